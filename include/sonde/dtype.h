@@ -1,0 +1,54 @@
+// Element types: one table of names, sizes and codes, used by the writer, the readers and the documentation.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace sonde {
+
+// The numbers are part of the C ABI (sonde.h) and of the journal: append, never renumber.
+enum class DType : std::uint8_t {
+  undefined = 0,
+  bool8 = 1,
+  int8 = 2,
+  int16 = 3,
+  int32 = 4,
+  int64 = 5,
+  uint8 = 6,
+  uint16 = 7,
+  uint32 = 8,
+  uint64 = 9,
+  float16 = 10,
+  float32 = 11,
+  float64 = 12,
+  bfloat16 = 13,
+  float8_e4m3fn = 14,
+  float8_e5m2 = 15,
+  float8_e4m3fnuz = 16,
+  float8_e5m2fnuz = 17,
+  float8_e8m0fnu = 18,
+  complex32 = 19,
+  complex64 = 20,
+  complex128 = 21,
+  qint8 = 22,   // quantized: the codes are recorded, not the dequantized values
+  quint8 = 23,
+  qint32 = 24,
+};
+
+struct DTypeInfo {
+  DType dtype;
+  std::string_view name;      // as in file names of MindSpore 2.7: `Float32`
+  std::string_view lower;     // as in statistic.csv: `float32`
+  std::string_view npy;       // descr of the file that is written: `<f4`; bfloat16 and fp8 are written as float32
+  std::uint8_t item_bytes;    // bytes of one element in memory
+  std::uint8_t file_bytes;    // bytes of one element in the npy file
+  bool has_statistics;        // false for complex
+};
+
+const DTypeInfo& info(DType dtype);          // `undefined`'s row for a number the table does not hold
+std::span<const DTypeInfo> all_dtypes();
+DType dtype_from_name(std::string_view name);  // either spelling, any case; `undefined` when unknown
+
+}  // namespace sonde

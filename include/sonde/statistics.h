@@ -1,0 +1,75 @@
+// Statistics of one tensor: what one pass over its bytes yields, and the columns of statistic.csv derived from it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sonde/tensor.h"
+
+namespace sonde {
+
+// Raw moments and counts; every element is widened to double. Exact definitions: docs/format.md, "Statistics".
+// Bit-identical for every kernel and thread count: a fixed tree of lanes defines the order of additions.
+struct Statistics {
+  std::uint64_t count = 0;      // elements
+  std::uint64_t nan_count = 0;
+  std::uint64_t positive_inf_count = 0;
+  std::uint64_t negative_inf_count = 0;
+  std::uint64_t positive_count = 0;  // > 0, +inf included
+  std::uint64_t negative_count = 0;  // < 0, -inf included
+  std::uint64_t zero_count = 0;      // == 0, either sign
+  double max = 0;      // over finite elements; meaningless when finite_count() == 0
+  double min = 0;
+  double sum = 0;      // of finite elements
+  double sum_squares = 0;
+
+  std::uint64_t finite_count() const {
+    return count - nan_count - positive_inf_count - negative_inf_count;
+  }
+  bool all_finite() const { return finite_count() == count; }
+  friend bool operator==(const Statistics&, const Statistics&) = default;
+};
+
+// One pass over the elements, in memory order where the view is dense, else in C order, in place (no copy).
+// Not for complex (check info(dtype).has_statistics).
+Statistics summarize(const TensorView& view);
+
+// The same, and the bytes in C order to `out` (view.bytes() bytes) while they are in cache.
+Statistics summarize_and_copy(const TensorView& view, std::byte* out);
+
+// The thirteen categories of `statistic_category`, MindSpore 2.4 and later.
+enum class Category : std::uint8_t {
+  max, min, avg, count, negative_zero_count, positive_zero_count, nan_count,
+  negative_inf_count, positive_inf_count, zero_count, md5, l2norm, sha1,
+};
+inline constexpr std::size_t kCategories = 13;
+
+struct CategoryInfo {
+  Category category;
+  std::string_view column;               // as in statistic.csv: `Max Value`
+  std::span<const std::string_view> words;  // as in the JSON: {"md5", "hash:md5"}
+  bool on_device;                        // legal with stat_calc_mode "device"
+};
+std::span<const CategoryInfo, kCategories> all_categories();
+std::optional<Category> category_from_word(std::string_view word);
+
+// 32 or 40 lower-case hex digits over the C-order bytes of `view`, original dtype. SHA-1 above 20480 elements is the
+// hash of the hex texts of slices (mindspore-dump 2.7).
+std::string md5_hex(const TensorView& view);
+std::string sha1_hex(const TensorView& view);
+
+// The value of a category as MindSpore 2.7 defines it: NaN spreads to max, min and avg; infinities take part.
+// Not for md5/sha1.
+double value_of(const Statistics& statistics, Category category);
+// Its text: "%g" for values, plain integers for counts, `nan` without a sign.
+std::string text_of(const Statistics& statistics, Category category);
+
+// Which SIMD kernel answers (`avx3`, `avx2`, …, `scalar`). SONDE_KERNEL=scalar in the environment forces one.
+std::string_view kernel_name();
+
+}  // namespace sonde

@@ -1,0 +1,65 @@
+// The journal: an append-only file that says what was recorded; everything else in a dump derives from it.
+// Format v1: docs/format.md, "Journal". Readable to its last whole entry after a kill.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sonde/result.h"
+#include "store/record.h"
+
+namespace sonde {
+
+// Builds entries in a buffer; the owner writes the buffer to the file with plain appends of whole entries.
+class JournalWriter {
+ public:
+  void run(const std::string& json);                 // first entry of every run: plan, host, versions, start time
+  void site(const Site& site);
+  void op_name(const OpName& name);
+  void record(const Record& record);                 // op, parameter, step_begin, step_end, note
+  // Only after the rename: this slot of that record lies in `file` (path relative to the rank directory).
+  void file(std::uint64_t sequence, bool is_input, std::uint32_t slot, const std::string& file);
+  void end(const std::string& json);                 // last entry of a run that finished: totals
+
+  std::string& buffer() { return buffer_; }          // take and clear after writing
+
+ private:
+  std::string buffer_;
+};
+
+// One slot as read back. The same fields as TensorRecord, without the bytes.
+struct JournalTensor {
+  TensorRecord tensor;
+  std::string skipped;               // text; empty when the tensor was read
+  std::string file;                  // relative to the rank directory; empty when no file was completed
+};
+struct JournalRecord {
+  RecordKind kind = RecordKind::op;
+  std::uint64_t sequence = 0;
+  StepId step;
+  std::uint32_t op = 0, site = 0;    // ids
+  std::uint16_t thread = 0;
+  bool failed = false;
+  std::uint64_t timestamp_us = 0;
+  std::vector<JournalTensor> tensors;
+  std::string note;
+};
+struct JournalRun {
+  std::string header_json;           // as given to run()
+  std::string end_json;              // empty: the run did not finish
+  std::vector<Site> sites;
+  std::vector<OpName> op_names;
+  std::vector<JournalRecord> records;
+};
+struct Journal {
+  std::vector<JournalRun> runs;      // one per run that appended to this file
+  std::uint64_t torn_bytes = 0;      // bytes after the last whole entry
+};
+
+Result<Journal> read_journal(const std::filesystem::path& file);
+
+}  // namespace sonde

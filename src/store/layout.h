@@ -1,0 +1,54 @@
+// Layout: how ops are named and numbered, and how the directories and files of a dump are called.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "sonde/plan.h"
+#include "store/record.h"
+
+namespace sonde {
+
+class Layout {
+ public:
+  // Fails with `unsupported` for a layout this build does not write.
+  static Result<Layout> make(const Plan& plan, std::uint32_t rank);
+
+  // Ops with the same key share one counter within a step: "type + scope" from 2.3 on, the type alone in 2.0.
+  std::string number_key(const Site& site) const;
+  // forward   Default/{scope}/{type}-op{n}
+  // recompute Default/recompute/{scope}/{type}-op{n}
+  // backward  Gradients/Default/{scope}/Grad_{forward type}/{type}-op{n}   (2.7); unknown forward: Gradients/Default/{type}-op{n}
+  // optimizer Default/{scope}/{type}-op{n}, scope `optimizer-SGD`
+  std::string full_name(const Site& site, std::uint32_t number) const;
+
+  std::filesystem::path rank_directory() const;                       // {path}/rank_{r}
+  std::filesystem::path step_directory(StepId step) const;            // …/{net_name}/{graph}/{iteration}
+  std::filesystem::path execution_order_file(std::uint32_t graph) const;
+  std::filesystem::path history_file(std::uint32_t graph) const;
+  std::filesystem::path metadata_directory() const;                   // …/.dump_metadata
+  std::filesystem::path journal_file() const;                         // …/.dump_metadata/sonde/journal
+
+  // "{op_type}.{op_name}.{task}.{stream}.{timestamp}.{input|output}.{slot}.{format}.{dtype}.npy"
+  std::string tensor_file_name(const OpName& op, const TensorRecord& tensor) const;
+
+ private:
+  std::string version_;
+  std::filesystem::path root_;
+  std::string net_name_;
+  std::uint32_t rank_ = 0;
+};
+
+// The parts of such a name, read from the right, any MindSpore version; false when it is none.
+struct TensorFileName {
+  std::string op_type, op_name, format, dtype;   // dtype empty when the name has none
+  std::uint64_t task_id = 0, stream_id = 0, timestamp_us = 0;
+  bool is_input = false;
+  std::uint32_t slot = 0;
+};
+bool parse_tensor_file_name(std::string_view name, TensorFileName& out);
+
+}  // namespace sonde
