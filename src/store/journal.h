@@ -4,9 +4,8 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sonde/result.h"
@@ -17,7 +16,9 @@ namespace sonde {
 // Builds entries in a buffer; the owner writes the buffer to the file with plain appends of whole entries.
 class JournalWriter {
  public:
-  void run(const std::string& json);                 // first entry of every run: plan, host, versions, start time
+  // The file's header and the first entry of a run: plan, host, versions, start time. Every run begins with it, also
+  // where the file exists: a reader finds it behind the torn tail of a killed run.
+  void run(const std::string& json);
   void site(const Site& site);
   void op_name(const OpName& name);
   void record(const Record& record);                 // op, parameter, step_begin, step_end, note
@@ -55,11 +56,21 @@ struct JournalRun {
   std::vector<OpName> op_names;
   std::vector<JournalRecord> records;
 };
+// Bytes that are no whole entry: the tail of a killed run, or damage. Reading goes on at the next run.
+struct JournalGap {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
 struct Journal {
   std::vector<JournalRun> runs;      // one per run that appended to this file
-  std::uint64_t torn_bytes = 0;      // bytes after the last whole entry
+  std::vector<JournalGap> gaps;
+  std::uint64_t torn_bytes = 0;      // sum of `gaps`
+  std::uint64_t malformed_entries = 0;  // whole, but their content is not what their type promises; left out
 };
 
+// Reads what is there now; a run may go on appending. Fails with `corrupt` for a file that is no journal and
+// `unsupported` for a version this build does not know; a torn or damaged part is reported in `gaps`.
 Result<Journal> read_journal(const std::filesystem::path& file);
+Result<Journal> parse_journal(std::string_view bytes, const std::filesystem::path& name);
 
 }  // namespace sonde

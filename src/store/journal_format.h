@@ -1,0 +1,46 @@
+// Numbers of the journal, format v1, that the writer and the reader share. The text:
+// docs/format.md, "Journal".
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace sonde::journal_format {
+
+// A run starts with 16 bytes: magic, version, XXH32 of the twelve bytes before. The first byte is
+// no text and the last a line feed, so that a transfer that mangles line ends is noticed.
+inline constexpr std::string_view kMagic = "\x89SONDEJ\n";
+inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::size_t kHeaderBytes = 16;
+
+// An entry: checksum (4), payload length (4), type (1), payload. The checksum covers all that
+// follows it.
+inline constexpr std::size_t kEntryBytes = 9;
+// No writer makes longer payloads, so that a reader may refuse them before it asks for memory.
+inline constexpr std::uint32_t kLongestPayload = 1U << 28;
+
+enum class Entry : std::uint8_t { run = 1, site = 2, op_name = 3, record = 4, file = 5, end = 6 };
+
+// Flags of a record.
+inline constexpr std::uint8_t kFailed = 1;
+
+// Flags of a tensor: which of its optional fields follow.
+inline constexpr std::uint64_t kIsInput = 1;
+inline constexpr std::uint64_t kWanted = 2;
+inline constexpr std::uint64_t kHasContent = 4;
+inline constexpr std::uint64_t kHasSource = 8;
+inline constexpr std::uint64_t kHasName = 16;
+inline constexpr std::uint64_t kHasTimestamp = 32;
+inline constexpr std::uint64_t kHasStatistics = 64;
+inline constexpr std::uint64_t kSkipped = 128;
+inline constexpr std::uint64_t kHasMd5 = 256;
+inline constexpr std::uint64_t kHasSha1 = 512;
+inline constexpr std::uint64_t kKnownTensorFlags = 1023;
+
+// flags, slot, dtype and rank take a byte each at least: a tensor count beyond payload / 4 is a
+// lie.
+inline constexpr std::size_t kSmallestTensor = 4;
+
+}  // namespace sonde::journal_format

@@ -1,0 +1,404 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <stdexcept>
+#include <string_view>
+#include <unordered_map>
+
+#include "store/journal.h"
+#include "store/journal_format.h"
+
+namespace sonde {
+namespace {
+
+using namespace journal_format;
+
+std::uint32_t u32_at(std::string_view bytes, std::size_t offset) {
+  std::uint32_t value = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    value |= static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[offset + i])) << (8 * i);
+  }
+  return value;
+}
+
+// Takes fields from the front of a payload. After the first one that does not fit, `good` is false
+// and every further answer is zero or empty: callers check once, at the end.
+class Fields {
+ public:
+  explicit Fields(std::string_view bytes) : rest_(bytes) {}
+
+  bool good() const { return good_; }
+  std::size_t left() const { return rest_.size(); }
+  void fail() {
+    good_ = false;
+    rest_ = {};
+  }
+
+  std::string_view take(std::uint64_t size) {
+    if (size > rest_.size()) {
+      fail();
+      return {};
+    }
+    const std::string_view taken = rest_.substr(0, static_cast<std::size_t>(size));
+    rest_.remove_prefix(taken.size());
+    return taken;
+  }
+
+  std::uint8_t u8() {
+    const std::string_view byte = take(1);
+    return byte.empty() ? std::uint8_t{0} : static_cast<std::uint8_t>(byte[0]);
+  }
+
+  std::uint64_t varint() {
+    std::uint64_t value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      const std::uint8_t byte = u8();
+      if (shift == 63 && byte > 1) break;  // more than 64 bits
+      value |= static_cast<std::uint64_t>(byte & 0x7F) << shift;
+      if ((byte & 0x80) == 0) return good_ ? value : 0;
+    }
+    fail();
+    return 0;
+  }
+
+  template <typename T>
+  T number() {
+    const std::uint64_t value = varint();
+    if (value > static_cast<std::uint64_t>(std::numeric_limits<T>::max())) fail();
+    return good_ ? static_cast<T>(value) : T{0};
+  }
+
+  double f64() {
+    const std::string_view bytes = take(8);
+    if (bytes.empty()) return 0;
+    return std::bit_cast<double>(std::uint64_t{u32_at(bytes, 4)} << 32 | u32_at(bytes, 0));
+  }
+
+  std::string text() { return std::string(take(varint())); }
+
+ private:
+  std::string_view rest_;
+  bool good_ = true;
+};
+
+Dims take_shape(Fields& fields) {
+  const std::uint64_t rank = fields.varint();
+  if (rank > fields.left()) {  // a size takes a byte at least
+    fields.fail();
+    return {};
+  }
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(rank));
+  for (std::int64_t& size : sizes) size = fields.number<std::int64_t>();
+  return Dims(sizes);
+}
+
+Statistics take_statistics(Fields& fields) {
+  Statistics statistics;
+  statistics.count = fields.varint();
+  statistics.nan_count = fields.varint();
+  statistics.positive_inf_count = fields.varint();
+  statistics.negative_inf_count = fields.varint();
+  statistics.positive_count = fields.varint();
+  statistics.negative_count = fields.varint();
+  statistics.zero_count = fields.varint();
+  statistics.max = fields.f64();
+  statistics.min = fields.f64();
+  statistics.sum = fields.f64();
+  statistics.sum_squares = fields.f64();
+  return statistics;
+}
+
+JournalTensor take_tensor(Fields& fields) {
+  JournalTensor out;
+  TensorRecord& tensor = out.tensor;
+  const std::uint64_t flags = fields.varint();
+  if ((flags & ~kKnownTensorFlags) != 0) fields.fail();  // fields of unknown size would follow
+  tensor.is_input = (flags & kIsInput) != 0;
+  tensor.wanted = (flags & kWanted) != 0;
+  tensor.has_statistics = (flags & kHasStatistics) != 0;
+  tensor.slot = fields.number<std::uint32_t>();
+  tensor.dtype = static_cast<DType>(fields.u8());
+  tensor.shape = take_shape(fields);
+  if (flags & kHasContent) tensor.content = fields.varint();
+  if (flags & kHasSource) {
+    tensor.source = fields.varint();
+    tensor.source_slot = fields.number<std::uint32_t>();
+  }
+  if (flags & kHasName) tensor.tensor_name = fields.number<std::uint32_t>();
+  if (flags & kHasTimestamp) tensor.timestamp_us = fields.varint();
+  if (flags & kHasStatistics) tensor.statistics = take_statistics(fields);
+  if (flags & kSkipped) out.skipped = fields.text();
+  if (flags & kHasMd5) tensor.md5 = fields.text();
+  if (flags & kHasSha1) tensor.sha1 = fields.text();
+  return out;
+}
+
+JournalRecord take_record(Fields& fields) {
+  JournalRecord record;
+  const std::uint8_t kind = fields.u8();
+  if (kind > static_cast<std::uint8_t>(RecordKind::note)) fields.fail();
+  record.kind = static_cast<RecordKind>(kind);
+  record.failed = (fields.u8() & kFailed) != 0;
+  record.sequence = fields.varint();
+  record.step.graph = fields.number<std::uint32_t>();
+  record.step.iteration = fields.varint();
+  record.op = fields.number<std::uint32_t>();
+  record.site = fields.number<std::uint32_t>();
+  record.thread = fields.number<std::uint16_t>();
+  record.timestamp_us = fields.varint();
+  record.note = fields.text();
+  const std::uint64_t tensors = fields.varint();
+  if (tensors > fields.left() / kSmallestTensor) {
+    fields.fail();
+    return record;
+  }
+  record.tensors.reserve(static_cast<std::size_t>(tensors));
+  for (std::uint64_t i = 0; i < tensors && fields.good(); ++i) {
+    record.tensors.push_back(take_tensor(fields));
+  }
+  return record;
+}
+
+Site take_site(Fields& fields) {
+  Site site;
+  site.id = fields.number<std::uint32_t>();
+  const std::uint8_t phase = fields.u8();
+  if (phase > static_cast<std::uint8_t>(Phase::recompute)) fields.fail();
+  site.phase = static_cast<Phase>(phase);
+  site.op_type = fields.text();
+  site.scope = fields.text();
+  site.forward_op_type = fields.text();
+  site.forward_site = fields.number<std::uint32_t>();
+  site.file = fields.text();
+  site.line = fields.number<std::uint32_t>();
+  site.function = fields.text();
+  return site;
+}
+
+OpName take_op_name(Fields& fields) {
+  OpName name;
+  name.id = fields.number<std::uint32_t>();
+  name.op_type = fields.text();
+  name.full_name = fields.text();
+  return name;
+}
+
+struct FileEntry {
+  std::uint64_t sequence = 0;
+  bool is_input = false;
+  std::uint32_t slot = 0;
+  std::string file;
+};
+
+FileEntry take_file(Fields& fields) {
+  FileEntry entry;
+  entry.sequence = fields.varint();
+  entry.is_input = fields.u8() != 0;
+  entry.slot = fields.number<std::uint32_t>();
+  entry.file = fields.text();
+  return entry;
+}
+
+// One run while it is read. Files are joined to their slots at the end, since a file may be
+// complete before or after the record that owns it was appended.
+struct OpenRun {
+  JournalRun run;
+  std::vector<FileEntry> files;
+  bool any = false;  // a run entry was seen
+};
+
+void join_files(OpenRun& open) {
+  std::unordered_map<std::uint64_t, std::size_t> by_sequence;
+  by_sequence.reserve(open.run.records.size());
+  for (std::size_t i = 0; i < open.run.records.size(); ++i) {
+    by_sequence.emplace(open.run.records[i].sequence, i);
+  }
+  for (FileEntry& entry : open.files) {
+    const auto found = by_sequence.find(entry.sequence);
+    if (found == by_sequence.end()) continue;
+    for (JournalTensor& slot : open.run.records[found->second].tensors) {
+      if (slot.tensor.is_input == entry.is_input && slot.tensor.slot == entry.slot) {
+        slot.file = std::move(entry.file);
+        break;
+      }
+    }
+  }
+}
+
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+
+  Result<Journal> read(const std::filesystem::path& file) {
+    while (at_ < bytes_.size()) {
+      if (is_header()) {
+        const std::uint32_t version = u32_at(bytes_, at_ + kMagic.size());
+        if (version != kVersion) {
+          return Error{ErrorCode::unsupported, "cannot read journal '" + file.string() +
+                                                   "': version " + std::to_string(version) +
+                                                   " at byte " + std::to_string(at_) +
+                                                   "; this build reads version 1"};
+        }
+        close_run();
+        in_run_ = true;
+        at_ += kHeaderBytes;
+      } else if (!in_run_ || !take_entry()) {
+        skip_damage();
+      }
+    }
+    close_run();
+    return std::move(journal_);
+  }
+
+ private:
+  bool is_header() const {
+    return bytes_.size() - at_ >= kHeaderBytes && bytes_.substr(at_, kMagic.size()) == kMagic &&
+           XXH32(bytes_.data() + at_, kHeaderBytes - 4, 0) ==
+               u32_at(bytes_, at_ + kHeaderBytes - 4);
+  }
+
+  // False when no whole entry starts here.
+  bool take_entry() {
+    if (bytes_.size() - at_ < kEntryBytes) return false;
+    const std::uint32_t payload = u32_at(bytes_, at_ + 4);
+    if (payload > kLongestPayload || payload > bytes_.size() - at_ - kEntryBytes) return false;
+    const std::size_t whole = kEntryBytes + payload;
+    if (XXH32(bytes_.data() + at_ + 4, whole - 4, 0) != u32_at(bytes_, at_)) return false;
+    take_payload(static_cast<std::uint8_t>(bytes_[at_ + 8]),
+                 bytes_.substr(at_ + kEntryBytes, payload));
+    at_ += whole;
+    return true;
+  }
+
+  void take_payload(std::uint8_t type, std::string_view payload) {
+    Fields fields(payload);
+    JournalRun& run = open_.run;
+    switch (static_cast<Entry>(type)) {
+      case Entry::run:
+        run.header_json = std::string(payload);
+        open_.any = true;
+        break;
+      case Entry::site:
+        if (Site site = take_site(fields); fields.good()) run.sites.push_back(std::move(site));
+        break;
+      case Entry::op_name:
+        if (OpName name = take_op_name(fields); fields.good()) {
+          run.op_names.push_back(std::move(name));
+        }
+        break;
+      case Entry::record:
+        if (JournalRecord record = take_record(fields); fields.good()) {
+          run.records.push_back(std::move(record));
+        }
+        break;
+      case Entry::file:
+        if (FileEntry entry = take_file(fields); fields.good()) {
+          open_.files.push_back(std::move(entry));
+        }
+        break;
+      case Entry::end:
+        run.end_json = std::string(payload);
+        break;
+      default:  // of a later writer
+        return;
+    }
+    if (!fields.good()) ++journal_.malformed_entries;
+  }
+
+  // A killed writer's torn tail, or damage: everything up to the next run's header is lost.
+  void skip_damage() {
+    const std::size_t start = at_;
+    do {
+      at_ = std::min(bytes_.find(kMagic, at_ + 1), bytes_.size());
+    } while (at_ < bytes_.size() && !is_header());
+    journal_.torn_bytes += at_ - start;
+    if (journal_.gaps.empty() ||
+        journal_.gaps.back().offset + journal_.gaps.back().bytes != start) {
+      journal_.gaps.push_back({start, at_ - start});
+    } else {
+      journal_.gaps.back().bytes += at_ - start;
+    }
+  }
+
+  void close_run() {
+    if (open_.any) {
+      join_files(open_);
+      journal_.runs.push_back(std::move(open_.run));
+    }
+    open_ = {};
+  }
+
+  std::string_view bytes_;
+  std::size_t at_ = 0;
+  bool in_run_ = false;
+  OpenRun open_;
+  Journal journal_;
+};
+
+Error cannot_read(const std::filesystem::path& file, ErrorCode code, const std::string& why) {
+  return Error{code, "cannot read journal '" + file.string() + "': " + why};
+}
+
+// The bytes that are there now: a live run may append while they are read.
+Result<std::string> read_whole(const std::filesystem::path& file) {
+  const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) {
+    return cannot_read(file, errno == ENOENT ? ErrorCode::not_found : ErrorCode::io,
+                       std::strerror(errno));
+  }
+  struct stat status {};
+  std::string bytes;
+  if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+    ::close(fd);
+    return cannot_read(file, ErrorCode::io, "not a regular file");
+  }
+  std::size_t size = 0;
+  bytes.resize(static_cast<std::size_t>(status.st_size));
+  while (size < bytes.size()) {
+    const ssize_t got = ::read(fd, bytes.data() + size, bytes.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      const int reason = errno;
+      ::close(fd);
+      return cannot_read(file, ErrorCode::io, std::strerror(reason));
+    }
+    if (got == 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  ::close(fd);
+  bytes.resize(size);
+  return bytes;
+}
+
+}  // namespace
+
+Result<Journal> parse_journal(std::string_view bytes, const std::filesystem::path& file) {
+  const std::size_t known = std::min(bytes.size(), kMagic.size());
+  if (bytes.substr(0, known) != kMagic.substr(0, known)) {
+    return cannot_read(file, ErrorCode::corrupt,
+                       "it does not start with the eight bytes 89 53 4f 4e 44 45 4a 0a");
+  }
+  return Reader(bytes).read(file);
+}
+
+Result<Journal> read_journal(const std::filesystem::path& file) {
+  try {
+    const Result<std::string> bytes = read_whole(file);
+    if (!bytes) return bytes.error();
+    return parse_journal(*bytes, file);
+  } catch (const std::bad_alloc&) {
+    return cannot_read(file, ErrorCode::io, "not enough memory");
+  } catch (const std::length_error&) {
+    return cannot_read(file, ErrorCode::io, "not enough memory");
+  }
+}
+
+}  // namespace sonde
