@@ -1,0 +1,11 @@
+# The Python package, relative to site-packages; everything else of it is pure Python (pyproject.toml, wheel.packages).
+if(NOT SKBUILD_SCRIPTS_DIR)
+  set(SKBUILD_SCRIPTS_DIR bin)
+endif()
+install(TARGETS sonde LIBRARY DESTINATION sonde COMPONENT package)
+install(TARGETS sonde_python LIBRARY DESTINATION sonde COMPONENT package)
+install(TARGETS sonde_cli RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT package)
+install(FILES python/sonde_autoload.py DESTINATION . COMPONENT package)
+# The adapter is built where it is used, from these.
+install(DIRECTORY adapters/torch DESTINATION sonde/adapters COMPONENT package FILES_MATCHING PATTERN "*.cpp" PATTERN "*.h")
+install(FILES include/sonde/sonde.h DESTINATION sonde/include/sonde COMPONENT package)

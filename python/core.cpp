@@ -1,0 +1,63 @@
+// sonde._core: the C ABI of sonde.h as Python functions. Converts and nothing more.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "sonde/sonde.h"
+
+namespace nb = nanobind;
+
+namespace {
+
+// All errors and warnings of a configuration file fit; what does not is cut at the end.
+using Text = std::array<char, 64 * 1024>;
+
+const sonde_api& engine() {
+  const sonde_api* api = sonde_api(SONDE_API_VERSION);
+  if (api == nullptr) throw nb::import_error("libsonde.so is of another version than sonde._core");
+  return *api;
+}
+
+// (ok, all errors and warnings)
+nb::tuple start(const std::string& config_path) {
+  Text text{};
+  int status = 0;
+  {
+    const nb::gil_scoped_release release;
+    status = engine().start(config_path.c_str(), text.data(), text.size());
+  }
+  return nb::make_tuple(status == 0, std::string(text.data()));
+}
+
+// Waits for the writer, which needs no Python: others may run meanwhile.
+std::string stop() {
+  Text text{};
+  const nb::gil_scoped_release release;
+  engine().stop(text.data(), text.size());
+  return text.data();
+}
+
+std::optional<std::string> take_failure() {
+  Text text{};
+  if (engine().take_failure(text.data(), text.size()) == 0) return std::nullopt;
+  return text.data();
+}
+
+}  // namespace
+
+NB_MODULE(_core, module) {
+  module.attr("version") = engine().engine;
+  module.def("start", &start, nb::arg("config_path"));
+  module.def("stop", &stop);
+  module.def("active", [] { return engine().active() != 0; });
+  module.def("take_failure", &take_failure);
+  module.def("manual_step", [] { return engine().manual_step(); });
+  module.def("forked_child", [] { engine().forked_child(); });
+  // The function table, for adapters that are loaded into this process.
+  module.def("api", [] { return reinterpret_cast<std::uintptr_t>(&engine()); });
+}

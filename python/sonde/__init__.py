@@ -1,0 +1,20 @@
+"""Sonde records what every operator of a training run read and wrote.
+
+    MINDSPORE_DUMP_CONFIG=/abs/data_dump.json python train.py      # no line of code
+    sonde run --config data_dump.json -- python train.py           # the same, with a report at the end
+
+and in a notebook:
+
+    import sonde
+    sonde.start("data_dump.json")
+    ...                                                             # train
+    sonde.stop()
+
+`import sonde` imports no framework.
+"""
+
+from . import session
+from ._core import version as __version__
+from .session import Error, capture, start, step, stop
+
+__all__ = ["Error", "__version__", "capture", "session", "start", "step", "stop"]

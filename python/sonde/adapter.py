@@ -1,0 +1,271 @@
+"""Finds the library that watches PyTorch (`_sonde_torch`), or builds it where it is used.
+
+It is compiled against one torch and one Python: their inner structures differ between minor versions. scripts/setup
+builds it into the package; elsewhere the first use builds it into the user's cache, with the host's own compiler.
+
+    python -m sonde.adapter build       # build now
+    python -m sonde.adapter status      # what is there, as JSON
+"""
+
+import argparse
+import contextlib
+import fcntl
+import hashlib
+import importlib.machinery
+import importlib.util
+import json
+import os
+import pathlib
+import platform
+import runpy
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+
+# What the sources in adapters/torch know the inside of.
+TORCH_MINORS = ("2.13",)
+PYTHON_MINORS = ("3.11",)
+
+_PACKAGE = pathlib.Path(__file__).resolve().parent
+_SOURCES = _PACKAGE / "adapters" / "torch"
+_INCLUDE = _PACKAGE / "include"
+_NAME = "_sonde_torch"
+
+
+class AdapterError(Exception):
+    """No adapter for this torch and Python; the text says why and what would help."""
+
+
+def load():
+    """The extension module `_sonde_torch` for the torch of this process."""
+    if _NAME in sys.modules:
+        return sys.modules[_NAME]
+    loader = importlib.machinery.ExtensionFileLoader(_NAME, str(find_or_build()))
+    spec = importlib.util.spec_from_file_location(_NAME, loader.path, loader=loader)
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    sys.modules[_NAME] = module
+    return module
+
+
+def find_or_build():
+    """The path of the library: from the package, else from the user's cache, else built now."""
+    torch = find_torch()
+    refuse_strangers(torch)
+    found = find(torch)
+    return found or build(torch, _cache_directory(), announce=True)
+
+
+def find(torch):
+    """The path of a library already built for `torch` and this Python; None when there is none."""
+    for directory in (_PACKAGE / "adapters" / "built", _cache_directory()):
+        library = directory / _file_name(torch)
+        if library.is_file() and _is_ours(library):
+            return library
+    return None
+
+
+class Torch:
+    """The torch this Python would import, found without importing it."""
+
+    def __init__(self, directory, version, git_version):
+        self.directory = directory
+        self.version = version
+        self.git_version = git_version
+
+    @property
+    def minor(self):
+        return ".".join(self.version.split(".")[:2])
+
+
+def find_torch():
+    spec = importlib.util.find_spec("torch")
+    if spec is None or not spec.origin:
+        raise AdapterError(f"cannot find PyTorch in {sys.executable}")
+    directory = pathlib.Path(spec.origin).parent
+    try:
+        facts = runpy.run_path(str(directory / "version.py"))
+        return Torch(directory, str(facts["__version__"]), str(facts.get("git_version")))
+    except (OSError, KeyError, SyntaxError) as error:
+        raise AdapterError(f"cannot read the version of PyTorch in '{directory}': {error}") from error
+
+
+def refuse_strangers(torch):
+    """Raise when the adapter does not know the inside of this torch or this Python."""
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if platform.python_implementation() != "CPython" or python not in PYTHON_MINORS:
+        raise AdapterError(
+            f"Python {platform.python_implementation()} {platform.python_version()} is not supported; "
+            f"this version of Sonde knows CPython {', '.join(PYTHON_MINORS)}"
+        )
+    if torch.minor not in TORCH_MINORS:
+        raise AdapterError(
+            f"PyTorch {torch.version} is not supported; this version of Sonde knows {', '.join(TORCH_MINORS)}"
+        )
+
+
+def build(torch, directory, announce=False):
+    """Compile the adapter into `directory`; safe when several processes do so at once."""
+    refuse_strangers(torch)
+    compiler = _compiler()
+    _check_headers(torch)
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = open(directory / ".lock", "w")  # noqa: SIM115
+    except OSError:
+        directory = pathlib.Path(tempfile.mkdtemp(prefix="sonde-adapter-"))  # this run only
+        lock = open(directory / ".lock", "w")  # noqa: SIM115
+    library = directory / _file_name(torch)
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not library.is_file():  # somebody else may have built it while we waited
+            started = time.monotonic()
+            if announce:
+                _say(f"sonde: building the adapter for PyTorch {torch.version} (only once) ... ", end="")
+            try:
+                _compile(compiler, torch, library)
+            except BaseException:
+                _say("failed" if announce else "", end="\n" if announce else "")
+                raise
+            if announce:
+                _say(f"{time.monotonic() - started:.0f} s")
+    return library
+
+
+def _compile(compiler, torch, library):
+    """Objects side by side, then one link, then a rename: a library under its name is always whole."""
+    with tempfile.TemporaryDirectory(prefix="build-", dir=library.parent) as scratch:
+        objects, jobs = [], []
+        flags = [*_compile_flags(torch), f"-I{_INCLUDE}", f"-I{_SOURCES}"]
+        for source in sorted(_SOURCES.glob("*.cpp")):
+            objects.append(os.path.join(scratch, source.stem + ".o"))
+            jobs.append([*compiler, *flags, "-c", str(source), "-o", objects[-1]])
+        _run_all(jobs)
+        built = os.path.join(scratch, library.name)
+        libraries = [f"-L{torch.directory / 'lib'}", "-ltorch_cpu", "-lc10", "-ldl"]
+        _run_all([[*compiler, "-shared", "-o", built, *objects, *libraries]])
+        os.replace(built, library)
+
+
+def _compile_flags(torch):
+    # NDEBUG changes the layout of RecordFunction: it must be as in the torch that was released.
+    flags = ["-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden"]
+    system = [torch.directory / "include", sysconfig.get_path("include")]
+    return flags + [part for directory in system for part in ("-isystem", str(directory))]
+
+
+def _run_all(commands):
+    """Run as many at once as there are cores; raise with the compiler's words when one fails."""
+    waiting, running = list(commands), []
+    while waiting or running:
+        while waiting and len(running) < max(1, len(os.sched_getaffinity(0))):
+            command = waiting.pop(0)
+            output = tempfile.TemporaryFile()
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+            running.append((command, process, output))
+        command, process, output = running.pop(0)
+        with output:
+            if process.wait() != 0:
+                for _, other, _ in running:
+                    other.kill()
+                    other.wait()
+                output.seek(0)
+                raise AdapterError(_compiler_failure(command, output.read().decode(errors="replace")))
+
+
+def _compiler_failure(command, output):
+    lines = [line for line in output.splitlines() if line.strip()]
+    telling = next((line for line in lines if "error" in line), lines[0] if lines else "it said nothing")
+    return f"cannot build the adapter: {command[0]}: {telling} (to see all: python -m sonde.adapter build)"
+
+
+def _compiler():
+    wanted = shlex.split(os.environ.get("CXX", ""))
+    for candidate in [wanted] if wanted else [["c++"], ["g++"], ["clang++"]]:
+        if shutil.which(candidate[0]):
+            return candidate
+    what = f"'{wanted[0]}' (from CXX)" if wanted else "a C++ compiler"
+    raise AdapterError(f"cannot build the adapter: {what} is not installed; on Debian: apt install g++")
+
+
+def _check_headers(torch):
+    if not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
+        raise AdapterError(
+            f"cannot build the adapter: Python.h is not in '{sysconfig.get_path('include')}'; "
+            "on Debian: apt install python3-dev"
+        )
+    if not (torch.directory / "include" / "ATen" / "record_function.h").exists():
+        raise AdapterError(f"cannot build the adapter: this PyTorch has no headers in '{torch.directory}/include'")
+    if not any(_SOURCES.glob("*.cpp")):
+        raise AdapterError(f"cannot build the adapter: its sources are missing from '{_SOURCES}'; reinstall sonde")
+
+
+def _file_name(torch):
+    """One name per torch, Python, C++ ABI and state of our sources: what differs never meets."""
+    digest = hashlib.sha256()
+    abi = ("cxx11", platform.machine(), str(sysconfig.get_config_var("SOABI")))
+    for part in (torch.version, torch.git_version, *abi):
+        digest.update(part.encode() + b"\0")
+    for source in sorted([*_SOURCES.glob("*"), _INCLUDE / "sonde" / "sonde.h"]):
+        with contextlib.suppress(OSError):
+            digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    version = torch.version.replace("+", "-")
+    return f"{_NAME}-torch{version}-{sys.implementation.cache_tag}-{digest.hexdigest()[:12]}.so"
+
+
+def _cache_directory():
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return pathlib.Path(base).absolute() / "sonde"
+
+
+def _is_ours(library):
+    """A library somebody else could have put there is not loaded."""
+    status = library.stat()
+    return status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022
+
+
+def _say(text, end="\n"):
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        print(text, end=end, file=sys.stderr, flush=True)
+
+
+def status():
+    """What `sonde info` shows of this Python."""
+    facts = {"python": platform.python_version(), "executable": sys.executable, "package": str(_PACKAGE)}
+    try:
+        torch = find_torch()
+        facts["torch"] = torch.version
+        refuse_strangers(torch)
+        library = find(torch)
+        facts["adapter"] = str(library) if library else "not built yet; built on first use"
+    except AdapterError as error:
+        facts["problem"] = str(error)
+    return facts
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(prog="python -m sonde.adapter", description="The library that watches PyTorch.")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    make = verbs.add_parser("build", help="build it now, unless it is there")
+    make.add_argument("--into-package", action="store_true", help="beside the package instead of the user's cache")
+    verbs.add_parser("status", help="what is there, as JSON")
+    options = parser.parse_args(arguments)
+    if options.verb == "status":
+        print(json.dumps(status()))
+        return 0
+    try:
+        torch = find_torch()
+        directory = _PACKAGE / "adapters" / "built" if options.into_package else _cache_directory()
+        print(build(torch, directory, announce=True))
+    except AdapterError as error:
+        print(f"sonde: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

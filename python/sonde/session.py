@@ -1,0 +1,217 @@
+"""The session of this process: starting, stopping, and telling the user about it. One per process, like the engine's."""
+
+import atexit
+import contextlib
+import importlib
+import json
+import os
+import sys
+import tempfile
+
+import sonde_autoload
+
+from . import _core
+
+
+class Error(Exception):
+    """Sonde cannot do what was asked; the text says what, why, and what would help."""
+
+
+_owner = None  # pid of the process that started the session; a forked child is not the owner
+_attached = []  # modules that watch a framework (sonde.torch): attach(), step(), detach()
+
+
+def start(config):
+    """Start recording under `config`: the path of a configuration file, or a dictionary with the same content.
+
+    Works before or after the framework is imported. Raises Error with everything that is wrong in the file; nothing is
+    written then. Warnings go to stderr.
+    """
+    if _mine():
+        raise Error("cannot start a session: one is running; call sonde.stop() first")
+    with _as_file(config) as path:
+        _start_engine(path)
+    _attach()
+
+
+def stop():
+    """End the session: all files are complete when this returns. Gives the closing line, which also goes to stderr."""
+    if not _mine():
+        return ""
+    for host in _attached:
+        host.detach()
+    summary = _core.stop()
+    failure = _core.take_failure()
+    _forget()
+    if failure:
+        tell("failure", failure)
+    if summary:
+        tell("summary", summary)
+    return summary
+
+
+def step():
+    """End the current step here. Needed only for loops that have neither an optimizer nor one forward per step."""
+    if not _mine():
+        return
+    for host in _attached:
+        host.step()
+    if not _attached:
+        _core.manual_step()
+
+
+class Capture:
+    """What `with sonde.capture(...)` gives: `path`, where the dump is, and after the block `summary`."""
+
+    def __init__(self, path):
+        self.path = path
+        self.summary = ""
+
+
+@contextlib.contextmanager
+def capture(config=None, *, out=None, saved_data="statistic", iteration="all", kernels=(), statistics=None):
+    """Record what runs inside the `with` block.
+
+    with sonde.capture(out="/tmp/run7", saved_data="full", kernels=["conv2d"]) as session:
+        loss = model(batch).sum()
+        loss.backward()
+    print(session.summary)
+
+    Either `config` as for start(), or `out`, the directory to write to, with what to save there.
+    """
+    if (config is None) == (out is None):
+        raise Error("sonde.capture() takes either a configuration or out=DIRECTORY")
+    if config is None:
+        config = settings(out, saved_data=saved_data, iteration=iteration, kernels=kernels, statistics=statistics)
+    session = Capture(_path_of(config))
+    start(config)
+    try:
+        yield session
+    finally:
+        session.summary = stop()
+
+
+def settings(out, *, saved_data="statistic", iteration="all", kernels=(), statistics=None, net_name="Net"):
+    """A configuration in MindSpore's dialect, as a dictionary."""
+    kernels = [kernels] if isinstance(kernels, str) else list(kernels)
+    common = {
+        "dump_mode": 1 if kernels else 0,
+        "path": os.path.abspath(os.fspath(out)),
+        "net_name": net_name,
+        "iteration": str(iteration),
+        "saved_data": saved_data,
+        "input_output": 0,
+        "kernels": kernels,
+        "support_device": list(range(8)),
+    }
+    if saved_data != "tensor":
+        common["statistic_category"] = list(statistics or ["max", "min", "avg", "l2norm", "nan count"])
+    return {"common_dump_settings": common, "e2e_dump_settings": {"enable": True, "trans_flag": True}}
+
+
+def start_from_environment(config):
+    """What `import torch` does when the environment names a configuration (see sonde_autoload)."""
+    if _mine():
+        return
+    tell("started", config)
+    try:
+        start(config)
+    except Exception as error:
+        tell("refused", str(error))
+        raise
+
+
+def tell(kind, text):
+    """Say `text` to the user: in the report of `sonde run` when it started this process, else on stderr.
+
+    Failures and warnings go to stderr at once in either case.
+    """
+    report = os.environ.get("SONDE_RUN_REPORT")
+    if report:
+        entry = {"kind": kind, "text": text, "pid": os.getpid(), "rank": os.environ.get("RANK", "")}
+        with contextlib.suppress(OSError), open(report, "a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+    if kind in ("failure", "warning") or (kind == "summary" and not report):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            for line in text.splitlines():
+                sys.stderr.write(line + "\n" if line.startswith("sonde") else f"sonde: {line}\n")
+            sys.stderr.flush()
+
+
+def _start_engine(path):
+    global _owner
+    ok, text = _core.start(path)
+    if not ok:
+        raise Error(text)
+    if text:
+        tell("warning", text)
+    _owner = os.getpid()
+    _at_exit_once()
+
+
+def _attach():
+    """Watch torch if it is imported; else when it is: it calls sonde_autoload, which calls `waiting`."""
+    if "torch" not in sys.modules and os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") == "1":
+        sonde_autoload.waiting = _attach
+        return
+    sonde_autoload.waiting = None
+    try:
+        host = importlib.import_module("sonde.torch")
+        host.attach()
+    except BaseException:
+        _core.stop()
+        _forget()
+        raise
+    _attached.append(host)
+
+
+_registered = False
+
+
+def _at_exit_once():
+    global _registered
+    if not _registered:
+        _registered = True
+        atexit.register(stop)
+        os.register_at_fork(after_in_child=_in_forked_child)
+
+
+def _in_forked_child():
+    if _owner is not None:
+        _core.forked_child()
+        _forget()
+
+
+def _forget():
+    global _owner
+    _owner = None
+    _attached.clear()
+    sonde_autoload.waiting = None
+
+
+def _mine():
+    return _owner == os.getpid()
+
+
+@contextlib.contextmanager
+def _as_file(config):
+    """`config` as the path of a file; the engine has read it when the block ends."""
+    if not isinstance(config, dict):
+        yield os.path.abspath(os.fspath(config))
+        return
+    with tempfile.TemporaryDirectory(prefix="sonde-") as directory:
+        path = os.path.join(directory, "data_dump.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(config, file, indent=2)
+        yield path
+
+
+def _path_of(config):
+    """The dump directory a configuration names; None when only the engine can tell."""
+    try:
+        if not isinstance(config, dict):
+            with open(config, encoding="utf-8") as file:
+                config = json.load(file)
+        return config["common_dump_settings"].get("path")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
