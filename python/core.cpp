@@ -17,8 +17,8 @@ namespace {
 // All errors and warnings of a configuration file fit; what does not is cut at the end.
 using Text = std::array<char, 64 * 1024>;
 
-const sonde_api& engine() {
-  const sonde_api* api = sonde_api(SONDE_API_VERSION);
+const struct sonde_api& engine() {
+  const struct sonde_api* api = sonde_api(SONDE_API_VERSION);
   if (api == nullptr) throw nb::import_error("libsonde.so is of another version than sonde._core");
   return *api;
 }

@@ -57,7 +57,7 @@ _LAUNCHERS = {
 
 
 def _program(command):
-    """`torchrun` of `python -u /usr/bin/torchrun …`, `torch.distributed.run` of `python -um torch.distributed.run …`."""
+    """The script or module: `torchrun` of `python -u /bin/torchrun …`, `a.b` of `python -um a.b …`."""
     arguments = iter(command[1:])
     for argument in arguments:
         if argument in ("-W", "-X", "--check-hash-based-pycs"):

@@ -8,6 +8,7 @@ builds it into the package; elsewhere the first use builds it into the user's ca
 """
 
 import argparse
+import concurrent.futures
 import contextlib
 import fcntl
 import hashlib
@@ -160,21 +161,22 @@ def _compile_flags(torch):
 
 def _run_all(commands):
     """Run as many at once as there are cores; raise with the compiler's words when one fails."""
-    waiting, running = list(commands), []
-    while waiting or running:
-        while waiting and len(running) < max(1, len(os.sched_getaffinity(0))):
-            command = waiting.pop(0)
-            output = tempfile.TemporaryFile()
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-            running.append((command, process, output))
-        command, process, output = running.pop(0)
-        with output:
-            if process.wait() != 0:
-                for _, other, _ in running:
-                    other.kill()
-                    other.wait()
-                output.seek(0)
-                raise AdapterError(_compiler_failure(command, output.read().decode(errors="replace")))
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for command, done in zip(commands, pool.map(_run, commands), strict=True):
+            if done.returncode != 0:
+                raise AdapterError(_compiler_failure(command, done.stdout))
+
+
+def _run(command):
+    return subprocess.run(
+        command,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
 
 
 def _compiler_failure(command, output):

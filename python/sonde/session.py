@@ -1,4 +1,4 @@
-"""The session of this process: starting, stopping, and telling the user about it. One per process, like the engine's."""
+"""The session of this process: starting, stopping, and telling the user about it."""
 
 import atexit
 import contextlib

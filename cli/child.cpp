@@ -1,0 +1,154 @@
+#include "child.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <map>
+#include <string_view>
+
+extern char** environ;
+
+namespace sonde {
+namespace {
+
+constexpr std::array kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+// 0 until there is a child; what was sent before is kept for it.
+volatile pid_t child_pid = 0;
+volatile std::sig_atomic_t sent_early = 0;
+
+// The kernel sends ^C to the whole foreground group: the child has it already and must not get it
+// twice.
+void pass_on(int signal, siginfo_t* info, void*) {
+  if (info->si_code == SI_KERNEL) return;
+  if (child_pid > 0)
+    kill(child_pid, signal);
+  else
+    sent_early = signal;
+}
+
+// While it lives, signals go to the child; the dispositions before it come back at the end.
+class SignalsToChild {
+ public:
+  SignalsToChild() {
+    struct sigaction action {};
+    action.sa_sigaction = pass_on;
+    action.sa_flags = SA_SIGINFO | SA_RESTART;
+    for (std::size_t i = 0; i < kPassedOn.size(); ++i)
+      sigaction(kPassedOn[i], &action, &before_[i]);
+  }
+  ~SignalsToChild() {
+    for (std::size_t i = 0; i < kPassedOn.size(); ++i)
+      sigaction(kPassedOn[i], &before_[i], nullptr);
+    child_pid = 0;
+  }
+  SignalsToChild(const SignalsToChild&) = delete;
+  SignalsToChild& operator=(const SignalsToChild&) = delete;
+
+  void child_is(pid_t pid) {
+    child_pid = pid;
+    if (sent_early != 0) kill(pid, sent_early);
+  }
+
+ private:
+  std::array<struct sigaction, kPassedOn.size()> before_{};
+};
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (std::string& text : texts) result.push_back(text.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+std::vector<std::string> environment_with(
+    const std::vector<std::pair<std::string, std::string>>& added) {
+  std::map<std::string, std::string> all;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    all[std::string(text.substr(0, equals))] = text.substr(equals + 1);
+  }
+  for (const auto& [name, value] : added) all[name] = value;
+  std::vector<std::string> result;
+  for (const auto& [name, value] : all) result.push_back(name + "=" + value);
+  return result;
+}
+
+Result<pid_t> spawn(std::vector<std::string> command, std::vector<std::string> environment,
+                    posix_spawn_file_actions_t* actions) {
+  pid_t pid = 0;
+  const int reason = posix_spawnp(&pid, command[0].c_str(), actions, nullptr,
+                                  pointers(command).data(), pointers(environment).data());
+  if (reason == 0) return pid;
+  const ErrorCode code = reason == ENOENT ? ErrorCode::not_found : ErrorCode::io;
+  return Error{code, "cannot run '" + command[0] + "': " + std::strerror(reason)};
+}
+
+int wait_for(pid_t pid) {
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+std::string read_all(int fd) {
+  std::string text;
+  std::array<char, 4096> buffer;
+  for (;;) {
+    const ssize_t got = read(fd, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return text;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+}
+
+}  // namespace
+
+Result<ChildEnd> run_child(const std::vector<std::string>& command,
+                           const std::vector<std::pair<std::string, std::string>>& environment) {
+  const auto started = std::chrono::steady_clock::now();
+  SignalsToChild signals;
+  const Result<pid_t> pid = spawn(command, environment_with(environment), nullptr);
+  if (!pid) return pid.error();
+  signals.child_is(*pid);
+  const int status = wait_for(*pid);
+  ChildEnd end;
+  end.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  if (WIFSIGNALED(status)) end.signal = WTERMSIG(status);
+  end.exit_code = end.signal != 0 ? 128 + end.signal : WEXITSTATUS(status);
+  return end;
+}
+
+Result<std::string> ask_child(const std::vector<std::string>& command) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0)
+    return Error{ErrorCode::io, std::string("cannot make a pipe: ") + std::strerror(errno)};
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  const Result<pid_t> pid = spawn(command, environment_with({}), &actions);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  std::string text;
+  int status = 0;
+  if (pid) {
+    text = read_all(ends[0]);
+    status = wait_for(*pid);
+  }
+  close(ends[0]);
+  if (!pid) return pid.error();
+  if (status != 0) return Error{ErrorCode::io, "'" + command[0] + "' did not answer"};
+  return text;
+}
+
+}  // namespace sonde

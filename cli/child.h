@@ -1,0 +1,28 @@
+// A command run as a child: signals go through to it, and its end comes back.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sonde/result.h"
+
+namespace sonde {
+
+struct ChildEnd {
+  int exit_code = 0;  // as a shell would say it: 128 + number when a signal ended it
+  int signal = 0;     // the signal that ended it; 0: it exited
+  double seconds = 0;
+};
+
+// Runs `command` with `environment` added to ours, and waits for it. Meanwhile the signals somebody
+// sends to this process are passed on; those of the terminal reach the child by themselves.
+// `not_found` when there is no such program.
+Result<ChildEnd> run_child(const std::vector<std::string>& command,
+                           const std::vector<std::pair<std::string, std::string>>& environment);
+
+// Runs `command` and gives what it wrote to standard output; for questions to an interpreter.
+// stderr is dropped.
+Result<std::string> ask_child(const std::vector<std::string>& command);
+
+}  // namespace sonde

@@ -1,0 +1,168 @@
+#include "info.h"
+
+#include <fmt/format.h>
+#include <openssl/crypto.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "child.h"
+#include "sonde/statistics.h"
+
+namespace sonde {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+struct Variable {
+  const char* name;
+  const char* meaning;
+};
+constexpr std::array kVariables = {
+    Variable{"SONDE_CONFIG", "configuration file of any dialect; wins over the next"},
+    Variable{"MINDSPORE_DUMP_CONFIG", "configuration file in MindSpore's dialect"},
+    Variable{"MS_DIAGNOSTIC_DATA_PATH",
+             "where to write when the configuration has no path (debug_dump in it)"},
+    Variable{"RANK", "number of this process in a distributed training"},
+    Variable{"RANK_ID", "the same, as MindSpore calls it"},
+    Variable{"SONDE_KERNEL", "forces one kernel of the statistics, as scalar"},
+    Variable{"TORCH_DEVICE_BACKEND_AUTOLOAD", "0: PyTorch starts no extension, so neither Sonde"},
+    Variable{"CXX", "compiler for the adapter of PyTorch, when one must be built"},
+    Variable{"XDG_CACHE_HOME", "where adapters built on first use are kept (sonde in it)"},
+};
+
+Json cpu_features() {
+  Json features = Json::array();
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("sse4.2")) features.push_back("sse4.2");
+  if (__builtin_cpu_supports("avx")) features.push_back("avx");
+  if (__builtin_cpu_supports("avx2")) features.push_back("avx2");
+  if (__builtin_cpu_supports("fma")) features.push_back("fma");
+  if (__builtin_cpu_supports("avx512f")) features.push_back("avx512f");
+  if (__builtin_cpu_supports("avx512bw")) features.push_back("avx512bw");
+  if (__builtin_cpu_supports("avx512vl")) features.push_back("avx512vl");
+#endif
+  return features;
+}
+
+Json libraries() {
+  return {{"nlohmann-json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR,
+                                        NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH)},
+          {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100,
+                              FMT_VERSION % 100)},
+          {"cli11", CLI11_VERSION},
+          {"openssl", OpenSSL_version(OPENSSL_VERSION_STRING)}};
+}
+
+Json variables() {
+  Json set = Json::object();
+  for (const Variable& variable : kVariables)
+    if (const char* value = std::getenv(variable.name)) set[variable.name] = value;
+  return set;
+}
+
+// The interpreter beside this program, as in a virtual environment; else the first on the path.
+std::string default_python() {
+  std::error_code failed;
+  const fs::path self = fs::read_symlink("/proc/self/exe", failed);
+  const fs::path beside = self.parent_path() / "python3";
+  return !failed && access(beside.c_str(), X_OK) == 0 ? beside.string() : "python3";
+}
+
+// What `python -m sonde.adapter status` says; "problem" when it says nothing.
+Json python_facts(const std::string& python) {
+  const Result<std::string> answer = ask_child({python, "-m", "sonde.adapter", "status"});
+  if (answer) {
+    Json facts = Json::parse(*answer, nullptr, false);
+    if (facts.is_object()) return facts;
+  }
+  Json facts = {{"executable", python}};
+  facts["problem"] = !answer && answer.error().code == ErrorCode::not_found
+                         ? answer.error().message
+                         : "the package sonde is not installed in it, or cannot be loaded; try "
+                           "'" +
+                               python + " -m sonde.adapter status'";
+  return facts;
+}
+
+Json gather(const std::string& python) {
+  return {{"version", SONDE_VERSION},
+          {"compiler", std::string("g++ ") + __VERSION__},
+          {"kernel", kernel_name()},
+          {"cpu_features", cpu_features()},
+          {"cores", std::thread::hardware_concurrency()},
+          {"libraries", libraries()},
+          {"python", python_facts(python)},
+          {"environment", variables()}};
+}
+
+std::string joined(const Json& list) {
+  std::string text;
+  for (const Json& item : list) text += (text.empty() ? "" : " ") + item.get<std::string>();
+  return text.empty() ? "none known" : text;
+}
+
+void print_row(std::string_view name, std::string_view value) {
+  fmt::print("{:<13} {}\n", name, value);
+}
+
+void print_text(const Json& info) {
+  print_row("version", info["version"].get<std::string>());
+  print_row("compiler", info["compiler"].get<std::string>());
+  print_row("kernel", info["kernel"].get<std::string>());
+  print_row("cpu features", joined(info["cpu_features"]));
+  print_row("cores", std::to_string(info["cores"].get<unsigned>()));
+  std::string libraries;
+  for (const auto& [name, version] : info["libraries"].items())
+    libraries += (libraries.empty() ? "" : ", ") + name + " " + version.get<std::string>();
+  print_row("libraries", libraries);
+  const Json& python = info["python"];
+  print_row("python",
+            python.value("executable", "") +
+                (python.contains("python") ? " (" + python.value("python", "") + ")" : ""));
+  if (python.contains("torch")) print_row("torch", python.value("torch", ""));
+  if (python.contains("adapter")) print_row("adapter", python.value("adapter", ""));
+  if (python.contains("problem")) print_row("problem", python.value("problem", ""));
+  fmt::print("environment\n");
+  for (const Variable& variable : kVariables) {
+    const auto found = info["environment"].find(variable.name);
+    const std::string value =
+        found == info["environment"].end() ? "(not set)" : found->get<std::string>();
+    fmt::print("  {:<29} {}\n  {:<29}   {}\n", variable.name, value, "", variable.meaning);
+  }
+}
+
+}  // namespace
+
+void add_info(CLI::App& app, int& exit_status) {
+  struct Options {
+    std::string python;
+    bool json = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("info", "Show what this build and this machine can do.");
+  verb->add_option("--python", options->python,
+                   "interpreter to ask about PyTorch (default: the one beside this program)")
+      ->type_name("PROGRAM");
+  verb->add_flag("--json", options->json, "one JSON object instead of text");
+  verb->footer(
+      "Exit status: 0, 2 bad usage.\nExample: sonde info --python .venv/bin/python --json");
+  verb->callback([options, &exit_status] {
+    const Json info = gather(options->python.empty() ? default_python() : options->python);
+    if (options->json)
+      fmt::print("{}\n", info.dump(2));
+    else
+      print_text(info);
+    exit_status = 0;
+  });
+}
+
+}  // namespace sonde

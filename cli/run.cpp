@@ -1,0 +1,228 @@
+#include "run.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "child.h"
+#include "sonde/plan.h"
+
+namespace sonde {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kBadUsage = 2;
+constexpr int kCannotRun = 126;  // as a shell says it
+constexpr int kNoSuchCommand = 127;
+
+const std::vector<std::string> kUsualStatistics = {
+    "max", "min", "avg", "l2norm", "nan count", "positive inf count", "negative inf count"};
+
+struct RunOptions {
+  std::string config, out;
+  std::string saved_data = "statistic", iteration = "all", net_name = "Net";
+  std::vector<std::string> kernels;
+  std::vector<std::string> statistics;
+  std::vector<std::string> command;
+};
+
+// A directory of ours that is gone when the run is over: the configuration made from options, and
+// the child's report.
+class Scratch {
+ public:
+  Scratch() {
+    std::string pattern = (fs::temp_directory_path() / "sonde-run-XXXXXX").string();
+    if (mkdtemp(pattern.data()) != nullptr) path_ = pattern;
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+// What the options ask for, in MindSpore's words.
+nlohmann::json settings_of(const RunOptions& options) {
+  nlohmann::json common = {
+      {"dump_mode", options.kernels.empty() ? 0 : 1},
+      {"path", fs::absolute(options.out).lexically_normal().string()},
+      {"net_name", options.net_name},
+      {"iteration", options.iteration},
+      {"saved_data", options.saved_data},
+      {"input_output", 0},
+      {"kernels", options.kernels},
+      {"support_device", {0, 1, 2, 3, 4, 5, 6, 7}},
+  };
+  if (options.saved_data != "tensor")
+    common["statistic_category"] =
+        options.statistics.empty() ? kUsualStatistics : options.statistics;
+  return {{"common_dump_settings", common},
+          {"e2e_dump_settings", {{"enable", true}, {"trans_flag", true}}}};
+}
+
+// The configuration to run under: --config, else made from --out, else the one the environment
+// names.
+std::optional<fs::path> choose_config(const RunOptions& options, const fs::path& scratch) {
+  if (!options.config.empty()) return fs::absolute(options.config);
+  if (!options.out.empty()) {
+    const fs::path made = scratch / "data_dump.json";
+    std::ofstream(made) << settings_of(options).dump(2) << '\n';
+    return made;
+  }
+  for (const char* name : {"SONDE_CONFIG", "MINDSPORE_DUMP_CONFIG"})
+    if (const char* value = std::getenv(name); value != nullptr && *value != '\0') return value;
+  return std::nullopt;
+}
+
+// Tells everything about the file; the plan when it can be run under.
+std::optional<Plan> checked_plan(const fs::path& config, const RunOptions& options) {
+  PlanResult result = read_plan(config);
+  const fs::path shown = options.out.empty() ? config : fs::path("--out");
+  for (const Diagnostic& diagnostic : result.diagnostics)
+    fmt::print(stderr, "{}\n", text_of(diagnostic, shown));
+  return std::move(result.plan);
+}
+
+// One entry per thing that a process of the run told (sonde.session.tell).
+struct Told {
+  std::string kind, text, rank;
+};
+
+std::vector<Told> read_report(const fs::path& file) {
+  std::vector<Told> report;
+  std::ifstream stream(file);
+  for (std::string line; std::getline(stream, line);) {
+    const nlohmann::json entry = nlohmann::json::parse(line, nullptr, false);
+    if (!entry.is_object()) continue;  // torn by a kill
+    report.push_back({entry.value("kind", ""), entry.value("text", ""), entry.value("rank", "")});
+  }
+  return report;
+}
+
+std::size_t count_of(const std::vector<Told>& report, std::string_view kind) {
+  std::size_t count = 0;
+  for (const Told& told : report) count += told.kind == kind ? 1 : 0;
+  return count;
+}
+
+void print_how_it_ended(const RunOptions& options, const ChildEnd& end) {
+  const std::string name = fs::path(options.command[0]).filename().string();
+  if (end.signal != 0)
+    fmt::print(stderr, "sonde: {} was ended by signal {} ({}) after {:.1f} s\n", name, end.signal,
+               strsignal(end.signal), end.seconds);
+  else if (end.exit_code != 0)
+    fmt::print(stderr, "sonde: {} exited with status {} after {:.1f} s\n", name, end.exit_code,
+               end.seconds);
+  else
+    fmt::print(stderr, "sonde: {} finished in {:.1f} s\n", name, end.seconds);
+}
+
+// Why there is no closing line of the engine.
+const char* why_nothing(const std::vector<Told>& report, const ChildEnd& end) {
+  if (count_of(report, "refused") > 0) return "recording did not start; the reason is above";
+  if (count_of(report, "started") == 0)
+    return "nothing was recorded: no process of the run started Sonde; it starts when PyTorch is "
+           "imported by a Python that has the package sonde installed";
+  if (end.signal != 0) return "the run ended before it could close the dump; what it wrote is kept";
+  return "the run ended without closing the dump (os._exit?); what it wrote is kept";
+}
+
+void print_report(const RunOptions& options, const Plan& plan, const ChildEnd& end,
+                  const std::vector<Told>& report) {
+  print_how_it_ended(options, end);
+  for (const Told& told : report) {
+    if (told.kind != "summary") continue;
+    const std::string rank = told.rank.empty() ? "" : fmt::format(" (rank {})", told.rank);
+    const bool has_prefix = told.text.starts_with("sonde:");
+    fmt::print(stderr, "{}{}{}\n", has_prefix ? "" : "sonde: ", told.text, rank);
+  }
+  if (count_of(report, "summary") == 0) fmt::print(stderr, "sonde: {}\n", why_nothing(report, end));
+  std::error_code ignored;
+  if (fs::exists(plan.path, ignored))
+    fmt::print(stderr, "sonde: to look at it: sonde ls {0}; sonde stats {0}\n", plan.path.string());
+}
+
+int run(const RunOptions& options) {
+  const Scratch scratch;
+  if (scratch.path().empty()) {
+    fmt::print(stderr,
+               "error: cannot make a directory in '{}'; set TMPDIR to one that can be written\n",
+               fs::temp_directory_path().string());
+    return kCannotRun;
+  }
+  const std::optional<fs::path> config = choose_config(options, scratch.path());
+  if (!config) {
+    fmt::print(stderr,
+               "error: nothing says what to record; give --config FILE or --out DIRECTORY\n");
+    return kBadUsage;
+  }
+  const std::optional<Plan> plan = checked_plan(*config, options);
+  if (!plan) return kBadUsage;
+  const fs::path report = scratch.path() / "report";
+  const Result<ChildEnd> end = run_child(
+      options.command, {{"SONDE_CONFIG", config->string()}, {"SONDE_RUN_REPORT", report.string()}});
+  if (!end) {
+    fmt::print(stderr, "error: {}\n", end.error().message);
+    return end.error().code == ErrorCode::not_found ? kNoSuchCommand : kCannotRun;
+  }
+  print_report(options, *plan, *end, read_report(report));
+  return end->exit_code;
+}
+
+// The options that make a configuration, for when there is no file.
+void add_settings(CLI::App& verb, RunOptions& options, CLI::Option* config) {
+  const auto either = [&](CLI::Option* option) { return option->excludes(config); };
+  either(verb.add_option("-o,--out", options.out, "directory to write to, instead of a file"))
+      ->type_name("DIR");
+  either(
+      verb.add_option("--saved-data", options.saved_data, "with --out: tensor, statistic or full"))
+      ->check(CLI::IsMember({"tensor", "statistic", "full"}))
+      ->capture_default_str();
+  either(verb.add_option("--iteration", options.iteration,
+                         "with --out: steps, as 'all', '0|5' or '3-8'"))
+      ->capture_default_str();
+  either(verb.add_option("--kernels", options.kernels,
+                         "with --out: an operator's name or type; repeatable"))
+      ->type_name("OP")
+      ->allow_extra_args(false);
+  either(verb.add_option("--statistics", options.statistics,
+                         "with --out: a category of statistic.csv; repeatable"))
+      ->type_name("CATEGORY")
+      ->allow_extra_args(false);
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, int& exit_status) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* verb = app.add_subcommand(
+      "run", "Run a training under a configuration and report what was recorded.");
+  CLI::Option* config =
+      verb->add_option("-c,--config", options->config, "configuration file, of any dialect")
+          ->type_name("FILE");
+  add_settings(*verb, *options, config);
+  verb->add_option("command", options->command, "what to run, after --")
+      ->required()
+      ->type_name("COMMAND...");
+  verb->footer(
+      "Exit status: the command's; 2 bad usage or configuration (nothing was run), 126 and 127 it "
+      "cannot be run.\n"
+      "Example: sonde run --out /tmp/run7 --iteration 0-2 -- python train.py --epochs 1");
+  verb->callback([options, &exit_status] { exit_status = run(*options); });
+}
+
+}  // namespace sonde

@@ -1,0 +1,21 @@
+# Sourced by the other scripts: where things are, and how to tell the user about a stage.
+SONDE_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+SONDE_BUILD="$SONDE_ROOT/build"
+SONDE_VENV="$SONDE_ROOT/.venv"
+SONDE_LOG="$SONDE_BUILD/setup.log"
+
+say() { printf '%s\n' "$*" >&2; }
+fail() { say "error: $*"; exit 1; }
+
+# stage TEXT COMMAND...: one line before, one after with the seconds; the output goes to the log, its tail on failure.
+stage() {
+  local text=$1 started=$SECONDS
+  shift
+  say "==> $text"
+  printf '\n=== %s: %s\n' "$text" "$*" >>"$SONDE_LOG"
+  if ! "$@" >>"$SONDE_LOG" 2>&1 </dev/null; then
+    tail -n 40 "$SONDE_LOG" >&2
+    fail "$text: failed (all of it: $SONDE_LOG)"
+  fi
+  say "    done in $((SECONDS - started)) s"
+}
