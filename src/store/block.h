@@ -1,12 +1,10 @@
-// Block: bytes of one tensor on their way to the disk. BlockPool: where they come from, and the budget they count against.
+// Block: bytes of one tensor on their way to the disk. BlockPool: where they come from, and the
+// budget they count against.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <vector>
 
 namespace sonde {
 
@@ -14,8 +12,10 @@ class BlockPool;
 
 struct Block {
   std::byte* data = nullptr;
-  std::size_t bytes = 0;      // asked for
-  std::size_t capacity = 0;   // taken from the pool
+  std::size_t bytes = 0;     // asked for
+  std::size_t capacity = 0;  // taken from the pool, 64-byte aligned
+  bool with_writer = false;  // the recorder has it: it will come back without the host's help
+  Block* next = nullptr;     // the pool's list of free blocks
 };
 
 struct ReturnBlock {
@@ -24,24 +24,33 @@ struct ReturnBlock {
 };
 using BlockPtr = std::unique_ptr<Block, ReturnBlock>;
 
-// Memory is reused by size class, since fresh pages cost more than the copy itself. Any thread.
+// Memory is reused by size class, since fresh pages cost more than the copy itself. Any thread. The
+// pool outlives its blocks.
 class BlockPool {
  public:
   explicit BlockPool(std::uint64_t budget_bytes);
   ~BlockPool();
 
-  // Waits until the budget has room (a tensor larger than the whole budget is let through alone).
+  // Waits until the budget has room. Never waits for what cannot come: when the writer holds no
+  // block (all of them are in records that are still being made), or the tensor is larger than the
+  // whole budget and alone, it is let through. Null when the pool is closed or the system has no
+  // memory.
   BlockPtr take(std::size_t bytes);
   // Null when there is no room now, or no memory.
   BlockPtr try_take(std::size_t bytes);
+  // The recorder tells that `block` is on its way to the disk.
+  void hand_to_writer(Block& block);
 
-  std::uint64_t in_flight_bytes() const;
-  std::uint64_t waited_us() const;          // how long take() held the host up
-  void close();                             // take() no longer waits, returns null: the writer is gone
+  std::uint64_t in_flight_bytes() const;  // capacity of all blocks that are out
+  std::uint64_t waited_us() const;        // how long take() held the host up
+  void close();    // take() no longer waits, returns null: the writer is gone
+  void abandon();  // after fork, in the child: null from now on, no lock is taken
 
  private:
   friend struct ReturnBlock;
   struct State;
+  BlockPtr take_locked(std::size_t bytes, std::size_t capacity);
+  void give(Block* block);
   std::unique_ptr<State> state_;
 };
 

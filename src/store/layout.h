@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sonde/plan.h"
 #include "store/record.h"
@@ -17,20 +18,24 @@ class Layout {
   // Fails with `unsupported` for a layout this build does not write.
   static Result<Layout> make(const Plan& plan, std::uint32_t rank);
 
-  // Ops with the same key share one counter within a step: "type + scope" from 2.3 on, the type alone in 2.0.
+  // Ops with the same key share one counter within a step: "type + scope" from 2.3 on, the type
+  // alone in 2.0.
   std::string number_key(const Site& site) const;
   // forward   Default/{scope}/{type}-op{n}
   // recompute Default/recompute/{scope}/{type}-op{n}
-  // backward  Gradients/Default/{scope}/Grad_{forward type}/{type}-op{n}   (2.7); unknown forward: Gradients/Default/{type}-op{n}
-  // optimizer Default/{scope}/{type}-op{n}, scope `optimizer-SGD`
+  // backward  Gradients/Default/{scope}/Grad_{forward type}/{type}-op{n}   (2.7); unknown forward:
+  // Gradients/Default/{type}-op{n} optimizer Default/{scope}/{type}-op{n}, scope `optimizer-SGD`
   std::string full_name(const Site& site, std::uint32_t number) const;
 
-  std::filesystem::path rank_directory() const;                       // {path}/rank_{r}
-  std::filesystem::path step_directory(StepId step) const;            // …/{net_name}/{graph}/{iteration}
+  std::filesystem::path rank_directory() const;             // {path}/rank_{r}
+  std::filesystem::path step_directory(StepId step) const;  // …/{net_name}/{graph}/{iteration}
   std::filesystem::path execution_order_file(std::uint32_t graph) const;
   std::filesystem::path history_file(std::uint32_t graph) const;
-  std::filesystem::path metadata_directory() const;                   // …/.dump_metadata
-  std::filesystem::path journal_file() const;                         // …/.dump_metadata/sonde/journal
+  std::filesystem::path metadata_directory() const;  // …/.dump_metadata
+  std::filesystem::path journal_file() const;        // …/.dump_metadata/sonde/journal
+
+  std::filesystem::path execution_order_directory() const;  // …/execution_order
+  std::filesystem::path own_directory() const;              // …/.dump_metadata/sonde
 
   // "{op_type}.{op_name}.{task}.{stream}.{timestamp}.{input|output}.{slot}.{format}.{dtype}.npy"
   std::string tensor_file_name(const OpName& op, const TensorRecord& tensor) const;
@@ -42,9 +47,15 @@ class Layout {
   std::uint32_t rank_ = 0;
 };
 
-// The parts of such a name, read from the right, any MindSpore version; false when it is none.
+// A name of an op as part of a file name: each of `/`, `\`, `.` and space becomes `_`.
+std::string sanitised(std::string_view name);
+
+// The parts of such a name, read from the right, any MindSpore version; false when it is none. A
+// name of 1.2
+// (`.bin`) has no type, ids or time of its own, but a shape.
 struct TensorFileName {
-  std::string op_type, op_name, format, dtype;   // dtype empty when the name has none
+  std::string op_type, op_name, format, dtype;  // dtype empty when the name has none
+  std::vector<std::int64_t> shape;              // 1.2 only: a file without a header
   std::uint64_t task_id = 0, stream_id = 0, timestamp_us = 0;
   bool is_input = false;
   std::uint32_t slot = 0;

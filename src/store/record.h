@@ -1,4 +1,5 @@
-// What capture hands to the store: one record per op, in which the bytes are already safe from the host.
+// What capture hands to the store: one record per op, in which the bytes are already safe from the
+// host.
 #pragma once
 
 #include <cstdint>
@@ -12,31 +13,41 @@
 
 namespace sonde {
 
-enum class Phase : std::uint8_t { forward = 0, backward = 1, optimizer = 2, outside = 3, recompute = 4 };
+enum class Phase : std::uint8_t {
+  forward = 0,
+  backward = 1,
+  optimizer = 2,
+  outside = 3,
+  recompute = 4
+};
 
-// A place in the user's program that runs an op. Interned: the same (type, scope, line) is one site.
+// A place in the user's program that runs an op. Interned: the same (type, scope, line) is one
+// site.
 struct Site {
-  std::uint32_t id = 0;             // from 1; 0 means "no site"
+  std::uint32_t id = 0;  // from 1; 0 means "no site"
   Phase phase = Phase::forward;
-  std::string op_type;              // `conv2d`
-  std::string scope;                // `network-AlexNet/features/0-Conv2d`; empty outside any module
-  std::string forward_op_type;      // backward: the forward op this one differentiates; empty when unknown
-  std::uint32_t forward_site = 0;   // backward: that op's site
-  std::string file;                 // source file, as the interpreter names it; empty when unknown
-  std::uint32_t line = 0;           // 1-based; backward ops carry their forward op's line
+  std::string op_type;  // `conv2d`
+  std::string scope;    // `network-AlexNet/features/0-Conv2d`; empty outside any module
+  std::string
+      forward_op_type;  // backward: the forward op this one differentiates; empty when unknown
+  std::uint32_t forward_site = 0;  // backward: that op's site
+  std::string file;                // source file, as the interpreter names it; empty when unknown
+  std::uint32_t line = 0;          // 1-based; backward ops carry their forward op's line
   std::string function;
 };
 
-// One op of the graph: a name that is stable from step to step. Owned by capture, lives as long as the session.
+// One op of the graph: a name that is stable from step to step. Owned by capture, lives as long as
+// the session.
 struct OpName {
-  std::uint32_t id = 0;             // from 1
-  std::string op_type;              // `conv2d`; `Parameter` for parameters, data and constants
-  std::string full_name;            // `Default/network-AlexNet/features/0-Conv2d/conv2d-op0`; `features.0.weight`
+  std::uint32_t id = 0;  // from 1
+  std::string op_type;   // `conv2d`; `Parameter` for parameters, data and constants
+  std::string
+      full_name;  // `Default/network-AlexNet/features/0-Conv2d/conv2d-op0`; `features.0.weight`
 };
 
 struct StepId {
-  std::uint32_t graph = 0;          // 0 training, 1 evaluation
-  std::uint64_t iteration = 0;      // initial_iteration already added
+  std::uint32_t graph = 0;      // 0 training, 1 evaluation
+  std::uint64_t iteration = 0;  // initial_iteration already added
   friend bool operator==(const StepId&, const StepId&) = default;
 };
 
@@ -45,36 +56,48 @@ inline constexpr std::uint64_t kNoSequence = ~0ULL;
 // One slot of one op.
 struct TensorRecord {
   bool is_input = false;
-  std::uint32_t slot = 0;           // position among the op's tensor arguments (lists flattened, None keeps its place) or results
+  std::uint32_t slot = 0;  // position among the op's tensor arguments (lists flattened, None keeps
+                           // its place) or results
   DType dtype = DType::undefined;
   Dims shape;
-  std::uint64_t content = 0;        // equal numbers: the same bytes in the same shape. 0: nothing was read
-  std::uint64_t source = kNoSequence;  // sequence of the op that wrote what is read here, in this dump
+  std::uint64_t content =
+      0;  // equal numbers: the same bytes in the same shape. 0: nothing was read
+  std::uint64_t source =
+      kNoSequence;  // sequence of the op that wrote what is read here, in this dump
   std::uint32_t source_slot = 0;
-  std::uint32_t tensor_name = 0;    // id of the OpName of the parameter, gradient or state it is; 0: none
-  const char* skipped = nullptr;    // why neither bytes nor statistics exist (static text); null when they do
-  bool wanted = true;               // the plan selects this slot; false: structure only
+  std::uint32_t tensor_name =
+      0;  // id of the OpName of the parameter, gradient or state it is; 0: none
+  const char* skipped =
+      nullptr;         // why neither bytes nor statistics exist (static text); null when they do
+  bool wanted = true;  // the plan selects this slot; false: structure only
   bool has_statistics = false;
   Statistics statistics;
-  std::string md5, sha1;            // hex, when the plan asks for them
-  BlockPtr bytes;                   // tensor mode: C-order copy; null on every appearance of `content` but the first
-  std::uint64_t timestamp_us = 0;   // since the Unix epoch; names the file
+  std::string md5, sha1;  // hex, when the plan asks for them
+  BlockPtr bytes;  // tensor mode: C-order copy; null on every appearance of `content` but the first
+  std::uint64_t timestamp_us = 0;  // since the Unix epoch; names the file
 };
 
-enum class RecordKind : std::uint8_t { op = 0, parameter = 1, step_begin = 2, step_end = 3, note = 4 };
+enum class RecordKind : std::uint8_t {
+  op = 0,
+  parameter = 1,
+  step_begin = 2,
+  step_end = 3,
+  note = 4
+};
 
-// Records carry contiguous sequence numbers, taken when the op starts. They may be pushed in another order.
+// Records carry contiguous sequence numbers, taken when the op starts. They may be pushed in
+// another order.
 struct Record {
   RecordKind kind = RecordKind::op;
   std::uint64_t sequence = 0;
   StepId step;
-  const OpName* op = nullptr;       // op, parameter
+  const OpName* op = nullptr;  // op, parameter
   std::uint32_t site = 0;
-  std::uint16_t thread = 0;         // ordinal of the host's thread, 0 the first seen
-  bool failed = false;              // the op threw
-  std::uint64_t timestamp_us = 0;   // when the op began
+  std::uint16_t thread = 0;           // ordinal of the host's thread, 0 the first seen
+  bool failed = false;                // the op threw
+  std::uint64_t timestamp_us = 0;     // when the op began
   std::vector<TensorRecord> tensors;  // inputs first, then outputs
-  std::string note;                 // note: one line
+  std::string note;                   // note: one line
 };
 
 }  // namespace sonde

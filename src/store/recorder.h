@@ -1,8 +1,10 @@
-// Recorder: takes records from the host's threads and makes them a dump on disk, behind the run's back.
+// Recorder: takes records from the host's threads and makes them a dump on disk, behind the run's
+// back.
 //
-// One background thread writes tensor files as they come, then appends journal, csv and order files in sequence order.
-// Nothing touches the disk before the first step_begin. After the first error that cannot be lived with (no space,
-// directory gone) it stops writing, keeps what is on disk readable, and reports once through `error()`.
+// One background thread writes tensor files as they come, then appends journal, csv and order files
+// in sequence order. Nothing touches the disk before the first step_begin. After the first error
+// that cannot be lived with (no space, directory gone) it stops writing, keeps what is on disk
+// readable, and reports once through `error()`.
 #pragma once
 
 #include <cstdint>
@@ -18,22 +20,22 @@ namespace sonde {
 
 struct RunInfo {
   std::uint32_t rank = 0;
-  std::string host;          // "torch 2.13.0+cpu, CPython 3.11.7"
-  std::string command;       // the program's arguments, for people
+  std::string host;     // "torch 2.13.0+cpu, CPython 3.11.7"
+  std::string command;  // the program's arguments, for people
 };
 
 struct Totals {
   std::uint64_t steps = 0, ops = 0, tensors = 0, files = 0, rows = 0;
-  std::uint64_t bytes_written = 0;     // tensor bytes that reached a file (links not counted)
+  std::uint64_t bytes_written = 0;  // tensor bytes that reached a file (links not counted)
   std::uint64_t bytes_dropped = 0;
 };
 
 class Recorder {
  public:
-  // Checks that the dump directory can be made and written (and by nobody else's live run), without creating anything
-  // that a run without records would leave behind.
+  // Checks that the dump directory can be made and written (and by nobody else's live run), without
+  // creating anything that a run without records would leave behind.
   static Result<std::unique_ptr<Recorder>> open(const Plan& plan, RunInfo run);
-  ~Recorder();                                  // finish()
+  ~Recorder();  // finish()
 
   const Layout& layout() const;
   BlockPool& blocks();
@@ -41,15 +43,15 @@ class Recorder {
   // Any thread. Definitions must be made before a record names them; they are kept by copy.
   void define(const Site& site);
   void define(const OpName& name);
-  std::uint64_t next_sequence();                // every number taken must be pushed or skipped
+  std::uint64_t next_sequence();  // every number taken must be pushed or skipped
   void push(Record&& record);
   void skip(std::uint64_t sequence);
 
   // Every record pushed so far is on disk, or the error is known, when this returns.
   void flush();
-  Totals finish();                              // flush, close the files, release the directory; idempotent
+  Totals finish();  // flush, close the files, release the directory; idempotent
   Totals totals() const;
-  std::optional<Error> error() const;           // the first fatal one
+  std::optional<Error> error() const;  // the first fatal one
   // After fork, in the child: forget everything, touch nothing.
   void abandon();
 

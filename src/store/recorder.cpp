@@ -1,0 +1,284 @@
+#include "store/recorder.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "store/files.h"
+#include "store/queue.h"
+#include "store/recording.h"
+#include "store/run_directory.h"
+
+namespace sonde {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLongestUnflushed{200};
+constexpr milliseconds kIdle{60000};
+// Records are small, but they are not counted against the budget: a disk that hangs must not fill
+// the memory.
+constexpr std::size_t kMostQueued = 1 << 16;
+
+struct Skip {
+  std::uint64_t sequence = 0;
+};
+using Item = std::variant<Record, Site, OpName, Skip>;
+
+bool begins_recording(const Record& record) { return record.kind != RecordKind::note; }
+
+// The host's signal handlers run on the host's threads.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_BLOCK, &all, &before_);
+  }
+  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
+
+struct Recorder::State {
+  State(const Plan& plan, const RunInfo& run, const Layout& naming)
+      : layout(naming), pool(plan.sonde.budget_bytes), recording(plan, run, naming) {}
+
+  const Layout layout;
+  BlockPool pool;  // outlives the queue and the recording, which hold its blocks
+  Queue<Item> queue;
+  const ::pid_t pid = ::getpid();
+  std::atomic<std::uint64_t> sequence{0};
+  std::atomic<bool> abandoned{false};
+  std::atomic<bool> running{false};  // the thread exists
+  std::atomic<bool> stopping{false};
+  std::atomic<int> owner{-1};
+
+  std::mutex life;  // starting and finishing
+  bool finished = false;
+  std::thread thread;
+
+  mutable std::mutex news;  // what other threads may ask
+  std::condition_variable flushed;
+  std::uint64_t flush_wanted = 0, flush_done = 0;
+  Totals totals;
+  std::optional<Error> error;
+
+  Recording recording;  // the thread's own
+
+  void start();
+  void stop();
+  void run();
+  void work();
+  void handle(Item& item);
+  void publish(std::uint64_t flush_ticket);
+  void fail(const std::string& why);
+};
+
+void Recorder::State::start() {
+  const std::lock_guard lock(life);
+  if (running.load() || finished) return;
+  try {
+    const SignalsBlocked blocked;
+    thread = std::thread([this] { run(); });
+    running.store(true, std::memory_order_release);
+  } catch (const std::exception& problem) {
+    finished = true;
+    stopping.store(true);
+    pool.close();
+    fail(std::string("cannot start the thread that writes: ") + problem.what());
+  }
+}
+
+void Recorder::State::fail(const std::string& why) {
+  const std::lock_guard lock(news);
+  if (!error) error = Error{ErrorCode::io, why};
+}
+
+void Recorder::State::run() {
+  ::pthread_setname_np(::pthread_self(), "sonde-writer");
+  // After a failure work() only drops what comes, so that nobody waits for a budget that is never
+  // returned.
+  bool done = false;
+  while (!done) {
+    try {
+      work();
+      done = true;
+    } catch (const std::exception& problem) {
+      recording.fail(
+          Error{ErrorCode::io, std::string("cannot go on recording: ") + problem.what()});
+    }
+  }
+}
+
+void Recorder::State::work() {
+  if (owner.load() < 0 && !recording.error()) recording.open();
+  owner.store(recording.owner());
+  std::vector<Item> batch;
+  Clock::time_point last_flush = Clock::now();
+  while (true) {
+    const bool last = stopping.load();
+    std::uint64_t ticket = 0;
+    {
+      const std::lock_guard lock(news);
+      ticket = flush_wanted;
+    }
+    queue.take_all(batch, last                        ? milliseconds(0)
+                          : recording.has_unflushed() ? kLongestUnflushed
+                                                      : kIdle);
+    for (Item& item : batch) {
+      handle(item);
+      if (Clock::now() - last_flush < kLongestUnflushed) continue;
+      recording.flush_appends();
+      last_flush = Clock::now();
+    }
+    if (batch.empty()) recording.flush_appends();
+    if (ticket > flush_done) recording.flush_all();
+    if (last && batch.empty()) break;
+    publish(ticket);
+  }
+  recording.close();
+  owner.store(-1);
+  publish(~std::uint64_t{0});
+}
+
+void Recorder::State::handle(Item& item) {
+  if (auto* record = std::get_if<Record>(&item)) {
+    recording.add(std::move(*record));
+  } else if (const auto* site = std::get_if<Site>(&item)) {
+    recording.define(*site);
+  } else if (const auto* name = std::get_if<OpName>(&item)) {
+    recording.define(*name);
+  } else {
+    recording.skip(std::get<Skip>(item).sequence);
+  }
+}
+
+void Recorder::State::publish(std::uint64_t flush_ticket) {
+  {
+    const std::lock_guard lock(news);
+    totals = recording.totals();
+    if (!error) error = recording.error();
+    flush_done = flush_ticket;
+  }
+  flushed.notify_all();
+}
+
+void Recorder::State::stop() {
+  const std::lock_guard lock(life);
+  if (finished) return;
+  finished = true;
+  pool.close();
+  stopping.store(true);
+  if (!running.load()) return;
+  queue.wake();
+  thread.join();
+  running.store(false);
+}
+
+Recorder::Recorder() = default;
+
+Recorder::~Recorder() {
+  finish();
+  // In a forked child the locks may be held by threads that are not there.
+  if (state_->abandoned.load()) static_cast<void>(state_.release());
+}
+
+Result<std::unique_ptr<Recorder>> Recorder::open(const Plan& plan, RunInfo run) {
+  Result<Layout> layout = Layout::make(plan, run.rank);
+  if (!layout) return layout.error();
+  if (Status free = check_not_owned(*layout); !free) return free.error();
+  if (Status writable = check_can_write(layout->own_directory()); !writable) {
+    return writable.error();
+  }
+  std::unique_ptr<Recorder> recorder(new Recorder);
+  recorder->state_ = std::make_unique<State>(plan, run, *layout);
+  return recorder;
+}
+
+const Layout& Recorder::layout() const { return state_->layout; }
+BlockPool& Recorder::blocks() { return state_->pool; }
+
+void Recorder::define(const Site& site) {
+  if (!state_->abandoned.load(std::memory_order_relaxed)) state_->queue.push(Item(site));
+}
+
+void Recorder::define(const OpName& name) {
+  if (!state_->abandoned.load(std::memory_order_relaxed)) state_->queue.push(Item(name));
+}
+
+std::uint64_t Recorder::next_sequence() {
+  return state_->sequence.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Recorder::push(Record&& record) {
+  State& state = *state_;
+  if (state.abandoned.load(std::memory_order_relaxed) || state.stopping.load()) return;
+  for (const TensorRecord& tensor : record.tensors) {
+    if (tensor.bytes) state.pool.hand_to_writer(*tensor.bytes);
+  }
+  const bool starts = begins_recording(record);
+  const bool running = state.running.load(std::memory_order_acquire);
+  constexpr std::size_t kNoLimit = ~std::size_t{0};
+  state.queue.push(Item(std::move(record)), running ? kMostQueued : kNoLimit);
+  if (!running && starts) state.start();
+}
+
+void Recorder::skip(std::uint64_t sequence) {
+  if (!state_->abandoned.load(std::memory_order_relaxed)) state_->queue.push(Item(Skip{sequence}));
+}
+
+void Recorder::flush() {
+  State& state = *state_;
+  if (state.abandoned.load() || !state.running.load()) return;
+  std::unique_lock lock(state.news);
+  const std::uint64_t ticket = ++state.flush_wanted;
+  state.queue.wake();
+  state.flushed.wait(lock, [&] { return state.flush_done >= ticket; });
+}
+
+Totals Recorder::finish() {
+  if (::getpid() != state_->pid) abandon();
+  if (state_->abandoned.load()) return {};
+  state_->stop();
+  return totals();
+}
+
+Totals Recorder::totals() const {
+  if (state_->abandoned.load()) return {};
+  const std::lock_guard lock(state_->news);
+  return state_->totals;
+}
+
+std::optional<Error> Recorder::error() const {
+  if (state_->abandoned.load()) return std::nullopt;
+  const std::lock_guard lock(state_->news);
+  return state_->error;
+}
+
+void Recorder::abandon() {
+  if (state_->abandoned.exchange(true)) return;
+  state_->pool.abandon();
+  // The lock belongs to the open file, which the child shares: kept open it would outlive the
+  // parent.
+  const int owner = state_->owner.load();
+  if (owner >= 0) ::close(owner);
+}
+
+}  // namespace sonde

@@ -1,0 +1,151 @@
+#include "store/recording.h"
+
+#include <utility>
+
+#include "store/run_json.h"
+
+namespace sonde {
+
+Recording::Recording(const Plan& plan, const RunInfo& run, const Layout& layout)
+    : plan_(plan), run_(run), layout_(layout) {}
+
+void Recording::open() {
+  if (Status status = try_open(); !status) fail(status.error());
+}
+
+Status Recording::try_open() {
+  Result<RunDirectory> directory = open_run_directory(plan_, layout_);
+  if (!directory) return directory.error();
+  directory_ = std::move(*directory);
+  TensorWriterOptions options;
+  options.raw_bfloat16 = plan_.sonde.raw_bfloat16;
+  Result<TensorWriter> tensors = TensorWriter::open(layout_, directory_.aside, options);
+  if (!tensors) return tensors.error();
+  const std::string header = run_json(plan_, run_, directory_.config_file, now_us());
+  Result<RunFiles> files = RunFiles::open(plan_, layout_, directory_.aside, header);
+  if (!files) return files.error();
+  tensors_ = std::move(*tensors);
+  files_ = std::move(*files);
+  return files_->flush();
+}
+
+void Recording::define(const Site& site) {
+  if (!error_) files_->define(site);
+}
+
+void Recording::define(const OpName& name) {
+  if (!error_) files_->define(name);
+}
+
+void Recording::add(Record&& record) {
+  if (error_) return drop(record);
+  stored_.clear();
+  if (plan_.wants_tensors()) {
+    if (Status status = tensors_->store(record, stored_); !status) fail(status.error());
+  }
+  drop(record);  // what is left of its bytes: after a failure, or where the plan wants none
+  const std::uint64_t sequence = record.sequence;
+  if (Reorder::Entry* entry = reorder_.at(sequence)) {
+    entry->settled = true;
+    entry->record = std::move(record);
+  } else {
+    append(record, {});
+  }
+  attach(stored_);
+  append_ready(error_.has_value());
+}
+
+void Recording::drop(Record& record) {
+  for (TensorRecord& tensor : record.tensors) {
+    if (tensor.bytes) totals_.bytes_dropped += tensor.bytes->bytes;
+    tensor.bytes.reset();
+  }
+}
+
+void Recording::skip(std::uint64_t sequence) {
+  if (error_) return;
+  if (Reorder::Entry* entry = reorder_.at(sequence)) entry->settled = true;
+  append_ready(false);
+}
+
+void Recording::attach(const std::vector<StoredFile>& stored) {
+  for (const StoredFile& file : stored) {
+    Reorder::Entry* entry = reorder_.at(file.sequence);
+    if (entry != nullptr) {
+      entry->files.push_back(file);
+    } else {
+      files_->append_file(file);
+    }
+  }
+}
+
+void Recording::append_ready(bool force) {
+  while (std::optional<Reorder::Entry> entry = reorder_.pop(force)) {
+    append(*entry->record, entry->files);
+  }
+}
+
+void Recording::append(const Record& record, const std::vector<StoredFile>& stored) {
+  count(record);
+  if (Status status = files_->append(record, stored); !status) fail(status.error());
+  if (record.kind == RecordKind::step_end) tensors_->close_step(record.step);
+}
+
+void Recording::count(const Record& record) {
+  if (record.kind == RecordKind::step_begin) ++totals_.steps;
+  if (record.kind == RecordKind::op) ++totals_.ops;
+  for (const TensorRecord& tensor : record.tensors) {
+    const bool was_read = tensor.has_statistics || tensor.content != 0;
+    if (tensor.wanted && tensor.skipped == nullptr && was_read) ++totals_.tensors;
+  }
+}
+
+void Recording::flush_appends() {
+  if (error_) return;
+  if (Status status = files_->flush(); !status) fail(status.error());
+}
+
+void Recording::flush_all() {
+  if (error_) return;
+  append_ready(true);
+  flush_appends();
+}
+
+void Recording::fail(Error error) {
+  if (error_) return;
+  error_ = std::move(error);
+  if (!files_) return;
+  // What has its place on disk is still told, if the disk takes it; then the reason.
+  append_ready(true);
+  files_->append_note("recording stopped: " + error_->message);
+  static_cast<void>(files_->flush());
+}
+
+void Recording::close() {
+  flush_all();
+  totals();
+  if (files_) {
+    const bool failed = error_.has_value();
+    Status status = files_->finish(end_json(totals_, error_, now_us()), failed);
+    if (!status && !error_) error_ = status.error();
+  }
+  totals();
+  tensors_.reset();
+  files_.reset();
+  close_run_directory(directory_);
+}
+
+bool Recording::has_unflushed() const { return !error_ && files_ && files_->has_unflushed(); }
+
+int Recording::owner() const { return directory_.owner.get(); }
+
+const Totals& Recording::totals() {
+  if (tensors_) {
+    totals_.files = tensors_->files();
+    totals_.bytes_written = tensors_->bytes_written();
+  }
+  if (files_) totals_.rows = files_->rows();
+  return totals_;
+}
+
+}  // namespace sonde

@@ -1,0 +1,56 @@
+// Reorder: holds records (without their bytes) until all that come before them are there.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "store/record.h"
+#include "store/tensor_writer.h"
+
+namespace sonde {
+
+class Reorder {
+ public:
+  struct Entry {
+    bool settled = false;  // pushed or skipped
+    std::optional<Record> record;
+    std::vector<StoredFile> files;
+  };
+
+  // Where the record of `sequence` waits; null when its turn has passed (or is so far off that it
+  // must be a mistake). Valid until the next call.
+  Entry* at(std::uint64_t sequence) {
+    if (sequence < next_ || sequence - next_ > kFarthest) return nullptr;
+    const std::uint64_t index = sequence - next_;
+    if (index >= entries_.size()) entries_.resize(index + 1);
+    return &entries_[index];
+  }
+
+  // The next record in order, if it is there. With `force` a gap is passed over: who comes later is
+  // late.
+  std::optional<Entry> pop(bool force) {
+    while (!entries_.empty() && (force || entries_.front().settled)) {
+      Entry entry = std::move(entries_.front());
+      entries_.pop_front();
+      ++next_;
+      if (entry.record) return entry;
+    }
+    return std::nullopt;
+  }
+
+  void clear() {
+    next_ += entries_.size();
+    entries_.clear();
+  }
+
+ private:
+  static constexpr std::uint64_t kFarthest = 1 << 22;
+
+  std::uint64_t next_ = 0;
+  std::deque<Entry> entries_;
+};
+
+}  // namespace sonde

@@ -1,0 +1,264 @@
+#include "store/run_files.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "store/files.h"
+#include "store/journal.h"
+#include "store/statistic_csv.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::size_t kFlushBytes = 512 << 10;
+constexpr std::string_view kOrderHeader = "NodeExecutionOrder-FullNameWithScope\n";
+
+// What the order files of one graph need.
+struct GraphOrder {
+  StepId first;  // the step whose ops make the execution order
+  bool written = false;
+  std::string lines;
+  bool step_open = false;  // begun, and not yet in the history
+  std::uint64_t iteration = 0;
+};
+
+struct StepTable {
+  StepId step;
+  AppendFile file;
+};
+
+bool has_row(const TensorRecord& tensor) {
+  if (!tensor.wanted || !tensor.has_statistics || tensor.skipped != nullptr) return false;
+  return std::ranges::none_of(tensor.shape.values(), [](std::int64_t size) { return size == 0; });
+}
+
+}  // namespace
+
+struct RunFiles::State {
+  State(const Plan& chosen, const Layout& naming, AppendFile file)
+      : layout(naming),
+        with_rows(chosen.wants_statistics()),
+        categories(chosen.statistic_category),
+        journal_file(std::move(file)) {}
+
+  Layout layout;
+  bool with_rows;
+  std::vector<Category> categories;
+  std::string header;  // of statistic.csv
+  Fd rank, aside;
+  AppendFile journal_file;
+  JournalWriter journal;
+  std::vector<StepTable> tables;               // few are open at a time
+  std::map<std::uint32_t, GraphOrder> orders;  // by graph
+  std::map<std::uint32_t, AppendFile> histories;
+  std::uint64_t rows = 0;
+
+  Status make_directory(const std::filesystem::path& path);
+  Result<AppendFile*> table_of(StepId step);
+  Status append_rows(const Record& record);
+  void begin_step(StepId step);
+  void note_order(const Record& record);
+  Status end_step(StepId step);
+  Status write_order(std::uint32_t graph, GraphOrder& order);
+  Status append_history(std::uint32_t graph, GraphOrder& order);
+  Status flush_journal();
+  Status flush();
+};
+
+Status RunFiles::State::make_directory(const std::filesystem::path& path) {
+  return make_directories(rank.get(), path.lexically_relative(layout.rank_directory()));
+}
+
+Result<AppendFile*> RunFiles::State::table_of(StepId step) {
+  for (StepTable& table : tables) {
+    if (table.step == step) return &table.file;
+  }
+  const std::filesystem::path directory = layout.step_directory(step);
+  if (Status made = make_directory(directory); !made) return made.error();
+  Result<AppendFile> file = AppendFile::open(directory / "statistic.csv", header);
+  if (!file) return file.error();
+  tables.push_back({step, std::move(*file)});
+  return &tables.back().file;
+}
+
+Status RunFiles::State::append_rows(const Record& record) {
+  if (!with_rows || record.op == nullptr || std::ranges::none_of(record.tensors, has_row))
+    return {};
+  Result<AppendFile*> table = table_of(record.step);
+  if (!table) return table.error();
+  for (const TensorRecord& tensor : record.tensors) {
+    if (!has_row(tensor)) continue;
+    append_statistic_row(*record.op, tensor, categories, (*table)->rows());
+    ++rows;
+  }
+  return (*table)->rows().size() > kFlushBytes ? flush() : Status();
+}
+
+void RunFiles::State::begin_step(StepId step) {
+  const auto [at, is_new] = orders.try_emplace(step.graph);
+  GraphOrder& order = at->second;
+  if (is_new) order.first = step;
+  order.step_open = true;
+  order.iteration = step.iteration;
+}
+
+void RunFiles::State::note_order(const Record& record) {
+  const auto at = orders.find(record.step.graph);
+  if (at == orders.end() || at->second.written || !(at->second.first == record.step)) return;
+  at->second.lines.append(record.op->full_name).append("\n");
+}
+
+Status RunFiles::State::write_order(std::uint32_t graph, GraphOrder& order) {
+  if (order.written) return {};
+  order.written = true;
+  if (Status made = make_directory(layout.execution_order_directory()); !made) return made;
+  const std::string text = std::string(kOrderHeader).append(order.lines);
+  order.lines = std::string();
+  return write_whole_file(aside.get(), layout.execution_order_file(graph), text);
+}
+
+Status RunFiles::State::append_history(std::uint32_t graph, GraphOrder& order) {
+  order.step_open = false;
+  auto at = histories.find(graph);
+  if (at == histories.end()) {
+    if (Status made = make_directory(layout.execution_order_directory()); !made) return made;
+    Result<AppendFile> file = AppendFile::open(layout.history_file(graph), {});
+    if (!file) return file.error();
+    at = histories.emplace(graph, std::move(*file)).first;
+  }
+  at->second.rows().append(std::to_string(order.iteration)).append("\n");
+  return {};
+}
+
+Status RunFiles::State::end_step(StepId step) {
+  const auto order = orders.find(step.graph);
+  if (order != orders.end() && order->second.step_open) {
+    if (Status status = append_history(step.graph, order->second); !status) return status;
+    if (Status status = write_order(step.graph, order->second); !status) return status;
+  }
+  Status status = flush();
+  const auto table = std::ranges::find(tables, step, &StepTable::step);
+  if (table != tables.end()) {
+    Status closed = table->file.close();
+    tables.erase(table);
+    if (status) status = std::move(closed);
+  }
+  return status;
+}
+
+Status RunFiles::State::flush_journal() {
+  if (journal_file.rows().empty()) {
+    std::swap(journal_file.rows(), journal.buffer());
+  } else {
+    journal_file.rows().append(journal.buffer());
+  }
+  journal.buffer().clear();
+  return journal_file.flush();
+}
+
+Status RunFiles::State::flush() {
+  Status status = flush_journal();
+  for (StepTable& table : tables) {
+    Status flushed = status ? table.file.flush() : Status();
+    if (!flushed) status = std::move(flushed);
+  }
+  for (auto& [graph, history] : histories) {
+    Status flushed = status ? history.flush() : Status();
+    if (!flushed) status = std::move(flushed);
+  }
+  return status;
+}
+
+RunFiles::RunFiles(std::unique_ptr<State> state) : state_(std::move(state)) {}
+RunFiles::RunFiles(RunFiles&&) noexcept = default;
+RunFiles& RunFiles::operator=(RunFiles&&) noexcept = default;
+RunFiles::~RunFiles() = default;
+
+Result<RunFiles> RunFiles::open(const Plan& plan, const Layout& layout,
+                                const std::filesystem::path& aside, const std::string& run_json) {
+  // A torn tail of the journal stays: each run begins with a mark that readers find behind it.
+  Result<AppendFile> file =
+      AppendFile::open(layout.journal_file(), {}, std::numeric_limits<std::uint64_t>::max());
+  if (!file) return file.error();
+  Result<Fd> aside_directory = open_directory(aside);
+  if (!aside_directory) return aside_directory.error();
+  Result<Fd> rank = open_directory(layout.rank_directory());
+  if (!rank) return rank.error();
+  auto state = std::make_unique<State>(plan, layout, std::move(*file));
+  state->rank = std::move(*rank);
+  state->aside = std::move(*aside_directory);
+  state->header = statistic_header(state->categories);
+  state->journal.run(run_json);
+  return RunFiles(std::move(state));
+}
+
+void RunFiles::define(const Site& site) { state_->journal.site(site); }
+void RunFiles::define(const OpName& name) { state_->journal.op_name(name); }
+
+Status RunFiles::append(const Record& record, const std::vector<StoredFile>& files) {
+  State& state = *state_;
+  state.journal.record(record);
+  for (const StoredFile& file : files) append_file(file);
+  switch (record.kind) {
+    case RecordKind::step_begin:
+      state.begin_step(record.step);
+      return {};
+    case RecordKind::step_end:
+      return state.end_step(record.step);
+    case RecordKind::note:
+      return {};
+    case RecordKind::op:
+      if (record.op != nullptr) state.note_order(record);
+      break;
+    case RecordKind::parameter:
+      break;
+  }
+  if (Status status = state.append_rows(record); !status) return status;
+  return state.journal.buffer().size() > kFlushBytes ? state.flush() : Status();
+}
+
+void RunFiles::append_file(const StoredFile& file) {
+  state_->journal.file(file.sequence, file.is_input, file.slot, file.path);
+}
+
+void RunFiles::append_note(const std::string& text) {
+  Record note;
+  note.kind = RecordKind::note;
+  note.sequence = kNoSequence;
+  note.note = text;
+  state_->journal.record(note);
+}
+
+bool RunFiles::has_unflushed() const {
+  const auto unflushed = [](auto& file) { return !file.rows().empty(); };
+  return !state_->journal.buffer().empty() || unflushed(state_->journal_file) ||
+         std::ranges::any_of(state_->tables, [&](StepTable& t) { return unflushed(t.file); }) ||
+         std::ranges::any_of(state_->histories, [&](auto& h) { return unflushed(h.second); });
+}
+
+Status RunFiles::flush() { return state_->flush(); }
+
+Status RunFiles::finish(const std::string& end_json, bool failed) {
+  State& state = *state_;
+  Status status;
+  if (failed) state.orders.clear();
+  for (auto& [graph, order] : state.orders) {
+    if (order.step_open && status) status = state.append_history(graph, order);
+    if (status) status = state.write_order(graph, order);
+  }
+  state.journal.end(end_json);
+  Status flushed = state.flush();
+  if (status) status = std::move(flushed);
+  for (StepTable& table : state.tables) static_cast<void>(table.file.close());
+  for (auto& [graph, history] : state.histories) static_cast<void>(history.close());
+  state.tables.clear();
+  state.histories.clear();
+  Status closed = state.journal_file.close();
+  return status ? closed : status;
+}
+
+std::uint64_t RunFiles::rows() const { return state_->rows; }
+
+}  // namespace sonde

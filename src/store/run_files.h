@@ -1,0 +1,51 @@
+// RunFiles: the files of a rank that grow with the run. Given records in sequence order, it appends
+// journal, statistic.csv and histories, and writes each graph's execution order.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sonde/plan.h"
+#include "sonde/result.h"
+#include "store/layout.h"
+#include "store/record.h"
+#include "store/tensor_writer.h"
+
+namespace sonde {
+
+// One thread. Text collects in memory until flush(): the journal goes to the kernel first, what
+// derives from it after.
+class RunFiles {
+ public:
+  // `run_json` becomes the journal's first entry. The directories exist (open_run_directory).
+  static Result<RunFiles> open(const Plan& plan, const Layout& layout,
+                               const std::filesystem::path& aside, const std::string& run_json);
+  RunFiles(RunFiles&&) noexcept;
+  RunFiles& operator=(RunFiles&&) noexcept;
+  ~RunFiles();
+
+  void define(const Site& site);
+  void define(const OpName& name);
+  // In sequence order. `files`: what of the record is on disk by now.
+  Status append(const Record& record, const std::vector<StoredFile>& files);
+  // A file that was completed after its record had been appended.
+  void append_file(const StoredFile& file);
+  void append_note(const std::string& text);
+
+  bool has_unflushed() const;
+  Status flush();
+  // Orders and histories of steps that did not end, the journal's last entry, final modes. After a
+  // failure only the journal's part is tried.
+  Status finish(const std::string& end_json, bool failed);
+
+  std::uint64_t rows() const;
+
+ private:
+  struct State;
+  explicit RunFiles(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace sonde

@@ -1,0 +1,27 @@
+// The text of statistic.csv, as MindSpore 2.7 writes it. The file itself is the ledger's
+// (run_files.h).
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "sonde/statistics.h"
+#include "store/record.h"
+
+namespace sonde {
+
+// The columns that every version has, before those of the categories.
+inline constexpr std::string_view kStatisticColumns =
+    "Op Type,Op Name,Task ID,Stream ID,Timestamp,IO,Slot,Data Size,Data Type,Shape";
+
+// One line, with its newline: the fixed columns, then one per category in the order given.
+std::string statistic_header(std::span<const Category> categories);
+
+// Appends the row of `tensor` to `out`: an extra `,` at its end, Shape as "[2,3]", the full name as
+// it is. A name that holds a comma, a quote or a newline is quoted, so that every row stays one
+// row.
+void append_statistic_row(const OpName& op, const TensorRecord& tensor,
+                          std::span<const Category> categories, std::string& out);
+
+}  // namespace sonde

@@ -1,0 +1,361 @@
+#include "store/tensor_writer.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <random>
+#include <unordered_map>
+#include <utility>
+
+#include "store/npy.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::size_t kWidenElements = 16 << 10;  // per piece: stays in cache
+constexpr int kNameAttempts = 1000;
+
+// The first file with given bytes; links go to it.
+struct Primary {
+  std::string path;  // relative to the rank directory
+  DType dtype = DType::undefined;
+};
+
+struct Fingerprint {
+  std::uint64_t low = 0, high = 0;
+  friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
+};
+struct FingerprintHash {
+  std::size_t operator()(const Fingerprint& key) const { return key.low; }
+};
+
+struct StepFiles {
+  StepId step;
+  Fd directory;
+  std::string path;  // relative to the rank directory
+  std::filesystem::path full_path;
+  std::optional<AppendFile> mapping;
+};
+
+// A tensor that is known to equal one whose bytes have not arrived yet.
+struct Waiting {
+  std::uint64_t sequence = 0;
+  StepId step;
+  const OpName* op = nullptr;
+  bool is_input = false;
+  std::uint32_t slot = 0;
+  DType dtype = DType::undefined;
+  std::uint64_t timestamp_us = 0;
+  bool old = false;  // a step has ended since
+};
+
+std::uint64_t elements(const TensorRecord& tensor) {
+  std::uint64_t count = 1;
+  for (const std::int64_t size : tensor.shape.values()) count *= static_cast<std::uint64_t>(size);
+  return count;
+}
+
+Fingerprint fingerprint(std::string_view header, const Block& block) {
+  const XXH128_hash_t data = XXH3_128bits(block.data, block.bytes);
+  return {data.low64 ^ XXH3_64bits(header.data(), header.size()), data.high64};
+}
+
+TensorRecord name_parts(const Waiting& waiting) {
+  TensorRecord tensor;
+  tensor.is_input = waiting.is_input;
+  tensor.slot = waiting.slot;
+  tensor.dtype = waiting.dtype;
+  tensor.timestamp_us = waiting.timestamp_us;
+  return tensor;
+}
+
+}  // namespace
+
+struct TensorWriter::State {
+  State(const Layout& naming, TensorWriterOptions chosen)
+      : layout(naming),
+        options(chosen),
+        contents(chosen.remembered_contents),
+        fingerprints(chosen.remembered_fingerprints) {}
+
+  Layout layout;
+  TensorWriterOptions options;
+  Fd rank, aside;
+  std::vector<std::unique_ptr<StepFiles>> steps;  // few are open at a time
+  LruTable<std::uint64_t, std::shared_ptr<Primary>> contents;
+  LruTable<Fingerprint, std::shared_ptr<Primary>, FingerprintHash> fingerprints;
+  std::unordered_multimap<std::uint64_t, Waiting> waiting;  // by content
+  std::vector<std::byte> scratch;
+  std::minstd_rand random{std::random_device{}()};
+  bool can_link = true;
+  std::uint64_t bytes_written = 0, files = 0, lost = 0;
+
+  Result<StepFiles*> open_step(StepId step);
+  template <typename Place>
+  int place(StepFiles& step, const OpName& op, TensorRecord& tensor, std::string& path,
+            Place place);
+  template <typename Place>
+  int place_long(StepFiles& step, const std::string& name, std::string& path, Place place);
+  int write_bytes(AsideFile& file, std::string_view header, const TensorRecord& tensor);
+  int copy_file(const std::string& from, AsideFile& file);
+  int write_primary(StepFiles& step, const OpName& op, TensorRecord& tensor,
+                    std::string_view header, std::string& path);
+  int link_or_copy(StepFiles& step, const OpName& op, TensorRecord& tensor, Primary& primary,
+                   std::string& path);
+  Status store_one(const Record& record, TensorRecord& tensor, std::vector<StoredFile>& stored);
+  Status store_bytes(StepFiles& step, const Record& record, TensorRecord& tensor,
+                     std::string& path);
+  Status release_waiting(std::uint64_t content, std::vector<StoredFile>& stored);
+};
+
+Result<StepFiles*> TensorWriter::State::open_step(StepId step) {
+  for (const auto& open : steps) {
+    if (open->step == step) return open.get();
+  }
+  auto files_of_step = std::make_unique<StepFiles>();
+  files_of_step->step = step;
+  files_of_step->full_path = layout.step_directory(step);
+  const auto relative = files_of_step->full_path.lexically_relative(layout.rank_directory());
+  files_of_step->path = relative.string() + "/";
+  if (Status made = make_directories(rank.get(), relative); !made) return made.error();
+  Result<Fd> directory = open_directory(files_of_step->full_path);
+  if (!directory) return directory.error();
+  files_of_step->directory = std::move(*directory);
+  steps.push_back(std::move(files_of_step));
+  return steps.back().get();
+}
+
+// Finds a free name for `tensor` and lets `place(directory, name)` make the file; it returns 0 or
+// an errno. A name that is taken is never written to: the tensor's time moves on instead.
+template <typename Place>
+int TensorWriter::State::place(StepFiles& step, const OpName& op, TensorRecord& tensor,
+                               std::string& path, Place place) {
+  for (int attempt = 0; attempt < kNameAttempts; ++attempt, ++tensor.timestamp_us) {
+    const std::string name = layout.tensor_file_name(op, tensor);
+    if (name.size() > NAME_MAX) return place_long(step, name, path, place);
+    const int error_number = place(step.directory.get(), name.c_str());
+    if (error_number == ENAMETOOLONG) return place_long(step, name, path, place);
+    if (error_number == EEXIST) continue;
+    if (error_number == 0) path = step.path + name;
+    return error_number;
+  }
+  return EEXIST;
+}
+
+// "{random}.npy", and a line in mapping.csv that says what it stands for. The line goes first: a
+// name that leads nowhere is harmless, a number that nobody knows is a lost tensor.
+template <typename Place>
+int TensorWriter::State::place_long(StepFiles& step, const std::string& name, std::string& path,
+                                    Place place) {
+  if (!step.mapping) {
+    Result<AppendFile> mapping = AppendFile::open(step.full_path / "mapping.csv", {});
+    if (!mapping) return EIO;
+    step.mapping = std::move(*mapping);
+  }
+  for (int attempt = 0; attempt < kNameAttempts; ++attempt) {
+    const std::string number = std::to_string(random()) + ".npy";
+    if (::faccessat(step.directory.get(), number.c_str(), F_OK, 0) == 0) continue;
+    step.mapping->rows().append(number).append(",").append(name).append("\n");
+    if (!step.mapping->flush()) return ENOSPC;
+    const int error_number = place(step.directory.get(), number.c_str());
+    if (error_number == 0) path = step.path + number;
+    if (error_number != EEXIST) return error_number;
+  }
+  return EEXIST;
+}
+
+int TensorWriter::State::write_bytes(AsideFile& file, std::string_view header,
+                                     const TensorRecord& tensor) {
+  const Block& block = *tensor.bytes;
+  if (!npy_needs_widening(tensor.dtype, options.raw_bfloat16)) {
+    bytes_written += block.bytes;
+    return file.write(header, block.data, block.bytes);
+  }
+  const DTypeInfo& type = info(tensor.dtype);
+  const std::uint64_t count = elements(tensor);
+  scratch.resize(kWidenElements * type.file_bytes);
+  for (std::uint64_t i = 0; i < count; i += kWidenElements) {
+    const std::size_t piece = std::min<std::uint64_t>(kWidenElements, count - i);
+    widen_for_npy(tensor.dtype, block.data + i * type.item_bytes, piece, scratch.data());
+    const int error_number =
+        file.write(i == 0 ? header : std::string_view(), scratch.data(), piece * type.file_bytes);
+    if (error_number != 0) return error_number;
+    bytes_written += piece * type.file_bytes;
+  }
+  return 0;
+}
+
+int TensorWriter::State::copy_file(const std::string& from, AsideFile& file) {
+  const Fd in(::openat(rank.get(), from.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!in) return errno;
+  scratch.resize(kWidenElements * sizeof(float));
+  while (true) {
+    const ssize_t got = ::read(in.get(), scratch.data(), scratch.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return errno;
+    if (got == 0) return 0;
+    const int error_number = file.write({}, scratch.data(), static_cast<std::size_t>(got));
+    if (error_number != 0) return error_number;
+    bytes_written += static_cast<std::uint64_t>(got);
+  }
+}
+
+int TensorWriter::State::write_primary(StepFiles& step, const OpName& op, TensorRecord& tensor,
+                                       std::string_view header, std::string& path) {
+  AsideFile file(aside.get());
+  int error_number = file.create();
+  if (error_number == 0) error_number = write_bytes(file, header, tensor);
+  if (error_number != 0) return error_number;
+  return place(step, op, tensor, path, [&](int directory, const char* name) {
+    return file.commit(directory, name, false);
+  });
+}
+
+// A new name for the file of `primary`. Where the file system has no more links for it, or none at
+// all, a copy, which is the primary from now on.
+int TensorWriter::State::link_or_copy(StepFiles& step, const OpName& op, TensorRecord& tensor,
+                                      Primary& primary, std::string& path) {
+  int error_number = EPERM;
+  const auto make_link = options.link != nullptr ? options.link : &::linkat;
+  if (can_link) {
+    error_number = place(step, op, tensor, path, [&](int directory, const char* name) {
+      return make_link(rank.get(), primary.path.c_str(), directory, name, 0) == 0 ? 0 : errno;
+    });
+    if (error_number == 0) return 0;
+  }
+  constexpr int kNoLinksHere[] = {EPERM, EXDEV, ENOSYS, EOPNOTSUPP};
+  const bool none = std::ranges::find(kNoLinksHere, error_number) != std::end(kNoLinksHere);
+  if (none) can_link = false;
+  if (!none && error_number != EMLINK) return error_number;
+  AsideFile file(aside.get());
+  error_number = file.create();
+  if (error_number == 0) error_number = copy_file(primary.path, file);
+  if (error_number != 0) return error_number;
+  error_number = place(step, op, tensor, path, [&](int directory, const char* name) {
+    return file.commit(directory, name, false);
+  });
+  if (error_number == 0) primary.path = path;
+  return error_number;
+}
+
+Status TensorWriter::State::store_bytes(StepFiles& step, const Record& record, TensorRecord& tensor,
+                                        std::string& path) {
+  const std::string header = npy_header(tensor.dtype, tensor.shape.values(), options.raw_bfloat16);
+  const bool whole = tensor.bytes->bytes == elements(tensor) * info(tensor.dtype).item_bytes;
+  if (header.empty() || !whole) {
+    ++lost;
+    return {};
+  }
+  const Fingerprint key = fingerprint(header, *tensor.bytes);
+  std::shared_ptr<Primary> primary;
+  int error_number = ENOENT;
+  if (std::shared_ptr<Primary>* known = fingerprints.find(key)) {
+    primary = *known;
+    error_number = link_or_copy(step, *record.op, tensor, *primary, path);
+  }
+  if (error_number == ENOENT) {  // new, or the user has removed the file since
+    error_number = write_primary(step, *record.op, tensor, header, path);
+    if (error_number != 0) return io_error("write a tensor in", step.full_path, error_number);
+    primary = std::make_shared<Primary>(path, tensor.dtype);
+    fingerprints.put(key, primary);
+  }
+  if (error_number != 0) return io_error("link a tensor in", step.full_path, error_number);
+  if (tensor.content != 0) contents.put(tensor.content, std::move(primary));
+  return {};
+}
+
+Status TensorWriter::State::store_one(const Record& record, TensorRecord& tensor,
+                                      std::vector<StoredFile>& stored) {
+  const bool has_file = record.op != nullptr && tensor.wanted && tensor.skipped == nullptr &&
+                        (tensor.bytes || tensor.content != 0) && elements(tensor) != 0;
+  if (!has_file) {
+    tensor.bytes.reset();
+    return {};
+  }
+  Result<StepFiles*> step = open_step(record.step);
+  if (!step) return step.error();
+  std::string path;
+  std::shared_ptr<Primary>* known = tensor.content != 0 ? contents.find(tensor.content) : nullptr;
+  if (tensor.bytes) {
+    if (Status status = store_bytes(**step, record, tensor, path); !status) return status;
+    tensor.bytes.reset();
+  } else if (known != nullptr) {
+    const int error_number = (*known)->dtype == tensor.dtype
+                                 ? link_or_copy(**step, *record.op, tensor, **known, path)
+                                 : ENOENT;
+    if (error_number == ENOENT) {
+      ++lost;
+    } else if (error_number != 0) {
+      return io_error("link a tensor in", (*step)->full_path, error_number);
+    }
+  } else {
+    waiting.emplace(tensor.content,
+                    Waiting{record.sequence, record.step, record.op, tensor.is_input, tensor.slot,
+                            tensor.dtype, tensor.timestamp_us});
+  }
+  if (path.empty()) return {};
+  ++files;
+  stored.push_back({record.sequence, tensor.is_input, tensor.slot, std::move(path)});
+  return release_waiting(tensor.content, stored);
+}
+
+Status TensorWriter::State::release_waiting(std::uint64_t content,
+                                            std::vector<StoredFile>& stored) {
+  if (waiting.empty() || content == 0) return {};
+  const auto [first, last] = waiting.equal_range(content);
+  std::vector<Waiting> ready;
+  for (auto at = first; at != last; ++at) ready.push_back(at->second);
+  waiting.erase(first, last);
+  for (const Waiting& one : ready) {
+    Record record;
+    record.sequence = one.sequence;
+    record.step = one.step;
+    record.op = one.op;
+    TensorRecord tensor = name_parts(one);
+    tensor.content = content;
+    if (Status status = store_one(record, tensor, stored); !status) return status;
+  }
+  return {};
+}
+
+TensorWriter::TensorWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
+TensorWriter::TensorWriter(TensorWriter&&) noexcept = default;
+TensorWriter& TensorWriter::operator=(TensorWriter&&) noexcept = default;
+TensorWriter::~TensorWriter() = default;
+
+Result<TensorWriter> TensorWriter::open(const Layout& layout, const std::filesystem::path& aside,
+                                        TensorWriterOptions options) {
+  auto state = std::make_unique<State>(layout, options);
+  Result<Fd> rank = open_directory(layout.rank_directory());
+  if (!rank) return rank.error();
+  Result<Fd> aside_directory = open_directory(aside);
+  if (!aside_directory) return aside_directory.error();
+  state->rank = std::move(*rank);
+  state->aside = std::move(*aside_directory);
+  return TensorWriter(std::move(state));
+}
+
+Status TensorWriter::store(Record& record, std::vector<StoredFile>& stored) {
+  for (TensorRecord& tensor : record.tensors) {
+    if (Status status = state_->store_one(record, tensor, stored); !status) return status;
+  }
+  return {};
+}
+
+void TensorWriter::close_step(StepId step) {
+  std::erase_if(state_->steps, [&](const auto& open) { return open->step == step; });
+  state_->lost +=
+      std::erase_if(state_->waiting, [](const auto& entry) { return entry.second.old; });
+  for (auto& entry : state_->waiting) entry.second.old = true;
+}
+
+std::uint64_t TensorWriter::bytes_written() const { return state_->bytes_written; }
+std::uint64_t TensorWriter::files() const { return state_->files; }
+std::uint64_t TensorWriter::lost() const { return state_->lost; }
+
+}  // namespace sonde
