@@ -1,0 +1,142 @@
+"""Runs training scripts as a user does: a file, a configuration, `python train.py`; then looks at what is left."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import sysconfig
+import textwrap
+
+import pytest
+
+CLI = os.environ.get("SONDE_CLI") or os.path.join(sysconfig.get_path("scripts"), "sonde")
+
+# A network small enough to train in milliseconds, with a convolution, a norm and a linear layer.
+SMALL_TRAINING = """
+    import torch
+    from torch import nn
+
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+
+
+    class Small(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(1, 4, 3)
+            self.norm = nn.BatchNorm2d(4)
+            self.fc = nn.Linear(4 * 6 * 6, 3)
+
+        def forward(self, x):
+            return self.fc(torch.relu(self.norm(self.conv(x))).flatten(1))
+
+
+    network = Small()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
+    for step in range(3):
+        optimizer.zero_grad()
+        loss = network(torch.randn(2, 1, 8, 8)).square().mean()
+        loss.backward()
+        optimizer.step()
+    print("trained", float(loss))
+"""
+
+
+class Run:
+    """A finished process: status, stdout, stderr, and the dump directory it was told to write to."""
+
+    def __init__(self, process, dump):
+        self.status = process.returncode
+        self.stdout = process.stdout
+        self.stderr = process.stderr
+        self.dump = dump
+
+    @property
+    def sonde_lines(self):
+        return [line for line in self.stderr.splitlines() if line.startswith("sonde")]
+
+
+@pytest.fixture
+def dump(tmp_path_factory):
+    """A directory that does not exist yet, under a path that MindSpore's rules allow."""
+    return tmp_path_factory.mktemp("run", numbered=True) / "dump"
+
+
+@pytest.fixture
+def config(tmp_path, dump):
+    """config(**common): writes a configuration and gives its path."""
+
+    def write(e2e=None, **common):
+        settings = {
+            "dump_mode": 0,
+            "path": str(dump),
+            "net_name": "Net",
+            "iteration": "all",
+            "saved_data": "statistic",
+            "input_output": 0,
+            "kernels": [],
+            "support_device": [0],
+            **common,
+        }
+        path = tmp_path / "data_dump.json"
+        path.write_text(json.dumps({"common_dump_settings": settings, "e2e_dump_settings": e2e or {"enable": True}}))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def execute(tmp_path, dump):
+    """execute(command, **environment): runs it in a clean environment, outside the checkout."""
+
+    def run(*command, timeout=120, **environment):
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+        kept.update({name: str(value) for name, value in environment.items()})
+        process = subprocess.run(
+            [str(part) for part in command],
+            cwd=tmp_path,
+            env=kept,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        return Run(process, dump)
+
+    return run
+
+
+_OURS = ("SONDE_", "MINDSPORE_", "MS_DIAGNOSTIC", "RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCH_DEVICE_BACKEND")
+
+
+@pytest.fixture
+def script(tmp_path):
+    """script(source): writes train.py and gives its path."""
+
+    def write(source=SMALL_TRAINING, name="train.py"):
+        path = tmp_path / name
+        path.write_text(textwrap.dedent(source))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def train(script, execute):
+    """train(source, config): `MINDSPORE_DUMP_CONFIG=config python train.py`; no config: a bare run."""
+
+    def run(source=SMALL_TRAINING, config=None, **environment):
+        if config is not None:
+            environment["MINDSPORE_DUMP_CONFIG"] = config
+        return execute(sys.executable, script(source), **environment)
+
+    return run
+
+
+@pytest.fixture
+def sonde(execute):
+    """sonde(verb, ...): the command as users call it."""
+    if not pathlib.Path(CLI).exists():
+        pytest.fail(f"the command sonde is not in '{CLI}'; run scripts/setup, or set SONDE_CLI")
+    return lambda *arguments, **environment: execute(CLI, *arguments, **environment)
