@@ -40,6 +40,8 @@ struct sonde_tensor {
   uint32_t device;            /* 0 host memory; anything else is skipped and counted */
   uint32_t flags;             /* SONDE_TENSOR_* */
   uint64_t storage;           /* identity of the memory block, never reused while the process lives; 0: unknown */
+  const void* storage_data;   /* where that block begins; null: unknown */
+  uint64_t storage_bytes;
   const char* skip;           /* static text: why this tensor cannot be read; null when it can */
 };
 #define SONDE_TENSOR_CONJUGATE 1u
@@ -66,6 +68,13 @@ struct sonde_site {
 /* Whether the host's operator callbacks need to run. Returned by every clock function. */
 #define SONDE_CAPTURE_OFF 0u
 #define SONDE_CAPTURE_ON 1u
+
+/* To which graph an op belongs: that of the root forward it runs in, of backward and optimizer (training), or, outside
+ * every root, what the step clock says. */
+#define SONDE_GRAPH_TRAINING 0u
+#define SONDE_GRAPH_EVALUATION 1u
+#define SONDE_GRAPH_OUTSIDE_GRAD 2u
+#define SONDE_GRAPH_OUTSIDE_NO_GRAD 3u
 
 struct sonde_op;  /* one op in flight on one thread */
 
@@ -96,9 +105,9 @@ struct sonde_api {
   int (*take_failure)(char* message, size_t message_bytes);
 
   /* --- clock: each returns SONDE_CAPTURE_* ------------------------------------------------------------------ */
-  unsigned (*root_forward)(uint64_t root, int has_parameters, int grad_enabled, int optimizer_alive);
-  unsigned (*optimizer_begin)(void);       /* Optimizer.step entered on this thread */
-  unsigned (*optimizer_end)(void);
+  /* A module that no other module called begins its forward. Not for forwards run inside Optimizer.step. */
+  unsigned (*root_forward)(int has_parameters, int grad_enabled, int optimizer_alive);
+  unsigned (*optimizer_end)(void);         /* an outermost Optimizer.step has returned */
   unsigned (*scaler_update)(void);         /* GradScaler.update: the step is over although no optimizer stepped */
   unsigned (*manual_step)(void);           /* sonde.step() */
   unsigned (*autograd_seen)(void);         /* an op with a gradient history ran before any root was seen */
@@ -111,7 +120,7 @@ struct sonde_api {
   void (*name_tensor)(const char* name, const struct sonde_tensor* tensor);
 
   /* --- ops (hot) -------------------------------------------------------------------------------------------- */
-  /* graph: 1 when the op belongs to an evaluation forward, 0 otherwise. */
+  /* graph: SONDE_GRAPH_*. */
   unsigned (*op_begin)(uint32_t site, uint32_t graph, struct sonde_op** op);
   /* Before the kernel: arguments that the op will write, and whatever shares their memory. */
   void (*op_input_before)(struct sonde_op* op, uint32_t slot, const struct sonde_tensor* tensor);
@@ -122,7 +131,11 @@ struct sonde_api {
   void (*op_end)(struct sonde_op* op, int failed);
 };
 
+/* The function and the struct share a name, as `struct stat` and stat() do; g++ -Wshadow would warn of it. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
 SONDE_EXPORT const struct sonde_api* sonde_api(uint32_t version);
+#pragma GCC diagnostic pop
 
 #ifdef __cplusplus
 }

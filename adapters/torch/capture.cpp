@@ -1,0 +1,563 @@
+#include "capture.h"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include "ops.h"
+#include "tensors.h"
+#include "threads.h"
+
+namespace sonde_torch {
+namespace {
+
+using at::RecordFunction;
+using at::RecordScope;
+
+Setup* g_setup = nullptr;                  // set once, leaked
+std::atomic<bool> g_inert{true};           // no session, or a forked child
+std::atomic<bool> g_on{false};             // the operator callback is enabled
+std::atomic<std::uint64_t> g_generation{1};  // changes when names by address go stale
+std::atomic<bool> g_root_seen{false};
+at::CallbackHandle g_operators = 0, g_users = 0;
+
+const struct sonde_api& api() { return *g_setup->api; }
+
+enum class FrameKind : std::uint8_t { op, node, wrapper, optimizer };
+
+// One event in flight that we care about. Nested operators have none.
+struct Frame {
+  FrameKind kind;
+  const RecordFunction* fn;
+  std::uint32_t site = 0;           // op: its site; node, wrapper: the forward op's site
+  FrameMark mark = nullptr;         // node: the Python frame it was entered from
+  const OpInfo* info = nullptr;
+  sonde_op* op = nullptr;
+  std::size_t first_input = 0;      // op: its arguments are [first_input, input_count) of the thread's
+  bool outermost_step = false;      // optimizer: Optimizer.step, not nested
+  std::string scope;                // optimizer: `optimizer-SGD`
+};
+
+struct InputArgument {
+  Described described;
+  std::uint32_t slot = 0;
+  bool written = false;
+  bool told = false;                // reported before the kernel
+};
+
+struct ThreadState {
+  std::vector<Frame> frames;
+  std::vector<std::unique_ptr<InputArgument>> inputs;  // a reused stack; the last op in flight owns its end
+  std::size_t input_count = 0;
+  std::unordered_map<std::uint64_t, std::uint32_t> sites;
+  std::uint64_t generation = 0;
+  PyObject* current_root = nullptr;   // the root whose forward began last on this thread
+  bool current_root_trains = true;
+  int optimizer_depth = 0;
+  bool busy = false;                  // inside our own slow path
+  Described scratch;
+  SequenceOwners* owners = nullptr;
+};
+
+ThreadState& thread_state() {
+  thread_local ThreadState state;
+  return state;
+}
+
+std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
+  hash = (hash ^ value) * 0xD6E8FEB86659FD93ULL;
+  return hash ^ (hash >> 32);
+}
+
+SequenceOwners& owners_of(ThreadState& state) {
+  if (state.owners == nullptr) state.owners = &sequence_owners(RecordFunction::currentThreadId());
+  return *state.owners;
+}
+
+// --- sites -------------------------------------------------------------------------------------------------------
+
+struct Gil {
+  PyGILState_STATE state = PyGILState_Ensure();
+  ~Gil() { PyGILState_Release(state); }
+};
+
+bool python_is_alive() { return Py_IsInitialized() != 0 && _Py_IsFinalizing() == 0; }
+
+// An exception of the user's own that is in flight survives what we call.
+struct SavedError {
+  PyObject *type, *value, *trace;
+  SavedError() { PyErr_Fetch(&type, &value, &trace); }
+  ~SavedError() {
+    PyErr_Clear();
+    PyErr_Restore(type, value, trace);
+  }
+};
+
+std::string text_of(PyObject* unicode) {
+  const char* text = unicode != nullptr ? PyUnicode_AsUTF8(unicode) : nullptr;
+  return text != nullptr ? text : "";
+}
+
+struct SiteText {
+  std::string scope, file, function;
+  std::uint32_t line = 0;
+};
+
+// With the GIL: the module chain's name and the line, once per new site.
+SiteText resolve(const Walk& walk) {
+  SiteText out;
+  const Gil gil;
+  const SavedError saved;
+  if (walk.module_count > 0) {
+    PyObject* chain = PyTuple_New(walk.module_count);
+    for (int i = 0; i < walk.module_count; ++i) {
+      PyObject* module = walk.modules[walk.module_count - 1 - i];
+      Py_INCREF(module);
+      PyTuple_SET_ITEM(chain, i, module);
+    }
+    if (PyObject* scope = PyObject_CallOneArg(g_setup->python.scope_of, chain)) {
+      out.scope = text_of(scope);
+      Py_DECREF(scope);
+    }
+    Py_DECREF(chain);
+  }
+  if (walk.code != nullptr) {
+    out.file = text_of(walk.code->co_filename);
+    out.function = text_of(walk.code->co_qualname);
+    const int line = PyCode_Addr2Line(walk.code, walk.instruction);
+    out.line = line > 0 ? static_cast<std::uint32_t>(line) : 0;
+  }
+  return out;
+}
+
+std::uint32_t intern(const char* op_type, std::uint32_t phase, std::uint32_t forward_site, const SiteText& text) {
+  sonde_site site{};
+  site.size = sizeof site;
+  site.phase = phase;
+  site.forward_site = forward_site;
+  site.line = text.line;
+  site.op_type = op_type;
+  site.scope = text.scope.c_str();
+  site.file = text.file.c_str();
+  site.function = text.function.c_str();
+  return api().site(&site);
+}
+
+void fresh_tables(ThreadState& state) {
+  const std::uint64_t generation = g_generation.load(std::memory_order_acquire);
+  if (state.generation == generation) return;
+  state.generation = generation;
+  state.sites.clear();
+}
+
+std::uint32_t cached_site(ThreadState& state, std::uint64_t key, const char* op_type, std::uint32_t phase,
+                          std::uint32_t forward_site, const Walk* walk, const std::string* scope) {
+  const auto known = state.sites.find(key);
+  if (known != state.sites.end()) return known->second;
+  if (walk != nullptr && !python_is_alive()) return 0;
+  state.busy = true;
+  SiteText text = walk != nullptr ? resolve(*walk) : SiteText{};
+  if (scope != nullptr) text.scope = *scope;
+  if (phase == SONDE_PHASE_FORWARD && text.scope.empty()) phase = SONDE_PHASE_OUTSIDE;
+  const std::uint32_t site = intern(op_type, phase, forward_site, text);
+  state.busy = false;
+  if (site != 0) state.sites.emplace(key, site);
+  return site;
+}
+
+// The innermost node, wrapper or optimizer around the event that starts now.
+const Frame* enclosing(const ThreadState& state) {
+  return state.frames.empty() ? nullptr : &state.frames.back();
+}
+
+struct Place {
+  std::uint32_t site = 0;
+  std::uint32_t graph = SONDE_GRAPH_TRAINING;
+};
+
+void see_root(ThreadState& state, PyObject* module) {
+  state.busy = true;
+  {
+    const Gil gil;
+    const SavedError saved;
+    PyObject* result = PyObject_CallOneArg(g_setup->python.new_root, module);
+    Py_XDECREF(result);
+  }
+  state.busy = false;
+}
+
+std::uint32_t outside_graph() {
+  return at::GradMode::is_enabled() ? SONDE_GRAPH_OUTSIDE_GRAD : SONDE_GRAPH_OUTSIDE_NO_GRAD;
+}
+
+Place place_in_backward(ThreadState& state, const Frame& node, const char* op_type, std::uint64_t number) {
+  const FrameMark now = current_frame();
+  if (now == node.mark || now == nullptr) {  // C++ all the way: the forward op's names and line
+    const std::uint64_t key = mix(mix(0x1001, number), node.site);
+    return {cached_site(state, key, op_type, SONDE_PHASE_BACKWARD, node.site, nullptr, nullptr), SONDE_GRAPH_TRAINING};
+  }
+  Walk walk;
+  walk_frames(g_setup->frames, node.mark, Until::root, walk);
+  // Modules called from inside a backward node: a checkpoint runs its forward again.
+  const std::uint32_t phase = walk.module_count > 0 ? SONDE_PHASE_RECOMPUTE : SONDE_PHASE_BACKWARD;
+  const std::uint32_t forward = walk.module_count > 0 ? 0 : node.site;
+  const std::uint64_t key = mix(mix(mix(0x1002, number), walk.hash), forward);
+  return {cached_site(state, key, op_type, phase, forward, &walk, nullptr), SONDE_GRAPH_TRAINING};
+}
+
+Place place_forward(ThreadState& state, const char* op_type, std::uint64_t number, const Frame* optimizer) {
+  Walk walk;
+  walk_frames(g_setup->frames, nullptr, optimizer != nullptr ? Until::optimizer_step : Until::root, walk);
+  if (optimizer != nullptr && walk.module_count == 0) {
+    const std::uint64_t key = mix(mix(mix(0x1003, number), walk.hash), std::hash<std::string>{}(optimizer->scope));
+    return {cached_site(state, key, op_type, SONDE_PHASE_OPTIMIZER, 0, &walk, &optimizer->scope), SONDE_GRAPH_TRAINING};
+  }
+  Place place;
+  place.graph = outside_graph();
+  if (walk.module_count > 0) {
+    PyObject* root = walk.modules[walk.module_count - 1];
+    if (root == state.current_root) {
+      place.graph = state.current_root_trains ? SONDE_GRAPH_TRAINING : SONDE_GRAPH_EVALUATION;
+    }
+  }
+  const std::uint64_t key = mix(mix(0x1004, number), walk.hash);
+  const auto known = state.sites.find(key);
+  if (known == state.sites.end() && walk.module_count > 0 && optimizer == nullptr) {
+    // A chain seen for the first time may begin with a module nobody has seen called.
+    PyObject* root = walk.modules[walk.module_count - 1];
+    see_root(state, root);
+    fresh_tables(state);
+    if (root == state.current_root) {
+      place.graph = state.current_root_trains ? SONDE_GRAPH_TRAINING : SONDE_GRAPH_EVALUATION;
+    }
+  }
+  place.site = cached_site(state, key, op_type, SONDE_PHASE_FORWARD, 0, &walk, nullptr);
+  return place;
+}
+
+Place place_of(ThreadState& state, const char* op_type, std::uint64_t number) {
+  fresh_tables(state);
+  const Frame* around = enclosing(state);
+  if (around != nullptr && around->kind != FrameKind::optimizer) {
+    return place_in_backward(state, *around, op_type, number);
+  }
+  return place_forward(state, op_type, number, around);
+}
+
+// --- one op ------------------------------------------------------------------------------------------------------
+
+InputArgument& next_input(ThreadState& state) {
+  if (state.input_count == state.inputs.size()) state.inputs.push_back(std::make_unique<InputArgument>());
+  return *state.inputs[state.input_count++];
+}
+
+void collect_tensor(ThreadState& state, const c10::IValue& value, std::uint32_t slot, bool written) {
+  if (!value.isTensor()) return;
+  const at::Tensor& tensor = value.toTensor();  // a reference: copying the handle may take the GIL
+  if (!tensor.defined()) return;
+  // A reference into the stack of this thread; unique_ptr keeps it in place when the stack grows.
+  InputArgument& input = next_input(state);
+  input.slot = slot;
+  input.written = written;
+  input.told = false;
+  input.described.describe(tensor, true);
+}
+
+void collect_inputs(ThreadState& state, const OpInfo& info, c10::ArrayRef<const c10::IValue> values) {
+  std::uint32_t slot = 0;
+  for (std::size_t i = 0; i < info.arguments.size() && i < values.size(); ++i) {
+    const ArgumentInfo& argument = info.arguments[i];
+    if (argument.kind == ArgumentKind::tensor) {
+      collect_tensor(state, values[i], slot++, argument.written);
+    } else if (argument.kind == ArgumentKind::tensor_list && values[i].isList()) {
+      for (const c10::IValue& element : values[i].toListRef()) collect_tensor(state, element, slot++, argument.written);
+    }
+  }
+}
+
+// Arguments the op will write, and whatever shares their memory, are read while they still hold their old value.
+void tell_before(ThreadState& state, const Frame& frame) {
+  for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
+    InputArgument& input = *state.inputs[i];
+    bool overwritten = input.written;
+    for (std::size_t j = frame.first_input; j < state.input_count && !overwritten; ++j) {
+      const InputArgument& other = *state.inputs[j];
+      overwritten = other.written && other.described.tensor.storage == input.described.tensor.storage &&
+                    input.described.tensor.storage != 0;
+    }
+    if (!overwritten) continue;
+    api().op_input_before(frame.op, input.slot, input.described.get());
+    input.told = true;
+  }
+}
+
+bool is_input_storage(const ThreadState& state, const Frame& frame, std::uint64_t storage) {
+  for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
+    if (state.inputs[i]->described.tensor.storage == storage) return true;
+  }
+  return false;
+}
+
+void tell_output(ThreadState& state, Frame& frame, const at::Tensor& tensor, std::uint32_t slot) {
+  Described& out = state.scratch;
+  out.describe(tensor, false);
+  // Memory no argument had is new, whatever the schema says of aliases: `to` and `reshape` copy or not as they please.
+  if (out.tensor.storage != 0 && !is_input_storage(state, frame, out.tensor.storage)) {
+    api().op_wrote(frame.op, out.tensor.storage);
+  }
+  if (frame.info->uninitialised && out.tensor.skip == nullptr) out.tensor.skip = "uninitialised memory";
+  api().op_output(frame.op, slot, out.get());
+}
+
+void tell_outputs(ThreadState& state, Frame& frame, const std::vector<c10::IValue>& outputs, std::size_t count) {
+  const std::size_t first = outputs.size() > count ? outputs.size() - count : 0;
+  std::uint32_t slot = 0;
+  for (std::size_t i = first; i < outputs.size(); ++i) {
+    if (outputs[i].isTensor()) {
+      if (outputs[i].toTensor().defined()) tell_output(state, frame, outputs[i].toTensor(), slot);
+      ++slot;
+    } else if (outputs[i].isList()) {
+      for (const c10::IValue& element : outputs[i].toListRef()) {
+        if (!element.isTensor()) break;
+        if (element.toTensor().defined()) tell_output(state, frame, element.toTensor(), slot);
+        ++slot;
+      }
+    }
+  }
+}
+
+// `-> ()`: what the op wrote is its result. The handles are gone; the memory is checked to be where it was.
+void tell_written_arguments(ThreadState& state, Frame& frame) {
+  std::uint32_t slot = 0;
+  for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
+    InputArgument& input = *state.inputs[i];
+    if (!input.written) continue;
+    if (input.described.still_valid()) api().op_output(frame.op, slot, input.described.get());
+    ++slot;
+  }
+}
+
+void end_op(ThreadState& state, Frame& frame, const RecordFunction& fn) {
+  const std::vector<c10::IValue>& outputs = fn.outputs();
+  const bool failed = outputs.empty() && !frame.info->returns_nothing;
+  for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
+    const InputArgument& input = *state.inputs[i];
+    if (input.written) api().op_wrote(frame.op, input.described.tensor.storage);
+  }
+  for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
+    InputArgument& input = *state.inputs[i];
+    if (input.told) continue;
+    if (!input.described.still_valid()) input.described.tensor.skip = "its memory was released before it could be read";
+    api().op_input(frame.op, input.slot, input.described.get());
+  }
+  if (frame.info->returns_nothing) {
+    tell_written_arguments(state, frame);
+  } else if (!failed) {
+    tell_outputs(state, frame, outputs, fn.num_outputs());
+  }
+  api().op_end(frame.op, failed ? 1 : 0);
+}
+
+void drop_inputs(ThreadState& state, const Frame& frame) {
+  while (state.input_count > frame.first_input) state.inputs[--state.input_count]->described.alive.reset();
+}
+
+bool autocast_runs() {
+  return !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU);
+}
+
+bool any_requires_grad(const ThreadState& state, const Frame& frame) {
+  for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
+    if (state.inputs[i]->described.requires_grad) return true;
+  }
+  return false;
+}
+
+void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) {
+  if (info.autocast_wraps && autocast_runs()) return;  // it casts, then calls itself: that call is the computation
+  Frame frame{.kind = FrameKind::op, .fn = &fn};
+  frame.info = &info;
+  frame.first_input = state.input_count;
+  if (!info.ignored) {
+    const Place place = place_of(state, info.op_type.c_str(), info.number);
+    frame.site = place.site;
+    if (fn.seqNr() >= 0) owners_of(state).set(fn.seqNr(), place.site);
+    c10::ArrayRef<const c10::IValue> values = fn.inputs();
+    const std::size_t count = std::min<std::size_t>(fn.num_inputs(), values.size());
+    values = values.slice(values.size() - count, count);  // boxed calls show the whole stack
+    if (!g_root_seen.load(std::memory_order_relaxed) && at::GradMode::is_enabled()) {
+      collect_inputs(state, info, values);
+      if (any_requires_grad(state, frame)) set_capture(api().autograd_seen());
+      drop_inputs(state, frame);
+    }
+    if (api().op_begin(place.site, place.graph, &frame.op) != 0) {
+      collect_inputs(state, info, values);
+      if (info.writes) tell_before(state, frame);
+    }
+  }
+  state.frames.push_back(std::move(frame));
+}
+
+// A custom autograd.Function announces itself by name only; its backward node finds its forward through this.
+void start_range(ThreadState& state, const RecordFunction& fn) {
+  constexpr std::string_view kWrapper = "autograd::engine::evaluate_function: ";
+  const std::string_view name = fn.name();
+  if (name.substr(0, kWrapper.size()) == kWrapper) {
+    state.frames.push_back({.kind = FrameKind::wrapper, .fn = &fn, .mark = current_frame()});
+    return;
+  }
+  if (fn.seqNr() < 0 || name.find(':') != std::string_view::npos || name.find(' ') != std::string_view::npos) return;
+  const Place place = place_of(state, fn.name(), std::hash<std::string_view>{}(name));
+  owners_of(state).set(fn.seqNr(), place.site);
+}
+
+void start_node(ThreadState& state, const RecordFunction& fn) {
+  Frame frame{.kind = FrameKind::node, .fn = &fn, .mark = current_frame()};
+  if (fn.seqNr() >= 0) frame.site = sequence_owners(fn.forwardThreadId()).get(fn.seqNr());
+  // What the engine does after the node, inside the wrapper (bias gradients are summed there), belongs to it too.
+  if (!state.frames.empty() && state.frames.back().kind == FrameKind::wrapper) state.frames.back().site = frame.site;
+  state.frames.push_back(std::move(frame));
+}
+
+std::unique_ptr<at::ObserverContext> on_start(const RecordFunction& fn) {
+  if (g_inert.load(std::memory_order_relaxed)) return nullptr;
+  ThreadState& state = thread_state();
+  if (state.busy) return nullptr;
+  if (fn.scope() == RecordScope::BACKWARD_FUNCTION) {
+    start_node(state, fn);
+    return nullptr;
+  }
+  const bool nested = !state.frames.empty() && state.frames.back().kind == FrameKind::op;
+  if (nested) {
+    // The last event that started with a sequence number owns its backward node; the op at depth 0 names it.
+    if (fn.seqNr() >= 0) owners_of(state).set(fn.seqNr(), state.frames.back().site);
+    if (std::strncmp(fn.name(), "autograd::engine::", 18) == 0) start_range(state, fn);
+    return nullptr;
+  }
+  if (const OpInfo* info = op_info(fn)) {
+    start_op(state, fn, *info);
+  } else {
+    start_range(state, fn);
+  }
+  return nullptr;
+}
+
+void on_end(const RecordFunction& fn, at::ObserverContext*) {
+  ThreadState& state = thread_state();
+  if (state.frames.empty() || state.frames.back().fn != &fn) return;
+  Frame& frame = state.frames.back();
+  if (frame.kind == FrameKind::op) {
+    if (frame.op != nullptr && !g_inert.load(std::memory_order_relaxed)) end_op(state, frame, fn);
+    drop_inputs(state, frame);
+  }
+  state.frames.pop_back();
+}
+
+// --- optimizer boundaries (always on) --------------------------------------------------------------------------------
+
+std::unique_ptr<at::ObserverContext> on_user_start(const RecordFunction& fn) {
+  if (g_inert.load(std::memory_order_relaxed)) return nullptr;
+  constexpr std::string_view kStep = "Optimizer.step#", kZero = "Optimizer.zero_grad#";
+  const std::string_view name = fn.name();
+  const bool step = name.substr(0, kStep.size()) == kStep;
+  if (!step && name.substr(0, kZero.size()) != kZero) return nullptr;
+  ThreadState& state = thread_state();
+  Frame frame{.kind = FrameKind::optimizer, .fn = &fn};
+  std::string_view type = name.substr(step ? kStep.size() : kZero.size());
+  type = type.substr(0, type.rfind('.'));
+  frame.scope = "optimizer-" + std::string(type);
+  frame.outermost_step = step && state.optimizer_depth == 0;
+  if (step) ++state.optimizer_depth;
+  state.frames.push_back(std::move(frame));
+  return nullptr;
+}
+
+void on_user_end(const RecordFunction& fn, at::ObserverContext*) {
+  ThreadState& state = thread_state();
+  if (state.frames.empty() || state.frames.back().fn != &fn) return;
+  const bool step_ended = state.frames.back().outermost_step;
+  const bool is_step = std::strncmp(fn.name(), "Optimizer.step#", 15) == 0;
+  state.frames.pop_back();
+  if (is_step && state.optimizer_depth > 0) --state.optimizer_depth;
+  if (step_ended && !g_inert.load(std::memory_order_relaxed)) set_capture(api().optimizer_end());
+}
+
+void forked_child() {
+  // Callbacks and tables came along; the writer thread did not.
+  g_inert.store(true);
+  if (g_setup != nullptr) api().forked_child();
+}
+
+}  // namespace
+
+void install(const Setup& setup) {
+  if (g_setup == nullptr) {
+    g_setup = new Setup(setup);
+    pthread_atfork(nullptr, nullptr, forked_child);
+    g_operators = at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end)
+                                            .needsInputs(true)
+                                            .needsOutputs(true)
+                                            .scopes({RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION}));
+    g_users = at::addGlobalCallback(
+        at::RecordFunctionCallback(on_user_start, on_user_end).scopes({RecordScope::USER_SCOPE}));
+    g_on = true;
+  } else {
+    *g_setup = setup;
+    at::reenableCallback(g_users);
+  }
+  g_root_seen = false;
+  g_inert = false;
+  forget_scopes();
+  set_capture(api().capture());
+}
+
+void uninstall() {
+  if (g_setup == nullptr) return;
+  set_capture(SONDE_CAPTURE_OFF);
+  at::disableCallback(g_users);
+  g_inert = true;
+}
+
+void set_capture(unsigned answer) {
+  const bool on = answer == SONDE_CAPTURE_ON;
+  if (g_on.exchange(on) == on) return;
+  if (on) {
+    at::reenableCallback(g_operators);
+  } else {
+    at::disableCallback(g_operators);
+    purge_storages();
+  }
+}
+
+bool capturing() { return g_on.load(); }
+
+void root_forward(PyObject* module, bool has_parameters, bool optimizer_alive) {
+  if (g_inert) return;
+  ThreadState& state = thread_state();
+  if (state.optimizer_depth > 0) return;  // a closure of L-BFGS: inside the step
+  int depth = 0;
+  if (outermost_module(g_setup->frames, depth) != module) return;
+  const bool trains = at::GradMode::is_enabled() && !c10::InferenceMode::is_enabled();
+  if (has_parameters) {
+    g_root_seen = true;
+    state.current_root = module;
+    state.current_root_trains = trains;
+  }
+  purge_storages();
+  set_capture(api().root_forward(has_parameters ? 1 : 0, trains ? 1 : 0, optimizer_alive ? 1 : 0));
+}
+
+void forget_scopes() { g_generation.fetch_add(1); }
+
+}  // namespace sonde_torch

@@ -1,0 +1,34 @@
+// The RecordFunction callbacks: every operator at depth 0 of forward, backward and optimizer, told to the engine.
+#pragma once
+
+#include <string>
+
+#include "frames.h"
+#include "sonde/sonde.h"
+
+namespace sonde_torch {
+
+// Answers of python/sonde/torch.py. Called with the GIL held, rarely: once per new module chain.
+struct PythonSide {
+  PyObject* scope_of = nullptr;  // (tuple of modules, outermost first) -> "network-Net/conv1-Conv2d"
+  PyObject* new_root = nullptr;  // (module) -> None: a module nobody called is called for the first time
+};
+
+struct Setup {
+  const struct sonde_api* api = nullptr;
+  FrameFacts frames;
+  PythonSide python;
+};
+
+void install(const Setup& setup);      // registers both callbacks; the operator one is enabled by the clock's answers
+void uninstall();
+void set_capture(unsigned answer);     // SONDE_CAPTURE_*, as every clock function returns
+bool capturing();
+
+// A root's forward begins on this thread (from its pre-hook, or when it is first seen). `module` must be the outermost.
+void root_forward(PyObject* module, bool has_parameters, bool optimizer_alive);
+void name_tensor(const std::string& name, PyObject* tensor);
+// Module objects died or changed: names known by address are stale.
+void forget_scopes();
+
+}  // namespace sonde_torch

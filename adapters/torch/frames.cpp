@@ -1,0 +1,146 @@
+#include "frames.h"
+
+#include <cstring>
+
+#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030C0000
+#error "sonde's torch adapter reads the frames of CPython 3.11; this interpreter is of another minor version"
+#endif
+
+namespace sonde_torch {
+namespace {
+
+// struct _PyInterpreterFrame of CPython 3.11 (Include/internal/pycore_frame.h), which is not public.
+struct InterpreterFrame {
+  PyObject* f_func;
+  PyObject* f_globals;
+  PyObject* f_builtins;
+  PyObject* f_locals;
+  PyCodeObject* f_code;
+  PyObject* frame_obj;
+  InterpreterFrame* previous;
+  std::uint16_t* prev_instr;
+  int stacktop;
+  bool is_entry;
+  char owner;
+  PyObject* localsplus[1];
+};
+
+InterpreterFrame* top_frame() {
+  // Not _PyThreadState_UncheckedGet: that is the state of whoever holds the GIL.
+  PyThreadState* state = PyGILState_GetThisThreadState();
+  if (state == nullptr || state->cframe == nullptr) return nullptr;
+  return reinterpret_cast<InterpreterFrame*>(state->cframe->current_frame);
+}
+
+enum class Owner : std::uint8_t { user, text, nobody };
+
+// File names are compact ASCII in practice; any other kind is taken as the user's.
+Owner classify(const FrameFacts& facts, PyCodeObject* code) {
+  PyObject* name = code->co_filename;
+  if (!PyUnicode_IS_COMPACT_ASCII(name)) return Owner::user;
+  const char* text = reinterpret_cast<const char*>(reinterpret_cast<PyASCIIObject*>(name) + 1);
+  if (text[0] == '<') {
+    // `<frozen runpy>` is the interpreter's own; `<string>`, `<stdin>` have no file, but may be all there is.
+    return std::strncmp(text, "<ipython", 8) == 0 ? Owner::user
+           : std::strncmp(text, "<frozen", 7) == 0 ? Owner::nobody
+                                                   : Owner::text;
+  }
+  for (const std::string& prefix : facts.skipped_prefixes) {
+    if (prefix.empty() || std::strncmp(text, prefix.c_str(), prefix.size()) != 0) continue;
+    const char* rest = text + prefix.size();
+    // Packages of other people live below the standard library's directory.
+    if (std::strncmp(rest, "site-packages/", 14) == 0 || std::strncmp(rest, "dist-packages/", 14) == 0) continue;
+    return Owner::nobody;
+  }
+  return Owner::user;
+}
+
+// Addresses of code objects are reused when code dies: the line table tells them apart.
+struct KnownCode {
+  PyObject* filename;
+  PyObject* line_table;
+  int first_line;
+  Owner owner;
+};
+
+Owner owner_of(const FrameFacts& facts, PyCodeObject* code) {
+  thread_local std::unordered_map<PyCodeObject*, KnownCode> known;
+  auto [it, fresh] = known.try_emplace(code);
+  KnownCode& entry = it->second;
+  if (fresh || entry.filename != code->co_filename || entry.line_table != code->co_linetable ||
+      entry.first_line != code->co_firstlineno) {
+    entry = {code->co_filename, code->co_linetable, code->co_firstlineno, classify(facts, code)};
+  }
+  return entry.owner;
+}
+
+std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
+  hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL;
+  return hash ^ (hash >> 29);
+}
+
+int offset_of(const InterpreterFrame* frame) {
+  return static_cast<int>(reinterpret_cast<const char*>(frame->prev_instr) -
+                          frame->f_code->co_code_adaptive);
+}
+
+}  // namespace
+
+FrameMark current_frame() { return top_frame(); }
+
+void walk_frames(const FrameFacts& facts, FrameMark mark, Until until, Walk& out) {
+  out.module_count = 0;
+  out.code = nullptr;
+  PyCodeObject* text_code = nullptr;
+  int text_instruction = 0;
+  std::uint64_t hash = 0x243F6A8885A308D3ULL;
+  for (InterpreterFrame* frame = top_frame(); frame != nullptr && frame != mark; frame = frame->previous) {
+    PyCodeObject* code = frame->f_code;
+    if (code == facts.module_call) {
+      PyObject* module = frame->localsplus[0];
+      if (module == nullptr || out.module_count == kMaxModules) continue;
+      out.modules[out.module_count++] = module;
+      hash = mix(hash, reinterpret_cast<std::uint64_t>(module));
+      continue;
+    }
+    if (until == Until::optimizer_step && code == facts.optimizer_step) {
+      if (out.module_count == 0 && out.code == nullptr) {
+        until = Until::root;  // the user's line is the one that called step()
+        continue;
+      }
+      break;
+    }
+    if (out.code != nullptr) continue;
+    const Owner owner = owner_of(facts, code);
+    if (owner == Owner::user) {
+      out.code = code;
+      out.instruction = offset_of(frame);
+    } else if (owner == Owner::text && text_code == nullptr) {
+      text_code = code;
+      text_instruction = offset_of(frame);
+    }
+  }
+  if (out.code == nullptr && text_code != nullptr) {
+    out.code = text_code;
+    out.instruction = text_instruction;
+  }
+  if (out.code != nullptr) {
+    hash = mix(hash, reinterpret_cast<std::uint64_t>(out.code));
+    hash = mix(hash, reinterpret_cast<std::uint64_t>(out.code->co_linetable));
+    hash = mix(hash, static_cast<std::uint64_t>(out.instruction));
+  }
+  out.hash = hash;
+}
+
+PyObject* outermost_module(const FrameFacts& facts, int& depth) {
+  PyObject* outermost = nullptr;
+  depth = 0;
+  for (InterpreterFrame* frame = top_frame(); frame != nullptr; frame = frame->previous) {
+    if (frame->f_code != facts.module_call || frame->localsplus[0] == nullptr) continue;
+    outermost = frame->localsplus[0];
+    ++depth;
+  }
+  return outermost;
+}
+
+}  // namespace sonde_torch

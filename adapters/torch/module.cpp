@@ -1,0 +1,143 @@
+// The CPython module `_sonde_torch`: what python/sonde/torch.py calls. Functions convert arguments and nothing more.
+#include <Python.h>
+
+#include <dlfcn.h>
+
+#include <string>
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "capture.h"
+#include "tensors.h"
+
+namespace {
+
+using sonde_torch::Setup;
+
+Setup g_pending;  // kept between calls of configure(); Python objects in it are owned
+
+PyObject* fail(const char* text) {
+  PyErr_SetString(PyExc_RuntimeError, text);
+  return nullptr;
+}
+
+// load(path of libsonde.so) -> version of the engine
+PyObject* load(PyObject*, PyObject* args) {
+  const char* path = nullptr;
+  if (!PyArg_ParseTuple(args, "s", &path)) return nullptr;
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return fail(dlerror());
+  using GetApi = const struct sonde_api* (*)(uint32_t);
+  const auto get = reinterpret_cast<GetApi>(dlsym(library, "sonde_api"));
+  if (get == nullptr) return fail("libsonde.so exports no sonde_api");
+  g_pending.api = get(SONDE_API_VERSION);
+  if (g_pending.api == nullptr) return fail("libsonde.so speaks another version of the C ABI than this adapter");
+  return PyUnicode_FromString(g_pending.api->engine);
+}
+
+// install(module_call, optimizer_step, prefixes, scope_of, new_root)
+PyObject* install(PyObject*, PyObject* args) {
+  PyObject *module_call, *optimizer_step, *prefixes, *scope_of, *new_root;
+  if (!PyArg_ParseTuple(args, "O!O!O!OO", &PyCode_Type, &module_call, &PyCode_Type, &optimizer_step, &PyTuple_Type,
+                        &prefixes, &scope_of, &new_root)) {
+    return nullptr;
+  }
+  if (g_pending.api == nullptr) return fail("load() comes first");
+  for (PyObject* held : {module_call, optimizer_step, scope_of, new_root}) Py_INCREF(held);
+  g_pending.frames.module_call = reinterpret_cast<PyCodeObject*>(module_call);
+  g_pending.frames.optimizer_step = reinterpret_cast<PyCodeObject*>(optimizer_step);
+  for (int i = 0; i < 4; ++i) {
+    g_pending.frames.skipped_prefixes[i].clear();
+    if (i >= PyTuple_GET_SIZE(prefixes)) continue;
+    const char* text = PyUnicode_AsUTF8(PyTuple_GET_ITEM(prefixes, i));
+    if (text == nullptr) return nullptr;
+    g_pending.frames.skipped_prefixes[i] = text;
+  }
+  g_pending.python.scope_of = scope_of;
+  g_pending.python.new_root = new_root;
+  sonde_torch::install(g_pending);
+  Py_RETURN_NONE;
+}
+
+PyObject* uninstall(PyObject*, PyObject*) {
+  sonde_torch::uninstall();
+  Py_RETURN_NONE;
+}
+
+// set_run_info(rank, device, host, command)
+PyObject* set_run_info(PyObject*, PyObject* args) {
+  sonde_run_info info{};
+  info.size = sizeof info;
+  if (!PyArg_ParseTuple(args, "IIss", &info.rank, &info.device, &info.host, &info.command)) return nullptr;
+  g_pending.api->set_run_info(&info);
+  Py_RETURN_NONE;
+}
+
+// root_forward(module, has_parameters, optimizer_alive) -> operators are being captured
+PyObject* root_forward(PyObject*, PyObject* args) {
+  PyObject* module;
+  int has_parameters, optimizer_alive;
+  if (!PyArg_ParseTuple(args, "Opp", &module, &has_parameters, &optimizer_alive)) return nullptr;
+  sonde_torch::root_forward(module, has_parameters != 0, optimizer_alive != 0);
+  return PyBool_FromLong(sonde_torch::capturing());
+}
+
+// name_tensor(name, tensor)
+PyObject* name_tensor(PyObject*, PyObject* args) {
+  const char* name;
+  PyObject* tensor;
+  if (!PyArg_ParseTuple(args, "sO", &name, &tensor)) return nullptr;
+  if (!THPVariable_Check(tensor)) return fail("name_tensor wants a tensor");
+  const at::Tensor& value = THPVariable_Unpack(tensor);
+  if (value.defined()) {
+    sonde_torch::Described described;
+    described.describe(value, false);
+    g_pending.api->name_tensor(name, described.get());
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* step(PyObject*, PyObject*) {
+  sonde_torch::set_capture(g_pending.api->manual_step());
+  Py_RETURN_NONE;
+}
+
+PyObject* scaler_update(PyObject*, PyObject*) {
+  sonde_torch::set_capture(g_pending.api->scaler_update());
+  Py_RETURN_NONE;
+}
+
+PyObject* capturing(PyObject*, PyObject*) { return PyBool_FromLong(sonde_torch::capturing()); }
+
+PyObject* forget_scopes(PyObject*, PyObject*) {
+  sonde_torch::forget_scopes();
+  Py_RETURN_NONE;
+}
+
+// take_failure() -> text or None
+PyObject* take_failure(PyObject*, PyObject*) {
+  char text[2048];
+  if (g_pending.api->take_failure(text, sizeof text) == 0) Py_RETURN_NONE;
+  return PyUnicode_FromString(text);
+}
+
+PyMethodDef kMethods[] = {
+    {"load", load, METH_VARARGS, nullptr},
+    {"install", install, METH_VARARGS, nullptr},
+    {"uninstall", uninstall, METH_NOARGS, nullptr},
+    {"set_run_info", set_run_info, METH_VARARGS, nullptr},
+    {"root_forward", root_forward, METH_VARARGS, nullptr},
+    {"name_tensor", name_tensor, METH_VARARGS, nullptr},
+    {"step", step, METH_NOARGS, nullptr},
+    {"scaler_update", scaler_update, METH_NOARGS, nullptr},
+    {"capturing", capturing, METH_NOARGS, nullptr},
+    {"forget_scopes", forget_scopes, METH_NOARGS, nullptr},
+    {"take_failure", take_failure, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyModuleDef kModule = {PyModuleDef_HEAD_INIT, "_sonde_torch", nullptr, -1, kMethods, nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__sonde_torch() { return PyModule_Create(&kModule); }

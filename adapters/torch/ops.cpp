@@ -1,0 +1,102 @@
+#include "ops.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <unordered_map>
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+namespace sonde_torch {
+namespace {
+
+// Ops that write arguments their schema does not mark: the running statistics of the normalisations.
+struct HiddenWrite {
+  std::string_view name;
+  std::array<int, 2> arguments;
+};
+constexpr HiddenWrite kHiddenWrites[] = {
+    {"aten::batch_norm", {3, 4}},          {"aten::native_batch_norm", {3, 4}},
+    {"aten::instance_norm", {3, 4}},       {"aten::_batch_norm_impl_index", {3, 4}},
+    {"aten::cudnn_batch_norm", {3, 4}},    {"aten::miopen_batch_norm", {3, 4}},
+};
+
+bool starts_with(std::string_view text, std::string_view prefix) {
+  return text.substr(0, prefix.size()) == prefix;
+}
+
+ArgumentKind kind_of(const c10::Type& type) {
+  if (const auto* optional = type.castRaw<c10::OptionalType>()) return kind_of(*optional->getElementType());
+  if (type.kind() == c10::TypeKind::TensorType) return ArgumentKind::tensor;
+  if (const auto* list = type.castRaw<c10::ListType>()) {
+    return kind_of(*list->getElementType()) == ArgumentKind::tensor ? ArgumentKind::tensor_list
+                                                                    : ArgumentKind::other;
+  }
+  return ArgumentKind::other;
+}
+
+OpInfo* make(const c10::FunctionSchema& schema) {
+  auto* info = new OpInfo;  // lives as long as the process, like the dispatcher's table
+  info->name = schema.name();
+  info->overload = schema.overload_name();
+  const std::size_t colon = info->name.rfind(':');
+  info->op_type = colon == std::string::npos ? info->name : info->name.substr(colon + 1);
+  for (const c10::Argument& argument : schema.arguments()) {
+    ArgumentInfo entry;
+    entry.kind = kind_of(*argument.type());
+    entry.written = entry.kind != ArgumentKind::other && argument.alias_info() != nullptr &&
+                    argument.alias_info()->isWrite();
+    info->arguments.push_back(entry);
+  }
+  for (const HiddenWrite& hidden : kHiddenWrites) {
+    if (hidden.name != info->name) continue;
+    for (const int i : hidden.arguments) {
+      if (static_cast<std::size_t>(i) < info->arguments.size()) info->arguments[i].written = true;
+    }
+  }
+  info->writes = std::any_of(info->arguments.begin(), info->arguments.end(),
+                             [](const ArgumentInfo& a) { return a.written; });
+  info->returns_nothing = schema.returns().empty();
+  const std::string_view type = info->op_type;
+  info->uninitialised = starts_with(type, "empty") || starts_with(type, "new_empty") ||
+                        starts_with(type, "resize_") || starts_with(type, "_resize_output");
+  info->ignored = starts_with(info->name, "profiler::") || starts_with(info->name, "prim::");
+  if (const auto handle = c10::Dispatcher::singleton().findSchema({info->name, info->overload})) {
+    info->autocast_wraps = handle->hasKernelForDispatchKey(c10::DispatchKey::AutocastCPU);
+  }
+  static std::atomic<std::uint32_t> next{1};
+  info->number = next.fetch_add(1);
+  return info;
+}
+
+// One OpInfo per schema for the process; each thread keeps its own table of name addresses.
+const OpInfo* intern(const c10::FunctionSchema& schema) {
+  static auto* mutex = new std::mutex;
+  static auto* all = new std::unordered_map<std::string, OpInfo*>;
+  const std::lock_guard lock(*mutex);
+  OpInfo*& info = (*all)[schema.name() + "." + schema.overload_name()];
+  if (info == nullptr) info = make(schema);
+  return info;
+}
+
+}  // namespace
+
+const OpInfo* op_info(const at::RecordFunction& fn) {
+  // name() points into the operator's schema, which stays: its address is the key. A string-named event points into
+  // the event itself and could repeat an address, never one of a living schema.
+  thread_local std::unordered_map<const char*, const OpInfo*> known;
+  const char* name = fn.name();
+  const auto it = known.find(name);
+  if (it != known.end() && it->second->name == name) return it->second;
+  const auto schema = fn.operator_schema();
+  if (!schema.has_value()) return nullptr;
+  const OpInfo* info = intern(*schema);
+  known[name] = info;
+  return info;
+}
+
+}  // namespace sonde_torch

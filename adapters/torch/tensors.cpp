@@ -1,0 +1,191 @@
+#include "tensors.h"
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/DispatchKeySet.h>
+#include <c10/core/TensorImpl.h>
+
+namespace sonde_torch {
+namespace {
+
+// sonde::DType numbers (include/sonde/dtype.h), which are part of the C ABI.
+int dtype_number(c10::ScalarType type) {
+  switch (type) {
+    case c10::ScalarType::Bool: return 1;
+    case c10::ScalarType::Char: return 2;
+    case c10::ScalarType::Short: return 3;
+    case c10::ScalarType::Int: return 4;
+    case c10::ScalarType::Long: return 5;
+    case c10::ScalarType::Byte: return 6;
+    case c10::ScalarType::UInt16: return 7;
+    case c10::ScalarType::UInt32: return 8;
+    case c10::ScalarType::UInt64: return 9;
+    case c10::ScalarType::Half: return 10;
+    case c10::ScalarType::Float: return 11;
+    case c10::ScalarType::Double: return 12;
+    case c10::ScalarType::BFloat16: return 13;
+    case c10::ScalarType::Float8_e4m3fn: return 14;
+    case c10::ScalarType::Float8_e5m2: return 15;
+    case c10::ScalarType::Float8_e4m3fnuz: return 16;
+    case c10::ScalarType::Float8_e5m2fnuz: return 17;
+    case c10::ScalarType::Float8_e8m0fnu: return 18;
+    case c10::ScalarType::ComplexHalf: return 19;
+    case c10::ScalarType::ComplexFloat: return 20;
+    case c10::ScalarType::ComplexDouble: return 21;
+    case c10::ScalarType::QInt8: return 22;
+    case c10::ScalarType::QUInt8: return 23;
+    case c10::ScalarType::QInt32: return 24;
+    default: return 0;
+  }
+}
+
+struct Known {
+  std::uint64_t id;
+  c10::weak_intrusive_ptr<c10::StorageImpl> alive;
+};
+
+struct Registry {
+  std::mutex mutex;
+  std::unordered_map<c10::StorageImpl*, Known> known;
+  std::uint64_t next = 1;
+};
+
+Registry& registry() {
+  static auto* leaked = new Registry;  // host threads may outlive static destruction
+  return *leaked;
+}
+
+c10::weak_intrusive_ptr<c10::StorageImpl> weak_of(c10::StorageImpl* storage) {
+  // A weak reference made without a strong one in between: a strong copy may take the GIL (torch 2.13).
+  c10::raw::weak_intrusive_ptr::incref(storage);
+  return c10::weak_intrusive_ptr<c10::StorageImpl>::reclaim(storage);
+}
+
+bool has_any(const c10::DispatchKeySet& keys, std::initializer_list<c10::DispatchKey> list) {
+  return std::any_of(list.begin(), list.end(), [&](c10::DispatchKey key) { return keys.has(key); });
+}
+
+}  // namespace
+
+const char* why_unreadable(const at::TensorBase& t) {
+  const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
+  const c10::DispatchKeySet keys = impl->key_set();
+  using K = c10::DispatchKey;
+  if (has_any(keys, {K::Python, K::PythonTLSSnapshot})) return "tensor subclass or fake tensor";
+  if (has_any(keys, {K::FuncTorchBatched, K::FuncTorchGradWrapper, K::Functionalize, K::Batched,
+                     K::BatchedNestedTensor})) {
+    return "functorch wrapper";
+  }
+  if (t.is_sparse()) return "sparse tensor";
+  if (t.is_sparse_csr()) return "compressed sparse tensor";
+  if (t.is_mkldnn()) return "opaque MKLDNN tensor";
+  if (t.is_nested()) return "nested tensor";
+  if (impl->has_symbolic_sizes_strides()) return "symbolic sizes";
+  if (t.is_meta()) return "meta tensor";
+  if (!t.device().is_cpu()) return "not in host memory";
+  if (dtype_number(t.scalar_type()) == 0) return "element type not supported";
+  return nullptr;
+}
+
+std::uint64_t storage_identity(c10::StorageImpl* storage) {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  const auto it = r.known.find(storage);
+  if (it != r.known.end()) return it->second.id;
+  const std::uint64_t id = r.next++;
+  r.known.emplace(storage, Known{id, weak_of(storage)});
+  return id;
+}
+
+void purge_storages() {
+  Registry& r = registry();
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> dead;  // freed outside the lock
+  {
+    const std::lock_guard lock(r.mutex);
+    for (auto it = r.known.begin(); it != r.known.end();) {
+      if (it->second.alive.expired()) {
+        dead.push_back(std::move(it->second.alive));
+        it = r.known.erase(it);
+      } else {
+        ++it;
+      }
+    }
+  }
+}
+
+bool owned_by_torch(const c10::StorageImpl& storage) {
+  static const c10::DeleterFnPtr raw = c10::GetDefaultCPUAllocator()->raw_deleter();
+  return storage.data_ptr().get_deleter() == raw && storage.resizable();
+}
+
+Described::Described() : alive(c10::weak_intrusive_ptr<c10::StorageImpl>::reclaim(nullptr)) {
+  tensor.size = sizeof(sonde_tensor);
+}
+
+void Described::describe(const at::TensorBase& t, bool keep_alive_mark) {
+  tensor = {};
+  tensor.size = sizeof(sonde_tensor);
+  storage = nullptr;
+  alive.reset();
+  requires_grad = t.requires_grad();
+  tensor.skip = why_unreadable(t);
+  if (tensor.skip != nullptr) {
+    if (t.device().is_cpu() && !t.is_meta()) tensor.dtype = dtype_number(t.scalar_type());
+    return;
+  }
+  const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
+  const auto sizes = impl->sizes();
+  const auto strides = impl->strides();
+  const std::size_t n = sizes.size();
+  std::int64_t* out = inline_;
+  if (n > kInline) {
+    heap_.resize(2 * n);
+    out = heap_.data();
+  }
+  std::copy(sizes.begin(), sizes.end(), out);
+  std::copy(strides.begin(), strides.end(), out + n);
+  tensor.ndim = static_cast<std::uint32_t>(n);
+  tensor.dtype = dtype_number(t.scalar_type());
+  tensor.flags = (impl->is_wrapped_number() ? SONDE_TENSOR_CONSTANT : 0u) |
+                 (t.is_conj() ? SONDE_TENSOR_CONJUGATE : 0u) | (t.is_neg() ? SONDE_TENSOR_NEGATIVE : 0u);
+  if (!impl->has_storage()) {
+    tensor.skip = "tensor without storage";
+    return;
+  }
+  storage = impl->unsafe_storage().unsafeGetStorageImpl();
+  tensor.storage = storage_identity(storage);
+  if (!owned_by_torch(*storage)) tensor.flags |= SONDE_TENSOR_FOREIGN;
+  tensor.storage_data = storage->data();  // const: does not materialise copy-on-write
+  tensor.storage_bytes = storage->sym_nbytes().maybe_as_int().value_or(0);
+  if (impl->numel() == 0) return;  // valid, nothing to read
+  std::int64_t last = impl->storage_offset();
+  for (std::size_t d = 0; d < n; ++d) last += (sizes[d] - 1) * strides[d];
+  const auto item = static_cast<std::int64_t>(impl->itemsize());
+  if (tensor.storage_data == nullptr ||
+      static_cast<std::uint64_t>((last + 1) * item) > tensor.storage_bytes) {
+    tensor.skip = "storage resized to less than the tensor needs";
+    return;
+  }
+  tensor.data = static_cast<const char*>(tensor.storage_data) + impl->storage_offset() * item;
+  if (keep_alive_mark) alive = weak_of(storage);
+}
+
+bool Described::still_valid() const {
+  if (tensor.data == nullptr) return true;
+  if (alive.expired()) return false;
+  return storage->data() == tensor.storage_data &&
+         storage->sym_nbytes().maybe_as_int().value_or(0) >= static_cast<std::int64_t>(tensor.storage_bytes);
+}
+
+const sonde_tensor* Described::get() {
+  const std::int64_t* sizes = tensor.ndim > kInline ? heap_.data() : inline_;
+  tensor.shape = sizes;
+  tensor.strides = sizes + tensor.ndim;
+  return &tensor;
+}
+
+}  // namespace sonde_torch

@@ -1,0 +1,220 @@
+// The function table of sonde.h over the one Session of the process. Nothing is thrown to the host.
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "capture/api.h"
+#include "capture/session.h"
+#include "sonde/sonde.h"
+
+namespace sonde {
+namespace {
+
+// Leaked on purpose: host threads may still call in while the process ends.
+std::atomic<Session*> g_session{nullptr};
+
+Session* session() { return g_session.load(std::memory_order_acquire); }
+
+void copy_text(const std::string& text, char* out, std::size_t bytes) {
+  if (out == nullptr || bytes == 0) return;
+  const std::size_t n = std::min(bytes - 1, text.size());
+  std::memcpy(out, text.data(), n);
+  out[n] = '\0';
+}
+
+// Runs `body` with the session; an exception of ours ends the recording, never the host.
+template <typename R, typename F>
+R guarded(R fallback, F body) {
+  Session* current = session();
+  if (current == nullptr || current->failed()) return fallback;
+  try {
+    return body(*current);
+  } catch (const std::exception& error) {
+    current->fail(std::string("internal error, recording stops: ") + error.what());
+  } catch (...) {
+    current->fail("internal error, recording stops");
+  }
+  return fallback;
+}
+
+template <typename F>
+void guarded_void(F body) {
+  guarded(0, [&](Session& s) {
+    body(s);
+    return 0;
+  });
+}
+
+int start(const char* config_path, char* message, std::size_t message_bytes) {
+  copy_text("", message, message_bytes);
+  if (session() != nullptr) {
+    copy_text("sonde is already recording in this process; call stop() first", message, message_bytes);
+    return -1;
+  }
+  try {
+    PlanResult result = read_plan(config_path);
+    std::string text;
+    for (const Diagnostic& diagnostic : result.diagnostics) {
+      text += text_of(diagnostic, config_path) + "\n";
+    }
+    copy_text(text, message, message_bytes);
+    if (!result.plan) return -1;
+    g_session.store(new Session(std::move(*result.plan)), std::memory_order_release);
+    return 0;
+  } catch (const std::exception& error) {
+    copy_text(std::string("cannot start: ") + error.what(), message, message_bytes);
+    return -1;
+  }
+}
+
+void set_run_info(const sonde_run_info* info) {
+  guarded_void([&](Session& s) { s.set_run_info(*info); });
+}
+
+void stop(char* summary, std::size_t summary_bytes) {
+  copy_text("", summary, summary_bytes);
+  Session* current = g_session.exchange(nullptr, std::memory_order_acq_rel);
+  if (current == nullptr) return;
+  try {
+    copy_text(current->stop(), summary, summary_bytes);
+  } catch (const std::exception& error) {
+    copy_text(std::string("sonde: closing the dump failed: ") + error.what(), summary, summary_bytes);
+  }
+  // Not deleted: an op of another thread may be inside it.
+}
+
+int active() {
+  Session* current = session();
+  return current != nullptr && !current->failed() ? 1 : 0;
+}
+
+void forked_child() {
+  // The writer thread and its locks stayed in the parent: touch nothing, free nothing.
+  if (Session* current = g_session.exchange(nullptr, std::memory_order_acq_rel)) current->abandon();
+}
+
+int take_failure(char* message, std::size_t message_bytes) {
+  Session* current = session();
+  std::string text;
+  if (current == nullptr || !current->take_failure(text)) return 0;
+  copy_text(text, message, message_bytes);
+  return 1;
+}
+
+unsigned root_forward(int has_parameters, int grad_enabled, int optimizer_alive) {
+  return guarded(0u, [&](Session& s) {
+    return s.root_forward(has_parameters != 0, grad_enabled != 0, optimizer_alive != 0);
+  });
+}
+unsigned optimizer_end() {
+  return guarded(0u, [](Session& s) { return s.optimizer_end(); });
+}
+unsigned scaler_update() {
+  return guarded(0u, [](Session& s) { return s.scaler_update(); });
+}
+unsigned manual_step() {
+  return guarded(0u, [](Session& s) { return s.manual_step(); });
+}
+unsigned autograd_seen() {
+  return guarded(0u, [](Session& s) { return s.autograd_seen(); });
+}
+unsigned capture() {
+  return guarded(0u, [](Session& s) { return s.capture(); });
+}
+
+std::uint32_t site(const sonde_site* in) {
+  return guarded(0u, [&](Session& s) { return s.site(*in); });
+}
+void name_tensor(const char* name, const sonde_tensor* tensor) {
+  guarded_void([&](Session& s) { s.name_tensor(name, *tensor); });
+}
+
+// Ops in flight of one thread, reused. They do not nest in practice; a stack costs nothing.
+struct OpStack {
+  std::vector<std::unique_ptr<Op>> ops;
+  std::size_t depth = 0;
+};
+OpStack& ops_of_thread() {
+  thread_local OpStack stack;
+  return stack;
+}
+Op& op_of(sonde_op* op) { return *reinterpret_cast<Op*>(op); }
+
+unsigned op_begin(std::uint32_t site_id, std::uint32_t graph, sonde_op** out) {
+  return guarded(0u, [&](Session& s) {
+    OpStack& stack = ops_of_thread();
+    if (stack.depth == stack.ops.size()) stack.ops.push_back(std::make_unique<Op>());
+    Op* op = stack.ops[stack.depth].get();
+    const unsigned wanted = s.op_begin(site_id, graph, op);
+    if (wanted == 0) return 0u;
+    op->owner = &s;
+    ++stack.depth;
+    *out = reinterpret_cast<sonde_op*>(op);
+    return wanted;
+  });
+}
+
+// An op belongs to the session that began it, also when that one was stopped meanwhile.
+template <typename F>
+void on_op(sonde_op* op, F body) {
+  guarded_void([&](Session& s) {
+    if (op_of(op).owner == &s) body(s, op_of(op));
+  });
+}
+
+void op_input_before(sonde_op* op, std::uint32_t slot, const sonde_tensor* tensor) {
+  on_op(op, [&](Session& s, Op& o) { s.op_input_before(o, slot, *tensor); });
+}
+void op_wrote(sonde_op* op, std::uint64_t storage) {
+  on_op(op, [&](Session& s, Op& o) { s.op_wrote(o, storage); });
+}
+void op_input(sonde_op* op, std::uint32_t slot, const sonde_tensor* tensor) {
+  on_op(op, [&](Session& s, Op& o) { s.op_input(o, slot, *tensor); });
+}
+void op_output(sonde_op* op, std::uint32_t slot, const sonde_tensor* tensor) {
+  on_op(op, [&](Session& s, Op& o) { s.op_output(o, slot, *tensor); });
+}
+void op_end(sonde_op* op, int failed) {
+  on_op(op, [&](Session& s, Op& o) { s.op_end(o, failed != 0); });
+  OpStack& stack = ops_of_thread();
+  if (stack.depth > 0) --stack.depth;
+}
+
+constexpr struct sonde_api kApi = {
+    .size = sizeof(struct sonde_api),
+    .version = SONDE_API_VERSION,
+    .engine = "0.1.0",
+    .start = start,
+    .set_run_info = set_run_info,
+    .stop = stop,
+    .active = active,
+    .forked_child = forked_child,
+    .take_failure = take_failure,
+    .root_forward = root_forward,
+    .optimizer_end = optimizer_end,
+    .scaler_update = scaler_update,
+    .manual_step = manual_step,
+    .autograd_seen = autograd_seen,
+    .capture = capture,
+    .site = site,
+    .name_tensor = name_tensor,
+    .op_begin = op_begin,
+    .op_input_before = op_input_before,
+    .op_wrote = op_wrote,
+    .op_input = op_input,
+    .op_output = op_output,
+    .op_end = op_end,
+};
+
+}  // namespace
+
+const struct sonde_api* api_table() { return &kApi; }
+
+}  // namespace sonde

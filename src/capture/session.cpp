@@ -1,0 +1,590 @@
+#include "capture/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "sonde/statistics.h"
+
+namespace sonde {
+namespace {
+
+std::uint64_t now_us() {
+  using namespace std::chrono;
+  return static_cast<std::uint64_t>(
+      duration_cast<microseconds>(system_clock::now().time_since_epoch()).count());
+}
+
+std::uint16_t thread_ordinal() {
+  static std::atomic<std::uint16_t> next{0};
+  thread_local const std::uint16_t mine = next.fetch_add(1, std::memory_order_relaxed);
+  return mine;
+}
+
+TensorView view_of(const sonde_tensor& t) {
+  TensorView view;
+  view.dtype = static_cast<DType>(t.dtype);
+  view.data = static_cast<const std::byte*>(t.data);
+  view.shape = {t.shape, t.ndim};
+  view.strides = {t.strides, t.ndim};
+  view.conjugate = (t.flags & SONDE_TENSOR_CONJUGATE) != 0;
+  view.negative = (t.flags & SONDE_TENSOR_NEGATIVE) != 0;
+  return view;
+}
+
+TensorKey key_of(const sonde_tensor& t, const TensorView& view) {
+  TensorKey key;
+  const bool lazy_bits = view.conjugate || view.negative;
+  key.storage = (t.flags & SONDE_TENSOR_FOREIGN) != 0 || lazy_bits ? 0 : t.storage;
+  key.data = t.data;
+  key.dtype = view.dtype;
+  key.contiguous = view.is_c_contiguous();
+  key.dense = key.contiguous || view.is_dense();
+  key.bytes = view.bytes();
+  key.shape = view.shape;
+  key.strides = view.strides;
+  return key;
+}
+
+bool overlaps(const void* a, std::uint64_t a_bytes, const void* b, std::uint64_t b_bytes) {
+  const auto* first = static_cast<const std::byte*>(a);
+  const auto* second = static_cast<const std::byte*>(b);
+  return first < second + b_bytes && second < first + a_bytes;
+}
+
+bool wants(const Plan& plan, Category category) {
+  return plan.wants_statistics() && std::ranges::count(plan.statistic_category, category) > 0;
+}
+
+}  // namespace
+
+struct Session::NameKey {
+  std::string op_type;
+  std::uint64_t stamp[2] = {0, 0};
+  std::uint32_t next[2] = {0, 0};
+  struct Entry {
+    const OpName* name;
+    Selector::Wanted wanted;
+  };
+  std::vector<Entry> entries;  // by ordinal, grown as ops appear
+};
+
+struct Session::NamedTensor {
+  const OpName* name = nullptr;
+  bool wanted = false;
+  std::uint64_t emitted_stamp = 0;
+  const void* data = nullptr;
+  DType dtype = DType::undefined;
+  Dims shape, strides;
+  std::uint64_t extent_bytes = 0;  // from the first to the last element
+};
+
+Session::Session(Plan plan)
+    : plan_(std::move(plan)),
+      selector_(std::make_unique<Selector>(plan_)),
+      clock_(plan_.sonde.step, plan_.iteration, plan_.initial_iteration) {}
+
+Session::~Session() = default;
+
+void Session::set_run_info(const sonde_run_info& info) {
+  const std::lock_guard lock(mutex_);
+  run_info_.rank = info.rank;
+  run_info_.host = info.host != nullptr ? info.host : "";
+  run_info_.command = info.command != nullptr ? info.command : "";
+  device_ = info.device;
+  excluded_ = std::ranges::count(plan_.support_device, device_) == 0;
+}
+
+void Session::fail(std::string message) {
+  const std::lock_guard lock(mutex_);
+  if (failed_) return;
+  failure_ = std::move(message);
+  failed_ = true;
+}
+
+bool Session::take_failure(std::string& message) {
+  const std::lock_guard lock(mutex_);
+  if (!failed_ && recorder_) {
+    if (const auto error = recorder_->error()) {
+      failure_ = error->message;
+      failed_ = true;
+    }
+  }
+  if (!failed_ || failure_told_) return false;
+  failure_told_ = true;
+  message = failure_;
+  return true;
+}
+
+// --- clock -------------------------------------------------------------------------------------------------------
+
+bool Session::ensure_recorder() {
+  if (recorder_) return true;
+  if (failed_ || excluded_) return false;
+  auto opened = Recorder::open(plan_, run_info_);
+  if (!opened) {
+    failure_ = opened.error().message;
+    failed_ = true;
+    return false;
+  }
+  recorder_ = std::move(*opened);
+  for (const Site& site : sites_) {  // seen while no step was recorded yet
+    recorder_->define(site);
+  }
+  return true;
+}
+
+void Session::push_step(bool began, StepId step) {
+  Record record;
+  record.kind = began ? RecordKind::step_begin : RecordKind::step_end;
+  record.sequence = recorder_->next_sequence();
+  record.step = step;
+  record.timestamp_us = now_us();
+  recorder_->push(std::move(record));
+}
+
+void Session::apply(const std::vector<StepChange>& changes) {
+  for (const StepChange& change : changes) {
+    if (!ensure_recorder()) return;
+    push_step(change.began, change.step);
+    if (change.began) {
+      ++steps_recorded_;
+      step_stamp_[change.step.graph] = ++stamp_;
+      data_names_.clear();
+    } else {
+      identity_.end_step();
+    }
+  }
+}
+
+unsigned Session::answer() {
+  if (failed_ || excluded_) return SONDE_CAPTURE_OFF;
+  if (recorder_ && recorder_->error()) return SONDE_CAPTURE_OFF;
+  const bool on = clock_.needs_operators();
+  // Operators will run unseen from here on: what is known of the memory then is worth nothing.
+  if (!on) identity_.clear();
+  return on ? SONDE_CAPTURE_ON : SONDE_CAPTURE_OFF;
+}
+
+unsigned Session::root_forward(bool has_parameters, bool grad_enabled, bool optimizer_alive) {
+  const std::lock_guard lock(mutex_);
+  if (has_parameters) {
+    seen_root_ = true;
+    ensure_recorder();  // a directory that cannot be written is told before the first step
+  }
+  apply(clock_.root_forward(has_parameters, grad_enabled, optimizer_alive));
+  return answer();
+}
+
+unsigned Session::optimizer_end() {
+  const std::lock_guard lock(mutex_);
+  apply(clock_.optimizer_end());
+  return answer();
+}
+
+unsigned Session::scaler_update() {
+  const std::lock_guard lock(mutex_);
+  apply(clock_.scaler_update());
+  return answer();
+}
+
+unsigned Session::manual_step() {
+  const std::lock_guard lock(mutex_);
+  apply(clock_.manual_step());
+  return answer();
+}
+
+unsigned Session::autograd_seen() {
+  const std::lock_guard lock(mutex_);
+  ensure_recorder();
+  apply(clock_.autograd_seen());
+  return answer();
+}
+
+unsigned Session::capture() {
+  const std::lock_guard lock(mutex_);
+  apply(clock_.start());
+  return answer();
+}
+
+// --- names -------------------------------------------------------------------------------------------------------
+
+std::uint32_t Session::site(const sonde_site& in) {
+  Site site;
+  site.phase = static_cast<Phase>(in.phase);
+  site.op_type = in.op_type;
+  site.scope = in.scope != nullptr ? in.scope : "";
+  site.file = in.file != nullptr ? in.file : "";
+  site.function = in.function != nullptr ? in.function : "";
+  site.line = in.line;
+  site.forward_site = in.forward_site;
+  const std::lock_guard lock(mutex_);
+  if (site.forward_site != 0 && site.forward_site <= sites_.size()) {
+    const Site& forward = sites_[site.forward_site - 1];
+    site.forward_op_type = forward.op_type;
+    site.scope = forward.scope;
+    if (site.file.empty()) {
+      site.file = forward.file;
+      site.line = forward.line;
+      site.function = forward.function;
+    }
+  }
+  std::string text = fmt::format("{}|{}|{}|{}|{}|{}", in.phase, site.op_type, site.scope,
+                                 site.forward_op_type, site.line, site.file);
+  const auto known = site_ids_.find(text);
+  if (known != site_ids_.end()) return known->second;
+
+  site.id = static_cast<std::uint32_t>(sites_.size() + 1);
+  site_ids_.emplace(std::move(text), site.id);
+  sites_.push_back(site);
+  // The layout numbers ops; without a recorder (discovery) the key is made when first needed.
+  site_keys_.push_back(kNoKey);
+  if (recorder_) recorder_->define(site);
+  return site.id;
+}
+
+const OpName& Session::name_of(NameKey& key, const Site& site, std::uint32_t number) {
+  while (key.entries.size() <= number) {
+    const auto ordinal = static_cast<std::uint32_t>(key.entries.size());
+    OpName& name = names_.emplace_back();
+    name.id = static_cast<std::uint32_t>(names_.size());
+    name.op_type = key.op_type;
+    name.full_name = recorder_->layout().full_name(site, ordinal);
+    recorder_->define(name);
+    key.entries.push_back({&name, selector_->decide_op(name.full_name, name.op_type)});
+  }
+  return *key.entries[number].name;
+}
+
+const OpName& Session::parameter_name(const std::string& text) {
+  const auto known = parameter_ids_.find(text);
+  if (known != parameter_ids_.end()) return names_[known->second - 1];
+  OpName& name = names_.emplace_back();
+  name.id = static_cast<std::uint32_t>(names_.size());
+  name.op_type = "Parameter";
+  name.full_name = text;
+  parameter_ids_.emplace(text, name.id);
+  recorder_->define(name);
+  return name;
+}
+
+void Session::name_tensor(const char* name, const sonde_tensor& tensor) {
+  if (tensor.skip != nullptr || tensor.storage == 0) return;
+  const std::lock_guard lock(mutex_);
+  if (!recorder_ || failed_) return;
+  const OpName& op = parameter_name(name);
+  auto& list = named_[tensor.storage];
+  auto it = std::ranges::find(list, &op, &NamedTensor::name);
+  if (it == list.end()) {
+    list.push_back({.name = &op, .wanted = selector_->decide_parameter(op.full_name)});
+    it = list.end() - 1;
+  }
+  const TensorView view = view_of(tensor);
+  it->data = tensor.data;
+  it->dtype = view.dtype;
+  it->shape = Dims(view.shape);
+  it->strides = Dims(view.strides);
+  std::uint64_t last = 0;
+  for (std::size_t d = 0; d < view.shape.size(); ++d) {
+    last += static_cast<std::uint64_t>(std::max<std::int64_t>(view.shape[d] - 1, 0) *
+                                       std::max<std::int64_t>(view.strides[d], 0));
+  }
+  it->extent_bytes = view.elements() == 0 ? 0 : (last + 1) * info(view.dtype).item_bytes;
+}
+
+// --- ops ---------------------------------------------------------------------------------------------------------
+
+unsigned Session::op_begin(std::uint32_t site_id, std::uint32_t graph, Op*& op) {
+  const std::lock_guard lock(mutex_);
+  if (failed_ || site_id == 0 || site_id > sites_.size()) return 0;
+  if (graph >= SONDE_GRAPH_OUTSIDE_GRAD) {
+    graph = clock_.graph_outside_modules(graph == SONDE_GRAPH_OUTSIDE_GRAD);
+  }
+  if (clock_.manual()) graph = SONDE_GRAPH_TRAINING;
+  const auto step = clock_.recording(graph);
+  if (!step || !recorder_) return 0;
+
+  const Site& site = sites_[site_id - 1];
+  std::uint32_t& key_id = site_keys_[site_id - 1];
+  if (key_id == kNoKey) {
+    auto [it, fresh] = name_key_ids_.try_emplace(recorder_->layout().number_key(site),
+                                                 static_cast<std::uint32_t>(name_keys_.size()));
+    if (fresh) name_keys_.push_back({.op_type = site.op_type});
+    key_id = it->second;
+  }
+  NameKey& key = name_keys_[key_id];
+  if (key.stamp[graph] != step_stamp_[graph]) {
+    key.stamp[graph] = step_stamp_[graph];
+    key.next[graph] = 0;
+  }
+  const std::uint32_t number = key.next[graph]++;
+
+  Record& record = op->record;
+  record.kind = RecordKind::op;
+  record.op = &name_of(key, site, number);
+  record.sequence = recorder_->next_sequence();
+  record.step = *step;
+  record.site = site_id;
+  record.thread = thread_ordinal();
+  record.failed = false;
+  record.timestamp_us = now_us();
+  record.tensors.clear();
+  record.tensors.reserve(8);
+  op->wanted = key.entries[number].wanted;
+  return SONDE_WANT_STRUCTURE | (op->wanted.inputs ? SONDE_WANT_INPUTS : 0u) |
+         (op->wanted.outputs ? SONDE_WANT_OUTPUTS : 0u);
+}
+
+void Session::op_input_before(Op& op, std::uint32_t slot, const sonde_tensor& tensor) {
+  add_tensor(op, true, slot, tensor);
+}
+
+void Session::op_input(Op& op, std::uint32_t slot, const sonde_tensor& tensor) {
+  add_tensor(op, true, slot, tensor);
+}
+
+void Session::op_wrote(Op& op, std::uint64_t storage) {
+  const std::lock_guard lock(mutex_);
+  identity_.wrote(storage, op.record.sequence);
+}
+
+void Session::op_output(Op& op, std::uint32_t slot, const sonde_tensor& tensor) {
+  {
+    const std::lock_guard lock(mutex_);
+    identity_.wrote_slot(tensor.storage, op.record.sequence, slot);
+  }
+  add_tensor(op, false, slot, tensor);
+}
+
+void Session::op_end(Op& op, bool failed) {
+  op.record.failed = failed;
+  // Slots in order, inputs first: the host reports them as their bytes are best read.
+  std::ranges::stable_sort(op.record.tensors, [](const TensorRecord& a, const TensorRecord& b) {
+    return a.is_input != b.is_input ? a.is_input : a.slot < b.slot;
+  });
+  for (TensorRecord& tensor : op.record.tensors) tensor.timestamp_us = op.record.timestamp_us;
+  recorder_->push(std::move(op.record));
+}
+
+void Session::add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_tensor& tensor) {
+  TensorRecord& record = op.record.tensors.emplace_back();
+  record.is_input = is_input;
+  record.slot = slot;
+  record.dtype = static_cast<DType>(tensor.dtype);
+  record.shape = Dims({tensor.shape, tensor.ndim});
+  record.wanted = is_input ? op.wanted.inputs : op.wanted.outputs;
+  if (tensor.skip != nullptr || tensor.device != 0) {
+    record.skipped = tensor.skip != nullptr ? tensor.skip : "not in host memory";
+    return;
+  }
+  const TensorView view = view_of(tensor);
+  if (is_input) {
+    emit_named(tensor, op.record.step, record);
+    if (record.tensor_name == 0) emit_unwritten(tensor, op.record.step, record);
+  }
+  TensorKey key = key_of(tensor, view);
+  {
+    const std::lock_guard lock(mutex_);
+    const Identity::Found found = identity_.find(key);
+    if (found.written && found.source != op.record.sequence) {
+      record.source = found.source;
+      record.source_slot = found.source_slot;
+    }
+  }
+  if (is_input && plan_.sonde.reread) key.storage = 0;
+  read(tensor, key, record.wanted, record);
+}
+
+void Session::emit_named(const sonde_tensor& tensor, StepId step, TensorRecord& record) {
+  const OpName* name = nullptr;
+  sonde_tensor whole = tensor;
+  Dims shape, strides;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = named_.find(tensor.storage);
+    if (it == named_.end()) return;
+    const std::uint64_t bytes = std::max<std::uint64_t>(view_of(tensor).bytes(), 1);
+    for (NamedTensor& candidate : it->second) {
+      if (!overlaps(tensor.data, bytes, candidate.data, candidate.extent_bytes)) continue;
+      record.tensor_name = candidate.name->id;
+      if (!candidate.wanted || candidate.emitted_stamp == step_stamp_[step.graph]) return;
+      candidate.emitted_stamp = step_stamp_[step.graph];
+      name = candidate.name;
+      shape = candidate.shape;
+      strides = candidate.strides;
+      whole.data = candidate.data;
+      whole.dtype = static_cast<std::int32_t>(candidate.dtype);
+      break;
+    }
+  }
+  if (name == nullptr) return;
+  whole.shape = shape.values().data();
+  whole.strides = strides.values().data();
+  whole.ndim = static_cast<std::uint32_t>(shape.size());
+  // The name was given at the start of the step; memory that was resized since is not that tensor any more.
+  const auto* begin = static_cast<const std::byte*>(tensor.storage_data);
+  const auto* data = static_cast<const std::byte*>(whole.data);
+  if (data < begin || data + view_of(whole).bytes() > begin + tensor.storage_bytes) return;
+  emit_parameter(*name, whole, step);
+}
+
+void Session::emit_unwritten(const sonde_tensor& tensor, StepId step, TensorRecord& record) {
+  if (tensor.storage == 0 || (tensor.flags & SONDE_TENSOR_CONSTANT) != 0) return;
+  const OpName* name = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    TensorKey probe;
+    probe.storage = tensor.storage;
+    if (identity_.find(probe).written) return;
+    const auto [it, fresh] = data_names_.try_emplace(
+        tensor.storage, static_cast<std::uint32_t>(data_names_.size()));
+    name = &parameter_name(fmt::format("data-{}", it->second));
+    record.tensor_name = name->id;
+    if (!fresh || !selector_->decide_parameter(name->full_name)) return;
+  }
+  emit_parameter(*name, tensor, step);
+}
+
+void Session::emit_parameter(const OpName& name, const sonde_tensor& tensor, StepId step) {
+  Record record;
+  record.kind = RecordKind::parameter;
+  record.op = &name;
+  record.step = step;
+  record.thread = thread_ordinal();
+  record.timestamp_us = now_us();
+  TensorRecord& out = record.tensors.emplace_back();
+  out.dtype = static_cast<DType>(tensor.dtype);
+  out.shape = Dims({tensor.shape, tensor.ndim});
+  out.tensor_name = name.id;
+  out.timestamp_us = record.timestamp_us;
+  read(tensor, key_of(tensor, view_of(tensor)), true, out);
+  record.sequence = recorder_->next_sequence();
+  recorder_->push(std::move(record));
+}
+
+// Fills content, statistics and bytes of `out`: from what is known, else from memory.
+void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted, TensorRecord& out) {
+  const TensorView view = view_of(tensor);
+  const bool need_bytes = plan_.wants_tensors();
+  const bool statistics_exist = info(view.dtype).has_statistics;
+  Content content;
+  {
+    const std::lock_guard lock(mutex_);
+    const Identity::Found found = identity_.find(key);
+    if (found.same != nullptr && (!wanted || !need_bytes || found.same->has_bytes)) {
+      out.content = found.same->id;
+      out.has_statistics = found.same->has_statistics;
+      out.statistics = found.same->statistics;
+      out.md5 = found.same->md5;
+      out.sha1 = found.same->sha1;
+      return;
+    }
+    if (!wanted) return;
+    if (found.same_set != nullptr) {
+      content.has_statistics = found.same_set->has_statistics;
+      content.statistics = found.same_set->statistics;
+    }
+    content.id = next_content_++;
+  }
+  if (view.elements() == 0) {
+    out.skipped = "empty tensor";
+    return;
+  }
+  if (info(view.dtype).dtype == DType::undefined) {
+    out.skipped = "element type not supported";
+    return;
+  }
+  if (need_bytes) {
+    const bool wait = plan_.sonde.when_full == WhenFull::wait;
+    out.bytes = wait ? recorder_->blocks().take(view.bytes())
+                     : recorder_->blocks().try_take(view.bytes());
+    if (out.bytes == nullptr) {
+      out.skipped = plan_.sonde.when_full == WhenFull::drop ? "dropped: the budget was full"
+                                                            : "statistics only: the budget was full";
+      if (plan_.sonde.when_full == WhenFull::drop) return;
+    }
+  }
+  if (statistics_exist && !content.has_statistics) {
+    content.statistics = out.bytes ? summarize_and_copy(view, out.bytes->data) : summarize(view);
+    content.has_statistics = true;
+  } else if (out.bytes) {
+    copy_c_order(view, out.bytes->data);
+  }
+  content.has_bytes = out.bytes != nullptr;
+  if (wants(plan_, Category::md5)) content.md5 = md5_hex(view);
+  if (wants(plan_, Category::sha1)) content.sha1 = sha1_hex(view);
+  out.content = content.id;
+  out.has_statistics = content.has_statistics;
+  out.statistics = content.statistics;
+  out.md5 = content.md5;
+  out.sha1 = content.sha1;
+  const std::lock_guard lock(mutex_);
+  identity_.insert(key, std::move(content));
+}
+
+// --- the end -----------------------------------------------------------------------------------------------------
+
+void Session::abandon() {
+  failed_ = true;
+  failure_told_ = true;
+  if (recorder_) recorder_->abandon();
+}
+
+std::string Session::stop() {
+  std::unique_lock lock(mutex_);
+  if (recorder_) apply(clock_.stop());
+  lock.unlock();
+  Totals totals;
+  if (recorder_) totals = recorder_->finish();
+  lock.lock();
+  if (recorder_ && !failed_) {
+    if (const auto error = recorder_->error()) {
+      failure_ = error->message;
+      failed_ = true;
+    }
+  }
+  std::string text;
+  if (failed_ && !failure_told_) text = "sonde: " + failure_ + "\n";
+  failure_told_ = true;
+  if (totals.tensors == 0 && totals.ops == 0) return text + "sonde: nothing was recorded: " + why_nothing();
+  text += fmt::format("sonde: recorded {} ops and {} tensors of {} step{} ({} files, {} rows, {:.1f} MB written) in {}",
+                      totals.ops, totals.tensors, totals.steps, totals.steps == 1 ? "" : "s",
+                      totals.files, totals.rows, static_cast<double>(totals.bytes_written) / 1e6,
+                      recorder_->layout().rank_directory().string());
+  if (totals.bytes_dropped > 0) {
+    text += fmt::format("; {:.1f} MB were dropped because the budget was full",
+                        static_cast<double>(totals.bytes_dropped) / 1e6);
+  }
+  if (plan_.dump_mode != DumpMode::kernels) return text;
+  for (const auto& entry : selector_->unused()) {
+    text += fmt::format("\nsonde: kernels entry '{}' matched nothing", entry.text);
+    if (!entry.nearest.empty()) text += fmt::format("; nearest: {}", fmt::join(entry.nearest, ", "));
+  }
+  return text;
+}
+
+std::string Session::why_nothing() const {
+  if (failed_) return "it could not be written (see above)";
+  if (excluded_) {
+    return fmt::format("device {} is not in support_device [{}]", device_,
+                       fmt::join(plan_.support_device, ","));
+  }
+  const std::uint64_t training = clock_.steps_begun(0);
+  const std::uint64_t evaluation = clock_.steps_begun(1);
+  if (training + evaluation == 0) {
+    return "no step began: no module with parameters was called and no optimizer stepped; call sonde.step(), "
+           "or set sonde_settings.step to \"manual\"";
+  }
+  if (steps_recorded_ == 0) {
+    std::string ran;
+    if (training > 0) ran += fmt::format("training steps {}-{}", plan_.initial_iteration, plan_.initial_iteration + training - 1);
+    if (training > 0 && evaluation > 0) ran += ", ";
+    if (evaluation > 0) ran += fmt::format("evaluation steps {}-{}", plan_.initial_iteration, plan_.initial_iteration + evaluation - 1);
+    return fmt::format("no step matched iteration \"{}\" ({} ran)", plan_.iteration.text(), ran);
+  }
+  return "the chosen steps ran no operator";
+}
+
+}  // namespace sonde

@@ -1,0 +1,110 @@
+// Session: the one capture of this process. Takes a host's events, decides what of them is recorded, hands records on.
+//
+// Called on the host's threads. Short critical sections under one lock; bytes are read outside it; nothing here touches
+// the disk. Every function is safe to call after a failure: it then does nothing.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "capture/identity.h"
+#include "capture/step_clock.h"
+#include "config/selector.h"
+#include "sonde/plan.h"
+#include "sonde/sonde.h"
+#include "store/recorder.h"
+
+namespace sonde {
+
+// One op in flight on one thread.
+struct Op {
+  Record record;
+  Selector::Wanted wanted;
+  class Session* owner = nullptr;
+};
+
+class Session {
+ public:
+  explicit Session(Plan plan);
+  ~Session();
+
+  const Plan& plan() const { return plan_; }
+  void set_run_info(const sonde_run_info& info);
+
+  unsigned root_forward(bool has_parameters, bool grad_enabled, bool optimizer_alive);
+  unsigned optimizer_end();
+  unsigned scaler_update();
+  unsigned manual_step();
+  unsigned autograd_seen();
+  unsigned capture();
+
+  std::uint32_t site(const sonde_site& site);
+  void name_tensor(const char* name, const sonde_tensor& tensor);
+
+  unsigned op_begin(std::uint32_t site, std::uint32_t graph, Op*& op);
+  void op_input_before(Op& op, std::uint32_t slot, const sonde_tensor& tensor);
+  void op_wrote(Op& op, std::uint64_t storage);
+  void op_input(Op& op, std::uint32_t slot, const sonde_tensor& tensor);
+  void op_output(Op& op, std::uint32_t slot, const sonde_tensor& tensor);
+  void op_end(Op& op, bool failed);
+
+  // Flushes and closes. The line for the user: what was recorded and where, or why nothing was.
+  std::string stop();
+  void abandon();  // in a forked child
+  void fail(std::string message);
+  bool failed() const { return failed_.load(std::memory_order_relaxed); }
+  bool take_failure(std::string& message);
+
+ private:
+  static constexpr std::uint32_t kNoKey = ~0u;
+  struct NameKey;      // (type, scope): numbers its ops
+  struct NamedTensor;  // a parameter, buffer, gradient or optimizer state
+
+  void apply(const std::vector<StepChange>& changes);
+  bool ensure_recorder();
+  unsigned answer();
+  void push_step(bool began, StepId step);
+  const OpName& name_of(NameKey& key, const Site& site, std::uint32_t number);
+  const OpName& parameter_name(const std::string& name);
+  void add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_tensor& tensor);
+  void read(const sonde_tensor& tensor, const TensorKey& key, bool wanted, TensorRecord& out);
+  void emit_parameter(const OpName& name, const sonde_tensor& tensor, StepId step);
+  void emit_named(const sonde_tensor& tensor, StepId step, TensorRecord& out);
+  void emit_unwritten(const sonde_tensor& tensor, StepId step, TensorRecord& out);
+  std::string why_nothing() const;
+
+  const Plan plan_;
+  std::unique_ptr<Selector> selector_;
+  std::unique_ptr<Recorder> recorder_;  // opened before the first chosen step
+  RunInfo run_info_;
+  std::uint64_t device_ = 0;
+
+  mutable std::mutex mutex_;  // everything below
+  StepClock clock_;
+  Identity identity_;
+  std::uint64_t next_content_ = 1;
+  std::deque<Site> sites_;    // index = id - 1
+  std::unordered_map<std::string, std::uint32_t> site_ids_;
+  std::vector<std::uint32_t> site_keys_;             // site id - 1 -> index into name_keys_
+  std::deque<NameKey> name_keys_;
+  std::unordered_map<std::string, std::uint32_t> name_key_ids_;
+  std::deque<OpName> names_;  // stable addresses; index = id - 1
+  std::unordered_map<std::string, std::uint32_t> parameter_ids_;
+  std::unordered_map<std::uint64_t, std::vector<NamedTensor>> named_;  // by storage
+  std::unordered_map<std::uint64_t, std::uint32_t> data_names_;        // storage -> data-N of this step
+  std::uint64_t step_stamp_[2] = {0, 0};             // changes whenever a step of that graph begins
+  std::uint64_t stamp_ = 0;
+  std::uint64_t steps_recorded_ = 0;
+  bool excluded_ = false;     // this device is not in support_device
+  bool seen_root_ = false;
+  std::string failure_;
+  bool failure_told_ = false;
+  std::atomic<bool> failed_{false};
+};
+
+}  // namespace sonde

@@ -1,0 +1,121 @@
+#include "capture/step_clock.h"
+
+#include <utility>
+
+namespace sonde {
+namespace {
+constexpr std::uint32_t kTraining = 0;
+constexpr std::uint32_t kEvaluation = 1;
+}  // namespace
+
+StepClock::StepClock(StepRule rule, IterationSet chosen, std::uint64_t initial_iteration)
+    : rule_(rule), chosen_(std::move(chosen)), initial_iteration_(initial_iteration) {
+  if (rule_ == StepRule::manual) discovering_ = false;
+}
+
+void StepClock::open(std::uint32_t graph, std::vector<StepChange>& changes) {
+  Counter& counter = counter_[graph];
+  counter.open = true;
+  counter.iteration = initial_iteration_ + counter.begun++;
+  counter.chosen = chosen_.contains(counter.iteration);
+  if (graph == kTraining) stepped_ = false;
+  if (counter.begun > 1) discovering_ = false;
+  if (counter.chosen) changes.push_back({true, {graph, counter.iteration}});
+}
+
+void StepClock::close(std::uint32_t graph, std::vector<StepChange>& changes) {
+  Counter& counter = counter_[graph];
+  if (!counter.open) return;
+  counter.open = false;
+  if (counter.chosen) changes.push_back({false, {graph, counter.iteration}});
+}
+
+std::vector<StepChange> StepClock::root_forward(bool has_parameters, bool grad_enabled,
+                                                bool optimizer_alive) {
+  std::vector<StepChange> changes;
+  if (rule_ == StepRule::manual || !has_parameters) return changes;
+  root_seen_ = true;
+  const bool by_optimizer =
+      rule_ == StepRule::optimizer || (rule_ == StepRule::automatic && optimizer_alive);
+  Counter& training = counter_[kTraining];
+  if (!grad_enabled) {
+    if (training.open && stepped_) close(kTraining, changes);
+    close(kEvaluation, changes);
+    open(kEvaluation, changes);
+    return changes;
+  }
+  close(kEvaluation, changes);
+  if (training.open && (stepped_ || !by_optimizer)) close(kTraining, changes);
+  if (!training.open) open(kTraining, changes);
+  return changes;
+}
+
+std::vector<StepChange> StepClock::optimizer_end() {
+  std::vector<StepChange> changes;
+  if (rule_ == StepRule::manual || rule_ == StepRule::forward) return changes;
+  if (root_seen_) {
+    stepped_ = counter_[kTraining].open;
+    return changes;
+  }
+  // Only bare parameters: nothing announces the next forward, so the next step begins here.
+  if (!counter_[kTraining].open) return changes;
+  close(kTraining, changes);
+  open(kTraining, changes);
+  scaler_pending_ = true;
+  return changes;
+}
+
+std::vector<StepChange> StepClock::scaler_update() {
+  if (!root_seen_ && std::exchange(scaler_pending_, false)) return {};
+  std::vector<StepChange> changes = optimizer_end();
+  scaler_pending_ = false;
+  return changes;
+}
+
+std::vector<StepChange> StepClock::autograd_seen() {
+  std::vector<StepChange> changes;
+  if (rule_ == StepRule::manual || root_seen_ || counter_[kTraining].open) return changes;
+  open(kTraining, changes);
+  return changes;
+}
+
+std::vector<StepChange> StepClock::manual_step() {
+  std::vector<StepChange> changes;
+  rule_ = StepRule::manual;  // from the first call on, the user's word is the only one
+  discovering_ = false;
+  close(kEvaluation, changes);
+  if (counter_[kTraining].open) close(kTraining, changes);
+  open(kTraining, changes);
+  return changes;
+}
+
+std::vector<StepChange> StepClock::start() {
+  std::vector<StepChange> changes;
+  if (rule_ == StepRule::manual) open(kTraining, changes);
+  return changes;
+}
+
+std::vector<StepChange> StepClock::stop() {
+  std::vector<StepChange> changes;
+  close(kEvaluation, changes);
+  close(kTraining, changes);
+  return changes;
+}
+
+std::optional<StepId> StepClock::recording(std::uint32_t graph) const {
+  const Counter& counter = counter_[graph];
+  if (!counter.open || !counter.chosen) return std::nullopt;
+  return StepId{graph, counter.iteration};
+}
+
+bool StepClock::needs_operators() const {
+  return discovering_ || recording(kTraining) || recording(kEvaluation);
+}
+
+std::uint32_t StepClock::graph_outside_modules(bool grad_enabled) const {
+  const bool training_open = counter_[kTraining].open;
+  if (rule_ == StepRule::manual || (training_open && grad_enabled)) return kTraining;
+  return counter_[kEvaluation].open ? kEvaluation : kTraining;
+}
+
+}  // namespace sonde

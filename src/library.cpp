@@ -1,0 +1,7 @@
+// The one symbol libsonde.so exports.
+#include "capture/api.h"
+#include "sonde/sonde.h"
+
+extern "C" const struct sonde_api* sonde_api(uint32_t version) {
+  return version == SONDE_API_VERSION ? sonde::api_table() : nullptr;
+}
