@@ -1,0 +1,35 @@
+// Diagnostics: collects everything wrong in one configuration file, with a bound on how much is
+// kept.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "sonde/plan.h"
+
+namespace sonde {
+
+class Diagnostics {
+ public:
+  // A hostile file could hold a million unknown keys; nobody reads that many lines.
+  static constexpr std::size_t kMost = 200;
+
+  void error(std::size_t line, std::string key, std::string message);
+  void warning(std::size_t line, std::string key, std::string message);
+  bool has_errors() const { return has_errors_; }
+
+  // All of them by line, those about the whole file first; leaves the object empty. When more than
+  // kMost errors or kMost warnings were reported, the last one says how many were left out.
+  std::vector<Diagnostic> take();
+
+ private:
+  void add(bool is_error, std::size_t line, std::string key, std::string message);
+
+  std::vector<Diagnostic> kept_;
+  std::size_t errors_ = 0;
+  std::size_t warnings_ = 0;
+  bool has_errors_ = false;
+};
+
+}  // namespace sonde

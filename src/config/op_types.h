@@ -1,0 +1,26 @@
+// Operator types of other systems (MindSpore, GE) and the ATen base names that do the same work.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sonde {
+
+struct OpTypeAlias {
+  std::string_view type;   // as MindSpore or GE spells it: `MatMul`
+  std::string_view atens;  // ATen base names, separated by one space, without the in-place `_`:
+                           // "linear addmm mm"
+};
+
+// Sorted by lower-case type. The table is op_types.inc, where its sources are named.
+std::span<const OpTypeAlias> op_type_aliases();
+
+// The ATen names for a type, any case; empty when the table does not hold it.
+std::vector<std::string_view> aten_names(std::string_view type);
+
+// Whether `op_type` ("relu", "relu_") is one of those of `type`.
+bool is_alias(std::string_view type, std::string_view op_type);
+
+}  // namespace sonde
