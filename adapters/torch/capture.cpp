@@ -1,5 +1,9 @@
 #include "capture.h"
 
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <pthread.h>
 
 #include <atomic>
@@ -9,11 +13,6 @@
 #include <string_view>
 #include <unordered_map>
 #include <vector>
-
-#include <ATen/core/Tensor.h>
-#include <ATen/core/grad_mode.h>
-#include <ATen/record_function.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "ops.h"
 #include "tensors.h"
@@ -25,9 +24,9 @@ namespace {
 using at::RecordFunction;
 using at::RecordScope;
 
-Setup* g_setup = nullptr;                  // set once, leaked
-std::atomic<bool> g_inert{true};           // no session, or a forked child
-std::atomic<bool> g_on{false};             // the operator callback is enabled
+Setup* g_setup = nullptr;                    // set once, leaked
+std::atomic<bool> g_inert{true};             // no session, or a forked child
+std::atomic<bool> g_on{false};               // the operator callback is enabled
 std::atomic<std::uint64_t> g_generation{1};  // changes when names by address go stale
 std::atomic<bool> g_root_seen{false};
 at::CallbackHandle g_operators = 0, g_users = 0;
@@ -38,34 +37,42 @@ enum class FrameKind : std::uint8_t { op, node, wrapper, optimizer };
 
 // One event in flight that we care about. Nested operators have none.
 struct Frame {
-  FrameKind kind;
-  const RecordFunction* fn;
-  std::uint32_t site = 0;           // op: its site; node, wrapper: the forward op's site
-  FrameMark mark = nullptr;         // node: the Python frame it was entered from
+  FrameKind kind = FrameKind::op;
+  const RecordFunction* fn = nullptr;
+  std::uint32_t site = 0;    // op: its site; node, wrapper: the forward op's site
+  FrameMark mark = nullptr;  // node: the Python frame it was entered from
   const OpInfo* info = nullptr;
   sonde_op* op = nullptr;
-  std::size_t first_input = 0;      // op: its arguments are [first_input, input_count) of the thread's
-  bool outermost_step = false;      // optimizer: Optimizer.step, not nested
-  std::string scope;                // optimizer: `optimizer-SGD`
+  std::size_t first_input = 0;  // op: its arguments are [first_input, input_count) of the thread's
+  bool outermost_step = false;  // optimizer: Optimizer.step, not nested
+  std::string scope;            // optimizer: `optimizer-SGD`
 };
+
+Frame frame_of(FrameKind kind, const RecordFunction& fn) {
+  Frame frame;
+  frame.kind = kind;
+  frame.fn = &fn;
+  return frame;
+}
 
 struct InputArgument {
   Described described;
   std::uint32_t slot = 0;
   bool written = false;
-  bool told = false;                // reported before the kernel
+  bool told = false;  // reported before the kernel
 };
 
 struct ThreadState {
   std::vector<Frame> frames;
-  std::vector<std::unique_ptr<InputArgument>> inputs;  // a reused stack; the last op in flight owns its end
+  std::vector<std::unique_ptr<InputArgument>>
+      inputs;  // a reused stack; the last op in flight owns its end
   std::size_t input_count = 0;
   std::unordered_map<std::uint64_t, std::uint32_t> sites;
   std::uint64_t generation = 0;
-  PyObject* current_root = nullptr;   // the root whose forward began last on this thread
+  PyObject* current_root = nullptr;  // the root whose forward began last on this thread
   bool current_root_trains = true;
   int optimizer_depth = 0;
-  bool busy = false;                  // inside our own slow path
+  bool busy = false;  // inside our own slow path
   Described scratch;
   SequenceOwners* owners = nullptr;
 };
@@ -85,7 +92,8 @@ SequenceOwners& owners_of(ThreadState& state) {
   return *state.owners;
 }
 
-// --- sites -------------------------------------------------------------------------------------------------------
+// --- sites
+// -------------------------------------------------------------------------------------------------------
 
 struct Gil {
   PyGILState_STATE state = PyGILState_Ensure();
@@ -141,7 +149,8 @@ SiteText resolve(const Walk& walk) {
   return out;
 }
 
-std::uint32_t intern(const char* op_type, std::uint32_t phase, std::uint32_t forward_site, const SiteText& text) {
+std::uint32_t intern(const char* op_type, std::uint32_t phase, std::uint32_t forward_site,
+                     const SiteText& text) {
   sonde_site site{};
   site.size = sizeof site;
   site.phase = phase;
@@ -161,8 +170,9 @@ void fresh_tables(ThreadState& state) {
   state.sites.clear();
 }
 
-std::uint32_t cached_site(ThreadState& state, std::uint64_t key, const char* op_type, std::uint32_t phase,
-                          std::uint32_t forward_site, const Walk* walk, const std::string* scope) {
+std::uint32_t cached_site(ThreadState& state, std::uint64_t key, const char* op_type,
+                          std::uint32_t phase, std::uint32_t forward_site, const Walk* walk,
+                          const std::string* scope) {
   const auto known = state.sites.find(key);
   if (known != state.sites.end()) return known->second;
   if (walk != nullptr && !python_is_alive()) return 0;
@@ -201,11 +211,13 @@ std::uint32_t outside_graph() {
   return at::GradMode::is_enabled() ? SONDE_GRAPH_OUTSIDE_GRAD : SONDE_GRAPH_OUTSIDE_NO_GRAD;
 }
 
-Place place_in_backward(ThreadState& state, const Frame& node, const char* op_type, std::uint64_t number) {
+Place place_in_backward(ThreadState& state, const Frame& node, const char* op_type,
+                        std::uint64_t number) {
   const FrameMark now = current_frame();
   if (now == node.mark || now == nullptr) {  // C++ all the way: the forward op's names and line
     const std::uint64_t key = mix(mix(0x1001, number), node.site);
-    return {cached_site(state, key, op_type, SONDE_PHASE_BACKWARD, node.site, nullptr, nullptr), SONDE_GRAPH_TRAINING};
+    return {cached_site(state, key, op_type, SONDE_PHASE_BACKWARD, node.site, nullptr, nullptr),
+            SONDE_GRAPH_TRAINING};
   }
   Walk walk;
   walk_frames(g_setup->frames, node.mark, Until::root, walk);
@@ -216,12 +228,16 @@ Place place_in_backward(ThreadState& state, const Frame& node, const char* op_ty
   return {cached_site(state, key, op_type, phase, forward, &walk, nullptr), SONDE_GRAPH_TRAINING};
 }
 
-Place place_forward(ThreadState& state, const char* op_type, std::uint64_t number, const Frame* optimizer) {
+Place place_forward(ThreadState& state, const char* op_type, std::uint64_t number,
+                    const Frame* optimizer) {
   Walk walk;
-  walk_frames(g_setup->frames, nullptr, optimizer != nullptr ? Until::optimizer_step : Until::root, walk);
+  walk_frames(g_setup->frames, nullptr, optimizer != nullptr ? Until::optimizer_step : Until::root,
+              walk);
   if (optimizer != nullptr && walk.module_count == 0) {
-    const std::uint64_t key = mix(mix(mix(0x1003, number), walk.hash), std::hash<std::string>{}(optimizer->scope));
-    return {cached_site(state, key, op_type, SONDE_PHASE_OPTIMIZER, 0, &walk, &optimizer->scope), SONDE_GRAPH_TRAINING};
+    const std::uint64_t key =
+        mix(mix(mix(0x1003, number), walk.hash), std::hash<std::string>{}(optimizer->scope));
+    return {cached_site(state, key, op_type, SONDE_PHASE_OPTIMIZER, 0, &walk, &optimizer->scope),
+            SONDE_GRAPH_TRAINING};
   }
   Place place;
   place.graph = outside_graph();
@@ -255,14 +271,17 @@ Place place_of(ThreadState& state, const char* op_type, std::uint64_t number) {
   return place_forward(state, op_type, number, around);
 }
 
-// --- one op ------------------------------------------------------------------------------------------------------
+// --- one op
+// ------------------------------------------------------------------------------------------------------
 
 InputArgument& next_input(ThreadState& state) {
-  if (state.input_count == state.inputs.size()) state.inputs.push_back(std::make_unique<InputArgument>());
+  if (state.input_count == state.inputs.size())
+    state.inputs.push_back(std::make_unique<InputArgument>());
   return *state.inputs[state.input_count++];
 }
 
-void collect_tensor(ThreadState& state, const c10::IValue& value, std::uint32_t slot, bool written) {
+void collect_tensor(ThreadState& state, const c10::IValue& value, std::uint32_t slot,
+                    bool written) {
   if (!value.isTensor()) return;
   const at::Tensor& tensor = value.toTensor();  // a reference: copying the handle may take the GIL
   if (!tensor.defined()) return;
@@ -274,26 +293,30 @@ void collect_tensor(ThreadState& state, const c10::IValue& value, std::uint32_t 
   input.described.describe(tensor, true);
 }
 
-void collect_inputs(ThreadState& state, const OpInfo& info, c10::ArrayRef<const c10::IValue> values) {
+void collect_inputs(ThreadState& state, const OpInfo& info,
+                    c10::ArrayRef<const c10::IValue> values) {
   std::uint32_t slot = 0;
   for (std::size_t i = 0; i < info.arguments.size() && i < values.size(); ++i) {
     const ArgumentInfo& argument = info.arguments[i];
     if (argument.kind == ArgumentKind::tensor) {
       collect_tensor(state, values[i], slot++, argument.written);
     } else if (argument.kind == ArgumentKind::tensor_list && values[i].isList()) {
-      for (const c10::IValue& element : values[i].toListRef()) collect_tensor(state, element, slot++, argument.written);
+      for (const c10::IValue& element : values[i].toListRef())
+        collect_tensor(state, element, slot++, argument.written);
     }
   }
 }
 
-// Arguments the op will write, and whatever shares their memory, are read while they still hold their old value.
+// Arguments the op will write, and whatever shares their memory, are read while they still hold
+// their old value.
 void tell_before(ThreadState& state, const Frame& frame) {
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
     InputArgument& input = *state.inputs[i];
     bool overwritten = input.written;
     for (std::size_t j = frame.first_input; j < state.input_count && !overwritten; ++j) {
       const InputArgument& other = *state.inputs[j];
-      overwritten = other.written && other.described.tensor.storage == input.described.tensor.storage &&
+      overwritten = other.written &&
+                    other.described.tensor.storage == input.described.tensor.storage &&
                     input.described.tensor.storage != 0;
     }
     if (!overwritten) continue;
@@ -312,15 +335,18 @@ bool is_input_storage(const ThreadState& state, const Frame& frame, std::uint64_
 void tell_output(ThreadState& state, Frame& frame, const at::Tensor& tensor, std::uint32_t slot) {
   Described& out = state.scratch;
   out.describe(tensor, false);
-  // Memory no argument had is new, whatever the schema says of aliases: `to` and `reshape` copy or not as they please.
+  // Memory no argument had is new, whatever the schema says of aliases: `to` and `reshape` copy or
+  // not as they please.
   if (out.tensor.storage != 0 && !is_input_storage(state, frame, out.tensor.storage)) {
     api().op_wrote(frame.op, out.tensor.storage);
   }
-  if (frame.info->uninitialised && out.tensor.skip == nullptr) out.tensor.skip = "uninitialised memory";
+  if (frame.info->uninitialised && out.tensor.skip == nullptr)
+    out.tensor.skip = "uninitialised memory";
   api().op_output(frame.op, slot, out.get());
 }
 
-void tell_outputs(ThreadState& state, Frame& frame, const std::vector<c10::IValue>& outputs, std::size_t count) {
+void tell_outputs(ThreadState& state, Frame& frame, const std::vector<c10::IValue>& outputs,
+                  std::size_t count) {
   const std::size_t first = outputs.size() > count ? outputs.size() - count : 0;
   std::uint32_t slot = 0;
   for (std::size_t i = first; i < outputs.size(); ++i) {
@@ -337,7 +363,8 @@ void tell_outputs(ThreadState& state, Frame& frame, const std::vector<c10::IValu
   }
 }
 
-// `-> ()`: what the op wrote is its result. The handles are gone; the memory is checked to be where it was.
+// `-> ()`: what the op wrote is its result. The handles are gone; the memory is checked to be where
+// it was.
 void tell_written_arguments(ThreadState& state, Frame& frame) {
   std::uint32_t slot = 0;
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
@@ -358,7 +385,8 @@ void end_op(ThreadState& state, Frame& frame, const RecordFunction& fn) {
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
     InputArgument& input = *state.inputs[i];
     if (input.told) continue;
-    if (!input.described.still_valid()) input.described.tensor.skip = "its memory was released before it could be read";
+    if (!input.described.still_valid())
+      input.described.tensor.skip = "its memory was released before it could be read";
     api().op_input(frame.op, input.slot, input.described.get());
   }
   if (frame.info->returns_nothing) {
@@ -370,7 +398,8 @@ void end_op(ThreadState& state, Frame& frame, const RecordFunction& fn) {
 }
 
 void drop_inputs(ThreadState& state, const Frame& frame) {
-  while (state.input_count > frame.first_input) state.inputs[--state.input_count]->described.alive.reset();
+  while (state.input_count > frame.first_input)
+    state.inputs[--state.input_count]->described.alive.reset();
 }
 
 bool autocast_runs() {
@@ -385,8 +414,9 @@ bool any_requires_grad(const ThreadState& state, const Frame& frame) {
 }
 
 void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) {
-  if (info.autocast_wraps && autocast_runs()) return;  // it casts, then calls itself: that call is the computation
-  Frame frame{.kind = FrameKind::op, .fn = &fn};
+  if (info.autocast_wraps && autocast_runs())
+    return;  // it casts, then calls itself: that call is the computation
+  Frame frame = frame_of(FrameKind::op, fn);
   frame.info = &info;
   frame.first_input = state.input_count;
   if (!info.ignored) {
@@ -409,24 +439,32 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
   state.frames.push_back(std::move(frame));
 }
 
-// A custom autograd.Function announces itself by name only; its backward node finds its forward through this.
+// A custom autograd.Function announces itself by name only; its backward node finds its forward
+// through this.
 void start_range(ThreadState& state, const RecordFunction& fn) {
   constexpr std::string_view kWrapper = "autograd::engine::evaluate_function: ";
   const std::string_view name = fn.name();
   if (name.substr(0, kWrapper.size()) == kWrapper) {
-    state.frames.push_back({.kind = FrameKind::wrapper, .fn = &fn, .mark = current_frame()});
+    Frame frame = frame_of(FrameKind::wrapper, fn);
+    frame.mark = current_frame();
+    state.frames.push_back(std::move(frame));
     return;
   }
-  if (fn.seqNr() < 0 || name.find(':') != std::string_view::npos || name.find(' ') != std::string_view::npos) return;
+  if (fn.seqNr() < 0 || name.find(':') != std::string_view::npos ||
+      name.find(' ') != std::string_view::npos)
+    return;
   const Place place = place_of(state, fn.name(), std::hash<std::string_view>{}(name));
   owners_of(state).set(fn.seqNr(), place.site);
 }
 
 void start_node(ThreadState& state, const RecordFunction& fn) {
-  Frame frame{.kind = FrameKind::node, .fn = &fn, .mark = current_frame()};
+  Frame frame = frame_of(FrameKind::node, fn);
+  frame.mark = current_frame();
   if (fn.seqNr() >= 0) frame.site = sequence_owners(fn.forwardThreadId()).get(fn.seqNr());
-  // What the engine does after the node, inside the wrapper (bias gradients are summed there), belongs to it too.
-  if (!state.frames.empty() && state.frames.back().kind == FrameKind::wrapper) state.frames.back().site = frame.site;
+  // What the engine does after the node, inside the wrapper (bias gradients are summed there),
+  // belongs to it too.
+  if (!state.frames.empty() && state.frames.back().kind == FrameKind::wrapper)
+    state.frames.back().site = frame.site;
   state.frames.push_back(std::move(frame));
 }
 
@@ -440,7 +478,8 @@ std::unique_ptr<at::ObserverContext> on_start(const RecordFunction& fn) {
   }
   const bool nested = !state.frames.empty() && state.frames.back().kind == FrameKind::op;
   if (nested) {
-    // The last event that started with a sequence number owns its backward node; the op at depth 0 names it.
+    // The last event that started with a sequence number owns its backward node; the op at depth 0
+    // names it.
     if (fn.seqNr() >= 0) owners_of(state).set(fn.seqNr(), state.frames.back().site);
     if (std::strncmp(fn.name(), "autograd::engine::", 18) == 0) start_range(state, fn);
     return nullptr;
@@ -464,7 +503,8 @@ void on_end(const RecordFunction& fn, at::ObserverContext*) {
   state.frames.pop_back();
 }
 
-// --- optimizer boundaries (always on) --------------------------------------------------------------------------------
+// --- optimizer boundaries (always on)
+// --------------------------------------------------------------------------------
 
 std::unique_ptr<at::ObserverContext> on_user_start(const RecordFunction& fn) {
   if (g_inert.load(std::memory_order_relaxed)) return nullptr;
@@ -473,7 +513,7 @@ std::unique_ptr<at::ObserverContext> on_user_start(const RecordFunction& fn) {
   const bool step = name.substr(0, kStep.size()) == kStep;
   if (!step && name.substr(0, kZero.size()) != kZero) return nullptr;
   ThreadState& state = thread_state();
-  Frame frame{.kind = FrameKind::optimizer, .fn = &fn};
+  Frame frame = frame_of(FrameKind::optimizer, fn);
   std::string_view type = name.substr(step ? kStep.size() : kZero.size());
   type = type.substr(0, type.rfind('.'));
   frame.scope = "optimizer-" + std::string(type);
@@ -505,10 +545,11 @@ void install(const Setup& setup) {
   if (g_setup == nullptr) {
     g_setup = new Setup(setup);
     pthread_atfork(nullptr, nullptr, forked_child);
-    g_operators = at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end)
-                                            .needsInputs(true)
-                                            .needsOutputs(true)
-                                            .scopes({RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION}));
+    g_operators =
+        at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end)
+                                  .needsInputs(true)
+                                  .needsOutputs(true)
+                                  .scopes({RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION}));
     g_users = at::addGlobalCallback(
         at::RecordFunctionCallback(on_user_start, on_user_end).scopes({RecordScope::USER_SCOPE}));
     g_on = true;

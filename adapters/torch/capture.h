@@ -1,4 +1,5 @@
-// The RecordFunction callbacks: every operator at depth 0 of forward, backward and optimizer, told to the engine.
+// The RecordFunction callbacks: every operator at depth 0 of forward, backward and optimizer, told
+// to the engine.
 #pragma once
 
 #include <string>
@@ -10,8 +11,10 @@ namespace sonde_torch {
 
 // Answers of python/sonde/torch.py. Called with the GIL held, rarely: once per new module chain.
 struct PythonSide {
-  PyObject* scope_of = nullptr;  // (tuple of modules, outermost first) -> "network-Net/conv1-Conv2d"
-  PyObject* new_root = nullptr;  // (module) -> None: a module nobody called is called for the first time
+  PyObject* scope_of =
+      nullptr;  // (tuple of modules, outermost first) -> "network-Net/conv1-Conv2d"
+  PyObject* new_root =
+      nullptr;  // (module) -> None: a module nobody called is called for the first time
 };
 
 struct Setup {
@@ -20,14 +23,15 @@ struct Setup {
   PythonSide python;
 };
 
-void install(const Setup& setup);      // registers both callbacks; the operator one is enabled by the clock's answers
+void install(const Setup& setup);  // registers both callbacks; the operator one is enabled by the
+                                   // clock's answers
 void uninstall();
-void set_capture(unsigned answer);     // SONDE_CAPTURE_*, as every clock function returns
+void set_capture(unsigned answer);  // SONDE_CAPTURE_*, as every clock function returns
 bool capturing();
 
-// A root's forward begins on this thread (from its pre-hook, or when it is first seen). `module` must be the outermost.
+// A root's forward begins on this thread (from its pre-hook, or when it is first seen). `module`
+// must be the outermost.
 void root_forward(PyObject* module, bool has_parameters, bool optimizer_alive);
-void name_tensor(const std::string& name, PyObject* tensor);
 // Module objects died or changed: names known by address are stale.
 void forget_scopes();
 

@@ -3,13 +3,15 @@
 #include <cstring>
 
 #if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030C0000
-#error "sonde's torch adapter reads the frames of CPython 3.11; this interpreter is of another minor version"
+#error \
+    "sonde's torch adapter reads the frames of CPython 3.11; this interpreter is of another minor version"
 #endif
 
 namespace sonde_torch {
 namespace {
 
-// struct _PyInterpreterFrame of CPython 3.11 (Include/internal/pycore_frame.h), which is not public.
+// struct _PyInterpreterFrame of CPython 3.11 (Include/internal/pycore_frame.h), which is not
+// public.
 struct InterpreterFrame {
   PyObject* f_func;
   PyObject* f_globals;
@@ -40,8 +42,9 @@ Owner classify(const FrameFacts& facts, PyCodeObject* code) {
   if (!PyUnicode_IS_COMPACT_ASCII(name)) return Owner::user;
   const char* text = reinterpret_cast<const char*>(reinterpret_cast<PyASCIIObject*>(name) + 1);
   if (text[0] == '<') {
-    // `<frozen runpy>` is the interpreter's own; `<string>`, `<stdin>` have no file, but may be all there is.
-    return std::strncmp(text, "<ipython", 8) == 0 ? Owner::user
+    // `<frozen runpy>` is the interpreter's own; `<string>`, `<stdin>` have no file, but may be all
+    // there is.
+    return std::strncmp(text, "<ipython", 8) == 0  ? Owner::user
            : std::strncmp(text, "<frozen", 7) == 0 ? Owner::nobody
                                                    : Owner::text;
   }
@@ -49,7 +52,9 @@ Owner classify(const FrameFacts& facts, PyCodeObject* code) {
     if (prefix.empty() || std::strncmp(text, prefix.c_str(), prefix.size()) != 0) continue;
     const char* rest = text + prefix.size();
     // Packages of other people live below the standard library's directory.
-    if (std::strncmp(rest, "site-packages/", 14) == 0 || std::strncmp(rest, "dist-packages/", 14) == 0) continue;
+    if (std::strncmp(rest, "site-packages/", 14) == 0 ||
+        std::strncmp(rest, "dist-packages/", 14) == 0)
+      continue;
     return Owner::nobody;
   }
   return Owner::user;
@@ -94,7 +99,8 @@ void walk_frames(const FrameFacts& facts, FrameMark mark, Until until, Walk& out
   PyCodeObject* text_code = nullptr;
   int text_instruction = 0;
   std::uint64_t hash = 0x243F6A8885A308D3ULL;
-  for (InterpreterFrame* frame = top_frame(); frame != nullptr && frame != mark; frame = frame->previous) {
+  for (InterpreterFrame* frame = top_frame(); frame != nullptr && frame != mark;
+       frame = frame->previous) {
     PyCodeObject* code = frame->f_code;
     if (code == facts.module_call) {
       PyObject* module = frame->localsplus[0];

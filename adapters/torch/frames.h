@@ -1,13 +1,15 @@
-// The interpreter's stack, read without the GIL: which modules are being called, and which line of the user's called them.
+// The interpreter's stack, read without the GIL: which modules are being called, and which line of
+// the user's called them.
 //
-// Safe because the calling thread's own frames cannot change while it is inside C++. One CPython minor per build.
+// Safe because the calling thread's own frames cannot change while it is inside C++. One CPython
+// minor per build.
 #pragma once
+
+#include <Python.h>
 
 #include <cstdint>
 #include <string>
 #include <unordered_map>
-
-#include <Python.h>
 
 namespace sonde_torch {
 
@@ -15,29 +17,32 @@ namespace sonde_torch {
 struct FrameFacts {
   PyCodeObject* module_call = nullptr;     // nn.Module._wrapped_call_impl: its slot 0 is the module
   PyCodeObject* optimizer_step = nullptr;  // the wrapper around every Optimizer.step
-  std::string skipped_prefixes[4];         // directories whose frames are nobody's code: torch, the standard library, us
+  std::string skipped_prefixes[4];         // directories whose frames are nobody's code: torch, the
+                                           // standard library, us
 };
 
 inline constexpr int kMaxModules = 64;
 
 struct Walk {
-  PyObject* modules[kMaxModules];          // innermost first; borrowed
+  PyObject* modules[kMaxModules];  // innermost first; borrowed
   int module_count = 0;
-  PyCodeObject* code = nullptr;            // the innermost frame of the user's; null when there is none
-  int instruction = 0;                     // byte offset in it
-  std::uint64_t hash = 0;                  // of modules, code and instruction
+  PyCodeObject* code = nullptr;  // the innermost frame of the user's; null when there is none
+  int instruction = 0;           // byte offset in it
+  std::uint64_t hash = 0;        // of modules, code and instruction
 };
 
 // A mark in the stack: frames entered later are above it.
 using FrameMark = const void*;
-FrameMark current_frame();                 // null on threads without Python
+FrameMark current_frame();  // null on threads without Python
 
 enum class Until { root, optimizer_step };
 
-// Walks from the current frame outwards, to `mark` (exclusive) if it is met, or to the optimizer's wrapper.
+// Walks from the current frame outwards, to `mark` (exclusive) if it is met, or to the optimizer's
+// wrapper.
 void walk_frames(const FrameFacts& facts, FrameMark mark, Until until, Walk& out);
 
-// The outermost module call on the stack, null when there is none; and how many module calls there are.
+// The outermost module call on the stack, null when there is none; and how many module calls there
+// are.
 PyObject* outermost_module(const FrameFacts& facts, int& depth);
 
 }  // namespace sonde_torch

@@ -1,11 +1,9 @@
-// The CPython module `_sonde_torch`: what python/sonde/torch.py calls. Functions convert arguments and nothing more.
+// The CPython module `_sonde_torch`: what python/sonde/torch.py calls. Functions convert arguments
+// and nothing more.
 #include <Python.h>
-
-#include <dlfcn.h>
+#include <torch/csrc/autograd/python_variable.h>
 
 #include <string>
-
-#include <torch/csrc/autograd/python_variable.h>
 
 #include "capture.h"
 #include "tensors.h"
@@ -21,25 +19,24 @@ PyObject* fail(const char* text) {
   return nullptr;
 }
 
-// load(path of libsonde.so) -> version of the engine
-PyObject* load(PyObject*, PyObject* args) {
-  const char* path = nullptr;
-  if (!PyArg_ParseTuple(args, "s", &path)) return nullptr;
-  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return fail(dlerror());
-  using GetApi = const struct sonde_api* (*)(uint32_t);
-  const auto get = reinterpret_cast<GetApi>(dlsym(library, "sonde_api"));
-  if (get == nullptr) return fail("libsonde.so exports no sonde_api");
-  g_pending.api = get(SONDE_API_VERSION);
-  if (g_pending.api == nullptr) return fail("libsonde.so speaks another version of the C ABI than this adapter");
-  return PyUnicode_FromString(g_pending.api->engine);
+// load(address of the engine's function table, from sonde._core.api()) -> version of the engine
+PyObject* load(PyObject*, PyObject* address) {
+  const auto* api = static_cast<const struct sonde_api*>(PyLong_AsVoidPtr(address));
+  if (api == nullptr)
+    return PyErr_Occurred() != nullptr ? nullptr : fail("the engine's function table is null");
+  if (api->version != SONDE_API_VERSION || api->size != sizeof(struct sonde_api)) {
+    return fail(
+        "libsonde.so speaks another version of the C ABI than this adapter; reinstall sonde");
+  }
+  g_pending.api = api;
+  return PyUnicode_FromString(api->engine);
 }
 
 // install(module_call, optimizer_step, prefixes, scope_of, new_root)
 PyObject* install(PyObject*, PyObject* args) {
   PyObject *module_call, *optimizer_step, *prefixes, *scope_of, *new_root;
-  if (!PyArg_ParseTuple(args, "O!O!O!OO", &PyCode_Type, &module_call, &PyCode_Type, &optimizer_step, &PyTuple_Type,
-                        &prefixes, &scope_of, &new_root)) {
+  if (!PyArg_ParseTuple(args, "O!O!O!OO", &PyCode_Type, &module_call, &PyCode_Type, &optimizer_step,
+                        &PyTuple_Type, &prefixes, &scope_of, &new_root)) {
     return nullptr;
   }
   if (g_pending.api == nullptr) return fail("load() comes first");
@@ -68,7 +65,8 @@ PyObject* uninstall(PyObject*, PyObject*) {
 PyObject* set_run_info(PyObject*, PyObject* args) {
   sonde_run_info info{};
   info.size = sizeof info;
-  if (!PyArg_ParseTuple(args, "IIss", &info.rank, &info.device, &info.host, &info.command)) return nullptr;
+  if (!PyArg_ParseTuple(args, "IIss", &info.rank, &info.device, &info.host, &info.command))
+    return nullptr;
   g_pending.api->set_run_info(&info);
   Py_RETURN_NONE;
 }
@@ -122,7 +120,7 @@ PyObject* take_failure(PyObject*, PyObject*) {
 }
 
 PyMethodDef kMethods[] = {
-    {"load", load, METH_VARARGS, nullptr},
+    {"load", load, METH_O, nullptr},
     {"install", install, METH_VARARGS, nullptr},
     {"uninstall", uninstall, METH_NOARGS, nullptr},
     {"set_run_info", set_run_info, METH_VARARGS, nullptr},
@@ -136,7 +134,15 @@ PyMethodDef kMethods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
-PyModuleDef kModule = {PyModuleDef_HEAD_INIT, "_sonde_torch", nullptr, -1, kMethods, nullptr, nullptr, nullptr, nullptr};
+PyModuleDef kModule = {PyModuleDef_HEAD_INIT,
+                       "_sonde_torch",
+                       nullptr,
+                       -1,
+                       kMethods,
+                       nullptr,
+                       nullptr,
+                       nullptr,
+                       nullptr};
 
 }  // namespace
 

@@ -1,5 +1,7 @@
 #include "ops.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -9,20 +11,19 @@
 #include <string_view>
 #include <unordered_map>
 
-#include <ATen/core/dispatch/Dispatcher.h>
-
 namespace sonde_torch {
 namespace {
 
-// Ops that write arguments their schema does not mark: the running statistics of the normalisations.
+// Ops that write arguments their schema does not mark: the running statistics of the
+// normalisations.
 struct HiddenWrite {
   std::string_view name;
   std::array<int, 2> arguments;
 };
 constexpr HiddenWrite kHiddenWrites[] = {
-    {"aten::batch_norm", {3, 4}},          {"aten::native_batch_norm", {3, 4}},
-    {"aten::instance_norm", {3, 4}},       {"aten::_batch_norm_impl_index", {3, 4}},
-    {"aten::cudnn_batch_norm", {3, 4}},    {"aten::miopen_batch_norm", {3, 4}},
+    {"aten::batch_norm", {3, 4}},       {"aten::native_batch_norm", {3, 4}},
+    {"aten::instance_norm", {3, 4}},    {"aten::_batch_norm_impl_index", {3, 4}},
+    {"aten::cudnn_batch_norm", {3, 4}}, {"aten::miopen_batch_norm", {3, 4}},
 };
 
 bool starts_with(std::string_view text, std::string_view prefix) {
@@ -30,7 +31,8 @@ bool starts_with(std::string_view text, std::string_view prefix) {
 }
 
 ArgumentKind kind_of(const c10::Type& type) {
-  if (const auto* optional = type.castRaw<c10::OptionalType>()) return kind_of(*optional->getElementType());
+  if (const auto* optional = type.castRaw<c10::OptionalType>())
+    return kind_of(*optional->getElementType());
   if (type.kind() == c10::TypeKind::TensorType) return ArgumentKind::tensor;
   if (const auto* list = type.castRaw<c10::ListType>()) {
     return kind_of(*list->getElementType()) == ArgumentKind::tensor ? ArgumentKind::tensor_list
@@ -86,8 +88,8 @@ const OpInfo* intern(const c10::FunctionSchema& schema) {
 }  // namespace
 
 const OpInfo* op_info(const at::RecordFunction& fn) {
-  // name() points into the operator's schema, which stays: its address is the key. A string-named event points into
-  // the event itself and could repeat an address, never one of a living schema.
+  // name() points into the operator's schema, which stays: its address is the key. A string-named
+  // event points into the event itself and could repeat an address, never one of a living schema.
   thread_local std::unordered_map<const char*, const OpInfo*> known;
   const char* name = fn.name();
   const auto it = known.find(name);

@@ -1,11 +1,11 @@
 // What is known of an operator from its schema, looked up by the address of its name.
 #pragma once
 
+#include <ATen/record_function.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include <ATen/record_function.h>
 
 namespace sonde_torch {
 
@@ -17,19 +17,20 @@ struct ArgumentInfo {
 };
 
 struct OpInfo {
-  std::string name;                    // `aten::add_`
+  std::string name;  // `aten::add_`
   std::string overload;
-  std::string op_type;                 // `add_`
+  std::string op_type;  // `add_`
   std::vector<ArgumentInfo> arguments;
-  bool writes = false;                 // some argument is written
-  bool returns_nothing = false;        // `-> ()`: the results are the written arguments
-  bool uninitialised = false;          // `empty`: the result's bytes mean nothing
-  bool ignored = false;                // bookkeeping that computes nothing (`profiler::…`)
-  bool autocast_wraps = false;         // under autocast this op casts and calls itself again
-  std::uint32_t number = 0;            // for cheap hashing, from 1
+  bool writes = false;           // some argument is written
+  bool returns_nothing = false;  // `-> ()`: the results are the written arguments
+  bool uninitialised = false;    // `empty`: the result's bytes mean nothing
+  bool ignored = false;          // bookkeeping that computes nothing (`profiler::…`)
+  bool autocast_wraps = false;   // under autocast this op casts and calls itself again
+  std::uint32_t number = 0;      // for cheap hashing, from 1
 };
 
-// Null for events that are no operator (string-named ranges). Cheap: one look in a table of this thread.
+// Null for events that are no operator (string-named ranges). Cheap: one look in a table of this
+// thread.
 const OpInfo* op_info(const at::RecordFunction& fn);
 
 }  // namespace sonde_torch

@@ -1,13 +1,13 @@
 #include "tensors.h"
 
-#include <algorithm>
-#include <mutex>
-#include <unordered_map>
-
 #include <ATen/core/Tensor.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/DispatchKeySet.h>
 #include <c10/core/TensorImpl.h>
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
 
 namespace sonde_torch {
 namespace {
@@ -15,31 +15,56 @@ namespace {
 // sonde::DType numbers (include/sonde/dtype.h), which are part of the C ABI.
 int dtype_number(c10::ScalarType type) {
   switch (type) {
-    case c10::ScalarType::Bool: return 1;
-    case c10::ScalarType::Char: return 2;
-    case c10::ScalarType::Short: return 3;
-    case c10::ScalarType::Int: return 4;
-    case c10::ScalarType::Long: return 5;
-    case c10::ScalarType::Byte: return 6;
-    case c10::ScalarType::UInt16: return 7;
-    case c10::ScalarType::UInt32: return 8;
-    case c10::ScalarType::UInt64: return 9;
-    case c10::ScalarType::Half: return 10;
-    case c10::ScalarType::Float: return 11;
-    case c10::ScalarType::Double: return 12;
-    case c10::ScalarType::BFloat16: return 13;
-    case c10::ScalarType::Float8_e4m3fn: return 14;
-    case c10::ScalarType::Float8_e5m2: return 15;
-    case c10::ScalarType::Float8_e4m3fnuz: return 16;
-    case c10::ScalarType::Float8_e5m2fnuz: return 17;
-    case c10::ScalarType::Float8_e8m0fnu: return 18;
-    case c10::ScalarType::ComplexHalf: return 19;
-    case c10::ScalarType::ComplexFloat: return 20;
-    case c10::ScalarType::ComplexDouble: return 21;
-    case c10::ScalarType::QInt8: return 22;
-    case c10::ScalarType::QUInt8: return 23;
-    case c10::ScalarType::QInt32: return 24;
-    default: return 0;
+    case c10::ScalarType::Bool:
+      return 1;
+    case c10::ScalarType::Char:
+      return 2;
+    case c10::ScalarType::Short:
+      return 3;
+    case c10::ScalarType::Int:
+      return 4;
+    case c10::ScalarType::Long:
+      return 5;
+    case c10::ScalarType::Byte:
+      return 6;
+    case c10::ScalarType::UInt16:
+      return 7;
+    case c10::ScalarType::UInt32:
+      return 8;
+    case c10::ScalarType::UInt64:
+      return 9;
+    case c10::ScalarType::Half:
+      return 10;
+    case c10::ScalarType::Float:
+      return 11;
+    case c10::ScalarType::Double:
+      return 12;
+    case c10::ScalarType::BFloat16:
+      return 13;
+    case c10::ScalarType::Float8_e4m3fn:
+      return 14;
+    case c10::ScalarType::Float8_e5m2:
+      return 15;
+    case c10::ScalarType::Float8_e4m3fnuz:
+      return 16;
+    case c10::ScalarType::Float8_e5m2fnuz:
+      return 17;
+    case c10::ScalarType::Float8_e8m0fnu:
+      return 18;
+    case c10::ScalarType::ComplexHalf:
+      return 19;
+    case c10::ScalarType::ComplexFloat:
+      return 20;
+    case c10::ScalarType::ComplexDouble:
+      return 21;
+    case c10::ScalarType::QInt8:
+      return 22;
+    case c10::ScalarType::QUInt8:
+      return 23;
+    case c10::ScalarType::QInt32:
+      return 24;
+    default:
+      return 0;
   }
 }
 
@@ -60,7 +85,8 @@ Registry& registry() {
 }
 
 c10::weak_intrusive_ptr<c10::StorageImpl> weak_of(c10::StorageImpl* storage) {
-  // A weak reference made without a strong one in between: a strong copy may take the GIL (torch 2.13).
+  // A weak reference made without a strong one in between: a strong copy may take the GIL
+  // (torch 2.13).
   c10::raw::weak_intrusive_ptr::incref(storage);
   return c10::weak_intrusive_ptr<c10::StorageImpl>::reclaim(storage);
 }
@@ -151,7 +177,8 @@ void Described::describe(const at::TensorBase& t, bool keep_alive_mark) {
   tensor.ndim = static_cast<std::uint32_t>(n);
   tensor.dtype = dtype_number(t.scalar_type());
   tensor.flags = (impl->is_wrapped_number() ? SONDE_TENSOR_CONSTANT : 0u) |
-                 (t.is_conj() ? SONDE_TENSOR_CONJUGATE : 0u) | (t.is_neg() ? SONDE_TENSOR_NEGATIVE : 0u);
+                 (t.is_conj() ? SONDE_TENSOR_CONJUGATE : 0u) |
+                 (t.is_neg() ? SONDE_TENSOR_NEGATIVE : 0u);
   if (!impl->has_storage()) {
     tensor.skip = "tensor without storage";
     return;
@@ -178,7 +205,8 @@ bool Described::still_valid() const {
   if (tensor.data == nullptr) return true;
   if (alive.expired()) return false;
   return storage->data() == tensor.storage_data &&
-         storage->sym_nbytes().maybe_as_int().value_or(0) >= static_cast<std::int64_t>(tensor.storage_bytes);
+         storage->sym_nbytes().maybe_as_int().value_or(0) >=
+             static_cast<std::int64_t>(tensor.storage_bytes);
 }
 
 const sonde_tensor* Described::get() {

@@ -1,22 +1,25 @@
-// at::Tensor as the engine sees it, without touching the tensor: no handle is copied, no storage is kept alive,
-// copy-on-write stays lazy. Order of checks: every one was found by a crash (fake, functorch, sparse, resized, …).
+// at::Tensor as the engine sees it, without touching the tensor: no handle is copied, no storage is
+// kept alive, copy-on-write stays lazy. Order of checks: every one was found by a crash (fake,
+// functorch, sparse, resized, …).
 #pragma once
-
-#include <cstdint>
-#include <vector>
 
 #include <ATen/core/TensorBase.h>
 #include <c10/core/StorageImpl.h>
+
+#include <cstdint>
+#include <vector>
 
 #include "sonde/sonde.h"
 
 namespace sonde_torch {
 
-// A described tensor that owns its sizes, so that it outlives the boxed arguments of the start callback.
+// A described tensor that owns its sizes, so that it outlives the boxed arguments of the start
+// callback.
 struct Described {
   sonde_tensor tensor{};
-  c10::StorageImpl* storage = nullptr;               // valid while `alive` holds it
-  c10::weak_intrusive_ptr<c10::StorageImpl> alive;   // told apart from a storage that died under the op
+  c10::StorageImpl* storage = nullptr;  // valid while `alive` holds it
+  c10::weak_intrusive_ptr<c10::StorageImpl>
+      alive;  // told apart from a storage that died under the op
   bool requires_grad = false;
 
   Described();
@@ -36,12 +39,13 @@ struct Described {
 // Why a tensor of this kind is not read; null when it can be. Static text.
 const char* why_unreadable(const at::TensorBase& t);
 
-// An identity for the storage that is never reused. Holds a weak reference, which keeps the small object's address
-// from being reused but not its memory.
+// An identity for the storage that is never reused. Holds a weak reference, which keeps the small
+// object's address from being reused but not its memory.
 std::uint64_t storage_identity(c10::StorageImpl* storage);
 // Drops what is known of storages that died. Call between steps.
 void purge_storages();
-// The memory was allocated by torch's own CPU allocator (else NumPy, DLPack, a file: it may change unseen).
+// The memory was allocated by torch's own CPU allocator (else NumPy, DLPack, a file: it may change
+// unseen).
 bool owned_by_torch(const c10::StorageImpl& storage);
 
 }  // namespace sonde_torch

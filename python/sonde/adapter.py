@@ -147,7 +147,7 @@ def _compile(compiler, torch, library):
             jobs.append([*compiler, *flags, "-c", str(source), "-o", objects[-1]])
         _run_all(jobs)
         built = os.path.join(scratch, library.name)
-        libraries = [f"-L{torch.directory / 'lib'}", "-ltorch_cpu", "-lc10", "-ldl"]
+        libraries = [f"-L{torch.directory / 'lib'}", "-ltorch_cpu", "-ltorch_python", "-lc10"]
         _run_all([[*compiler, "-shared", "-o", built, *objects, *libraries]])
         os.replace(built, library)
 
@@ -232,7 +232,8 @@ def _is_ours(library):
 
 def _say(text, end="\n"):
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        print(text, end=end, file=sys.stderr, flush=True)
+        sys.stderr.write(text + end)
+        sys.stderr.flush()
 
 
 def status():

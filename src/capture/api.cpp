@@ -1,4 +1,6 @@
 // The function table of sonde.h over the one Session of the process. Nothing is thrown to the host.
+#include "capture/api.h"
+
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -10,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "capture/api.h"
 #include "capture/session.h"
 #include "sonde/sonde.h"
 
@@ -55,7 +56,8 @@ void guarded_void(F body) {
 int start(const char* config_path, char* message, std::size_t message_bytes) {
   copy_text("", message, message_bytes);
   if (session() != nullptr) {
-    copy_text("sonde is already recording in this process; call stop() first", message, message_bytes);
+    copy_text("sonde is already recording in this process; call stop() first", message,
+              message_bytes);
     return -1;
   }
   try {
@@ -85,7 +87,8 @@ void stop(char* summary, std::size_t summary_bytes) {
   try {
     copy_text(current->stop(), summary, summary_bytes);
   } catch (const std::exception& error) {
-    copy_text(std::string("sonde: closing the dump failed: ") + error.what(), summary, summary_bytes);
+    copy_text(std::string("sonde: closing the dump failed: ") + error.what(), summary,
+              summary_bytes);
   }
   // Not deleted: an op of another thread may be inside it.
 }

@@ -1,7 +1,9 @@
-// Identity: which bytes are known already. What an op wrote is the next op's input: read once, recorded once, named twice.
+// Identity: which bytes are known already. What an op wrote is the next op's input: read once,
+// recorded once, named twice.
 //
-// Works on memory blocks ("storages") whose ids the host's adapter never reuses, and on writes the adapter reports.
-// Torch's own version counters are not trusted: `.data`, NumPy and BatchNorm write without moving them.
+// Works on memory blocks ("storages") whose ids the host's adapter never reuses, and on writes the
+// adapter reports. Torch's own version counters are not trusted: `.data`, NumPy and BatchNorm write
+// without moving them.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +19,19 @@ namespace sonde {
 struct Content {
   std::uint64_t id = 0;
   bool has_statistics = false;
-  bool has_bytes = false;     // a copy went to the store with the first appearance
+  bool has_bytes = false;  // a copy went to the store with the first appearance
   Statistics statistics;
   std::string md5, sha1;
 };
 
-// Where a tensor lies. Two tensors with equal keys and no write between them hold the same elements.
+// Where a tensor lies. Two tensors with equal keys and no write between them hold the same
+// elements.
 struct TensorKey {
   std::uint64_t storage = 0;  // 0: never taken as equal to anything
   const void* data = nullptr;
   DType dtype = DType::undefined;
-  bool dense = false;         // the elements fill one block of memory
-  bool contiguous = false;    // in C order
+  bool dense = false;       // the elements fill one block of memory
+  bool contiguous = false;  // in C order
   std::uint64_t bytes = 0;
   std::span<const std::int64_t> shape, strides;
 };
@@ -36,9 +39,10 @@ struct TensorKey {
 class Identity {
  public:
   struct Found {
-    const Content* same = nullptr;      // the same bytes in the same shape
-    const Content* same_set = nullptr;  // the same elements in another order or shape: equal statistics, other file
-    bool written = false;               // some op of this dump wrote the storage
+    const Content* same = nullptr;  // the same bytes in the same shape
+    const Content* same_set =
+        nullptr;  // the same elements in another order or shape: equal statistics, other file
+    bool written = false;  // some op of this dump wrote the storage
     std::uint64_t source = kNoSequence;
     std::uint32_t source_slot = 0;
   };

@@ -118,7 +118,8 @@ bool Session::take_failure(std::string& message) {
   return true;
 }
 
-// --- clock -------------------------------------------------------------------------------------------------------
+// --- clock
+// -------------------------------------------------------------------------------------------------------
 
 bool Session::ensure_recorder() {
   if (recorder_) return true;
@@ -209,7 +210,8 @@ unsigned Session::capture() {
   return answer();
 }
 
-// --- names -------------------------------------------------------------------------------------------------------
+// --- names
+// -------------------------------------------------------------------------------------------------------
 
 std::uint32_t Session::site(const sonde_site& in) {
   Site site;
@@ -294,7 +296,8 @@ void Session::name_tensor(const char* name, const sonde_tensor& tensor) {
   it->extent_bytes = view.elements() == 0 ? 0 : (last + 1) * info(view.dtype).item_bytes;
 }
 
-// --- ops ---------------------------------------------------------------------------------------------------------
+// --- ops
+// ---------------------------------------------------------------------------------------------------------
 
 unsigned Session::op_begin(std::uint32_t site_id, std::uint32_t graph, Op*& op) {
   const std::lock_guard lock(mutex_);
@@ -423,7 +426,8 @@ void Session::emit_named(const sonde_tensor& tensor, StepId step, TensorRecord& 
   whole.shape = shape.values().data();
   whole.strides = strides.values().data();
   whole.ndim = static_cast<std::uint32_t>(shape.size());
-  // The name was given at the start of the step; memory that was resized since is not that tensor any more.
+  // The name was given at the start of the step; memory that was resized since is not that tensor
+  // any more.
   const auto* begin = static_cast<const std::byte*>(tensor.storage_data);
   const auto* data = static_cast<const std::byte*>(whole.data);
   if (data < begin || data + view_of(whole).bytes() > begin + tensor.storage_bytes) return;
@@ -438,8 +442,8 @@ void Session::emit_unwritten(const sonde_tensor& tensor, StepId step, TensorReco
     TensorKey probe;
     probe.storage = tensor.storage;
     if (identity_.find(probe).written) return;
-    const auto [it, fresh] = data_names_.try_emplace(
-        tensor.storage, static_cast<std::uint32_t>(data_names_.size()));
+    const auto [it, fresh] =
+        data_names_.try_emplace(tensor.storage, static_cast<std::uint32_t>(data_names_.size()));
     name = &parameter_name(fmt::format("data-{}", it->second));
     record.tensor_name = name->id;
     if (!fresh || !selector_->decide_parameter(name->full_name)) return;
@@ -465,7 +469,8 @@ void Session::emit_parameter(const OpName& name, const sonde_tensor& tensor, Ste
 }
 
 // Fills content, statistics and bytes of `out`: from what is known, else from memory.
-void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted, TensorRecord& out) {
+void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted,
+                   TensorRecord& out) {
   const TensorView view = view_of(tensor);
   const bool need_bytes = plan_.wants_tensors();
   const bool statistics_exist = info(view.dtype).has_statistics;
@@ -498,11 +503,12 @@ void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted
   }
   if (need_bytes) {
     const bool wait = plan_.sonde.when_full == WhenFull::wait;
-    out.bytes = wait ? recorder_->blocks().take(view.bytes())
-                     : recorder_->blocks().try_take(view.bytes());
+    out.bytes =
+        wait ? recorder_->blocks().take(view.bytes()) : recorder_->blocks().try_take(view.bytes());
     if (out.bytes == nullptr) {
-      out.skipped = plan_.sonde.when_full == WhenFull::drop ? "dropped: the budget was full"
-                                                            : "statistics only: the budget was full";
+      out.skipped = plan_.sonde.when_full == WhenFull::drop
+                        ? "dropped: the budget was full"
+                        : "statistics only: the budget was full";
       if (plan_.sonde.when_full == WhenFull::drop) return;
     }
   }
@@ -524,7 +530,8 @@ void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted
   identity_.insert(key, std::move(content));
 }
 
-// --- the end -----------------------------------------------------------------------------------------------------
+// --- the end
+// -----------------------------------------------------------------------------------------------------
 
 void Session::abandon() {
   failed_ = true;
@@ -548,11 +555,14 @@ std::string Session::stop() {
   std::string text;
   if (failed_ && !failure_told_) text = "sonde: " + failure_ + "\n";
   failure_told_ = true;
-  if (totals.tensors == 0 && totals.ops == 0) return text + "sonde: nothing was recorded: " + why_nothing();
-  text += fmt::format("sonde: recorded {} ops and {} tensors of {} step{} ({} files, {} rows, {:.1f} MB written) in {}",
-                      totals.ops, totals.tensors, totals.steps, totals.steps == 1 ? "" : "s",
-                      totals.files, totals.rows, static_cast<double>(totals.bytes_written) / 1e6,
-                      recorder_->layout().rank_directory().string());
+  if (totals.tensors == 0 && totals.ops == 0)
+    return text + "sonde: nothing was recorded: " + why_nothing();
+  text += fmt::format(
+      "sonde: recorded {} ops and {} tensors of {} step{} ({} files, {} rows, {:.1f} MB written) "
+      "in {}",
+      totals.ops, totals.tensors, totals.steps, totals.steps == 1 ? "" : "s", totals.files,
+      totals.rows, static_cast<double>(totals.bytes_written) / 1e6,
+      recorder_->layout().rank_directory().string());
   if (totals.bytes_dropped > 0) {
     text += fmt::format("; {:.1f} MB were dropped because the budget was full",
                         static_cast<double>(totals.bytes_dropped) / 1e6);
@@ -560,7 +570,8 @@ std::string Session::stop() {
   if (plan_.dump_mode != DumpMode::kernels) return text;
   for (const auto& entry : selector_->unused()) {
     text += fmt::format("\nsonde: kernels entry '{}' matched nothing", entry.text);
-    if (!entry.nearest.empty()) text += fmt::format("; nearest: {}", fmt::join(entry.nearest, ", "));
+    if (!entry.nearest.empty())
+      text += fmt::format("; nearest: {}", fmt::join(entry.nearest, ", "));
   }
   return text;
 }
@@ -574,14 +585,19 @@ std::string Session::why_nothing() const {
   const std::uint64_t training = clock_.steps_begun(0);
   const std::uint64_t evaluation = clock_.steps_begun(1);
   if (training + evaluation == 0) {
-    return "no step began: no module with parameters was called and no optimizer stepped; call sonde.step(), "
+    return "no step began: no module with parameters was called and no optimizer stepped; call "
+           "sonde.step(), "
            "or set sonde_settings.step to \"manual\"";
   }
   if (steps_recorded_ == 0) {
     std::string ran;
-    if (training > 0) ran += fmt::format("training steps {}-{}", plan_.initial_iteration, plan_.initial_iteration + training - 1);
+    if (training > 0)
+      ran += fmt::format("training steps {}-{}", plan_.initial_iteration,
+                         plan_.initial_iteration + training - 1);
     if (training > 0 && evaluation > 0) ran += ", ";
-    if (evaluation > 0) ran += fmt::format("evaluation steps {}-{}", plan_.initial_iteration, plan_.initial_iteration + evaluation - 1);
+    if (evaluation > 0)
+      ran += fmt::format("evaluation steps {}-{}", plan_.initial_iteration,
+                         plan_.initial_iteration + evaluation - 1);
     return fmt::format("no step matched iteration \"{}\" ({} ran)", plan_.iteration.text(), ran);
   }
   return "the chosen steps ran no operator";

@@ -1,7 +1,9 @@
-// Session: the one capture of this process. Takes a host's events, decides what of them is recorded, hands records on.
+// Session: the one capture of this process. Takes a host's events, decides what of them is
+// recorded, hands records on.
 //
-// Called on the host's threads. Short critical sections under one lock; bytes are read outside it; nothing here touches
-// the disk. Every function is safe to call after a failure: it then does nothing.
+// Called on the host's threads. Short critical sections under one lock; bytes are read outside it;
+// nothing here touches the disk. Every function is safe to call after a failure: it then does
+// nothing.
 #pragma once
 
 #include <atomic>
@@ -88,19 +90,19 @@ class Session {
   StepClock clock_;
   Identity identity_;
   std::uint64_t next_content_ = 1;
-  std::deque<Site> sites_;    // index = id - 1
+  std::deque<Site> sites_;  // index = id - 1
   std::unordered_map<std::string, std::uint32_t> site_ids_;
-  std::vector<std::uint32_t> site_keys_;             // site id - 1 -> index into name_keys_
+  std::vector<std::uint32_t> site_keys_;  // site id - 1 -> index into name_keys_
   std::deque<NameKey> name_keys_;
   std::unordered_map<std::string, std::uint32_t> name_key_ids_;
   std::deque<OpName> names_;  // stable addresses; index = id - 1
   std::unordered_map<std::string, std::uint32_t> parameter_ids_;
   std::unordered_map<std::uint64_t, std::vector<NamedTensor>> named_;  // by storage
-  std::unordered_map<std::uint64_t, std::uint32_t> data_names_;        // storage -> data-N of this step
-  std::uint64_t step_stamp_[2] = {0, 0};             // changes whenever a step of that graph begins
+  std::unordered_map<std::uint64_t, std::uint32_t> data_names_;  // storage -> data-N of this step
+  std::uint64_t step_stamp_[2] = {0, 0};  // changes whenever a step of that graph begins
   std::uint64_t stamp_ = 0;
   std::uint64_t steps_recorded_ = 0;
-  bool excluded_ = false;     // this device is not in support_device
+  bool excluded_ = false;  // this device is not in support_device
   bool seen_root_ = false;
   std::string failure_;
   bool failure_told_ = false;

@@ -1,9 +1,12 @@
-// StepClock: turns what a training program does into numbered steps. A state machine without threads or I/O.
+// StepClock: turns what a training program does into numbered steps. A state machine without
+// threads or I/O.
 //
-//   automatic, an optimizer exists   a step closes at the first forward of a root with parameters after
+//   automatic, an optimizer exists   a step closes at the first forward of a root with parameters
+//   after
 //                                    Optimizer.step has returned; accumulation stays in one step
 //   automatic, no optimizer          a step begins at each forward of a root with parameters
-//   no module at all                 a step begins with the first op that has a gradient history and closes whenever
+//   no module at all                 a step begins with the first op that has a gradient history
+//   and closes whenever
 //                                    an optimizer has stepped
 //   manual                           sonde.step() closes a step
 //
@@ -28,8 +31,10 @@ class StepClock {
  public:
   StepClock(StepRule rule, IterationSet chosen, std::uint64_t initial_iteration);
 
-  // Each returns the chosen steps that ended or began, in order. Steps that are not chosen are counted in silence.
-  std::vector<StepChange> root_forward(bool has_parameters, bool grad_enabled, bool optimizer_alive);
+  // Each returns the chosen steps that ended or began, in order. Steps that are not chosen are
+  // counted in silence.
+  std::vector<StepChange> root_forward(bool has_parameters, bool grad_enabled,
+                                       bool optimizer_alive);
   std::vector<StepChange> optimizer_end();
   std::vector<StepChange> scaler_update();
   std::vector<StepChange> manual_step();
@@ -50,9 +55,9 @@ class StepClock {
 
  private:
   struct Counter {
-    std::uint64_t begun = 0;   // steps begun so far
+    std::uint64_t begun = 0;  // steps begun so far
     bool open = false;
-    bool chosen = false;       // the open step is in the plan
+    bool chosen = false;  // the open step is in the plan
     std::uint64_t iteration = 0;
   };
   void open(std::uint32_t graph, std::vector<StepChange>& changes);
@@ -62,10 +67,12 @@ class StepClock {
   IterationSet chosen_;
   std::uint64_t initial_iteration_;
   Counter counter_[2];
-  bool stepped_ = false;      // the optimizer has stepped in the open training step
-  bool root_seen_ = false;    // some root with parameters was called
-  bool discovering_ = true;   // roots may still be unknown: until the second step of either graph begins
-  bool scaler_pending_ = false;  // rootless: this scaler.update belongs to a step that is closed already
+  bool stepped_ = false;    // the optimizer has stepped in the open training step
+  bool root_seen_ = false;  // some root with parameters was called
+  bool discovering_ =
+      true;  // roots may still be unknown: until the second step of either graph begins
+  bool scaler_pending_ =
+      false;  // rootless: this scaler.update belongs to a step that is closed already
 };
 
 }  // namespace sonde

@@ -1,0 +1,333 @@
+"""Watches PyTorch: names modules, parameters and optimizer state for the adapter, and tells it where forwards begin.
+
+The adapter (`_sonde_torch`, C++) sees every operator by itself. What it cannot know without Python is asked here, once
+per thing and not per operator: which attribute a module is, which tensors are parameters, whether an optimizer exists.
+"""
+
+import functools
+import gc
+import os
+import sys
+import sysconfig
+import weakref
+
+import torch
+from torch import nn
+from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
+
+from . import _core, adapter
+from .session import tell
+
+# Containers that only hold modules: their level in a name is the attribute alone (`features/0-Conv2d`).
+_PLAIN_CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+
+_watch = None  # the Watch of this process while a session runs
+
+
+def attach():
+    """Start watching: called once a session exists and torch is imported."""
+    global _watch
+    _watch = Watch(adapter.load())
+
+
+def step():
+    """sonde.step(): the user says that the step ends here."""
+    if _watch is not None:
+        _watch.library.step()
+        _watch.begin_names()
+
+
+def detach():
+    """Stop watching; hooks are taken off, nothing of ours stays on the user's objects."""
+    global _watch
+    if _watch is not None:
+        _watch.close()
+    _watch = None
+
+
+class Watch:
+    """One session's view of the program's modules and optimizers."""
+
+    def __init__(self, library):
+        self.library = library
+        self.names = ModuleNames(library.forget_scopes)
+        self.roots = {}  # id of a root module -> handle of its hook
+        self.optimizers = AliveOptimizers()
+        self.run_info_told = False
+        library.load(_core.api())
+        self.step_hook = register_optimizer_step_pre_hook(self._before_optimizer_step)
+        self.scaler = _wrap_scaler_update(library)
+        library.install(
+            nn.Module._wrapped_call_impl.__code__,
+            _optimizer_wrapper_code(),
+            _nobodys_code(),
+            self.scope_of,
+            self.new_root,
+        )
+
+    def close(self):
+        self.library.uninstall()
+        self.step_hook.remove()
+        self.scaler()
+        for handle in self.roots.values():
+            handle.remove()
+        self.roots.clear()
+
+    # --- asked by the adapter, with the GIL, for things it sees the first time -----------------------------------
+
+    def scope_of(self, chain):
+        """The scope of modules calling each other, outermost first: `network-AlexNet/features/0-Conv2d`."""
+        return self.names.scope_of(chain)
+
+    def new_root(self, module):
+        """A chain of calls begins with `module`. If nobody saw it before, watch where its forwards begin."""
+        if id(module) in self.roots or not isinstance(module, nn.Module):
+            return
+        self.names.add_root(module)
+        handle = module.register_forward_pre_hook(self._root_called)
+        self.roots[id(module)] = handle
+        weakref.finalize(module, self.roots.pop, id(module), None)
+        self._root_called(module, ())  # this first forward has begun already
+
+    # --- hooks ----------------------------------------------------------------------------------------------------
+
+    def _root_called(self, module, _arguments):
+        """Pre-hook of a root module: a step may begin here."""
+        if _watch is not self:
+            return
+        try:
+            self._tell_run_info()
+            has_parameters = next(module.parameters(), None) is not None
+            if self.library.root_forward(module, has_parameters, self.optimizers.any()):
+                self._name_parameters(module)
+            self._tell_failure()
+        except Exception as error:  # never into the user's forward
+            _say_once(f"sonde: internal error at a module's forward: {type(error).__name__}: {error}")
+
+    def _before_optimizer_step(self, optimizer, _args, _kwargs):
+        """Gradients and optimizer state get their names just before the optimizer reads them."""
+        if _watch is not self or not self.library.capturing():
+            return
+        try:
+            self._name_optimizer(optimizer)
+        except Exception as error:
+            _say_once(f"sonde: internal error at Optimizer.step: {type(error).__name__}: {error}")
+
+    # --- names of tensors -----------------------------------------------------------------------------------------
+
+    def begin_names(self):
+        """After sonde.step(): parameters of all roots get their names again."""
+        if self.library.capturing():
+            for module in self.names.root_modules():
+                self._name_parameters(module)
+
+    def _name_parameters(self, module):
+        prefix = self.names.parameter_prefix(module)
+        for name, parameter in module.named_parameters():
+            self.library.name_tensor(prefix + name, parameter)
+        for name, buffer in module.named_buffers():
+            self.library.name_tensor(prefix + name, buffer)
+
+    def _name_optimizer(self, optimizer):
+        names = {}
+        for module in self.names.root_modules():
+            prefix = self.names.parameter_prefix(module)
+            for name, parameter in module.named_parameters():
+                names.setdefault(id(parameter), prefix + name)
+        for g, group in enumerate(optimizer.param_groups):
+            for i, parameter in enumerate(group["params"]):
+                name = names.get(id(parameter))
+                if name is None:  # not of any module: a bare parameter
+                    name = f"optimizer.{g}.{i}"
+                    self.library.name_tensor(name, parameter)
+                if parameter.grad is not None:
+                    self.library.name_tensor(f"{name}.grad", parameter.grad)
+                state = optimizer.state.get(parameter)
+                for key, value in state.items() if isinstance(state, dict) else ():
+                    if isinstance(value, torch.Tensor):
+                        self.library.name_tensor(f"{key}.{name}", value)
+
+    # --- telling --------------------------------------------------------------------------------------------------
+
+    def _tell_run_info(self):
+        if self.run_info_told:
+            return
+        self.run_info_told = True
+        python = ".".join(map(str, sys.version_info[:3]))
+        self.library.set_run_info(
+            _rank(), _number("LOCAL_RANK", 0), f"torch {torch.__version__}, CPython {python}", " ".join(sys.argv)
+        )
+
+    def _tell_failure(self):
+        failure = self.library.take_failure()
+        if failure:
+            tell("failure", failure)
+
+
+class ModuleNames:
+    """Module paths as MindSpore writes them: attribute and class per level, `network-Net/conv1-Conv2d`.
+
+    Modules are known by address, so each is watched by a weak reference: when one dies, `stale` is called.
+    """
+
+    def __init__(self, stale):
+        self._stale = stale
+        self._labels = {}  # id of a root -> `network-AlexNet`
+        self._roots = []  # weak references, in order of first call
+        self._paths = {}  # id of a module -> its path below a root, from named_modules()
+        self._watched = {}  # id -> weak reference
+        self._count = 0
+
+    def add_root(self, module):
+        """A module called by no other module: `network-…` for the first, `network1-…` for the next."""
+        if id(module) in self._labels or id(module) in self._paths:
+            return
+        label = f"network{self._count or ''}-{type(module).__name__}"
+        self._count += 1
+        self._labels[id(module)] = label
+        self._roots.append(weakref.ref(module))
+        self._watch(module)
+        self._remember(module, label)
+
+    def root_modules(self):
+        return [module for module in (reference() for reference in self._roots) if module is not None]
+
+    def parameter_prefix(self, module):
+        """Parameters are called as in the model; with several models, their root's label comes first."""
+        if sum(next(root.parameters(), None) is not None for root in self.root_modules()) <= 1:
+            return ""
+        label = self._labels.get(id(module))
+        return f"{label}." if label else ""
+
+    def scope_of(self, chain):
+        first = chain[0]
+        path = self._labels.get(id(first)) or self._paths.get(id(first))
+        if path is None:
+            self.add_root(first)
+            path = self._labels[id(first)]
+        for parent, child in zip(chain, chain[1:], strict=False):
+            path = f"{path}/{self._below(parent, child)}"
+        for module in chain:
+            self._watch(module)
+        return path
+
+    def _below(self, parent, child):
+        """The path from `parent` to `child`, which it called: attributes, with containers nobody called between."""
+        for name, module in parent.named_modules(remove_duplicate=False):
+            if module is child and name:
+                return _path(parent, name)
+        return f"{type(child).__name__}"  # called, but no attribute of its caller
+
+    def _remember(self, root, label):
+        for name, module in root.named_modules():
+            if name:
+                self._paths.setdefault(id(module), f"{label}/{_path(root, name)}")
+                self._watch(module)
+
+    def _watch(self, module):
+        if id(module) not in self._watched:
+            self._watched[id(module)] = weakref.ref(module, functools.partial(self._died, id(module)))
+
+    def _died(self, identity, _reference):
+        self._watched.pop(identity, None)
+        self._labels.pop(identity, None)
+        self._paths.pop(identity, None)
+        self._stale()
+
+
+def _path(root, dotted):
+    """`features.0` below `root` as `features/0-Conv2d`."""
+    parts, module = [], root
+    for name in dotted.split("."):
+        module = module._modules.get(name)
+        kind = type(module)
+        parts.append(name if kind in _PLAIN_CONTAINERS or module is None else f"{name}-{kind.__name__}")
+    return "/".join(parts)
+
+
+class AliveOptimizers:
+    """Whether a torch.optim.Optimizer exists, without a hook on its constructor.
+
+    The first optimizer of a class marks that class (`step.hooked`); only then is it worth looking for instances.
+    """
+
+    def __init__(self):
+        self._marked = 0
+        self._alive = []
+
+    def any(self):
+        marked = sum("step" in vars(c) and getattr(vars(c)["step"], "hooked", False) for c in _subclasses(Optimizer))
+        if marked == 0:
+            return False
+        self._alive = [reference for reference in self._alive if reference() is not None]
+        if marked != self._marked or not self._alive:
+            self._marked = marked
+            # type(), not isinstance(): a user's __class__ property must not run.
+            self._alive = [weakref.ref(o) for o in gc.get_objects() if issubclass(type(o), Optimizer)]
+        return bool(self._alive)
+
+
+def _subclasses(cls):
+    found, queue = set(), [cls]
+    while queue:
+        for sub in queue.pop().__subclasses__():
+            if sub not in found:
+                found.add(sub)
+                queue.append(sub)
+    return found
+
+
+def _optimizer_wrapper_code():
+    """The code of the function around every Optimizer.step."""
+    for constant in Optimizer.profile_hook_step.__code__.co_consts:
+        if getattr(constant, "co_name", None) == "wrapper":
+            return constant
+    return Optimizer.profile_hook_step.__code__
+
+
+def _nobodys_code():
+    """Directories whose frames are not the user's line: torch, Sonde, the standard library."""
+    torch_directory = os.path.dirname(torch.__file__)
+    ours = os.path.dirname(os.path.abspath(__file__))
+    standard = sysconfig.get_path("stdlib")
+    return tuple(os.path.join(directory, "") for directory in (torch_directory, ours, standard))
+
+
+def _wrap_scaler_update(library):
+    """GradScaler.update ends a step also when the optimizer was skipped; returns what undoes the wrapping."""
+    from torch.amp import GradScaler
+
+    original = GradScaler.update
+
+    @functools.wraps(original)
+    def update(self, *args, **kwargs):
+        result = original(self, *args, **kwargs)
+        if _watch is not None and self.is_enabled():
+            library.scaler_update()
+        return result
+
+    GradScaler.update = update
+
+    def undo():
+        if GradScaler.update is update:
+            GradScaler.update = original
+
+    return undo
+
+
+def _rank():
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank()
+    return _number("RANK", _number("RANK_ID", 0))
+
+
+def _number(variable, default):
+    try:
+        return int(os.environ.get(variable, ""))
+    except ValueError:
+        return default
+
+
+@functools.cache
+def _say_once(text):
+    tell("failure", text)

@@ -1,0 +1,93 @@
+#include "capture/identity.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace sonde {
+namespace {
+
+using Sizes = std::array<std::int64_t, 2>;
+constexpr Sizes kShape = {4, 3}, kStrides = {3, 1}, kTurnedShape = {3, 4}, kTurnedStrides = {1, 3};
+const int kMemory = 0;
+
+TensorKey key(std::uint64_t storage, const Sizes& shape = kShape, const Sizes& strides = kStrides) {
+  return {storage, &kMemory, DType::float32, true, strides[1] == 1, 48, shape, strides};
+}
+
+Content content(std::uint64_t id) {
+  Content c;
+  c.id = id;
+  c.has_statistics = true;
+  return c;
+}
+
+TEST(Identity, WhatWasReadOnceIsFoundAgain) {
+  Identity identity;
+  identity.insert(key(7), content(1));
+  ASSERT_NE(identity.find(key(7)).same, nullptr);
+  EXPECT_EQ(identity.find(key(7)).same->id, 1u);
+  EXPECT_EQ(identity.find(key(8)).same, nullptr);
+}
+
+TEST(Identity, AWriteMakesItUnknown) {
+  Identity identity;
+  identity.insert(key(7), content(1));
+  identity.wrote(7, 42);
+  const Identity::Found found = identity.find(key(7));
+  EXPECT_EQ(found.same, nullptr);
+  EXPECT_TRUE(found.written);
+  EXPECT_EQ(found.source, 42u);
+}
+
+TEST(Identity, ATransposedViewSharesStatisticsButIsAnotherFile) {
+  Identity identity;
+  identity.insert(key(7), content(1));
+  const Identity::Found found = identity.find(key(7, kTurnedShape, kTurnedStrides));
+  EXPECT_EQ(found.same, nullptr);
+  ASSERT_NE(found.same_set, nullptr);
+  EXPECT_EQ(found.same_set->id, 1u);
+}
+
+TEST(Identity, AViewOfOtherBytesIsNotTheSame) {
+  Identity identity;
+  identity.insert(key(7), content(1));
+  TensorKey part = key(7);
+  part.bytes = 24;
+  EXPECT_EQ(identity.find(part).same, nullptr);
+  EXPECT_EQ(identity.find(part).same_set, nullptr);
+  TensorKey other_type = key(7);
+  other_type.dtype = DType::int32;
+  EXPECT_EQ(identity.find(other_type).same, nullptr);
+  EXPECT_EQ(identity.find(other_type).same_set, nullptr);
+}
+
+TEST(Identity, MemoryOfUnknownOwnersIsNeverTheSame) {
+  Identity identity;
+  identity.insert(key(0), content(1));
+  EXPECT_EQ(identity.find(key(0)).same, nullptr);
+  EXPECT_EQ(identity.size(), 0u);
+}
+
+TEST(Identity, WhatNoRecentStepTouchedIsForgotten) {
+  Identity identity;
+  identity.insert(key(7), content(1));
+  identity.insert(key(8), content(2));
+  for (int step = 0; step < 4; ++step) {
+    EXPECT_NE(identity.find(key(8)).same, nullptr);
+    identity.end_step();
+  }
+  EXPECT_EQ(identity.find(key(7)).same, nullptr);
+  EXPECT_EQ(identity.size(), 1u);
+}
+
+TEST(Identity, TheSlotOfTheLastWriterIsKept) {
+  Identity identity;
+  identity.wrote(7, 10);
+  identity.wrote_slot(7, 10, 2);
+  identity.wrote_slot(7, 9, 5);  // not the last writer
+  EXPECT_EQ(identity.find(key(7)).source_slot, 2u);
+}
+
+}  // namespace
+}  // namespace sonde

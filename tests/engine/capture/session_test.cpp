@@ -1,0 +1,286 @@
+// The C ABI as a host drives it: one op after another on plain memory, then the dump is read back.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "capture/api.h"
+#include "sonde/sonde.h"
+#include "store/journal.h"
+
+namespace sonde {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A host with float tensors, each its own storage.
+class Host : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    directory_ = fs::path(::testing::TempDir()) /
+                 ("sonde_" + std::to_string(::getpid()) + "_" + test->name());
+    fs::remove_all(directory_);
+    fs::create_directories(directory_);
+  }
+  void TearDown() override {
+    api().stop(nullptr, 0);
+    fs::remove_all(directory_);
+  }
+
+  static const struct sonde_api& api() { return *api_table(); }
+
+  void start(const std::string& saved_data = "full", const std::string& extra = "",
+             const std::string& iteration = "all") {
+    const fs::path config = directory_ / "data_dump.json";
+    std::ofstream(config) << R"({"common_dump_settings":{"dump_mode":0,"path":")" << dump().string()
+                          << R"(","net_name":"Net","iteration":")" << iteration
+                          << R"(","saved_data":")" << saved_data
+                          << R"(","input_output":0,"kernels":[],"support_device":[0])" << extra
+                          << R"(},"e2e_dump_settings":{"enable":true,"trans_flag":true}})";
+    std::array<char, 4096> message{};
+    ASSERT_EQ(api().start(config.c_str(), message.data(), message.size()), 0) << message.data();
+    sonde_run_info info{};
+    info.size = sizeof info;
+    info.host = "a test";
+    info.command = "test";
+    api().set_run_info(&info);
+  }
+  std::string stop() {
+    std::array<char, 4096> summary{};
+    api().stop(summary.data(), summary.size());
+    return summary.data();
+  }
+  fs::path dump() const { return directory_ / "dump"; }
+  JournalRun journal() const {
+    auto read = read_journal(dump() / "rank_0/.dump_metadata/sonde/journal");
+    EXPECT_TRUE(read) << read.error().message;
+    EXPECT_EQ(read->runs.size(), 1u);
+    return read->runs.at(0);
+  }
+
+  std::uint32_t site(const char* type, const char* scope, std::uint32_t line,
+                     std::uint32_t phase = SONDE_PHASE_FORWARD, std::uint32_t forward = 0) {
+    sonde_site s{};
+    s.size = sizeof s;
+    s.phase = phase;
+    s.forward_site = forward;
+    s.line = line;
+    s.op_type = type;
+    s.scope = scope;
+    s.file = forward != 0 ? "" : "net.py";
+    s.function = "forward";
+    return api().site(&s);
+  }
+
+  struct Tensor {
+    std::vector<float> values;
+    std::uint64_t storage;
+    std::vector<std::int64_t> shape, strides;
+    sonde_tensor view() const {
+      sonde_tensor t{};
+      t.size = sizeof t;
+      t.dtype = static_cast<std::int32_t>(DType::float32);
+      t.data = values.data();
+      t.storage_data = values.data();
+      t.storage_bytes = values.size() * sizeof(float);
+      t.shape = shape.data();
+      t.strides = strides.data();
+      t.ndim = static_cast<std::uint32_t>(shape.size());
+      t.storage = storage;
+      return t;
+    }
+  };
+  Tensor tensor(std::vector<float> values) {
+    const auto n = static_cast<std::int64_t>(values.size());
+    return {std::move(values), next_storage_++, {n}, {1}};
+  }
+
+  // output = input * 2, as one op.
+  Tensor doubled(std::uint32_t where, const Tensor& input, std::uint32_t graph = 0) {
+    sonde_op* op = nullptr;
+    const unsigned wanted = api().op_begin(where, graph, &op);
+    Tensor output = tensor(input.values);
+    for (float& value : output.values) value *= 2;
+    if (wanted == 0) return output;
+    const sonde_tensor in = input.view(), out = output.view();
+    api().op_wrote(op, output.storage);
+    api().op_input(op, 0, &in);
+    api().op_output(op, 0, &out);
+    api().op_end(op, 0);
+    return output;
+  }
+
+  static std::vector<JournalRecord> ops(const JournalRun& run) {
+    std::vector<JournalRecord> found;
+    for (const auto& record : run.records) {
+      if (record.kind == RecordKind::op) found.push_back(record);
+    }
+    return found;
+  }
+  static std::string name(const JournalRun& run, std::uint32_t id) {
+    for (const OpName& op : run.op_names) {
+      if (op.id == id) return op.full_name;
+    }
+    return "?";
+  }
+
+ private:
+  fs::path directory_;
+  std::uint64_t next_storage_ = 1;
+};
+
+TEST_F(Host, OpsAreNumberedPerTypeAndScopeAndStartAnewEachStep) {
+  start();
+  const std::uint32_t a = site("mul", "network-Net/a-A", 3), b = site("mul", "network-Net/a-A", 4);
+  const Tensor x = tensor({1, 2});
+  for (int step = 0; step < 2; ++step) {
+    api().root_forward(1, 1, 0);
+    doubled(a, x);
+    doubled(b, x);
+  }
+  stop();
+  const JournalRun run = journal();
+  std::vector<std::string> names;
+  for (const auto& op : ops(run)) names.push_back(name(run, op.op));
+  const std::string first = "Default/network-Net/a-A/mul-op0",
+                    second = "Default/network-Net/a-A/mul-op1";
+  EXPECT_EQ(names, (std::vector<std::string>{first, second, first, second}));
+}
+
+TEST_F(Host, AnOutputReadByTheNextOpIsOneContent) {
+  start();
+  api().root_forward(1, 1, 0);
+  const Tensor y = doubled(site("mul", "network-Net", 1), tensor({1, 2, 3}));
+  doubled(site("mul", "network-Net", 2), y);
+  stop();
+  const auto found = ops(journal());
+  ASSERT_EQ(found.size(), 2u);
+  const TensorRecord& written = found[0].tensors.at(1).tensor;
+  const TensorRecord& read = found[1].tensors.at(0).tensor;
+  EXPECT_NE(written.content, 0u);
+  EXPECT_EQ(written.content, read.content);
+  EXPECT_EQ(read.source, found[0].sequence);
+  EXPECT_EQ(read.statistics.sum, 12);
+}
+
+TEST_F(Host, AnInPlaceOpShowsItsInputBeforeAndItsOutputAfter) {
+  start();
+  api().root_forward(1, 1, 0);
+  Tensor x = tensor({1, 2});
+  doubled(site("mul", "network-Net", 1), x);  // x is known now
+  sonde_op* op = nullptr;
+  ASSERT_NE(api().op_begin(site("add_", "network-Net", 2), 0, &op), 0u);
+  sonde_tensor view = x.view();
+  api().op_input_before(op, 0, &view);
+  x.values = {10, 20};
+  api().op_wrote(op, x.storage);
+  api().op_output(op, 0, &view);
+  api().op_end(op, 0);
+  stop();
+  const auto found = ops(journal());
+  EXPECT_EQ(found.at(1).tensors.at(0).tensor.statistics.max, 2);
+  EXPECT_EQ(found.at(1).tensors.at(1).tensor.statistics.max, 20);
+}
+
+TEST_F(Host, AParameterIsRecordedOnceAStepUnderItsName) {
+  start();
+  const Tensor weight = tensor({5, 6});
+  const std::uint32_t where = site("mul", "network-Net", 1);
+  for (int step = 0; step < 2; ++step) {
+    api().root_forward(1, 1, 0);
+    const sonde_tensor view = weight.view();
+    api().name_tensor("fc.weight", &view);
+    doubled(where, weight);
+    doubled(where, weight);
+  }
+  stop();
+  const JournalRun run = journal();
+  int parameters = 0;
+  for (const auto& record : run.records) {
+    if (record.kind != RecordKind::parameter) continue;
+    EXPECT_EQ(name(run, record.op), "fc.weight");
+    ++parameters;
+  }
+  EXPECT_EQ(parameters, 2);
+  EXPECT_EQ(name(run, ops(run).at(0).tensors.at(0).tensor.tensor_name), "fc.weight");
+}
+
+TEST_F(Host, WhatNobodyWroteIsDataAndNumbersOfTheUsersCodeAreNot) {
+  start();
+  api().root_forward(1, 1, 0);
+  const Tensor batch = tensor({1}), target = tensor({2}), number = tensor({3});
+  doubled(site("mul", "network-Net", 1), batch);
+  doubled(site("mul", "network-Net", 1), batch);
+  doubled(site("mul", "network-Net", 2), target);
+  sonde_op* op = nullptr;
+  api().op_begin(site("add", "network-Net", 3), 0, &op);
+  sonde_tensor view = number.view();
+  view.flags |= SONDE_TENSOR_CONSTANT;
+  api().op_input(op, 1, &view);
+  api().op_end(op, 0);
+  stop();
+  const JournalRun run = journal();
+  std::vector<std::string> names;
+  for (const auto& record : run.records) {
+    if (record.kind == RecordKind::parameter) names.push_back(name(run, record.op));
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"data-0", "data-1"}));
+}
+
+TEST_F(Host, ABackwardOpCarriesTheNamesAndLineOfItsForward) {
+  start();
+  api().root_forward(1, 1, 0);
+  const std::uint32_t forward = site("conv2d", "network-Net/conv1-Conv2d", 12);
+  const std::uint32_t backward = site("convolution_backward", "", 0, SONDE_PHASE_BACKWARD, forward);
+  doubled(backward, tensor({1}));
+  stop();
+  const JournalRun run = journal();
+  EXPECT_EQ(name(run, ops(run).at(0).op),
+            "Gradients/Default/network-Net/conv1-Conv2d/Grad_conv2d/convolution_backward-op0");
+  for (const Site& s : run.sites) {
+    if (s.id == backward) EXPECT_EQ(s.line, 12u);
+  }
+}
+
+TEST_F(Host, NothingIsCreatedWhenNoStepMatchesAndTheLineSaysWhy) {
+  start("full", "", "7");
+  api().root_forward(1, 1, 0);
+  doubled(site("mul", "network-Net", 1), tensor({1}));
+  const std::string summary = stop();
+  EXPECT_FALSE(fs::exists(dump()));
+  EXPECT_NE(summary.find("no step matched iteration \"7\" (training steps 0-0 ran)"),
+            std::string::npos)
+      << summary;
+}
+
+TEST_F(Host, AProgramThatNeverCallsAModelIsToldHowToStep) {
+  start();
+  EXPECT_NE(stop().find("sonde.step()"), std::string::npos);
+}
+
+TEST_F(Host, ADeviceThatIsNotListedIsLeftAloneAndTold) {
+  start();
+  sonde_run_info info{};
+  info.size = sizeof info;
+  info.device = 3;
+  api().set_run_info(&info);
+  EXPECT_EQ(api().root_forward(1, 1, 0), SONDE_CAPTURE_OFF);
+  EXPECT_NE(stop().find("device 3 is not in support_device [0]"), std::string::npos);
+}
+
+TEST_F(Host, AForkedChildRecordsNothing) {
+  start();
+  api().root_forward(1, 1, 0);
+  api().forked_child();
+  EXPECT_EQ(api().active(), 0);
+  sonde_op* op = nullptr;
+  EXPECT_EQ(api().op_begin(1, 0, &op), 0u);
+}
+
+}  // namespace
+}  // namespace sonde

@@ -1,0 +1,183 @@
+// Each line of the step rules (docs/guide.md, "Steps") as a program that tells the clock what it
+// does.
+#include "capture/step_clock.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace sonde {
+namespace {
+
+// Plays events and writes down which chosen steps began (`+graph.iteration`) and ended
+// (`-graph.iteration`).
+class Program {
+ public:
+  explicit Program(const std::string& iteration = "all", StepRule rule = StepRule::automatic,
+                   std::uint64_t initial = 0)
+      : clock_(rule, iteration == "all" ? IterationSet::all() : IterationSet::parse(iteration),
+               initial) {
+    note(clock_.start());
+  }
+
+  Program& forward(bool has_parameters = true) {
+    return note(clock_.root_forward(has_parameters, true, optimizer_));
+  }
+  Program& evaluate() { return note(clock_.root_forward(true, false, optimizer_)); }
+  Program& optimizer_steps() { return note(clock_.optimizer_end()); }
+  Program& scaler_updates() { return note(clock_.scaler_update()); }
+  Program& user_steps() { return note(clock_.manual_step()); }
+  Program& gradient_history() { return note(clock_.autograd_seen()); }
+  Program& make_optimizer() {
+    optimizer_ = true;
+    return *this;
+  }
+  std::string end() {
+    note(clock_.stop());
+    return log_;
+  }
+  StepClock& clock() { return clock_; }
+  const std::string& log() const { return log_; }
+
+ private:
+  Program& note(const std::vector<StepChange>& changes) {
+    for (const StepChange& change : changes) {
+      log_ += (change.began ? "+" : "-") + std::to_string(change.step.graph) + "." +
+              std::to_string(change.step.iteration) + " ";
+    }
+    return *this;
+  }
+  StepClock clock_;
+  bool optimizer_ = false;
+  std::string log_;
+};
+
+TEST(StepClock, AStepClosesAtTheFirstForwardAfterTheOptimizer) {
+  Program p;
+  p.make_optimizer().forward().optimizer_steps();
+  EXPECT_EQ(p.log(), "+0.0 ");  // the ops between optimizer and next forward still belong to it
+  p.forward().optimizer_steps();
+  EXPECT_EQ(p.end(), "+0.0 -0.0 +0.1 -0.1 ");
+}
+
+TEST(StepClock, GradientAccumulationStaysInOneStep) {
+  Program p;
+  p.make_optimizer().forward().forward().forward().optimizer_steps().forward();
+  EXPECT_EQ(p.log(), "+0.0 -0.0 +0.1 ");
+}
+
+TEST(StepClock, TwoOptimizersSteppingInTurnMakeOneStepUntilTheNextForward) {
+  Program p;
+  p.make_optimizer().forward().optimizer_steps().optimizer_steps().forward();
+  EXPECT_EQ(p.log(), "+0.0 -0.0 +0.1 ");
+}
+
+TEST(StepClock, AGanMakesTwoStepsPerBatch) {
+  Program p;
+  p.make_optimizer();
+  p.forward().forward().optimizer_steps();  // discriminator on real and fake
+  p.forward().forward().optimizer_steps();  // generator through the discriminator
+  p.forward();
+  EXPECT_EQ(p.log(), "+0.0 -0.0 +0.1 -0.1 +0.2 ");
+}
+
+TEST(StepClock, WithoutAnOptimizerEachForwardIsAStep) {
+  Program p;
+  p.forward().forward();
+  EXPECT_EQ(p.end(), "+0.0 -0.0 +0.1 -0.1 ");
+}
+
+TEST(StepClock, AModuleWithoutParametersBeginsNothing) {
+  Program p;
+  p.forward(false);
+  EXPECT_EQ(p.end(), "");
+}
+
+TEST(StepClock, EvaluationIsGraphOneWithItsOwnCountAndClosesAPendingStep) {
+  Program p;
+  p.make_optimizer().forward().optimizer_steps().evaluate().evaluate().forward();
+  EXPECT_EQ(p.log(), "+0.0 -0.0 +1.0 -1.0 +1.1 -1.1 +0.1 ");
+}
+
+TEST(StepClock, AnEvaluationForwardInsideAStepLeavesItOpen) {
+  Program p;
+  p.make_optimizer().forward().evaluate();  // a teacher network, before the loss
+  EXPECT_EQ(p.log(), "+0.0 +1.0 ");
+  EXPECT_EQ(p.clock().graph_outside_modules(true), 0u);  // the loss belongs to the training step
+  EXPECT_EQ(p.clock().graph_outside_modules(false), 1u);
+  p.optimizer_steps().forward();
+  EXPECT_EQ(p.log(), "+0.0 +1.0 -1.0 -0.0 +0.1 ");
+}
+
+TEST(StepClock, AnOverflowingScalerStepIsAStepToo) {
+  Program p;
+  p.make_optimizer()
+      .forward()
+      .scaler_updates()
+      .forward()
+      .optimizer_steps()
+      .scaler_updates()
+      .forward();
+  EXPECT_EQ(p.log(), "+0.0 -0.0 +0.1 -0.1 +0.2 ");
+}
+
+TEST(StepClock, BareParametersBeginWithTheFirstGradientHistoryAndCloseWithTheOptimizer) {
+  Program p;
+  p.make_optimizer().gradient_history().optimizer_steps().scaler_updates().optimizer_steps();
+  EXPECT_EQ(p.log(), "+0.0 -0.0 +0.1 -0.1 +0.2 ");
+}
+
+TEST(StepClock, ManualStepsIgnoreForwardsAndOptimizers) {
+  Program p("all", StepRule::manual);
+  p.make_optimizer().forward().optimizer_steps().forward().user_steps().evaluate();
+  EXPECT_EQ(p.end(), "+0.0 -0.0 +0.1 -0.1 ");
+}
+
+TEST(StepClock, TheUsersStepOverridesTheRuleFromThenOn) {
+  Program p;
+  p.make_optimizer().forward().user_steps().optimizer_steps().forward().user_steps();
+  EXPECT_EQ(p.log(), "+0.0 -0.0 +0.1 -0.1 +0.2 ");
+}
+
+TEST(StepClock, TheForwardRuleMakesEveryForwardAStepDespiteTheOptimizer) {
+  Program p("all", StepRule::forward);
+  p.make_optimizer().forward().forward().optimizer_steps().forward();
+  EXPECT_EQ(p.log(), "+0.0 -0.0 +0.1 -0.1 +0.2 ");
+}
+
+TEST(StepClock, OnlyChosenStepsAreTold) {
+  Program p("1|3-4");
+  p.make_optimizer();
+  for (int i = 0; i < 6; ++i) p.forward().optimizer_steps();
+  EXPECT_EQ(p.end(), "+0.1 -0.1 +0.3 -0.3 +0.4 -0.4 ");
+}
+
+TEST(StepClock, InitialIterationIsAddedToEveryNumber) {
+  Program p("all", StepRule::automatic, 100);
+  p.make_optimizer().forward().optimizer_steps().forward();
+  EXPECT_EQ(p.log(), "+0.100 -0.100 +0.101 ");
+}
+
+TEST(StepClock, OperatorsAreWatchedUntilTheRootsAreKnownAndThenOnlyInChosenSteps) {
+  Program p("3");
+  p.make_optimizer();
+  EXPECT_TRUE(p.clock().needs_operators());
+  p.forward().optimizer_steps();
+  EXPECT_TRUE(p.clock().needs_operators());  // a second model may still appear
+  p.forward();
+  EXPECT_FALSE(p.clock().needs_operators());
+  p.optimizer_steps().forward().optimizer_steps().forward();
+  EXPECT_TRUE(p.clock().needs_operators());
+  EXPECT_EQ(p.clock().recording(0), (StepId{0, 3}));
+  p.optimizer_steps().forward();
+  EXPECT_FALSE(p.clock().needs_operators());
+}
+
+TEST(StepClock, TrainingThatStopsInMidStepClosesIt) {
+  Program p;
+  p.make_optimizer().forward();
+  EXPECT_EQ(p.end(), "+0.0 -0.0 ");
+}
+
+}  // namespace
+}  // namespace sonde
