@@ -1,0 +1,192 @@
+// A reader of journals trusts nothing: killed writers, flipped bits and lies about sizes.
+#include <gtest/gtest.h>
+#include <xxhash.h>
+
+#include <random>
+
+#include "sample.h"
+#include "store/journal.h"
+#include "store/journal_format.h"
+
+namespace sonde {
+namespace {
+
+using journal_format::kEntryBytes;
+using journal_format::kHeaderBytes;
+
+Journal parsed(std::string_view bytes) {
+  Result<Journal> journal = parse_journal(bytes, "journal");
+  EXPECT_TRUE(journal) << journal.error().message;
+  return std::move(*journal);
+}
+
+void set_u32(std::string& bytes, std::size_t offset, std::uint32_t value) {
+  for (std::size_t i = 0; i < 4; ++i) bytes[offset + i] = static_cast<char>(value >> (8 * i));
+}
+
+// One entry with a right length and checksum around any payload.
+std::string entry(std::uint8_t type, std::string_view payload) {
+  std::string bytes(kEntryBytes, '\0');
+  bytes[8] = static_cast<char>(type);
+  bytes.append(payload);
+  set_u32(bytes, 4, static_cast<std::uint32_t>(payload.size()));
+  set_u32(bytes, 0, XXH32(bytes.data() + 4, bytes.size() - 4, 0));
+  return bytes;
+}
+
+std::vector<std::size_t> entry_ends(const std::string& run) {
+  std::vector<std::size_t> ends;
+  for (std::size_t at = kHeaderBytes; at < run.size();) {
+    std::uint32_t payload = 0;
+    for (std::size_t i = 0; i < 4; ++i) {
+      payload |= static_cast<std::uint32_t>(static_cast<unsigned char>(run[at + 4 + i])) << (8 * i);
+    }
+    at += kEntryBytes + payload;
+    ends.push_back(at);
+  }
+  return ends;
+}
+
+TEST(DamagedJournal, CutAtAnyByteKeepsEveryWholeEntry) {
+  const std::string whole = write(sample_run());
+  const std::vector<std::size_t> ends = entry_ends(whole);
+  for (std::size_t size = 0; size <= whole.size(); ++size) {
+    const Journal journal = parsed(std::string_view(whole).substr(0, size));
+    std::size_t last = size < kHeaderBytes ? 0 : kHeaderBytes;
+    std::size_t entries = 0;
+    for (const std::size_t end : ends) {
+      if (end > size) break;
+      last = end;
+      ++entries;
+    }
+    EXPECT_EQ(journal.torn_bytes, size - last) << size;
+    ASSERT_EQ(journal.runs.size(), entries > 0 ? 1U : 0U) << size;
+    if (entries == 0) continue;
+    const JournalRun& run = journal.runs[0];
+    const std::size_t found = 1 + run.sites.size() + run.op_names.size() + run.records.size() +
+                              (run.end_json.empty() ? 0 : 1);
+    EXPECT_EQ(found, entries > 5 ? entries - 1 : entries) << size;  // the sixth is a file
+  }
+}
+
+TEST(DamagedJournal, ARunBehindATornTailIsFound) {
+  const std::string first = write(sample_run());
+  const std::string second = write(sample_run());
+  for (std::size_t size = kHeaderBytes; size < first.size(); ++size) {
+    const Journal journal = parsed(first.substr(0, size) + second);
+    ASSERT_FALSE(journal.runs.empty()) << size;
+    EXPECT_EQ(journal.runs.back().records.size(), 3) << size;
+    EXPECT_EQ(journal.runs.back().end_json, sample_run().end) << size;
+  }
+}
+
+TEST(DamagedJournal, AFlippedBitCostsItsRunsRestAndIsReported) {
+  const std::string first = write(sample_run());
+  const std::vector<std::size_t> ends = entry_ends(first);
+  std::string bytes = first + write(sample_run());
+  bytes[ends[4] + kEntryBytes + 1] ^= 4;  // inside the sixth entry
+  const Journal journal = parsed(bytes);
+  ASSERT_EQ(journal.runs.size(), 2);
+  EXPECT_EQ(journal.runs[0].op_names.size(), 2);
+  EXPECT_EQ(journal.runs[0].records.size(), 0);
+  EXPECT_EQ(journal.runs[1].records.size(), 3);
+  ASSERT_EQ(journal.gaps.size(), 1);
+  EXPECT_EQ(journal.gaps[0].offset, ends[4]);
+  EXPECT_EQ(journal.gaps[0].bytes, first.size() - ends[4]);
+  EXPECT_EQ(journal.torn_bytes, first.size() - ends[4]);
+}
+
+TEST(DamagedJournal, RandomDamageNeverDoesMoreThanLoseEntries) {
+  const std::string whole = write(sample_run()) + write(sample_run()) + write(sample_run(), false);
+  std::mt19937_64 random(20251121);
+  for (int round = 0; round < 20000; ++round) {
+    std::string bytes = whole;
+    const std::uint64_t flips = 1 + random() % 4;
+    for (std::uint64_t i = 0; i < flips; ++i) {
+      bytes[8 + random() % (bytes.size() - 8)] ^= static_cast<char>(1 + random() % 255);
+    }
+    if (random() % 4 == 0) bytes.resize(random() % bytes.size());
+    const Result<Journal> journal = parse_journal(bytes, "journal");
+    if (!journal) continue;  // a header that came out with another version and its right checksum
+    EXPECT_LE(journal->torn_bytes, bytes.size());
+    EXPECT_LE(journal->runs.size(), 3);
+  }
+}
+
+// The checksum of every entry is made right again, so that the damage reaches the fields.
+TEST(DamagedJournal, RandomFieldsBehindRightChecksumsAreSurvived) {
+  std::mt19937_64 random(3);
+  const std::string whole = write(sample_run());
+  const std::vector<std::size_t> ends = entry_ends(whole);
+  std::uint64_t malformed = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string bytes = whole.substr(0, ends[0]);
+    for (std::size_t i = 1; i < ends.size(); ++i) {
+      std::string payload =
+          whole.substr(ends[i - 1] + kEntryBytes, ends[i] - ends[i - 1] - kEntryBytes);
+      if (random() % 2) payload[random() % payload.size()] ^= static_cast<char>(random());
+      if (random() % 8 == 0) payload.resize(random() % payload.size());
+      bytes += entry(static_cast<std::uint8_t>(whole[ends[i - 1] + 8]), payload);
+    }
+    const Journal journal = parsed(bytes);
+    EXPECT_EQ(journal.torn_bytes, 0);
+    malformed += journal.malformed_entries;
+  }
+  EXPECT_GT(malformed, 1000);
+}
+
+TEST(DamagedJournal, PureNoiseIsSurvived) {
+  std::mt19937_64 random(4);
+  const std::string header = write(sample_run()).substr(0, kHeaderBytes);
+  for (int round = 0; round < 2000; ++round) {
+    std::string bytes = header;
+    for (std::size_t i = random() % 512; i > 0; --i) bytes.push_back(static_cast<char>(random()));
+    const Journal journal = parsed(bytes);
+    EXPECT_EQ(journal.torn_bytes, bytes.size() - kHeaderBytes);
+    for (std::uint8_t type = 1; type <= 6; ++type) {
+      parsed(header + entry(type, std::string_view(bytes).substr(kHeaderBytes)));
+    }
+  }
+}
+
+std::string varint(std::uint64_t value) {
+  std::string bytes;
+  for (; value >= 0x80; value >>= 7) bytes.push_back(static_cast<char>(value | 0x80));
+  bytes.push_back(static_cast<char>(value));
+  return bytes;
+}
+
+TEST(DamagedJournal, LiesAboutSizesAskForNoMemory) {
+  const std::string start = write(sample_run()).substr(0, kHeaderBytes);
+  const std::string huge = varint(~0ULL);
+  const std::string fields(9, '\0');  // kind, flags and seven zero fields of a record
+  const std::string one_tensor = varint(1);
+  const std::string lies[] = {
+      entry(4, fields + huge),                                    // the note
+      entry(4, fields + varint(0) + huge),                        // how many tensors
+      entry(4, fields + varint(0) + one_tensor + "\x02" + huge),  // the slot
+      entry(4,
+            fields + varint(0) + one_tensor + std::string("\x02\x00\x0b", 3) + huge),  // the rank
+      entry(5, varint(1) + std::string(2, '\0') + huge + "a"),  // a file's name
+      entry(3, varint(1) + varint(1ULL << 62) + "a"),           // an op's type
+  };
+  for (const std::string& lie : lies) {
+    const Journal journal = parsed(start + lie);
+    EXPECT_EQ(journal.malformed_entries, 1);
+    EXPECT_EQ(journal.torn_bytes, 0);
+  }
+}
+
+TEST(DamagedJournal, AnEntryLongerThanTheFileIsATornTail) {
+  std::string bytes = write(sample_run());
+  const std::size_t whole = bytes.size();
+  std::string liar = entry(6, "{}");
+  set_u32(liar, 4, 0xFFFFFFFF);
+  const Journal journal = parsed(bytes + liar);
+  EXPECT_EQ(journal.torn_bytes, liar.size());
+  ASSERT_EQ(journal.gaps.size(), 1);
+  EXPECT_EQ(journal.gaps[0].offset, whole);
+}
+
+}  // namespace
+}  // namespace sonde
