@@ -85,6 +85,7 @@ def _say(line):
     try:
         import sys
 
-        print(line, file=sys.stderr, flush=True)
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
     except Exception:
         pass  # no stderr: there is nobody to tell

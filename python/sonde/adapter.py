@@ -65,7 +65,7 @@ def find(torch):
     """The path of a library already built for `torch` and this Python; None when there is none."""
     for directory in (_PACKAGE / "adapters" / "built", _cache_directory()):
         library = directory / _file_name(torch)
-        if library.is_file() and _is_ours(library):
+        if _usable(library):
             return library
     return None
 
@@ -123,7 +123,7 @@ def build(torch, directory, announce=False):
     library = directory / _file_name(torch)
     with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not library.is_file():  # somebody else may have built it while we waited
+        if not _usable(library):  # somebody else may have built it while we waited
             started = time.monotonic()
             if announce:
                 _say(f"sonde: building the adapter for PyTorch {torch.version} (only once) ... ", end="")
@@ -149,6 +149,7 @@ def _compile(compiler, torch, library):
         built = os.path.join(scratch, library.name)
         libraries = [f"-L{torch.directory / 'lib'}", "-ltorch_cpu", "-ltorch_python", "-lc10"]
         _run_all([[*compiler, "-shared", "-o", built, *objects, *libraries]])
+        os.chmod(built, 0o755)  # whatever the umask: see _usable
         os.replace(built, library)
 
 
@@ -224,8 +225,10 @@ def _cache_directory():
     return pathlib.Path(base).absolute() / "sonde"
 
 
-def _is_ours(library):
+def _usable(library):
     """A library somebody else could have put there is not loaded."""
+    if not library.is_file():
+        return False
     status = library.stat()
     return status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022
 

@@ -39,7 +39,7 @@ SMALL_TRAINING = """
         loss = network(torch.randn(2, 1, 8, 8)).square().mean()
         loss.backward()
         optimizer.step()
-    print("trained", float(loss))
+    print("trained", loss.item())
 """
 
 

@@ -5,9 +5,9 @@ import shutil
 import sys
 
 import pytest
-import sonde_autoload
 
 import sonde as package
+import sonde_autoload
 
 IMPORT = "import torch; print('imported', int(torch.ones(2).sum()))"
 LOADED = "import sys, torch; print(sorted(m for m in sys.modules if m.split('.')[0] == 'sonde'))"
@@ -29,9 +29,9 @@ def test_the_entry_point_imports_only_os_until_there_is_something_to_do(execute)
         "import os, sys; before = set(sys.modules); import sonde_autoload; sonde_autoload.start();"
         "print(sorted(set(sys.modules) - before))"
     )
-    assert execute(sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {site()!r}); {source}").stdout == (
-        "['sonde_autoload']\n"
-    )
+    assert execute(
+        sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {site()!r}); {source}"
+    ).stdout == ("['sonde_autoload']\n")
 
 
 def test_a_missing_configuration_is_one_line_and_training_goes_on(train, tmp_path):

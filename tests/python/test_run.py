@@ -1,0 +1,161 @@
+"""`sonde run` and `sonde info`, as users see them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+
+def test_a_training_runs_under_a_configuration_and_is_reported(sonde, script, config, dump):
+    run = sonde("run", "--config", config(), "--", sys.executable, script())
+    assert run.status == 0, run.stderr
+    assert "trained" in run.stdout
+    assert str(dump) in run.stderr
+    assert f"sonde ls {dump}" in run.stderr
+    assert (dump / "rank_0" / "Net" / "0" / "2" / "statistic.csv").exists()
+
+
+def test_a_module_runs_under_options_without_a_file(sonde, script, dump):
+    script(name="training.py")
+    run = sonde("run", "--out", dump, "--iteration", "1", "--", sys.executable, "-m", "training")
+    assert run.status == 0, run.stderr
+    assert sorted(p.name for p in (dump / "rank_0" / "Net" / "0").iterdir()) == ["1"]
+
+
+def test_kernels_choose_operators(sonde, script, dump):
+    run = sonde("run", "--out", dump, "--kernels", "linear", "--kernels", "relu", "--", sys.executable, script())
+    assert run.status == 0, run.stderr
+    rows = (dump / "rank_0" / "Net" / "0" / "0" / "statistic.csv").read_text().splitlines()[1:]
+    types = {row.split(",")[0] for row in rows}
+    assert {"linear", "relu"} <= types
+    assert "conv2d" not in types
+
+
+@pytest.mark.parametrize("status", [0, 1, 7])
+def test_the_status_of_the_command_is_passed_on(sonde, dump, status):
+    assert sonde("run", "--out", dump, "--", "sh", "-c", f"exit {status}").status == status
+
+
+def test_arguments_of_the_command_are_left_alone(sonde, dump):
+    source = "import sys; print(sys.argv[1:])"
+    run = sonde("run", "--out", dump, "--", sys.executable, "-c", source, "--out", "x", "--json", "--", "-h")
+    assert run.stdout == "['--out', 'x', '--json', '--', '-h']\n"
+
+
+def test_a_bad_configuration_stops_before_the_command(sonde, config, tmp_path):
+    run = sonde("run", "--config", config(dump_mode=5, net_name="a b"), "--", "touch", tmp_path / "launched")
+    assert run.status == 2
+    assert "dump_mode" in run.stderr
+    assert "net_name" in run.stderr
+    assert not (tmp_path / "launched").exists()
+
+
+def test_without_anything_to_record_it_says_what_to_give(sonde):
+    run = sonde("run", "--", "true")
+    assert run.status == 2
+    assert "--config FILE or --out DIRECTORY" in run.stderr
+
+
+def test_a_configuration_in_the_environment_is_used(sonde, script, config, dump):
+    run = sonde("run", "--", sys.executable, script(), MINDSPORE_DUMP_CONFIG=config())
+    assert run.status == 0, run.stderr
+    assert (dump / "rank_0").is_dir()
+
+
+def test_a_command_that_does_not_exist_is_named(sonde, dump):
+    run = sonde("run", "--out", dump, "--", "no-such-command")
+    assert run.status == 127
+    assert "no-such-command" in run.stderr
+
+
+def test_a_program_that_never_imports_torch_is_told_so(sonde, dump):
+    run = sonde("run", "--out", dump, "--", sys.executable, "-c", "print('done')")
+    assert run.status == 0
+    assert run.stdout == "done\n"
+    assert "nothing was recorded" in run.stderr
+    assert "when PyTorch is imported" in run.stderr
+    assert not dump.exists()
+
+
+def test_a_failing_training_keeps_its_status_and_what_was_recorded(sonde, script, dump):
+    source = """
+        import torch
+        layer = torch.nn.Linear(2, 2)
+        layer(torch.ones(1, 2))
+        layer(torch.ones(1, 2))
+        raise ValueError("the training's own")
+    """
+    run = sonde("run", "--out", dump, "--", sys.executable, script(source))
+    assert run.status == 1
+    assert "the training's own" in run.stderr
+    assert "exited with status 1" in run.stderr
+    assert (dump / "rank_0" / "Net").is_dir()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+def test_signals_go_through_to_the_command(tmp_path, sonde, dump, number):
+    del sonde  # checked that the command is there
+    waiting = f"""
+import signal, sys, time
+def received(number, frame):
+    print("received", number, flush=True)
+    sys.exit(5)
+signal.signal({int(number)}, received)
+print("ready", flush=True)
+time.sleep(60)
+"""
+    from conftest import CLI
+
+    command = [CLI, "run", "--out", str(dump), "--", sys.executable, "-c", waiting]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    assert out == f"received {int(number)}\n"
+    assert process.returncode == 5, err
+
+
+def test_a_command_ended_by_a_signal_is_reported_as_a_shell_would(sonde, dump):
+    run = sonde("run", "--out", dump, "--", "sh", "-c", "kill -KILL $$")
+    assert run.status == 128 + signal.SIGKILL
+    assert "ended by signal 9" in run.stderr
+
+
+def test_nothing_is_left_in_the_temporary_directory(sonde, dump, tmp_path):
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    sonde("run", "--out", dump, "--", "true", TMPDIR=temporary)
+    assert os.listdir(temporary) == []
+
+
+def test_info_tells_of_build_machine_and_python(sonde):
+    info = json.loads(sonde("info", "--json", "--python", sys.executable).stdout)
+    assert info["kernel"]
+    assert info["cores"] >= 1
+    assert info["python"]["torch"].startswith("2.13")
+    assert info["environment"] == {} or "CXX" in info["environment"] or "XDG_CACHE_HOME" in info["environment"]
+
+
+def test_info_tells_what_a_variable_means(sonde):
+    run = sonde("info", SONDE_KERNEL="scalar")
+    lines = run.stdout.splitlines()
+    place = next(i for i, line in enumerate(lines) if line.split() == ["SONDE_KERNEL", "scalar"])
+    assert "forces one kernel" in lines[place + 1]
+    assert any(line.split() == ["kernel", "scalar"] for line in lines)
+
+
+def test_info_names_a_python_that_is_not_there(sonde):
+    run = sonde("info", "--python", "/no/such/python")
+    assert run.status == 0
+    assert "cannot run '/no/such/python'" in run.stdout
+
+
+def test_a_report_waits_for_no_grandchild(sonde, dump):
+    started = time.monotonic()
+    run = sonde("run", "--out", dump, "--", "sh", "-c", "sleep 30 >/dev/null 2>&1 & exit 4")
+    assert run.status == 4
+    assert time.monotonic() - started < 25
