@@ -1,0 +1,83 @@
+"""The networks the benchmarks train: sizes as in the published results, data made here."""
+
+import torch
+from torch import nn
+
+
+class BasicBlock(nn.Module):
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        self.relu = nn.ReLU(inplace=True)
+        self.shortcut = None
+        if stride != 1 or inputs != outputs:
+            self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        identity = x if self.shortcut is None else self.shortcut(x)
+        x = self.relu(self.bn1(self.conv1(x)))
+        x = self.bn2(self.conv2(x))
+        return self.relu(x + identity)
+
+
+class ResNet18(nn.Module):
+    """ResNet-18 for 32x32 images; `width` 32 gives a quarter of the usual work, so that a step is some 0.15 s."""
+
+    def __init__(self, width=32, classes=10):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True))
+        blocks, channels = [], width
+        for stage in range(4):
+            outputs = width << stage
+            for i in range(2):
+                blocks.append(BasicBlock(channels, outputs, 2 if stage > 0 and i == 0 else 1))
+                channels = outputs
+        self.blocks = nn.Sequential(*blocks)
+        self.fc = nn.Linear(channels, classes)
+
+    def forward(self, x):
+        x = self.blocks(self.stem(x))
+        return self.fc(x.mean((2, 3)))
+
+
+class Transformer(nn.Module):
+    """Encoder layers over token embeddings, one class per token."""
+
+    def __init__(self, layers=4, width=256, heads=4, vocabulary=1000):
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, width)
+        layer = nn.TransformerEncoderLayer(width, heads, 4 * width, dropout=0.1, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
+        self.head = nn.Linear(width, vocabulary)
+
+    def forward(self, tokens):
+        return self.head(self.encoder(self.embedding(tokens)))
+
+
+def training(name):
+    """`step()`, which trains once, for `resnet18`, `transformer` (d=256, fused AdamW) or `transformer512`."""
+    torch.manual_seed(0)
+    if name == "resnet18":
+        model, batch = ResNet18(), torch.randn(16, 3, 32, 32)
+        target = torch.randint(0, 10, (16,))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    else:
+        width = 512 if name == "transformer512" else 256
+        model = Transformer(layers=6 if width == 512 else 4, width=width, heads=width // 64)
+        batch = torch.randint(0, 1000, (8, 64))
+        target = torch.randint(0, 1000, (8, 64))
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+    loss_of = nn.CrossEntropyLoss()
+
+    def step():
+        optimizer.zero_grad()
+        output = model(batch)
+        loss = loss_of(output.reshape(-1, output.shape[-1]), target.reshape(-1))
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
