@@ -4,6 +4,7 @@ The adapter (`_sonde_torch`, C++) sees every operator by itself. What it cannot 
 per thing and not per operator: which attribute a module is, which tensors are parameters, whether an optimizer exists.
 """
 
+import contextlib
 import functools
 import gc
 import os
@@ -45,6 +46,30 @@ def detach():
     _watch = None
 
 
+class RootHook:
+    """The forward-pre-hook on a root module. It lives in the user's object, so it must survive what users do to models:
+
+    copy.deepcopy(model) keeps it working on the copy; pickle and torch.save(model) leave a callable of the standard
+    library that does nothing, so that the file loads where Sonde is not installed.
+    """
+
+    __name__ = "sonde_root_hook"
+    _torchdynamo_disable = True  # never part of a compiled graph
+
+    def __call__(self, module, arguments):
+        if _watch is not None:
+            _watch.root_called(module)
+
+    def __deepcopy__(self, _memo):
+        return self
+
+    def __reduce__(self):
+        return getattr, (contextlib.nullcontext(), "__exit__")
+
+
+_root_hook = RootHook()
+
+
 class Watch:
     """One session's view of the program's modules and optimizers."""
 
@@ -57,6 +82,7 @@ class Watch:
         library.load(_core.api())
         self.step_hook = register_optimizer_step_pre_hook(self._before_optimizer_step)
         self.scaler = _wrap_scaler_update(library)
+        self.scripting = _hide_hook_from_scripting()
         library.install(
             nn.Module._wrapped_call_impl.__code__,
             _optimizer_wrapper_code(),
@@ -69,6 +95,7 @@ class Watch:
         self.library.uninstall()
         self.step_hook.remove()
         self.scaler()
+        self.scripting()
         for handle in self.roots.values():
             handle.remove()
         self.roots.clear()
@@ -84,17 +111,15 @@ class Watch:
         if id(module) in self.roots or not isinstance(module, nn.Module):
             return
         self.names.add_root(module)
-        handle = module.register_forward_pre_hook(self._root_called)
-        self.roots[id(module)] = handle
-        weakref.finalize(module, self.roots.pop, id(module), None)
-        self._root_called(module, ())  # this first forward has begun already
+        if not any(isinstance(hook, RootHook) for hook in module._forward_pre_hooks.values()):
+            self.roots[id(module)] = module.register_forward_pre_hook(_root_hook)
+            weakref.finalize(module, self.roots.pop, id(module), None).atexit = False
+        self.root_called(module)  # this first forward has begun already
 
     # --- hooks ----------------------------------------------------------------------------------------------------
 
-    def _root_called(self, module, _arguments):
-        """Pre-hook of a root module: a step may begin here."""
-        if _watch is not self:
-            return
+    def root_called(self, module):
+        """A root module's forward begins: a step may begin here."""
         try:
             self._tell_run_info()
             has_parameters = next(module.parameters(), None) is not None
@@ -311,6 +336,32 @@ def _wrap_scaler_update(library):
     def undo():
         if GradScaler.update is update:
             GradScaler.update = original
+
+    return undo
+
+
+def _hide_hook_from_scripting():
+    """torch.jit.script compiles the hooks of a module, which ours is not made for; returns what undoes the hiding."""
+    from torch.jit import _recursive
+
+    original = _recursive.get_hook_stubs
+
+    @functools.wraps(original)
+    def get_hook_stubs(module):
+        hooks = getattr(module, "_forward_pre_hooks", {})
+        ours = {key: hook for key, hook in hooks.items() if isinstance(hook, RootHook)}
+        for key in ours:
+            del hooks[key]
+        try:
+            return original(module)
+        finally:
+            hooks.update(ours)
+
+    _recursive.get_hook_stubs = get_hook_stubs
+
+    def undo():
+        if _recursive.get_hook_stubs is get_hook_stubs:
+            _recursive.get_hook_stubs = original
 
     return undo
 

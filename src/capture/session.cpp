@@ -131,9 +131,6 @@ bool Session::ensure_recorder() {
     return false;
   }
   recorder_ = std::move(*opened);
-  for (const Site& site : sites_) {  // seen while no step was recorded yet
-    recorder_->define(site);
-  }
   return true;
 }
 
@@ -241,10 +238,17 @@ std::uint32_t Session::site(const sonde_site& in) {
   site.id = static_cast<std::uint32_t>(sites_.size() + 1);
   site_ids_.emplace(std::move(text), site.id);
   sites_.push_back(site);
-  // The layout numbers ops; without a recorder (discovery) the key is made when first needed.
+  // Most sites seen while roots are looked for are never recorded: the rest of the work waits for
+  // op_begin.
   site_keys_.push_back(kNoKey);
-  if (recorder_) recorder_->define(site);
   return site.id;
+}
+
+void Session::define_site(std::uint32_t site_id) {
+  if (site_defined_.size() < sites_.size()) site_defined_.resize(sites_.size());
+  if (site_defined_[site_id - 1]) return;
+  site_defined_[site_id - 1] = true;
+  recorder_->define(sites_[site_id - 1]);
 }
 
 const OpName& Session::name_of(NameKey& key, const Site& site, std::uint32_t number) {
@@ -280,8 +284,9 @@ void Session::name_tensor(const char* name, const sonde_tensor& tensor) {
   auto& list = named_[tensor.storage];
   auto it = std::ranges::find(list, &op, &NamedTensor::name);
   if (it == list.end()) {
-    list.push_back({.name = &op, .wanted = selector_->decide_parameter(op.full_name)});
-    it = list.end() - 1;
+    it = list.emplace(list.end());
+    it->name = &op;
+    it->wanted = selector_->decide_parameter(op.full_name);
   }
   const TensorView view = view_of(tensor);
   it->data = tensor.data;
@@ -314,8 +319,10 @@ unsigned Session::op_begin(std::uint32_t site_id, std::uint32_t graph, Op*& op) 
   if (key_id == kNoKey) {
     auto [it, fresh] = name_key_ids_.try_emplace(recorder_->layout().number_key(site),
                                                  static_cast<std::uint32_t>(name_keys_.size()));
-    if (fresh) name_keys_.push_back({.op_type = site.op_type});
+    if (fresh) name_keys_.emplace_back().op_type = site.op_type;
     key_id = it->second;
+    if (site.forward_site != 0) define_site(site.forward_site);
+    define_site(site_id);
   }
   NameKey& key = name_keys_[key_id];
   if (key.stamp[graph] != step_stamp_[graph]) {

@@ -71,6 +71,7 @@ class Session {
   bool ensure_recorder();
   unsigned answer();
   void push_step(bool began, StepId step);
+  void define_site(std::uint32_t site);
   const OpName& name_of(NameKey& key, const Site& site, std::uint32_t number);
   const OpName& parameter_name(const std::string& name);
   void add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_tensor& tensor);
@@ -93,6 +94,7 @@ class Session {
   std::deque<Site> sites_;  // index = id - 1
   std::unordered_map<std::string, std::uint32_t> site_ids_;
   std::vector<std::uint32_t> site_keys_;  // site id - 1 -> index into name_keys_
+  std::vector<bool> site_defined_;        // told to the recorder
   std::deque<NameKey> name_keys_;
   std::unordered_map<std::string, std::uint32_t> name_key_ids_;
   std::deque<OpName> names_;  // stable addresses; index = id - 1

@@ -1,0 +1,42 @@
+"""Reading a dump in tests the way a user without Sonde would: file names, numpy, csv."""
+
+import csv
+import re
+
+import numpy as np
+
+NAME = re.compile(
+    r"(?P<type>[^.]+)\.(?P<name>.+)\.(?P<task>\d+)\.(?P<stream>\d+)\.(?P<time>\d{16})"
+    r"\.(?P<io>input|output)\.(?P<slot>\d+)\.(?P<format>[^.]+)\.(?P<dtype>[^.]+)\.npy$"
+)
+
+
+def step_directory(dump, iteration=0, graph=0, rank=0, net="Net"):
+    return dump / f"rank_{rank}" / net / str(graph) / str(iteration)
+
+
+def tensors(dump, iteration=0, graph=0, rank=0):
+    """{(sanitised op name, 'input' or 'output', slot): array} of one step."""
+    found = {}
+    for path in step_directory(dump, iteration, graph, rank).glob("*.npy"):
+        parts = NAME.match(path.name)
+        assert parts, path.name
+        found[parts["name"], parts["io"], int(parts["slot"])] = np.load(path)
+    return found
+
+
+def statistics(dump, iteration=0, graph=0, rank=0):
+    """Rows of statistic.csv as dictionaries, in file order."""
+    with open(step_directory(dump, iteration, graph, rank) / "statistic.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def steps(dump, graph=0, rank=0, net="Net"):
+    directory = dump / f"rank_{rank}" / net / str(graph)
+    return sorted(int(path.name) for path in directory.iterdir()) if directory.exists() else []
+
+
+def execution_order(dump, graph=0, rank=0):
+    lines = (dump / f"rank_{rank}" / "execution_order" / f"ms_execution_order_graph_{graph}.csv").read_text().splitlines()
+    assert lines[0] == "NodeExecutionOrder-FullNameWithScope"
+    return lines[1:]
