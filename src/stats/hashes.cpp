@@ -1,0 +1,101 @@
+// MD5 and SHA-1 of a view's bytes in C order, without a copy of the whole.
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "sonde/statistics.h"
+#include "tensor/walk.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::size_t kPieceBytes = 64 << 10;
+constexpr std::size_t kSliceElements = 20480;  // of SHA-1, as MindSpore 2.7 has it
+
+// A hash in the making. OpenSSL may lack an algorithm (FIPS); then the text is empty.
+class Digest {
+ public:
+  explicit Digest(const EVP_MD* algorithm)
+      : context_(EVP_MD_CTX_new()), algorithm_(algorithm), good_(context_ != nullptr) {
+    restart();
+  }
+
+  void restart() { good_ = good_ && EVP_DigestInit_ex(context_.get(), algorithm_, nullptr) == 1; }
+
+  void add(const void* data, std::size_t bytes) {
+    good_ = good_ && EVP_DigestUpdate(context_.get(), data, bytes) == 1;
+  }
+
+  std::string hex() {
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned length = 0;
+    good_ = good_ && EVP_DigestFinal_ex(context_.get(), digest, &length) == 1;
+    if (!good_) return {};
+    constexpr char kDigits[] = "0123456789abcdef";
+    std::string text;
+    for (unsigned i = 0; i < length; ++i) {
+      text += kDigits[digest[i] >> 4];
+      text += kDigits[digest[i] & 15];
+    }
+    return text;
+  }
+
+ private:
+  struct Free {
+    void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+  };
+  std::unique_ptr<EVP_MD_CTX, Free> context_;
+  const EVP_MD* algorithm_;
+  bool good_;
+};
+
+// Calls `use(data, bytes)` with the view's bytes in C order, `piece_elements` at a time.
+template <typename Use>
+void for_each_piece(const TensorView& view, std::size_t piece_elements, Use use) {
+  auto left = static_cast<std::size_t>(view.elements());
+  if (left == 0) return;
+  const std::size_t item_bytes = info(view.dtype).item_bytes;
+  if (view.is_c_contiguous() && !view.negative && !view.conjugate) {
+    const std::byte* data = view.data;
+    while (left > 0) {
+      const std::size_t count = std::min(left, piece_elements);
+      use(data, count * item_bytes);
+      data += count * item_bytes;
+      left -= count;
+    }
+    return;
+  }
+  std::vector<std::byte> buffer(std::min(left, piece_elements) * item_bytes);
+  Cursor cursor(view);
+  while (const std::size_t count = cursor.read(buffer.data(), piece_elements)) {
+    resolve_bits(view, buffer.data(), count);
+    use(buffer.data(), count * item_bytes);
+  }
+}
+
+}  // namespace
+
+std::string md5_hex(const TensorView& view) {
+  Digest digest(EVP_md5());
+  for_each_piece(view, kPieceBytes / 16,
+                 [&](const std::byte* data, std::size_t bytes) { digest.add(data, bytes); });
+  return digest.hex();
+}
+
+std::string sha1_hex(const TensorView& view) {
+  const bool sliced = view.elements() > static_cast<std::int64_t>(kSliceElements);
+  Digest whole(EVP_sha1());
+  Digest slice(EVP_sha1());
+  for_each_piece(view, kSliceElements, [&](const std::byte* data, std::size_t bytes) {
+    if (!sliced) return whole.add(data, bytes);
+    slice.restart();
+    slice.add(data, bytes);
+    const std::string text = slice.hex();
+    whole.add(text.data(), text.size());
+  });
+  return whole.hex();
+}
+
+}  // namespace sonde

@@ -1,0 +1,40 @@
+// The kernels that add elements to Moments: one per instruction set, and "scalar", which runs
+// everywhere and defines the answer.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "sonde/dtype.h"
+#include "stats/moments.h"
+
+namespace sonde {
+
+// Adds elements at `data` (any alignment), the first of which is element `moments.count` of the
+// walk, all in one block; a vector kernel asks that this be a multiple of kLanes. Returns how many
+// were added: a multiple of kLanes, at most `elements`. Neither `moments.count` nor the block is
+// advanced.
+using AddElements = std::size_t (*)(Moments& moments, const std::byte* data, std::size_t elements);
+
+inline constexpr std::size_t kDTypes = 25;
+
+struct Kernel {
+  std::string_view name;                 // as in SONDE_KERNEL=avx2 and in `sonde info`
+  std::array<AddElements, kDTypes> add;  // by DType; null for those without statistics
+};
+
+// The scalar kernel: adds all elements, from any lane.
+const Kernel& scalar_kernel();
+
+// Those that this CPU runs, fastest first; the last is the scalar one.
+std::span<const Kernel> kernels();
+
+// The one in use: the fastest, or the one SONDE_KERNEL names if it runs here. Chosen once.
+const Kernel& chosen_kernel();
+
+// summarize() with a kernel of the caller's choice.
+Statistics summarize_with(const Kernel& kernel, const TensorView& view);
+
+}  // namespace sonde

@@ -1,0 +1,56 @@
+// The running state of one tensor's statistics, and the order of additions that makes every
+// kernel's answer the same.
+//
+// Element i (in the order of the walk) belongs to block i / kBlock and to lane i % kLanes. A lane
+// adds its elements in order; at the end of a block the lanes are added as a fixed binary tree, and
+// the result to the running total. Values are widened to double first, and a product is rounded
+// before it is added. A kernel may take any other way to the same bits: a fused multiply-add where
+// products are exact, integers where sums are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "sonde/statistics.h"
+
+namespace sonde {
+
+inline constexpr std::size_t kLanes = 16;  // a multiple of every vector's length in doubles
+inline constexpr std::size_t kBlock =
+    8192;  // elements: small integers' sums of squares stay exact in a block
+
+struct Moments {
+  alignas(64) double sum_lanes[kLanes] = {};  // of the current block, finite elements
+  alignas(64) double square_lanes[kLanes] = {};
+  double sum = 0;  // of the finished blocks
+  double squares = 0;
+  double max =
+      -std::numeric_limits<double>::infinity();  // over finite elements; -0 counts as less than +0
+  double min = std::numeric_limits<double>::infinity();
+  std::uint64_t count = 0;
+  std::uint64_t nan = 0;
+  std::uint64_t positive_inf = 0;
+  std::uint64_t negative_inf = 0;
+  std::uint64_t positive = 0;  // infinities included
+  std::uint64_t negative = 0;
+
+  void take_max(double value);
+  void take_min(double value);
+};
+
+// Adds the lanes of the current block to the totals and clears them.
+void finish_block(Moments& moments);
+
+// What was found, once every element is in. Spends the moments.
+Statistics finish(Moments& moments);
+
+inline void Moments::take_max(double value) {
+  if (value > max || (value == max && value == 0 && !__builtin_signbit(value))) max = value;
+}
+
+inline void Moments::take_min(double value) {
+  if (value < min || (value == min && value == 0 && __builtin_signbit(value))) min = value;
+}
+
+}  // namespace sonde

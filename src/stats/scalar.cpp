@@ -1,0 +1,139 @@
+// The reference: one element at a time, in plain C++. What it computes is what every other kernel
+// must compute.
+#include <cmath>
+#include <cstring>
+
+#include "stats/kernels.h"
+#include "tensor/small_floats.h"
+
+namespace sonde {
+namespace {
+
+template <typename T>
+struct Plain {
+  using Stored = T;
+  static double widen(T value) { return static_cast<double>(value); }
+};
+
+struct Bool {  // any byte but 0 is true
+  using Stored = std::uint8_t;
+  static double widen(std::uint8_t value) { return value != 0 ? 1.0 : 0.0; }
+};
+
+struct Float16 {
+  using Stored = std::uint16_t;
+  static double widen(std::uint16_t bits) { return static_cast<double>(float16_to_float(bits)); }
+};
+
+struct BFloat16 {
+  using Stored = std::uint16_t;
+  static double widen(std::uint16_t bits) { return static_cast<double>(bfloat16_to_float(bits)); }
+};
+
+template <DType kDType>
+struct Float8 {
+  using Stored = std::uint8_t;
+  static double widen(std::uint8_t code) {
+    return static_cast<double>(kFloat8Values<kDType>[code]);
+  }
+};
+
+void add_element(Moments& moments, std::size_t lane, double value) {
+  if (std::isnan(value)) {
+    ++moments.nan;
+    return;
+  }
+  if (value > 0) ++moments.positive;
+  if (value < 0) ++moments.negative;
+  if (std::isinf(value)) {
+    ++(value > 0 ? moments.positive_inf : moments.negative_inf);
+    return;
+  }
+  moments.take_max(value);
+  moments.take_min(value);
+  moments.sum_lanes[lane] += value;
+  const double square = value * value;
+  moments.square_lanes[lane] += square;
+}
+
+template <typename Element>
+std::size_t add_scalar(Moments& moments, const std::byte* data, std::size_t elements) {
+  using Stored = typename Element::Stored;
+  for (std::size_t i = 0; i < elements; ++i) {
+    Stored stored;
+    std::memcpy(&stored, data + i * sizeof(Stored), sizeof(Stored));
+    add_element(moments, (moments.count + i) % kLanes, Element::widen(stored));
+  }
+  return elements;
+}
+
+constexpr Kernel make_scalar_kernel() {
+  Kernel kernel = {"scalar", {}};
+  const auto set = [&kernel](DType dtype, AddElements add) {
+    kernel.add[static_cast<std::size_t>(dtype)] = add;
+  };
+  set(DType::bool8, add_scalar<Bool>);
+  set(DType::int8, add_scalar<Plain<std::int8_t>>);
+  set(DType::int16, add_scalar<Plain<std::int16_t>>);
+  set(DType::int32, add_scalar<Plain<std::int32_t>>);
+  set(DType::int64, add_scalar<Plain<std::int64_t>>);
+  set(DType::uint8, add_scalar<Plain<std::uint8_t>>);
+  set(DType::uint16, add_scalar<Plain<std::uint16_t>>);
+  set(DType::uint32, add_scalar<Plain<std::uint32_t>>);
+  set(DType::uint64, add_scalar<Plain<std::uint64_t>>);
+  set(DType::float16, add_scalar<Float16>);
+  set(DType::float32, add_scalar<Plain<float>>);
+  set(DType::float64, add_scalar<Plain<double>>);
+  set(DType::bfloat16, add_scalar<BFloat16>);
+  set(DType::float8_e4m3fn, add_scalar<Float8<DType::float8_e4m3fn>>);
+  set(DType::float8_e5m2, add_scalar<Float8<DType::float8_e5m2>>);
+  set(DType::float8_e4m3fnuz, add_scalar<Float8<DType::float8_e4m3fnuz>>);
+  set(DType::float8_e5m2fnuz, add_scalar<Float8<DType::float8_e5m2fnuz>>);
+  set(DType::float8_e8m0fnu, add_scalar<Float8<DType::float8_e8m0fnu>>);
+  set(DType::qint8, add_scalar<Plain<std::int8_t>>);
+  set(DType::quint8, add_scalar<Plain<std::uint8_t>>);
+  set(DType::qint32, add_scalar<Plain<std::int32_t>>);
+  return kernel;
+}
+
+double add_lanes(double* lanes) {
+  for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  }
+  const double sum = lanes[0];
+  std::fill_n(lanes, kLanes, 0.0);
+  return sum;
+}
+
+}  // namespace
+
+const Kernel& scalar_kernel() {
+  static constexpr Kernel kKernel = make_scalar_kernel();
+  return kKernel;
+}
+
+void finish_block(Moments& moments) {
+  moments.sum += add_lanes(moments.sum_lanes);
+  moments.squares += add_lanes(moments.square_lanes);
+}
+
+Statistics finish(Moments& moments) {
+  finish_block(moments);
+  Statistics found;
+  found.count = moments.count;
+  found.nan_count = moments.nan;
+  found.positive_inf_count = moments.positive_inf;
+  found.negative_inf_count = moments.negative_inf;
+  found.positive_count = moments.positive;
+  found.negative_count = moments.negative;
+  found.zero_count = moments.count - moments.nan - moments.positive - moments.negative;
+  if (found.finite_count() == 0) return found;
+  found.max = moments.max;
+  found.min = moments.min;
+  // Sums of huge doubles may have overflowed both ways; the sign of that NaN is an accident.
+  found.sum = std::isnan(moments.sum) ? std::numeric_limits<double>::quiet_NaN() : moments.sum;
+  found.sum_squares = moments.squares;
+  return found;
+}
+
+}  // namespace sonde

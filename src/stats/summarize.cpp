@@ -1,0 +1,175 @@
+// Chooses the kernel and the walk: dense views in memory order, others run by run or through a
+// small buffer.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "stats/float_environment.h"
+#include "stats/kernels.h"
+#include "tensor/walk.h"
+
+namespace sonde {
+namespace {
+
+// One tensor's way through a kernel. Elements come in any number of pieces; where they are cut does
+// not matter.
+struct Summary {
+  const Kernel& kernel;
+  DType dtype;
+  std::size_t item_bytes = info(dtype).item_bytes;
+  Moments moments = {};
+
+  void add(const std::byte* data, std::size_t elements);
+  void add_within_block(const std::byte* data, std::size_t elements);
+};
+
+void Summary::add_within_block(const std::byte* data, std::size_t elements) {
+  const auto type = static_cast<std::size_t>(dtype);
+  const auto take = [&](AddElements kernel_add, std::size_t wanted) {
+    const std::size_t added = kernel_add(moments, data, wanted);
+    moments.count += added;
+    data += added * item_bytes;
+    elements -= added;
+  };
+  // A piece that starts between two full sets of lanes is brought to the next one first.
+  const std::size_t misplaced = (kLanes - moments.count % kLanes) % kLanes;
+  if (misplaced != 0) take(scalar_kernel().add[type], std::min(misplaced, elements));
+  if (elements >= kLanes) take(kernel.add[type], elements);
+  if (elements != 0) take(scalar_kernel().add[type], elements);
+}
+
+void Summary::add(const std::byte* data, std::size_t elements) {
+  while (elements > 0) {
+    const std::size_t count = std::min(kBlock - moments.count % kBlock, elements);
+    add_within_block(data, count);
+    if (moments.count % kBlock == 0) finish_block(moments);
+    data += count * item_bytes;
+    elements -= count;
+  }
+}
+
+// Shorter runs than this are gathered: a call of the kernel costs about as much as copying so many
+// elements.
+constexpr std::int64_t kMinRun = 256;
+constexpr std::size_t kBufferBytes = 8192;  // on the stack of a thread of the host
+
+void add_gathered(Summary& summary, const TensorView& view) {
+  alignas(64) std::byte buffer[kBufferBytes];
+  Cursor cursor(view);
+  while (const std::size_t count = cursor.read(buffer, kBufferBytes / summary.item_bytes)) {
+    summary.add(buffer, count);
+  }
+}
+
+void add_runs(Summary& summary, const Walk& walk) {
+  const auto item_bytes = static_cast<std::int64_t>(walk.item_bytes);
+  const std::byte* run = walk.data;
+  std::int64_t index[Walk::kMaxRank] = {};
+  const auto next_run = [&] {
+    for (std::size_t i = walk.rank - 1; i-- > 0;) {
+      run += walk.stride[i] * item_bytes;
+      if (++index[i] < walk.size[i]) return true;
+      run -= walk.stride[i] * walk.size[i] * item_bytes;
+      index[i] = 0;
+    }
+    return false;
+  };
+  do {
+    summary.add(run, static_cast<std::size_t>(walk.inner_run()));
+  } while (next_run());
+}
+
+void add_view(Summary& summary, const TensorView& view) {
+  if (view.is_dense()) {
+    summary.add(view.data, static_cast<std::size_t>(view.elements()));
+    return;
+  }
+  const Walk walk(view);
+  if (walk.inner_run() >= kMinRun) {
+    add_runs(summary, walk);
+  } else {
+    add_gathered(summary, view);
+  }
+}
+
+// The statistics of the negated elements.
+Statistics negated(Statistics of) {
+  std::swap(of.positive_count, of.negative_count);
+  std::swap(of.positive_inf_count, of.negative_inf_count);
+  if (of.finite_count() == 0) return of;
+  of.max = -std::exchange(of.min, -of.max);
+  of.sum = of.sum == 0 ? 0 : -of.sum;
+  return of;
+}
+
+bool can_summarize(const TensorView& view) {
+  return info(view.dtype).has_statistics && view.elements() > 0;
+}
+
+// Copies the view in C order and adds each piece as soon as it is copied.
+void copy_and_add(Summary& summary, const TensorView& view, std::byte* out) {
+  const std::size_t piece = kBlock;
+  if (view.is_c_contiguous()) {
+    auto left = static_cast<std::size_t>(view.elements());
+    for (const std::byte* data = view.data; left > 0;) {
+      const std::size_t count = std::min(piece, left);
+      summary.add(data, count);
+      std::memcpy(out, data, count * summary.item_bytes);
+      data += count * summary.item_bytes;
+      out += count * summary.item_bytes;
+      left -= count;
+    }
+    return;
+  }
+  Cursor cursor(view);
+  while (const std::size_t count = cursor.read(out, piece)) {
+    summary.add(out, count);
+    out += count * summary.item_bytes;
+  }
+}
+
+const Kernel* find_kernel(std::string_view name) {
+  for (const Kernel& kernel : kernels()) {
+    if (kernel.name == name) return &kernel;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+const Kernel& chosen_kernel() {
+  static const Kernel& chosen = []() -> const Kernel& {
+    const char* name = std::getenv("SONDE_KERNEL");
+    const Kernel* forced = name != nullptr ? find_kernel(name) : nullptr;
+    return forced != nullptr ? *forced : kernels().front();
+  }();
+  return chosen;
+}
+
+std::string_view kernel_name() { return chosen_kernel().name; }
+
+Statistics summarize_with(const Kernel& kernel, const TensorView& view) {
+  if (!can_summarize(view)) return {};
+  const DefaultFloatEnvironment environment;
+  Summary summary{kernel, view.dtype};
+  add_view(summary, view);
+  const Statistics found = finish(summary.moments);
+  return view.negative ? negated(found) : found;
+}
+
+Statistics summarize(const TensorView& view) { return summarize_with(chosen_kernel(), view); }
+
+Statistics summarize_and_copy(const TensorView& view, std::byte* out) {
+  // What has to be read in one order and written in another is read twice.
+  if (!can_summarize(view) || view.negative || (view.is_dense() && !view.is_c_contiguous())) {
+    copy_c_order(view, out);
+    return summarize(view);
+  }
+  const DefaultFloatEnvironment environment;
+  Summary summary{chosen_kernel(), view.dtype};
+  copy_and_add(summary, view, out);
+  return finish(summary.moments);
+}
+
+}  // namespace sonde

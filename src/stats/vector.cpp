@@ -1,0 +1,90 @@
+// The vector kernels, compiled once for each instruction set (Highway includes this file again for
+// each) and listed.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "stats/kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "stats/vector.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#if HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR
+#include "stats/vector_float-inl.h"
+#include "stats/vector_integer-inl.h"
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace sonde {
+namespace HWY_NAMESPACE {
+
+// Highway's own emulation of vectors is slower than our scalar kernel: its table stays empty.
+void fill_kernel([[maybe_unused]] Kernel& kernel) {
+#if HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR
+  const auto set = [&kernel](DType dtype, AddElements add) {
+    kernel.add[static_cast<std::size_t>(dtype)] = add;
+  };
+  set(DType::bool8, add_bool);
+  set(DType::int8, add_integer8<std::int8_t>);
+  set(DType::int16, add_integer16<std::int16_t>);
+  set(DType::int32, add_integer32<std::int32_t>);
+  set(DType::int64, add_float64<LoadInt64>);
+  set(DType::uint8, add_integer8<std::uint8_t>);
+  set(DType::uint16, add_integer16<std::uint16_t>);
+  set(DType::uint32, add_integer32<std::uint32_t>);
+  set(DType::uint64, add_float64<LoadUInt64>);
+  set(DType::float16, add_float32<LoadFloat16>);
+  set(DType::float32, add_float32<LoadFloat32>);
+  set(DType::float64, add_float64<LoadFloat64>);
+  set(DType::bfloat16, add_float32<LoadBFloat16>);
+  set(DType::float8_e4m3fn, add_float32<LoadFloat8E4M3FN>);
+  set(DType::float8_e5m2, add_float32<LoadFloat8E5M2>);
+  set(DType::float8_e4m3fnuz, add_float32<LoadFloat8E4M3FNUZ>);
+  set(DType::float8_e5m2fnuz, add_float32<LoadFloat8E5M2FNUZ>);
+  set(DType::float8_e8m0fnu, add_float32<LoadFloat8E8M0>);
+  set(DType::qint8, add_integer8<std::int8_t>);
+  set(DType::quint8, add_integer8<std::uint8_t>);
+  set(DType::qint32, add_integer32<std::int32_t>);
+#endif
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace sonde
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sonde {
+namespace {
+
+using FillKernel = void (*)(Kernel&);
+
+void add_if_it_runs(std::vector<Kernel>& list, std::int64_t target, std::string_view name,
+                    FillKernel fill) {
+  if (fill == nullptr || (hwy::SupportedTargets() & target) == 0) return;
+  Kernel kernel = {name, {}};
+  fill(kernel);
+  if (kernel.add[static_cast<std::size_t>(DType::float32)] != nullptr) list.push_back(kernel);
+}
+
+std::vector<Kernel> list_kernels() {
+  std::vector<Kernel> list;
+  add_if_it_runs(list, HWY_AVX3, "avx3", HWY_CHOOSE_AVX3(fill_kernel));
+  add_if_it_runs(list, HWY_AVX2, "avx2", HWY_CHOOSE_AVX2(fill_kernel));
+  add_if_it_runs(list, HWY_SSE4, "sse4", HWY_CHOOSE_SSE4(fill_kernel));
+  add_if_it_runs(list, HWY_SSSE3, "ssse3", HWY_CHOOSE_SSSE3(fill_kernel));
+  add_if_it_runs(list, HWY_NEON, "neon", HWY_CHOOSE_NEON(fill_kernel));
+  list.push_back(scalar_kernel());
+  return list;
+}
+
+}  // namespace
+
+std::span<const Kernel> kernels() {
+  static const std::vector<Kernel> list = list_kernels();
+  return list;
+}
+
+}  // namespace sonde
+#endif  // HWY_ONCE

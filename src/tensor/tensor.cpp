@@ -1,0 +1,73 @@
+#include "sonde/tensor.h"
+
+#include <algorithm>
+#include <array>
+
+#include "tensor/walk.h"
+
+namespace sonde {
+
+Dims::Dims(std::span<const std::int64_t> values) : size_(values.size()) {
+  std::int64_t* to = inline_;
+  if (size_ > kInline) {
+    heap_ = std::make_unique<std::int64_t[]>(size_);
+    to = heap_.get();
+  }
+  std::ranges::copy(values, to);
+}
+
+Dims& Dims::operator=(const Dims& other) {
+  if (this != &other) *this = Dims(other);
+  return *this;
+}
+
+bool operator==(const Dims& a, const Dims& b) { return std::ranges::equal(a.values(), b.values()); }
+
+std::int64_t TensorView::elements() const {
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) count *= size;
+  return count;
+}
+
+std::uint64_t TensorView::bytes() const {
+  return static_cast<std::uint64_t>(elements()) * info(dtype).item_bytes;
+}
+
+bool TensorView::is_c_contiguous() const {
+  if (elements() == 0) return true;
+  std::int64_t expected = 1;
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    if (shape[i] == 1) continue;
+    if (strides[i] != expected) return false;
+    expected *= shape[i];
+  }
+  return true;
+}
+
+bool TensorView::is_dense() const {
+  if (elements() == 0) return true;
+  const Walk walk(*this);
+  // The next stride of a dense view is always the number of elements already covered, whatever the
+  // order.
+  std::int64_t covered = 1;
+  std::array<bool, Walk::kMaxRank> used = {};
+  for (std::size_t found = 0; found < walk.rank; ++found) {
+    std::size_t i = 0;
+    while (i < walk.rank && (used[i] || walk.stride[i] != covered)) ++i;
+    if (i == walk.rank) return false;
+    used[i] = true;
+    covered *= walk.size[i];
+  }
+  return true;
+}
+
+std::string shape_text(std::span<const std::int64_t> shape, char open, char close) {
+  std::string text(1, open);
+  for (const std::int64_t size : shape) {
+    if (text.size() > 1) text += ',';
+    text += std::to_string(size);
+  }
+  return text += close;
+}
+
+}  // namespace sonde

@@ -1,0 +1,100 @@
+#include "tensor/walk.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace sonde {
+namespace {
+
+template <std::size_t kBytes>
+struct Item {
+  std::byte bytes[kBytes];
+};
+
+template <std::size_t kBytes>
+void gather_items(const std::byte* data, std::int64_t stride, std::int64_t count, std::byte* out) {
+  Item<kBytes> item;
+  if (stride == 0) {  // an expanded dimension: a fill, which the compiler vectorises
+    std::memcpy(&item, data, kBytes);
+    for (std::int64_t i = 0; i < count; ++i) std::memcpy(out + i * kBytes, &item, kBytes);
+    return;
+  }
+  const std::int64_t step = stride * static_cast<std::int64_t>(kBytes);
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::memcpy(&item, data + i * step, kBytes);
+    std::memcpy(out + i * kBytes, &item, kBytes);
+  }
+}
+
+}  // namespace
+
+Walk::Walk(const TensorView& view) : data(view.data), item_bytes(info(view.dtype).item_bytes) {
+  for (std::size_t i = 0; i < view.shape.size(); ++i) {
+    if (view.shape[i] == 1) continue;
+    if (rank > 0 && stride[rank - 1] == view.shape[i] * view.strides[i]) {
+      size[rank - 1] *= view.shape[i];
+      stride[rank - 1] = view.strides[i];
+    } else if (rank < kMaxRank) {
+      size[rank] = view.shape[i];
+      stride[rank] = view.strides[i];
+      ++rank;
+    }
+  }
+}
+
+Cursor::Cursor(const TensorView& view) : walk_(view), row_(view.data), left_(view.elements()) {
+  row_size_ = walk_.rank > 0 ? walk_.size[walk_.rank - 1] : 1;
+  row_stride_ = walk_.rank > 0 ? walk_.stride[walk_.rank - 1] : 1;
+  std::fill_n(index_, walk_.rank, 0);
+}
+
+void Cursor::advance_row() {
+  column_ = 0;
+  const auto item_bytes = static_cast<std::int64_t>(walk_.item_bytes);
+  for (std::size_t i = walk_.rank - 1; i-- > 0;) {
+    row_ += walk_.stride[i] * item_bytes;
+    if (++index_[i] < walk_.size[i]) return;
+    row_ -= walk_.stride[i] * walk_.size[i] * item_bytes;
+    index_[i] = 0;
+  }
+}
+
+std::size_t Cursor::read(std::byte* out, std::size_t max_elements) {
+  const std::int64_t wanted =
+      std::min<std::int64_t>(static_cast<std::int64_t>(max_elements), left_);
+  const auto item_bytes = static_cast<std::int64_t>(walk_.item_bytes);
+  for (std::int64_t done = 0; done < wanted;) {
+    const std::int64_t count = std::min(wanted - done, row_size_ - column_);
+    gather(row_ + column_ * row_stride_ * item_bytes, row_stride_, count, walk_.item_bytes,
+           out + done * item_bytes);
+    done += count;
+    column_ += count;
+    left_ -= count;
+    if (column_ == row_size_ && left_ > 0) advance_row();
+  }
+  return static_cast<std::size_t>(wanted);
+}
+
+void gather(const std::byte* data, std::int64_t stride, std::int64_t count, std::size_t item_bytes,
+            std::byte* out) {
+  if (stride == 1) {
+    std::memcpy(out, data, static_cast<std::size_t>(count) * item_bytes);
+    return;
+  }
+  switch (item_bytes) {
+    case 1:
+      return gather_items<1>(data, stride, count, out);
+    case 2:
+      return gather_items<2>(data, stride, count, out);
+    case 4:
+      return gather_items<4>(data, stride, count, out);
+    case 8:
+      return gather_items<8>(data, stride, count, out);
+    case 16:
+      return gather_items<16>(data, stride, count, out);
+    default:
+      return;  // no dtype has another size
+  }
+}
+
+}  // namespace sonde
