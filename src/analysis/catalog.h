@@ -1,0 +1,133 @@
+// Catalog: what a dump holds, whoever wrote it: ranks, runs, steps, ops in order, and what is known
+// of their tensors.
+//
+//   Result<Catalog> catalog = open_catalog("/tmp/dump");
+//   for (const CatalogRank& rank : catalog->ranks)
+//     for (const CatalogStep& step : rank.steps)
+//       for (const CatalogOp& op : step.ops) ...
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "sonde/result.h"
+#include "sonde/statistics.h"
+#include "store/record.h"
+
+namespace sonde {
+
+// Statistics as the dump has them: a column nobody recorded is absent. Definitions: docs/format.md,
+// "Statistics".
+struct KnownStatistics {
+  std::optional<double> max, min, avg, l2norm;
+  std::optional<std::uint64_t> count, nan_count, positive_inf_count, negative_inf_count;
+  std::optional<std::uint64_t> positive_count, negative_count, zero_count;
+
+  // False when a NaN or an infinity is known of, by its count or because a value shows it.
+  bool all_finite() const;
+};
+KnownStatistics known(const Statistics& statistics);
+
+// One slot of one op. Texts live as long as the catalog.
+struct CatalogTensor {
+  bool is_input = false;
+  std::uint32_t slot = 0;
+  DType dtype = DType::undefined;  // undefined: the dump does not say; measure() (measure.h) looks
+  bool has_shape = false;
+  std::vector<std::int64_t> shape;
+  std::string_view tensor_name;  // of the parameter, gradient or state it is; empty: none
+  std::string_view skipped;      // why it was not read; empty when it was
+  std::string_view file;  // npy, relative to the rank's directory; empty: values were not kept
+  std::string_view md5, sha1;
+  std::optional<KnownStatistics> statistics;
+  bool wanted = true;                  // false: only its place in the graph is known
+  std::uint64_t content = 0;           // equal numbers in one run: equal bytes; 0: unknown
+  std::uint64_t source = kNoSequence;  // sequence of the op that wrote it
+  std::uint32_t source_slot = 0;
+  std::uint64_t timestamp_us = 0;
+
+  // Something of it can be shown.
+  bool recorded() const { return statistics.has_value() || !file.empty(); }
+};
+
+struct CatalogOp {
+  bool is_parameter = false;  // a parameter, input data or a constant: one output, no op behind it
+  Phase phase = Phase::forward;
+  std::string_view
+      full_name;  // `Default/…/conv2d-op0`; with `_` for `/` where only file names tell it
+  std::string_view op_type;
+  std::string_view file;  // source file; empty: unknown
+  std::uint32_t line = 0;
+  std::string_view function;
+  std::uint64_t sequence = 0;  // order within its run
+  std::uint64_t timestamp_us = 0;
+  std::uint16_t thread = 0;
+  bool failed = false;                 // it threw
+  std::vector<CatalogTensor> tensors;  // inputs first, by slot
+};
+
+struct CatalogStep {
+  StepId id;
+  std::size_t run = 0;                         // index into the rank's runs
+  std::uint64_t started_us = 0, ended_us = 0;  // 0: unknown
+  bool ended = false;                          // false: the run was cut off inside it
+  std::string_view directory;  // relative to the rank's directory; empty: its files name it
+  std::vector<CatalogOp> ops;  // in the order in which they began
+};
+
+struct CatalogRun {
+  bool finished = false;  // it closed the dump itself
+  std::string host, command, layout, saved_data, net_name;
+  std::string error;  // what stopped the recording, if something did
+  std::uint64_t pid = 0;
+  std::uint64_t started_us = 0, ended_us = 0;
+  std::vector<std::string> notes;
+};
+
+struct CatalogRank {
+  std::uint32_t rank = 0;
+  std::filesystem::path directory;
+  bool has_journal = false;        // false: read from file names and statistic.csv
+  std::vector<CatalogRun> runs;    // one without a name where there is no journal
+  std::vector<CatalogStep> steps;  // in the order of the run
+};
+
+// One file that could not be read, or not wholly; the rest of the dump is there all the same.
+struct CatalogProblem {
+  std::filesystem::path path;
+  std::string message;  // with the line or the byte
+};
+
+// Keeps one copy of each text; views of it stay valid wherever the pool is moved.
+class TextPool {
+ public:
+  std::string_view keep(std::string_view text);
+
+ private:
+  std::deque<std::string> texts_;
+  std::unordered_set<std::string_view> known_;
+};
+
+struct Catalog {
+  std::filesystem::path path;      // as given
+  std::vector<CatalogRank> ranks;  // by number
+  std::vector<CatalogProblem> problems;
+  std::unique_ptr<TextPool> texts = std::make_unique<TextPool>();
+};
+
+// `path`: a dump, one rank's directory, or any directory inside one: then only what lies there. The
+// journal is preferred; without one the tree is read by MindSpore's names and tables. Fails with
+// `not_found`, `io`, or `corrupt` when it is no dump.
+Result<Catalog> open_catalog(const std::filesystem::path& path);
+
+// The op with this name in this step; null when there is none. The first of several.
+const CatalogOp* find_op(const CatalogStep& step, std::string_view full_name);
+
+}  // namespace sonde

@@ -1,0 +1,30 @@
+// The two ways to read one rank of a dump: from its journal, or from what MindSpore leaves behind.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "analysis/catalog.h"
+
+namespace sonde {
+
+// What part of a rank to take; everything when empty.
+struct CatalogFilter {
+  std::optional<std::uint32_t> graph;
+  std::optional<std::uint64_t> iteration;
+
+  bool takes(StepId step) const {
+    return (!graph || *graph == step.graph) && (!iteration || *iteration == step.iteration);
+  }
+};
+
+// `rank.directory` is set. Damage inside the journal becomes a problem of the catalog.
+Status read_rank_journal(const std::filesystem::path& journal, const CatalogFilter& filter,
+                         CatalogRank& rank, Catalog& catalog);
+
+// `steps`: directories below `rank.directory` that hold tensor files or a statistic.csv.
+void read_rank_tree(const std::vector<std::filesystem::path>& steps, CatalogRank& rank,
+                    Catalog& catalog);
+
+}  // namespace sonde

@@ -1,0 +1,232 @@
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "analysis/catalog_readers.h"
+#include "store/journal.h"
+
+namespace sonde {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string text_of(const Json& json, const char* key) {
+  const auto at = json.find(key);
+  return at != json.end() && at->is_string() ? at->get<std::string>() : std::string();
+}
+
+std::uint64_t number_of(const Json& json, const char* key) {
+  const auto at = json.find(key);
+  return at != json.end() && at->is_number_unsigned() ? at->get<std::uint64_t>() : 0;
+}
+
+// A header that is no JSON object leaves its fields empty: nothing else depends on it.
+Json object_of(const std::string& text) {
+  Json json = Json::parse(text, nullptr, false);
+  return json.is_object() ? json : Json::object();
+}
+
+CatalogRun run_of(const JournalRun& journal) {
+  const Json header = object_of(journal.header_json);
+  const Json end = object_of(journal.end_json);
+  CatalogRun run;
+  run.finished = !journal.end_json.empty();
+  run.host = text_of(header, "host");
+  run.command = text_of(header, "command");
+  run.layout = text_of(header, "layout");
+  run.saved_data = text_of(header, "saved_data");
+  run.net_name = text_of(header, "net_name");
+  run.error = text_of(end, "error");
+  run.pid = number_of(header, "pid");
+  run.started_us = number_of(header, "started_us");
+  run.ended_us = number_of(end, "ended_us");
+  return run;
+}
+
+// Turns the records of one run into steps.
+class RunReader {
+ public:
+  RunReader(JournalRun& journal, std::size_t run, const CatalogFilter& filter, CatalogRank& rank,
+            TextPool& texts)
+      : journal_(journal), run_(run), filter_(filter), rank_(rank), texts_(texts) {}
+
+  void read() {
+    for (const Site& site : journal_.sites) sites_[site.id] = &site;
+    for (const OpName& name : journal_.op_names) names_[name.id] = &name;
+    std::ranges::stable_sort(journal_.records, {}, &JournalRecord::sequence);
+    remember_contents();
+    for (const JournalRecord& record : journal_.records) add(record);
+  }
+
+ private:
+  // Equal tensors were read and written once; what is known of one is known of all.
+  struct Known {
+    const JournalTensor* statistics = nullptr;
+    const JournalTensor* file = nullptr;
+  };
+
+  void remember_contents() {
+    for (const JournalRecord& record : journal_.records) {
+      for (const JournalTensor& slot : record.tensors) {
+        if (slot.tensor.content == 0) continue;
+        Known& known = contents_[slot.tensor.content];
+        if (slot.tensor.has_statistics && known.statistics == nullptr) known.statistics = &slot;
+        if (!slot.file.empty() && known.file == nullptr) known.file = &slot;
+      }
+    }
+  }
+
+  void add(const JournalRecord& record) {
+    if (record.kind == RecordKind::note) {
+      rank_.runs[run_].notes.push_back(record.note);
+      return;
+    }
+    if (!filter_.takes(record.step)) return;
+    CatalogStep& step = step_of(record.step);
+    if (record.kind == RecordKind::step_begin) {
+      step.started_us = record.timestamp_us;
+    } else if (record.kind == RecordKind::step_end) {
+      step.ended_us = record.timestamp_us;
+      step.ended = true;
+    } else {
+      step.ops.push_back(op_of(record));
+    }
+  }
+
+  CatalogStep& step_of(StepId id) {
+    const auto [at, is_new] = steps_.try_emplace({id.graph, id.iteration}, rank_.steps.size());
+    if (is_new) {
+      CatalogStep step;
+      step.id = id;
+      step.run = run_;
+      rank_.steps.push_back(std::move(step));
+    }
+    return rank_.steps[at->second];
+  }
+
+  CatalogOp op_of(const JournalRecord& record) {
+    CatalogOp op;
+    op.is_parameter = record.kind == RecordKind::parameter;
+    op.sequence = record.sequence;
+    op.timestamp_us = record.timestamp_us;
+    op.thread = record.thread;
+    op.failed = record.failed;
+    if (const auto name = names_.find(record.op); name != names_.end()) {
+      op.full_name = texts_.keep(name->second->full_name);
+      op.op_type = texts_.keep(name->second->op_type);
+    } else {  // its definition was lost to damage
+      op.full_name = texts_.keep("?op-" + std::to_string(record.op));
+    }
+    if (const auto site = sites_.find(record.site); site != sites_.end()) {
+      op.phase = site->second->phase;
+      op.file = texts_.keep(site->second->file);
+      op.line = site->second->line;
+      op.function = texts_.keep(site->second->function);
+      if (op.op_type.empty()) op.op_type = texts_.keep(site->second->op_type);
+    }
+    op.tensors.reserve(record.tensors.size());
+    for (const JournalTensor& slot : record.tensors) op.tensors.push_back(tensor_of(slot));
+    std::ranges::stable_sort(op.tensors, [](const CatalogTensor& a, const CatalogTensor& b) {
+      return a.is_input != b.is_input ? a.is_input : a.slot < b.slot;
+    });
+    return op;
+  }
+
+  CatalogTensor tensor_of(const JournalTensor& slot) {
+    const TensorRecord& from = slot.tensor;
+    CatalogTensor tensor;
+    tensor.is_input = from.is_input;
+    tensor.slot = from.slot;
+    tensor.dtype = from.dtype;
+    tensor.has_shape = true;
+    tensor.shape.assign(from.shape.values().begin(), from.shape.values().end());
+    tensor.skipped = texts_.keep(slot.skipped);
+    tensor.wanted = from.wanted;
+    tensor.content = from.content;
+    tensor.source = from.source;
+    tensor.source_slot = from.source_slot;
+    tensor.timestamp_us = from.timestamp_us;
+    if (const auto name = names_.find(from.tensor_name); name != names_.end()) {
+      tensor.tensor_name = texts_.keep(name->second->full_name);
+    }
+    if (from.wanted) add_known(slot, tensor);
+    return tensor;
+  }
+
+  void add_known(const JournalTensor& slot, CatalogTensor& tensor) {
+    const JournalTensor* statistics = slot.tensor.has_statistics ? &slot : nullptr;
+    const JournalTensor* file = slot.file.empty() ? nullptr : &slot;
+    if (const auto same = contents_.find(slot.tensor.content); same != contents_.end()) {
+      if (statistics == nullptr) statistics = same->second.statistics;
+      if (file == nullptr) file = same->second.file;
+    }
+    if (statistics != nullptr) {
+      tensor.statistics = known(statistics->tensor.statistics);
+      tensor.md5 = texts_.keep(statistics->tensor.md5);
+      tensor.sha1 = texts_.keep(statistics->tensor.sha1);
+    }
+    if (file != nullptr) tensor.file = texts_.keep(file->file);
+  }
+
+  JournalRun& journal_;
+  std::size_t run_;
+  const CatalogFilter& filter_;
+  CatalogRank& rank_;
+  TextPool& texts_;
+  std::unordered_map<std::uint32_t, const Site*> sites_;
+  std::unordered_map<std::uint32_t, const OpName*> names_;
+  std::unordered_map<std::uint64_t, Known> contents_;
+  std::map<std::pair<std::uint32_t, std::uint64_t>, std::size_t> steps_;
+};
+
+// The paths in a journal stay inside the rank's directory, or are not used.
+void drop_outside_files(JournalRun& run, const std::filesystem::path& journal, Catalog& catalog) {
+  bool told = false;
+  for (JournalRecord& record : run.records) {
+    for (JournalTensor& slot : record.tensors) {
+      const std::filesystem::path path(slot.file);
+      if (!path.is_absolute() && std::ranges::find(path, "..") == path.end()) continue;
+      slot.file.clear();
+      if (!told) {
+        catalog.problems.push_back({journal, "it names files outside the dump; they are left out"});
+      }
+      told = true;
+    }
+  }
+}
+
+std::string where(const Journal& journal) {
+  std::string text;
+  for (std::size_t i = 0; i < journal.gaps.size() && i < 3; ++i) {
+    text += (i > 0 ? ", " : "") + std::to_string(journal.gaps[i].bytes) + " at byte " +
+            std::to_string(journal.gaps[i].offset);
+  }
+  return journal.gaps.size() > 3 ? text + ", …" : text;
+}
+
+}  // namespace
+
+Status read_rank_journal(const std::filesystem::path& path, const CatalogFilter& filter,
+                         CatalogRank& rank, Catalog& catalog) {
+  Result<Journal> journal = read_journal(path);
+  if (!journal) return journal.error();
+  if (journal->torn_bytes > 0) {
+    catalog.problems.push_back(
+        {path, "bytes that are no whole entry were left out: " + where(*journal) +
+                   "; a run was killed, or still writes, or the file is damaged"});
+  }
+  if (journal->malformed_entries > 0) {
+    catalog.problems.push_back(
+        {path, std::to_string(journal->malformed_entries) + " entries do not make sense"});
+  }
+  rank.has_journal = true;
+  for (JournalRun& run : journal->runs) {
+    drop_outside_files(run, path, catalog);
+    rank.runs.push_back(run_of(run));
+    RunReader(run, rank.runs.size() - 1, filter, rank, *catalog.texts).read();
+  }
+  return {};
+}
+
+}  // namespace sonde

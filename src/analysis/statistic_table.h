@@ -1,0 +1,35 @@
+// statistic.csv as any version of MindSpore writes it, read row by row.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "analysis/catalog.h"
+#include "sonde/result.h"
+
+namespace sonde {
+
+struct StatisticRow {
+  std::string op_type, op_name;
+  std::uint64_t timestamp_us = 0;
+  bool is_input = false;
+  std::uint32_t slot = 0;
+  DType dtype = DType::undefined;
+  std::vector<std::int64_t> shape;
+  KnownStatistics statistics;
+  std::string md5, sha1;
+};
+
+struct StatisticTable {
+  std::vector<StatisticRow> rows;  // in file order
+  std::string problem;  // the first bad row and how many there are; empty when all are good
+};
+
+// Columns are found by their names, in any order; unknown ones are passed over. Rows may end with a
+// comma, shapes may stand in either bracket, numbers may be `null` or `-nan`. Fails when there is
+// no header that names op, side and slot.
+Result<StatisticTable> parse_statistic_table(std::string_view text);
+Result<StatisticTable> read_statistic_table(const std::filesystem::path& file);
+
+}  // namespace sonde

@@ -1,0 +1,245 @@
+// A dump without a journal: MindSpore's own, or one whose journal is gone. Everything is told by
+// the names of directories and files, by statistic.csv, mapping.csv and the execution order.
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <map>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+
+#include "analysis/catalog_readers.h"
+#include "analysis/statistic_table.h"
+#include "store/layout.h"
+
+namespace sonde {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Fits a name of a file to the name of a row or an order line: versions differ in how they write
+// `/`.
+std::string comparable(std::string_view name) {
+  std::string out = sanitised(name);
+  for (std::size_t at = out.find("--"); at != std::string::npos; at = out.find("--", at)) {
+    out.replace(at, 2, "_");
+  }
+  return out;
+}
+
+template <typename Number>
+bool parse_number(std::string_view text, Number& out) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return error == std::errc() && !text.empty() && end == text.data() + text.size();
+}
+
+// {net_name}/{graph}/{iteration}; a directory that is called otherwise counts as 0.
+StepId step_id(const fs::path& directory) {
+  StepId id;
+  if (!parse_number(directory.filename().native(), id.iteration)) id.iteration = 0;
+  if (!parse_number(directory.parent_path().filename().native(), id.graph)) id.graph = 0;
+  return id;
+}
+
+// Real names of ops by their names in file names, from
+// execution_order/ms_execution_order_graph_{graph}.csv.
+using OrderNames = std::unordered_map<std::string, std::string>;
+
+OrderNames order_names(const fs::path& rank, std::uint32_t graph) {
+  OrderNames names;
+  std::ifstream file(rank / "execution_order" /
+                     ("ms_execution_order_graph_" + std::to_string(graph) + ".csv"));
+  std::string line;
+  while (std::getline(file, line)) names.emplace(comparable(line), line);
+  return names;
+}
+
+// Names that were too long for the file system: "{number}.npy,{name}.npy".
+std::map<std::string, std::string> long_names(const fs::path& directory) {
+  std::map<std::string, std::string> names;
+  std::ifstream file(directory / "mapping.csv");
+  std::string line;
+  while (std::getline(file, line)) {
+    if (const std::size_t comma = line.find(','); comma != std::string::npos) {
+      names[line.substr(0, comma)] = line.substr(comma + 1);
+    }
+  }
+  return names;
+}
+
+struct TensorFile {
+  TensorFileName name;
+  std::string path;  // relative to the rank's directory
+};
+
+std::vector<TensorFile> tensor_files(const fs::path& directory, const fs::path& rank) {
+  const std::map<std::string, std::string> mapping = long_names(directory);
+  std::vector<TensorFile> files;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
+    std::string name = entry.path().filename();
+    if (const auto mapped = mapping.find(name); mapped != mapping.end()) name = mapped->second;
+    TensorFile file;
+    if (!name.ends_with(".npy") || !parse_tensor_file_name(name, file.name)) continue;
+    file.path = entry.path().lexically_relative(rank);
+    files.push_back(std::move(file));
+  }
+  std::ranges::sort(files, [](const TensorFile& a, const TensorFile& b) {
+    const auto key = [](const TensorFile& f) {
+      return std::tuple(f.name.timestamp_us, !f.name.is_input, f.name.slot);
+    };
+    return key(a) != key(b) ? key(a) < key(b) : a.path < b.path;
+  });
+  return files;
+}
+
+Phase phase_of(std::string_view name) {
+  if (name.starts_with("Gradients")) return Phase::backward;
+  if (name.starts_with("Default/recompute") || name.starts_with("Default_recompute")) {
+    return Phase::recompute;
+  }
+  return name.starts_with("Default/optimizer") || name.starts_with("Default_optimizer")
+             ? Phase::optimizer
+             : Phase::forward;
+}
+
+// Collects the tensors of one step into ops: a slot that comes again belongs to a further run of
+// the same op.
+class StepReader {
+ public:
+  StepReader(CatalogStep& step, TextPool& texts, const OrderNames& names)
+      : step_(step), texts_(texts), names_(names) {}
+
+  void add_row(const StatisticRow& row) {
+    CatalogTensor& tensor =
+        slot_of(row.op_type, row.op_name, row.is_input, row.slot, row.timestamp_us);
+    tensor.dtype = row.dtype;
+    tensor.has_shape = true;
+    tensor.shape = row.shape;
+    tensor.statistics = row.statistics;
+    tensor.md5 = texts_.keep(row.md5);
+    tensor.sha1 = texts_.keep(row.sha1);
+  }
+
+  // Joins the row with the same op, side, slot and time when there is one.
+  void add_file(const TensorFile& file) {
+    const TensorFileName& name = file.name;
+    const auto row =
+        rows_.find({comparable(name.op_name), name.is_input, name.slot, name.timestamp_us});
+    CatalogTensor& tensor =
+        row != rows_.end()
+            ? step_.ops[row->second.first].tensors[row->second.second]
+            : slot_of(name.op_type, name.op_name, name.is_input, name.slot, name.timestamp_us);
+    tensor.file = texts_.keep(file.path);
+    if (tensor.dtype == DType::undefined) tensor.dtype = dtype_from_name(name.dtype);
+  }
+
+  void sort_slots() {
+    for (CatalogOp& op : step_.ops) {
+      std::ranges::stable_sort(op.tensors, [](const CatalogTensor& a, const CatalogTensor& b) {
+        return a.is_input != b.is_input ? a.is_input : a.slot < b.slot;
+      });
+    }
+  }
+
+ private:
+  CatalogTensor& slot_of(const std::string& op_type, const std::string& op_name, bool is_input,
+                         std::uint32_t slot, std::uint64_t timestamp_us) {
+    const std::string key = comparable(op_name);
+    auto at = last_.find(key);
+    if (at == last_.end() || has_slot(step_.ops[at->second], is_input, slot)) {
+      at = last_.insert_or_assign(key, step_.ops.size()).first;
+      step_.ops.push_back(new_op(op_type, op_name, key, timestamp_us));
+    }
+    std::vector<CatalogTensor>& tensors = step_.ops[at->second].tensors;
+    rows_[{key, is_input, slot, timestamp_us}] = {at->second, tensors.size()};
+    CatalogTensor tensor;
+    tensor.is_input = is_input;
+    tensor.slot = slot;
+    tensor.timestamp_us = timestamp_us;
+    tensors.push_back(std::move(tensor));
+    return tensors.back();
+  }
+
+  static bool has_slot(const CatalogOp& op, bool is_input, std::uint32_t slot) {
+    return std::ranges::any_of(op.tensors, [&](const CatalogTensor& tensor) {
+      return tensor.is_input == is_input && tensor.slot == slot;
+    });
+  }
+
+  CatalogOp new_op(const std::string& op_type, const std::string& op_name, const std::string& key,
+                   std::uint64_t timestamp_us) {
+    CatalogOp op;
+    const auto real = names_.find(key);
+    op.full_name = texts_.keep(real != names_.end() ? real->second : op_name);
+    op.op_type = texts_.keep(op_type);
+    op.is_parameter = op_type == "Parameter";
+    op.phase = phase_of(op.full_name);
+    op.sequence = step_.ops.size();
+    op.timestamp_us = timestamp_us;
+    return op;
+  }
+
+  CatalogStep& step_;
+  TextPool& texts_;
+  const OrderNames& names_;
+  std::unordered_map<std::string, std::size_t> last_;  // the op that a name means at present
+  std::map<std::tuple<std::string, bool, std::uint32_t, std::uint64_t>,
+           std::pair<std::size_t, std::size_t>>
+      rows_;  // op and tensor by what a file name tells
+};
+
+CatalogStep read_step(const fs::path& directory, const CatalogRank& rank, const OrderNames& names,
+                      Catalog& catalog) {
+  CatalogStep step;
+  step.id = step_id(directory);
+  step.ended = true;
+  step.directory = catalog.texts->keep(directory.lexically_relative(rank.directory).native());
+  StepReader reader(step, *catalog.texts, names);
+  const fs::path table_file = directory / "statistic.csv";
+  std::error_code ignored;
+  if (fs::exists(table_file, ignored)) {
+    const Result<StatisticTable> table = read_statistic_table(table_file);
+    if (!table) {
+      catalog.problems.push_back({table_file, table.error().message});
+    } else {
+      for (const StatisticRow& row : table->rows) reader.add_row(row);
+      if (!table->problem.empty()) catalog.problems.push_back({table_file, table->problem});
+    }
+  }
+  for (const TensorFile& file : tensor_files(directory, rank.directory)) reader.add_file(file);
+  reader.sort_slots();
+  for (const CatalogOp& op : step.ops) {
+    if (op.timestamp_us == 0) continue;
+    if (step.started_us == 0) step.started_us = op.timestamp_us;
+    step.started_us = std::min(step.started_us, op.timestamp_us);
+    step.ended_us = std::max(step.ended_us, op.timestamp_us);
+  }
+  return step;
+}
+
+}  // namespace
+
+void read_rank_tree(const std::vector<fs::path>& steps, CatalogRank& rank, Catalog& catalog) {
+  std::map<std::uint32_t, OrderNames> names;
+  for (const fs::path& directory : steps) {
+    const std::uint32_t graph = step_id(directory).graph;
+    const auto [at, is_new] = names.try_emplace(graph);
+    if (is_new) at->second = order_names(rank.directory, graph);
+    rank.steps.push_back(read_step(directory, rank, at->second, catalog));
+  }
+  std::ranges::stable_sort(rank.steps, [](const CatalogStep& a, const CatalogStep& b) {
+    return a.id.graph != b.id.graph ? a.id.graph < b.id.graph : a.id.iteration < b.id.iteration;
+  });
+  CatalogRun run;
+  run.finished = true;
+  for (const CatalogStep& step : rank.steps) {
+    if (step.started_us != 0 && (run.started_us == 0 || step.started_us < run.started_us)) {
+      run.started_us = step.started_us;
+    }
+    run.ended_us = std::max(run.ended_us, step.ended_us);
+  }
+  rank.runs.push_back(std::move(run));
+}
+
+}  // namespace sonde
