@@ -51,7 +51,7 @@ def test_all_errors_of_a_configuration_are_told_and_nothing_is_written(train, co
     assert not dump.exists()
 
 
-@pytest.mark.parametrize("missing", ["libsonde.so", "_core*.so", "__init__.py", "session.py", "torch.py", "adapter.py"])
+@pytest.mark.parametrize("missing", ["libsonde.so", "_core*.so", "session.py", "torch.py", "adapter.py"])
 def test_a_broken_installation_never_breaks_import_torch(execute, config, tmp_path, missing):
     broken = copy_of_package(tmp_path)
     for path in (broken / "sonde").glob(missing):
