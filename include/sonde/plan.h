@@ -61,7 +61,7 @@ struct Plan {
   std::vector<std::string> kernels;  // entries as the original sees them: quotes and spaces removed, blanks dropped
   std::vector<std::uint64_t> support_device;
   std::uint64_t op_debug_mode = 0;   // 0, 3, 4 (1 and 2 become 3)
-  std::string file_format = "bin";
+  std::string file_format = "npy";   // MindSpore reads the key only where Sonde does not run; tensors are npy files
   SavedData saved_data = SavedData::tensor;
   std::vector<Category> statistic_category = {Category::max, Category::min, Category::l2norm};
   std::uint64_t overflow_number = 0;

@@ -221,7 +221,7 @@ bool Builder::parse_error(std::size_t, const std::string&,
   const std::size_t at = line();
   const std::size_t newline = text_.substr(0, read() > 0 ? read() - 1 : 0).rfind('\n');
   const std::size_t column = read() - (newline == text_.npos ? 0 : newline + 1);
-  const std::string shown = quoted(reason.substr(0, 400));
+  const std::string shown = in_quotes(reason.substr(0, 400));
   diagnostics_.error(at, "",
                      read() == 0 ? "the file is empty; a JSON object is needed"
                                  : fmt::format("not valid JSON at column {}: {}", column,
@@ -311,7 +311,7 @@ void warn_of_trailing_text(Builder& builder, std::string_view text, Diagnostics&
   for (const char c : text.substr(0, start)) line += c == '\n' ? 1 : 0;
   diagnostics.warning(
       line, "",
-      fmt::format("{} after the end of the JSON value is ignored", quoted(text.substr(start))));
+      fmt::format("{} after the end of the JSON value is ignored", in_quotes(text.substr(start))));
 }
 
 }  // namespace
@@ -343,7 +343,7 @@ std::optional<JsonValue> parse_json(std::string_view text, Diagnostics& diagnost
   return builder.take_root();
 }
 
-std::string quoted(std::string_view text) { return '"' + printable(text, kShown) + '"'; }
+std::string in_quotes(std::string_view text) { return '"' + printable(text, kShown) + '"'; }
 
 std::string spelled(const JsonValue& value) {
   switch (value.kind) {
@@ -356,7 +356,7 @@ std::string spelled(const JsonValue& value) {
     case JsonValue::Kind::floating:
       return printable(value.text, kShown);
     case JsonValue::Kind::string:
-      return quoted(value.text);
+      return in_quotes(value.text);
     case JsonValue::Kind::array:
       return value.items.empty() ? "[]" : "an array";
     case JsonValue::Kind::object:

@@ -68,6 +68,6 @@ std::string spelled(const JsonValue& value);
 std::string compact(const JsonValue& value);
 // `text` in double quotes, cut to about 60 bytes, control characters and broken UTF-8 shown as
 // \xNN.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 }  // namespace sonde

@@ -1,0 +1,47 @@
+#include "config/op_types.h"
+
+#include <algorithm>
+
+namespace sonde {
+namespace {
+
+constexpr OpTypeAlias kAliases[] = {
+#define OP(type, atens) {type, atens},
+#include "config/op_types.inc"
+#undef OP
+};
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+bool less_ignoring_case(std::string_view a, std::string_view b) {
+  return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(),
+                                      [](char x, char y) { return lower(x) < lower(y); });
+}
+
+}  // namespace
+
+std::span<const OpTypeAlias> op_type_aliases() { return kAliases; }
+
+std::vector<std::string_view> aten_names(std::string_view type) {
+  const auto found = std::lower_bound(std::begin(kAliases), std::end(kAliases), type,
+                                      [](const OpTypeAlias& alias, std::string_view wanted) {
+                                        return less_ignoring_case(alias.type, wanted);
+                                      });
+  std::vector<std::string_view> names;
+  if (found == std::end(kAliases) || less_ignoring_case(type, found->type)) return names;
+  std::string_view rest = found->atens;
+  while (!rest.empty()) {
+    const std::size_t space = std::min(rest.find(' '), rest.size());
+    names.push_back(rest.substr(0, space));
+    rest.remove_prefix(std::min(space + 1, rest.size()));
+  }
+  return names;
+}
+
+bool is_alias(std::string_view type, std::string_view op_type) {
+  if (op_type.ends_with('_') && !op_type.ends_with("__")) op_type.remove_suffix(1);
+  const std::vector<std::string_view> names = aten_names(type);
+  return std::find(names.begin(), names.end(), op_type) != names.end();
+}
+
+}  // namespace sonde

@@ -1,0 +1,158 @@
+// Reading a configuration file: its bytes, its dialect, its plan.
+#include "sonde/plan.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "config/diagnostics.h"
+#include "config/dialect.h"
+#include "config/json.h"
+
+namespace sonde {
+namespace {
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return number_; }
+
+ private:
+  int number_;
+};
+
+// At most one byte more than a configuration may have, so that a file of any size costs little.
+Result<std::string> read_file(const std::filesystem::path& file) {
+  const auto cannot = [](const std::string& why) {
+    return Error{ErrorCode::io, "cannot read the configuration file: " + why};
+  };
+  if (file.empty()) return cannot("its name is empty");
+  // O_NONBLOCK: opening a pipe nobody writes to would wait for ever.
+  const Descriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (descriptor.get() < 0) return cannot(reason(errno));
+  struct stat status = {};
+  if (::fstat(descriptor.get(), &status) != 0) return cannot(reason(errno));
+  if (S_ISDIR(status.st_mode)) return cannot("it is a directory");
+  if (!S_ISREG(status.st_mode)) return cannot("it is not a regular file");
+  const std::size_t most = JsonLimits{}.bytes;
+  if (static_cast<std::uint64_t>(status.st_size) > most) {
+    return cannot(
+        fmt::format("it has {} bytes; a configuration file may have {}", status.st_size, most));
+  }
+  std::string text(most + 1, '\0');
+  std::size_t filled = 0;
+  while (filled < text.size()) {
+    const ssize_t count = ::read(descriptor.get(), text.data() + filled, text.size() - filled);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return cannot(reason(errno));
+    if (count == 0) break;
+    filled += static_cast<std::size_t>(count);
+  }
+  text.resize(filled);
+  text.shrink_to_fit();
+  return text;
+}
+
+// The dialects that are not read yet, told by what only they have.
+std::string later_dialect(const JsonValue& root) {
+  const JsonMember* common = root.find("common_dump_settings");
+  if (common == nullptr && root.find("dump") != nullptr)
+    return "an acl.json of CANN (an object 'dump')";
+  if (common == nullptr && root.find("DumpSettings") != nullptr) {
+    return "a configuration of MindSpore 1.0 or 1.1 (an object 'DumpSettings')";
+  }
+  const JsonMember* iteration = common != nullptr ? common->value.find("iteration") : nullptr;
+  if (root.find("async_dump_settings") != nullptr && iteration != nullptr &&
+      iteration->value.is(JsonValue::Kind::unsigned_integer)) {
+    return "a configuration of MindSpore 1.2 (an object 'async_dump_settings' and a number as "
+           "'iteration')";
+  }
+  return "";
+}
+
+void read_root(const JsonValue& root, Plan& plan, Diagnostics& diagnostics) {
+  if (!root.is(JsonValue::Kind::object)) {
+    diagnostics.error(
+        root.line, "",
+        fmt::format("found {} at the top of the file; allowed: an object", spelled(root)));
+    return;
+  }
+  if (const std::string dialect = later_dialect(root); !dialect.empty()) {
+    diagnostics.error(0, "",
+                      fmt::format("this is {}; this version of Sonde reads files of MindSpore 2.x "
+                                  "('common_dump_settings' and "
+                                  "'e2e_dump_settings')",
+                                  dialect));
+    return;
+  }
+  read_mindspore(root, plan, diagnostics);
+}
+
+// MindSpore looks at the text after the last dot of the resolved path, wherever that dot is.
+void check_extension(const std::filesystem::path& file, Diagnostics& diagnostics) {
+  std::error_code ignored;
+  const std::filesystem::path resolved = std::filesystem::canonical(file, ignored);
+  const std::string name = resolved.empty() ? file.string() : resolved.string();
+  const std::size_t dot = name.rfind('.');
+  if (dot != name.npos && name.substr(dot) == ".json") return;
+  diagnostics.error(0, "",
+                    dot == name.npos ? std::string("the file's name has no ending; allowed: .json")
+                                     : fmt::format("the file's name ends in {}; allowed: .json",
+                                                   in_quotes(name.substr(dot))));
+}
+
+PlanResult parse(const std::string& text, const std::filesystem::path& name,
+                 Diagnostics& diagnostics) {
+  Plan plan;
+  plan.source = name;
+  plan.source_text = text;
+  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) {
+    diagnostics.error(1, "", "not valid JSON: the file is UTF-16; save it as UTF-8");
+  } else if (const std::optional<JsonValue> root = parse_json(text, diagnostics)) {
+    read_root(*root, plan, diagnostics);
+  }
+  PlanResult result;
+  if (!diagnostics.has_errors()) result.plan = std::move(plan);
+  result.diagnostics = diagnostics.take();
+  return result;
+}
+
+}  // namespace
+
+PlanResult read_plan(const std::filesystem::path& file) {
+  Diagnostics diagnostics;
+  const Result<std::string> text = read_file(file);
+  if (!text) {
+    diagnostics.error(0, "", text.error().message);
+    return {std::nullopt, diagnostics.take()};
+  }
+  check_extension(file, diagnostics);
+  return parse(*text, file, diagnostics);
+}
+
+PlanResult parse_plan(const std::string& text, const std::filesystem::path& name) {
+  Diagnostics diagnostics;
+  return parse(text, name, diagnostics);
+}
+
+std::string text_of(const Diagnostic& diagnostic, const std::filesystem::path& file) {
+  std::string text = file.string();
+  if (diagnostic.line > 0) text += fmt::format(":{}", diagnostic.line);
+  text += diagnostic.is_error ? ": error: " : ": warning: ";
+  if (!diagnostic.key.empty()) text += diagnostic.key + ": ";
+  return text + diagnostic.message;
+}
+
+}  // namespace sonde

@@ -1,0 +1,157 @@
+#include "config/selector.h"
+
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "config/nearest.h"
+#include "config/op_types.h"
+#include "config/pattern.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::size_t kMostSeen = 4096;  // names and types kept for suggestions
+constexpr std::size_t kMostSuggestedFor =
+    20;  // entries; each costs a comparison with every name kept
+constexpr std::size_t kSuggestions = 3;
+constexpr std::string_view kRegexPrefix = "name-regex(";
+
+std::string lowered(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return result;
+}
+
+// "Default/conv1-Conv2d/conv2d-op0" -> "conv2d": what a type entry is looked for in.
+std::string_view type_part(std::string_view name) {
+  const std::size_t slash = name.rfind('/');
+  if (slash != name.npos) name.remove_prefix(slash + 1);
+  return name.substr(0, name.rfind('-'));
+}
+
+// Keeps the first kMostSeen different texts.
+void remember(std::set<std::string, std::less<>>& seen, std::string_view text) {
+  if (seen.size() < kMostSeen) seen.emplace(text);
+}
+
+}  // namespace
+
+EntryKind kind_of_entry(std::string_view entry) {
+  if (entry.starts_with(kRegexPrefix) && entry.ends_with(')')) return EntryKind::regex;
+  if (entry.find('/') != entry.npos || entry.find("-op") != entry.npos) return EntryKind::full_name;
+  return EntryKind::op_type;
+}
+
+std::string_view expression_of(std::string_view entry) {
+  entry.remove_prefix(kRegexPrefix.size());
+  entry.remove_suffix(1);
+  return entry;
+}
+
+struct Selector::State {
+  struct TypeEntry {
+    std::string type;  // lower case
+    std::size_t entry;
+  };
+
+  DumpMode mode = DumpMode::all;
+  Sides sides = Sides::both;
+  bool exception_only = false;
+  std::vector<std::string> entries;
+  std::vector<std::uint64_t> hits;  // one per entry
+  std::vector<std::pair<Pattern, std::size_t>> patterns;
+  std::unordered_map<std::string, std::size_t> full_names;
+  std::vector<TypeEntry> types;
+  std::set<std::string, std::less<>> seen_names;
+  std::set<std::string, std::less<>> seen_types;
+
+  void add(const std::string& entry);
+  bool matches(std::string_view name, std::string_view op_type);
+  std::vector<std::string> suggestions(const std::string& entry) const;
+};
+
+// A plan made from a file has only patterns that compile; one made in code may not, and such an
+// entry never matches.
+void Selector::State::add(const std::string& entry) {
+  const std::size_t index = entries.size();
+  entries.push_back(entry);
+  hits.push_back(0);
+  switch (kind_of_entry(entry)) {
+    case EntryKind::regex:
+      if (Result<Pattern> pattern = Pattern::compile(expression_of(entry)))
+        patterns.emplace_back(*pattern, index);
+      break;
+    case EntryKind::full_name:
+      full_names.try_emplace(entry, index);
+      break;
+    case EntryKind::op_type:
+      types.push_back({lowered(entry), index});
+      break;
+  }
+}
+
+// Patterns, then full names, then types; the first hit wins and is counted.
+bool Selector::State::matches(std::string_view name, std::string_view op_type) {
+  const auto hit = [&](std::size_t entry) { return ++hits[entry] > 0; };
+  for (const auto& [pattern, entry] : patterns) {
+    if (pattern.matches(name)) return hit(entry);
+  }
+  const auto same = full_names.find(std::string(name));
+  if (same != full_names.end()) return hit(same->second);
+  const std::string part = lowered(type_part(name));
+  for (const TypeEntry& type : types) {
+    if (part.find(type.type) != part.npos || is_alias(type.type, op_type)) return hit(type.entry);
+  }
+  return false;
+}
+
+std::vector<std::string> Selector::State::suggestions(const std::string& entry) const {
+  const auto& seen = kind_of_entry(entry) == EntryKind::op_type ? seen_types : seen_names;
+  const std::vector<std::string_view> candidates(seen.begin(), seen.end());
+  return nearest(entry, candidates, kSuggestions);
+}
+
+Selector::Selector(const Plan& plan) : state_(std::make_unique<State>()) {
+  state_->mode = plan.dump_mode;
+  state_->sides = plan.input_output;
+  state_->exception_only = plan.op_debug_mode == 4;
+  if (plan.dump_mode != DumpMode::kernels) return;
+  for (const std::string& entry : plan.kernels) state_->add(entry);
+}
+
+Selector::~Selector() = default;
+Selector::Selector(Selector&&) noexcept = default;
+
+bool Selector::selected(std::string_view name, std::string_view op_type, bool flagged) {
+  if (state_->mode == DumpMode::flagged) return flagged;
+  if (state_->mode == DumpMode::all || state_->entries.empty()) return true;
+  remember(state_->seen_names, name);
+  remember(state_->seen_types, op_type.empty() ? type_part(name) : op_type);
+  return state_->matches(name, op_type);
+}
+
+Selector::Wanted Selector::decide_op(std::string_view full_name, std::string_view op_type,
+                                     bool flagged) {
+  // Exception mode keeps the operator that failed, which is not known here; MindSpore on a CPU
+  // keeps none either.
+  if (state_->exception_only || !selected(full_name, op_type, flagged)) return {};
+  return {.inputs = state_->sides != Sides::outputs, .outputs = state_->sides != Sides::inputs};
+}
+
+bool Selector::decide_parameter(std::string_view name) {
+  return state_->sides != Sides::inputs && selected(name, {}, false);
+}
+
+std::vector<Selector::UnusedEntry> Selector::unused() const {
+  std::vector<UnusedEntry> result;
+  for (std::size_t i = 0; i < state_->entries.size(); ++i) {
+    if (state_->hits[i] > 0) continue;
+    UnusedEntry& unused = result.emplace_back();
+    unused.text = state_->entries[i];
+    if (result.size() <= kMostSuggestedFor) unused.nearest = state_->suggestions(unused.text);
+  }
+  return result;
+}
+
+}  // namespace sonde
