@@ -1,0 +1,132 @@
+// Every kernel that runs here against the scalar one, which defines the answer, bit for bit.
+#include "stats/kernels.h"
+
+#include <gtest/gtest.h>
+
+#include "sample_tensors.h"
+
+namespace sonde {
+namespace {
+
+using sample::bits_of;
+using sample::Mix;
+using sample::Tensor;
+
+constexpr Mix kMixes[] = {Mix::ordinary, Mix::bits, Mix::denormal, Mix::one_special};
+
+class Kernels : public testing::TestWithParam<DType> {};
+
+void expect_equal_to_scalar(const Tensor& tensor, Mix mix) {
+  const auto expected = bits_of(summarize_with(scalar_kernel(), tensor.view()));
+  for (const Kernel& kernel : kernels()) {
+    ASSERT_EQ(bits_of(summarize_with(kernel, tensor.view())), expected)
+        << kernel.name << " " << info(tensor.dtype).lower << " mix " << static_cast<int>(mix)
+        << " elements " << tensor.view().elements() << " at " << tensor.offset;
+  }
+}
+
+TEST_P(Kernels, AgreeOnEveryShortLength) {
+  std::mt19937_64 random(static_cast<std::uint64_t>(GetParam()));
+  for (const Mix mix : kMixes) {
+    for (std::int64_t length = 0; length <= 200; ++length) {
+      expect_equal_to_scalar(sample::contiguous(GetParam(), {length}, mix, random), mix);
+    }
+  }
+}
+
+TEST_P(Kernels, AgreeOnLengthsAroundBlocks) {
+  std::mt19937_64 random(1000 + static_cast<std::uint64_t>(GetParam()));
+  for (const Mix mix : kMixes) {
+    for (const std::int64_t length : {8175, 8191, 8192, 8193, 16384, 16401, 49999}) {
+      expect_equal_to_scalar(sample::contiguous(GetParam(), {length}, mix, random), mix);
+    }
+  }
+}
+
+TEST_P(Kernels, AgreeAtAnyAddress) {
+  std::mt19937_64 random(2000 + static_cast<std::uint64_t>(GetParam()));
+  for (std::size_t offset = 0; offset < 64; ++offset) {
+    Tensor tensor = sample::contiguous(GetParam(), {333}, Mix::bits, random);
+    tensor.memory.insert(tensor.memory.begin(), offset, std::byte{0xFF});
+    tensor.offset = offset;
+    expect_equal_to_scalar(tensor, Mix::bits);
+  }
+}
+
+class NarrowKernels : public testing::TestWithParam<DType> {};
+
+TEST_P(NarrowKernels, AgreeOnEveryCode) {
+  Tensor tensor;
+  tensor.dtype = GetParam();
+  const std::size_t item_bytes = info(tensor.dtype).item_bytes;
+  tensor.shape = {64};
+  tensor.strides = {1};
+  tensor.memory.resize(64 * item_bytes);
+  for (std::uint32_t code = 0; code < 1U << (8 * item_bytes); ++code) {
+    for (std::size_t i = 0; i < 64; ++i) {
+      std::memcpy(tensor.memory.data() + i * item_bytes, &code, item_bytes);
+    }
+    expect_equal_to_scalar(tensor, Mix::bits);
+    if (HasFatalFailure()) return;
+  }
+}
+
+std::vector<DType> narrow_dtypes() {
+  std::vector<DType> dtypes = sample::dtypes_with_statistics();
+  std::erase_if(dtypes, [](DType dtype) { return info(dtype).item_bytes > 2; });
+  return dtypes;
+}
+
+std::string name_of(const testing::TestParamInfo<DType>& tested) {
+  return std::string(sonde::info(tested.param).lower);
+}
+
+INSTANTIATE_TEST_SUITE_P(AllDTypes, Kernels, testing::ValuesIn(sample::dtypes_with_statistics()),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(OneOrTwoBytes, NarrowKernels, testing::ValuesIn(narrow_dtypes()), name_of);
+
+TEST(KernelList, EndsWithTheScalarOne) {
+  EXPECT_EQ(kernels().back().name, "scalar");
+  EXPECT_EQ(kernels().back().add, scalar_kernel().add);
+}
+
+TEST(KernelList, HasEveryTypeInEveryKernel) {
+  for (const Kernel& kernel : kernels()) {
+    for (const DTypeInfo& row : all_dtypes()) {
+      EXPECT_EQ(kernel.add[static_cast<std::size_t>(row.dtype)] != nullptr, row.has_statistics)
+          << kernel.name << " " << row.name;
+    }
+  }
+}
+
+TEST(KernelList, HasTheOneInUse) { EXPECT_EQ(kernel_name(), chosen_kernel().name); }
+
+// Doubles whose squares, or whose sums, overflow although all of them are finite.
+TEST(Kernels64, AgreeWhenSumsOverflow) {
+  std::vector<double> values(1000, 1e308);
+  expect_equal_to_scalar(sample::doubles(values), Mix::ordinary);
+  for (std::size_t i = 0; i < values.size(); i += 2) values[i] = -1e308;
+  expect_equal_to_scalar(sample::doubles(values), Mix::ordinary);
+  values.assign(20000, 1e200);
+  const Statistics found = summarize(sample::doubles(values).view());
+  EXPECT_EQ(found.max, 1e200);
+  EXPECT_TRUE(found.all_finite());
+  EXPECT_EQ(found.sum_squares, std::numeric_limits<double>::infinity());
+}
+
+// A block with one NaN is done again with care, the others are not: wherever it is, it must not
+// matter.
+TEST(Kernels32, AgreeWhereverTheNanIs) {
+  std::vector<float> values(3 * 8192 + 5);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 977) - 400.25F;
+  for (std::size_t at = 0; at < values.size(); at += 1234) {
+    std::vector<float> with_nan = values;
+    with_nan[at] = std::numeric_limits<float>::quiet_NaN();
+    const Tensor tensor = sample::floats(with_nan);
+    expect_equal_to_scalar(tensor, Mix::ordinary);
+    EXPECT_EQ(summarize(tensor.view()).nan_count, 1U);
+  }
+}
+
+}  // namespace
+}  // namespace sonde
