@@ -63,7 +63,7 @@ struct CatalogOp {
   std::string_view
       full_name;  // `Default/…/conv2d-op0`; with `_` for `/` where only file names tell it
   std::string_view op_type;
-  std::string_view file;  // source file; empty: unknown
+  std::string_view source_file;  // empty: unknown
   std::uint32_t line = 0;
   std::string_view function;
   std::uint64_t sequence = 0;  // order within its run

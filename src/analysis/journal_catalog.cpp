@@ -120,7 +120,7 @@ class RunReader {
     }
     if (const auto site = sites_.find(record.site); site != sites_.end()) {
       op.phase = site->second->phase;
-      op.file = texts_.keep(site->second->file);
+      op.source_file = texts_.keep(site->second->file);
       op.line = site->second->line;
       op.function = texts_.keep(site->second->function);
       if (op.op_type.empty()) op.op_type = texts_.keep(site->second->op_type);

@@ -1,0 +1,35 @@
+// Values: single elements of a tensor as text, its corner, and how its values are spread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sonde/tensor.h"
+
+namespace sonde {
+
+// The element that lies `index` elements after the first in memory: a whole number in full, others
+// as `%g`, complex as `1+2j`.
+std::string element_text(const TensorView& view, std::int64_t index);
+// The same as a number; the real part of a complex one.
+double element_value(const TensorView& view, std::int64_t index);
+
+// The first `rows` x `columns` of the last two dimensions, with index 0 in all others.
+struct Corner {
+  std::string title;                             // "[0, 0, :6, :8]"; empty for a scalar
+  std::vector<std::vector<std::string>> values;  // rows of cells
+  bool more_rows = false, more_columns = false;
+};
+Corner corner_of(const TensorView& view, std::size_t rows, std::size_t columns);
+
+// Counts of the finite elements in equally wide bins from the smallest to the largest.
+struct Histogram {
+  double min = 0, max = 0;
+  std::vector<std::uint64_t> counts;  // empty: no element is finite. One bin when all are equal
+};
+// For dense views (every tensor of a file is one).
+Histogram histogram_of(const TensorView& view, std::size_t bins);
+
+}  // namespace sonde
