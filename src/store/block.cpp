@@ -212,6 +212,11 @@ std::uint64_t BlockPool::in_flight_bytes() const {
   return state_->in_flight;
 }
 
+std::uint64_t BlockPool::mapped_bytes() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->mapped;
+}
+
 std::uint64_t BlockPool::waited_us() const {
   const std::lock_guard lock(state_->mutex);
   return state_->waited_us;

@@ -23,8 +23,9 @@ class Layout {
   std::string number_key(const Site& site) const;
   // forward   Default/{scope}/{type}-op{n}
   // recompute Default/recompute/{scope}/{type}-op{n}
-  // backward  Gradients/Default/{scope}/Grad_{forward type}/{type}-op{n}   (2.7); unknown forward:
-  // Gradients/Default/{type}-op{n} optimizer Default/{scope}/{type}-op{n}, scope `optimizer-SGD`
+  // backward  Gradients/Default/{scope}/Grad_{forward type}/{type}-op{n}   (2.7)
+  //           Gradients/Default/{scope}/{type}-op{n}, the forward op unknown
+  // optimizer Default/{scope}/{type}-op{n}, scope `optimizer-SGD`
   std::string full_name(const Site& site, std::uint32_t number) const;
 
   std::filesystem::path rank_directory() const;             // {path}/rank_{r}
@@ -51,8 +52,7 @@ class Layout {
 std::string sanitised(std::string_view name);
 
 // The parts of such a name, read from the right, any MindSpore version; false when it is none. A
-// name of 1.2
-// (`.bin`) has no type, ids or time of its own, but a shape.
+// name of 1.2 (`.bin`) has no type, ids or time of its own, but a shape.
 struct TensorFileName {
   std::string op_type, op_name, format, dtype;  // dtype empty when the name has none
   std::vector<std::int64_t> shape;              // 1.2 only: a file without a header

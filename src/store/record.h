@@ -1,5 +1,4 @@
-// What capture hands to the store: one record per op, in which the bytes are already safe from the
-// host.
+// What capture hands to the store: one record per op, with bytes that are safe from the host.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +17,16 @@ enum class Phase : std::uint8_t {
   backward = 1,
   optimizer = 2,
   outside = 3,
-  recompute = 4
+  recompute = 4,
 };
 
-// A place in the user's program that runs an op. Interned: the same (type, scope, line) is one
-// site.
+// A place in the user's program that runs an op. Interned: one site per (type, scope, line).
 struct Site {
   std::uint32_t id = 0;  // from 1; 0 means "no site"
   Phase phase = Phase::forward;
-  std::string op_type;  // `conv2d`
-  std::string scope;    // `network-AlexNet/features/0-Conv2d`; empty outside any module
-  std::string
-      forward_op_type;  // backward: the forward op this one differentiates; empty when unknown
+  std::string op_type;             // `conv2d`
+  std::string scope;               // `network-AlexNet/features/0-Conv2d`; empty outside any module
+  std::string forward_op_type;     // backward: the op it differentiates; empty when unknown
   std::uint32_t forward_site = 0;  // backward: that op's site
   std::string file;                // source file, as the interpreter names it; empty when unknown
   std::uint32_t line = 0;          // 1-based; backward ops carry their forward op's line
@@ -39,10 +36,9 @@ struct Site {
 // One op of the graph: a name that is stable from step to step. Owned by capture, lives as long as
 // the session.
 struct OpName {
-  std::uint32_t id = 0;  // from 1
-  std::string op_type;   // `conv2d`; `Parameter` for parameters, data and constants
-  std::string
-      full_name;  // `Default/network-AlexNet/features/0-Conv2d/conv2d-op0`; `features.0.weight`
+  std::uint32_t id = 0;   // from 1
+  std::string op_type;    // `conv2d`; `Parameter` for parameters, data and constants
+  std::string full_name;  // `Default/network-AlexNet/0-Conv2d/conv2d-op0`; `features.0.weight`
 };
 
 struct StepId {
@@ -56,24 +52,27 @@ inline constexpr std::uint64_t kNoSequence = ~0ULL;
 // One slot of one op.
 struct TensorRecord {
   bool is_input = false;
-  std::uint32_t slot = 0;  // position among the op's tensor arguments (lists flattened, None keeps
-                           // its place) or results
+  // Position among the op's tensor arguments (lists flattened, None keeps its place) or results.
+  std::uint32_t slot = 0;
   DType dtype = DType::undefined;
   Dims shape;
-  std::uint64_t content =
-      0;  // equal numbers: the same bytes in the same shape. 0: nothing was read
-  std::uint64_t source =
-      kNoSequence;  // sequence of the op that wrote what is read here, in this dump
+  // Equal numbers: the same bytes in the same shape and type. 0: nothing was read.
+  std::uint64_t content = 0;
+  // The op that wrote what is read here, in this dump.
+  std::uint64_t source = kNoSequence;
   std::uint32_t source_slot = 0;
-  std::uint32_t tensor_name =
-      0;  // id of the OpName of the parameter, gradient or state it is; 0: none
-  const char* skipped =
-      nullptr;         // why neither bytes nor statistics exist (static text); null when they do
+  // Id of the OpName of the parameter, gradient or state it is; 0: none.
+  std::uint32_t tensor_name = 0;
+  // Why there are no bytes (or, without statistics, nothing at all); static text. Null when all is
+  // there.
+  const char* skipped = nullptr;
   bool wanted = true;  // the plan selects this slot; false: structure only
   bool has_statistics = false;
   Statistics statistics;
   std::string md5, sha1;  // hex, when the plan asks for them
-  BlockPtr bytes;  // tensor mode: C-order copy; null on every appearance of `content` but the first
+  // Tensor mode: a copy in C order, with the first wanted appearance of `content` and with no
+  // other.
+  BlockPtr bytes;
   std::uint64_t timestamp_us = 0;  // since the Unix epoch; names the file
 };
 

@@ -95,8 +95,7 @@ void Recording::count(const Record& record) {
   if (record.kind == RecordKind::step_begin) ++totals_.steps;
   if (record.kind == RecordKind::op) ++totals_.ops;
   for (const TensorRecord& tensor : record.tensors) {
-    const bool was_read = tensor.has_statistics || tensor.content != 0;
-    if (tensor.wanted && tensor.skipped == nullptr && was_read) ++totals_.tensors;
+    if (tensor.wanted && (tensor.has_statistics || tensor.content != 0)) ++totals_.tensors;
   }
 }
 

@@ -30,7 +30,7 @@ struct StepTable {
 };
 
 bool has_row(const TensorRecord& tensor) {
-  if (!tensor.wanted || !tensor.has_statistics || tensor.skipped != nullptr) return false;
+  if (!tensor.wanted || !tensor.has_statistics) return false;
   return std::ranges::none_of(tensor.shape.values(), [](std::int64_t size) { return size == 0; });
 }
 

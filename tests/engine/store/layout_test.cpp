@@ -1,0 +1,141 @@
+#include "store/layout.h"
+
+#include <gtest/gtest.h>
+
+namespace sonde {
+namespace {
+
+Layout layout() {
+  Plan plan;
+  plan.path = "/dump";
+  plan.net_name = "Net";
+  return *Layout::make(plan, 3);
+}
+
+Site site(Phase phase, const std::string& scope, const std::string& type,
+          const std::string& forward = "") {
+  Site out;
+  out.phase = phase;
+  out.scope = scope;
+  out.op_type = type;
+  out.forward_op_type = forward;
+  return out;
+}
+
+TEST(Layout, NamesOpsOfEveryPhase) {
+  const std::string scope = "network-AlexNet/0-Conv2d";
+  EXPECT_EQ(layout().full_name(site(Phase::forward, scope, "conv2d"), 0),
+            "Default/network-AlexNet/0-Conv2d/conv2d-op0");
+  EXPECT_EQ(layout().full_name(site(Phase::recompute, scope, "conv2d"), 1),
+            "Default/recompute/network-AlexNet/0-Conv2d/conv2d-op1");
+  EXPECT_EQ(layout().full_name(site(Phase::backward, scope, "convolution_backward", "conv2d"), 2),
+            "Gradients/Default/network-AlexNet/0-Conv2d/Grad_conv2d/convolution_backward-op2");
+  EXPECT_EQ(layout().full_name(site(Phase::optimizer, "optimizer-SGD", "add_"), 3),
+            "Default/optimizer-SGD/add_-op3");
+  EXPECT_EQ(layout().full_name(site(Phase::outside, "", "add"), 4), "Default/add-op4");
+  EXPECT_EQ(layout().full_name(site(Phase::backward, "", "sum"), 5), "Gradients/Default/sum-op5");
+}
+
+TEST(Layout, NumbersOpsPerTypeAndScope) {
+  Site first = site(Phase::forward, "network-Net/a", "add");
+  Site other_line = first;
+  other_line.line = 7;
+  EXPECT_EQ(layout().number_key(first), layout().number_key(other_line));
+  EXPECT_NE(layout().number_key(first),
+            layout().number_key(site(Phase::forward, "network-Net/b", "add")));
+  EXPECT_NE(layout().number_key(first),
+            layout().number_key(site(Phase::forward, "network-Net/a", "mul")));
+  EXPECT_NE(layout().number_key(first),
+            layout().number_key(site(Phase::recompute, "network-Net/a", "add")));
+}
+
+TEST(Layout, PutsEverythingBelowTheRank) {
+  EXPECT_EQ(layout().step_directory({1, 12}), "/dump/rank_3/Net/1/12");
+  EXPECT_EQ(layout().execution_order_file(0),
+            "/dump/rank_3/execution_order/ms_execution_order_graph_0.csv");
+  EXPECT_EQ(layout().history_file(0),
+            "/dump/rank_3/execution_order/ms_global_execution_order_graph_0.csv");
+  EXPECT_EQ(layout().journal_file(), "/dump/rank_3/.dump_metadata/sonde/journal");
+}
+
+TEST(Layout, NamesTensorFilesAsMindSpore27) {
+  TensorRecord tensor;
+  tensor.is_input = true;
+  tensor.slot = 2;
+  tensor.dtype = DType::bfloat16;
+  tensor.timestamp_us = 1700000000000001;
+  EXPECT_EQ(layout().tensor_file_name({1, "add", "Default/a.b\\c d/add-op0"}, tensor),
+            "add.Default_a_b_c_d_add-op0.0.0.1700000000000001.input.2.DefaultFormat.BFloat16.npy");
+  tensor.is_input = false;
+  tensor.slot = 0;
+  EXPECT_EQ(layout().tensor_file_name({2, "Parameter", "features.0.weight"}, tensor),
+            "Parameter.features_0_weight.0.0.1700000000000001.output.0.DefaultFormat.BFloat16.npy");
+}
+
+TEST(Layout, NeverLetsAnOpTypeLeaveTheDirectory) {
+  TensorRecord tensor;
+  tensor.dtype = DType::int8;
+  EXPECT_EQ(layout().tensor_file_name({1, "../../evil", "x"}, tensor).find('/'), std::string::npos);
+}
+
+TEST(Layout, OfAnotherKindIsRefused) {
+  Plan plan;
+  plan.sonde.layout = "acl";
+  const Result<Layout> made = Layout::make(plan, 0);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code, ErrorCode::unsupported);
+}
+
+TEST(TensorFileName, IsReadBack) {
+  TensorFileName name;
+  ASSERT_TRUE(parse_tensor_file_name(
+      "add.Default_add-op0.0.4.1700000000000001.input.2.DefaultFormat.Float32.npy", name));
+  EXPECT_EQ(name.op_type, "add");
+  EXPECT_EQ(name.op_name, "Default_add-op0");
+  EXPECT_EQ(name.stream_id, 4U);
+  EXPECT_EQ(name.timestamp_us, 1700000000000001U);
+  EXPECT_TRUE(name.is_input);
+  EXPECT_EQ(name.slot, 2U);
+  EXPECT_EQ(name.format, "DefaultFormat");
+  EXPECT_EQ(name.dtype, "Float32");
+}
+
+TEST(TensorFileName, MayHaveDotsInTheNameAndNoType) {
+  TensorFileName name;
+  ASSERT_TRUE(parse_tensor_file_name(
+      "Parameter.moments.conv1.weight.0.0.1700000000000001.output.0.DefaultFormat.npy", name));
+  EXPECT_EQ(name.op_type, "Parameter");
+  EXPECT_EQ(name.op_name, "moments.conv1.weight");
+  EXPECT_FALSE(name.is_input);
+  EXPECT_EQ(name.dtype, "");
+  EXPECT_EQ(name.format, "DefaultFormat");
+}
+
+TEST(TensorFileName, OfVersionOneTwoCarriesTheShape) {
+  TensorFileName name;
+  ASSERT_TRUE(parse_tensor_file_name(
+      "Default--network-Net--Conv2D-op12_output_0_shape_1_64_5_Float16_FRACTAL_Z.bin", name));
+  EXPECT_EQ(name.op_type, "Conv2D");
+  EXPECT_EQ(name.op_name, "Default--network-Net--Conv2D-op12");
+  EXPECT_EQ(name.shape, (std::vector<std::int64_t>{1, 64, 5}));
+  EXPECT_EQ(name.dtype, "Float16");
+  EXPECT_EQ(name.format, "FRACTAL_Z");
+  ASSERT_TRUE(parse_tensor_file_name("x_input_3_shape_0_Int32_DefaultFormat.bin", name));
+  EXPECT_TRUE(name.shape.empty());
+  EXPECT_EQ(name.slot, 3U);
+}
+
+TEST(TensorFileName, IsNotFoundInOtherNames) {
+  TensorFileName name;
+  for (const char* text :
+       {"", ".npy", "1234567.npy", "statistic.csv", "a.b.0.0.x.input.0.F.npy",
+        "a.b.0.0.1.input.-1.F.npy", "a.b.0.0.1.side.0.F.npy", "a.0.0.1.input.0.F.npy",
+        ".b.0.0.1.input.0.F.npy", "a.b.0.0.99999999999999999999999.input.0.F.npy",
+        "x_input_3_shape__Int32_F.bin", "_shape_.bin",
+        "Opdebug.Node_OpDebug.0.0.1.output.0.json"}) {
+    EXPECT_FALSE(parse_tensor_file_name(text, name)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace sonde

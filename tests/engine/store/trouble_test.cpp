@@ -1,0 +1,285 @@
+// The recorder when the system is against it: no space, no rights, no directory, no process.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <thread>
+
+#include "dump_fixture.h"
+#include "store/journal.h"
+
+namespace sonde {
+namespace {
+
+using test::Host;
+using test::in_child;
+using test::npy_files;
+using test::plan_for;
+
+constexpr StepId kStep{0, 0};
+
+class Trouble : public testing::Test {
+ protected:
+  test::TemporaryDirectory directory;
+  std::filesystem::path root = directory.path() / "dump";
+  std::filesystem::path rank = root / "rank_0";
+
+  static void push_tensor(Host& run, std::uint64_t number, std::size_t elements,
+                          StepId step = kStep) {
+    run.push(run.op("Default/add-op" + std::to_string(number)), step,
+             run.tensor(std::vector<float>(elements, static_cast<float>(number)), number));
+  }
+
+  static void expect_whole(const std::filesystem::path& below, std::size_t elements) {
+    for (const auto& file : npy_files(below)) {
+      EXPECT_EQ(std::filesystem::file_size(file), 128 + elements * sizeof(float)) << file;
+    }
+  }
+};
+
+TEST_F(Trouble, ADiskThatFillsUpStopsTheRecordingAndNotTheRun) {
+  std::filesystem::create_directory(root);
+  if (::mount("sonde-test", root.c_str(), "tmpfs", 0, "size=2m") != 0) {
+    GTEST_SKIP() << "cannot mount a small file system here";
+  }
+  {
+    Plan plan = plan_for(root);
+    plan.sonde.budget_bytes = 1 << 20;  // so that a writer that kept blocks would hang us
+    Host run(plan);
+    ASSERT_TRUE(run.is_open()) << run.refused().message;
+    run.begin(kStep);
+    for (std::uint64_t i = 1; i <= 100; ++i) push_tensor(run, i, 16 << 10);
+    run.end(kStep);
+    const Totals totals = run->finish();
+    ASSERT_TRUE(run->error());
+    EXPECT_EQ(run->error()->code, ErrorCode::io);
+    EXPECT_TRUE(run->error()->message.ends_with("no space left on device"))
+        << run->error()->message;
+    EXPECT_GT(totals.files, 10U);
+    EXPECT_GT(totals.bytes_dropped, 0U);
+    EXPECT_EQ(npy_files(rank).size(), totals.files);
+    expect_whole(rank, 16 << 10);
+    const Result<Journal> journal = read_journal(rank / ".dump_metadata/sonde/journal");
+    ASSERT_TRUE(journal);
+    EXPECT_EQ(journal->torn_bytes, 0U);
+    std::size_t files = 0;
+    bool told = false;
+    for (const JournalRecord& record : journal->runs.at(0).records) {
+      for (const JournalTensor& tensor : record.tensors) files += tensor.file.empty() ? 0 : 1;
+      told = told || record.note.find("no space") != std::string::npos;
+    }
+    EXPECT_EQ(files, totals.files);
+    EXPECT_TRUE(told);
+    EXPECT_TRUE(test::files_below(rank / ".dump_metadata/sonde/partial").empty());
+  }
+  ::umount(root.c_str());
+}
+
+TEST_F(Trouble, AFileThatMayNotGrowStopsTheRecordingAndLeavesNoPart) {
+  const int status = in_child([&] {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{64 << 10, 64 << 10};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    Host run(plan_for(root, SavedData::tensor));
+    run.begin(kStep);
+    push_tensor(run, 1, 100);
+    push_tensor(run, 2, 1 << 20);
+    push_tensor(run, 3, 100);
+    run.end(kStep);
+    const Totals totals = run->finish();
+    if (!run->error() || totals.files != 1) return 1;
+    return run->error()->message.find("file too large") == std::string::npos ? 2 : 0;
+  });
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(npy_files(rank).size(), 1U);
+  EXPECT_TRUE(test::files_below(rank / ".dump_metadata/sonde/partial").empty());
+}
+
+TEST_F(Trouble, ADirectoryRemovedWhileRunningIsAnErrorAndStaysRemoved) {
+  Host run(plan_for(root));
+  run.begin(kStep);
+  push_tensor(run, 1, 100);
+  run->flush();
+  std::filesystem::remove_all(root);
+  push_tensor(run, 2, 100);
+  run.end(kStep);
+  run.begin({0, 1});
+  push_tensor(run, 3, 100, {0, 1});
+  run.end({0, 1});
+  run->finish();
+  ASSERT_TRUE(run->error());
+  EXPECT_EQ(run->error()->code, ErrorCode::io);
+  EXPECT_FALSE(std::filesystem::exists(root));
+}
+
+TEST_F(Trouble, StatisticsOfARemovedDirectoryDoNotGoOnInTheDark) {
+  Host run(plan_for(root, SavedData::statistic));
+  run.begin(kStep);
+  push_tensor(run, 1, 100);
+  run.end(kStep);
+  run->flush();
+  std::filesystem::remove_all(root);
+  run.begin({0, 1});
+  push_tensor(run, 2, 100, {0, 1});
+  run.end({0, 1});
+  run->finish();
+  EXPECT_TRUE(run->error());
+  EXPECT_FALSE(std::filesystem::exists(root));
+}
+
+TEST_F(Trouble, AKilledRunLeavesWholeFilesAndAReadableJournal) {
+  constexpr std::size_t kElements = 200 << 10;
+  const ::pid_t child = ::fork();
+  if (child == 0) {
+    Host run(plan_for(root));
+    run.begin(kStep);
+    for (std::uint64_t i = 1;; ++i) push_tensor(run, i, kElements);
+  }
+  while (npy_files(rank).size() < 20) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  expect_whole(rank / "Net", kElements);
+  const Result<Journal> journal = read_journal(rank / ".dump_metadata/sonde/journal");
+  ASSERT_TRUE(journal) << journal.error().message;
+  ASSERT_EQ(journal->runs.size(), 1U);
+  EXPECT_TRUE(journal->runs[0].end_json.empty());
+  // The next run takes over, and removes what was half written.
+  std::ofstream(rank / ".dump_metadata/sonde/partial/7") << "half";
+  Host next(plan_for(root));
+  ASSERT_TRUE(next.is_open()) << next.refused().message;
+  next.begin({0, 5});
+  push_tensor(next, 1, 10, {0, 5});
+  next.end({0, 5});
+  next->finish();
+  EXPECT_FALSE(next->error());
+  EXPECT_TRUE(test::files_below(rank / ".dump_metadata/sonde/partial").empty());
+  EXPECT_EQ(read_journal(rank / ".dump_metadata/sonde/journal")->runs.size(), 2U);
+}
+
+TEST_F(Trouble, ASecondLiveRunIsRefusedWithTheProcessThatOwnsTheDirectory) {
+  Host run(plan_for(root));
+  run.begin(kStep);
+  run->flush();
+  Host second(plan_for(root));
+  ASSERT_FALSE(second.is_open());
+  EXPECT_EQ(second.refused().code, ErrorCode::busy);
+  EXPECT_EQ(second.refused().message,
+            "cannot record to '" + rank.string() + "': process " + std::to_string(::getpid()) +
+                " is recording there; wait for it, or choose another path");
+  run->finish();
+  EXPECT_TRUE(Host(plan_for(root)).is_open());
+}
+
+TEST_F(Trouble, OfTwoRunsThatStartTogetherTheSecondToStepIsRefused) {
+  Host first(plan_for(root));
+  Host second(plan_for(root));
+  ASSERT_TRUE(second.is_open());
+  first.begin(kStep);
+  first->flush();
+  second.begin(kStep);
+  push_tensor(second, 1, 100);
+  second->flush();
+  ASSERT_TRUE(second->error());
+  EXPECT_EQ(second->error()->code, ErrorCode::busy);
+  EXPECT_FALSE(first->error());
+}
+
+TEST_F(Trouble, ARankThatOnlyOpensDoesNotOwn) {
+  {
+    Host run(plan_for(root));
+    run.begin(kStep);
+    run->finish();
+  }
+  const Host waiting(plan_for(root));
+  Host other(plan_for(root));
+  other.begin(kStep);
+  other->flush();
+  EXPECT_FALSE(other->error());
+}
+
+TEST_F(Trouble, ADirectoryThatMayNotBeWrittenIsToldBeforeTheFirstStep) {
+  if (::getuid() != 0)
+    GTEST_SKIP() << "runs as root only: root sees no refusal, so it becomes nobody";
+  std::filesystem::create_directory(root);
+  std::filesystem::permissions(root, std::filesystem::perms{0755});
+  std::filesystem::permissions(directory.path(), std::filesystem::perms{0755});
+  const int status = in_child([&] {
+    if (::setgid(65534) != 0 || ::setuid(65534) != 0) return 2;
+    const Host run(plan_for(root));
+    return !run.is_open() && run.refused().message == "cannot write to directory '" +
+                                                          root.string() + "': permission denied"
+               ? 0
+               : 1;
+  });
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(std::filesystem::is_empty(root));
+}
+
+TEST_F(Trouble, AFinishedRunIsAppendedToWithoutRootsRights) {
+  std::filesystem::permissions(directory.path(), std::filesystem::perms{0777});
+  const auto one_run = [&] {
+    Host run(plan_for(root));
+    if (!run.is_open()) return 3;
+    run.begin(kStep);
+    push_tensor(run, 1, 10);
+    run.end(kStep);
+    return run->finish().rows == 1 && !run->error() ? 0 : 4;
+  };
+  const int status = in_child([&] {
+    if (::getuid() == 0 && (::setgid(65534) != 0 || ::setuid(65534) != 0)) return 2;
+    const int first = one_run();
+    return first != 0 ? first : one_run();
+  });
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(npy_files(rank).size(), 1U + 1U);
+}
+
+TEST_F(Trouble, AForkedChildForgetsEverythingAndTheParentGoesOn) {
+  Host run(plan_for(root));
+  run.begin(kStep);
+  push_tensor(run, 1, 10);
+  run->flush();
+  BlockPtr held = run->blocks().take(100);
+  const int status = in_child([&] {
+    run->abandon();
+    push_tensor(run, 2, 10);
+    run->flush();
+    held.reset();
+    const Totals totals = run->finish();
+    return totals.files == 0 && !run->blocks().take(10) ? 0 : 1;
+  });
+  EXPECT_EQ(status, 0);
+  push_tensor(run, 3, 10);
+  run.end(kStep);
+  EXPECT_EQ(run->finish().files, 2U);
+  EXPECT_FALSE(run->error());
+}
+
+TEST_F(Trouble, AForkedChildThatLivesOnDoesNotKeepTheDirectoryLocked) {
+  auto run = std::make_unique<Host>(plan_for(root));
+  run->begin(kStep);
+  (*run)->flush();
+  int pipe_ends[2] = {};
+  ASSERT_EQ(::pipe(pipe_ends), 0);
+  const ::pid_t child = ::fork();
+  if (child == 0) {
+    (*run)->abandon();
+    char byte = 1;
+    static_cast<void>(!::write(pipe_ends[1], &byte, 1));
+    ::pause();
+    ::_exit(0);
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(pipe_ends[0], &byte, 1), 1);
+  run.reset();
+  EXPECT_TRUE(Host(plan_for(root)).is_open());
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  ::close(pipe_ends[0]);
+  ::close(pipe_ends[1]);
+}
+
+}  // namespace
+}  // namespace sonde
