@@ -1,8 +1,7 @@
 # sonde_room(NAME SOURCES ... [DEPENDS ...]): one folder of src/ as a static library `sonde_NAME`.
 # sonde_test(NAME SOURCES ... DEPENDS ...): one GoogleTest binary, one ctest entry.
 
-# -Wno-restrict: g++ 12 warns falsely of `"text" + std::string` at -O3 (its bug 105651).
-set(SONDE_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wno-restrict -Werror)
+set(SONDE_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC 12 sees overlapping copies in `"x" + std::string` where there are none (gcc.gnu.org/PR105651).
   list(APPEND SONDE_WARNINGS -Wno-restrict)
