@@ -155,7 +155,9 @@ void add_all(const std::string& place, std::size_t bytes) {
   const Shape long_runs = {{rows, 512}, {1024, 1}};
   const Shape short_runs = {{elements / 64, 32}, {64, 1}};
   const Shape apart = {{elements / 2}, {2}};
-  const Shape transposed = {{1024, rows}, {1, 1024}};
+  std::int64_t side = 1;
+  while (side * side * 4 <= elements) side *= 2;
+  const Shape transposed = {{side, elements / side}, {1, side}};
   add("strided/runs_of_512/" + place,
       [=](auto& state) { strided(state, long_runs, bytes, false); });
   add("strided/runs_of_32/" + place,

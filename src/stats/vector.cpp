@@ -35,10 +35,10 @@ void fill_kernel([[maybe_unused]] Kernel& kernel) {
   set(DType::uint16, add_integer16<std::uint16_t>);
   set(DType::uint32, add_integer32<std::uint32_t>);
   set(DType::uint64, add_float64<LoadUInt64>);
-  set(DType::float16, add_float32<LoadFloat16>);
+  set(DType::float16, add_float16<LoadFloat16>);
   set(DType::float32, add_float32<LoadFloat32>);
   set(DType::float64, add_float64<LoadFloat64>);
-  set(DType::bfloat16, add_float32<LoadBFloat16>);
+  set(DType::bfloat16, add_float16<LoadBFloat16>);
   set(DType::float8_e4m3fn, add_float32<LoadFloat8E4M3FN>);
   set(DType::float8_e5m2, add_float32<LoadFloat8E5M2>);
   set(DType::float8_e4m3fnuz, add_float32<LoadFloat8E4M3FNUZ>);

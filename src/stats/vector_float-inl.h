@@ -9,9 +9,10 @@
 
 #include <hwy/highway.h>
 
-#include <cstring>
+#include <algorithm>
 
 #include "stats/moments.h"
+#include "tensor/small_floats.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sonde {
@@ -70,6 +71,16 @@ struct Lanes {
   }
 };
 
+// Adds 1 to each lane of the counter where the mask is true.
+template <class DI>
+HWY_INLINE void count_true(hn::Vec<DI>& counter, hn::Mask<DI> mask) {
+#if HWY_TARGET <= HWY_AVX3  // one masked addition
+  counter = hn::IfThenElse(mask, hn::Add(counter, hn::Set(DI(), 1)), counter);
+#else  // a true lane is -1
+  counter = hn::Sub(counter, hn::VecFromMask(DI(), mask));
+#endif
+}
+
 // What a pass finds besides the sums. D is the tag of the vectors that are compared.
 template <class D>
 struct Found {
@@ -94,7 +105,7 @@ struct Found {
 
   template <class M>
   static HWY_INLINE void count(VI& counter, M mask) {
-    counter = hn::Sub(counter, hn::VecFromMask(DI(), hn::RebindMask(DI(), mask)));
+    count_true<DI>(counter, hn::RebindMask(DI(), mask));
   }
 
   HWY_INLINE void add_finite(V value) {
@@ -142,9 +153,15 @@ struct Found {
     moments.take_min(least != 0 ? least : has_minus ? -0.0 : 0.0);
     moments.positive += total(positive);
     moments.negative += total(negative);
+  }
+
+  // After add_any() only.
+  HWY_INLINE void store_not_finite(Moments& moments) const {
+    const std::uint64_t before = moments.nan + moments.positive_inf + moments.negative_inf;
     moments.nan += total(nan);
     moments.positive_inf += total(positive_inf);
     moments.negative_inf += total(negative_inf);
+    moments.expect_finite = moments.nan + moments.positive_inf + moments.negative_inf == before;
   }
 };
 
@@ -172,15 +189,18 @@ HWY_INLINE bool pass_float32(Moments& moments, const std::byte* data, std::size_
   if (kTrust == Trust::all_finite && !lanes.squares_are_finite()) return false;
   lanes.store(moments);
   found.store(moments);
+  if (kTrust == Trust::none) found.store_not_finite(moments);
   return true;
 }
 
 template <class Load>
 std::size_t add_float32(Moments& moments, const std::byte* data, std::size_t elements) {
   elements -= elements % kLanes;
-  if (!pass_float32<Load, Trust::all_finite>(moments, data, elements)) {
-    pass_float32<Load, Trust::none>(moments, data, elements);
+  if (moments.expect_finite && pass_float32<Load, Trust::all_finite>(moments, data, elements)) {
+    return elements;
   }
+  moments.expect_finite = false;
+  pass_float32<Load, Trust::none>(moments, data, elements);
   return elements;
 }
 
@@ -203,15 +223,18 @@ HWY_INLINE bool pass_float64(Moments& moments, const std::byte* data, std::size_
   if (kTrust == Trust::all_finite && !lanes.squares_are_finite()) return false;
   lanes.store(moments);
   found.store(moments);
+  if (kTrust == Trust::none) found.store_not_finite(moments);
   return true;
 }
 
 template <class Load>
 std::size_t add_float64(Moments& moments, const std::byte* data, std::size_t elements) {
   elements -= elements % kLanes;
-  if (!pass_float64<Load, Trust::all_finite>(moments, data, elements)) {
-    pass_float64<Load, Trust::none>(moments, data, elements);
+  if (moments.expect_finite && pass_float64<Load, Trust::all_finite>(moments, data, elements)) {
+    return elements;
   }
+  moments.expect_finite = false;
+  pass_float64<Load, Trust::none>(moments, data, elements);
   return elements;
 }
 
@@ -227,6 +250,7 @@ struct LoadFloat32 {
 
 struct LoadBFloat16 {
   static constexpr std::size_t kItemBytes = 2;
+  static float widen(std::uint16_t bits) { return bfloat16_to_float(bits); }
   static HWY_INLINE V32 load(const std::byte* data) {
     const hn::RebindToUnsigned<D32> wide;
     const auto bits = hn::PromoteTo(wide, load_bytes(hn::Rebind<std::uint16_t, D32>(), data));
@@ -281,6 +305,7 @@ struct LoadIeee : LoadNarrow<Stored, kFractionBits, kBias> {
 #if HWY_TARGET <= HWY_AVX2  // these have the instruction
 struct LoadFloat16 {
   static constexpr std::size_t kItemBytes = 2;
+  static float widen(std::uint16_t bits) { return float16_to_float(bits); }
   static HWY_INLINE V32 load(const std::byte* data) {
     const hn::Rebind<hwy::float16_t, D32> narrow;
     const auto bits = load_bytes(hn::Rebind<std::uint16_t, D32>(), data);
@@ -288,7 +313,9 @@ struct LoadFloat16 {
   }
 };
 #else
-using LoadFloat16 = LoadIeee<std::uint16_t, 10, 15>;
+struct LoadFloat16 : LoadIeee<std::uint16_t, 10, 15> {
+  static float widen(std::uint16_t bits) { return float16_to_float(bits); }
+};
 #endif
 using LoadFloat8E5M2 = LoadIeee<std::uint8_t, 2, 15>;
 
@@ -321,6 +348,99 @@ struct LoadFloat8E8M0 {
     return hn::IfThenElse(hn::RebindMask(D32(), nan), hn::NaN(D32()), value);
   }
 };
+
+using D16 = hn::Repartition<std::int16_t, D64>;
+using V16 = hn::Vec<D16>;
+constexpr std::size_t kLanes16 = hn::MaxLanes(D16());
+
+// As Found, of 16-bit floats that are all finite, on their bits. A key is the bits with the
+// magnitude of negative numbers inverted: a signed number in the order of the values, -0 just below
+// +0.
+struct Found16 {
+  V16 max, min;            // keys
+  V16 positive, negative;  // how many, per lane: a block has too few elements to overflow
+
+  HWY_INLINE Found16() {
+    max = hn::Set(D16(), std::numeric_limits<std::int16_t>::min());
+    min = hn::Set(D16(), std::numeric_limits<std::int16_t>::max());
+    positive = negative = hn::Zero(D16());
+  }
+
+  static HWY_INLINE V16 key_of(V16 bits) {
+    const V16 if_negative = hn::BroadcastSignBit(bits);
+    return hn::Xor(bits, hn::And(if_negative, hn::Set(D16(), 0x7FFF)));
+  }
+
+  HWY_INLINE void add(V16 bits) {
+    const V16 key = key_of(bits);
+    max = hn::Max(max, key);
+    min = hn::Min(min, key);
+    count_true<D16>(positive, hn::Gt(key, hn::Zero(D16())));
+    count_true<D16>(negative, hn::Lt(key, hn::Set(D16(), -1)));
+  }
+
+  static HWY_INLINE std::uint64_t total(V16 counter) {
+    HWY_ALIGN std::uint16_t lanes[kLanes16];
+    hn::Store(hn::BitCast(hn::RebindToUnsigned<D16>(), counter), hn::RebindToUnsigned<D16>(),
+              lanes);
+    std::uint64_t sum = 0;
+    for (const std::uint16_t lane : lanes) sum += lane;
+    return sum;
+  }
+
+  template <class Load>
+  HWY_INLINE void store(Moments& moments) const {
+    HWY_ALIGN std::int16_t greatest[kLanes16];
+    HWY_ALIGN std::int16_t least[kLanes16];
+    hn::Store(max, D16(), greatest);
+    hn::Store(min, D16(), least);
+    moments.take_max(value_of_key<Load>(*std::max_element(greatest, greatest + kLanes16)));
+    moments.take_min(value_of_key<Load>(*std::min_element(least, least + kLanes16)));
+    moments.positive += total(positive);
+    moments.negative += total(negative);
+  }
+
+  template <class Load>
+  static HWY_INLINE double value_of_key(std::int16_t key) {
+    const auto bits = static_cast<std::uint16_t>(key < 0 ? key ^ 0x7FFF : key);
+    return static_cast<double>(Load::widen(bits));
+  }
+};
+
+// One pass over 16-bit floats. Stores nothing and returns false if an element was not finite.
+template <class Load>
+HWY_INLINE bool pass_float16(Moments& moments, const std::byte* data, std::size_t elements) {
+  constexpr std::size_t kStep = std::max(kLanes, kLanes16);
+  Lanes lanes(moments);
+  Found16 found;
+  for (std::size_t i = 0; i < elements; i += kStep) {
+#pragma GCC unroll 8
+    for (std::size_t v = 0; v < kStep / kLanes16; ++v) {
+      found.add(load_bytes(D16(), data + (i + v * kLanes16) * 2));
+    }
+#pragma GCC unroll 8
+    for (std::size_t v = 0; v < kStep / kLanes32; ++v) {
+      const V32 value = Load::load(data + (i + v * kLanes32) * 2);
+      lanes.add_short(2 * v % kVectors64, hn::PromoteTo(D64(), hn::LowerHalf(value)));
+      lanes.add_short((2 * v + 1) % kVectors64,
+                      hn::PromoteTo(D64(), hn::UpperHalf(hn::Half<D32>(), value)));
+    }
+  }
+  if (!lanes.squares_are_finite()) return false;
+  lanes.store(moments);
+  found.store<Load>(moments);
+  return true;
+}
+
+template <class Load>
+std::size_t add_float16(Moments& moments, const std::byte* data, std::size_t elements) {
+  const std::size_t usable = elements - elements % std::max(kLanes, kLanes16);
+  if (usable == 0) return add_float32<Load>(moments, data, elements);
+  if (moments.expect_finite && pass_float16<Load>(moments, data, usable)) return usable;
+  moments.expect_finite = false;
+  pass_float32<Load, Trust::none>(moments, data, usable);
+  return usable;
+}
 
 struct LoadFloat64 {
   static HWY_INLINE V64 load(const std::byte* data) { return load_bytes(D64(), data); }

@@ -88,7 +88,6 @@ std::size_t add_integer32(Moments& moments, const std::byte* data, std::size_t e
   return elements;
 }
 
-using D16 = hn::Repartition<std::int16_t, D64>;
 using DI32 = hn::Repartition<std::int32_t, D64>;
 using DU32 = hn::Repartition<std::uint32_t, D64>;
 using DU64 = hn::Repartition<std::uint64_t, D64>;

@@ -15,30 +15,73 @@ struct Plane {
   std::int64_t out_row_stride;             // in the copy, elements; columns lie side by side there
 };
 
-// Tiles of this many elements a side keep the lines that are read and those that are written in the
-// first-level cache.
-constexpr std::int64_t kTile = 16;
+// A tile's side: one cache line of elements, so that each line of memory and of the copy is touched
+// once per tile.
+template <typename Item>
+constexpr std::int64_t kTile = 64 / static_cast<std::int64_t>(sizeof(Item));
 
+// Copies `rows` x `columns` of the plane through a small square, which bears strides that are
+// powers of two: there, all the lines of a tile want the same few places of the cache.
 template <typename Item>
 void copy_tile(const Plane& plane, const std::byte* data, std::byte* out, std::int64_t rows,
                std::int64_t columns) {
-  for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t c = 0; c < columns; ++c) {
-      const std::int64_t from = r * plane.row_stride + c * plane.column_stride;
-      std::memcpy(out + (r * plane.out_row_stride + c) * sizeof(Item), data + from * sizeof(Item),
-                  sizeof(Item));
+  constexpr std::int64_t kSide = kTile<Item>;
+  Item square[kSide][kSide];
+  for (std::int64_t c = 0; c < columns; ++c) {
+    const std::byte* column = data + c * plane.column_stride * sizeof(Item);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      std::memcpy(&square[r][c], column + r * plane.row_stride * sizeof(Item), sizeof(Item));
     }
+  }
+  for (std::int64_t r = 0; r < rows; ++r) {
+    std::memcpy(out + r * plane.out_row_stride * sizeof(Item), square[r], columns * sizeof(Item));
   }
 }
 
+// The same for a whole tile of a plane whose rows lie side by side in memory: all bounds are known.
+template <typename Item>
+void copy_whole_tile(const Plane& plane, const std::byte* data, std::byte* out) {
+  constexpr std::int64_t kSide = kTile<Item>;
+  Item square[kSide][kSide];
+  for (std::int64_t c = 0; c < kSide; ++c) {
+    Item line[kSide];
+    std::memcpy(line, data + c * plane.column_stride * sizeof(Item), sizeof(line));
+    for (std::int64_t r = 0; r < kSide; ++r) square[r][c] = line[r];
+  }
+  for (std::int64_t r = 0; r < kSide; ++r) {
+    std::memcpy(out + r * plane.out_row_stride * sizeof(Item), square[r], sizeof(square[r]));
+  }
+}
+
+// Tiles [row, row + kSide) x [column, column + kSide), cut off at the plane's edges.
+template <typename Item>
+void copy_tile_at(const Plane& plane, const std::byte* data, std::byte* out, std::int64_t row,
+                  std::int64_t column) {
+  constexpr std::int64_t kSide = kTile<Item>;
+  const auto bytes = static_cast<std::int64_t>(sizeof(Item));
+  data += (row * plane.row_stride + column * plane.column_stride) * bytes;
+  out += (row * plane.out_row_stride + column) * bytes;
+  const std::int64_t rows = std::min(kSide, plane.rows - row);
+  const std::int64_t columns = std::min(kSide, plane.columns - column);
+  if (rows == kSide && columns == kSide && plane.row_stride == 1) {
+    copy_whole_tile<Item>(plane, data, out);
+  } else {
+    copy_tile<Item>(plane, data, out, rows, columns);
+  }
+}
+
+// Rows of the plane that are worked on together: enough for memory to be read in long stretches,
+// few enough for the pages of the copy that they lie in to stay in the address cache.
+constexpr std::int64_t kBand = 256;
+
 template <typename Item>
 void copy_plane(const Plane& plane, const std::byte* data, std::byte* out) {
-  const auto bytes = static_cast<std::int64_t>(sizeof(Item));
-  for (std::int64_t c = 0; c < plane.columns; c += kTile) {
-    for (std::int64_t r = 0; r < plane.rows; r += kTile) {
-      copy_tile<Item>(plane, data + (r * plane.row_stride + c * plane.column_stride) * bytes,
-                      out + (r * plane.out_row_stride + c) * bytes, std::min(kTile, plane.rows - r),
-                      std::min(kTile, plane.columns - c));
+  for (std::int64_t band = 0; band < plane.rows; band += kBand) {
+    const std::int64_t band_end = std::min(band + kBand, plane.rows);
+    for (std::int64_t c = 0; c < plane.columns; c += kTile<Item>) {
+      for (std::int64_t r = band; r < band_end; r += kTile<Item>) {
+        copy_tile_at<Item>(plane, data, out, r, c);
+      }
     }
   }
 }
