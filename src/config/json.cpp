@@ -12,7 +12,6 @@
 namespace sonde {
 namespace {
 
-constexpr std::size_t kShown = 60;  // bytes of a value that a message repeats
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 // An input iterator that tells how far the lexer has read: nlohmann's SAX interface has no
@@ -221,86 +220,11 @@ bool Builder::parse_error(std::size_t, const std::string&,
   const std::size_t at = line();
   const std::size_t newline = text_.substr(0, read() > 0 ? read() - 1 : 0).rfind('\n');
   const std::size_t column = read() - (newline == text_.npos ? 0 : newline + 1);
-  const std::string shown = in_quotes(reason.substr(0, 400));
+  const std::string shown = printable(reason, 400);
   diagnostics_.error(at, "",
                      read() == 0 ? "the file is empty; a JSON object is needed"
-                                 : fmt::format("not valid JSON at column {}: {}", column,
-                                               shown.substr(1, shown.size() - 2)));
+                                 : fmt::format("not valid JSON at column {}: {}", column, shown));
   return false;
-}
-
-// Length of the well-formed UTF-8 sequence at the start of `text`, 0 when there is none.
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  const std::size_t length = first < 0x80   ? 1
-                             : first < 0xC2 ? 0
-                             : first < 0xE0 ? 2
-                             : first < 0xF0 ? 3
-                             : first < 0xF5 ? 4
-                                            : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  return length;
-}
-
-std::string printable(std::string_view text, std::size_t most) {
-  std::string shown;
-  while (!text.empty()) {
-    if (shown.size() >= most) return shown + "…";
-    const auto byte = static_cast<unsigned char>(text[0]);
-    const std::size_t length = utf8_length(text);
-    if (length == 0 || byte < 0x20 || byte == 0x7F) {
-      shown += byte == '\n'   ? std::string("\\n")
-               : byte == '\t' ? std::string("\\t")
-                              : fmt::format("\\x{:02x}", byte);
-      text.remove_prefix(1);
-    } else {
-      shown += text.substr(0, length);
-      text.remove_prefix(length);
-    }
-  }
-  return shown;
-}
-
-// A string as nlohmann writes it: quotes, backslashes and control characters escaped, everything
-// else as it is.
-std::string escaped(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    switch (c) {
-      case '"':
-        out += "\\\"";
-        break;
-      case '\\':
-        out += "\\\\";
-        break;
-      case '\b':
-        out += "\\b";
-        break;
-      case '\f':
-        out += "\\f";
-        break;
-      case '\n':
-        out += "\\n";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
-      default:
-        if (static_cast<unsigned char>(c) < 0x20) {
-          out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-        } else {
-          out += c;
-        }
-    }
-  }
-  return out + '"';
 }
 
 void warn_of_trailing_text(Builder& builder, std::string_view text, Diagnostics& diagnostics) {
@@ -341,46 +265,6 @@ std::optional<JsonValue> parse_json(std::string_view text, Diagnostics& diagnost
   if (!parsed) return std::nullopt;
   warn_of_trailing_text(builder, text, diagnostics);
   return builder.take_root();
-}
-
-std::string in_quotes(std::string_view text) { return '"' + printable(text, kShown) + '"'; }
-
-std::string spelled(const JsonValue& value) {
-  switch (value.kind) {
-    case JsonValue::Kind::null:
-      return "null";
-    case JsonValue::Kind::boolean:
-      return value.boolean ? "true" : "false";
-    case JsonValue::Kind::unsigned_integer:
-    case JsonValue::Kind::negative_integer:
-    case JsonValue::Kind::floating:
-      return printable(value.text, kShown);
-    case JsonValue::Kind::string:
-      return in_quotes(value.text);
-    case JsonValue::Kind::array:
-      return value.items.empty() ? "[]" : "an array";
-    case JsonValue::Kind::object:
-      return value.members.empty() ? "{}" : "an object";
-  }
-  return "";
-}
-
-std::string compact(const JsonValue& value) {
-  std::string out;
-  switch (value.kind) {
-    case JsonValue::Kind::string:
-      return escaped(value.text);
-    case JsonValue::Kind::array:
-      for (const JsonValue& item : value.items) out += (out.empty() ? "" : ",") + compact(item);
-      return "[" + out + "]";
-    case JsonValue::Kind::object:
-      for (const JsonMember& member : value.members) {
-        out += (out.empty() ? "" : ",") + escaped(member.key) + ":" + compact(member.value);
-      }
-      return "{" + out + "}";
-    default:
-      return spelled(value);
-  }
 }
 
 }  // namespace sonde

@@ -13,7 +13,6 @@
 #include "config/diagnostics.h"
 #include "config/dialect.h"
 #include "config/kernels.h"
-#include "config/nearest.h"
 #include "config/object_reader.h"
 #include "config/statistic_category.h"
 
@@ -24,44 +23,12 @@ constexpr std::string_view kCommon = "common_dump_settings";
 constexpr std::string_view kE2e = "e2e_dump_settings";
 constexpr std::string_view kSonde = "sonde_settings";
 
-constexpr KnownKey kKnownKeys[] = {
-    {"", kCommon},
-    {"", kE2e},
-    {"", kSonde},
-    {kCommon, "dump_mode"},
-    {kCommon, "path"},
-    {kCommon, "net_name"},
-    {kCommon, "iteration"},
-    {kCommon, "input_output"},
-    {kCommon, "kernels"},
-    {kCommon, "support_device"},
-    {kCommon, "op_debug_mode"},
-    {kCommon, "file_format"},
-    {kCommon, "saved_data"},
-    {kCommon, "statistic_category"},
-    {kCommon, "overflow_number"},
-    {kCommon, "initial_iteration"},
-    {kE2e, "enable"},
-    {kE2e, "trans_flag"},
-    {kE2e, "stat_calc_mode"},
-    {kE2e, "device_stat_precision_mode"},
-    {kE2e, "sample_mode"},
-    {kE2e, "sample_num"},
-    {kE2e, "save_kernel_args"},
-    {kSonde, "layout"},
-    {kSonde, "version"},
-    {kSonde, "step"},
-    {kSonde, "budget_bytes"},
-    {kSonde, "when_full"},
-    {kSonde, "reread"},
-    {kSonde, "raw_bfloat16"},
-    {kSonde, "saved_data"},
-};
-
 constexpr std::string_view kDumpModes =
-    "0 (all operators), 1 (those in kernels), 2 (those flagged by set_dump)";
-constexpr std::string_view kInputOutput = "0 (inputs and outputs), 1 (inputs), 2 (outputs)";
-constexpr std::string_view kOpDebugModes = "0 (off), 3 (overflow), 4 (exception)";
+    "an unsigned integer: 0 (all operators), 1 (those in kernels), 2 (those flagged by set_dump)";
+constexpr std::string_view kInputOutput =
+    "an unsigned integer: 0 (inputs and outputs), 1 (inputs), 2 (outputs)";
+constexpr std::string_view kOpDebugModes =
+    "an unsigned integer: 0 (off), 3 (overflow), 4 (exception)";
 constexpr std::string_view kIterations =
     "\"all\", or numbers and ranges joined by '|', such as \"0|5-8\"";
 constexpr std::string_view kNetNames = "letters, digits, '-' and '_', at least one";
@@ -171,8 +138,9 @@ void read_iteration(ObjectReader& reader, Plan& plan) {
       !without_spaces.empty() && without_spaces != *text &&
       (without_spaces == "all" ||
        std::all_of(without_spaces.begin(), without_spaces.end(), is_iteration_character));
-  reader.refuse(*member, only_spaces ? fmt::format("no spaces: {}", in_quotes(without_spaces))
-                                     : std::string(kIterations));
+  std::string allowed(kIterations);
+  if (only_spaces) allowed += "; without spaces it would be " + in_quotes(without_spaces);
+  reader.refuse(*member, allowed);
 }
 
 // Any JSON number or boolean passes and is squeezed into 32 bits, as in MindSpore.
@@ -312,7 +280,8 @@ void read_common(const JsonValue& common, Plan& plan, Diagnostics& diagnostics) 
 // ----------------------------------------------------------------------------------------
 
 void read_sampling(ObjectReader& reader, Plan& plan) {
-  constexpr std::string_view kModes = "0 (whole tensors), 1 (the first sample_num elements)";
+  constexpr std::string_view kModes =
+      "an unsigned integer: 0 (whole tensors), 1 (the first sample_num elements)";
   constexpr std::string_view kNumbers = "an unsigned integer, at least 1";
   if (const auto mode = reader.number32("sample_mode", kModes)) {
     if (*mode > 1) reader.refuse(*reader.find("sample_mode"), kModes);
@@ -419,48 +388,6 @@ void warn_of_what_is_only_held(Objects& objects, const Plan& plan) {
   }
 }
 
-// ---- unknown keys
-// ---------------------------------------------------------------------------------------------
-
-std::string advice_on(std::string_view object, const std::string& key) {
-  std::vector<std::string_view> here;
-  for (const KnownKey& known : kKnownKeys) {
-    if (known.object == object) here.push_back(known.key);
-    if (known.object != object && known.object != kSonde && known.key == key) {
-      return known.object.empty() ? "it belongs to the top of the file"
-                                  : fmt::format("it belongs to {}", known.object);
-    }
-  }
-  const std::string best = nearest(key, here).front();
-  return is_close(key, best) ? fmt::format("did you mean '{}'?", best)
-                             : fmt::format("the nearest known key is '{}'", best);
-}
-
-void warn_of_unknown_keys(const JsonValue& value, std::string_view object,
-                          Diagnostics& diagnostics) {
-  std::size_t unknown = 0;
-  for (const JsonMember& member : value.members) {
-    const bool known =
-        std::any_of(std::begin(kKnownKeys), std::end(kKnownKeys),
-                    [&](const KnownKey& k) { return k.object == object && k.key == member.key; });
-    if (known) continue;
-    const std::string shown = in_quotes(member.key);
-    const std::string name = shown.substr(1, shown.size() - 2);
-    const std::string path = object.empty() ? name : fmt::format("{}.{}", object, name);
-    if (object.empty() && member.key == "async_dump_settings") {
-      diagnostics.warning(
-          member.line, path,
-          "ignored: MindSpore 1.2 read it; its op_debug_mode belongs to common_dump_settings now");
-    } else if (++unknown <= Diagnostics::kMost) {
-      diagnostics.warning(
-          member.line, path,
-          "unknown key, ignored as MindSpore does; " + advice_on(object, member.key));
-    } else {
-      diagnostics.warning(member.line, path, "unknown key, ignored as MindSpore does");
-    }
-  }
-}
-
 const JsonValue& empty_object() {
   static const JsonValue value = [] {
     JsonValue empty;
@@ -471,8 +398,6 @@ const JsonValue& empty_object() {
 }
 
 }  // namespace
-
-std::span<const KnownKey> known_keys() { return kKnownKeys; }
 
 void read_mindspore(const JsonValue& root, Plan& plan, Diagnostics& diagnostics) {
   plan.dialect = "mindspore-2.x";

@@ -1,0 +1,105 @@
+// Every key there is, and what to say of one that is not among them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "config/diagnostics.h"
+#include "config/dialect.h"
+#include "config/nearest.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::string_view kCommon = "common_dump_settings";
+constexpr std::string_view kE2e = "e2e_dump_settings";
+constexpr std::string_view kSonde = "sonde_settings";
+
+constexpr KnownKey kKnownKeys[] = {
+    {"", kCommon},
+    {"", kE2e},
+    {"", kSonde},
+    {kCommon, "dump_mode"},
+    {kCommon, "path"},
+    {kCommon, "net_name"},
+    {kCommon, "iteration"},
+    {kCommon, "input_output"},
+    {kCommon, "kernels"},
+    {kCommon, "support_device"},
+    {kCommon, "op_debug_mode"},
+    {kCommon, "file_format"},
+    {kCommon, "saved_data"},
+    {kCommon, "statistic_category"},
+    {kCommon, "overflow_number"},
+    {kCommon, "initial_iteration"},
+    {kE2e, "enable"},
+    {kE2e, "trans_flag"},
+    {kE2e, "stat_calc_mode"},
+    {kE2e, "device_stat_precision_mode"},
+    {kE2e, "sample_mode"},
+    {kE2e, "sample_num"},
+    {kE2e, "save_kernel_args"},
+    {kSonde, "layout"},
+    {kSonde, "version"},
+    {kSonde, "step"},
+    {kSonde, "budget_bytes"},
+    {kSonde, "when_full"},
+    {kSonde, "reread"},
+    {kSonde, "raw_bfloat16"},
+    {kSonde, "saved_data"},
+};
+
+std::string place_of(const KnownKey& known) {
+  return known.object.empty() ? "the top of the file" : std::string(known.object);
+}
+
+std::string advice_on(std::string_view object, const std::string& key) {
+  std::vector<std::string_view> here;
+  for (const KnownKey& known : kKnownKeys) {
+    if (known.object == object) here.push_back(known.key);
+  }
+  // Another object's own key, spelled right, says more than a key of this object spelled wrong.
+  for (const KnownKey& known : kKnownKeys) {
+    const bool elsewhere = known.object != object && known.object != kSonde;
+    if (elsewhere && known.key == key) return fmt::format("it belongs to {}", place_of(known));
+  }
+  const std::string best = nearest(key, here).front();
+  if (is_close(key, best)) return fmt::format("did you mean '{}'?", best);
+  for (const KnownKey& known : kKnownKeys) {
+    if (known.object == object || known.object == kSonde || !is_close(key, known.key)) continue;
+    return fmt::format("did you mean '{}' of {}?", known.key, place_of(known));
+  }
+  return fmt::format("the nearest known key is '{}'", best);
+}
+
+}  // namespace
+
+std::span<const KnownKey> known_keys() { return kKnownKeys; }
+
+void warn_of_unknown_keys(const JsonValue& value, std::string_view object,
+                          Diagnostics& diagnostics) {
+  std::size_t unknown = 0;
+  for (const JsonMember& member : value.members) {
+    const bool known =
+        std::any_of(std::begin(kKnownKeys), std::end(kKnownKeys),
+                    [&](const KnownKey& k) { return k.object == object && k.key == member.key; });
+    if (known) continue;
+    const std::string shown = in_quotes(member.key);
+    const std::string name = shown.substr(1, shown.size() - 2);
+    const std::string path = object.empty() ? name : fmt::format("{}.{}", object, name);
+    if (object.empty() && member.key == "async_dump_settings") {
+      diagnostics.warning(
+          member.line, path,
+          "ignored: MindSpore 1.2 read it; its op_debug_mode belongs to common_dump_settings now");
+    } else if (++unknown <= Diagnostics::kMost) {
+      diagnostics.warning(
+          member.line, path,
+          "unknown key, ignored as MindSpore does; " + advice_on(object, member.key));
+    } else {
+      diagnostics.warning(member.line, path, "unknown key, ignored as MindSpore does");
+    }
+  }
+}
+
+}  // namespace sonde
