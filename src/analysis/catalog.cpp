@@ -186,20 +186,22 @@ bool KnownStatistics::all_finite() const {
   for (const auto& bad : {nan_count, positive_inf_count, negative_inf_count}) {
     if (bad.value_or(0) > 0) return false;
   }
+  if (nan_count && positive_inf_count && negative_inf_count) return true;
+  // l2norm proves nothing: the squares of large finite numbers leave the range of a double.
   const auto is_finite = [](const std::optional<double>& value) {
     return !value || std::isfinite(*value);
   };
-  // The squares of large finite numbers may leave the range of a double: l2norm alone proves
-  // nothing.
-  return is_finite(max) && is_finite(min) && (is_finite(avg) || nan_count.has_value());
+  return is_finite(max) && is_finite(min) && is_finite(avg);
 }
 
 KnownStatistics known(const Statistics& statistics) {
   KnownStatistics out;
-  out.max = value_of(statistics, Category::max);
-  out.min = value_of(statistics, Category::min);
-  out.avg = value_of(statistics, Category::avg);
-  out.l2norm = value_of(statistics, Category::l2norm);
+  if (statistics.count > 0) {  // no element, no value
+    out.max = value_of(statistics, Category::max);
+    out.min = value_of(statistics, Category::min);
+    out.avg = value_of(statistics, Category::avg);
+    out.l2norm = value_of(statistics, Category::l2norm);
+  }
   out.count = statistics.count;
   out.nan_count = statistics.nan_count;
   out.positive_inf_count = statistics.positive_inf_count;

@@ -1,0 +1,265 @@
+#include "dump.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <set>
+#include <unordered_map>
+
+#include "analysis/select.h"
+#include "config/nearest.h"
+#include "sonde/plan.h"
+#include "text.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::size_t kProblemsShown = 5;
+constexpr std::size_t kMostNames = 20000;  // compared with a mistyped one
+
+std::uint64_t now_ms() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+}
+
+void print_problems(const Catalog& catalog) {
+  const std::size_t shown = std::min(catalog.problems.size(), kProblemsShown);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const CatalogProblem& problem = catalog.problems[i];
+    print_warning(fmt::format("{}: {}", problem.path.string(), problem.message));
+  }
+  if (shown < catalog.problems.size()) {
+    print_warning(
+        fmt::format("{} more files could not be read wholly", catalog.problems.size() - shown));
+  }
+}
+
+template <typename Numbers>
+std::string list_of(const Numbers& numbers) {
+  return ranges_text({numbers.begin(), numbers.end()});
+}
+
+// What there is of ranks, graphs and steps, under what has been chosen so far.
+bool check_numbers(const Catalog& catalog, const DumpOptions& options, const IterationSet& steps) {
+  std::set<std::uint64_t> ranks, graphs, iterations;
+  bool step_exists = false;
+  for (const CatalogRank& rank : catalog.ranks) {
+    ranks.insert(rank.rank);
+    if (options.rank && *options.rank != rank.rank) continue;
+    for (const CatalogStep& step : rank.steps) {
+      graphs.insert(step.id.graph);
+      if (options.graph && *options.graph != step.id.graph) continue;
+      iterations.insert(step.id.iteration);
+      step_exists = step_exists || steps.contains(step.id.iteration);
+    }
+  }
+  std::string wrong;
+  if (options.rank && !ranks.contains(*options.rank)) {
+    wrong = fmt::format("no rank {}; there is {}", *options.rank, list_of(ranks));
+  } else if (graphs.empty()) {
+    return true;
+  } else if (options.graph && !graphs.contains(*options.graph)) {
+    wrong = fmt::format("no graph {}; there is {}", *options.graph, list_of(graphs));
+  } else if (!step_exists) {
+    const std::string of = options.graph ? fmt::format(" of graph {}", *options.graph) : "";
+    wrong = fmt::format("no step {}{}; there is {}", options.step, of, list_of(iterations));
+  }
+  if (!wrong.empty()) print_error(wrong + " in '" + options.dump + "'");
+  return wrong.empty();
+}
+
+// The answers of all patterns for a name, found once per name: texts of a catalog are kept once.
+class Matcher {
+ public:
+  explicit Matcher(const std::vector<std::string>& patterns)
+      : patterns_(patterns), hits_(patterns.size(), 0) {}
+
+  bool matches(const CatalogOp& op) {
+    if (patterns_.empty()) return true;
+    bool any = false;
+    for (const std::size_t hit : hits_of(op)) {
+      ++hits_[hit];
+      any = true;
+    }
+    return any;
+  }
+  // Patterns that no op matched.
+  std::vector<std::string> unused() const {
+    std::vector<std::string> unused;
+    for (std::size_t i = 0; i < patterns_.size(); ++i) {
+      if (hits_[i] == 0) unused.push_back(patterns_[i]);
+    }
+    return unused;
+  }
+
+ private:
+  const std::vector<std::size_t>& hits_of(const CatalogOp& op) {
+    const auto [at, is_new] = known_.try_emplace(op.full_name.data());
+    if (is_new) {
+      for (std::size_t i = 0; i < patterns_.size(); ++i) {
+        if (selects(patterns_[i], op.full_name, op.op_type)) at->second.push_back(i);
+      }
+    }
+    return at->second;
+  }
+
+  const std::vector<std::string>& patterns_;
+  std::vector<std::uint64_t> hits_;
+  std::unordered_map<const char*, std::vector<std::size_t>> known_;
+};
+
+bool is_step_text(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789-|") == std::string::npos;
+}
+
+}  // namespace
+
+void add_dump_options(CLI::App& verb, DumpOptions& options, bool with_select) {
+  verb.add_option("DUMP", options.dump, "directory of a dump, or any directory inside one")
+      ->required();
+  if (with_select) {
+    verb.add_option("-s,--select", options.select,
+                    "ops to include, by full name, last part of it, or type; '*' stops at '/',\n"
+                    "'**' does not; repeatable (default: all)")
+        ->type_name("PATTERN")
+        ->take_all()
+        ->allow_extra_args(false);
+  }
+  verb.add_option("--step", options.step, "steps to include, as 3, 0-5 or 1|4 (default: all)")
+      ->type_name("STEPS")
+      ->check([](const std::string& text) {
+        return is_step_text(text) ? "" : "'" + text + "' names no steps; say 3, 0-5 or 1|4";
+      });
+  verb.add_option("--graph", options.graph, "0 training, 1 evaluation (default: all)")
+      ->type_name("N");
+  verb.add_option("--rank", options.rank, "number of the process (default: all)")->type_name("N");
+  verb.add_flag("--json", options.json, "JSON instead of a table");
+}
+
+std::optional<Catalog> open_dump(const DumpOptions& options, int& exit_status) {
+  Result<Catalog> catalog = open_catalog(options.dump);
+  if (!catalog) {
+    print_error(catalog.error().message);
+    exit_status = kUnreadable;
+    return std::nullopt;
+  }
+  print_problems(*catalog);
+  return std::move(*catalog);
+}
+
+std::optional<std::vector<SelectedStep>> select_steps(Catalog& catalog, const DumpOptions& options,
+                                                      int& exit_status) {
+  const IterationSet steps =
+      options.step.empty() ? IterationSet::all() : IterationSet::parse(options.step);
+  exit_status = kBadUsage;
+  if (!check_numbers(catalog, options, steps)) return std::nullopt;
+  Matcher matcher(options.select);
+  std::vector<SelectedStep> selected;
+  for (CatalogRank& rank : catalog.ranks) {
+    if (options.rank && *options.rank != rank.rank) continue;
+    for (CatalogStep& step : rank.steps) {
+      if (options.graph && *options.graph != step.id.graph) continue;
+      if (!steps.contains(step.id.iteration)) continue;
+      SelectedStep& chosen = selected.emplace_back();
+      chosen.rank = &rank;
+      chosen.step = &step;
+      for (CatalogOp& op : step.ops) {
+        if (matcher.matches(op)) chosen.ops.push_back(&op);
+      }
+    }
+  }
+  const std::vector<std::string> unused = matcher.unused();
+  for (const std::string& pattern : unused) {
+    const std::string near = nearest_ops(selected, pattern);
+    print_error(fmt::format("no op '{}'{}{}", pattern, near.empty() ? "" : "; ", near));
+  }
+  if (!unused.empty()) return std::nullopt;
+  exit_status = kNothingFound;
+  return selected;
+}
+
+std::string nearest_ops(const std::vector<SelectedStep>& steps, const std::string& name) {
+  // Types, then last parts, then full names: what people type is short.
+  std::set<std::string_view> types, parts, names;
+  for (const SelectedStep& step : steps) {
+    for (const CatalogOp& op : step.step->ops) {
+      types.insert(op.op_type);
+      const std::size_t slash = op.full_name.rfind('/');
+      parts.insert(slash == std::string_view::npos ? op.full_name : op.full_name.substr(slash + 1));
+      names.insert(op.full_name);
+      for (const CatalogTensor& tensor : op.tensors) {
+        if (!tensor.tensor_name.empty()) names.insert(tensor.tensor_name);
+      }
+    }
+  }
+  std::vector<std::string_view> candidates(types.begin(), types.end());
+  if (name.find('/') == std::string::npos) {
+    candidates.insert(candidates.end(), parts.begin(), parts.end());
+  }
+  candidates.insert(candidates.end(), names.begin(), names.end());
+  std::erase(candidates, std::string_view());
+  if (candidates.size() > kMostNames) candidates.resize(kMostNames);
+  const std::vector<std::string> near = nearest(name, candidates, 3);
+  return near.empty() ? "" : "nearest: " + printable(joined(near, ", "));
+}
+
+void print_error(const std::string& message) {
+  fmt::print(stderr, "sonde: error: {}\n", printable(message));
+}
+
+void print_warning(const std::string& message) {
+  fmt::print(stderr, "sonde: warning: {}\n", printable(message));
+}
+
+bool print_text(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) {
+    return true;
+  }
+  print_error(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
+  return false;
+}
+
+std::string slot_text(const CatalogTensor& tensor) {
+  return fmt::format("{}.{}", tensor.is_input ? "input" : "output", tensor.slot);
+}
+
+std::string dtype_text(const CatalogTensor& tensor) {
+  return tensor.dtype == DType::undefined ? "?" : std::string(info(tensor.dtype).lower);
+}
+
+std::string shape_text(const CatalogTensor& tensor) {
+  return tensor.has_shape ? shape_text(tensor.shape, '(', ')') : "?";
+}
+
+std::string source_text(const CatalogOp& op) {
+  if (op.source_file.empty()) return "";
+  return fmt::format("{}:{}", std::filesystem::path(op.source_file).filename().string(), op.line);
+}
+
+Progress::Progress(std::string what, std::size_t total)
+    : what_(std::move(what)),
+      total_(total),
+      began_ms_(now_ms()),
+      is_terminal_(::isatty(STDERR_FILENO) == 1) {}
+
+Progress::~Progress() {
+  if (shown_ms_ != 0) fmt::print(stderr, "\r\033[K");
+}
+
+void Progress::advance() {
+  ++done_;
+  if (!is_terminal_) return;
+  const std::uint64_t now = now_ms();
+  if (now - began_ms_ < 1000 || now - shown_ms_ < 100) return;
+  shown_ms_ = now;
+  fmt::print(stderr, "\r{} {} of {}\033[K", what_, done_, total_);
+  std::fflush(stderr);
+}
+
+}  // namespace sonde

@@ -1,0 +1,87 @@
+#include "json.h"
+
+#include <cmath>
+
+#include "dump.h"
+
+namespace sonde {
+
+Json json_of(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return value;
+}
+
+Json json_of(const KnownStatistics& statistics) {
+  Json json = Json::object();
+  const auto add_value = [&](const char* name, const std::optional<double>& value) {
+    if (value) json[name] = json_of(*value);
+  };
+  const auto add_count = [&](const char* name, const std::optional<std::uint64_t>& count) {
+    if (count) json[name] = *count;
+  };
+  add_value("max", statistics.max);
+  add_value("min", statistics.min);
+  add_value("avg", statistics.avg);
+  add_value("l2norm", statistics.l2norm);
+  add_count("count", statistics.count);
+  add_count("nan_count", statistics.nan_count);
+  add_count("positive_inf_count", statistics.positive_inf_count);
+  add_count("negative_inf_count", statistics.negative_inf_count);
+  add_count("positive_count", statistics.positive_count);
+  add_count("negative_count", statistics.negative_count);
+  add_count("zero_count", statistics.zero_count);
+  return json;
+}
+
+Json json_of(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op,
+             const CatalogTensor& tensor) {
+  Json json = {{"rank", rank.rank},
+               {"graph", step.id.graph},
+               {"iteration", step.id.iteration},
+               {"full_name", op.full_name},
+               {"op_type", op.op_type},
+               {"phase", word_of(op.phase)},
+               {"is_parameter", op.is_parameter},
+               {"is_input", tensor.is_input},
+               {"slot", tensor.slot},
+               {"tensor_name", tensor.tensor_name},
+               {"dtype", dtype_text(tensor)}};
+  json["shape"] = tensor.has_shape ? Json(tensor.shape) : Json();
+  if (tensor.statistics) json.update(json_of(*tensor.statistics));
+  if (!tensor.md5.empty()) json["md5"] = tensor.md5;
+  if (!tensor.sha1.empty()) json["sha1"] = tensor.sha1;
+  if (!tensor.skipped.empty()) json["skipped"] = tensor.skipped;
+  if (!tensor.file.empty()) json["file"] = (rank.directory / tensor.file).string();
+  json["source_file"] = op.source_file;
+  json["line"] = op.line;
+  json["function"] = op.function;
+  json["timestamp_us"] = tensor.timestamp_us != 0 ? tensor.timestamp_us : op.timestamp_us;
+  return json;
+}
+
+std::string_view word_of(Phase phase) {
+  switch (phase) {
+    case Phase::forward:
+      return "forward";
+    case Phase::backward:
+      return "backward";
+    case Phase::optimizer:
+      return "optimizer";
+    case Phase::outside:
+      return "outside";
+    case Phase::recompute:
+      return "recompute";
+  }
+  return "";
+}
+
+std::string line_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string document_of(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace sonde

@@ -1,0 +1,294 @@
+#include "ls.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <map>
+#include <memory>
+#include <set>
+#include <unordered_map>
+
+#include "dump.h"
+#include "json.h"
+#include "table.h"
+#include "text.h"
+
+namespace sonde {
+namespace {
+
+struct LsOptions : DumpOptions {
+  bool ops = false;
+};
+
+// What a number of steps hold together.
+struct Sum {
+  std::vector<std::uint64_t> steps;
+  std::size_t fewest_ops = 0, most_ops = 0;
+  std::uint64_t ops = 0, parameters = 0, tensors = 0, files = 0, bytes = 0;
+  std::uint64_t started_us = 0, ended_us = 0;
+  bool ended = true;
+};
+
+// Sizes on disk; a file with several names counts once.
+class Sizes {
+ public:
+  std::uint64_t bytes_of(const std::filesystem::path& file) {
+    struct stat status {};
+    if (::stat(file.c_str(), &status) != 0) return 0;
+    return seen_.emplace(status.st_dev, status.st_ino).second
+               ? static_cast<std::uint64_t>(status.st_size)
+               : 0;
+  }
+
+ private:
+  std::set<std::pair<std::uint64_t, std::uint64_t>> seen_;
+};
+
+void add_step(const SelectedStep& selected, Sizes& sizes, Progress& progress, Sum& sum) {
+  const CatalogStep& step = *selected.step;
+  std::size_t ops = 0;
+  for (const CatalogOp* op : selected.ops) {
+    (op->is_parameter ? sum.parameters : sum.ops) += 1;
+    ops += op->is_parameter ? 0 : 1;
+    for (const CatalogTensor& tensor : op->tensors) {
+      if (!tensor.recorded()) continue;
+      ++sum.tensors;
+      if (tensor.file.empty()) continue;
+      ++sum.files;
+      sum.bytes += sizes.bytes_of(selected.rank->directory / tensor.file);
+    }
+  }
+  sum.fewest_ops = sum.steps.empty() ? ops : std::min(sum.fewest_ops, ops);
+  sum.most_ops = std::max(sum.most_ops, ops);
+  sum.steps.push_back(step.id.iteration);
+  sum.ended = sum.ended && step.ended;
+  if (step.started_us != 0 && (sum.started_us == 0 || step.started_us < sum.started_us)) {
+    sum.started_us = step.started_us;
+  }
+  sum.ended_us = std::max(sum.ended_us, step.ended_us);
+  progress.advance();
+}
+
+std::string state_of(const CatalogRun& run) {
+  if (!run.error.empty()) return "stopped: " + run.error;
+  return run.finished ? "finished" : "not finished (killed, or still running)";
+}
+
+std::string span_text(std::uint64_t started_us, std::uint64_t ended_us) {
+  return ended_us > started_us && started_us != 0 ? duration_text(ended_us - started_us) : "";
+}
+
+std::string runs_text(const CatalogRank& rank) {
+  std::string text;
+  for (std::size_t i = 0; i < rank.runs.size(); ++i) {
+    const CatalogRun& run = rank.runs[i];
+    std::vector<std::string> parts;
+    if (!rank.has_journal) {
+      parts.push_back("no journal: read from file names and tables");
+    } else {
+      parts.push_back(state_of(run));
+    }
+    if (!run.host.empty()) parts.push_back(run.host);
+    if (run.started_us != 0) parts.push_back("began " + time_text(run.started_us));
+    const std::string span = span_text(run.started_us, run.ended_us);
+    if (!span.empty()) parts.push_back("took " + span);
+    if (!run.saved_data.empty()) parts.push_back("saved " + run.saved_data);
+    text += fmt::format("rank {}  run {}  {}\n", rank.rank, i, printable(joined(parts, ", ")));
+    if (!run.command.empty()) text += "        " + printable(run.command) + "\n";
+    for (const std::string& note : run.notes) text += "        note: " + printable(note) + "\n";
+  }
+  return text;
+}
+
+using SumKey = std::tuple<std::uint32_t, std::size_t, std::uint32_t>;  // rank, run, graph
+
+std::map<SumKey, Sum> sums_of(const std::vector<SelectedStep>& steps) {
+  std::map<SumKey, Sum> sums;
+  Sizes sizes;
+  Progress progress("looking at step", steps.size());
+  for (const SelectedStep& step : steps) {
+    Sum& sum = sums[{step.rank->rank, step.step->run, step.step->id.graph}];
+    add_step(step, sizes, progress, sum);
+  }
+  return sums;
+}
+
+std::string summary_text(const Catalog& catalog, const std::vector<SelectedStep>& steps) {
+  Table table({{"rank", Align::right},
+               {"run", Align::right},
+               {"graph", Align::right},
+               {"steps", Align::left, true},
+               {"ops/step", Align::right},
+               {"ops", Align::right},
+               {"parameters", Align::right},
+               {"tensors", Align::right},
+               {"files", Align::right},
+               {"bytes", Align::right},
+               {"began"},
+               {"took", Align::right}});
+  for (const auto& [key, sum] : sums_of(steps)) {
+    const auto [rank, run, graph] = key;
+    const std::string per_step = sum.fewest_ops == sum.most_ops
+                                     ? std::to_string(sum.most_ops)
+                                     : fmt::format("{}-{}", sum.fewest_ops, sum.most_ops);
+    table.add({std::to_string(rank), std::to_string(run), std::to_string(graph),
+               ranges_text(sum.steps) + (sum.ended ? "" : " (last one cut off)"), per_step,
+               std::to_string(sum.ops), std::to_string(sum.parameters), std::to_string(sum.tensors),
+               std::to_string(sum.files), sum.files > 0 ? bytes_text(sum.bytes) : "-",
+               time_text(sum.started_us), span_text(sum.started_us, sum.ended_us)});
+  }
+  std::string text;
+  for (const CatalogRank& rank : catalog.ranks) text += runs_text(rank);
+  if (table.empty()) return text + "no step was recorded\n";
+  return text + "\n" + table.text(terminal_width());
+}
+
+Json json_of(const CatalogRun& run) {
+  return {{"finished", run.finished},
+          {"host", run.host},
+          {"command", run.command},
+          {"layout", run.layout},
+          {"saved_data", run.saved_data},
+          {"net_name", run.net_name},
+          {"error", run.error},
+          {"pid", run.pid},
+          {"started_us", run.started_us},
+          {"ended_us", run.ended_us},
+          {"notes", run.notes}};
+}
+
+Json json_of(const SelectedStep& selected, const Sum& sum) {
+  return {{"graph", selected.step->id.graph},
+          {"iteration", selected.step->id.iteration},
+          {"run", selected.step->run},
+          {"ended", selected.step->ended},
+          {"started_us", selected.step->started_us},
+          {"ended_us", selected.step->ended_us},
+          {"ops", sum.ops},
+          {"parameters", sum.parameters},
+          {"tensors", sum.tensors},
+          {"files", sum.files},
+          {"bytes", sum.bytes}};
+}
+
+std::string summary_json(const Catalog& catalog, const std::vector<SelectedStep>& steps) {
+  Json ranks = Json::array();
+  Sizes sizes;
+  Progress progress("looking at step", steps.size());
+  for (const CatalogRank& rank : catalog.ranks) {
+    Json json = {{"rank", rank.rank},
+                 {"directory", rank.directory.string()},
+                 {"has_journal", rank.has_journal},
+                 {"runs", Json::array()},
+                 {"steps", Json::array()}};
+    for (const CatalogRun& run : rank.runs) json["runs"].push_back(json_of(run));
+    for (const SelectedStep& step : steps) {
+      if (step.rank != &rank) continue;
+      Sum sum;
+      add_step(step, sizes, progress, sum);
+      json["steps"].push_back(json_of(step, sum));
+    }
+    ranks.push_back(std::move(json));
+  }
+  Json problems = Json::array();
+  for (const CatalogProblem& problem : catalog.problems) {
+    problems.push_back({{"path", problem.path.string()}, {"message", problem.message}});
+  }
+  return document_of({{"path", catalog.path.string()}, {"ranks", ranks}, {"problems", problems}});
+}
+
+// One op of the network, over all selected steps and ranks.
+struct OpLine {
+  const CatalogOp* op = nullptr;
+  std::size_t times = 0, inputs = 0, outputs = 0, recorded = 0;
+};
+
+std::vector<OpLine> op_lines(const std::vector<SelectedStep>& steps) {
+  std::vector<OpLine> lines;
+  std::unordered_map<const char*, std::size_t> by_name;  // texts of a catalog are kept once
+  for (const SelectedStep& step : steps) {
+    for (const CatalogOp* op : step.ops) {
+      const auto [at, is_new] = by_name.try_emplace(op->full_name.data(), lines.size());
+      if (is_new) lines.push_back({op});
+      OpLine& line = lines[at->second];
+      ++line.times;
+      if (!is_new && line.times > 1 && line.op != op) {
+        for (const CatalogTensor& tensor : op->tensors) line.recorded += tensor.recorded();
+        continue;
+      }
+      for (const CatalogTensor& tensor : op->tensors) {
+        ++(tensor.is_input ? line.inputs : line.outputs);
+        line.recorded += tensor.recorded();
+      }
+    }
+  }
+  return lines;
+}
+
+std::string ops_text(const std::vector<SelectedStep>& steps) {
+  Table table({{"op", Align::left, true},
+               {"type"},
+               {"phase"},
+               {"in", Align::right},
+               {"out", Align::right},
+               {"times", Align::right},
+               {"tensors", Align::right},
+               {"line"},
+               {"function", Align::left, true}});
+  for (const OpLine& line : op_lines(steps)) {
+    table.add({std::string(line.op->full_name), std::string(line.op->op_type),
+               line.op->is_parameter ? "" : std::string(word_of(line.op->phase)),
+               std::to_string(line.inputs), std::to_string(line.outputs),
+               std::to_string(line.times), std::to_string(line.recorded), source_text(*line.op),
+               std::string(line.op->function)});
+  }
+  return table.empty() ? "" : table.text(terminal_width());
+}
+
+std::string ops_json(const std::vector<SelectedStep>& steps) {
+  std::string text;
+  for (const OpLine& line : op_lines(steps)) {
+    text += line_of({{"full_name", line.op->full_name},
+                     {"op_type", line.op->op_type},
+                     {"phase", word_of(line.op->phase)},
+                     {"is_parameter", line.op->is_parameter},
+                     {"inputs", line.inputs},
+                     {"outputs", line.outputs},
+                     {"times", line.times},
+                     {"tensors", line.recorded},
+                     {"source_file", line.op->source_file},
+                     {"line", line.op->line},
+                     {"function", line.op->function}});
+  }
+  return text;
+}
+
+int ls(const LsOptions& options) {
+  int status = kNothingFound;
+  std::optional<Catalog> catalog = open_dump(options, status);
+  if (!catalog) return status;
+  const std::optional<std::vector<SelectedStep>> steps = select_steps(*catalog, options, status);
+  if (!steps) return status;
+  std::string text;
+  if (options.ops) {
+    text = options.json ? ops_json(*steps) : ops_text(*steps);
+  } else {
+    text = options.json ? summary_json(*catalog, *steps) : summary_text(*catalog, *steps);
+  }
+  return print_text(text) ? kNothingFound : kUnreadable;
+}
+
+}  // namespace
+
+void add_ls(CLI::App& app, int& exit_status) {
+  auto options = std::make_shared<LsOptions>();
+  CLI::App* verb = app.add_subcommand("ls", "List what a dump holds: ranks, steps, ops, files.");
+  add_dump_options(*verb, *options, true);
+  verb->add_flag("--ops", options->ops, "list the ops, with scope and source line");
+  verb->footer(
+      "Exit status: 0 listed, 2 bad usage, 3 dump unreadable.\n"
+      "Example: sonde ls run7 --ops -s 'conv2d'");
+  verb->callback([options, &exit_status] { exit_status = ls(*options); });
+}
+
+}  // namespace sonde

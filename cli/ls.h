@@ -1,0 +1,10 @@
+// `sonde ls`: what a dump holds.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace sonde {
+
+void add_ls(CLI::App& app, int& exit_status);
+
+}  // namespace sonde

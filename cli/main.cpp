@@ -1,0 +1,112 @@
+// sonde: the command line. One file per verb; this one only puts them together and explains what
+// was mistyped.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "check.h"
+#include "config/nearest.h"
+#include "dump.h"
+#include "info.h"
+#include "ls.h"
+#include "run.h"
+#include "show.h"
+#include "stats.h"
+
+namespace sonde {
+namespace {
+
+// The one of `known` that `word` was probably meant to be: "; did you mean 'stats'?".
+std::string suggestion(std::string_view word, const std::vector<std::string>& known) {
+  const std::vector<std::string_view> candidates(known.begin(), known.end());
+  const std::vector<std::string> near = nearest(word, candidates, 1);
+  return near.empty() ? "" : fmt::format("; did you mean '{}'?", near[0]);
+}
+
+std::vector<std::string> verbs_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands({})) names.push_back(verb->get_name());
+  return names;
+}
+
+std::vector<std::string> flags_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+// The first argument that is neither a flag nor a verb, where a verb should stand; empty when there
+// is none.
+std::string unknown_verb(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return "";
+  const std::vector<std::string> verbs = verbs_of(app);
+  const std::string word = argv[1];
+  return std::ranges::find(verbs, word) == verbs.end() ? word : "";
+}
+
+int explain(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* verb = &app;
+  for (const CLI::App* used : app.get_subcommands()) verb = used;
+  const std::string name = verb == &app ? "sonde" : "sonde " + verb->get_name();
+  for (const std::string& rest : verb->remaining(true)) {
+    if (!rest.starts_with("-") || rest == "-" || rest == "--") continue;
+    const std::string flag = rest.substr(0, rest.find('='));
+    print_error(fmt::format("unknown option '{}'{}", flag, suggestion(flag, flags_of(*verb))));
+    fmt::print(stderr, "try `{} --help`\n", name);
+    return kBadUsage;
+  }
+  print_error(error.what());
+  fmt::print(stderr, "try `{} --help`\n", name);
+  return kBadUsage;
+}
+
+int run_main(int argc, char** argv) {
+  int exit_status = 0;
+  CLI::App app("Record what every operator of a training read and wrote, and look at it.", "sonde");
+  app.set_version_flag("--version", "sonde " SONDE_VERSION);
+  app.require_subcommand(1);
+  app.footer("Help of a verb: sonde VERB --help\nExample: sonde ls run7");
+  add_run(app, exit_status);
+  add_check(app, exit_status);
+  add_info(app, exit_status);
+  add_ls(app, exit_status);
+  add_stats(app, exit_status);
+  add_show(app, exit_status);
+  if (argc == 1) {
+    fmt::print("{}", app.help());
+    return kBadUsage;
+  }
+  if (const std::string word = unknown_verb(app, argc, argv); !word.empty()) {
+    print_error(fmt::format("unknown verb '{}'{}", word, suggestion(word, verbs_of(app))));
+    fmt::print(stderr, "try `sonde --help`\n");
+    return kBadUsage;
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked) {  // --help, --version
+    return app.exit(asked);
+  } catch (const CLI::ParseError& error) {
+    return explain(app, error);
+  }
+  return exit_status;
+}
+
+}  // namespace
+}  // namespace sonde
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_DFL);  // `| head` ends us silently
+  try {
+    return sonde::run_main(argc, argv);
+  } catch (const std::exception& error) {  // memory, in practice
+    fmt::print(stderr, "sonde: error: {}\n", error.what());
+    return sonde::kUnreadable;
+  }
+}

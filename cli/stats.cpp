@@ -1,0 +1,166 @@
+#include "stats.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "analysis/measure.h"
+#include "dump.h"
+#include "json.h"
+#include "table.h"
+#include "text.h"
+
+namespace sonde {
+namespace {
+
+std::string value_text(const std::optional<double>& value) {
+  return value ? fmt::format("{:g}", *value) : "-";
+}
+std::string number_text(const std::optional<std::uint64_t>& count) {
+  return count ? std::to_string(*count) : "-";
+}
+
+std::string inf_text(const KnownStatistics& statistics) {
+  if (!statistics.positive_inf_count && !statistics.negative_inf_count) return "-";
+  return std::to_string(statistics.positive_inf_count.value_or(0) +
+                        statistics.negative_inf_count.value_or(0));
+}
+
+Table make_table() {
+  return Table({{"rank", Align::right},
+                {"graph", Align::right},
+                {"step", Align::right},
+                {"op", Align::left, true},
+                {"slot"},
+                {"name", Align::left, true},
+                {"dtype"},
+                {"shape", Align::left, true},
+                {"max", Align::right},
+                {"min", Align::right},
+                {"avg", Align::right},
+                {"l2norm", Align::right},
+                {"nan", Align::right},
+                {"inf", Align::right},
+                {"line"}});
+}
+
+// What differs between the rows; the same in all of them needs no column.
+struct Varies {
+  bool rank = false, graph = false, step = false;
+};
+
+Varies what_varies(const std::vector<SelectedStep>& steps) {
+  Varies varies;
+  for (const SelectedStep& step : steps) {
+    varies.rank |= step.rank->rank != steps[0].rank->rank;
+    varies.graph |= step.step->id.graph != steps[0].step->id.graph;
+    varies.step |= !(step.step->id == steps[0].step->id);
+  }
+  return varies;
+}
+
+void add_row(const SelectedStep& step, const CatalogOp& op, const CatalogTensor& tensor,
+             const Varies& varies, Table& table) {
+  const KnownStatistics statistics = tensor.statistics.value_or(KnownStatistics());
+  // A parameter's name is the op's already.
+  const bool named = !tensor.tensor_name.empty() && tensor.tensor_name != op.full_name;
+  table.add({varies.rank ? std::to_string(step.rank->rank) : "",
+             varies.graph ? std::to_string(step.step->id.graph) : "",
+             varies.step ? std::to_string(step.step->id.iteration) : "", std::string(op.full_name),
+             slot_text(tensor), named ? std::string(tensor.tensor_name) : "", dtype_text(tensor),
+             shape_text(tensor),
+             tensor.skipped.empty() || tensor.statistics
+                 ? value_text(statistics.max)
+                 : "skipped: " + std::string(tensor.skipped),
+             value_text(statistics.min), value_text(statistics.avg), value_text(statistics.l2norm),
+             number_text(statistics.nan_count), inf_text(statistics), source_text(op)});
+}
+
+bool has_row(const CatalogTensor& tensor) {
+  return tensor.recorded() || (tensor.wanted && !tensor.skipped.empty());
+}
+
+// Opens the files of tensors that the dump has no statistics of. False when a file could not be
+// read.
+bool measure_all(std::vector<SelectedStep>& steps) {
+  std::vector<std::pair<const CatalogRank*, CatalogTensor*>> missing;
+  for (SelectedStep& step : steps) {
+    for (CatalogOp* op : step.ops) {
+      for (CatalogTensor& tensor : op->tensors) {
+        if (!tensor.statistics && !tensor.file.empty()) missing.emplace_back(step.rank, &tensor);
+      }
+    }
+  }
+  Measurer measurer;
+  Progress progress("reading tensor", missing.size());
+  std::size_t bad = 0;
+  for (const auto& [rank, tensor] : missing) {
+    const Status measured = measurer.measure(*rank, *tensor);
+    if (!measured && ++bad <= 5) print_warning(measured.error().message);
+    progress.advance();
+  }
+  if (bad > 5) print_warning(fmt::format("{} more files could not be read", bad - 5));
+  return bad == 0;
+}
+
+struct Outcome {
+  std::string text;  // JSON lines
+  std::size_t rows = 0, not_finite = 0;
+};
+
+int print_outcome(const Outcome& outcome, const Table& table, const DumpOptions& options,
+                  bool all_read) {
+  if (options.json) {
+    if (!print_text(outcome.text)) return kUnreadable;
+  } else if (!table.empty() && !print_text(table.text(terminal_width()))) {
+    return kUnreadable;
+  }
+  if (outcome.rows == 0) print_warning("no tensor of these ops was recorded");
+  if (!options.json && outcome.not_finite > 0) {
+    fmt::print(stderr, "sonde: {} of {} hold NaN or infinity\n", outcome.not_finite,
+               count_text(outcome.rows, "tensor"));
+  }
+  if (!all_read) return kUnreadable;
+  return outcome.not_finite > 0 ? kFinding : kNothingFound;
+}
+
+int stats(const DumpOptions& options) {
+  int status = kNothingFound;
+  std::optional<Catalog> catalog = open_dump(options, status);
+  if (!catalog) return status;
+  std::optional<std::vector<SelectedStep>> steps = select_steps(*catalog, options, status);
+  if (!steps) return status;
+  const bool all_read = measure_all(*steps);
+  const Varies varies = what_varies(*steps);
+  Table table = make_table();
+  Outcome outcome;
+  for (const SelectedStep& step : *steps) {
+    for (const CatalogOp* op : step.ops) {
+      for (const CatalogTensor& tensor : op->tensors) {
+        if (!has_row(tensor)) continue;
+        ++outcome.rows;
+        if (tensor.statistics && !tensor.statistics->all_finite()) ++outcome.not_finite;
+        if (options.json) {
+          outcome.text += line_of(json_of(*step.rank, *step.step, *op, tensor));
+        } else {
+          add_row(step, *op, tensor, varies, table);
+        }
+      }
+    }
+  }
+  return print_outcome(outcome, table, options, all_read);
+}
+
+}  // namespace
+
+void add_stats(CLI::App& app, int& exit_status) {
+  auto options = std::make_shared<DumpOptions>();
+  CLI::App* verb = app.add_subcommand("stats", "Print statistics of the tensors in a dump.");
+  add_dump_options(*verb, *options, true);
+  verb->footer(
+      "Exit status: 0 all finite, 1 NaN or infinity found, 2 bad usage, 3 dump unreadable.\n"
+      "Example: sonde stats run7 -s '**/0-Conv2d/*' --step 0 --json | head -3");
+  verb->callback([options, &exit_status] { exit_status = stats(*options); });
+}
+
+}  // namespace sonde

@@ -1,0 +1,80 @@
+#include "table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "text.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::size_t kGap = 2;
+constexpr std::size_t kNarrowest = 12;  // a column is not cut below this
+
+void append_cell(const std::string& cell, std::size_t width, Align align, bool last,
+                 std::string& out) {
+  const std::string text = shortened(cell, width);
+  const std::size_t missing = width - std::min(width, display_width(text));
+  if (align == Align::right) out.append(missing, ' ');
+  out.append(text);
+  if (align == Align::left && !last) out.append(missing, ' ');
+}
+
+}  // namespace
+
+Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+
+void Table::add(std::vector<std::string> cells) {
+  for (std::string& cell : cells) cell = printable(cell);
+  cells.resize(columns_.size());
+  rows_.push_back(std::move(cells));
+}
+
+std::vector<std::size_t> Table::widths(std::size_t width) const {
+  std::vector<std::size_t> widths(columns_.size(), 0);
+  std::size_t total = 0;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    for (const auto& row : rows_) widths[i] = std::max(widths[i], display_width(row[i]));
+    if (widths[i] == 0) continue;
+    widths[i] = std::max(widths[i], display_width(columns_[i].title));
+    total += widths[i] + (total > 0 ? kGap : 0);
+  }
+  while (width > 0 && total > width) {
+    std::size_t widest = columns_.size();
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      if (!columns_[i].may_shrink || widths[i] <= kNarrowest) continue;
+      if (widest == columns_.size() || widths[i] > widths[widest]) widest = i;
+    }
+    if (widest == columns_.size()) break;
+    --widths[widest];
+    --total;
+  }
+  return widths;
+}
+
+std::string Table::text(std::size_t width) const {
+  const std::vector<std::size_t> column_widths = widths(width);
+  std::size_t last = 0;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    if (column_widths[i] > 0) last = i;
+  }
+  std::string out;
+  const auto append_row = [&](auto&& cell_of) {
+    bool first = true;
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      if (column_widths[i] == 0) continue;
+      if (!first) out.append(kGap, ' ');
+      first = false;
+      append_cell(cell_of(i), column_widths[i], columns_[i].align, i == last, out);
+    }
+    while (out.ends_with(' ')) out.pop_back();
+    out.push_back('\n');
+  };
+  append_row([&](std::size_t i) -> const std::string& { return columns_[i].title; });
+  for (const auto& row : rows_) {
+    append_row([&](std::size_t i) -> const std::string& { return row[i]; });
+  }
+  return out;
+}
+
+}  // namespace sonde

@@ -1,0 +1,35 @@
+// Table: rows of text in aligned columns that fit the terminal.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace sonde {
+
+enum class Align { left, right };
+
+struct Column {
+  std::string title;
+  Align align = Align::left;
+  bool may_shrink = false;  // long texts are cut in the middle when the terminal is narrow
+};
+
+class Table {
+ public:
+  explicit Table(std::vector<Column> columns);
+
+  void add(std::vector<std::string> cells);  // as many as there are columns
+  bool empty() const { return rows_.empty(); }
+  // A title line, then the rows. Columns in which every cell is empty are left out. `width` 0: as
+  // wide as it takes.
+  std::string text(std::size_t width) const;
+
+ private:
+  std::vector<std::size_t> widths(std::size_t width) const;
+
+  std::vector<Column> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace sonde

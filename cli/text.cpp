@@ -1,0 +1,161 @@
+#include "text.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+
+namespace sonde {
+namespace {
+
+// One character at the front of `text`: its bytes and how wide it is. Bytes that are no UTF-8 count
+// singly.
+struct Character {
+  std::size_t bytes = 1;
+  std::size_t width = 1;
+  bool valid = false;
+};
+
+std::size_t width_of(char32_t c) {
+  const bool combining = (c >= 0x300 && c <= 0x36F) || c == 0x200B || c == 0x200D || c == 0xFE0F;
+  if (combining) return 0;
+  const bool wide = (c >= 0x1100 && c <= 0x115F) || (c >= 0x2E80 && c <= 0xA4CF) ||
+                    (c >= 0xAC00 && c <= 0xD7A3) || (c >= 0xF900 && c <= 0xFAFF) ||
+                    (c >= 0xFE30 && c <= 0xFE6F) || (c >= 0xFF00 && c <= 0xFF60) ||
+                    (c >= 0x1F300 && c <= 0x1FAFF) || (c >= 0x20000 && c <= 0x3FFFD);
+  return wide ? 2 : 1;
+}
+
+Character first_character(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) return {1, 1, lead >= 0x20 && lead != 0x7F};
+  const std::size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4 || bytes > text.size()) return {};
+  char32_t code = lead & (0x7FU >> bytes);
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return {};
+    code = code << 6 | (byte(i) & 0x3F);
+  }
+  constexpr char32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
+  if (code < kSmallest[bytes] || code > 0x10FFFF || surrogate || code < 0xA0) return {};
+  // Marks that turn the direction of text could make one name look like another.
+  const bool direction = (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+  return {bytes, width_of(code), !direction};
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const Character character = first_character(text);
+    if (character.valid) {
+      out.append(text.substr(0, character.bytes));
+    } else {
+      out.push_back('?');
+    }
+    text.remove_prefix(character.bytes);
+  }
+  return out;
+}
+
+std::size_t display_width(std::string_view text) {
+  std::size_t width = 0;
+  while (!text.empty()) {
+    const Character character = first_character(text);
+    width += character.width;
+    text.remove_prefix(character.bytes);
+  }
+  return width;
+}
+
+std::string shortened(std::string_view text, std::size_t width) {
+  const std::size_t full = display_width(text);
+  if (full <= width) return std::string(text);
+  if (width == 0) return {};
+  // The end of a name tells more than its beginning.
+  const std::size_t head = (width - 1) / 3;
+  const std::size_t skip_to = full - (width - 1 - head);
+  std::string out;
+  std::size_t at = 0;
+  bool cut = false;
+  while (!text.empty()) {
+    const Character character = first_character(text);
+    if (at + character.width <= head || at >= skip_to) {
+      out.append(text.substr(0, character.bytes));
+    } else if (!cut) {
+      out.append("…");
+      cut = true;
+    }
+    at += character.width;
+    text.remove_prefix(character.bytes);
+  }
+  return out;
+}
+
+std::string bytes_text(std::uint64_t bytes) {
+  if (bytes < 1000) return fmt::format("{} B", bytes);
+  constexpr const char* kUnits[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
+  auto value = static_cast<double>(bytes) / 1000;
+  std::size_t unit = 0;
+  for (; value >= 999.95 && unit < 5; ++unit) value /= 1000;
+  return fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+std::string time_text(std::uint64_t timestamp_us) {
+  if (timestamp_us == 0) return "-";
+  const auto seconds = static_cast<std::time_t>(timestamp_us / 1'000'000);
+  std::tm parts{};
+  char text[32];
+  if (localtime_r(&seconds, &parts) == nullptr) return "-";
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts)};
+}
+
+std::string duration_text(std::uint64_t us) {
+  const double seconds = static_cast<double>(us) / 1e6;
+  if (seconds < 0.1) return fmt::format("{:.3g} ms", seconds * 1e3);
+  if (seconds < 120) return fmt::format("{:.3g} s", seconds);
+  return fmt::format("{} min {:.0f} s", static_cast<std::uint64_t>(seconds / 60),
+                     seconds - 60 * static_cast<double>(static_cast<std::uint64_t>(seconds / 60)));
+}
+
+std::string count_text(std::uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+std::string ranges_text(std::vector<std::uint64_t> numbers) {
+  std::ranges::sort(numbers);
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  std::string out;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    if (!out.empty()) out += ", ";
+    out += std::to_string(numbers[i]);
+    if (last > i) out += (last == i + 1 ? ", " : "-") + std::to_string(numbers[last]);
+    i = last + 1;
+  }
+  return out;
+}
+
+std::string joined(const std::vector<std::string>& texts, std::string_view between) {
+  return fmt::format("{}", fmt::join(texts, between));
+}
+
+std::size_t terminal_width() {
+  if (const char* columns = std::getenv("COLUMNS")) {
+    const long width = std::strtol(columns, nullptr, 10);
+    if (width > 0) return static_cast<std::size_t>(width);
+  }
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
+  return size.ws_col;
+}
+
+}  // namespace sonde

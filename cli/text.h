@@ -1,0 +1,31 @@
+// Text for people: sizes, times, names cut to a width. All widths count columns of a terminal.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sonde {
+
+// Names come from files that anybody may have written: control characters and bytes that are no
+// UTF-8 become `?`.
+std::string printable(std::string_view text);
+
+std::size_t display_width(std::string_view text);
+// At most `width` columns, the middle replaced by `…`.
+std::string shortened(std::string_view text, std::size_t width);
+
+std::string bytes_text(std::uint64_t bytes);        // "1.2 MB", powers of 1000
+std::string time_text(std::uint64_t timestamp_us);  // "2025-11-21 10:03:33", local time; "-" for 0
+std::string duration_text(std::uint64_t us);        // "3.25 s"
+std::string count_text(std::uint64_t count, std::string_view noun);  // "1 file", "2 files"
+// "0-4, 7": the sorted numbers, runs of them joined.
+std::string ranges_text(std::vector<std::uint64_t> numbers);
+std::string joined(const std::vector<std::string>& texts, std::string_view between);
+
+// Columns of the terminal that stdout is; 0 when it is none (COLUMNS overrides).
+std::size_t terminal_width();
+
+}  // namespace sonde
