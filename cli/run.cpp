@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -13,6 +12,8 @@
 #include <vector>
 
 #include "child.h"
+#include "dump.h"
+#include "run_report.h"
 #include "sonde/plan.h"
 
 namespace sonde {
@@ -20,7 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kBadUsage = 2;
 constexpr int kCannotRun = 126;  // as a shell says it
 constexpr int kNoSuchCommand = 127;
 
@@ -97,77 +97,16 @@ std::optional<Plan> checked_plan(const fs::path& config, const RunOptions& optio
   return std::move(result.plan);
 }
 
-// One entry per thing that a process of the run told (sonde.session.tell).
-struct Told {
-  std::string kind, text, rank;
-};
-
-std::vector<Told> read_report(const fs::path& file) {
-  std::vector<Told> report;
-  std::ifstream stream(file);
-  for (std::string line; std::getline(stream, line);) {
-    const nlohmann::json entry = nlohmann::json::parse(line, nullptr, false);
-    if (!entry.is_object()) continue;  // torn by a kill
-    report.push_back({entry.value("kind", ""), entry.value("text", ""), entry.value("rank", "")});
-  }
-  return report;
-}
-
-std::size_t count_of(const std::vector<Told>& report, std::string_view kind) {
-  std::size_t count = 0;
-  for (const Told& told : report) count += told.kind == kind ? 1 : 0;
-  return count;
-}
-
-void print_how_it_ended(const RunOptions& options, const ChildEnd& end) {
-  const std::string name = fs::path(options.command[0]).filename().string();
-  if (end.signal != 0)
-    fmt::print(stderr, "sonde: {} was ended by signal {} ({}) after {:.1f} s\n", name, end.signal,
-               strsignal(end.signal), end.seconds);
-  else if (end.exit_code != 0)
-    fmt::print(stderr, "sonde: {} exited with status {} after {:.1f} s\n", name, end.exit_code,
-               end.seconds);
-  else
-    fmt::print(stderr, "sonde: {} finished in {:.1f} s\n", name, end.seconds);
-}
-
-// Why there is no closing line of the engine.
-const char* why_nothing(const std::vector<Told>& report, const ChildEnd& end) {
-  if (count_of(report, "refused") > 0) return "recording did not start; the reason is above";
-  if (count_of(report, "started") == 0)
-    return "nothing was recorded: no process of the run started Sonde; it starts when PyTorch is "
-           "imported by a Python that has the package sonde installed";
-  if (end.signal != 0) return "the run ended before it could close the dump; what it wrote is kept";
-  return "the run ended without closing the dump (os._exit?); what it wrote is kept";
-}
-
-void print_report(const RunOptions& options, const Plan& plan, const ChildEnd& end,
-                  const std::vector<Told>& report) {
-  print_how_it_ended(options, end);
-  for (const Told& told : report) {
-    if (told.kind != "summary") continue;
-    const std::string rank = told.rank.empty() ? "" : fmt::format(" (rank {})", told.rank);
-    const bool has_prefix = told.text.starts_with("sonde:");
-    fmt::print(stderr, "{}{}{}\n", has_prefix ? "" : "sonde: ", told.text, rank);
-  }
-  if (count_of(report, "summary") == 0) fmt::print(stderr, "sonde: {}\n", why_nothing(report, end));
-  std::error_code ignored;
-  if (fs::exists(plan.path, ignored))
-    fmt::print(stderr, "sonde: to look at it: sonde ls {0}; sonde stats {0}\n", plan.path.string());
-}
-
 int run(const RunOptions& options) {
   const Scratch scratch;
   if (scratch.path().empty()) {
-    fmt::print(stderr,
-               "error: cannot make a directory in '{}'; set TMPDIR to one that can be written\n",
-               fs::temp_directory_path().string());
+    print_error("cannot make a directory in '" + fs::temp_directory_path().string() +
+                "'; set TMPDIR to one that can be written");
     return kCannotRun;
   }
   const std::optional<fs::path> config = choose_config(options, scratch.path());
   if (!config) {
-    fmt::print(stderr,
-               "error: nothing says what to record; give --config FILE or --out DIRECTORY\n");
+    print_error("nothing says what to record; give --config FILE or --out DIRECTORY");
     return kBadUsage;
   }
   const std::optional<Plan> plan = checked_plan(*config, options);
@@ -176,10 +115,10 @@ int run(const RunOptions& options) {
   const Result<ChildEnd> end = run_child(
       options.command, {{"SONDE_CONFIG", config->string()}, {"SONDE_RUN_REPORT", report.string()}});
   if (!end) {
-    fmt::print(stderr, "error: {}\n", end.error().message);
+    print_error(end.error().message);
     return end.error().code == ErrorCode::not_found ? kNoSuchCommand : kCannotRun;
   }
-  print_report(options, *plan, *end, read_report(report));
+  print_run_report(fs::path(options.command[0]).filename().string(), *end, report, plan->path);
   return end->exit_code;
 }
 

@@ -124,14 +124,14 @@ def start_from_environment(config):
 def tell(kind, text):
     """Say `text` to the user: in the report of `sonde run` when it started this process, else on stderr.
 
-    Failures and warnings go to stderr at once in either case.
+    Failures go to stderr at once in either case; warnings `sonde run` has given itself, when it read the configuration.
     """
     report = os.environ.get("SONDE_RUN_REPORT")
     if report:
         entry = {"kind": kind, "text": text, "pid": os.getpid(), "rank": os.environ.get("RANK", "")}
         with contextlib.suppress(OSError), open(report, "a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
-    if kind in ("failure", "warning") or (kind == "summary" and not report):
+    if kind == "failure" or (kind in ("warning", "summary") and not report):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             for line in text.splitlines():
                 sys.stderr.write(line + "\n" if line.startswith("sonde") else f"sonde: {line}\n")

@@ -1,0 +1,148 @@
+#include "run_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
+
+#include "analysis/catalog.h"
+#include "dump.h"
+#include "table.h"
+
+namespace sonde {
+namespace {
+
+namespace fs = std::filesystem;
+
+// One thing that a process of the run told.
+struct Told {
+  std::string kind, text, rank;
+};
+
+std::vector<Told> read_told(const fs::path& file) {
+  std::vector<Told> all;
+  std::ifstream stream(file);
+  for (std::string line; std::getline(stream, line);) {
+    const nlohmann::json entry = nlohmann::json::parse(line, nullptr, false);
+    if (!entry.is_object()) continue;  // torn by a kill
+    all.push_back({entry.value("kind", ""), entry.value("text", ""), entry.value("rank", "")});
+  }
+  return all;
+}
+
+bool any(const std::vector<Told>& all, std::string_view kind) {
+  return std::ranges::any_of(all, [&](const Told& told) { return told.kind == kind; });
+}
+
+void say(const std::string& text) {
+  fmt::print(stderr, "{}{}\n", text.starts_with("sonde:") ? "" : "sonde: ", text);
+}
+
+std::string how_it_ended(const std::string& program, const ChildEnd& end) {
+  if (end.signal != 0)
+    return fmt::format("{} was ended by signal {} ({}) after {:.1f} s", program, end.signal,
+                       strsignal(end.signal), end.seconds);
+  if (end.exit_code != 0)
+    return fmt::format("{} exited with status {} after {:.1f} s", program, end.exit_code,
+                       end.seconds);
+  return fmt::format("{} finished in {:.1f} s", program, end.seconds);
+}
+
+// Why there is no closing line of the engine.
+const char* why_no_closing_line(const std::vector<Told>& all, const ChildEnd& end) {
+  if (any(all, "refused")) return "recording did not start; the reason is above";
+  if (!any(all, "started"))
+    return "nothing was recorded: no process of the run started Sonde; it starts when PyTorch is "
+           "imported by a Python that has the package sonde installed";
+  if (end.signal != 0) return "the run ended before it could close the dump; what it wrote is kept";
+  return "the run ended without closing the dump (os._exit?); what it wrote is kept";
+}
+
+// The steps of the last run of a rank: a dump may hold earlier ones.
+std::vector<const CatalogStep*> steps_of_last_run(const CatalogRank& rank) {
+  std::vector<const CatalogStep*> steps;
+  for (const CatalogStep& step : rank.steps)
+    if (rank.runs.empty() || step.run + 1 == rank.runs.size()) steps.push_back(&step);
+  return steps;
+}
+
+struct Sum {
+  std::size_t steps = 0, ops = 0, tensors = 0, not_finite = 0;
+};
+
+Sum sum_of(const std::vector<const CatalogStep*>& steps) {
+  Sum sum;
+  for (const CatalogStep* step : steps) {
+    ++sum.steps;
+    for (const CatalogOp& op : step->ops) {
+      sum.ops += op.is_parameter ? 0 : 1;
+      for (const CatalogTensor& tensor : op.tensors) {
+        sum.tensors += tensor.recorded() ? 1 : 0;
+        sum.not_finite += tensor.statistics && !tensor.statistics->all_finite() ? 1 : 0;
+      }
+    }
+  }
+  return sum;
+}
+
+// Where NaN or infinity was first seen, in the order of the run.
+std::string first_not_finite(const std::vector<const CatalogStep*>& steps) {
+  for (const CatalogStep* step : steps)
+    for (const CatalogOp& op : step->ops)
+      for (const CatalogTensor& tensor : op.tensors)
+        if (tensor.statistics && !tensor.statistics->all_finite()) {
+          const std::string source = source_text(op);
+          return fmt::format("NaN or infinity first in step {}: {}:{}{}{}", step->id.iteration,
+                             op.full_name, slot_text(tensor), source.empty() ? "" : ", ", source);
+        }
+  return "";
+}
+
+void print_contents(const Catalog& catalog) {
+  Table table({{"rank", Align::right},
+               {"graph"},
+               {"steps", Align::right},
+               {"ops", Align::right},
+               {"tensors", Align::right},
+               {"not finite", Align::right}});
+  std::string first;
+  for (const CatalogRank& rank : catalog.ranks) {
+    std::map<std::uint32_t, std::vector<const CatalogStep*>> graphs;
+    for (const CatalogStep* step : steps_of_last_run(rank)) graphs[step->id.graph].push_back(step);
+    for (const auto& [graph, steps] : graphs) {
+      const Sum sum = sum_of(steps);
+      table.add({fmt::format("{}", rank.rank), graph == 0 ? "0 training" : "1 evaluation",
+                 fmt::format("{}", sum.steps), fmt::format("{}", sum.ops),
+                 fmt::format("{}", sum.tensors), fmt::format("{}", sum.not_finite)});
+      if (first.empty()) first = first_not_finite(steps);
+    }
+  }
+  if (table.empty()) return;
+  fmt::print(stderr, "{}", table.text(0));
+  if (!first.empty()) say(first);
+}
+
+}  // namespace
+
+void print_run_report(const std::string& program, const ChildEnd& end, const fs::path& told,
+                      const fs::path& dump) {
+  say(how_it_ended(program, end));
+  const std::vector<Told> all = read_told(told);
+  for (const Told& entry : all)
+    if (entry.kind == "summary")
+      say(entry.text + (entry.rank.empty() ? "" : fmt::format(" (rank {})", entry.rank)));
+  if (!any(all, "summary")) say(why_no_closing_line(all, end));
+  std::error_code ignored;
+  if (!any(all, "started") || !fs::exists(dump, ignored)) return;
+  const Result<Catalog> catalog = open_catalog(dump);
+  if (!catalog) return;  // nothing was recorded; said above
+  print_contents(*catalog);
+  say(fmt::format("to look at it: sonde ls {0}; sonde stats {0}", dump.string()));
+}
+
+}  // namespace sonde
