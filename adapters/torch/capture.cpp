@@ -72,6 +72,7 @@ struct ThreadState {
   PyObject* current_root = nullptr;  // the root whose forward began last on this thread
   bool current_root_trains = true;
   int optimizer_depth = 0;
+  std::uint64_t asked_bare = 0;
   bool busy = false;  // inside our own slow path
   Described scratch;
   SequenceOwners* owners = nullptr;
@@ -205,6 +206,25 @@ void see_root(ThreadState& state, PyObject* module) {
     Py_XDECREF(result);
   }
   state.busy = false;
+}
+
+// Whether the step clock must begin without a root: asked while none was seen, less and less often.
+bool bare_training(ThreadState& state) {
+  constexpr std::uint64_t kAskEachTime = 1000, kThenEvery = 100;
+  const std::uint64_t asked = state.asked_bare++;
+  if ((asked > kAskEachTime && asked % kThenEvery != 0) || !python_is_alive()) return false;
+  state.busy = true;
+  bool answer = false;
+  {
+    const Gil gil;
+    const SavedError saved;
+    if (PyObject* result = PyObject_CallNoArgs(g_setup->python.bare_training)) {
+      answer = result == Py_True;
+      Py_DECREF(result);
+    }
+  }
+  state.busy = false;
+  return answer;
 }
 
 std::uint32_t outside_graph() {
@@ -428,7 +448,9 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
     values = values.slice(values.size() - count, count);  // boxed calls show the whole stack
     if (!g_root_seen.load(std::memory_order_relaxed) && at::GradMode::is_enabled()) {
       collect_inputs(state, info, values);
-      if (any_requires_grad(state, frame)) set_capture(api().autograd_seen());
+      if (any_requires_grad(state, frame) && bare_training(state)) {
+        set_capture(api().autograd_seen());
+      }
       drop_inputs(state, frame);
     }
     if (api().op_begin(place.site, place.graph, &frame.op) != 0) {

@@ -9,12 +9,15 @@
 
 namespace sonde_torch {
 
-// Answers of python/sonde/torch.py. Called with the GIL held, rarely: once per new module chain.
+// Functions of python/sonde/torch.py, called with the GIL held, once per new thing and not per
+// operator.
 struct PythonSide {
-  PyObject* scope_of =
-      nullptr;  // (tuple of modules, outermost first) -> "network-Net/conv1-Conv2d"
-  PyObject* new_root =
-      nullptr;  // (module) -> None: a module nobody called is called for the first time
+  // (tuple of modules, outermost first) -> "network-Net/conv1-Conv2d"
+  PyObject* scope_of = nullptr;
+  // (module) -> None: a module nobody called is called for the first time
+  PyObject* new_root = nullptr;
+  // () -> bool: an optimizer trains tensors of no module
+  PyObject* bare_training = nullptr;
 };
 
 struct Setup {

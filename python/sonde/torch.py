@@ -89,6 +89,7 @@ class Watch:
             _nobodys_code(),
             self.scope_of,
             self.new_root,
+            self.optimizers.train_bare_parameters,
         )
 
     def close(self):
@@ -279,6 +280,7 @@ class AliveOptimizers:
     def __init__(self):
         self._marked = 0
         self._alive = []
+        self._bare = {}  # id of an optimizer -> it trains tensors of no module
 
     def any(self):
         marked = sum("step" in vars(c) and getattr(vars(c)["step"], "hooked", False) for c in _subclasses(Optimizer))
@@ -290,6 +292,20 @@ class AliveOptimizers:
             # type(), not isinstance(): a user's __class__ property must not run.
             self._alive = [weakref.ref(o) for o in gc.get_objects() if issubclass(type(o), Optimizer)]
         return bool(self._alive)
+
+    def train_bare_parameters(self):
+        """Whether some optimizer trains tensors of no module: then no module's forward announces the first step."""
+        if not self.any():
+            return False
+        alive = [optimizer for optimizer in (reference() for reference in self._alive) if optimizer is not None]
+        new = [optimizer for optimizer in alive if id(optimizer) not in self._bare]
+        if new:
+            modules = [o for o in gc.get_objects() if issubclass(type(o), nn.Module)]
+            owned = {id(p) for m in modules for p in vars(m).get("_parameters", {}).values()}
+            for optimizer in new:
+                trained = [id(p) for group in optimizer.param_groups for p in group["params"]]
+                self._bare[id(optimizer)] = not owned.issuperset(trained)
+        return any(self._bare[id(optimizer)] for optimizer in alive)
 
 
 def _subclasses(cls):
