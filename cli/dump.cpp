@@ -122,6 +122,7 @@ bool is_step_text(const std::string& text) {
 
 void add_dump_options(CLI::App& verb, DumpOptions& options, bool with_select) {
   verb.add_option("DUMP", options.dump, "directory of a dump, or any directory inside one")
+      ->type_name("")
       ->required();
   if (with_select) {
     verb.add_option("-s,--select", options.select,
@@ -146,7 +147,7 @@ std::optional<Catalog> open_dump(const DumpOptions& options, int& exit_status) {
   Result<Catalog> catalog = open_catalog(options.dump);
   if (!catalog) {
     print_error(catalog.error().message);
-    exit_status = kUnreadable;
+    exit_status = catalog.error().code == ErrorCode::invalid_argument ? kBadUsage : kUnreadable;
     return std::nullopt;
   }
   print_problems(*catalog);

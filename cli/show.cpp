@@ -425,7 +425,8 @@ void add_show(CLI::App& app, int& exit_status) {
   add_dump_options(*verb, *options, false);
   verb->add_option("TENSOR", options->tensor,
                    "an op's full name or its end, with a slot as in conv2d-op0:output.0;\n"
-                   "a parameter; or a .npy file (then DUMP alone may be it)");
+                   "a parameter; or a .npy file (then DUMP alone may be it)")
+      ->type_name("");
   verb->footer(
       "Exit status: 0 shown, 2 bad usage or no such tensor, 3 dump or file unreadable.\n"
       "Example: sonde show run7 'features/0-Conv2d/conv2d-op0:output.0' --step 2");

@@ -13,8 +13,10 @@
 namespace sonde {
 namespace {
 
-std::string value_text(const std::optional<double>& value) {
-  return value ? fmt::format("{:g}", *value) : "-";
+constexpr std::size_t kRoomy = 140;  // columns of a terminal
+
+std::string value_text(const std::optional<double>& value, int digits) {
+  return value ? fmt::format("{:.{}g}", *value, digits) : "-";
 }
 std::string number_text(const std::optional<std::uint64_t>& count) {
   return count ? std::to_string(*count) : "-";
@@ -32,48 +34,52 @@ Table make_table() {
                 {"step", Align::right},
                 {"op", Align::left, true},
                 {"slot"},
-                {"name", Align::left, true},
-                {"dtype"},
-                {"shape", Align::left, true},
+                {"name", Align::left, true, true},
+                {"dtype", Align::left, false, true},
+                {"shape", Align::left, true, true},
                 {"max", Align::right},
                 {"min", Align::right},
                 {"avg", Align::right},
                 {"l2norm", Align::right},
                 {"nan", Align::right},
                 {"inf", Align::right},
-                {"line"}});
+                {"line", Align::left, false, true}});
 }
 
-// What differs between the rows; the same in all of them needs no column.
-struct Varies {
+// How the table is made: what is the same in all rows needs no column.
+struct Form {
   bool rank = false, graph = false, step = false;
+  int digits = 6;  // of values: four where there is little room
 };
 
-Varies what_varies(const std::vector<SelectedStep>& steps) {
-  Varies varies;
+Form form_of(const std::vector<SelectedStep>& steps) {
+  Form form;
+  const std::size_t width = terminal_width();
+  if (width > 0 && width < kRoomy) form.digits = 4;
   for (const SelectedStep& step : steps) {
-    varies.rank |= step.rank->rank != steps[0].rank->rank;
-    varies.graph |= step.step->id.graph != steps[0].step->id.graph;
-    varies.step |= !(step.step->id == steps[0].step->id);
+    form.rank |= step.rank->rank != steps[0].rank->rank;
+    form.graph |= step.step->id.graph != steps[0].step->id.graph;
+    form.step |= !(step.step->id == steps[0].step->id);
   }
-  return varies;
+  return form;
 }
 
 void add_row(const SelectedStep& step, const CatalogOp& op, const CatalogTensor& tensor,
-             const Varies& varies, Table& table) {
+             const Form& form, Table& table) {
   const KnownStatistics statistics = tensor.statistics.value_or(KnownStatistics());
   // A parameter's name is the op's already.
   const bool named = !tensor.tensor_name.empty() && tensor.tensor_name != op.full_name;
-  table.add({varies.rank ? std::to_string(step.rank->rank) : "",
-             varies.graph ? std::to_string(step.step->id.graph) : "",
-             varies.step ? std::to_string(step.step->id.iteration) : "", std::string(op.full_name),
+  table.add({form.rank ? std::to_string(step.rank->rank) : "",
+             form.graph ? std::to_string(step.step->id.graph) : "",
+             form.step ? std::to_string(step.step->id.iteration) : "", std::string(op.full_name),
              slot_text(tensor), named ? std::string(tensor.tensor_name) : "", dtype_text(tensor),
              shape_text(tensor),
              tensor.skipped.empty() || tensor.statistics
-                 ? value_text(statistics.max)
+                 ? value_text(statistics.max, form.digits)
                  : "skipped: " + std::string(tensor.skipped),
-             value_text(statistics.min), value_text(statistics.avg), value_text(statistics.l2norm),
-             number_text(statistics.nan_count), inf_text(statistics), source_text(op)});
+             value_text(statistics.min, form.digits), value_text(statistics.avg, form.digits),
+             value_text(statistics.l2norm, form.digits), number_text(statistics.nan_count),
+             inf_text(statistics), source_text(op)});
 }
 
 bool has_row(const CatalogTensor& tensor) {
@@ -131,7 +137,7 @@ int stats(const DumpOptions& options) {
   std::optional<std::vector<SelectedStep>> steps = select_steps(*catalog, options, status);
   if (!steps) return status;
   const bool all_read = measure_all(*steps);
-  const Varies varies = what_varies(*steps);
+  const Form form = form_of(*steps);
   Table table = make_table();
   Outcome outcome;
   for (const SelectedStep& step : *steps) {
@@ -143,7 +149,7 @@ int stats(const DumpOptions& options) {
         if (options.json) {
           outcome.text += line_of(json_of(*step.rank, *step.step, *op, tensor));
         } else {
-          add_row(step, *op, tensor, varies, table);
+          add_row(step, *op, tensor, form, table);
         }
       }
     }

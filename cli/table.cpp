@@ -9,7 +9,8 @@ namespace sonde {
 namespace {
 
 constexpr std::size_t kGap = 2;
-constexpr std::size_t kNarrowest = 12;  // a column is not cut below this
+constexpr std::size_t kComfortable = 24;  // columns are cut to this before others are left out,
+constexpr std::size_t kNarrowest = 12;    // and to this after
 
 void append_cell(const std::string& cell, std::size_t width, Align align, bool last,
                  std::string& out) {
@@ -18,6 +19,26 @@ void append_cell(const std::string& cell, std::size_t width, Align align, bool l
   if (align == Align::right) out.append(missing, ' ');
   out.append(text);
   if (align == Align::left && !last) out.append(missing, ' ');
+}
+
+std::size_t total(const std::vector<std::size_t>& widths) {
+  std::size_t sum = 0;
+  for (const std::size_t width : widths) sum += width == 0 ? 0 : width + (sum > 0 ? kGap : 0);
+  return sum;
+}
+
+// Takes from the widest column again and again.
+void shrink(const std::vector<Column>& columns, std::size_t narrowest, std::size_t width,
+            std::vector<std::size_t>& widths) {
+  for (std::size_t sum = total(widths); sum > width; --sum) {
+    std::size_t widest = columns.size();
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      if (!columns[i].may_shrink || widths[i] <= narrowest) continue;
+      if (widest == columns.size() || widths[i] > widths[widest]) widest = i;
+    }
+    if (widest == columns.size()) return;
+    --widths[widest];
+  }
 }
 
 }  // namespace
@@ -32,23 +53,16 @@ void Table::add(std::vector<std::string> cells) {
 
 std::vector<std::size_t> Table::widths(std::size_t width) const {
   std::vector<std::size_t> widths(columns_.size(), 0);
-  std::size_t total = 0;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     for (const auto& row : rows_) widths[i] = std::max(widths[i], display_width(row[i]));
-    if (widths[i] == 0) continue;
-    widths[i] = std::max(widths[i], display_width(columns_[i].title));
-    total += widths[i] + (total > 0 ? kGap : 0);
+    if (widths[i] > 0) widths[i] = std::max(widths[i], display_width(columns_[i].title));
   }
-  while (width > 0 && total > width) {
-    std::size_t widest = columns_.size();
-    for (std::size_t i = 0; i < columns_.size(); ++i) {
-      if (!columns_[i].may_shrink || widths[i] <= kNarrowest) continue;
-      if (widest == columns_.size() || widths[i] > widths[widest]) widest = i;
-    }
-    if (widest == columns_.size()) break;
-    --widths[widest];
-    --total;
+  if (width == 0) return widths;
+  shrink(columns_, kComfortable, width, widths);
+  for (std::size_t i = columns_.size(); i-- > 0 && total(widths) > width;) {
+    if (columns_[i].optional) widths[i] = 0;
   }
+  shrink(columns_, kNarrowest, width, widths);
   return widths;
 }
 

@@ -13,6 +13,7 @@ struct Column {
   std::string title;
   Align align = Align::left;
   bool may_shrink = false;  // long texts are cut in the middle when the terminal is narrow
+  bool optional = false;    // left out, the last such column first, when that is not enough
 };
 
 class Table {
@@ -26,7 +27,7 @@ class Table {
   std::string text(std::size_t width) const;
 
  private:
-  std::vector<std::size_t> widths(std::size_t width) const;
+  std::vector<std::size_t> widths(std::size_t width) const;  // 0: left out
 
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;

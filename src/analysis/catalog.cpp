@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "analysis/catalog_readers.h"
 #include "store/layout.h"
@@ -21,6 +22,10 @@ fs::path journal_of(const fs::path& rank) { return rank / ".dump_metadata" / "so
 bool has_file(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
+}
+
+Error cannot_open(const fs::path& path, ErrorCode code, const std::string& why) {
+  return Error{code, "cannot open dump '" + path.string() + "': " + why};
 }
 
 // The number of `rank_3`; false for other names.
@@ -121,6 +126,27 @@ void read_journal_rank(const fs::path& directory, const CatalogFilter& filter, c
   read_trees(found.steps, directory, catalog);
 }
 
+// A directory above several dumps is none: their steps would mix.
+Status check_one_dump(const fs::path& path, const Findings& found) {
+  std::set<fs::path> dumps;
+  std::uint32_t number = 0;
+  const auto add = [&](const fs::path& rank) {
+    dumps.insert(rank_number(rank, number) ? rank.parent_path() : rank);
+  };
+  for (const fs::path& rank : found.ranks) add(rank);
+  for (const fs::path& step : found.steps) add(rank_of(step, path));
+  if (dumps.size() < 2) return {};
+  std::string names;
+  std::size_t shown = 0;
+  for (const fs::path& dump : dumps) {
+    if (++shown > 3) break;
+    names += (shown > 1 ? ", '" : "'") + dump.string() + "'";
+  }
+  return cannot_open(
+      path, ErrorCode::invalid_argument,
+      "it holds " + std::to_string(dumps.size()) + " dumps; choose one, such as " + names);
+}
+
 // Where `path` lies inside a rank with a journal: that rank, and {net_name}/{graph}/{iteration} as
 // far as it says.
 struct Inside {
@@ -148,10 +174,6 @@ Inside inside_of(const fs::path& path) {
     return inside;
   }
   return inside;
-}
-
-Error cannot_open(const fs::path& path, ErrorCode code, const std::string& why) {
-  return Error{code, "cannot open dump '" + path.string() + "': " + why};
 }
 
 Error not_a_dump(const fs::path& path, const Findings& found) {
@@ -232,6 +254,7 @@ Result<Catalog> open_catalog(const fs::path& path) {
     Findings found;
     look(real, 0, true, found);
     if (found.ranks.empty() && found.steps.empty()) return not_a_dump(path, found);
+    if (Status one = check_one_dump(real, found); !one) return one.error();
     for (const fs::path& rank : found.ranks) read_journal_rank(rank, {}, rank, catalog);
     read_trees(found.steps, real, catalog);
   }

@@ -155,11 +155,11 @@ bool multiply(std::span<const std::int64_t> sizes, std::uint64_t& product) {
 
 std::vector<std::int64_t> strides_of(const NpyHeader& header) {
   std::vector<std::int64_t> strides(header.shape.size());
-  std::int64_t step = 1;
+  std::uint64_t step = 1;  // wraps where a file without elements has huge sizes; nobody steps there
   for (std::size_t i = 0; i < strides.size(); ++i) {
     const std::size_t d = header.fortran_order ? i : strides.size() - 1 - i;
-    strides[d] = step;
-    step *= std::max<std::int64_t>(header.shape[d], 1);
+    strides[d] = static_cast<std::int64_t>(step);
+    step *= static_cast<std::uint64_t>(std::max<std::int64_t>(header.shape[d], 1));
   }
   return strides;
 }
