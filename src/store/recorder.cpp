@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLongestUnflushed{200};
-constexpr milliseconds kIdle{60000};
+constexpr milliseconds kIdle{3600 * 1000};
 // Records are small, but they are not counted against the budget: a disk that hangs must not fill
 // the memory.
 constexpr std::size_t kMostQueued = 1 << 16;
@@ -139,7 +139,9 @@ void Recorder::State::work() {
       const std::lock_guard lock(news);
       ticket = flush_wanted;
     }
-    queue.take_all(batch, last                        ? milliseconds(0)
+    // The wake-up of a request seen here may be used up already: do not wait for another.
+    const bool asked = last || ticket > flush_done;
+    queue.take_all(batch, asked                       ? milliseconds(0)
                           : recording.has_unflushed() ? kLongestUnflushed
                                                       : kIdle);
     for (Item& item : batch) {

@@ -71,5 +71,24 @@ TEST(Threads, RecordsOfManyThreadsAreAllThereAndInOrder) {
   EXPECT_EQ(with_file, pushed);
 }
 
+// A flush whose wake-up is lost would wait for an hour.
+TEST(Threads, AFlushIsNeverMissed) {
+  const test::TemporaryDirectory directory;
+  Host run(plan_for(directory.path() / "dump", SavedData::statistic));
+  run.begin({0, 0});
+  const OpName& name = run.op("Default/add-op0");
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    while (!stop) run->flush();
+  });
+  for (std::uint64_t i = 1; i <= 3000; ++i) {
+    run.push(name, {0, 0}, run.tensor({1}, i));
+    if (i % 3 == 0) run->flush();
+  }
+  stop = true;
+  other.join();
+  EXPECT_EQ(run->finish().rows, 3000U);
+}
+
 }  // namespace
 }  // namespace sonde
