@@ -233,8 +233,8 @@ std::string ops_text(const std::vector<SelectedStep>& steps) {
                {"out", Align::right},
                {"times", Align::right},
                {"tensors", Align::right},
-               {"line", Align::left, true, true},
-               {"function", Align::left, true, true}});
+               {"line", Align::left, true, 2},
+               {"function", Align::left, true, 1}});
   for (const OpLine& line : op_lines(steps)) {
     table.add({std::string(line.op->full_name), std::string(line.op->op_type),
                line.op->is_parameter ? "" : std::string(word_of(line.op->phase)),

@@ -34,16 +34,16 @@ Table make_table() {
                 {"step", Align::right},
                 {"op", Align::left, true},
                 {"slot"},
-                {"name", Align::left, true, true},
-                {"dtype", Align::left, false, true},
-                {"shape", Align::left, true, true},
+                {"name", Align::left, true, 3},
+                {"dtype", Align::left, false, 2},
+                {"shape", Align::left, true, 4},
                 {"max", Align::right},
                 {"min", Align::right},
                 {"avg", Align::right},
                 {"l2norm", Align::right},
                 {"nan", Align::right},
                 {"inf", Align::right},
-                {"line", Align::left, false, true}});
+                {"line", Align::left, false, 1}});
 }
 
 // How the table is made: what is the same in all rows needs no column.

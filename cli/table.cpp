@@ -9,6 +9,7 @@ namespace sonde {
 namespace {
 
 constexpr std::size_t kGap = 2;
+constexpr int kDrops = 9;
 constexpr std::size_t kComfortable = 24;  // columns are cut to this before others are left out,
 constexpr std::size_t kNarrowest = 12;    // and to this after
 
@@ -59,8 +60,10 @@ std::vector<std::size_t> Table::widths(std::size_t width) const {
   }
   if (width == 0) return widths;
   shrink(columns_, kComfortable, width, widths);
-  for (std::size_t i = columns_.size(); i-- > 0 && total(widths) > width;) {
-    if (columns_[i].optional) widths[i] = 0;
+  for (int drop = 1; drop <= kDrops && total(widths) > width; ++drop) {
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      if (columns_[i].drop == drop) widths[i] = 0;
+    }
   }
   shrink(columns_, kNarrowest, width, widths);
   return widths;

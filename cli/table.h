@@ -13,7 +13,7 @@ struct Column {
   std::string title;
   Align align = Align::left;
   bool may_shrink = false;  // long texts are cut in the middle when the terminal is narrow
-  bool optional = false;    // left out, the last such column first, when that is not enough
+  int drop = 0;             // when that is not enough: 1 is left out first, then 2, …; 0 never
 };
 
 class Table {

@@ -1,0 +1,249 @@
+"""A second reader of the journal, written from docs/format.md alone: what both read alike, the text tells."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+MAGIC = b"\x89SONDEJ\n"
+VERSION = 1
+HEADER_BYTES = 16
+ENTRY_BYTES = 9
+LONGEST_PAYLOAD = 1 << 28
+STATISTICS = (
+    "count",
+    "nan_count",
+    "positive_inf_count",
+    "negative_inf_count",
+    "positive_count",
+    "negative_count",
+    "zero_count",
+)
+MOMENTS = ("max", "min", "sum", "sum_squares")
+
+
+class Corrupt(ValueError):
+    """The bytes are no journal, or a field does not fit into its entry."""
+
+
+class Unsupported(ValueError):
+    """A version that this reader does not know."""
+
+
+def _rotated(value: int, bits: int) -> int:
+    return (value << bits | value >> (32 - bits)) & 0xFFFFFFFF
+
+
+def xxh32(data: bytes) -> int:
+    """XXH32 with seed 0."""
+    prime1, prime2, prime3, prime4, prime5 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1
+    mask, at = 0xFFFFFFFF, 0
+    if len(data) >= 16:
+        lanes = [prime1 + prime2 & mask, prime2, 0, -prime1 & mask]
+        while at + 16 <= len(data):
+            for i, word in enumerate(struct.unpack_from("<4I", data, at)):
+                lanes[i] = _rotated(lanes[i] + word * prime2 & mask, 13) * prime1 & mask
+            at += 16
+        turns = zip(lanes, (1, 7, 12, 18), strict=True)
+        value = sum(_rotated(lane, bits) for lane, bits in turns) & mask
+    else:
+        value = prime5
+    value = value + len(data) & mask
+    while at + 4 <= len(data):
+        (word,) = struct.unpack_from("<I", data, at)
+        value = _rotated(value + word * prime3 & mask, 17) * prime4 & mask
+        at += 4
+    for byte in data[at:]:
+        value = _rotated(value + byte * prime5 & mask, 11) * prime1 & mask
+    value = (value ^ value >> 15) * prime2 & mask
+    value = (value ^ value >> 13) * prime3 & mask
+    return value ^ value >> 16
+
+
+class Fields:
+    """Takes fields from the front of a payload."""
+
+    def __init__(self, payload: bytes):
+        self.payload = payload
+        self.at = 0
+
+    def take(self, size: int) -> bytes:
+        if size > len(self.payload) - self.at:
+            raise Corrupt("a field ends beyond its entry")
+        self.at += size
+        return self.payload[self.at - size : self.at]
+
+    def u8(self) -> int:
+        return self.take(1)[0]
+
+    def varint(self) -> int:
+        value = 0
+        for shift in range(0, 70, 7):
+            byte = self.u8()
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                if value >> 64:
+                    break
+                return value
+        raise Corrupt("a varint of more than 64 bits")
+
+    def f64(self) -> float:
+        return struct.unpack("<d", self.take(8))[0]
+
+    def text(self) -> str:
+        return self.take(self.varint()).decode("utf-8", "replace")
+
+
+def _statistics(fields: Fields) -> dict:
+    statistics = {name: fields.varint() for name in STATISTICS}
+    statistics.update({name: fields.f64() for name in MOMENTS})
+    return statistics
+
+
+def _tensor(fields: Fields) -> dict:
+    flags = fields.varint()
+    if flags >> 10:
+        raise Corrupt("a tensor with unknown flags")
+    tensor = {
+        "is_input": bool(flags & 1),
+        "wanted": bool(flags & 2),
+        "slot": fields.varint(),
+        "dtype": fields.u8(),
+        "shape": [fields.varint() for _ in range(fields.varint())],
+        "content": fields.varint() if flags & 4 else 0,
+        "source": fields.varint() if flags & 8 else None,
+    }
+    tensor["source_slot"] = fields.varint() if flags & 8 else 0
+    tensor["tensor_name"] = fields.varint() if flags & 16 else 0
+    tensor["timestamp_us"] = fields.varint() if flags & 32 else 0
+    tensor["statistics"] = _statistics(fields) if flags & 64 else None
+    tensor["skipped"] = fields.text() if flags & 128 else ""
+    tensor["md5"] = fields.text() if flags & 256 else ""
+    tensor["sha1"] = fields.text() if flags & 512 else ""
+    tensor["file"] = ""
+    return tensor
+
+
+def _record(fields: Fields) -> dict:
+    record = {"kind": fields.u8(), "failed": bool(fields.u8() & 1)}
+    if record["kind"] > 4:
+        raise Corrupt("a record of an unknown kind")
+    for name in ("sequence", "graph", "iteration", "op", "site", "thread", "timestamp_us"):
+        record[name] = fields.varint()
+    record["note"] = fields.text()
+    record["tensors"] = [_tensor(fields) for _ in range(fields.varint())]
+    return record
+
+
+def _site(fields: Fields) -> dict:
+    site = {"id": fields.varint(), "phase": fields.u8()}
+    if site["phase"] > 4:
+        raise Corrupt("a site of an unknown phase")
+    for name in ("op_type", "scope", "forward_op_type"):
+        site[name] = fields.text()
+    site["forward_site"] = fields.varint()
+    site["file"] = fields.text()
+    site["line"] = fields.varint()
+    site["function"] = fields.text()
+    return site
+
+
+@dataclass
+class Run:
+    header: str = ""
+    end: str = ""
+    sites: list[dict] = field(default_factory=list)
+    op_names: list[dict] = field(default_factory=list)
+    records: list[dict] = field(default_factory=list)
+    files: list[tuple] = field(default_factory=list)
+    seen: bool = False
+
+    def take(self, kind: int, payload: bytes) -> None:
+        fields = Fields(payload)
+        if kind == 1:
+            self.header, self.seen = payload.decode("utf-8", "replace"), True
+        elif kind == 2:
+            self.sites.append(_site(fields))
+        elif kind == 3:
+            self.op_names.append({"id": fields.varint(), "op_type": fields.text(), "full_name": fields.text()})
+        elif kind == 4:
+            self.records.append(_record(fields))
+        elif kind == 5:
+            self.files.append(((fields.varint(), fields.u8() != 0, fields.varint()), fields.text()))
+        elif kind == 6:
+            self.end = payload.decode("utf-8", "replace")
+
+    def join_files(self) -> None:
+        slots = {
+            (record["sequence"], tensor["is_input"], tensor["slot"]): tensor
+            for record in self.records
+            for tensor in record["tensors"]
+        }
+        for slot, name in self.files:
+            if slot in slots:
+                slots[slot]["file"] = name
+
+
+@dataclass
+class Journal:
+    runs: list[Run] = field(default_factory=list)
+    torn_bytes: int = 0
+    malformed_entries: int = 0
+
+
+def _is_header(data: bytes, at: int) -> bool:
+    header = data[at : at + HEADER_BYTES]
+    return (
+        len(header) == HEADER_BYTES
+        and header.startswith(MAGIC)
+        and struct.unpack_from("<I", header, 12)[0] == xxh32(header[:12])
+    )
+
+
+def _entry_bytes(data: bytes, at: int) -> int:
+    """Length of the whole entry at `at`; 0 when there is none."""
+    if len(data) - at < ENTRY_BYTES:
+        return 0
+    checksum, payload = struct.unpack_from("<II", data, at)
+    size = ENTRY_BYTES + payload
+    if payload > LONGEST_PAYLOAD or size > len(data) - at:
+        return 0
+    return size if xxh32(data[at + 4 : at + size]) == checksum else 0
+
+
+def read(data: bytes) -> Journal:
+    """What a journal says, run by run."""
+    known = min(len(data), len(MAGIC))
+    if data[:known] != MAGIC[:known]:
+        raise Corrupt("no journal")
+    journal, run, at = Journal(), None, 0
+
+    def close() -> None:
+        if run is not None and run.seen:
+            run.join_files()
+            journal.runs.append(run)
+
+    while at < len(data):
+        if _is_header(data, at):
+            (version,) = struct.unpack_from("<I", data, at + 8)
+            if version != VERSION:
+                raise Unsupported(f"version {version}")
+            close()
+            run = Run()
+            at += HEADER_BYTES
+        elif run is not None and (size := _entry_bytes(data, at)):
+            try:
+                run.take(data[at + 8], data[at + ENTRY_BYTES : at + size])
+            except Corrupt:
+                journal.malformed_entries += 1
+            at += size
+        else:
+            start = at
+            while True:
+                at = data.find(MAGIC, at + 1)
+                at = len(data) if at < 0 else at
+                if at == len(data) or _is_header(data, at):
+                    break
+            journal.torn_bytes += at - start
+    close()
+    return journal
