@@ -1,0 +1,32 @@
+// Directories and files of dumps, made for a test and gone after it.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sonde {
+
+// An empty directory that lives as long as this.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory();
+  ~TemporaryDirectory();
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  // Makes the directories above it too.
+  void write(const std::filesystem::path& file, std::string_view bytes) const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+// A version 1 npy file; `data` as it is.
+std::string npy(std::string_view descr, std::string_view shape, std::string_view data,
+                std::string_view fortran_order = "False");
+std::string bytes_of(const std::vector<float>& values);
+
+}  // namespace sonde
