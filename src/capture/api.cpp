@@ -53,6 +53,20 @@ void guarded_void(F body) {
   });
 }
 
+// What the plan holds but this version does not do: said once, at the start, not found out
+// afterwards.
+std::string not_done_yet(const Plan& plan) {
+  std::string text;
+  const auto note = [&](const char* line) { text += std::string("warning: ") + line + "\n"; };
+  if (plan.op_debug_mode == 3)
+    note("op_debug_mode 3: every operator is recorded, not only those that overflow");
+  if (plan.op_debug_mode == 4)
+    note("op_debug_mode 4: every operator is recorded, not only the one that fails");
+  if (plan.sample_mode != 0) note("sample_mode 1: whole tensors are recorded, not samples");
+  if (plan.save_kernel_args) note("save_kernel_args: no files of operator arguments are written");
+  return text;
+}
+
 int start(const char* config_path, char* message, std::size_t message_bytes) {
   copy_text("", message, message_bytes);
   if (session() != nullptr) {
@@ -66,6 +80,7 @@ int start(const char* config_path, char* message, std::size_t message_bytes) {
     for (const Diagnostic& diagnostic : result.diagnostics) {
       text += text_of(diagnostic, config_path) + "\n";
     }
+    if (result.plan) text += not_done_yet(*result.plan);
     copy_text(text, message, message_bytes);
     if (!result.plan) return -1;
     g_session.store(new Session(std::move(*result.plan)), std::memory_order_release);

@@ -562,19 +562,23 @@ std::string Session::stop() {
   std::string text;
   if (failed_ && !failure_told_) text = "sonde: " + failure_ + "\n";
   failure_told_ = true;
-  if (totals.tensors == 0 && totals.ops == 0)
-    return text + "sonde: nothing was recorded: " + why_nothing();
-  text += fmt::format(
-      "sonde: recorded {} ops and {} tensors of {} step{} ({} files, {} rows, {:.1f} MB written) "
-      "in {}",
-      totals.ops, totals.tensors, totals.steps, totals.steps == 1 ? "" : "s", totals.files,
-      totals.rows, static_cast<double>(totals.bytes_written) / 1e6,
-      recorder_->layout().rank_directory().string());
+  const bool nothing =
+      totals.files == 0 && totals.rows == 0 && plan_.saved_data != SavedData::graph;
+  if (nothing) {
+    text += "sonde: nothing was recorded: " + why_nothing(totals);
+  } else {
+    text += fmt::format(
+        "sonde: recorded {} ops and {} tensors of {} step{} ({} files, {} rows, {:.1f} MB written) "
+        "in {}",
+        totals.ops, totals.tensors, totals.steps, totals.steps == 1 ? "" : "s", totals.files,
+        totals.rows, static_cast<double>(totals.bytes_written) / 1e6,
+        recorder_->layout().rank_directory().string());
+  }
   if (totals.bytes_dropped > 0) {
     text += fmt::format("; {:.1f} MB were dropped because the budget was full",
                         static_cast<double>(totals.bytes_dropped) / 1e6);
   }
-  if (plan_.dump_mode != DumpMode::kernels) return text;
+  if (plan_.dump_mode != DumpMode::kernels || totals.ops == 0) return text;
   for (const auto& entry : selector_->unused()) {
     text += fmt::format("\nsonde: kernels entry '{}' matched nothing", entry.text);
     if (!entry.nearest.empty())
@@ -583,7 +587,7 @@ std::string Session::stop() {
   return text;
 }
 
-std::string Session::why_nothing() const {
+std::string Session::why_nothing(const Totals& totals) const {
   if (failed_) return "it could not be written (see above)";
   if (excluded_) {
     return fmt::format("device {} is not in support_device [{}]", device_,
@@ -607,7 +611,15 @@ std::string Session::why_nothing() const {
                          plan_.initial_iteration + evaluation - 1);
     return fmt::format("no step matched iteration \"{}\" ({} ran)", plan_.iteration.text(), ran);
   }
-  return "the chosen steps ran no operator";
+  if (plan_.dump_mode == DumpMode::flagged) {
+    return "dump_mode 2 records what set_dump flagged, which this version cannot do; use dump_mode "
+           "1 with kernels";
+  }
+  if (totals.ops == 0) return "the chosen steps ran no operator";
+  if (plan_.dump_mode == DumpMode::kernels) {
+    return fmt::format("none of the {} ops of the chosen steps matched kernels", totals.ops);
+  }
+  return fmt::format("the {} ops of the chosen steps had no tensor that can be read", totals.ops);
 }
 
 }  // namespace sonde

@@ -79,7 +79,7 @@ class Session {
   void emit_parameter(const OpName& name, const sonde_tensor& tensor, StepId step);
   void emit_named(const sonde_tensor& tensor, StepId step, TensorRecord& out);
   void emit_unwritten(const sonde_tensor& tensor, StepId step, TensorRecord& out);
-  std::string why_nothing() const;
+  std::string why_nothing(const Totals& totals) const;
 
   const Plan plan_;
   std::unique_ptr<Selector> selector_;
