@@ -134,7 +134,8 @@ TEST(NpyReader, SurvivesRandomDamage) {
     }
     if (random() % 4 == 0) file.resize(random() % file.size());
     const Result<NpyHeader> header = header_of(file);
-    if (header) EXPECT_LE(header->data_offset + header->data_bytes, file.size());
+    if (!header) continue;
+    EXPECT_LE(header->data_offset + header->data_bytes, file.size());
   }
 }
 
