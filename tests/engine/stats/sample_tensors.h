@@ -129,7 +129,8 @@ inline std::vector<std::byte> elements(DType dtype, std::size_t count, Mix mix,
       const std::uint64_t lowest = std::uint64_t{1} << (8 * item_bytes - 1);
       code = i % 2 == 0 ? lowest : i % 3 == 0 ? lowest - 1 : ~std::uint64_t{0};
     }
-    std::memcpy(bytes.data() + i * item_bytes, &code, item_bytes);
+    const std::uint64_t words[2] = {code, code * 3};  // an element has sixteen bytes at most
+    std::memcpy(bytes.data() + i * item_bytes, words, item_bytes);
   }
   return bytes;
 }
