@@ -39,7 +39,7 @@ Table make_table() {
                 {"shape", Align::left, true, 4},
                 {"max", Align::right},
                 {"min", Align::right},
-                {"avg", Align::right},
+                {"avg", Align::right, false, 5},
                 {"l2norm", Align::right},
                 {"nan", Align::right},
                 {"inf", Align::right},
