@@ -1,5 +1,5 @@
-// The journal: an append-only file that says what was recorded; everything else in a dump derives from it.
-// Format v1: docs/format.md, "Journal". Readable to its last whole entry after a kill.
+// The journal: an append-only file that says what was recorded; everything else in a dump derives
+// from it. Format v1: docs/format.md, "Journal". Readable to its last whole entry after a kill.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,23 @@
 
 namespace sonde {
 
-// Builds entries in a buffer; the owner writes the buffer to the file with plain appends of whole entries.
+// Builds entries in a buffer; the owner writes the buffer to the file with plain appends of whole
+// entries.
 class JournalWriter {
  public:
-  // The file's header and the first entry of a run: plan, host, versions, start time. Every run begins with it, also
-  // where the file exists: a reader finds it behind the torn tail of a killed run.
+  // The file's header and the first entry of a run: plan, host, versions, start time. Every run
+  // begins with it, also where the file exists: a reader finds it behind the torn tail of a killed
+  // run.
   void run(const std::string& json);
   void site(const Site& site);
   void op_name(const OpName& name);
-  void record(const Record& record);                 // op, parameter, step_begin, step_end, note
-  // Only after the rename: this slot of that record lies in `file` (path relative to the rank directory).
+  void record(const Record& record);  // op, parameter, step_begin, step_end, note
+  // Only after the rename: this slot of that record lies in `file` (path relative to the rank
+  // directory).
   void file(std::uint64_t sequence, bool is_input, std::uint32_t slot, const std::string& file);
-  void end(const std::string& json);                 // last entry of a run that finished: totals
+  void end(const std::string& json);  // last entry of a run that finished: totals
 
-  std::string& buffer() { return buffer_; }          // take and clear after writing
+  std::string& buffer() { return buffer_; }  // take and clear after writing
 
  private:
   std::string buffer_;
@@ -35,14 +38,14 @@ class JournalWriter {
 // One slot as read back. The same fields as TensorRecord, without the bytes.
 struct JournalTensor {
   TensorRecord tensor;
-  std::string skipped;               // text; empty when the tensor was read
-  std::string file;                  // relative to the rank directory; empty when no file was completed
+  std::string skipped;  // text; empty when the tensor was read
+  std::string file;     // relative to the rank directory; empty when no file was completed
 };
 struct JournalRecord {
   RecordKind kind = RecordKind::op;
   std::uint64_t sequence = 0;
   StepId step;
-  std::uint32_t op = 0, site = 0;    // ids
+  std::uint32_t op = 0, site = 0;  // ids
   std::uint16_t thread = 0;
   bool failed = false;
   std::uint64_t timestamp_us = 0;
@@ -50,26 +53,29 @@ struct JournalRecord {
   std::string note;
 };
 struct JournalRun {
-  std::string header_json;           // as given to run()
-  std::string end_json;              // empty: the run did not finish
+  std::string header_json;  // as given to run()
+  std::string end_json;     // empty: the run did not finish
   std::vector<Site> sites;
   std::vector<OpName> op_names;
   std::vector<JournalRecord> records;
 };
-// Bytes that are no whole entry: the tail of a killed run, or damage. Reading goes on at the next run.
+// Bytes that are no whole entry: the tail of a killed run, or damage. Reading goes on at the next
+// run.
 struct JournalGap {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
 };
 struct Journal {
-  std::vector<JournalRun> runs;      // one per run that appended to this file
+  std::vector<JournalRun> runs;  // one per run that appended to this file
   std::vector<JournalGap> gaps;
-  std::uint64_t torn_bytes = 0;      // sum of `gaps`
-  std::uint64_t malformed_entries = 0;  // whole, but their content is not what their type promises; left out
+  std::uint64_t torn_bytes = 0;  // sum of `gaps`
+  std::uint64_t malformed_entries =
+      0;  // whole, but their content is not what their type promises; left out
 };
 
-// Reads what is there now; a run may go on appending. Fails with `corrupt` for a file that is no journal and
-// `unsupported` for a version this build does not know; a torn or damaged part is reported in `gaps`.
+// Reads what is there now; a run may go on appending. Fails with `corrupt` for a file that is no
+// journal and `unsupported` for a version this build does not know; a torn or damaged part is
+// reported in `gaps`.
 Result<Journal> read_journal(const std::filesystem::path& file);
 Result<Journal> parse_journal(std::string_view bytes, const std::filesystem::path& name);
 
