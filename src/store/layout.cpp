@@ -15,7 +15,7 @@ std::string name_prefix(const Site& site) {
   const std::string scope = site.scope.empty() ? std::string() : site.scope + "/";
   switch (site.phase) {
     case Phase::backward:
-      if (site.forward_op_type.empty()) return "Gradients/Default/" + scope;
+      if (site.forward_op_type.empty()) return "Gradients/Default/";
       return "Gradients/Default/" + scope + "Grad_" + site.forward_op_type + "/";
     case Phase::recompute:
       return "Default/recompute/" + scope;

@@ -24,7 +24,7 @@ class Layout {
   // forward   Default/{scope}/{type}-op{n}
   // recompute Default/recompute/{scope}/{type}-op{n}
   // backward  Gradients/Default/{scope}/Grad_{forward type}/{type}-op{n}   (2.7)
-  //           Gradients/Default/{scope}/{type}-op{n}, the forward op unknown
+  //           Gradients/Default/{type}-op{n}, the forward op unknown
   // optimizer Default/{scope}/{type}-op{n}, scope `optimizer-SGD`
   std::string full_name(const Site& site, std::uint32_t number) const;
 

@@ -33,7 +33,8 @@ TEST(Layout, NamesOpsOfEveryPhase) {
   EXPECT_EQ(layout().full_name(site(Phase::optimizer, "optimizer-SGD", "add_"), 3),
             "Default/optimizer-SGD/add_-op3");
   EXPECT_EQ(layout().full_name(site(Phase::outside, "", "add"), 4), "Default/add-op4");
-  EXPECT_EQ(layout().full_name(site(Phase::backward, "", "sum"), 5), "Gradients/Default/sum-op5");
+  EXPECT_EQ(layout().full_name(site(Phase::backward, "network-Net", "sum"), 5),
+            "Gradients/Default/sum-op5");
 }
 
 TEST(Layout, NumbersOpsPerTypeAndScope) {
