@@ -11,6 +11,8 @@
 namespace sonde {
 namespace {
 
+constexpr std::size_t kMostPatterns = 1000;  // each may take 1 MiB and is tried on every name
+
 std::string without_quotes_and_spaces(std::string text) {
   std::erase_if(text, [](char c) { return c == '"' || c == ' '; });
   return text;
@@ -39,6 +41,7 @@ std::vector<std::string> read_kernels(const JsonMember& member, const std::strin
     return entries;
   }
   std::unordered_set<std::string> seen;
+  std::size_t patterns = 0;
   for (std::size_t i = 0; i < member.value.items.size(); ++i) {
     const JsonValue& item = member.value.items[i];
     std::string entry = entry_text(item);
@@ -55,6 +58,15 @@ std::vector<std::string> read_kernels(const JsonMember& member, const std::strin
           fmt::format("found {}, not a string; read as {}", spelled(item), in_quotes(entry)));
     }
     if (used && kind_of_entry(entry) == EntryKind::regex) {
+      if (++patterns > kMostPatterns) {
+        diagnostics.error(
+            item.line, key,
+            fmt::format(
+                "found more than {0} name-regex entries; allowed: {0}, each may hold several "
+                "expressions joined by '|'",
+                kMostPatterns));
+        break;
+      }
       if (const Result<Pattern> pattern = Pattern::compile(expression_of(entry)); !pattern) {
         diagnostics.error(item.line, key,
                           fmt::format("found {}; bad regular expression: {}; allowed: ECMAScript "

@@ -148,6 +148,7 @@ void read_support_device(ObjectReader& reader, Plan& plan, Diagnostics& diagnost
   const JsonMember* member = reader.need("support_device", kDevices);
   if (member == nullptr) return;
   if (!member->value.is(JsonValue::Kind::array)) return reader.refuse(*member, kDevices);
+  std::set<std::uint64_t> seen;
   for (std::size_t i = 0; i < member->value.items.size(); ++i) {
     const JsonValue& item = member->value.items[i];
     const std::string key = fmt::format("{}[{}]", reader.path_of("support_device"), i);
@@ -179,8 +180,7 @@ void read_support_device(ObjectReader& reader, Plan& plan, Diagnostics& diagnost
           item.line, key,
           fmt::format("found {}, which is no device number; read as {}", spelled(item), device));
     }
-    if (std::find(plan.support_device.begin(), plan.support_device.end(), device) !=
-        plan.support_device.end()) {
+    if (!seen.insert(device).second) {
       diagnostics.warning(item.line, key, fmt::format("device {} is listed twice", device));
       continue;
     }

@@ -11,7 +11,7 @@ namespace sonde {
 namespace {
 
 constexpr std::size_t kMostBytes = 64 << 10;  // of an expression
-constexpr std::int64_t kProgramBytes = 8 << 20;
+constexpr std::int64_t kProgramBytes = 1 << 20;
 constexpr int kMostDepth = 100;     // parentheses inside each other
 constexpr int kMostRepeats = 1000;  // RE2's own bound for {n,m}
 

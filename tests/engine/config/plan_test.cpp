@@ -142,6 +142,14 @@ TEST(Plan, NamesTheEntryWhoseExpressionIsBad) {
   EXPECT_TRUE(told({"c.kernels=[\"name-regex([)\"]"}).empty());  // dump_mode 0 does not look
 }
 
+TEST(Plan, BoundsTheNumberOfExpressions) {
+  std::string kernels = "c.kernels=[\"conv\"";
+  for (int i = 0; i < 1000; ++i) kernels += ",\"name-regex(a" + std::to_string(i) + ")\"";
+  EXPECT_EQ(plan_with({"c.dump_mode=1", kernels + "]"}).kernels.size(), 1001U);
+  expect_told({"c.dump_mode=1", kernels + ",\"name-regex(b)\"]"},
+              "error common_dump_settings.kernels[1001]", "more than 1000");
+}
+
 TEST(Plan, WidensTheDumpForOverflowMode) {
   const std::vector<std::string> edits = {"c.op_debug_mode=3", "c.dump_mode=1",
                                           "c.kernels=[\"a\"]", "c.input_output=1",
