@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <memory>
 
 #include "analysis/measure.h"
 #include "analysis/values.h"
-#include "config/nearest.h"
 #include "dump.h"
+#include "find_tensor.h"
 #include "json.h"
 #include "store/npy_reader.h"
 #include "table.h"
@@ -26,179 +25,6 @@ constexpr std::size_t kReadersShown = 5;
 struct ShowOptions : DumpOptions {
   std::string tensor;
 };
-
-// "…/conv2d-op0:output.0" taken apart; no slot when the text does not end like that.
-struct Wish {
-  std::string name;
-  bool has_slot = false;
-  bool is_input = false;
-  std::uint32_t slot = 0;
-};
-
-Wish wish_of(const std::string& text) {
-  Wish wish{text};
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string::npos) return wish;
-  std::string_view slot = std::string_view(text).substr(colon + 1);
-  for (const std::string_view side : {"input.", "output."}) {
-    if (!slot.starts_with(side)) continue;
-    const std::string_view number = slot.substr(side.size());
-    const auto [end, error] =
-        std::from_chars(number.data(), number.data() + number.size(), wish.slot);
-    if (error != std::errc() || end != number.data() + number.size()) continue;
-    wish.has_slot = true;
-    wish.is_input = side == "input.";
-    wish.name = text.substr(0, colon);
-    return wish;
-  }
-  return wish;
-}
-
-struct Found {
-  const SelectedStep* step = nullptr;
-  CatalogOp* op = nullptr;
-  CatalogTensor* tensor = nullptr;
-};
-
-bool is_slot(const CatalogTensor& tensor, const Wish& wish) {
-  return tensor.is_input == wish.is_input && tensor.slot == wish.slot;
-}
-
-// The slot that was asked for, else the first output that was recorded, else the first slot that
-// was, else any.
-CatalogTensor* slot_of(CatalogOp& op, const Wish& wish) {
-  CatalogTensor* best = nullptr;
-  const auto worth = [](const CatalogTensor& t) { return 2 * t.recorded() + !t.is_input; };
-  for (CatalogTensor& tensor : op.tensors) {
-    if (wish.has_slot && is_slot(tensor, wish)) return &tensor;
-    if (!wish.has_slot && (best == nullptr || worth(tensor) > worth(*best))) best = &tensor;
-  }
-  return best;
-}
-
-bool ends_with_part(std::string_view full_name, std::string_view name) {
-  return full_name.size() > name.size() && full_name.ends_with(name) &&
-         full_name[full_name.size() - name.size() - 1] == '/';
-}
-
-// Full names that mean `name`: itself, or all that end with `/name`.
-std::vector<std::string_view> names_meant(const std::vector<SelectedStep>& steps,
-                                          std::string_view name) {
-  std::vector<std::string_view> names;
-  for (const SelectedStep& step : steps) {
-    for (const CatalogOp* op : step.ops) {
-      if (op->full_name == name) return {op->full_name};
-      if (ends_with_part(op->full_name, name) &&
-          std::ranges::find(names, op->full_name) == names.end()) {
-        names.push_back(op->full_name);
-      }
-    }
-  }
-  return names;
-}
-
-// The first recorded tensor with this name (a gradient, a state) or of this file.
-template <typename Accepts>
-Found find_tensor(std::vector<SelectedStep>& steps, Accepts accepts) {
-  Found found;
-  for (SelectedStep& step : steps) {
-    for (CatalogOp* op : step.ops) {
-      for (CatalogTensor& tensor : op->tensors) {
-        if (!accepts(step, tensor) || (found.tensor != nullptr && !tensor.recorded())) continue;
-        if (found.tensor == nullptr || !found.tensor->recorded()) found = {&step, op, &tensor};
-      }
-    }
-  }
-  return found;
-}
-
-Found find_by_name(std::vector<SelectedStep>& steps, const Wish& wish, std::string& wrong) {
-  const std::vector<std::string_view> names = names_meant(steps, wish.name);
-  if (names.size() > 1) {
-    wrong = fmt::format("'{}' may mean {} ops, such as {} and {}", wish.name, names.size(),
-                        names[0], names[1]);
-    return {};
-  }
-  if (names.empty()) {
-    const Found found = find_tensor(steps, [&](const SelectedStep&, const CatalogTensor& tensor) {
-      return tensor.tensor_name == wish.name && (!wish.has_slot || is_slot(tensor, wish));
-    });
-    if (found.tensor == nullptr) {
-      const std::string near = nearest_ops(steps, wish.name);
-      wrong = fmt::format("no op or tensor '{}'{}{}", wish.name, near.empty() ? "" : "; ", near);
-    }
-    return found;
-  }
-  Found best;
-  for (SelectedStep& step : steps) {
-    for (CatalogOp* op : step.ops) {
-      if (op->full_name != names[0]) continue;
-      CatalogTensor* tensor = slot_of(*op, wish);
-      if (tensor == nullptr || (best.tensor != nullptr && !tensor->recorded())) continue;
-      if (best.tensor == nullptr || !best.tensor->recorded()) best = {&step, op, tensor};
-    }
-  }
-  if (best.tensor != nullptr) return best;
-  std::vector<std::string> slots;
-  for (const CatalogTensor& tensor : find_op(*steps[0].step, names[0])->tensors) {
-    slots.push_back(slot_text(tensor));
-  }
-  wrong = fmt::format("'{}' has no such slot; it has {}", names[0], joined(slots, ", "));
-  return {};
-}
-
-Found find_by_file(std::vector<SelectedStep>& steps, const std::string& text) {
-  std::error_code ignored;
-  const std::filesystem::path wanted = std::filesystem::weakly_canonical(text, ignored);
-  return find_tensor(steps, [&](const SelectedStep& step, const CatalogTensor& tensor) {
-    return !tensor.file.empty() &&
-           (tensor.file == text || step.rank->directory / tensor.file == wanted ||
-            std::filesystem::path(tensor.file).filename() == text);
-  });
-}
-
-std::string name_of(const CatalogOp& op, const CatalogTensor& tensor) {
-  return fmt::format("{}:{}", op.full_name, slot_text(tensor));
-}
-
-// Who wrote the tensor and who reads it, in its run.
-struct Flow {
-  std::string written_by;  // empty: unknown
-  std::vector<std::string> read_by;
-};
-
-Flow flow_of(const std::vector<SelectedStep>& steps, const Found& found) {
-  Flow flow;
-  const CatalogTensor& tensor = *found.tensor;
-  std::uint64_t source = tensor.is_input ? tensor.source : found.op->sequence;
-  const std::uint32_t source_slot = tensor.is_input ? tensor.source_slot : tensor.slot;
-  std::string_view name = tensor.tensor_name;
-  if (found.op->is_parameter) {
-    source = kNoSequence;
-    name = found.op->full_name;
-  }
-  for (const SelectedStep& step : steps) {
-    const bool same_run = step.rank == found.step->rank && step.step->run == found.step->step->run;
-    const bool same_step = same_run && step.step == found.step->step;
-    if (!same_run) continue;
-    for (const CatalogOp& op : step.step->ops) {
-      if (op.sequence == source && tensor.is_input) {
-        flow.written_by = fmt::format("{}:output.{}", op.full_name, source_slot);
-      }
-      for (const CatalogTensor& other : op.tensors) {
-        if (!other.is_input || &other == &tensor) continue;
-        const bool reads = source != kNoSequence
-                               ? other.source == source && other.source_slot == source_slot
-                               : same_step && !name.empty() && other.tensor_name == name;
-        if (reads) flow.read_by.push_back(name_of(op, other));
-      }
-    }
-  }
-  if (flow.written_by.empty() && !tensor.is_input && !found.op->is_parameter) {
-    flow.written_by = found.op->full_name;
-  }
-  return flow;
-}
 
 std::string field(std::string_view name, const std::string& text) {
   return fmt::format("  {:<11} {}\n", name, printable(text));
@@ -237,7 +63,7 @@ std::string source_line(const CatalogOp& op) {
                      op.function);
 }
 
-std::string head_text(const Found& found, const Flow& flow) {
+std::string head_text(const FoundTensor& found, const Flow& flow) {
   const CatalogTensor& tensor = *found.tensor;
   std::string text = printable(name_of(*found.op, tensor)) + "\n";
   text += field("where", fmt::format("rank {}, graph {}, step {}", found.step->rank->rank,
@@ -332,7 +158,8 @@ Json json_of(const Values& values) {
           {"histogram_counts", values.histogram.counts}};
 }
 
-int print_found(Found& found, const std::vector<SelectedStep>& steps, const ShowOptions& options) {
+int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps,
+                const ShowOptions& options) {
   Measurer measurer;
   int status = kNothingFound;
   std::optional<Values> values;
@@ -405,12 +232,12 @@ int show(const ShowOptions& options) {
   std::optional<std::vector<SelectedStep>> steps = select_steps(*catalog, options, status);
   if (!steps) return status;
   if (options.tensor.ends_with(".npy")) {
-    Found found = find_by_file(*steps, options.tensor);
+    FoundTensor found = find_by_file(*steps, options.tensor);
     if (found.tensor != nullptr) return print_found(found, *steps, options);
     return print_file(options.tensor, options.json);
   }
   std::string wrong;
-  Found found = find_by_name(*steps, wish_of(options.tensor), wrong);
+  FoundTensor found = find_by_name(*steps, options.tensor, wrong);
   if (found.tensor != nullptr) return print_found(found, *steps, options);
   print_error(wrong);
   return kBadUsage;

@@ -175,7 +175,6 @@ class StepReader {
     op.op_type = texts_.keep(op_type);
     op.is_parameter = op_type == "Parameter";
     op.phase = phase_of(op.full_name);
-    op.sequence = step_.ops.size();
     op.timestamp_us = timestamp_us;
     return op;
   }
@@ -233,7 +232,9 @@ void read_rank_tree(const std::vector<fs::path>& steps, CatalogRank& rank, Catal
   });
   CatalogRun run;
   run.finished = true;
-  for (const CatalogStep& step : rank.steps) {
+  std::uint64_t sequence = 0;
+  for (CatalogStep& step : rank.steps) {
+    for (CatalogOp& op : step.ops) op.sequence = sequence++;
     if (step.started_us != 0 && (run.started_us == 0 || step.started_us < run.started_us)) {
       run.started_us = step.started_us;
     }

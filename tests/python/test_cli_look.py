@@ -250,6 +250,15 @@ def test_show_names_who_wrote_an_input(trained):
     assert shown["written_by"] == "Default/network-Small/conv-Conv2d/conv2d-op0:output.0"
 
 
+def test_an_op_of_a_later_step_is_found_too(trained):
+    first, later = ({row["full_name"] for row in rows("ls", trained, "--ops", "--step", step)} for step in ("0", "2"))
+    name = min(later - first)  # SGD multiplies its momentum from the second step on
+    result = sonde("show", trained, f"{name}:output.77")
+    assert result.returncode == BAD_USAGE
+    assert "has no such slot; it has input.0" in result.stderr
+    assert sonde("show", trained, name).returncode == FINITE
+
+
 def test_show_takes_a_file_inside_a_dump_or_alone(trained, tmp_path):
     (row,) = [r for r in rows("stats", trained, "-s", "conv2d", "--step", "0") if not r["is_input"]]
     assert "conv2d-op0:output.0" in sonde("show", trained, row["file"]).stdout

@@ -1,0 +1,192 @@
+#include "find_tensor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include "text.h"
+
+namespace sonde {
+namespace {
+
+// "…/conv2d-op0:output.0" taken apart; no slot when the text does not end like that.
+struct Wish {
+  std::string name;
+  bool has_slot = false;
+  bool is_input = false;
+  std::uint32_t slot = 0;
+};
+
+Wish wish_of(const std::string& text) {
+  Wish wish{text};
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos) return wish;
+  std::string_view slot = std::string_view(text).substr(colon + 1);
+  for (const std::string_view side : {"input.", "output."}) {
+    if (!slot.starts_with(side)) continue;
+    const std::string_view number = slot.substr(side.size());
+    const auto [end, error] =
+        std::from_chars(number.data(), number.data() + number.size(), wish.slot);
+    if (error != std::errc() || end != number.data() + number.size()) continue;
+    wish.has_slot = true;
+    wish.is_input = side == "input.";
+    wish.name = text.substr(0, colon);
+    return wish;
+  }
+  return wish;
+}
+
+bool is_slot(const CatalogTensor& tensor, const Wish& wish) {
+  return tensor.is_input == wish.is_input && tensor.slot == wish.slot;
+}
+
+// The slot that was asked for, else the first output that was recorded, else the first slot that
+// was, else any.
+CatalogTensor* slot_of(CatalogOp& op, const Wish& wish) {
+  CatalogTensor* best = nullptr;
+  const auto worth = [](const CatalogTensor& t) { return 2 * t.recorded() + !t.is_input; };
+  for (CatalogTensor& tensor : op.tensors) {
+    if (wish.has_slot && is_slot(tensor, wish)) return &tensor;
+    if (!wish.has_slot && (best == nullptr || worth(tensor) > worth(*best))) best = &tensor;
+  }
+  return best;
+}
+
+bool ends_with_part(std::string_view full_name, std::string_view name) {
+  return full_name.size() > name.size() && full_name.ends_with(name) &&
+         full_name[full_name.size() - name.size() - 1] == '/';
+}
+
+// Full names that mean `name`: itself, or all that end with `/name`.
+std::vector<std::string_view> names_meant(const std::vector<SelectedStep>& steps,
+                                          std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const SelectedStep& step : steps) {
+    for (const CatalogOp* op : step.ops) {
+      if (op->full_name == name) return {op->full_name};
+      if (ends_with_part(op->full_name, name) &&
+          std::ranges::find(names, op->full_name) == names.end()) {
+        names.push_back(op->full_name);
+      }
+    }
+  }
+  return names;
+}
+
+// The first recorded tensor with this name (a gradient, a state) or of this file.
+template <typename Accepts>
+FoundTensor find_tensor(std::vector<SelectedStep>& steps, Accepts accepts) {
+  FoundTensor found;
+  for (SelectedStep& step : steps) {
+    for (CatalogOp* op : step.ops) {
+      for (CatalogTensor& tensor : op->tensors) {
+        if (!accepts(step, tensor) || (found.tensor != nullptr && !tensor.recorded())) continue;
+        if (found.tensor == nullptr || !found.tensor->recorded()) found = {&step, op, &tensor};
+      }
+    }
+  }
+  return found;
+}
+
+// A slot of the op with this full name; `wrong` says which slots it has when it has no such one.
+FoundTensor find_slot(std::vector<SelectedStep>& steps, std::string_view full_name,
+                      const Wish& wish, std::string& wrong) {
+  FoundTensor best;
+  std::vector<std::string> slots;
+  for (SelectedStep& step : steps) {
+    for (CatalogOp* op : step.ops) {
+      if (op->full_name != full_name) continue;
+      if (slots.empty()) {
+        for (const CatalogTensor& tensor : op->tensors) slots.push_back(slot_text(tensor));
+      }
+      CatalogTensor* tensor = slot_of(*op, wish);
+      if (tensor == nullptr || (best.tensor != nullptr && !tensor->recorded())) continue;
+      if (best.tensor == nullptr || !best.tensor->recorded()) best = {&step, op, tensor};
+    }
+  }
+  if (best.tensor == nullptr) {
+    wrong = fmt::format("'{}' has no such slot; it has {}", full_name,
+                        slots.empty() ? "none" : joined(slots, ", "));
+  }
+  return best;
+}
+
+// Whether `other` is the same value as the tensor found: written by the same op, or the same
+// parameter in the same step.
+struct SameValue {
+  std::uint64_t source = kNoSequence;
+  std::uint32_t source_slot = 0;
+  std::string_view name;
+
+  bool operator()(const CatalogTensor& other, bool same_step) const {
+    if (source != kNoSequence) return other.source == source && other.source_slot == source_slot;
+    return same_step && !name.empty() && other.tensor_name == name;
+  }
+};
+
+SameValue same_value_as(const FoundTensor& found) {
+  const CatalogTensor& tensor = *found.tensor;
+  if (found.op->is_parameter) return {kNoSequence, 0, found.op->full_name};
+  if (tensor.is_input) return {tensor.source, tensor.source_slot, tensor.tensor_name};
+  return {found.op->sequence, tensor.slot, tensor.tensor_name};
+}
+
+}  // namespace
+
+FoundTensor find_by_name(std::vector<SelectedStep>& steps, const std::string& text,
+                         std::string& wrong) {
+  const Wish wish = wish_of(text);
+  const std::vector<std::string_view> names = names_meant(steps, wish.name);
+  if (names.size() == 1) return find_slot(steps, names[0], wish, wrong);
+  if (names.size() > 1) {
+    wrong = fmt::format("'{}' may mean {} ops, such as {} and {}", wish.name, names.size(),
+                        names[0], names[1]);
+    return {};
+  }
+  const auto is_named = [&](const SelectedStep&, const CatalogTensor& tensor) {
+    return tensor.tensor_name == wish.name && (!wish.has_slot || is_slot(tensor, wish));
+  };
+  const FoundTensor found = find_tensor(steps, is_named);
+  if (found.tensor == nullptr) {
+    const std::string near = nearest_ops(steps, wish.name);
+    wrong = fmt::format("no op or tensor '{}'{}{}", wish.name, near.empty() ? "" : "; ", near);
+  }
+  return found;
+}
+
+FoundTensor find_by_file(std::vector<SelectedStep>& steps, const std::string& text) {
+  std::error_code ignored;
+  const std::filesystem::path wanted = std::filesystem::weakly_canonical(text, ignored);
+  return find_tensor(steps, [&](const SelectedStep& step, const CatalogTensor& tensor) {
+    return !tensor.file.empty() &&
+           (tensor.file == text || step.rank->directory / tensor.file == wanted ||
+            std::filesystem::path(tensor.file).filename() == text);
+  });
+}
+
+std::string name_of(const CatalogOp& op, const CatalogTensor& tensor) {
+  return fmt::format("{}:{}", op.full_name, slot_text(tensor));
+}
+
+Flow flow_of(const std::vector<SelectedStep>& steps, const FoundTensor& found) {
+  Flow flow;
+  const SameValue is_same = same_value_as(found);
+  for (const SelectedStep& step : steps) {
+    if (step.rank != found.step->rank || step.step->run != found.step->step->run) continue;
+    const bool same_step = step.step == found.step->step;
+    for (const CatalogOp& op : step.step->ops) {
+      if (op.sequence == is_same.source) {
+        flow.written_by = fmt::format("{}:output.{}", op.full_name, is_same.source_slot);
+      }
+      for (const CatalogTensor& other : op.tensors) {
+        if (!other.is_input || &other == found.tensor || !is_same(other, same_step)) continue;
+        flow.read_by.push_back(name_of(op, other));
+      }
+    }
+  }
+  return flow;
+}
+
+}  // namespace sonde
