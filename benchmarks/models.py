@@ -28,7 +28,9 @@ class ResNet18(nn.Module):
 
     def __init__(self, width=32, classes=10):
         super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True))
+        self.stem = nn.Sequential(
+            nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True)
+        )
         blocks, channels = [], width
         for stage in range(4):
             outputs = width << stage

@@ -7,13 +7,14 @@ All modes run in one process, interleaved in random order; ratios are medians ov
 """
 
 import argparse
+import contextlib
+import io
 import json
 import os
 import pathlib
 import random
 import shutil
 import statistics
-import sys
 import tempfile
 import time
 
@@ -70,20 +71,12 @@ def measure(step, settings, steps, directory):
             times.append(time.perf_counter() - begin)
     begin = time.perf_counter()
     if settings is not None:
-        with_quiet_stderr(sonde.stop)
+        with contextlib.redirect_stderr(io.StringIO()):
+            sonde.stop()
     drain = time.perf_counter() - begin
     written, files = dump_size(out)
     shutil.rmtree(out, ignore_errors=True)
     return times, drain, written / (WARM_UP + steps), files / (WARM_UP + steps)
-
-
-def with_quiet_stderr(function):
-    saved, sys.stderr = sys.stderr, open(os.devnull, "w")
-    try:
-        return function()
-    finally:
-        sys.stderr.close()
-        sys.stderr = saved
 
 
 def write_bandwidth(directory, megabytes=256):
@@ -121,7 +114,10 @@ def run(model, rounds, steps, directory):
 
 
 def table(model, results):
-    lines = [f"{model}", f"  {'mode':26} {'step ms':>8} {'ratio':>6} {'quartiles':>13} {'+drain':>7} {'MB/step':>8} {'files':>6}"]
+    lines = [
+        f"{model}",
+        f"  {'mode':26} {'step ms':>8} {'ratio':>6} {'quartiles':>13} {'+drain':>7} {'MB/step':>8} {'files':>6}",
+    ]
     for mode, r in results.items():
         low, middle, high = quartiles(r["ratio"])
         lines.append(

@@ -7,6 +7,7 @@ per thing and not per operator: which attribute a module is, which tensors are p
 import contextlib
 import functools
 import gc
+import itertools
 import os
 import sys
 import sysconfig
@@ -77,9 +78,10 @@ class Watch:
         self.library = library
         self.names = ModuleNames(library.forget_scopes)
         self.roots = {}  # id of a root module -> handle of its hook
+        self.roots_seen = False  # one with parameters
         self.optimizers = AliveOptimizers()
-        self.run_info_told = False
         library.load(_core.api())
+        self._tell_run_info()
         self.step_hook = register_optimizer_step_pre_hook(self._before_optimizer_step)
         self.scaler = _wrap_scaler_update(library)
         self.scripting = _hide_hook_from_scripting()
@@ -122,8 +124,10 @@ class Watch:
     def root_called(self, module):
         """A root module's forward begins: a step may begin here."""
         try:
-            self._tell_run_info()
+            if not self.roots_seen:
+                self._tell_run_info()
             has_parameters = next(module.parameters(), None) is not None
+            self.roots_seen = self.roots_seen or has_parameters
             if self.library.root_forward(module, has_parameters, self.optimizers.any()):
                 self._name_parameters(module)
             self._tell_failure()
@@ -176,9 +180,7 @@ class Watch:
     # --- telling --------------------------------------------------------------------------------------------------
 
     def _tell_run_info(self):
-        if self.run_info_told:
-            return
-        self.run_info_told = True
+        """Who this process is. What is told last before the first recorded op counts: torch.distributed may be later."""
         python = ".".join(map(str, sys.version_info[:3]))
         self.library.set_run_info(
             _rank(), _number("LOCAL_RANK", 0), f"torch {torch.__version__}, CPython {python}", " ".join(sys.argv)
@@ -231,7 +233,7 @@ class ModuleNames:
         if path is None:
             self.add_root(first)
             path = self._labels[id(first)]
-        for parent, child in zip(chain, chain[1:], strict=False):
+        for parent, child in itertools.pairwise(chain):
             path = f"{path}/{self._below(parent, child)}"
         for module in chain:
             self._watch(module)

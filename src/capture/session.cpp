@@ -90,6 +90,7 @@ Session::~Session() = default;
 
 void Session::set_run_info(const sonde_run_info& info) {
   const std::lock_guard lock(mutex_);
+  if (recorder_) return;  // the dump has its place already
   run_info_.rank = info.rank;
   run_info_.host = info.host != nullptr ? info.host : "";
   run_info_.command = info.command != nullptr ? info.command : "";
@@ -575,8 +576,9 @@ std::string Session::stop() {
         recorder_->layout().rank_directory().string());
   }
   if (totals.bytes_dropped > 0) {
-    text += fmt::format("; {:.1f} MB were dropped because the budget was full",
-                        static_cast<double>(totals.bytes_dropped) / 1e6);
+    text +=
+        fmt::format("; {:.1f} MB {}", static_cast<double>(totals.bytes_dropped) / 1e6,
+                    failed_ ? "could not be written" : "were dropped because the budget was full");
   }
   if (plan_.dump_mode != DumpMode::kernels || totals.ops == 0) return text;
   for (const auto& entry : selector_->unused()) {

@@ -65,9 +65,9 @@ def dump(tmp_path_factory):
 
 @pytest.fixture
 def config(tmp_path, dump):
-    """config(**common): writes a configuration and gives its path."""
+    """config(**common): writes a configuration and gives its path. `sonde_settings` is ours, beside MindSpore's."""
 
-    def write(e2e=None, **common):
+    def write(e2e=None, sonde_settings=None, **common):
         settings = {
             "dump_mode": 0,
             "path": str(dump),
@@ -80,7 +80,10 @@ def config(tmp_path, dump):
             **common,
         }
         path = tmp_path / "data_dump.json"
-        path.write_text(json.dumps({"common_dump_settings": settings, "e2e_dump_settings": e2e or {"enable": True}}))
+        content = {"common_dump_settings": settings, "e2e_dump_settings": e2e or {"enable": True}}
+        if sonde_settings is not None:
+            content["sonde_settings"] = sonde_settings
+        path.write_text(json.dumps(content))
         return path
 
     return write

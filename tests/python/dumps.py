@@ -37,6 +37,8 @@ def steps(dump, graph=0, rank=0, net="Net"):
 
 
 def execution_order(dump, graph=0, rank=0):
-    lines = (dump / f"rank_{rank}" / "execution_order" / f"ms_execution_order_graph_{graph}.csv").read_text().splitlines()
+    lines = (
+        (dump / f"rank_{rank}" / "execution_order" / f"ms_execution_order_graph_{graph}.csv").read_text().splitlines()
+    )
     assert lines[0] == "NodeExecutionOrder-FullNameWithScope"
     return lines[1:]

@@ -87,7 +87,10 @@ def test_backward_ops_live_under_their_forward_ops_scope(reference):
     run, kept, found = reference
     scope = "Gradients_Default_network-Net_features_0-Block_conv-Conv2d_Grad_conv2d"
     np.testing.assert_array_equal(found[f"{scope}_convolution_backward-op0", "output", 1], kept["conv_grad"])
-    assert any(name.startswith("Gradients/Default/network-Net/fc-Linear/Grad_linear/") for name in dumps.execution_order(run.dump))
+    assert any(
+        name.startswith("Gradients/Default/network-Net/fc-Linear/Grad_linear/")
+        for name in dumps.execution_order(run.dump)
+    )
 
 
 def test_the_optimizer_reads_the_old_weight_and_writes_the_new_one(reference):
@@ -135,7 +138,9 @@ def test_source_lines_lead_to_the_users_code(reference, sonde, tmp_path):
         f"Default/{scope}/conv-Conv2d/conv2d-op0",
         f"Gradients/Default/{scope}/conv-Conv2d/Grad_conv2d/convolution_backward-op0",
     ):
-        assert (by_name[name]["file"].rsplit("/", 1)[-1], by_name[name]["line"]) == ("train.py", block_line), name
+        assert (by_name[name]["source_file"].rsplit("/", 1)[-1], by_name[name]["line"]) == ("train.py", block_line), (
+            name
+        )
 
 
 def test_equal_tensors_are_one_file_under_two_names(reference):
@@ -242,7 +247,9 @@ def test_other_kinds_of_network_are_recorded_whole(name, train, config):
     import textwrap
 
     network = textwrap.indent(textwrap.dedent(NETWORKS[name]), "    ")
-    run = train(TRAIN_ANY.format(network=network), config(saved_data="statistic", statistic_category=["max", "nan count"]))
+    run = train(
+        TRAIN_ANY.format(network=network), config(saved_data="statistic", statistic_category=["max", "nan count"])
+    )
     assert run.status == 0, run.stderr
     assert dumps.steps(run.dump) == [0, 1]
     order = dumps.execution_order(run.dump)

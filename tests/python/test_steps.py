@@ -1,0 +1,179 @@
+"""Where steps begin and end in real programs (docs/guide.md, "Steps")."""
+
+import dumps
+import numpy as np
+import pytest
+
+HEAD = """
+    import torch
+    from torch import nn
+    torch.manual_seed(0)
+    net = nn.Linear(2, 1)
+    x = torch.ones(1, 2)
+"""
+
+PROGRAMS = {
+    # name: (program, steps of graph 0, steps of graph 1)
+    "accumulation": (
+        """
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for batch in range(4):
+        net(x).sum().backward()
+        if batch % 2:
+            optimizer.step()
+            optimizer.zero_grad()
+    """,
+        [0, 1],
+        [],
+    ),
+    "two optimizers": (
+        """
+    first = torch.optim.SGD([net.weight], lr=0.1)
+    second = torch.optim.Adam([net.bias], lr=0.1)
+    for batch in range(2):
+        net(x).sum().backward()
+        first.step()
+        second.step()
+    """,
+        [0, 1],
+        [],
+    ),
+    "gan": (
+        """
+    generator = nn.Linear(1, 2)
+    for_net = torch.optim.SGD(net.parameters(), lr=0.1)
+    for_generator = torch.optim.SGD(generator.parameters(), lr=0.1)
+    for batch in range(2):
+        with torch.no_grad():
+            fake = generator(torch.ones(1, 1))
+        (net(x) - net(fake)).sum().backward()
+        for_net.step()
+        net(generator(torch.ones(1, 1))).sum().backward()
+        for_generator.step()
+    """,
+        [0, 1, 2, 3],
+        [0, 1],
+    ),
+    "lbfgs": (
+        """
+    optimizer = torch.optim.LBFGS(net.parameters(), max_iter=3)
+    def closure():
+        optimizer.zero_grad()
+        loss = net(x).square().sum()
+        loss.backward()
+        return loss
+    for batch in range(2):
+        net(x)
+        optimizer.step(closure)
+    """,
+        [0, 1],
+        [],
+    ),
+    "overflowing scaler": (
+        """
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    for batch in range(3):
+        optimizer.zero_grad()
+        loss = net(x).sum()
+        if batch == 1:
+            loss = loss * float("inf")
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    """,
+        [0, 1, 2],
+        [],
+    ),
+    "no optimizer": ("\n    for batch in range(3):\n        net(x)\n", [0, 1, 2], []),
+    "evaluation between": (
+        """
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for epoch in range(2):
+        for batch in range(2):
+            optimizer.zero_grad()
+            net(x).sum().backward()
+            optimizer.step()
+        with torch.no_grad():
+            for batch in range(2):
+                net(x)
+    """,
+        [0, 1, 2, 3],
+        [0, 1, 2, 3],
+    ),
+    "loss module": (
+        """
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    loss_of = nn.MSELoss()
+    for batch in range(2):
+        loss_of(net(x), torch.zeros(1, 1)).backward()
+        optimizer.step()
+    """,
+        [0, 1],
+        [],
+    ),
+    "bare parameters": (
+        """
+    weight = torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    for batch in range(2):
+        optimizer.zero_grad()
+        (weight * 3).sum().backward()
+        optimizer.step()
+    """,
+        [0, 1],
+        [],
+    ),
+    "stopped in mid-step": (
+        """
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    net(x).sum().backward()
+    optimizer.step()
+    net(x)
+    """,
+        [0, 1],
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_steps_of(name, train, config):
+    program, training, evaluation = PROGRAMS[name]
+    run = train(HEAD + program, config(saved_data="statistic", statistic_category=["max"]))
+    assert run.status == 0, run.stderr
+    assert (dumps.steps(run.dump), dumps.steps(run.dump, graph=1)) == (training, evaluation)
+
+
+def test_manual_steps_are_the_users(train, config):
+    program = (
+        HEAD
+        + """
+    import sonde
+    for batch in range(3):
+        net(x * batch)
+        net(x * batch)
+        sonde.step()
+    """
+    )
+    run = train(program, config(saved_data="tensor", iteration="1", sonde_settings={"step": "manual"}))
+    assert run.status == 0, run.stderr
+    inputs = [
+        v for (n, io, slot), v in dumps.tensors(run.dump, 1).items() if "linear-op" in n and (io, slot) == ("input", 0)
+    ]
+    assert len(inputs) == 2
+    np.testing.assert_array_equal(inputs, [[[1, 1]], [[1, 1]]])
+
+
+def test_initial_iteration_is_added(train, config):
+    program = HEAD + "\n    for batch in range(3):\n        net(x)\n"
+    run = train(
+        program, config(saved_data="statistic", statistic_category=["max"], initial_iteration=10, iteration="11")
+    )
+    assert dumps.steps(run.dump) == [11], run.stderr
+
+
+def test_history_lists_the_dumped_steps(train, config):
+    run = train(config=config(saved_data="statistic", statistic_category=["max"], iteration="0|2"))
+    history = run.dump / "rank_0/execution_order/ms_global_execution_order_graph_0.csv"
+    assert history.read_text() == "0\n2\n"
