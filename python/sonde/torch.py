@@ -180,7 +180,7 @@ class Watch:
     # --- telling --------------------------------------------------------------------------------------------------
 
     def _tell_run_info(self):
-        """Who this process is. What is told last before the first recorded op counts: torch.distributed may be later."""
+        """Who this process is; told again until the first step, since torch.distributed may come later."""
         python = ".".join(map(str, sys.version_info[:3]))
         self.library.set_run_info(
             _rank(), _number("LOCAL_RANK", 0), f"torch {torch.__version__}, CPython {python}", " ".join(sys.argv)

@@ -200,7 +200,8 @@ def test_every_form_of_an_optimizer_is_seen_with_its_state(name, train, config, 
 
 NETWORKS = {
     "transformer": """
-        net = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2, enable_nested_tensor=False)
+        layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        net = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
         inputs = (torch.randn(2, 5, 8),)
     """,
     "lstm": """
