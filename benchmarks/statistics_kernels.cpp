@@ -144,12 +144,10 @@ void add_all(const std::string& place, std::size_t bytes) {
   for (const sonde::DTypeInfo& row : sonde::all_dtypes()) {
     if (!row.has_statistics) continue;
     const DType dtype = row.dtype;
-    add("summarize/" + std::string(row.lower) + "/" + place,
-        [=](auto& state) { summarize(state, dtype, bytes); });
+    add("summarize/" + std::string(row.lower) + "/" + place, [=](auto& state) { summarize(state, dtype, bytes); });
   }
   add("summarize/float32_with_nans/" + place, [=](auto& state) { summarize_nans(state, bytes); });
-  add("summarize_and_copy/float32/" + place,
-      [=](auto& state) { summarize_and_copy(state, bytes); });
+  add("summarize_and_copy/float32/" + place, [=](auto& state) { summarize_and_copy(state, bytes); });
   const auto elements = static_cast<std::int64_t>(bytes / 4);
   const std::int64_t rows = elements / 1024;
   const Shape long_runs = {{rows, 512}, {1024, 1}};
@@ -158,13 +156,10 @@ void add_all(const std::string& place, std::size_t bytes) {
   std::int64_t side = 1;
   while (side * side * 4 <= elements) side *= 2;
   const Shape transposed = {{side, elements / side}, {1, side}};
-  add("strided/runs_of_512/" + place,
-      [=](auto& state) { strided(state, long_runs, bytes, false); });
-  add("strided/runs_of_32/" + place,
-      [=](auto& state) { strided(state, short_runs, bytes, false); });
+  add("strided/runs_of_512/" + place, [=](auto& state) { strided(state, long_runs, bytes, false); });
+  add("strided/runs_of_32/" + place, [=](auto& state) { strided(state, short_runs, bytes, false); });
   add("strided/every_second/" + place, [=](auto& state) { strided(state, apart, bytes, false); });
-  add("strided/transposed/" + place,
-      [=](auto& state) { strided(state, transposed, bytes, false); });
+  add("strided/transposed/" + place, [=](auto& state) { strided(state, transposed, bytes, false); });
   add("copy/transposed/" + place, [=](auto& state) { strided(state, transposed, bytes, true); });
   add("copy/runs_of_32/" + place, [=](auto& state) { strided(state, short_runs, bytes, true); });
 }
@@ -174,8 +169,7 @@ void add_all(const std::string& place, std::size_t bytes) {
 int main(int argc, char** argv) {
   benchmark::AddCustomContext("kernel", std::string(sonde::kernel_name()));
   add("summarize/float32/10_elements", [](auto& state) { summarize(state, DType::float32, 40); });
-  add("summarize/float32/1000_elements",
-      [](auto& state) { summarize(state, DType::float32, 4000); });
+  add("summarize/float32/1000_elements", [](auto& state) { summarize(state, DType::float32, 4000); });
   add_all("cache", kCacheBytes);
   add_all("memory", kMemoryBytes);
   benchmark::Initialize(&argc, argv);

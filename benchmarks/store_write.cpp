@@ -43,16 +43,15 @@ void mark(std::byte* data, std::uint64_t number) { std::memcpy(data, &number, si
 
 void report(benchmark::State& state, std::int64_t bytes, std::int64_t files) {
   state.SetBytesProcessed(state.iterations() * files * bytes);
-  state.counters["files_per_second"] = benchmark::Counter(
-      static_cast<double>(state.iterations() * files), benchmark::Counter::kIsRate);
+  state.counters["files_per_second"] =
+      benchmark::Counter(static_cast<double>(state.iterations() * files), benchmark::Counter::kIsRate);
 }
 
 void plain_loop(benchmark::State& state) {
   const std::int64_t bytes = state.range(0);
   const std::int64_t files = files_per_round(bytes);
   std::vector<std::byte> data(static_cast<std::size_t>(bytes), std::byte{1});
-  const std::string header =
-      npy_header(DType::float32, std::vector<std::int64_t>{bytes / 4}, false);
+  const std::string header = npy_header(DType::float32, std::vector<std::int64_t>{bytes / 4}, false);
   std::uint64_t number = 0;
   for (auto _ : state) {
     state.PauseTiming();
@@ -60,12 +59,10 @@ void plain_loop(benchmark::State& state) {
     state.ResumeTiming();
     for (std::int64_t i = 0; i < files; ++i) {
       mark(data.data(), ++number);
-      const std::string path =
-          directory / ("add.Default_network-Net_block_add-op" + std::to_string(i) +
-                       ".0.0.1700000000000000.output.0.DefaultFormat.Float32.npy");
+      const std::string path = directory / ("add.Default_network-Net_block_add-op" + std::to_string(i) +
+                                            ".0.0.1700000000000000.output.0.DefaultFormat.Float32.npy");
       const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-      if (::write(fd, header.data(), header.size()) < 0 ||
-          ::write(fd, data.data(), data.size()) < 0) {
+      if (::write(fd, header.data(), header.size()) < 0 || ::write(fd, data.data(), data.size()) < 0) {
         state.SkipWithError("cannot write");
       }
       ::close(fd);
@@ -116,8 +113,7 @@ void recorder(benchmark::State& state) {
   Recorder& recorder = **opened;
   std::vector<OpName> names;
   for (std::int64_t i = 0; i < files; ++i) {
-    names.push_back({static_cast<std::uint32_t>(i + 1), "add",
-                     "Default/network-Net/block/add-op" + std::to_string(i)});
+    names.push_back({static_cast<std::uint32_t>(i + 1), "add", "Default/network-Net/block/add-op" + std::to_string(i)});
     recorder.define(names.back());
   }
   std::uint64_t number = 0;

@@ -31,9 +31,8 @@ nlohmann::json json_of(const Diagnostic& diagnostic) {
 
 // One object; bytes that are not UTF-8 (in a file's name) are replaced.
 void print_json(const CheckOptions& options, const PlanResult& result) {
-  nlohmann::json report = {{"file", options.file},
-                           {"ok", result.plan.has_value()},
-                           {"diagnostics", nlohmann::json::array()}};
+  nlohmann::json report = {
+      {"file", options.file}, {"ok", result.plan.has_value()}, {"diagnostics", nlohmann::json::array()}};
   for (const Diagnostic& diagnostic : result.diagnostics) {
     report["diagnostics"].push_back(json_of(diagnostic));
   }
@@ -62,10 +61,9 @@ int check(const CheckOptions& options) {
 
 void add_check(CLI::App& app, int& exit_status) {
   auto options = std::make_shared<CheckOptions>();
-  CLI::App* verb = app.add_subcommand(
-      "check", "Say in plain words what a configuration records, or what is wrong with it.");
-  verb->add_option("FILE", options->file, "configuration file, as MINDSPORE_DUMP_CONFIG names it")
-      ->required();
+  CLI::App* verb =
+      app.add_subcommand("check", "Say in plain words what a configuration records, or what is wrong with it.");
+  verb->add_option("FILE", options->file, "configuration file, as MINDSPORE_DUMP_CONFIG names it")->required();
   verb->add_flag("--json", options->json, "one JSON object instead of text");
   verb->footer(kFooter);
   verb->callback([options, &exit_status] { exit_status = check(*options); });

@@ -41,12 +41,10 @@ class SignalsToChild {
     struct sigaction action {};
     action.sa_sigaction = pass_on;
     action.sa_flags = SA_SIGINFO | SA_RESTART;
-    for (std::size_t i = 0; i < kPassedOn.size(); ++i)
-      sigaction(kPassedOn[i], &action, &before_[i]);
+    for (std::size_t i = 0; i < kPassedOn.size(); ++i) sigaction(kPassedOn[i], &action, &before_[i]);
   }
   ~SignalsToChild() {
-    for (std::size_t i = 0; i < kPassedOn.size(); ++i)
-      sigaction(kPassedOn[i], &before_[i], nullptr);
+    for (std::size_t i = 0; i < kPassedOn.size(); ++i) sigaction(kPassedOn[i], &before_[i], nullptr);
     child_pid = 0;
   }
   SignalsToChild(const SignalsToChild&) = delete;
@@ -68,8 +66,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return result;
 }
 
-std::vector<std::string> environment_with(
-    const std::vector<std::pair<std::string, std::string>>& added) {
+std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& added) {
   std::map<std::string, std::string> all;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
@@ -86,8 +83,8 @@ std::vector<std::string> environment_with(
 Result<pid_t> spawn(std::vector<std::string> command, std::vector<std::string> environment,
                     posix_spawn_file_actions_t* actions) {
   pid_t pid = 0;
-  const int reason = posix_spawnp(&pid, command[0].c_str(), actions, nullptr,
-                                  pointers(command).data(), pointers(environment).data());
+  const int reason =
+      posix_spawnp(&pid, command[0].c_str(), actions, nullptr, pointers(command).data(), pointers(environment).data());
   if (reason == 0) return pid;
   const ErrorCode code = reason == ENOENT ? ErrorCode::not_found : ErrorCode::io;
   return Error{code, "cannot run '" + command[0] + "': " + std::strerror(reason)};

@@ -24,8 +24,7 @@ constexpr std::size_t kMostNames = 20000;  // compared with a mistyped one
 
 std::uint64_t now_ms() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
 void print_problems(const Catalog& catalog) {
@@ -35,8 +34,7 @@ void print_problems(const Catalog& catalog) {
     print_warning(fmt::format("{}: {}", problem.path.string(), problem.message));
   }
   if (shown < catalog.problems.size()) {
-    print_warning(
-        fmt::format("{} more files could not be read wholly", catalog.problems.size() - shown));
+    print_warning(fmt::format("{} more files could not be read wholly", catalog.problems.size() - shown));
   }
 }
 
@@ -77,8 +75,7 @@ bool check_numbers(const Catalog& catalog, const DumpOptions& options, const Ite
 // The answers of all patterns for a name, found once per name: texts of a catalog are kept once.
 class Matcher {
  public:
-  explicit Matcher(const std::vector<std::string>& patterns)
-      : patterns_(patterns), hits_(patterns.size(), 0) {}
+  explicit Matcher(const std::vector<std::string>& patterns) : patterns_(patterns), hits_(patterns.size(), 0) {}
 
   bool matches(const CatalogOp& op) {
     if (patterns_.empty()) return true;
@@ -121,9 +118,7 @@ bool is_step_text(const std::string& text) {
 }  // namespace
 
 void add_dump_options(CLI::App& verb, DumpOptions& options, bool with_select) {
-  verb.add_option("DUMP", options.dump, "directory of a dump, or any directory inside one")
-      ->type_name("")
-      ->required();
+  verb.add_option("DUMP", options.dump, "directory of a dump, or any directory inside one")->type_name("")->required();
   if (with_select) {
     verb.add_option("-s,--select", options.select,
                     "ops to include, by full name, last part of it, or type; '*' stops at '/',\n"
@@ -137,8 +132,7 @@ void add_dump_options(CLI::App& verb, DumpOptions& options, bool with_select) {
       ->check([](const std::string& text) {
         return is_step_text(text) ? "" : "'" + text + "' names no steps; say 3, 0-5 or 1|4";
       });
-  verb.add_option("--graph", options.graph, "0 training, 1 evaluation (default: all)")
-      ->type_name("N");
+  verb.add_option("--graph", options.graph, "0 training, 1 evaluation (default: all)")->type_name("N");
   verb.add_option("--rank", options.rank, "number of the process (default: all)")->type_name("N");
   verb.add_flag("--json", options.json, "JSON instead of a table");
 }
@@ -154,10 +148,8 @@ std::optional<Catalog> open_dump(const DumpOptions& options, int& exit_status) {
   return std::move(*catalog);
 }
 
-std::optional<std::vector<SelectedStep>> select_steps(Catalog& catalog, const DumpOptions& options,
-                                                      int& exit_status) {
-  const IterationSet steps =
-      options.step.empty() ? IterationSet::all() : IterationSet::parse(options.step);
+std::optional<std::vector<SelectedStep>> select_steps(Catalog& catalog, const DumpOptions& options, int& exit_status) {
+  const IterationSet steps = options.step.empty() ? IterationSet::all() : IterationSet::parse(options.step);
   exit_status = kBadUsage;
   if (!check_numbers(catalog, options, steps)) return std::nullopt;
   Matcher matcher(options.select);
@@ -210,13 +202,9 @@ std::string nearest_ops(const std::vector<SelectedStep>& steps, const std::strin
   return near.empty() ? "" : "nearest: " + printable(joined(near, ", "));
 }
 
-void print_error(const std::string& message) {
-  fmt::print(stderr, "sonde: error: {}\n", printable(message));
-}
+void print_error(const std::string& message) { fmt::print(stderr, "sonde: error: {}\n", printable(message)); }
 
-void print_warning(const std::string& message) {
-  fmt::print(stderr, "sonde: warning: {}\n", printable(message));
-}
+void print_warning(const std::string& message) { fmt::print(stderr, "sonde: warning: {}\n", printable(message)); }
 
 bool print_text(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) {
@@ -244,10 +232,7 @@ std::string source_text(const CatalogOp& op) {
 }
 
 Progress::Progress(std::string what, std::size_t total)
-    : what_(std::move(what)),
-      total_(total),
-      began_ms_(now_ms()),
-      is_terminal_(::isatty(STDERR_FILENO) == 1) {}
+    : what_(std::move(what)), total_(total), began_ms_(now_ms()), is_terminal_(::isatty(STDERR_FILENO) == 1) {}
 
 Progress::~Progress() {
   if (shown_ms_ != 0) fmt::print(stderr, "\r\033[K");

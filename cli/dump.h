@@ -40,8 +40,7 @@ struct SelectedStep {
 
 // Empty, and the exit status set, when a step, graph, rank or pattern means nothing in this dump;
 // stderr then says what there is.
-std::optional<std::vector<SelectedStep>> select_steps(Catalog& catalog, const DumpOptions& options,
-                                                      int& exit_status);
+std::optional<std::vector<SelectedStep>> select_steps(Catalog& catalog, const DumpOptions& options, int& exit_status);
 
 // Up to three names of ops, types or tensors in these steps like `name`: "nearest: a, b, c"; empty
 // when none is.

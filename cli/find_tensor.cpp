@@ -27,8 +27,7 @@ Wish wish_of(const std::string& text) {
   for (const std::string_view side : {"input.", "output."}) {
     if (!slot.starts_with(side)) continue;
     const std::string_view number = slot.substr(side.size());
-    const auto [end, error] =
-        std::from_chars(number.data(), number.data() + number.size(), wish.slot);
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), wish.slot);
     if (error != std::errc() || end != number.data() + number.size()) continue;
     wish.has_slot = true;
     wish.is_input = side == "input.";
@@ -60,14 +59,12 @@ bool ends_with_part(std::string_view full_name, std::string_view name) {
 }
 
 // Full names that mean `name`: itself, or all that end with `/name`.
-std::vector<std::string_view> names_meant(const std::vector<SelectedStep>& steps,
-                                          std::string_view name) {
+std::vector<std::string_view> names_meant(const std::vector<SelectedStep>& steps, std::string_view name) {
   std::vector<std::string_view> names;
   for (const SelectedStep& step : steps) {
     for (const CatalogOp* op : step.ops) {
       if (op->full_name == name) return {op->full_name};
-      if (ends_with_part(op->full_name, name) &&
-          std::ranges::find(names, op->full_name) == names.end()) {
+      if (ends_with_part(op->full_name, name) && std::ranges::find(names, op->full_name) == names.end()) {
         names.push_back(op->full_name);
       }
     }
@@ -91,8 +88,8 @@ FoundTensor find_tensor(std::vector<SelectedStep>& steps, Accepts accepts) {
 }
 
 // A slot of the op with this full name; `wrong` says which slots it has when it has no such one.
-FoundTensor find_slot(std::vector<SelectedStep>& steps, std::string_view full_name,
-                      const Wish& wish, std::string& wrong) {
+FoundTensor find_slot(std::vector<SelectedStep>& steps, std::string_view full_name, const Wish& wish,
+                      std::string& wrong) {
   FoundTensor best;
   std::vector<std::string> slots;
   for (SelectedStep& step : steps) {
@@ -107,8 +104,7 @@ FoundTensor find_slot(std::vector<SelectedStep>& steps, std::string_view full_na
     }
   }
   if (best.tensor == nullptr) {
-    wrong = fmt::format("'{}' has no such slot; it has {}", full_name,
-                        slots.empty() ? "none" : joined(slots, ", "));
+    wrong = fmt::format("'{}' has no such slot; it has {}", full_name, slots.empty() ? "none" : joined(slots, ", "));
   }
   return best;
 }
@@ -135,14 +131,12 @@ SameValue same_value_as(const FoundTensor& found) {
 
 }  // namespace
 
-FoundTensor find_by_name(std::vector<SelectedStep>& steps, const std::string& text,
-                         std::string& wrong) {
+FoundTensor find_by_name(std::vector<SelectedStep>& steps, const std::string& text, std::string& wrong) {
   const Wish wish = wish_of(text);
   const std::vector<std::string_view> names = names_meant(steps, wish.name);
   if (names.size() == 1) return find_slot(steps, names[0], wish, wrong);
   if (names.size() > 1) {
-    wrong = fmt::format("'{}' may mean {} ops, such as {} and {}", wish.name, names.size(),
-                        names[0], names[1]);
+    wrong = fmt::format("'{}' may mean {} ops, such as {} and {}", wish.name, names.size(), names[0], names[1]);
     return {};
   }
   const auto is_named = [&](const SelectedStep&, const CatalogTensor& tensor) {
@@ -160,9 +154,8 @@ FoundTensor find_by_file(std::vector<SelectedStep>& steps, const std::string& te
   std::error_code ignored;
   const std::filesystem::path wanted = std::filesystem::weakly_canonical(text, ignored);
   return find_tensor(steps, [&](const SelectedStep& step, const CatalogTensor& tensor) {
-    return !tensor.file.empty() &&
-           (tensor.file == text || step.rank->directory / tensor.file == wanted ||
-            std::filesystem::path(tensor.file).filename() == text);
+    return !tensor.file.empty() && (tensor.file == text || step.rank->directory / tensor.file == wanted ||
+                                    std::filesystem::path(tensor.file).filename() == text);
   });
 }
 

@@ -18,8 +18,7 @@ struct FoundTensor {
 // `text`: the full name of an op or its end, or a parameter's name; with `:output.0` for one slot,
 // else the first output that was recorded. Of several steps the first that recorded it. What is
 // wrong with the text goes to `wrong`.
-FoundTensor find_by_name(std::vector<SelectedStep>& steps, const std::string& text,
-                         std::string& wrong);
+FoundTensor find_by_name(std::vector<SelectedStep>& steps, const std::string& text, std::string& wrong);
 
 // `text`: a path of a .npy file, from here or from the rank's directory, or its name alone.
 FoundTensor find_by_file(std::vector<SelectedStep>& steps, const std::string& text);

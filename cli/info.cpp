@@ -28,8 +28,7 @@ struct Variable {
 constexpr std::array kVariables = {
     Variable{"SONDE_CONFIG", "configuration file of any dialect; wins over the next"},
     Variable{"MINDSPORE_DUMP_CONFIG", "configuration file in MindSpore's dialect"},
-    Variable{"MS_DIAGNOSTIC_DATA_PATH",
-             "where to write when the configuration has no path (debug_dump in it)"},
+    Variable{"MS_DIAGNOSTIC_DATA_PATH", "where to write when the configuration has no path (debug_dump in it)"},
     Variable{"RANK", "number of this process in a distributed training"},
     Variable{"RANK_ID", "the same, as MindSpore calls it"},
     Variable{"SONDE_KERNEL", "forces one kernel of the statistics, as scalar"},
@@ -54,10 +53,9 @@ Json cpu_features() {
 }
 
 Json libraries() {
-  return {{"nlohmann-json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR,
-                                        NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH)},
-          {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100,
-                              FMT_VERSION % 100)},
+  return {{"nlohmann-json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
+                                        NLOHMANN_JSON_VERSION_PATCH)},
+          {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
           {"cli11", CLI11_VERSION},
           {"openssl", OpenSSL_version(OPENSSL_VERSION_STRING)}};
 }
@@ -110,9 +108,7 @@ std::string joined(const Json& list) {
   return text.empty() ? "none known" : text;
 }
 
-void print_row(std::string_view name, std::string_view value) {
-  fmt::print("{:<13} {}\n", name, value);
-}
+void print_row(std::string_view name, std::string_view value) { fmt::print("{:<13} {}\n", name, value); }
 
 void print_text(const Json& info) {
   print_row("version", info["version"].get<std::string>());
@@ -125,17 +121,15 @@ void print_text(const Json& info) {
     libraries += (libraries.empty() ? "" : ", ") + name + " " + version.get<std::string>();
   print_row("libraries", libraries);
   const Json& python = info["python"];
-  print_row("python",
-            python.value("executable", "") +
-                (python.contains("python") ? " (" + python.value("python", "") + ")" : ""));
+  print_row("python", python.value("executable", "") +
+                          (python.contains("python") ? " (" + python.value("python", "") + ")" : ""));
   if (python.contains("torch")) print_row("torch", python.value("torch", ""));
   if (python.contains("adapter")) print_row("adapter", python.value("adapter", ""));
   if (python.contains("problem")) print_row("problem", python.value("problem", ""));
   fmt::print("environment\n");
   for (const Variable& variable : kVariables) {
     const auto found = info["environment"].find(variable.name);
-    const std::string value =
-        found == info["environment"].end() ? "(not set)" : found->get<std::string>();
+    const std::string value = found == info["environment"].end() ? "(not set)" : found->get<std::string>();
     fmt::print("  {:<29} {}\n  {:<29}   {}\n", variable.name, value, "", variable.meaning);
   }
 }
@@ -153,8 +147,7 @@ void add_info(CLI::App& app, int& exit_status) {
                    "interpreter to ask about PyTorch (default: the one beside this program)")
       ->type_name("PROGRAM");
   verb->add_flag("--json", options->json, "one JSON object instead of text");
-  verb->footer(
-      "Exit status: 0, 2 bad usage.\nExample: sonde info --python .venv/bin/python --json");
+  verb->footer("Exit status: 0, 2 bad usage.\nExample: sonde info --python .venv/bin/python --json");
   verb->callback([options, &exit_status] {
     const Json info = gather(options->python.empty() ? default_python() : options->python);
     if (options->json)

@@ -34,8 +34,7 @@ Json json_of(const KnownStatistics& statistics) {
   return json;
 }
 
-Json json_of(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op,
-             const CatalogTensor& tensor) {
+Json json_of(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op, const CatalogTensor& tensor) {
   Json json = {{"rank", rank.rank},
                {"graph", step.id.graph},
                {"iteration", step.id.iteration},
@@ -76,12 +75,8 @@ std::string_view word_of(Phase phase) {
   return "";
 }
 
-std::string line_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
-std::string document_of(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string document_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 }  // namespace sonde

@@ -15,8 +15,7 @@ using Json = nlohmann::ordered_json;
 Json json_of(double value);
 Json json_of(const KnownStatistics& statistics);  // what is unknown is left out
 // One slot, with the step and the op it belongs to.
-Json json_of(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op,
-             const CatalogTensor& tensor);
+Json json_of(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op, const CatalogTensor& tensor);
 std::string_view word_of(Phase phase);  // "forward", …
 
 std::string line_of(const Json& json);      // one line, with its newline

@@ -35,9 +35,7 @@ class Sizes {
   std::uint64_t bytes_of(const std::filesystem::path& file) {
     struct stat status {};
     if (::stat(file.c_str(), &status) != 0) return 0;
-    return seen_.emplace(status.st_dev, status.st_ino).second
-               ? static_cast<std::uint64_t>(status.st_size)
-               : 0;
+    return seen_.emplace(status.st_dev, status.st_ino).second ? static_cast<std::uint64_t>(status.st_size) : 0;
   }
 
  private:
@@ -128,14 +126,13 @@ std::string summary_text(const Catalog& catalog, const std::vector<SelectedStep>
                {"took", Align::right}});
   for (const auto& [key, sum] : sums_of(steps)) {
     const auto [rank, run, graph] = key;
-    const std::string per_step = sum.fewest_ops == sum.most_ops
-                                     ? std::to_string(sum.most_ops)
-                                     : fmt::format("{}-{}", sum.fewest_ops, sum.most_ops);
+    const std::string per_step = sum.fewest_ops == sum.most_ops ? std::to_string(sum.most_ops)
+                                                                : fmt::format("{}-{}", sum.fewest_ops, sum.most_ops);
     table.add({std::to_string(rank), std::to_string(run), std::to_string(graph),
-               ranges_text(sum.steps) + (sum.ended ? "" : " (last one cut off)"), per_step,
-               std::to_string(sum.ops), std::to_string(sum.parameters), std::to_string(sum.tensors),
-               std::to_string(sum.files), sum.files > 0 ? bytes_text(sum.bytes) : "-",
-               time_text(sum.started_us), span_text(sum.started_us, sum.ended_us)});
+               ranges_text(sum.steps) + (sum.ended ? "" : " (last one cut off)"), per_step, std::to_string(sum.ops),
+               std::to_string(sum.parameters), std::to_string(sum.tensors), std::to_string(sum.files),
+               sum.files > 0 ? bytes_text(sum.bytes) : "-", time_text(sum.started_us),
+               span_text(sum.started_us, sum.ended_us)});
   }
   std::string text;
   for (const CatalogRank& rank : catalog.ranks) text += runs_text(rank);
@@ -144,17 +141,9 @@ std::string summary_text(const Catalog& catalog, const std::vector<SelectedStep>
 }
 
 Json json_of(const CatalogRun& run) {
-  return {{"finished", run.finished},
-          {"host", run.host},
-          {"command", run.command},
-          {"layout", run.layout},
-          {"saved_data", run.saved_data},
-          {"net_name", run.net_name},
-          {"error", run.error},
-          {"pid", run.pid},
-          {"started_us", run.started_us},
-          {"ended_us", run.ended_us},
-          {"notes", run.notes}};
+  return {{"finished", run.finished},     {"host", run.host},         {"command", run.command}, {"layout", run.layout},
+          {"saved_data", run.saved_data}, {"net_name", run.net_name}, {"error", run.error},     {"pid", run.pid},
+          {"started_us", run.started_us}, {"ended_us", run.ended_us}, {"notes", run.notes}};
 }
 
 Json json_of(const SelectedStep& selected, const Sum& sum) {
@@ -237,10 +226,9 @@ std::string ops_text(const std::vector<SelectedStep>& steps) {
                {"function", Align::left, true, 1}});
   for (const OpLine& line : op_lines(steps)) {
     table.add({std::string(line.op->full_name), std::string(line.op->op_type),
-               line.op->is_parameter ? "" : std::string(word_of(line.op->phase)),
-               std::to_string(line.inputs), std::to_string(line.outputs),
-               std::to_string(line.times), std::to_string(line.recorded), source_text(*line.op),
-               std::string(line.op->function)});
+               line.op->is_parameter ? "" : std::string(word_of(line.op->phase)), std::to_string(line.inputs),
+               std::to_string(line.outputs), std::to_string(line.times), std::to_string(line.recorded),
+               source_text(*line.op), std::string(line.op->function)});
   }
   return table.empty() ? "" : table.text(terminal_width());
 }

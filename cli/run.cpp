@@ -68,10 +68,8 @@ nlohmann::json settings_of(const RunOptions& options) {
       {"support_device", {0, 1, 2, 3, 4, 5, 6, 7}},
   };
   if (options.saved_data != "tensor")
-    common["statistic_category"] =
-        options.statistics.empty() ? kUsualStatistics : options.statistics;
-  return {{"common_dump_settings", common},
-          {"e2e_dump_settings", {{"enable", true}, {"trans_flag", true}}}};
+    common["statistic_category"] = options.statistics.empty() ? kUsualStatistics : options.statistics;
+  return {{"common_dump_settings", common}, {"e2e_dump_settings", {{"enable", true}, {"trans_flag", true}}}};
 }
 
 // The configuration to run under: --config, else made from --out, else the one the environment
@@ -92,8 +90,7 @@ std::optional<fs::path> choose_config(const RunOptions& options, const fs::path&
 std::optional<Plan> checked_plan(const fs::path& config, const RunOptions& options) {
   PlanResult result = read_plan(config);
   const fs::path shown = options.out.empty() ? config : fs::path("--out");
-  for (const Diagnostic& diagnostic : result.diagnostics)
-    fmt::print(stderr, "{}\n", text_of(diagnostic, shown));
+  for (const Diagnostic& diagnostic : result.diagnostics) fmt::print(stderr, "{}\n", text_of(diagnostic, shown));
   return std::move(result.plan);
 }
 
@@ -112,8 +109,8 @@ int run(const RunOptions& options) {
   const std::optional<Plan> plan = checked_plan(*config, options);
   if (!plan) return kBadUsage;
   const fs::path report = scratch.path() / "report";
-  const Result<ChildEnd> end = run_child(
-      options.command, {{"SONDE_CONFIG", config->string()}, {"SONDE_RUN_REPORT", report.string()}});
+  const Result<ChildEnd> end =
+      run_child(options.command, {{"SONDE_CONFIG", config->string()}, {"SONDE_RUN_REPORT", report.string()}});
   if (!end) {
     print_error(end.error().message);
     return end.error().code == ErrorCode::not_found ? kNoSuchCommand : kCannotRun;
@@ -125,21 +122,16 @@ int run(const RunOptions& options) {
 // The options that make a configuration, for when there is no file.
 void add_settings(CLI::App& verb, RunOptions& options, CLI::Option* config) {
   const auto either = [&](CLI::Option* option) { return option->excludes(config); };
-  either(verb.add_option("-o,--out", options.out, "directory to write to, instead of a file"))
-      ->type_name("DIR");
-  either(
-      verb.add_option("--saved-data", options.saved_data, "with --out: tensor, statistic or full"))
+  either(verb.add_option("-o,--out", options.out, "directory to write to, instead of a file"))->type_name("DIR");
+  either(verb.add_option("--saved-data", options.saved_data, "with --out: tensor, statistic or full"))
       ->check(CLI::IsMember({"tensor", "statistic", "full"}))
       ->capture_default_str();
-  either(verb.add_option("--iteration", options.iteration,
-                         "with --out: steps, as 'all', '0|5' or '3-8'"))
+  either(verb.add_option("--iteration", options.iteration, "with --out: steps, as 'all', '0|5' or '3-8'"))
       ->capture_default_str();
-  either(verb.add_option("--kernels", options.kernels,
-                         "with --out: an operator's name or type; repeatable"))
+  either(verb.add_option("--kernels", options.kernels, "with --out: an operator's name or type; repeatable"))
       ->type_name("OP")
       ->allow_extra_args(false);
-  either(verb.add_option("--statistics", options.statistics,
-                         "with --out: a category of statistic.csv; repeatable"))
+  either(verb.add_option("--statistics", options.statistics, "with --out: a category of statistic.csv; repeatable"))
       ->type_name("CATEGORY")
       ->allow_extra_args(false);
 }
@@ -148,15 +140,11 @@ void add_settings(CLI::App& verb, RunOptions& options, CLI::Option* config) {
 
 void add_run(CLI::App& app, int& exit_status) {
   auto options = std::make_shared<RunOptions>();
-  CLI::App* verb = app.add_subcommand(
-      "run", "Run a training under a configuration and report what was recorded.");
+  CLI::App* verb = app.add_subcommand("run", "Run a training under a configuration and report what was recorded.");
   CLI::Option* config =
-      verb->add_option("-c,--config", options->config, "configuration file, of any dialect")
-          ->type_name("FILE");
+      verb->add_option("-c,--config", options->config, "configuration file, of any dialect")->type_name("FILE");
   add_settings(*verb, *options, config);
-  verb->add_option("command", options->command, "what to run, after --")
-      ->required()
-      ->type_name("COMMAND...");
+  verb->add_option("command", options->command, "what to run, after --")->required()->type_name("COMMAND...");
   verb->footer(
       "Exit status: the command's; 2 bad usage or configuration (nothing was run), 126 and 127 it "
       "cannot be run.\n"

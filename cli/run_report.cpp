@@ -39,17 +39,14 @@ bool any(const std::vector<Told>& all, std::string_view kind) {
   return std::ranges::any_of(all, [&](const Told& told) { return told.kind == kind; });
 }
 
-void say(const std::string& text) {
-  fmt::print(stderr, "{}{}\n", text.starts_with("sonde:") ? "" : "sonde: ", text);
-}
+void say(const std::string& text) { fmt::print(stderr, "{}{}\n", text.starts_with("sonde:") ? "" : "sonde: ", text); }
 
 std::string how_it_ended(const std::string& program, const ChildEnd& end) {
   if (end.signal != 0)
-    return fmt::format("{} was ended by signal {} ({}) after {:.1f} s", program, end.signal,
-                       strsignal(end.signal), end.seconds);
-  if (end.exit_code != 0)
-    return fmt::format("{} exited with status {} after {:.1f} s", program, end.exit_code,
+    return fmt::format("{} was ended by signal {} ({}) after {:.1f} s", program, end.signal, strsignal(end.signal),
                        end.seconds);
+  if (end.exit_code != 0)
+    return fmt::format("{} exited with status {} after {:.1f} s", program, end.exit_code, end.seconds);
   return fmt::format("{} finished in {:.1f} s", program, end.seconds);
 }
 
@@ -97,8 +94,8 @@ std::string first_not_finite(const std::vector<const CatalogStep*>& steps) {
       for (const CatalogTensor& tensor : op.tensors)
         if (tensor.statistics && !tensor.statistics->all_finite()) {
           const std::string source = source_text(op);
-          return fmt::format("NaN or infinity first in step {}: {}:{}{}{}", step->id.iteration,
-                             op.full_name, slot_text(tensor), source.empty() ? "" : ", ", source);
+          return fmt::format("NaN or infinity first in step {}: {}:{}{}{}", step->id.iteration, op.full_name,
+                             slot_text(tensor), source.empty() ? "" : ", ", source);
         }
   return "";
 }
@@ -116,9 +113,8 @@ void print_contents(const Catalog& catalog) {
     for (const CatalogStep* step : steps_of_last_run(rank)) graphs[step->id.graph].push_back(step);
     for (const auto& [graph, steps] : graphs) {
       const Sum sum = sum_of(steps);
-      table.add({fmt::format("{}", rank.rank), graph == 0 ? "0 training" : "1 evaluation",
-                 fmt::format("{}", sum.steps), fmt::format("{}", sum.ops),
-                 fmt::format("{}", sum.tensors), fmt::format("{}", sum.not_finite)});
+      table.add({fmt::format("{}", rank.rank), graph == 0 ? "0 training" : "1 evaluation", fmt::format("{}", sum.steps),
+                 fmt::format("{}", sum.ops), fmt::format("{}", sum.tensors), fmt::format("{}", sum.not_finite)});
       if (first.empty()) first = first_not_finite(steps);
     }
   }
@@ -129,13 +125,11 @@ void print_contents(const Catalog& catalog) {
 
 }  // namespace
 
-void print_run_report(const std::string& program, const ChildEnd& end, const fs::path& told,
-                      const fs::path& dump) {
+void print_run_report(const std::string& program, const ChildEnd& end, const fs::path& told, const fs::path& dump) {
   say(how_it_ended(program, end));
   const std::vector<Told> all = read_told(told);
   for (const Told& entry : all)
-    if (entry.kind == "summary")
-      say(entry.text + (entry.rank.empty() ? "" : fmt::format(" (rank {})", entry.rank)));
+    if (entry.kind == "summary") say(entry.text + (entry.rank.empty() ? "" : fmt::format(" (rank {})", entry.rank)));
   if (!any(all, "summary")) say(why_no_closing_line(all, end));
   std::error_code ignored;
   if (!any(all, "started") || !fs::exists(dump, ignored)) return;

@@ -11,7 +11,7 @@ namespace sonde {
 
 // On stderr, since stdout is the command's. `told` is the file that the package's processes
 // appended to (sonde/session.py, tell()); `dump` the directory that the plan names.
-void print_run_report(const std::string& program, const ChildEnd& end,
-                      const std::filesystem::path& told, const std::filesystem::path& dump);
+void print_run_report(const std::string& program, const ChildEnd& end, const std::filesystem::path& told,
+                      const std::filesystem::path& dump);
 
 }  // namespace sonde

@@ -59,15 +59,14 @@ std::string statistics_text(const CatalogTensor& tensor) {
 
 std::string source_line(const CatalogOp& op) {
   if (op.source_file.empty()) return "";
-  return fmt::format("{}:{}{}{}", op.source_file, op.line, op.function.empty() ? "" : " in ",
-                     op.function);
+  return fmt::format("{}:{}{}{}", op.source_file, op.line, op.function.empty() ? "" : " in ", op.function);
 }
 
 std::string head_text(const FoundTensor& found, const Flow& flow) {
   const CatalogTensor& tensor = *found.tensor;
   std::string text = printable(name_of(*found.op, tensor)) + "\n";
-  text += field("where", fmt::format("rank {}, graph {}, step {}", found.step->rank->rank,
-                                     found.step->step->id.graph, found.step->step->id.iteration));
+  text += field("where", fmt::format("rank {}, graph {}, step {}", found.step->rank->rank, found.step->step->id.graph,
+                                     found.step->step->id.iteration));
   if (!tensor.tensor_name.empty()) text += field("name", std::string(tensor.tensor_name));
   text += field("shape", shape_text(tensor) + " " + dtype_text(tensor));
   if (!tensor.skipped.empty()) text += field("skipped", std::string(tensor.skipped));
@@ -83,15 +82,13 @@ std::string head_text(const FoundTensor& found, const Flow& flow) {
   if (flow.read_by.size() > kReadersShown) {
     text += field("", fmt::format("and {} more", flow.read_by.size() - kReadersShown));
   }
-  if (!tensor.file.empty())
-    text += field("file", (found.step->rank->directory / tensor.file).string());
+  if (!tensor.file.empty()) text += field("file", (found.step->rank->directory / tensor.file).string());
   return text;
 }
 
 std::string corner_text(const Corner& corner) {
   if (corner.values.empty()) return "";
-  std::vector<Column> columns(corner.values[0].size() + (corner.more_columns ? 1 : 0),
-                              {"", Align::right});
+  std::vector<Column> columns(corner.values[0].size() + (corner.more_columns ? 1 : 0), {"", Align::right});
   Table table(columns);
   for (std::vector<std::string> row : corner.values) {
     if (corner.more_columns) row.push_back("…");
@@ -124,13 +121,11 @@ std::string histogram_text(const Histogram& histogram) {
   Table table({{"", Align::right}, {"", Align::right}, {""}});
   for (std::size_t i = 0; i < histogram.counts.size(); ++i) {
     const double part = static_cast<double>(histogram.counts[i]) / static_cast<double>(most);
-    table.add({fmt::format("{:.4g}", edge(histogram, i)), std::to_string(histogram.counts[i]),
-               bar_text(part)});
+    table.add({fmt::format("{:.4g}", edge(histogram, i)), std::to_string(histogram.counts[i]), bar_text(part)});
   }
   std::string text = table.text(0);
   text.erase(0, text.find('\n') + 1);
-  return fmt::format("\nhistogram, from each value to the next, the last to {:.4g}\n{}",
-                     histogram.max, text);
+  return fmt::format("\nhistogram, from each value to the next, the last to {:.4g}\n{}", histogram.max, text);
 }
 
 struct Values {
@@ -148,8 +143,7 @@ Values values_of(const NpyFile& file) {
 
 Json json_of(const Values& values) {
   Json edges = Json::array();
-  for (std::size_t i = 0; !values.histogram.counts.empty() && i <= values.histogram.counts.size();
-       ++i) {
+  for (std::size_t i = 0; !values.histogram.counts.empty() && i <= values.histogram.counts.size(); ++i) {
     edges.push_back(edge(values.histogram, i));
   }
   return {{"corner_index", values.corner.title},
@@ -158,8 +152,7 @@ Json json_of(const Values& values) {
           {"histogram_counts", values.histogram.counts}};
 }
 
-int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps,
-                const ShowOptions& options) {
+int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, const ShowOptions& options) {
   Measurer measurer;
   int status = kNothingFound;
   std::optional<Values> values;
@@ -185,9 +178,8 @@ int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps,
     text = head_text(found, flow);
     if (values) text += corner_text(values->corner) + histogram_text(values->histogram);
     if (!values && status == kNothingFound && found.tensor->skipped.empty()) {
-      text += found.tensor->recorded()
-                  ? "\nvalues were not recorded; saved_data \"tensor\" or \"full\" keeps them\n"
-                  : "\nonly its place in the graph was recorded\n";
+      text += found.tensor->recorded() ? "\nvalues were not recorded; saved_data \"tensor\" or \"full\" keeps them\n"
+                                       : "\nonly its place in the graph was recorded\n";
     }
   }
   return print_text(text) ? status : kUnreadable;
@@ -212,8 +204,7 @@ int print_file(const std::string& path, bool json) {
     document.update(json_of(values));
     return print_text(document_of(document)) ? kNothingFound : kUnreadable;
   }
-  const std::string text = printable(path) + "\n" +
-                           field("shape", shape_text(tensor) + " " + dtype_text(tensor)) +
+  const std::string text = printable(path) + "\n" + field("shape", shape_text(tensor) + " " + dtype_text(tensor)) +
                            fmt::format("  {:<11} {}\n", "statistics", statistics_text(tensor)) +
                            corner_text(values.corner) + histogram_text(values.histogram);
   return print_text(text) ? kNothingFound : kUnreadable;
@@ -222,8 +213,7 @@ int print_file(const std::string& path, bool json) {
 int show(const ShowOptions& options) {
   if (options.tensor.empty()) {
     if (options.dump.ends_with(".npy")) return print_file(options.dump, options.json);
-    print_error("TENSOR is missing: which one? `sonde ls --ops " + options.dump +
-                "` lists the ops");
+    print_error("TENSOR is missing: which one? `sonde ls --ops " + options.dump + "` lists the ops");
     return kBadUsage;
   }
   int status = kNothingFound;
@@ -247,8 +237,7 @@ int show(const ShowOptions& options) {
 
 void add_show(CLI::App& app, int& exit_status) {
   auto options = std::make_shared<ShowOptions>();
-  CLI::App* verb = app.add_subcommand(
-      "show", "Show one tensor: shape, statistics, source line, values, histogram.");
+  CLI::App* verb = app.add_subcommand("show", "Show one tensor: shape, statistics, source line, values, histogram.");
   add_dump_options(*verb, *options, false);
   verb->add_option("TENSOR", options->tensor,
                    "an op's full name or its end, with a slot as in conv2d-op0:output.0;\n"

@@ -18,14 +18,11 @@ constexpr std::size_t kRoomy = 140;  // columns of a terminal
 std::string value_text(const std::optional<double>& value, int digits) {
   return value ? fmt::format("{:.{}g}", *value, digits) : "-";
 }
-std::string number_text(const std::optional<std::uint64_t>& count) {
-  return count ? std::to_string(*count) : "-";
-}
+std::string number_text(const std::optional<std::uint64_t>& count) { return count ? std::to_string(*count) : "-"; }
 
 std::string inf_text(const KnownStatistics& statistics) {
   if (!statistics.positive_inf_count && !statistics.negative_inf_count) return "-";
-  return std::to_string(statistics.positive_inf_count.value_or(0) +
-                        statistics.negative_inf_count.value_or(0));
+  return std::to_string(statistics.positive_inf_count.value_or(0) + statistics.negative_inf_count.value_or(0));
 }
 
 Table make_table() {
@@ -64,27 +61,22 @@ Form form_of(const std::vector<SelectedStep>& steps) {
   return form;
 }
 
-void add_row(const SelectedStep& step, const CatalogOp& op, const CatalogTensor& tensor,
-             const Form& form, Table& table) {
+void add_row(const SelectedStep& step, const CatalogOp& op, const CatalogTensor& tensor, const Form& form,
+             Table& table) {
   const KnownStatistics statistics = tensor.statistics.value_or(KnownStatistics());
   // A parameter's name is the op's already.
   const bool named = !tensor.tensor_name.empty() && tensor.tensor_name != op.full_name;
-  table.add({form.rank ? std::to_string(step.rank->rank) : "",
-             form.graph ? std::to_string(step.step->id.graph) : "",
-             form.step ? std::to_string(step.step->id.iteration) : "", std::string(op.full_name),
-             slot_text(tensor), named ? std::string(tensor.tensor_name) : "", dtype_text(tensor),
-             shape_text(tensor),
-             tensor.skipped.empty() || tensor.statistics
-                 ? value_text(statistics.max, form.digits)
-                 : "skipped: " + std::string(tensor.skipped),
+  table.add({form.rank ? std::to_string(step.rank->rank) : "", form.graph ? std::to_string(step.step->id.graph) : "",
+             form.step ? std::to_string(step.step->id.iteration) : "", std::string(op.full_name), slot_text(tensor),
+             named ? std::string(tensor.tensor_name) : "", dtype_text(tensor), shape_text(tensor),
+             tensor.skipped.empty() || tensor.statistics ? value_text(statistics.max, form.digits)
+                                                         : "skipped: " + std::string(tensor.skipped),
              value_text(statistics.min, form.digits), value_text(statistics.avg, form.digits),
-             value_text(statistics.l2norm, form.digits), number_text(statistics.nan_count),
-             inf_text(statistics), source_text(op)});
+             value_text(statistics.l2norm, form.digits), number_text(statistics.nan_count), inf_text(statistics),
+             source_text(op)});
 }
 
-bool has_row(const CatalogTensor& tensor) {
-  return tensor.recorded() || (tensor.wanted && !tensor.skipped.empty());
-}
+bool has_row(const CatalogTensor& tensor) { return tensor.recorded() || (tensor.wanted && !tensor.skipped.empty()); }
 
 // Opens the files of tensors that the dump has no statistics of. False when a file could not be
 // read.
@@ -114,8 +106,7 @@ struct Outcome {
   std::size_t rows = 0, not_finite = 0;
 };
 
-int print_outcome(const Outcome& outcome, const Table& table, const DumpOptions& options,
-                  bool all_read) {
+int print_outcome(const Outcome& outcome, const Table& table, const DumpOptions& options, bool all_read) {
   if (options.json) {
     if (!print_text(outcome.text)) return kUnreadable;
   } else if (!table.empty() && !print_text(table.text(terminal_width()))) {

@@ -13,8 +13,7 @@ constexpr int kDrops = 9;
 constexpr std::size_t kComfortable = 24;  // columns are cut to this before others are left out,
 constexpr std::size_t kNarrowest = 12;    // and to this after
 
-void append_cell(const std::string& cell, std::size_t width, Align align, bool last,
-                 std::string& out) {
+void append_cell(const std::string& cell, std::size_t width, Align align, bool last, std::string& out) {
   const std::string text = shortened(cell, width);
   const std::size_t missing = width - std::min(width, display_width(text));
   if (align == Align::right) out.append(missing, ' ');

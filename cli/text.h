@@ -17,9 +17,9 @@ std::size_t display_width(std::string_view text);
 // At most `width` columns, the middle replaced by `…`.
 std::string shortened(std::string_view text, std::size_t width);
 
-std::string bytes_text(std::uint64_t bytes);        // "1.2 MB", powers of 1000
-std::string time_text(std::uint64_t timestamp_us);  // "2025-11-21 10:03:33", local time; "-" for 0
-std::string duration_text(std::uint64_t us);        // "3.25 s"
+std::string bytes_text(std::uint64_t bytes);                         // "1.2 MB", powers of 1000
+std::string time_text(std::uint64_t timestamp_us);                   // "2025-11-21 10:03:33", local time; "-" for 0
+std::string duration_text(std::uint64_t us);                         // "3.25 s"
 std::string count_text(std::uint64_t count, std::string_view noun);  // "1 file", "2 files"
 // "0-4, 7": the sorted numbers, runs of them joined.
 std::string ranges_text(std::vector<std::uint64_t> numbers);

@@ -64,8 +64,7 @@ struct InputArgument {
 
 struct ThreadState {
   std::vector<Frame> frames;
-  std::vector<std::unique_ptr<InputArgument>>
-      inputs;  // a reused stack; the last op in flight owns its end
+  std::vector<std::unique_ptr<InputArgument>> inputs;  // a reused stack; the last op in flight owns its end
   std::size_t input_count = 0;
   std::unordered_map<std::uint64_t, std::uint32_t> sites;
   std::uint64_t generation = 0;
@@ -150,8 +149,7 @@ SiteText resolve(const Walk& walk) {
   return out;
 }
 
-std::uint32_t intern(const char* op_type, std::uint32_t phase, std::uint32_t forward_site,
-                     const SiteText& text) {
+std::uint32_t intern(const char* op_type, std::uint32_t phase, std::uint32_t forward_site, const SiteText& text) {
   sonde_site site{};
   site.size = sizeof site;
   site.phase = phase;
@@ -171,9 +169,8 @@ void fresh_tables(ThreadState& state) {
   state.sites.clear();
 }
 
-std::uint32_t cached_site(ThreadState& state, std::uint64_t key, const char* op_type,
-                          std::uint32_t phase, std::uint32_t forward_site, const Walk* walk,
-                          const std::string* scope) {
+std::uint32_t cached_site(ThreadState& state, std::uint64_t key, const char* op_type, std::uint32_t phase,
+                          std::uint32_t forward_site, const Walk* walk, const std::string* scope) {
   const auto known = state.sites.find(key);
   if (known != state.sites.end()) return known->second;
   if (walk != nullptr && !python_is_alive()) return 0;
@@ -188,9 +185,7 @@ std::uint32_t cached_site(ThreadState& state, std::uint64_t key, const char* op_
 }
 
 // The innermost node, wrapper or optimizer around the event that starts now.
-const Frame* enclosing(const ThreadState& state) {
-  return state.frames.empty() ? nullptr : &state.frames.back();
-}
+const Frame* enclosing(const ThreadState& state) { return state.frames.empty() ? nullptr : &state.frames.back(); }
 
 struct Place {
   std::uint32_t site = 0;
@@ -231,13 +226,11 @@ std::uint32_t outside_graph() {
   return at::GradMode::is_enabled() ? SONDE_GRAPH_OUTSIDE_GRAD : SONDE_GRAPH_OUTSIDE_NO_GRAD;
 }
 
-Place place_in_backward(ThreadState& state, const Frame& node, const char* op_type,
-                        std::uint64_t number) {
+Place place_in_backward(ThreadState& state, const Frame& node, const char* op_type, std::uint64_t number) {
   const FrameMark now = current_frame();
   if (now == node.mark || now == nullptr) {  // C++ all the way: the forward op's names and line
     const std::uint64_t key = mix(mix(0x1001, number), node.site);
-    return {cached_site(state, key, op_type, SONDE_PHASE_BACKWARD, node.site, nullptr, nullptr),
-            SONDE_GRAPH_TRAINING};
+    return {cached_site(state, key, op_type, SONDE_PHASE_BACKWARD, node.site, nullptr, nullptr), SONDE_GRAPH_TRAINING};
   }
   Walk walk;
   walk_frames(g_setup->frames, node.mark, Until::root, walk);
@@ -248,16 +241,12 @@ Place place_in_backward(ThreadState& state, const Frame& node, const char* op_ty
   return {cached_site(state, key, op_type, phase, forward, &walk, nullptr), SONDE_GRAPH_TRAINING};
 }
 
-Place place_forward(ThreadState& state, const char* op_type, std::uint64_t number,
-                    const Frame* optimizer) {
+Place place_forward(ThreadState& state, const char* op_type, std::uint64_t number, const Frame* optimizer) {
   Walk walk;
-  walk_frames(g_setup->frames, nullptr, optimizer != nullptr ? Until::optimizer_step : Until::root,
-              walk);
+  walk_frames(g_setup->frames, nullptr, optimizer != nullptr ? Until::optimizer_step : Until::root, walk);
   if (optimizer != nullptr && walk.module_count == 0) {
-    const std::uint64_t key =
-        mix(mix(mix(0x1003, number), walk.hash), std::hash<std::string>{}(optimizer->scope));
-    return {cached_site(state, key, op_type, SONDE_PHASE_OPTIMIZER, 0, &walk, &optimizer->scope),
-            SONDE_GRAPH_TRAINING};
+    const std::uint64_t key = mix(mix(mix(0x1003, number), walk.hash), std::hash<std::string>{}(optimizer->scope));
+    return {cached_site(state, key, op_type, SONDE_PHASE_OPTIMIZER, 0, &walk, &optimizer->scope), SONDE_GRAPH_TRAINING};
   }
   Place place;
   place.graph = outside_graph();
@@ -295,13 +284,11 @@ Place place_of(ThreadState& state, const char* op_type, std::uint64_t number) {
 // ------------------------------------------------------------------------------------------------------
 
 InputArgument& next_input(ThreadState& state) {
-  if (state.input_count == state.inputs.size())
-    state.inputs.push_back(std::make_unique<InputArgument>());
+  if (state.input_count == state.inputs.size()) state.inputs.push_back(std::make_unique<InputArgument>());
   return *state.inputs[state.input_count++];
 }
 
-void collect_tensor(ThreadState& state, const c10::IValue& value, std::uint32_t slot,
-                    bool written) {
+void collect_tensor(ThreadState& state, const c10::IValue& value, std::uint32_t slot, bool written) {
   if (!value.isTensor()) return;
   const at::Tensor& tensor = value.toTensor();  // a reference: copying the handle may take the GIL
   if (!tensor.defined()) return;
@@ -313,16 +300,14 @@ void collect_tensor(ThreadState& state, const c10::IValue& value, std::uint32_t 
   input.described.describe(tensor, true);
 }
 
-void collect_inputs(ThreadState& state, const OpInfo& info,
-                    c10::ArrayRef<const c10::IValue> values) {
+void collect_inputs(ThreadState& state, const OpInfo& info, c10::ArrayRef<const c10::IValue> values) {
   std::uint32_t slot = 0;
   for (std::size_t i = 0; i < info.arguments.size() && i < values.size(); ++i) {
     const ArgumentInfo& argument = info.arguments[i];
     if (argument.kind == ArgumentKind::tensor) {
       collect_tensor(state, values[i], slot++, argument.written);
     } else if (argument.kind == ArgumentKind::tensor_list && values[i].isList()) {
-      for (const c10::IValue& element : values[i].toListRef())
-        collect_tensor(state, element, slot++, argument.written);
+      for (const c10::IValue& element : values[i].toListRef()) collect_tensor(state, element, slot++, argument.written);
     }
   }
 }
@@ -335,8 +320,7 @@ void tell_before(ThreadState& state, const Frame& frame) {
     bool overwritten = input.written;
     for (std::size_t j = frame.first_input; j < state.input_count && !overwritten; ++j) {
       const InputArgument& other = *state.inputs[j];
-      overwritten = other.written &&
-                    other.described.tensor.storage == input.described.tensor.storage &&
+      overwritten = other.written && other.described.tensor.storage == input.described.tensor.storage &&
                     input.described.tensor.storage != 0;
     }
     if (!overwritten) continue;
@@ -360,13 +344,11 @@ void tell_output(ThreadState& state, Frame& frame, const at::Tensor& tensor, std
   if (out.tensor.storage != 0 && !is_input_storage(state, frame, out.tensor.storage)) {
     api().op_wrote(frame.op, out.tensor.storage);
   }
-  if (frame.info->uninitialised && out.tensor.skip == nullptr)
-    out.tensor.skip = "uninitialised memory";
+  if (frame.info->uninitialised && out.tensor.skip == nullptr) out.tensor.skip = "uninitialised memory";
   api().op_output(frame.op, slot, out.get());
 }
 
-void tell_outputs(ThreadState& state, Frame& frame, const std::vector<c10::IValue>& outputs,
-                  std::size_t count) {
+void tell_outputs(ThreadState& state, Frame& frame, const std::vector<c10::IValue>& outputs, std::size_t count) {
   const std::size_t first = outputs.size() > count ? outputs.size() - count : 0;
   std::uint32_t slot = 0;
   for (std::size_t i = first; i < outputs.size(); ++i) {
@@ -405,8 +387,7 @@ void end_op(ThreadState& state, Frame& frame, const RecordFunction& fn) {
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
     InputArgument& input = *state.inputs[i];
     if (input.told) continue;
-    if (!input.described.still_valid())
-      input.described.tensor.skip = "its memory was released before it could be read";
+    if (!input.described.still_valid()) input.described.tensor.skip = "its memory was released before it could be read";
     api().op_input(frame.op, input.slot, input.described.get());
   }
   if (frame.info->returns_nothing) {
@@ -418,13 +399,10 @@ void end_op(ThreadState& state, Frame& frame, const RecordFunction& fn) {
 }
 
 void drop_inputs(ThreadState& state, const Frame& frame) {
-  while (state.input_count > frame.first_input)
-    state.inputs[--state.input_count]->described.alive.reset();
+  while (state.input_count > frame.first_input) state.inputs[--state.input_count]->described.alive.reset();
 }
 
-bool autocast_runs() {
-  return !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU);
-}
+bool autocast_runs() { return !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU); }
 
 bool any_requires_grad(const ThreadState& state, const Frame& frame) {
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
@@ -434,8 +412,7 @@ bool any_requires_grad(const ThreadState& state, const Frame& frame) {
 }
 
 void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) {
-  if (info.autocast_wraps && autocast_runs())
-    return;  // it casts, then calls itself: that call is the computation
+  if (info.autocast_wraps && autocast_runs()) return;  // it casts, then calls itself: that call is the computation
   Frame frame = frame_of(FrameKind::op, fn);
   frame.info = &info;
   frame.first_input = state.input_count;
@@ -472,9 +449,7 @@ void start_range(ThreadState& state, const RecordFunction& fn) {
     state.frames.push_back(std::move(frame));
     return;
   }
-  if (fn.seqNr() < 0 || name.find(':') != std::string_view::npos ||
-      name.find(' ') != std::string_view::npos)
-    return;
+  if (fn.seqNr() < 0 || name.find(':') != std::string_view::npos || name.find(' ') != std::string_view::npos) return;
   const Place place = place_of(state, fn.name(), std::hash<std::string_view>{}(name));
   owners_of(state).set(fn.seqNr(), place.site);
 }
@@ -485,8 +460,7 @@ void start_node(ThreadState& state, const RecordFunction& fn) {
   if (fn.seqNr() >= 0) frame.site = sequence_owners(fn.forwardThreadId()).get(fn.seqNr());
   // What the engine does after the node, inside the wrapper (bias gradients are summed there),
   // belongs to it too.
-  if (!state.frames.empty() && state.frames.back().kind == FrameKind::wrapper)
-    state.frames.back().site = frame.site;
+  if (!state.frames.empty() && state.frames.back().kind == FrameKind::wrapper) state.frames.back().site = frame.site;
   state.frames.push_back(std::move(frame));
 }
 
@@ -567,13 +541,12 @@ void install(const Setup& setup) {
   if (g_setup == nullptr) {
     g_setup = new Setup(setup);
     pthread_atfork(nullptr, nullptr, forked_child);
-    g_operators =
-        at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end)
-                                  .needsInputs(true)
-                                  .needsOutputs(true)
-                                  .scopes({RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION}));
-    g_users = at::addGlobalCallback(
-        at::RecordFunctionCallback(on_user_start, on_user_end).scopes({RecordScope::USER_SCOPE}));
+    g_operators = at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end)
+                                            .needsInputs(true)
+                                            .needsOutputs(true)
+                                            .scopes({RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION}));
+    g_users =
+        at::addGlobalCallback(at::RecordFunctionCallback(on_user_start, on_user_end).scopes({RecordScope::USER_SCOPE}));
     g_on = true;
   } else {
     *g_setup = setup;

@@ -3,8 +3,7 @@
 #include <cstring>
 
 #if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030C0000
-#error \
-    "sonde's torch adapter reads the frames of CPython 3.11; this interpreter is of another minor version"
+#error "sonde's torch adapter reads the frames of CPython 3.11; this interpreter is of another minor version"
 #endif
 
 namespace sonde_torch {
@@ -52,9 +51,7 @@ Owner classify(const FrameFacts& facts, PyCodeObject* code) {
     if (prefix.empty() || std::strncmp(text, prefix.c_str(), prefix.size()) != 0) continue;
     const char* rest = text + prefix.size();
     // Packages of other people live below the standard library's directory.
-    if (std::strncmp(rest, "site-packages/", 14) == 0 ||
-        std::strncmp(rest, "dist-packages/", 14) == 0)
-      continue;
+    if (std::strncmp(rest, "site-packages/", 14) == 0 || std::strncmp(rest, "dist-packages/", 14) == 0) continue;
     return Owner::nobody;
   }
   return Owner::user;
@@ -85,8 +82,7 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
 }
 
 int offset_of(const InterpreterFrame* frame) {
-  return static_cast<int>(reinterpret_cast<const char*>(frame->prev_instr) -
-                          frame->f_code->co_code_adaptive);
+  return static_cast<int>(reinterpret_cast<const char*>(frame->prev_instr) - frame->f_code->co_code_adaptive);
 }
 
 }  // namespace
@@ -99,8 +95,7 @@ void walk_frames(const FrameFacts& facts, FrameMark mark, Until until, Walk& out
   PyCodeObject* text_code = nullptr;
   int text_instruction = 0;
   std::uint64_t hash = 0x243F6A8885A308D3ULL;
-  for (InterpreterFrame* frame = top_frame(); frame != nullptr && frame != mark;
-       frame = frame->previous) {
+  for (InterpreterFrame* frame = top_frame(); frame != nullptr && frame != mark; frame = frame->previous) {
     PyCodeObject* code = frame->f_code;
     if (code == facts.module_call) {
       PyObject* module = frame->localsplus[0];

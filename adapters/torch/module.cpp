@@ -22,11 +22,9 @@ PyObject* fail(const char* text) {
 // load(address of the engine's function table, from sonde._core.api()) -> version of the engine
 PyObject* load(PyObject*, PyObject* address) {
   const auto* api = static_cast<const struct sonde_api*>(PyLong_AsVoidPtr(address));
-  if (api == nullptr)
-    return PyErr_Occurred() != nullptr ? nullptr : fail("the engine's function table is null");
+  if (api == nullptr) return PyErr_Occurred() != nullptr ? nullptr : fail("the engine's function table is null");
   if (api->version != SONDE_API_VERSION || api->size != sizeof(struct sonde_api)) {
-    return fail(
-        "libsonde.so speaks another version of the C ABI than this adapter; reinstall sonde");
+    return fail("libsonde.so speaks another version of the C ABI than this adapter; reinstall sonde");
   }
   g_pending.api = api;
   return PyUnicode_FromString(api->engine);
@@ -35,14 +33,12 @@ PyObject* load(PyObject*, PyObject* address) {
 // install(module_call, optimizer_step, prefixes, scope_of, new_root, bare_training)
 PyObject* install(PyObject*, PyObject* args) {
   PyObject *module_call, *optimizer_step, *prefixes, *scope_of, *new_root, *bare_training;
-  if (!PyArg_ParseTuple(args, "O!O!O!OOO", &PyCode_Type, &module_call, &PyCode_Type,
-                        &optimizer_step, &PyTuple_Type, &prefixes, &scope_of, &new_root,
-                        &bare_training)) {
+  if (!PyArg_ParseTuple(args, "O!O!O!OOO", &PyCode_Type, &module_call, &PyCode_Type, &optimizer_step, &PyTuple_Type,
+                        &prefixes, &scope_of, &new_root, &bare_training)) {
     return nullptr;
   }
   if (g_pending.api == nullptr) return fail("load() comes first");
-  for (PyObject* held : {module_call, optimizer_step, scope_of, new_root, bare_training})
-    Py_INCREF(held);
+  for (PyObject* held : {module_call, optimizer_step, scope_of, new_root, bare_training}) Py_INCREF(held);
   g_pending.frames.module_call = reinterpret_cast<PyCodeObject*>(module_call);
   g_pending.frames.optimizer_step = reinterpret_cast<PyCodeObject*>(optimizer_step);
   for (int i = 0; i < 4; ++i) {
@@ -68,8 +64,7 @@ PyObject* uninstall(PyObject*, PyObject*) {
 PyObject* set_run_info(PyObject*, PyObject* args) {
   sonde_run_info info{};
   info.size = sizeof info;
-  if (!PyArg_ParseTuple(args, "IIss", &info.rank, &info.device, &info.host, &info.command))
-    return nullptr;
+  if (!PyArg_ParseTuple(args, "IIss", &info.rank, &info.device, &info.host, &info.command)) return nullptr;
   g_pending.api->set_run_info(&info);
   Py_RETURN_NONE;
 }
@@ -137,15 +132,8 @@ PyMethodDef kMethods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
-PyModuleDef kModule = {PyModuleDef_HEAD_INIT,
-                       "_sonde_torch",
-                       nullptr,
-                       -1,
-                       kMethods,
-                       nullptr,
-                       nullptr,
-                       nullptr,
-                       nullptr};
+PyModuleDef kModule = {
+    PyModuleDef_HEAD_INIT, "_sonde_torch", nullptr, -1, kMethods, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 

@@ -26,17 +26,13 @@ constexpr HiddenWrite kHiddenWrites[] = {
     {"aten::cudnn_batch_norm", {3, 4}}, {"aten::miopen_batch_norm", {3, 4}},
 };
 
-bool starts_with(std::string_view text, std::string_view prefix) {
-  return text.substr(0, prefix.size()) == prefix;
-}
+bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
 
 ArgumentKind kind_of(const c10::Type& type) {
-  if (const auto* optional = type.castRaw<c10::OptionalType>())
-    return kind_of(*optional->getElementType());
+  if (const auto* optional = type.castRaw<c10::OptionalType>()) return kind_of(*optional->getElementType());
   if (type.kind() == c10::TypeKind::TensorType) return ArgumentKind::tensor;
   if (const auto* list = type.castRaw<c10::ListType>()) {
-    return kind_of(*list->getElementType()) == ArgumentKind::tensor ? ArgumentKind::tensor_list
-                                                                    : ArgumentKind::other;
+    return kind_of(*list->getElementType()) == ArgumentKind::tensor ? ArgumentKind::tensor_list : ArgumentKind::other;
   }
   return ArgumentKind::other;
 }
@@ -50,8 +46,8 @@ OpInfo* make(const c10::FunctionSchema& schema) {
   for (const c10::Argument& argument : schema.arguments()) {
     ArgumentInfo entry;
     entry.kind = kind_of(*argument.type());
-    entry.written = entry.kind != ArgumentKind::other && argument.alias_info() != nullptr &&
-                    argument.alias_info()->isWrite();
+    entry.written =
+        entry.kind != ArgumentKind::other && argument.alias_info() != nullptr && argument.alias_info()->isWrite();
     info->arguments.push_back(entry);
   }
   for (const HiddenWrite& hidden : kHiddenWrites) {
@@ -60,12 +56,12 @@ OpInfo* make(const c10::FunctionSchema& schema) {
       if (static_cast<std::size_t>(i) < info->arguments.size()) info->arguments[i].written = true;
     }
   }
-  info->writes = std::any_of(info->arguments.begin(), info->arguments.end(),
-                             [](const ArgumentInfo& a) { return a.written; });
+  info->writes =
+      std::any_of(info->arguments.begin(), info->arguments.end(), [](const ArgumentInfo& a) { return a.written; });
   info->returns_nothing = schema.returns().empty();
   const std::string_view type = info->op_type;
-  info->uninitialised = starts_with(type, "empty") || starts_with(type, "new_empty") ||
-                        starts_with(type, "resize_") || starts_with(type, "_resize_output");
+  info->uninitialised = starts_with(type, "empty") || starts_with(type, "new_empty") || starts_with(type, "resize_") ||
+                        starts_with(type, "_resize_output");
   info->ignored = starts_with(info->name, "profiler::") || starts_with(info->name, "prim::");
   if (const auto handle = c10::Dispatcher::singleton().findSchema({info->name, info->overload})) {
     info->autocast_wraps = handle->hasKernelForDispatchKey(c10::DispatchKey::AutocastCPU);

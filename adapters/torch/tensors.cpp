@@ -102,8 +102,8 @@ const char* why_unreadable(const at::TensorBase& t) {
   const c10::DispatchKeySet keys = impl->key_set();
   using K = c10::DispatchKey;
   if (has_any(keys, {K::Python, K::PythonTLSSnapshot})) return "tensor subclass or fake tensor";
-  if (has_any(keys, {K::FuncTorchBatched, K::FuncTorchGradWrapper, K::Functionalize, K::Batched,
-                     K::BatchedNestedTensor})) {
+  if (has_any(keys,
+              {K::FuncTorchBatched, K::FuncTorchGradWrapper, K::Functionalize, K::Batched, K::BatchedNestedTensor})) {
     return "functorch wrapper";
   }
   if (t.is_sparse()) return "sparse tensor";
@@ -177,8 +177,7 @@ void Described::describe(const at::TensorBase& t, bool keep_alive_mark) {
   tensor.ndim = static_cast<std::uint32_t>(n);
   tensor.dtype = dtype_number(t.scalar_type());
   tensor.flags = (impl->is_wrapped_number() ? SONDE_TENSOR_CONSTANT : 0u) |
-                 (t.is_conj() ? SONDE_TENSOR_CONJUGATE : 0u) |
-                 (t.is_neg() ? SONDE_TENSOR_NEGATIVE : 0u);
+                 (t.is_conj() ? SONDE_TENSOR_CONJUGATE : 0u) | (t.is_neg() ? SONDE_TENSOR_NEGATIVE : 0u);
   if (!impl->has_storage()) {
     tensor.skip = "tensor without storage";
     return;
@@ -192,8 +191,7 @@ void Described::describe(const at::TensorBase& t, bool keep_alive_mark) {
   std::int64_t last = impl->storage_offset();
   for (std::size_t d = 0; d < n; ++d) last += (sizes[d] - 1) * strides[d];
   const auto item = static_cast<std::int64_t>(impl->itemsize());
-  if (tensor.storage_data == nullptr ||
-      static_cast<std::uint64_t>((last + 1) * item) > tensor.storage_bytes) {
+  if (tensor.storage_data == nullptr || static_cast<std::uint64_t>((last + 1) * item) > tensor.storage_bytes) {
     tensor.skip = "storage resized to less than the tensor needs";
     return;
   }
@@ -205,8 +203,7 @@ bool Described::still_valid() const {
   if (tensor.data == nullptr) return true;
   if (alive.expired()) return false;
   return storage->data() == tensor.storage_data &&
-         storage->sym_nbytes().maybe_as_int().value_or(0) >=
-             static_cast<std::int64_t>(tensor.storage_bytes);
+         storage->sym_nbytes().maybe_as_int().value_or(0) >= static_cast<std::int64_t>(tensor.storage_bytes);
 }
 
 const sonde_tensor* Described::get() {

@@ -17,9 +17,8 @@ namespace sonde_torch {
 // callback.
 struct Described {
   sonde_tensor tensor{};
-  c10::StorageImpl* storage = nullptr;  // valid while `alive` holds it
-  c10::weak_intrusive_ptr<c10::StorageImpl>
-      alive;  // told apart from a storage that died under the op
+  c10::StorageImpl* storage = nullptr;              // valid while `alive` holds it
+  c10::weak_intrusive_ptr<c10::StorageImpl> alive;  // told apart from a storage that died under the op
   bool requires_grad = false;
 
   Described();

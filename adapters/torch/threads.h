@@ -17,22 +17,17 @@ class SequenceOwners {
   // 0 when the op is not known.
   std::uint32_t get(std::int64_t sequence) const {
     const std::uint64_t packed = slots_[index(sequence)].load(std::memory_order_relaxed);
-    return (packed >> 24) == static_cast<std::uint64_t>(sequence) + 1
-               ? static_cast<std::uint32_t>(packed & 0xFFFFFF)
-               : 0;
+    return (packed >> 24) == static_cast<std::uint64_t>(sequence) + 1 ? static_cast<std::uint32_t>(packed & 0xFFFFFF)
+                                                                      : 0;
   }
 
  private:
   static constexpr std::size_t kSlots = 1 << 16;
-  static std::size_t index(std::int64_t sequence) {
-    return static_cast<std::size_t>(sequence) % kSlots;
-  }
+  static std::size_t index(std::int64_t sequence) { return static_cast<std::size_t>(sequence) % kSlots; }
   static std::uint64_t pack(std::int64_t sequence, std::uint32_t site) {
     return (static_cast<std::uint64_t>(sequence) + 1) << 24 | (site & 0xFFFFFF);
   }
-  std::unique_ptr<std::atomic<std::uint64_t>[]> slots_ {
-    new std::atomic<std::uint64_t>[ kSlots ]()
-  };
+  std::unique_ptr<std::atomic<std::uint64_t>[]> slots_ { new std::atomic<std::uint64_t>[ kSlots ]() };
 };
 
 SequenceOwners& sequence_owners(std::uint64_t thread);  // of at::RecordFunction::currentThreadId()

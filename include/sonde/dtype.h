@@ -32,22 +32,22 @@ enum class DType : std::uint8_t {
   complex32 = 19,
   complex64 = 20,
   complex128 = 21,
-  qint8 = 22,   // quantized: the codes are recorded, not the dequantized values
+  qint8 = 22,  // quantized: the codes are recorded, not the dequantized values
   quint8 = 23,
   qint32 = 24,
 };
 
 struct DTypeInfo {
   DType dtype;
-  std::string_view name;      // as in file names of MindSpore 2.7: `Float32`
-  std::string_view lower;     // as in statistic.csv: `float32`
-  std::string_view npy;       // descr of the file that is written: `<f4`; bfloat16 and fp8 are written as float32
-  std::uint8_t item_bytes;    // bytes of one element in memory
-  std::uint8_t file_bytes;    // bytes of one element in the npy file
-  bool has_statistics;        // false for complex
+  std::string_view name;    // as in file names of MindSpore 2.7: `Float32`
+  std::string_view lower;   // as in statistic.csv: `float32`
+  std::string_view npy;     // descr of the file that is written: `<f4`; bfloat16 and fp8 are written as float32
+  std::uint8_t item_bytes;  // bytes of one element in memory
+  std::uint8_t file_bytes;  // bytes of one element in the npy file
+  bool has_statistics;      // false for complex
 };
 
-const DTypeInfo& info(DType dtype);          // `undefined`'s row for a number the table does not hold
+const DTypeInfo& info(DType dtype);  // `undefined`'s row for a number the table does not hold
 std::span<const DTypeInfo> all_dtypes();
 DType dtype_from_name(std::string_view name);  // either spelling, any case; `undefined` when unknown
 

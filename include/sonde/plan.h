@@ -49,26 +49,26 @@ struct SondeSettings {
 };
 
 struct Plan {
-  std::filesystem::path source;      // the configuration file; empty when made in code
-  std::string source_text;           // its bytes, copied to .dump_metadata/data_dump.json
-  std::string dialect;               // "mindspore-2.x", …
+  std::filesystem::path source;  // the configuration file; empty when made in code
+  std::string source_text;       // its bytes, copied to .dump_metadata/data_dump.json
+  std::string dialect;           // "mindspore-2.x", …
 
-  std::filesystem::path path;        // absolute root of the dump
+  std::filesystem::path path;  // absolute root of the dump
   std::string net_name;
   DumpMode dump_mode = DumpMode::all;
   IterationSet iteration = IterationSet::all();
   Sides input_output = Sides::both;
   std::vector<std::string> kernels;  // entries as the original sees them: quotes and spaces removed, blanks dropped
   std::vector<std::uint64_t> support_device;
-  std::uint64_t op_debug_mode = 0;   // 0, 3, 4 (1 and 2 become 3)
-  std::string file_format = "npy";   // MindSpore reads the key only where Sonde does not run; tensors are npy files
+  std::uint64_t op_debug_mode = 0;  // 0, 3, 4 (1 and 2 become 3)
+  std::string file_format = "npy";  // MindSpore reads the key only where Sonde does not run; tensors are npy files
   SavedData saved_data = SavedData::tensor;
   std::vector<Category> statistic_category = {Category::max, Category::min, Category::l2norm};
   std::uint64_t overflow_number = 0;
   std::uint64_t initial_iteration = 0;
 
-  bool e2e = false;                  // the object e2e_dump_settings exists
-  bool enable = false;               // synchronous
+  bool e2e = false;     // the object e2e_dump_settings exists
+  bool enable = false;  // synchronous
   bool trans_flag = true;
   std::string stat_calc_mode = "host";
   std::string device_stat_precision_mode = "high";
@@ -85,14 +85,14 @@ struct Plan {
 // One thing wrong, or worth saying, in a configuration file.
 struct Diagnostic {
   bool is_error = true;
-  std::size_t line = 0;      // 1-based; 0 when the file as a whole is meant
-  std::string key;           // "common_dump_settings.iteration"
-  std::string message;       // what was found and what is allowed
+  std::size_t line = 0;  // 1-based; 0 when the file as a whole is meant
+  std::string key;       // "common_dump_settings.iteration"
+  std::string message;   // what was found and what is allowed
 };
 
 struct PlanResult {
-  std::optional<Plan> plan;              // set when no diagnostic is an error
-  std::vector<Diagnostic> diagnostics;   // all of them, in file order
+  std::optional<Plan> plan;             // set when no diagnostic is an error
+  std::vector<Diagnostic> diagnostics;  // all of them, in file order
 };
 
 // Reads, detects the dialect and parses. Never touches the dump directory. `getenv` values that matter

@@ -25,43 +25,43 @@ enum sonde_phase {
   SONDE_PHASE_FORWARD = 0,
   SONDE_PHASE_BACKWARD = 1,
   SONDE_PHASE_OPTIMIZER = 2,
-  SONDE_PHASE_OUTSIDE = 3,   /* not inside any module */
-  SONDE_PHASE_RECOMPUTE = 4  /* a forward run again inside backward */
+  SONDE_PHASE_OUTSIDE = 3,  /* not inside any module */
+  SONDE_PHASE_RECOMPUTE = 4 /* a forward run again inside backward */
 };
 
 /* A tensor of the host, described for the length of one call. */
 struct sonde_tensor {
-  uint32_t size;              /* sizeof(struct sonde_tensor) */
-  int32_t dtype;              /* sonde::DType, sonde/dtype.h */
-  const void* data;           /* first element */
-  const int64_t* shape;       /* elements per dimension */
-  const int64_t* strides;     /* in elements; null: C order */
+  uint32_t size;          /* sizeof(struct sonde_tensor) */
+  int32_t dtype;          /* sonde::DType, sonde/dtype.h */
+  const void* data;       /* first element */
+  const int64_t* shape;   /* elements per dimension */
+  const int64_t* strides; /* in elements; null: C order */
   uint32_t ndim;
-  uint32_t device;            /* 0 host memory; anything else is skipped and counted */
-  uint32_t flags;             /* SONDE_TENSOR_* */
-  uint64_t storage;           /* identity of the memory block, never reused while the process lives; 0: unknown */
-  const void* storage_data;   /* where that block begins; null: unknown */
+  uint32_t device;          /* 0 host memory; anything else is skipped and counted */
+  uint32_t flags;           /* SONDE_TENSOR_* */
+  uint64_t storage;         /* identity of the memory block, never reused while the process lives; 0: unknown */
+  const void* storage_data; /* where that block begins; null: unknown */
   uint64_t storage_bytes;
-  const char* skip;           /* static text: why this tensor cannot be read; null when it can */
+  const char* skip; /* static text: why this tensor cannot be read; null when it can */
 };
 #define SONDE_TENSOR_CONJUGATE 1u
 #define SONDE_TENSOR_NEGATIVE 2u
-#define SONDE_TENSOR_FOREIGN 4u        /* memory owned by somebody else (NumPy, DLPack): may change unseen */
-#define SONDE_TENSOR_CONSTANT 8u       /* a number in the user's code, wrapped as a tensor */
+#define SONDE_TENSOR_FOREIGN 4u  /* memory owned by somebody else (NumPy, DLPack): may change unseen */
+#define SONDE_TENSOR_CONSTANT 8u /* a number in the user's code, wrapped as a tensor */
 
 struct sonde_site {
   uint32_t size;
-  uint32_t phase;             /* enum sonde_phase */
-  uint32_t forward_site;      /* backward: id of the forward op's site, 0 when unknown */
+  uint32_t phase;        /* enum sonde_phase */
+  uint32_t forward_site; /* backward: id of the forward op's site, 0 when unknown */
   uint32_t line;
   const char* op_type;
-  const char* scope;          /* "network-AlexNet/features/0-Conv2d"; "" outside */
+  const char* scope; /* "network-AlexNet/features/0-Conv2d"; "" outside */
   const char* file;
   const char* function;
 };
 
 /* What op_begin answers. 0: not recorded at all (outside the chosen steps). */
-#define SONDE_WANT_STRUCTURE 1u  /* call tensor functions for identity; no bytes will be read */
+#define SONDE_WANT_STRUCTURE 1u /* call tensor functions for identity; no bytes will be read */
 #define SONDE_WANT_INPUTS 2u
 #define SONDE_WANT_OUTPUTS 4u
 
@@ -76,20 +76,20 @@ struct sonde_site {
 #define SONDE_GRAPH_OUTSIDE_GRAD 2u
 #define SONDE_GRAPH_OUTSIDE_NO_GRAD 3u
 
-struct sonde_op;  /* one op in flight on one thread */
+struct sonde_op; /* one op in flight on one thread */
 
 struct sonde_run_info {
   uint32_t size;
   uint32_t rank;
-  uint32_t device;            /* local rank, held against support_device */
-  const char* host;           /* "torch 2.13.0+cpu, CPython 3.11.7" */
+  uint32_t device;  /* local rank, held against support_device */
+  const char* host; /* "torch 2.13.0+cpu, CPython 3.11.7" */
   const char* command;
 };
 
 struct sonde_api {
   uint32_t size;
   uint32_t version;
-  const char* engine;         /* "0.1.0" */
+  const char* engine; /* "0.1.0" */
 
   /* --- life ------------------------------------------------------------------------------------------------- */
   /* Reads the configuration and prepares a session. 0, or -1 with a text of all errors (and warnings) in `message`;
@@ -99,22 +99,22 @@ struct sonde_api {
   void (*set_run_info)(const struct sonde_run_info* info);
   /* Flushes, closes, forgets the session. `summary` gets the closing line for the user. */
   void (*stop)(char* summary, size_t summary_bytes);
-  int (*active)(void);                     /* a session exists and has not failed */
-  void (*forked_child)(void);              /* in the child of fork(): become inert */
+  int (*active)(void);        /* a session exists and has not failed */
+  void (*forked_child)(void); /* in the child of fork(): become inert */
   /* One-line failure that the user has not been told yet, 1 if there was one. */
   int (*take_failure)(char* message, size_t message_bytes);
 
   /* --- clock: each returns SONDE_CAPTURE_* ------------------------------------------------------------------ */
   /* A module that no other module called begins its forward. Not for forwards run inside Optimizer.step. */
   unsigned (*root_forward)(int has_parameters, int grad_enabled, int optimizer_alive);
-  unsigned (*optimizer_end)(void);         /* an outermost Optimizer.step has returned */
-  unsigned (*scaler_update)(void);         /* GradScaler.update: the step is over although no optimizer stepped */
-  unsigned (*manual_step)(void);           /* sonde.step() */
-  unsigned (*autograd_seen)(void);         /* an op with a gradient history ran before any root was seen */
-  unsigned (*capture)(void);               /* the current answer */
+  unsigned (*optimizer_end)(void); /* an outermost Optimizer.step has returned */
+  unsigned (*scaler_update)(void); /* GradScaler.update: the step is over although no optimizer stepped */
+  unsigned (*manual_step)(void);   /* sonde.step() */
+  unsigned (*autograd_seen)(void); /* an op with a gradient history ran before any root was seen */
+  unsigned (*capture)(void);       /* the current answer */
 
   /* --- names ------------------------------------------------------------------------------------------------ */
-  uint32_t (*site)(const struct sonde_site* site);                    /* interns; any thread */
+  uint32_t (*site)(const struct sonde_site* site); /* interns; any thread */
   /* `name` is the tensor `tensor` from now on: parameters, buffers ("features.0.weight"), gradients
    * ("features.0.weight.grad"), optimizer state ("exp_avg.features.0.weight"). */
   void (*name_tensor)(const char* name, const struct sonde_tensor* tensor);

@@ -16,21 +16,19 @@ namespace sonde {
 // Raw moments and counts; every element is widened to double. Exact definitions: docs/format.md, "Statistics".
 // Bit-identical for every kernel and thread count: a fixed tree of lanes defines the order of additions.
 struct Statistics {
-  std::uint64_t count = 0;      // elements
+  std::uint64_t count = 0;  // elements
   std::uint64_t nan_count = 0;
   std::uint64_t positive_inf_count = 0;
   std::uint64_t negative_inf_count = 0;
   std::uint64_t positive_count = 0;  // > 0, +inf included
   std::uint64_t negative_count = 0;  // < 0, -inf included
   std::uint64_t zero_count = 0;      // == 0, either sign
-  double max = 0;      // over finite elements; meaningless when finite_count() == 0
+  double max = 0;                    // over finite elements; meaningless when finite_count() == 0
   double min = 0;
-  double sum = 0;      // of finite elements
+  double sum = 0;  // of finite elements
   double sum_squares = 0;
 
-  std::uint64_t finite_count() const {
-    return count - nan_count - positive_inf_count - negative_inf_count;
-  }
+  std::uint64_t finite_count() const { return count - nan_count - positive_inf_count - negative_inf_count; }
   bool all_finite() const { return finite_count() == count; }
   friend bool operator==(const Statistics&, const Statistics&) = default;
 };
@@ -44,16 +42,27 @@ Statistics summarize_and_copy(const TensorView& view, std::byte* out);
 
 // The thirteen categories of `statistic_category`, MindSpore 2.4 and later.
 enum class Category : std::uint8_t {
-  max, min, avg, count, negative_zero_count, positive_zero_count, nan_count,
-  negative_inf_count, positive_inf_count, zero_count, md5, l2norm, sha1,
+  max,
+  min,
+  avg,
+  count,
+  negative_zero_count,
+  positive_zero_count,
+  nan_count,
+  negative_inf_count,
+  positive_inf_count,
+  zero_count,
+  md5,
+  l2norm,
+  sha1,
 };
 inline constexpr std::size_t kCategories = 13;
 
 struct CategoryInfo {
   Category category;
-  std::string_view column;               // as in statistic.csv: `Max Value`
+  std::string_view column;                  // as in statistic.csv: `Max Value`
   std::span<const std::string_view> words;  // as in the JSON: {"md5", "hash:md5"}
-  bool on_device;                        // legal with stat_calc_mode "device"
+  bool on_device;                           // legal with stat_calc_mode "device"
 };
 std::span<const CategoryInfo, kCategories> all_categories();
 std::optional<Category> category_from_word(std::string_view word);

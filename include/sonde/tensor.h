@@ -21,9 +21,7 @@ class Dims {
   Dims& operator=(const Dims& other);
   Dims& operator=(Dims&&) noexcept = default;
 
-  std::span<const std::int64_t> values() const {
-    return {size_ <= kInline ? inline_ : heap_.get(), size_};
-  }
+  std::span<const std::int64_t> values() const { return {size_ <= kInline ? inline_ : heap_.get(), size_}; }
   std::size_t size() const { return size_; }
   std::int64_t operator[](std::size_t i) const { return values()[i]; }
   friend bool operator==(const Dims& a, const Dims& b);
@@ -40,16 +38,16 @@ enum class DeviceType : std::uint8_t { cpu = 0, cuda = 1, other = 255 };
 struct TensorView {
   DType dtype = DType::undefined;
   DeviceType device = DeviceType::cpu;
-  bool conjugate = false;                    // torch's lazy bits: the bytes are not yet conjugated / negated
+  bool conjugate = false;  // torch's lazy bits: the bytes are not yet conjugated / negated
   bool negative = false;
-  const std::byte* data = nullptr;           // first element; null only when elements() == 0
-  std::span<const std::int64_t> shape;       // elements per dimension; empty for a scalar
-  std::span<const std::int64_t> strides;     // in elements, as many as shape
+  const std::byte* data = nullptr;        // first element; null only when elements() == 0
+  std::span<const std::int64_t> shape;    // elements per dimension; empty for a scalar
+  std::span<const std::int64_t> strides;  // in elements, as many as shape
 
-  std::int64_t elements() const;             // product of shape; 1 for a scalar
-  std::uint64_t bytes() const;               // elements() * item_bytes: the size a C-order copy would have
-  bool is_c_contiguous() const;              // the bytes in memory are the bytes of a C-order copy
-  bool is_dense() const;                     // elements fill one block of memory without gaps or overlap, in any order
+  std::int64_t elements() const;  // product of shape; 1 for a scalar
+  std::uint64_t bytes() const;    // elements() * item_bytes: the size a C-order copy would have
+  bool is_c_contiguous() const;   // the bytes in memory are the bytes of a C-order copy
+  bool is_dense() const;          // elements fill one block of memory without gaps or overlap, in any order
 };
 
 // Writes the elements to `out` (bytes() bytes) in C order, conjugate and negative bits resolved.

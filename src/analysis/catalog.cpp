@@ -52,8 +52,7 @@ bool is_of_a_step(const std::string& name) {
 }
 
 bool is_beside_steps(const std::string& name) {
-  return name.starts_with('.') || name == "graphs" || name == "execution_order" ||
-         name == "constants";
+  return name.starts_with('.') || name == "graphs" || name == "execution_order" || name == "constants";
 }
 
 void look(const fs::path& directory, int depth, bool trust_journals, Findings& found) {
@@ -109,8 +108,7 @@ void read_trees(const std::vector<fs::path>& steps, const fs::path& given, Catal
   }
 }
 
-void read_journal_rank(const fs::path& directory, const CatalogFilter& filter, const fs::path& part,
-                       Catalog& catalog) {
+void read_journal_rank(const fs::path& directory, const CatalogFilter& filter, const fs::path& part, Catalog& catalog) {
   CatalogRank rank;
   rank.directory = directory;
   if (!rank_number(directory, rank.rank)) rank.rank = 0;
@@ -130,9 +128,7 @@ void read_journal_rank(const fs::path& directory, const CatalogFilter& filter, c
 Status check_one_dump(const fs::path& path, const Findings& found) {
   std::set<fs::path> dumps;
   std::uint32_t number = 0;
-  const auto add = [&](const fs::path& rank) {
-    dumps.insert(rank_number(rank, number) ? rank.parent_path() : rank);
-  };
+  const auto add = [&](const fs::path& rank) { dumps.insert(rank_number(rank, number) ? rank.parent_path() : rank); };
   for (const fs::path& rank : found.ranks) add(rank);
   for (const fs::path& step : found.steps) add(rank_of(step, path));
   if (dumps.size() < 2) return {};
@@ -142,9 +138,8 @@ Status check_one_dump(const fs::path& path, const Findings& found) {
     if (++shown > 3) break;
     names += (shown > 1 ? ", '" : "'") + dump.string() + "'";
   }
-  return cannot_open(
-      path, ErrorCode::invalid_argument,
-      "it holds " + std::to_string(dumps.size()) + " dumps; choose one, such as " + names);
+  return cannot_open(path, ErrorCode::invalid_argument,
+                     "it holds " + std::to_string(dumps.size()) + " dumps; choose one, such as " + names);
 }
 
 // Where `path` lies inside a rank with a journal: that rank, and {net_name}/{graph}/{iteration} as
@@ -180,8 +175,8 @@ Error not_a_dump(const fs::path& path, const Findings& found) {
   if (!found.unreadable.empty()) {
     return cannot_open(path, ErrorCode::io, "cannot look into " + found.unreadable);
   }
-  std::string what = "found " + std::to_string(found.files) + " files in " +
-                     std::to_string(found.directories) + " directories";
+  std::string what =
+      "found " + std::to_string(found.files) + " files in " + std::to_string(found.directories) + " directories";
   if (!found.first.empty()) what += " (such as '" + found.first + "')";
   return cannot_open(path, ErrorCode::corrupt,
                      what +
@@ -210,9 +205,7 @@ bool KnownStatistics::all_finite() const {
   }
   if (nan_count && positive_inf_count && negative_inf_count) return true;
   // l2norm proves nothing: the squares of large finite numbers leave the range of a double.
-  const auto is_finite = [](const std::optional<double>& value) {
-    return !value || std::isfinite(*value);
-  };
+  const auto is_finite = [](const std::optional<double>& value) { return !value || std::isfinite(*value); };
   return is_finite(max) && is_finite(min) && is_finite(avg);
 }
 

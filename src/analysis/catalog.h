@@ -44,7 +44,7 @@ struct CatalogTensor {
   std::vector<std::int64_t> shape;
   std::string_view tensor_name;  // of the parameter, gradient or state it is; empty: none
   std::string_view skipped;      // why it was not read; empty when it was
-  std::string_view file;  // npy, relative to the rank's directory; empty: values were not kept
+  std::string_view file;         // npy, relative to the rank's directory; empty: values were not kept
   std::string_view md5, sha1;
   std::optional<KnownStatistics> statistics;
   bool wanted = true;                  // false: only its place in the graph is known
@@ -60,8 +60,7 @@ struct CatalogTensor {
 struct CatalogOp {
   bool is_parameter = false;  // a parameter, input data or a constant: one output, no op behind it
   Phase phase = Phase::forward;
-  std::string_view
-      full_name;  // `Default/…/conv2d-op0`; with `_` for `/` where only file names tell it
+  std::string_view full_name;  // `Default/…/conv2d-op0`; with `_` for `/` where only file names tell it
   std::string_view op_type;
   std::string_view source_file;  // empty: unknown
   std::uint32_t line = 0;
@@ -78,8 +77,8 @@ struct CatalogStep {
   std::size_t run = 0;                         // index into the rank's runs
   std::uint64_t started_us = 0, ended_us = 0;  // 0: unknown
   bool ended = false;                          // false: the run was cut off inside it
-  std::string_view directory;  // relative to the rank's directory; empty: its files name it
-  std::vector<CatalogOp> ops;  // in the order in which they began
+  std::string_view directory;                  // relative to the rank's directory; empty: its files name it
+  std::vector<CatalogOp> ops;                  // in the order in which they began
 };
 
 struct CatalogRun {

@@ -20,11 +20,10 @@ struct CatalogFilter {
 };
 
 // `rank.directory` is set. Damage inside the journal becomes a problem of the catalog.
-Status read_rank_journal(const std::filesystem::path& journal, const CatalogFilter& filter,
-                         CatalogRank& rank, Catalog& catalog);
+Status read_rank_journal(const std::filesystem::path& journal, const CatalogFilter& filter, CatalogRank& rank,
+                         Catalog& catalog);
 
 // `steps`: directories below `rank.directory` that hold tensor files or a statistic.csv.
-void read_rank_tree(const std::vector<std::filesystem::path>& steps, CatalogRank& rank,
-                    Catalog& catalog);
+void read_rank_tree(const std::vector<std::filesystem::path>& steps, CatalogRank& rank, Catalog& catalog);
 
 }  // namespace sonde

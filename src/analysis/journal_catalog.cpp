@@ -47,8 +47,7 @@ CatalogRun run_of(const JournalRun& journal) {
 // Turns the records of one run into steps.
 class RunReader {
  public:
-  RunReader(JournalRun& journal, std::size_t run, const CatalogFilter& filter, CatalogRank& rank,
-            TextPool& texts)
+  RunReader(JournalRun& journal, std::size_t run, const CatalogFilter& filter, CatalogRank& rank, TextPool& texts)
       : journal_(journal), run_(run), filter_(filter), rank_(rank), texts_(texts) {}
 
   void read() {
@@ -207,18 +206,16 @@ std::string where(const Journal& journal) {
 
 }  // namespace
 
-Status read_rank_journal(const std::filesystem::path& path, const CatalogFilter& filter,
-                         CatalogRank& rank, Catalog& catalog) {
+Status read_rank_journal(const std::filesystem::path& path, const CatalogFilter& filter, CatalogRank& rank,
+                         Catalog& catalog) {
   Result<Journal> journal = read_journal(path);
   if (!journal) return journal.error();
   if (journal->torn_bytes > 0) {
-    catalog.problems.push_back(
-        {path, "bytes that are no whole entry were left out: " + where(*journal) +
-                   "; a run was killed, or still writes, or the file is damaged"});
+    catalog.problems.push_back({path, "bytes that are no whole entry were left out: " + where(*journal) +
+                                          "; a run was killed, or still writes, or the file is damaged"});
   }
   if (journal->malformed_entries > 0) {
-    catalog.problems.push_back(
-        {path, std::to_string(journal->malformed_entries) + " entries do not make sense"});
+    catalog.problems.push_back({path, std::to_string(journal->malformed_entries) + " entries do not make sense"});
   }
   rank.has_journal = true;
   for (JournalRun& run : journal->runs) {

@@ -118,9 +118,7 @@ bool set_side(std::string_view text, StatisticRow& row) {
   return row.is_input || text == "output";
 }
 bool set_slot(std::string_view text, StatisticRow& row) { return parse_number(text, row.slot); }
-bool set_time(std::string_view text, StatisticRow& row) {
-  return parse_number(text, row.timestamp_us);
-}
+bool set_time(std::string_view text, StatisticRow& row) { return parse_number(text, row.timestamp_us); }
 bool set_shape(std::string_view text, StatisticRow& row) { return parse_shape(text, row.shape); }
 
 constexpr std::array kColumns = {
@@ -191,8 +189,7 @@ Result<StatisticTable> parse_statistic_table(std::string_view text) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   Header header;
   if (!parse_header(take_line(text), header)) {
-    return Error{ErrorCode::corrupt,
-                 "line 1 is no header of a statistic.csv: it should name Op Name, IO and Slot"};
+    return Error{ErrorCode::corrupt, "line 1 is no header of a statistic.csv: it should name Op Name, IO and Slot"};
   }
   StatisticTable table;
   std::size_t bad = 0;

@@ -23,7 +23,7 @@ struct StatisticRow {
 
 struct StatisticTable {
   std::vector<StatisticRow> rows;  // in file order
-  std::string problem;  // the first bad row and how many there are; empty when all are good
+  std::string problem;             // the first bad row and how many there are; empty when all are good
 };
 
 // Columns are found by their names, in any order; unknown ones are passed over. Rows may end with a

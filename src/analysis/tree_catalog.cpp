@@ -47,8 +47,7 @@ using OrderNames = std::unordered_map<std::string, std::string>;
 
 OrderNames order_names(const fs::path& rank, std::uint32_t graph) {
   OrderNames names;
-  std::ifstream file(rank / "execution_order" /
-                     ("ms_execution_order_graph_" + std::to_string(graph) + ".csv"));
+  std::ifstream file(rank / "execution_order" / ("ms_execution_order_graph_" + std::to_string(graph) + ".csv"));
   std::string line;
   while (std::getline(file, line)) names.emplace(comparable(line), line);
   return names;
@@ -85,9 +84,7 @@ std::vector<TensorFile> tensor_files(const fs::path& directory, const fs::path& 
     files.push_back(std::move(file));
   }
   std::ranges::sort(files, [](const TensorFile& a, const TensorFile& b) {
-    const auto key = [](const TensorFile& f) {
-      return std::tuple(f.name.timestamp_us, !f.name.is_input, f.name.slot);
-    };
+    const auto key = [](const TensorFile& f) { return std::tuple(f.name.timestamp_us, !f.name.is_input, f.name.slot); };
     return key(a) != key(b) ? key(a) < key(b) : a.path < b.path;
   });
   return files;
@@ -98,21 +95,18 @@ Phase phase_of(std::string_view name) {
   if (name.starts_with("Default/recompute") || name.starts_with("Default_recompute")) {
     return Phase::recompute;
   }
-  return name.starts_with("Default/optimizer") || name.starts_with("Default_optimizer")
-             ? Phase::optimizer
-             : Phase::forward;
+  return name.starts_with("Default/optimizer") || name.starts_with("Default_optimizer") ? Phase::optimizer
+                                                                                        : Phase::forward;
 }
 
 // Collects the tensors of one step into ops: a slot that comes again belongs to a further run of
 // the same op.
 class StepReader {
  public:
-  StepReader(CatalogStep& step, TextPool& texts, const OrderNames& names)
-      : step_(step), texts_(texts), names_(names) {}
+  StepReader(CatalogStep& step, TextPool& texts, const OrderNames& names) : step_(step), texts_(texts), names_(names) {}
 
   void add_row(const StatisticRow& row) {
-    CatalogTensor& tensor =
-        slot_of(row.op_type, row.op_name, row.is_input, row.slot, row.timestamp_us);
+    CatalogTensor& tensor = slot_of(row.op_type, row.op_name, row.is_input, row.slot, row.timestamp_us);
     tensor.dtype = row.dtype;
     tensor.has_shape = true;
     tensor.shape = row.shape;
@@ -124,12 +118,10 @@ class StepReader {
   // Joins the row with the same op, side, slot and time when there is one.
   void add_file(const TensorFile& file) {
     const TensorFileName& name = file.name;
-    const auto row =
-        rows_.find({comparable(name.op_name), name.is_input, name.slot, name.timestamp_us});
-    CatalogTensor& tensor =
-        row != rows_.end()
-            ? step_.ops[row->second.first].tensors[row->second.second]
-            : slot_of(name.op_type, name.op_name, name.is_input, name.slot, name.timestamp_us);
+    const auto row = rows_.find({comparable(name.op_name), name.is_input, name.slot, name.timestamp_us});
+    CatalogTensor& tensor = row != rows_.end()
+                                ? step_.ops[row->second.first].tensors[row->second.second]
+                                : slot_of(name.op_type, name.op_name, name.is_input, name.slot, name.timestamp_us);
     tensor.file = texts_.keep(file.path);
     if (tensor.dtype == DType::undefined) tensor.dtype = dtype_from_name(name.dtype);
   }
@@ -143,8 +135,8 @@ class StepReader {
   }
 
  private:
-  CatalogTensor& slot_of(const std::string& op_type, const std::string& op_name, bool is_input,
-                         std::uint32_t slot, std::uint64_t timestamp_us) {
+  CatalogTensor& slot_of(const std::string& op_type, const std::string& op_name, bool is_input, std::uint32_t slot,
+                         std::uint64_t timestamp_us) {
     const std::string key = comparable(op_name);
     auto at = last_.find(key);
     if (at == last_.end() || has_slot(step_.ops[at->second], is_input, slot)) {
@@ -162,9 +154,8 @@ class StepReader {
   }
 
   static bool has_slot(const CatalogOp& op, bool is_input, std::uint32_t slot) {
-    return std::ranges::any_of(op.tensors, [&](const CatalogTensor& tensor) {
-      return tensor.is_input == is_input && tensor.slot == slot;
-    });
+    return std::ranges::any_of(
+        op.tensors, [&](const CatalogTensor& tensor) { return tensor.is_input == is_input && tensor.slot == slot; });
   }
 
   CatalogOp new_op(const std::string& op_type, const std::string& op_name, const std::string& key,
@@ -183,13 +174,11 @@ class StepReader {
   TextPool& texts_;
   const OrderNames& names_;
   std::unordered_map<std::string, std::size_t> last_;  // the op that a name means at present
-  std::map<std::tuple<std::string, bool, std::uint32_t, std::uint64_t>,
-           std::pair<std::size_t, std::size_t>>
+  std::map<std::tuple<std::string, bool, std::uint32_t, std::uint64_t>, std::pair<std::size_t, std::size_t>>
       rows_;  // op and tensor by what a file name tells
 };
 
-CatalogStep read_step(const fs::path& directory, const CatalogRank& rank, const OrderNames& names,
-                      Catalog& catalog) {
+CatalogStep read_step(const fs::path& directory, const CatalogRank& rank, const OrderNames& names, Catalog& catalog) {
   CatalogStep step;
   step.id = step_id(directory);
   step.ended = true;

@@ -39,12 +39,9 @@ bool is_complex(DType dtype) {
   return dtype == DType::complex32 || dtype == DType::complex64 || dtype == DType::complex128;
 }
 
-std::string number_text(double value) {
-  return std::isnan(value) ? "nan" : fmt::format("{:g}", value);
-}
+std::string number_text(double value) { return std::isnan(value) ? "nan" : fmt::format("{:g}", value); }
 
-std::string index_title(std::size_t leading, std::int64_t rows, std::int64_t columns,
-                        std::size_t rank) {
+std::string index_title(std::size_t leading, std::int64_t rows, std::int64_t columns, std::size_t rank) {
   std::string title = "[";
   for (std::size_t i = 0; i < leading; ++i) title += "0, ";
   if (rank > 1) title += fmt::format(":{}, ", rows);

@@ -58,10 +58,8 @@ void guarded_void(F body) {
 std::string not_done_yet(const Plan& plan) {
   std::string text;
   const auto note = [&](const char* line) { text += std::string("warning: ") + line + "\n"; };
-  if (plan.op_debug_mode == 3)
-    note("op_debug_mode 3: every operator is recorded, not only those that overflow");
-  if (plan.op_debug_mode == 4)
-    note("op_debug_mode 4: every operator is recorded, not only the one that fails");
+  if (plan.op_debug_mode == 3) note("op_debug_mode 3: every operator is recorded, not only those that overflow");
+  if (plan.op_debug_mode == 4) note("op_debug_mode 4: every operator is recorded, not only the one that fails");
   if (plan.sample_mode != 0) note("sample_mode 1: whole tensors are recorded, not samples");
   if (plan.save_kernel_args) note("save_kernel_args: no files of operator arguments are written");
   return text;
@@ -70,8 +68,7 @@ std::string not_done_yet(const Plan& plan) {
 int start(const char* config_path, char* message, std::size_t message_bytes) {
   copy_text("", message, message_bytes);
   if (session() != nullptr) {
-    copy_text("sonde is already recording in this process; call stop() first", message,
-              message_bytes);
+    copy_text("sonde is already recording in this process; call stop() first", message, message_bytes);
     return -1;
   }
   try {
@@ -102,8 +99,7 @@ void stop(char* summary, std::size_t summary_bytes) {
   try {
     copy_text(current->stop(), summary, summary_bytes);
   } catch (const std::exception& error) {
-    copy_text(std::string("sonde: closing the dump failed: ") + error.what(), summary,
-              summary_bytes);
+    copy_text(std::string("sonde: closing the dump failed: ") + error.what(), summary, summary_bytes);
   }
   // Not deleted: an op of another thread may be inside it.
 }
@@ -127,9 +123,8 @@ int take_failure(char* message, std::size_t message_bytes) {
 }
 
 unsigned root_forward(int has_parameters, int grad_enabled, int optimizer_alive) {
-  return guarded(0u, [&](Session& s) {
-    return s.root_forward(has_parameters != 0, grad_enabled != 0, optimizer_alive != 0);
-  });
+  return guarded(
+      0u, [&](Session& s) { return s.root_forward(has_parameters != 0, grad_enabled != 0, optimizer_alive != 0); });
 }
 unsigned optimizer_end() {
   return guarded(0u, [](Session& s) { return s.optimizer_end(); });

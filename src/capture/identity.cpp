@@ -20,8 +20,8 @@ Identity::Found Identity::find(const TensorKey& key) {
     const bool same_shape = std::ranges::equal(entry.shape.values(), key.shape);
     // Strides of dimensions of size 1 are noise: two C-contiguous tensors of one shape are the
     // same.
-    if (same_shape && ((entry.contiguous && key.contiguous) ||
-                       std::ranges::equal(entry.strides.values(), key.strides))) {
+    if (same_shape &&
+        ((entry.contiguous && key.contiguous) || std::ranges::equal(entry.strides.values(), key.strides))) {
       found.same = &entry.content;
       return found;
     }
@@ -34,8 +34,8 @@ void Identity::insert(const TensorKey& key, Content content) {
   if (key.storage == 0) return;
   Storage& storage = storages_[key.storage];
   storage.touched = step_;
-  storage.entries.push_back({key.data, key.dtype, key.dense, key.contiguous, key.bytes,
-                             Dims(key.shape), Dims(key.strides), std::move(content)});
+  storage.entries.push_back({key.data, key.dtype, key.dense, key.contiguous, key.bytes, Dims(key.shape),
+                             Dims(key.strides), std::move(content)});
 }
 
 void Identity::wrote(std::uint64_t storage_id, std::uint64_t sequence) {

@@ -39,10 +39,9 @@ struct TensorKey {
 class Identity {
  public:
   struct Found {
-    const Content* same = nullptr;  // the same bytes in the same shape
-    const Content* same_set =
-        nullptr;  // the same elements in another order or shape: equal statistics, other file
-    bool written = false;  // some op of this dump wrote the storage
+    const Content* same = nullptr;      // the same bytes in the same shape
+    const Content* same_set = nullptr;  // the same elements in another order or shape: equal statistics, other file
+    bool written = false;               // some op of this dump wrote the storage
     std::uint64_t source = kNoSequence;
     std::uint32_t source_slot = 0;
   };

@@ -13,8 +13,7 @@ namespace {
 
 std::uint64_t now_us() {
   using namespace std::chrono;
-  return static_cast<std::uint64_t>(
-      duration_cast<microseconds>(system_clock::now().time_since_epoch()).count());
+  return static_cast<std::uint64_t>(duration_cast<microseconds>(system_clock::now().time_since_epoch()).count());
 }
 
 std::uint16_t thread_ordinal() {
@@ -231,8 +230,8 @@ std::uint32_t Session::site(const sonde_site& in) {
       site.function = forward.function;
     }
   }
-  std::string text = fmt::format("{}|{}|{}|{}|{}|{}", in.phase, site.op_type, site.scope,
-                                 site.forward_op_type, site.line, site.file);
+  std::string text =
+      fmt::format("{}|{}|{}|{}|{}|{}", in.phase, site.op_type, site.scope, site.forward_op_type, site.line, site.file);
   const auto known = site_ids_.find(text);
   if (known != site_ids_.end()) return known->second;
 
@@ -318,8 +317,8 @@ unsigned Session::op_begin(std::uint32_t site_id, std::uint32_t graph, Op*& op) 
   const Site& site = sites_[site_id - 1];
   std::uint32_t& key_id = site_keys_[site_id - 1];
   if (key_id == kNoKey) {
-    auto [it, fresh] = name_key_ids_.try_emplace(recorder_->layout().number_key(site),
-                                                 static_cast<std::uint32_t>(name_keys_.size()));
+    auto [it, fresh] =
+        name_key_ids_.try_emplace(recorder_->layout().number_key(site), static_cast<std::uint32_t>(name_keys_.size()));
     if (fresh) name_keys_.emplace_back().op_type = site.op_type;
     key_id = it->second;
     if (site.forward_site != 0) define_site(site.forward_site);
@@ -352,9 +351,7 @@ void Session::op_input_before(Op& op, std::uint32_t slot, const sonde_tensor& te
   add_tensor(op, true, slot, tensor);
 }
 
-void Session::op_input(Op& op, std::uint32_t slot, const sonde_tensor& tensor) {
-  add_tensor(op, true, slot, tensor);
-}
+void Session::op_input(Op& op, std::uint32_t slot, const sonde_tensor& tensor) { add_tensor(op, true, slot, tensor); }
 
 void Session::op_wrote(Op& op, std::uint64_t storage) {
   const std::lock_guard lock(mutex_);
@@ -450,8 +447,7 @@ void Session::emit_unwritten(const sonde_tensor& tensor, StepId step, TensorReco
     TensorKey probe;
     probe.storage = tensor.storage;
     if (identity_.find(probe).written) return;
-    const auto [it, fresh] =
-        data_names_.try_emplace(tensor.storage, static_cast<std::uint32_t>(data_names_.size()));
+    const auto [it, fresh] = data_names_.try_emplace(tensor.storage, static_cast<std::uint32_t>(data_names_.size()));
     name = &parameter_name(fmt::format("data-{}", it->second));
     record.tensor_name = name->id;
     if (!fresh || !selector_->decide_parameter(name->full_name)) return;
@@ -477,8 +473,7 @@ void Session::emit_parameter(const OpName& name, const sonde_tensor& tensor, Ste
 }
 
 // Fills content, statistics and bytes of `out`: from what is known, else from memory.
-void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted,
-                   TensorRecord& out) {
+void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted, TensorRecord& out) {
   const TensorView view = view_of(tensor);
   const bool need_bytes = plan_.wants_tensors();
   const bool statistics_exist = info(view.dtype).has_statistics;
@@ -511,12 +506,10 @@ void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted
   }
   if (need_bytes) {
     const bool wait = plan_.sonde.when_full == WhenFull::wait;
-    out.bytes =
-        wait ? recorder_->blocks().take(view.bytes()) : recorder_->blocks().try_take(view.bytes());
+    out.bytes = wait ? recorder_->blocks().take(view.bytes()) : recorder_->blocks().try_take(view.bytes());
     if (out.bytes == nullptr) {
-      out.skipped = plan_.sonde.when_full == WhenFull::drop
-                        ? "dropped: the budget was full"
-                        : "statistics only: the budget was full";
+      out.skipped = plan_.sonde.when_full == WhenFull::drop ? "dropped: the budget was full"
+                                                            : "statistics only: the budget was full";
       if (plan_.sonde.when_full == WhenFull::drop) return;
     }
   }
@@ -563,28 +556,24 @@ std::string Session::stop() {
   std::string text;
   if (failed_ && !failure_told_) text = "sonde: " + failure_ + "\n";
   failure_told_ = true;
-  const bool nothing =
-      totals.files == 0 && totals.rows == 0 && plan_.saved_data != SavedData::graph;
+  const bool nothing = totals.files == 0 && totals.rows == 0 && plan_.saved_data != SavedData::graph;
   if (nothing) {
     text += "sonde: nothing was recorded: " + why_nothing(totals);
   } else {
     text += fmt::format(
         "sonde: recorded {} ops and {} tensors of {} step{} ({} files, {} rows, {:.1f} MB written) "
         "in {}",
-        totals.ops, totals.tensors, totals.steps, totals.steps == 1 ? "" : "s", totals.files,
-        totals.rows, static_cast<double>(totals.bytes_written) / 1e6,
-        recorder_->layout().rank_directory().string());
+        totals.ops, totals.tensors, totals.steps, totals.steps == 1 ? "" : "s", totals.files, totals.rows,
+        static_cast<double>(totals.bytes_written) / 1e6, recorder_->layout().rank_directory().string());
   }
   if (totals.bytes_dropped > 0) {
-    text +=
-        fmt::format("; {:.1f} MB {}", static_cast<double>(totals.bytes_dropped) / 1e6,
-                    failed_ ? "could not be written" : "were dropped because the budget was full");
+    text += fmt::format("; {:.1f} MB {}", static_cast<double>(totals.bytes_dropped) / 1e6,
+                        failed_ ? "could not be written" : "were dropped because the budget was full");
   }
   if (plan_.dump_mode != DumpMode::kernels || totals.ops == 0) return text;
   for (const auto& entry : selector_->unused()) {
     text += fmt::format("\nsonde: kernels entry '{}' matched nothing", entry.text);
-    if (!entry.nearest.empty())
-      text += fmt::format("; nearest: {}", fmt::join(entry.nearest, ", "));
+    if (!entry.nearest.empty()) text += fmt::format("; nearest: {}", fmt::join(entry.nearest, ", "));
   }
   return text;
 }
@@ -592,8 +581,7 @@ std::string Session::stop() {
 std::string Session::why_nothing(const Totals& totals) const {
   if (failed_) return "it could not be written (see above)";
   if (excluded_) {
-    return fmt::format("device {} is not in support_device [{}]", device_,
-                       fmt::join(plan_.support_device, ","));
+    return fmt::format("device {} is not in support_device [{}]", device_, fmt::join(plan_.support_device, ","));
   }
   const std::uint64_t training = clock_.steps_begun(0);
   const std::uint64_t evaluation = clock_.steps_begun(1);
@@ -605,12 +593,10 @@ std::string Session::why_nothing(const Totals& totals) const {
   if (steps_recorded_ == 0) {
     std::string ran;
     if (training > 0)
-      ran += fmt::format("training steps {}-{}", plan_.initial_iteration,
-                         plan_.initial_iteration + training - 1);
+      ran += fmt::format("training steps {}-{}", plan_.initial_iteration, plan_.initial_iteration + training - 1);
     if (training > 0 && evaluation > 0) ran += ", ";
     if (evaluation > 0)
-      ran += fmt::format("evaluation steps {}-{}", plan_.initial_iteration,
-                         plan_.initial_iteration + evaluation - 1);
+      ran += fmt::format("evaluation steps {}-{}", plan_.initial_iteration, plan_.initial_iteration + evaluation - 1);
     return fmt::format("no step matched iteration \"{}\" ({} ran)", plan_.iteration.text(), ran);
   }
   if (plan_.dump_mode == DumpMode::flagged) {

@@ -100,8 +100,8 @@ class Session {
   std::deque<OpName> names_;  // stable addresses; index = id - 1
   std::unordered_map<std::string, std::uint32_t> parameter_ids_;
   std::unordered_map<std::uint64_t, std::vector<NamedTensor>> named_;  // by storage
-  std::unordered_map<std::uint64_t, std::uint32_t> data_names_;  // storage -> data-N of this step
-  std::uint64_t step_stamp_[2] = {0, 0};  // changes whenever a step of that graph begins
+  std::unordered_map<std::uint64_t, std::uint32_t> data_names_;        // storage -> data-N of this step
+  std::uint64_t step_stamp_[2] = {0, 0};                               // changes whenever a step of that graph begins
   std::uint64_t stamp_ = 0;
   std::uint64_t steps_recorded_ = 0;
   bool excluded_ = false;  // this device is not in support_device

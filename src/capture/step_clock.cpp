@@ -30,13 +30,11 @@ void StepClock::close(std::uint32_t graph, std::vector<StepChange>& changes) {
   if (counter.chosen) changes.push_back({false, {graph, counter.iteration}});
 }
 
-std::vector<StepChange> StepClock::root_forward(bool has_parameters, bool grad_enabled,
-                                                bool optimizer_alive) {
+std::vector<StepChange> StepClock::root_forward(bool has_parameters, bool grad_enabled, bool optimizer_alive) {
   std::vector<StepChange> changes;
   if (rule_ == StepRule::manual || !has_parameters) return changes;
   root_seen_ = true;
-  const bool by_optimizer =
-      rule_ == StepRule::optimizer || (rule_ == StepRule::automatic && optimizer_alive);
+  const bool by_optimizer = rule_ == StepRule::optimizer || (rule_ == StepRule::automatic && optimizer_alive);
   Counter& training = counter_[kTraining];
   if (!grad_enabled) {
     if (training.open && stepped_) close(kTraining, changes);
@@ -108,9 +106,7 @@ std::optional<StepId> StepClock::recording(std::uint32_t graph) const {
   return StepId{graph, counter.iteration};
 }
 
-bool StepClock::needs_operators() const {
-  return discovering_ || recording(kTraining) || recording(kEvaluation);
-}
+bool StepClock::needs_operators() const { return discovering_ || recording(kTraining) || recording(kEvaluation); }
 
 std::uint32_t StepClock::graph_outside_modules(bool grad_enabled) const {
   const bool training_open = counter_[kTraining].open;

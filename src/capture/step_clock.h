@@ -33,8 +33,7 @@ class StepClock {
 
   // Each returns the chosen steps that ended or began, in order. Steps that are not chosen are
   // counted in silence.
-  std::vector<StepChange> root_forward(bool has_parameters, bool grad_enabled,
-                                       bool optimizer_alive);
+  std::vector<StepChange> root_forward(bool has_parameters, bool grad_enabled, bool optimizer_alive);
   std::vector<StepChange> optimizer_end();
   std::vector<StepChange> scaler_update();
   std::vector<StepChange> manual_step();
@@ -67,12 +66,10 @@ class StepClock {
   IterationSet chosen_;
   std::uint64_t initial_iteration_;
   Counter counter_[2];
-  bool stepped_ = false;    // the optimizer has stepped in the open training step
-  bool root_seen_ = false;  // some root with parameters was called
-  bool discovering_ =
-      true;  // roots may still be unknown: until the second step of either graph begins
-  bool scaler_pending_ =
-      false;  // rootless: this scaler.update belongs to a step that is closed already
+  bool stepped_ = false;         // the optimizer has stepped in the open training step
+  bool root_seen_ = false;       // some root with parameters was called
+  bool discovering_ = true;      // roots may still be unknown: until the second step of either graph begins
+  bool scaler_pending_ = false;  // rootless: this scaler.update belongs to a step that is closed already
 };
 
 }  // namespace sonde

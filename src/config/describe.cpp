@@ -25,8 +25,7 @@ std::string entry_in_words(const std::string& entry) {
     case EntryKind::op_type:
       break;
   }
-  std::string text = fmt::format(
-      "operators and parameters with '{}' in their type or last name, in any case", entry);
+  std::string text = fmt::format("operators and parameters with '{}' in their type or last name, in any case", entry);
   const std::vector<std::string_view> atens = aten_names(entry);
   if (!atens.empty()) text += fmt::format("; in PyTorch also {}", fmt::join(atens, ", "));
   return text;
@@ -47,8 +46,7 @@ std::string operators(const Plan& plan) {
   for (std::size_t i = 0; i < plan.kernels.size() && i < kMostEntries; ++i) {
     text += fmt::format("  {}: {}\n", plan.kernels[i], entry_in_words(plan.kernels[i]));
   }
-  if (plan.kernels.size() > kMostEntries)
-    text += fmt::format("  and {} more\n", plan.kernels.size() - kMostEntries);
+  if (plan.kernels.size() > kMostEntries) text += fmt::format("  and {} more\n", plan.kernels.size() - kMostEntries);
   return text;
 }
 
@@ -122,15 +120,12 @@ std::string devices(const Plan& plan) {
 // What MindSpore 2.7 does not do on a CPU, or does otherwise, and this plan asks for.
 std::string differences(const Plan& plan) {
   std::string text;
-  if (plan.wants_statistics())
-    text += "  statistics are taken on the CPU; MindSpore refuses them there\n";
-  if (plan.dump_mode == DumpMode::flagged)
-    text += "  dump_mode 2 is accepted; MindSpore refuses it on a CPU\n";
+  if (plan.wants_statistics()) text += "  statistics are taken on the CPU; MindSpore refuses them there\n";
+  if (plan.dump_mode == DumpMode::flagged) text += "  dump_mode 2 is accepted; MindSpore refuses it on a CPU\n";
   if (plan.input_output != Sides::outputs)
     text += "  inputs are taken before the operator runs; MindSpore reads them after\n";
   if (plan.wants_tensors() && !plan.sonde.raw_bfloat16) {
-    text +=
-        "  bfloat16 is written as float32, which NumPy can read; MindSpore 2.10 writes raw <E2\n";
+    text += "  bfloat16 is written as float32, which NumPy can read; MindSpore 2.10 writes raw <E2\n";
   }
   for (const std::string& entry : plan.kernels) {
     if (plan.dump_mode != DumpMode::kernels || kind_of_entry(entry) != EntryKind::op_type) continue;
@@ -142,16 +137,14 @@ std::string differences(const Plan& plan) {
 
 std::string place(const Plan& plan) {
   return fmt::format("written to: {}\n  layout {}\n",
-                     (plan.path / "rank_N" / plan.net_name / "GRAPH" / "STEP").string(),
-                     plan.sonde.layout);
+                     (plan.path / "rank_N" / plan.net_name / "GRAPH" / "STEP").string(), plan.sonde.layout);
 }
 
 std::string budget(const Plan& plan) {
   constexpr double kMebi = 1 << 20;
-  const std::string_view when_full = plan.sonde.when_full == WhenFull::wait ? "the training waits"
-                                     : plan.sonde.when_full == WhenFull::statistics
-                                         ? "statistics are written instead"
-                                         : "tensors are dropped and counted";
+  const std::string_view when_full = plan.sonde.when_full == WhenFull::wait         ? "the training waits"
+                                     : plan.sonde.when_full == WhenFull::statistics ? "statistics are written instead"
+                                                                                    : "tensors are dropped and counted";
   if (!plan.wants_tensors()) return "";
   return fmt::format("memory: {:g} MiB of tensors on their way to the disk; when that is full {}\n",
                      static_cast<double>(plan.sonde.budget_bytes) / kMebi, when_full);
@@ -160,8 +153,8 @@ std::string budget(const Plan& plan) {
 }  // namespace
 
 std::string describe(const Plan& plan) {
-  return operators(plan) + steps(plan) + sides(plan) + data(plan) + devices(plan) + place(plan) +
-         budget(plan) + differences(plan);
+  return operators(plan) + steps(plan) + sides(plan) + data(plan) + devices(plan) + place(plan) + budget(plan) +
+         differences(plan);
 }
 
 }  // namespace sonde

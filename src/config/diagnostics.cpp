@@ -25,11 +25,9 @@ void Diagnostics::add(bool is_error, std::size_t line, std::string key, std::str
 std::vector<Diagnostic> Diagnostics::take() {
   std::stable_sort(kept_.begin(), kept_.end(),
                    [](const Diagnostic& a, const Diagnostic& b) { return a.line < b.line; });
-  const std::size_t hidden =
-      (errors_ > kMost ? errors_ - kMost : 0) + (warnings_ > kMost ? warnings_ - kMost : 0);
+  const std::size_t hidden = (errors_ > kMost ? errors_ - kMost : 0) + (warnings_ > kMost ? warnings_ - kMost : 0);
   if (hidden > 0) {
-    kept_.push_back(
-        {errors_ > kMost, 0, "", fmt::format("{} more of the same kind are not shown", hidden)});
+    kept_.push_back({errors_ > kMost, 0, "", fmt::format("{} more of the same kind are not shown", hidden)});
   }
   std::vector<Diagnostic> result = std::exchange(kept_, {});
   *this = Diagnostics{};

@@ -19,8 +19,7 @@ std::span<const KnownKey> known_keys();
 
 // A warning for each member that `object` ("" for the top of the file) does not know: MindSpore
 // ignores them in silence. Names the nearest known key, or the object the key belongs to.
-void warn_of_unknown_keys(const JsonValue& value, std::string_view object,
-                          Diagnostics& diagnostics);
+void warn_of_unknown_keys(const JsonValue& value, std::string_view object, Diagnostics& diagnostics);
 
 // Fills `plan` from a MindSpore 2.x file, as its newest version reads it. Where `diagnostics` ends
 // up without an error the plan is complete. What Sonde does differently: docs/compatibility.md.

@@ -29,8 +29,7 @@ IterationSet IterationSet::parse(std::string_view text) {
     const std::size_t dash = token.find('-');
     const std::optional<std::uint64_t> first = number(token.substr(0, dash));
     // A second '-' stays in the right-hand text, which then is no number.
-    const std::optional<std::uint64_t> last =
-        dash == token.npos ? first : number(token.substr(dash + 1));
+    const std::optional<std::uint64_t> last = dash == token.npos ? first : number(token.substr(dash + 1));
     if (first && last && *first <= *last) set.ranges_.emplace_back(*first, *last);
   }
   return set;

@@ -35,9 +35,7 @@ class CountingIterator {
     ++*this;
     return before;
   }
-  friend bool operator==(const CountingIterator& a, const CountingIterator& b) {
-    return a.at_ == b.at_;
-  }
+  friend bool operator==(const CountingIterator& a, const CountingIterator& b) { return a.at_ == b.at_; }
   friend bool operator!=(const CountingIterator& a, const CountingIterator& b) { return !(a == b); }
 
  private:
@@ -122,9 +120,8 @@ JsonValue* Builder::place(JsonValue value) {
     return &members.back().value;
   }
   JsonMember& member = members[entry->second];
-  diagnostics_.warning(
-      parent.key_line, parent.key,
-      fmt::format("repeated key, also on line {}; the last one counts", member.line));
+  diagnostics_.warning(parent.key_line, parent.key,
+                       fmt::format("repeated key, also on line {}; the last one counts", member.line));
   member.line = parent.key_line;
   member.value = std::move(value);
   return &member.value;
@@ -132,9 +129,7 @@ JsonValue* Builder::place(JsonValue value) {
 
 JsonValue* Builder::scalar(JsonValue::Kind kind) {
   if (++values_ > limits_.values) {
-    diagnostics_.error(
-        line(), "",
-        fmt::format("more than {} values; is this a configuration file?", limits_.values));
+    diagnostics_.error(line(), "", fmt::format("more than {} values; is this a configuration file?", limits_.values));
     return nullptr;
   }
   JsonValue value;
@@ -178,14 +173,11 @@ bool Builder::string(std::string& value) {
 
 bool Builder::open(JsonValue::Kind kind) {
   if (stack_.size() >= limits_.depth) {
-    diagnostics_.error(
-        line(), "", fmt::format("objects and arrays are nested more than {} deep", limits_.depth));
+    diagnostics_.error(line(), "", fmt::format("objects and arrays are nested more than {} deep", limits_.depth));
     return false;
   }
   if (++values_ > limits_.values) {
-    diagnostics_.error(
-        line(), "",
-        fmt::format("more than {} values; is this a configuration file?", limits_.values));
+    diagnostics_.error(line(), "", fmt::format("more than {} values; is this a configuration file?", limits_.values));
     return false;
   }
   Open opened;
@@ -210,8 +202,7 @@ bool Builder::key(std::string& name) {
 
 // nlohmann's text is "[json.exception.parse_error.101] parse error at line 3, column 9: REASON";
 // only the reason is kept, because its line is that of the byte after the token.
-bool Builder::parse_error(std::size_t, const std::string&,
-                          const nlohmann::detail::exception& what) {
+bool Builder::parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& what) {
   std::string_view reason = what.what();
   const std::size_t bracket = reason.find("] ");
   if (bracket != reason.npos) reason.remove_prefix(bracket + 2);
@@ -228,14 +219,12 @@ bool Builder::parse_error(std::size_t, const std::string&,
 }
 
 void warn_of_trailing_text(Builder& builder, std::string_view text, Diagnostics& diagnostics) {
-  const std::size_t start =
-      text.find_first_not_of(std::string_view(" \t\r\n\0", 5), builder.read());
+  const std::size_t start = text.find_first_not_of(std::string_view(" \t\r\n\0", 5), builder.read());
   if (start == text.npos) return;
   std::size_t line = 1;
   for (const char c : text.substr(0, start)) line += c == '\n' ? 1 : 0;
-  diagnostics.warning(
-      line, "",
-      fmt::format("{} after the end of the JSON value is ignored", in_quotes(text.substr(start))));
+  diagnostics.warning(line, "",
+                      fmt::format("{} after the end of the JSON value is ignored", in_quotes(text.substr(start))));
 }
 
 }  // namespace
@@ -247,21 +236,17 @@ const JsonMember* JsonValue::find(std::string_view key) const {
   return nullptr;
 }
 
-std::optional<JsonValue> parse_json(std::string_view text, Diagnostics& diagnostics,
-                                    const JsonLimits& limits) {
+std::optional<JsonValue> parse_json(std::string_view text, Diagnostics& diagnostics, const JsonLimits& limits) {
   if (text.size() > limits.bytes) {
-    diagnostics.error(
-        0, "",
-        fmt::format("{} bytes; a configuration file may have {}", text.size(), limits.bytes));
+    diagnostics.error(0, "", fmt::format("{} bytes; a configuration file may have {}", text.size(), limits.bytes));
     return std::nullopt;
   }
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   Builder builder(text, limits, diagnostics);
   const char* const begin = text.data();
-  const bool parsed =
-      nlohmann::json::sax_parse(CountingIterator(begin, builder.furthest()),
-                                CountingIterator(begin + text.size(), builder.furthest()), &builder,
-                                nlohmann::json::input_format_t::json, /*strict=*/false);
+  const bool parsed = nlohmann::json::sax_parse(CountingIterator(begin, builder.furthest()),
+                                                CountingIterator(begin + text.size(), builder.furthest()), &builder,
+                                                nlohmann::json::input_format_t::json, /*strict=*/false);
   if (!parsed) return std::nullopt;
   warn_of_trailing_text(builder, text, diagnostics);
   return builder.take_root();

@@ -15,8 +15,7 @@ namespace sonde {
 class Diagnostics;
 
 struct JsonLimits {
-  std::size_t bytes =
-      4 << 20;  // a configuration file is a page or two; 4 MiB holds 50,000 operator names
+  std::size_t bytes = 4 << 20;   // a configuration file is a page or two; 4 MiB holds 50,000 operator names
   std::size_t depth = 64;        // objects and arrays inside each other
   std::size_t values = 1 << 18;  // each costs about 200 bytes of memory
 };
@@ -24,28 +23,18 @@ struct JsonLimits {
 struct JsonMember;
 
 struct JsonValue {
-  enum class Kind : std::uint8_t {
-    null,
-    boolean,
-    unsigned_integer,
-    negative_integer,
-    floating,
-    string,
-    array,
-    object
-  };
+  enum class Kind : std::uint8_t { null, boolean, unsigned_integer, negative_integer, floating, string, array, object };
 
   Kind kind = Kind::null;
   std::size_t line = 0;  // 1-based line of the value's first token
   bool boolean = false;
-  std::uint64_t number = 0;  // unsigned_integer only
-  std::string text;          // string: its value, unescaped; number: as it is spelled in the file
+  std::uint64_t number = 0;         // unsigned_integer only
+  std::string text;                 // string: its value, unescaped; number: as it is spelled in the file
   std::vector<JsonValue> items;     // array
   std::vector<JsonMember> members;  // object, in file order, each key once: the last one counts
 
   bool is(Kind other) const { return kind == other; }
-  const JsonMember* find(
-      std::string_view key) const;  // null when absent, or when this is no object
+  const JsonMember* find(std::string_view key) const;  // null when absent, or when this is no object
 };
 
 struct JsonMember {
@@ -57,8 +46,7 @@ struct JsonMember {
 // Parses one JSON value. What is wrong goes to `diagnostics` (a syntax error with its line and
 // column; a repeated key, or text after the value, as a warning) and makes the result empty when it
 // is an error. A byte order mark is skipped.
-std::optional<JsonValue> parse_json(std::string_view text, Diagnostics& diagnostics,
-                                    const JsonLimits& limits = {});
+std::optional<JsonValue> parse_json(std::string_view text, Diagnostics& diagnostics, const JsonLimits& limits = {});
 
 // The value as a user would recognise it in a message: `"3"`, `true`, `an array`, … at most about
 // 60 bytes, printable.

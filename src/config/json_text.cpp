@@ -72,9 +72,7 @@ std::string printable(std::string_view text, std::size_t most) {
     const auto byte = static_cast<unsigned char>(text[0]);
     const std::size_t length = utf8_length(text);
     if (length == 0 || byte < 0x20 || byte == 0x7F) {
-      shown += byte == '\n'   ? std::string("\\n")
-               : byte == '\t' ? std::string("\\t")
-                              : fmt::format("\\x{:02x}", byte);
+      shown += byte == '\n' ? std::string("\\n") : byte == '\t' ? std::string("\\t") : fmt::format("\\x{:02x}", byte);
       text.remove_prefix(1);
     } else {
       shown += text.substr(0, length);

@@ -36,8 +36,7 @@ std::vector<std::string> read_kernels(const JsonMember& member, const std::strin
   if (!member.value.is(JsonValue::Kind::array)) {
     diagnostics.error(
         member.value.line, path,
-        fmt::format("found {}; allowed: an array of operator names, types or name-regex(...)",
-                    spelled(member.value)));
+        fmt::format("found {}; allowed: an array of operator names, types or name-regex(...)", spelled(member.value)));
     return entries;
   }
   std::unordered_set<std::string> seen;
@@ -48,23 +47,19 @@ std::vector<std::string> read_kernels(const JsonMember& member, const std::strin
     if (entry.empty()) continue;
     const std::string key = fmt::format("{}[{}]", path, i);
     if (!seen.insert(entry).second) {
-      if (used)
-        diagnostics.warning(item.line, key, fmt::format("{} is listed twice", in_quotes(entry)));
+      if (used) diagnostics.warning(item.line, key, fmt::format("{} is listed twice", in_quotes(entry)));
       continue;
     }
     if (used && !item.is(JsonValue::Kind::string)) {
-      diagnostics.warning(
-          item.line, key,
-          fmt::format("found {}, not a string; read as {}", spelled(item), in_quotes(entry)));
+      diagnostics.warning(item.line, key,
+                          fmt::format("found {}, not a string; read as {}", spelled(item), in_quotes(entry)));
     }
     if (used && kind_of_entry(entry) == EntryKind::regex) {
       if (++patterns > kMostPatterns) {
-        diagnostics.error(
-            item.line, key,
-            fmt::format(
-                "found more than {0} name-regex entries; allowed: {0}, each may hold several "
-                "expressions joined by '|'",
-                kMostPatterns));
+        diagnostics.error(item.line, key,
+                          fmt::format("found more than {0} name-regex entries; allowed: {0}, each may hold several "
+                                      "expressions joined by '|'",
+                                      kMostPatterns));
         break;
       }
       if (const Result<Pattern> pattern = Pattern::compile(expression_of(entry)); !pattern) {

@@ -77,25 +77,21 @@ std::string advice_on(std::string_view object, const std::string& key) {
 
 std::span<const KnownKey> known_keys() { return kKnownKeys; }
 
-void warn_of_unknown_keys(const JsonValue& value, std::string_view object,
-                          Diagnostics& diagnostics) {
+void warn_of_unknown_keys(const JsonValue& value, std::string_view object, Diagnostics& diagnostics) {
   std::size_t unknown = 0;
   for (const JsonMember& member : value.members) {
-    const bool known =
-        std::any_of(std::begin(kKnownKeys), std::end(kKnownKeys),
-                    [&](const KnownKey& k) { return k.object == object && k.key == member.key; });
+    const bool known = std::any_of(std::begin(kKnownKeys), std::end(kKnownKeys),
+                                   [&](const KnownKey& k) { return k.object == object && k.key == member.key; });
     if (known) continue;
     const std::string shown = in_quotes(member.key);
     const std::string name = shown.substr(1, shown.size() - 2);
     const std::string path = object.empty() ? name : fmt::format("{}.{}", object, name);
     if (object.empty() && member.key == "async_dump_settings") {
-      diagnostics.warning(
-          member.line, path,
-          "ignored: MindSpore 1.2 read it; its op_debug_mode belongs to common_dump_settings now");
+      diagnostics.warning(member.line, path,
+                          "ignored: MindSpore 1.2 read it; its op_debug_mode belongs to common_dump_settings now");
     } else if (++unknown <= Diagnostics::kMost) {
-      diagnostics.warning(
-          member.line, path,
-          "unknown key, ignored as MindSpore does; " + advice_on(object, member.key));
+      diagnostics.warning(member.line, path,
+                          "unknown key, ignored as MindSpore does; " + advice_on(object, member.key));
     } else {
       diagnostics.warning(member.line, path, "unknown key, ignored as MindSpore does");
     }

@@ -25,20 +25,16 @@ constexpr std::string_view kSonde = "sonde_settings";
 
 constexpr std::string_view kDumpModes =
     "an unsigned integer: 0 (all operators), 1 (those in kernels), 2 (those flagged by set_dump)";
-constexpr std::string_view kInputOutput =
-    "an unsigned integer: 0 (inputs and outputs), 1 (inputs), 2 (outputs)";
-constexpr std::string_view kOpDebugModes =
-    "an unsigned integer: 0 (off), 3 (overflow), 4 (exception)";
-constexpr std::string_view kIterations =
-    "\"all\", or numbers and ranges joined by '|', such as \"0|5-8\"";
+constexpr std::string_view kInputOutput = "an unsigned integer: 0 (inputs and outputs), 1 (inputs), 2 (outputs)";
+constexpr std::string_view kOpDebugModes = "an unsigned integer: 0 (off), 3 (overflow), 4 (exception)";
+constexpr std::string_view kIterations = "\"all\", or numbers and ranges joined by '|', such as \"0|5-8\"";
 constexpr std::string_view kNetNames = "letters, digits, '-' and '_', at least one";
 constexpr std::string_view kPaths = "an absolute path of letters, digits, '-', '_' and '/'";
 constexpr std::string_view kDevices = "an array of device numbers, such as [0,1,2,3,4,5,6,7]";
 constexpr std::string_view kUnsigned = "an unsigned integer";
 
 bool is_name_character(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-         c == '_';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
 
 bool is_path_character(char c) { return is_name_character(c) || c == '/'; }
@@ -46,17 +42,14 @@ bool is_iteration_character(char c) { return (c >= '0' && c <= '9') || c == '-' 
 
 std::string spelled_character(char c) {
   const std::string text = in_quotes(std::string_view(&c, 1));
-  return c == ' '                               ? "a space"
-         : static_cast<unsigned char>(c) < 0x80 ? text
-                                                : "a character that is not ASCII";
+  return c == ' ' ? "a space" : static_cast<unsigned char>(c) < 0x80 ? text : "a character that is not ASCII";
 }
 
 // ---- common_dump_settings
 // -------------------------------------------------------------------------------------
 
 // `path`, or what stands in for it. Empty after an error.
-std::filesystem::path read_path(ObjectReader& reader, const JsonValue& common,
-                                Diagnostics& diagnostics) {
+std::filesystem::path read_path(ObjectReader& reader, const JsonValue& common, Diagnostics& diagnostics) {
   const JsonMember* member = reader.find("path");
   const std::size_t line = member != nullptr ? member->value.line : common.line;
   const std::string key = reader.path_of("path");
@@ -76,14 +69,12 @@ std::filesystem::path read_path(ObjectReader& reader, const JsonValue& common,
   }
   const auto bad = std::find_if_not(text.begin(), text.end(), is_path_character);
   if (bad != text.end()) {
-    diagnostics.error(
-        line, key,
-        fmt::format("found {} with {} in it; allowed: {}", found, spelled_character(*bad), kPaths));
+    diagnostics.error(line, key,
+                      fmt::format("found {} with {} in it; allowed: {}", found, spelled_character(*bad), kPaths));
     return {};
   }
   if (text.front() != '/') {
-    diagnostics.error(line, key,
-                      fmt::format("found {}, which is not absolute; allowed: {}", found, kPaths));
+    diagnostics.error(line, key, fmt::format("found {}, which is not absolute; allowed: {}", found, kPaths));
     return {};
   }
   std::filesystem::path path = std::filesystem::path(text).lexically_normal();
@@ -94,8 +85,7 @@ std::filesystem::path read_path(ObjectReader& reader, const JsonValue& common,
 void warn_of_long_names(const Plan& plan, ObjectReader& reader) {
   constexpr std::size_t kNameMax = 255, kPathMax = 4096;
   bool too_long = plan.path.native().size() >= kPathMax;
-  for (const std::filesystem::path& part : plan.path)
-    too_long = too_long || part.native().size() > kNameMax;
+  for (const std::filesystem::path& part : plan.path) too_long = too_long || part.native().size() > kNameMax;
   const JsonMember* path = reader.find("path");
   if (too_long && path != nullptr) {
     reader.warning(*path,
@@ -126,8 +116,7 @@ void read_iteration(ObjectReader& reader, Plan& plan) {
   }
   const auto text = reader.string("iteration", kIterations);
   if (!text) return;
-  const bool legal =
-      !text->empty() && std::all_of(text->begin(), text->end(), is_iteration_character);
+  const bool legal = !text->empty() && std::all_of(text->begin(), text->end(), is_iteration_character);
   if (*text == "all" || legal) {
     plan.iteration = IterationSet::parse(*text);
     return;
@@ -136,8 +125,7 @@ void read_iteration(ObjectReader& reader, Plan& plan) {
   std::erase(without_spaces, ' ');
   const bool only_spaces =
       !without_spaces.empty() && without_spaces != *text &&
-      (without_spaces == "all" ||
-       std::all_of(without_spaces.begin(), without_spaces.end(), is_iteration_character));
+      (without_spaces == "all" || std::all_of(without_spaces.begin(), without_spaces.end(), is_iteration_character));
   std::string allowed(kIterations);
   if (only_spaces) allowed += "; without spaces it would be " + in_quotes(without_spaces);
   reader.refuse(*member, allowed);
@@ -165,20 +153,17 @@ void read_support_device(ObjectReader& reader, Plan& plan, Diagnostics& diagnost
         break;
       case JsonValue::Kind::floating: {
         const double value = std::strtod(item.text.c_str(), nullptr);
-        device =
-            value >= 0 && value < 4294967296.0 ? static_cast<std::uint64_t>(value) : UINT32_MAX;
+        device = value >= 0 && value < 4294967296.0 ? static_cast<std::uint64_t>(value) : UINT32_MAX;
         break;
       }
       default:
-        diagnostics.error(item.line, key,
-                          fmt::format("found {}; allowed: {}", spelled(item), kUnsigned));
+        diagnostics.error(item.line, key, fmt::format("found {}; allowed: {}", spelled(item), kUnsigned));
         continue;
     }
     device &= UINT32_MAX;
     if (!item.is(JsonValue::Kind::unsigned_integer) || item.number != device) {
-      diagnostics.warning(
-          item.line, key,
-          fmt::format("found {}, which is no device number; read as {}", spelled(item), device));
+      diagnostics.warning(item.line, key,
+                          fmt::format("found {}, which is no device number; read as {}", spelled(item), device));
     }
     if (!seen.insert(device).second) {
       diagnostics.warning(item.line, key, fmt::format("device {} is listed twice", device));
@@ -199,24 +184,19 @@ std::optional<std::uint64_t> read_op_debug_mode(ObjectReader& reader) {
     reader.refuse(*member, kOpDebugModes);
     return std::nullopt;
   }
-  if (*mode == 1 || *mode == 2)
-    reader.warning(*member, fmt::format("found {}; read as 3 (overflow)", *mode));
+  if (*mode == 1 || *mode == 2) reader.warning(*member, fmt::format("found {}; read as 3 (overflow)", *mode));
   return *mode == 1 || *mode == 2 ? 3 : *mode;
 }
 
-void read_overflow_number(ObjectReader& reader, std::optional<std::uint64_t> op_debug_mode,
-                          Plan& plan) {
+void read_overflow_number(ObjectReader& reader, std::optional<std::uint64_t> op_debug_mode, Plan& plan) {
   const JsonMember* member = reader.find("overflow_number");
   if (member == nullptr) return;
   if (op_debug_mode && *op_debug_mode != 3) {
-    reader.error(
-        *member,
-        fmt::format("found {} while op_debug_mode is {}; allowed: only with op_debug_mode 3",
-                    spelled(member->value), *op_debug_mode));
+    reader.error(*member, fmt::format("found {} while op_debug_mode is {}; allowed: only with op_debug_mode 3",
+                                      spelled(member->value), *op_debug_mode));
     return;
   }
-  plan.overflow_number =
-      reader.number32("overflow_number", "an unsigned integer, 0 for no limit").value_or(0);
+  plan.overflow_number = reader.number32("overflow_number", "an unsigned integer, 0 for no limit").value_or(0);
 }
 
 void read_saved_data(ObjectReader& reader, Plan& plan) {
@@ -227,9 +207,8 @@ void read_saved_data(ObjectReader& reader, Plan& plan) {
   // Exception mode replaces the word before it is looked at; only its type counts.
   if (plan.op_debug_mode == 4 && member->value.is(JsonValue::Kind::string)) {
     if (member->value.text != "tensor") {
-      reader.warning(
-          *member, fmt::format("found {}; op_debug_mode 4 saves tensors, so it becomes \"tensor\"",
-                               spelled(member->value)));
+      reader.warning(*member, fmt::format("found {}; op_debug_mode 4 saves tensors, so it becomes \"tensor\"",
+                                          spelled(member->value)));
     }
     return;
   }
@@ -242,8 +221,7 @@ void read_file_format(ObjectReader& reader, Plan& plan) {
   if (member == nullptr || member->value.text == "npy") return;
   if (plan.e2e && member->value.text == "bin") return;
   reader.warning(*member,
-                 fmt::format("found {}; not read on a CPU, tensors are written as npy files",
-                             spelled(member->value)));
+                 fmt::format("found {}; not read on a CPU, tensors are written as npy files", spelled(member->value)));
 }
 
 template <typename Enum>
@@ -262,10 +240,8 @@ void read_common(const JsonValue& common, Plan& plan, Diagnostics& diagnostics) 
   warn_of_long_names(plan, reader);
   read_iteration(reader, plan);
   plan.input_output = checked_enum<Sides>(reader, "input_output", kInputOutput);
-  if (const JsonMember* kernels =
-          reader.need("kernels", "an array of operator names, types or name-regex(...)")) {
-    plan.kernels = read_kernels(*kernels, reader.path_of("kernels"),
-                                plan.dump_mode == DumpMode::kernels, diagnostics);
+  if (const JsonMember* kernels = reader.need("kernels", "an array of operator names, types or name-regex(...)")) {
+    plan.kernels = read_kernels(*kernels, reader.path_of("kernels"), plan.dump_mode == DumpMode::kernels, diagnostics);
   }
   read_support_device(reader, plan, diagnostics);
   const std::optional<std::uint64_t> op_debug_mode = read_op_debug_mode(reader);
@@ -280,8 +256,7 @@ void read_common(const JsonValue& common, Plan& plan, Diagnostics& diagnostics) 
 // ----------------------------------------------------------------------------------------
 
 void read_sampling(ObjectReader& reader, Plan& plan) {
-  constexpr std::string_view kModes =
-      "an unsigned integer: 0 (whole tensors), 1 (the first sample_num elements)";
+  constexpr std::string_view kModes = "an unsigned integer: 0 (whole tensors), 1 (the first sample_num elements)";
   constexpr std::string_view kNumbers = "an unsigned integer, at least 1";
   if (const auto mode = reader.number32("sample_mode", kModes)) {
     if (*mode > 1) reader.refuse(*reader.find("sample_mode"), kModes);
@@ -300,8 +275,7 @@ void read_e2e(const JsonValue& e2e, Plan& plan, Diagnostics& diagnostics) {
   ObjectReader reader(e2e, kE2e, diagnostics);
   plan.enable = reader.boolean("enable").value_or(plan.enable);
   plan.trans_flag = reader.boolean("trans_flag").value_or(plan.trans_flag);
-  if (const auto place = reader.word("stat_calc_mode", kPlaces))
-    plan.stat_calc_mode = kPlaces[*place];
+  if (const auto place = reader.word("stat_calc_mode", kPlaces)) plan.stat_calc_mode = kPlaces[*place];
   if (const auto precision = reader.word("device_stat_precision_mode", kPrecisions)) {
     plan.device_stat_precision_mode = kPrecisions[*precision];
   }
@@ -324,18 +298,15 @@ void adjust_for_debug_modes(Objects& objects, Plan& plan) {
   };
   if (plan.op_debug_mode != 0 && plan.dump_mode != DumpMode::all) {
     warn(objects.common, "dump_mode",
-         fmt::format("op_debug_mode {} looks at every operator, so it becomes 0",
-                     plan.op_debug_mode));
+         fmt::format("op_debug_mode {} looks at every operator, so it becomes 0", plan.op_debug_mode));
     plan.dump_mode = DumpMode::all;
   }
   if (plan.op_debug_mode == 3 && plan.input_output != Sides::both) {
-    warn(objects.common, "input_output",
-         "op_debug_mode 3 keeps inputs and outputs, so it becomes 0");
+    warn(objects.common, "input_output", "op_debug_mode 3 keeps inputs and outputs, so it becomes 0");
     plan.input_output = Sides::both;
   }
   if (plan.op_debug_mode == 4 && !plan.iteration.is_all()) {
-    warn(objects.common, "iteration",
-         "op_debug_mode 4 watches every iteration, so it becomes \"all\"");
+    warn(objects.common, "iteration", "op_debug_mode 4 watches every iteration, so it becomes \"all\"");
     plan.iteration = IterationSet::all();
   }
   if (plan.op_debug_mode == 4 && plan.sample_mode != 0) {
@@ -346,17 +317,15 @@ void adjust_for_debug_modes(Objects& objects, Plan& plan) {
 
 void adjust_statistics(Objects& objects, Plan& plan, Diagnostics& diagnostics) {
   if (plan.stat_calc_mode == "device") {
-    const std::string_view why =
-        plan.wants_tensors() ? "saved_data \"tensor\" and \"full\" need the tensors on the host"
-                             : "on a CPU the tensors are on the host";
-    objects.e2e.warning(*objects.e2e.find("stat_calc_mode"),
-                        fmt::format("{}, so it becomes \"host\"", why));
+    const std::string_view why = plan.wants_tensors()
+                                     ? "saved_data \"tensor\" and \"full\" need the tensors on the host"
+                                     : "on a CPU the tensors are on the host";
+    objects.e2e.warning(*objects.e2e.find("stat_calc_mode"), fmt::format("{}, so it becomes \"host\"", why));
     plan.stat_calc_mode = "host";
   }
   const JsonMember* categories = objects.common.find("statistic_category");
   if (categories == nullptr) return;
-  read_statistic_category(*categories, objects.common.path_of("statistic_category"), plan,
-                          diagnostics);
+  read_statistic_category(*categories, objects.common.path_of("statistic_category"), plan, diagnostics);
 }
 
 // What the plan holds and this version of Sonde does not act on yet must not look as if it did.
@@ -365,8 +334,7 @@ void warn_of_what_is_only_held(Objects& objects, const Plan& plan) {
     if (const JsonMember* member = reader.find(key)) reader.warning(*member, std::move(message));
   };
   if (plan.dump_mode == DumpMode::flagged) {
-    warn(objects.common, "dump_mode",
-         "set_dump has no effect in this version of Sonde yet: no operator is recorded");
+    warn(objects.common, "dump_mode", "set_dump has no effect in this version of Sonde yet: no operator is recorded");
   }
   if (plan.op_debug_mode == 3) {
     warn(objects.common, "op_debug_mode",
@@ -379,12 +347,10 @@ void warn_of_what_is_only_held(Objects& objects, const Plan& plan) {
          "MindSpore does on a CPU");
   }
   if (plan.sample_mode == 1) {
-    warn(objects.e2e, "sample_mode",
-         "whole tensors are recorded in this version of Sonde, as MindSpore does on a CPU");
+    warn(objects.e2e, "sample_mode", "whole tensors are recorded in this version of Sonde, as MindSpore does on a CPU");
   }
   if (plan.save_kernel_args) {
-    warn(objects.e2e, "save_kernel_args",
-         "operators' arguments are not recorded in this version of Sonde yet");
+    warn(objects.e2e, "save_kernel_args", "operators' arguments are not recorded in this version of Sonde yet");
   }
 }
 
@@ -408,13 +374,11 @@ void read_mindspore(const JsonValue& root, Plan& plan, Diagnostics& diagnostics)
   warn_of_unknown_keys(root, "", diagnostics);
 
   if (e2e == nullptr) {
-    diagnostics.warning(
-        0, std::string(kE2e),
-        "missing; the dump is written as rank_N/... all the same, as MindSpore does on a CPU");
+    diagnostics.warning(0, std::string(kE2e),
+                        "missing; the dump is written as rank_N/... all the same, as MindSpore does on a CPU");
   } else if (!e2e->value.is(JsonValue::Kind::object)) {
-    diagnostics.warning(
-        e2e->value.line, std::string(kE2e),
-        fmt::format("found {}; read as {{}}, as MindSpore does", spelled(e2e->value)));
+    diagnostics.warning(e2e->value.line, std::string(kE2e),
+                        fmt::format("found {}; read as {{}}, as MindSpore does", spelled(e2e->value)));
   }
   const JsonValue& e2e_value = e2e != nullptr ? e2e->value : empty_object();
   warn_of_unknown_keys(e2e_value, kE2e, diagnostics);

@@ -21,8 +21,7 @@ std::size_t distance_for_suggestions(std::string_view name, std::string_view can
   const std::string a = lowered_tail(name);
   const std::string b = lowered_tail(candidate);
   const std::size_t edits = edit_distance(a, b);
-  const bool contained =
-      (a.size() >= 3 && b.find(a) != b.npos) || (b.size() >= 3 && a.find(b) != a.npos);
+  const bool contained = (a.size() >= 3 && b.find(a) != b.npos) || (b.size() >= 3 && a.find(b) != a.npos);
   return contained ? std::min<std::size_t>(edits, 1) : edits;
 }
 
@@ -36,8 +35,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     for (std::size_t j = 1; j <= b.size(); ++j) {
       const bool same = lower(a[i - 1]) == lower(b[j - 1]);
       row[j] = std::min({back[j] + 1, row[j - 1] + 1, back[j - 1] + (same ? 0 : 1)});
-      if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) &&
-          lower(a[i - 2]) == lower(b[j - 1])) {
+      if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1])) {
         row[j] = std::min(row[j], two_back[j - 2] + 1);
       }
     }
@@ -47,8 +45,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return back[b.size()];
 }
 
-std::vector<std::string> nearest(std::string_view name,
-                                 std::span<const std::string_view> candidates, std::size_t most) {
+std::vector<std::string> nearest(std::string_view name, std::span<const std::string_view> candidates,
+                                 std::size_t most) {
   std::vector<std::pair<std::size_t, std::size_t>> order;  // distance, index
   order.reserve(candidates.size());
   for (std::size_t i = 0; i < candidates.size(); ++i) {

@@ -26,13 +26,11 @@ std::optional<std::uint64_t> ObjectReader::number(std::string_view key, std::str
   return std::nullopt;
 }
 
-std::optional<std::uint64_t> ObjectReader::number32(std::string_view key,
-                                                    std::string_view allowed) {
+std::optional<std::uint64_t> ObjectReader::number32(std::string_view key, std::string_view allowed) {
   const std::optional<std::uint64_t> value = number(key, allowed);
   if (!value || *value <= UINT32_MAX) return value;
   const std::uint64_t kept = *value & UINT32_MAX;
-  warning(*find(key), fmt::format("found {}; MindSpore keeps its low 32 bits, so it is read as {}",
-                                  *value, kept));
+  warning(*find(key), fmt::format("found {}; MindSpore keeps its low 32 bits, so it is read as {}", *value, kept));
   return kept;
 }
 
@@ -52,8 +50,7 @@ std::optional<bool> ObjectReader::boolean(std::string_view key) {
   return std::nullopt;
 }
 
-std::optional<std::size_t> ObjectReader::word(std::string_view key,
-                                              std::span<const std::string_view> words) {
+std::optional<std::size_t> ObjectReader::word(std::string_view key, std::span<const std::string_view> words) {
   const JsonMember* member = find(key);
   if (member == nullptr) return std::nullopt;
   const auto found = std::find(words.begin(), words.end(), member->value.text);

@@ -23,10 +23,9 @@ bool less_ignoring_case(std::string_view a, std::string_view b) {
 std::span<const OpTypeAlias> op_type_aliases() { return kAliases; }
 
 std::vector<std::string_view> aten_names(std::string_view type) {
-  const auto found = std::lower_bound(std::begin(kAliases), std::end(kAliases), type,
-                                      [](const OpTypeAlias& alias, std::string_view wanted) {
-                                        return less_ignoring_case(alias.type, wanted);
-                                      });
+  const auto found = std::lower_bound(
+      std::begin(kAliases), std::end(kAliases), type,
+      [](const OpTypeAlias& alias, std::string_view wanted) { return less_ignoring_case(alias.type, wanted); });
   std::vector<std::string_view> names;
   if (found == std::end(kAliases) || less_ignoring_case(type, found->type)) return names;
   std::string_view rest = found->atens;

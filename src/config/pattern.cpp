@@ -20,8 +20,7 @@ using ByteSet = std::bitset<256>;
 template <typename Predicate>
 ByteSet set_of(Predicate wanted) {
   ByteSet set;
-  for (int byte = 0; byte < 128; ++byte)
-    set[static_cast<std::size_t>(byte)] = wanted(static_cast<char>(byte));
+  for (int byte = 0; byte < 128; ++byte) set[static_cast<std::size_t>(byte)] = wanted(static_cast<char>(byte));
   return set;
 }
 
@@ -54,8 +53,7 @@ std::optional<ByteSet> named_class(std::string_view name) {
 }
 
 std::string literal(unsigned char byte) {
-  return is_alnum(static_cast<char>(byte)) ? std::string(1, static_cast<char>(byte))
-                                           : fmt::format("\\x{:02x}", byte);
+  return is_alnum(static_cast<char>(byte)) ? std::string(1, static_cast<char>(byte)) : fmt::format("\\x{:02x}", byte);
 }
 
 std::string text_of_set(const ByteSet& set) {
@@ -162,8 +160,7 @@ std::string Translator::term(int depth) {
 
 std::string Translator::group(int depth) {
   if (next_is("(?=") || next_is("(?!")) {
-    fail(fmt::format("look-ahead '{}' is not supported (patterns run in linear time)",
-                     text_.substr(at_, 3)),
+    fail(fmt::format("look-ahead '{}' is not supported (patterns run in linear time)", text_.substr(at_, 3)),
          ErrorCode::unsupported);
     return {};
   }
@@ -226,8 +223,7 @@ std::string Translator::repeat() {
   ++at_;
   if (high && *high < *low) fail(fmt::format("'{}' counts down", text_.substr(start, at_ - start)));
   if (std::max(*low, high.value_or(0)) > kMostRepeats) {
-    fail(fmt::format("'{}' repeats more than {} times", text_.substr(start, at_ - start),
-                     kMostRepeats),
+    fail(fmt::format("'{}' repeats more than {} times", text_.substr(start, at_ - start), kMostRepeats),
          ErrorCode::unsupported);
   }
   return std::string(text_.substr(start, at_ - start));
@@ -286,8 +282,7 @@ std::optional<unsigned> Translator::character_escape(bool in_bracket) {
     case 'u':
       return hex_digits(4);
     case 'c':
-      if (at_ < text_.size() && is_alpha(peek()))
-        return static_cast<unsigned>(text_[at_++]) & 0x1FU;
+      if (at_ < text_.size() && is_alpha(peek())) return static_cast<unsigned>(text_[at_++]) & 0x1FU;
       break;
     case 'b':
       if (in_bracket) return '\b';
@@ -404,8 +399,8 @@ void Translator::bracket_item(ByteSet& set) {
 
 Result<std::string> ecmascript_to_re2(std::string_view expression) {
   if (expression.size() > kMostBytes) {
-    return Error{ErrorCode::unsupported, fmt::format("a pattern may have {} bytes, this one has {}",
-                                                     kMostBytes, expression.size())};
+    return Error{ErrorCode::unsupported,
+                 fmt::format("a pattern may have {} bytes, this one has {}", kMostBytes, expression.size())};
   }
   return Translator(expression).translate();
 }
@@ -418,8 +413,7 @@ Result<Pattern> Pattern::compile(std::string_view expression) {
   options.set_max_mem(kProgramBytes);
   options.set_never_capture(true);
   auto program = std::make_shared<const re2::RE2>(*translated, options);
-  if (!program->ok())
-    return Error{ErrorCode::unsupported, "cannot compile the pattern: " + program->error()};
+  if (!program->ok()) return Error{ErrorCode::unsupported, "cannot compile the pattern: " + program->error()};
   return Pattern(std::move(program));
 }
 

@@ -48,8 +48,7 @@ Result<std::string> read_file(const std::filesystem::path& file) {
   if (!S_ISREG(status.st_mode)) return cannot("it is not a regular file");
   const std::size_t most = JsonLimits{}.bytes;
   if (static_cast<std::uint64_t>(status.st_size) > most) {
-    return cannot(
-        fmt::format("it has {} bytes; a configuration file may have {}", status.st_size, most));
+    return cannot(fmt::format("it has {} bytes; a configuration file may have {}", status.st_size, most));
   }
   std::string text(most + 1, '\0');
   std::size_t filled = 0;
@@ -68,8 +67,7 @@ Result<std::string> read_file(const std::filesystem::path& file) {
 // The dialects that are not read yet, told by what only they have.
 std::string later_dialect(const JsonValue& root) {
   const JsonMember* common = root.find("common_dump_settings");
-  if (common == nullptr && root.find("dump") != nullptr)
-    return "an acl.json of CANN (an object 'dump')";
+  if (common == nullptr && root.find("dump") != nullptr) return "an acl.json of CANN (an object 'dump')";
   if (common == nullptr && root.find("DumpSettings") != nullptr) {
     return "a configuration of MindSpore 1.0 or 1.1 (an object 'DumpSettings')";
   }
@@ -84,9 +82,7 @@ std::string later_dialect(const JsonValue& root) {
 
 void read_root(const JsonValue& root, Plan& plan, Diagnostics& diagnostics) {
   if (!root.is(JsonValue::Kind::object)) {
-    diagnostics.error(
-        root.line, "",
-        fmt::format("found {} at the top of the file; allowed: an object", spelled(root)));
+    diagnostics.error(root.line, "", fmt::format("found {} at the top of the file; allowed: an object", spelled(root)));
     return;
   }
   if (const std::string dialect = later_dialect(root); !dialect.empty()) {
@@ -108,13 +104,12 @@ void check_extension(const std::filesystem::path& file, Diagnostics& diagnostics
   const std::size_t dot = name.rfind('.');
   if (dot != name.npos && name.substr(dot) == ".json") return;
   diagnostics.error(0, "",
-                    dot == name.npos ? std::string("the file's name has no ending; allowed: .json")
-                                     : fmt::format("the file's name ends in {}; allowed: .json",
-                                                   in_quotes(name.substr(dot))));
+                    dot == name.npos
+                        ? std::string("the file's name has no ending; allowed: .json")
+                        : fmt::format("the file's name ends in {}; allowed: .json", in_quotes(name.substr(dot))));
 }
 
-PlanResult parse(const std::string& text, const std::filesystem::path& name,
-                 Diagnostics& diagnostics) {
+PlanResult parse(const std::string& text, const std::filesystem::path& name, Diagnostics& diagnostics) {
   Plan plan;
   plan.source = name;
   plan.source_text = text;

@@ -11,9 +11,8 @@
 namespace sonde {
 namespace {
 
-constexpr std::size_t kMostSeen = 4096;  // names and types kept for suggestions
-constexpr std::size_t kMostSuggestedFor =
-    20;  // entries; each costs a comparison with every name kept
+constexpr std::size_t kMostSeen = 4096;        // names and types kept for suggestions
+constexpr std::size_t kMostSuggestedFor = 20;  // entries; each costs a comparison with every name kept
 constexpr std::size_t kSuggestions = 3;
 constexpr std::string_view kRegexPrefix = "name-regex(";
 
@@ -79,8 +78,7 @@ void Selector::State::add(const std::string& entry) {
   hits.push_back(0);
   switch (kind_of_entry(entry)) {
     case EntryKind::regex:
-      if (Result<Pattern> pattern = Pattern::compile(expression_of(entry)))
-        patterns.emplace_back(*pattern, index);
+      if (Result<Pattern> pattern = Pattern::compile(expression_of(entry))) patterns.emplace_back(*pattern, index);
       break;
     case EntryKind::full_name:
       full_names.try_emplace(entry, index);
@@ -131,8 +129,7 @@ bool Selector::selected(std::string_view name, std::string_view op_type, bool fl
   return state_->matches(name, op_type);
 }
 
-Selector::Wanted Selector::decide_op(std::string_view full_name, std::string_view op_type,
-                                     bool flagged) {
+Selector::Wanted Selector::decide_op(std::string_view full_name, std::string_view op_type, bool flagged) {
   // Exception mode keeps the operator that failed, which is not known here; MindSpore on a CPU
   // keeps none either.
   if (state_->exception_only || !selected(full_name, op_type, flagged)) return {};

@@ -33,8 +33,7 @@ class Selector {
   // An entry of `kernels` that nothing matched.
   struct UnusedEntry {
     std::string text;
-    std::vector<std::string>
-        nearest;  // up to three of the names (or op types) that were asked about
+    std::vector<std::string> nearest;  // up to three of the names (or op types) that were asked about
   };
 
   explicit Selector(const Plan& plan);  // copies what it needs

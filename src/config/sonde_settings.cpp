@@ -38,8 +38,7 @@ void refuse_unknown_keys(const JsonValue& object, Diagnostics& diagnostics) {
   for (const JsonMember& member : object.members) {
     if (std::find(ours.begin(), ours.end(), member.key) != ours.end()) continue;
     diagnostics.error(member.line, fmt::format("{}.{}", kObject, member.key),
-                      fmt::format("unknown key; the nearest known key is '{}'",
-                                  nearest(member.key, ours).front()));
+                      fmt::format("unknown key; the nearest known key is '{}'", nearest(member.key, ours).front()));
   }
 }
 
@@ -47,19 +46,17 @@ void read_layout(ObjectReader& reader, SondeSettings& settings) {
   if (const auto layout = reader.word("layout", kLayouts)) {
     settings.layout = kLayouts[*layout];
     if (settings.layout != kWrittenLayout) {
-      reader.error(
-          *reader.find("layout"),
-          fmt::format("layout \"{}\" is not written by this version of Sonde, which writes \"{}\"",
-                      settings.layout, kWrittenLayout));
+      reader.error(*reader.find("layout"),
+                   fmt::format("layout \"{}\" is not written by this version of Sonde, which writes \"{}\"",
+                               settings.layout, kWrittenLayout));
     }
   }
   if (const auto version = reader.word("version", kVersions)) {
     settings.version = kVersions[*version];
     if (settings.version != kKnownVersion) {
-      reader.error(
-          *reader.find("version"),
-          fmt::format("version \"{}\" is not spoken by this version of Sonde, which speaks \"{}\"",
-                      settings.version, kKnownVersion));
+      reader.error(*reader.find("version"),
+                   fmt::format("version \"{}\" is not spoken by this version of Sonde, which speaks \"{}\"",
+                               settings.version, kKnownVersion));
     }
   }
 }
@@ -77,16 +74,13 @@ void read_sonde_settings(const JsonMember& member, Plan& plan, Diagnostics& diag
   refuse_unknown_keys(member.value, diagnostics);
   read_layout(reader, settings);
 
-  constexpr std::array<std::string_view, 4> kSteps = {"automatic", "optimizer", "forward",
-                                                      "manual"};
-  constexpr std::array kStepRules = {StepRule::automatic, StepRule::optimizer, StepRule::forward,
-                                     StepRule::manual};
+  constexpr std::array<std::string_view, 4> kSteps = {"automatic", "optimizer", "forward", "manual"};
+  constexpr std::array kStepRules = {StepRule::automatic, StepRule::optimizer, StepRule::forward, StepRule::manual};
   if (const auto step = reader.word("step", kSteps)) settings.step = kStepRules[*step];
 
   constexpr std::array<std::string_view, 3> kWhenFull = {"wait", "statistics", "drop"};
   constexpr std::array kWhenFullRules = {WhenFull::wait, WhenFull::statistics, WhenFull::drop};
-  if (const auto rule = reader.word("when_full", kWhenFull))
-    settings.when_full = kWhenFullRules[*rule];
+  if (const auto rule = reader.word("when_full", kWhenFull)) settings.when_full = kWhenFullRules[*rule];
 
   constexpr std::string_view kBudget = "an unsigned integer, at least 1048576 (1 MiB)";
   if (const auto budget = reader.number("budget_bytes", kBudget)) {

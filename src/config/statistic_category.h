@@ -12,7 +12,6 @@ class Diagnostics;
 // Sets plan.statistic_category when plan.saved_data asks for statistics; words that nobody knows
 // are then errors, and repetitions are dropped. Otherwise MindSpore does not look at the key, so
 // what is wrong in it is a warning.
-void read_statistic_category(const JsonMember& member, const std::string& path, Plan& plan,
-                             Diagnostics& diagnostics);
+void read_statistic_category(const JsonMember& member, const std::string& path, Plan& plan, Diagnostics& diagnostics);
 
 }  // namespace sonde

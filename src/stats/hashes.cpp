@@ -24,9 +24,7 @@ class Digest {
 
   void restart() { good_ = good_ && EVP_DigestInit_ex(context_.get(), algorithm_, nullptr) == 1; }
 
-  void add(const void* data, std::size_t bytes) {
-    good_ = good_ && EVP_DigestUpdate(context_.get(), data, bytes) == 1;
-  }
+  void add(const void* data, std::size_t bytes) { good_ = good_ && EVP_DigestUpdate(context_.get(), data, bytes) == 1; }
 
   std::string hex() {
     unsigned char digest[EVP_MAX_MD_SIZE];
@@ -79,8 +77,7 @@ void for_each_piece(const TensorView& view, std::size_t piece_elements, Use use)
 
 std::string md5_hex(const TensorView& view) {
   Digest digest(EVP_md5());
-  for_each_piece(view, kPieceBytes / 16,
-                 [&](const std::byte* data, std::size_t bytes) { digest.add(data, bytes); });
+  for_each_piece(view, kPieceBytes / 16, [&](const std::byte* data, std::size_t bytes) { digest.add(data, bytes); });
   return digest.hex();
 }
 

@@ -16,17 +16,15 @@
 
 namespace sonde {
 
-inline constexpr std::size_t kLanes = 16;  // a multiple of every vector's length in doubles
-inline constexpr std::size_t kBlock =
-    8192;  // elements: small integers' sums of squares stay exact in a block
+inline constexpr std::size_t kLanes = 16;    // a multiple of every vector's length in doubles
+inline constexpr std::size_t kBlock = 8192;  // elements: small integers' sums of squares stay exact in a block
 
 struct Moments {
   alignas(64) double sum_lanes[kLanes] = {};  // of the current block, finite elements
   alignas(64) double square_lanes[kLanes] = {};
   double sum = 0;  // of the finished blocks
   double squares = 0;
-  double max =
-      -std::numeric_limits<double>::infinity();  // over finite elements; -0 counts as less than +0
+  double max = -std::numeric_limits<double>::infinity();  // over finite elements; -0 counts as less than +0
   double min = std::numeric_limits<double>::infinity();
   std::uint64_t count = 0;
   std::uint64_t nan = 0;

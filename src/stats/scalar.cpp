@@ -33,9 +33,7 @@ struct BFloat16 {
 template <DType kDType>
 struct Float8 {
   using Stored = std::uint8_t;
-  static double widen(std::uint8_t code) {
-    return static_cast<double>(kFloat8Values<kDType>[code]);
-  }
+  static double widen(std::uint8_t code) { return static_cast<double>(kFloat8Values<kDType>[code]); }
 };
 
 void add_element(Moments& moments, std::size_t lane, double value) {
@@ -69,9 +67,7 @@ std::size_t add_scalar(Moments& moments, const std::byte* data, std::size_t elem
 
 constexpr Kernel make_scalar_kernel() {
   Kernel kernel = {"scalar", {}};
-  const auto set = [&kernel](DType dtype, AddElements add) {
-    kernel.add[static_cast<std::size_t>(dtype)] = add;
-  };
+  const auto set = [&kernel](DType dtype, AddElements add) { kernel.add[static_cast<std::size_t>(dtype)] = add; };
   set(DType::bool8, add_scalar<Bool>);
   set(DType::int8, add_scalar<Plain<std::int8_t>>);
   set(DType::int16, add_scalar<Plain<std::int16_t>>);

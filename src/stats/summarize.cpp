@@ -115,9 +115,7 @@ Statistics negated(Statistics of) {
   return of;
 }
 
-bool can_summarize(const TensorView& view) {
-  return info(view.dtype).has_statistics && view.elements() > 0;
-}
+bool can_summarize(const TensorView& view) { return info(view.dtype).has_statistics && view.elements() > 0; }
 
 // Copies the view in C order and adds each piece as soon as it is copied.
 void copy_and_add(Summary& summary, const TensorView& view, std::byte* out) {

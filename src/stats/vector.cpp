@@ -23,9 +23,7 @@ namespace HWY_NAMESPACE {
 // Highway's own emulation of vectors is slower than our scalar kernel: its table stays empty.
 void fill_kernel([[maybe_unused]] Kernel& kernel) {
 #if HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR
-  const auto set = [&kernel](DType dtype, AddElements add) {
-    kernel.add[static_cast<std::size_t>(dtype)] = add;
-  };
+  const auto set = [&kernel](DType dtype, AddElements add) { kernel.add[static_cast<std::size_t>(dtype)] = add; };
   set(DType::bool8, add_bool);
   set(DType::int8, add_integer8<std::int8_t>);
   set(DType::int16, add_integer16<std::int16_t>);
@@ -60,8 +58,7 @@ namespace {
 
 using FillKernel = void (*)(Kernel&);
 
-void add_if_it_runs(std::vector<Kernel>& list, std::int64_t target, std::string_view name,
-                    FillKernel fill) {
+void add_if_it_runs(std::vector<Kernel>& list, std::int64_t target, std::string_view name, FillKernel fill) {
   if (fill == nullptr || (hwy::SupportedTargets() & target) == 0) return;
   Kernel kernel = {name, {}};
   fill(kernel);

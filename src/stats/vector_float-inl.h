@@ -90,8 +90,8 @@ struct Found {
   using VI = hn::Vec<DI>;
 
   V max, min;
-  VI any_bits;  // sign bit set: some value is negative or -0
-  VI all_bits;  // sign bit clear: some value is positive or +0
+  VI any_bits;                                             // sign bit set: some value is negative or -0
+  VI all_bits;                                             // sign bit clear: some value is positive or +0
   VI positive, negative, nan, positive_inf, negative_inf;  // how many, per lane
 
   // Not default member initialisers: those would be compiled for the baseline instruction set.
@@ -134,8 +134,7 @@ struct Found {
     const V bits = hn::IfThenElseZero(finite, value);
     any_bits = hn::Or(any_bits, hn::BitCast(DI(), bits));
     const VI ones = hn::Set(DI(), -1);
-    all_bits =
-        hn::And(all_bits, hn::BitCast(DI(), hn::IfThenElse(finite, value, hn::BitCast(d, ones))));
+    all_bits = hn::And(all_bits, hn::BitCast(DI(), hn::IfThenElse(finite, value, hn::BitCast(d, ones))));
     return bits;
   }
 
@@ -292,12 +291,10 @@ struct LoadIeee : LoadNarrow<Stored, kFractionBits, kBias> {
     const typename Base::DU du;
     const auto code = Base::load_code(data);
     const auto magnitude = Base::magnitude_of(code);
-    const auto special =
-        hn::Gt(magnitude, hn::Set(du, (1U << Base::kSign) - (1U << kFractionBits) - 1));
-    const auto special_bits =
-        hn::Or(hn::ShiftLeft<23 - kFractionBits>(magnitude), hn::Set(du, 0x7F800000U));
-    const V32 value = hn::IfThenElse(hn::RebindMask(D32(), special),
-                                     hn::BitCast(D32(), special_bits), Base::scaled(magnitude));
+    const auto special = hn::Gt(magnitude, hn::Set(du, (1U << Base::kSign) - (1U << kFractionBits) - 1));
+    const auto special_bits = hn::Or(hn::ShiftLeft<23 - kFractionBits>(magnitude), hn::Set(du, 0x7F800000U));
+    const V32 value =
+        hn::IfThenElse(hn::RebindMask(D32(), special), hn::BitCast(D32(), special_bits), Base::scaled(magnitude));
     return Base::with_sign(value, code);
   }
 };
@@ -381,8 +378,7 @@ struct Found16 {
 
   static HWY_INLINE std::uint64_t total(V16 counter) {
     HWY_ALIGN std::uint16_t lanes[kLanes16];
-    hn::Store(hn::BitCast(hn::RebindToUnsigned<D16>(), counter), hn::RebindToUnsigned<D16>(),
-              lanes);
+    hn::Store(hn::BitCast(hn::RebindToUnsigned<D16>(), counter), hn::RebindToUnsigned<D16>(), lanes);
     std::uint64_t sum = 0;
     for (const std::uint16_t lane : lanes) sum += lane;
     return sum;
@@ -422,8 +418,7 @@ HWY_INLINE bool pass_float16(Moments& moments, const std::byte* data, std::size_
     for (std::size_t v = 0; v < kStep / kLanes32; ++v) {
       const V32 value = Load::load(data + (i + v * kLanes32) * 2);
       lanes.add_short(2 * v % kVectors64, hn::PromoteTo(D64(), hn::LowerHalf(value)));
-      lanes.add_short((2 * v + 1) % kVectors64,
-                      hn::PromoteTo(D64(), hn::UpperHalf(hn::Half<D32>(), value)));
+      lanes.add_short((2 * v + 1) % kVectors64, hn::PromoteTo(D64(), hn::UpperHalf(hn::Half<D32>(), value)));
     }
   }
   if (!lanes.squares_are_finite()) return false;
@@ -451,9 +446,8 @@ struct LoadFloat64 {
 struct LoadUInt64 {
   static HWY_INLINE V64 from_halves(hn::Vec<hn::RebindToUnsigned<D64>> bits, double offset) {
     const hn::RebindToUnsigned<D64> du;
-    const auto high = hn::Or(hn::ShiftRight<32>(bits), hn::Set(du, 0x4530000000000000U));  // 2^84
-    const auto low =
-        hn::Or(hn::And(bits, hn::Set(du, 0xFFFFFFFFU)), hn::Set(du, 0x4330000000000000U));  // 2^52
+    const auto high = hn::Or(hn::ShiftRight<32>(bits), hn::Set(du, 0x4530000000000000U));                // 2^84
+    const auto low = hn::Or(hn::And(bits, hn::Set(du, 0xFFFFFFFFU)), hn::Set(du, 0x4330000000000000U));  // 2^52
     const V64 high_value = hn::Sub(hn::BitCast(D64(), high), hn::Set(D64(), offset));
     return hn::Add(high_value, hn::BitCast(D64(), low));
   }

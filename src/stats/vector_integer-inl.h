@@ -116,8 +116,8 @@ struct Sums16 {
   HWY_INLINE void add(hn::Vec<D16> value) {
     auto unused = hn::Zero(DI32());
     sum = hn::ReorderWidenMulAccumulate(DI32(), value, hn::Set(D16(), 1), sum, unused);
-    const auto pairs = hn::BitCast(
-        DU64(), hn::ReorderWidenMulAccumulate(DI32(), value, value, hn::Zero(DI32()), unused));
+    const auto pairs =
+        hn::BitCast(DU64(), hn::ReorderWidenMulAccumulate(DI32(), value, value, hn::Zero(DI32()), unused));
     squares = hn::Add(squares, hn::And(pairs, hn::Set(DU64(), 0xFFFFFFFFU)));
     squares = hn::Add(squares, hn::ShiftRight<32>(pairs));
   }
@@ -147,8 +147,7 @@ std::size_t add_integer16(Moments& moments, const std::byte* data, std::size_t e
   const std::int64_t sum = sum_of_lanes(sums.sum);
   const std::int64_t squares = sum_of_lanes(sums.squares);
   moments.sum_lanes[0] += static_cast<double>(sum + kShift * count);
-  moments.square_lanes[0] +=
-      static_cast<double>(squares + 2 * kShift * sum + kShift * kShift * count);
+  moments.square_lanes[0] += static_cast<double>(squares + 2 * kShift * sum + kShift * kShift * count);
   take_extremes(moments, d, max, min);
   counts.store(moments, elements);
   return elements;

@@ -15,10 +15,9 @@ namespace sonde {
 namespace {
 
 constexpr std::size_t kSmallest = 256;
-constexpr std::size_t kOwnMapping =
-    64 << 10;  // from here on a block is a mapping of its own, and can be given back
-constexpr std::size_t kSlabBytes = 1 << 20;  // smaller ones are cut from slabs
-constexpr std::size_t kSlabLink = 64;        // room for the link, without losing alignment
+constexpr std::size_t kOwnMapping = 64 << 10;  // from here on a block is a mapping of its own, and can be given back
+constexpr std::size_t kSlabBytes = 1 << 20;    // smaller ones are cut from slabs
+constexpr std::size_t kSlabLink = 64;          // room for the link, without losing alignment
 constexpr std::size_t kHugePage = 2 << 20;
 constexpr std::size_t kClasses = 4 * 64;
 
@@ -62,9 +61,7 @@ struct BlockPool::State {
   std::byte* slab = nullptr;  // the newest; each begins with the address of the one before
   std::size_t slab_used = kSlabBytes;
 
-  bool has_room(std::size_t capacity) const {
-    return in_flight == 0 || in_flight + capacity <= budget;
-  }
+  bool has_room(std::size_t capacity) const { return in_flight == 0 || in_flight + capacity <= budget; }
   Block* reuse(std::size_t capacity);
   Block* make(std::size_t capacity);
   std::byte* cut(std::size_t capacity);
@@ -127,8 +124,7 @@ BlockPool::BlockPool(std::uint64_t budget_bytes) : state_(std::make_unique<State
 
 BlockPool::~BlockPool() {
   if (state_->abandoned.load()) {
-    static_cast<void>(
-        state_.release());  // its mutex may be held by a thread that fork() left behind
+    static_cast<void>(state_.release());  // its mutex may be held by a thread that fork() left behind
     return;
   }
   for (std::size_t i = 0; i < kClasses; ++i) {
@@ -160,15 +156,13 @@ BlockPtr BlockPool::take(std::size_t bytes) {
   if (state.abandoned.load(std::memory_order_relaxed)) return nullptr;
   const std::size_t capacity = capacity_for(bytes);
   std::unique_lock lock(state.mutex);
-  const auto may_go = [&] {
-    return state.closed || state.has_room(capacity) || state.with_writer == 0;
-  };
+  const auto may_go = [&] { return state.closed || state.has_room(capacity) || state.with_writer == 0; };
   if (!may_go()) {
     const auto start = std::chrono::steady_clock::now();
     state.room.wait(lock, may_go);
     const auto waited = std::chrono::steady_clock::now() - start;
-    state.waited_us += static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::microseconds>(waited).count());
+    state.waited_us +=
+        static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(waited).count());
   }
   if (state.closed) return nullptr;
   return take_locked(bytes, capacity);

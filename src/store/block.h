@@ -44,8 +44,8 @@ class BlockPool {
   std::uint64_t in_flight_bytes() const;  // capacity of all blocks that are out
   std::uint64_t mapped_bytes() const;     // taken from the system in large pieces, free or out
   std::uint64_t waited_us() const;        // how long take() held the host up
-  void close();    // take() no longer waits, returns null: the writer is gone
-  void abandon();  // after fork, in the child: null from now on, no lock is taken
+  void close();                           // take() no longer waits, returns null: the writer is gone
+  void abandon();                         // after fork, in the child: null from now on, no lock is taken
 
  private:
   friend struct ReturnBlock;

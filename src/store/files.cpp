@@ -18,8 +18,7 @@
 namespace sonde {
 namespace {
 
-constexpr std::size_t kMostPerWrite = 1
-                                      << 30;  // the kernel takes a little less than 2 GiB at a time
+constexpr std::size_t kMostPerWrite = 1 << 30;  // the kernel takes a little less than 2 GiB at a time
 constexpr std::uint64_t kLeastFreeBytes = 1 << 20;
 
 std::string reason(int error_number) {
@@ -73,9 +72,7 @@ Error io_error(std::string_view operation, const std::filesystem::path& path, in
                                   .append(reason(error_number))};
 }
 
-Status make_directories(const std::filesystem::path& path) {
-  return make_directories(AT_FDCWD, path);
-}
+Status make_directories(const std::filesystem::path& path) { return make_directories(AT_FDCWD, path); }
 
 Status make_directories(int base, const std::filesystem::path& path) {
   if (has_parent_step(path)) return io_error("make directory", path, EINVAL);

@@ -169,8 +169,7 @@ void JournalWriter::record(const Record& record) {
   finish(buffer_, start);
 }
 
-void JournalWriter::file(std::uint64_t sequence, bool is_input, std::uint32_t slot,
-                         const std::string& file) {
+void JournalWriter::file(std::uint64_t sequence, bool is_input, std::uint32_t slot, const std::string& file) {
   const std::size_t start = begin(buffer_, Entry::file);
   put_varint(buffer_, sequence);
   put_u8(buffer_, is_input ? 1 : 0);

@@ -68,9 +68,8 @@ struct JournalGap {
 struct Journal {
   std::vector<JournalRun> runs;  // one per run that appended to this file
   std::vector<JournalGap> gaps;
-  std::uint64_t torn_bytes = 0;  // sum of `gaps`
-  std::uint64_t malformed_entries =
-      0;  // whole, but their content is not what their type promises; left out
+  std::uint64_t torn_bytes = 0;         // sum of `gaps`
+  std::uint64_t malformed_entries = 0;  // whole, but their content is not what their type promises; left out
 };
 
 // Reads what is there now; a run may go on appending. Fails with `corrupt` for a file that is no

@@ -242,9 +242,8 @@ class Reader {
       if (is_header()) {
         const std::uint32_t version = u32_at(bytes_, at_ + kMagic.size());
         if (version != kVersion) {
-          return Error{ErrorCode::unsupported, "cannot read journal '" + file.string() +
-                                                   "': version " + std::to_string(version) +
-                                                   " at byte " + std::to_string(at_) +
+          return Error{ErrorCode::unsupported, "cannot read journal '" + file.string() + "': version " +
+                                                   std::to_string(version) + " at byte " + std::to_string(at_) +
                                                    "; this build reads version 1"};
         }
         close_run();
@@ -261,8 +260,7 @@ class Reader {
  private:
   bool is_header() const {
     return bytes_.size() - at_ >= kHeaderBytes && bytes_.substr(at_, kMagic.size()) == kMagic &&
-           XXH32(bytes_.data() + at_, kHeaderBytes - 4, 0) ==
-               u32_at(bytes_, at_ + kHeaderBytes - 4);
+           XXH32(bytes_.data() + at_, kHeaderBytes - 4, 0) == u32_at(bytes_, at_ + kHeaderBytes - 4);
   }
 
   // False when no whole entry starts here.
@@ -272,8 +270,7 @@ class Reader {
     if (payload > kLongestPayload || payload > bytes_.size() - at_ - kEntryBytes) return false;
     const std::size_t whole = kEntryBytes + payload;
     if (XXH32(bytes_.data() + at_ + 4, whole - 4, 0) != u32_at(bytes_, at_)) return false;
-    take_payload(static_cast<std::uint8_t>(bytes_[at_ + 8]),
-                 bytes_.substr(at_ + kEntryBytes, payload));
+    take_payload(static_cast<std::uint8_t>(bytes_[at_ + 8]), bytes_.substr(at_ + kEntryBytes, payload));
     at_ += whole;
     return true;
   }
@@ -320,8 +317,7 @@ class Reader {
       at_ = std::min(bytes_.find(kMagic, at_ + 1), bytes_.size());
     } while (at_ < bytes_.size() && !is_header());
     journal_.torn_bytes += at_ - start;
-    if (journal_.gaps.empty() ||
-        journal_.gaps.back().offset + journal_.gaps.back().bytes != start) {
+    if (journal_.gaps.empty() || journal_.gaps.back().offset + journal_.gaps.back().bytes != start) {
       journal_.gaps.push_back({start, at_ - start});
     } else {
       journal_.gaps.back().bytes += at_ - start;
@@ -351,8 +347,7 @@ Error cannot_read(const std::filesystem::path& file, ErrorCode code, const std::
 Result<std::string> read_whole(const std::filesystem::path& file) {
   const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
-    return cannot_read(file, errno == ENOENT ? ErrorCode::not_found : ErrorCode::io,
-                       std::strerror(errno));
+    return cannot_read(file, errno == ENOENT ? ErrorCode::not_found : ErrorCode::io, std::strerror(errno));
   }
   struct stat status {};
   std::string bytes;
@@ -383,8 +378,7 @@ Result<std::string> read_whole(const std::filesystem::path& file) {
 Result<Journal> parse_journal(std::string_view bytes, const std::filesystem::path& file) {
   const std::size_t known = std::min(bytes.size(), kMagic.size());
   if (bytes.substr(0, known) != kMagic.substr(0, known)) {
-    return cannot_read(file, ErrorCode::corrupt,
-                       "it does not start with the eight bytes 89 53 4f 4e 44 45 4a 0a");
+    return cannot_read(file, ErrorCode::corrupt, "it does not start with the eight bytes 89 53 4f 4e 44 45 4a 0a");
   }
   return Reader(bytes).read(file);
 }

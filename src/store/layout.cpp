@@ -27,8 +27,7 @@ std::string name_prefix(const Site& site) {
 template <typename Number>
 bool parse_number(std::string_view text, Number& out) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc() && end == text.data() + text.size() && !text.empty() &&
-         text.front() != '-';
+  return error == std::errc() && end == text.data() + text.size() && !text.empty() && text.front() != '-';
 }
 
 bool parse_side(std::string_view text, bool& is_input) {
@@ -110,8 +109,7 @@ std::string sanitised(std::string_view name) {
 Result<Layout> Layout::make(const Plan& plan, std::uint32_t rank) {
   if (plan.sonde.layout != kOnlyLayout) {
     return Error{ErrorCode::unsupported,
-                 fmt::format("cannot write layout '{}': this build writes '{}' only",
-                             plan.sonde.layout, kOnlyLayout)};
+                 fmt::format("cannot write layout '{}': this build writes '{}' only", plan.sonde.layout, kOnlyLayout)};
   }
   Layout layout;
   layout.version_ = plan.sonde.version;
@@ -127,17 +125,13 @@ std::string Layout::full_name(const Site& site, std::uint32_t number) const {
   return fmt::format("{}{}-op{}", name_prefix(site), site.op_type, number);
 }
 
-std::filesystem::path Layout::rank_directory() const {
-  return root_ / fmt::format("rank_{}", rank_);
-}
+std::filesystem::path Layout::rank_directory() const { return root_ / fmt::format("rank_{}", rank_); }
 
 std::filesystem::path Layout::step_directory(StepId step) const {
   return rank_directory() / net_name_ / std::to_string(step.graph) / std::to_string(step.iteration);
 }
 
-std::filesystem::path Layout::execution_order_directory() const {
-  return rank_directory() / "execution_order";
-}
+std::filesystem::path Layout::execution_order_directory() const { return rank_directory() / "execution_order"; }
 
 std::filesystem::path Layout::execution_order_file(std::uint32_t graph) const {
   return execution_order_directory() / fmt::format("ms_execution_order_graph_{}.csv", graph);
@@ -147,18 +141,15 @@ std::filesystem::path Layout::history_file(std::uint32_t graph) const {
   return execution_order_directory() / fmt::format("ms_global_execution_order_graph_{}.csv", graph);
 }
 
-std::filesystem::path Layout::metadata_directory() const {
-  return rank_directory() / ".dump_metadata";
-}
+std::filesystem::path Layout::metadata_directory() const { return rank_directory() / ".dump_metadata"; }
 
 std::filesystem::path Layout::own_directory() const { return metadata_directory() / "sonde"; }
 
 std::filesystem::path Layout::journal_file() const { return own_directory() / "journal"; }
 
 std::string Layout::tensor_file_name(const OpName& op, const TensorRecord& tensor) const {
-  return fmt::format("{}.{}.0.0.{}.{}.{}.DefaultFormat.{}.npy", sanitised(op.op_type),
-                     sanitised(op.full_name), tensor.timestamp_us,
-                     tensor.is_input ? "input" : "output", tensor.slot, info(tensor.dtype).name);
+  return fmt::format("{}.{}.0.0.{}.{}.{}.DefaultFormat.{}.npy", sanitised(op.op_type), sanitised(op.full_name),
+                     tensor.timestamp_us, tensor.is_input ? "input" : "output", tensor.slot, info(tensor.dtype).name);
 }
 
 bool parse_tensor_file_name(std::string_view name, TensorFileName& out) {

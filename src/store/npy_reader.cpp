@@ -121,12 +121,10 @@ struct Descr {
   DType dtype;
 };
 constexpr Descr kDescrs[] = {
-    {"b1", DType::bool8},       {"i1", DType::int8},     {"i2", DType::int16},
-    {"i4", DType::int32},       {"i8", DType::int64},    {"u1", DType::uint8},
-    {"u2", DType::uint16},      {"u4", DType::uint32},   {"u8", DType::uint64},
-    {"f2", DType::float16},     {"f4", DType::float32},  {"f8", DType::float64},
-    {"E2", DType::bfloat16},    {"T2", DType::bfloat16}, {"c8", DType::complex64},
-    {"c16", DType::complex128},
+    {"b1", DType::bool8},    {"i1", DType::int8},     {"i2", DType::int16},     {"i4", DType::int32},
+    {"i8", DType::int64},    {"u1", DType::uint8},    {"u2", DType::uint16},    {"u4", DType::uint32},
+    {"u8", DType::uint64},   {"f2", DType::float16},  {"f4", DType::float32},   {"f8", DType::float64},
+    {"E2", DType::bfloat16}, {"T2", DType::bfloat16}, {"c8", DType::complex64}, {"c16", DType::complex128},
 };
 
 DType dtype_of(std::string_view descr) {
@@ -177,8 +175,7 @@ Result<NpyHeader> parse_npy_header(std::string_view start, std::uint64_t file_by
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(start[i]); };
   const unsigned version = byte(6);
   if (version < 1 || version > 3) {
-    return Error{ErrorCode::unsupported,
-                 "npy version " + std::to_string(version) + "; versions 1 to 3 are known"};
+    return Error{ErrorCode::unsupported, "npy version " + std::to_string(version) + "; versions 1 to 3 are known"};
   }
   const std::size_t length_bytes = version == 1 ? 2 : 4;
   std::uint64_t length = 0;
@@ -187,8 +184,8 @@ Result<NpyHeader> parse_npy_header(std::string_view start, std::uint64_t file_by
   NpyHeader header;
   header.data_offset = 8 + length_bytes + length;
   if (length > kLongestHeader || header.data_offset > start.size()) {
-    return corrupt("the npy header says it is " + std::to_string(length) +
-                   " bytes long; the file has " + std::to_string(file_bytes));
+    return corrupt("the npy header says it is " + std::to_string(length) + " bytes long; the file has " +
+                   std::to_string(file_bytes));
   }
   Description description;
   if (!parse_description(start.substr(8 + length_bytes, length), description)) {
@@ -196,17 +193,15 @@ Result<NpyHeader> parse_npy_header(std::string_view start, std::uint64_t file_by
   }
   header.dtype = dtype_of(description.descr);
   if (header.dtype == DType::undefined) {
-    return Error{ErrorCode::unsupported,
-                 "element type '" + std::string(description.descr) + "' is not known"};
+    return Error{ErrorCode::unsupported, "element type '" + std::string(description.descr) + "' is not known"};
   }
   header.big_endian = description.descr.starts_with('>');
   header.fortran_order = description.fortran_order;
   header.shape = std::move(description.shape);
   std::uint64_t bytes = info(header.dtype).item_bytes;
   if (!multiply(header.shape, bytes) || bytes > file_bytes - header.data_offset) {
-    return corrupt("the file is cut off: shape " + shape_text(header.shape, '(', ')') +
-                   " does not fit into the " + std::to_string(file_bytes - header.data_offset) +
-                   " bytes after the header");
+    return corrupt("the file is cut off: shape " + shape_text(header.shape, '(', ')') + " does not fit into the " +
+                   std::to_string(file_bytes - header.data_offset) + " bytes after the header");
   }
   header.data_bytes = bytes;
   return header;
@@ -215,8 +210,7 @@ Result<NpyHeader> parse_npy_header(std::string_view start, std::uint64_t file_by
 Result<NpyFile> NpyFile::open(const std::filesystem::path& path) {
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) {
-    return cannot_read(path, errno == ENOENT ? ErrorCode::not_found : ErrorCode::io,
-                       std::strerror(errno));
+    return cannot_read(path, errno == ENOENT ? ErrorCode::not_found : ErrorCode::io, std::strerror(errno));
   }
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
@@ -278,8 +272,7 @@ NpyFile::~NpyFile() {
 TensorView NpyFile::view() const {
   TensorView view;
   view.dtype = header_.dtype;
-  view.data = turned_.empty() ? static_cast<const std::byte*>(mapping_) + header_.data_offset
-                              : turned_.data();
+  view.data = turned_.empty() ? static_cast<const std::byte*>(mapping_) + header_.data_offset : turned_.data();
   view.shape = header_.shape;
   view.strides = strides_;
   return view;

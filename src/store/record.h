@@ -76,13 +76,7 @@ struct TensorRecord {
   std::uint64_t timestamp_us = 0;  // since the Unix epoch; names the file
 };
 
-enum class RecordKind : std::uint8_t {
-  op = 0,
-  parameter = 1,
-  step_begin = 2,
-  step_end = 3,
-  note = 4
-};
+enum class RecordKind : std::uint8_t { op = 0, parameter = 1, step_begin = 2, step_end = 3, note = 4 };
 
 // Records carry contiguous sequence numbers, taken when the op starts. They may be pushed in
 // another order.

@@ -121,8 +121,7 @@ void Recorder::State::run() {
       work();
       done = true;
     } catch (const std::exception& problem) {
-      recording.fail(
-          Error{ErrorCode::io, std::string("cannot go on recording: ") + problem.what()});
+      recording.fail(Error{ErrorCode::io, std::string("cannot go on recording: ") + problem.what()});
     }
   }
 }
@@ -141,9 +140,7 @@ void Recorder::State::work() {
     }
     // The wake-up of a request seen here may be used up already: do not wait for another.
     const bool asked = last || ticket > flush_done;
-    queue.take_all(batch, asked                       ? milliseconds(0)
-                          : recording.has_unflushed() ? kLongestUnflushed
-                                                      : kIdle);
+    queue.take_all(batch, asked ? milliseconds(0) : recording.has_unflushed() ? kLongestUnflushed : kIdle);
     for (Item& item : batch) {
       handle(item);
       if (Clock::now() - last_flush < kLongestUnflushed) continue;
@@ -225,9 +222,7 @@ void Recorder::define(const OpName& name) {
   if (!state_->abandoned.load(std::memory_order_relaxed)) state_->queue.push(Item(name));
 }
 
-std::uint64_t Recorder::next_sequence() {
-  return state_->sequence.fetch_add(1, std::memory_order_relaxed);
-}
+std::uint64_t Recorder::next_sequence() { return state_->sequence.fetch_add(1, std::memory_order_relaxed); }
 
 void Recorder::push(Record&& record) {
   State& state = *state_;

@@ -21,15 +21,12 @@ Error owned_elsewhere(const Layout& layout, int owner) {
   const ssize_t got = ::pread(owner, text, sizeof text - 1, 0);
   const long pid = got > 0 ? std::strtol(text, nullptr, 10) : 0;
   const std::string who = pid > 0 ? "process " + std::to_string(pid) : "another process";
-  return Error{ErrorCode::busy, "cannot record to '" + layout.rank_directory().string() +
-                                    "': " + who +
+  return Error{ErrorCode::busy, "cannot record to '" + layout.rank_directory().string() + "': " + who +
                                     " is recording there; wait for it, or choose another path"};
 }
 
 // A file system that cannot lock (some network ones) is used without a lock.
-bool is_locked_elsewhere(int fd) {
-  return ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-}
+bool is_locked_elsewhere(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; }
 
 Result<Fd> take_ownership(const Layout& layout) {
   const std::filesystem::path path = layout.own_directory() / kOwnerFile;
@@ -71,15 +68,13 @@ Status write_metadata(const Plan& plan, const Layout& layout, RunDirectory& dire
   const std::filesystem::path metadata = layout.metadata_directory();
   if (!plan.source_text.empty()) {
     directory.config_file = config_file_name(layout);
-    Status status =
-        write_whole_file(aside->get(), metadata / directory.config_file, plan.source_text);
+    Status status = write_whole_file(aside->get(), metadata / directory.config_file, plan.source_text);
     if (!status) return status;
   }
   std::error_code ignored;
   if (std::filesystem::exists(metadata / "config.json", ignored)) return {};
   const bool is_short = plan.sonde.version.find('.') == plan.sonde.version.rfind('.');
-  const nlohmann::json config = {{"device_target", "CPU"},
-                                 {"ms_version", plan.sonde.version + (is_short ? ".0" : "")}};
+  const nlohmann::json config = {{"device_target", "CPU"}, {"ms_version", plan.sonde.version + (is_short ? ".0" : "")}};
   return write_whole_file(aside->get(), metadata / "config.json", config.dump());
 }
 

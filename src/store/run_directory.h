@@ -14,9 +14,8 @@ namespace sonde {
 
 struct RunDirectory {
   std::filesystem::path aside;  // where files are written before they get their name
-  std::string
-      config_file;  // of this run, relative to the metadata directory; empty: the plan has no text
-  Fd owner;         // the locked file; the lock ends with it
+  std::string config_file;      // of this run, relative to the metadata directory; empty: the plan has no text
+  Fd owner;                     // the locked file; the lock ends with it
 };
 
 // `busy`, with the process id, when another live run records there. Creates nothing.

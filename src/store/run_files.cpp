@@ -84,8 +84,7 @@ Result<AppendFile*> RunFiles::State::table_of(StepId step) {
 }
 
 Status RunFiles::State::append_rows(const Record& record) {
-  if (!with_rows || record.op == nullptr || std::ranges::none_of(record.tensors, has_row))
-    return {};
+  if (!with_rows || record.op == nullptr || std::ranges::none_of(record.tensors, has_row)) return {};
   Result<AppendFile*> table = table_of(record.step);
   if (!table) return table.error();
   for (const TensorRecord& tensor : record.tensors) {
@@ -176,11 +175,10 @@ RunFiles::RunFiles(RunFiles&&) noexcept = default;
 RunFiles& RunFiles::operator=(RunFiles&&) noexcept = default;
 RunFiles::~RunFiles() = default;
 
-Result<RunFiles> RunFiles::open(const Plan& plan, const Layout& layout,
-                                const std::filesystem::path& aside, const std::string& run_json) {
+Result<RunFiles> RunFiles::open(const Plan& plan, const Layout& layout, const std::filesystem::path& aside,
+                                const std::string& run_json) {
   // A torn tail of the journal stays: each run begins with a mark that readers find behind it.
-  Result<AppendFile> file =
-      AppendFile::open(layout.journal_file(), {}, std::numeric_limits<std::uint64_t>::max());
+  Result<AppendFile> file = AppendFile::open(layout.journal_file(), {}, std::numeric_limits<std::uint64_t>::max());
   if (!file) return file.error();
   Result<Fd> aside_directory = open_directory(aside);
   if (!aside_directory) return aside_directory.error();

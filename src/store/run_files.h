@@ -20,8 +20,8 @@ namespace sonde {
 class RunFiles {
  public:
   // `run_json` becomes the journal's first entry. The directories exist (open_run_directory).
-  static Result<RunFiles> open(const Plan& plan, const Layout& layout,
-                               const std::filesystem::path& aside, const std::string& run_json);
+  static Result<RunFiles> open(const Plan& plan, const Layout& layout, const std::filesystem::path& aside,
+                               const std::string& run_json);
   RunFiles(RunFiles&&) noexcept;
   RunFiles& operator=(RunFiles&&) noexcept;
   ~RunFiles();

@@ -11,9 +11,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Paths and commands may hold any bytes; JSON may not.
-std::string text_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string_view word_of(SavedData saved) {
   switch (saved) {
@@ -41,8 +39,7 @@ Json columns_of(const Plan& plan) {
 
 }  // namespace
 
-std::string run_json(const Plan& plan, const RunInfo& run, const std::string& config_file,
-                     std::uint64_t started_us) {
+std::string run_json(const Plan& plan, const RunInfo& run, const std::string& config_file, std::uint64_t started_us) {
   Json json;
   json["sonde"] = SONDE_VERSION;
   json["host"] = run.host;
@@ -64,8 +61,7 @@ std::string run_json(const Plan& plan, const RunInfo& run, const std::string& co
   return text_of(json);
 }
 
-std::string end_json(const Totals& totals, const std::optional<Error>& error,
-                     std::uint64_t ended_us) {
+std::string end_json(const Totals& totals, const std::optional<Error>& error, std::uint64_t ended_us) {
   Json json;
   json["ended_us"] = ended_us;
   json["steps"] = totals.steps;
@@ -81,8 +77,7 @@ std::string end_json(const Totals& totals, const std::optional<Error>& error,
 
 std::uint64_t now_us() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
 }
 
 }  // namespace sonde

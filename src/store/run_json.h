@@ -12,12 +12,10 @@
 namespace sonde {
 
 // One compact object. `config_file` is relative to the metadata directory.
-std::string run_json(const Plan& plan, const RunInfo& run, const std::string& config_file,
-                     std::uint64_t started_us);
+std::string run_json(const Plan& plan, const RunInfo& run, const std::string& config_file, std::uint64_t started_us);
 
 // One compact object: the totals, and the error that stopped the run if there was one.
-std::string end_json(const Totals& totals, const std::optional<Error>& error,
-                     std::uint64_t ended_us);
+std::string end_json(const Totals& totals, const std::optional<Error>& error, std::uint64_t ended_us);
 
 std::uint64_t now_us();  // since the Unix epoch
 

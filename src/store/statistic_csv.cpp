@@ -45,14 +45,14 @@ std::string statistic_header(std::span<const Category> categories) {
   return line.append("\n");
 }
 
-void append_statistic_row(const OpName& op, const TensorRecord& tensor,
-                          std::span<const Category> categories, std::string& out) {
+void append_statistic_row(const OpName& op, const TensorRecord& tensor, std::span<const Category> categories,
+                          std::string& out) {
   append_cell(op.op_type, out);
   out.push_back(',');
   append_cell(op.full_name, out);
   fmt::format_to(std::back_inserter(out), ",0,0,{},{},{},{},{},\"{}\",", tensor.timestamp_us,
-                 tensor.is_input ? "input" : "output", tensor.slot, data_bytes(tensor),
-                 info(tensor.dtype).lower, shape_text(tensor.shape.values(), '[', ']'));
+                 tensor.is_input ? "input" : "output", tensor.slot, data_bytes(tensor), info(tensor.dtype).lower,
+                 shape_text(tensor.shape.values(), '[', ']'));
   for (const Category category : categories) {
     out.append(category_text(tensor, category)).push_back(',');
   }

@@ -21,7 +21,7 @@ std::string statistic_header(std::span<const Category> categories);
 // Appends the row of `tensor` to `out`: an extra `,` at its end, Shape as "[2,3]", the full name as
 // it is. A name that holds a comma, a quote or a newline is quoted, so that every row stays one
 // row.
-void append_statistic_row(const OpName& op, const TensorRecord& tensor,
-                          std::span<const Category> categories, std::string& out);
+void append_statistic_row(const OpName& op, const TensorRecord& tensor, std::span<const Category> categories,
+                          std::string& out);
 
 }  // namespace sonde

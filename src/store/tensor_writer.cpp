@@ -97,19 +97,16 @@ struct TensorWriter::State {
 
   Result<StepFiles*> open_step(StepId step);
   template <typename Place>
-  int place(StepFiles& step, const OpName& op, TensorRecord& tensor, std::string& path,
-            Place place);
+  int place(StepFiles& step, const OpName& op, TensorRecord& tensor, std::string& path, Place place);
   template <typename Place>
   int place_long(StepFiles& step, const std::string& name, std::string& path, Place place);
   int write_bytes(AsideFile& file, std::string_view header, const TensorRecord& tensor);
   int copy_file(const std::string& from, AsideFile& file);
-  int write_primary(StepFiles& step, const OpName& op, TensorRecord& tensor,
-                    std::string_view header, std::string& path);
-  int link_or_copy(StepFiles& step, const OpName& op, TensorRecord& tensor, Primary& primary,
-                   std::string& path);
+  int write_primary(StepFiles& step, const OpName& op, TensorRecord& tensor, std::string_view header,
+                    std::string& path);
+  int link_or_copy(StepFiles& step, const OpName& op, TensorRecord& tensor, Primary& primary, std::string& path);
   Status store_one(const Record& record, TensorRecord& tensor, std::vector<StoredFile>& stored);
-  Status store_bytes(StepFiles& step, const Record& record, TensorRecord& tensor,
-                     std::string& path);
+  Status store_bytes(StepFiles& step, const Record& record, TensorRecord& tensor, std::string& path);
   Status release_waiting(std::uint64_t content, std::vector<StoredFile>& stored);
 };
 
@@ -133,8 +130,8 @@ Result<StepFiles*> TensorWriter::State::open_step(StepId step) {
 // Finds a free name for `tensor` and lets `place(directory, name)` make the file; it returns 0 or
 // an errno. A name that is taken is never written to: the tensor's time moves on instead.
 template <typename Place>
-int TensorWriter::State::place(StepFiles& step, const OpName& op, TensorRecord& tensor,
-                               std::string& path, Place place) {
+int TensorWriter::State::place(StepFiles& step, const OpName& op, TensorRecord& tensor, std::string& path,
+                               Place place) {
   for (int attempt = 0; attempt < kNameAttempts; ++attempt, ++tensor.timestamp_us) {
     const std::string name = layout.tensor_file_name(op, tensor);
     if (name.size() > NAME_MAX) return place_long(step, name, path, place);
@@ -150,8 +147,7 @@ int TensorWriter::State::place(StepFiles& step, const OpName& op, TensorRecord& 
 // "{random}.npy", and a line in mapping.csv that says what it stands for. The line goes first: a
 // name that leads nowhere is harmless, a number that nobody knows is a lost tensor.
 template <typename Place>
-int TensorWriter::State::place_long(StepFiles& step, const std::string& name, std::string& path,
-                                    Place place) {
+int TensorWriter::State::place_long(StepFiles& step, const std::string& name, std::string& path, Place place) {
   if (!step.mapping) {
     Result<AppendFile> mapping = AppendFile::open(step.full_path / "mapping.csv", {});
     if (!mapping) return EIO;
@@ -169,8 +165,7 @@ int TensorWriter::State::place_long(StepFiles& step, const std::string& name, st
   return EEXIST;
 }
 
-int TensorWriter::State::write_bytes(AsideFile& file, std::string_view header,
-                                     const TensorRecord& tensor) {
+int TensorWriter::State::write_bytes(AsideFile& file, std::string_view header, const TensorRecord& tensor) {
   const Block& block = *tensor.bytes;
   if (!npy_needs_widening(tensor.dtype, options.raw_bfloat16)) {
     bytes_written += block.bytes;
@@ -182,8 +177,7 @@ int TensorWriter::State::write_bytes(AsideFile& file, std::string_view header,
   for (std::uint64_t i = 0; i < count; i += kWidenElements) {
     const std::size_t piece = std::min<std::uint64_t>(kWidenElements, count - i);
     widen_for_npy(tensor.dtype, block.data + i * type.item_bytes, piece, scratch.data());
-    const int error_number =
-        file.write(i == 0 ? header : std::string_view(), scratch.data(), piece * type.file_bytes);
+    const int error_number = file.write(i == 0 ? header : std::string_view(), scratch.data(), piece * type.file_bytes);
     if (error_number != 0) return error_number;
     bytes_written += piece * type.file_bytes;
   }
@@ -205,21 +199,20 @@ int TensorWriter::State::copy_file(const std::string& from, AsideFile& file) {
   }
 }
 
-int TensorWriter::State::write_primary(StepFiles& step, const OpName& op, TensorRecord& tensor,
-                                       std::string_view header, std::string& path) {
+int TensorWriter::State::write_primary(StepFiles& step, const OpName& op, TensorRecord& tensor, std::string_view header,
+                                       std::string& path) {
   AsideFile file(aside.get());
   int error_number = file.create();
   if (error_number == 0) error_number = write_bytes(file, header, tensor);
   if (error_number != 0) return error_number;
-  return place(step, op, tensor, path, [&](int directory, const char* name) {
-    return file.commit(directory, name, false);
-  });
+  return place(step, op, tensor, path,
+               [&](int directory, const char* name) { return file.commit(directory, name, false); });
 }
 
 // A new name for the file of `primary`. Where the file system has no more links for it, or none at
 // all, a copy, which is the primary from now on.
-int TensorWriter::State::link_or_copy(StepFiles& step, const OpName& op, TensorRecord& tensor,
-                                      Primary& primary, std::string& path) {
+int TensorWriter::State::link_or_copy(StepFiles& step, const OpName& op, TensorRecord& tensor, Primary& primary,
+                                      std::string& path) {
   int error_number = EPERM;
   const auto make_link = options.link != nullptr ? options.link : &::linkat;
   if (can_link) {
@@ -236,9 +229,8 @@ int TensorWriter::State::link_or_copy(StepFiles& step, const OpName& op, TensorR
   error_number = file.create();
   if (error_number == 0) error_number = copy_file(primary.path, file);
   if (error_number != 0) return error_number;
-  error_number = place(step, op, tensor, path, [&](int directory, const char* name) {
-    return file.commit(directory, name, false);
-  });
+  error_number = place(step, op, tensor, path,
+                       [&](int directory, const char* name) { return file.commit(directory, name, false); });
   if (error_number == 0) primary.path = path;
   return error_number;
 }
@@ -269,8 +261,7 @@ Status TensorWriter::State::store_bytes(StepFiles& step, const Record& record, T
   return {};
 }
 
-Status TensorWriter::State::store_one(const Record& record, TensorRecord& tensor,
-                                      std::vector<StoredFile>& stored) {
+Status TensorWriter::State::store_one(const Record& record, TensorRecord& tensor, std::vector<StoredFile>& stored) {
   const bool has_file = record.op != nullptr && tensor.wanted && tensor.skipped == nullptr &&
                         (tensor.bytes || tensor.content != 0) && elements(tensor) != 0;
   if (!has_file) {
@@ -285,18 +276,16 @@ Status TensorWriter::State::store_one(const Record& record, TensorRecord& tensor
     if (Status status = store_bytes(**step, record, tensor, path); !status) return status;
     tensor.bytes.reset();
   } else if (known != nullptr) {
-    const int error_number = (*known)->dtype == tensor.dtype
-                                 ? link_or_copy(**step, *record.op, tensor, **known, path)
-                                 : ENOENT;
+    const int error_number =
+        (*known)->dtype == tensor.dtype ? link_or_copy(**step, *record.op, tensor, **known, path) : ENOENT;
     if (error_number == ENOENT) {
       ++lost;
     } else if (error_number != 0) {
       return io_error("link a tensor in", (*step)->full_path, error_number);
     }
   } else {
-    waiting.emplace(tensor.content,
-                    Waiting{record.sequence, record.step, record.op, tensor.is_input, tensor.slot,
-                            tensor.dtype, tensor.timestamp_us});
+    waiting.emplace(tensor.content, Waiting{record.sequence, record.step, record.op, tensor.is_input, tensor.slot,
+                                            tensor.dtype, tensor.timestamp_us});
   }
   if (path.empty()) return {};
   ++files;
@@ -304,8 +293,7 @@ Status TensorWriter::State::store_one(const Record& record, TensorRecord& tensor
   return release_waiting(tensor.content, stored);
 }
 
-Status TensorWriter::State::release_waiting(std::uint64_t content,
-                                            std::vector<StoredFile>& stored) {
+Status TensorWriter::State::release_waiting(std::uint64_t content, std::vector<StoredFile>& stored) {
   if (waiting.empty() || content == 0) return {};
   const auto [first, last] = waiting.equal_range(content);
   std::vector<Waiting> ready;
@@ -349,8 +337,7 @@ Status TensorWriter::store(Record& record, std::vector<StoredFile>& stored) {
 
 void TensorWriter::close_step(StepId step) {
   std::erase_if(state_->steps, [&](const auto& open) { return open->step == step; });
-  state_->lost +=
-      std::erase_if(state_->waiting, [](const auto& entry) { return entry.second.old; });
+  state_->lost += std::erase_if(state_->waiting, [](const auto& entry) { return entry.second.old; });
   for (auto& entry : state_->waiting) entry.second.old = true;
 }
 

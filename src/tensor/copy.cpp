@@ -23,8 +23,7 @@ constexpr std::int64_t kTile = 64 / static_cast<std::int64_t>(sizeof(Item));
 // Copies `rows` x `columns` of the plane through a small square, which bears strides that are
 // powers of two: there, all the lines of a tile want the same few places of the cache.
 template <typename Item>
-void copy_tile(const Plane& plane, const std::byte* data, std::byte* out, std::int64_t rows,
-               std::int64_t columns) {
+void copy_tile(const Plane& plane, const std::byte* data, std::byte* out, std::int64_t rows, std::int64_t columns) {
   constexpr std::int64_t kSide = kTile<Item>;
   Item square[kSide][kSide];
   for (std::int64_t c = 0; c < columns; ++c) {
@@ -55,8 +54,7 @@ void copy_whole_tile(const Plane& plane, const std::byte* data, std::byte* out) 
 
 // Tiles [row, row + kSide) x [column, column + kSide), cut off at the plane's edges.
 template <typename Item>
-void copy_tile_at(const Plane& plane, const std::byte* data, std::byte* out, std::int64_t row,
-                  std::int64_t column) {
+void copy_tile_at(const Plane& plane, const std::byte* data, std::byte* out, std::int64_t row, std::int64_t column) {
   constexpr std::int64_t kSide = kTile<Item>;
   const auto bytes = static_cast<std::int64_t>(sizeof(Item));
   data += (row * plane.row_stride + column * plane.column_stride) * bytes;
@@ -127,8 +125,7 @@ void copy_by_planes(const Walk& walk, std::byte* out) {
   std::int64_t out_stride[Walk::kMaxRank];
   out_stride[last] = 1;
   for (std::size_t i = last; i-- > 0;) out_stride[i] = out_stride[i + 1] * walk.size[i + 1];
-  const Plane plane = {walk.size[row], walk.size[last], walk.stride[row], walk.stride[last],
-                       out_stride[row]};
+  const Plane plane = {walk.size[row], walk.size[last], walk.stride[row], walk.stride[last], out_stride[row]};
   const CopyPlane copy = plane_copier(walk.item_bytes);
   const auto bytes = static_cast<std::int64_t>(walk.item_bytes);
 

@@ -29,9 +29,7 @@ std::int64_t TensorView::elements() const {
   return count;
 }
 
-std::uint64_t TensorView::bytes() const {
-  return static_cast<std::uint64_t>(elements()) * info(dtype).item_bytes;
-}
+std::uint64_t TensorView::bytes() const { return static_cast<std::uint64_t>(elements()) * info(dtype).item_bytes; }
 
 bool TensorView::is_c_contiguous() const {
   if (elements() == 0) return true;

@@ -60,13 +60,11 @@ void Cursor::advance_row() {
 }
 
 std::size_t Cursor::read(std::byte* out, std::size_t max_elements) {
-  const std::int64_t wanted =
-      std::min<std::int64_t>(static_cast<std::int64_t>(max_elements), left_);
+  const std::int64_t wanted = std::min<std::int64_t>(static_cast<std::int64_t>(max_elements), left_);
   const auto item_bytes = static_cast<std::int64_t>(walk_.item_bytes);
   for (std::int64_t done = 0; done < wanted;) {
     const std::int64_t count = std::min(wanted - done, row_size_ - column_);
-    gather(row_ + column_ * row_stride_ * item_bytes, row_stride_, count, walk_.item_bytes,
-           out + done * item_bytes);
+    gather(row_ + column_ * row_stride_ * item_bytes, row_stride_, count, walk_.item_bytes, out + done * item_bytes);
     done += count;
     column_ += count;
     left_ -= count;
@@ -75,8 +73,7 @@ std::size_t Cursor::read(std::byte* out, std::size_t max_elements) {
   return static_cast<std::size_t>(wanted);
 }
 
-void gather(const std::byte* data, std::int64_t stride, std::int64_t count, std::size_t item_bytes,
-            std::byte* out) {
+void gather(const std::byte* data, std::int64_t stride, std::int64_t count, std::size_t item_bytes, std::byte* out) {
   if (stride == 1) {
     std::memcpy(out, data, static_cast<std::size_t>(count) * item_bytes);
     return;

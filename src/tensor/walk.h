@@ -53,8 +53,7 @@ class Cursor {
 };
 
 // Copies `count` elements of `item_bytes` bytes, `stride` elements apart, side by side to `out`.
-void gather(const std::byte* data, std::int64_t stride, std::int64_t count, std::size_t item_bytes,
-            std::byte* out);
+void gather(const std::byte* data, std::int64_t stride, std::int64_t count, std::size_t item_bytes, std::byte* out);
 
 // Applies the view's `conjugate` and `negative` bits to `elements` elements that were copied out of
 // it.

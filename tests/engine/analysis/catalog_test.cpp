@@ -29,8 +29,7 @@ Statistics statistics(double value) {
 class SmallRun {
  public:
   SmallRun() {
-    writer_.run(
-        R"({"host":"torch 2.13.0","command":"train.py","saved_data":"full","started_us":5})");
+    writer_.run(R"({"host":"torch 2.13.0","command":"train.py","saved_data":"full","started_us":5})");
     Site site;
     site.id = 1;
     site.op_type = "relu";
@@ -58,9 +57,7 @@ class SmallRun {
     if (ended) record(RecordKind::step_end, step, nullptr, {});
   }
 
-  void file(std::uint64_t sequence, const std::string& name) {
-    writer_.file(sequence, false, 0, name);
-  }
+  void file(std::uint64_t sequence, const std::string& name) { writer_.file(sequence, false, 0, name); }
   void end() { writer_.end(R"({"ended_us":9})"); }
   std::string bytes() { return writer_.buffer(); }
 
@@ -81,8 +78,7 @@ class SmallRun {
     tensor.statistics = statistics(value);
     return tensor;
   }
-  std::uint64_t record(RecordKind kind, StepId step, const OpName* op,
-                       std::vector<TensorRecord> tensors) {
+  std::uint64_t record(RecordKind kind, StepId step, const OpName* op, std::vector<TensorRecord> tensors) {
     Record record;
     record.kind = kind;
     record.sequence = sequence_++;
@@ -226,8 +222,7 @@ TEST(Catalog, SaysWhatADirectoryThatIsNoDumpHolds) {
   const Result<Catalog> none = open_catalog(directory.path());
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, ErrorCode::corrupt);
-  EXPECT_THAT(none.error().message,
-              HasSubstr("found 1 files in 2 directories (such as 'todo.txt')"));
+  EXPECT_THAT(none.error().message, HasSubstr("found 1 files in 2 directories (such as 'todo.txt')"));
   EXPECT_THAT(none.error().message, HasSubstr(directory.path().string()));
   EXPECT_THAT(none.error().message, HasSubstr("expected rank_N"));
   EXPECT_EQ(open_catalog(directory.path() / "no").error().code, ErrorCode::not_found);
@@ -264,8 +259,7 @@ TEST(Catalog, GoesOnWithNamesAndTablesWhereTheJournalIsNone) {
 TEST(Catalog, MeasuresTensorsThatHaveOnlyAFile) {
   const TemporaryDirectory dump;
   const char* name = "relu.Default_relu-op0.0.0.17.output.0.DefaultFormat.Float32.npy";
-  dump.write(std::filesystem::path("rank_0/Net/0/4") / name,
-             npy("<f4", "(2,2,)", bytes_of({1, -2, 3, 0})));
+  dump.write(std::filesystem::path("rank_0/Net/0/4") / name, npy("<f4", "(2,2,)", bytes_of({1, -2, 3, 0})));
   Catalog catalog = opened(dump.path());
   CatalogTensor& tensor = catalog.ranks[0].steps[0].ops[0].tensors[0];
   EXPECT_FALSE(tensor.statistics.has_value());

@@ -21,10 +21,8 @@ void TemporaryDirectory::write(const std::filesystem::path& file, std::string_vi
   std::ofstream(path_ / file, std::ios::binary) << bytes;
 }
 
-std::string npy(std::string_view descr, std::string_view shape, std::string_view data,
-                std::string_view fortran_order) {
-  std::string text = "{'descr': '" + std::string(descr) +
-                     "', 'fortran_order': " + std::string(fortran_order) +
+std::string npy(std::string_view descr, std::string_view shape, std::string_view data, std::string_view fortran_order) {
+  std::string text = "{'descr': '" + std::string(descr) + "', 'fortran_order': " + std::string(fortran_order) +
                      ", 'shape': " + std::string(shape) + ", }";
   text.append(118 - 1 - text.size() % 118, ' ').push_back('\n');
   std::string file("\x93NUMPY\x01\x00", 8);

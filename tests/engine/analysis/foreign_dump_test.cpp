@@ -44,8 +44,7 @@ TEST(ForeignDump, OfTwoPointSevenIsReadFromFileNames) {
   ASSERT_THAT(catalog.ranks[0].steps, SizeIs(1));
   const CatalogStep& found = catalog.ranks[0].steps[0];
   EXPECT_EQ(found.id, (StepId{0, 7}));
-  EXPECT_THAT(names_of(found),
-              ElementsAre("Default/net/Add-op0", "Default/ReLU-op0", "conv1_weight"));
+  EXPECT_THAT(names_of(found), ElementsAre("Default/net/Add-op0", "Default/ReLU-op0", "conv1_weight"));
   EXPECT_TRUE(found.ops[2].is_parameter);
   ASSERT_THAT(found.ops[0].tensors, SizeIs(3));
   EXPECT_TRUE(found.ops[0].tensors[0].is_input);
@@ -62,24 +61,21 @@ TEST(ForeignDump, OfTwoPointZeroIsReadToo) {
   dump.write("rank_0/Net/1/constants/Parameter.data-0.0.0.1.output.0.DefaultFormat.npy", kOne);
   const Catalog catalog = opened(dump.path());
   ASSERT_THAT(catalog.ranks.at(0).steps, SizeIs(1));
-  EXPECT_THAT(names_of(catalog.ranks[0].steps[0]),
-              ElementsAre("Conv2D-op77", "moments.conv1.weight"));
+  EXPECT_THAT(names_of(catalog.ranks[0].steps[0]), ElementsAre("Conv2D-op77", "moments.conv1.weight"));
   EXPECT_EQ(catalog.ranks[0].steps[0].ops[0].tensors[0].dtype, DType::undefined);
 }
 
 TEST(ForeignDump, JoinsRowsOfTheTableToFiles) {
   const TemporaryDirectory dump;
   const std::filesystem::path step = "rank_0/Net/0/0";
-  dump.write(
-      step / "statistic.csv",
-      "Op Type,Op Name,Task ID,Stream ID,Timestamp,IO,Slot,Data Size,Data Type,Shape,Max Value\n"
-      "Mul,Default/Mul-op0,0,0,1005,output,0,4,float32,\"[1]\",2.5,\n"
-      "Add,Default/Add-op0,0,0,1001,output,0,4,float32,\"[1]\",1,\n");
+  dump.write(step / "statistic.csv",
+             "Op Type,Op Name,Task ID,Stream ID,Timestamp,IO,Slot,Data Size,Data Type,Shape,Max Value\n"
+             "Mul,Default/Mul-op0,0,0,1005,output,0,4,float32,\"[1]\",2.5,\n"
+             "Add,Default/Add-op0,0,0,1001,output,0,4,float32,\"[1]\",1,\n");
   dump.write(step / "Add.Default_Add-op0.0.0.1001.output.0.DefaultFormat.Float32.npy", kOne);
   const Catalog catalog = opened(dump.path());
   const CatalogStep& found = catalog.ranks.at(0).steps.at(0);
-  EXPECT_THAT(names_of(found),
-              ElementsAre("Default/Mul-op0", "Default/Add-op0"));  // the table's order
+  EXPECT_THAT(names_of(found), ElementsAre("Default/Mul-op0", "Default/Add-op0"));  // the table's order
   EXPECT_EQ(found.ops[0].tensors[0].file, "");
   EXPECT_EQ(found.ops[0].tensors[0].statistics->max, 2.5);
   ASSERT_THAT(found.ops[1].tensors, SizeIs(1));
@@ -90,9 +86,7 @@ TEST(ForeignDump, KeepsTwoRunsOfAnOpInOneStepApart) {
   const TemporaryDirectory dump;
   const std::filesystem::path step = "rank_0/Net/0/0";
   for (const char* time : {"1001", "2001"}) {
-    dump.write(step / ("Add.Default_Add-op0.0.0." + std::string(time) +
-                       ".output.0.DefaultFormat.Float32.npy"),
-               kOne);
+    dump.write(step / ("Add.Default_Add-op0.0.0." + std::string(time) + ".output.0.DefaultFormat.Float32.npy"), kOne);
   }
   const Catalog catalog = opened(dump.path());
   ASSERT_THAT(catalog.ranks.at(0).steps.at(0).ops, SizeIs(2));
@@ -124,9 +118,9 @@ TEST(ForeignDump, ABadTableCostsOneProblem) {
 TEST(ForeignDump, CanBeOpenedAtAnyLevel) {
   const TemporaryDirectory dump;
   for (const char* step : {"0", "1"}) {
-    dump.write(std::filesystem::path("rank_5/Net/0") / step /
-                   "Add.Default_Add-op0.0.0.1.output.0.DefaultFormat.Float32.npy",
-               kOne);
+    dump.write(
+        std::filesystem::path("rank_5/Net/0") / step / "Add.Default_Add-op0.0.0.1.output.0.DefaultFormat.Float32.npy",
+        kOne);
   }
   EXPECT_THAT(opened(dump.path() / "rank_5").ranks.at(0).steps, SizeIs(2));
   const Catalog step = opened(dump.path() / "rank_5/Net/0/1");

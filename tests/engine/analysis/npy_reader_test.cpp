@@ -81,8 +81,7 @@ TEST(NpyReader, ReadsAScalarAndAnEmptyTensor) {
   const Result<NpyHeader> scalar = header_of(npy("<f4", "()", "1234"));
   ASSERT_TRUE(scalar);
   EXPECT_EQ(scalar->shape.size(), 0);
-  const Result<NpyHeader> empty =
-      header_of(npy("<f4", "(0, 4611686018427387904, 4611686018427387904)", ""));
+  const Result<NpyHeader> empty = header_of(npy("<f4", "(0, 4611686018427387904, 4611686018427387904)", ""));
   ASSERT_TRUE(empty);
   EXPECT_EQ(empty->data_bytes, 0);
 }

@@ -22,8 +22,7 @@ class Host : public ::testing::Test {
  protected:
   void SetUp() override {
     const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    directory_ = fs::path(::testing::TempDir()) /
-                 ("sonde_" + std::to_string(::getpid()) + "_" + test->name());
+    directory_ = fs::path(::testing::TempDir()) / ("sonde_" + std::to_string(::getpid()) + "_" + test->name());
     fs::remove_all(directory_);
     fs::create_directories(directory_);
   }
@@ -38,8 +37,7 @@ class Host : public ::testing::Test {
              const std::string& iteration = "all") {
     const fs::path config = directory_ / "data_dump.json";
     std::ofstream(config) << R"({"common_dump_settings":{"dump_mode":0,"path":")" << dump().string()
-                          << R"(","net_name":"Net","iteration":")" << iteration
-                          << R"(","saved_data":")" << saved_data
+                          << R"(","net_name":"Net","iteration":")" << iteration << R"(","saved_data":")" << saved_data
                           << R"(","input_output":0,"kernels":[],"support_device":[0])" << extra
                           << R"(},"e2e_dump_settings":{"enable":true,"trans_flag":true}})";
     std::array<char, 4096> message{};
@@ -63,8 +61,8 @@ class Host : public ::testing::Test {
     return std::move(read->runs.at(0));
   }
 
-  std::uint32_t site(const char* type, const char* scope, std::uint32_t line,
-                     std::uint32_t phase = SONDE_PHASE_FORWARD, std::uint32_t forward = 0) {
+  std::uint32_t site(const char* type, const char* scope, std::uint32_t line, std::uint32_t phase = SONDE_PHASE_FORWARD,
+                     std::uint32_t forward = 0) {
     sonde_site s{};
     s.size = sizeof s;
     s.phase = phase;
@@ -147,8 +145,7 @@ TEST_F(Host, OpsAreNumberedPerTypeAndScopeAndStartAnewEachStep) {
   const JournalRun run = journal();
   std::vector<std::string> names;
   for (const auto* op : ops(run)) names.push_back(name(run, op->op));
-  const std::string first = "Default/network-Net/a-A/mul-op0",
-                    second = "Default/network-Net/a-A/mul-op1";
+  const std::string first = "Default/network-Net/a-A/mul-op0", second = "Default/network-Net/a-A/mul-op1";
   EXPECT_EQ(names, (std::vector<std::string>{first, second, first, second}));
 }
 
@@ -257,9 +254,7 @@ TEST_F(Host, NothingIsCreatedWhenNoStepMatchesAndTheLineSaysWhy) {
   doubled(site("mul", "network-Net", 1), tensor({1}));
   const std::string summary = stop();
   EXPECT_FALSE(fs::exists(dump()));
-  EXPECT_NE(summary.find("no step matched iteration \"7\" (training steps 0-0 ran)"),
-            std::string::npos)
-      << summary;
+  EXPECT_NE(summary.find("no step matched iteration \"7\" (training steps 0-0 ran)"), std::string::npos) << summary;
 }
 
 TEST_F(Host, AProgramThatNeverCallsAModelIsToldHowToStep) {

@@ -13,16 +13,12 @@ namespace {
 // (`-graph.iteration`).
 class Program {
  public:
-  explicit Program(const std::string& iteration = "all", StepRule rule = StepRule::automatic,
-                   std::uint64_t initial = 0)
-      : clock_(rule, iteration == "all" ? IterationSet::all() : IterationSet::parse(iteration),
-               initial) {
+  explicit Program(const std::string& iteration = "all", StepRule rule = StepRule::automatic, std::uint64_t initial = 0)
+      : clock_(rule, iteration == "all" ? IterationSet::all() : IterationSet::parse(iteration), initial) {
     note(clock_.start());
   }
 
-  Program& forward(bool has_parameters = true) {
-    return note(clock_.root_forward(has_parameters, true, optimizer_));
-  }
+  Program& forward(bool has_parameters = true) { return note(clock_.root_forward(has_parameters, true, optimizer_)); }
   Program& evaluate() { return note(clock_.root_forward(true, false, optimizer_)); }
   Program& optimizer_steps() { return note(clock_.optimizer_end()); }
   Program& scaler_updates() { return note(clock_.scaler_update()); }
@@ -111,13 +107,7 @@ TEST(StepClock, AnEvaluationForwardInsideAStepLeavesItOpen) {
 
 TEST(StepClock, AnOverflowingScalerStepIsAStepToo) {
   Program p;
-  p.make_optimizer()
-      .forward()
-      .scaler_updates()
-      .forward()
-      .optimizer_steps()
-      .scaler_updates()
-      .forward();
+  p.make_optimizer().forward().scaler_updates().forward().optimizer_steps().scaler_updates().forward();
   EXPECT_EQ(p.log(), "+0.0 -0.0 +0.1 -0.1 +0.2 ");
 }
 

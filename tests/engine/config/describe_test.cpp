@@ -10,14 +10,12 @@ void expect_said(const std::vector<std::string>& edits, const std::vector<std::s
   ASSERT_TRUE(result.plan);
   const std::string text = describe(*result.plan);
   EXPECT_TRUE(text.ends_with('\n'));
-  for (const std::string& part : parts)
-    EXPECT_NE(text.find(part), text.npos) << part << "\n" << text;
+  for (const std::string& part : parts) EXPECT_NE(text.find(part), text.npos) << part << "\n" << text;
 }
 
 TEST(Describe, SaysWhatIsRecordedAndWhere) {
   expect_said({}, {"operators: all\n", "steps: all\n", "sides: inputs, outputs and parameters",
-                   "data: tensors, as npy files\n", "/dump/rank_N/Net/GRAPH/STEP", "devices: 0\n",
-                   "1024 MiB"});
+                   "data: tensors, as npy files\n", "/dump/rank_N/Net/GRAPH/STEP", "devices: 0\n", "1024 MiB"});
 }
 
 TEST(Describe, ListsTheColumnsInTheUsersOrder) {
@@ -26,10 +24,10 @@ TEST(Describe, ListsTheColumnsInTheUsersOrder) {
 }
 
 TEST(Describe, SaysWhatEachEntryWouldMatch) {
-  expect_said({"c.dump_mode=1", "c.kernels=[\"MatMul\",\"Default/a-op0\",\"name-regex(.*x)\"]",
-               "c.iteration=\"1|3\"", "c.input_output=1", "c.initial_iteration=2"},
-              {"linear, addmm, mm", "exactly Default/a-op0", "match /.*x/",
-               "steps: 1|3, counted from 2", "sides: inputs; no outputs, no parameters"});
+  expect_said({"c.dump_mode=1", "c.kernels=[\"MatMul\",\"Default/a-op0\",\"name-regex(.*x)\"]", "c.iteration=\"1|3\"",
+               "c.input_output=1", "c.initial_iteration=2"},
+              {"linear, addmm, mm", "exactly Default/a-op0", "match /.*x/", "steps: 1|3, counted from 2",
+               "sides: inputs; no outputs, no parameters"});
 }
 
 TEST(Describe, SaysThatNothingCanMatch) {

@@ -42,10 +42,8 @@ TEST(IterationSet, ContainsWhatItsTokensName) {
   };
   for (const Case& one : cases) {
     const IterationSet set = IterationSet::parse(one.text);
-    for (const std::uint64_t step : one.in)
-      EXPECT_TRUE(set.contains(step)) << one.text << " " << step;
-    for (const std::uint64_t step : one.out)
-      EXPECT_FALSE(set.contains(step)) << one.text << " " << step;
+    for (const std::uint64_t step : one.in) EXPECT_TRUE(set.contains(step)) << one.text << " " << step;
+    for (const std::uint64_t step : one.out) EXPECT_FALSE(set.contains(step)) << one.text << " " << step;
     EXPECT_EQ(set.text(), one.text);
   }
 }

@@ -29,8 +29,7 @@ Diagnostic only_error(std::string_view text, const JsonLimits& limits = {}) {
 }
 
 TEST(Json, KnowsTheLineOfEveryKeyAndValue) {
-  const Parsed result =
-      parsed("\n{\n \"a\": 1,\n \"b\":\n  2\n,\"c\": [3,\n{\"d\": \"x\"},\n-4\n]}\n");
+  const Parsed result = parsed("\n{\n \"a\": 1,\n \"b\":\n  2\n,\"c\": [3,\n{\"d\": \"x\"},\n-4\n]}\n");
   ASSERT_TRUE(result.root);
   EXPECT_EQ(result.root->line, 2U);
   EXPECT_EQ(result.root->find("a")->line, 3U);
@@ -52,12 +51,10 @@ TEST(Json, CountsLinesOfWindowsFiles) {
 TEST(Json, TellsTheKindsOfNumbersApart) {
   const Parsed result = parsed("[0, 18446744073709551615, 18446744073709551616, -1, -0, 1.0, 1e2]");
   using Kind = JsonValue::Kind;
-  const Kind kinds[] = {Kind::unsigned_integer, Kind::unsigned_integer, Kind::floating,
-                        Kind::negative_integer, Kind::negative_integer, Kind::floating,
-                        Kind::floating};
+  const Kind kinds[] = {Kind::unsigned_integer, Kind::unsigned_integer, Kind::floating, Kind::negative_integer,
+                        Kind::negative_integer, Kind::floating,         Kind::floating};
   ASSERT_EQ(result.root->items.size(), std::size(kinds));
-  for (std::size_t i = 0; i < std::size(kinds); ++i)
-    EXPECT_EQ(result.root->items[i].kind, kinds[i]) << i;
+  for (std::size_t i = 0; i < std::size(kinds); ++i) EXPECT_EQ(result.root->items[i].kind, kinds[i]) << i;
   EXPECT_EQ(result.root->items[1].number, UINT64_MAX);
   EXPECT_EQ(spelled(result.root->items[2]), "18446744073709551616");
   EXPECT_EQ(spelled(result.root->items[4]), "-0");
@@ -85,18 +82,14 @@ TEST(Json, NamesTheLineOfASyntaxError) {
   EXPECT_NE(only_error("{\n\"a\": tru}").message.find("column 9"), std::string::npos);
 }
 
-TEST(Json, SaysThatAnEmptyFileIsEmpty) {
-  EXPECT_NE(only_error("").message.find("empty"), std::string::npos);
-}
+TEST(Json, SaysThatAnEmptyFileIsEmpty) { EXPECT_NE(only_error("").message.find("empty"), std::string::npos); }
 
 TEST(Json, RefusesBrokenTextOfEveryKind) {
   for (const std::string_view text :
-       {std::string_view(" \n"), std::string_view("{"), std::string_view("[1,"),
-        std::string_view("\"abc"), std::string_view("{\"a\": NaN}"),
-        std::string_view("{\"a\": 01}"), std::string_view("{\"a\": \"\t\"}"),
-        std::string_view("{\"a\": \"\\ud800\"}"), std::string_view("{\"a\": \"\xFF\"}"),
-        std::string_view("\0\xFF", 2), std::string_view("{\"a\": 1e999}"),
-        std::string_view("{\"a\" 1}"), std::string_view("\xEF\xBB{}")}) {
+       {std::string_view(" \n"), std::string_view("{"), std::string_view("[1,"), std::string_view("\"abc"),
+        std::string_view("{\"a\": NaN}"), std::string_view("{\"a\": 01}"), std::string_view("{\"a\": \"\t\"}"),
+        std::string_view("{\"a\": \"\\ud800\"}"), std::string_view("{\"a\": \"\xFF\"}"), std::string_view("\0\xFF", 2),
+        std::string_view("{\"a\": 1e999}"), std::string_view("{\"a\" 1}"), std::string_view("\xEF\xBB{}")}) {
     const Diagnostic error = only_error(text);
     EXPECT_TRUE(error.is_error);
     EXPECT_GT(error.line, 0U);
@@ -104,10 +97,8 @@ TEST(Json, RefusesBrokenTextOfEveryKind) {
 }
 
 TEST(Json, ShowsNoControlCharactersOrBrokenBytesInAMessage) {
-  for (const std::string_view text :
-       {std::string_view("{\"a\x01\": 1}"), std::string_view("{\"\xFF\x1B[31m\": 1}")}) {
-    for (const char c : only_error(text).message)
-      EXPECT_GE(static_cast<unsigned char>(c), 0x20) << text;
+  for (const std::string_view text : {std::string_view("{\"a\x01\": 1}"), std::string_view("{\"\xFF\x1B[31m\": 1}")}) {
+    for (const char c : only_error(text).message) EXPECT_GE(static_cast<unsigned char>(c), 0x20) << text;
   }
   EXPECT_EQ(in_quotes("a\nb\x1B\xFF"), "\"a\\nb\\x1b\\xff\"");
   EXPECT_EQ(in_quotes("\xE7\xBD\x91"), "\"\xE7\xBD\x91\"");

@@ -12,8 +12,7 @@ namespace {
 
 std::string lowered(std::string_view text) {
   std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
+  std::transform(result.begin(), result.end(), result.begin(), [](unsigned char c) { return std::tolower(c); });
   return result;
 }
 
@@ -23,8 +22,7 @@ TEST(OpTypes, AreSortedSoThatTheSearchFindsEveryOne) {
   for (std::size_t i = 1; i < aliases.size(); ++i) {
     EXPECT_LT(lowered(aliases[i - 1].type), lowered(aliases[i].type));
   }
-  for (const OpTypeAlias& alias : aliases)
-    EXPECT_FALSE(aten_names(alias.type).empty()) << alias.type;
+  for (const OpTypeAlias& alias : aliases) EXPECT_FALSE(aten_names(alias.type).empty()) << alias.type;
 }
 
 TEST(OpTypes, NameNoAtenOpWithItsInPlaceUnderscore) {
@@ -36,8 +34,7 @@ TEST(OpTypes, NameNoAtenOpWithItsInPlaceUnderscore) {
 }
 
 TEST(OpTypes, GiveTheNamesOfMatMul) {
-  EXPECT_THAT(aten_names("MatMul"),
-              testing::IsSupersetOf({"linear", "addmm", "mm", "matmul", "bmm"}));
+  EXPECT_THAT(aten_names("MatMul"), testing::IsSupersetOf({"linear", "addmm", "mm", "matmul", "bmm"}));
   EXPECT_EQ(aten_names("matmul"), aten_names("MatMul"));
   EXPECT_TRUE(aten_names("NoSuchType").empty());
   EXPECT_TRUE(aten_names("").empty());

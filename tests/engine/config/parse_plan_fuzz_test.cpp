@@ -16,14 +16,12 @@ namespace {
 constexpr int kRounds = 5000;
 
 void run(const std::string& text) {
-  EXPECT_EQ(LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()),
-            0);
+  EXPECT_EQ(LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()), 0);
 }
 
 std::vector<std::string> corpus() {
   std::vector<std::string> texts = {"", "{}", "[]", "\xEF\xBB\xBF{}", R"({"dump":{}})"};
-  for (const VerdictCase& one : read_verdicts(SONDE_VERDICTS))
-    texts.push_back(edited(one.edits).json);
+  for (const VerdictCase& one : read_verdicts(SONDE_VERDICTS)) texts.push_back(edited(one.edits).json);
   return texts;
 }
 

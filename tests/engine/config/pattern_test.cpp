@@ -86,8 +86,7 @@ TEST(Pattern, AnswersAsStdRegexDoes) {
     const Result<Pattern> pattern = Pattern::compile(expression);
     ASSERT_TRUE(pattern) << expression << ": " << pattern.error().message;
     for (const char* name : kNames) {
-      EXPECT_EQ(pattern->matches(name), std::regex_match(name, reference))
-          << expression << " on " << name;
+      EXPECT_EQ(pattern->matches(name), std::regex_match(name, reference)) << expression << " on " << name;
     }
   }
 }
@@ -95,11 +94,10 @@ TEST(Pattern, AnswersAsStdRegexDoes) {
 // What std::regex throws for is an error here too.
 TEST(Pattern, RefusesWhatStdRegexRefuses) {
   for (const char* expression :
-       {"[",       "[a-",         "(",         "()(",        ")",     "a)",       "*",
-        "+a",      "?",           "a|*",       "(*a)",       "{",     "{1}",      "a{",
-        "a{,2}",   "a{1",         "a{1,2",     "a{2,1}",     "a{x}",  "a{99999}", "[z-a]",
-        "[a-\\d]", "[[:bogus:]]", "[[:alpha:", "[[:alpha:]", "(?i)a", "(?<=a)b",  "(?<!a)b",
-        "(?<n>a)", "(?P<n>a)",    "(?",        "^*a",        "$*",    "\\"}) {
+       {"[",       "[a-",      "(",        "()(",     ")",           "a)",        "*",          "+a",    "?",
+        "a|*",     "(*a)",     "{",        "{1}",     "a{",          "a{,2}",     "a{1",        "a{1,2", "a{2,1}",
+        "a{x}",    "a{99999}", "[z-a]",    "[a-\\d]", "[[:bogus:]]", "[[:alpha:", "[[:alpha:]", "(?i)a", "(?<=a)b",
+        "(?<!a)b", "(?<n>a)",  "(?P<n>a)", "(?",      "^*a",         "$*",        "\\"}) {
     EXPECT_THROW(std::regex{expression}, std::regex_error) << expression;
     EXPECT_FALSE(Pattern::compile(expression)) << expression;
   }

@@ -16,8 +16,7 @@ using testing::ElementsAre;
 // The plan of the good configuration with edits; the test fails when it is refused.
 Plan plan_with(const std::vector<std::string>& edits) {
   const PlanResult result = parse_edits(edits);
-  EXPECT_TRUE(result.plan) << (result.diagnostics.empty() ? ""
-                                                          : text_of(result.diagnostics[0], "f"));
+  EXPECT_TRUE(result.plan) << (result.diagnostics.empty() ? "" : text_of(result.diagnostics[0], "f"));
   return result.plan.value_or(Plan{});
 }
 
@@ -31,8 +30,7 @@ std::vector<std::string> told(const std::vector<std::string>& edits) {
 }
 
 // Exactly one diagnostic is about it, and it begins and goes on like this.
-void expect_told(const std::vector<std::string>& edits, const std::string& start,
-                 const std::string& part) {
+void expect_told(const std::vector<std::string>& edits, const std::string& start, const std::string& part) {
   const std::vector<std::string> texts = told(edits);
   const auto count = std::count_if(texts.begin(), texts.end(), [&](const std::string& text) {
     return text.starts_with(start) && text.find(part) != text.npos;
@@ -66,12 +64,11 @@ TEST(Plan, OfTheSmallestFileHasTheDefaults) {
 }
 
 TEST(Plan, HoldsEveryValueOfTheFile) {
-  const Plan plan = plan_with(
-      {"c.dump_mode=1", "c.path=\"/a/b_c-1/\"", "c.iteration=\"1|3-4\"", "c.input_output=2",
-       "c.kernels=[\"Conv2D\"]", "c.support_device=[3,1]", "c.saved_data=\"full\"",
-       "c.statistic_category=[\"md5\",\"max\",\"hash:md5\"]", "c.initial_iteration=7",
-       "e.enable=true", "e.trans_flag=false", "e.device_stat_precision_mode=\"low\"",
-       "e.sample_mode=1", "e.sample_num=5", "e.save_kernel_args=true"});
+  const Plan plan = plan_with({"c.dump_mode=1", "c.path=\"/a/b_c-1/\"", "c.iteration=\"1|3-4\"", "c.input_output=2",
+                               "c.kernels=[\"Conv2D\"]", "c.support_device=[3,1]", "c.saved_data=\"full\"",
+                               "c.statistic_category=[\"md5\",\"max\",\"hash:md5\"]", "c.initial_iteration=7",
+                               "e.enable=true", "e.trans_flag=false", "e.device_stat_precision_mode=\"low\"",
+                               "e.sample_mode=1", "e.sample_num=5", "e.save_kernel_args=true"});
   EXPECT_EQ(plan.dump_mode, DumpMode::kernels);
   EXPECT_EQ(plan.path, "/a/b_c-1");
   EXPECT_EQ(plan.iteration.text(), "1|3-4");
@@ -97,11 +94,10 @@ TEST(Plan, KeepsTheBytesOfTheFile) {
 }
 
 TEST(Plan, TakesEveryWordForAStatistic) {
-  const Plan plan = plan_with(
-      {"c.saved_data=\"statistic\"",
-       "c.statistic_category=[\"max\",\"min\",\"avg\",\"count\",\"negative zero count\","
-       "\"positive zero count\",\"nan count\",\"negative inf count\",\"positive inf count\","
-       "\"zero count\",\"md5\",\"l2norm\",\"hash\",\"hash:sha1\",\"hash:md5\"]"});
+  const Plan plan = plan_with({"c.saved_data=\"statistic\"",
+                               "c.statistic_category=[\"max\",\"min\",\"avg\",\"count\",\"negative zero count\","
+                               "\"positive zero count\",\"nan count\",\"negative inf count\",\"positive inf count\","
+                               "\"zero count\",\"md5\",\"l2norm\",\"hash\",\"hash:sha1\",\"hash:md5\"]"});
   EXPECT_EQ(plan.statistic_category.size(), kCategories);
   EXPECT_EQ(plan.statistic_category.back(), Category::sha1);
 }
@@ -112,8 +108,7 @@ TEST(Plan, TakesTheDiagnosticDirectoryOnlyWhenThePathIsMissingOrEmpty) {
   EXPECT_EQ(plan_with({"c.path=\"\"", variable}).path, "/data/debug_dump");
   EXPECT_EQ(plan_with({variable}).path, "/dump");
   expect_told({"-c.path"}, "error common_dump_settings.path", "MS_DIAGNOSTIC_DATA_PATH is not set");
-  expect_told({"-c.path", "env MS_DIAGNOSTIC_DATA_PATH="}, "error common_dump_settings.path",
-              "missing");
+  expect_told({"-c.path", "env MS_DIAGNOSTIC_DATA_PATH="}, "error common_dump_settings.path", "missing");
   expect_told({"-c.path", "env MS_DIAGNOSTIC_DATA_PATH=/a.b"}, "error common_dump_settings.path",
               "from MS_DIAGNOSTIC_DATA_PATH");
   expect_told({"c.path=null", variable}, "error common_dump_settings.path", "found null");
@@ -129,15 +124,12 @@ TEST(Plan, ReadsKernelsAsMindSporeSeesThem) {
   EXPECT_THAT(kernels("[\"\\u0052eLU\"]"), ElementsAre("ReLU"));
   EXPECT_THAT(kernels("[\"\\\"ReLU\\\"\"]"), ElementsAre("\\ReLU\\"));
   EXPECT_THAT(kernels("[\" name-regex(a\\\\.b \\\\d) \"]"), ElementsAre("name-regex(a\\.b\\d)"));
-  expect_told({"c.dump_mode=1", "c.kernels=[\"a\",\"a\"]"},
-              "warning common_dump_settings.kernels[1]", "listed twice");
-  expect_told({"c.dump_mode=1", "c.kernels=[1]"}, "warning common_dump_settings.kernels[0]",
-              "not a string");
+  expect_told({"c.dump_mode=1", "c.kernels=[\"a\",\"a\"]"}, "warning common_dump_settings.kernels[1]", "listed twice");
+  expect_told({"c.dump_mode=1", "c.kernels=[1]"}, "warning common_dump_settings.kernels[0]", "not a string");
 }
 
 TEST(Plan, NamesTheEntryWhoseExpressionIsBad) {
-  expect_told({"c.dump_mode=1", "c.kernels=[\"a\",\"name-regex((?i)x)\"]"},
-              "error common_dump_settings.kernels[1]",
+  expect_told({"c.dump_mode=1", "c.kernels=[\"a\",\"name-regex((?i)x)\"]"}, "error common_dump_settings.kernels[1]",
               "'(?i' is not part of the ECMAScript grammar");
   EXPECT_TRUE(told({"c.kernels=[\"name-regex([)\"]"}).empty());  // dump_mode 0 does not look
 }
@@ -146,14 +138,13 @@ TEST(Plan, BoundsTheNumberOfExpressions) {
   std::string kernels = "c.kernels=[\"conv\"";
   for (int i = 0; i < 1000; ++i) kernels += ",\"name-regex(a" + std::to_string(i) + ")\"";
   EXPECT_EQ(plan_with({"c.dump_mode=1", kernels + "]"}).kernels.size(), 1001U);
-  expect_told({"c.dump_mode=1", kernels + ",\"name-regex(b)\"]"},
-              "error common_dump_settings.kernels[1001]", "more than 1000");
+  expect_told({"c.dump_mode=1", kernels + ",\"name-regex(b)\"]"}, "error common_dump_settings.kernels[1001]",
+              "more than 1000");
 }
 
 TEST(Plan, WidensTheDumpForOverflowMode) {
-  const std::vector<std::string> edits = {"c.op_debug_mode=3", "c.dump_mode=1",
-                                          "c.kernels=[\"a\"]", "c.input_output=1",
-                                          "c.iteration=\"3\"", "c.overflow_number=9"};
+  const std::vector<std::string> edits = {"c.op_debug_mode=3", "c.dump_mode=1",     "c.kernels=[\"a\"]",
+                                          "c.input_output=1",  "c.iteration=\"3\"", "c.overflow_number=9"};
   const Plan plan = plan_with(edits);
   EXPECT_EQ(plan.dump_mode, DumpMode::all);
   EXPECT_EQ(plan.input_output, Sides::both);
@@ -166,15 +157,13 @@ TEST(Plan, WidensTheDumpForOverflowMode) {
 TEST(Plan, ReadsTheOldOverflowModesAsThree) {
   for (const std::string mode : {"1", "2"}) {
     EXPECT_EQ(plan_with({"c.op_debug_mode=" + mode, "c.overflow_number=1"}).op_debug_mode, 3U);
-    expect_told({"c.op_debug_mode=" + mode}, "warning common_dump_settings.op_debug_mode",
-                "read as 3");
+    expect_told({"c.op_debug_mode=" + mode}, "warning common_dump_settings.op_debug_mode", "read as 3");
   }
 }
 
 TEST(Plan, WidensTheDumpForExceptionMode) {
-  const std::vector<std::string> edits = {"c.op_debug_mode=4", "c.iteration=\"3\"",
-                                          "e.sample_mode=1", "c.saved_data=\"whatever\"",
-                                          "c.input_output=1"};
+  const std::vector<std::string> edits = {"c.op_debug_mode=4", "c.iteration=\"3\"", "e.sample_mode=1",
+                                          "c.saved_data=\"whatever\"", "c.input_output=1"};
   const Plan plan = plan_with(edits);
   EXPECT_TRUE(plan.iteration.is_all());
   EXPECT_EQ(plan.sample_mode, 0U);
@@ -187,8 +176,7 @@ TEST(Plan, WidensTheDumpForExceptionMode) {
 
 TEST(Plan, ComputesStatisticsOnTheHost) {
   for (const std::string data : {"tensor", "statistic", "full"}) {
-    const std::vector<std::string> edits = {"c.saved_data=\"" + data + "\"",
-                                            "e.stat_calc_mode=\"device\""};
+    const std::vector<std::string> edits = {"c.saved_data=\"" + data + "\"", "e.stat_calc_mode=\"device\""};
     EXPECT_EQ(plan_with(edits).stat_calc_mode, "host");
     expect_told(edits, "warning e2e_dump_settings.stat_calc_mode", "becomes \"host\"");
   }
@@ -207,42 +195,29 @@ TEST(Plan, ListsUnknownStatisticsOnlyWhenTheyAreAskedFor) {
 }
 
 TEST(Plan, SaysWhatItHoldsWithoutActingOnIt) {
-  expect_told({"c.dump_mode=2"}, "warning common_dump_settings.dump_mode",
-              "no operator is recorded");
-  expect_told({"c.op_debug_mode=3"}, "warning common_dump_settings.op_debug_mode",
-              "every operator is recorded");
-  expect_told({"c.op_debug_mode=4"}, "warning common_dump_settings.op_debug_mode",
-              "only parameters");
+  expect_told({"c.dump_mode=2"}, "warning common_dump_settings.dump_mode", "no operator is recorded");
+  expect_told({"c.op_debug_mode=3"}, "warning common_dump_settings.op_debug_mode", "every operator is recorded");
+  expect_told({"c.op_debug_mode=4"}, "warning common_dump_settings.op_debug_mode", "only parameters");
   expect_told({"e.sample_mode=1"}, "warning e2e_dump_settings.sample_mode", "whole tensors");
-  expect_told({"e.save_kernel_args=true"}, "warning e2e_dump_settings.save_kernel_args",
-              "not recorded");
+  expect_told({"e.save_kernel_args=true"}, "warning e2e_dump_settings.save_kernel_args", "not recorded");
 }
 
 TEST(Plan, WrapsHugeNumbersAsMindSporeDoesAndSaysSo) {
   EXPECT_EQ(plan_with({"c.input_output=4294967297"}).input_output, Sides::inputs);
-  expect_told({"c.input_output=4294967297"}, "warning common_dump_settings.input_output",
-              "read as 1");
+  expect_told({"c.input_output=4294967297"}, "warning common_dump_settings.input_output", "read as 1");
   expect_told({"c.input_output=4294967299"}, "error common_dump_settings.input_output",
               "allowed: an unsigned integer: 0");
-  EXPECT_THAT(plan_with({"c.support_device=[-1,1.5,true,4294967298]"}).support_device,
-              ElementsAre(4294967295, 1, 2));
-  expect_told({"c.support_device=[-1]"}, "warning common_dump_settings.support_device[0]",
-              "no device number");
+  EXPECT_THAT(plan_with({"c.support_device=[-1,1.5,true,4294967298]"}).support_device, ElementsAre(4294967295, 1, 2));
+  expect_told({"c.support_device=[-1]"}, "warning common_dump_settings.support_device[0]", "no device number");
 }
 
 TEST(Plan, NamesTheNearestKeyForOneItDoesNotKnow) {
-  expect_told({"c.dump_mod=0"}, "warning common_dump_settings.dump_mod",
-              "did you mean 'dump_mode'?");
-  expect_told({"c.zzzzzzzzzzz=0"}, "warning common_dump_settings.zzz",
-              "the nearest known key is '");
-  expect_told({"c.trans_flag=true"}, "warning common_dump_settings.trans_flag",
-              "it belongs to e2e_dump_settings");
-  expect_told({"e.kernels=[]"}, "warning e2e_dump_settings.kernels",
-              "it belongs to common_dump_settings");
-  expect_told({"c.Trans_Flag=1"}, "warning common_dump_settings.Trans_Flag",
-              "'trans_flag' of e2e_dump_settings");
-  expect_told({"e2e_dump_setting={}"}, "warning e2e_dump_setting",
-              "did you mean 'e2e_dump_settings'?");
+  expect_told({"c.dump_mod=0"}, "warning common_dump_settings.dump_mod", "did you mean 'dump_mode'?");
+  expect_told({"c.zzzzzzzzzzz=0"}, "warning common_dump_settings.zzz", "the nearest known key is '");
+  expect_told({"c.trans_flag=true"}, "warning common_dump_settings.trans_flag", "it belongs to e2e_dump_settings");
+  expect_told({"e.kernels=[]"}, "warning e2e_dump_settings.kernels", "it belongs to common_dump_settings");
+  expect_told({"c.Trans_Flag=1"}, "warning common_dump_settings.Trans_Flag", "'trans_flag' of e2e_dump_settings");
+  expect_told({"e2e_dump_setting={}"}, "warning e2e_dump_setting", "did you mean 'e2e_dump_settings'?");
   expect_told({"async_dump_settings={}"}, "warning async_dump_settings", "MindSpore 1.2");
   expect_told({"e.slice_flag=0"}, "warning e2e_dump_settings.slice_flag", "unknown key");
 }
@@ -269,9 +244,9 @@ TEST(Plan, WarnsOfNamesNoFileSystemHolds) {
 }
 
 TEST(Plan, ReportsAllErrorsAtOnceInTheOrderOfTheFile) {
-  const PlanResult result = parse_edits({"c.dump_mode=true", "c.path=\"rel\"", "c.net_name=\"a b\"",
-                                         "c.iteration=\"x\"", "c.input_output=9", "-c.kernels",
-                                         "c.support_device=0", "e.enable=1", "s.layuot=\"x\""});
+  const PlanResult result =
+      parse_edits({"c.dump_mode=true", "c.path=\"rel\"", "c.net_name=\"a b\"", "c.iteration=\"x\"", "c.input_output=9",
+                   "-c.kernels", "c.support_device=0", "e.enable=1", "s.layuot=\"x\""});
   EXPECT_FALSE(result.plan);
   std::vector<std::string> keys;
   for (const Diagnostic& d : result.diagnostics) {
@@ -280,12 +255,11 @@ TEST(Plan, ReportsAllErrorsAtOnceInTheOrderOfTheFile) {
     keys.push_back(d.key);
   }
   const std::string c = "common_dump_settings.";
-  EXPECT_THAT(keys, ElementsAre(c + "kernels", c + "dump_mode", c + "path", c + "net_name",
-                                c + "iteration", c + "input_output", c + "support_device",
-                                "e2e_dump_settings.enable", "sonde_settings.layuot"));
-  EXPECT_TRUE(
-      std::is_sorted(result.diagnostics.begin(), result.diagnostics.end(),
-                     [](const Diagnostic& a, const Diagnostic& b) { return a.line < b.line; }));
+  EXPECT_THAT(
+      keys, ElementsAre(c + "kernels", c + "dump_mode", c + "path", c + "net_name", c + "iteration", c + "input_output",
+                        c + "support_device", "e2e_dump_settings.enable", "sonde_settings.layuot"));
+  EXPECT_TRUE(std::is_sorted(result.diagnostics.begin(), result.diagnostics.end(),
+                             [](const Diagnostic& a, const Diagnostic& b) { return a.line < b.line; }));
 }
 
 TEST(Plan, SurvivesAThousandUnknownKeys) {

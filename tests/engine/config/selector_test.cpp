@@ -91,8 +91,7 @@ TEST(Selector, KnowsTheTypesOfOtherSystems) {
   EXPECT_TRUE(selects("MatMul", "Default/addmm-op0", "addmm"));
   EXPECT_TRUE(selects("ReLU", "Default/relu_-op3", "relu_"));
   EXPECT_TRUE(selects("MaxPool", "Default/max_pool2d-op0", "max_pool2d"));
-  EXPECT_TRUE(selects("Conv2DBackpropInput", "Gradients/Default/convolution_backward-op0",
-                      "convolution_backward"));
+  EXPECT_TRUE(selects("Conv2DBackpropInput", "Gradients/Default/convolution_backward-op0", "convolution_backward"));
   EXPECT_FALSE(selects("Sub", "Default/linear-op0", "linear"));
   EXPECT_TRUE(selects("TensorAdd", "Default/add-op0", "add"));
   EXPECT_FALSE(selects("TensorAdd", "Default/addmm-op0", "addmm"));  // an alias is the whole type
@@ -123,8 +122,8 @@ TEST(Selector, TestsParametersLikeOps) {
 }
 
 TEST(Selector, ReportsEntriesThatNothingMatchedWithTheNearestNames) {
-  Selector selector(plan_of({"conv2d", "rellu", "Default/network-Net/conv1-Conv2d/conv2d-op9",
-                             "name-regex(.*relu-op7)"}));
+  Selector selector(
+      plan_of({"conv2d", "rellu", "Default/network-Net/conv1-Conv2d/conv2d-op9", "name-regex(.*relu-op7)"}));
   selector.decide_op(kConv, "conv2d");
   selector.decide_op("Default/network-Net/relu-op0", "relu");
   selector.decide_op("Default/network-Net/add-op0", "add");

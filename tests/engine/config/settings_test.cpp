@@ -19,9 +19,8 @@ std::string only_error(const std::string& edit) {
 
 TEST(SondeSettings, AreHeldInThePlan) {
   const PlanResult result =
-      parse_edits({"s.layout=\"mindspore-2.7\"", "s.version=\"2.7\"", "s.step=\"manual\"",
-                   "s.budget_bytes=1048576", "s.when_full=\"drop\"", "s.reread=true",
-                   "s.raw_bfloat16=true", "s.saved_data=\"graph\""});
+      parse_edits({"s.layout=\"mindspore-2.7\"", "s.version=\"2.7\"", "s.step=\"manual\"", "s.budget_bytes=1048576",
+                   "s.when_full=\"drop\"", "s.reread=true", "s.raw_bfloat16=true", "s.saved_data=\"graph\""});
   ASSERT_TRUE(result.plan);
   EXPECT_TRUE(result.diagnostics.empty());
   const SondeSettings& settings = result.plan->sonde;
@@ -46,26 +45,23 @@ TEST(SondeSettings, TakeEveryStepRuleAndEveryWhenFull) {
   const std::pair<const char*, WhenFull> rules[] = {
       {"wait", WhenFull::wait}, {"statistics", WhenFull::statistics}, {"drop", WhenFull::drop}};
   for (const auto& [word, rule] : rules) {
-    EXPECT_EQ(parse_edits({std::string("s.when_full=\"") + word + "\""}).plan->sonde.when_full,
-              rule);
+    EXPECT_EQ(parse_edits({std::string("s.when_full=\"") + word + "\""}).plan->sonde.when_full, rule);
   }
 }
 
 TEST(SondeSettings, RefuseUnknownKeysAndNameTheNearest) {
-  EXPECT_EQ(only_error("s.buget_bytes=1048576"),
-            "unknown key; the nearest known key is 'budget_bytes'");
+  EXPECT_EQ(only_error("s.buget_bytes=1048576"), "unknown key; the nearest known key is 'budget_bytes'");
   EXPECT_EQ(only_error("s.dump_mode=1").rfind("unknown key", 0), 0U);
 }
 
 TEST(SondeSettings, SayWhichLayoutThisVersionWrites) {
-  for (const char* layout : {"mindspore-1.2", "mindspore-1.2-async", "mindspore-2.0",
-                             "mindspore-2.3", "mindspore-2.5", "ge", "o2", "acl", "torchair"}) {
+  for (const char* layout : {"mindspore-1.2", "mindspore-1.2-async", "mindspore-2.0", "mindspore-2.3", "mindspore-2.5",
+                             "ge", "o2", "acl", "torchair"}) {
     const std::string message = only_error(std::string("s.layout=\"") + layout + "\"");
     EXPECT_NE(message.find("not written by this version"), std::string::npos) << layout;
     EXPECT_NE(message.find("\"mindspore-2.7\""), std::string::npos) << layout;
   }
-  EXPECT_NE(only_error("s.layout=\"mindspore\"").find("allowed: \"mindspore-1.2\""),
-            std::string::npos);
+  EXPECT_NE(only_error("s.layout=\"mindspore\"").find("allowed: \"mindspore-1.2\""), std::string::npos);
   EXPECT_NE(only_error("s.version=\"2.3\"").find("speaks \"2.7\""), std::string::npos);
   EXPECT_NE(only_error("s.version=\"9\"").find("allowed:"), std::string::npos);
 }

@@ -38,9 +38,7 @@ TEST(Verdicts, AreThoseListedAndThereAreMany) {
 // The list itself may not drift from MindSpore unseen: each reason to differ is told by the text of
 // the case.
 TEST(Verdicts, DifferFromMindSporeOnlyWhereSondeDoesMoreOrRefusesAPattern) {
-  const auto has = [](const VerdictCase& one, const char* text) {
-    return one.text.find(text) != std::string::npos;
-  };
+  const auto has = [](const VerdictCase& one, const char* text) { return one.text.find(text) != std::string::npos; };
   for (const VerdictCase& one : read_verdicts(SONDE_VERDICTS)) {
     if (one.sonde_accepts && !one.mindspore_accepts) {
       EXPECT_TRUE(has(one, "c.dump_mode=2") || has(one, "c.saved_data=\"statistic\"") ||
@@ -49,8 +47,7 @@ TEST(Verdicts, DifferFromMindSporeOnlyWhereSondeDoesMoreOrRefusesAPattern) {
     } else if (!one.sonde_accepts && one.mindspore_accepts) {
       EXPECT_TRUE(has(one, "name-regex(") || has(one, "sonde_settings")) << one.text;
     } else if (one.sonde_files != one.mindspore_files) {
-      EXPECT_TRUE(has(one, "\\\\") || has(one, "c.initial_iteration=18446744073709551615"))
-          << one.text;
+      EXPECT_TRUE(has(one, "\\\\") || has(one, "c.initial_iteration=18446744073709551615")) << one.text;
     }
   }
 }
@@ -64,8 +61,8 @@ TEST(Verdicts, NameTheKeyAndItsLineWhereOneKeyIsWrong) {
     const std::size_t line = edited(one.edits).lines.at(key);
     const auto is_named = [&](const Diagnostic& d) {
       const bool is_syntax = d.key.empty();  // found at the value, or where the next token stands
-      return d.is_error && (is_syntax ? d.line == line || d.line == line + 1
-                                      : d.key.starts_with(key) && d.line == line);
+      return d.is_error &&
+             (is_syntax ? d.line == line || d.line == line + 1 : d.key.starts_with(key) && d.line == line);
     };
     EXPECT_TRUE(std::any_of(result.diagnostics.begin(), result.diagnostics.end(), is_named))
         << one.text << "\nline " << line << "\n"
@@ -81,8 +78,7 @@ TEST(Verdicts, SayWhatWasFoundAndWhatIsAllowed) {
     for (const Diagnostic& diagnostic : result.diagnostics) {
       if (!diagnostic.is_error || diagnostic.key.empty()) continue;
       const std::string& message = diagnostic.message;
-      EXPECT_TRUE(message.find("allowed: ") != message.npos ||
-                  message.find("needed: ") != message.npos ||
+      EXPECT_TRUE(message.find("allowed: ") != message.npos || message.find("needed: ") != message.npos ||
                   diagnostic.key.starts_with("sonde_settings"))
           << one.text << "\n"
           << message;

@@ -63,8 +63,8 @@ TEST(DamagedJournal, CutAtAnyByteKeepsEveryWholeEntry) {
     ASSERT_EQ(journal.runs.size(), entries > 0 ? 1U : 0U) << size;
     if (entries == 0) continue;
     const JournalRun& run = journal.runs[0];
-    const std::size_t found = 1 + run.sites.size() + run.op_names.size() + run.records.size() +
-                              (run.end_json.empty() ? 0 : 1);
+    const std::size_t found =
+        1 + run.sites.size() + run.op_names.size() + run.records.size() + (run.end_json.empty() ? 0 : 1);
     EXPECT_EQ(found, entries > 5 ? entries - 1 : entries) << size;  // the sixth is a file
   }
 }
@@ -122,8 +122,7 @@ TEST(DamagedJournal, RandomFieldsBehindRightChecksumsAreSurvived) {
   for (int round = 0; round < 20000; ++round) {
     std::string bytes = whole.substr(0, ends[0]);
     for (std::size_t i = 1; i < ends.size(); ++i) {
-      std::string payload =
-          whole.substr(ends[i - 1] + kEntryBytes, ends[i] - ends[i - 1] - kEntryBytes);
+      std::string payload = whole.substr(ends[i - 1] + kEntryBytes, ends[i] - ends[i - 1] - kEntryBytes);
       if (random() % 2) payload[random() % payload.size()] ^= static_cast<char>(random());
       if (random() % 8 == 0) payload.resize(random() % payload.size());
       bytes += entry(static_cast<std::uint8_t>(whole[ends[i - 1] + 8]), payload);
@@ -162,13 +161,12 @@ TEST(DamagedJournal, LiesAboutSizesAskForNoMemory) {
   const std::string fields(9, '\0');  // kind, flags and seven zero fields of a record
   const std::string one_tensor = varint(1);
   const std::string lies[] = {
-      entry(4, fields + huge),                                    // the note
-      entry(4, fields + varint(0) + huge),                        // how many tensors
-      entry(4, fields + varint(0) + one_tensor + "\x02" + huge),  // the slot
-      entry(4,
-            fields + varint(0) + one_tensor + std::string("\x02\x00\x0b", 3) + huge),  // the rank
-      entry(5, varint(1) + std::string(2, '\0') + huge + "a"),  // a file's name
-      entry(3, varint(1) + varint(1ULL << 62) + "a"),           // an op's type
+      entry(4, fields + huge),                                                            // the note
+      entry(4, fields + varint(0) + huge),                                                // how many tensors
+      entry(4, fields + varint(0) + one_tensor + "\x02" + huge),                          // the slot
+      entry(4, fields + varint(0) + one_tensor + std::string("\x02\x00\x0b", 3) + huge),  // the rank
+      entry(5, varint(1) + std::string(2, '\0') + huge + "a"),                            // a file's name
+      entry(3, varint(1) + varint(1ULL << 62) + "a"),                                     // an op's type
   };
   for (const std::string& lie : lies) {
     const Journal journal = parsed(start + lie);

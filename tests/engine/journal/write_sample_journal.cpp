@@ -14,8 +14,7 @@ using nlohmann::ordered_json;
 
 std::string hex(double value) {
   char text[17];
-  std::snprintf(text, sizeof text, "%016llx",
-                static_cast<unsigned long long>(std::bit_cast<std::uint64_t>(value)));
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(std::bit_cast<std::uint64_t>(value)));
   return text;
 }
 
@@ -46,18 +45,15 @@ ordered_json json_of(const sonde::TensorRecord& tensor, const std::string& file)
                        {"md5", tensor.md5},
                        {"sha1", tensor.sha1},
                        {"file", file}};
-  json["source"] =
-      tensor.source == sonde::kNoSequence ? ordered_json() : ordered_json(tensor.source);
+  json["source"] = tensor.source == sonde::kNoSequence ? ordered_json() : ordered_json(tensor.source);
   json["source_slot"] = tensor.source_slot;
   json["statistics"] = tensor.has_statistics ? json_of(tensor.statistics) : ordered_json();
   return json;
 }
 
-std::string file_of(const sonde::SampleRun& run, std::uint64_t sequence,
-                    const sonde::TensorRecord& tensor) {
+std::string file_of(const sonde::SampleRun& run, std::uint64_t sequence, const sonde::TensorRecord& tensor) {
   for (const auto& entry : run.files) {
-    if (entry.sequence == sequence && entry.is_input == tensor.is_input &&
-        entry.slot == tensor.slot) {
+    if (entry.sequence == sequence && entry.is_input == tensor.is_input && entry.slot == tensor.slot) {
       return entry.file;
     }
   }
@@ -78,8 +74,7 @@ ordered_json json_of(const sonde::SampleRun& run, bool finished) {
                              {"function", site.function}});
   }
   for (const sonde::OpName& name : run.op_names) {
-    json["op_names"].push_back(
-        {{"id", name.id}, {"op_type", name.op_type}, {"full_name", name.full_name}});
+    json["op_names"].push_back({{"id", name.id}, {"op_type", name.op_type}, {"full_name", name.full_name}});
   }
   for (const sonde::Record& record : run.records) {
     ordered_json item = {{"kind", static_cast<int>(record.kind)},
@@ -112,7 +107,6 @@ int main(int argc, char** argv) {
   const std::string torn = sonde::write(run).substr(0, sonde::write(run, false).size() + 5);
   std::ofstream file(argv[1], std::ios::binary);
   file << sonde::write(run) << torn;
-  std::cout << ordered_json{{"runs", {json_of(run, true), json_of(run, false)}}, {"torn_bytes", 5}}
-            << "\n";
+  std::cout << ordered_json{{"runs", {json_of(run, true), json_of(run, false)}}, {"torn_bytes", 5}} << "\n";
   return file.good() ? 0 : 1;
 }

@@ -96,8 +96,7 @@ TEST(CategoryTexts, EqualPrintf) {
     const std::uint64_t bits = random();
     double value;
     std::memcpy(&value, &bits, sizeof value);
-    if (i % 2 == 0)
-      value = std::ldexp(1 + std::fabs(std::fmod(value, 1)), static_cast<int>(bits % 80) - 40);
+    if (i % 2 == 0) value = std::ldexp(1 + std::fabs(std::fmod(value, 1)), static_cast<int>(bits % 80) - 40);
     if (i % 3 == 0) value = std::round(value * 1000) / 1000;
     if (std::isnan(value)) continue;
     Statistics one;

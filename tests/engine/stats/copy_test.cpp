@@ -25,8 +25,7 @@ std::vector<std::byte> copied(const TensorView& view) {
 Tensor random_view(DType dtype, std::mt19937_64& random) {
   const std::size_t rank = random() % 5;
   std::vector<std::int64_t> base_shape(rank);
-  for (auto& size : base_shape)
-    size = static_cast<std::int64_t>(random() % (rank > 2 ? 9 : 40)) + 1;
+  for (auto& size : base_shape) size = static_cast<std::int64_t>(random() % (rank > 2 ? 9 : 40)) + 1;
   Tensor tensor = sample::contiguous(dtype, base_shape, Mix::bits, random);
   std::vector<std::size_t> order(rank);
   std::iota(order.begin(), order.end(), 0U);
@@ -51,13 +50,11 @@ Tensor random_view(DType dtype, std::mt19937_64& random) {
 
 TEST(CopyInCOrder, EqualsTheNaiveCopy) {
   std::mt19937_64 random(1);
-  for (const DType dtype :
-       {DType::uint8, DType::bfloat16, DType::float32, DType::float64, DType::complex128}) {
+  for (const DType dtype : {DType::uint8, DType::bfloat16, DType::float32, DType::float64, DType::complex128}) {
     for (int round = 0; round < 400; ++round) {
       const Tensor tensor = random_view(dtype, random);
       ASSERT_EQ(copied(tensor.view()), sample::naive_copy(tensor.view()).memory)
-          << info(dtype).lower << shape_text(tensor.shape, '(', ')')
-          << shape_text(tensor.strides, '(', ')');
+          << info(dtype).lower << shape_text(tensor.shape, '(', ')') << shape_text(tensor.strides, '(', ')');
     }
   }
 }
@@ -107,8 +104,7 @@ TEST(CopyInCOrder, ResolvesNegativeOfRealNumbers) {
   EXPECT_EQ(out, (std::vector<float>{-1, 2, 0}));
   EXPECT_TRUE(std::signbit(out[2]));
 
-  const Tensor integers =
-      sample::of<std::int16_t>(DType::int16, {5, -6, std::numeric_limits<std::int16_t>::min()});
+  const Tensor integers = sample::of<std::int16_t>(DType::int16, {5, -6, std::numeric_limits<std::int16_t>::min()});
   view = integers.view();
   view.negative = true;
   std::vector<std::int16_t> negated(3);
@@ -120,8 +116,7 @@ TEST(CopyInCOrder, LeavesTheNanOfFormatsWithoutNegativeZero) {
   const Tensor tensor = sample::of<std::uint8_t>(DType::float8_e4m3fnuz, {0x80, 0x00, 0x01});
   TensorView view = tensor.view();
   view.negative = true;
-  EXPECT_EQ(copied(view),
-            (std::vector<std::byte>{std::byte{0x80}, std::byte{0x00}, std::byte{0x81}}));
+  EXPECT_EQ(copied(view), (std::vector<std::byte>{std::byte{0x80}, std::byte{0x00}, std::byte{0x81}}));
 }
 
 TEST(Cursors, GiveTheSameElementsWhateverThePiece) {

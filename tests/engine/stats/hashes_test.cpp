@@ -59,19 +59,16 @@ TEST(Hashes, OfANegativeViewAreOfTheNegatedElements) {
 TEST(Sha1, IsOfTheBytesUpToTwentyThousandFourHundredEighty) {
   std::mt19937_64 random(2);
   const Tensor tensor = sample::contiguous(DType::float64, {20480}, Mix::bits, random);
-  EXPECT_EQ(sha1_hex(tensor.view()),
-            hex_of(EVP_sha1(), tensor.memory.data(), tensor.memory.size()));
+  EXPECT_EQ(sha1_hex(tensor.view()), hex_of(EVP_sha1(), tensor.memory.data(), tensor.memory.size()));
 }
 
 TEST(Sha1, IsOfTheHexTextsOfSlicesAbove) {
   std::mt19937_64 random(3);
   for (const std::size_t count : {20481U, 40960U, 50000U}) {
-    const Tensor tensor =
-        sample::contiguous(DType::int16, {static_cast<std::int64_t>(count)}, Mix::bits, random);
+    const Tensor tensor = sample::contiguous(DType::int16, {static_cast<std::int64_t>(count)}, Mix::bits, random);
     std::string texts;
     for (std::size_t at = 0; at < count; at += 20480) {
-      texts += hex_of(EVP_sha1(), tensor.memory.data() + 2 * at,
-                      2 * std::min<std::size_t>(20480, count - at));
+      texts += hex_of(EVP_sha1(), tensor.memory.data() + 2 * at, 2 * std::min<std::size_t>(20480, count - at));
     }
     EXPECT_EQ(sha1_hex(tensor.view()), hex_of(EVP_sha1(), texts.data(), texts.size()));
   }

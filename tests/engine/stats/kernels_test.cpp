@@ -20,8 +20,8 @@ void expect_equal_to_scalar(const Tensor& tensor, Mix mix) {
   const auto expected = bits_of(summarize_with(scalar_kernel(), tensor.view()));
   for (const Kernel& kernel : kernels()) {
     ASSERT_EQ(bits_of(summarize_with(kernel, tensor.view())), expected)
-        << kernel.name << " " << info(tensor.dtype).lower << " mix " << static_cast<int>(mix)
-        << " elements " << tensor.view().elements() << " at " << tensor.offset;
+        << kernel.name << " " << info(tensor.dtype).lower << " mix " << static_cast<int>(mix) << " elements "
+        << tensor.view().elements() << " at " << tensor.offset;
   }
 }
 
@@ -81,8 +81,7 @@ std::string name_of(const testing::TestParamInfo<DType>& tested) {
   return std::string(sonde::info(tested.param).lower);
 }
 
-INSTANTIATE_TEST_SUITE_P(AllDTypes, Kernels, testing::ValuesIn(sample::dtypes_with_statistics()),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(AllDTypes, Kernels, testing::ValuesIn(sample::dtypes_with_statistics()), name_of);
 INSTANTIATE_TEST_SUITE_P(OneOrTwoBytes, NarrowKernels, testing::ValuesIn(narrow_dtypes()), name_of);
 
 TEST(KernelList, EndsWithTheScalarOne) {

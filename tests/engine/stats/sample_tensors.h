@@ -55,9 +55,7 @@ inline Tensor doubles(const std::vector<double>& values) { return of(DType::floa
 // `ordinary` has none.
 enum class Mix { ordinary, bits, denormal, one_special };
 
-inline bool is_float(DType dtype) {
-  return dtype >= DType::float16 && dtype <= DType::float8_e8m0fnu;
-}
+inline bool is_float(DType dtype) { return dtype >= DType::float16 && dtype <= DType::float8_e8m0fnu; }
 
 // Bits above the fraction of a format, by which its exponent is bounded.
 struct FloatBits {
@@ -107,8 +105,7 @@ inline std::uint64_t float_code(DType dtype, Mix mix, std::mt19937_64& random) {
 }
 
 // `bytes` of elements of `dtype`.
-inline std::vector<std::byte> elements(DType dtype, std::size_t count, Mix mix,
-                                       std::mt19937_64& random) {
+inline std::vector<std::byte> elements(DType dtype, std::size_t count, Mix mix, std::mt19937_64& random) {
   const std::size_t item_bytes = info(dtype).item_bytes;
   std::vector<std::byte> bytes(count * item_bytes);
   const std::size_t special = count > 0 ? random() % count : 0;
@@ -116,11 +113,7 @@ inline std::vector<std::byte> elements(DType dtype, std::size_t count, Mix mix,
     std::uint64_t code = random();
     if (is_float(dtype)) {
       const bool any = mix == Mix::one_special && i == special;
-      code = float_code(dtype,
-                        any                       ? Mix::bits
-                        : mix == Mix::one_special ? Mix::ordinary
-                                                  : mix,
-                        random);
+      code = float_code(dtype, any ? Mix::bits : mix == Mix::one_special ? Mix::ordinary : mix, random);
     } else if (dtype == DType::bool8) {
       code &= 1;
     } else if (mix == Mix::ordinary) {
@@ -135,8 +128,7 @@ inline std::vector<std::byte> elements(DType dtype, std::size_t count, Mix mix,
   return bytes;
 }
 
-inline Tensor contiguous(DType dtype, std::vector<std::int64_t> shape, Mix mix,
-                         std::mt19937_64& random) {
+inline Tensor contiguous(DType dtype, std::vector<std::int64_t> shape, Mix mix, std::mt19937_64& random) {
   Tensor tensor;
   tensor.dtype = dtype;
   tensor.strides = c_strides(shape);
@@ -163,8 +155,8 @@ inline Tensor naive_copy(const TensorView& view) {
       at += rest % view.shape[d] * view.strides[d];
       rest /= view.shape[d];
     }
-    std::memcpy(copy.memory.data() + i * item_bytes,
-                view.data + at * static_cast<std::int64_t>(item_bytes), item_bytes);
+    std::memcpy(copy.memory.data() + i * item_bytes, view.data + at * static_cast<std::int64_t>(item_bytes),
+                item_bytes);
   }
   return copy;
 }

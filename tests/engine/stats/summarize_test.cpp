@@ -26,8 +26,7 @@ constexpr float kInfF = std::numeric_limits<float>::infinity();
 constexpr float kNanF = std::numeric_limits<float>::quiet_NaN();
 
 TEST(Summaries, CountEachKindOfElement) {
-  const Statistics found =
-      summarize(floats({1, -2, 0, -0.0F, kNanF, kInfF, -kInfF, -kInfF}).view());
+  const Statistics found = summarize(floats({1, -2, 0, -0.0F, kNanF, kInfF, -kInfF, -kInfF}).view());
   EXPECT_EQ(found.count, 8U);
   EXPECT_EQ(found.nan_count, 1U);
   EXPECT_EQ(found.positive_inf_count, 1U);
@@ -41,9 +40,7 @@ TEST(Summaries, CountEachKindOfElement) {
   EXPECT_EQ(found.sum_squares, 5);
 }
 
-TEST(Summaries, OfAnEmptyTensorCountNothing) {
-  EXPECT_EQ(summarize(floats({}).view()), Statistics());
-}
+TEST(Summaries, OfAnEmptyTensorCountNothing) { EXPECT_EQ(summarize(floats({}).view()), Statistics()); }
 
 TEST(Summaries, OfAScalarAreItsValue) {
   Tensor tensor = floats({-3.5F});
@@ -132,8 +129,7 @@ TEST(Summaries, AreCloseToLongDoubleSums) {
 }
 
 // A view over part of a bigger tensor: columns [0, columns) of rows `pitch` long.
-Tensor columns_of(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t pitch,
-                  std::mt19937_64& random) {
+Tensor columns_of(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t pitch, std::mt19937_64& random) {
   Tensor tensor = sample::contiguous(dtype, {rows, pitch}, Mix::one_special, random);
   tensor.shape = {rows, columns};
   return tensor;
@@ -145,8 +141,7 @@ TEST(StridedSummaries, EqualThoseOfTheCopyWhenThereAreGaps) {
     for (const std::int64_t columns : {1, 5, 16, 33, 255, 256, 300, 9000}) {
       const Tensor tensor = columns_of(dtype, 37, columns, columns + 3, random);
       ASSERT_FALSE(tensor.view().is_dense());
-      EXPECT_EQ(bits_of(summarize(tensor.view())),
-                bits_of(summarize(sample::naive_copy(tensor.view()).view())))
+      EXPECT_EQ(bits_of(summarize(tensor.view())), bits_of(summarize(sample::naive_copy(tensor.view()).view())))
           << info(dtype).lower << " " << columns;
     }
   }
@@ -157,8 +152,7 @@ TEST(StridedSummaries, EqualThoseOfTheCopyWhenElementsLieApart) {
   Tensor tensor = sample::contiguous(DType::float32, {50, 60, 7}, Mix::bits, random);
   tensor.shape = {60, 25, 4};  // [:, ::2, ::2] with the first two dimensions exchanged
   tensor.strides = {7, 840, 2};
-  EXPECT_EQ(bits_of(summarize(tensor.view())),
-            bits_of(summarize(sample::naive_copy(tensor.view()).view())));
+  EXPECT_EQ(bits_of(summarize(tensor.view())), bits_of(summarize(sample::naive_copy(tensor.view()).view())));
 }
 
 TEST(StridedSummaries, WalkBackwardsToo) {
@@ -166,8 +160,7 @@ TEST(StridedSummaries, WalkBackwardsToo) {
   Tensor tensor = sample::contiguous(DType::float64, {1000}, Mix::ordinary, random);
   tensor.offset = 999 * 8;
   tensor.strides = {-1};
-  EXPECT_EQ(bits_of(summarize(tensor.view())),
-            bits_of(summarize(sample::naive_copy(tensor.view()).view())));
+  EXPECT_EQ(bits_of(summarize(tensor.view())), bits_of(summarize(sample::naive_copy(tensor.view()).view())));
 }
 
 TEST(StridedSummaries, CountExpandedElementsAsOftenAsTheyAppear) {

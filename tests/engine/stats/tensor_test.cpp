@@ -9,8 +9,7 @@
 namespace sonde {
 namespace {
 
-TensorView view_of(const std::vector<std::int64_t>& shape,
-                   const std::vector<std::int64_t>& strides) {
+TensorView view_of(const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& strides) {
   static const std::byte kByte{};
   TensorView view;
   view.dtype = DType::float32;
@@ -51,8 +50,7 @@ TEST(DimsOfATensor, KeepSixInsideAndMoreOutside) {
     const Dims copy(dims);
     Dims assigned;
     assigned = copy;
-    EXPECT_EQ(std::vector<std::int64_t>(assigned.values().begin(), assigned.values().end()),
-              values);
+    EXPECT_EQ(std::vector<std::int64_t>(assigned.values().begin(), assigned.values().end()), values);
     EXPECT_EQ(assigned, dims);
     const Dims moved(std::move(assigned));
     EXPECT_EQ(moved, dims);

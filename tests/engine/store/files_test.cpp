@@ -21,9 +21,7 @@ class Files : public testing::Test {
     file->rows() += rows;
     ASSERT_TRUE(file->close());
   }
-  void put(const std::string& name, const std::string& text) {
-    std::ofstream(root / name, std::ios::binary) << text;
-  }
+  void put(const std::string& name, const std::string& text) { std::ofstream(root / name, std::ios::binary) << text; }
 };
 
 TEST_F(Files, DirectoriesAreMadeForTheOwnerOnlyAndExistingOnesKeepTheirMode) {
@@ -45,8 +43,7 @@ TEST_F(Files, AFileInThePlaceOfADirectoryIsNamed) {
   put("file", "");
   const Status made = make_directories(root / "file" / "x");
   ASSERT_FALSE(made);
-  EXPECT_EQ(made.error().message,
-            "cannot make directory '" + (root / "file").string() + "': not a directory");
+  EXPECT_EQ(made.error().message, "cannot make directory '" + (root / "file").string() + "': not a directory");
   EXPECT_FALSE(check_can_write(root / "file" / "x"));
 }
 

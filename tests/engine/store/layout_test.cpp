@@ -12,8 +12,7 @@ Layout layout() {
   return *Layout::make(plan, 3);
 }
 
-Site site(Phase phase, const std::string& scope, const std::string& type,
-          const std::string& forward = "") {
+Site site(Phase phase, const std::string& scope, const std::string& type, const std::string& forward = "") {
   Site out;
   out.phase = phase;
   out.scope = scope;
@@ -30,11 +29,9 @@ TEST(Layout, NamesOpsOfEveryPhase) {
             "Default/recompute/network-AlexNet/0-Conv2d/conv2d-op1");
   EXPECT_EQ(layout().full_name(site(Phase::backward, scope, "convolution_backward", "conv2d"), 2),
             "Gradients/Default/network-AlexNet/0-Conv2d/Grad_conv2d/convolution_backward-op2");
-  EXPECT_EQ(layout().full_name(site(Phase::optimizer, "optimizer-SGD", "add_"), 3),
-            "Default/optimizer-SGD/add_-op3");
+  EXPECT_EQ(layout().full_name(site(Phase::optimizer, "optimizer-SGD", "add_"), 3), "Default/optimizer-SGD/add_-op3");
   EXPECT_EQ(layout().full_name(site(Phase::outside, "", "add"), 4), "Default/add-op4");
-  EXPECT_EQ(layout().full_name(site(Phase::backward, "network-Net", "sum"), 5),
-            "Gradients/Default/sum-op5");
+  EXPECT_EQ(layout().full_name(site(Phase::backward, "network-Net", "sum"), 5), "Gradients/Default/sum-op5");
 }
 
 TEST(Layout, NumbersOpsPerTypeAndScope) {
@@ -42,20 +39,15 @@ TEST(Layout, NumbersOpsPerTypeAndScope) {
   Site other_line = first;
   other_line.line = 7;
   EXPECT_EQ(layout().number_key(first), layout().number_key(other_line));
-  EXPECT_NE(layout().number_key(first),
-            layout().number_key(site(Phase::forward, "network-Net/b", "add")));
-  EXPECT_NE(layout().number_key(first),
-            layout().number_key(site(Phase::forward, "network-Net/a", "mul")));
-  EXPECT_NE(layout().number_key(first),
-            layout().number_key(site(Phase::recompute, "network-Net/a", "add")));
+  EXPECT_NE(layout().number_key(first), layout().number_key(site(Phase::forward, "network-Net/b", "add")));
+  EXPECT_NE(layout().number_key(first), layout().number_key(site(Phase::forward, "network-Net/a", "mul")));
+  EXPECT_NE(layout().number_key(first), layout().number_key(site(Phase::recompute, "network-Net/a", "add")));
 }
 
 TEST(Layout, PutsEverythingBelowTheRank) {
   EXPECT_EQ(layout().step_directory({1, 12}), "/dump/rank_3/Net/1/12");
-  EXPECT_EQ(layout().execution_order_file(0),
-            "/dump/rank_3/execution_order/ms_execution_order_graph_0.csv");
-  EXPECT_EQ(layout().history_file(0),
-            "/dump/rank_3/execution_order/ms_global_execution_order_graph_0.csv");
+  EXPECT_EQ(layout().execution_order_file(0), "/dump/rank_3/execution_order/ms_execution_order_graph_0.csv");
+  EXPECT_EQ(layout().history_file(0), "/dump/rank_3/execution_order/ms_global_execution_order_graph_0.csv");
   EXPECT_EQ(layout().journal_file(), "/dump/rank_3/.dump_metadata/sonde/journal");
 }
 
@@ -89,8 +81,8 @@ TEST(Layout, OfAnotherKindIsRefused) {
 
 TEST(TensorFileName, IsReadBack) {
   TensorFileName name;
-  ASSERT_TRUE(parse_tensor_file_name(
-      "add.Default_add-op0.0.4.1700000000000001.input.2.DefaultFormat.Float32.npy", name));
+  ASSERT_TRUE(
+      parse_tensor_file_name("add.Default_add-op0.0.4.1700000000000001.input.2.DefaultFormat.Float32.npy", name));
   EXPECT_EQ(name.op_type, "add");
   EXPECT_EQ(name.op_name, "Default_add-op0");
   EXPECT_EQ(name.stream_id, 4U);
@@ -103,8 +95,8 @@ TEST(TensorFileName, IsReadBack) {
 
 TEST(TensorFileName, MayHaveDotsInTheNameAndNoType) {
   TensorFileName name;
-  ASSERT_TRUE(parse_tensor_file_name(
-      "Parameter.moments.conv1.weight.0.0.1700000000000001.output.0.DefaultFormat.npy", name));
+  ASSERT_TRUE(
+      parse_tensor_file_name("Parameter.moments.conv1.weight.0.0.1700000000000001.output.0.DefaultFormat.npy", name));
   EXPECT_EQ(name.op_type, "Parameter");
   EXPECT_EQ(name.op_name, "moments.conv1.weight");
   EXPECT_FALSE(name.is_input);
@@ -114,8 +106,8 @@ TEST(TensorFileName, MayHaveDotsInTheNameAndNoType) {
 
 TEST(TensorFileName, OfVersionOneTwoCarriesTheShape) {
   TensorFileName name;
-  ASSERT_TRUE(parse_tensor_file_name(
-      "Default--network-Net--Conv2D-op12_output_0_shape_1_64_5_Float16_FRACTAL_Z.bin", name));
+  ASSERT_TRUE(
+      parse_tensor_file_name("Default--network-Net--Conv2D-op12_output_0_shape_1_64_5_Float16_FRACTAL_Z.bin", name));
   EXPECT_EQ(name.op_type, "Conv2D");
   EXPECT_EQ(name.op_name, "Default--network-Net--Conv2D-op12");
   EXPECT_EQ(name.shape, (std::vector<std::int64_t>{1, 64, 5}));
@@ -128,12 +120,10 @@ TEST(TensorFileName, OfVersionOneTwoCarriesTheShape) {
 
 TEST(TensorFileName, IsNotFoundInOtherNames) {
   TensorFileName name;
-  for (const char* text :
-       {"", ".npy", "1234567.npy", "statistic.csv", "a.b.0.0.x.input.0.F.npy",
-        "a.b.0.0.1.input.-1.F.npy", "a.b.0.0.1.side.0.F.npy", "a.0.0.1.input.0.F.npy",
-        ".b.0.0.1.input.0.F.npy", "a.b.0.0.99999999999999999999999.input.0.F.npy",
-        "x_input_3_shape__Int32_F.bin", "_shape_.bin",
-        "Opdebug.Node_OpDebug.0.0.1.output.0.json"}) {
+  for (const char* text : {"", ".npy", "1234567.npy", "statistic.csv", "a.b.0.0.x.input.0.F.npy",
+                           "a.b.0.0.1.input.-1.F.npy", "a.b.0.0.1.side.0.F.npy", "a.0.0.1.input.0.F.npy",
+                           ".b.0.0.1.input.0.F.npy", "a.b.0.0.99999999999999999999999.input.0.F.npy",
+                           "x_input_3_shape__Int32_F.bin", "_shape_.bin", "Opdebug.Node_OpDebug.0.0.1.output.0.json"}) {
     EXPECT_FALSE(parse_tensor_file_name(text, name)) << text;
   }
 }

@@ -15,8 +15,8 @@ std::string header(DType dtype, const std::vector<std::int64_t>& shape, bool raw
 
 TEST(NpyHeader, HasTheBytesThatMindSporeWrites) {
   const std::string text = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,3,), }";
-  const std::string expected = std::string("\x93NUMPY\x01\x00\x76\x00", 10) + text +
-                               std::string(118 - 1 - text.size(), ' ') + "\n";
+  const std::string expected =
+      std::string("\x93NUMPY\x01\x00\x76\x00", 10) + text + std::string(118 - 1 - text.size(), ' ') + "\n";
   EXPECT_EQ(header(DType::float32, {2, 3}), expected);
   EXPECT_EQ(expected.size(), 128U);
 }
@@ -58,8 +58,7 @@ TEST(NpyHeader, SaysTheTypeOfTheFile) {
 }
 
 template <typename Code>
-std::vector<float> widened(DType dtype, const std::vector<Code>& codes,
-                           std::size_t floats_each = 1) {
+std::vector<float> widened(DType dtype, const std::vector<Code>& codes, std::size_t floats_each = 1) {
   std::vector<std::byte> in(codes.size() * sizeof(Code));
   std::memcpy(in.data(), codes.data(), in.size());
   const std::size_t elements = codes.size() / floats_each;

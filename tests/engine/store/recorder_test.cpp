@@ -40,8 +40,7 @@ class Dump : public testing::Test {
     TensorRecord in = run.again(out);
     in.is_input = true;
     run.push(run.op("Default/network-Net/mul-op0", "mul"), step, std::move(out));
-    run.push(run.op("Default/network-Net/add-op0"), step, std::move(in),
-             run.tensor({5, 5}, 2 + step.iteration * 10));
+    run.push(run.op("Default/network-Net/add-op0"), step, std::move(in), run.tensor({5, 5}, 2 + step.iteration * 10));
     run.end(step);
   }
 };
@@ -60,19 +59,18 @@ TEST_F(Dump, HasTheTreeOfMindSpore) {
   two_ops(run, kFirst);
   const Totals totals = run->finish();
   EXPECT_FALSE(run->error());
-  EXPECT_EQ(
-      test::files_below(rank),
-      (std::vector<std::string>{
-          ".dump_metadata/config.json", ".dump_metadata/data_dump.json",
-          ".dump_metadata/sonde/journal", ".dump_metadata/sonde/owner",
-          "Net/0/0/"
-          "add.Default_network-Net_add-op0.0.0.1700000000000001.input.0.DefaultFormat.Float32.npy",
-          "Net/0/0/"
-          "add.Default_network-Net_add-op0.0.0.1700000000000002.output.0.DefaultFormat.Float32.npy",
-          "Net/0/0/"
-          "mul.Default_network-Net_mul-op0.0.0.1700000000000000.output.0.DefaultFormat.Float32.npy",
-          "Net/0/0/statistic.csv", "execution_order/ms_execution_order_graph_0.csv",
-          "execution_order/ms_global_execution_order_graph_0.csv"}));
+  EXPECT_EQ(test::files_below(rank),
+            (std::vector<std::string>{
+                ".dump_metadata/config.json", ".dump_metadata/data_dump.json", ".dump_metadata/sonde/journal",
+                ".dump_metadata/sonde/owner",
+                "Net/0/0/"
+                "add.Default_network-Net_add-op0.0.0.1700000000000001.input.0.DefaultFormat.Float32.npy",
+                "Net/0/0/"
+                "add.Default_network-Net_add-op0.0.0.1700000000000002.output.0.DefaultFormat.Float32.npy",
+                "Net/0/0/"
+                "mul.Default_network-Net_mul-op0.0.0.1700000000000000.output.0.DefaultFormat.Float32.npy",
+                "Net/0/0/statistic.csv", "execution_order/ms_execution_order_graph_0.csv",
+                "execution_order/ms_global_execution_order_graph_0.csv"}));
   EXPECT_EQ(totals.steps, 1U);
   EXPECT_EQ(totals.ops, 2U);
   EXPECT_EQ(totals.tensors, 3U);
@@ -85,20 +83,18 @@ TEST_F(Dump, TextFilesAreExact) {
   Host run(plan_for(root));
   two_ops(run, kFirst);
   run->finish();
-  EXPECT_EQ(
-      read_text(rank / "Net/0/0/statistic.csv"),
-      "Op Type,Op Name,Task ID,Stream ID,Timestamp,IO,Slot,Data Size,Data Type,Shape,"
-      "Max Value,Min Value,L2Norm Value\n"
-      "mul,Default/network-Net/mul-op0,0,0,1700000000000000,output,0,12,float32,\"[3]\",1,1,0,\n"
-      "add,Default/network-Net/add-op0,0,0,1700000000000001,input,0,12,float32,\"[3]\",1,1,0,\n"
-      "add,Default/network-Net/add-op0,0,0,1700000000000002,output,0,8,float32,\"[2]\",5,5,0,\n");
+  EXPECT_EQ(read_text(rank / "Net/0/0/statistic.csv"),
+            "Op Type,Op Name,Task ID,Stream ID,Timestamp,IO,Slot,Data Size,Data Type,Shape,"
+            "Max Value,Min Value,L2Norm Value\n"
+            "mul,Default/network-Net/mul-op0,0,0,1700000000000000,output,0,12,float32,\"[3]\",1,1,0,\n"
+            "add,Default/network-Net/add-op0,0,0,1700000000000001,input,0,12,float32,\"[3]\",1,1,0,\n"
+            "add,Default/network-Net/add-op0,0,0,1700000000000002,output,0,8,float32,\"[2]\",5,5,0,\n");
   EXPECT_EQ(read_text(rank / "execution_order/ms_execution_order_graph_0.csv"),
             "NodeExecutionOrder-FullNameWithScope\nDefault/network-Net/mul-op0\n"
             "Default/network-Net/add-op0\n");
   EXPECT_EQ(read_text(rank / "execution_order/ms_global_execution_order_graph_0.csv"), "0\n");
   EXPECT_EQ(read_text(rank / ".dump_metadata/data_dump.json"), plan_for(root).source_text);
-  EXPECT_EQ(read_text(rank / ".dump_metadata/config.json"),
-            "{\"device_target\":\"CPU\",\"ms_version\":\"2.7.0\"}");
+  EXPECT_EQ(read_text(rank / ".dump_metadata/config.json"), "{\"device_target\":\"CPU\",\"ms_version\":\"2.7.0\"}");
 }
 
 TEST_F(Dump, IsForItsOwnerOnlyAndReadOnlyWhenFinished) {
@@ -178,8 +174,7 @@ TEST_F(Dump, RowsAreInSequenceOrderHoweverTheRecordsArrive) {
   run.begin(kFirst);
   std::vector<Record> records;
   for (int i = 0; i < 50; ++i) {
-    records.push_back(
-        run.record(run.op("Default/add-op" + std::to_string(i)), kFirst, run.tensor({1}, 100 + i)));
+    records.push_back(run.record(run.op("Default/add-op" + std::to_string(i)), kFirst, run.tensor({1}, 100 + i)));
   }
   Record end;
   end.kind = RecordKind::step_end;

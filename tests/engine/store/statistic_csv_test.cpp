@@ -34,8 +34,7 @@ TEST(StatisticCsv, HeaderHasTheUsersColumnsInTheirOrder) {
 }
 
 TEST(StatisticCsv, RowIsTextForTextThatOfVersion27) {
-  EXPECT_EQ(row({1, "add", "Default/add-op0"}, tensor({2, 3}),
-                {Category::max, Category::min, Category::count}),
+  EXPECT_EQ(row({1, "add", "Default/add-op0"}, tensor({2, 3}), {Category::max, Category::min, Category::count}),
             "add,Default/add-op0,0,0,1700000000000001,input,1,12,bfloat16,\"[2,3]\","
             "9.53939,-1e+06,6,\n");
 }

@@ -85,8 +85,7 @@ class TensorFiles : public testing::Test {
 TEST_F(TensorFiles, AreNamedByTheLayoutAndReadOnly) {
   open();
   const std::string path = store(tensor(1, "abcd"));
-  EXPECT_EQ(path,
-            "Net/0/0/add.Default_add-op0.0.0.1700000000000000.output.0.DefaultFormat.UInt8.npy");
+  EXPECT_EQ(path, "Net/0/0/add.Default_add-op0.0.0.1700000000000000.output.0.DefaultFormat.UInt8.npy");
   EXPECT_EQ(data(path), "abcd");
   EXPECT_EQ(test::mode_of(full(path)), 0400U);
   EXPECT_EQ(pool.in_flight_bytes(), 0U);
@@ -191,8 +190,7 @@ TEST_F(TensorFiles, WithLongNamesAreNumberedAndMapped) {
   const std::string number = std::filesystem::path(path).filename();
   EXPECT_EQ(number.find_first_not_of("0123456789"), number.find(".npy"));
   const std::string expected_name =
-      "add.Default_" + std::string(300, 'x') +
-      "_add-op0.0.0.1700000000000000.output.0.DefaultFormat.UInt8.npy";
+      "add.Default_" + std::string(300, 'x') + "_add-op0.0.0.1700000000000000.output.0.DefaultFormat.UInt8.npy";
   const std::string mapping = test::read_text(full("Net/0/0/mapping.csv"));
   EXPECT_TRUE(mapping.starts_with(number + "," + expected_name + "\n")) << mapping;
   EXPECT_EQ(std::count(mapping.begin(), mapping.end(), '\n'), 2);

@@ -61,8 +61,7 @@ TEST(Threads, RecordsOfManyThreadsAreAllThereAndInOrder) {
   EXPECT_EQ(totals.files, pushed);
   EXPECT_EQ(totals.rows, pushed);
   EXPECT_EQ(run->blocks().in_flight_bytes(), 0U);
-  const Result<Journal> journal =
-      read_journal(directory.path() / "dump/rank_0/.dump_metadata/sonde/journal");
+  const Result<Journal> journal = read_journal(directory.path() / "dump/rank_0/.dump_metadata/sonde/journal");
   ASSERT_TRUE(journal);
   std::size_t with_file = 0;
   for (const JournalRecord& record : journal->runs.at(0).records) {

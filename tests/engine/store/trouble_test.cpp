@@ -26,8 +26,7 @@ class Trouble : public testing::Test {
   std::filesystem::path root = directory.path() / "dump";
   std::filesystem::path rank = root / "rank_0";
 
-  static void push_tensor(Host& run, std::uint64_t number, std::size_t elements,
-                          StepId step = kStep) {
+  static void push_tensor(Host& run, std::uint64_t number, std::size_t elements, StepId step = kStep) {
     run.push(run.op("Default/add-op" + std::to_string(number)), step,
              run.tensor(std::vector<float>(elements, static_cast<float>(number)), number));
   }
@@ -55,8 +54,7 @@ TEST_F(Trouble, ADiskThatFillsUpStopsTheRecordingAndNotTheRun) {
     const Totals totals = run->finish();
     ASSERT_TRUE(run->error());
     EXPECT_EQ(run->error()->code, ErrorCode::io);
-    EXPECT_TRUE(run->error()->message.ends_with("no space left on device"))
-        << run->error()->message;
+    EXPECT_TRUE(run->error()->message.ends_with("no space left on device")) << run->error()->message;
     EXPECT_GT(totals.files, 10U);
     EXPECT_GT(totals.bytes_dropped, 0U);
     EXPECT_EQ(npy_files(rank).size(), totals.files);
@@ -165,9 +163,9 @@ TEST_F(Trouble, ASecondLiveRunIsRefusedWithTheProcessThatOwnsTheDirectory) {
   Host second(plan_for(root));
   ASSERT_FALSE(second.is_open());
   EXPECT_EQ(second.refused().code, ErrorCode::busy);
-  EXPECT_EQ(second.refused().message,
-            "cannot record to '" + rank.string() + "': process " + std::to_string(::getpid()) +
-                " is recording there; wait for it, or choose another path");
+  EXPECT_EQ(second.refused().message, "cannot record to '" + rank.string() + "': process " +
+                                          std::to_string(::getpid()) +
+                                          " is recording there; wait for it, or choose another path");
   run->finish();
   EXPECT_TRUE(Host(plan_for(root)).is_open());
 }
@@ -200,16 +198,15 @@ TEST_F(Trouble, ARankThatOnlyOpensDoesNotOwn) {
 }
 
 TEST_F(Trouble, ADirectoryThatMayNotBeWrittenIsToldBeforeTheFirstStep) {
-  if (::getuid() != 0)
-    GTEST_SKIP() << "runs as root only: root sees no refusal, so it becomes nobody";
+  if (::getuid() != 0) GTEST_SKIP() << "runs as root only: root sees no refusal, so it becomes nobody";
   std::filesystem::create_directory(root);
   std::filesystem::permissions(root, std::filesystem::perms{0755});
   std::filesystem::permissions(directory.path(), std::filesystem::perms{0755});
   const int status = in_child([&] {
     if (::setgid(65534) != 0 || ::setuid(65534) != 0) return 2;
     const Host run(plan_for(root));
-    return !run.is_open() && run.refused().message == "cannot write to directory '" +
-                                                          root.string() + "': permission denied"
+    return !run.is_open() &&
+                   run.refused().message == "cannot write to directory '" + root.string() + "': permission denied"
                ? 0
                : 1;
   });
