@@ -9,6 +9,7 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -92,6 +93,14 @@ void set_run_info(const sonde_run_info* info) {
   guarded_void([&](Session& s) { s.set_run_info(*info); });
 }
 
+// A session that has ended is kept, small by then: an op of another thread may still be inside it.
+void retire(Session* ended) {
+  static std::mutex mutex;
+  static auto& sessions = *new std::vector<Session*>;  // never destroyed: threads may outlive the statics
+  const std::lock_guard lock(mutex);
+  sessions.push_back(ended);
+}
+
 void stop(char* summary, std::size_t summary_bytes) {
   copy_text("", summary, summary_bytes);
   Session* current = g_session.exchange(nullptr, std::memory_order_acq_rel);
@@ -101,7 +110,7 @@ void stop(char* summary, std::size_t summary_bytes) {
   } catch (const std::exception& error) {
     copy_text(std::string("sonde: closing the dump failed: ") + error.what(), summary, summary_bytes);
   }
-  // Not deleted: an op of another thread may be inside it.
+  retire(current);
 }
 
 int active() {
@@ -110,8 +119,12 @@ int active() {
 }
 
 void forked_child() {
-  // The writer thread and its locks stayed in the parent: touch nothing, free nothing.
-  if (Session* current = g_session.exchange(nullptr, std::memory_order_acq_rel)) current->abandon();
+  // The writer thread and its locks stayed in the parent: touch nothing, free nothing, forget nothing.
+  static std::atomic<Session*> parents;
+  if (Session* current = g_session.exchange(nullptr, std::memory_order_acq_rel)) {
+    current->abandon();
+    parents.store(current);
+  }
 }
 
 int take_failure(char* message, std::size_t message_bytes) {
