@@ -91,6 +91,9 @@ std::string runs_text(const CatalogRank& rank) {
     const std::string span = span_text(run.started_us, run.ended_us);
     if (!span.empty()) parts.push_back("took " + span);
     if (!run.saved_data.empty()) parts.push_back("saved " + run.saved_data);
+    if (run.bytes_read != 0) {
+      parts.push_back(fmt::format("read {}, wrote {}", bytes_text(run.bytes_read), bytes_text(run.bytes_written)));
+    }
     text += fmt::format("rank {}  run {}  {}\n", rank.rank, i, printable(joined(parts, ", ")));
     if (!run.command.empty()) text += "        " + printable(run.command) + "\n";
     for (const std::string& note : run.notes) text += "        note: " + printable(note) + "\n";
@@ -141,9 +144,19 @@ std::string summary_text(const Catalog& catalog, const std::vector<SelectedStep>
 }
 
 Json json_of(const CatalogRun& run) {
-  return {{"finished", run.finished},     {"host", run.host},         {"command", run.command}, {"layout", run.layout},
-          {"saved_data", run.saved_data}, {"net_name", run.net_name}, {"error", run.error},     {"pid", run.pid},
-          {"started_us", run.started_us}, {"ended_us", run.ended_us}, {"notes", run.notes}};
+  return {{"finished", run.finished},
+          {"host", run.host},
+          {"command", run.command},
+          {"layout", run.layout},
+          {"saved_data", run.saved_data},
+          {"net_name", run.net_name},
+          {"error", run.error},
+          {"pid", run.pid},
+          {"started_us", run.started_us},
+          {"ended_us", run.ended_us},
+          {"bytes_read", run.bytes_read},
+          {"bytes_written", run.bytes_written},
+          {"notes", run.notes}};
 }
 
 Json json_of(const SelectedStep& selected, const Sum& sum) {

@@ -87,6 +87,7 @@ struct CatalogRun {
   std::string error;  // what stopped the recording, if something did
   std::uint64_t pid = 0;
   std::uint64_t started_us = 0, ended_us = 0;
+  std::uint64_t bytes_read = 0, bytes_written = 0;  // from tensors of the program, into files; 0 until it has ended
   std::vector<std::string> notes;
 };
 

@@ -41,6 +41,8 @@ CatalogRun run_of(const JournalRun& journal) {
   run.pid = number_of(header, "pid");
   run.started_us = number_of(header, "started_us");
   run.ended_us = number_of(end, "ended_us");
+  run.bytes_read = number_of(end, "bytes_read");
+  run.bytes_written = number_of(end, "bytes_written");
   return run;
 }
 

@@ -520,6 +520,7 @@ void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted
     copy_c_order(view, out.bytes->data);
   }
   content.has_bytes = out.bytes != nullptr;
+  out.bytes_read = view.bytes();
   if (wants(plan_, Category::md5)) content.md5 = md5_hex(view);
   if (wants(plan_, Category::sha1)) content.sha1 = sha1_hex(view);
   out.content = content.id;

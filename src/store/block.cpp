@@ -10,6 +10,7 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <utility>
 
 namespace sonde {
 namespace {
@@ -18,6 +19,7 @@ constexpr std::size_t kSmallest = 256;
 constexpr std::size_t kOwnMapping = 64 << 10;  // from here on a block is a mapping of its own, and can be given back
 constexpr std::size_t kSlabBytes = 1 << 20;    // smaller ones are cut from slabs
 constexpr std::size_t kSlabLink = 64;          // room for the link, without losing alignment
+constexpr std::size_t kHeadPage = 4096;        // kHeadroom, and the rest of a page, which keeps sizes whole
 constexpr std::size_t kHugePage = 2 << 20;
 constexpr std::size_t kClasses = 4 * 64;
 
@@ -46,9 +48,11 @@ std::byte* map_pages(std::size_t bytes) {
 }  // namespace
 
 struct BlockPool::State {
-  explicit State(std::uint64_t budget_bytes) : budget(budget_bytes) {}
+  State(std::uint64_t budget_bytes, std::function<void()> call)
+      : budget(budget_bytes), before_waiting(std::move(call)) {}
 
   const std::uint64_t budget;
+  const std::function<void()> before_waiting;
   mutable std::mutex mutex;
   std::condition_variable room;
   std::uint64_t in_flight = 0;
@@ -95,7 +99,7 @@ void BlockPool::State::release_free(std::uint64_t bytes) {
     while (free[i] != nullptr && mapped + bytes > budget) {
       Block* block = free[i];
       free[i] = block->next;
-      ::munmap(block->data, block->capacity);
+      ::munmap(block->page, block->capacity + kHeadPage);
       mapped -= block->capacity;
       delete block;
     }
@@ -109,8 +113,11 @@ Block* BlockPool::State::make(std::size_t capacity) {
     block->data = cut(capacity);
   } else {
     release_free(capacity);
-    block->data = map_pages(capacity);
-    if (block->data != nullptr) mapped += capacity;
+    block->page = map_pages(capacity + kHeadPage);
+    if (block->page != nullptr) {
+      block->data = block->page + kHeadroom;
+      mapped += capacity;
+    }
   }
   if (block->data == nullptr) {
     delete block;
@@ -120,7 +127,8 @@ Block* BlockPool::State::make(std::size_t capacity) {
   return block;
 }
 
-BlockPool::BlockPool(std::uint64_t budget_bytes) : state_(std::make_unique<State>(budget_bytes)) {}
+BlockPool::BlockPool(std::uint64_t budget_bytes, std::function<void()> before_waiting)
+    : state_(std::make_unique<State>(budget_bytes, std::move(before_waiting))) {}
 
 BlockPool::~BlockPool() {
   if (state_->abandoned.load()) {
@@ -130,7 +138,7 @@ BlockPool::~BlockPool() {
   for (std::size_t i = 0; i < kClasses; ++i) {
     while (Block* block = state_->free[i]) {
       state_->free[i] = block->next;
-      if (block->capacity >= kOwnMapping) ::munmap(block->data, block->capacity);
+      if (block->page != nullptr) ::munmap(block->page, block->capacity + kHeadPage);
       delete block;
     }
   }
@@ -159,6 +167,7 @@ BlockPtr BlockPool::take(std::size_t bytes) {
   const auto may_go = [&] { return state.closed || state.has_room(capacity) || state.with_writer == 0; };
   if (!may_go()) {
     const auto start = std::chrono::steady_clock::now();
+    state.before_waiting();
     state.room.wait(lock, may_go);
     const auto waited = std::chrono::steady_clock::now() - start;
     state.waited_us +=

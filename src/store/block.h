@@ -4,18 +4,24 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 namespace sonde {
 
 class BlockPool;
 
+// Room for the file's header before the bytes: what can be written past the page cache lies in one piece, from the
+// beginning of a page. 128 bytes are the npy header of nearly every tensor.
+inline constexpr std::size_t kHeadroom = 128;
+
 struct Block {
   std::byte* data = nullptr;
-  std::size_t bytes = 0;     // asked for
-  std::size_t capacity = 0;  // taken from the pool, 64-byte aligned
-  bool with_writer = false;  // the recorder has it: it will come back without the host's help
-  Block* next = nullptr;     // the pool's list of free blocks
+  std::byte* page = nullptr;  // large blocks: kHeadroom bytes before `data`, where a page begins
+  std::size_t bytes = 0;      // asked for
+  std::size_t capacity = 0;   // taken from the pool, usable from `data` on, which is 64-byte aligned
+  bool with_writer = false;   // the recorder has it: it will come back without the host's help
+  Block* next = nullptr;      // the pool's list of free blocks
 };
 
 struct ReturnBlock {
@@ -28,7 +34,9 @@ using BlockPtr = std::unique_ptr<Block, ReturnBlock>;
 // pool outlives its blocks.
 class BlockPool {
  public:
-  explicit BlockPool(std::uint64_t budget_bytes);
+  // `before_waiting` is called before take() waits: the writer may be gathering work.
+  explicit BlockPool(
+      std::uint64_t budget_bytes, std::function<void()> before_waiting = [] {});
   ~BlockPool();
 
   // Waits until the budget has room. Never waits for what cannot come: when the writer holds no

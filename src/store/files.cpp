@@ -19,6 +19,7 @@ namespace sonde {
 namespace {
 
 constexpr std::size_t kMostPerWrite = 1 << 30;  // the kernel takes a little less than 2 GiB at a time
+constexpr std::size_t kDirectUnit = 4096;       // no block device in use asks for more
 constexpr std::uint64_t kLeastFreeBytes = 1 << 20;
 
 std::string reason(int error_number) {
@@ -162,6 +163,15 @@ int AsideFile::write(std::string_view head, const void* data, std::size_t bytes)
   }
   const std::size_t from = written - head.size();
   return write_all(fd_.get(), static_cast<const char*>(data) + from, bytes - from);
+}
+
+int AsideFile::write_direct(const std::byte* pages, std::size_t bytes) {
+  const std::size_t whole = bytes / kDirectUnit * kDirectUnit;
+  if (::fcntl(fd_.get(), F_SETFL, O_DIRECT) != 0) return errno;
+  const int error_number = write_all(fd_.get(), pages, whole);
+  if (::fcntl(fd_.get(), F_SETFL, 0) != 0) return errno;
+  if (error_number == EINVAL) ::lseek(fd_.get(), 0, SEEK_SET);  // as if nothing was written
+  return error_number != 0 ? error_number : write_all(fd_.get(), pages + whole, bytes - whole);
 }
 
 int AsideFile::commit(int directory, const char* name, bool replace) {

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -63,6 +64,9 @@ class AsideFile {
   // Each returns 0 or an errno.
   int create();  // mode 0400 from the start
   int write(std::string_view head, const void* data, std::size_t bytes);
+  // Past the page cache, as the first thing in the file, `pages` at the beginning of a page. EINVAL, with nothing
+  // written, where the file system has no direct writes.
+  int write_direct(const std::byte* pages, std::size_t bytes);
   // Moves it to `name` in `directory`. EEXIST when `replace` is false and there is one: try another
   // name.
   int commit(int directory, const char* name, bool replace);

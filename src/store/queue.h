@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <limits>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 namespace sonde {
@@ -15,26 +14,27 @@ template <typename Item>
 class Queue {
  public:
   // Waits while there are `most` items: only a reader that keeps taking makes that safe.
-  void push(Item&& item, std::size_t most = std::numeric_limits<std::size_t>::max()) {
+  void push(Item&& item, std::size_t most = kNever) {
     bool wake = false;
     {
       std::unique_lock lock(mutex_);
       if (items_.size() >= most) taken_.wait(lock, [&] { return items_.size() < most; });
       items_.push_back(std::move(item));
-      wake = std::exchange(waiting_, false);
+      wake = items_.size() >= wake_at_;
+      if (wake) wake_at_ = kNever;
     }
     if (wake) filled_.notify_one();
   }
 
-  // Replaces `out`, whose memory is used again, by all items in the order they were pushed. Waits
-  // for one, for wake(), or for `at_most`.
+  // Replaces `out`, whose memory is used again, by all items in the order they were pushed. Waits for one, for wake(),
+  // or for `at_most`; and where it had to wait, a little longer for the next ones: waking this thread costs the one
+  // that pushes more than the push.
   void take_all(std::vector<Item>& out, std::chrono::milliseconds at_most) {
     out.clear();
     std::unique_lock lock(mutex_);
     if (items_.empty() && !woken_) {
-      waiting_ = true;
-      filled_.wait_for(lock, at_most, [&] { return !items_.empty() || woken_; });
-      waiting_ = false;
+      wait(lock, 1, at_most);
+      if (!items_.empty() && !woken_) wait(lock, kManyItems, kGathers);
     }
     woken_ = false;
     std::swap(out, items_);
@@ -51,10 +51,20 @@ class Queue {
   }
 
  private:
+  static constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
+  static constexpr std::size_t kManyItems = 256;
+  static constexpr std::chrono::milliseconds kGathers{3};
+
+  void wait(std::unique_lock<std::mutex>& lock, std::size_t items, std::chrono::milliseconds at_most) {
+    wake_at_ = items;
+    filled_.wait_for(lock, at_most, [&] { return items_.size() >= items || woken_; });
+    wake_at_ = kNever;
+  }
+
   std::mutex mutex_;
   std::condition_variable filled_, taken_;
   std::vector<Item> items_;
-  bool waiting_ = false;  // so that a push with nobody waiting costs no system call
+  std::size_t wake_at_ = kNever;  // so that a push with nobody waiting costs no system call
   bool woken_ = false;
 };
 

@@ -73,6 +73,7 @@ struct TensorRecord {
   // Tensor mode: a copy in C order, with the first wanted appearance of `content` and with no
   // other.
   BlockPtr bytes;
+  std::uint64_t bytes_read = 0;    // from the host's memory, for this record; 0 when its content was known
   std::uint64_t timestamp_us = 0;  // since the Unix epoch; names the file
 };
 

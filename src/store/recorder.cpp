@@ -58,7 +58,7 @@ class SignalsBlocked {
 
 struct Recorder::State {
   State(const Plan& plan, const RunInfo& run, const Layout& naming)
-      : layout(naming), pool(plan.sonde.budget_bytes), recording(plan, run, naming) {}
+      : layout(naming), pool(plan.sonde.budget_bytes, [this] { queue.wake(); }), recording(plan, run, naming) {}
 
   const Layout layout;
   BlockPool pool;  // outlives the queue and the recording, which hold its blocks

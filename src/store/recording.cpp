@@ -95,6 +95,7 @@ void Recording::count(const Record& record) {
   if (record.kind == RecordKind::step_begin) ++totals_.steps;
   if (record.kind == RecordKind::op) ++totals_.ops;
   for (const TensorRecord& tensor : record.tensors) {
+    totals_.bytes_read += tensor.bytes_read;
     if (tensor.wanted && (tensor.has_statistics || tensor.content != 0)) ++totals_.tensors;
   }
 }

@@ -69,6 +69,7 @@ std::string end_json(const Totals& totals, const std::optional<Error>& error, st
   json["tensors"] = totals.tensors;
   json["files"] = totals.files;
   json["rows"] = totals.rows;
+  json["bytes_read"] = totals.bytes_read;
   json["bytes_written"] = totals.bytes_written;
   json["bytes_dropped"] = totals.bytes_dropped;
   if (error) json["error"] = error->message;

@@ -7,12 +7,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <random>
 #include <unordered_map>
 #include <utility>
 
 #include "store/npy.h"
+#include "store/write_method.h"
 
 namespace sonde {
 namespace {
@@ -91,6 +93,7 @@ struct TensorWriter::State {
   LruTable<Fingerprint, std::shared_ptr<Primary>, FingerprintHash> fingerprints;
   std::unordered_multimap<std::uint64_t, Waiting> waiting;  // by content
   std::vector<std::byte> scratch;
+  WriteMethod method;
   std::minstd_rand random{std::random_device{}()};
   bool can_link = true;
   std::uint64_t bytes_written = 0, files = 0, lost = 0;
@@ -100,6 +103,7 @@ struct TensorWriter::State {
   int place(StepFiles& step, const OpName& op, TensorRecord& tensor, std::string& path, Place place);
   template <typename Place>
   int place_long(StepFiles& step, const std::string& name, std::string& path, Place place);
+  int write_as_is(AsideFile& file, std::string_view header, const Block& block);
   int write_bytes(AsideFile& file, std::string_view header, const TensorRecord& tensor);
   int copy_file(const std::string& from, AsideFile& file);
   int write_primary(StepFiles& step, const OpName& op, TensorRecord& tensor, std::string_view header,
@@ -165,12 +169,28 @@ int TensorWriter::State::place_long(StepFiles& step, const std::string& name, st
   return EEXIST;
 }
 
+int TensorWriter::State::write_as_is(AsideFile& file, std::string_view header, const Block& block) {
+  bytes_written += block.bytes;
+  const bool either = block.page != nullptr && header.size() == kHeadroom && block.bytes >= WriteMethod::kLeastBytes;
+  const WriteMethod::Kind kind = either ? method.next() : WriteMethod::cached;
+  const auto begin = std::chrono::steady_clock::now();
+  int error_number = EINVAL;
+  if (kind == WriteMethod::direct) {
+    std::ranges::copy(header, reinterpret_cast<char*>(block.page));
+    error_number = file.write_direct(block.page, kHeadroom + block.bytes);
+    if (error_number == EINVAL) method.no_direct();
+  }
+  if (error_number == EINVAL) error_number = file.write(header, block.data, block.bytes);
+  if (either && error_number == 0) {
+    const auto taken = std::chrono::steady_clock::now() - begin;
+    method.took(kind, block.bytes, static_cast<std::uint64_t>(std::chrono::nanoseconds(taken).count()));
+  }
+  return error_number;
+}
+
 int TensorWriter::State::write_bytes(AsideFile& file, std::string_view header, const TensorRecord& tensor) {
   const Block& block = *tensor.bytes;
-  if (!npy_needs_widening(tensor.dtype, options.raw_bfloat16)) {
-    bytes_written += block.bytes;
-    return file.write(header, block.data, block.bytes);
-  }
+  if (!npy_needs_widening(tensor.dtype, options.raw_bfloat16)) return write_as_is(file, header, block);
   const DTypeInfo& type = info(tensor.dtype);
   const std::uint64_t count = elements(tensor);
   scratch.resize(kWidenElements * type.file_bytes);

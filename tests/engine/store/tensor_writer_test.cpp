@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 
 #include "dump_fixture.h"
+#include "store/write_method.h"
 
 namespace sonde {
 namespace {
@@ -51,7 +53,7 @@ class TensorFiles : public testing::Test {
     TensorRecord out;
     out.slot = static_cast<std::uint32_t>(sequence);
     out.dtype = DType::uint8;
-    const std::int64_t size = 4;
+    const std::int64_t size = bytes.empty() ? 4 : static_cast<std::int64_t>(bytes.size());
     out.shape = Dims({&size, 1});
     out.content = content;
     out.timestamp_us = kTime;
@@ -98,6 +100,57 @@ TEST_F(TensorFiles, OfEqualContentAreOneFile) {
   EXPECT_EQ(inode_of(full(first)), inode_of(full(again)));
   EXPECT_EQ(writer->bytes_written(), 4U);
   EXPECT_EQ(writer->files(), 2U);
+}
+
+// Large ones go past the page cache, through it, or in two parts: the same file either way.
+TEST_F(TensorFiles, OfAnySizeHoldTheBytes) {
+  open();
+  std::uint64_t content = 1;
+  for (const std::size_t size : {std::size_t{100'000}, WriteMethod::kLeastBytes - 1, WriteMethod::kLeastBytes,
+                                 WriteMethod::kLeastBytes + 3968, std::size_t{1'000'003}, std::size_t{4 << 20}}) {
+    for (int i = 0; i < 3; ++i, ++content) {  // the first is written directly, the second is not
+      std::string bytes(size, static_cast<char>('a' + i));
+      bytes.front() = '<';
+      bytes.back() = '>';
+      bytes[size / 2] = static_cast<char>(content);
+      EXPECT_EQ(data(store(tensor(content, bytes))), bytes) << size;
+    }
+  }
+}
+
+TEST(WriteMethod, TriesBothAndKeepsToTheFaster) {
+  WriteMethod method;
+  std::array<int, 2> chosen{};
+  for (int i = 0; i < 1000; ++i) {
+    const WriteMethod::Kind kind = method.next();
+    ++chosen[kind];
+    method.took(kind, 1000, kind == WriteMethod::direct ? 1000 : 3000);
+  }
+  EXPECT_GT(chosen[WriteMethod::cached], 1);
+  EXPECT_LT(chosen[WriteMethod::cached], 20);
+}
+
+TEST(WriteMethod, NoticesThatTheOtherHasBecomeFaster) {
+  WriteMethod method;
+  std::uint64_t direct_takes = 1000;
+  std::array<int, 2> late{};
+  for (int i = 0; i < 3000; ++i) {
+    if (i == 500) direct_takes = 9000;
+    const WriteMethod::Kind kind = method.next();
+    if (i >= 1000) ++late[kind];
+    method.took(kind, 1000, kind == WriteMethod::direct ? direct_takes : 3000);
+  }
+  EXPECT_GT(late[WriteMethod::cached], 20 * late[WriteMethod::direct]);
+}
+
+TEST(WriteMethod, ForgetsDirectWritesWhereThereAreNone) {
+  WriteMethod method;
+  EXPECT_EQ(method.next(), WriteMethod::direct);
+  method.no_direct();
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(method.next(), WriteMethod::cached);
+    method.took(WriteMethod::cached, 1000, 3000);
+  }
 }
 
 TEST_F(TensorFiles, OfEqualBytesAreOneFileAcrossSteps) {

@@ -1,0 +1,31 @@
+// WriteMethod: through the page cache or past it (O_DIRECT), whichever has been faster for this run's large files.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace sonde {
+
+// The page cache swallows a burst at memory speed until it is full or its pages must come from a hypervisor; a direct
+// write takes what the disk takes, and no processor time from the training. Which is faster changes from machine to
+// machine and within a run, so it is measured: the slower one is tried again now and then, less often each time it
+// loses. One thread.
+class WriteMethod {
+ public:
+  static constexpr std::size_t kLeastBytes = 256 << 10;  // below, making the file costs more than its bytes
+  enum Kind : std::uint8_t { direct, cached };
+
+  Kind next();
+  void took(Kind kind, std::size_t bytes, std::uint64_t nanoseconds);
+  void no_direct() { supported_ = false; }  // this file system refuses it
+
+ private:
+  static constexpr std::uint32_t kFirstWait = 16, kLongestWait = 256;  // files between trials
+
+  std::array<double, 2> cost_ = {0, 0};  // nanoseconds per byte, newest third; 0: not tried yet
+  std::uint32_t wait_ = kFirstWait, since_trial_ = 0;
+  bool supported_ = true;
+};
+
+}  // namespace sonde
