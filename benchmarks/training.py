@@ -3,18 +3,21 @@
     .venv/bin/python benchmarks/training.py [--rounds 8] [--threads 1] [--json FILE] [MODEL ...]
 
 All modes run in one process, interleaved in random order; ratios are medians over rounds of (this mode's step) /
-(the undumped steps of the same round). "drain" is what is left to write when the last step returned.
+(the undumped steps of the same round). "+drain": with what is left to write when the last step has returned, shared
+out over the steps. "read" and "write" are per step: bytes of the program's tensors, and bytes of files.
 """
 
 import argparse
 import contextlib
 import io
 import json
+import mmap
 import os
 import pathlib
 import random
 import shutil
 import statistics
+import subprocess
 import tempfile
 import time
 
@@ -36,6 +39,7 @@ MODES = {
     "statistics of everything": {"saved_data": "statistic", "input_output": 0, "statistic_category": MOMENTS},
     "tensors of everything": {"saved_data": "tensor", "input_output": 0},
 }
+BYTES_PER_STEP = 500_000_000  # at most, with tensors of everything
 WARM_UP = 2  # steps after each start that are not timed: idle mode looks for models during the first two
 
 
@@ -58,9 +62,9 @@ def dump_size(directory):
 
 
 def measure(step, settings, steps, directory):
-    """Seconds of each timed step, seconds to drain, and the bytes and files one step left on disk."""
-    out = pathlib.Path(directory) / "dump"
-    shutil.rmtree(out, ignore_errors=True)
+    """Seconds of each timed step, seconds to drain, and what one step read and left on disk."""
+    # A directory of its own, kept until the end: file systems are slow for minutes after a large dump was deleted.
+    out = pathlib.Path(tempfile.mkdtemp(dir=directory))
     if settings is not None:
         sonde.start(configuration(out, settings))
     times = []
@@ -75,37 +79,52 @@ def measure(step, settings, steps, directory):
             sonde.stop()
     drain = time.perf_counter() - begin
     written, files = dump_size(out)
-    shutil.rmtree(out, ignore_errors=True)
-    return times, drain, written / (WARM_UP + steps), files / (WARM_UP + steps)
+    per_step = {"read": bytes_read(out), "written": written, "files": files}
+    return times, drain, {name: total / (WARM_UP + steps) for name, total in per_step.items()}
+
+
+def bytes_read(dump):
+    """What the journal of a finished run counted: bytes of the program's tensors."""
+    if not dump.exists() or not any(dump.iterdir()):
+        return 0
+    listing = subprocess.run(["sonde", "ls", dump, "--json"], capture_output=True, text=True, check=True)
+    return sum(run["bytes_read"] for rank in json.loads(listing.stdout)["ranks"] for run in rank["runs"])
 
 
 def write_bandwidth(directory, megabytes=256):
-    """MB/s of plain writes into the page cache of the dump's disk: what full tensors are held against."""
-    block = os.urandom(1 << 20)
+    """MB/s of plain writes, through the page cache and past it: what full tensors are held against."""
+    block = mmap.mmap(-1, 1 << 20)  # page-aligned
+    block.write(os.urandom(1 << 20))
     path = os.path.join(directory, "bandwidth")
-    begin = time.perf_counter()
-    with open(path, "wb", buffering=0) as file:
+    speeds = {}
+    for kind, flag in (("cached", 0), ("direct", os.O_DIRECT)):
+        try:
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | flag, 0o600)
+        except OSError:  # this file system has no direct writes
+            continue
+        begin = time.perf_counter()
         for _ in range(megabytes):
-            file.write(block)
-    seconds = time.perf_counter() - begin
-    os.unlink(path)
-    return megabytes * 1.048576 / seconds
+            os.write(file, block)
+        speeds[kind] = megabytes * 1.048576 / (time.perf_counter() - begin)
+        os.close(file)
+        os.unlink(path)
+    return speeds
 
 
 def run(model, rounds, steps, directory):
     step = models.training(model)
     for _ in range(3):
         step()
-    results = {mode: {"seconds": [], "ratio": [], "ratio_with_drain": [], "bytes": 0, "files": 0} for mode in MODES}
+    results = {mode: {"seconds": [], "ratio": [], "ratio_with_drain": []} for mode in MODES}
     for _ in range(rounds):
         order = list(MODES)
         random.shuffle(order)
         seconds, drained = {}, {}
         for mode in order:
-            times, drain, written, files = measure(step, MODES[mode], steps, directory)
+            times, drain, per_step = measure(step, MODES[mode], steps, directory)
             seconds[mode] = statistics.median(times)
             drained[mode] = seconds[mode] + drain / (WARM_UP + steps)
-            results[mode].update(bytes=written, files=files)
+            results[mode].update(per_step)
         for mode in MODES:
             results[mode]["seconds"].append(seconds[mode])
             results[mode]["ratio"].append(seconds[mode] / seconds["off"])
@@ -116,13 +135,15 @@ def run(model, rounds, steps, directory):
 def table(model, results):
     lines = [
         f"{model}",
-        f"  {'mode':26} {'step ms':>8} {'ratio':>6} {'quartiles':>13} {'+drain':>7} {'MB/step':>8} {'files':>6}",
+        f"  {'mode':26} {'step ms':>8} {'ratio':>6} {'quartiles':>13} {'+drain':>7} "
+        f"{'read MB':>8} {'write MB':>8} {'files':>6}",
     ]
     for mode, r in results.items():
         low, middle, high = quartiles(r["ratio"])
         lines.append(
             f"  {mode:26} {1e3 * statistics.median(r['seconds']):8.1f} {middle:6.2f} {low:6.2f}-{high:<6.2f} "
-            f"{statistics.median(r['ratio_with_drain']):7.2f} {r['bytes'] / 1e6:8.1f} {r['files']:6.0f}"
+            f"{statistics.median(r['ratio_with_drain']):7.2f} {r['read'] / 1e6:8.1f} "
+            f"{r['written'] / 1e6:8.1f} {r['files']:6.0f}"
         )
     return "\n".join(lines)
 
@@ -134,17 +155,24 @@ def quartiles(values):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="*", default=["resnet18", "transformer"])
-    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=4, help="timed steps per mode and round")
     parser.add_argument("--threads", type=int, default=1, help="torch's threads")
     parser.add_argument("--directory", help="where dumps are written (default: the temporary directory)")
     parser.add_argument("--json", help="write the results here too")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
+    room = shutil.disk_usage(options.directory or tempfile.gettempdir()).free
+    needed = options.rounds * (WARM_UP + options.steps) * len(options.models) * BYTES_PER_STEP
+    if room < needed:
+        parser.error(
+            f"dumps of {needed / 1e9:.0f} GB are kept until the end, {room / 1e9:.0f} GB are free: --directory"
+        )
     everything = {}
     with tempfile.TemporaryDirectory(prefix="sonde-benchmark-", dir=options.directory) as directory:
         everything["write_mb_per_s"] = write_bandwidth(directory)
-        print(f"plain writes: {everything['write_mb_per_s']:.0f} MB/s; torch threads: {options.threads}")
+        speeds = ", ".join(f"{speed:.0f} MB/s {kind}" for kind, speed in everything["write_mb_per_s"].items())
+        print(f"plain writes: {speeds}; torch threads: {options.threads}")
         for model in options.models:
             everything[model] = run(model, options.rounds, options.steps, directory)
             print(table(model, everything[model]), flush=True)

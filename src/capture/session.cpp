@@ -513,14 +513,15 @@ void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted
       if (plan_.sonde.when_full == WhenFull::drop) return;
     }
   }
-  if (statistics_exist && !content.has_statistics) {
+  const bool summarises = statistics_exist && !content.has_statistics;
+  if (out.bytes || summarises) out.bytes_read = view.bytes();
+  if (summarises) {
     content.statistics = out.bytes ? summarize_and_copy(view, out.bytes->data) : summarize(view);
     content.has_statistics = true;
   } else if (out.bytes) {
     copy_c_order(view, out.bytes->data);
   }
   content.has_bytes = out.bytes != nullptr;
-  out.bytes_read = view.bytes();
   if (wants(plan_, Category::md5)) content.md5 = md5_hex(view);
   if (wants(plan_, Category::sha1)) content.sha1 = sha1_hex(view);
   out.content = content.id;

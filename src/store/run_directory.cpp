@@ -1,7 +1,9 @@
 #include "store/run_directory.h"
 
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -47,8 +49,29 @@ Result<Fd> take_ownership(const Layout& layout) {
 void remove_leftovers(const std::filesystem::path& aside) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(aside, ignored)) {
-    ::unlink(entry.path().c_str());
+    std::filesystem::remove_all(entry.path(), ignored);
   }
+}
+
+// Tells ext4 to spread the directories inside `directory` over the disk by their names. Files are made in their
+// directory's part, and ext4 steps one by one over numbers of files removed there in the last minutes: where a large
+// dump was just deleted, each new file would cost 0.5 ms instead of 0.03. Elsewhere it does nothing.
+void spread_directories(const std::filesystem::path& directory) {
+  const Fd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  int flags = 0;
+  if (!fd || ::ioctl(fd.get(), FS_IOC_GETFLAGS, &flags) != 0) return;
+  flags |= FS_TOPDIR_FL;
+  static_cast<void>(::ioctl(fd.get(), FS_IOC_SETFLAGS, &flags));
+}
+
+// `partial/{pid}`: another name, and so another part of the disk, in each run.
+Result<std::filesystem::path> make_aside(const Layout& layout) {
+  const std::filesystem::path all = layout.own_directory() / kAsideDirectory;
+  remove_leftovers(all);
+  spread_directories(all);
+  std::filesystem::path aside = all / std::to_string(::getpid());
+  if (Status made = make_directories(aside); !made) return made.error();
+  return aside;
 }
 
 // The name of this run's copy of the configuration, relative to the metadata directory.
@@ -89,17 +112,19 @@ Status check_not_owned(const Layout& layout) {
 
 Result<RunDirectory> open_run_directory(const Plan& plan, const Layout& layout) {
   RunDirectory directory;
-  directory.aside = layout.own_directory() / kAsideDirectory;
-  if (Status made = make_directories(directory.aside); !made) return made.error();
+  if (Status made = make_directories(layout.own_directory() / kAsideDirectory); !made) return made.error();
   Result<Fd> owner = take_ownership(layout);
   if (!owner) return owner.error();
   directory.owner = std::move(*owner);
-  remove_leftovers(directory.aside);
+  Result<std::filesystem::path> aside = make_aside(layout);
+  if (!aside) return aside.error();
+  directory.aside = std::move(*aside);
   if (Status written = write_metadata(plan, layout, directory); !written) return written.error();
   return directory;
 }
 
 void close_run_directory(RunDirectory& directory) {
+  ::rmdir(directory.aside.c_str());
   if (directory.owner) ::fchmod(directory.owner.get(), kFinishedMode);
   directory.owner.reset();
 }
