@@ -1,5 +1,4 @@
-// Statistics kernels beside memory bandwidth: every dtype in cache and out of it, strided views,
-// the copy.
+// Statistics kernels beside memory bandwidth: every dtype in cache and out of it, strided views, the copy.
 //
 //   statistics_kernels --benchmark_filter=f32       (SONDE_KERNEL=avx2 measures another kernel)
 //
@@ -21,8 +20,7 @@ using sonde::TensorView;
 constexpr std::size_t kCacheBytes = 512 << 10;  // fits a second-level cache
 constexpr std::size_t kMemoryBytes = 256 << 20;
 
-// Ordinary values of a dtype: a few bytes of a normal distribution would do, but every format must
-// be finite.
+// Ordinary values of a dtype: a few bytes of a normal distribution would do, but every format must be finite.
 std::vector<std::byte> finite_elements(DType dtype, std::size_t bytes) {
   std::vector<std::byte> data(bytes);
   std::mt19937 random(1);

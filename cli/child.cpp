@@ -24,8 +24,7 @@ constexpr std::array kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIG
 volatile pid_t child_pid = 0;
 volatile std::sig_atomic_t sent_early = 0;
 
-// The kernel sends ^C to the whole foreground group: the child has it already and must not get it
-// twice.
+// The kernel sends ^C to the whole foreground group: the child has it already and must not get it twice.
 void pass_on(int signal, siginfo_t* info, void*) {
   if (info->si_code == SI_KERNEL) return;
   if (child_pid > 0)

@@ -21,8 +21,7 @@ struct ChildEnd {
 Result<ChildEnd> run_child(const std::vector<std::string>& command,
                            const std::vector<std::pair<std::string, std::string>>& environment);
 
-// Runs `command` and gives what it wrote to standard output; for questions to an interpreter.
-// stderr is dropped.
+// Runs `command` and gives what it wrote to standard output; for questions to an interpreter. stderr is dropped.
 Result<std::string> ask_child(const std::vector<std::string>& command);
 
 }  // namespace sonde

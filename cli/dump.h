@@ -1,5 +1,4 @@
-// What the verbs that look at a dump share: opening it, choosing steps and ops, saying what is not
-// there.
+// What the verbs that look at a dump share: opening it, choosing steps and ops, saying what is not there.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -28,8 +27,7 @@ struct DumpOptions {
 // DUMP, --step, --graph, --rank, --json; and -s where `with_select`.
 void add_dump_options(CLI::App& verb, DumpOptions& options, bool with_select);
 
-// Opens options.dump and tells its problems on stderr. Empty, the exit status set, when there is
-// nothing to look at.
+// Opens options.dump and tells its problems on stderr. Empty, the exit status set, when there is nothing to look at.
 std::optional<Catalog> open_dump(const DumpOptions& options, int& exit_status);
 
 struct SelectedStep {
@@ -42,16 +40,14 @@ struct SelectedStep {
 // stderr then says what there is.
 std::optional<std::vector<SelectedStep>> select_steps(Catalog& catalog, const DumpOptions& options, int& exit_status);
 
-// Up to three names of ops, types or tensors in these steps like `name`: "nearest: a, b, c"; empty
-// when none is.
+// Up to three names of ops, types or tensors in these steps like `name`: "nearest: a, b, c"; empty when none is.
 std::string nearest_ops(const std::vector<SelectedStep>& steps, const std::string& name);
 
 // "error: …" or "warning: …" on stderr.
 void print_error(const std::string& message);
 void print_warning(const std::string& message);
 
-// Writes to stdout; false, with a line on stderr, when it cannot (a closed pipe ends the program
-// silently).
+// Writes to stdout; false, with a line on stderr, when it cannot (a closed pipe ends the program silently).
 bool print_text(const std::string& text);
 
 std::string slot_text(const CatalogTensor& tensor);   // "output.0"
@@ -59,8 +55,7 @@ std::string dtype_text(const CatalogTensor& tensor);  // "float32"; "?" when unk
 std::string shape_text(const CatalogTensor& tensor);  // "(2,3)"; "?" when unknown
 std::string source_text(const CatalogOp& op);         // "train.py:12"; empty when unknown
 
-// A line on stderr while work takes longer than a second and stderr is a terminal; gone when this
-// is.
+// A line on stderr while work takes longer than a second and stderr is a terminal; gone when this is.
 class Progress {
  public:
   Progress(std::string what, std::size_t total);

@@ -41,8 +41,7 @@ bool is_slot(const CatalogTensor& tensor, const Wish& wish) {
   return tensor.is_input == wish.is_input && tensor.slot == wish.slot;
 }
 
-// The slot that was asked for, else the first output that was recorded, else the first slot that
-// was, else any.
+// The slot that was asked for, else the first output that was recorded, else the first slot that was, else any.
 CatalogTensor* slot_of(CatalogOp& op, const Wish& wish) {
   CatalogTensor* best = nullptr;
   const auto worth = [](const CatalogTensor& t) { return 2 * t.recorded() + !t.is_input; };

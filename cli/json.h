@@ -1,5 +1,4 @@
-// JSON of the verbs' answers: the names of the C++ fields; numbers that JSON does not have are
-// "nan", "inf", "-inf".
+// JSON of the verbs' answers: the names of the C++ fields; numbers that JSON does not have are "nan", "inf", "-inf".
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,4 @@
-// sonde: the command line. One file per verb; this one only puts them together and explains what
-// was mistyped.
+// sonde: the command line. One file per verb; this one only puts them together and explains what was mistyped.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -42,8 +41,7 @@ std::vector<std::string> flags_of(const CLI::App& app) {
   return names;
 }
 
-// The first argument that is neither a flag nor a verb, where a verb should stand; empty when there
-// is none.
+// The first argument that is neither a flag nor a verb, where a verb should stand; empty when there is none.
 std::string unknown_verb(const CLI::App& app, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return "";
   const std::vector<std::string> verbs = verbs_of(app);

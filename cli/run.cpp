@@ -35,8 +35,7 @@ struct RunOptions {
   std::vector<std::string> command;
 };
 
-// A directory of ours that is gone when the run is over: the configuration made from options, and
-// the child's report.
+// A directory of ours that is gone when the run is over: the configuration made from options, and the child's report.
 class Scratch {
  public:
   Scratch() {
@@ -72,8 +71,7 @@ nlohmann::json settings_of(const RunOptions& options) {
   return {{"common_dump_settings", common}, {"e2e_dump_settings", {{"enable", true}, {"trans_flag", true}}}};
 }
 
-// The configuration to run under: --config, else made from --out, else the one the environment
-// names.
+// The configuration to run under: --config, else made from --out, else the one the environment names.
 std::optional<fs::path> choose_config(const RunOptions& options, const fs::path& scratch) {
   if (!options.config.empty()) return fs::absolute(options.config);
   if (!options.out.empty()) {

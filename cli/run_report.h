@@ -1,5 +1,4 @@
-// What `sonde run` says at the end: how the command ended, what its processes told, what the dump
-// holds.
+// What `sonde run` says at the end: how the command ended, what its processes told, what the dump holds.
 #pragma once
 
 #include <filesystem>

@@ -78,8 +78,7 @@ void add_row(const SelectedStep& step, const CatalogOp& op, const CatalogTensor&
 
 bool has_row(const CatalogTensor& tensor) { return tensor.recorded() || (tensor.wanted && !tensor.skipped.empty()); }
 
-// Opens the files of tensors that the dump has no statistics of. False when a file could not be
-// read.
+// Opens the files of tensors that the dump has no statistics of. False when a file could not be read.
 bool measure_all(std::vector<SelectedStep>& steps) {
   std::vector<std::pair<const CatalogRank*, CatalogTensor*>> missing;
   for (SelectedStep& step : steps) {

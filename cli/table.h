@@ -22,8 +22,7 @@ class Table {
 
   void add(std::vector<std::string> cells);  // as many as there are columns
   bool empty() const { return rows_.empty(); }
-  // A title line, then the rows. Columns in which every cell is empty are left out. `width` 0: as
-  // wide as it takes.
+  // A title line, then the rows. Columns in which every cell is empty are left out. `width` 0: as wide as it takes.
   std::string text(std::size_t width) const;
 
  private:

@@ -11,8 +11,7 @@
 namespace sonde {
 namespace {
 
-// One character at the front of `text`: its bytes and how wide it is. Bytes that are no UTF-8 count
-// singly.
+// One character at the front of `text`: its bytes and how wide it is. Bytes that are no UTF-8 count singly.
 struct Character {
   std::size_t bytes = 1;
   std::size_t width = 1;

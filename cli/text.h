@@ -9,8 +9,7 @@
 
 namespace sonde {
 
-// Names come from files that anybody may have written: control characters and bytes that are no
-// UTF-8 become `?`.
+// Names come from files that anybody may have written: control characters and bytes that are no UTF-8 become `?`.
 std::string printable(std::string_view text);
 
 std::size_t display_width(std::string_view text);

@@ -92,8 +92,7 @@ SequenceOwners& owners_of(ThreadState& state) {
   return *state.owners;
 }
 
-// --- sites
-// -------------------------------------------------------------------------------------------------------
+// --- sites -----------------------------------------------------------------------------------------------------------
 
 struct Gil {
   PyGILState_STATE state = PyGILState_Ensure();
@@ -280,8 +279,7 @@ Place place_of(ThreadState& state, const char* op_type, std::uint64_t number) {
   return place_forward(state, op_type, number, around);
 }
 
-// --- one op
-// ------------------------------------------------------------------------------------------------------
+// --- one op ----------------------------------------------------------------------------------------------------------
 
 InputArgument& next_input(ThreadState& state) {
   if (state.input_count == state.inputs.size()) state.inputs.push_back(std::make_unique<InputArgument>());
@@ -312,8 +310,7 @@ void collect_inputs(ThreadState& state, const OpInfo& info, c10::ArrayRef<const 
   }
 }
 
-// Arguments the op will write, and whatever shares their memory, are read while they still hold
-// their old value.
+// Arguments the op will write, and whatever shares their memory, are read while they still hold their old value.
 void tell_before(ThreadState& state, const Frame& frame) {
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
     InputArgument& input = *state.inputs[i];
@@ -339,8 +336,7 @@ bool is_input_storage(const ThreadState& state, const Frame& frame, std::uint64_
 void tell_output(ThreadState& state, Frame& frame, const at::Tensor& tensor, std::uint32_t slot) {
   Described& out = state.scratch;
   out.describe(tensor, false);
-  // Memory no argument had is new, whatever the schema says of aliases: `to` and `reshape` copy or
-  // not as they please.
+  // Memory no argument had is new, whatever the schema says of aliases: `to` and `reshape` copy or not as they please.
   if (out.tensor.storage != 0 && !is_input_storage(state, frame, out.tensor.storage)) {
     api().op_wrote(frame.op, out.tensor.storage);
   }
@@ -365,8 +361,7 @@ void tell_outputs(ThreadState& state, Frame& frame, const std::vector<c10::IValu
   }
 }
 
-// `-> ()`: what the op wrote is its result. The handles are gone; the memory is checked to be where
-// it was.
+// `-> ()`: what the op wrote is its result. The handles are gone; the memory is checked to be where it was.
 void tell_written_arguments(ThreadState& state, Frame& frame) {
   std::uint32_t slot = 0;
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
@@ -438,8 +433,7 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
   state.frames.push_back(std::move(frame));
 }
 
-// A custom autograd.Function announces itself by name only; its backward node finds its forward
-// through this.
+// A custom autograd.Function announces itself by name only; its backward node finds its forward through this.
 void start_range(ThreadState& state, const RecordFunction& fn) {
   constexpr std::string_view kWrapper = "autograd::engine::evaluate_function: ";
   const std::string_view name = fn.name();
@@ -458,8 +452,7 @@ void start_node(ThreadState& state, const RecordFunction& fn) {
   Frame frame = frame_of(FrameKind::node, fn);
   frame.mark = current_frame();
   if (fn.seqNr() >= 0) frame.site = sequence_owners(fn.forwardThreadId()).get(fn.seqNr());
-  // What the engine does after the node, inside the wrapper (bias gradients are summed there),
-  // belongs to it too.
+  // What the engine does after the node, inside the wrapper (bias gradients are summed there), belongs to it too.
   if (!state.frames.empty() && state.frames.back().kind == FrameKind::wrapper) state.frames.back().site = frame.site;
   state.frames.push_back(std::move(frame));
 }
@@ -474,8 +467,7 @@ std::unique_ptr<at::ObserverContext> on_start(const RecordFunction& fn) {
   }
   const bool nested = !state.frames.empty() && state.frames.back().kind == FrameKind::op;
   if (nested) {
-    // The last event that started with a sequence number owns its backward node; the op at depth 0
-    // names it.
+    // The last event that started with a sequence number owns its backward node; the op at depth 0 names it.
     if (fn.seqNr() >= 0) owners_of(state).set(fn.seqNr(), state.frames.back().site);
     if (std::strncmp(fn.name(), "autograd::engine::", 18) == 0) start_range(state, fn);
     return nullptr;
@@ -499,8 +491,7 @@ void on_end(const RecordFunction& fn, at::ObserverContext*) {
   state.frames.pop_back();
 }
 
-// --- optimizer boundaries (always on)
-// --------------------------------------------------------------------------------
+// --- optimizer boundaries (always on) --------------------------------------------------------------------------------
 
 std::unique_ptr<at::ObserverContext> on_user_start(const RecordFunction& fn) {
   if (g_inert.load(std::memory_order_relaxed)) return nullptr;

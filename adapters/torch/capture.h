@@ -1,5 +1,4 @@
-// The RecordFunction callbacks: every operator at depth 0 of forward, backward and optimizer, told
-// to the engine.
+// The RecordFunction callbacks: every operator at depth 0 of forward, backward and optimizer, told to the engine.
 #pragma once
 
 #include <string>
@@ -9,8 +8,7 @@
 
 namespace sonde_torch {
 
-// Functions of python/sonde/torch.py, called with the GIL held, once per new thing and not per
-// operator.
+// Functions of python/sonde/torch.py, called with the GIL held, once per new thing and not per operator.
 struct PythonSide {
   // (tuple of modules, outermost first) -> "network-Net/conv1-Conv2d"
   PyObject* scope_of = nullptr;
@@ -32,8 +30,7 @@ void uninstall();
 void set_capture(unsigned answer);  // SONDE_CAPTURE_*, as every clock function returns
 bool capturing();
 
-// A root's forward begins on this thread (from its pre-hook, or when it is first seen). `module`
-// must be the outermost.
+// A root's forward begins on this thread (from its pre-hook, or when it is first seen). `module` must be the outermost.
 void root_forward(PyObject* module, bool has_parameters, bool optimizer_alive);
 // Module objects died or changed: names known by address are stale.
 void forget_scopes();

@@ -9,8 +9,7 @@
 namespace sonde_torch {
 namespace {
 
-// struct _PyInterpreterFrame of CPython 3.11 (Include/internal/pycore_frame.h), which is not
-// public.
+// struct _PyInterpreterFrame of CPython 3.11 (Include/internal/pycore_frame.h), which is not public.
 struct InterpreterFrame {
   PyObject* f_func;
   PyObject* f_globals;
@@ -41,8 +40,7 @@ Owner classify(const FrameFacts& facts, PyCodeObject* code) {
   if (!PyUnicode_IS_COMPACT_ASCII(name)) return Owner::user;
   const char* text = reinterpret_cast<const char*>(reinterpret_cast<PyASCIIObject*>(name) + 1);
   if (text[0] == '<') {
-    // `<frozen runpy>` is the interpreter's own; `<string>`, `<stdin>` have no file, but may be all
-    // there is.
+    // `<frozen runpy>` is the interpreter's own; `<string>`, `<stdin>` have no file, but may be all there is.
     return std::strncmp(text, "<ipython", 8) == 0  ? Owner::user
            : std::strncmp(text, "<frozen", 7) == 0 ? Owner::nobody
                                                    : Owner::text;

@@ -1,8 +1,7 @@
-// The interpreter's stack, read without the GIL: which modules are being called, and which line of
-// the user's called them.
+// The interpreter's stack, read without the GIL: which modules are being called, and which line of the user's called
+// them.
 //
-// Safe because the calling thread's own frames cannot change while it is inside C++. One CPython
-// minor per build.
+// Safe because the calling thread's own frames cannot change while it is inside C++. One CPython minor per build.
 #pragma once
 
 #include <Python.h>
@@ -37,12 +36,10 @@ FrameMark current_frame();  // null on threads without Python
 
 enum class Until { root, optimizer_step };
 
-// Walks from the current frame outwards, to `mark` (exclusive) if it is met, or to the optimizer's
-// wrapper.
+// Walks from the current frame outwards, to `mark` (exclusive) if it is met, or to the optimizer's wrapper.
 void walk_frames(const FrameFacts& facts, FrameMark mark, Until until, Walk& out);
 
-// The outermost module call on the stack, null when there is none; and how many module calls there
-// are.
+// The outermost module call on the stack, null when there is none; and how many module calls there are.
 PyObject* outermost_module(const FrameFacts& facts, int& depth);
 
 }  // namespace sonde_torch

@@ -14,8 +14,7 @@
 namespace sonde_torch {
 namespace {
 
-// Ops that write arguments their schema does not mark: the running statistics of the
-// normalisations.
+// Ops that write arguments their schema does not mark: the running statistics of the normalisations.
 struct HiddenWrite {
   std::string_view name;
   std::array<int, 2> arguments;

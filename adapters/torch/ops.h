@@ -29,8 +29,7 @@ struct OpInfo {
   std::uint32_t number = 0;      // for cheap hashing, from 1
 };
 
-// Null for events that are no operator (string-named ranges). Cheap: one look in a table of this
-// thread.
+// Null for events that are no operator (string-named ranges). Cheap: one look in a table of this thread.
 const OpInfo* op_info(const at::RecordFunction& fn);
 
 }  // namespace sonde_torch

@@ -85,8 +85,7 @@ Registry& registry() {
 }
 
 c10::weak_intrusive_ptr<c10::StorageImpl> weak_of(c10::StorageImpl* storage) {
-  // A weak reference made without a strong one in between: a strong copy may take the GIL
-  // (torch 2.13).
+  // A weak reference made without a strong one in between: a strong copy may take the GIL (torch 2.13).
   c10::raw::weak_intrusive_ptr::incref(storage);
   return c10::weak_intrusive_ptr<c10::StorageImpl>::reclaim(storage);
 }

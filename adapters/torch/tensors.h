@@ -13,8 +13,7 @@
 
 namespace sonde_torch {
 
-// A described tensor that owns its sizes, so that it outlives the boxed arguments of the start
-// callback.
+// A described tensor that owns its sizes, so that it outlives the boxed arguments of the start callback.
 struct Described {
   sonde_tensor tensor{};
   c10::StorageImpl* storage = nullptr;              // valid while `alive` holds it
@@ -43,8 +42,7 @@ const char* why_unreadable(const at::TensorBase& t);
 std::uint64_t storage_identity(c10::StorageImpl* storage);
 // Drops what is known of storages that died. Call between steps.
 void purge_storages();
-// The memory was allocated by torch's own CPU allocator (else NumPy, DLPack, a file: it may change
-// unseen).
+// The memory was allocated by torch's own CPU allocator (else NumPy, DLPack, a file: it may change unseen).
 bool owned_by_torch(const c10::StorageImpl& storage);
 
 }  // namespace sonde_torch

@@ -7,8 +7,7 @@
 
 namespace sonde_torch {
 
-// The last 65,536 sequence numbers of one thread; older ones are forgotten. Written by that thread,
-// read by any.
+// The last 65,536 sequence numbers of one thread; older ones are forgotten. Written by that thread, read by any.
 class SequenceOwners {
  public:
   void set(std::int64_t sequence, std::uint32_t site) {

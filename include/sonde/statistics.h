@@ -72,8 +72,8 @@ std::optional<Category> category_from_word(std::string_view word);
 std::string md5_hex(const TensorView& view);
 std::string sha1_hex(const TensorView& view);
 
-// The value of a category as MindSpore 2.7 defines it: NaN spreads to max, min and avg; infinities take part.
-// Not for md5/sha1.
+// The value of a category as MindSpore 2.7 defines it: NaN spreads to max, min and avg; infinities take part. Not for
+// md5/sha1.
 double value_of(const Statistics& statistics, Category category);
 // Its text: "%g" for values, plain integers for counts, `nan` without a sign.
 std::string text_of(const Statistics& statistics, Category category);

@@ -86,8 +86,7 @@ void look(const fs::path& directory, int depth, bool trust_journals, Findings& f
   }
 }
 
-// The rank's directory that a step's directory belongs to: the nearest `rank_N` above it, else the
-// path that was given.
+// The rank's directory that a step's directory belongs to: the nearest `rank_N` above it, else the path that was given.
 fs::path rank_of(const fs::path& step, const fs::path& given) {
   std::uint32_t number = 0;
   for (fs::path at = step; at.has_relative_path(); at = at.parent_path()) {
@@ -142,8 +141,7 @@ Status check_one_dump(const fs::path& path, const Findings& found) {
                      "it holds " + std::to_string(dumps.size()) + " dumps; choose one, such as " + names);
 }
 
-// Where `path` lies inside a rank with a journal: that rank, and {net_name}/{graph}/{iteration} as
-// far as it says.
+// Where `path` lies inside a rank with a journal: that rank, and {net_name}/{graph}/{iteration} as far as it says.
 struct Inside {
   fs::path rank;  // empty: it does not
   CatalogFilter filter;

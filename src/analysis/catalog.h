@@ -1,5 +1,4 @@
-// Catalog: what a dump holds, whoever wrote it: ranks, runs, steps, ops in order, and what is known
-// of their tensors.
+// Catalog: what a dump holds, whoever wrote it: ranks, runs, steps, ops in order, and what is known of their tensors.
 //
 //   Result<Catalog> catalog = open_catalog("/tmp/dump");
 //   for (const CatalogRank& rank : catalog->ranks)
@@ -23,8 +22,7 @@
 
 namespace sonde {
 
-// Statistics as the dump has them: a column nobody recorded is absent. Definitions: docs/format.md,
-// "Statistics".
+// Statistics as the dump has them: a column nobody recorded is absent. Definitions: docs/format.md, "Statistics".
 struct KnownStatistics {
   std::optional<double> max, min, avg, l2norm;
   std::optional<std::uint64_t> count, nan_count, positive_inf_count, negative_inf_count;

@@ -6,9 +6,8 @@
 
 namespace sonde {
 
-// `*` is any text within one part of a name, `**` any text, `/` included, `?` one character within
-// a part; all else is itself, case counts. Takes time in proportion to pattern times name, whatever
-// the pattern.
+// `*` is any text within one part of a name, `**` any text, `/` included, `?` one character within a part; all else is
+// itself, case counts. Takes time in proportion to pattern times name, whatever the pattern.
 bool glob_matches(std::string_view pattern, std::string_view name);
 
 // Whether a pattern of the command line means this op: it is held against the full name and the op

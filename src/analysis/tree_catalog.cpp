@@ -17,8 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Fits a name of a file to the name of a row or an order line: versions differ in how they write
-// `/`.
+// Fits a name of a file to the name of a row or an order line: versions differ in how they write `/`.
 std::string comparable(std::string_view name) {
   std::string out = sanitised(name);
   for (std::size_t at = out.find("--"); at != std::string::npos; at = out.find("--", at)) {
@@ -99,8 +98,7 @@ Phase phase_of(std::string_view name) {
                                                                                         : Phase::forward;
 }
 
-// Collects the tensors of one step into ops: a slot that comes again belongs to a further run of
-// the same op.
+// Collects the tensors of one step into ops: a slot that comes again belongs to a further run of the same op.
 class StepReader {
  public:
   StepReader(CatalogStep& step, TextPool& texts, const OrderNames& names) : step_(step), texts_(texts), names_(names) {}

@@ -54,8 +54,7 @@ void guarded_void(F body) {
   });
 }
 
-// What the plan holds but this version does not do: said once, at the start, not found out
-// afterwards.
+// What the plan holds but this version does not do: said once, at the start, not found out afterwards.
 std::string not_done_yet(const Plan& plan) {
   std::string text;
   const auto note = [&](const char* line) { text += std::string("warning: ") + line + "\n"; };

@@ -18,8 +18,7 @@ Identity::Found Identity::find(const TensorKey& key) {
   for (const Entry& entry : storage.entries) {
     if (entry.data != key.data || entry.dtype != key.dtype || entry.bytes != key.bytes) continue;
     const bool same_shape = std::ranges::equal(entry.shape.values(), key.shape);
-    // Strides of dimensions of size 1 are noise: two C-contiguous tensors of one shape are the
-    // same.
+    // Strides of dimensions of size 1 are noise: two C-contiguous tensors of one shape are the same.
     if (same_shape &&
         ((entry.contiguous && key.contiguous) || std::ranges::equal(entry.strides.values(), key.strides))) {
       found.same = &entry.content;

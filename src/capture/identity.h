@@ -1,9 +1,8 @@
 // Identity: which bytes are known already. What an op wrote is the next op's input: read once,
 // recorded once, named twice.
 //
-// Works on memory blocks ("storages") whose ids the host's adapter never reuses, and on writes the
-// adapter reports. Torch's own version counters are not trusted: `.data`, NumPy and BatchNorm write
-// without moving them.
+// Works on memory blocks ("storages") whose ids the host's adapter never reuses, and on writes the adapter reports.
+// Torch's own version counters are not trusted: `.data`, NumPy and BatchNorm write without moving them.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +23,7 @@ struct Content {
   std::string md5, sha1;
 };
 
-// Where a tensor lies. Two tensors with equal keys and no write between them hold the same
-// elements.
+// Where a tensor lies. Two tensors with equal keys and no write between them hold the same elements.
 struct TensorKey {
   std::uint64_t storage = 0;  // 0: never taken as equal to anything
   const void* data = nullptr;

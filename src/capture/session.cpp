@@ -118,8 +118,7 @@ bool Session::take_failure(std::string& message) {
   return true;
 }
 
-// --- clock
-// -------------------------------------------------------------------------------------------------------
+// --- clock -----------------------------------------------------------------------------------------------------------
 
 bool Session::ensure_recorder() {
   if (recorder_) return true;
@@ -207,8 +206,7 @@ unsigned Session::capture() {
   return answer();
 }
 
-// --- names
-// -------------------------------------------------------------------------------------------------------
+// --- names -----------------------------------------------------------------------------------------------------------
 
 std::uint32_t Session::site(const sonde_site& in) {
   Site site;
@@ -238,8 +236,7 @@ std::uint32_t Session::site(const sonde_site& in) {
   site.id = static_cast<std::uint32_t>(sites_.size() + 1);
   site_ids_.emplace(std::move(text), site.id);
   sites_.push_back(site);
-  // Most sites seen while roots are looked for are never recorded: the rest of the work waits for
-  // op_begin.
+  // Most sites seen while roots are looked for are never recorded: the rest of the work waits for op_begin.
   site_keys_.push_back(kNoKey);
   return site.id;
 }
@@ -301,8 +298,7 @@ void Session::name_tensor(const char* name, const sonde_tensor& tensor) {
   it->extent_bytes = view.elements() == 0 ? 0 : (last + 1) * info(view.dtype).item_bytes;
 }
 
-// --- ops
-// ---------------------------------------------------------------------------------------------------------
+// --- ops -------------------------------------------------------------------------------------------------------------
 
 unsigned Session::op_begin(std::uint32_t site_id, std::uint32_t graph, Op*& op) {
   const std::lock_guard lock(mutex_);
@@ -431,8 +427,7 @@ void Session::emit_named(const sonde_tensor& tensor, StepId step, TensorRecord& 
   whole.shape = shape.values().data();
   whole.strides = strides.values().data();
   whole.ndim = static_cast<std::uint32_t>(shape.size());
-  // The name was given at the start of the step; memory that was resized since is not that tensor
-  // any more.
+  // The name was given at the start of the step; memory that was resized since is not that tensor any more.
   const auto* begin = static_cast<const std::byte*>(tensor.storage_data);
   const auto* data = static_cast<const std::byte*>(whole.data);
   if (data < begin || data + view_of(whole).bytes() > begin + tensor.storage_bytes) return;
@@ -533,8 +528,7 @@ void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted
   identity_.insert(key, std::move(content));
 }
 
-// --- the end
-// -----------------------------------------------------------------------------------------------------
+// --- the end ---------------------------------------------------------------------------------------------------------
 
 void Session::abandon() {
   failed_ = true;

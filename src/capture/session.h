@@ -1,9 +1,8 @@
 // Session: the one capture of this process. Takes a host's events, decides what of them is
 // recorded, hands records on.
 //
-// Called on the host's threads. Short critical sections under one lock; bytes are read outside it;
-// nothing here touches the disk. Every function is safe to call after a failure: it then does
-// nothing.
+// Called on the host's threads. Short critical sections under one lock; bytes are read outside it; nothing here touches
+// the disk. Every function is safe to call after a failure: it then does nothing.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,4 @@
-// StepClock: turns what a training program does into numbered steps. A state machine without
-// threads or I/O.
+// StepClock: turns what a training program does into numbered steps. A state machine without threads or I/O.
 //
 //   automatic, an optimizer exists   a step closes at the first forward of a root with parameters
 //   after
@@ -31,8 +30,7 @@ class StepClock {
  public:
   StepClock(StepRule rule, IterationSet chosen, std::uint64_t initial_iteration);
 
-  // Each returns the chosen steps that ended or began, in order. Steps that are not chosen are
-  // counted in silence.
+  // Each returns the chosen steps that ended or began, in order. Steps that are not chosen are counted in silence.
   std::vector<StepChange> root_forward(bool has_parameters, bool grad_enabled, bool optimizer_alive);
   std::vector<StepChange> optimizer_end();
   std::vector<StepChange> scaler_update();

@@ -1,5 +1,4 @@
-// Diagnostics: collects everything wrong in one configuration file, with a bound on how much is
-// kept.
+// Diagnostics: collects everything wrong in one configuration file, with a bound on how much is kept.
 #pragma once
 
 #include <cstddef>

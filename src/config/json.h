@@ -48,11 +48,9 @@ struct JsonMember {
 // is an error. A byte order mark is skipped.
 std::optional<JsonValue> parse_json(std::string_view text, Diagnostics& diagnostics, const JsonLimits& limits = {});
 
-// The value as a user would recognise it in a message: `"3"`, `true`, `an array`, … at most about
-// 60 bytes, printable.
+// The value as a user would recognise it in a message: `"3"`, `true`, `an array`, … at most about 60 bytes, printable.
 std::string spelled(const JsonValue& value);
-// The value as compact JSON text, strings unescaped as little as needed; what MindSpore sees of a
-// `kernels` entry.
+// The value as compact JSON text, strings unescaped as little as needed; what MindSpore sees of a `kernels` entry.
 std::string compact(const JsonValue& value);
 // `text` cut to about `most` bytes, control characters and broken UTF-8 shown as \xNN.
 std::string printable(std::string_view text, std::size_t most);

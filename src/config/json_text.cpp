@@ -25,8 +25,7 @@ std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
-// A string as nlohmann writes it: quotes, backslashes and control characters escaped, everything
-// else as it is.
+// A string as nlohmann writes it: quotes, backslashes and control characters escaped, everything else as it is.
 std::string escaped(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {

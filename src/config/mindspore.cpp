@@ -1,5 +1,4 @@
-// The MindSpore 2.x dialect, as MindSpore 2.7 and 2.10 read it on a CPU (tried case by case;
-// tests/engine/config).
+// The MindSpore 2.x dialect, as MindSpore 2.7 and 2.10 read it on a CPU (tried case by case; tests/engine/config).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -173,8 +172,7 @@ void read_support_device(ObjectReader& reader, Plan& plan, Diagnostics& diagnost
   }
 }
 
-// 1 and 2, the overflow modes of single units on old hardware, mean 3 today. Nullopt when the value
-// is an error.
+// 1 and 2, the overflow modes of single units on old hardware, mean 3 today. Nullopt when the value is an error.
 std::optional<std::uint64_t> read_op_debug_mode(ObjectReader& reader) {
   const JsonMember* member = reader.find("op_debug_mode");
   if (member == nullptr) return 0;

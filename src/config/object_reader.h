@@ -1,5 +1,4 @@
-// ObjectReader: takes typed values out of one JSON object and reports, with line and key, what is
-// not as it must be.
+// ObjectReader: takes typed values out of one JSON object and reports, with line and key, what is not as it must be.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +14,11 @@ class Diagnostics;
 
 class ObjectReader {
  public:
-  // `name` is the object's own key. All must outlive the reader. A value that is no object reads as
-  // an empty one.
+  // `name` is the object's own key. All must outlive the reader. A value that is no object reads as an empty one.
   ObjectReader(const JsonValue& object, std::string_view name, Diagnostics& diagnostics)
       : object_(object), name_(name), diagnostics_(diagnostics) {}
 
-  // The member, or null; an absent one is an error when it is needed, which says what it should
-  // hold.
+  // The member, or null; an absent one is an error when it is needed, which says what it should hold.
   const JsonMember* find(std::string_view key) const { return object_.find(key); }
   const JsonMember* need(std::string_view key, std::string_view allowed);
 

@@ -182,8 +182,7 @@ std::string Translator::group(int depth) {
   return quantified("(?:" + inside + ")");
 }
 
-// Quantifiers may follow each other, as std::regex has it ("x{2}+"); RE2 wants a group between
-// them.
+// Quantifiers may follow each other, as std::regex has it ("x{2}+"); RE2 wants a group between them.
 std::string Translator::quantified(std::string atom) {
   bool repeated = false;
   while (!done()) {

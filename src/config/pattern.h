@@ -1,5 +1,4 @@
-// Pattern: an ECMAScript regular expression, as `name-regex(...)` has it, run by RE2 in time linear
-// in the text.
+// Pattern: an ECMAScript regular expression, as `name-regex(...)` has it, run by RE2 in time linear in the text.
 #pragma once
 
 #include <memory>
@@ -22,8 +21,7 @@ Result<std::string> ecmascript_to_re2(std::string_view expression);
 // Matches whole texts only. Copies share the program; any thread may call `matches`.
 class Pattern {
  public:
-  // Errors name the construct and its place. Memory for the program and its automaton is bounded (8
-  // MiB).
+  // Errors name the construct and its place. Memory for the program and its automaton is bounded (8 MiB).
   static Result<Pattern> compile(std::string_view expression);
 
   bool matches(std::string_view text) const;

@@ -70,8 +70,7 @@ struct Selector::State {
   std::vector<std::string> suggestions(const std::string& entry) const;
 };
 
-// A plan made from a file has only patterns that compile; one made in code may not, and such an
-// entry never matches.
+// A plan made from a file has only patterns that compile; one made in code may not, and such an entry never matches.
 void Selector::State::add(const std::string& entry) {
   const std::size_t index = entries.size();
   entries.push_back(entry);
@@ -130,8 +129,7 @@ bool Selector::selected(std::string_view name, std::string_view op_type, bool fl
 }
 
 Selector::Wanted Selector::decide_op(std::string_view full_name, std::string_view op_type, bool flagged) {
-  // Exception mode keeps the operator that failed, which is not known here; MindSpore on a CPU
-  // keeps none either.
+  // Exception mode keeps the operator that failed, which is not known here; MindSpore on a CPU keeps none either.
   if (state_->exception_only || !selected(full_name, op_type, flagged)) return {};
   return {.inputs = state_->sides != Sides::outputs, .outputs = state_->sides != Sides::inputs};
 }

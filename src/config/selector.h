@@ -21,8 +21,7 @@ EntryKind kind_of_entry(std::string_view entry);
 // The expression inside "name-regex(…)"; only for EntryKind::regex.
 std::string_view expression_of(std::string_view entry);
 
-// Not synchronised: the owner calls it under its own lock, once per distinct name (the answers
-// never change).
+// Not synchronised: the owner calls it under its own lock, once per distinct name (the answers never change).
 class Selector {
  public:
   struct Wanted {
@@ -43,12 +42,10 @@ class Selector {
   // `full_name` as the layout gives it, `op_type` the ATen base name ("relu_"). `flagged`: set_dump
   // was called for it, which matters under dump_mode 2 only.
   Wanted decide_op(std::string_view full_name, std::string_view op_type, bool flagged = false);
-  // Parameters, buffers, gradients, constants: recorded when outputs are, and when `name` passes
-  // like an op's.
+  // Parameters, buffers, gradients, constants: recorded when outputs are, and when `name` passes like an op's.
   bool decide_parameter(std::string_view name);
 
-  // In the order of `kernels`; empty unless dump_mode is 1. Suggestions are made for the first 20
-  // only.
+  // In the order of `kernels`; empty unless dump_mode is 1. Suggestions are made for the first 20 only.
   std::vector<UnusedEntry> unused() const;
 
  private:

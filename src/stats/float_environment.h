@@ -1,5 +1,4 @@
-// The floating-point environment of a kernel: the host may flush denormals or round another way,
-// which changes counts.
+// The floating-point environment of a kernel: the host may flush denormals or round another way, which changes counts.
 #pragma once
 
 #if defined(__SSE2__)
@@ -10,8 +9,7 @@
 
 namespace sonde {
 
-// Default rounding, denormals kept, no traps, until it goes out of scope; then as it was, flags
-// included.
+// Default rounding, denormals kept, no traps, until it goes out of scope; then as it was, flags included.
 class DefaultFloatEnvironment {
  public:
 #if defined(__SSE2__)

@@ -12,10 +12,9 @@
 
 namespace sonde {
 
-// Adds elements at `data` (any alignment), the first of which is element `moments.count` of the
-// walk, all in one block; a vector kernel asks that this be a multiple of kLanes. Returns how many
-// were added: a multiple of kLanes, at most `elements`. Neither `moments.count` nor the block is
-// advanced.
+// Adds elements at `data` (any alignment), the first of which is element `moments.count` of the walk, all in one block;
+// a vector kernel asks that this be a multiple of kLanes. Returns how many were added: a multiple of kLanes, at most
+// `elements`. Neither `moments.count` nor the block is advanced.
 using AddElements = std::size_t (*)(Moments& moments, const std::byte* data, std::size_t elements);
 
 inline constexpr std::size_t kDTypes = 25;

@@ -32,8 +32,7 @@ struct Moments {
   std::uint64_t negative_inf = 0;
   std::uint64_t positive = 0;  // infinities included
   std::uint64_t negative = 0;
-  // A hint: false while elements that are not finite turn up, so that no quick pass is tried in
-  // vain.
+  // A hint: false while elements that are not finite turn up, so that no quick pass is tried in vain.
   bool expect_finite = true;
 
   void take_max(double value);

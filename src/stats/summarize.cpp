@@ -1,5 +1,4 @@
-// Chooses the kernel and the walk: dense views in memory order, others run by run or through a
-// small buffer.
+// Chooses the kernel and the walk: dense views in memory order, others run by run or through a small buffer.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -12,8 +11,7 @@
 namespace sonde {
 namespace {
 
-// One tensor's way through a kernel. Elements come in any number of pieces; where they are cut does
-// not matter.
+// One tensor's way through a kernel. Elements come in any number of pieces; where they are cut does not matter.
 struct Summary {
   const Kernel& kernel;
   DType dtype;
@@ -49,8 +47,7 @@ void Summary::add(const std::byte* data, std::size_t elements) {
   }
 }
 
-// Shorter runs than this are gathered: a call of the kernel costs about as much as copying so many
-// elements.
+// Shorter runs than this are gathered: a call of the kernel costs about as much as copying so many elements.
 constexpr std::int64_t kMinRun = 256;
 constexpr std::size_t kBufferBytes = 8192;  // on the stack of a thread of the host
 

@@ -1,5 +1,4 @@
-// The vector kernels, compiled once for each instruction set (Highway includes this file again for
-// each) and listed.
+// The vector kernels, compiled once for each instruction set (Highway includes this file again for each) and listed.
 #include <algorithm>
 #include <cstring>
 #include <vector>

@@ -1,5 +1,4 @@
-// Kernels of the floating types and of 64-bit integers. Compiled once per instruction set by
-// vector.cpp.
+// Kernels of the floating types and of 64-bit integers. Compiled once per instruction set by vector.cpp.
 #if defined(SONDE_STATS_VECTOR_FLOAT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef SONDE_STATS_VECTOR_FLOAT_INL_H_
 #undef SONDE_STATS_VECTOR_FLOAT_INL_H_
@@ -55,8 +54,7 @@ struct Lanes {
     squares[v] = hn::Add(squares[v], hn::Mul(value, value));
   }
 
-  // For values of at most 26 significant bits: their squares are exact, so that fusing changes
-  // nothing.
+  // For values of at most 26 significant bits: their squares are exact, so that fusing changes nothing.
   HWY_INLINE void add_short(std::size_t v, V64 value) {
     sum[v] = hn::Add(sum[v], value);
     squares[v] = hn::MulAdd(value, value, squares[v]);
@@ -119,8 +117,7 @@ struct Found {
     all_bits = hn::And(all_bits, bits);
   }
 
-  // Returns the value, or +0 where it is not finite: adding that to a lane changes nothing, as no
-  // lane is ever -0.
+  // Returns the value, or +0 where it is not finite: adding that to a lane changes nothing, as no lane is ever -0.
   HWY_INLINE V add_any(V value) {
     const D d;
     const auto finite = hn::IsFinite(value);
@@ -166,8 +163,7 @@ struct Found {
 
 enum class Trust { all_finite, none };
 
-// One pass. With Trust::all_finite it stores nothing and returns false if an element was not finite
-// after all.
+// One pass. With Trust::all_finite it stores nothing and returns false if an element was not finite after all.
 template <class Load, Trust kTrust>
 HWY_INLINE bool pass_float32(Moments& moments, const std::byte* data, std::size_t elements) {
   Lanes lanes(moments);
@@ -350,9 +346,8 @@ using D16 = hn::Repartition<std::int16_t, D64>;
 using V16 = hn::Vec<D16>;
 constexpr std::size_t kLanes16 = hn::MaxLanes(D16());
 
-// As Found, of 16-bit floats that are all finite, on their bits. A key is the bits with the
-// magnitude of negative numbers inverted: a signed number in the order of the values, -0 just below
-// +0.
+// As Found, of 16-bit floats that are all finite, on their bits. A key is the bits with the magnitude of negative
+// numbers inverted: a signed number in the order of the values, -0 just below +0.
 struct Found16 {
   V16 max, min;            // keys
   V16 positive, negative;  // how many, per lane: a block has too few elements to overflow

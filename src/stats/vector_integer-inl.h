@@ -1,5 +1,4 @@
-// Kernels of bool and of integers of up to 32 bits. Compiled once per instruction set by
-// vector.cpp.
+// Kernels of bool and of integers of up to 32 bits. Compiled once per instruction set by vector.cpp.
 //
 // Sums of up to 16 bits are taken as integers: within a block they, and the sums of squares, are
 // below 2^53, so doubles added in any order give the same. They go to lane 0. Squares of 32 bits do
@@ -105,8 +104,7 @@ HWY_INLINE std::int64_t sum_of_lanes(hn::Vec<DU64> value) {
   return static_cast<std::int64_t>(hn::GetLane(hn::SumOfLanes(DU64(), value)));
 }
 
-// Sums and sums of squares of 16-bit values. A pair of squares may be 2^31, which is right as an
-// unsigned number.
+// Sums and sums of squares of 16-bit values. A pair of squares may be 2^31, which is right as an unsigned number.
 struct Sums16 {
   hn::Vec<DI32> sum;
   hn::Vec<DU64> squares;
@@ -153,8 +151,7 @@ std::size_t add_integer16(Moments& moments, const std::byte* data, std::size_t e
   return elements;
 }
 
-// Sums of squares of bytes: pairs of squares are at most 2^17, so a block's stay below 2^31 in each
-// 32-bit lane.
+// Sums of squares of bytes: pairs of squares are at most 2^17, so a block's stay below 2^31 in each 32-bit lane.
 template <class D>
 HWY_INLINE hn::Vec<DI32> add_squares(hn::Vec<DI32> squares, D d, hn::Vec<D> value) {
   const hn::Half<D> half;

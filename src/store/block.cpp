@@ -23,8 +23,7 @@ constexpr std::size_t kHeadPage = 4096;        // kHeadroom, and the rest of a p
 constexpr std::size_t kHugePage = 2 << 20;
 constexpr std::size_t kClasses = 4 * 64;
 
-// Four classes per power of two: at most a quarter is wasted, and a training step meets the same
-// sizes again and again.
+// Four classes per power of two: at most a quarter is wasted, and a training step meets the same sizes again and again.
 std::size_t capacity_for(std::size_t bytes) {
   if (bytes <= kSmallest) return kSmallest;
   const std::size_t quarter = std::bit_floor(bytes - 1) / 4;

@@ -39,10 +39,9 @@ class BlockPool {
       std::uint64_t budget_bytes, std::function<void()> before_waiting = [] {});
   ~BlockPool();
 
-  // Waits until the budget has room. Never waits for what cannot come: when the writer holds no
-  // block (all of them are in records that are still being made), or the tensor is larger than the
-  // whole budget and alone, it is let through. Null when the pool is closed or the system has no
-  // memory.
+  // Waits until the budget has room. Never waits for what cannot come: when the writer holds no block (all of them are
+  // in records that are still being made), or the tensor is larger than the whole budget and alone, it is let through.
+  // Null when the pool is closed or the system has no memory.
   BlockPtr take(std::size_t bytes);
   // Null when there is no room now, or no memory.
   BlockPtr try_take(std::size_t bytes);

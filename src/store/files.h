@@ -1,5 +1,4 @@
-// Files of a dump: directories 0700, whole-or-absent files (written aside, then renamed),
-// append-only files.
+// Files of a dump: directories 0700, whole-or-absent files (written aside, then renamed), append-only files.
 #pragma once
 
 #include <sys/types.h>
@@ -52,8 +51,7 @@ Status check_can_write(const std::filesystem::path& path);
 // Writes all of `bytes`, whatever the kernel takes at a time. 0 or an errno.
 int write_all(int fd, const void* data, std::size_t bytes);
 
-// A file being written aside, under a name of no meaning, in the directory `aside`; gone again
-// unless committed.
+// A file being written aside, under a name of no meaning, in the directory `aside`; gone again unless committed.
 class AsideFile {
  public:
   explicit AsideFile(int aside) : aside_(aside) {}
@@ -67,8 +65,7 @@ class AsideFile {
   // Past the page cache, as the first thing in the file, `pages` at the beginning of a page. EINVAL, with nothing
   // written, where the file system has no direct writes.
   int write_direct(const std::byte* pages, std::size_t bytes);
-  // Moves it to `name` in `directory`. EEXIST when `replace` is false and there is one: try another
-  // name.
+  // Moves it to `name` in `directory`. EEXIST when `replace` is false and there is one: try another name.
   int commit(int directory, const char* name, bool replace);
 
  private:

@@ -13,19 +13,16 @@
 
 namespace sonde {
 
-// Builds entries in a buffer; the owner writes the buffer to the file with plain appends of whole
-// entries.
+// Builds entries in a buffer; the owner writes the buffer to the file with plain appends of whole entries.
 class JournalWriter {
  public:
-  // The file's header and the first entry of a run: plan, host, versions, start time. Every run
-  // begins with it, also where the file exists: a reader finds it behind the torn tail of a killed
-  // run.
+  // The file's header and the first entry of a run: plan, host, versions, start time. Every run begins with it, also
+  // where the file exists: a reader finds it behind the torn tail of a killed run.
   void run(const std::string& json);
   void site(const Site& site);
   void op_name(const OpName& name);
   void record(const Record& record);  // op, parameter, step_begin, step_end, note
-  // Only after the rename: this slot of that record lies in `file` (path relative to the rank
-  // directory).
+  // Only after the rename: this slot of that record lies in `file` (path relative to the rank directory).
   void file(std::uint64_t sequence, bool is_input, std::uint32_t slot, const std::string& file);
   void end(const std::string& json);  // last entry of a run that finished: totals
 
@@ -59,8 +56,7 @@ struct JournalRun {
   std::vector<OpName> op_names;
   std::vector<JournalRecord> records;
 };
-// Bytes that are no whole entry: the tail of a killed run, or damage. Reading goes on at the next
-// run.
+// Bytes that are no whole entry: the tail of a killed run, or damage. Reading goes on at the next run.
 struct JournalGap {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -72,9 +68,8 @@ struct Journal {
   std::uint64_t malformed_entries = 0;  // whole, but their content is not what their type promises; left out
 };
 
-// Reads what is there now; a run may go on appending. Fails with `corrupt` for a file that is no
-// journal and `unsupported` for a version this build does not know; a torn or damaged part is
-// reported in `gaps`.
+// Reads what is there now; a run may go on appending. Fails with `corrupt` for a file that is no journal and
+// `unsupported` for a version this build does not know; a torn or damaged part is reported in `gaps`.
 Result<Journal> read_journal(const std::filesystem::path& file);
 Result<Journal> parse_journal(std::string_view bytes, const std::filesystem::path& name);
 

@@ -15,8 +15,7 @@ inline constexpr std::string_view kMagic = "\x89SONDEJ\n";
 inline constexpr std::uint32_t kVersion = 1;
 inline constexpr std::size_t kHeaderBytes = 16;
 
-// An entry: checksum (4), payload length (4), type (1), payload. The checksum covers all that
-// follows it.
+// An entry: checksum (4), payload length (4), type (1), payload. The checksum covers all that follows it.
 inline constexpr std::size_t kEntryBytes = 9;
 // No writer makes longer payloads, so that a reader may refuse them before it asks for memory.
 inline constexpr std::uint32_t kLongestPayload = 1U << 28;
@@ -39,8 +38,7 @@ inline constexpr std::uint64_t kHasMd5 = 256;
 inline constexpr std::uint64_t kHasSha1 = 512;
 inline constexpr std::uint64_t kKnownTensorFlags = 1023;
 
-// flags, slot, dtype and rank take a byte each at least: a tensor count beyond payload / 4 is a
-// lie.
+// flags, slot, dtype and rank take a byte each at least: a tensor count beyond payload / 4 is a lie.
 inline constexpr std::size_t kSmallestTensor = 4;
 
 }  // namespace sonde::journal_format

@@ -43,8 +43,7 @@ std::string_view take_last(std::string_view& rest, char separator) {
   return part;
 }
 
-// "{op_type}.{op_name}.{task}.{stream}.{time}.{side}.{slot}.{format}[.{dtype}]"; op_name may hold
-// dots (2.0).
+// "{op_type}.{op_name}.{task}.{stream}.{time}.{side}.{slot}.{format}[.{dtype}]"; op_name may hold dots (2.0).
 bool parse_npy_name(std::string_view rest, TensorFileName& out) {
   const std::string_view last = take_last(rest, '.');
   std::string_view before = take_last(rest, '.');

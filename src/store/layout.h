@@ -18,8 +18,7 @@ class Layout {
   // Fails with `unsupported` for a layout this build does not write.
   static Result<Layout> make(const Plan& plan, std::uint32_t rank);
 
-  // Ops with the same key share one counter within a step: "type + scope" from 2.3 on, the type
-  // alone in 2.0.
+  // Ops with the same key share one counter within a step: "type + scope" from 2.3 on, the type alone in 2.0.
   std::string number_key(const Site& site) const;
   // forward   Default/{scope}/{type}-op{n}
   // recompute Default/recompute/{scope}/{type}-op{n}

@@ -1,5 +1,4 @@
-// LruTable: a hash table that forgets what was not asked for longest, once it holds `capacity`
-// entries.
+// LruTable: a hash table that forgets what was not asked for longest, once it holds `capacity` entries.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,4 @@
-// The npy file of one tensor: the header, byte for byte as MindSpore writes it, and the data in the
-// type of the file.
+// The npy file of one tensor: the header, byte for byte as MindSpore writes it, and the data in the type of the file.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +18,8 @@ std::string npy_header(DType dtype, std::span<const std::int64_t> shape, bool ra
 // True when the bytes in memory are not those of the file: bfloat16, float8, complex32.
 bool npy_needs_widening(DType dtype, bool raw_bfloat16);
 
-// Turns `elements` elements at `in` into the type of the file at `out` (elements *
-// info(dtype).file_bytes bytes). Only for types that need widening. Exact: every value of these
-// types is a float32.
+// Turns `elements` elements at `in` into the type of the file at `out` (elements * info(dtype).file_bytes bytes). Only
+// for types that need widening. Exact: every value of these types is a float32.
 void widen_for_npy(DType dtype, const std::byte* in, std::size_t elements, std::byte* out);
 
 }  // namespace sonde

@@ -88,8 +88,7 @@ struct Description {
   bool has_descr = false, has_order = false, has_shape = false;
 };
 
-// A descr that is a list (a record type) is left out: `has_descr` stays false, and the rest is not
-// read.
+// A descr that is a list (a record type) is left out: `has_descr` stays false, and the rest is not read.
 bool parse_description(std::string_view text, Description& out) {
   Literal literal(text);
   if (!literal.take('{')) return false;

@@ -24,13 +24,11 @@ struct NpyHeader {
   std::uint64_t data_bytes = 0;   // how many bytes they take; they lie inside the file
 };
 
-// `start`: the first bytes of the file, the whole header at least; `file_bytes`: how long the file
-// is. Every size is held against it. Fails with `corrupt`, or `unsupported` for element types that
-// are no numbers.
+// `start`: the first bytes of the file, the whole header at least; `file_bytes`: how long the file is. Every size is
+// held against it. Fails with `corrupt`, or `unsupported` for element types that are no numbers.
 Result<NpyHeader> parse_npy_header(std::string_view start, std::uint64_t file_bytes);
 
-// Owns the mapping of the file; views are valid as long as it lives. Big-endian files are turned in
-// memory.
+// Owns the mapping of the file; views are valid as long as it lives. Big-endian files are turned in memory.
 class NpyFile {
  public:
   static Result<NpyFile> open(const std::filesystem::path& path);

@@ -33,8 +33,7 @@ struct Site {
   std::string function;
 };
 
-// One op of the graph: a name that is stable from step to step. Owned by capture, lives as long as
-// the session.
+// One op of the graph: a name that is stable from step to step. Owned by capture, lives as long as the session.
 struct OpName {
   std::uint32_t id = 0;   // from 1
   std::string op_type;    // `conv2d`; `Parameter` for parameters, data and constants
@@ -63,15 +62,13 @@ struct TensorRecord {
   std::uint32_t source_slot = 0;
   // Id of the OpName of the parameter, gradient or state it is; 0: none.
   std::uint32_t tensor_name = 0;
-  // Why there are no bytes (or, without statistics, nothing at all); static text. Null when all is
-  // there.
+  // Why there are no bytes (or, without statistics, nothing at all); static text. Null when all is there.
   const char* skipped = nullptr;
   bool wanted = true;  // the plan selects this slot; false: structure only
   bool has_statistics = false;
   Statistics statistics;
   std::string md5, sha1;  // hex, when the plan asks for them
-  // Tensor mode: a copy in C order, with the first wanted appearance of `content` and with no
-  // other.
+  // Tensor mode: a copy in C order, with the first wanted appearance of `content` and with no other.
   BlockPtr bytes;
   std::uint64_t bytes_read = 0;    // from the host's memory, for this record; 0 when its content was known
   std::uint64_t timestamp_us = 0;  // since the Unix epoch; names the file
@@ -79,8 +76,7 @@ struct TensorRecord {
 
 enum class RecordKind : std::uint8_t { op = 0, parameter = 1, step_begin = 2, step_end = 3, note = 4 };
 
-// Records carry contiguous sequence numbers, taken when the op starts. They may be pushed in
-// another order.
+// Records carry contiguous sequence numbers, taken when the op starts. They may be pushed in another order.
 struct Record {
   RecordKind kind = RecordKind::op;
   std::uint64_t sequence = 0;

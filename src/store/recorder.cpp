@@ -27,8 +27,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLongestUnflushed{200};
 constexpr milliseconds kIdle{3600 * 1000};
-// Records are small, but they are not counted against the budget: a disk that hangs must not fill
-// the memory.
+// Records are small, but they are not counted against the budget: a disk that hangs must not fill the memory.
 constexpr std::size_t kMostQueued = 1 << 16;
 
 struct Skip {
@@ -113,8 +112,7 @@ void Recorder::State::fail(const std::string& why) {
 
 void Recorder::State::run() {
   ::pthread_setname_np(::pthread_self(), "sonde-writer");
-  // After a failure work() only drops what comes, so that nobody waits for a budget that is never
-  // returned.
+  // After a failure work() only drops what comes, so that nobody waits for a budget that is never returned.
   bool done = false;
   while (!done) {
     try {
@@ -272,8 +270,7 @@ std::optional<Error> Recorder::error() const {
 void Recorder::abandon() {
   if (state_->abandoned.exchange(true)) return;
   state_->pool.abandon();
-  // The lock belongs to the open file, which the child shares: kept open it would outlive the
-  // parent.
+  // The lock belongs to the open file, which the child shares: kept open it would outlive the parent.
   const int owner = state_->owner.load();
   if (owner >= 0) ::close(owner);
 }

@@ -1,5 +1,4 @@
-// Recorder: takes records from the host's threads and makes them a dump on disk, behind the run's
-// back.
+// Recorder: takes records from the host's threads and makes them a dump on disk, behind the run's back.
 //
 // One background thread writes tensor files as they come, then appends journal, csv and order files
 // in sequence order. Nothing touches the disk before the first step_begin. After the first error

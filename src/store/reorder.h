@@ -29,8 +29,7 @@ class Reorder {
     return &entries_[index];
   }
 
-  // The next record in order, if it is there. With `force` a gap is passed over: who comes later is
-  // late.
+  // The next record in order, if it is there. With `force` a gap is passed over: who comes later is late.
   std::optional<Entry> pop(bool force) {
     while (!entries_.empty() && (force || entries_.front().settled)) {
       Entry entry = std::move(entries_.front());

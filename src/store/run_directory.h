@@ -1,5 +1,4 @@
-// RunDirectory: one rank's directory, owned by one live run: made, locked, cleaned of leftovers,
-// described.
+// RunDirectory: one rank's directory, owned by one live run: made, locked, cleaned of leftovers, described.
 #pragma once
 
 #include <filesystem>

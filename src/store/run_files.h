@@ -15,8 +15,7 @@
 
 namespace sonde {
 
-// One thread. Text collects in memory until flush(): the journal goes to the kernel first, what
-// derives from it after.
+// One thread. Text collects in memory until flush(): the journal goes to the kernel first, what derives from it after.
 class RunFiles {
  public:
   // `run_json` becomes the journal's first entry. The directories exist (open_run_directory).

@@ -1,5 +1,4 @@
-// TensorWriter: the tensor files of one rank. Equal tensors become one file under several names
-// (hard links).
+// TensorWriter: the tensor files of one rank. Equal tensors become one file under several names (hard links).
 #pragma once
 
 #include <cstdint>
@@ -33,8 +32,7 @@ struct TensorWriterOptions {
   int (*link)(int, const char*, int, const char*, int) = nullptr;
 };
 
-// One thread. Records may come in any order: a tensor whose bytes are still on their way waits for
-// them.
+// One thread. Records may come in any order: a tensor whose bytes are still on their way waits for them.
 class TensorWriter {
  public:
   // The rank directory and the one for files being written exist; both belong to this writer.
@@ -44,13 +42,11 @@ class TensorWriter {
   TensorWriter& operator=(TensorWriter&&) noexcept;
   ~TensorWriter();
 
-  // Writes or links every wanted tensor of `record` that has a file to get, frees its bytes, and
-  // appends what is done to `stored` (also what had been waiting for these bytes). On failure the
-  // remaining bytes are kept. A tensor's timestamp is moved on by a microsecond where its file name
-  // was taken.
+  // Writes or links every wanted tensor of `record` that has a file to get, frees its bytes, and appends what is done
+  // to `stored` (also what had been waiting for these bytes). On failure the remaining bytes are kept. A tensor's
+  // timestamp is moved on by a microsecond where its file name was taken.
   Status store(Record& record, std::vector<StoredFile>& stored);
-  // No record of `step` is expected any more. Tensors that waited since before the last call are
-  // given up.
+  // No record of `step` is expected any more. Tensors that waited since before the last call are given up.
   void close_step(StepId step);
 
   std::uint64_t bytes_written() const;  // tensor bytes in files of their own

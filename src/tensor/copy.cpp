@@ -7,16 +7,14 @@
 namespace sonde {
 namespace {
 
-// A plane of the view: `rows` are a dimension of the view whose elements lie closest in memory,
-// `columns` its last one.
+// A plane of the view: `rows` are a dimension of the view whose elements lie closest in memory, `columns` its last one.
 struct Plane {
   std::int64_t rows, columns;
   std::int64_t row_stride, column_stride;  // in memory, elements
   std::int64_t out_row_stride;             // in the copy, elements; columns lie side by side there
 };
 
-// A tile's side: one cache line of elements, so that each line of memory and of the copy is touched
-// once per tile.
+// A tile's side: one cache line of elements, so that each line of memory and of the copy is touched once per tile.
 template <typename Item>
 constexpr std::int64_t kTile = 64 / static_cast<std::int64_t>(sizeof(Item));
 

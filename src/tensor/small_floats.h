@@ -1,5 +1,4 @@
-// Float formats of one and two bytes, widened exactly. One element at a time: the tables and the
-// reference.
+// Float formats of one and two bytes, widened exactly. One element at a time: the tables and the reference.
 #pragma once
 
 #include <array>

@@ -45,8 +45,7 @@ bool TensorView::is_c_contiguous() const {
 bool TensorView::is_dense() const {
   if (elements() == 0) return true;
   const Walk walk(*this);
-  // The next stride of a dense view is always the number of elements already covered, whatever the
-  // order.
+  // The next stride of a dense view is always the number of elements already covered, whatever the order.
   std::int64_t covered = 1;
   std::array<bool, Walk::kMaxRank> used = {};
   for (std::size_t found = 0; found < walk.rank; ++found) {

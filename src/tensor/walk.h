@@ -1,5 +1,4 @@
-// Walks the elements of a strided view in C order: the form of its dimensions that is cheap to
-// walk, and a cursor.
+// Walks the elements of a strided view in C order: the form of its dimensions that is cheap to walk, and a cursor.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +11,7 @@ namespace sonde {
 // A view's dimensions without those of size 1, neighbours merged where one continues the other. The
 // order is kept, so the walk is in C order. Only for views with elements() > 0.
 struct Walk {
-  // Every dimension left has two elements or more, so a count that fits 64 bits has fewer than
-  // this.
+  // Every dimension left has two elements or more, so a count that fits 64 bits has fewer than this.
   static constexpr std::size_t kMaxRank = 64;
 
   explicit Walk(const TensorView& view);
@@ -24,8 +22,7 @@ struct Walk {
   std::int64_t size[kMaxRank];    // elements, all >= 2
   std::int64_t stride[kMaxRank];  // elements
 
-  // Elements that lie side by side in memory at the end of the walk: 1 when the last stride is
-  // not 1.
+  // Elements that lie side by side in memory at the end of the walk: 1 when the last stride is not 1.
   std::int64_t inner_run() const { return rank > 0 && stride[rank - 1] == 1 ? size[rank - 1] : 1; }
 };
 
@@ -36,8 +33,7 @@ class Cursor {
  public:
   explicit Cursor(const TensorView& view);
 
-  // Copies the next `max_elements` elements, or as many as are left, to `out`. Returns how many; 0
-  // at the end.
+  // Copies the next `max_elements` elements, or as many as are left, to `out`. Returns how many; 0 at the end.
   std::size_t read(std::byte* out, std::size_t max_elements);
 
  private:
@@ -55,8 +51,7 @@ class Cursor {
 // Copies `count` elements of `item_bytes` bytes, `stride` elements apart, side by side to `out`.
 void gather(const std::byte* data, std::int64_t stride, std::int64_t count, std::size_t item_bytes, std::byte* out);
 
-// Applies the view's `conjugate` and `negative` bits to `elements` elements that were copied out of
-// it.
+// Applies the view's `conjugate` and `negative` bits to `elements` elements that were copied out of it.
 void resolve_bits(const TensorView& view, std::byte* elements, std::size_t count);
 
 }  // namespace sonde

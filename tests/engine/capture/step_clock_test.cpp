@@ -1,5 +1,4 @@
-// Each line of the step rules (docs/guide.md, "Steps") as a program that tells the clock what it
-// does.
+// Each line of the step rules (docs/guide.md, "Steps") as a program that tells the clock what it does.
 #include "capture/step_clock.h"
 
 #include <gtest/gtest.h>
@@ -9,8 +8,7 @@
 namespace sonde {
 namespace {
 
-// Plays events and writes down which chosen steps began (`+graph.iteration`) and ended
-// (`-graph.iteration`).
+// Plays events and writes down which chosen steps began (`+graph.iteration`) and ended (`-graph.iteration`).
 class Program {
  public:
   explicit Program(const std::string& iteration = "all", StepRule rule = StepRule::automatic, std::uint64_t initial = 0)

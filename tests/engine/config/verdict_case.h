@@ -37,12 +37,10 @@ struct VerdictCase {
 };
 std::vector<VerdictCase> read_verdicts(const std::string& file);
 
-// How many tensors the plan would keep of two steps of that network: Add (x, y), ReLU, parameters x
-// and y.
+// How many tensors the plan would keep of two steps of that network: Add (x, y), ReLU, parameters x and y.
 int files_of(const Plan& plan);
 
-// Reads the edited configuration in the environment the edits ask for; everything else about it is
-// unset.
+// Reads the edited configuration in the environment the edits ask for; everything else about it is unset.
 PlanResult parse_edits(const std::vector<std::string>& edits);
 
 }  // namespace sonde::test

@@ -123,8 +123,7 @@ TEST(Journal, KeepsSeveralRunsApart) {
 }
 
 TEST(Journal, SkipsAnEntryOfATypeItDoesNotKnow) {
-  // An `end` entry relabelled as type 200, its checksum made right again (found once with the
-  // reference XXH32).
+  // An `end` entry relabelled as type 200, its checksum made right again (found once with the reference XXH32).
   const std::string foreign("\xdb\x03\x12\xbc\x02\x00\x00\x00\xc8{}", 11);
   const std::string whole = write(sample_run(), false) + foreign + write(sample_run());
   const Journal journal = parsed(whole);

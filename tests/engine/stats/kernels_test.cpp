@@ -113,8 +113,7 @@ TEST(Kernels64, AgreeWhenSumsOverflow) {
   EXPECT_EQ(found.sum_squares, std::numeric_limits<double>::infinity());
 }
 
-// A block with one NaN is done again with care, the others are not: wherever it is, it must not
-// matter.
+// A block with one NaN is done again with care, the others are not: wherever it is, it must not matter.
 TEST(Kernels32, AgreeWhereverTheNanIs) {
   std::vector<float> values(3 * 8192 + 5);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 977) - 400.25F;

@@ -1,5 +1,4 @@
-// Tensors for tests: random elements of any dtype with special values mixed in, and views over
-// them.
+// Tensors for tests: random elements of any dtype with special values mixed in, and views over them.
 #pragma once
 
 #include <array>
@@ -51,8 +50,7 @@ Tensor of(DType dtype, const std::vector<T>& values) {
 inline Tensor floats(const std::vector<float>& values) { return of(DType::float32, values); }
 inline Tensor doubles(const std::vector<double>& values) { return of(DType::float64, values); }
 
-// What the elements are like. `bits` is any bit pattern, so NaN and infinity of every kind;
-// `ordinary` has none.
+// What the elements are like. `bits` is any bit pattern, so NaN and infinity of every kind; `ordinary` has none.
 enum class Mix { ordinary, bits, denormal, one_special };
 
 inline bool is_float(DType dtype) { return dtype >= DType::float16 && dtype <= DType::float8_e8m0fnu; }

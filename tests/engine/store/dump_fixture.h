@@ -1,5 +1,4 @@
-// What the tests of the store share: a temporary directory, a plan for it, and records with little
-// to say.
+// What the tests of the store share: a temporary directory, a plan for it, and records with little to say.
 #pragma once
 
 #include <fcntl.h>
