@@ -63,8 +63,27 @@ class Session {
 
  private:
   static constexpr std::uint32_t kNoKey = ~0u;
-  struct NameKey;      // (type, scope): numbers its ops
-  struct NamedTensor;  // a parameter, buffer, gradient or optimizer state
+  // (type, scope): numbers its ops.
+  struct NameKey {
+    std::string op_type;
+    std::uint64_t stamp[2] = {0, 0};
+    std::uint32_t next[2] = {0, 0};
+    struct Entry {
+      const OpName* name;
+      Selector::Wanted wanted;
+    };
+    std::vector<Entry> entries;  // by ordinal, grown as ops appear
+  };
+  // A parameter, buffer, gradient or optimizer state.
+  struct NamedTensor {
+    const OpName* name = nullptr;
+    bool wanted = false;
+    std::uint64_t emitted_stamp = 0;
+    const void* data = nullptr;
+    DType dtype = DType::undefined;
+    Dims shape, strides;
+    std::uint64_t extent_bytes = 0;  // from the first to the last element
+  };
 
   void apply(const std::vector<StepChange>& changes);
   bool ensure_recorder();

@@ -1,6 +1,7 @@
 // What capture hands to the store: one record per op, with bytes that are safe from the host.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -11,6 +12,12 @@
 #include "store/block.h"
 
 namespace sonde {
+
+// Microseconds since the Unix epoch, as every time in a dump.
+inline std::uint64_t now_us() {
+  using namespace std::chrono;
+  return static_cast<std::uint64_t>(duration_cast<microseconds>(system_clock::now().time_since_epoch()).count());
+}
 
 enum class Phase : std::uint8_t {
   forward = 0,

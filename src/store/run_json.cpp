@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <chrono>
 #include <nlohmann/json.hpp>
 
 namespace sonde {
@@ -74,11 +73,6 @@ std::string end_json(const Totals& totals, const std::optional<Error>& error, st
   json["bytes_dropped"] = totals.bytes_dropped;
   if (error) json["error"] = error->message;
   return text_of(json);
-}
-
-std::uint64_t now_us() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
 }
 
 }  // namespace sonde

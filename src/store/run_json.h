@@ -17,6 +17,4 @@ std::string run_json(const Plan& plan, const RunInfo& run, const std::string& co
 // One compact object: the totals, and the error that stopped the run if there was one.
 std::string end_json(const Totals& totals, const std::optional<Error>& error, std::uint64_t ended_us);
 
-std::uint64_t now_us();  // since the Unix epoch
-
 }  // namespace sonde

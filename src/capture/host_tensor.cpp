@@ -1,0 +1,48 @@
+#include "capture/host_tensor.h"
+
+#include <algorithm>
+
+namespace sonde {
+
+TensorView view_of(const sonde_tensor& t) {
+  TensorView view;
+  view.dtype = static_cast<DType>(t.dtype);
+  view.data = static_cast<const std::byte*>(t.data);
+  view.shape = {t.shape, t.ndim};
+  view.strides = {t.strides, t.ndim};
+  view.conjugate = (t.flags & SONDE_TENSOR_CONJUGATE) != 0;
+  view.negative = (t.flags & SONDE_TENSOR_NEGATIVE) != 0;
+  return view;
+}
+
+TensorKey key_of(const sonde_tensor& t, const TensorView& view) {
+  TensorKey key;
+  const bool lazy_bits = view.conjugate || view.negative;
+  key.storage = (t.flags & SONDE_TENSOR_FOREIGN) != 0 || lazy_bits ? 0 : t.storage;
+  key.data = t.data;
+  key.dtype = view.dtype;
+  key.contiguous = view.is_c_contiguous();
+  key.dense = key.contiguous || view.is_dense();
+  key.bytes = view.bytes();
+  key.shape = view.shape;
+  key.strides = view.strides;
+  return key;
+}
+
+bool overlaps(const void* a, std::uint64_t a_bytes, const void* b, std::uint64_t b_bytes) {
+  const auto* first = static_cast<const std::byte*>(a);
+  const auto* second = static_cast<const std::byte*>(b);
+  return first < second + b_bytes && second < first + a_bytes;
+}
+
+std::uint64_t extent_bytes(const TensorView& view) {
+  if (view.elements() == 0) return 0;
+  std::uint64_t last = 0;
+  for (std::size_t d = 0; d < view.shape.size(); ++d) {
+    last += static_cast<std::uint64_t>(std::max<std::int64_t>(view.shape[d] - 1, 0) *
+                                       std::max<std::int64_t>(view.strides[d], 0));
+  }
+  return (last + 1) * info(view.dtype).item_bytes;
+}
+
+}  // namespace sonde

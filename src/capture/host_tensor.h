@@ -1,0 +1,23 @@
+// A tensor of the host, as sonde.h describes it, in the engine's types.
+#pragma once
+
+#include <cstdint>
+
+#include "capture/identity.h"
+#include "sonde/sonde.h"
+#include "sonde/tensor.h"
+
+namespace sonde {
+
+// Borrows shape, strides and data of `tensor`.
+TensorView view_of(const sonde_tensor& tensor);
+
+// `storage` is 0 for memory that may change unseen.
+TensorKey key_of(const sonde_tensor& tensor, const TensorView& view);
+
+// Bytes from the first to the last element of `view`; 0 when it has none.
+std::uint64_t extent_bytes(const TensorView& view);
+
+bool overlaps(const void* a, std::uint64_t a_bytes, const void* b, std::uint64_t b_bytes);
+
+}  // namespace sonde

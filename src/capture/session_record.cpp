@@ -1,0 +1,344 @@
+// What Session records: sites, names, ops, and what is read of their tensors.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "capture/host_tensor.h"
+#include "capture/session.h"
+#include "sonde/statistics.h"
+
+namespace sonde {
+namespace {
+
+std::uint16_t thread_ordinal() {
+  static std::atomic<std::uint16_t> next{0};
+  thread_local const std::uint16_t mine = next.fetch_add(1, std::memory_order_relaxed);
+  return mine;
+}
+
+bool wants(const Plan& plan, Category category) {
+  return plan.wants_statistics() && std::ranges::count(plan.statistic_category, category) > 0;
+}
+
+}  // namespace
+
+// --- names -----------------------------------------------------------------------------------------------------------
+
+std::uint32_t Session::site(const sonde_site& in) {
+  Site site;
+  site.phase = static_cast<Phase>(in.phase);
+  site.op_type = in.op_type;
+  site.scope = in.scope != nullptr ? in.scope : "";
+  site.file = in.file != nullptr ? in.file : "";
+  site.function = in.function != nullptr ? in.function : "";
+  site.line = in.line;
+  site.forward_site = in.forward_site;
+  const std::lock_guard lock(mutex_);
+  if (site.forward_site != 0 && site.forward_site <= sites_.size()) {
+    const Site& forward = sites_[site.forward_site - 1];
+    site.forward_op_type = forward.op_type;
+    site.scope = forward.scope;
+    if (site.file.empty()) {
+      site.file = forward.file;
+      site.line = forward.line;
+      site.function = forward.function;
+    }
+  }
+  std::string text =
+      fmt::format("{}|{}|{}|{}|{}|{}", in.phase, site.op_type, site.scope, site.forward_op_type, site.line, site.file);
+  const auto known = site_ids_.find(text);
+  if (known != site_ids_.end()) return known->second;
+
+  site.id = static_cast<std::uint32_t>(sites_.size() + 1);
+  site_ids_.emplace(std::move(text), site.id);
+  sites_.push_back(site);
+  // Most sites seen while roots are looked for are never recorded: the rest of the work waits for op_begin.
+  site_keys_.push_back(kNoKey);
+  return site.id;
+}
+
+void Session::define_site(std::uint32_t site_id) {
+  if (site_defined_.size() < sites_.size()) site_defined_.resize(sites_.size());
+  if (site_defined_[site_id - 1]) return;
+  site_defined_[site_id - 1] = true;
+  recorder_->define(sites_[site_id - 1]);
+}
+
+const OpName& Session::name_of(NameKey& key, const Site& site, std::uint32_t number) {
+  while (key.entries.size() <= number) {
+    const auto ordinal = static_cast<std::uint32_t>(key.entries.size());
+    OpName& name = names_.emplace_back();
+    name.id = static_cast<std::uint32_t>(names_.size());
+    name.op_type = key.op_type;
+    name.full_name = recorder_->layout().full_name(site, ordinal);
+    recorder_->define(name);
+    key.entries.push_back({&name, selector_->decide_op(name.full_name, name.op_type)});
+  }
+  return *key.entries[number].name;
+}
+
+const OpName& Session::parameter_name(const std::string& text) {
+  const auto known = parameter_ids_.find(text);
+  if (known != parameter_ids_.end()) return names_[known->second - 1];
+  OpName& name = names_.emplace_back();
+  name.id = static_cast<std::uint32_t>(names_.size());
+  name.op_type = "Parameter";
+  name.full_name = text;
+  parameter_ids_.emplace(text, name.id);
+  recorder_->define(name);
+  return name;
+}
+
+void Session::name_tensor(const char* name, const sonde_tensor& tensor) {
+  if (tensor.skip != nullptr || tensor.storage == 0) return;
+  const std::lock_guard lock(mutex_);
+  if (!recorder_ || failed_) return;
+  const OpName& op = parameter_name(name);
+  auto& list = named_[tensor.storage];
+  auto it = std::ranges::find(list, &op, &NamedTensor::name);
+  if (it == list.end()) {
+    it = list.emplace(list.end());
+    it->name = &op;
+    it->wanted = selector_->decide_parameter(op.full_name);
+  }
+  const TensorView view = view_of(tensor);
+  it->data = tensor.data;
+  it->dtype = view.dtype;
+  it->shape = Dims(view.shape);
+  it->strides = Dims(view.strides);
+  it->extent_bytes = extent_bytes(view);
+}
+
+// --- ops -------------------------------------------------------------------------------------------------------------
+
+unsigned Session::op_begin(std::uint32_t site_id, std::uint32_t graph, Op*& op) {
+  const std::lock_guard lock(mutex_);
+  if (failed_ || site_id == 0 || site_id > sites_.size()) return 0;
+  if (graph >= SONDE_GRAPH_OUTSIDE_GRAD) {
+    graph = clock_.graph_outside_modules(graph == SONDE_GRAPH_OUTSIDE_GRAD);
+  }
+  if (clock_.manual()) graph = SONDE_GRAPH_TRAINING;
+  const auto step = clock_.recording(graph);
+  if (!step || !recorder_) return 0;
+
+  const Site& site = sites_[site_id - 1];
+  std::uint32_t& key_id = site_keys_[site_id - 1];
+  if (key_id == kNoKey) {
+    auto [it, fresh] =
+        name_key_ids_.try_emplace(recorder_->layout().number_key(site), static_cast<std::uint32_t>(name_keys_.size()));
+    if (fresh) name_keys_.emplace_back().op_type = site.op_type;
+    key_id = it->second;
+    if (site.forward_site != 0) define_site(site.forward_site);
+    define_site(site_id);
+  }
+  NameKey& key = name_keys_[key_id];
+  if (key.stamp[graph] != step_stamp_[graph]) {
+    key.stamp[graph] = step_stamp_[graph];
+    key.next[graph] = 0;
+  }
+  const std::uint32_t number = key.next[graph]++;
+
+  Record& record = op->record;
+  record.kind = RecordKind::op;
+  record.op = &name_of(key, site, number);
+  record.sequence = recorder_->next_sequence();
+  record.step = *step;
+  record.site = site_id;
+  record.thread = thread_ordinal();
+  record.failed = false;
+  record.timestamp_us = now_us();
+  record.tensors.clear();
+  record.tensors.reserve(8);
+  op->wanted = key.entries[number].wanted;
+  return SONDE_WANT_STRUCTURE | (op->wanted.inputs ? SONDE_WANT_INPUTS : 0u) |
+         (op->wanted.outputs ? SONDE_WANT_OUTPUTS : 0u);
+}
+
+void Session::op_input_before(Op& op, std::uint32_t slot, const sonde_tensor& tensor) {
+  add_tensor(op, true, slot, tensor);
+}
+
+void Session::op_input(Op& op, std::uint32_t slot, const sonde_tensor& tensor) { add_tensor(op, true, slot, tensor); }
+
+void Session::op_wrote(Op& op, std::uint64_t storage) {
+  const std::lock_guard lock(mutex_);
+  identity_.wrote(storage, op.record.sequence);
+}
+
+void Session::op_output(Op& op, std::uint32_t slot, const sonde_tensor& tensor) {
+  {
+    const std::lock_guard lock(mutex_);
+    identity_.wrote_slot(tensor.storage, op.record.sequence, slot);
+  }
+  add_tensor(op, false, slot, tensor);
+}
+
+void Session::op_end(Op& op, bool failed) {
+  op.record.failed = failed;
+  // Slots in order, inputs first: the host reports them as their bytes are best read.
+  std::ranges::stable_sort(op.record.tensors, [](const TensorRecord& a, const TensorRecord& b) {
+    return a.is_input != b.is_input ? a.is_input : a.slot < b.slot;
+  });
+  for (TensorRecord& tensor : op.record.tensors) tensor.timestamp_us = op.record.timestamp_us;
+  recorder_->push(std::move(op.record));
+}
+
+void Session::add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_tensor& tensor) {
+  TensorRecord& record = op.record.tensors.emplace_back();
+  record.is_input = is_input;
+  record.slot = slot;
+  record.dtype = static_cast<DType>(tensor.dtype);
+  record.shape = Dims({tensor.shape, tensor.ndim});
+  record.wanted = is_input ? op.wanted.inputs : op.wanted.outputs;
+  if (tensor.skip != nullptr || tensor.device != 0) {
+    record.skipped = tensor.skip != nullptr ? tensor.skip : "not in host memory";
+    return;
+  }
+  const TensorView view = view_of(tensor);
+  if (is_input) {
+    emit_named(tensor, op.record.step, record);
+    if (record.tensor_name == 0) emit_unwritten(tensor, op.record.step, record);
+  }
+  TensorKey key = key_of(tensor, view);
+  {
+    const std::lock_guard lock(mutex_);
+    const Identity::Found found = identity_.find(key);
+    if (found.written && found.source != op.record.sequence) {
+      record.source = found.source;
+      record.source_slot = found.source_slot;
+    }
+  }
+  if (is_input && plan_.sonde.reread) key.storage = 0;
+  read(tensor, key, record.wanted, record);
+}
+
+void Session::emit_named(const sonde_tensor& tensor, StepId step, TensorRecord& record) {
+  const OpName* name = nullptr;
+  sonde_tensor whole = tensor;
+  Dims shape, strides;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = named_.find(tensor.storage);
+    if (it == named_.end()) return;
+    const std::uint64_t bytes = std::max<std::uint64_t>(view_of(tensor).bytes(), 1);
+    for (NamedTensor& candidate : it->second) {
+      if (!overlaps(tensor.data, bytes, candidate.data, candidate.extent_bytes)) continue;
+      record.tensor_name = candidate.name->id;
+      if (!candidate.wanted || candidate.emitted_stamp == step_stamp_[step.graph]) return;
+      candidate.emitted_stamp = step_stamp_[step.graph];
+      name = candidate.name;
+      shape = candidate.shape;
+      strides = candidate.strides;
+      whole.data = candidate.data;
+      whole.dtype = static_cast<std::int32_t>(candidate.dtype);
+      break;
+    }
+  }
+  if (name == nullptr) return;
+  whole.shape = shape.values().data();
+  whole.strides = strides.values().data();
+  whole.ndim = static_cast<std::uint32_t>(shape.size());
+  // The name was given at the start of the step; memory that was resized since is not that tensor any more.
+  const auto* begin = static_cast<const std::byte*>(tensor.storage_data);
+  const auto* data = static_cast<const std::byte*>(whole.data);
+  if (data < begin || data + view_of(whole).bytes() > begin + tensor.storage_bytes) return;
+  emit_parameter(*name, whole, step);
+}
+
+void Session::emit_unwritten(const sonde_tensor& tensor, StepId step, TensorRecord& record) {
+  if (tensor.storage == 0 || (tensor.flags & SONDE_TENSOR_CONSTANT) != 0) return;
+  const OpName* name = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    TensorKey probe;
+    probe.storage = tensor.storage;
+    if (identity_.find(probe).written) return;
+    const auto [it, fresh] = data_names_.try_emplace(tensor.storage, static_cast<std::uint32_t>(data_names_.size()));
+    name = &parameter_name(fmt::format("data-{}", it->second));
+    record.tensor_name = name->id;
+    if (!fresh || !selector_->decide_parameter(name->full_name)) return;
+  }
+  emit_parameter(*name, tensor, step);
+}
+
+void Session::emit_parameter(const OpName& name, const sonde_tensor& tensor, StepId step) {
+  Record record;
+  record.kind = RecordKind::parameter;
+  record.op = &name;
+  record.step = step;
+  record.thread = thread_ordinal();
+  record.timestamp_us = now_us();
+  TensorRecord& out = record.tensors.emplace_back();
+  out.dtype = static_cast<DType>(tensor.dtype);
+  out.shape = Dims({tensor.shape, tensor.ndim});
+  out.tensor_name = name.id;
+  out.timestamp_us = record.timestamp_us;
+  read(tensor, key_of(tensor, view_of(tensor)), true, out);
+  record.sequence = recorder_->next_sequence();
+  recorder_->push(std::move(record));
+}
+
+// Fills content, statistics and bytes of `out`: from what is known, else from memory.
+void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted, TensorRecord& out) {
+  const TensorView view = view_of(tensor);
+  const bool need_bytes = plan_.wants_tensors();
+  const bool statistics_exist = info(view.dtype).has_statistics;
+  Content content;
+  {
+    const std::lock_guard lock(mutex_);
+    const Identity::Found found = identity_.find(key);
+    if (found.same != nullptr && (!wanted || !need_bytes || found.same->has_bytes)) {
+      out.content = found.same->id;
+      out.has_statistics = found.same->has_statistics;
+      out.statistics = found.same->statistics;
+      out.md5 = found.same->md5;
+      out.sha1 = found.same->sha1;
+      return;
+    }
+    if (!wanted) return;
+    if (found.same_set != nullptr) {
+      content.has_statistics = found.same_set->has_statistics;
+      content.statistics = found.same_set->statistics;
+    }
+    content.id = next_content_++;
+  }
+  if (view.elements() == 0) {
+    out.skipped = "empty tensor";
+    return;
+  }
+  if (info(view.dtype).dtype == DType::undefined) {
+    out.skipped = "element type not supported";
+    return;
+  }
+  if (need_bytes) {
+    const bool wait = plan_.sonde.when_full == WhenFull::wait;
+    out.bytes = wait ? recorder_->blocks().take(view.bytes()) : recorder_->blocks().try_take(view.bytes());
+    if (out.bytes == nullptr) {
+      out.skipped = plan_.sonde.when_full == WhenFull::drop ? "dropped: the budget was full"
+                                                            : "statistics only: the budget was full";
+      if (plan_.sonde.when_full == WhenFull::drop) return;
+    }
+  }
+  const bool summarises = statistics_exist && !content.has_statistics;
+  if (out.bytes || summarises) out.bytes_read = view.bytes();
+  if (summarises) {
+    content.statistics = out.bytes ? summarize_and_copy(view, out.bytes->data) : summarize(view);
+    content.has_statistics = true;
+  } else if (out.bytes) {
+    copy_c_order(view, out.bytes->data);
+  }
+  content.has_bytes = out.bytes != nullptr;
+  if (wants(plan_, Category::md5)) content.md5 = md5_hex(view);
+  if (wants(plan_, Category::sha1)) content.sha1 = sha1_hex(view);
+  out.content = content.id;
+  out.has_statistics = content.has_statistics;
+  out.statistics = content.statistics;
+  out.md5 = content.md5;
+  out.sha1 = content.sha1;
+  const std::lock_guard lock(mutex_);
+  identity_.insert(key, std::move(content));
+}
+
+}  // namespace sonde
