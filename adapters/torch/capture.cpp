@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -44,6 +45,7 @@ struct Frame {
   const OpInfo* info = nullptr;
   sonde_op* op = nullptr;
   std::size_t first_input = 0;  // op: its arguments are [first_input, input_count) of the thread's
+  int exceptions = 0;           // op: in flight when it began
   bool outermost_step = false;  // optimizer: Optimizer.step, not nested
   std::string scope;            // optimizer: `optimizer-SGD`
 };
@@ -243,7 +245,9 @@ Place place_in_backward(ThreadState& state, const Frame& node, const char* op_ty
 Place place_forward(ThreadState& state, const char* op_type, std::uint64_t number, const Frame* optimizer) {
   Walk walk;
   walk_frames(g_setup->frames, nullptr, optimizer != nullptr ? Until::optimizer_step : Until::root, walk);
-  if (optimizer != nullptr && walk.module_count == 0) {
+  // Code of the user's own inside Optimizer.step, with gradients: the closure, not the optimizer's arithmetic.
+  const bool in_closure = walk.inside_step && walk.code != nullptr && at::GradMode::is_enabled();
+  if (optimizer != nullptr && walk.module_count == 0 && !in_closure) {
     const std::uint64_t key = mix(mix(mix(0x1003, number), walk.hash), std::hash<std::string>{}(optimizer->scope));
     return {cached_site(state, key, op_type, SONDE_PHASE_OPTIMIZER, 0, &walk, &optimizer->scope), SONDE_GRAPH_TRAINING};
   }
@@ -257,7 +261,7 @@ Place place_forward(ThreadState& state, const char* op_type, std::uint64_t numbe
   }
   const std::uint64_t key = mix(mix(0x1004, number), walk.hash);
   const auto known = state.sites.find(key);
-  if (known == state.sites.end() && walk.module_count > 0 && optimizer == nullptr) {
+  if (known == state.sites.end() && walk.module_count > 0) {
     // A chain seen for the first time may begin with a module nobody has seen called.
     PyObject* root = walk.modules[walk.module_count - 1];
     see_root(state, root);
@@ -298,16 +302,60 @@ void collect_tensor(ThreadState& state, const c10::IValue& value, std::uint32_t 
   input.described.describe(tensor, true);
 }
 
+void collect_list(ThreadState& state, const c10::IValue& list, std::uint32_t& slot, bool written) {
+  for (const c10::IValue& element : list.toListRef()) {
+    if (element.isList()) {
+      collect_list(state, element, slot, written);  // collectives take lists of lists
+    } else {
+      collect_tensor(state, element, slot++, written);
+    }
+  }
+}
+
 void collect_inputs(ThreadState& state, const OpInfo& info, c10::ArrayRef<const c10::IValue> values) {
   std::uint32_t slot = 0;
+  const std::size_t first = state.input_count;
   for (std::size_t i = 0; i < info.arguments.size() && i < values.size(); ++i) {
     const ArgumentInfo& argument = info.arguments[i];
     if (argument.kind == ArgumentKind::tensor) {
       collect_tensor(state, values[i], slot++, argument.written);
     } else if (argument.kind == ArgumentKind::tensor_list && values[i].isList()) {
-      for (const c10::IValue& element : values[i].toListRef()) collect_tensor(state, element, slot++, argument.written);
+      collect_list(state, values[i], slot, argument.written);
     }
   }
+  if (!info.collective) return;
+  for (std::size_t i = first; i < state.input_count; ++i) {
+    state.inputs[i]->described.tensor.flags |= SONDE_TENSOR_FOREIGN;  // never equal to what is read later
+  }
+}
+
+c10::ArrayRef<const c10::IValue> arguments_of(const RecordFunction& fn) {
+  const c10::ArrayRef<const c10::IValue> values = fn.inputs();
+  const std::size_t count = std::min<std::size_t>(fn.num_inputs(), values.size());
+  return values.slice(values.size() - count, count);  // boxed calls show the whole stack
+}
+
+// Memory that numbers are shared with under another identity (NumPy, DLPack): nothing known may hold any more.
+bool has_aliases(const InputArgument& input) { return (input.described.tensor.flags & SONDE_TENSOR_FOREIGN) != 0; }
+
+// An op that is not recorded, or runs inside one that is, writes: what is known of that memory is no longer true.
+void tell_unrecorded_writes(ThreadState& state, const RecordFunction& fn, const OpInfo& info) {
+  const std::size_t first = state.input_count;
+  collect_inputs(state, info, arguments_of(fn));
+  while (state.input_count > first) {
+    InputArgument& input = *state.inputs[--state.input_count];
+    const std::uint64_t storage = input.described.tensor.storage;
+    if (input.written && storage != 0) api().wrote(has_aliases(input) ? 0 : storage);
+    input.described.alive.reset();
+  }
+}
+
+// By address, not by identity: two storages may stand over one piece of memory.
+bool share_memory(const sonde_tensor& a, const sonde_tensor& b) {
+  const char* first = static_cast<const char*>(a.storage_data);
+  const char* second = static_cast<const char*>(b.storage_data);
+  if (first == nullptr || second == nullptr) return a.storage != 0 && a.storage == b.storage;
+  return first < second + b.storage_bytes && second < first + a.storage_bytes;
 }
 
 // Arguments the op will write, and whatever shares their memory, are read while they still hold their old value.
@@ -317,8 +365,7 @@ void tell_before(ThreadState& state, const Frame& frame) {
     bool overwritten = input.written;
     for (std::size_t j = frame.first_input; j < state.input_count && !overwritten; ++j) {
       const InputArgument& other = *state.inputs[j];
-      overwritten = other.written && other.described.tensor.storage == input.described.tensor.storage &&
-                    input.described.tensor.storage != 0;
+      overwritten = other.written && share_memory(other.described.tensor, input.described.tensor);
     }
     if (!overwritten) continue;
     api().op_input_before(frame.op, input.slot, input.described.get());
@@ -340,7 +387,10 @@ void tell_output(ThreadState& state, Frame& frame, const at::Tensor& tensor, std
   if (out.tensor.storage != 0 && !is_input_storage(state, frame, out.tensor.storage)) {
     api().op_wrote(frame.op, out.tensor.storage);
   }
-  if (frame.info->uninitialised && out.tensor.skip == nullptr) out.tensor.skip = "uninitialised memory";
+  if (frame.info->uninitialised && out.tensor.skip == nullptr) {
+    out.tensor.skip = "uninitialised memory";
+    out.tensor.flags |= SONDE_TENSOR_UNINITIALISED;
+  }
   api().op_output(frame.op, slot, out.get());
 }
 
@@ -374,10 +424,13 @@ void tell_written_arguments(ThreadState& state, Frame& frame) {
 
 void end_op(ThreadState& state, Frame& frame, const RecordFunction& fn) {
   const std::vector<c10::IValue>& outputs = fn.outputs();
-  const bool failed = outputs.empty() && !frame.info->returns_nothing;
+  const bool failed = (outputs.empty() && !frame.info->returns_nothing) ||
+                      std::uncaught_exceptions() > frame.exceptions;  // an op without results ends by throwing
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
     const InputArgument& input = *state.inputs[i];
-    if (input.written) api().op_wrote(frame.op, input.described.tensor.storage);
+    if (!input.written) continue;
+    if (has_aliases(input)) api().wrote(0);
+    api().op_wrote(frame.op, input.described.tensor.storage);
   }
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
     InputArgument& input = *state.inputs[i];
@@ -385,9 +438,11 @@ void end_op(ThreadState& state, Frame& frame, const RecordFunction& fn) {
     if (!input.described.still_valid()) input.described.tensor.skip = "its memory was released before it could be read";
     api().op_input(frame.op, input.slot, input.described.get());
   }
-  if (frame.info->returns_nothing) {
+  if (failed) {
+    // What it wrote before it threw is not its result.
+  } else if (frame.info->returns_nothing) {
     tell_written_arguments(state, frame);
-  } else if (!failed) {
+  } else {
     tell_outputs(state, frame, outputs, fn.num_outputs());
   }
   api().op_end(frame.op, failed ? 1 : 0);
@@ -411,13 +466,12 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
   Frame frame = frame_of(FrameKind::op, fn);
   frame.info = &info;
   frame.first_input = state.input_count;
+  frame.exceptions = std::uncaught_exceptions();
   if (!info.ignored) {
     const Place place = place_of(state, info.op_type.c_str(), info.number);
     frame.site = place.site;
     if (fn.seqNr() >= 0) owners_of(state).set(fn.seqNr(), place.site);
-    c10::ArrayRef<const c10::IValue> values = fn.inputs();
-    const std::size_t count = std::min<std::size_t>(fn.num_inputs(), values.size());
-    values = values.slice(values.size() - count, count);  // boxed calls show the whole stack
+    const c10::ArrayRef<const c10::IValue> values = arguments_of(fn);
     if (!g_root_seen.load(std::memory_order_relaxed) && at::GradMode::is_enabled()) {
       collect_inputs(state, info, values);
       if (any_requires_grad(state, frame) && bare_training(state)) {
@@ -428,6 +482,8 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
     if (api().op_begin(place.site, place.graph, &frame.op) != 0) {
       collect_inputs(state, info, values);
       if (info.writes) tell_before(state, frame);
+    } else if (info.writes) {
+      tell_unrecorded_writes(state, fn, info);
     }
   }
   state.frames.push_back(std::move(frame));
@@ -470,6 +526,10 @@ std::unique_ptr<at::ObserverContext> on_start(const RecordFunction& fn) {
     // The last event that started with a sequence number owns its backward node; the op at depth 0 names it.
     if (fn.seqNr() >= 0) owners_of(state).set(fn.seqNr(), state.frames.back().site);
     if (std::strncmp(fn.name(), "autograd::engine::", 18) == 0) start_range(state, fn);
+    const OpInfo* inner = op_info(fn);
+    if (inner != nullptr && inner->writes && state.frames.back().op != nullptr) {
+      tell_unrecorded_writes(state, fn, *inner);
+    }
     return nullptr;
   }
   if (const OpInfo* info = op_info(fn)) {
@@ -517,7 +577,9 @@ void on_user_end(const RecordFunction& fn, at::ObserverContext*) {
   const bool is_step = std::strncmp(fn.name(), "Optimizer.step#", 15) == 0;
   state.frames.pop_back();
   if (is_step && state.optimizer_depth > 0) --state.optimizer_depth;
-  if (step_ended && !g_inert.load(std::memory_order_relaxed)) set_capture(api().optimizer_end());
+  if (!step_ended || g_inert.load(std::memory_order_relaxed)) return;
+  set_capture(api().optimizer_end());
+  purge_storages();
 }
 
 void forked_child() {
@@ -567,12 +629,11 @@ void set_capture(unsigned answer) {
   }
 }
 
-bool capturing() { return g_on.load(); }
+bool capturing() { return g_on.load() && !g_inert.load(); }
 
 void root_forward(PyObject* module, bool has_parameters, bool optimizer_alive) {
   if (g_inert) return;
   ThreadState& state = thread_state();
-  if (state.optimizer_depth > 0) return;  // a closure of L-BFGS: inside the step
   int depth = 0;
   if (outermost_module(g_setup->frames, depth) != module) return;
   const bool trains = at::GradMode::is_enabled() && !c10::InferenceMode::is_enabled();

@@ -1,6 +1,8 @@
 #include "frames.h"
 
 #include <cstring>
+#include <functional>
+#include <string_view>
 
 #if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030C0000
 #error "sonde's torch adapter reads the frames of CPython 3.11; this interpreter is of another minor version"
@@ -79,6 +81,13 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   return hash ^ (hash >> 29);
 }
 
+std::uint64_t text_hash(PyObject* text) {
+  if (!PyUnicode_IS_COMPACT_ASCII(text)) return 0;
+  const auto* characters = reinterpret_cast<const char*>(reinterpret_cast<PyASCIIObject*>(text) + 1);
+  const auto length = static_cast<std::size_t>(reinterpret_cast<PyASCIIObject*>(text)->length);
+  return std::hash<std::string_view>{}({characters, length});
+}
+
 int offset_of(const InterpreterFrame* frame) {
   return static_cast<int>(reinterpret_cast<const char*>(frame->prev_instr) - frame->f_code->co_code_adaptive);
 }
@@ -90,6 +99,7 @@ FrameMark current_frame() { return top_frame(); }
 void walk_frames(const FrameFacts& facts, FrameMark mark, Until until, Walk& out) {
   out.module_count = 0;
   out.code = nullptr;
+  out.inside_step = false;
   PyCodeObject* text_code = nullptr;
   int text_instruction = 0;
   std::uint64_t hash = 0x243F6A8885A308D3ULL;
@@ -107,6 +117,7 @@ void walk_frames(const FrameFacts& facts, FrameMark mark, Until until, Walk& out
         until = Until::root;  // the user's line is the one that called step()
         continue;
       }
+      out.inside_step = true;
       break;
     }
     if (out.code != nullptr) continue;
@@ -125,7 +136,10 @@ void walk_frames(const FrameFacts& facts, FrameMark mark, Until until, Walk& out
   }
   if (out.code != nullptr) {
     hash = mix(hash, reinterpret_cast<std::uint64_t>(out.code));
+    // Code that is executed again and again (cells, exec) gets the same addresses.
     hash = mix(hash, reinterpret_cast<std::uint64_t>(out.code->co_linetable));
+    hash = mix(hash, text_hash(out.code->co_filename));
+    hash = mix(hash, static_cast<std::uint64_t>(out.code->co_firstlineno));
     hash = mix(hash, static_cast<std::uint64_t>(out.instruction));
   }
   out.hash = hash;

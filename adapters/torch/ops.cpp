@@ -20,9 +20,13 @@ struct HiddenWrite {
   std::array<int, 2> arguments;
 };
 constexpr HiddenWrite kHiddenWrites[] = {
-    {"aten::batch_norm", {3, 4}},       {"aten::native_batch_norm", {3, 4}},
-    {"aten::instance_norm", {3, 4}},    {"aten::_batch_norm_impl_index", {3, 4}},
-    {"aten::cudnn_batch_norm", {3, 4}}, {"aten::miopen_batch_norm", {3, 4}},
+    {"aten::batch_norm", {3, 4}},
+    {"aten::native_batch_norm", {3, 4}},
+    {"aten::instance_norm", {3, 4}},
+    {"aten::_batch_norm_impl_index", {3, 4}},
+    {"aten::cudnn_batch_norm", {3, 4}},
+    {"aten::miopen_batch_norm", {3, 4}},
+    {"aten::batch_norm_update_stats", {1, 2}},
 };
 
 bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
@@ -31,7 +35,7 @@ ArgumentKind kind_of(const c10::Type& type) {
   if (const auto* optional = type.castRaw<c10::OptionalType>()) return kind_of(*optional->getElementType());
   if (type.kind() == c10::TypeKind::TensorType) return ArgumentKind::tensor;
   if (const auto* list = type.castRaw<c10::ListType>()) {
-    return kind_of(*list->getElementType()) == ArgumentKind::tensor ? ArgumentKind::tensor_list : ArgumentKind::other;
+    return kind_of(*list->getElementType()) == ArgumentKind::other ? ArgumentKind::other : ArgumentKind::tensor_list;
   }
   return ArgumentKind::other;
 }
@@ -42,11 +46,13 @@ OpInfo* make(const c10::FunctionSchema& schema) {
   info->overload = schema.overload_name();
   const std::size_t colon = info->name.rfind(':');
   info->op_type = colon == std::string::npos ? info->name : info->name.substr(colon + 1);
+  // Collectives write without saying so, and go on after they return.
+  info->collective = starts_with(info->name, "c10d::");
   for (const c10::Argument& argument : schema.arguments()) {
     ArgumentInfo entry;
     entry.kind = kind_of(*argument.type());
-    entry.written =
-        entry.kind != ArgumentKind::other && argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+    const bool marked = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+    entry.written = entry.kind != ArgumentKind::other && (marked || info->collective);
     info->arguments.push_back(entry);
   }
   for (const HiddenWrite& hidden : kHiddenWrites) {

@@ -25,6 +25,7 @@ struct OpInfo {
   bool returns_nothing = false;  // `-> ()`: the results are the written arguments
   bool uninitialised = false;    // `empty`: the result's bytes mean nothing
   bool ignored = false;          // bookkeeping that computes nothing (`profiler::…`)
+  bool collective = false;       // of torch.distributed: writes its tensors, maybe after it has returned
   bool autocast_wraps = false;   // under autocast this op casts and calls itself again
   std::uint32_t number = 0;      // for cheap hashing, from 1
 };

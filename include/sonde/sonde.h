@@ -46,8 +46,9 @@ struct sonde_tensor {
 };
 #define SONDE_TENSOR_CONJUGATE 1u
 #define SONDE_TENSOR_NEGATIVE 2u
-#define SONDE_TENSOR_FOREIGN 4u  /* memory owned by somebody else (NumPy, DLPack): may change unseen */
-#define SONDE_TENSOR_CONSTANT 8u /* a number in the user's code, wrapped as a tensor */
+#define SONDE_TENSOR_FOREIGN 4u        /* memory owned by somebody else (NumPy, DLPack): may change unseen */
+#define SONDE_TENSOR_UNINITIALISED 16u /* fresh memory: its bytes mean nothing until an op writes it */
+#define SONDE_TENSOR_CONSTANT 8u       /* a number in the user's code, wrapped as a tensor */
 
 struct sonde_site {
   uint32_t size;
@@ -129,6 +130,8 @@ struct sonde_api {
   void (*op_input)(struct sonde_op* op, uint32_t slot, const struct sonde_tensor* tensor);
   void (*op_output)(struct sonde_op* op, uint32_t slot, const struct sonde_tensor* tensor);
   void (*op_end)(struct sonde_op* op, int failed);
+  /* Memory was written by something that is not recorded. 0: nobody can say which. */
+  void (*wrote)(uint64_t storage);
 };
 
 /* The function and the struct share a name, as `struct stat` and stat() do; g++ -Wshadow would warn of it. */

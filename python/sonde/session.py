@@ -38,13 +38,12 @@ def stop():
     """End the session: all files are complete when this returns. Gives the closing line, which also goes to stderr."""
     if not _mine():
         return ""
-    for host in _attached:
-        host.detach()
-    summary = _core.stop()
-    failure = _core.take_failure()
-    _forget()
-    if failure:
-        tell("failure", failure)
+    try:
+        for host in _attached:
+            host.detach()
+    finally:
+        summary = _core.stop()
+        _forget()
     if summary:
         tell("summary", summary)
     return summary
@@ -81,6 +80,8 @@ def capture(config=None, *, out=None, saved_data="statistic", iteration="all", k
     """
     if (config is None) == (out is None):
         raise Error("sonde.capture() takes either a configuration or out=DIRECTORY")
+    if out is not None and not os.fspath(out):
+        raise Error("sonde.capture() needs a directory to write to; out is empty")
     if config is None:
         config = settings(out, saved_data=saved_data, iteration=iteration, kernels=kernels, statistics=statistics)
     session = Capture(_path_of(config))
@@ -132,10 +133,21 @@ def tell(kind, text):
         with contextlib.suppress(OSError), open(report, "a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
     if kind == "failure" or (kind in ("warning", "summary") and not report):
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            for line in text.splitlines():
-                sys.stderr.write(line + "\n" if line.startswith("sonde") else f"sonde: {line}\n")
+        lines = (line if line.startswith("sonde") else f"sonde: {line}" for line in text.splitlines())
+        _write_to_stderr("".join(line + "\n" for line in lines))
+
+
+def _write_to_stderr(text):
+    """Past the stream's own buffer where it has a file: what could not be written there fails at exit once more."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        try:
+            descriptor = sys.stderr.fileno()
+        except (OSError, ValueError, AttributeError):  # a notebook's, a test's
+            sys.stderr.write(text)
             sys.stderr.flush()
+        else:
+            sys.stderr.flush()
+            os.write(descriptor, text.encode(errors="backslashreplace"))
 
 
 def _start_engine(path):
@@ -178,6 +190,8 @@ def _at_exit_once():
 
 def _in_forked_child():
     if _owner is not None:
+        for host in _attached:
+            host.forked_child()
         _core.forked_child()
         _forget()
 
@@ -197,13 +211,26 @@ def _mine():
 def _as_file(config):
     """`config` as the path of a file; the engine has read it when the block ends."""
     if not isinstance(config, dict):
-        yield os.path.abspath(os.fspath(config))
+        yield _checked_path(config)
         return
     with tempfile.TemporaryDirectory(prefix="sonde-") as directory:
         path = os.path.join(directory, "data_dump.json")
+        try:
+            text = json.dumps(config, indent=2)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise Error(f"cannot record: the configuration is not what JSON can hold: {error}") from None
         with open(path, "w", encoding="utf-8") as file:
-            json.dump(config, file, indent=2)
+            file.write(text)
         yield path
+
+
+def _checked_path(config):
+    if not isinstance(config, str | os.PathLike):
+        raise Error(f"a configuration is the path of a file or a dictionary, not {type(config).__name__}")
+    path = os.path.abspath(os.fspath(config))
+    if "\0" in path or path != path.encode(errors="replace").decode():
+        raise Error(f"cannot read configuration {path!r}: its name is not UTF-8 text; give it another one")
+    return path
 
 
 def _path_of(config):

@@ -23,6 +23,8 @@ from .session import tell
 # Containers that only hold modules: their level in a name is the attribute alone (`features/0-Conv2d`).
 _PLAIN_CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
+_MOST_RANKS = 2**31 - 1
+
 _watch = None  # the Watch of this process while a session runs
 
 
@@ -47,6 +49,12 @@ def detach():
     _watch = None
 
 
+def forked_child():
+    """In a forked child: the hooks stay where they are and do nothing."""
+    global _watch
+    _watch = None
+
+
 class RootHook:
     """The forward-pre-hook on a root module. It lives in the user's object, so it must survive what users do to models:
 
@@ -55,9 +63,10 @@ class RootHook:
     """
 
     __name__ = "sonde_root_hook"
-    _torchdynamo_disable = True  # never part of a compiled graph
 
     def __call__(self, module, arguments):
+        if torch.compiler.is_compiling():
+            return  # never part of a compiled or exported graph
         if _watch is not None:
             _watch.root_called(module)
 
@@ -84,7 +93,7 @@ class Watch:
         self._tell_run_info()
         self.step_hook = register_optimizer_step_pre_hook(self._before_optimizer_step)
         self.scaler = _wrap_scaler_update(library)
-        self.scripting = _hide_hook_from_scripting()
+        _hide_hook_from_scripting()
         library.install(
             nn.Module._wrapped_call_impl.__code__,
             _optimizer_wrapper_code(),
@@ -98,7 +107,6 @@ class Watch:
         self.library.uninstall()
         self.step_hook.remove()
         self.scaler()
-        self.scripting()
         for handle in self.roots.values():
             handle.remove()
         self.roots.clear()
@@ -126,7 +134,7 @@ class Watch:
         try:
             if not self.roots_seen:
                 self._tell_run_info()
-            has_parameters = next(module.parameters(), None) is not None
+            has_parameters = next(_tensors_of(module, "_parameters"), None) is not None
             self.roots_seen = self.roots_seen or has_parameters
             if self.library.root_forward(module, has_parameters, self.optimizers.any()):
                 self._name_parameters(module)
@@ -152,18 +160,18 @@ class Watch:
                 self._name_parameters(module)
 
     def _name_parameters(self, module):
-        prefix = self.names.parameter_prefix(module)
-        for name, parameter in module.named_parameters():
-            self.library.name_tensor(prefix + name, parameter)
-        for name, buffer in module.named_buffers():
-            self.library.name_tensor(prefix + name, buffer)
+        owner = self.names.owner_of(module)
+        prefix = self.names.parameter_prefix(owner)
+        for table in ("_parameters", "_buffers"):
+            for name, tensor in _tensors_of(owner, table):
+                self.library.name_tensor(_printable(prefix + name), tensor)
 
     def _name_optimizer(self, optimizer):
         names = {}
         for module in self.names.root_modules():
             prefix = self.names.parameter_prefix(module)
-            for name, parameter in module.named_parameters():
-                names.setdefault(id(parameter), prefix + name)
+            for name, parameter in _tensors_of(module, "_parameters"):
+                names.setdefault(id(parameter), _printable(prefix + name))
         for g, group in enumerate(optimizer.param_groups):
             for i, parameter in enumerate(group["params"]):
                 name = names.get(id(parameter))
@@ -201,31 +209,52 @@ class ModuleNames:
     def __init__(self, stale):
         self._stale = stale
         self._labels = {}  # id of a root -> `network-AlexNet`
+        self._prefixes = {}  # label -> what its parameters' names begin with
+        self._free = {}  # class name -> labels of roots that died: a module made anew in each step keeps its name
         self._roots = []  # weak references, in order of first call
-        self._paths = {}  # id of a module -> its path below a root, from named_modules()
+        self._owners = {}  # id of a root that is part of a model nobody calls -> weak reference to that model
+        self._paths = {}  # id of a module -> its path below a root
         self._watched = {}  # id -> weak reference
         self._count = 0
 
     def add_root(self, module):
-        """A module called by no other module: `network-…` for the first, `network1-…` for the next."""
+        """A module called by no other module: `network-…` for the first, `network1-…` for the next.
+
+        Where it is part of a model that is not called itself (`model.encode(x)`), the model is the root.
+        """
         if id(module) in self._labels or id(module) in self._paths:
             return
-        label = f"network{self._count or ''}-{type(module).__name__}"
-        self._count += 1
+        owner = _owner_of(module) if next(_tensors_of(module, "_parameters"), None) is not None else None
+        if owner is not None:
+            self.add_root(owner)
+            self._owners[id(module)] = weakref.ref(owner)
+            if id(module) in self._paths:
+                return
+        free = self._free.get(type(module).__name__)
+        if free:
+            label = free.pop()
+        else:
+            label = f"network{self._count or ''}-{type(module).__name__}"
+            self._count += 1
         self._labels[id(module)] = label
+        if next(_tensors_of(module, "_parameters"), None) is not None:
+            self._prefixes.setdefault(label, f"{label}." if self._prefixes else "")
         self._roots.append(weakref.ref(module))
         self._watch(module)
         self._remember(module, label)
 
     def root_modules(self):
+        self._roots = [reference for reference in self._roots if reference() is not None]
         return [module for module in (reference() for reference in self._roots) if module is not None]
 
+    def owner_of(self, module):
+        """The model whose parameters get their names when `module` is called: itself, in nearly every program."""
+        owner = self._owners.get(id(module))
+        return (owner() if owner is not None else None) or module
+
     def parameter_prefix(self, module):
-        """Parameters are called as in the model; with several models, their root's label comes first."""
-        if sum(next(root.parameters(), None) is not None for root in self.root_modules()) <= 1:
-            return ""
-        label = self._labels.get(id(module))
-        return f"{label}." if label else ""
+        """Parameters are called as in the model; those of a second model begin with its label."""
+        return self._prefixes.get(self._labels.get(id(module)), "")
 
     def scope_of(self, chain):
         first = chain[0]
@@ -241,16 +270,15 @@ class ModuleNames:
 
     def _below(self, parent, child):
         """The path from `parent` to `child`, which it called: attributes, with containers nobody called between."""
-        for name, module in parent.named_modules(remove_duplicate=False):
-            if module is child and name:
-                return _path(parent, name)
+        for path, module in _modules_below(parent):
+            if module is child:
+                return _path(parent, path)
         return f"{type(child).__name__}"  # called, but no attribute of its caller
 
     def _remember(self, root, label):
-        for name, module in root.named_modules():
-            if name:
-                self._paths.setdefault(id(module), f"{label}/{_path(root, name)}")
-                self._watch(module)
+        for path, module in _modules_below(root):
+            self._paths.setdefault(id(module), f"{label}/{_path(root, path)}")
+            self._watch(module)
 
     def _watch(self, module):
         if id(module) not in self._watched:
@@ -258,19 +286,57 @@ class ModuleNames:
 
     def _died(self, identity, _reference):
         self._watched.pop(identity, None)
-        self._labels.pop(identity, None)
+        self._owners.pop(identity, None)
+        label = self._labels.pop(identity, None)
+        if label is not None:
+            self._free.setdefault(label.partition("-")[2], []).append(label)
         self._paths.pop(identity, None)
         self._stale()
 
 
-def _path(root, dotted):
-    """`features.0` below `root` as `features/0-Conv2d`."""
+def _modules_below(root, path=(), seen=None):
+    """(path, module) of every module below `root`, once, in the order of named_modules(). Runs no code of the user's,
+    as the methods of nn.Module would that they may have overridden."""
+    seen = {id(root)} if seen is None else seen
+    for name, child in vars(root).get("_modules", {}).items():
+        if child is not None and id(child) not in seen:
+            seen.add(id(child))
+            yield (*path, name), child
+            yield from _modules_below(child, (*path, name), seen)
+
+
+def _tensors_of(root, table):
+    """(name, tensor) of the `_parameters` or `_buffers` of `root` and all below it: `features.0.weight`."""
+    for path, module in itertools.chain([((), root)], _modules_below(root)):
+        for name, tensor in vars(module).get(table, {}).items():
+            if isinstance(tensor, torch.Tensor):
+                yield ".".join((*path, name)), tensor
+
+
+def _owner_of(module):
+    """The outermost module that holds `module`, None when no other does."""
+    alive = [o for o in gc.get_objects() if issubclass(type(o), nn.Module)]
+    parents = {id(child): parent for parent in alive for child in vars(parent).get("_modules", {}).values()}
+    seen, owner = {id(module)}, None
+    while (module := parents.get(id(module))) is not None and id(module) not in seen:
+        seen.add(id(module))
+        owner = module
+    return owner
+
+
+def _path(root, names):
+    """`("features", "0")` below `root` as `features/0-Conv2d`."""
     parts, module = [], root
-    for name in dotted.split("."):
-        module = module._modules.get(name)
+    for name in names:
+        module = vars(module).get("_modules", {}).get(name)
         kind = type(module)
         parts.append(name if kind in _PLAIN_CONTAINERS or module is None else f"{name}-{kind.__name__}")
-    return "/".join(parts)
+    return _printable("/".join(parts))
+
+
+def _printable(name):
+    """Attribute names may hold anything; what no file can hold becomes `?`."""
+    return name.replace("\0", "?").encode(errors="replace").decode()
 
 
 class AliveOptimizers:
@@ -358,8 +424,9 @@ def _wrap_scaler_update(library):
     return undo
 
 
+@functools.cache
 def _hide_hook_from_scripting():
-    """torch.jit.script compiles the hooks of a module, which ours is not made for; returns what undoes the hiding."""
+    """torch.jit.script compiles the hooks of a module, which ours is not made for. For good: copies keep their hook."""
     from torch.jit import _recursive
 
     original = _recursive.get_hook_stubs
@@ -377,12 +444,6 @@ def _hide_hook_from_scripting():
 
     _recursive.get_hook_stubs = get_hook_stubs
 
-    def undo():
-        if _recursive.get_hook_stubs is get_hook_stubs:
-            _recursive.get_hook_stubs = original
-
-    return undo
-
 
 def _rank():
     if torch.distributed.is_available() and torch.distributed.is_initialized():
@@ -391,10 +452,13 @@ def _rank():
 
 
 def _number(variable, default):
-    try:
-        return int(os.environ.get(variable, ""))
-    except ValueError:
+    text = os.environ.get(variable, "")
+    if not text:
         return default
+    if text.isascii() and text.isdigit() and int(text) <= _MOST_RANKS:
+        return int(text)
+    _say_once(f"sonde: {variable}={text!r} is not a number from 0 to {_MOST_RANKS}; {default} is taken instead")
+    return default
 
 
 @functools.cache

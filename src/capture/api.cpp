@@ -212,6 +212,10 @@ void op_end(sonde_op* op, int failed) {
   if (stack.depth > 0) --stack.depth;
 }
 
+void wrote(std::uint64_t storage) {
+  guarded_void([&](Session& s) { s.wrote(storage); });
+}
+
 constexpr struct sonde_api kApi = {
     .size = sizeof(struct sonde_api),
     .version = SONDE_API_VERSION,
@@ -236,6 +240,7 @@ constexpr struct sonde_api kApi = {
     .op_input = op_input,
     .op_output = op_output,
     .op_end = op_end,
+    .wrote = wrote,
 };
 
 }  // namespace

@@ -29,6 +29,14 @@ TensorKey key_of(const sonde_tensor& t, const TensorView& view) {
   return key;
 }
 
+bool has_countable_bytes(const sonde_tensor& tensor) {
+  std::int64_t bytes = info(static_cast<DType>(tensor.dtype)).item_bytes;
+  for (std::uint32_t d = 0; d < tensor.ndim; ++d) {
+    if (__builtin_mul_overflow(bytes, std::max<std::int64_t>(tensor.shape[d], 1), &bytes)) return false;
+  }
+  return true;
+}
+
 bool overlaps(const void* a, std::uint64_t a_bytes, const void* b, std::uint64_t b_bytes) {
   const auto* first = static_cast<const std::byte*>(a);
   const auto* second = static_cast<const std::byte*>(b);

@@ -18,6 +18,9 @@ TensorKey key_of(const sonde_tensor& tensor, const TensorView& view);
 // Bytes from the first to the last element of `view`; 0 when it has none.
 std::uint64_t extent_bytes(const TensorView& view);
 
+// False when the sizes multiply to more than an int64 of bytes: only expanded views can.
+bool has_countable_bytes(const sonde_tensor& tensor);
+
 bool overlaps(const void* a, std::uint64_t a_bytes, const void* b, std::uint64_t b_bytes);
 
 }  // namespace sonde

@@ -39,6 +39,7 @@ class Identity {
   struct Found {
     const Content* same = nullptr;      // the same bytes in the same shape
     const Content* same_set = nullptr;  // the same elements in another order or shape: equal statistics, other file
+    bool uninitialised = false;         // fresh memory nobody has written yet
     bool written = false;               // some op of this dump wrote the storage
     std::uint64_t source = kNoSequence;
     std::uint32_t source_slot = 0;
@@ -48,6 +49,7 @@ class Identity {
   Found find(const TensorKey& key);
   void insert(const TensorKey& key, Content content);
   void wrote(std::uint64_t storage, std::uint64_t sequence);
+  void uninitialised(std::uint64_t storage);
   void wrote_slot(std::uint64_t storage, std::uint64_t sequence, std::uint32_t slot);
 
   // Forgets storages that no op of the last two steps touched.
@@ -66,6 +68,7 @@ class Identity {
     Content content;
   };
   struct Storage {
+    bool uninitialised = false;
     bool written = false;
     std::uint64_t source = kNoSequence;
     std::uint32_t source_slot = 0;

@@ -73,15 +73,33 @@ void Session::push_step(bool began, StepId step) {
 void Session::apply(const std::vector<StepChange>& changes) {
   for (const StepChange& change : changes) {
     if (!ensure_recorder()) return;
-    push_step(change.began, change.step);
+    bool& announced = step_announced_[change.step.graph];
     if (change.began) {
+      announced = false;  // told with its first op: a step without ops is none
       ++steps_recorded_;
+      forget_unnamed();
       step_stamp_[change.step.graph] = ++stamp_;
-      data_names_.clear();
+      data_names_[change.step.graph].clear();
+      continue;
+    }
+    if (announced) {
+      push_step(false, change.step);
     } else {
+      --steps_recorded_;
+    }
+    if (change.step.graph == SONDE_GRAPH_TRAINING || !clock_.recording(SONDE_GRAPH_TRAINING)) {
+      // Evaluations within a training step do not age what it knows.
       identity_.end_step();
     }
   }
+}
+
+// Gradients get new memory in every step: what was not named again lately has gone.
+void Session::forget_unnamed() {
+  for (auto& [storage, tensors] : named_) {
+    std::erase_if(tensors, [&](const NamedTensor& named) { return named.named_in_step + 2 < steps_recorded_; });
+  }
+  std::erase_if(named_, [](const auto& item) { return item.second.empty(); });
 }
 
 unsigned Session::answer() {
@@ -158,7 +176,8 @@ std::string Session::stop() {
   std::string text;
   if (failed_ && !failure_told_) text = "sonde: " + failure_ + "\n";
   failure_told_ = true;
-  const bool nothing = totals.files == 0 && totals.rows == 0 && plan_.saved_data != SavedData::graph;
+  const bool nothing =
+      !recorder_ || totals.ops == 0 || (totals.files == 0 && totals.rows == 0 && plan_.saved_data != SavedData::graph);
   if (nothing) {
     text += "sonde: nothing was recorded: " + why_nothing(totals);
   } else {
@@ -188,9 +207,8 @@ std::string Session::why_nothing(const Totals& totals) const {
   const std::uint64_t training = clock_.steps_begun(0);
   const std::uint64_t evaluation = clock_.steps_begun(1);
   if (training + evaluation == 0) {
-    return "no step began: no module with parameters was called and no optimizer stepped; call "
-           "sonde.step(), "
-           "or set sonde_settings.step to \"manual\"";
+    return "no step began: no module with parameters was called and no optimizer stepped; set "
+           "sonde_settings.step to \"manual\" and call sonde.step() at the end of each step";
   }
   if (steps_recorded_ == 0) {
     std::string ran;

@@ -26,6 +26,7 @@ namespace sonde {
 struct Op {
   Record record;
   Selector::Wanted wanted;
+  bool backward = false;
   class Session* owner = nullptr;
 };
 
@@ -53,6 +54,7 @@ class Session {
   void op_input(Op& op, std::uint32_t slot, const sonde_tensor& tensor);
   void op_output(Op& op, std::uint32_t slot, const sonde_tensor& tensor);
   void op_end(Op& op, bool failed);
+  void wrote(std::uint64_t storage);  // by an op that is not recorded; 0: anything
 
   // Flushes and closes. The line for the user: what was recorded and where, or why nothing was.
   std::string stop();
@@ -79,6 +81,7 @@ class Session {
     const OpName* name = nullptr;
     bool wanted = false;
     std::uint64_t emitted_stamp = 0;
+    std::uint64_t named_in_step = 0;  // of the recorded ones
     const void* data = nullptr;
     DType dtype = DType::undefined;
     Dims shape, strides;
@@ -86,6 +89,7 @@ class Session {
   };
 
   void apply(const std::vector<StepChange>& changes);
+  void forget_unnamed();
   bool ensure_recorder();
   unsigned answer();
   void push_step(bool began, StepId step);
@@ -118,9 +122,10 @@ class Session {
   std::deque<OpName> names_;  // stable addresses; index = id - 1
   std::unordered_map<std::string, std::uint32_t> parameter_ids_;
   std::unordered_map<std::uint64_t, std::vector<NamedTensor>> named_;  // by storage
-  std::unordered_map<std::uint64_t, std::uint32_t> data_names_;        // storage -> data-N of this step
+  std::unordered_map<std::uint64_t, std::uint32_t> data_names_[2];     // storage -> data-N, per graph
   std::uint64_t step_stamp_[2] = {0, 0};                               // changes whenever a step of that graph begins
   std::uint64_t stamp_ = 0;
+  bool step_announced_[2] = {false, false};  // the recorder knows that the step of that graph has begun
   std::uint64_t steps_recorded_ = 0;
   bool excluded_ = false;  // this device is not in support_device
   bool seen_root_ = false;

@@ -104,6 +104,7 @@ void Session::name_tensor(const char* name, const sonde_tensor& tensor) {
     it->wanted = selector_->decide_parameter(op.full_name);
   }
   const TensorView view = view_of(tensor);
+  it->named_in_step = steps_recorded_;
   it->data = tensor.data;
   it->dtype = view.dtype;
   it->shape = Dims(view.shape);
@@ -140,6 +141,7 @@ unsigned Session::op_begin(std::uint32_t site_id, std::uint32_t graph, Op*& op) 
   }
   const std::uint32_t number = key.next[graph]++;
 
+  if (!std::exchange(step_announced_[graph], true)) push_step(true, *step);
   Record& record = op->record;
   record.kind = RecordKind::op;
   record.op = &name_of(key, site, number);
@@ -152,6 +154,7 @@ unsigned Session::op_begin(std::uint32_t site_id, std::uint32_t graph, Op*& op) 
   record.tensors.clear();
   record.tensors.reserve(8);
   op->wanted = key.entries[number].wanted;
+  op->backward = site.phase == Phase::backward;
   return SONDE_WANT_STRUCTURE | (op->wanted.inputs ? SONDE_WANT_INPUTS : 0u) |
          (op->wanted.outputs ? SONDE_WANT_OUTPUTS : 0u);
 }
@@ -167,10 +170,20 @@ void Session::op_wrote(Op& op, std::uint64_t storage) {
   identity_.wrote(storage, op.record.sequence);
 }
 
+void Session::wrote(std::uint64_t storage) {
+  const std::lock_guard lock(mutex_);
+  if (storage == 0) {
+    identity_.clear();
+  } else {
+    identity_.wrote(storage, kNoSequence);
+  }
+}
+
 void Session::op_output(Op& op, std::uint32_t slot, const sonde_tensor& tensor) {
   {
     const std::lock_guard lock(mutex_);
     identity_.wrote_slot(tensor.storage, op.record.sequence, slot);
+    if ((tensor.flags & SONDE_TENSOR_UNINITIALISED) != 0) identity_.uninitialised(tensor.storage);
   }
   add_tensor(op, false, slot, tensor);
 }
@@ -197,14 +210,27 @@ void Session::add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_
     return;
   }
   const TensorView view = view_of(tensor);
+  // A few bytes can be expanded to terabytes, which no reader of the dump could open.
+  const bool huge =
+      !has_countable_bytes(tensor) || (view.bytes() > plan_.sonde.budget_bytes && tensor.storage_data != nullptr &&
+                                       view.bytes() > tensor.storage_bytes);
+  if (huge) {
+    record.skipped = "an expanded view larger than budget_bytes";
+    return;
+  }
   if (is_input) {
     emit_named(tensor, op.record.step, record);
-    if (record.tensor_name == 0) emit_unwritten(tensor, op.record.step, record);
+    // What backward finds unwritten, an op of the forward has saved for it inside.
+    if (record.tensor_name == 0 && !op.backward) emit_unwritten(tensor, op.record.step, record);
   }
   TensorKey key = key_of(tensor, view);
   {
     const std::lock_guard lock(mutex_);
     const Identity::Found found = identity_.find(key);
+    if (found.uninitialised) {
+      record.skipped = "uninitialised memory";
+      return;
+    }
     if (found.written && found.source != op.record.sequence) {
       record.source = found.source;
       record.source_slot = found.source_slot;
@@ -243,7 +269,7 @@ void Session::emit_named(const sonde_tensor& tensor, StepId step, TensorRecord& 
   // The name was given at the start of the step; memory that was resized since is not that tensor any more.
   const auto* begin = static_cast<const std::byte*>(tensor.storage_data);
   const auto* data = static_cast<const std::byte*>(whole.data);
-  if (data < begin || data + view_of(whole).bytes() > begin + tensor.storage_bytes) return;
+  if (data < begin || data + extent_bytes(view_of(whole)) > begin + tensor.storage_bytes) return;
   emit_parameter(*name, whole, step);
 }
 
@@ -255,7 +281,8 @@ void Session::emit_unwritten(const sonde_tensor& tensor, StepId step, TensorReco
     TensorKey probe;
     probe.storage = tensor.storage;
     if (identity_.find(probe).written) return;
-    const auto [it, fresh] = data_names_.try_emplace(tensor.storage, static_cast<std::uint32_t>(data_names_.size()));
+    auto& names = data_names_[step.graph];
+    const auto [it, fresh] = names.try_emplace(tensor.storage, static_cast<std::uint32_t>(names.size()));
     name = &parameter_name(fmt::format("data-{}", it->second));
     record.tensor_name = name->id;
     if (!fresh || !selector_->decide_parameter(name->full_name)) return;

@@ -34,6 +34,7 @@ std::vector<StepChange> StepClock::root_forward(bool has_parameters, bool grad_e
   std::vector<StepChange> changes;
   if (rule_ == StepRule::manual || !has_parameters) return changes;
   root_seen_ = true;
+  forward_since_step_ = true;
   const bool by_optimizer = rule_ == StepRule::optimizer || (rule_ == StepRule::automatic && optimizer_alive);
   Counter& training = counter_[kTraining];
   if (!grad_enabled) {
@@ -53,6 +54,8 @@ std::vector<StepChange> StepClock::optimizer_end() {
   if (rule_ == StepRule::manual || rule_ == StepRule::forward) return changes;
   if (root_seen_) {
     stepped_ = counter_[kTraining].open;
+    // An optimizer steps although no known root was called: another model may be trained now. Look for it.
+    if (!std::exchange(forward_since_step_, false)) discovering_ = true;
     return changes;
   }
   // Only bare parameters: nothing announces the next forward, so the next step begins here.
@@ -82,6 +85,7 @@ std::vector<StepChange> StepClock::manual_step() {
   rule_ = StepRule::manual;  // from the first call on, the user's word is the only one
   discovering_ = false;
   close(kEvaluation, changes);
+  if (counter_[kTraining].begun == 0) counter_[kTraining].begun = 1;  // the one that ends here went by unseen
   if (counter_[kTraining].open) close(kTraining, changes);
   open(kTraining, changes);
   return changes;

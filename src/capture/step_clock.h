@@ -64,10 +64,11 @@ class StepClock {
   IterationSet chosen_;
   std::uint64_t initial_iteration_;
   Counter counter_[2];
-  bool stepped_ = false;         // the optimizer has stepped in the open training step
-  bool root_seen_ = false;       // some root with parameters was called
-  bool discovering_ = true;      // roots may still be unknown: until the second step of either graph begins
-  bool scaler_pending_ = false;  // rootless: this scaler.update belongs to a step that is closed already
+  bool forward_since_step_ = false;  // a root has been called since the optimizer stepped
+  bool stepped_ = false;             // the optimizer has stepped in the open training step
+  bool root_seen_ = false;           // some root with parameters was called
+  bool discovering_ = true;          // roots may still be unknown: until the second step of either graph begins
+  bool scaler_pending_ = false;      // rootless: this scaler.update belongs to a step that is closed already
 };
 
 }  // namespace sonde

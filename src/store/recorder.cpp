@@ -25,7 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLongestUnflushed{200};
+constexpr milliseconds kLongestUnflushed{20};
 constexpr milliseconds kIdle{3600 * 1000};
 // Records are small, but they are not counted against the budget: a disk that hangs must not fill the memory.
 constexpr std::size_t kMostQueued = 1 << 16;

@@ -277,6 +277,8 @@ Status TensorWriter::State::store_bytes(StepFiles& step, const Record& record, T
     fingerprints.put(key, primary);
   }
   if (error_number != 0) return io_error("link a tensor in", step.full_path, error_number);
+  // Equal files may stand for different types (quint8, uint8): later appearances ask for theirs.
+  if (primary->dtype != tensor.dtype) primary = std::make_shared<Primary>(path, tensor.dtype);
   if (tensor.content != 0) contents.put(tensor.content, std::move(primary));
   return {};
 }
