@@ -391,6 +391,10 @@ void tell_output(ThreadState& state, Frame& frame, const at::Tensor& tensor, std
     out.tensor.skip = "uninitialised memory";
     out.tensor.flags |= SONDE_TENSOR_UNINITIALISED;
   }
+  if (frame.info->collective) {
+    out.tensor.flags |= SONDE_TENSOR_FOREIGN;
+    if (out.tensor.skip == nullptr) out.tensor.skip = "a collective, not yet complete when the call returned";
+  }
   api().op_output(frame.op, slot, out.get());
 }
 
