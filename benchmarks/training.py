@@ -40,7 +40,7 @@ MODES = {
     "tensors of everything": {"saved_data": "tensor", "input_output": 0},
 }
 BYTES_PER_STEP = 500_000_000  # at most, with tensors of everything
-WARM_UP = 2  # steps after each start that are not timed: idle mode looks for models during the first two
+WARM_UP = 4  # steps after each start that are not timed: models are looked for, and memory grows to what it needs
 
 
 def configuration(out, settings):
@@ -65,6 +65,7 @@ def measure(step, settings, steps, directory):
     """Seconds of each timed step, seconds to drain, and what one step read and left on disk."""
     # A directory of its own, kept until the end: file systems are slow for minutes after a large dump was deleted.
     out = pathlib.Path(tempfile.mkdtemp(dir=directory))
+    os.sync()  # nothing of the mode before is still on its way to the disk
     if settings is not None:
         sonde.start(configuration(out, settings))
     times = []
@@ -155,7 +156,7 @@ def quartiles(values):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="*", default=["resnet18", "transformer"])
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--steps", type=int, default=4, help="timed steps per mode and round")
     parser.add_argument("--threads", type=int, default=1, help="torch's threads")
     parser.add_argument("--directory", help="where dumps are written (default: the temporary directory)")

@@ -2,6 +2,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "analysis/catalog_readers.h"
 #include "store/journal.h"
@@ -197,6 +198,33 @@ void drop_outside_files(JournalRun& run, const std::filesystem::path& journal, C
   }
 }
 
+// A run that ended badly may have finished files that it could not enter any more.
+void tell_unnamed_files(const Journal& journal, const std::filesystem::path& path, const CatalogRank& rank,
+                        Catalog& catalog) {
+  std::unordered_set<std::string> named;
+  bool ended_badly = false;
+  for (const JournalRun& run : journal.runs) {
+    const CatalogRun read = run_of(run);
+    ended_badly = ended_badly || !read.finished || !read.error.empty();
+    for (const JournalRecord& record : run.records) {
+      for (const JournalTensor& slot : record.tensors) named.insert(slot.file);
+    }
+  }
+  if (!ended_badly) return;
+  std::size_t unnamed = 0;
+  std::error_code error;
+  std::filesystem::recursive_directory_iterator at(rank.directory, error);
+  for (; !error && at != std::filesystem::recursive_directory_iterator(); at.increment(error)) {
+    if (at->path().filename() == ".dump_metadata") at.disable_recursion_pending();
+    if (at->path().extension() != ".npy") continue;
+    if (!named.contains(at->path().lexically_relative(rank.directory).string())) ++unnamed;
+  }
+  if (unnamed == 0) return;
+  catalog.problems.push_back({path, std::to_string(unnamed) +
+                                        " tensor files are whole but not entered here, since the run was killed or its "
+                                        "disk was full; numpy opens them, and their names tell op and slot"});
+}
+
 std::string where(const Journal& journal) {
   std::string text;
   for (std::size_t i = 0; i < journal.gaps.size() && i < 3; ++i) {
@@ -220,6 +248,7 @@ Status read_rank_journal(const std::filesystem::path& path, const CatalogFilter&
     catalog.problems.push_back({path, std::to_string(journal->malformed_entries) + " entries do not make sense"});
   }
   rank.has_journal = true;
+  tell_unnamed_files(*journal, path, rank, catalog);
   for (JournalRun& run : journal->runs) {
     drop_outside_files(run, path, catalog);
     rank.runs.push_back(run_of(run));

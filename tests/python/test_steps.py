@@ -69,6 +69,20 @@ PROGRAMS = {
         [0, 1],
         [],
     ),
+    "lbfgs, never called outside": (
+        """
+    optimizer = torch.optim.LBFGS(net.parameters(), max_iter=3)
+    def closure():
+        optimizer.zero_grad()
+        loss = net(x).square().sum()
+        loss.backward()
+        return loss
+    for batch in range(3):
+        optimizer.step(closure)
+    """,
+        [0, 1, 2],
+        [],
+    ),
     "overflowing scaler": (
         """
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
