@@ -39,8 +39,13 @@ struct RunOptions {
 class Scratch {
  public:
   Scratch() {
-    std::string pattern = (fs::temp_directory_path() / "sonde-run-XXXXXX").string();
-    if (mkdtemp(pattern.data()) != nullptr) path_ = pattern;
+    std::error_code error;  // TMPDIR may name what is not there
+    for (const fs::path& place : {fs::temp_directory_path(error), fs::path("/tmp")}) {
+      std::string pattern = (place / "sonde-run-XXXXXX").string();
+      if (place.empty() || mkdtemp(pattern.data()) == nullptr) continue;
+      path_ = pattern;
+      return;
+    }
   }
   ~Scratch() {
     std::error_code ignored;
@@ -95,8 +100,7 @@ std::optional<Plan> checked_plan(const fs::path& config, const RunOptions& optio
 int run(const RunOptions& options) {
   const Scratch scratch;
   if (scratch.path().empty()) {
-    print_error("cannot make a directory in '" + fs::temp_directory_path().string() +
-                "'; set TMPDIR to one that can be written");
+    print_error("cannot make a directory in TMPDIR or /tmp; set TMPDIR to a directory that can be written");
     return kCannotRun;
   }
   const std::optional<fs::path> config = choose_config(options, scratch.path());

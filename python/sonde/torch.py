@@ -215,6 +215,7 @@ class ModuleNames:
         self._owners = {}  # id of a root that is part of a model nobody calls -> weak reference to that model
         self._paths = {}  # id of a module -> its path below a root
         self._watched = {}  # id -> weak reference
+        self._all = Owners()
         self._count = 0
 
     def add_root(self, module):
@@ -224,7 +225,7 @@ class ModuleNames:
         """
         if id(module) in self._labels or id(module) in self._paths:
             return
-        owner = _owner_of(module) if next(_tensors_of(module, "_parameters"), None) is not None else None
+        owner = self._all.outermost(module) if next(_tensors_of(module, "_parameters"), None) is not None else None
         if owner is not None:
             self.add_root(owner)
             self._owners[id(module)] = weakref.ref(owner)
@@ -261,9 +262,10 @@ class ModuleNames:
         path = self._labels.get(id(first)) or self._paths.get(id(first))
         if path is None:
             self.add_root(first)
-            path = self._labels[id(first)]
+            path = self._labels.get(id(first)) or self._paths[id(first)]
         for parent, child in itertools.pairwise(chain):
-            path = f"{path}/{self._below(parent, child)}"
+            known = self._paths.get(id(child), "")
+            path = known if known.startswith(f"{path}/") else f"{path}/{self._below(parent, child)}"
         for module in chain:
             self._watch(module)
         return path
@@ -313,15 +315,39 @@ def _tensors_of(root, table):
                 yield ".".join((*path, name)), tensor
 
 
-def _owner_of(module):
-    """The outermost module that holds `module`, None when no other does."""
-    alive = [o for o in gc.get_objects() if issubclass(type(o), nn.Module)]
-    parents = {id(child): parent for parent in alive for child in vars(parent).get("_modules", {}).values()}
-    seen, owner = {id(module)}, None
-    while (module := parents.get(id(module))) is not None and id(module) not in seen:
-        seen.add(id(module))
-        owner = module
-    return owner
+class Owners:
+    """Which module holds which, found by looking at all modules that are alive; that takes a while, so seldom."""
+
+    def __init__(self):
+        self._looks_left = 32
+        self._alive = {}  # id of a module -> (weak reference to it, weak reference to the one that holds it or None)
+
+    def outermost(self, module):
+        """The outermost module that holds `module`, None when no other does."""
+        if not self._knows(module) and self._looks_left > 0:
+            self._looks_left -= 1
+            self._look()
+        seen, owner = {id(module)}, None
+        while self._knows(module):
+            parent = self._alive[id(module)][1]
+            module = parent() if parent is not None else None
+            if module is None or id(module) in seen:
+                break
+            seen.add(id(module))
+            owner = module
+        return owner
+
+    def _knows(self, module):
+        known = self._alive.get(id(module))
+        return known is not None and known[0]() is module
+
+    def _look(self):
+        modules = [o for o in gc.get_objects() if issubclass(type(o), nn.Module)]
+        self._alive = {id(module): (weakref.ref(module), None) for module in modules}
+        for parent in modules:
+            for child in vars(parent).get("_modules", {}).values():
+                if child is not None:
+                    self._alive[id(child)] = weakref.ref(child), weakref.ref(parent)
 
 
 def _path(root, names):
