@@ -37,6 +37,12 @@ enum class SavedData : std::uint8_t { tensor, statistic, full, graph };
 enum class WhenFull : std::uint8_t { wait, statistics, drop };
 enum class StepRule : std::uint8_t { automatic, optimizer, forward, manual };
 
+// The layouts that are written, by the MindSpore release whose names, numbers and files they have; in order of age, so
+// `<` may be asked. What differs: docs/format.md, "Other versions".
+enum class LayoutVersion : std::uint8_t { mindspore_2_0, mindspore_2_3, mindspore_2_5, mindspore_2_7 };
+// "mindspore-2.3" and its like; nullopt for a layout that is not written.
+std::optional<LayoutVersion> layout_version(std::string_view layout);
+
 // Settings that are ours: the object `sonde_settings`, which MindSpore ignores.
 struct SondeSettings {
   std::string layout = "mindspore-2.7";

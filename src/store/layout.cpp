@@ -8,8 +8,6 @@
 namespace sonde {
 namespace {
 
-constexpr std::string_view kOnlyLayout = "mindspore-2.7";
-
 // The name of an op up to the last `/`, that one included.
 std::string name_prefix(const Site& site) {
   const std::string scope = site.scope.empty() ? std::string() : site.scope + "/";
@@ -106,12 +104,14 @@ std::string sanitised(std::string_view name) {
 }
 
 Result<Layout> Layout::make(const Plan& plan, std::uint32_t rank) {
-  if (plan.sonde.layout != kOnlyLayout) {
-    return Error{ErrorCode::unsupported,
-                 fmt::format("cannot write layout '{}': this build writes '{}' only", plan.sonde.layout, kOnlyLayout)};
+  const std::optional<LayoutVersion> version = layout_version(plan.sonde.layout);
+  if (!version) {
+    return Error{
+        ErrorCode::unsupported,
+        fmt::format("cannot write layout '{}': this build writes mindspore-2.0, 2.3, 2.5 and 2.7", plan.sonde.layout)};
   }
   Layout layout;
-  layout.version_ = plan.sonde.version;
+  layout.version_ = *version;
   layout.root_ = plan.path;
   layout.net_name_ = plan.net_name;
   layout.rank_ = rank;

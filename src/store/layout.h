@@ -17,6 +17,7 @@ class Layout {
  public:
   // Fails with `unsupported` for a layout this build does not write.
   static Result<Layout> make(const Plan& plan, std::uint32_t rank);
+  LayoutVersion version() const { return version_; }
 
   // Ops with the same key share one counter within a step: "type + scope" from 2.3 on, the type alone in 2.0.
   std::string number_key(const Site& site) const;
@@ -41,7 +42,7 @@ class Layout {
   std::string tensor_file_name(const OpName& op, const TensorRecord& tensor) const;
 
  private:
-  std::string version_;
+  LayoutVersion version_ = LayoutVersion::mindspore_2_7;
   std::filesystem::path root_;
   std::string net_name_;
   std::uint32_t rank_ = 0;
