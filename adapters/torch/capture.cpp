@@ -13,8 +13,10 @@
 #include <mutex>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
+#include "attributes.h"
 #include "ops.h"
 #include "tensors.h"
 #include "threads.h"
@@ -30,6 +32,7 @@ std::atomic<bool> g_inert{true};             // no session, or a forked child
 std::atomic<bool> g_on{false};               // the operator callback is enabled
 std::atomic<std::uint64_t> g_generation{1};  // changes when names by address go stale
 std::atomic<bool> g_root_seen{false};
+auto* g_texts_told = new std::unordered_set<std::string>;  // files; under the GIL, leaked
 at::CallbackHandle g_operators = 0, g_users = 0;
 
 const struct sonde_api& api() { return *g_setup->api; }
@@ -118,13 +121,35 @@ std::string text_of(PyObject* unicode) {
   return text != nullptr ? text : "";
 }
 
-struct SiteText {
-  std::string scope, file, function;
-  std::uint32_t line = 0;
+struct SiteLine {
+  std::string file, function;
+  int line = 0, column = 0, end_line = 0, end_column = 0;
 };
 
-// With the GIL: the module chain's name and the line, once per new site.
-SiteText resolve(const Walk& walk) {
+struct SiteText {
+  std::string scope;
+  std::vector<SiteLine> trace;  // innermost first
+};
+
+// With the GIL. A cell of a notebook is no file: its text is asked for once.
+void tell_source_text(PyObject* file) {
+  if (!g_texts_told->insert(text_of(file)).second) return;
+  PyObject* text = PyObject_CallOneArg(g_setup->python.source_of, file);
+  if (text != nullptr && text != Py_None) api().source_text(text_of(file).c_str(), text_of(text).c_str());
+  Py_XDECREF(text);
+}
+
+SiteLine line_of(const CodePlace& place) {
+  SiteLine out;
+  out.file = text_of(place.code->co_filename);
+  out.function = text_of(place.code->co_qualname);
+  PyCode_Addr2Location(place.code, place.instruction, &out.line, &out.column, &out.end_line, &out.end_column);
+  tell_source_text(place.code->co_filename);
+  return out;
+}
+
+// With the GIL: the module chain's name and the lines that led here, once per new site.
+SiteText resolve(const Walk& walk, FrameMark mark) {
   SiteText out;
   const Gil gil;
   const SavedError saved;
@@ -141,25 +166,29 @@ SiteText resolve(const Walk& walk) {
     }
     Py_DECREF(chain);
   }
-  if (walk.code != nullptr) {
-    out.file = text_of(walk.code->co_filename);
-    out.function = text_of(walk.code->co_qualname);
-    const int line = PyCode_Addr2Line(walk.code, walk.instruction);
-    out.line = line > 0 ? static_cast<std::uint32_t>(line) : 0;
+  constexpr std::size_t kMostCallers = 32;
+  if (walk.code == nullptr) return out;
+  for (const CodePlace& place : trace_frames(g_setup->frames, mark, walk, kMostCallers)) {
+    out.trace.push_back(line_of(place));
   }
   return out;
 }
 
 std::uint32_t intern(const char* op_type, std::uint32_t phase, std::uint32_t forward_site, const SiteText& text) {
+  const auto number = [](int n) { return n > 0 ? static_cast<std::uint32_t>(n) : 0; };  // -1: unknown
+  std::vector<sonde_source_line> trace;
+  for (const SiteLine& line : text.trace) {
+    trace.push_back({number(line.line), number(line.column), number(line.end_line), number(line.end_column),
+                     line.file.c_str(), line.function.c_str()});
+  }
   sonde_site site{};
   site.size = sizeof site;
   site.phase = phase;
   site.forward_site = forward_site;
-  site.line = text.line;
+  site.trace_count = static_cast<std::uint32_t>(trace.size());
   site.op_type = op_type;
   site.scope = text.scope.c_str();
-  site.file = text.file.c_str();
-  site.function = text.function.c_str();
+  site.trace = trace.data();
   return api().site(&site);
 }
 
@@ -171,12 +200,13 @@ void fresh_tables(ThreadState& state) {
 }
 
 std::uint32_t cached_site(ThreadState& state, std::uint64_t key, const char* op_type, std::uint32_t phase,
-                          std::uint32_t forward_site, const Walk* walk, const std::string* scope) {
+                          std::uint32_t forward_site, const Walk* walk, const std::string* scope,
+                          FrameMark mark = nullptr) {
   const auto known = state.sites.find(key);
   if (known != state.sites.end()) return known->second;
   if (walk != nullptr && !python_is_alive()) return 0;
   state.busy = true;
-  SiteText text = walk != nullptr ? resolve(*walk) : SiteText{};
+  SiteText text = walk != nullptr ? resolve(*walk, mark) : SiteText{};
   if (scope != nullptr) text.scope = *scope;
   if (phase == SONDE_PHASE_FORWARD && text.scope.empty()) phase = SONDE_PHASE_OUTSIDE;
   const std::uint32_t site = intern(op_type, phase, forward_site, text);
@@ -239,7 +269,7 @@ Place place_in_backward(ThreadState& state, const Frame& node, const char* op_ty
   const std::uint32_t phase = walk.module_count > 0 ? SONDE_PHASE_RECOMPUTE : SONDE_PHASE_BACKWARD;
   const std::uint32_t forward = walk.module_count > 0 ? 0 : node.site;
   const std::uint64_t key = mix(mix(mix(0x1002, number), walk.hash), forward);
-  return {cached_site(state, key, op_type, phase, forward, &walk, nullptr), SONDE_GRAPH_TRAINING};
+  return {cached_site(state, key, op_type, phase, forward, &walk, nullptr, node.mark), SONDE_GRAPH_TRAINING};
 }
 
 Place place_forward(ThreadState& state, const char* op_type, std::uint64_t number, const Frame* optimizer) {
@@ -338,14 +368,17 @@ c10::ArrayRef<const c10::IValue> arguments_of(const RecordFunction& fn) {
 // Memory that numbers are shared with under another identity (NumPy, DLPack): nothing known may hold any more.
 bool has_aliases(const InputArgument& input) { return (input.described.tensor.flags & SONDE_TENSOR_FOREIGN) != 0; }
 
-// An op that is not recorded, or runs inside one that is, writes: what is known of that memory is no longer true.
-void tell_unrecorded_writes(ThreadState& state, const RecordFunction& fn, const OpInfo& info) {
+// An op that is not recorded, or runs inside `op`, writes: what is known of that memory is no longer true.
+void tell_unrecorded_writes(ThreadState& state, const RecordFunction& fn, const OpInfo& info, sonde_op* op) {
   const std::size_t first = state.input_count;
   collect_inputs(state, info, arguments_of(fn));
   while (state.input_count > first) {
     InputArgument& input = *state.inputs[--state.input_count];
     const std::uint64_t storage = input.described.tensor.storage;
-    if (input.written && storage != 0) api().wrote(has_aliases(input) ? 0 : storage);
+    if (input.written && storage != 0) {
+      if (op == nullptr || has_aliases(input)) api().wrote(has_aliases(input) ? 0 : storage);
+      if (op != nullptr) api().op_wrote(op, storage);
+    }
     input.described.alive.reset();
   }
 }
@@ -483,11 +516,14 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
       }
       drop_inputs(state, frame);
     }
-    if (api().op_begin(place.site, place.graph, &frame.op) != 0) {
+    const std::uint64_t attributes = info.has_attributes ? attributes_hash(info, values) : 0;
+    const unsigned wanted = api().op_begin(place.site, place.graph, attributes, &frame.op);
+    if (wanted != 0) {
+      if ((wanted & SONDE_WANT_ATTRIBUTES) != 0) tell_attributes(api(), frame.op, info, values);
       collect_inputs(state, info, values);
       if (info.writes) tell_before(state, frame);
     } else if (info.writes) {
-      tell_unrecorded_writes(state, fn, info);
+      tell_unrecorded_writes(state, fn, info, nullptr);
     }
   }
   state.frames.push_back(std::move(frame));
@@ -532,7 +568,7 @@ std::unique_ptr<at::ObserverContext> on_start(const RecordFunction& fn) {
     if (std::strncmp(fn.name(), "autograd::engine::", 18) == 0) start_range(state, fn);
     const OpInfo* inner = op_info(fn);
     if (inner != nullptr && inner->writes && state.frames.back().op != nullptr) {
-      tell_unrecorded_writes(state, fn, *inner);
+      tell_unrecorded_writes(state, fn, *inner, state.frames.back().op);
     }
     return nullptr;
   }
@@ -609,6 +645,7 @@ void install(const Setup& setup) {
     *g_setup = setup;
     at::reenableCallback(g_users);
   }
+  g_texts_told->clear();
   g_root_seen = false;
   g_inert = false;
   forget_scopes();

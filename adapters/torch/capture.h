@@ -14,6 +14,8 @@ struct PythonSide {
   PyObject* scope_of = nullptr;
   // (module) -> None: a module nobody called is called for the first time
   PyObject* new_root = nullptr;
+  // (file name) -> text of a source that is no file, or None
+  PyObject* source_of = nullptr;
   // () -> bool: an optimizer trains tensors of no module
   PyObject* bare_training = nullptr;
 };

@@ -145,6 +145,18 @@ void walk_frames(const FrameFacts& facts, FrameMark mark, Until until, Walk& out
   out.hash = hash;
 }
 
+std::vector<CodePlace> trace_frames(const FrameFacts& facts, FrameMark mark, const Walk& walk, std::size_t most) {
+  std::vector<CodePlace> trace;
+  for (InterpreterFrame* frame = top_frame(); frame != nullptr && frame != mark; frame = frame->previous) {
+    const CodePlace place{frame->f_code, offset_of(frame)};
+    const bool begins = trace.empty() && place.code == walk.code && place.instruction == walk.instruction;
+    if (!begins && (trace.empty() || owner_of(facts, place.code) != Owner::user)) continue;
+    trace.push_back(place);
+    if (trace.size() == most) break;
+  }
+  return trace;
+}
+
 PyObject* outermost_module(const FrameFacts& facts, int& depth) {
   PyObject* outermost = nullptr;
   depth = 0;

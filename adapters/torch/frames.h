@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace sonde_torch {
 
@@ -39,6 +40,14 @@ enum class Until { root, optimizer_step };
 
 // Walks from the current frame outwards, to `mark` (exclusive) if it is met, or to the optimizer's wrapper.
 void walk_frames(const FrameFacts& facts, FrameMark mark, Until until, Walk& out);
+
+// One frame of the user's.
+struct CodePlace {
+  PyCodeObject* code = nullptr;
+  int instruction = 0;  // byte offset in it
+};
+// Who called: from the frame that `walk` found, outwards to `mark`; at most `most`.
+std::vector<CodePlace> trace_frames(const FrameFacts& facts, FrameMark mark, const Walk& walk, std::size_t most);
 
 // The outermost module call on the stack, null when there is none; and how many module calls there are.
 PyObject* outermost_module(const FrameFacts& facts, int& depth);

@@ -29,15 +29,15 @@ PyObject* load(PyObject*, PyObject* address) {
   return PyUnicode_FromString(api->engine);
 }
 
-// install(module_call, optimizer_step, prefixes, scope_of, new_root, bare_training)
+// install(module_call, optimizer_step, prefixes, scope_of, new_root, source_of, bare_training)
 PyObject* install(PyObject*, PyObject* args) {
-  PyObject *module_call, *optimizer_step, *prefixes, *scope_of, *new_root, *bare_training;
-  if (!PyArg_ParseTuple(args, "O!O!O!OOO", &PyCode_Type, &module_call, &PyCode_Type, &optimizer_step, &PyTuple_Type,
-                        &prefixes, &scope_of, &new_root, &bare_training)) {
+  PyObject *module_call, *optimizer_step, *prefixes, *scope_of, *new_root, *source_of, *bare_training;
+  if (!PyArg_ParseTuple(args, "O!O!O!OOOO", &PyCode_Type, &module_call, &PyCode_Type, &optimizer_step, &PyTuple_Type,
+                        &prefixes, &scope_of, &new_root, &source_of, &bare_training)) {
     return nullptr;
   }
   if (g_pending.api == nullptr) return fail("load() comes first");
-  for (PyObject* held : {module_call, optimizer_step, scope_of, new_root, bare_training}) Py_INCREF(held);
+  for (PyObject* held : {module_call, optimizer_step, scope_of, new_root, source_of, bare_training}) Py_INCREF(held);
   g_pending.frames.module_call = reinterpret_cast<PyCodeObject*>(module_call);
   g_pending.frames.optimizer_step = reinterpret_cast<PyCodeObject*>(optimizer_step);
   for (int i = 0; i < 4; ++i) {
@@ -49,6 +49,7 @@ PyObject* install(PyObject*, PyObject* args) {
   }
   g_pending.python.scope_of = scope_of;
   g_pending.python.new_root = new_root;
+  g_pending.python.source_of = source_of;
   g_pending.python.bare_training = bare_training;
   sonde_torch::install(g_pending);
   Py_RETURN_NONE;

@@ -40,6 +40,20 @@ ArgumentKind kind_of(const c10::Type& type) {
   return ArgumentKind::other;
 }
 
+ArgumentForm form_of(const c10::Type& type) {
+  if (const auto* optional = type.castRaw<c10::OptionalType>()) return form_of(*optional->getElementType());
+  switch (type.kind()) {
+    case c10::TypeKind::ScalarTypeType:
+      return ArgumentForm::dtype;
+    case c10::TypeKind::LayoutType:
+      return ArgumentForm::layout;
+    case c10::TypeKind::MemoryFormatType:
+      return ArgumentForm::memory_format;
+    default:
+      return ArgumentForm::plain;
+  }
+}
+
 OpInfo* make(const c10::FunctionSchema& schema) {
   auto* info = new OpInfo;  // lives as long as the process, like the dispatcher's table
   info->name = schema.name();
@@ -50,7 +64,10 @@ OpInfo* make(const c10::FunctionSchema& schema) {
   info->collective = starts_with(info->name, "c10d::");
   for (const c10::Argument& argument : schema.arguments()) {
     ArgumentInfo entry;
+    entry.name = argument.name();
     entry.kind = kind_of(*argument.type());
+    entry.form = form_of(*argument.real_type());
+    if (entry.kind == ArgumentKind::other) info->has_attributes = true;
     const bool marked = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
     entry.written = entry.kind != ArgumentKind::other && (marked || info->collective);
     info->arguments.push_back(entry);

@@ -11,8 +11,13 @@ namespace sonde_torch {
 
 enum class ArgumentKind : std::uint8_t { other, tensor, tensor_list };
 
+// What the numbers of an argument stand for.
+enum class ArgumentForm : std::uint8_t { plain, dtype, layout, memory_format };
+
 struct ArgumentInfo {
+  std::string name;
   ArgumentKind kind = ArgumentKind::other;
+  ArgumentForm form = ArgumentForm::plain;
   bool written = false;  // the schema says so, or the table of ops that write without saying so
 };
 
@@ -21,6 +26,7 @@ struct OpInfo {
   std::string overload;
   std::string op_type;  // `add_`
   std::vector<ArgumentInfo> arguments;
+  bool has_attributes = false;   // some argument is no tensor
   bool writes = false;           // some argument is written
   bool returns_nothing = false;  // `-> ()`: the results are the written arguments
   bool uninitialised = false;    // `empty`: the result's bytes mean nothing

@@ -157,6 +157,7 @@ void Described::describe(const at::TensorBase& t, bool keep_alive_mark) {
   storage = nullptr;
   alive.reset();
   requires_grad = t.requires_grad();
+  tensor.object = reinterpret_cast<std::uint64_t>(t.unsafeGetTensorImpl());
   tensor.skip = why_unreadable(t);
   if (tensor.skip != nullptr) {
     if (t.device().is_cpu() && !t.is_meta()) tensor.dtype = dtype_number(t.scalar_type());

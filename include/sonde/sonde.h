@@ -43,6 +43,7 @@ struct sonde_tensor {
   const void* storage_data; /* where that block begins; null: unknown */
   uint64_t storage_bytes;
   const char* skip; /* static text: why this tensor cannot be read; null when it can */
+  uint64_t object;  /* the host's tensor object, while it lives: tells views of one memory apart; 0: unknown */
 };
 #define SONDE_TENSOR_CONJUGATE 1u
 #define SONDE_TENSOR_NEGATIVE 2u
@@ -50,21 +51,46 @@ struct sonde_tensor {
 #define SONDE_TENSOR_UNINITIALISED 16u /* fresh memory: its bytes mean nothing until an op writes it */
 #define SONDE_TENSOR_CONSTANT 8u       /* a number in the user's code, wrapped as a tensor */
 
+/* A place in the user's program. Lines count from 1, columns (bytes) from 0; an end of 0: unknown. */
+struct sonde_source_line {
+  uint32_t line, column, end_line, end_column; /* the end exclusive */
+  const char* file;
+  const char* function;
+};
+
 struct sonde_site {
   uint32_t size;
   uint32_t phase;        /* enum sonde_phase */
   uint32_t forward_site; /* backward: id of the forward op's site, 0 when unknown */
-  uint32_t line;
+  uint32_t trace_count;
   const char* op_type;
-  const char* scope; /* "network-AlexNet/features/0-Conv2d"; "" outside */
-  const char* file;
-  const char* function;
+  const char* scope;                     /* "network-AlexNet/features/0-Conv2d"; "" outside */
+  const struct sonde_source_line* trace; /* who called, innermost first; the first is the op's line */
 };
+
+/* An argument of an op that is no tensor, by its name in the op's schema. */
+struct sonde_attribute {
+  const char* name;
+  uint32_t kind;  /* SONDE_ATTRIBUTE_* */
+  uint32_t count; /* elements of a list; 1 for one value */
+  const int64_t* integers;
+  const double* reals;
+  const char* text;
+};
+#define SONDE_ATTRIBUTE_NONE 0u
+#define SONDE_ATTRIBUTE_BOOLEAN 1u
+#define SONDE_ATTRIBUTE_INTEGER 2u
+#define SONDE_ATTRIBUTE_REAL 3u
+#define SONDE_ATTRIBUTE_TEXT 4u
+#define SONDE_ATTRIBUTE_BOOLEANS 5u
+#define SONDE_ATTRIBUTE_INTEGERS 6u
+#define SONDE_ATTRIBUTE_REALS 7u
 
 /* What op_begin answers. 0: not recorded at all (outside the chosen steps). */
 #define SONDE_WANT_STRUCTURE 1u /* call tensor functions for identity; no bytes will be read */
 #define SONDE_WANT_INPUTS 2u
 #define SONDE_WANT_OUTPUTS 4u
+#define SONDE_WANT_ATTRIBUTES 8u /* call op_attributes: these are seen for the first time */
 
 /* Whether the host's operator callbacks need to run. Returned by every clock function. */
 #define SONDE_CAPTURE_OFF 0u
@@ -116,13 +142,16 @@ struct sonde_api {
 
   /* --- names ------------------------------------------------------------------------------------------------ */
   uint32_t (*site)(const struct sonde_site* site); /* interns; any thread */
+  /* The text of a source that has no file (a notebook's cell). */
+  void (*source_text)(const char* file, const char* text);
   /* `name` is the tensor `tensor` from now on: parameters, buffers ("features.0.weight"), gradients
    * ("features.0.weight.grad"), optimizer state ("exp_avg.features.0.weight"). */
   void (*name_tensor)(const char* name, const struct sonde_tensor* tensor);
 
   /* --- ops (hot) -------------------------------------------------------------------------------------------- */
-  /* graph: SONDE_GRAPH_*. */
-  unsigned (*op_begin)(uint32_t site, uint32_t graph, struct sonde_op** op);
+  /* graph: SONDE_GRAPH_*. attributes: a hash of the op's type and of all arguments that are no tensors; 0: it has none. */
+  unsigned (*op_begin)(uint32_t site, uint32_t graph, uint64_t attributes, struct sonde_op** op);
+  void (*op_attributes)(struct sonde_op* op, const struct sonde_attribute* attributes, uint32_t count);
   /* Before the kernel: arguments that the op will write, and whatever shares their memory. */
   void (*op_input_before)(struct sonde_op* op, uint32_t slot, const struct sonde_tensor* tensor);
   /* After the kernel, in any order: first every memory block the op wrote, then inputs, then outputs. */

@@ -8,6 +8,7 @@ import contextlib
 import functools
 import gc
 import itertools
+import linecache
 import os
 import sys
 import sysconfig
@@ -100,6 +101,7 @@ class Watch:
             _nobodys_code(),
             self.scope_of,
             self.new_root,
+            _source_of,
             self.optimizers.train_bare_parameters,
         )
 
@@ -426,6 +428,14 @@ def _nobodys_code():
     ours = os.path.dirname(os.path.abspath(__file__))
     standard = sysconfig.get_path("stdlib")
     return tuple(os.path.join(directory, "") for directory in (torch_directory, ours, standard))
+
+
+def _source_of(file):
+    """The text of a source that is no file, as a notebook keeps its cells; None for all others."""
+    entry = linecache.cache.get(file)
+    if entry is None or len(entry) != 4 or entry[1] is not None:  # a time of change: it was read from a file
+        return None
+    return "".join(entry[2])
 
 
 def _wrap_scaler_update(library):

@@ -122,9 +122,12 @@ class RunReader {
     }
     if (const auto site = sites_.find(record.site); site != sites_.end()) {
       op.phase = site->second->phase;
-      op.source_file = texts_.keep(site->second->file);
-      op.line = site->second->line;
-      op.function = texts_.keep(site->second->function);
+      if (!site->second->trace.empty()) {
+        const SourceLine& line = site->second->trace.front();
+        op.source_file = texts_.keep(line.file);
+        op.line = line.line;
+        op.function = texts_.keep(line.function);
+      }
       if (op.op_type.empty()) op.op_type = texts_.keep(site->second->op_type);
     }
     op.tensors.reserve(record.tensors.size());

@@ -160,6 +160,9 @@ std::uint32_t site(const sonde_site* in) {
 void name_tensor(const char* name, const sonde_tensor* tensor) {
   guarded_void([&](Session& s) { s.name_tensor(name, *tensor); });
 }
+void source_text(const char* file, const char* text) {
+  guarded_void([&](Session& s) { s.source_text(file, text); });
+}
 
 // Ops in flight of one thread, reused. They do not nest in practice; a stack costs nothing.
 struct OpStack {
@@ -172,12 +175,12 @@ OpStack& ops_of_thread() {
 }
 Op& op_of(sonde_op* op) { return *reinterpret_cast<Op*>(op); }
 
-unsigned op_begin(std::uint32_t site_id, std::uint32_t graph, sonde_op** out) {
+unsigned op_begin(std::uint32_t site_id, std::uint32_t graph, std::uint64_t attributes, sonde_op** out) {
   return guarded(0u, [&](Session& s) {
     OpStack& stack = ops_of_thread();
     if (stack.depth == stack.ops.size()) stack.ops.push_back(std::make_unique<Op>());
     Op* op = stack.ops[stack.depth].get();
-    const unsigned wanted = s.op_begin(site_id, graph, op);
+    const unsigned wanted = s.op_begin(site_id, graph, attributes, op);
     if (wanted == 0) return 0u;
     op->owner = &s;
     ++stack.depth;
@@ -194,6 +197,9 @@ void on_op(sonde_op* op, F body) {
   });
 }
 
+void op_attributes(sonde_op* op, const sonde_attribute* attributes, std::uint32_t count) {
+  on_op(op, [&](Session& s, Op& o) { s.op_attributes(o, {attributes, count}); });
+}
 void op_input_before(sonde_op* op, std::uint32_t slot, const sonde_tensor* tensor) {
   on_op(op, [&](Session& s, Op& o) { s.op_input_before(o, slot, *tensor); });
 }
@@ -233,8 +239,10 @@ constexpr struct sonde_api kApi = {
     .autograd_seen = autograd_seen,
     .capture = capture,
     .site = site,
+    .source_text = source_text,
     .name_tensor = name_tensor,
     .op_begin = op_begin,
+    .op_attributes = op_attributes,
     .op_input_before = op_input_before,
     .op_wrote = op_wrote,
     .op_input = op_input,

@@ -1,6 +1,7 @@
 #include "capture/host_tensor.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace sonde {
 
@@ -27,6 +28,43 @@ TensorKey key_of(const sonde_tensor& t, const TensorView& view) {
   key.shape = view.shape;
   key.strides = view.strides;
   return key;
+}
+
+Place place_of(const sonde_tensor& t) {
+  std::uint64_t hash = reinterpret_cast<std::uint64_t>(t.data) + static_cast<std::uint64_t>(t.dtype);
+  const auto mix = [&hash](std::uint64_t value) {
+    hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL;
+    hash ^= hash >> 29;
+  };
+  mix(t.ndim);
+  for (std::uint32_t d = 0; d < t.ndim; ++d) {
+    mix(static_cast<std::uint64_t>(t.shape[d]));
+    // Strides of dimensions of size 1 are noise.
+    if (t.strides != nullptr && t.shape[d] != 1) mix(static_cast<std::uint64_t>(t.strides[d]));
+  }
+  return {t.storage, t.object, hash};
+}
+
+std::optional<double> constant_of(const sonde_tensor& t) {
+  if ((t.flags & SONDE_TENSOR_CONSTANT) == 0 || t.ndim != 0 || t.data == nullptr) return std::nullopt;
+  const auto value = [&]<typename T>(T held) {
+    std::memcpy(&held, t.data, sizeof held);
+    return static_cast<double>(held);
+  };
+  switch (static_cast<DType>(t.dtype)) {
+    case DType::float64:
+      return value(double{});
+    case DType::float32:
+      return value(float{});
+    case DType::int64:
+      return value(std::int64_t{});
+    case DType::int32:
+      return value(std::int32_t{});
+    case DType::bool8:
+      return value(std::uint8_t{});
+    default:
+      return std::nullopt;
+  }
 }
 
 bool has_countable_bytes(const sonde_tensor& tensor) {

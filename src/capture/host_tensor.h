@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "capture/identity.h"
 #include "sonde/sonde.h"
@@ -11,6 +12,12 @@ namespace sonde {
 
 // Borrows shape, strides and data of `tensor`.
 TensorView view_of(const sonde_tensor& tensor);
+
+// The same tensor for the search of its origin; readable or not.
+Place place_of(const sonde_tensor& tensor);
+
+// A number of the user's code, wrapped as a tensor; nothing when it is none or not a real one.
+std::optional<double> constant_of(const sonde_tensor& tensor);
 
 // `storage` is 0 for memory that may change unseen.
 TensorKey key_of(const sonde_tensor& tensor, const TensorView& view);

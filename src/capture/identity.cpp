@@ -14,8 +14,6 @@ Identity::Found Identity::find(const TensorKey& key) {
   storage.touched = step_;
   found.uninitialised = storage.uninitialised;
   found.written = storage.written;
-  found.source = storage.source;
-  found.source_slot = storage.source_slot;
   for (const Entry& entry : storage.entries) {
     if (entry.data != key.data || entry.dtype != key.dtype || entry.bytes != key.bytes) continue;
     const bool same_shape = std::ranges::equal(entry.shape.values(), key.shape);
@@ -49,8 +47,8 @@ void Identity::wrote(std::uint64_t storage_id, std::uint64_t sequence) {
   storage.touched = step_;
   storage.uninitialised = false;
   storage.written = true;
-  storage.source = sequence;
-  storage.source_slot = 0;
+  storage.writer = {sequence, 0};
+  storage.known.clear();
   storage.entries.clear();
 }
 
@@ -58,13 +56,47 @@ void Identity::uninitialised(std::uint64_t storage_id) {
   if (storage_id != 0) storages_[storage_id].uninitialised = true;
 }
 
-void Identity::wrote_slot(std::uint64_t storage_id, std::uint64_t sequence, std::uint32_t slot) {
-  const auto it = storages_.find(storage_id);
-  if (it != storages_.end() && it->second.source == sequence) it->second.source_slot = slot;
+void Identity::remember(std::vector<Known>& known, const Place& place, Origin origin) {
+  std::erase_if(known, [&](const Known& one) { return one.object == place.object && one.object != 0; });
+  if (known.size() == kMostKnown) known.erase(known.begin());
+  known.push_back({place.object, place.geometry, origin});
+}
+
+Origin Identity::origin_of(const Place& place) {
+  if (place.storage == 0) {
+    const auto it = without_storage_.find(place.object);
+    const bool same = it != without_storage_.end() && it->second.geometry == place.geometry;
+    return same ? it->second.origin : Origin();
+  }
+  Storage& storage = storages_[place.storage];
+  storage.touched = step_;
+  const Known* found = nullptr;
+  for (const Known& one : storage.known) {
+    if (one.geometry != place.geometry) continue;
+    found = &one;
+    if (one.object == place.object && place.object != 0) return one.origin;
+  }
+  const Origin origin = found != nullptr ? found->origin : storage.writer;
+  // So that a later view that lies as this one does is not taken for it.
+  if (place.object != 0) remember(storage.known, place, origin);
+  return origin;
+}
+
+void Identity::made(const Place& place, Origin origin) {
+  if (place.storage == 0) {
+    if (place.object != 0) without_storage_[place.object] = {place.object, place.geometry, origin};
+    return;
+  }
+  Storage& storage = storages_[place.storage];
+  storage.touched = step_;
+  if (storage.writer.sequence == origin.sequence) storage.writer.slot = origin.slot;
+  remember(storage.known, place, origin);
 }
 
 void Identity::end_step() {
   ++step_;
+  without_storage_.clear();
+  for (auto& [id, storage] : storages_) storage.known.clear();
   std::erase_if(storages_, [&](const auto& item) { return item.second.touched + 2 < step_; });
 }
 

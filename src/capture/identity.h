@@ -34,6 +34,20 @@ struct TensorKey {
   std::span<const std::int64_t> shape, strides;
 };
 
+// Where a tensor comes from: the output of an op that wrote its memory last, or has made this view of it since.
+struct Origin {
+  std::uint64_t sequence = kNoSequence;  // nobody in the dump
+  std::uint32_t slot = 0;
+};
+
+// A tensor as the host hands it around, for finding its origin: views of one memory are told apart by the host's object
+// while it lives, else by where and how they lie.
+struct Place {
+  std::uint64_t storage = 0;   // 0: it has none, the object is all there is
+  std::uint64_t object = 0;    // 0: unknown
+  std::uint64_t geometry = 0;  // hash of address, type, shape and strides
+};
+
 class Identity {
  public:
   struct Found {
@@ -41,8 +55,6 @@ class Identity {
     const Content* same_set = nullptr;  // the same elements in another order or shape: equal statistics, other file
     bool uninitialised = false;         // fresh memory nobody has written yet
     bool written = false;               // some op of this dump wrote the storage
-    std::uint64_t source = kNoSequence;
-    std::uint32_t source_slot = 0;
   };
 
   // The pointers live until the next call that is not const.
@@ -50,12 +62,23 @@ class Identity {
   void insert(const TensorKey& key, Content content);
   void wrote(std::uint64_t storage, std::uint64_t sequence);
   void uninitialised(std::uint64_t storage);
-  void wrote_slot(std::uint64_t storage, std::uint64_t sequence, std::uint32_t slot);
+
+  // An op has read this tensor: where it comes from.
+  Origin origin_of(const Place& place);
+  // An op has this tensor as a result, whether it wrote it or is a view of what was there.
+  void made(const Place& place, Origin origin);
 
   // Forgets storages that no op of the last two steps touched.
   void end_step();
+  // Any bytes may have changed; who made which tensor is still known.
+  void forget_contents() {
+    for (auto& [id, storage] : storages_) storage.entries.clear();
+  }
   // Everything may have changed: operators ran unseen.
-  void clear() { storages_.clear(); }
+  void clear() {
+    storages_.clear();
+    without_storage_.clear();
+  }
   std::size_t size() const { return storages_.size(); }
 
  private:
@@ -67,15 +90,23 @@ class Identity {
     Dims shape, strides;
     Content content;
   };
+  struct Known {
+    std::uint64_t object, geometry;
+    Origin origin;
+  };
   struct Storage {
     bool uninitialised = false;
     bool written = false;
-    std::uint64_t source = kNoSequence;
-    std::uint32_t source_slot = 0;
+    Origin writer;
+    std::vector<Known> known;   // tensors seen since it was written, the latest last
     std::uint64_t touched = 0;  // step counter of this table
     std::vector<Entry> entries;
   };
+  static constexpr std::size_t kMostKnown = 64;
+  static void remember(std::vector<Known>& known, const Place& place, Origin origin);
+
   std::unordered_map<std::uint64_t, Storage> storages_;
+  std::unordered_map<std::uint64_t, Known> without_storage_;  // by object; of this step
   std::uint64_t step_ = 0;
 };
 

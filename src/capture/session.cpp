@@ -58,7 +58,13 @@ bool Session::ensure_recorder() {
     return false;
   }
   recorder_ = std::move(*opened);
+  tell_source_texts();
   return true;
+}
+
+void Session::tell_source_texts() {
+  for (const SourceText& text : source_texts_) recorder_->define(text);
+  source_texts_.clear();
 }
 
 void Session::push_step(bool began, StepId step) {

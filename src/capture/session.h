@@ -9,6 +9,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -48,7 +49,10 @@ class Session {
   std::uint32_t site(const sonde_site& site);
   void name_tensor(const char* name, const sonde_tensor& tensor);
 
-  unsigned op_begin(std::uint32_t site, std::uint32_t graph, Op*& op);
+  void source_text(const char* file, const char* text);
+
+  unsigned op_begin(std::uint32_t site, std::uint32_t graph, std::uint64_t attributes, Op*& op);
+  void op_attributes(Op& op, std::span<const sonde_attribute> attributes);
   void op_input_before(Op& op, std::uint32_t slot, const sonde_tensor& tensor);
   void op_wrote(Op& op, std::uint64_t storage);
   void op_input(Op& op, std::uint32_t slot, const sonde_tensor& tensor);
@@ -93,7 +97,9 @@ class Session {
   bool ensure_recorder();
   unsigned answer();
   void push_step(bool began, StepId step);
+  void tell_source_texts();
   void define_site(std::uint32_t site);
+  std::uint32_t attributes_id(std::uint64_t hash, bool& fresh);
   const OpName& name_of(NameKey& key, const Site& site, std::uint32_t number);
   const OpName& parameter_name(const std::string& name);
   void add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_tensor& tensor);
@@ -113,7 +119,10 @@ class Session {
   StepClock clock_;
   Identity identity_;
   std::uint64_t next_content_ = 1;
-  std::deque<Site> sites_;  // index = id - 1
+  std::uint32_t next_attributes_ = 1;
+  std::unordered_map<std::uint64_t, std::uint32_t> attribute_ids_;  // by the host's hash
+  std::vector<SourceText> source_texts_;                            // until there is a recorder to tell
+  std::deque<Site> sites_;                                          // index = id - 1
   std::unordered_map<std::string, std::uint32_t> site_ids_;
   std::vector<std::uint32_t> site_keys_;  // site id - 1 -> index into name_keys_
   std::vector<bool> site_defined_;        // told to the recorder

@@ -24,6 +24,25 @@ bool wants(const Plan& plan, Category category) {
 
 }  // namespace
 
+SourceLine line_of(const sonde_source_line& in) {
+  return {in.file != nullptr ? in.file : "",
+          in.function != nullptr ? in.function : "",
+          in.line,
+          in.column,
+          in.end_line,
+          in.end_column};
+}
+
+Attribute attribute_of(const sonde_attribute& in) {
+  Attribute out;
+  out.name = in.name;
+  out.kind = static_cast<AttributeKind>(in.kind);
+  if (in.text != nullptr) out.text = in.text;
+  if (in.integers != nullptr) out.integers.assign(in.integers, in.integers + in.count);
+  if (in.reals != nullptr) out.reals.assign(in.reals, in.reals + in.count);
+  return out;
+}
+
 // --- names -----------------------------------------------------------------------------------------------------------
 
 std::uint32_t Session::site(const sonde_site& in) {
@@ -31,23 +50,18 @@ std::uint32_t Session::site(const sonde_site& in) {
   site.phase = static_cast<Phase>(in.phase);
   site.op_type = in.op_type;
   site.scope = in.scope != nullptr ? in.scope : "";
-  site.file = in.file != nullptr ? in.file : "";
-  site.function = in.function != nullptr ? in.function : "";
-  site.line = in.line;
+  for (std::uint32_t i = 0; i < in.trace_count; ++i) site.trace.push_back(line_of(in.trace[i]));
   site.forward_site = in.forward_site;
   const std::lock_guard lock(mutex_);
   if (site.forward_site != 0 && site.forward_site <= sites_.size()) {
     const Site& forward = sites_[site.forward_site - 1];
     site.forward_op_type = forward.op_type;
     site.scope = forward.scope;
-    if (site.file.empty()) {
-      site.file = forward.file;
-      site.line = forward.line;
-      site.function = forward.function;
-    }
+    if (site.trace.empty()) site.trace = forward.trace;
   }
+  const SourceLine line = site.trace.empty() ? SourceLine() : site.trace.front();
   std::string text =
-      fmt::format("{}|{}|{}|{}|{}|{}", in.phase, site.op_type, site.scope, site.forward_op_type, site.line, site.file);
+      fmt::format("{}|{}|{}|{}|{}|{}", in.phase, site.op_type, site.scope, site.forward_op_type, line.line, line.file);
   const auto known = site_ids_.find(text);
   if (known != site_ids_.end()) return known->second;
 
@@ -114,7 +128,30 @@ void Session::name_tensor(const char* name, const sonde_tensor& tensor) {
 
 // --- ops -------------------------------------------------------------------------------------------------------------
 
-unsigned Session::op_begin(std::uint32_t site_id, std::uint32_t graph, Op*& op) {
+// Numbers in calls may be new each time (a learning rate that decays): what is known is forgotten when it is too much.
+std::uint32_t Session::attributes_id(std::uint64_t hash, bool& fresh) {
+  constexpr std::size_t kMostKnown = 1 << 16;
+  if (attribute_ids_.size() >= kMostKnown) attribute_ids_.clear();
+  const auto [known, is_new] = attribute_ids_.try_emplace(hash, next_attributes_);
+  if (is_new) ++next_attributes_;
+  fresh = is_new;
+  return known->second;
+}
+
+void Session::op_attributes(Op& op, std::span<const sonde_attribute> attributes) {
+  Attributes all;
+  all.id = op.record.attributes;
+  for (const sonde_attribute& attribute : attributes) all.values.push_back(attribute_of(attribute));
+  recorder_->define(all);
+}
+
+void Session::source_text(const char* file, const char* text) {
+  const std::lock_guard lock(mutex_);
+  source_texts_.push_back({file, text});
+  if (recorder_) tell_source_texts();
+}
+
+unsigned Session::op_begin(std::uint32_t site_id, std::uint32_t graph, std::uint64_t attributes, Op*& op) {
   const std::lock_guard lock(mutex_);
   if (failed_ || site_id == 0 || site_id > sites_.size()) return 0;
   if (graph >= SONDE_GRAPH_OUTSIDE_GRAD) {
@@ -151,12 +188,14 @@ unsigned Session::op_begin(std::uint32_t site_id, std::uint32_t graph, Op*& op) 
   record.thread = thread_ordinal();
   record.failed = false;
   record.timestamp_us = now_us();
+  bool fresh_attributes = false;
+  record.attributes = attributes != 0 ? attributes_id(attributes, fresh_attributes) : 0;
   record.tensors.clear();
   record.tensors.reserve(8);
   op->wanted = key.entries[number].wanted;
   op->backward = site.phase == Phase::backward;
   return SONDE_WANT_STRUCTURE | (op->wanted.inputs ? SONDE_WANT_INPUTS : 0u) |
-         (op->wanted.outputs ? SONDE_WANT_OUTPUTS : 0u);
+         (op->wanted.outputs ? SONDE_WANT_OUTPUTS : 0u) | (fresh_attributes ? SONDE_WANT_ATTRIBUTES : 0u);
 }
 
 void Session::op_input_before(Op& op, std::uint32_t slot, const sonde_tensor& tensor) {
@@ -173,7 +212,7 @@ void Session::op_wrote(Op& op, std::uint64_t storage) {
 void Session::wrote(std::uint64_t storage) {
   const std::lock_guard lock(mutex_);
   if (storage == 0) {
-    identity_.clear();
+    identity_.forget_contents();
   } else {
     identity_.wrote(storage, kNoSequence);
   }
@@ -182,7 +221,7 @@ void Session::wrote(std::uint64_t storage) {
 void Session::op_output(Op& op, std::uint32_t slot, const sonde_tensor& tensor) {
   {
     const std::lock_guard lock(mutex_);
-    identity_.wrote_slot(tensor.storage, op.record.sequence, slot);
+    identity_.made(place_of(tensor), {op.record.sequence, slot});
     if ((tensor.flags & SONDE_TENSOR_UNINITIALISED) != 0) identity_.uninitialised(tensor.storage);
   }
   add_tensor(op, false, slot, tensor);
@@ -205,6 +244,15 @@ void Session::add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_
   record.dtype = static_cast<DType>(tensor.dtype);
   record.shape = Dims({tensor.shape, tensor.ndim});
   record.wanted = is_input ? op.wanted.inputs : op.wanted.outputs;
+  if (is_input) {
+    record.constant = constant_of(tensor);
+    const std::lock_guard lock(mutex_);
+    const Origin origin = identity_.origin_of(place_of(tensor));
+    if (origin.sequence != op.record.sequence) {
+      record.source = origin.sequence;
+      record.source_slot = origin.slot;
+    }
+  }
   if (tensor.skip != nullptr || tensor.device != 0) {
     record.skipped = tensor.skip != nullptr ? tensor.skip : "not in host memory";
     return;
@@ -230,10 +278,6 @@ void Session::add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_
     if (found.uninitialised) {
       record.skipped = "uninitialised memory";
       return;
-    }
-    if (found.written && found.source != op.record.sequence) {
-      record.source = found.source;
-      record.source_slot = found.source_slot;
     }
   }
   if (is_input && plan_.sonde.reread) key.storage = 0;

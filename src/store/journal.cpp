@@ -35,6 +35,11 @@ void put_varint(std::string& out, std::uint64_t value) {
   out.append(bytes, size);
 }
 
+// Small numbers of either sign stay small.
+void put_signed(std::string& out, std::int64_t value) {
+  put_varint(out, (static_cast<std::uint64_t>(value) << 1) ^ static_cast<std::uint64_t>(value >> 63));
+}
+
 void put_text(std::string& out, std::string_view text) {
   put_varint(out, text.size());
   out.append(text);
@@ -95,6 +100,7 @@ std::uint64_t flags_of(const TensorRecord& tensor) {
   if (tensor.skipped != nullptr) flags |= kSkipped;
   if (!tensor.md5.empty()) flags |= kHasMd5;
   if (!tensor.sha1.empty()) flags |= kHasSha1;
+  if (tensor.constant) flags |= kIsConstant;
   return flags;
 }
 
@@ -118,6 +124,24 @@ void put_tensor(std::string& out, const TensorRecord& tensor) {
   if (flags & kSkipped) put_text(out, tensor.skipped);
   if (flags & kHasMd5) put_text(out, tensor.md5);
   if (flags & kHasSha1) put_text(out, tensor.sha1);
+  if (flags & kIsConstant) put_f64(out, *tensor.constant);
+}
+
+void put_attribute(std::string& out, const Attribute& attribute) {
+  put_text(out, attribute.name);
+  put_u8(out, static_cast<std::uint8_t>(attribute.kind));
+  put_text(out, attribute.text);
+  put_varint(out, attribute.integers.size());
+  for (const std::int64_t value : attribute.integers) put_signed(out, value);
+  put_varint(out, attribute.reals.size());
+  for (const double value : attribute.reals) put_f64(out, value);
+}
+
+// All but the file and line, which older readers of version 1 know.
+void put_columns(std::string& out, const SourceLine& line) {
+  put_varint(out, line.column);
+  put_varint(out, line.end_line);
+  put_varint(out, line.end_column);
 }
 
 }  // namespace
@@ -138,9 +162,18 @@ void JournalWriter::site(const Site& site) {
   put_text(buffer_, site.scope);
   put_text(buffer_, site.forward_op_type);
   put_varint(buffer_, site.forward_site);
-  put_text(buffer_, site.file);
-  put_varint(buffer_, site.line);
-  put_text(buffer_, site.function);
+  const SourceLine line = site.trace.empty() ? SourceLine() : site.trace.front();
+  put_text(buffer_, line.file);
+  put_varint(buffer_, line.line);
+  put_text(buffer_, line.function);
+  put_columns(buffer_, line);
+  put_varint(buffer_, site.trace.empty() ? 0 : site.trace.size() - 1);
+  for (std::size_t i = 1; i < site.trace.size(); ++i) {
+    put_text(buffer_, site.trace[i].file);
+    put_varint(buffer_, site.trace[i].line);
+    put_text(buffer_, site.trace[i].function);
+    put_columns(buffer_, site.trace[i]);
+  }
   finish(buffer_, start);
 }
 
@@ -149,6 +182,14 @@ void JournalWriter::op_name(const OpName& name) {
   put_varint(buffer_, name.id);
   put_text(buffer_, name.op_type);
   put_text(buffer_, name.full_name);
+  finish(buffer_, start);
+}
+
+void JournalWriter::attributes(const Attributes& attributes) {
+  const std::size_t start = begin(buffer_, Entry::attributes);
+  put_varint(buffer_, attributes.id);
+  put_varint(buffer_, attributes.values.size());
+  for (const Attribute& attribute : attributes.values) put_attribute(buffer_, attribute);
   finish(buffer_, start);
 }
 
@@ -166,6 +207,7 @@ void JournalWriter::record(const Record& record) {
   put_text(buffer_, record.note);
   put_varint(buffer_, record.tensors.size());
   for (const TensorRecord& tensor : record.tensors) put_tensor(buffer_, tensor);
+  put_varint(buffer_, record.attributes);
   finish(buffer_, start);
 }
 

@@ -21,6 +21,7 @@ class JournalWriter {
   void run(const std::string& json);
   void site(const Site& site);
   void op_name(const OpName& name);
+  void attributes(const Attributes& attributes);
   void record(const Record& record);  // op, parameter, step_begin, step_end, note
   // Only after the rename: this slot of that record lies in `file` (path relative to the rank directory).
   void file(std::uint64_t sequence, bool is_input, std::uint32_t slot, const std::string& file);
@@ -45,6 +46,7 @@ struct JournalRecord {
   std::uint32_t op = 0, site = 0;  // ids
   std::uint16_t thread = 0;
   bool failed = false;
+  std::uint32_t attributes = 0;  // id
   std::uint64_t timestamp_us = 0;
   std::vector<JournalTensor> tensors;
   std::string note;
@@ -54,6 +56,7 @@ struct JournalRun {
   std::string end_json;     // empty: the run did not finish
   std::vector<Site> sites;
   std::vector<OpName> op_names;
+  std::vector<Attributes> attributes;
   std::vector<JournalRecord> records;
 };
 // Bytes that are no whole entry: the tail of a killed run, or damage. Reading goes on at the next run.

@@ -20,7 +20,7 @@ inline constexpr std::size_t kEntryBytes = 9;
 // No writer makes longer payloads, so that a reader may refuse them before it asks for memory.
 inline constexpr std::uint32_t kLongestPayload = 1U << 28;
 
-enum class Entry : std::uint8_t { run = 1, site = 2, op_name = 3, record = 4, file = 5, end = 6 };
+enum class Entry : std::uint8_t { run = 1, site = 2, op_name = 3, record = 4, file = 5, end = 6, attributes = 7 };
 
 // Flags of a record.
 inline constexpr std::uint8_t kFailed = 1;
@@ -36,7 +36,8 @@ inline constexpr std::uint64_t kHasStatistics = 64;
 inline constexpr std::uint64_t kSkipped = 128;
 inline constexpr std::uint64_t kHasMd5 = 256;
 inline constexpr std::uint64_t kHasSha1 = 512;
-inline constexpr std::uint64_t kKnownTensorFlags = 1023;
+inline constexpr std::uint64_t kIsConstant = 1024;
+inline constexpr std::uint64_t kKnownTensorFlags = 2047;
 
 // flags, slot, dtype and rank take a byte each at least: a tensor count beyond payload / 4 is a lie.
 inline constexpr std::size_t kSmallestTensor = 4;

@@ -76,6 +76,11 @@ class Fields {
     return good_ ? static_cast<T>(value) : T{0};
   }
 
+  std::int64_t signed_number() {
+    const std::uint64_t value = varint();
+    return static_cast<std::int64_t>(value >> 1) ^ -static_cast<std::int64_t>(value & 1);
+  }
+
   double f64() {
     const std::string_view bytes = take(8);
     if (bytes.empty()) return 0;
@@ -138,6 +143,7 @@ JournalTensor take_tensor(Fields& fields) {
   if (flags & kSkipped) out.skipped = fields.text();
   if (flags & kHasMd5) tensor.md5 = fields.text();
   if (flags & kHasSha1) tensor.sha1 = fields.text();
+  if (flags & kIsConstant) tensor.constant = fields.f64();
   return out;
 }
 
@@ -164,7 +170,22 @@ JournalRecord take_record(Fields& fields) {
   for (std::uint64_t i = 0; i < tensors && fields.good(); ++i) {
     record.tensors.push_back(take_tensor(fields));
   }
+  if (fields.left() > 0) record.attributes = fields.number<std::uint32_t>();
   return record;
+}
+
+SourceLine take_line(Fields& fields) {
+  SourceLine line;
+  line.file = fields.text();
+  line.line = fields.number<std::uint32_t>();
+  line.function = fields.text();
+  return line;
+}
+
+void take_columns(Fields& fields, SourceLine& line) {
+  line.column = fields.number<std::uint32_t>();
+  line.end_line = fields.number<std::uint32_t>();
+  line.end_column = fields.number<std::uint32_t>();
 }
 
 Site take_site(Fields& fields) {
@@ -177,9 +198,14 @@ Site take_site(Fields& fields) {
   site.scope = fields.text();
   site.forward_op_type = fields.text();
   site.forward_site = fields.number<std::uint32_t>();
-  site.file = fields.text();
-  site.line = fields.number<std::uint32_t>();
-  site.function = fields.text();
+  SourceLine line = take_line(fields);
+  if (fields.left() > 0) take_columns(fields, line);
+  if (line != SourceLine()) site.trace.push_back(std::move(line));
+  const std::uint64_t callers = fields.left() > 0 ? fields.varint() : 0;
+  for (std::uint64_t i = 0; i < callers && fields.good(); ++i) {
+    SourceLine& caller = site.trace.emplace_back(take_line(fields));
+    take_columns(fields, caller);
+  }
   return site;
 }
 
@@ -189,6 +215,31 @@ OpName take_op_name(Fields& fields) {
   name.op_type = fields.text();
   name.full_name = fields.text();
   return name;
+}
+
+Attribute take_attribute(Fields& fields) {
+  Attribute attribute;
+  attribute.name = fields.text();
+  const std::uint8_t kind = fields.u8();
+  if (kind > static_cast<std::uint8_t>(AttributeKind::reals)) fields.fail();
+  attribute.kind = static_cast<AttributeKind>(kind);
+  attribute.text = fields.text();
+  const std::uint64_t integers = fields.varint();
+  for (std::uint64_t i = 0; i < integers && fields.good(); ++i) attribute.integers.push_back(fields.signed_number());
+  const std::uint64_t reals = fields.varint();
+  for (std::uint64_t i = 0; i < reals && fields.good(); ++i) attribute.reals.push_back(fields.f64());
+  const bool one_integer = attribute.kind == AttributeKind::boolean || attribute.kind == AttributeKind::integer;
+  if (one_integer && attribute.integers.size() != 1) fields.fail();
+  if (attribute.kind == AttributeKind::real && attribute.reals.size() != 1) fields.fail();
+  return attribute;
+}
+
+Attributes take_attributes(Fields& fields) {
+  Attributes attributes;
+  attributes.id = fields.number<std::uint32_t>();
+  const std::uint64_t count = fields.varint();
+  for (std::uint64_t i = 0; i < count && fields.good(); ++i) attributes.values.push_back(take_attribute(fields));
+  return attributes;
 }
 
 struct FileEntry {
@@ -299,6 +350,11 @@ class Reader {
       case Entry::file:
         if (FileEntry entry = take_file(fields); fields.good()) {
           open_.files.push_back(std::move(entry));
+        }
+        break;
+      case Entry::attributes:
+        if (Attributes attributes = take_attributes(fields); fields.good()) {
+          run.attributes.push_back(std::move(attributes));
         }
         break;
       case Entry::end:

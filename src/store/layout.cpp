@@ -140,6 +140,22 @@ std::filesystem::path Layout::history_file(std::uint32_t graph) const {
   return execution_order_directory() / fmt::format("ms_global_execution_order_graph_{}.csv", graph);
 }
 
+std::filesystem::path Layout::graphs_directory() const { return rank_directory() / "graphs"; }
+
+Layout::GraphPaths Layout::graph_files(StepId step, bool first) const {
+  const std::string own = fmt::format("step_{}", step.iteration);
+  const std::filesystem::path directory = first ? graphs_directory() : graphs_directory() / own;
+  const std::string name = fmt::format("ms_output_trace_code_graph_{}", step.graph);
+  const std::filesystem::path order = execution_order_file(step.graph);
+  return {first ? order : directory / order.filename(), directory / (name + ".ir"), directory / (name + ".pb")};
+}
+
+std::filesystem::path Layout::graph_steps_file(std::uint32_t graph) const {
+  return graphs_directory() / fmt::format("steps_graph_{}.csv", graph);
+}
+
+std::filesystem::path Layout::sources_directory() const { return graphs_directory() / "sources"; }
+
 std::filesystem::path Layout::metadata_directory() const { return rank_directory() / ".dump_metadata"; }
 
 std::filesystem::path Layout::own_directory() const { return metadata_directory() / "sonde"; }

@@ -35,6 +35,15 @@ class Layout {
   std::filesystem::path metadata_directory() const;  // …/.dump_metadata
   std::filesystem::path journal_file() const;        // …/.dump_metadata/sonde/journal
 
+  // The graph of a step: its own files, or, for the first of a graph, the graph's.
+  struct GraphPaths {
+    std::filesystem::path order, ir, pb;
+  };
+  GraphPaths graph_files(StepId step, bool first) const;
+  std::filesystem::path graphs_directory() const;                     // …/graphs
+  std::filesystem::path graph_steps_file(std::uint32_t graph) const;  // which step has which files
+  std::filesystem::path sources_directory() const;                    // …/graphs/sources
+
   std::filesystem::path execution_order_directory() const;  // …/execution_order
   std::filesystem::path own_directory() const;              // …/.dump_metadata/sonde
 

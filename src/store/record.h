@@ -4,9 +4,12 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "graph/attribute.h"
+#include "graph/source_line.h"
 #include "sonde/statistics.h"
 #include "sonde/tensor.h"
 #include "store/block.h"
@@ -35,9 +38,14 @@ struct Site {
   std::string scope;               // `network-AlexNet/features/0-Conv2d`; empty outside any module
   std::string forward_op_type;     // backward: the op it differentiates; empty when unknown
   std::uint32_t forward_site = 0;  // backward: that op's site
-  std::string file;                // source file, as the interpreter names it; empty when unknown
-  std::uint32_t line = 0;          // 1-based; backward ops carry their forward op's line
-  std::string function;
+  // Who called, innermost first: the op's own line, up to the program's. Backward ops carry their forward op's. Empty
+  // when unknown.
+  std::vector<SourceLine> trace;
+};
+
+// The text of a source that has no file of its own: a notebook's cell.
+struct SourceText {
+  std::string file, text;
 };
 
 // One op of the graph: a name that is stable from step to step. Owned by capture, lives as long as the session.
@@ -64,9 +72,10 @@ struct TensorRecord {
   Dims shape;
   // Equal numbers: the same bytes in the same shape and type. 0: nothing was read.
   std::uint64_t content = 0;
-  // The op that wrote what is read here, in this dump.
+  // Of an input: the op it comes from in this dump, which wrote that memory last or has made this view of it since.
   std::uint64_t source = kNoSequence;
   std::uint32_t source_slot = 0;
+  std::optional<double> constant;  // an input that is a number of the user's code
   // Id of the OpName of the parameter, gradient or state it is; 0: none.
   std::uint32_t tensor_name = 0;
   // Why there are no bytes (or, without statistics, nothing at all); static text. Null when all is there.
@@ -92,6 +101,7 @@ struct Record {
   std::uint32_t site = 0;
   std::uint16_t thread = 0;           // ordinal of the host's thread, 0 the first seen
   bool failed = false;                // the op threw
+  std::uint32_t attributes = 0;       // id of the Attributes it was called with; 0: none
   std::uint64_t timestamp_us = 0;     // when the op began
   std::vector<TensorRecord> tensors;  // inputs first, then outputs
   std::string note;                   // note: one line

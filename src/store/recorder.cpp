@@ -10,6 +10,7 @@
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -33,7 +34,7 @@ constexpr std::size_t kMostQueued = 1 << 16;
 struct Skip {
   std::uint64_t sequence = 0;
 };
-using Item = std::variant<Record, Site, OpName, Skip>;
+using Item = std::variant<Record, Site, OpName, Attributes, SourceText, Skip>;
 
 bool begins_recording(const Record& record) { return record.kind != RecordKind::note; }
 
@@ -159,12 +160,14 @@ void Recorder::State::work() {
 void Recorder::State::handle(Item& item) {
   if (auto* record = std::get_if<Record>(&item)) {
     recording.add(std::move(*record));
-  } else if (const auto* site = std::get_if<Site>(&item)) {
-    recording.define(*site);
-  } else if (const auto* name = std::get_if<OpName>(&item)) {
-    recording.define(*name);
+  } else if (const auto* skip = std::get_if<Skip>(&item)) {
+    recording.skip(skip->sequence);
   } else {
-    recording.skip(std::get<Skip>(item).sequence);
+    std::visit(
+        [this]<typename T>(const T& definition) {
+          if constexpr (!std::is_same_v<T, Record> && !std::is_same_v<T, Skip>) recording.define(definition);
+        },
+        item);
   }
 }
 
@@ -219,6 +222,14 @@ void Recorder::define(const Site& site) {
 
 void Recorder::define(const OpName& name) {
   if (!state_->abandoned.load(std::memory_order_relaxed)) state_->queue.push(Item(name));
+}
+
+void Recorder::define(const Attributes& attributes) {
+  if (!state_->abandoned.load(std::memory_order_relaxed)) state_->queue.push(Item(attributes));
+}
+
+void Recorder::define(const SourceText& text) {
+  if (!state_->abandoned.load(std::memory_order_relaxed)) state_->queue.push(Item(text));
 }
 
 std::uint64_t Recorder::next_sequence() { return state_->sequence.fetch_add(1, std::memory_order_relaxed); }

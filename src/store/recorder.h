@@ -43,6 +43,8 @@ class Recorder {
   // Any thread. Definitions must be made before a record names them; they are kept by copy.
   void define(const Site& site);
   void define(const OpName& name);
+  void define(const Attributes& attributes);
+  void define(const SourceText& text);
   std::uint64_t next_sequence();  // every number taken must be pushed or skipped
   void push(Record&& record);
   void skip(std::uint64_t sequence);

@@ -37,6 +37,14 @@ void Recording::define(const OpName& name) {
   if (!error_) files_->define(name);
 }
 
+void Recording::define(const Attributes& attributes) {
+  if (!error_) files_->define(attributes);
+}
+
+void Recording::define(const SourceText& text) {
+  if (!error_) files_->define(text);
+}
+
 void Recording::add(Record&& record) {
   if (error_) return drop(record);
   stored_.clear();

@@ -22,6 +22,8 @@ class Recording {
   void open();  // makes the directory, takes the lock
   void define(const Site& site);
   void define(const OpName& name);
+  void define(const Attributes& attributes);
+  void define(const SourceText& text);
   void add(Record&& record);  // writes its tensors now, the rest when its turn comes
   void skip(std::uint64_t sequence);
   void flush_appends();

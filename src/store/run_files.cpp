@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "store/files.h"
+#include "store/graph_files.h"
 #include "store/journal.h"
 #include "store/statistic_csv.h"
 
@@ -13,14 +14,10 @@ namespace sonde {
 namespace {
 
 constexpr std::size_t kFlushBytes = 512 << 10;
-constexpr std::string_view kOrderHeader = "NodeExecutionOrder-FullNameWithScope\n";
 
-// What the order files of one graph need.
-struct GraphOrder {
-  StepId first;  // the step whose ops make the execution order
-  bool written = false;
-  std::string lines;
-  bool step_open = false;  // begun, and not yet in the history
+// The step of one graph that has begun and is not yet in its history.
+struct OpenStep {
+  bool is_open = false;
   std::uint64_t iteration = 0;
 };
 
@@ -37,11 +34,14 @@ bool has_row(const TensorRecord& tensor) {
 }  // namespace
 
 struct RunFiles::State {
-  State(const Plan& chosen, const Layout& naming, AppendFile file)
+  State(const Plan& chosen, const Layout& naming, AppendFile file, Fd rank_directory, Fd aside_directory)
       : layout(naming),
         with_rows(chosen.wants_statistics()),
         categories(chosen.statistic_category),
-        journal_file(std::move(file)) {}
+        rank(std::move(rank_directory)),
+        aside(std::move(aside_directory)),
+        journal_file(std::move(file)),
+        graphs(naming, rank.get(), aside.get()) {}
 
   Layout layout;
   bool with_rows;
@@ -50,8 +50,9 @@ struct RunFiles::State {
   Fd rank, aside;
   AppendFile journal_file;
   JournalWriter journal;
-  std::vector<StepTable> tables;               // few are open at a time
-  std::map<std::uint32_t, GraphOrder> orders;  // by graph
+  GraphFiles graphs;
+  std::vector<StepTable> tables;                 // few are open at a time
+  std::map<std::uint32_t, OpenStep> open_steps;  // by graph
   std::map<std::uint32_t, AppendFile> histories;
   std::uint64_t rows = 0;
 
@@ -59,10 +60,8 @@ struct RunFiles::State {
   Result<AppendFile*> table_of(StepId step);
   Status append_rows(const Record& record);
   void begin_step(StepId step);
-  void note_order(const Record& record);
   Status end_step(StepId step);
-  Status write_order(std::uint32_t graph, GraphOrder& order);
-  Status append_history(std::uint32_t graph, GraphOrder& order);
+  Status append_history(std::uint32_t graph, OpenStep& step);
   Status flush_journal();
   Status flush();
 };
@@ -96,30 +95,12 @@ Status RunFiles::State::append_rows(const Record& record) {
 }
 
 void RunFiles::State::begin_step(StepId step) {
-  const auto [at, is_new] = orders.try_emplace(step.graph);
-  GraphOrder& order = at->second;
-  if (is_new) order.first = step;
-  order.step_open = true;
-  order.iteration = step.iteration;
+  open_steps[step.graph] = {true, step.iteration};
+  graphs.begin_step(step);
 }
 
-void RunFiles::State::note_order(const Record& record) {
-  const auto at = orders.find(record.step.graph);
-  if (at == orders.end() || at->second.written || !(at->second.first == record.step)) return;
-  at->second.lines.append(record.op->full_name).append("\n");
-}
-
-Status RunFiles::State::write_order(std::uint32_t graph, GraphOrder& order) {
-  if (order.written) return {};
-  order.written = true;
-  if (Status made = make_directory(layout.execution_order_directory()); !made) return made;
-  const std::string text = std::string(kOrderHeader).append(order.lines);
-  order.lines = std::string();
-  return write_whole_file(aside.get(), layout.execution_order_file(graph), text);
-}
-
-Status RunFiles::State::append_history(std::uint32_t graph, GraphOrder& order) {
-  order.step_open = false;
+Status RunFiles::State::append_history(std::uint32_t graph, OpenStep& step) {
+  step.is_open = false;
   auto at = histories.find(graph);
   if (at == histories.end()) {
     if (Status made = make_directory(layout.execution_order_directory()); !made) return made;
@@ -127,16 +108,16 @@ Status RunFiles::State::append_history(std::uint32_t graph, GraphOrder& order) {
     if (!file) return file.error();
     at = histories.emplace(graph, std::move(*file)).first;
   }
-  at->second.rows().append(std::to_string(order.iteration)).append("\n");
+  at->second.rows().append(std::to_string(step.iteration)).append("\n");
   return {};
 }
 
 Status RunFiles::State::end_step(StepId step) {
-  const auto order = orders.find(step.graph);
-  if (order != orders.end() && order->second.step_open) {
-    if (Status status = append_history(step.graph, order->second); !status) return status;
-    if (Status status = write_order(step.graph, order->second); !status) return status;
+  const auto open = open_steps.find(step.graph);
+  if (open != open_steps.end() && open->second.is_open) {
+    if (Status status = append_history(step.graph, open->second); !status) return status;
   }
+  if (Status status = graphs.end_step(step); !status) return status;
   Status status = flush();
   const auto table = std::ranges::find(tables, step, &StepTable::step);
   if (table != tables.end()) {
@@ -167,7 +148,7 @@ Status RunFiles::State::flush() {
     Status flushed = status ? history.flush() : Status();
     if (!flushed) status = std::move(flushed);
   }
-  return status;
+  return status ? graphs.flush() : status;
 }
 
 RunFiles::RunFiles(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -184,16 +165,28 @@ Result<RunFiles> RunFiles::open(const Plan& plan, const Layout& layout, const st
   if (!aside_directory) return aside_directory.error();
   Result<Fd> rank = open_directory(layout.rank_directory());
   if (!rank) return rank.error();
-  auto state = std::make_unique<State>(plan, layout, std::move(*file));
-  state->rank = std::move(*rank);
-  state->aside = std::move(*aside_directory);
+  auto state = std::make_unique<State>(plan, layout, std::move(*file), std::move(*rank), std::move(*aside_directory));
   state->header = statistic_header(state->categories);
   state->journal.run(run_json);
   return RunFiles(std::move(state));
 }
 
-void RunFiles::define(const Site& site) { state_->journal.site(site); }
-void RunFiles::define(const OpName& name) { state_->journal.op_name(name); }
+void RunFiles::define(const Site& site) {
+  state_->journal.site(site);
+  state_->graphs.define(site);
+}
+
+void RunFiles::define(const OpName& name) {
+  state_->journal.op_name(name);
+  state_->graphs.define(name);
+}
+
+void RunFiles::define(const Attributes& attributes) {
+  state_->journal.attributes(attributes);
+  state_->graphs.define(attributes);
+}
+
+void RunFiles::define(const SourceText& text) { state_->graphs.define(text); }
 
 Status RunFiles::append(const Record& record, const std::vector<StoredFile>& files) {
   State& state = *state_;
@@ -208,7 +201,7 @@ Status RunFiles::append(const Record& record, const std::vector<StoredFile>& fil
     case RecordKind::note:
       return {};
     case RecordKind::op:
-      if (record.op != nullptr) state.note_order(record);
+      if (record.op != nullptr) state.graphs.add(record);
       break;
     case RecordKind::parameter:
       break;
@@ -241,11 +234,10 @@ Status RunFiles::flush() { return state_->flush(); }
 Status RunFiles::finish(const std::string& end_json, bool failed) {
   State& state = *state_;
   Status status;
-  if (failed) state.orders.clear();
-  for (auto& [graph, order] : state.orders) {
-    if (order.step_open && status) status = state.append_history(graph, order);
-    if (status) status = state.write_order(graph, order);
+  for (auto& [graph, step] : state.open_steps) {
+    if (step.is_open && status && !failed) status = state.append_history(graph, step);
   }
+  if (status && !failed) status = state.graphs.finish();
   state.journal.end(end_json);
   Status flushed = state.flush();
   if (status) status = std::move(flushed);

@@ -1,5 +1,5 @@
 // RunFiles: the files of a rank that grow with the run. Given records in sequence order, it appends
-// journal, statistic.csv and histories, and writes each graph's execution order.
+// journal, statistic.csv and histories; what describes graphs it leaves to GraphFiles.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,8 @@ class RunFiles {
 
   void define(const Site& site);
   void define(const OpName& name);
+  void define(const Attributes& attributes);
+  void define(const SourceText& text);
   // In sequence order. `files`: what of the record is on disk by now.
   Status append(const Record& record, const std::vector<StoredFile>& files);
   // A file that was completed after its record had been appended.

@@ -87,6 +87,13 @@ class Fields:
                 return value
         raise Corrupt("a varint of more than 64 bits")
 
+    def left(self) -> int:
+        return len(self.payload) - self.at
+
+    def signed(self) -> int:
+        value = self.varint()
+        return value >> 1 ^ -(value & 1)
+
     def f64(self) -> float:
         return struct.unpack("<d", self.take(8))[0]
 
@@ -102,7 +109,7 @@ def _statistics(fields: Fields) -> dict:
 
 def _tensor(fields: Fields) -> dict:
     flags = fields.varint()
-    if flags >> 10:
+    if flags >> 11:
         raise Corrupt("a tensor with unknown flags")
     tensor = {
         "is_input": bool(flags & 1),
@@ -120,6 +127,7 @@ def _tensor(fields: Fields) -> dict:
     tensor["skipped"] = fields.text() if flags & 128 else ""
     tensor["md5"] = fields.text() if flags & 256 else ""
     tensor["sha1"] = fields.text() if flags & 512 else ""
+    tensor["constant"] = fields.f64() if flags & 1024 else None
     tensor["file"] = ""
     return tensor
 
@@ -132,7 +140,20 @@ def _record(fields: Fields) -> dict:
         record[name] = fields.varint()
     record["note"] = fields.text()
     record["tensors"] = [_tensor(fields) for _ in range(fields.varint())]
+    record["attributes"] = fields.varint() if fields.left() else 0
     return record
+
+
+def _attribute(number: int, fields: Fields) -> dict:
+    attribute = {"id": number, "name": fields.text(), "kind": fields.u8(), "text": fields.text()}
+    attribute["integers"] = [fields.signed() for _ in range(fields.varint())]
+    attribute["reals"] = [fields.f64() for _ in range(fields.varint())]
+    return attribute
+
+
+def _attributes(fields: Fields) -> list[dict]:
+    number, count = fields.varint(), fields.varint()
+    return [_attribute(number, fields) for _ in range(count)]
 
 
 def _site(fields: Fields) -> dict:
@@ -142,9 +163,11 @@ def _site(fields: Fields) -> dict:
     for name in ("op_type", "scope", "forward_op_type"):
         site[name] = fields.text()
     site["forward_site"] = fields.varint()
-    site["file"] = fields.text()
-    site["line"] = fields.varint()
-    site["function"] = fields.text()
+    line = [fields.text(), fields.varint(), fields.text()]
+    columns = [fields.varint() for _ in range(3)] if fields.left() else [0, 0, 0]
+    site["trace"] = [line + columns] if line[0] else []
+    for _ in range(fields.varint() if fields.left() else 0):
+        site["trace"].append([fields.text(), fields.varint(), fields.text(), *(fields.varint() for _ in range(3))])
     return site
 
 
@@ -154,6 +177,7 @@ class Run:
     end: str = ""
     sites: list[dict] = field(default_factory=list)
     op_names: list[dict] = field(default_factory=list)
+    attributes: list[dict] = field(default_factory=list)
     records: list[dict] = field(default_factory=list)
     files: list[tuple] = field(default_factory=list)
     seen: bool = False
@@ -172,6 +196,8 @@ class Run:
             self.files.append(((fields.varint(), fields.u8() != 0, fields.varint()), fields.text()))
         elif kind == 6:
             self.end = payload.decode("utf-8", "replace")
+        elif kind == 7:
+            self.attributes += _attributes(fields)
 
     def join_files(self) -> None:
         slots = {

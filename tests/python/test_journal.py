@@ -51,6 +51,7 @@ def test_both_sides_agree_on_every_field(sample):
         assert run.end == expected["end"]
         assert run.sites == expected["sites"]
         assert run.op_names == expected["op_names"]
+        assert run.attributes == expected["attributes"]
         records = [record | {"tensors": [with_bits(tensor) for tensor in record["tensors"]]} for record in run.records]
         assert records == expected["records"]
 
@@ -81,7 +82,7 @@ def test_the_worked_example_of_the_specification_is_a_journal():
     journal = journal_reader.read(worked_example())
     assert (journal.torn_bytes, journal.malformed_entries) == (0, 0)
     (run,) = journal.runs
-    assert run.sites[0]["file"] == "a.py"
+    assert run.sites[0]["trace"] == [["a.py", 3, "f", 0, 0, 0]]
     assert run.op_names[0]["full_name"] == "Default/relu-op0"
     step, op = run.records
     assert (step["kind"], step["iteration"]) == (2, 5)

@@ -33,8 +33,7 @@ class SmallRun {
     Site site;
     site.id = 1;
     site.op_type = "relu";
-    site.file = "/home/user/train.py";
-    site.line = 12;
+    site.trace = {{"/home/user/train.py", "forward", 12}};
     writer_.site(site);
     for (const OpName& name : {relu_, add_, weight_}) writer_.op_name(name);
   }

@@ -37,7 +37,7 @@ TEST(Identity, AWriteMakesItUnknown) {
   const Identity::Found found = identity.find(key(7));
   EXPECT_EQ(found.same, nullptr);
   EXPECT_TRUE(found.written);
-  EXPECT_EQ(found.source, 42u);
+  EXPECT_EQ(identity.origin_of({7, 1, 1}).sequence, 42u);
 }
 
 TEST(Identity, ATransposedViewSharesStatisticsButIsAnotherFile) {
@@ -81,12 +81,55 @@ TEST(Identity, WhatNoRecentStepTouchedIsForgotten) {
   EXPECT_EQ(identity.size(), 1u);
 }
 
-TEST(Identity, TheSlotOfTheLastWriterIsKept) {
+// Places in storage 7: `object` tells views apart while the host's object lives, `geometry` where and how they lie.
+Place place(std::uint64_t object, std::uint64_t geometry) { return {7, object, geometry}; }
+
+TEST(Identity, ATensorComesFromTheOpThatWroteItsMemoryLast) {
   Identity identity;
   identity.wrote(7, 10);
-  identity.wrote_slot(7, 10, 2);
-  identity.wrote_slot(7, 9, 5);  // not the last writer
-  EXPECT_EQ(identity.find(key(7)).source_slot, 2u);
+  identity.made(place(1, 1), {10, 2});
+  EXPECT_EQ(identity.origin_of(place(1, 1)).sequence, 10u);
+  EXPECT_EQ(identity.origin_of(place(1, 1)).slot, 2u);
+  EXPECT_EQ(identity.origin_of(place(5, 5)).sequence, 10u);  // a view nobody was seen to make
+  EXPECT_EQ(identity.origin_of(place(5, 5)).slot, 2u);
+  identity.wrote(7, 11);
+  EXPECT_EQ(identity.origin_of(place(1, 1)).sequence, 11u);
+}
+
+TEST(Identity, AViewComesFromTheOpThatMadeItAndItsBaseDoesNot) {
+  Identity identity;
+  identity.wrote(7, 10);
+  identity.made(place(1, 1), {10, 0});
+  identity.made(place(2, 1), {12, 0});  // lies as its base does
+  EXPECT_EQ(identity.origin_of(place(2, 1)).sequence, 12u);
+  EXPECT_EQ(identity.origin_of(place(1, 1)).sequence, 10u);
+  identity.wrote(7, 13);  // through one of them: both hold what this op wrote
+  EXPECT_EQ(identity.origin_of(place(2, 1)).sequence, 13u);
+}
+
+TEST(Identity, AParameterThatAViewWasMadeOfIsStillAParameter) {
+  Identity identity;
+  EXPECT_EQ(identity.origin_of(place(1, 1)).sequence, kNoSequence);  // read by the op that makes the view
+  identity.made(place(2, 1), {12, 0});
+  EXPECT_EQ(identity.origin_of(place(1, 1)).sequence, kNoSequence);
+  EXPECT_EQ(identity.origin_of(place(3, 1)).sequence, 12u);  // saved for backward: another object, the same view
+}
+
+TEST(Identity, TensorsWithoutMemoryAreKnownByTheirObject) {
+  Identity identity;
+  identity.made({0, 4, 9}, {3, 1});
+  EXPECT_EQ(identity.origin_of({0, 4, 9}).sequence, 3u);
+  EXPECT_EQ(identity.origin_of({0, 4, 8}).sequence, kNoSequence);  // another tensor at that address
+  EXPECT_EQ(identity.origin_of({0, 5, 9}).sequence, kNoSequence);
+}
+
+TEST(Identity, OriginsOutliveBytesThatMayHaveChanged) {
+  Identity identity;
+  identity.wrote(7, 10);
+  identity.insert(key(7), content(1));
+  identity.forget_contents();
+  EXPECT_EQ(identity.find(key(7)).same, nullptr);
+  EXPECT_EQ(identity.origin_of(place(1, 1)).sequence, 10u);
 }
 
 }  // namespace

@@ -68,11 +68,11 @@ class Host : public ::testing::Test {
     s.size = sizeof s;
     s.phase = phase;
     s.forward_site = forward;
-    s.line = line;
     s.op_type = type;
     s.scope = scope;
-    s.file = forward != 0 ? "" : "net.py";
-    s.function = "forward";
+    const sonde_source_line place{line, 0, 0, 0, "net.py", "forward"};
+    s.trace = &place;
+    s.trace_count = forward != 0 ? 0 : 1;
     return api().site(&s);
   }
 
@@ -102,7 +102,7 @@ class Host : public ::testing::Test {
   // output = input * 2, as one op.
   Tensor doubled(std::uint32_t where, const Tensor& input, std::uint32_t graph = 0) {
     sonde_op* op = nullptr;
-    const unsigned wanted = api().op_begin(where, graph, &op);
+    const unsigned wanted = api().op_begin(where, graph, 0, &op);
     Tensor output = tensor(input.values);
     for (float& value : output.values) value *= 2;
     if (wanted == 0) return output;
@@ -173,7 +173,7 @@ TEST_F(Host, AnInPlaceOpShowsItsInputBeforeAndItsOutputAfter) {
   Tensor x = tensor({1, 2});
   doubled(site("mul", "network-Net", 1), x);  // x is known now
   sonde_op* op = nullptr;
-  ASSERT_NE(api().op_begin(site("add_", "network-Net", 2), 0, &op), 0u);
+  ASSERT_NE(api().op_begin(site("add_", "network-Net", 2), 0, 0, &op), 0u);
   sonde_tensor view = x.view();
   api().op_input_before(op, 0, &view);
   x.values = {10, 20};
@@ -218,7 +218,7 @@ TEST_F(Host, WhatNobodyWroteIsDataAndNumbersOfTheUsersCodeAreNot) {
   doubled(site("mul", "network-Net", 1), batch);
   doubled(site("mul", "network-Net", 2), target);
   sonde_op* op = nullptr;
-  api().op_begin(site("add", "network-Net", 3), 0, &op);
+  api().op_begin(site("add", "network-Net", 3), 0, 0, &op);
   sonde_tensor view = number.view();
   view.flags |= SONDE_TENSOR_CONSTANT;
   api().op_input(op, 1, &view);
@@ -244,7 +244,7 @@ TEST_F(Host, ABackwardOpCarriesTheNamesAndLineOfItsForward) {
             "Gradients/Default/network-Net/conv1-Conv2d/Grad_conv2d/convolution_backward-op0");
   for (const Site& s : run.sites) {
     if (s.id == backward) {
-      EXPECT_EQ(s.line, 12u);
+      EXPECT_EQ(s.trace.at(0).line, 12u);
     }
   }
 }
@@ -280,7 +280,7 @@ TEST_F(Host, AForkedChildRecordsNothing) {
   if (child == 0) {
     api().forked_child();
     sonde_op* op = nullptr;
-    ::_exit(api().active() == 0 && api().op_begin(1, 0, &op) == 0 ? 0 : 1);
+    ::_exit(api().active() == 0 && api().op_begin(1, 0, 0, &op) == 0 ? 0 : 1);
   }
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);

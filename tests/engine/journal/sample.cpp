@@ -48,6 +48,7 @@ TensorRecord skipped() {
   tensor.dtype = DType::complex64;
   tensor.shape = dims({0, 7});
   tensor.skipped = "sparse";
+  tensor.constant = -2.5;
   return tensor;
 }
 
@@ -61,9 +62,7 @@ SampleRun sample_run() {
   forward.id = 1;
   forward.op_type = "conv2d";
   forward.scope = "network-AlexNet/features/0-Conv2d";
-  forward.file = "/home/user/tr\xc3\xa4in.py";
-  forward.line = 175;
-  forward.function = "forward";
+  forward.trace = {{"/home/user/tr\xc3\xa4in.py", "forward", 175, 8, 176, 20}, {"/home/user/main.py", "<module>", 3}};
   Site backward = forward;
   backward.id = 2;
   backward.phase = Phase::backward;
@@ -73,6 +72,13 @@ SampleRun sample_run() {
   run.sites = {forward, backward};
   run.op_names = {{1, "conv2d", "Default/network-AlexNet/features/0-Conv2d/conv2d-op0"},
                   {2, "Parameter", "features.0.weight"}};
+
+  run.attributes = {{1,
+                     {{"stride", AttributeKind::integers, {1, -1}, {}, ""},
+                      {"bias", AttributeKind::none, {}, {}, ""},
+                      {"alpha", AttributeKind::real, {}, {0.5}, ""},
+                      {"dtype", AttributeKind::text, {}, {}, "Float"},
+                      {"ceil_mode", AttributeKind::boolean, {1}, {}, ""}}}};
 
   Record begin;
   begin.kind = RecordKind::step_begin;
@@ -86,6 +92,7 @@ SampleRun sample_run() {
   op.site = 2;
   op.thread = 65535;
   op.failed = true;
+  op.attributes = 1;
   op.timestamp_us = 1763723013123456;
   op.tensors.push_back(input());
   op.tensors.push_back(output());
@@ -106,6 +113,7 @@ std::string write(const SampleRun& run, bool finished) {
   writer.run(run.header);
   for (const Site& site : run.sites) writer.site(site);
   for (const OpName& name : run.op_names) writer.op_name(name);
+  for (const Attributes& attributes : run.attributes) writer.attributes(attributes);
   for (const SampleRun::File& file : run.files) {
     writer.file(file.sequence, file.is_input, file.slot, file.file);
   }

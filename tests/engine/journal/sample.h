@@ -13,6 +13,7 @@ struct SampleRun {
   std::string end = R"({"steps":1,"ops":2})";
   std::vector<Site> sites;
   std::vector<OpName> op_names;
+  std::vector<Attributes> attributes;
   std::vector<Record> records;
   struct File {
     std::uint64_t sequence;

@@ -46,6 +46,7 @@ ordered_json json_of(const sonde::TensorRecord& tensor, const std::string& file)
                        {"file", file}};
   json["source"] = tensor.source == sonde::kNoSequence ? ordered_json() : ordered_json(tensor.source);
   json["source_slot"] = tensor.source_slot;
+  json["constant"] = tensor.constant ? ordered_json(*tensor.constant) : ordered_json();
   json["statistics"] = tensor.has_statistics ? json_of(tensor.statistics) : ordered_json();
   return json;
 }
@@ -59,6 +60,14 @@ std::string file_of(const sonde::SampleRun& run, std::uint64_t sequence, const s
   return "";
 }
 
+ordered_json trace_of(const sonde::Site& site) {
+  ordered_json trace = ordered_json::array();
+  for (const sonde::SourceLine& line : site.trace) {
+    trace.push_back({line.file, line.line, line.function, line.column, line.end_line, line.end_column});
+  }
+  return trace;
+}
+
 ordered_json json_of(const sonde::SampleRun& run, bool finished) {
   ordered_json json = {{"header", run.header}, {"end", finished ? run.end : ""}};
   for (const sonde::Site& site : run.sites) {
@@ -68,9 +77,17 @@ ordered_json json_of(const sonde::SampleRun& run, bool finished) {
                              {"scope", site.scope},
                              {"forward_op_type", site.forward_op_type},
                              {"forward_site", site.forward_site},
-                             {"file", site.file},
-                             {"line", site.line},
-                             {"function", site.function}});
+                             {"trace", trace_of(site)}});
+  }
+  for (const sonde::Attributes& attributes : run.attributes) {
+    for (const sonde::Attribute& attribute : attributes.values) {
+      json["attributes"].push_back({{"id", attributes.id},
+                                    {"name", attribute.name},
+                                    {"kind", static_cast<int>(attribute.kind)},
+                                    {"text", attribute.text},
+                                    {"integers", attribute.integers},
+                                    {"reals", attribute.reals}});
+    }
   }
   for (const sonde::OpName& name : run.op_names) {
     json["op_names"].push_back({{"id", name.id}, {"op_type", name.op_type}, {"full_name", name.full_name}});
@@ -86,6 +103,7 @@ ordered_json json_of(const sonde::SampleRun& run, bool finished) {
                          {"thread", record.thread},
                          {"timestamp_us", record.timestamp_us},
                          {"note", record.note},
+                         {"attributes", record.attributes},
                          {"tensors", ordered_json::array()}};
     for (const sonde::TensorRecord& tensor : record.tensors) {
       item["tensors"].push_back(json_of(tensor, file_of(run, record.sequence, tensor)));

@@ -37,7 +37,7 @@ TEST(Layout, NamesOpsOfEveryPhase) {
 TEST(Layout, NumbersOpsPerTypeAndScope) {
   Site first = site(Phase::forward, "network-Net/a", "add");
   Site other_line = first;
-  other_line.line = 7;
+  other_line.trace = {{"net.py", "forward", 7}};
   EXPECT_EQ(layout().number_key(first), layout().number_key(other_line));
   EXPECT_NE(layout().number_key(first), layout().number_key(site(Phase::forward, "network-Net/b", "add")));
   EXPECT_NE(layout().number_key(first), layout().number_key(site(Phase::forward, "network-Net/a", "mul")));

@@ -70,7 +70,8 @@ TEST_F(Dump, HasTheTreeOfMindSpore) {
                 "Net/0/0/"
                 "mul.Default_network-Net_mul-op0.0.0.1700000000000000.output.0.DefaultFormat.Float32.npy",
                 "Net/0/0/statistic.csv", "execution_order/ms_execution_order_graph_0.csv",
-                "execution_order/ms_global_execution_order_graph_0.csv"}));
+                "execution_order/ms_global_execution_order_graph_0.csv", "graphs/ms_output_trace_code_graph_0.ir",
+                "graphs/ms_output_trace_code_graph_0.pb", "graphs/steps_graph_0.csv"}));
   EXPECT_EQ(totals.steps, 1U);
   EXPECT_EQ(totals.ops, 2U);
   EXPECT_EQ(totals.tensors, 3U);

@@ -1,0 +1,19 @@
+// Arguments of an op that are no tensors: a hash of them for every call, their names and values for the first like it.
+#pragma once
+
+#include <ATen/core/ivalue.h>
+
+#include <cstdint>
+
+#include "ops.h"
+#include "sonde/sonde.h"
+
+namespace sonde_torch {
+
+// Equal for calls of one op with equal arguments; never 0. `values` are the op's arguments, in the schema's order.
+std::uint64_t attributes_hash(const OpInfo& info, c10::ArrayRef<const c10::IValue> values);
+
+void tell_attributes(const struct sonde_api& api, struct sonde_op* op, const OpInfo& info,
+                     c10::ArrayRef<const c10::IValue> values);
+
+}  // namespace sonde_torch

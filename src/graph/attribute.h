@@ -1,0 +1,42 @@
+// Attribute: an argument of an op that is no tensor, by its name in the op's schema: `stride = [1, 1]`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sonde {
+
+// Numbers are part of the journal and of the C ABI (SONDE_ATTRIBUTE_*).
+enum class AttributeKind : std::uint8_t {
+  none = 0,  // given as None, or left out
+  boolean = 1,
+  integer = 2,
+  real = 3,
+  text = 4,  // types, layouts, devices and whatever else has a name: `float32`
+  booleans = 5,
+  integers = 6,
+  reals = 7,
+};
+
+struct Attribute {
+  std::string name;
+  AttributeKind kind = AttributeKind::none;
+  std::vector<std::int64_t> integers;  // one for boolean and integer; all of a list
+  std::vector<double> reals;           // one for real; all of a list
+  std::string text;
+  friend bool operator==(const Attribute&, const Attribute&) = default;
+};
+
+// Attributes of one call. Kept once, however many ops have the same.
+struct Attributes {
+  std::uint32_t id = 0;  // from 1; 0 means "none"
+  std::vector<Attribute> values;
+};
+
+// "1", "true", "0.5", "[1, 1]", "None", "float32": for people.
+std::string text_of(const Attribute& attribute);
+// The same as MindSpore's `.ir` has it: I64(1), Bool(1), F64(0.5), [I64(1), I64(1)], "float32", None.
+std::string ir_text_of(const Attribute& attribute);
+
+}  // namespace sonde

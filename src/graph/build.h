@@ -1,0 +1,60 @@
+// GraphBuilder: the ops of a step, as they ran, joined to a Graph by what each read.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace sonde {
+
+// One slot of an op, as the dump recorded it.
+struct GraphTensor {
+  static constexpr std::uint64_t kNobody = std::numeric_limits<std::uint64_t>::max();
+  bool is_input = false;
+  std::uint32_t slot = 0;
+  ValueType type;
+  std::uint64_t source = kNobody;  // sequence of the op it comes from
+  std::uint32_t source_slot = 0;
+  std::uint64_t identity = 0;      // equal for reads of one unnamed tensor; 0: unknown
+  std::string_view name;           // of the parameter, gradient, state or input data it is; empty: none
+  std::optional<double> constant;  // a number of the user's code
+};
+
+// Views stay valid until finish().
+struct GraphOp {
+  std::uint64_t sequence = 0;
+  std::string_view op_type, full_name;
+  std::vector<GraphTensor> tensors;
+  const std::vector<Attribute>* attributes = nullptr;
+  const std::vector<SourceLine>* trace = nullptr;
+};
+
+class GraphBuilder {
+ public:
+  explicit GraphBuilder(std::uint32_t id) { graph_.id = id; }
+  void add(const GraphOp& op);
+  Graph finish() { return std::move(graph_); }
+
+ private:
+  Operand operand_of(const GraphTensor& tensor);
+  std::uint32_t parameter_of(const GraphTensor& tensor);
+
+  Graph graph_;
+  std::unordered_map<std::uint64_t, std::uint32_t> nodes_;  // by sequence
+  std::map<std::string, std::uint32_t, std::less<>> parameters_;
+  std::unordered_map<std::uint64_t, std::uint32_t> carried_;  // identity -> parameter
+  std::uint32_t carried_count_ = 0;
+};
+
+// MindSpore's graphs name one output of many through a node of its own, TupleGetItem, and join several results of the
+// graph in one, MakeTuple. Its readers know no other way. Adds those; ops keep their order.
+Graph with_tuples(Graph graph);
+
+}  // namespace sonde

@@ -1,0 +1,61 @@
+// Graph: the ops of one step and how data flows between them. Plain data; built by GraphBuilder (graph/build.h), written
+// as MindSpore's `.ir` (graph/ir_text.h) and `.pb` (graph/model_proto.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/attribute.h"
+#include "graph/source_line.h"
+#include "sonde/dtype.h"
+
+namespace sonde {
+
+struct ValueType {
+  DType dtype = DType::undefined;
+  std::vector<std::int64_t> shape;
+  bool is_tensor = true;  // false: nothing is there (an argument given as None)
+};
+
+// What an op reads at one slot.
+struct Operand {
+  enum class Kind : std::uint8_t { none, node, parameter, constant };
+  Kind kind = Kind::none;
+  std::uint32_t index = 0;  // node: in Graph::nodes; parameter: in Graph::parameters
+  std::uint32_t slot = 0;   // node: which of its outputs
+  double value = 0;         // constant
+  ValueType type;
+};
+
+struct GraphNode {
+  std::uint64_t sequence = 0;  // of the record it comes from
+  std::string op_type;
+  std::string full_name;
+  std::vector<Operand> inputs;  // by slot
+  std::vector<ValueType> outputs;
+  std::vector<Attribute> attributes;
+  std::vector<SourceLine> trace;  // innermost first
+  bool is_bookkeeping = false;  // TupleGetItem and MakeTuple: no op of the program, MindSpore's way to name one of many
+};
+
+// What the step reads but no op of it made.
+struct GraphParameter {
+  enum class Kind : std::uint8_t {
+    weight,  // a parameter, buffer, gradient or optimizer state, by its name
+    data,    // nobody in the dump wrote it: `data-N`
+    carried  // an op of an earlier step, or one that was not seen, wrote it: `carried-N`
+  };
+  Kind kind = Kind::data;
+  std::string name;
+  ValueType type;
+};
+
+struct Graph {
+  std::uint32_t id = 0;
+  std::vector<GraphParameter> parameters;
+  std::vector<GraphNode> nodes;  // in the order in which they ran
+};
+
+}  // namespace sonde

@@ -1,0 +1,37 @@
+// SourceTexts: the lines of the source files that a graph names.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sonde {
+
+class SourceTexts {
+ public:
+  // Gives the bytes of a file, or nothing when it has none; called once per file.
+  using Read = std::function<std::optional<std::string>(const std::string& file)>;
+  explicit SourceTexts(Read read) : read_(std::move(read)) {}
+
+  // The text is known from elsewhere (a cell of a notebook has no file).
+  void set(const std::string& file, std::string text);
+  // Null when there is none.
+  const std::string* text(const std::string& file);
+  // Without its line end; empty when unknown. Lines count from 1.
+  std::string_view line(const std::string& file, std::uint32_t number);
+
+ private:
+  struct File {
+    std::optional<std::string> text;
+    std::vector<std::size_t> starts;  // of the lines
+  };
+  File& file_of(const std::string& file);
+
+  Read read_;
+  std::map<std::string, File> files_;
+};
+
+}  // namespace sonde
