@@ -108,7 +108,7 @@ FoundTensor find_slot(std::vector<SelectedStep>& steps, std::string_view full_na
   return best;
 }
 
-// Whether `other` is the same value as the tensor found: written by the same op, or the same
+// Whether `other` is the same value as the tensor found: the same output of the same op, or the same
 // parameter in the same step.
 struct SameValue {
   std::uint64_t source = kNoSequence;

@@ -11,6 +11,7 @@
 #include "check.h"
 #include "config/nearest.h"
 #include "dump.h"
+#include "graph.h"
 #include "info.h"
 #include "ls.h"
 #include "run.h"
@@ -77,6 +78,7 @@ int run_main(int argc, char** argv) {
   add_ls(app, exit_status);
   add_stats(app, exit_status);
   add_show(app, exit_status);
+  add_graph(app, exit_status);
   if (argc == 1) {
     fmt::print("{}", app.help());
     return kBadUsage;

@@ -75,7 +75,7 @@ std::string head_text(const FoundTensor& found, const Flow& flow) {
   if (!tensor.sha1.empty()) text += field("sha1", std::string(tensor.sha1));
   const std::string source = source_line(*found.op);
   if (!source.empty()) text += field("source", source);
-  if (!flow.written_by.empty()) text += field("written by", flow.written_by);
+  if (!flow.written_by.empty()) text += field("comes from", flow.written_by);
   for (std::size_t i = 0; i < std::min(flow.read_by.size(), kReadersShown); ++i) {
     text += field(i == 0 ? "read by" : "", flow.read_by[i]);
   }

@@ -47,8 +47,9 @@ struct CatalogTensor {
   std::optional<KnownStatistics> statistics;
   bool wanted = true;                  // false: only its place in the graph is known
   std::uint64_t content = 0;           // equal numbers in one run: equal bytes; 0: unknown
-  std::uint64_t source = kNoSequence;  // sequence of the op that wrote it
+  std::uint64_t source = kNoSequence;  // of an input: sequence of the op it comes from
   std::uint32_t source_slot = 0;
+  std::optional<double> constant;  // an input that is a number of the user's code
   std::uint64_t timestamp_us = 0;
 
   // Something of it can be shown.
@@ -63,7 +64,9 @@ struct CatalogOp {
   std::string_view source_file;  // empty: unknown
   std::uint32_t line = 0;
   std::string_view function;
-  std::uint64_t sequence = 0;  // order within its run
+  const std::vector<SourceLine>* trace = nullptr;      // that line and who called it, innermost first; null: unknown
+  const std::vector<Attribute>* attributes = nullptr;  // null: it has none, or the dump does not say
+  std::uint64_t sequence = 0;                          // order within its run
   std::uint64_t timestamp_us = 0;
   std::uint16_t thread = 0;
   bool failed = false;                 // it threw
@@ -87,6 +90,9 @@ struct CatalogRun {
   std::uint64_t started_us = 0, ended_us = 0;
   std::uint64_t bytes_read = 0, bytes_written = 0;  // from tensors of the program, into files; 0 until it has ended
   std::vector<std::string> notes;
+  // What ops of the run point to.
+  std::shared_ptr<const std::vector<Site>> sites;
+  std::shared_ptr<const std::vector<Attributes>> attributes;
 };
 
 struct CatalogRank {

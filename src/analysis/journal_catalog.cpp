@@ -54,7 +54,11 @@ class RunReader {
       : journal_(journal), run_(run), filter_(filter), rank_(rank), texts_(texts) {}
 
   void read() {
-    for (const Site& site : journal_.sites) sites_[site.id] = &site;
+    CatalogRun& run = rank_.runs[run_];
+    run.sites = std::make_shared<const std::vector<Site>>(std::move(journal_.sites));
+    run.attributes = std::make_shared<const std::vector<Attributes>>(std::move(journal_.attributes));
+    for (const Site& site : *run.sites) sites_[site.id] = &site;
+    for (const Attributes& attributes : *run.attributes) attributes_[attributes.id] = &attributes;
     for (const OpName& name : journal_.op_names) names_[name.id] = &name;
     std::ranges::stable_sort(journal_.records, {}, &JournalRecord::sequence);
     remember_contents();
@@ -127,8 +131,12 @@ class RunReader {
         op.source_file = texts_.keep(line.file);
         op.line = line.line;
         op.function = texts_.keep(line.function);
+        op.trace = &site->second->trace;
       }
       if (op.op_type.empty()) op.op_type = texts_.keep(site->second->op_type);
+    }
+    if (const auto found = attributes_.find(record.attributes); found != attributes_.end()) {
+      op.attributes = &found->second->values;
     }
     op.tensors.reserve(record.tensors.size());
     for (const JournalTensor& slot : record.tensors) op.tensors.push_back(tensor_of(slot));
@@ -151,6 +159,7 @@ class RunReader {
     tensor.content = from.content;
     tensor.source = from.source;
     tensor.source_slot = from.source_slot;
+    tensor.constant = from.constant;
     tensor.timestamp_us = from.timestamp_us;
     if (const auto name = names_.find(from.tensor_name); name != names_.end()) {
       tensor.tensor_name = texts_.keep(name->second->full_name);
@@ -180,6 +189,7 @@ class RunReader {
   CatalogRank& rank_;
   TextPool& texts_;
   std::unordered_map<std::uint32_t, const Site*> sites_;
+  std::unordered_map<std::uint32_t, const Attributes*> attributes_;
   std::unordered_map<std::uint32_t, const OpName*> names_;
   std::unordered_map<std::uint64_t, Known> contents_;
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::size_t> steps_;

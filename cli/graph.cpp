@@ -1,0 +1,111 @@
+#include "graph.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <numeric>
+#include <optional>
+
+#include "analysis/select.h"
+#include "dump.h"
+#include "find_tensor.h"
+#include "graph_text.h"
+#include "text.h"
+
+namespace sonde {
+namespace {
+
+struct GraphOptions : DumpOptions {
+  std::string op;
+  bool dot = false;
+  std::uint32_t distance = 1;
+};
+
+// The step to show: the first that was chosen, said where there are more.
+const SelectedStep& step_of(const std::vector<SelectedStep>& steps) {
+  const SelectedStep& step = steps[0];
+  if (steps.size() > 1) {
+    print_warning(fmt::format("{} steps; showing step {} of graph {}, rank {} (--step, --graph, --rank choose)",
+                              steps.size(), step.step->id.iteration, step.step->id.graph, step.rank->rank));
+  }
+  return step;
+}
+
+// The ops that `text` means: a pattern, or a full name or its end.
+std::vector<std::uint32_t> nodes_meant(const StepGraph& graph, const std::string& text) {
+  std::vector<std::uint32_t> nodes;
+  for (std::uint32_t node = 0; node < graph.graph.nodes.size(); ++node) {
+    const std::string& name = graph.graph.nodes[node].full_name;
+    if (name == text) return {node};
+    if (name.ends_with("/" + text) || selects(text, name, graph.graph.nodes[node].op_type)) nodes.push_back(node);
+  }
+  return nodes;
+}
+
+std::vector<std::uint32_t> all_nodes(const StepGraph& graph) {
+  std::vector<std::uint32_t> nodes(graph.graph.nodes.size());
+  std::iota(nodes.begin(), nodes.end(), 0U);
+  return nodes;
+}
+
+std::string document(const SelectedStep& step, const StepGraph& graph, const std::vector<std::uint32_t>& nodes) {
+  Json json = {{"rank", step.rank->rank}, {"graph", step.step->id.graph}, {"iteration", step.step->id.iteration}};
+  json.update(json_of(graph, nodes));
+  return document_of(json);
+}
+
+std::string pages(const SelectedStep& step, const StepGraph& graph, const std::vector<std::uint32_t>& nodes) {
+  SourceTexts sources = sources_of(*step.rank);
+  std::string text;
+  for (const std::uint32_t node : nodes) text += (text.empty() ? "" : "\n") + page_of(graph, node, sources);
+  return text;
+}
+
+int graph(const GraphOptions& options) {
+  int status = kNothingFound;
+  std::optional<Catalog> catalog = open_dump(options, status);
+  if (!catalog) return status;
+  const std::optional<std::vector<SelectedStep>> steps = select_steps(*catalog, options, status);
+  if (!steps) return status;
+  const SelectedStep& step = step_of(*steps);
+  if (!step.rank->has_journal) {
+    print_error(fmt::format("'{}' has no journal, which says how data flows; only dumps of Sonde have one",
+                            step.rank->directory.string()));
+    return kUnreadable;
+  }
+  const StepGraph whole = graph_of(*step.step);
+  std::vector<std::uint32_t> nodes = options.op.empty() ? all_nodes(whole) : nodes_meant(whole, options.op);
+  if (nodes.empty()) {
+    const std::string near = nearest_ops(*steps, options.op);
+    print_error(fmt::format("no op '{}' in step {} of graph {}{}{}", options.op, step.step->id.iteration,
+                            step.step->id.graph, near.empty() ? "" : "; ", near));
+    return kBadUsage;
+  }
+  const bool one_page = !options.op.empty() && !options.dot && !options.json;
+  if (!options.op.empty() && !one_page) nodes = neighbourhood(whole, std::move(nodes), options.distance);
+  const std::string text = options.dot    ? dot_of(whole, nodes)
+                           : options.json ? document(step, whole, nodes)
+                           : one_page     ? pages(step, whole, nodes)
+                                          : table_of(whole, nodes);
+  return print_text(text) ? kNothingFound : kUnreadable;
+}
+
+}  // namespace
+
+void add_graph(CLI::App& app, int& exit_status) {
+  auto options = std::make_shared<GraphOptions>();
+  CLI::App* verb = app.add_subcommand("graph", "Show what an op reads and who reads it, or all of a step.");
+  add_dump_options(*verb, *options, false);
+  verb->add_option("OP", options->op, "an op's full name or its end, or a pattern; without it, the whole step")
+      ->type_name("");
+  verb->add_flag("--dot", options->dot, "print Graphviz's language, for `dot -Tsvg`");
+  verb->add_option("--distance", options->distance, "with OP and --dot or --json: neighbours up to so many ops away")
+      ->capture_default_str();
+  verb->footer(
+      "Exit status: 0 shown, 2 bad usage or no such op, 3 dump unreadable.\n"
+      "Examples: sonde graph run7 'features/0-Conv2d/conv2d-op0'\n"
+      "          sonde graph run7 '**/fc-Linear/*' --dot --distance 3 | dot -Tsvg > fc.svg");
+  verb->callback([options, &exit_status] { exit_status = graph(*options); });
+}
+
+}  // namespace sonde

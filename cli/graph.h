@@ -1,0 +1,10 @@
+// `sonde graph`: what an op reads and who reads it, or a whole step as a table, JSON or a picture.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace sonde {
+
+void add_graph(CLI::App& app, int& exit_status);
+
+}  // namespace sonde

@@ -1,0 +1,274 @@
+#include "graph_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "table.h"
+#include "text.h"
+
+namespace sonde {
+namespace {
+
+std::string type_text(const ValueType& type) {
+  if (!type.is_tensor) return "None";
+  return fmt::format("{} ({})", info(type.dtype).lower, fmt::join(type.shape, ","));
+}
+
+std::string line_text(const SourceLine& line) {
+  if (line.file.empty()) return "";
+  return fmt::format("{}:{}", line.file.substr(line.file.rfind('/') + 1), line.line);
+}
+
+std::string first_line(const GraphNode& node) { return node.trace.empty() ? "" : line_text(node.trace[0]); }
+
+// What stands at an input: another op's output, a parameter, a number.
+std::string origin_text(const Graph& graph, const Operand& operand) {
+  switch (operand.kind) {
+    case Operand::Kind::node:
+      return fmt::format("{}:output.{}", graph.nodes[operand.index].full_name, operand.slot);
+    case Operand::Kind::parameter:
+      return graph.parameters[operand.index].name;
+    case Operand::Kind::constant:
+      return fmt::format("{}", operand.value);
+    case Operand::Kind::none:
+      break;
+  }
+  return "None";
+}
+
+std::string short_origin(const Graph& graph, const Operand& operand) {
+  if (operand.kind != Operand::Kind::node) return origin_text(graph, operand);
+  const std::string slot = operand.slot == 0 ? "" : fmt::format(".{}", operand.slot);
+  return fmt::format("#{}{}", operand.index, slot);
+}
+
+std::string attributes_text(const GraphNode& node) {
+  std::vector<std::string> texts;
+  for (const Attribute& attribute : node.attributes) {
+    if (attribute.kind != AttributeKind::none) texts.push_back(attribute.name + "=" + text_of(attribute));
+  }
+  return joined(texts, "  ");
+}
+
+// As a text of DOT, without its quotes.
+std::string dot_text(std::string_view text) {
+  std::string out;
+  for (const char c : printable(text)) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+// The scope without what all names begin with, and the number: "features/0-Conv2d".
+std::string short_scope(std::string_view name) {
+  const std::size_t slash = name.rfind('/');
+  std::string_view scope = slash == std::string_view::npos ? std::string_view() : name.substr(0, slash);
+  for (const std::string_view prefix : {"Gradients/", "Default/", "recompute/"}) {
+    if (scope.starts_with(prefix)) scope.remove_prefix(prefix.size());
+  }
+  if (scope.starts_with("network")) {
+    const std::size_t next = scope.find('/');
+    scope = next == std::string_view::npos ? std::string_view() : scope.substr(next + 1);
+  }
+  return std::string(scope == "Default" || scope == "Gradients" ? std::string_view() : scope);
+}
+
+std::string_view color_of(Phase phase) {
+  switch (phase) {
+    case Phase::backward:
+      return "#f8d7c4";
+    case Phase::optimizer:
+      return "#d9ead3";
+    case Phase::recompute:
+      return "#fff2cc";
+    case Phase::outside:
+      return "#eeeeee";
+    case Phase::forward:
+      break;
+  }
+  return "#cfe2f3";
+}
+
+std::string dot_node(const StepGraph& graph, std::uint32_t node) {
+  const GraphNode& op = graph.graph.nodes[node];
+  std::string label = dot_text(op.op_type);
+  for (const std::string& more : {short_scope(op.full_name), first_line(op)}) {
+    if (!more.empty()) label += "\\n" + dot_text(more);
+  }
+  return fmt::format("  n{} [label=\"{}\", fillcolor=\"{}\", tooltip=\"{}\"];\n", node, label,
+                     color_of(graph.ops[node]->phase), dot_text(op.full_name));
+}
+
+Json json_of(const Attribute& attribute) {
+  switch (attribute.kind) {
+    case AttributeKind::none:
+      return {};
+    case AttributeKind::boolean:
+      return attribute.integers.at(0) != 0;
+    case AttributeKind::integer:
+      return attribute.integers.at(0);
+    case AttributeKind::real:
+      return sonde::json_of(attribute.reals.at(0));
+    case AttributeKind::text:
+      return attribute.text;
+    default:
+      break;
+  }
+  Json list = Json::array();
+  for (const std::int64_t value : attribute.integers) {
+    list.push_back(attribute.kind == AttributeKind::booleans ? Json(value != 0) : Json(value));
+  }
+  for (const double value : attribute.reals) list.push_back(sonde::json_of(value));
+  return list;
+}
+
+Json json_of(const ValueType& type) {
+  if (!type.is_tensor) return {};
+  return {{"dtype", info(type.dtype).lower}, {"shape", type.shape}};
+}
+
+Json json_of(const Graph& graph, const Operand& operand) {
+  Json json = {{"type", json_of(operand.type)}};
+  switch (operand.kind) {
+    case Operand::Kind::node:
+      json["op"] = graph.nodes[operand.index].full_name;
+      json["output"] = operand.slot;
+      break;
+    case Operand::Kind::parameter:
+      json["parameter"] = graph.parameters[operand.index].name;
+      break;
+    case Operand::Kind::constant:
+      json["constant"] = sonde::json_of(operand.value);
+      break;
+    case Operand::Kind::none:
+      break;
+  }
+  return json;
+}
+
+Json json_of(const StepGraph& graph, std::uint32_t node) {
+  const GraphNode& op = graph.graph.nodes[node];
+  Json json = {{"full_name", op.full_name}, {"op_type", op.op_type}, {"phase", word_of(graph.ops[node]->phase)}};
+  json["inputs"] = Json::array();
+  for (const Operand& input : op.inputs) json["inputs"].push_back(json_of(graph.graph, input));
+  json["outputs"] = Json::array();
+  for (const ValueType& output : op.outputs) json["outputs"].push_back(json_of(output));
+  json["attributes"] = Json::object();
+  for (const Attribute& attribute : op.attributes) json["attributes"][attribute.name] = json_of(attribute);
+  json["trace"] = Json::array();
+  for (const SourceLine& line : op.trace) {
+    json["trace"].push_back({{"file", line.file}, {"line", line.line}, {"function", line.function}});
+  }
+  return json;
+}
+
+std::string source_block(const GraphNode& node, SourceTexts& sources) {
+  if (node.trace.empty()) return "";
+  const SourceLine& line = node.trace[0];
+  std::string text = fmt::format("  {}:{} in {}\n", line.file, line.line, line.function);
+  for (std::uint32_t n = line.line > 1 ? line.line - 1 : 1; n <= line.line + 1; ++n) {
+    const std::string_view code = sources.line(line.file, n);
+    if (!code.empty()) text += fmt::format("  {} {:>5} | {}\n", n == line.line ? '>' : ' ', n, printable(code));
+  }
+  for (std::size_t i = 1; i < node.trace.size(); ++i) {
+    const SourceLine& caller = node.trace[i];
+    std::string_view code = sources.line(caller.file, caller.line);
+    code.remove_prefix(std::min(code.find_first_not_of(" \t"), code.size()));
+    text += fmt::format("  {} {}:{}  {}\n", i == 1 ? "called from" : "           ", caller.file, caller.line,
+                        printable(code));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string table_of(const StepGraph& graph, const std::vector<std::uint32_t>& nodes) {
+  Table table({{"#", Align::right},
+               {"op", Align::left, true},
+               {"reads", Align::left, true},
+               {"shape", Align::left, true, 2},
+               {"read by", Align::left, true, 1},
+               {"line"}});
+  for (const std::uint32_t node : nodes) {
+    const GraphNode& op = graph.graph.nodes[node];
+    std::vector<std::string> reads, read_by;
+    for (const Operand& input : op.inputs) {
+      if (input.kind != Operand::Kind::none) reads.push_back(short_origin(graph.graph, input));
+    }
+    std::set<std::uint32_t> readers;
+    for (const std::uint32_t edge : graph.outgoing[node]) readers.insert(graph.edges[edge].to);
+    for (const std::uint32_t reader : readers) read_by.push_back(fmt::format("#{}", reader));
+    table.add({std::to_string(node), printable(op.full_name), printable(joined(reads, ", ")),
+               op.outputs.empty() ? "" : type_text(op.outputs[0]), joined(read_by, ", "), first_line(op)});
+  }
+  return table.text(terminal_width());
+}
+
+std::string page_of(const StepGraph& graph, std::uint32_t node, SourceTexts& sources) {
+  const GraphNode& op = graph.graph.nodes[node];
+  std::string text = fmt::format("{}\n", printable(op.full_name));
+  text += source_block(op, sources);
+  if (const std::string attributes = attributes_text(op); !attributes.empty()) {
+    text += fmt::format("  with {}\n", printable(attributes));
+  }
+  for (std::size_t slot = 0; slot < op.inputs.size(); ++slot) {
+    const Operand& input = op.inputs[slot];
+    text += fmt::format("  input.{:<3} {:<24} from {}\n", slot, type_text(input.type),
+                        printable(origin_text(graph.graph, input)));
+  }
+  for (std::uint32_t slot = 0; slot < op.outputs.size(); ++slot) {
+    const char* word = "to";
+    std::string head = fmt::format("  output.{:<2} {:<24}", slot, type_text(op.outputs[slot]));
+    bool any = false;
+    for (const std::uint32_t index : graph.outgoing[node]) {
+      const Edge& edge = graph.edges[index];
+      if (edge.from_slot != slot) continue;
+      text += fmt::format("{} {:<4} {}:input.{}\n", head, word, printable(graph.graph.nodes[edge.to].full_name),
+                          edge.to_slot);
+      head = std::string(head.size(), ' ');
+      word = "";
+      any = true;
+    }
+    if (!any) text += head + " read by nobody in this step\n";
+  }
+  return text;
+}
+
+std::string dot_of(const StepGraph& graph, const std::vector<std::uint32_t>& nodes) {
+  std::string text =
+      "digraph step {\n  node [shape=box, style=\"filled,rounded\", fontname=\"Helvetica\", fontsize=10];\n"
+      "  edge [fontname=\"Helvetica\", fontsize=8];\n";
+  std::set<std::uint32_t> shown(nodes.begin(), nodes.end());
+  std::set<std::uint32_t> parameters;
+  std::string edges;
+  for (const std::uint32_t node : nodes) {
+    text += dot_node(graph, node);
+    for (const std::uint32_t index : graph.incoming[node]) {
+      const Edge& edge = graph.edges[index];
+      if (!edge.from_parameter && !shown.contains(edge.from)) continue;
+      if (edge.from_parameter) parameters.insert(edge.from);
+      const ValueType& type = graph.graph.nodes[node].inputs[edge.to_slot].type;
+      edges += fmt::format("  {}{} -> n{} [label=\"{}\"];\n", edge.from_parameter ? 'p' : 'n', edge.from, node,
+                           fmt::join(type.shape, "×"));
+    }
+  }
+  for (const std::uint32_t parameter : parameters) {
+    text += fmt::format("  p{} [label=\"{}\", shape=ellipse, fillcolor=\"#ffffff\"];\n", parameter,
+                        dot_text(graph.graph.parameters[parameter].name));
+  }
+  return text + edges + "}\n";
+}
+
+Json json_of(const StepGraph& graph, const std::vector<std::uint32_t>& nodes) {
+  Json json = {{"parameters", Json::array()}, {"ops", Json::array()}};
+  for (const GraphParameter& parameter : graph.graph.parameters) {
+    json["parameters"].push_back({{"name", parameter.name}, {"type", json_of(parameter.type)}});
+  }
+  for (const std::uint32_t node : nodes) json["ops"].push_back(json_of(graph, node));
+  return json;
+}
+
+}  // namespace sonde

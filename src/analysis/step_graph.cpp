@@ -1,0 +1,118 @@
+#include "analysis/step_graph.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "graph/build.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::uintmax_t kLongestSource = 16 << 20;  // bytes
+
+GraphOp op_of(const CatalogOp& from) {
+  GraphOp op;
+  op.sequence = from.sequence;
+  op.op_type = from.op_type;
+  op.full_name = from.full_name;
+  op.attributes = from.attributes;
+  op.trace = from.trace;
+  for (const CatalogTensor& tensor : from.tensors) {
+    GraphTensor& to = op.tensors.emplace_back();
+    to.is_input = tensor.is_input;
+    to.slot = tensor.slot;
+    to.type = {tensor.dtype, tensor.shape, true};
+    to.source = tensor.source;
+    to.source_slot = tensor.source_slot;
+    to.identity = tensor.content;
+    to.name = tensor.tensor_name;
+    to.constant = tensor.constant;
+  }
+  return op;
+}
+
+void connect(StepGraph& out) {
+  out.incoming.resize(out.graph.nodes.size());
+  out.outgoing.resize(out.graph.nodes.size());
+  for (std::uint32_t to = 0; to < out.graph.nodes.size(); ++to) {
+    const std::vector<Operand>& inputs = out.graph.nodes[to].inputs;
+    for (std::uint32_t slot = 0; slot < inputs.size(); ++slot) {
+      const Operand& input = inputs[slot];
+      const bool is_parameter = input.kind == Operand::Kind::parameter;
+      if (!is_parameter && input.kind != Operand::Kind::node) continue;
+      const auto edge = static_cast<std::uint32_t>(out.edges.size());
+      out.edges.push_back({input.index, input.slot, to, slot, is_parameter});
+      out.incoming[to].push_back(edge);
+      if (!is_parameter) out.outgoing[input.index].push_back(edge);
+    }
+  }
+}
+
+std::optional<std::string> read_file(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error) || std::filesystem::file_size(path, error) > kLongestSource) {
+    return std::nullopt;
+  }
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+}
+
+}  // namespace
+
+StepGraph graph_of(const CatalogStep& step) {
+  StepGraph out;
+  GraphBuilder builder(step.id.graph);
+  for (const CatalogOp& op : step.ops) {
+    if (op.is_parameter) continue;
+    builder.add(op_of(op));
+    out.ops.push_back(&op);
+  }
+  out.graph = builder.finish();
+  connect(out);
+  return out;
+}
+
+std::vector<std::uint32_t> neighbourhood(const StepGraph& graph, std::vector<std::uint32_t> nodes,
+                                         std::uint32_t distance) {
+  std::vector<bool> taken(graph.graph.nodes.size());
+  for (const std::uint32_t node : nodes) taken[node] = true;
+  std::vector<std::uint32_t> border = nodes;
+  for (std::uint32_t i = 0; i < distance && !border.empty(); ++i) {
+    std::vector<std::uint32_t> next;
+    const auto take = [&](std::uint32_t node) {
+      if (taken[node]) return;
+      taken[node] = true;
+      next.push_back(node);
+    };
+    for (const std::uint32_t node : border) {
+      for (const std::uint32_t edge : graph.incoming[node]) {
+        if (!graph.edges[edge].from_parameter) take(graph.edges[edge].from);
+      }
+      for (const std::uint32_t edge : graph.outgoing[node]) take(graph.edges[edge].to);
+    }
+    border = std::move(next);
+  }
+  nodes.clear();
+  for (std::uint32_t node = 0; node < taken.size(); ++node) {
+    if (taken[node]) nodes.push_back(node);
+  }
+  return nodes;
+}
+
+SourceTexts sources_of(const CatalogRank& rank) {
+  const std::filesystem::path kept = rank.directory / "graphs" / "sources";
+  return SourceTexts([kept](const std::string& file) -> std::optional<std::string> {
+    // Names come from the dump, which anybody may have written: stay inside its directory.
+    const std::filesystem::path inside = std::filesystem::path(file).lexically_normal().relative_path();
+    if (!inside.empty() && *inside.begin() != "..") {
+      return read_file(kept / inside);
+    }
+    return std::nullopt;
+  });
+}
+
+}  // namespace sonde
