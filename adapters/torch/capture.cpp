@@ -485,6 +485,17 @@ void end_op(ThreadState& state, Frame& frame, const RecordFunction& fn) {
   api().op_end(frame.op, failed ? 1 : 0);
 }
 
+// What autograd saves of an op's inside (a mask, a mean) is read by its backward: it comes from the op at depth 0.
+void tell_inner_results(ThreadState& state, const Frame& frame, const RecordFunction& fn) {
+  const std::vector<c10::IValue>& outputs = fn.outputs();
+  const std::size_t count = fn.num_outputs();
+  for (std::size_t i = outputs.size() > count ? outputs.size() - count : 0; i < outputs.size(); ++i) {
+    if (!outputs[i].isTensor() || !outputs[i].toTensor().defined()) continue;
+    state.scratch.describe(outputs[i].toTensor(), false);
+    if (state.scratch.fresh) api().op_wrote(frame.op, state.scratch.tensor.storage);
+  }
+}
+
 void drop_inputs(ThreadState& state, const Frame& frame) {
   while (state.input_count > frame.first_input) state.inputs[--state.input_count]->described.alive.reset();
 }
@@ -582,8 +593,13 @@ std::unique_ptr<at::ObserverContext> on_start(const RecordFunction& fn) {
 
 void on_end(const RecordFunction& fn, at::ObserverContext*) {
   ThreadState& state = thread_state();
-  if (state.frames.empty() || state.frames.back().fn != &fn) return;
+  if (state.frames.empty()) return;
   Frame& frame = state.frames.back();
+  if (frame.fn != &fn) {
+    const bool saved = frame.kind == FrameKind::op && frame.op != nullptr && fn.seqNr() >= 0 && !state.busy;
+    if (saved && !g_inert.load(std::memory_order_relaxed)) tell_inner_results(state, frame, fn);
+    return;
+  }
   if (frame.kind == FrameKind::op) {
     if (frame.op != nullptr && !g_inert.load(std::memory_order_relaxed)) end_op(state, frame, fn);
     drop_inputs(state, frame);

@@ -116,11 +116,12 @@ const char* why_unreadable(const at::TensorBase& t) {
   return nullptr;
 }
 
-std::uint64_t storage_identity(c10::StorageImpl* storage) {
+std::uint64_t storage_identity(c10::StorageImpl* storage, bool& fresh) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   const auto it = r.known.find(storage);
-  if (it != r.known.end()) return it->second.id;
+  fresh = it == r.known.end();
+  if (!fresh) return it->second.id;
   const std::uint64_t id = r.next++;
   r.known.emplace(storage, Known{id, weak_of(storage)});
   return id;
@@ -155,6 +156,7 @@ void Described::describe(const at::TensorBase& t, bool keep_alive_mark) {
   tensor = {};
   tensor.size = sizeof(sonde_tensor);
   storage = nullptr;
+  fresh = false;
   alive.reset();
   requires_grad = t.requires_grad();
   tensor.object = reinterpret_cast<std::uint64_t>(t.unsafeGetTensorImpl());
@@ -183,7 +185,7 @@ void Described::describe(const at::TensorBase& t, bool keep_alive_mark) {
     return;
   }
   storage = impl->unsafe_storage().unsafeGetStorageImpl();
-  tensor.storage = storage_identity(storage);
+  tensor.storage = storage_identity(storage, fresh);
   if (!owned_by_torch(*storage)) tensor.flags |= SONDE_TENSOR_FOREIGN;
   tensor.storage_data = storage->data();  // const: does not materialise copy-on-write
   tensor.storage_bytes = storage->sym_nbytes().maybe_as_int().value_or(0);

@@ -19,6 +19,7 @@ struct Described {
   c10::StorageImpl* storage = nullptr;              // valid while `alive` holds it
   c10::weak_intrusive_ptr<c10::StorageImpl> alive;  // told apart from a storage that died under the op
   bool requires_grad = false;
+  bool fresh = false;  // its storage is seen for the first time
 
   Described();
   void describe(const at::TensorBase& t, bool keep_alive_mark);
@@ -39,7 +40,8 @@ const char* why_unreadable(const at::TensorBase& t);
 
 // An identity for the storage that is never reused. Holds a weak reference, which keeps the small
 // object's address from being reused but not its memory.
-std::uint64_t storage_identity(c10::StorageImpl* storage);
+// `fresh` becomes true where it is a new one.
+std::uint64_t storage_identity(c10::StorageImpl* storage, bool& fresh);
 // Drops what is known of storages that died. Call between steps.
 void purge_storages();
 // The memory was allocated by torch's own CPU allocator (else NumPy, DLPack, a file: it may change unseen).

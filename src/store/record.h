@@ -62,6 +62,8 @@ struct StepId {
 };
 
 inline constexpr std::uint64_t kNoSequence = ~0ULL;
+// In place of an output's number: something that the op made inside and that is none of its results (a saved mask).
+inline constexpr std::uint32_t kInnerSlot = ~0U;
 
 // One slot of one op.
 struct TensorRecord {
