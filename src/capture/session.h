@@ -106,7 +106,7 @@ class Session {
   void read(const sonde_tensor& tensor, const TensorKey& key, bool wanted, TensorRecord& out);
   void emit_parameter(const OpName& name, const sonde_tensor& tensor, StepId step);
   void emit_named(const sonde_tensor& tensor, StepId step, TensorRecord& out);
-  void emit_unwritten(const sonde_tensor& tensor, StepId step, TensorRecord& out);
+  void emit_unwritten(const sonde_tensor& tensor, StepId step, bool backward, TensorRecord& out);
   std::string why_nothing(const Totals& totals) const;
 
   const Plan plan_;

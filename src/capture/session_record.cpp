@@ -268,8 +268,7 @@ void Session::add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_
   }
   if (is_input) {
     emit_named(tensor, op.record.step, record);
-    // What backward finds unwritten, an op of the forward has saved for it inside.
-    if (record.tensor_name == 0 && !op.backward) emit_unwritten(tensor, op.record.step, record);
+    if (record.tensor_name == 0) emit_unwritten(tensor, op.record.step, op.backward, record);
   }
   TensorKey key = key_of(tensor, view);
   {
@@ -317,7 +316,8 @@ void Session::emit_named(const sonde_tensor& tensor, StepId step, TensorRecord& 
   emit_parameter(*name, whole, step);
 }
 
-void Session::emit_unwritten(const sonde_tensor& tensor, StepId step, TensorRecord& record) {
+// What backward finds unwritten for the first time, an op of the forward has saved for it inside.
+void Session::emit_unwritten(const sonde_tensor& tensor, StepId step, bool backward, TensorRecord& record) {
   if (tensor.storage == 0 || (tensor.flags & SONDE_TENSOR_CONSTANT) != 0) return;
   const OpName* name = nullptr;
   {
@@ -326,6 +326,7 @@ void Session::emit_unwritten(const sonde_tensor& tensor, StepId step, TensorReco
     probe.storage = tensor.storage;
     if (identity_.find(probe).written) return;
     auto& names = data_names_[step.graph];
+    if (backward && !names.contains(tensor.storage)) return;
     const auto [it, fresh] = names.try_emplace(tensor.storage, static_cast<std::uint32_t>(names.size()));
     name = &parameter_name(fmt::format("data-{}", it->second));
     record.tensor_name = name->id;

@@ -5,6 +5,7 @@ export's that reads memory which a later node wrote in place is taken to read th
 """
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,8 +53,9 @@ class Expected:
         schema = node.target._schema
         index = len(self.ops)
         self.ops.append(schema.name.split("::")[1])
-        stack = list((node.meta.get("nn_module_stack") or {}).values())
-        self.scopes.append(stack[-1][0] if stack else "")
+        self.scopes.append(list(node.meta["nn_module_stack"].values())[-1][0])
+        lines = re.findall(r'ten_models.py", line (\d+)', node.meta["stack_trace"] or "")
+        self.lines.append(int(lines[-1]) if lines else None)
         values = dict(zip([a.name for a in schema.arguments], node.args, strict=False)) | node.kwargs
         slot, written = 0, []
         for argument in schema.arguments:
@@ -89,6 +91,10 @@ class Recorded:
         index = {op["full_name"]: i for i, op in enumerate(ops)}
         self.ops = [op["op_type"] for op in ops]
         self.names = [op["full_name"] for op in ops]
+        # `Default/network-Sequential/1-Residual/conv1-Conv2d/conv2d-op0` is in module `1.conv1`
+        scopes = [name.split("/")[2:-1] for name in self.names]
+        self.scopes = [".".join(part.rpartition("-")[0] or part for part in parts) for parts in scopes]
+        self.lines = [op["trace"][0]["line"] for op in ops]
         self.edges = set()
         for i, op in enumerate(ops):
             for slot, value in enumerate(op["inputs"]):
@@ -130,5 +136,9 @@ def test_the_graph_is_exports(name, recorded):
     graph = Recorded(recorded[name])
     prefix = next(n.split("/")[1] for n in graph.names if n.startswith("Default/network")) + "."
     assert graph.ops == expected.ops
+    assert graph.scopes == expected.scopes
+    assert [line for line, known in zip(graph.lines, expected.lines, strict=True) if known] == [
+        known for known in expected.lines if known
+    ]
     found = in_model(graph.edges, prefix)
     assert (sorted(map(str, found - expected.edges)), sorted(map(str, expected.edges - found))) == ([], [])
