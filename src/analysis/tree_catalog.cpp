@@ -131,7 +131,7 @@ class StepReader {
   // Joins the row with the same op, side, slot and time when there is one.
   void add_file(const TensorFile& file) {
     const TensorFileName& name = file.name;
-    const auto row = rows_.find({comparable(name.op_name), name.is_input, name.slot, name.timestamp_us});
+    const auto row = rows_.find({key_of(name.op_type, name.op_name), name.is_input, name.slot, name.timestamp_us});
     CatalogTensor& tensor = row != rows_.end()
                                 ? step_.ops[row->second.first].tensors[row->second.second]
                                 : slot_of(name.op_type, name.op_name, name.is_input, name.slot, name.timestamp_us);
@@ -148,9 +148,14 @@ class StepReader {
   }
 
  private:
+  // A parameter may be called like an op whose scope is left out.
+  static std::string key_of(const std::string& op_type, const std::string& op_name) {
+    return (op_type == "Parameter" ? "Parameter." : "") + comparable(op_name);
+  }
+
   CatalogTensor& slot_of(const std::string& op_type, const std::string& op_name, bool is_input, std::uint32_t slot,
                          std::uint64_t timestamp_us) {
-    const std::string key = comparable(op_name);
+    const std::string key = key_of(op_type, op_name);
     auto at = last_.find(key);
     if (at == last_.end() || has_slot(step_.ops[at->second], is_input, slot)) {
       at = last_.insert_or_assign(key, step_.ops.size()).first;
