@@ -40,18 +40,16 @@ StepId step_id(const fs::path& directory) {
   return id;
 }
 
-// Real names of ops by their names in file names, from
-// execution_order/ms_execution_order_graph_{graph}.csv.
+// Real names of ops by their names in file names, from the execution order of a graph, and of the steps that differ from
+// it: graphs/step_{iteration}.
 class OrderNames {
  public:
   OrderNames(const fs::path& rank, std::uint32_t graph) {
-    std::ifstream file(rank / "execution_order" / ("ms_execution_order_graph_" + std::to_string(graph) + ".csv"));
-    std::string line;
-    while (std::getline(file, line)) {
-      names_.emplace(comparable(line), line);
-      // 2.0 leaves the scope out; there no two names end alike.
-      const auto [at, is_new] = ends_.try_emplace(comparable(line.substr(line.rfind('/') + 1)), line);
-      if (!is_new && at->second != line) at->second.clear();
+    const std::string name = "ms_execution_order_graph_" + std::to_string(graph) + ".csv";
+    read(rank / "execution_order" / name);
+    std::error_code ignored;
+    for (const fs::directory_entry& entry : fs::directory_iterator(rank / "graphs", ignored)) {
+      if (entry.path().filename().native().starts_with("step_")) read(entry.path() / name);
     }
   }
 
@@ -64,6 +62,17 @@ class OrderNames {
   }
 
  private:
+  void read(const fs::path& path) {
+    std::ifstream file(path);
+    std::string line;
+    while (std::getline(file, line)) {
+      names_.emplace(comparable(line), line);
+      // 2.0 leaves the scope out; there no two names end alike.
+      const auto [at, is_new] = ends_.try_emplace(comparable(line.substr(line.rfind('/') + 1)), line);
+      if (!is_new && at->second != line) at->second.clear();
+    }
+  }
+
   std::unordered_map<std::string, std::string> names_, ends_;
 };
 

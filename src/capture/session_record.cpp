@@ -342,10 +342,10 @@ void Session::emit_unwritten(const sonde_tensor& tensor, StepId step, bool backw
   emit_parameter(*name, tensor, step, recorder_->layout().has_constants());
 }
 
-void Session::emit_parameter(const OpName& name, const sonde_tensor& tensor, StepId step, bool constant) {
+void Session::emit_parameter(const OpName& name, const sonde_tensor& tensor, StepId step, bool in_constants) {
   Record record;
   record.kind = RecordKind::parameter;
-  record.constant = constant;
+  record.in_constants = in_constants;
   record.op = &name;
   record.step = step;
   record.thread = thread_ordinal();

@@ -85,7 +85,7 @@ Result<AppendFile*> RunFiles::State::table_of(StepId step, bool constants) {
 
 Status RunFiles::State::append_rows(const Record& record) {
   if (!with_rows || record.op == nullptr || std::ranges::none_of(record.tensors, has_row)) return {};
-  Result<AppendFile*> table = table_of(record.step, record.constant);
+  Result<AppendFile*> table = table_of(record.step, record.in_constants);
   if (!table) return table.error();
   for (const TensorRecord& tensor : record.tensors) {
     if (!has_row(tensor)) continue;

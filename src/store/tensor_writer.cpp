@@ -49,7 +49,7 @@ struct StepFiles {
 struct Waiting {
   std::uint64_t sequence = 0;
   StepId step;
-  bool constant = false;
+  bool in_constants = false;
   const OpName* op = nullptr;
   bool is_input = false;
   std::uint32_t slot = 0;
@@ -293,7 +293,7 @@ Status TensorWriter::State::store_one(const Record& record, TensorRecord& tensor
     tensor.bytes.reset();
     return {};
   }
-  Result<StepFiles*> step = open_step(record.step, record.constant);
+  Result<StepFiles*> step = open_step(record.step, record.in_constants);
   if (!step) return step.error();
   std::string path;
   std::shared_ptr<Primary>* known = tensor.content != 0 ? contents.find(tensor.content) : nullptr;
@@ -309,8 +309,8 @@ Status TensorWriter::State::store_one(const Record& record, TensorRecord& tensor
       return io_error("link a tensor in", (*step)->full_path, error_number);
     }
   } else {
-    waiting.emplace(tensor.content, Waiting{record.sequence, record.step, record.constant, record.op, tensor.is_input,
-                                            tensor.slot, tensor.dtype, tensor.timestamp_us});
+    waiting.emplace(tensor.content, Waiting{record.sequence, record.step, record.in_constants, record.op,
+                                            tensor.is_input, tensor.slot, tensor.dtype, tensor.timestamp_us});
   }
   if (path.empty()) return {};
   ++files;
@@ -328,7 +328,7 @@ Status TensorWriter::State::release_waiting(std::uint64_t content, std::vector<S
     Record record;
     record.sequence = one.sequence;
     record.step = one.step;
-    record.constant = one.constant;
+    record.in_constants = one.in_constants;
     record.op = one.op;
     TensorRecord tensor = name_parts(one);
     tensor.content = content;

@@ -70,17 +70,20 @@ TEST(ForeignDump, OfTwoPointZeroIsReadToo) {
 TEST(ForeignDump, OfTwoPointZeroGetsItsScopesFromTheExecutionOrder) {
   const TemporaryDirectory dump;
   const std::filesystem::path step = "rank_0/Net/0/0";
-  for (const char* op : {"Conv2D.Conv2D-op77", "ReluGrad.ReluGrad-op80", "Add.Add-op0", "Parameter.Conv2D-op77"}) {
+  for (const char* op :
+       {"Conv2D.Conv2D-op77", "ReluGrad.ReluGrad-op80", "Add.Add-op0", "Mul.Mul-op99", "Parameter.Conv2D-op77"}) {
     dump.write(step / (std::string(op) + ".0.0.1001.output.0.DefaultFormat.npy"), kOne);
   }
   dump.write("rank_0/execution_order/ms_execution_order_graph_0.csv",
              "NodeExecutionOrder-FullNameWithScope\nDefault/net-Net/Conv2D-op77\n"
              "Gradients/Default/net-Net/gradReLU/ReluGrad-op80\nDefault/a/Add-op0\nDefault/b/Add-op0\n");
+  dump.write("rank_0/graphs/step_3/ms_execution_order_graph_0.csv",
+             "NodeExecutionOrder-FullNameWithScope\nDefault/net-Net/Conv2D-op77\nDefault/later/Mul-op99\n");
   const Catalog catalog = opened(dump.path());
   const CatalogStep& found = catalog.ranks.at(0).steps.at(0);
   EXPECT_THAT(names_of(found), testing::UnorderedElementsAre("Default/net-Net/Conv2D-op77",
                                                              "Gradients/Default/net-Net/gradReLU/ReluGrad-op80",
-                                                             "Add-op0", "Conv2D-op77"));
+                                                             "Add-op0", "Default/later/Mul-op99", "Conv2D-op77"));
   for (const CatalogOp& op : found.ops) {
     EXPECT_EQ(op.phase == Phase::backward, op.op_type == "ReluGrad") << op.full_name;
   }
