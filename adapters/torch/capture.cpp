@@ -564,13 +564,10 @@ void start_node(ThreadState& state, const RecordFunction& fn) {
   state.frames.push_back(std::move(frame));
 }
 
-std::unique_ptr<at::ObserverContext> on_start(const RecordFunction& fn) {
-  if (g_inert.load(std::memory_order_relaxed)) return nullptr;
-  ThreadState& state = thread_state();
-  if (state.busy) return nullptr;
+void start_event(ThreadState& state, const RecordFunction& fn) {
   if (fn.scope() == RecordScope::BACKWARD_FUNCTION) {
     start_node(state, fn);
-    return nullptr;
+    return;
   }
   const bool nested = !state.frames.empty() && state.frames.back().kind == FrameKind::op;
   if (nested) {
@@ -581,12 +578,25 @@ std::unique_ptr<at::ObserverContext> on_start(const RecordFunction& fn) {
     if (inner != nullptr && inner->writes && state.frames.back().op != nullptr) {
       tell_unrecorded_writes(state, fn, *inner, state.frames.back().op);
     }
-    return nullptr;
+    return;
   }
   if (const OpInfo* info = op_info(fn)) {
     start_op(state, fn, *info);
   } else {
     start_range(state, fn);
+  }
+}
+
+std::unique_ptr<at::ObserverContext> on_start(const RecordFunction& fn) {
+  if (g_inert.load(std::memory_order_relaxed)) return nullptr;
+  ThreadState& state = thread_state();
+  if (state.busy) return nullptr;
+  const std::size_t inputs = state.input_count;
+  try {
+    start_event(state, fn);
+  } catch (...) {  // PyTorch would print it; the op goes by unseen, the next one does not
+    state.busy = false;
+    state.input_count = inputs;
   }
   return nullptr;
 }
@@ -601,7 +611,11 @@ void on_end(const RecordFunction& fn, at::ObserverContext*) {
     return;
   }
   if (frame.kind == FrameKind::op) {
-    if (frame.op != nullptr && !g_inert.load(std::memory_order_relaxed)) end_op(state, frame, fn);
+    try {
+      if (frame.op != nullptr && !g_inert.load(std::memory_order_relaxed)) end_op(state, frame, fn);
+    } catch (...) {  // the frame must go in any case, or nothing after it is seen
+      api().op_end(frame.op, 1);
+    }
     drop_inputs(state, frame);
   }
   state.frames.pop_back();

@@ -94,6 +94,15 @@ bool has_any(const c10::DispatchKeySet& keys, std::initializer_list<c10::Dispatc
   return std::any_of(list.begin(), list.end(), [&](c10::DispatchKey key) { return keys.has(key); });
 }
 
+// Kinds that cannot be read, but whose sizes are plain numbers that may be asked for without running anybody's code.
+bool has_plain_sizes(const at::TensorBase& t) {
+  const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
+  using K = c10::DispatchKey;
+  return !has_any(impl->key_set(), {K::Python, K::PythonTLSSnapshot, K::FuncTorchBatched, K::FuncTorchGradWrapper,
+                                    K::Functionalize, K::Batched, K::BatchedNestedTensor}) &&
+         !t.is_nested() && !impl->has_symbolic_sizes_strides();
+}
+
 }  // namespace
 
 const char* why_unreadable(const at::TensorBase& t) {
@@ -106,7 +115,7 @@ const char* why_unreadable(const at::TensorBase& t) {
     return "functorch wrapper";
   }
   if (t.is_sparse()) return "sparse tensor";
-  if (t.is_sparse_csr()) return "compressed sparse tensor";
+  if (impl->is_sparse_compressed()) return "compressed sparse tensor";  // CSR, CSC, BSR, BSC
   if (t.is_mkldnn()) return "opaque MKLDNN tensor";
   if (t.is_nested()) return "nested tensor";
   if (impl->has_symbolic_sizes_strides()) return "symbolic sizes";
@@ -158,16 +167,15 @@ void Described::describe(const at::TensorBase& t, bool keep_alive_mark) {
   storage = nullptr;
   fresh = false;
   alive.reset();
-  requires_grad = t.requires_grad();
-  tensor.object = reinterpret_cast<std::uint64_t>(t.unsafeGetTensorImpl());
-  tensor.skip = why_unreadable(t);
-  if (tensor.skip != nullptr) {
-    if (t.device().is_cpu() && !t.is_meta()) tensor.dtype = dtype_number(t.scalar_type());
-    return;
+  try {
+    fill(t, keep_alive_mark);
+  } catch (...) {  // a kind of tensor that answers by throwing
+    tensor.skip = "PyTorch refuses to describe it";
+    tensor.data = nullptr;
   }
-  const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
-  const auto sizes = impl->sizes();
-  const auto strides = impl->strides();
+}
+
+std::int64_t* Described::take_sizes(c10::IntArrayRef sizes) {
   const std::size_t n = sizes.size();
   std::int64_t* out = inline_;
   if (n > kInline) {
@@ -175,9 +183,25 @@ void Described::describe(const at::TensorBase& t, bool keep_alive_mark) {
     out = heap_.data();
   }
   std::copy(sizes.begin(), sizes.end(), out);
-  std::copy(strides.begin(), strides.end(), out + n);
+  std::fill(out + n, out + 2 * n, 0);
   tensor.ndim = static_cast<std::uint32_t>(n);
+  return out;
+}
+
+void Described::fill(const at::TensorBase& t, bool keep_alive_mark) {
+  requires_grad = t.requires_grad();
+  tensor.object = reinterpret_cast<std::uint64_t>(t.unsafeGetTensorImpl());
   tensor.dtype = dtype_number(t.scalar_type());
+  const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
+  tensor.skip = why_unreadable(t);
+  if (tensor.skip != nullptr) {
+    if (has_plain_sizes(t)) take_sizes(impl->sizes());
+    return;
+  }
+  const auto sizes = impl->sizes();
+  const auto strides = impl->strides();
+  const std::size_t n = sizes.size();
+  std::copy(strides.begin(), strides.end(), take_sizes(sizes) + n);
   tensor.flags = (impl->is_wrapped_number() ? SONDE_TENSOR_CONSTANT : 0u) |
                  (t.is_conj() ? SONDE_TENSOR_CONJUGATE : 0u) | (t.is_neg() ? SONDE_TENSOR_NEGATIVE : 0u);
   if (!impl->has_storage()) {

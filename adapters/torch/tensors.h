@@ -22,6 +22,7 @@ struct Described {
   bool fresh = false;  // its storage is seen for the first time
 
   Described();
+  // Never throws: what PyTorch refuses to tell becomes the reason why the tensor is skipped.
   void describe(const at::TensorBase& t, bool keep_alive_mark);
   // The memory is still there and where it was: read after the kernel only then.
   bool still_valid() const;
@@ -33,6 +34,9 @@ struct Described {
   static constexpr int kInline = 8;
   std::int64_t inline_[2 * kInline];
   std::vector<std::int64_t> heap_;
+
+  void fill(const at::TensorBase& t, bool keep_alive_mark);
+  std::int64_t* take_sizes(c10::IntArrayRef sizes);  // where they are now; room for as many strides follows
 };
 
 // Why a tensor of this kind is not read; null when it can be. Static text.
