@@ -465,7 +465,7 @@ void end_op(ThreadState& state, Frame& frame, const RecordFunction& fn) {
                       std::uncaught_exceptions() > frame.exceptions;  // an op without results ends by throwing
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
     const InputArgument& input = *state.inputs[i];
-    if (!input.written) continue;
+    if (!input.written && !frame.info->initialises) continue;
     if (has_aliases(input)) api().wrote(0);
     api().op_wrote(frame.op, input.described.tensor.storage);
   }

@@ -93,6 +93,22 @@ PyObject* name_tensor(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+// memory_written(tensor, from now on others may write to it unseen): its elements changed without an operator
+PyObject* memory_written(PyObject*, PyObject* args) {
+  PyObject* tensor;
+  int given_away;
+  if (!PyArg_ParseTuple(args, "Op", &tensor, &given_away)) return nullptr;
+  if (!THPVariable_Check(tensor)) Py_RETURN_NONE;
+  const at::Tensor& value = THPVariable_Unpack(tensor);
+  if (!value.defined()) Py_RETURN_NONE;
+  sonde_torch::Described described;
+  described.describe(value, false);
+  if (described.storage == nullptr) Py_RETURN_NONE;
+  if (given_away != 0) sonde_torch::give_away(described.storage);
+  g_pending.api->wrote((described.tensor.flags & SONDE_TENSOR_FOREIGN) != 0 ? 0 : described.tensor.storage);
+  Py_RETURN_NONE;
+}
+
 PyObject* step(PyObject*, PyObject*) {
   sonde_torch::set_capture(g_pending.api->manual_step());
   Py_RETURN_NONE;
@@ -124,6 +140,7 @@ PyMethodDef kMethods[] = {
     {"set_run_info", set_run_info, METH_VARARGS, nullptr},
     {"root_forward", root_forward, METH_VARARGS, nullptr},
     {"name_tensor", name_tensor, METH_VARARGS, nullptr},
+    {"memory_written", memory_written, METH_VARARGS, nullptr},
     {"step", step, METH_NOARGS, nullptr},
     {"scaler_update", scaler_update, METH_NOARGS, nullptr},
     {"capturing", capturing, METH_NOARGS, nullptr},

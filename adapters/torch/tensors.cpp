@@ -70,6 +70,7 @@ int dtype_number(c10::ScalarType type) {
 
 struct Known {
   std::uint64_t id;
+  bool given_away;
   c10::weak_intrusive_ptr<c10::StorageImpl> alive;
 };
 
@@ -125,15 +126,21 @@ const char* why_unreadable(const at::TensorBase& t) {
   return nullptr;
 }
 
-std::uint64_t storage_identity(c10::StorageImpl* storage, bool& fresh) {
+StorageIdentity storage_identity(c10::StorageImpl* storage) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   const auto it = r.known.find(storage);
-  fresh = it == r.known.end();
-  if (!fresh) return it->second.id;
+  if (it != r.known.end()) return {it->second.id, it->second.given_away, false};
   const std::uint64_t id = r.next++;
-  r.known.emplace(storage, Known{id, weak_of(storage)});
-  return id;
+  r.known.emplace(storage, Known{id, false, weak_of(storage)});
+  return {id, false, true};
+}
+
+void give_away(c10::StorageImpl* storage) {
+  storage_identity(storage);
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  r.known.find(storage)->second.given_away = true;
 }
 
 void purge_storages() {
@@ -154,7 +161,10 @@ void purge_storages() {
 
 bool owned_by_torch(const c10::StorageImpl& storage) {
   static const c10::DeleterFnPtr raw = c10::GetDefaultCPUAllocator()->raw_deleter();
-  return storage.data_ptr().get_deleter() == raw && storage.resizable();
+  // Tensor.numpy() makes a storage unresizable. Python's storage object, once asked for, stays with the storage: its
+  // elements and its address are open to everybody.
+  return storage.data_ptr().get_deleter() == raw && storage.resizable() &&
+         storage.pyobj_slot()->load_pyobj() == nullptr;
 }
 
 Described::Described() : alive(c10::weak_intrusive_ptr<c10::StorageImpl>::reclaim(nullptr)) {
@@ -209,8 +219,10 @@ void Described::fill(const at::TensorBase& t, bool keep_alive_mark) {
     return;
   }
   storage = impl->unsafe_storage().unsafeGetStorageImpl();
-  tensor.storage = storage_identity(storage, fresh);
-  if (!owned_by_torch(*storage)) tensor.flags |= SONDE_TENSOR_FOREIGN;
+  const StorageIdentity identity = storage_identity(storage);
+  tensor.storage = identity.id;
+  fresh = identity.fresh;
+  if (identity.given_away || !owned_by_torch(*storage)) tensor.flags |= SONDE_TENSOR_FOREIGN;
   tensor.storage_data = storage->data();  // const: does not materialise copy-on-write
   tensor.storage_bytes = storage->sym_nbytes().maybe_as_int().value_or(0);
   if (impl->numel() == 0) return;  // valid, nothing to read

@@ -42,13 +42,19 @@ struct Described {
 // Why a tensor of this kind is not read; null when it can be. Static text.
 const char* why_unreadable(const at::TensorBase& t);
 
-// An identity for the storage that is never reused. Holds a weak reference, which keeps the small
-// object's address from being reused but not its memory.
-// `fresh` becomes true where it is a new one.
-std::uint64_t storage_identity(c10::StorageImpl* storage, bool& fresh);
+struct StorageIdentity {
+  std::uint64_t id;  // never reused
+  bool given_away;
+  bool fresh;  // seen for the first time
+};
+// Holds a weak reference to the storage, which keeps the small object's address from being reused but not its memory.
+StorageIdentity storage_identity(c10::StorageImpl* storage);
+// From now on others may write to this memory unseen (DLPack).
+void give_away(c10::StorageImpl* storage);
 // Drops what is known of storages that died. Call between steps.
 void purge_storages();
-// The memory was allocated by torch's own CPU allocator (else NumPy, DLPack, a file: it may change unseen).
+// Allocated by torch's own CPU allocator, and nobody asked for it outside operators (else NumPy, DLPack, a file: it may
+// change unseen).
 bool owned_by_torch(const c10::StorageImpl& storage);
 
 }  // namespace sonde_torch

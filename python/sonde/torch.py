@@ -18,7 +18,7 @@ import torch
 from torch import nn
 from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 
-from . import _core, adapter
+from . import _core, adapter, past_operators
 from .session import tell
 
 # Containers that only hold modules: their level in a name is the attribute alone (`features/0-Conv2d`).
@@ -94,6 +94,7 @@ class Watch:
         self._tell_run_info()
         self.step_hook = register_optimizer_step_pre_hook(self._before_optimizer_step)
         self.scaler = _wrap_scaler_update(library)
+        self.past_operators = past_operators.watch(library)
         _hide_hook_from_scripting()
         library.install(
             nn.Module._wrapped_call_impl.__code__,
@@ -109,6 +110,7 @@ class Watch:
         self.library.uninstall()
         self.step_hook.remove()
         self.scaler()
+        self.past_operators()
         for handle in self.roots.values():
             handle.remove()
         self.roots.clear()

@@ -272,15 +272,16 @@ void Session::add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_
     if (record.tensor_name == 0) emit_unwritten(tensor, op.record.step, op.backward, record);
   }
   TensorKey key = key_of(tensor, view);
+  const bool reread = is_input && plan_.sonde.reread;
   {
     const std::lock_guard lock(mutex_);
     const Identity::Found found = identity_.find(key);
-    if (found.uninitialised) {
+    if (found.uninitialised && !reread) {
       record.skipped = "uninitialised memory";
       return;
     }
   }
-  if (is_input && plan_.sonde.reread) key.storage = 0;
+  if (reread) key.storage = 0;
   read(tensor, key, record.wanted, record);
 }
 
