@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "attributes.h"
+#include "backward.h"
 #include "ops.h"
 #include "tensors.h"
 #include "threads.h"
@@ -72,10 +73,12 @@ struct ThreadState {
   std::vector<std::unique_ptr<InputArgument>> inputs;  // a reused stack; the last op in flight owns its end
   std::size_t input_count = 0;
   std::unordered_map<std::uint64_t, std::uint32_t> sites;
+  std::unordered_map<std::uint64_t, std::uint32_t> forwards;  // (module, op type) -> its forward site
   std::uint64_t generation = 0;
   PyObject* current_root = nullptr;  // the root whose forward began last on this thread
   bool current_root_trains = true;
   int optimizer_depth = 0;
+  bool step_returned = false;  // the outermost Optimizer.step has not raised
   std::uint64_t asked_bare = 0;
   bool busy = false;  // inside our own slow path
   Described scratch;
@@ -197,6 +200,7 @@ void fresh_tables(ThreadState& state) {
   if (state.generation == generation) return;
   state.generation = generation;
   state.sites.clear();
+  state.forwards.clear();
 }
 
 std::uint32_t cached_site(ThreadState& state, std::uint64_t key, const char* op_type, std::uint32_t phase,
@@ -257,6 +261,10 @@ std::uint32_t outside_graph() {
   return at::GradMode::is_enabled() ? SONDE_GRAPH_OUTSIDE_GRAD : SONDE_GRAPH_OUTSIDE_NO_GRAD;
 }
 
+std::uint64_t module_key(const Walk& walk, std::uint64_t op_number) {
+  return mix(mix(0x1005, op_number), reinterpret_cast<std::uint64_t>(walk.modules[0]));
+}
+
 Place place_in_backward(ThreadState& state, const Frame& node, const char* op_type, std::uint64_t number) {
   const FrameMark now = current_frame();
   if (now == node.mark || now == nullptr) {  // C++ all the way: the forward op's names and line
@@ -267,7 +275,12 @@ Place place_in_backward(ThreadState& state, const Frame& node, const char* op_ty
   walk_frames(g_setup->frames, node.mark, Until::root, walk);
   // Modules called from inside a backward node: a checkpoint runs its forward again.
   const std::uint32_t phase = walk.module_count > 0 ? SONDE_PHASE_RECOMPUTE : SONDE_PHASE_BACKWARD;
-  const std::uint32_t forward = walk.module_count > 0 ? 0 : node.site;
+  std::uint32_t forward = walk.module_count > 0 ? 0 : node.site;
+  if (walk.module_count > 0 && walk.code == nullptr) {
+    // Only PyTorch's own code between the node and the module (nn.Sequential): the line is that of the first forward.
+    const auto first = state.forwards.find(module_key(walk, number));
+    if (first != state.forwards.end()) forward = first->second;
+  }
   const std::uint64_t key = mix(mix(mix(0x1002, number), walk.hash), forward);
   return {cached_site(state, key, op_type, phase, forward, &walk, nullptr, node.mark), SONDE_GRAPH_TRAINING};
 }
@@ -301,6 +314,7 @@ Place place_forward(ThreadState& state, const char* op_type, std::uint64_t numbe
     }
   }
   place.site = cached_site(state, key, op_type, SONDE_PHASE_FORWARD, 0, &walk, nullptr);
+  if (known == state.sites.end() && walk.module_count > 0) state.forwards[module_key(walk, number)] = place.site;
   return place;
 }
 
@@ -547,6 +561,7 @@ void start_range(ThreadState& state, const RecordFunction& fn) {
   if (name.substr(0, kWrapper.size()) == kWrapper) {
     Frame frame = frame_of(FrameKind::wrapper, fn);
     frame.mark = current_frame();
+    frame.site = site_of_current_node();  // hooks run before the node itself
     state.frames.push_back(std::move(frame));
     return;
   }
@@ -558,9 +573,14 @@ void start_range(ThreadState& state, const RecordFunction& fn) {
 void start_node(ThreadState& state, const RecordFunction& fn) {
   Frame frame = frame_of(FrameKind::node, fn);
   frame.mark = current_frame();
-  if (fn.seqNr() >= 0) frame.site = sequence_owners(fn.forwardThreadId()).get(fn.seqNr());
-  // What the engine does after the node, inside the wrapper (bias gradients are summed there), belongs to it too.
-  if (!state.frames.empty() && state.frames.back().kind == FrameKind::wrapper) state.frames.back().site = frame.site;
+  const bool wrapped = !state.frames.empty() && state.frames.back().kind == FrameKind::wrapper;
+  if (fn.seqNr() >= 0) {
+    frame.site = sequence_owners(fn.forwardThreadId()).get(fn.seqNr());
+    // What the engine does after the node, inside the wrapper (bias gradients are summed there), belongs to it too.
+    if (wrapped) state.frames.back().site = frame.site;
+  } else if (wrapped) {
+    frame.site = state.frames.back().site;  // a parameter's gradient is added up
+  }
   state.frames.push_back(std::move(frame));
 }
 
@@ -635,6 +655,7 @@ std::unique_ptr<at::ObserverContext> on_user_start(const RecordFunction& fn) {
   type = type.substr(0, type.rfind('.'));
   frame.scope = "optimizer-" + std::string(type);
   frame.outermost_step = step && state.optimizer_depth == 0;
+  if (frame.outermost_step) state.step_returned = false;
   if (step) ++state.optimizer_depth;
   state.frames.push_back(std::move(frame));
   return nullptr;
@@ -647,7 +668,7 @@ void on_user_end(const RecordFunction& fn, at::ObserverContext*) {
   const bool is_step = std::strncmp(fn.name(), "Optimizer.step#", 15) == 0;
   state.frames.pop_back();
   if (is_step && state.optimizer_depth > 0) --state.optimizer_depth;
-  if (!step_ended || g_inert.load(std::memory_order_relaxed)) return;
+  if (!step_ended || !state.step_returned || g_inert.load(std::memory_order_relaxed)) return;
   set_capture(api().optimizer_end());
   purge_storages();
 }
@@ -677,6 +698,7 @@ void install(const Setup& setup) {
   }
   g_texts_told->clear();
   g_root_seen = false;
+  forget_nodes();
   g_inert = false;
   forget_scopes();
   set_capture(api().capture());
@@ -716,6 +738,8 @@ void root_forward(PyObject* module, bool has_parameters, bool optimizer_alive) {
   purge_storages();
   set_capture(api().root_forward(has_parameters ? 1 : 0, trains ? 1 : 0, optimizer_alive ? 1 : 0));
 }
+
+void step_returned() { thread_state().step_returned = true; }
 
 void forget_scopes() { g_generation.fetch_add(1); }
 

@@ -34,6 +34,8 @@ bool capturing();
 
 // A root's forward begins on this thread (from its pre-hook, or when it is first seen). `module` must be the outermost.
 void root_forward(PyObject* module, bool has_parameters, bool optimizer_alive);
+// The Optimizer.step that is ending on this thread has returned and not raised.
+void step_returned();
 // Module objects died or changed: names known by address are stale.
 void forget_scopes();
 

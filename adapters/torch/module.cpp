@@ -121,6 +121,11 @@ PyObject* scaler_update(PyObject*, PyObject*) {
 
 PyObject* capturing(PyObject*, PyObject*) { return PyBool_FromLong(sonde_torch::capturing()); }
 
+PyObject* step_returned(PyObject*, PyObject*) {
+  sonde_torch::step_returned();
+  Py_RETURN_NONE;
+}
+
 PyObject* forget_scopes(PyObject*, PyObject*) {
   sonde_torch::forget_scopes();
   Py_RETURN_NONE;
@@ -144,6 +149,7 @@ PyMethodDef kMethods[] = {
     {"step", step, METH_NOARGS, nullptr},
     {"scaler_update", scaler_update, METH_NOARGS, nullptr},
     {"capturing", capturing, METH_NOARGS, nullptr},
+    {"step_returned", step_returned, METH_NOARGS, nullptr},
     {"forget_scopes", forget_scopes, METH_NOARGS, nullptr},
     {"take_failure", take_failure, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},

@@ -79,17 +79,19 @@ class Comparison:
 
 @pytest.fixture(scope="module")
 def compare(tmp_path_factory):
-    """compare(source, **common): runs the program bare, then recorded; importing torch is dear, so once per module."""
+    """compare(source, **common): runs the program bare, then recorded; importing torch is dear, so once per module.
 
-    def run(source, sonde_settings=None, **common):
+    `bare` adds to the environment of the bare run."""
+
+    def run(source, sonde_settings=None, bare=None, **common):
         directory = tmp_path_factory.mktemp("compare", numbered=True)
         dump = directory / "dump"
         (directory / "train.py").write_text(textwrap.dedent(source))
         config = directory / "data_dump.json"
         config.write_text(json.dumps(_settings(dump, None, sonde_settings, common)))
-        bare = _run_in(directory, dump, sys.executable, "train.py")
-        recorded = _run_in(directory, dump, sys.executable, "train.py", MINDSPORE_DUMP_CONFIG=config)
-        return Comparison(directory, bare, recorded)
+        first = _run_in(directory, dump, sys.executable, "train.py", **(bare or {}))
+        second = _run_in(directory, dump, sys.executable, "train.py", MINDSPORE_DUMP_CONFIG=config)
+        return Comparison(directory, first, second)
 
     return run
 
