@@ -154,6 +154,8 @@ class Watch:
             if self.library.root_forward(module, has_parameters, self.optimizers.any()):
                 self._name_parameters(module)
             self._tell_failure()
+        except RecursionError:
+            return  # of the user's own: there was no room left for ours
         except Exception as error:  # never into the user's forward
             _say_once(f"sonde: internal error at a module's forward: {type(error).__name__}: {error}")
 

@@ -68,12 +68,12 @@ class Comparison:
 
     def stats(self):
         """Rows of `sonde stats --json`."""
-        shown = _run_in(self.directory, self.dump, CLI, "stats", self.dump, "--json")
+        shown = run_in(self.directory, self.dump, CLI, "stats", self.dump, "--json")
         return [json.loads(line) for line in shown.stdout.splitlines()]
 
     def ops(self):
         """Rows of `sonde ls --ops --json` that are operators."""
-        listed = _run_in(self.directory, self.dump, CLI, "ls", self.dump, "--ops", "--json")
+        listed = run_in(self.directory, self.dump, CLI, "ls", self.dump, "--ops", "--json")
         return [row for row in map(json.loads, listed.stdout.splitlines()) if "full_name" in row]
 
 
@@ -89,8 +89,8 @@ def compare(tmp_path_factory):
         (directory / "train.py").write_text(textwrap.dedent(source))
         config = directory / "data_dump.json"
         config.write_text(json.dumps(_settings(dump, None, sonde_settings, common)))
-        first = _run_in(directory, dump, sys.executable, "train.py", **(bare or {}))
-        second = _run_in(directory, dump, sys.executable, "train.py", MINDSPORE_DUMP_CONFIG=config)
+        first = run_in(directory, dump, sys.executable, "train.py", **(bare or {}))
+        second = run_in(directory, dump, sys.executable, "train.py", MINDSPORE_DUMP_CONFIG=config)
         return Comparison(directory, first, second)
 
     return run
@@ -114,7 +114,7 @@ def _settings(dump, e2e, sonde_settings, common):
     return content
 
 
-def _run_in(directory, dump, *command, timeout=120, **environment):
+def run_in(directory, dump, *command, timeout=120, **environment):
     """The command in a clean environment, outside the checkout."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
     kept.update({name: str(value) for name, value in environment.items()})
@@ -153,7 +153,7 @@ def execute(tmp_path, dump):
     """execute(command, **environment): runs it in a clean environment, outside the checkout."""
 
     def run(*command, timeout=120, **environment):
-        return _run_in(tmp_path, dump, *command, timeout=timeout, **environment)
+        return run_in(tmp_path, dump, *command, timeout=timeout, **environment)
 
     return run
 

@@ -4,6 +4,7 @@ import collections
 import json
 import re
 
+import dumps
 import pytest
 
 # Every case is a step of its own. Run with COUNT set, the program is not recorded: PyTorch's own profiler counts the
@@ -414,3 +415,118 @@ def test_every_operator_is_there_once(case, cases):
         pytest.skip("counted otherwise")
     seen = collections.Counter(re.sub(r"-op\d+$", "", name).rsplit("/", 1)[1] for name in names(cases, case))
     assert dict(seen) == cases.counts[case]
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_every_backward_operator_has_the_scope_and_line_of_its_forward(case, cases):
+    for row in cases.listed[case]:
+        if row["phase"] in ("backward", "recompute", "forward"):
+            assert row.get("line", 0) > 0, row["full_name"]
+        if row["phase"] == "backward":
+            assert re.match(r"Gradients/Default/(.+/)?Grad_\w+/\w+-op\d+$", row["full_name"]), row["full_name"]
+
+
+CHECKPOINTED = "network-Checkpointed/second-Block"
+EXPECTED = {
+    # case: names that must be there, and the source line's text where it is not the block's
+    "checkpoint": {
+        f"Default/{CHECKPOINTED}/fc-Linear/linear-op0": "block line",
+        f"Default/recompute/{CHECKPOINTED}/fc-Linear/linear-op0": "block line",
+        f"Gradients/Default/{CHECKPOINTED}/Grad_tanh/tanh_backward-op0": "block line",
+    },
+    "checkpoint, reentrant": {
+        f"Default/{CHECKPOINTED}/tanh-op0": "block line",
+        f"Default/recompute/{CHECKPOINTED}/tanh-op0": "block line",
+        f"Gradients/Default/{CHECKPOINTED}/fc-Linear/Grad_linear/mm-op0": "block line",
+    },
+    "checkpoint_sequential": {
+        "Default/recompute/network1-Sequential/1-Linear/linear-op0": "checkpoint_sequential(net",
+    },
+    "custom Function": {
+        "Default/network2-UsesCube/mul-op0": "cube forward",
+        "Gradients/Default/network2-UsesCube/Grad_Cube/mul-op2": "cube backward",
+        "Gradients/Default/network2-UsesCube/fc-Linear/Grad_linear/mm-op0": "cube called",
+    },
+    "double backward": {"Gradients/Default/network3-Block/Grad_tanh_backward/mul-op0": "block line"},
+    "tensor hooks": {
+        "Gradients/Default/network3-Block/fc-Linear/Grad_linear/mul-op0": "lambda g: g * 2",
+        "Gradients/Default/network3-Block/fc-Linear/Grad_linear/add-op0": "lambda g: g + 1",
+        "Gradients/Default/network3-Block/fc-Linear/Grad_linear/detach-op0": "hidden = net.fc(x)",
+    },
+    "generator": {"Default/network4-Generating/relu-op1": "in a generator"},
+    "parametrization": {
+        "Default/network3-Block/fc-ParametrizedLinear/parametrizations/weight-ParametrizationList/0-Doubled/mul-op0": (
+            "parametrization line"
+        ),
+    },
+    "retain_graph": {"Gradients/Default/network3-Block/fc-Linear/Grad_linear/add_-op0": "block line"},
+}
+
+
+@pytest.mark.parametrize("case", EXPECTED)
+def test_names_and_lines(case, cases):
+    source = (cases.directory / "train.py").read_text().splitlines()
+    rows = {row["full_name"]: row for row in cases.listed[case]}
+    for name, text in EXPECTED[case].items():
+        assert name in rows, list(rows)
+        assert text in source[rows[name]["line"] - 1]
+
+
+def test_forwards_run_again_do_not_move_the_numbers_of_others(cases):
+    for case in ("checkpoint", "checkpoint, reentrant"):
+        forward = [name for name in names(cases, case) if name.startswith("Default/network")]
+        assert len(forward) == 4 and all(name.endswith("-op0") for name in forward), forward
+
+
+def test_under_autocast_the_inner_operator_is_the_computation(cases):
+    rows = [r for r in cases.listed["autocast"] if r["op_type"] == "linear"]
+    assert {row["dtype"] for row in rows} == {"bfloat16"}
+    assert len({row["full_name"] for row in rows}) == 1
+
+
+PROFILED = """
+    import sonde, torch
+    from torch import nn
+    from torch.profiler import ProfilerActivity, profile
+
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(3, 3), nn.Tanh())
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def step():
+        net(torch.ones(2, 3)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    def profiled(**options):
+        with profile(activities=[ProfilerActivity.CPU], **options) as prof:
+            step()
+        return sum(event.count for event in prof.key_averages() if event.key == "aten::addmm")
+
+    step()
+    with sonde.capture(out="{first}") as session:  # Sonde first, then the profiler
+        found = [profiled(), profiled(record_shapes=True), profiled(with_stack=True, profile_memory=True)]
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as prof:  # the profiler first
+        with sonde.capture(out="{second}") as session:
+            step()
+            step()
+        step()
+    found.append(sum(event.count for event in prof.key_averages() if event.key == "aten::addmm"))
+    print(found, net[0].weight.sum().item().hex())
+"""
+
+
+def test_the_profiler_and_sonde_do_not_disturb_each_other(train, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    run = train(PROFILED.format(first=first, second=second))
+    assert run.status == 0, run.stderr
+    assert run.stdout.startswith("[1, 1, 1, 3]")
+    bare = train(PROFILED.format(first=first, second=second).replace("with sonde.capture(", "with bare("). replace(
+        "import sonde, torch", "import contextlib, torch; bare = lambda out: contextlib.nullcontext()"))  # fmt: skip
+    assert bare.stdout == run.stdout, bare.stderr
+    for dump, steps in ((first, [0, 1, 2]), (second, [0, 1])):
+        assert dumps.steps(dump) == steps
+        names = [{r["Op Name"] for r in dumps.statistics(dump, i) if r["Op Type"] != "Parameter"} for i in steps]
+        # What follows the optimizer belongs to the step that is ending.
+        assert all("Default/network-Sequential/0-Linear/linear-op0" in n for n in names)
+        assert all(len(n) == len(names[0]) for n in names[:-1])
