@@ -5,6 +5,7 @@
 #include <string>
 
 #include "capture.h"
+#include "memory.h"
 #include "tensors.h"
 
 namespace {
@@ -109,6 +110,14 @@ PyObject* memory_written(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+// memory_of(tensor) -> (description, bytes) or (why it cannot be read, None)
+PyObject* memory_of(PyObject*, PyObject* tensor) { return sonde_torch::memory_of(tensor); }
+
+PyObject* purge_storages(PyObject*, PyObject*) {
+  sonde_torch::purge_storages();
+  Py_RETURN_NONE;
+}
+
 PyObject* step(PyObject*, PyObject*) {
   sonde_torch::set_capture(g_pending.api->manual_step());
   Py_RETURN_NONE;
@@ -146,6 +155,8 @@ PyMethodDef kMethods[] = {
     {"root_forward", root_forward, METH_VARARGS, nullptr},
     {"name_tensor", name_tensor, METH_VARARGS, nullptr},
     {"memory_written", memory_written, METH_VARARGS, nullptr},
+    {"memory_of", memory_of, METH_O, nullptr},
+    {"purge_storages", purge_storages, METH_NOARGS, nullptr},
     {"step", step, METH_NOARGS, nullptr},
     {"scaler_update", scaler_update, METH_NOARGS, nullptr},
     {"capturing", capturing, METH_NOARGS, nullptr},
