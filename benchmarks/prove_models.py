@@ -201,6 +201,7 @@ def vit_inference():
     model = VisionTransformer().eval()
     with torch.inference_mode():
         run(lambda: model(torch.randn(4, 3, 32, 32)))
+    return model
 
 
 def two_threads():
@@ -229,6 +230,7 @@ PROGRAMS = [
     two_threads, double_backward,
 ]  # fmt: skip
 RANKS = {"ddp": 2}
+kept = []
 
 
 def run(step, steps=STEPS):
@@ -280,7 +282,7 @@ def main():
     if options.train:
         torch.manual_seed(0)
         torch.set_num_threads(1)
-        names[options.train]()
+        kept.append(names[options.train]())  # what is alive at the end is compared there
         return
     for unknown in set(options.programs) - set(names):
         parser.error(f"unknown program '{unknown}'; there are {', '.join(names)}")

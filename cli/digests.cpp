@@ -43,7 +43,7 @@ void count(const Json& event, Comparison& result) {
   ++result.events;
   if (event.value("event", "") == "step") ++result.steps;
   for (const Json& value : list(event, "values")) {
-    ++result.tensors;
+    if (field(value, 0) != "random state") ++result.tensors;
     if (std::string kind = field(value, 0); std::ranges::find(result.kinds, kind) == result.kinds.end())
       result.kinds.push_back(std::move(kind));
   }

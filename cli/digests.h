@@ -23,7 +23,7 @@ struct Difference {
 struct Comparison {
   std::set<std::string> processes;
   std::size_t events = 0, steps = 0, tensors = 0;  // equal ones, before the first difference of each process
-  std::vector<std::string> kinds;                  // "parameter", …, in the order in which they were met
+  std::vector<std::string> kinds;                  // "parameter", "random state", …, in the order of their first one
   std::map<std::string, std::size_t> skipped;      // why -> tensors that could not be read
   std::optional<Difference> first_difference;      // the earliest over all processes
 };

@@ -126,9 +126,10 @@ class Event:
             self.add("buffer", f"{label}.{name}", buffer)
 
     def add_parameter(self, name, parameter):
-        self.add("parameter", name, parameter)
+        """The gradient first: where both differ, it is the cause."""
         if parameter.is_leaf and parameter.grad is not None:
             self.add("gradient", name, parameter.grad)
+        self.add("parameter", name, parameter)
 
     def add_random_numbers(self):
         """The states of the generators; of those that nobody may have seeded only how far they are."""
