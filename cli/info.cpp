@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "child.h"
+#include "dump.h"
 #include "sonde/statistics.h"
 
 namespace sonde {
@@ -149,6 +150,7 @@ void add_info(CLI::App& app, int& exit_status) {
   verb->add_flag("--json", options->json, "one JSON object instead of text");
   verb->footer("Exit status: 0, 2 bad usage.\nExample: sonde info --python .venv/bin/python --json");
   verb->callback([options, &exit_status] {
+    if (const std::string complaint = kernel_complaint(); !complaint.empty()) print_warning(complaint);
     const Json info = gather(options->python.empty() ? default_python() : options->python);
     if (options->json)
       fmt::print("{}\n", info.dump(2));

@@ -3,7 +3,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -98,13 +102,23 @@ int run_main(int argc, char** argv) {
   return exit_status;
 }
 
+// Whether all that was printed has arrived; what failed before has been told.
+bool is_written(int status) {
+  if (status != kNothingFound && status != kFinding) return true;
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return true;
+  print_error(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
+  return false;
+}
+
 }  // namespace
 }  // namespace sonde
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_DFL);  // `| head` ends us silently
   try {
-    return sonde::run_main(argc, argv);
+    const int status = sonde::run_main(argc, argv);
+    return sonde::is_written(status) ? status : sonde::kUnreadable;
   } catch (const std::exception& error) {  // memory, in practice
     fmt::print(stderr, "sonde: error: {}\n", error.what());
     return sonde::kUnreadable;

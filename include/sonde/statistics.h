@@ -85,5 +85,7 @@ std::string text_of(const Statistics& statistics, Category category, NonFinite r
 
 // Which SIMD kernel answers (`avx3`, `avx2`, …, `scalar`). SONDE_KERNEL=scalar in the environment forces one.
 std::string_view kernel_name();
+// What is wrong with SONDE_KERNEL; empty when it is not set or names a kernel that runs here.
+std::string kernel_complaint();
 
 }  // namespace sonde

@@ -15,6 +15,7 @@
 
 #include "capture/session.h"
 #include "sonde/sonde.h"
+#include "sonde/statistics.h"
 
 namespace sonde {
 namespace {
@@ -57,7 +58,8 @@ void guarded_void(F body) {
 // What the plan holds but this version does not do: said once, at the start, not found out afterwards.
 std::string not_done_yet(const Plan& plan) {
   std::string text;
-  const auto note = [&](const char* line) { text += std::string("warning: ") + line + "\n"; };
+  const auto note = [&](const std::string& line) { text += "warning: " + line + "\n"; };
+  if (const std::string complaint = kernel_complaint(); !complaint.empty()) note(complaint);
   if (plan.op_debug_mode == 3) note("op_debug_mode 3: every operator is recorded, not only those that overflow");
   if (plan.op_debug_mode == 4) note("op_debug_mode 4: every operator is recorded, not only the one that fails");
   if (plan.sample_mode != 0) note("sample_mode 1: whole tensors are recorded, not samples");

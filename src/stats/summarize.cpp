@@ -154,6 +154,15 @@ const Kernel& chosen_kernel() {
   return chosen;
 }
 
+std::string kernel_complaint() {
+  const char* name = std::getenv("SONDE_KERNEL");
+  if (name == nullptr || *name == '\0' || find_kernel(name) != nullptr) return "";
+  std::string known;
+  for (const Kernel& kernel : kernels()) known += (known.empty() ? "" : ", ") + std::string(kernel.name);
+  return "SONDE_KERNEL=" + std::string(name) + " names no kernel that runs here (" + known + "); " +
+         std::string(kernel_name()) + " is used";
+}
+
 std::string_view kernel_name() { return chosen_kernel().name; }
 
 Statistics summarize_with(const Kernel& kernel, const TensorView& view) {
