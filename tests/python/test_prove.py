@@ -16,7 +16,9 @@ def prove(sonde, script, dump):
     def run(source=SMALL_TRAINING, *options, **environment):
         path = script(source)
         saved = ("--saved-data", "full")
-        return sonde("run", "--prove", *options, "--out", dump, *saved, "--", sys.executable, path, **environment)
+        return sonde(
+            "run", "--prove", *options, "--out", dump, *saved, "--", sys.executable, path, timeout=280, **environment
+        )
 
     return run
 
