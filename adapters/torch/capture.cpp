@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "attributes.h"
+#include "collectives.h"
 #include "ops.h"
 #include "tensors.h"
 #include "threads.h"
@@ -64,6 +65,7 @@ struct InputArgument {
   Described described;
   std::uint32_t slot = 0;
   bool written = false;
+  bool result = false;
   bool told = false;  // reported before the kernel
 };
 
@@ -320,24 +322,26 @@ InputArgument& next_input(ThreadState& state) {
   return *state.inputs[state.input_count++];
 }
 
-void collect_tensor(ThreadState& state, const c10::IValue& value, std::uint32_t slot, bool written) {
+void collect_tensor(ThreadState& state, const c10::IValue& value, std::uint32_t slot, const ArgumentInfo& argument) {
   if (!value.isTensor()) return;
   const at::Tensor& tensor = value.toTensor();  // a reference: copying the handle may take the GIL
   if (!tensor.defined()) return;
   // A reference into the stack of this thread; unique_ptr keeps it in place when the stack grows.
   InputArgument& input = next_input(state);
   input.slot = slot;
-  input.written = written;
+  input.written = argument.written;
+  input.result = argument.result;
   input.told = false;
   input.described.describe(tensor, true);
+  meet_collectives(input.described.tensor);
 }
 
-void collect_list(ThreadState& state, const c10::IValue& list, std::uint32_t& slot, bool written) {
+void collect_list(ThreadState& state, const c10::IValue& list, std::uint32_t& slot, const ArgumentInfo& argument) {
   for (const c10::IValue& element : list.toListRef()) {
     if (element.isList()) {
-      collect_list(state, element, slot, written);  // collectives take lists of lists
+      collect_list(state, element, slot, argument);  // collectives take lists of lists
     } else {
-      collect_tensor(state, element, slot++, written);
+      collect_tensor(state, element, slot++, argument);
     }
   }
 }
@@ -348,14 +352,15 @@ void collect_inputs(ThreadState& state, const OpInfo& info, c10::ArrayRef<const 
   for (std::size_t i = 0; i < info.arguments.size() && i < values.size(); ++i) {
     const ArgumentInfo& argument = info.arguments[i];
     if (argument.kind == ArgumentKind::tensor) {
-      collect_tensor(state, values[i], slot++, argument.written);
+      collect_tensor(state, values[i], slot++, argument);
     } else if (argument.kind == ArgumentKind::tensor_list && values[i].isList()) {
-      collect_list(state, values[i], slot, argument.written);
+      collect_list(state, values[i], slot, argument);
     }
   }
-  if (!info.collective) return;
+  if (!info.barrier && !info.waits) return;
   for (std::size_t i = first; i < state.input_count; ++i) {
-    state.inputs[i]->described.tensor.flags |= SONDE_TENSOR_FOREIGN;  // never equal to what is read later
+    const char*& skip = state.inputs[i]->described.tensor.skip;
+    if (skip == nullptr) skip = info.barrier ? "uninitialised memory" : "a collective, not yet complete";
   }
 }
 
@@ -424,7 +429,7 @@ void tell_output(ThreadState& state, Frame& frame, const at::Tensor& tensor, std
     out.tensor.skip = "uninitialised memory";
     out.tensor.flags |= SONDE_TENSOR_UNINITIALISED;
   }
-  if (frame.info->collective) {
+  if (frame.info->unfinished) {
     out.tensor.flags |= SONDE_TENSOR_FOREIGN;
     if (out.tensor.skip == nullptr) out.tensor.skip = "a collective, not yet complete when the call returned";
   }
@@ -459,6 +464,20 @@ void tell_written_arguments(ThreadState& state, Frame& frame) {
   }
 }
 
+// A collective's results are among its arguments, and there when its work is complete.
+void end_collective(ThreadState& state, Frame& frame, const std::vector<c10::IValue>& outputs) {
+  std::vector<Described> results;
+  for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
+    InputArgument& input = *state.inputs[i];
+    if (input.result) {
+      results.push_back(std::move(input.described));
+    } else if (input.written) {
+      api().wrote(input.described.tensor.storage);  // maybe: nobody's result
+    }
+  }
+  complete_later(api(), frame.op, std::move(results), outputs);
+}
+
 void end_op(ThreadState& state, Frame& frame, const RecordFunction& fn) {
   const std::vector<c10::IValue>& outputs = fn.outputs();
   const bool failed = (outputs.empty() && !frame.info->returns_nothing) ||
@@ -477,6 +496,8 @@ void end_op(ThreadState& state, Frame& frame, const RecordFunction& fn) {
   }
   if (failed) {
     // What it wrote before it threw is not its result.
+  } else if (frame.info->collective) {
+    return end_collective(state, frame, outputs);
   } else if (frame.info->returns_nothing) {
     tell_written_arguments(state, frame);
   } else {
@@ -556,7 +577,7 @@ void start_node(ThreadState& state, const RecordFunction& fn) {
 std::unique_ptr<at::ObserverContext> on_start(const RecordFunction& fn) {
   if (g_inert.load(std::memory_order_relaxed)) return nullptr;
   ThreadState& state = thread_state();
-  if (state.busy) return nullptr;
+  if (state.busy || inside_collective_thread()) return nullptr;
   if (fn.scope() == RecordScope::BACKWARD_FUNCTION) {
     start_node(state, fn);
     return nullptr;
@@ -625,6 +646,7 @@ void on_user_end(const RecordFunction& fn, at::ObserverContext*) {
 void forked_child() {
   // Callbacks and tables came along; the writer thread did not.
   g_inert.store(true);
+  forget_collectives();
   if (g_setup != nullptr) api().forked_child();
 }
 
@@ -655,6 +677,7 @@ void install(const Setup& setup) {
 void uninstall() {
   if (g_setup == nullptr) return;
   set_capture(SONDE_CAPTURE_OFF);
+  end_collectives();
   at::disableCallback(g_users);
   g_inert = true;
 }

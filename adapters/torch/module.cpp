@@ -5,6 +5,7 @@
 #include <string>
 
 #include "capture.h"
+#include "collectives.h"
 #include "tensors.h"
 
 namespace {
@@ -103,6 +104,11 @@ PyObject* scaler_update(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
+PyObject* work_waited(PyObject*, PyObject* work) {
+  sonde_torch::work_waited(work);
+  Py_RETURN_NONE;
+}
+
 PyObject* capturing(PyObject*, PyObject*) { return PyBool_FromLong(sonde_torch::capturing()); }
 
 PyObject* forget_scopes(PyObject*, PyObject*) {
@@ -126,6 +132,7 @@ PyMethodDef kMethods[] = {
     {"name_tensor", name_tensor, METH_VARARGS, nullptr},
     {"step", step, METH_NOARGS, nullptr},
     {"scaler_update", scaler_update, METH_NOARGS, nullptr},
+    {"work_waited", work_waited, METH_O, nullptr},
     {"capturing", capturing, METH_NOARGS, nullptr},
     {"forget_scopes", forget_scopes, METH_NOARGS, nullptr},
     {"take_failure", take_failure, METH_NOARGS, nullptr},

@@ -94,6 +94,7 @@ class Watch:
         self._tell_run_info()
         self.step_hook = register_optimizer_step_pre_hook(self._before_optimizer_step)
         self.scaler = _wrap_scaler_update(library)
+        self.work = _wrap_work_wait(library)
         _hide_hook_from_scripting()
         library.install(
             nn.Module._wrapped_call_impl.__code__,
@@ -109,6 +110,7 @@ class Watch:
         self.library.uninstall()
         self.step_hook.remove()
         self.scaler()
+        self.work()
         for handle in self.roots.values():
             handle.remove()
         self.roots.clear()
@@ -456,6 +458,30 @@ def _wrap_scaler_update(library):
     def undo():
         if GradScaler.update is update:
             GradScaler.update = original
+
+    return undo
+
+
+def _wrap_work_wait(library):
+    """What a receive has left is there when its Work.wait() returns; returns what undoes the wrapping."""
+    if not torch.distributed.is_available():
+        return lambda: None
+    from torch.distributed import Work
+
+    original = Work.wait
+
+    @functools.wraps(original)
+    def wait(self, *args, **kwargs):
+        result = original(self, *args, **kwargs)
+        if _watch is not None:
+            library.work_waited(self)
+        return result
+
+    Work.wait = wait
+
+    def undo():
+        if Work.wait is wait:
+            Work.wait = original
 
     return undo
 

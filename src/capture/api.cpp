@@ -218,6 +218,18 @@ void op_end(sonde_op* op, int failed) {
   if (stack.depth > 0) --stack.depth;
 }
 
+sonde_op* op_defer(sonde_op* op) {
+  auto rest = std::make_unique<Op>();
+  on_op(op, [&](Session& s, Op& o) { rest = s.op_defer(o); });
+  OpStack& stack = ops_of_thread();
+  if (stack.depth > 0) --stack.depth;
+  return reinterpret_cast<sonde_op*>(rest.release());
+}
+void op_complete(sonde_op* deferred, int failed) {
+  on_op(deferred, [&](Session& s, Op& o) { s.op_end(o, failed != 0); });
+  delete &op_of(deferred);
+}
+
 void wrote(std::uint64_t storage) {
   guarded_void([&](Session& s) { s.wrote(storage); });
 }
@@ -249,6 +261,8 @@ constexpr struct sonde_api kApi = {
     .op_output = op_output,
     .op_end = op_end,
     .wrote = wrote,
+    .op_defer = op_defer,
+    .op_complete = op_complete,
 };
 
 }  // namespace

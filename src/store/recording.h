@@ -37,6 +37,7 @@ class Recording {
   const std::optional<Error>& error() const { return error_; }
 
  private:
+  void complete(Record&& record);
   void drop(Record& record);
   void attach(const std::vector<StoredFile>& stored);
   void append_ready(bool force);
