@@ -28,7 +28,8 @@ namespace {
 using at::RecordFunction;
 using at::RecordScope;
 
-Setup* g_setup = nullptr;                    // set once, leaked
+// One per session, leaked: an operator of another thread may still use the last one's.
+std::atomic<const Setup*> g_setup{nullptr};
 std::atomic<bool> g_inert{true};             // no session, or a forked child
 std::atomic<bool> g_on{false};               // the operator callback is enabled
 std::atomic<std::uint64_t> g_generation{1};  // changes when names by address go stale
@@ -36,7 +37,11 @@ std::atomic<bool> g_root_seen{false};
 auto* g_texts_told = new std::unordered_set<std::string>;  // files; under the GIL, leaked
 at::CallbackHandle g_operators = 0, g_users = 0;
 
-const struct sonde_api& api() { return *g_setup->api; }
+const Setup& setup() { return *g_setup.load(std::memory_order_acquire); }
+const struct sonde_api& api() { return *setup().api; }
+
+// Guards the operator callback's being on or off.
+std::atomic<std::mutex*> g_switch{new std::mutex};
 
 enum class FrameKind : std::uint8_t { op, node, wrapper, optimizer };
 
@@ -136,7 +141,7 @@ struct SiteText {
 // With the GIL. A cell of a notebook is no file: its text is asked for once.
 void tell_source_text(PyObject* file) {
   if (!g_texts_told->insert(text_of(file)).second) return;
-  PyObject* text = PyObject_CallOneArg(g_setup->python.source_of, file);
+  PyObject* text = PyObject_CallOneArg(setup().python.source_of, file);
   if (text != nullptr && text != Py_None) api().source_text(text_of(file).c_str(), text_of(text).c_str());
   Py_XDECREF(text);
 }
@@ -162,7 +167,7 @@ SiteText resolve(const Walk& walk, FrameMark mark) {
       Py_INCREF(module);
       PyTuple_SET_ITEM(chain, i, module);
     }
-    if (PyObject* scope = PyObject_CallOneArg(g_setup->python.scope_of, chain)) {
+    if (PyObject* scope = PyObject_CallOneArg(setup().python.scope_of, chain)) {
       out.scope = text_of(scope);
       Py_DECREF(scope);
     }
@@ -170,7 +175,7 @@ SiteText resolve(const Walk& walk, FrameMark mark) {
   }
   constexpr std::size_t kMostCallers = 32;
   if (walk.code == nullptr) return out;
-  for (const CodePlace& place : trace_frames(g_setup->frames, mark, walk, kMostCallers)) {
+  for (const CodePlace& place : trace_frames(setup().frames, mark, walk, kMostCallers)) {
     out.trace.push_back(line_of(place));
   }
   return out;
@@ -230,7 +235,7 @@ void see_root(ThreadState& state, PyObject* module) {
   {
     const Gil gil;
     const SavedError saved;
-    PyObject* result = PyObject_CallOneArg(g_setup->python.new_root, module);
+    PyObject* result = PyObject_CallOneArg(setup().python.new_root, module);
     Py_XDECREF(result);
   }
   state.busy = false;
@@ -246,7 +251,7 @@ bool bare_training(ThreadState& state) {
   {
     const Gil gil;
     const SavedError saved;
-    if (PyObject* result = PyObject_CallNoArgs(g_setup->python.bare_training)) {
+    if (PyObject* result = PyObject_CallNoArgs(setup().python.bare_training)) {
       answer = result == Py_True;
       Py_DECREF(result);
     }
@@ -266,7 +271,7 @@ Place place_in_backward(ThreadState& state, const Frame& node, const char* op_ty
     return {cached_site(state, key, op_type, SONDE_PHASE_BACKWARD, node.site, nullptr, nullptr), SONDE_GRAPH_TRAINING};
   }
   Walk walk;
-  walk_frames(g_setup->frames, node.mark, Until::root, walk);
+  walk_frames(setup().frames, node.mark, Until::root, walk);
   // Modules called from inside a backward node: a checkpoint runs its forward again.
   const std::uint32_t phase = walk.module_count > 0 ? SONDE_PHASE_RECOMPUTE : SONDE_PHASE_BACKWARD;
   const std::uint32_t forward = walk.module_count > 0 ? 0 : node.site;
@@ -276,7 +281,7 @@ Place place_in_backward(ThreadState& state, const Frame& node, const char* op_ty
 
 Place place_forward(ThreadState& state, const char* op_type, std::uint64_t number, const Frame* optimizer) {
   Walk walk;
-  walk_frames(g_setup->frames, nullptr, optimizer != nullptr ? Until::optimizer_step : Until::root, walk);
+  walk_frames(setup().frames, nullptr, optimizer != nullptr ? Until::optimizer_step : Until::root, walk);
   // Code of the user's own inside Optimizer.step, with gradients: the closure, not the optimizer's arithmetic.
   const bool in_closure = walk.inside_step && walk.code != nullptr && at::GradMode::is_enabled();
   if (optimizer != nullptr && walk.module_count == 0 && !in_closure) {
@@ -533,7 +538,8 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
     if (!g_root_seen.load(std::memory_order_relaxed) && at::GradMode::is_enabled()) {
       collect_inputs(state, info, values);
       if (any_requires_grad(state, frame) && bare_training(state)) {
-        set_capture(api().autograd_seen());
+        api().autograd_seen();
+        set_capture();
       }
       drop_inputs(state, frame);
     }
@@ -606,7 +612,7 @@ void on_end(const RecordFunction& fn, at::ObserverContext*) {
   if (state.frames.empty() || state.frames.back().fn != &fn) return;
   Frame& frame = state.frames.back();
   if (frame.kind == FrameKind::op) {
-    if (frame.op != nullptr && !g_inert.load(std::memory_order_relaxed)) end_op(state, frame, fn);
+    if (frame.op != nullptr) end_op(state, frame, fn);  // also when another thread ends the session meanwhile
     drop_inputs(state, frame);
   }
   state.frames.pop_back();
@@ -639,51 +645,32 @@ void on_user_end(const RecordFunction& fn, at::ObserverContext*) {
   state.frames.pop_back();
   if (is_step && state.optimizer_depth > 0) --state.optimizer_depth;
   if (!step_ended || g_inert.load(std::memory_order_relaxed)) return;
-  set_capture(api().optimizer_end());
+  api().optimizer_end();
+  set_capture();
   purge_storages();
+  purge_collectives();
 }
 
 void forked_child() {
-  // Callbacks and tables came along; the writer thread did not.
+  // Callbacks and tables came along; the writer thread and who held a lock did not.
   g_inert.store(true);
+  g_switch.store(new std::mutex);
   forget_collectives();
-  if (g_setup != nullptr) api().forked_child();
+  if (g_setup.load() != nullptr) api().forked_child();
 }
 
-}  // namespace
-
-void install(const Setup& setup) {
-  if (g_setup == nullptr) {
-    g_setup = new Setup(setup);
-    pthread_atfork(nullptr, nullptr, forked_child);
-    g_operators = at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end)
-                                            .needsInputs(true)
-                                            .needsOutputs(true)
-                                            .scopes({RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION}));
-    g_users =
-        at::addGlobalCallback(at::RecordFunctionCallback(on_user_start, on_user_end).scopes({RecordScope::USER_SCOPE}));
-    g_on = true;
-  } else {
-    *g_setup = setup;
-    at::reenableCallback(g_users);
-  }
-  g_texts_told->clear();
-  g_root_seen = false;
-  g_inert = false;
-  forget_scopes();
-  set_capture(api().capture());
+void register_callbacks() {
+  pthread_atfork(nullptr, nullptr, forked_child);
+  g_operators = at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end)
+                                          .needsInputs(true)
+                                          .needsOutputs(true)
+                                          .scopes({RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION}));
+  g_users =
+      at::addGlobalCallback(at::RecordFunctionCallback(on_user_start, on_user_end).scopes({RecordScope::USER_SCOPE}));
+  g_on = true;
 }
 
-void uninstall() {
-  if (g_setup == nullptr) return;
-  set_capture(SONDE_CAPTURE_OFF);
-  end_collectives();
-  at::disableCallback(g_users);
-  g_inert = true;
-}
-
-void set_capture(unsigned answer) {
-  const bool on = answer == SONDE_CAPTURE_ON;
+void switch_operators(bool on) {
   if (g_on.exchange(on) == on) return;
   if (on) {
     at::reenableCallback(g_operators);
@@ -693,13 +680,50 @@ void set_capture(unsigned answer) {
   }
 }
 
+}  // namespace
+
+void install(const Setup& told) {
+  {
+    const std::lock_guard lock(*g_switch.load());
+    const bool first = g_setup.load() == nullptr;
+    g_setup.store(new Setup(told), std::memory_order_release);
+    if (first) {
+      register_callbacks();
+    } else {
+      at::reenableCallback(g_users);
+    }
+    g_texts_told->clear();
+    g_root_seen = false;
+    g_inert = false;
+  }
+  forget_scopes();
+  set_capture();
+}
+
+void uninstall() {
+  if (g_setup.load() == nullptr) return;
+  {
+    const std::lock_guard lock(*g_switch.load());
+    if (g_inert.exchange(true)) return;
+    switch_operators(false);
+    at::disableCallback(g_users);
+  }
+  end_collectives();
+}
+
+// Asks again what the clock says: another thread may have moved it since.
+void set_capture() {
+  const std::lock_guard lock(*g_switch.load());
+  if (!g_inert) switch_operators(api().capture() == SONDE_CAPTURE_ON);
+}
+
 bool capturing() { return g_on.load() && !g_inert.load(); }
 
 void root_forward(PyObject* module, bool has_parameters, bool optimizer_alive) {
   if (g_inert) return;
   ThreadState& state = thread_state();
   int depth = 0;
-  if (outermost_module(g_setup->frames, depth) != module) return;
+  if (outermost_module(setup().frames, depth) != module) return;
   const bool trains = at::GradMode::is_enabled() && !c10::InferenceMode::is_enabled();
   if (has_parameters) {
     g_root_seen = true;
@@ -707,7 +731,8 @@ void root_forward(PyObject* module, bool has_parameters, bool optimizer_alive) {
     state.current_root_trains = trains;
   }
   purge_storages();
-  set_capture(api().root_forward(has_parameters ? 1 : 0, trains ? 1 : 0, optimizer_alive ? 1 : 0));
+  api().root_forward(has_parameters ? 1 : 0, trains ? 1 : 0, optimizer_alive ? 1 : 0);
+  set_capture();
 }
 
 void forget_scopes() { g_generation.fetch_add(1); }

@@ -29,7 +29,7 @@ struct Setup {
 void install(const Setup& setup);  // registers both callbacks; the operator one is enabled by the
                                    // clock's answers
 void uninstall();
-void set_capture(unsigned answer);  // SONDE_CAPTURE_*, as every clock function returns
+void set_capture();  // after every call of a clock function: switches the operator callback as the clock says
 bool capturing();
 
 // A root's forward begins on this thread (from its pre-hook, or when it is first seen). `module` must be the outermost.

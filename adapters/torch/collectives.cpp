@@ -7,10 +7,11 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
+#include <exception>
+#include <iterator>
 #include <list>
 #include <memory>
 #include <mutex>
-#include <string_view>
 #include <typeinfo>
 
 #include "frames.h"
@@ -22,7 +23,7 @@ using c10::ivalue::Future;
 
 constexpr const char* kUntold = "a collective, not yet complete when the call returned";
 constexpr const char* kNeverComplete = "a collective that was not complete when recording ended";
-constexpr const char* kNeverWaited = "a receive that nobody waited for";
+constexpr const char* kNeverWaited = "a collective that nobody waited for";
 
 enum class State : std::uint8_t { waiting, reading, done };
 
@@ -107,10 +108,13 @@ c10::intrusive_ptr<c10d::Work> work_among(const std::vector<c10::IValue>& result
 // A work written in Python would run the user's code, and take the GIL, for a question of ours.
 bool is_python(const c10d::Work& work) { return std::strstr(typeid(work).name(), "Py") != nullptr; }
 
-// Gloo's receives have no future: they are done by whoever waits for them.
-bool is_point_to_point(const c10d::Work& work) {
-  const std::string_view name = typeid(work).name();
-  return name.find("RecvWork") != name.npos || name.find("SendWork") != name.npos;
+// Null for works that are done by whoever waits for them: gloo's receives and its reduce_scatter.
+c10::intrusive_ptr<Future> future_of(c10d::Work& work) {
+  try {
+    return work.getFuture();
+  } catch (const std::exception&) {
+    return {};
+  }
 }
 
 void replace_work(const void* work) {
@@ -157,17 +161,12 @@ void complete_later(const struct sonde_api& api, sonde_op* op, std::vector<Descr
   const c10::intrusive_ptr<c10d::Work> work = work_among(results);
   if (!work || is_python(*work)) return finish(pending, false, kUntold);
   if (pending->outputs.empty()) return finish(pending, false, nullptr);
-  if (is_point_to_point(*work)) {
+  const c10::intrusive_ptr<Future> future = future_of(*work);
+  if (!future) {
     replace_work(work.get());
     pending->work = work.get();
     return add(pending);
   }
-  c10::intrusive_ptr<Future> future;
-  try {
-    future = work->getFuture();
-  } catch (const std::exception&) {  // a backend's work without one
-  }
-  if (!future) return finish(pending, false, kUntold);
   pending->future = future.get();
   add(pending);
   auto ticket = std::make_shared<Ticket>(pending);

@@ -24,7 +24,7 @@ void complete_later(const struct sonde_api& api, sonde_op* op, std::vector<Descr
 // as memory that may change unseen where the collective is not.
 void meet_collectives(sonde_tensor& tensor);
 
-// Work.wait() of Python has returned: what a receive has left is there now, and nobody else says so.
+// Work.wait() of Python has returned: some works are done by whoever waits for them, and nobody else says so.
 void work_waited(PyObject* work);
 
 // Between steps: works that nobody can wait for any more are forgotten.

@@ -57,7 +57,9 @@ PyObject* install(PyObject*, PyObject* args) {
 }
 
 PyObject* uninstall(PyObject*, PyObject*) {
+  Py_BEGIN_ALLOW_THREADS;  // it may wait for a collective's values to be read
   sonde_torch::uninstall();
+  Py_END_ALLOW_THREADS;
   Py_RETURN_NONE;
 }
 
@@ -95,12 +97,14 @@ PyObject* name_tensor(PyObject*, PyObject* args) {
 }
 
 PyObject* step(PyObject*, PyObject*) {
-  sonde_torch::set_capture(g_pending.api->manual_step());
+  g_pending.api->manual_step();
+  sonde_torch::set_capture();
   Py_RETURN_NONE;
 }
 
 PyObject* scaler_update(PyObject*, PyObject*) {
-  sonde_torch::set_capture(g_pending.api->scaler_update());
+  g_pending.api->scaler_update();
+  sonde_torch::set_capture();
   Py_RETURN_NONE;
 }
 

@@ -138,7 +138,7 @@ struct sonde_api {
   unsigned (*scaler_update)(void); /* GradScaler.update: the step is over although no optimizer stepped */
   unsigned (*manual_step)(void);   /* sonde.step() */
   unsigned (*autograd_seen)(void); /* an op with a gradient history ran before any root was seen */
-  unsigned (*capture)(void);       /* the current answer */
+  unsigned (*capture)(void);       /* the current answer; the first call begins a manual clock's first step */
 
   /* --- names ------------------------------------------------------------------------------------------------ */
   uint32_t (*site)(const struct sonde_site* site); /* interns; any thread */

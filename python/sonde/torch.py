@@ -425,11 +425,13 @@ def _optimizer_wrapper_code():
 
 
 def _nobodys_code():
-    """Directories whose frames are not the user's line: torch, Sonde, the standard library."""
+    """Paths of what is not the user's line: torch, Sonde, the standard library, the wrapper of deprecated functions."""
     torch_directory = os.path.dirname(torch.__file__)
     ours = os.path.dirname(os.path.abspath(__file__))
     standard = sysconfig.get_path("stdlib")
-    return tuple(os.path.join(directory, "") for directory in (torch_directory, ours, standard))
+    wrapper = getattr(sys.modules.get("typing_extensions"), "__file__", None)
+    directories = tuple(os.path.join(directory, "") for directory in (torch_directory, ours, standard))
+    return directories + ((wrapper,) if wrapper else ())
 
 
 def _source_of(file):
@@ -463,7 +465,7 @@ def _wrap_scaler_update(library):
 
 
 def _wrap_work_wait(library):
-    """What a receive has left is there when its Work.wait() returns; returns what undoes the wrapping."""
+    """Some works (gloo's receives) are done when Work.wait() returns, and say so to nobody; returns what undoes it."""
     if not torch.distributed.is_available():
         return lambda: None
     from torch.distributed import Work

@@ -65,12 +65,14 @@ std::string not_done_yet(const Plan& plan) {
   return text;
 }
 
+int refuse_second(char* message, std::size_t message_bytes) {
+  copy_text("sonde is already recording in this process; call stop() first", message, message_bytes);
+  return -1;
+}
+
 int start(const char* config_path, char* message, std::size_t message_bytes) {
   copy_text("", message, message_bytes);
-  if (session() != nullptr) {
-    copy_text("sonde is already recording in this process; call stop() first", message, message_bytes);
-    return -1;
-  }
+  if (session() != nullptr) return refuse_second(message, message_bytes);
   try {
     PlanResult result = read_plan(config_path);
     std::string text;
@@ -80,7 +82,10 @@ int start(const char* config_path, char* message, std::size_t message_bytes) {
     if (result.plan) text += not_done_yet(*result.plan);
     copy_text(text, message, message_bytes);
     if (!result.plan) return -1;
-    g_session.store(new Session(std::move(*result.plan)), std::memory_order_release);
+    auto fresh = std::make_unique<Session>(std::move(*result.plan));
+    Session* none = nullptr;  // another thread may have been faster
+    if (!g_session.compare_exchange_strong(none, fresh.get())) return refuse_second(message, message_bytes);
+    static_cast<void>(fresh.release());
     return 0;
   } catch (const std::exception& error) {
     copy_text(std::string("cannot start: ") + error.what(), message, message_bytes);

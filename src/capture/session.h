@@ -140,6 +140,7 @@ class Session {
   std::uint64_t steps_recorded_ = 0;
   bool excluded_ = false;  // this device is not in support_device
   bool seen_root_ = false;
+  bool started_ = false;  // capture() was called
   std::string failure_;
   bool failure_told_ = false;
   std::atomic<bool> failed_{false};

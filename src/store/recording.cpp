@@ -88,6 +88,11 @@ void Recording::skip(std::uint64_t sequence) {
   append_ready(false);
 }
 
+void Recording::count_dropped(std::uint64_t records, std::uint64_t bytes) {
+  totals_.records_dropped += records;
+  totals_.bytes_dropped += bytes;
+}
+
 void Recording::attach(const std::vector<StoredFile>& stored) {
   for (const StoredFile& file : stored) {
     Reorder::Entry* entry = reorder_.at(file.sequence);
