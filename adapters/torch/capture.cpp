@@ -82,6 +82,7 @@ struct ThreadState {
   std::uint64_t generation = 0;
   PyObject* current_root = nullptr;  // the root whose forward began last on this thread
   bool current_root_trains = true;
+  bool grad_outside = false;  // gradients were on at the last op outside every module
   int optimizer_depth = 0;
   std::uint64_t asked_bare = 0;
   bool busy = false;  // inside our own slow path
@@ -106,18 +107,22 @@ SequenceOwners& owners_of(ThreadState& state) {
 
 // --- sites -----------------------------------------------------------------------------------------------------------
 
+bool python_is_alive() { return Py_IsInitialized() != 0 && _Py_IsFinalizing() == 0; }
+
 struct Gil {
   PyGILState_STATE state = PyGILState_Ensure();
-  ~Gil() { PyGILState_Release(state); }
+  // A daemon's thread that asks for the GIL while the interpreter ends is unwound from there, without it.
+  ~Gil() {
+    if (python_is_alive()) PyGILState_Release(state);
+  }
 };
-
-bool python_is_alive() { return Py_IsInitialized() != 0 && _Py_IsFinalizing() == 0; }
 
 // An exception of the user's own that is in flight survives what we call.
 struct SavedError {
   PyObject *type, *value, *trace;
   SavedError() { PyErr_Fetch(&type, &value, &trace); }
   ~SavedError() {
+    if (!python_is_alive()) return;
     PyErr_Clear();
     PyErr_Restore(type, value, trace);
   }
@@ -290,7 +295,9 @@ Place place_forward(ThreadState& state, const char* op_type, std::uint64_t numbe
   }
   Place place;
   place.graph = outside_graph();
-  if (walk.module_count > 0) {
+  if (walk.module_count == 0) {
+    state.grad_outside = at::GradMode::is_enabled();
+  } else {
     PyObject* root = walk.modules[walk.module_count - 1];
     if (root == state.current_root) {
       place.graph = state.current_root_trains ? SONDE_GRAPH_TRAINING : SONDE_GRAPH_EVALUATION;
@@ -719,12 +726,13 @@ void set_capture() {
 
 bool capturing() { return g_on.load() && !g_inert.load(); }
 
-void root_forward(PyObject* module, bool has_parameters, bool optimizer_alive) {
+void root_forward(PyObject* module, bool has_parameters, bool optimizer_alive, bool may_train_without_grad) {
   if (g_inert) return;
   ThreadState& state = thread_state();
   int depth = 0;
   if (outermost_module(setup().frames, depth) != module) return;
-  const bool trains = at::GradMode::is_enabled() && !c10::InferenceMode::is_enabled();
+  const bool grad = at::GradMode::is_enabled() || (may_train_without_grad && state.grad_outside);
+  const bool trains = grad && !c10::InferenceMode::is_enabled();
   if (has_parameters) {
     g_root_seen = true;
     state.current_root = module;

@@ -33,7 +33,9 @@ void set_capture();  // after every call of a clock function: switches the opera
 bool capturing();
 
 // A root's forward begins on this thread (from its pre-hook, or when it is first seen). `module` must be the outermost.
-void root_forward(PyObject* module, bool has_parameters, bool optimizer_alive);
+// `may_train_without_grad`: it was first seen somewhere inside, where gradients may be off for a while; then it counts
+// whether they were on outside.
+void root_forward(PyObject* module, bool has_parameters, bool optimizer_alive, bool may_train_without_grad);
 // Module objects died or changed: names known by address are stale.
 void forget_scopes();
 

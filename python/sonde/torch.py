@@ -129,18 +129,21 @@ class Watch:
         if not any(isinstance(hook, RootHook) for hook in module._forward_pre_hooks.values()):
             self.roots[id(module)] = module.register_forward_pre_hook(_root_hook)
             weakref.finalize(module, self.roots.pop, id(module), None).atexit = False
-        self.root_called(module)  # this first forward has begun already
+        # This first forward has begun already; a model in training may begin it with gradients off, as one with frozen
+        # layers and DistributedDataParallel do.
+        self.root_called(module, may_train_without_grad=module.training is True)
 
     # --- hooks ----------------------------------------------------------------------------------------------------
 
-    def root_called(self, module):
+    def root_called(self, module, may_train_without_grad=False):
         """A root module's forward begins: a step may begin here."""
         try:
             if not self.roots_seen:
                 self._tell_run_info()
             has_parameters = next(_tensors_of(module, "_parameters"), None) is not None
             self.roots_seen = self.roots_seen or has_parameters
-            if self.library.root_forward(module, has_parameters, self.optimizers.any()):
+            alive = self.optimizers.any()
+            if self.library.root_forward(module, has_parameters, alive, may_train_without_grad):
                 self._name_parameters(module)
             self._tell_failure()
         except Exception as error:  # never into the user's forward

@@ -168,10 +168,10 @@ def test_functional_collectives_have_their_values_when_they_were_waited_for(torc
     run = torchrun(
         DISTRIBUTED
         + """
-    import torch.distributed._functional_collectives as functional
+    functional = torch.ops._c10d_functional
     net(torch.ones(1, 2)).sum().backward()
-    total = functional.all_reduce(torch.full((3,), rank + 1.0), "sum", dist.group.WORLD)
-    (total + 1).sum()
+    total = functional.all_reduce(torch.full((3,), rank + 1.0), "sum", dist.group.WORLD.group_name)
+    (functional.wait_tensor(total) + 1).sum()
     optimizer.step()
     dist.destroy_process_group()
     """,
@@ -188,11 +188,12 @@ def test_a_collective_nobody_waits_for_does_no_harm(torchrun, config):
     run = torchrun(
         DISTRIBUTED
         + """
+    kept = []
     for step in range(2):
         net(torch.ones(1, 2)).sum().backward()
         if rank == 0:
-            requests = [dist.irecv(torch.zeros(2), src=1), dist.all_reduce(torch.ones(2), async_op=True)]
-            del requests
+            kept.append(dist.irecv(torch.zeros(2), src=1))
+            dist.all_reduce(torch.ones(2), async_op=True)
         else:
             dist.isend(torch.ones(2), dst=0).wait()
             dist.all_reduce(torch.ones(2))
@@ -235,7 +236,7 @@ def test_a_killed_process_leaves_what_it_had_written(script, config, dump, sonde
     [
         ("raise RuntimeError('mid-step')", 1),
         ("import sys; sys.exit(3)", 3),
-        ("import os; os._exit(4)", 4),
+        ("import os, time; time.sleep(0.5); os._exit(4)", 4),
     ],
 )
 def test_what_ran_before_a_process_ended_in_mid_step_is_there(train, config, end, status):
@@ -251,7 +252,7 @@ def test_what_ran_before_a_process_ended_in_mid_step_is_there(train, config, end
     assert any("recorded" in line for line in run.sonde_lines), run.stderr
 
 
-FORKED = SMALL_TRAINING.replace(
+FORKED = SMALL_TRAINING.replace("range(3)", "range(4)").replace(
     "loss.backward()",
     """loss.backward()
         if step == 1:
@@ -270,7 +271,7 @@ FORKED = SMALL_TRAINING.replace(
 def test_a_child_forked_in_mid_step_trains_on_and_the_dump_is_its_parents(train, config, end):
     run = train(FORKED.replace("{end}", end), config(saved_data="full"))
     assert run.status == 0 and "child trained" in run.stdout, run.stderr
-    assert dumps.steps(run.dump) == [0, 1, 2]
+    assert dumps.steps(run.dump) == [0, 1, 2, 3]
     whole = dumps.statistics(run.dump, 2)
     assert [row["Op Name"] for row in dumps.statistics(run.dump, 1)] == [row["Op Name"] for row in whole]
     assert len(dumps.tensors(run.dump, 1)) == len(dumps.tensors(run.dump, 2))
@@ -288,7 +289,7 @@ def test_a_child_can_record_a_dump_of_its_own(train, config, dump, tmp_path):
                 os._exit(0)"""
     run = train(FORKED.replace("{end}", child.strip()), config())
     assert run.status == 0, run.stderr
-    assert dumps.steps(dump) == [0, 1, 2]
+    assert dumps.steps(dump) == [0, 1, 2, 3]
     assert dumps.steps(tmp_path / "child") == [0, 1, 2]
 
 
