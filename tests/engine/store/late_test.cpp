@@ -27,6 +27,7 @@ Record rest_of(const Record& of, TensorRecord tensor) {
   rest.op = of.op;
   rest.sequence = of.sequence;
   rest.step = of.step;
+  tensor.slot = 1;
   rest.tensors.push_back(std::move(tensor));
   return rest;
 }
