@@ -1,7 +1,6 @@
 #include "collectives.h"
 
 #include <pthread.h>
-#include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -12,6 +11,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <torch/csrc/distributed/c10d/Work.hpp>
 #include <typeinfo>
 
 #include "frames.h"

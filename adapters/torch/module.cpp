@@ -76,7 +76,8 @@ PyObject* set_run_info(PyObject*, PyObject* args) {
 PyObject* root_forward(PyObject*, PyObject* args) {
   PyObject* module;
   int has_parameters, optimizer_alive, may_train_without_grad;
-  if (!PyArg_ParseTuple(args, "Oppp", &module, &has_parameters, &optimizer_alive, &may_train_without_grad)) return nullptr;
+  if (!PyArg_ParseTuple(args, "Oppp", &module, &has_parameters, &optimizer_alive, &may_train_without_grad))
+    return nullptr;
   sonde_torch::root_forward(module, has_parameters != 0, optimizer_alive != 0, may_train_without_grad != 0);
   return PyBool_FromLong(sonde_torch::capturing());
 }

@@ -110,7 +110,7 @@ class Identity {
   std::uint64_t epoch_of(std::uint64_t storage) const;
 
   std::uint64_t step_ = 0;
-  std::uint64_t writes_ = 0;          // numbers the epochs
+  std::uint64_t writes_ = 0;           // numbers the epochs
   std::uint64_t epoch_of_others_ = 0;  // of every storage that is not in the table
 };
 

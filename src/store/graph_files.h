@@ -77,7 +77,7 @@ class GraphFiles {
 
   Layout layout_;
   int rank_, aside_;
-  std::vector<Site> sites_;         // index = id
+  std::vector<Site> sites_;    // index = id
   std::vector<OpName> names_;  // index = id
   std::unordered_map<std::uint32_t, Attributes> attributes_;
   SourceTexts sources_;

@@ -64,7 +64,10 @@ class SignalsBlocked {
 
 struct Recorder::State {
   State(const Plan& plan, const RunInfo& run, const Layout& naming)
-      : layout(naming), waits(plan.sonde.when_full == WhenFull::wait), pool(plan.sonde.budget_bytes, [this] { queue.wake(); }), recording(plan, run, naming) {}
+      : layout(naming),
+        waits(plan.sonde.when_full == WhenFull::wait),
+        pool(plan.sonde.budget_bytes, [this] { queue.wake(); }),
+        recording(plan, run, naming) {}
 
   const Layout layout;
   const bool waits;

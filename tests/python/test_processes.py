@@ -96,7 +96,9 @@ def torchrun(execute, script):
         if config is not None:
             environment["MINDSPORE_DUMP_CONFIG"] = config
         launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0"]
-        return execute(*launcher, "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", script(source), *arguments, **environment)
+        return execute(
+            *launcher, "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", script(source), *arguments, **environment
+        )
 
     return run
 
@@ -252,9 +254,11 @@ def test_what_ran_before_a_process_ended_in_mid_step_is_there(train, config, end
     assert any("recorded" in line for line in run.sonde_lines), run.stderr
 
 
-FORKED = SMALL_TRAINING.replace("range(3)", "range(4)").replace(
-    "loss.backward()",
-    """loss.backward()
+FORKED = (
+    SMALL_TRAINING.replace("range(3)", "range(4)")
+    .replace(
+        "loss.backward()",
+        """loss.backward()
         if step == 1:
             child = os.fork()
             if child == 0:
@@ -264,7 +268,9 @@ FORKED = SMALL_TRAINING.replace("range(3)", "range(4)").replace(
                 print("child trained", flush=True)
                 {end}
             assert os.waitpid(child, 0)[1] == 0""",
-).replace("import torch\n", "import os, sys, torch\n", 1)
+    )
+    .replace("import torch\n", "import os, sys, torch\n", 1)
+)
 
 
 @pytest.mark.parametrize("end", ["os._exit(0)", "sys.exit(0)", "raise SystemExit"])
@@ -328,11 +334,14 @@ def test_workers_that_load_data_do_not_record(train, config, method):
 def test_a_program_the_training_calls_writes_to_no_dump_of_its_parent(train, config):
     """It inherits the variable; the directory has an owner that lives, and it is told so."""
     called = SMALL_TRAINING.replace("range(3)", "range(1)")
-    source = SMALL_TRAINING + f"""
+    source = (
+        SMALL_TRAINING
+        + f"""
     import subprocess, sys, textwrap
     done = subprocess.run([sys.executable, "-c", textwrap.dedent({called!r})], capture_output=True, text=True)
     print("called:", done.returncode, done.stdout, done.stderr)
     """
+    )
     run = train(source, config())
     assert "called: 0 trained" in run.stdout
     refused = [line for line in run.stdout.splitlines() if "sonde" in line]

@@ -1,4 +1,4 @@
-"""Threads of one training: all are recorded, none is disturbed, and what starts and stops the session may be any of them."""
+"""Threads of one training: all are recorded, none is disturbed; any of them may start and stop the session."""
 
 import collections
 

@@ -132,7 +132,7 @@ TEST(Identity, TensorsWithoutMemoryAreKnownByTheirObject) {
 TEST(Identity, OriginsOutliveBytesThatMayHaveChanged) {
   Identity identity;
   identity.wrote(7, 10);
-  identity.insert(key(7), content(1));
+  insert(identity, key(7), content(1));
   identity.forget_contents();
   EXPECT_EQ(identity.find(key(7)).same, nullptr);
   EXPECT_EQ(identity.origin_of(place(1, 1)).sequence, 10u);

@@ -63,9 +63,10 @@ class Threads : public ::testing::Test {
 
   bool start(int n) {
     const fs::path config = directory_ / ("dump" + std::to_string(n) + ".json");
-    std::ofstream(config) << R"({"common_dump_settings":{"dump_mode":0,"path":")" << dump(n).string()
-                          << R"(","net_name":"Net","iteration":"all","saved_data":"full","input_output":0,"kernels":[],)"
-                          << R"("support_device":[0]},"e2e_dump_settings":{"enable":true}})";
+    std::ofstream(config)
+        << R"({"common_dump_settings":{"dump_mode":0,"path":")" << dump(n).string()
+        << R"(","net_name":"Net","iteration":"all","saved_data":"full","input_output":0,"kernels":[],)"
+        << R"("support_device":[0]},"e2e_dump_settings":{"enable":true}})";
     std::array<char, 4096> message{};
     return api().start(config.c_str(), message.data(), message.size()) == 0;
   }
