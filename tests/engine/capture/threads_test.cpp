@@ -80,16 +80,17 @@ std::uint32_t site(const char* type, std::uint32_t line) {
   sonde_site s{};
   s.size = sizeof s;
   s.op_type = type;
-  s.scope = s.function = "";
-  s.file = "train.py";
-  s.line = line;
+  s.scope = "";
+  const sonde_source_line place{line, 0, 0, 0, "train.py", "train"};
+  s.trace = &place;
+  s.trace_count = 1;
   return api().site(&s);
 }
 
 // One op that reads `in` and writes `out`; every third has its output later, from another thread.
 bool run_op(std::uint32_t line, const Tensor& in, const Tensor& out, bool later) {
   sonde_op* op = nullptr;
-  if (api().op_begin(site(line % 2 == 0 ? "add" : "mul", line), SONDE_GRAPH_TRAINING, &op) == 0) return false;
+  if (api().op_begin(site(line % 2 == 0 ? "add" : "mul", line), SONDE_GRAPH_TRAINING, 0, &op) == 0) return false;
   const sonde_tensor input = in.view(), output = out.view();
   api().op_wrote(op, out.storage);
   api().op_input(op, 0, &input);
