@@ -1,10 +1,13 @@
 """What recording costs a training step: the same steps with Sonde off, idle, taking statistics, writing tensors.
 
-    .venv/bin/python benchmarks/training.py [--rounds 8] [--threads 1] [--json FILE] [MODEL ...]
+    .venv/bin/python benchmarks/training.py [--rounds 8] [--threads 1] [--peers] [--json FILE] [MODEL ...]
 
 All modes run in one process, interleaved in random order; ratios are medians over rounds of (this mode's step) /
 (the undumped steps of the same round). "+drain": with what is left to write when the last step has returned, shared
 out over the steps. "read" and "write" are per step: bytes of the program's tensors, and bytes of files.
+
+--peers: the same steps under msprobe as well, each mode in a process of its own in .venv-peers (made on first use),
+against its own undumped steps in that process, which alternate with the dumped ones (benchmarks/peers.py).
 """
 
 import argparse
@@ -18,6 +21,7 @@ import random
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -39,7 +43,21 @@ MODES = {
     "statistics of everything": {"saved_data": "statistic", "input_output": 0, "statistic_category": MOMENTS},
     "tensors of everything": {"saved_data": "tensor", "input_output": 0},
 }
-BYTES_PER_STEP = 500_000_000  # at most, with tensors of everything
+# At most, with tensors of everything; what a dump needs on the disk until the end.
+BYTES_PER_STEP = {"resnet18": 250_000_000, "transformer": 500_000_000, "transformer512": 2_500_000_000}
+
+HERE = pathlib.Path(__file__).resolve().parent
+PEERS_VENV = HERE.parent / ".venv-peers"
+PEERS_PACKAGES = ("torch==2.13.0", "mindstudio-probe==26.2.0")
+# name -> arguments of peers.py. Risk level ALL: all operators, as Sonde records them; FOCUS is msprobe's default.
+PEER_MODES = {
+    "msprobe L0 statistics": ("--level", "L0", "--task", "statistics"),
+    "msprobe L1 statistics, FOCUS": ("--level", "L1", "--task", "statistics", "--risk-level", "FOCUS"),
+    "msprobe L1 statistics": ("--level", "L1", "--task", "statistics"),
+    "msprobe mix statistics": ("--level", "mix", "--task", "statistics"),
+    "msprobe L1 tensors": ("--level", "L1", "--task", "tensor"),
+    "msprobe mix tensors": ("--level", "mix", "--task", "tensor"),
+}
 WARM_UP = 4  # steps after each start that are not timed: models are looked for, and memory grows to what it needs
 
 
@@ -133,16 +151,46 @@ def run(model, rounds, steps, directory):
     return results
 
 
+def make_peers_venv():
+    """msprobe pins and patches much: it gets an environment of its own, once."""
+    stamp = PEERS_VENV / "packages"
+    if stamp.exists() and stamp.read_text() == " ".join(PEERS_PACKAGES):
+        return
+    print(f"making {PEERS_VENV} with {', '.join(PEERS_PACKAGES)} ...", file=sys.stderr, flush=True)
+    subprocess.run([sys.executable, "-m", "venv", "--clear", PEERS_VENV], check=True)
+    subprocess.run([PEERS_VENV / "bin" / "pip", "install", "-q", *PEERS_PACKAGES], check=True)
+    stamp.write_text(" ".join(PEERS_PACKAGES))
+
+
+def run_peers(model, options):
+    """Rows of the same table for msprobe."""
+    results = {}
+    for mode, arguments in PEER_MODES.items():
+        command = [PEERS_VENV / "bin" / "python", HERE / "peers.py", model, *arguments]
+        command += ["--rounds", str(options.rounds), "--steps", str(options.steps), "--threads", str(options.threads)]
+        command += ["--directory", options.directory] if options.directory else []
+        os.sync()
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            print(f"  {mode}: failed: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+            continue
+        told = json.loads(done.stdout.splitlines()[-1])
+        ratios = [on / off for on, off in zip(told["seconds"], told["off_seconds"], strict=True)]
+        # It writes within the step: nothing is left to drain. What it reads it does not tell.
+        results[mode] = {**told, "ratio": ratios, "ratio_with_drain": ratios, "read": 0}
+    return results
+
+
 def table(model, results):
     lines = [
         f"{model}",
-        f"  {'mode':26} {'step ms':>8} {'ratio':>6} {'quartiles':>13} {'+drain':>7} "
+        f"  {'mode':28} {'step ms':>8} {'ratio':>6} {'quartiles':>13} {'+drain':>7} "
         f"{'read MB':>8} {'write MB':>8} {'files':>6}",
     ]
     for mode, r in results.items():
         low, middle, high = quartiles(r["ratio"])
         lines.append(
-            f"  {mode:26} {1e3 * statistics.median(r['seconds']):8.1f} {middle:6.2f} {low:6.2f}-{high:<6.2f} "
+            f"  {mode:28} {1e3 * statistics.median(r['seconds']):8.1f} {middle:6.2f} {low:6.2f}-{high:<6.2f} "
             f"{statistics.median(r['ratio_with_drain']):7.2f} {r['read'] / 1e6:8.1f} "
             f"{r['written'] / 1e6:8.1f} {r['files']:6.0f}"
         )
@@ -155,16 +203,21 @@ def quartiles(values):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("models", nargs="*", default=["resnet18", "transformer"])
+    parser.add_argument("models", nargs="*", default=["resnet18", "transformer"], help=", ".join(models.NAMES))
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--steps", type=int, default=4, help="timed steps per mode and round")
     parser.add_argument("--threads", type=int, default=1, help="torch's threads")
     parser.add_argument("--directory", help="where dumps are written (default: the temporary directory)")
+    parser.add_argument("--peers", action="store_true", help="the same under msprobe, in .venv-peers")
     parser.add_argument("--json", help="write the results here too")
     options = parser.parse_args()
+    for unknown in set(options.models) - set(models.NAMES):
+        parser.error(f"unknown model '{unknown}'; there are {', '.join(models.NAMES)}")
+    if options.peers:
+        make_peers_venv()
     torch.set_num_threads(options.threads)
     room = shutil.disk_usage(options.directory or tempfile.gettempdir()).free
-    needed = options.rounds * (WARM_UP + options.steps) * len(options.models) * BYTES_PER_STEP
+    needed = options.rounds * (WARM_UP + options.steps) * sum(BYTES_PER_STEP[model] for model in options.models)
     if room < needed:
         parser.error(
             f"dumps of {needed / 1e9:.0f} GB are kept until the end, {room / 1e9:.0f} GB are free: --directory"
@@ -176,6 +229,8 @@ def main():
         print(f"plain writes: {speeds}; torch threads: {options.threads}")
         for model in options.models:
             everything[model] = run(model, options.rounds, options.steps, directory)
+            if options.peers:
+                everything[model] |= run_peers(model, options)
             print(table(model, everything[model]), flush=True)
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(everything, indent=1))

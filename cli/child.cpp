@@ -65,7 +65,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return result;
 }
 
-std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& added) {
+std::vector<std::string> environment_of(const ChildSetting& setting) {
   std::map<std::string, std::string> all;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
@@ -73,7 +73,8 @@ std::vector<std::string> environment_with(const std::vector<std::pair<std::strin
     if (equals == std::string_view::npos) continue;
     all[std::string(text.substr(0, equals))] = text.substr(equals + 1);
   }
-  for (const auto& [name, value] : added) all[name] = value;
+  for (const std::string& name : setting.without) all.erase(name);
+  for (const auto& [name, value] : setting.environment) all[name] = value;
   std::vector<std::string> result;
   for (const auto& [name, value] : all) result.push_back(name + "=" + value);
   return result;
@@ -109,11 +110,16 @@ std::string read_all(int fd) {
 
 }  // namespace
 
-Result<ChildEnd> run_child(const std::vector<std::string>& command,
-                           const std::vector<std::pair<std::string, std::string>>& environment) {
+Result<ChildEnd> run_child(const std::vector<std::string>& command, const ChildSetting& setting) {
   const auto started = std::chrono::steady_clock::now();
   SignalsToChild signals;
-  const Result<pid_t> pid = spawn(command, environment_with(environment), nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  if (!setting.output.empty())
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, setting.output.c_str(),
+                                     O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
+  const Result<pid_t> pid = spawn(command, environment_of(setting), &actions);
+  posix_spawn_file_actions_destroy(&actions);
   if (!pid) return pid.error();
   signals.child_is(*pid);
   const int status = wait_for(*pid);
@@ -124,6 +130,8 @@ Result<ChildEnd> run_child(const std::vector<std::string>& command,
   return end;
 }
 
+int status_of_no_run(const Error& error) { return error.code == ErrorCode::not_found ? kNoSuchCommand : kCannotRun; }
+
 Result<std::string> ask_child(const std::vector<std::string>& command) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0)
@@ -132,7 +140,7 @@ Result<std::string> ask_child(const std::vector<std::string>& command) {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  const Result<pid_t> pid = spawn(command, environment_with({}), &actions);
+  const Result<pid_t> pid = spawn(command, environment_of({}), &actions);
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   std::string text;

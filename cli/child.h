@@ -1,6 +1,7 @@
 // A command run as a child: signals go through to it, and its end comes back.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,11 +16,21 @@ struct ChildEnd {
   double seconds = 0;
 };
 
-// Runs `command` with `environment` added to ours, and waits for it. Meanwhile the signals somebody
-// sends to this process are passed on; those of the terminal reach the child by themselves.
-// `not_found` when there is no such program.
-Result<ChildEnd> run_child(const std::vector<std::string>& command,
-                           const std::vector<std::pair<std::string, std::string>>& environment);
+// In what the child differs from us.
+struct ChildSetting {
+  std::vector<std::pair<std::string, std::string>> environment;  // added to ours
+  std::vector<std::string> without;                              // variables of ours that it does not get
+  std::filesystem::path output;                                  // a file for its standard output; empty: ours
+};
+
+// Runs `command` and waits for it. Meanwhile the signals somebody sends to this process are passed on; those of the
+// terminal reach the child by themselves. `not_found` when there is no such program.
+Result<ChildEnd> run_child(const std::vector<std::string>& command, const ChildSetting& setting);
+
+// As a shell says that a command cannot be run.
+inline constexpr int kCannotRun = 126;
+inline constexpr int kNoSuchCommand = 127;
+int status_of_no_run(const Error& error);
 
 // Runs `command` and gives what it wrote to standard output; for questions to an interpreter. stderr is dropped.
 Result<std::string> ask_child(const std::vector<std::string>& command);

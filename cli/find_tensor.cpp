@@ -170,7 +170,9 @@ Flow flow_of(const std::vector<SelectedStep>& steps, const FoundTensor& found) {
     const bool same_step = step.step == found.step->step;
     for (const CatalogOp& op : step.step->ops) {
       if (op.sequence == is_same.source) {
-        flow.written_by = fmt::format("{}:output.{}", op.full_name, is_same.source_slot);
+        flow.written_by = is_same.source_slot == kInnerSlot
+                              ? fmt::format("the inside of {}", op.full_name)
+                              : fmt::format("{}:output.{}", op.full_name, is_same.source_slot);
       }
       for (const CatalogTensor& other : op.tensors) {
         if (!other.is_input || &other == found.tensor || !is_same(other, same_step)) continue;

@@ -23,11 +23,16 @@ std::string line_text(const SourceLine& line) {
 
 std::string first_line(const GraphNode& node) { return node.trace.empty() ? "" : line_text(node.trace[0]); }
 
+bool is_inner(const Graph& graph, const Operand& operand) {
+  return operand.slot >= graph.nodes[operand.index].outputs.size();
+}
+
 // What stands at an input: another op's output, a parameter, a number.
 std::string origin_text(const Graph& graph, const Operand& operand) {
   switch (operand.kind) {
     case Operand::Kind::node:
-      return fmt::format("{}:output.{}", graph.nodes[operand.index].full_name, operand.slot);
+      return is_inner(graph, operand) ? fmt::format("the inside of {}", graph.nodes[operand.index].full_name)
+                                      : fmt::format("{}:output.{}", graph.nodes[operand.index].full_name, operand.slot);
     case Operand::Kind::parameter:
       return graph.parameters[operand.index].name;
     case Operand::Kind::constant:
@@ -40,7 +45,7 @@ std::string origin_text(const Graph& graph, const Operand& operand) {
 
 std::string short_origin(const Graph& graph, const Operand& operand) {
   if (operand.kind != Operand::Kind::node) return origin_text(graph, operand);
-  const std::string slot = operand.slot == 0 ? "" : fmt::format(".{}", operand.slot);
+  const std::string slot = operand.slot == 0 || is_inner(graph, operand) ? "" : fmt::format(".{}", operand.slot);
   return fmt::format("#{}{}", operand.index, slot);
 }
 
@@ -135,7 +140,7 @@ Json json_of(const Graph& graph, const Operand& operand) {
   switch (operand.kind) {
     case Operand::Kind::node:
       json["op"] = graph.nodes[operand.index].full_name;
-      json["output"] = operand.slot;
+      json["output"] = is_inner(graph, operand) ? Json("inner") : Json(operand.slot);
       break;
     case Operand::Kind::parameter:
       json["parameter"] = graph.parameters[operand.index].name;
@@ -233,6 +238,12 @@ std::string page_of(const StepGraph& graph, std::uint32_t node, SourceTexts& sou
       any = true;
     }
     if (!any) text += head + " read by nobody in this step\n";
+  }
+  for (const std::uint32_t index : graph.outgoing[node]) {
+    const Edge& edge = graph.edges[index];
+    if (edge.from_slot < op.outputs.size()) continue;
+    text += fmt::format("  inside                             to   {}:input.{}\n",
+                        printable(graph.graph.nodes[edge.to].full_name), edge.to_slot);
   }
   return text;
 }

@@ -1,7 +1,6 @@
 #include "run.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -13,16 +12,15 @@
 
 #include "child.h"
 #include "dump.h"
+#include "prove.h"
 #include "run_report.h"
+#include "scratch.h"
 #include "sonde/plan.h"
 
 namespace sonde {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int kCannotRun = 126;  // as a shell says it
-constexpr int kNoSuchCommand = 127;
 
 const std::vector<std::string> kUsualStatistics = {
     "max", "min", "avg", "l2norm", "nan count", "positive inf count", "negative inf count"};
@@ -33,30 +31,7 @@ struct RunOptions {
   std::vector<std::string> kernels;
   std::vector<std::string> statistics;
   std::vector<std::string> command;
-};
-
-// A directory of ours that is gone when the run is over: the configuration made from options, and the child's report.
-class Scratch {
- public:
-  Scratch() {
-    std::error_code error;  // TMPDIR may name what is not there
-    for (const fs::path& place : {fs::temp_directory_path(error), fs::path("/tmp")}) {
-      std::string pattern = (place / "sonde-run-XXXXXX").string();
-      if (place.empty() || mkdtemp(pattern.data()) == nullptr) continue;
-      path_ = pattern;
-      return;
-    }
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
+  bool prove = false, json = false;
 };
 
 // What the options ask for, in MindSpore's words.
@@ -110,12 +85,15 @@ int run(const RunOptions& options) {
   }
   const std::optional<Plan> plan = checked_plan(*config, options);
   if (!plan) return kBadUsage;
+  if (options.prove) return prove({options.command, *config, plan->path, scratch.path(), options.json});
   const fs::path report = scratch.path() / "report";
-  const Result<ChildEnd> end =
-      run_child(options.command, {{"SONDE_CONFIG", config->string()}, {"SONDE_RUN_REPORT", report.string()}});
+  const Result<ChildEnd> end = run_child(
+      options.command, {.environment = {{"SONDE_CONFIG", config->string()}, {"SONDE_RUN_REPORT", report.string()}},
+                        .without = {},
+                        .output = {}});
   if (!end) {
     print_error(end.error().message);
-    return end.error().code == ErrorCode::not_found ? kNoSuchCommand : kCannotRun;
+    return status_of_no_run(end.error());
   }
   print_run_report(fs::path(options.command[0]).filename().string(), *end, report, plan->path);
   return end->exit_code;
@@ -146,11 +124,18 @@ void add_run(CLI::App& app, int& exit_status) {
   CLI::Option* config =
       verb->add_option("-c,--config", options->config, "configuration file, of any dialect")->type_name("FILE");
   add_settings(*verb, *options, config);
+  CLI::Option* prove =
+      verb->add_flag("--prove", options->prove,
+                     "run the command twice, without Sonde and recording, and compare all that it computes");
+  verb->add_flag("--json", options->json, "with --prove: the verdict as JSON")->needs(prove);
   verb->add_option("command", options->command, "what to run, after --")->required()->type_name("COMMAND...");
   verb->footer(
       "Exit status: the command's; 2 bad usage or configuration (nothing was run), 126 and 127 it "
       "cannot be run.\n"
-      "Example: sonde run --out /tmp/run7 --iteration 0-2 -- python train.py --epochs 1");
+      "With --prove: 0 identical bit for bit, 1 Sonde makes a difference, 2 nothing is proved, 3 the command is not "
+      "reproducible by itself.\n"
+      "Example: sonde run --out /tmp/run7 --iteration 0-2 -- python train.py --epochs 1\n"
+      "Example: sonde run --prove --out /tmp/run7 -- python train.py --epochs 1");
   verb->callback([options, &exit_status] { exit_status = run(*options); });
 }
 

@@ -19,26 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One thing that a process of the run told.
-struct Told {
-  std::string kind, text, rank;
-};
-
-std::vector<Told> read_told(const fs::path& file) {
-  std::vector<Told> all;
-  std::ifstream stream(file);
-  for (std::string line; std::getline(stream, line);) {
-    const nlohmann::json entry = nlohmann::json::parse(line, nullptr, false);
-    if (!entry.is_object()) continue;  // torn by a kill
-    all.push_back({entry.value("kind", ""), entry.value("text", ""), entry.value("rank", "")});
-  }
-  return all;
-}
-
-bool any(const std::vector<Told>& all, std::string_view kind) {
-  return std::ranges::any_of(all, [&](const Told& told) { return told.kind == kind; });
-}
-
 void say(const std::string& text) { fmt::print(stderr, "{}{}\n", text.starts_with("sonde:") ? "" : "sonde: ", text); }
 
 std::string how_it_ended(const std::string& program, const ChildEnd& end) {
@@ -124,6 +104,21 @@ void print_contents(const Catalog& catalog) {
 }
 
 }  // namespace
+
+std::vector<Told> read_told(const fs::path& file) {
+  std::vector<Told> all;
+  std::ifstream stream(file);
+  for (std::string line; std::getline(stream, line);) {
+    const nlohmann::json entry = nlohmann::json::parse(line, nullptr, false);
+    if (!entry.is_object()) continue;  // torn by a kill
+    all.push_back({entry.value("kind", ""), entry.value("text", ""), entry.value("rank", "")});
+  }
+  return all;
+}
+
+bool any(const std::vector<Told>& all, std::string_view kind) {
+  return std::ranges::any_of(all, [&](const Told& told) { return told.kind == kind; });
+}
 
 void print_run_report(const std::string& program, const ChildEnd& end, const fs::path& told, const fs::path& dump) {
   say(how_it_ended(program, end));

@@ -3,10 +3,19 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "child.h"
 
 namespace sonde {
+
+// One thing that a process of the run told (sonde/session.py, tell()): `started`, `refused`, `summary`, ….
+struct Told {
+  std::string kind, text, rank;
+};
+std::vector<Told> read_told(const std::filesystem::path& file);
+bool any(const std::vector<Told>& all, std::string_view kind);
 
 // On stderr, since stdout is the command's. `told` is the file that the package's processes
 // appended to (sonde/session.py, tell()); `dump` the directory that the plan names.

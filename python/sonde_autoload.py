@@ -12,6 +12,9 @@ waiting = None
 
 def start():
     config = os.environ.get("SONDE_CONFIG") or os.environ.get("MINDSPORE_DUMP_CONFIG")
+    prove = os.environ.get("SONDE_PROVE")
+    if prove:
+        _observe(prove)
     if not config and waiting is None:
         return
     try:
@@ -20,6 +23,18 @@ def start():
         raise  # the user's: ^C, or a signal handler of theirs that ends the program
     except BaseException as error:
         _say(_message(error))
+
+
+def _observe(directory):
+    """`sonde run --prove`: this process writes down digests of what it computes, recorded or not."""
+    try:
+        import sonde.prove
+
+        sonde.prove.start(directory)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        _say(f"sonde: cannot observe: {' '.join(str(error).split())} ({type(error).__name__})")
 
 
 def _start(config):

@@ -138,7 +138,8 @@ std::uint64_t attributes_hash(const OpInfo& info, c10::ArrayRef<const IValue> va
   return hash != 0 ? hash : 1;
 }
 
-void tell_attributes(const struct sonde_api& api, sonde_op* op, const OpInfo& info, c10::ArrayRef<const IValue> values) {
+void tell_attributes(const struct sonde_api& api, sonde_op* op, const OpInfo& info,
+                     c10::ArrayRef<const IValue> values) {
   std::deque<Value> held;
   std::vector<sonde_attribute> attributes;
   const std::size_t count = std::min(info.arguments.size(), values.size());

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "attributes.h"
+#include "backward.h"
 #include "collectives.h"
 #include "ops.h"
 #include "tensors.h"
@@ -79,11 +80,13 @@ struct ThreadState {
   std::vector<std::unique_ptr<InputArgument>> inputs;  // a reused stack; the last op in flight owns its end
   std::size_t input_count = 0;
   std::unordered_map<std::uint64_t, std::uint32_t> sites;
+  std::unordered_map<std::uint64_t, std::uint32_t> forwards;  // (module, op type) -> its forward site
   std::uint64_t generation = 0;
   PyObject* current_root = nullptr;  // the root whose forward began last on this thread
   bool current_root_trains = true;
   bool grad_outside = false;  // gradients were on at the last op outside every module
   int optimizer_depth = 0;
+  bool step_returned = false;  // the outermost Optimizer.step has not raised
   std::uint64_t asked_bare = 0;
   bool busy = false;  // inside our own slow path
   Described scratch;
@@ -209,6 +212,7 @@ void fresh_tables(ThreadState& state) {
   if (state.generation == generation) return;
   state.generation = generation;
   state.sites.clear();
+  state.forwards.clear();
 }
 
 std::uint32_t cached_site(ThreadState& state, std::uint64_t key, const char* op_type, std::uint32_t phase,
@@ -269,6 +273,10 @@ std::uint32_t outside_graph() {
   return at::GradMode::is_enabled() ? SONDE_GRAPH_OUTSIDE_GRAD : SONDE_GRAPH_OUTSIDE_NO_GRAD;
 }
 
+std::uint64_t module_key(const Walk& walk, std::uint64_t op_number) {
+  return mix(mix(0x1005, op_number), reinterpret_cast<std::uint64_t>(walk.modules[0]));
+}
+
 Place place_in_backward(ThreadState& state, const Frame& node, const char* op_type, std::uint64_t number) {
   const FrameMark now = current_frame();
   if (now == node.mark || now == nullptr) {  // C++ all the way: the forward op's names and line
@@ -279,7 +287,12 @@ Place place_in_backward(ThreadState& state, const Frame& node, const char* op_ty
   walk_frames(setup().frames, node.mark, Until::root, walk);
   // Modules called from inside a backward node: a checkpoint runs its forward again.
   const std::uint32_t phase = walk.module_count > 0 ? SONDE_PHASE_RECOMPUTE : SONDE_PHASE_BACKWARD;
-  const std::uint32_t forward = walk.module_count > 0 ? 0 : node.site;
+  std::uint32_t forward = walk.module_count > 0 ? 0 : node.site;
+  if (walk.module_count > 0 && walk.code == nullptr) {
+    // Only PyTorch's own code between the node and the module (nn.Sequential): the line is that of the first forward.
+    const auto first = state.forwards.find(module_key(walk, number));
+    if (first != state.forwards.end()) forward = first->second;
+  }
   const std::uint64_t key = mix(mix(mix(0x1002, number), walk.hash), forward);
   return {cached_site(state, key, op_type, phase, forward, &walk, nullptr, node.mark), SONDE_GRAPH_TRAINING};
 }
@@ -315,6 +328,7 @@ Place place_forward(ThreadState& state, const char* op_type, std::uint64_t numbe
     }
   }
   place.site = cached_site(state, key, op_type, SONDE_PHASE_FORWARD, 0, &walk, nullptr);
+  if (known == state.sites.end() && walk.module_count > 0) state.forwards[module_key(walk, number)] = place.site;
   return place;
 }
 
@@ -496,7 +510,7 @@ void end_op(ThreadState& state, Frame& frame, const RecordFunction& fn) {
                       std::uncaught_exceptions() > frame.exceptions;  // an op without results ends by throwing
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
     const InputArgument& input = *state.inputs[i];
-    if (!input.written) continue;
+    if (!input.written && !frame.info->initialises) continue;
     if (has_aliases(input)) api().wrote(0);
     api().op_wrote(frame.op, input.described.tensor.storage);
   }
@@ -516,6 +530,17 @@ void end_op(ThreadState& state, Frame& frame, const RecordFunction& fn) {
     tell_outputs(state, frame, outputs, fn.num_outputs());
   }
   api().op_end(frame.op, failed ? 1 : 0);
+}
+
+// What autograd saves of an op's inside (a mask, a mean) is read by its backward: it comes from the op at depth 0.
+void tell_inner_results(ThreadState& state, const Frame& frame, const RecordFunction& fn) {
+  const std::vector<c10::IValue>& outputs = fn.outputs();
+  const std::size_t count = fn.num_outputs();
+  for (std::size_t i = outputs.size() > count ? outputs.size() - count : 0; i < outputs.size(); ++i) {
+    if (!outputs[i].isTensor() || !outputs[i].toTensor().defined()) continue;
+    state.scratch.describe(outputs[i].toTensor(), false);
+    if (state.scratch.fresh) api().op_wrote(frame.op, state.scratch.tensor.storage);
+  }
 }
 
 void drop_inputs(ThreadState& state, const Frame& frame) {
@@ -570,6 +595,7 @@ void start_range(ThreadState& state, const RecordFunction& fn) {
   if (name.substr(0, kWrapper.size()) == kWrapper) {
     Frame frame = frame_of(FrameKind::wrapper, fn);
     frame.mark = current_frame();
+    frame.site = site_of_current_node();  // hooks run before the node itself
     state.frames.push_back(std::move(frame));
     return;
   }
@@ -581,19 +607,21 @@ void start_range(ThreadState& state, const RecordFunction& fn) {
 void start_node(ThreadState& state, const RecordFunction& fn) {
   Frame frame = frame_of(FrameKind::node, fn);
   frame.mark = current_frame();
-  if (fn.seqNr() >= 0) frame.site = sequence_owners(fn.forwardThreadId()).get(fn.seqNr());
-  // What the engine does after the node, inside the wrapper (bias gradients are summed there), belongs to it too.
-  if (!state.frames.empty() && state.frames.back().kind == FrameKind::wrapper) state.frames.back().site = frame.site;
+  const bool wrapped = !state.frames.empty() && state.frames.back().kind == FrameKind::wrapper;
+  if (fn.seqNr() >= 0) {
+    frame.site = sequence_owners(fn.forwardThreadId()).get(fn.seqNr());
+    // What the engine does after the node, inside the wrapper (bias gradients are summed there), belongs to it too.
+    if (wrapped) state.frames.back().site = frame.site;
+  } else if (wrapped) {
+    frame.site = state.frames.back().site;  // a parameter's gradient is added up
+  }
   state.frames.push_back(std::move(frame));
 }
 
-std::unique_ptr<at::ObserverContext> on_start(const RecordFunction& fn) {
-  if (g_inert.load(std::memory_order_relaxed)) return nullptr;
-  ThreadState& state = thread_state();
-  if (state.busy || inside_collective_thread()) return nullptr;
+void start_event(ThreadState& state, const RecordFunction& fn) {
   if (fn.scope() == RecordScope::BACKWARD_FUNCTION) {
     start_node(state, fn);
-    return nullptr;
+    return;
   }
   const bool nested = !state.frames.empty() && state.frames.back().kind == FrameKind::op;
   if (nested) {
@@ -604,22 +632,44 @@ std::unique_ptr<at::ObserverContext> on_start(const RecordFunction& fn) {
     if (inner != nullptr && inner->writes && state.frames.back().op != nullptr) {
       tell_unrecorded_writes(state, fn, *inner, state.frames.back().op);
     }
-    return nullptr;
+    return;
   }
   if (const OpInfo* info = op_info(fn)) {
     start_op(state, fn, *info);
   } else {
     start_range(state, fn);
   }
+}
+
+std::unique_ptr<at::ObserverContext> on_start(const RecordFunction& fn) {
+  if (g_inert.load(std::memory_order_relaxed)) return nullptr;
+  ThreadState& state = thread_state();
+  if (state.busy || inside_collective_thread()) return nullptr;
+  const std::size_t inputs = state.input_count;
+  try {
+    start_event(state, fn);
+  } catch (...) {  // PyTorch would print it; the op goes by unseen, the next one does not
+    state.busy = false;
+    state.input_count = inputs;
+  }
   return nullptr;
 }
 
 void on_end(const RecordFunction& fn, at::ObserverContext*) {
   ThreadState& state = thread_state();
-  if (state.frames.empty() || state.frames.back().fn != &fn) return;
+  if (state.frames.empty()) return;
   Frame& frame = state.frames.back();
+  if (frame.fn != &fn) {
+    const bool saved = frame.kind == FrameKind::op && frame.op != nullptr && fn.seqNr() >= 0 && !state.busy;
+    if (saved && !g_inert.load(std::memory_order_relaxed)) tell_inner_results(state, frame, fn);
+    return;
+  }
   if (frame.kind == FrameKind::op) {
-    if (frame.op != nullptr) end_op(state, frame, fn);  // also when another thread ends the session meanwhile
+    try {
+      if (frame.op != nullptr) end_op(state, frame, fn);  // also when another thread ends the session meanwhile
+    } catch (...) {  // the frame must go in any case, or nothing after it is seen
+      api().op_end(frame.op, 1);
+    }
     drop_inputs(state, frame);
   }
   state.frames.pop_back();
@@ -639,6 +689,7 @@ std::unique_ptr<at::ObserverContext> on_user_start(const RecordFunction& fn) {
   type = type.substr(0, type.rfind('.'));
   frame.scope = "optimizer-" + std::string(type);
   frame.outermost_step = step && state.optimizer_depth == 0;
+  if (frame.outermost_step) state.step_returned = false;
   if (step) ++state.optimizer_depth;
   state.frames.push_back(std::move(frame));
   return nullptr;
@@ -651,7 +702,7 @@ void on_user_end(const RecordFunction& fn, at::ObserverContext*) {
   const bool is_step = std::strncmp(fn.name(), "Optimizer.step#", 15) == 0;
   state.frames.pop_back();
   if (is_step && state.optimizer_depth > 0) --state.optimizer_depth;
-  if (!step_ended || g_inert.load(std::memory_order_relaxed)) return;
+  if (!step_ended || !state.step_returned || g_inert.load(std::memory_order_relaxed)) return;
   api().optimizer_end();
   set_capture();
   purge_storages();
@@ -701,6 +752,7 @@ void install(const Setup& told) {
     }
     g_texts_told->clear();
     g_root_seen = false;
+    forget_nodes();
     g_inert = false;
   }
   forget_scopes();
@@ -742,6 +794,8 @@ void root_forward(PyObject* module, bool has_parameters, bool optimizer_alive, b
   api().root_forward(has_parameters ? 1 : 0, trains ? 1 : 0, optimizer_alive ? 1 : 0);
   set_capture();
 }
+
+void step_returned() { thread_state().step_returned = true; }
 
 void forget_scopes() { g_generation.fetch_add(1); }
 

@@ -36,6 +36,8 @@ bool capturing();
 // `may_train_without_grad`: it was first seen somewhere inside, where gradients may be off for a while; then it counts
 // whether they were on outside.
 void root_forward(PyObject* module, bool has_parameters, bool optimizer_alive, bool may_train_without_grad);
+// The Optimizer.step that is ending on this thread has returned and not raised.
+void step_returned();
 // Module objects died or changed: names known by address are stale.
 void forget_scopes();
 

@@ -99,8 +99,11 @@ struct Ticket {
 };
 
 c10::intrusive_ptr<c10d::Work> work_among(const std::vector<c10::IValue>& results) {
-  for (const c10::IValue& value : results) {
-    if (value.isCustomClass()) return value.toCustomClass<c10d::Work>();
+  try {
+    for (const c10::IValue& value : results) {
+      if (value.isCustomClass()) return value.toCustomClass<c10d::Work>();
+    }
+  } catch (const std::exception&) {  // another class
   }
   return {};
 }

@@ -107,8 +107,9 @@ void walk_frames(const FrameFacts& facts, FrameMark mark, Until until, Walk& out
     PyCodeObject* code = frame->f_code;
     if (code == facts.module_call) {
       PyObject* module = frame->localsplus[0];
-      if (module == nullptr || out.module_count == kMaxModules) continue;
-      out.modules[out.module_count++] = module;
+      if (module == nullptr) continue;
+      if (out.module_count < kMaxModules) ++out.module_count;
+      out.modules[out.module_count - 1] = module;  // beyond the most, the last is always the outermost
       hash = mix(hash, reinterpret_cast<std::uint64_t>(module));
       continue;
     }

@@ -24,7 +24,8 @@ struct FrameFacts {
 inline constexpr int kMaxModules = 64;
 
 struct Walk {
-  PyObject* modules[kMaxModules];  // innermost first; borrowed
+  PyObject*
+      modules[kMaxModules];  // innermost first; borrowed; of a deeper chain those just below the root are left out
   int module_count = 0;
   PyCodeObject* code = nullptr;  // the innermost frame of the user's; null when there is none
   int instruction = 0;           // byte offset in it

@@ -6,6 +6,7 @@
 
 #include "capture.h"
 #include "collectives.h"
+#include "memory.h"
 #include "tensors.h"
 
 namespace {
@@ -97,6 +98,30 @@ PyObject* name_tensor(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+// memory_written(tensor, from now on others may write to it unseen): its elements changed without an operator
+PyObject* memory_written(PyObject*, PyObject* args) {
+  PyObject* tensor;
+  int given_away;
+  if (!PyArg_ParseTuple(args, "Op", &tensor, &given_away)) return nullptr;
+  if (!THPVariable_Check(tensor)) Py_RETURN_NONE;
+  const at::Tensor& value = THPVariable_Unpack(tensor);
+  if (!value.defined()) Py_RETURN_NONE;
+  sonde_torch::Described described;
+  described.describe(value, false);
+  if (described.storage == nullptr) Py_RETURN_NONE;
+  if (given_away != 0) sonde_torch::give_away(described.storage);
+  g_pending.api->wrote((described.tensor.flags & SONDE_TENSOR_FOREIGN) != 0 ? 0 : described.tensor.storage);
+  Py_RETURN_NONE;
+}
+
+// memory_of(tensor) -> (description, bytes) or (why it cannot be read, None)
+PyObject* memory_of(PyObject*, PyObject* tensor) { return sonde_torch::memory_of(tensor); }
+
+PyObject* purge_storages(PyObject*, PyObject*) {
+  sonde_torch::purge_storages();
+  Py_RETURN_NONE;
+}
+
 PyObject* step(PyObject*, PyObject*) {
   g_pending.api->manual_step();
   sonde_torch::set_capture();
@@ -115,6 +140,11 @@ PyObject* work_waited(PyObject*, PyObject* work) {
 }
 
 PyObject* capturing(PyObject*, PyObject*) { return PyBool_FromLong(sonde_torch::capturing()); }
+
+PyObject* step_returned(PyObject*, PyObject*) {
+  sonde_torch::step_returned();
+  Py_RETURN_NONE;
+}
 
 PyObject* forget_scopes(PyObject*, PyObject*) {
   sonde_torch::forget_scopes();
@@ -135,10 +165,14 @@ PyMethodDef kMethods[] = {
     {"set_run_info", set_run_info, METH_VARARGS, nullptr},
     {"root_forward", root_forward, METH_VARARGS, nullptr},
     {"name_tensor", name_tensor, METH_VARARGS, nullptr},
+    {"memory_written", memory_written, METH_VARARGS, nullptr},
+    {"memory_of", memory_of, METH_O, nullptr},
+    {"purge_storages", purge_storages, METH_NOARGS, nullptr},
     {"step", step, METH_NOARGS, nullptr},
     {"scaler_update", scaler_update, METH_NOARGS, nullptr},
     {"work_waited", work_waited, METH_O, nullptr},
     {"capturing", capturing, METH_NOARGS, nullptr},
+    {"step_returned", step_returned, METH_NOARGS, nullptr},
     {"forget_scopes", forget_scopes, METH_NOARGS, nullptr},
     {"take_failure", take_failure, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},

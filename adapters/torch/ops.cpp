@@ -91,6 +91,7 @@ OpInfo* make(const c10::FunctionSchema& schema) {
   const std::string_view type = info->op_type;
   info->uninitialised = starts_with(type, "empty") || starts_with(type, "new_empty") || starts_with(type, "resize_") ||
                         starts_with(type, "_resize_output");
+  info->initialises = info->name == "aten::lift_fresh" || info->name == "aten::lift";
   info->ignored = starts_with(info->name, "profiler::") || starts_with(info->name, "prim::");
   if (const auto handle = c10::Dispatcher::singleton().findSchema({info->name, info->overload})) {
     info->autocast_wraps = handle->hasKernelForDispatchKey(c10::DispatchKey::AutocastCPU);

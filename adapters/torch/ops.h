@@ -31,6 +31,7 @@ struct OpInfo {
   bool writes = false;           // some argument is written
   bool returns_nothing = false;  // `-> ()`: the results are the written arguments
   bool uninitialised = false;    // `empty`: the result's bytes mean nothing
+  bool initialises = false;      // `lift_fresh`: torch.tensor and its like have filled their result, unseen
   bool ignored = false;          // bookkeeping that computes nothing (`profiler::…`)
   bool collective = false;       // of torch.distributed: writes its tensors, maybe after it has returned
   bool unfinished = false;       // its results have their values only after `wait_tensor`

@@ -70,6 +70,7 @@ int dtype_number(c10::ScalarType type) {
 
 struct Known {
   std::uint64_t id;
+  bool given_away;
   c10::weak_intrusive_ptr<c10::StorageImpl> alive;
 };
 
@@ -94,6 +95,15 @@ bool has_any(const c10::DispatchKeySet& keys, std::initializer_list<c10::Dispatc
   return std::any_of(list.begin(), list.end(), [&](c10::DispatchKey key) { return keys.has(key); });
 }
 
+// Kinds that cannot be read, but whose sizes are plain numbers that may be asked for without running anybody's code.
+bool has_plain_sizes(const at::TensorBase& t) {
+  const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
+  using K = c10::DispatchKey;
+  return !has_any(impl->key_set(), {K::Python, K::PythonTLSSnapshot, K::FuncTorchBatched, K::FuncTorchGradWrapper,
+                                    K::Functionalize, K::Batched, K::BatchedNestedTensor}) &&
+         !t.is_nested() && !impl->has_symbolic_sizes_strides();
+}
+
 }  // namespace
 
 const char* why_unreadable(const at::TensorBase& t) {
@@ -106,7 +116,7 @@ const char* why_unreadable(const at::TensorBase& t) {
     return "functorch wrapper";
   }
   if (t.is_sparse()) return "sparse tensor";
-  if (t.is_sparse_csr()) return "compressed sparse tensor";
+  if (impl->is_sparse_compressed()) return "compressed sparse tensor";  // CSR, CSC, BSR, BSC
   if (t.is_mkldnn()) return "opaque MKLDNN tensor";
   if (t.is_nested()) return "nested tensor";
   if (impl->has_symbolic_sizes_strides()) return "symbolic sizes";
@@ -116,14 +126,21 @@ const char* why_unreadable(const at::TensorBase& t) {
   return nullptr;
 }
 
-std::uint64_t storage_identity(c10::StorageImpl* storage) {
+StorageIdentity storage_identity(c10::StorageImpl* storage) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   const auto it = r.known.find(storage);
-  if (it != r.known.end()) return it->second.id;
+  if (it != r.known.end()) return {it->second.id, it->second.given_away, false};
   const std::uint64_t id = r.next++;
-  r.known.emplace(storage, Known{id, weak_of(storage)});
-  return id;
+  r.known.emplace(storage, Known{id, false, weak_of(storage)});
+  return {id, false, true};
+}
+
+void give_away(c10::StorageImpl* storage) {
+  storage_identity(storage);
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  r.known.find(storage)->second.given_away = true;
 }
 
 void purge_storages() {
@@ -144,7 +161,10 @@ void purge_storages() {
 
 bool owned_by_torch(const c10::StorageImpl& storage) {
   static const c10::DeleterFnPtr raw = c10::GetDefaultCPUAllocator()->raw_deleter();
-  return storage.data_ptr().get_deleter() == raw && storage.resizable();
+  // Tensor.numpy() makes a storage unresizable. Python's storage object, once asked for, stays with the storage: its
+  // elements and its address are open to everybody.
+  return storage.data_ptr().get_deleter() == raw && storage.resizable() &&
+         storage.pyobj_slot()->load_pyobj() == nullptr;
 }
 
 Described::Described() : alive(c10::weak_intrusive_ptr<c10::StorageImpl>::reclaim(nullptr)) {
@@ -155,17 +175,17 @@ void Described::describe(const at::TensorBase& t, bool keep_alive_mark) {
   tensor = {};
   tensor.size = sizeof(sonde_tensor);
   storage = nullptr;
+  fresh = false;
   alive.reset();
-  requires_grad = t.requires_grad();
-  tensor.object = reinterpret_cast<std::uint64_t>(t.unsafeGetTensorImpl());
-  tensor.skip = why_unreadable(t);
-  if (tensor.skip != nullptr) {
-    if (t.device().is_cpu() && !t.is_meta()) tensor.dtype = dtype_number(t.scalar_type());
-    return;
+  try {
+    fill(t, keep_alive_mark);
+  } catch (...) {  // a kind of tensor that answers by throwing
+    tensor.skip = "PyTorch refuses to describe it";
+    tensor.data = nullptr;
   }
-  const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
-  const auto sizes = impl->sizes();
-  const auto strides = impl->strides();
+}
+
+std::int64_t* Described::take_sizes(c10::IntArrayRef sizes) {
   const std::size_t n = sizes.size();
   std::int64_t* out = inline_;
   if (n > kInline) {
@@ -173,9 +193,25 @@ void Described::describe(const at::TensorBase& t, bool keep_alive_mark) {
     out = heap_.data();
   }
   std::copy(sizes.begin(), sizes.end(), out);
-  std::copy(strides.begin(), strides.end(), out + n);
+  std::fill(out + n, out + 2 * n, 0);
   tensor.ndim = static_cast<std::uint32_t>(n);
+  return out;
+}
+
+void Described::fill(const at::TensorBase& t, bool keep_alive_mark) {
+  requires_grad = t.requires_grad();
+  tensor.object = reinterpret_cast<std::uint64_t>(t.unsafeGetTensorImpl());
   tensor.dtype = dtype_number(t.scalar_type());
+  const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
+  tensor.skip = why_unreadable(t);
+  if (tensor.skip != nullptr) {
+    if (has_plain_sizes(t)) take_sizes(impl->sizes());
+    return;
+  }
+  const auto sizes = impl->sizes();
+  const auto strides = impl->strides();
+  const std::size_t n = sizes.size();
+  std::copy(strides.begin(), strides.end(), take_sizes(sizes) + n);
   tensor.flags = (impl->is_wrapped_number() ? SONDE_TENSOR_CONSTANT : 0u) |
                  (t.is_conj() ? SONDE_TENSOR_CONJUGATE : 0u) | (t.is_neg() ? SONDE_TENSOR_NEGATIVE : 0u);
   if (!impl->has_storage()) {
@@ -183,8 +219,10 @@ void Described::describe(const at::TensorBase& t, bool keep_alive_mark) {
     return;
   }
   storage = impl->unsafe_storage().unsafeGetStorageImpl();
-  tensor.storage = storage_identity(storage);
-  if (!owned_by_torch(*storage)) tensor.flags |= SONDE_TENSOR_FOREIGN;
+  const StorageIdentity identity = storage_identity(storage);
+  tensor.storage = identity.id;
+  fresh = identity.fresh;
+  if (identity.given_away || !owned_by_torch(*storage)) tensor.flags |= SONDE_TENSOR_FOREIGN;
   tensor.storage_data = storage->data();  // const: does not materialise copy-on-write
   tensor.storage_bytes = storage->sym_nbytes().maybe_as_int().value_or(0);
   if (impl->numel() == 0) return;  // valid, nothing to read

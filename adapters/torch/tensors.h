@@ -19,8 +19,10 @@ struct Described {
   c10::StorageImpl* storage = nullptr;              // valid while `alive` holds it
   c10::weak_intrusive_ptr<c10::StorageImpl> alive;  // told apart from a storage that died under the op
   bool requires_grad = false;
+  bool fresh = false;  // its storage is seen for the first time
 
   Described();
+  // Never throws: what PyTorch refuses to tell becomes the reason why the tensor is skipped.
   void describe(const at::TensorBase& t, bool keep_alive_mark);
   // The memory is still there and where it was: read after the kernel only then.
   bool still_valid() const;
@@ -32,17 +34,27 @@ struct Described {
   static constexpr int kInline = 8;
   std::int64_t inline_[2 * kInline];
   std::vector<std::int64_t> heap_;
+
+  void fill(const at::TensorBase& t, bool keep_alive_mark);
+  std::int64_t* take_sizes(c10::IntArrayRef sizes);  // where they are now; room for as many strides follows
 };
 
 // Why a tensor of this kind is not read; null when it can be. Static text.
 const char* why_unreadable(const at::TensorBase& t);
 
-// An identity for the storage that is never reused. Holds a weak reference, which keeps the small
-// object's address from being reused but not its memory.
-std::uint64_t storage_identity(c10::StorageImpl* storage);
+struct StorageIdentity {
+  std::uint64_t id;  // never reused
+  bool given_away;
+  bool fresh;  // seen for the first time
+};
+// Holds a weak reference to the storage, which keeps the small object's address from being reused but not its memory.
+StorageIdentity storage_identity(c10::StorageImpl* storage);
+// From now on others may write to this memory unseen (DLPack).
+void give_away(c10::StorageImpl* storage);
 // Drops what is known of storages that died. Call between steps.
 void purge_storages();
-// The memory was allocated by torch's own CPU allocator (else NumPy, DLPack, a file: it may change unseen).
+// Allocated by torch's own CPU allocator, and nobody asked for it outside operators (else NumPy, DLPack, a file: it may
+// change unseen).
 bool owned_by_torch(const c10::StorageImpl& storage);
 
 }  // namespace sonde_torch

@@ -19,6 +19,9 @@ class SequenceOwners {
     return (packed >> 24) == static_cast<std::uint64_t>(sequence) + 1 ? static_cast<std::uint32_t>(packed & 0xFFFFFF)
                                                                       : 0;
   }
+  void clear() {
+    for (std::size_t i = 0; i < kSlots; ++i) slots_[i].store(0, std::memory_order_relaxed);
+  }
 
  private:
   static constexpr std::size_t kSlots = 1 << 16;
@@ -30,5 +33,6 @@ class SequenceOwners {
 };
 
 SequenceOwners& sequence_owners(std::uint64_t thread);  // of at::RecordFunction::currentThreadId()
+void forget_sequence_owners();                          // of all threads
 
 }  // namespace sonde_torch

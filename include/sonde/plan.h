@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,13 +41,23 @@ enum class StepRule : std::uint8_t { automatic, optimizer, forward, manual };
 // The layouts that are written, by the MindSpore release whose names, numbers and files they have; in order of age, so
 // `<` may be asked. What differs: docs/format.md, "Other versions".
 enum class LayoutVersion : std::uint8_t { mindspore_2_0, mindspore_2_3, mindspore_2_5, mindspore_2_7 };
-// "mindspore-2.3" and its like; nullopt for a layout that is not written.
+struct LayoutVersionInfo {
+  LayoutVersion version;
+  std::string_view layout;   // "mindspore-2.3", as in `sonde_settings.layout`
+  std::string_view release;  // "2.3", as in `sonde_settings.version`
+  // The columns of statistic.csv where the release has no `statistic_category`; empty: the user's.
+  std::span<const Category> columns;
+};
+std::span<const LayoutVersionInfo> layout_versions();  // by age
+const LayoutVersionInfo& info(LayoutVersion version);
+// nullopt for a layout, or a release, that is not written.
 std::optional<LayoutVersion> layout_version(std::string_view layout);
+std::optional<LayoutVersion> layout_of_release(std::string_view release);
 
 // Settings that are ours: the object `sonde_settings`, which MindSpore ignores.
 struct SondeSettings {
   std::string layout = "mindspore-2.7";
-  std::string version = "2.7";
+  std::string version = "2.7";  // what the layout does not settle: an empty `kernels`, config.json's ms_version
   StepRule step = StepRule::automatic;
   std::uint64_t budget_bytes = 1ULL << 30;  // bytes of tensors in flight between the run and the disk
   WhenFull when_full = WhenFull::wait;
@@ -84,6 +95,8 @@ struct Plan {
 
   SondeSettings sonde;
 
+  // Under dump_mode 1 an empty `kernels` selects everything; up to MindSpore 2.3 it selects nothing.
+  bool empty_kernels_select_all() const { return sonde.version != "2.0" && sonde.version != "2.3"; }
   bool wants_tensors() const { return saved_data == SavedData::tensor || saved_data == SavedData::full; }
   bool wants_statistics() const { return saved_data == SavedData::statistic || saved_data == SavedData::full; }
 };

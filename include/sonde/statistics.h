@@ -72,11 +72,16 @@ std::optional<Category> category_from_word(std::string_view word);
 std::string md5_hex(const TensorView& view);
 std::string sha1_hex(const TensorView& view);
 
-// The value of a category as MindSpore 2.7 defines it: NaN spreads to max, min and avg; infinities take part. Not for
-// md5/sha1.
-double value_of(const Statistics& statistics, Category category);
-// Its text: "%g" for values, plain integers for counts, `nan` without a sign.
-std::string text_of(const Statistics& statistics, Category category);
+// How NaN and infinities count.
+enum class NonFinite : std::uint8_t {
+  spread,    // MindSpore 2.3 and later: NaN spreads to max, min and avg; infinities take part everywhere
+  left_out,  // MindSpore 2.0: max, min and avg over the finite elements; an infinity is neither positive nor negative
+};
+
+// The value of a category. Not for md5/sha1. NaN where there is none.
+double value_of(const Statistics& statistics, Category category, NonFinite rule = NonFinite::spread);
+// Its text: "%g" for values, plain integers for counts, `nan` without a sign; `null` for a value over no element.
+std::string text_of(const Statistics& statistics, Category category, NonFinite rule = NonFinite::spread);
 
 // Which SIMD kernel answers (`avx3`, `avx2`, …, `scalar`). SONDE_KERNEL=scalar in the environment forces one.
 std::string_view kernel_name();

@@ -16,9 +16,14 @@ import weakref
 
 import torch
 from torch import nn
-from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
+from torch.nn.utils.parametrize import ParametrizationList
+from torch.optim.optimizer import (
+    Optimizer,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
 
-from . import _core, adapter
+from . import _core, adapter, optimizers, past_operators
 from .session import tell
 
 # Containers that only hold modules: their level in a name is the attribute alone (`features/0-Conv2d`).
@@ -89,12 +94,17 @@ class Watch:
         self.names = ModuleNames(library.forget_scopes)
         self.roots = {}  # id of a root module -> handle of its hook
         self.roots_seen = False  # one with parameters
-        self.optimizers = AliveOptimizers()
+        self.optimizers = optimizers.AliveOptimizers()
         library.load(_core.api())
         self._tell_run_info()
-        self.step_hook = register_optimizer_step_pre_hook(self._before_optimizer_step)
-        self.scaler = _wrap_scaler_update(library)
-        self.work = _wrap_work_wait(library)
+        self.undo = [
+            register_optimizer_step_pre_hook(self._before_optimizer_step).remove,
+            register_optimizer_step_post_hook(self._after_optimizer_step).remove,
+            optimizers.watch_scaler(library),
+            _watch_waits(library),
+            past_operators.watch(library),
+            self.optimizers.close,
+        ]
         _hide_hook_from_scripting()
         library.install(
             nn.Module._wrapped_call_impl.__code__,
@@ -108,9 +118,8 @@ class Watch:
 
     def close(self):
         self.library.uninstall()
-        self.step_hook.remove()
-        self.scaler()
-        self.work()
+        for undo in self.undo:
+            undo()
         for handle in self.roots.values():
             handle.remove()
         self.roots.clear()
@@ -123,11 +132,14 @@ class Watch:
 
     def new_root(self, module):
         """A chain of calls begins with `module`. If nobody saw it before, watch where its forwards begin."""
-        if id(module) in self.roots or not isinstance(module, nn.Module):
+        if id(module) in self.roots or not issubclass(type(module), nn.Module):
             return
         self.names.add_root(module)
-        if not any(isinstance(hook, RootHook) for hook in module._forward_pre_hooks.values()):
-            self.roots[id(module)] = module.register_forward_pre_hook(_root_hook)
+        if issubclass(type(module), ParametrizationList):
+            return  # the value of an attribute, not a model that is called
+        hooks = _attributes(module).get("_forward_pre_hooks", {})
+        if not any(isinstance(hook, RootHook) for hook in hooks.values()):
+            self.roots[id(module)] = nn.Module.register_forward_pre_hook(module, _root_hook)
             weakref.finalize(module, self.roots.pop, id(module), None).atexit = False
         # This first forward has begun already; a model in training may begin it with gradients off, as one with frozen
         # layers and DistributedDataParallel do.
@@ -146,6 +158,8 @@ class Watch:
             if self.library.root_forward(module, has_parameters, alive, may_train_without_grad):
                 self._name_parameters(module)
             self._tell_failure()
+        except RecursionError:
+            return  # of the user's own: there was no room left for ours
         except Exception as error:  # never into the user's forward
             _say_once(f"sonde: internal error at a module's forward: {type(error).__name__}: {error}")
 
@@ -157,6 +171,11 @@ class Watch:
             self._name_optimizer(optimizer)
         except Exception as error:
             _say_once(f"sonde: internal error at Optimizer.step: {type(error).__name__}: {error}")
+
+    def _after_optimizer_step(self, _optimizer, _args, _kwargs):
+        """A step that raises does not come here: it is none."""
+        if _watch is self:
+            self.library.step_returned()
 
     # --- names of tensors -----------------------------------------------------------------------------------------
 
@@ -179,7 +198,9 @@ class Watch:
             prefix = self.names.parameter_prefix(module)
             for name, parameter in _tensors_of(module, "_parameters"):
                 names.setdefault(id(parameter), _printable(prefix + name))
-        for g, group in enumerate(optimizer.param_groups):
+        # By identity: neither hash nor comparison of the user's own parameters runs.
+        states = {id(parameter): state for parameter, state in vars(optimizer).get("state", {}).items()}
+        for g, group in enumerate(vars(optimizer).get("param_groups", ())):
             for i, parameter in enumerate(group["params"]):
                 name = names.get(id(parameter))
                 if name is None:  # not of any module: a bare parameter
@@ -187,7 +208,7 @@ class Watch:
                     self.library.name_tensor(name, parameter)
                 if parameter.grad is not None:
                     self.library.name_tensor(f"{name}.grad", parameter.grad)
-                state = optimizer.state.get(parameter)
+                state = states.get(id(parameter))
                 for key, value in state.items() if isinstance(state, dict) else ():
                     if isinstance(value, torch.Tensor):
                         self.library.name_tensor(f"{key}.{name}", value)
@@ -241,6 +262,8 @@ class ModuleNames:
         free = self._free.get(type(module).__name__)
         if free:
             label = free.pop()
+        elif issubclass(type(module), ParametrizationList):
+            label = f"parametrization-{type(module).__name__}"  # before it is part of a model: when it is registered
         else:
             label = f"network{self._count or ''}-{type(module).__name__}"
             self._count += 1
@@ -303,22 +326,38 @@ class ModuleNames:
         self._stale()
 
 
-def _modules_below(root, path=(), seen=None):
+def _modules_below(root):
     """(path, module) of every module below `root`, once, in the order of named_modules(). Runs no code of the user's,
-    as the methods of nn.Module would that they may have overridden."""
-    seen = {id(root)} if seen is None else seen
-    for name, child in vars(root).get("_modules", {}).items():
-        if child is not None and id(child) not in seen:
-            seen.add(id(child))
-            yield (*path, name), child
-            yield from _modules_below(child, (*path, name), seen)
+    as the methods of nn.Module would that they may have overridden; any depth, also in circles."""
+    seen = {id(root)}
+    levels = [((), iter(_children(root)))]
+    while levels:
+        path, children = levels[-1]
+        for name, child in children:
+            if child is not None and id(child) not in seen:
+                seen.add(id(child))
+                below = (*path, name)
+                yield below, child
+                levels.append((below, iter(_children(child))))
+                break
+        else:
+            levels.pop()
+
+
+def _children(module):
+    return list(_attributes(module).get("_modules", {}).items())
+
+
+def _attributes(module):
+    """`module.__dict__`, whatever the user's class makes of attributes."""
+    return object.__getattribute__(module, "__dict__")
 
 
 def _tensors_of(root, table):
     """(name, tensor) of the `_parameters` or `_buffers` of `root` and all below it: `features.0.weight`."""
     for path, module in itertools.chain([((), root)], _modules_below(root)):
-        for name, tensor in vars(module).get(table, {}).items():
-            if isinstance(tensor, torch.Tensor):
+        for name, tensor in list(_attributes(module).get(table, {}).items()):
+            if issubclass(type(tensor), torch.Tensor):
                 yield ".".join((*path, name)), tensor
 
 
@@ -352,7 +391,7 @@ class Owners:
         modules = [o for o in gc.get_objects() if issubclass(type(o), nn.Module)]
         self._alive = {id(module): (weakref.ref(module), None) for module in modules}
         for parent in modules:
-            for child in vars(parent).get("_modules", {}).values():
+            for _, child in _children(parent):
                 if child is not None:
                     self._alive[id(child)] = weakref.ref(child), weakref.ref(parent)
 
@@ -361,7 +400,7 @@ def _path(root, names):
     """`("features", "0")` below `root` as `features/0-Conv2d`."""
     parts, module = [], root
     for name in names:
-        module = vars(module).get("_modules", {}).get(name)
+        module = _attributes(module).get("_modules", {}).get(name)
         kind = type(module)
         parts.append(name if kind in _PLAIN_CONTAINERS or module is None else f"{name}-{kind.__name__}")
     return _printable("/".join(parts))
@@ -370,53 +409,6 @@ def _path(root, names):
 def _printable(name):
     """Attribute names may hold anything; what no file can hold becomes `?`."""
     return name.replace("\0", "?").encode(errors="replace").decode()
-
-
-class AliveOptimizers:
-    """Whether a torch.optim.Optimizer exists, without a hook on its constructor.
-
-    The first optimizer of a class marks that class (`step.hooked`); only then is it worth looking for instances.
-    """
-
-    def __init__(self):
-        self._marked = 0
-        self._alive = []
-        self._bare = {}  # id of an optimizer -> it trains tensors of no module
-
-    def any(self):
-        marked = sum("step" in vars(c) and getattr(vars(c)["step"], "hooked", False) for c in _subclasses(Optimizer))
-        if marked == 0:
-            return False
-        self._alive = [reference for reference in self._alive if reference() is not None]
-        if marked != self._marked or not self._alive:
-            self._marked = marked
-            # type(), not isinstance(): a user's __class__ property must not run.
-            self._alive = [weakref.ref(o) for o in gc.get_objects() if issubclass(type(o), Optimizer)]
-        return bool(self._alive)
-
-    def train_bare_parameters(self):
-        """Whether some optimizer trains tensors of no module: then no module's forward announces the first step."""
-        if not self.any():
-            return False
-        alive = [optimizer for optimizer in (reference() for reference in self._alive) if optimizer is not None]
-        new = [optimizer for optimizer in alive if id(optimizer) not in self._bare]
-        if new:
-            modules = [o for o in gc.get_objects() if issubclass(type(o), nn.Module)]
-            owned = {id(p) for m in modules for p in vars(m).get("_parameters", {}).values()}
-            for optimizer in new:
-                trained = [id(p) for group in optimizer.param_groups for p in group["params"]]
-                self._bare[id(optimizer)] = not owned.issuperset(trained)
-        return any(self._bare[id(optimizer)] for optimizer in alive)
-
-
-def _subclasses(cls):
-    found, queue = set(), [cls]
-    while queue:
-        for sub in queue.pop().__subclasses__():
-            if sub not in found:
-                found.add(sub)
-                queue.append(sub)
-    return found
 
 
 def _optimizer_wrapper_code():
@@ -445,29 +437,7 @@ def _source_of(file):
     return "".join(entry[2])
 
 
-def _wrap_scaler_update(library):
-    """GradScaler.update ends a step also when the optimizer was skipped; returns what undoes the wrapping."""
-    from torch.amp import GradScaler
-
-    original = GradScaler.update
-
-    @functools.wraps(original)
-    def update(self, *args, **kwargs):
-        result = original(self, *args, **kwargs)
-        if _watch is not None and self.is_enabled():
-            library.scaler_update()
-        return result
-
-    GradScaler.update = update
-
-    def undo():
-        if GradScaler.update is update:
-            GradScaler.update = original
-
-    return undo
-
-
-def _wrap_work_wait(library):
+def _watch_waits(library):
     """Some works (gloo's receives) are done when Work.wait() returns, and say so to nobody; returns what undoes it."""
     if not torch.distributed.is_available():
         return lambda: None

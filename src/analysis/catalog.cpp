@@ -38,8 +38,9 @@ bool rank_number(const fs::path& directory, std::uint32_t& rank) {
 
 // What looking through a directory tree brings up.
 struct Findings {
-  std::vector<fs::path> ranks;  // directories with a journal
-  std::vector<fs::path> steps;  // with tensor files or a statistic.csv, outside of `ranks`
+  std::vector<fs::path> ranks;      // directories with a journal
+  std::vector<fs::path> steps;      // with tensor files or a statistic.csv, outside of `ranks`
+  std::vector<fs::path> constants;  // directories of that name, of a graph
   std::size_t files = 0, directories = 0;
   std::string first;       // some file that was seen
   std::string unreadable;  // the first directory that refused
@@ -69,7 +70,9 @@ void look(const fs::path& directory, int depth, bool trust_journals, Findings& f
     const std::string name = at->path().filename();
     std::error_code ignored;
     if (at->is_directory(ignored)) {
-      if (!at->is_symlink(ignored) && !is_beside_steps(name)) below.push_back(at->path());
+      if (at->is_symlink(ignored)) continue;
+      if (name == "constants") found.constants.push_back(at->path());
+      if (!is_beside_steps(name)) below.push_back(at->path());
       continue;
     }
     ++found.files;
@@ -95,14 +98,14 @@ fs::path rank_of(const fs::path& step, const fs::path& given) {
   return given;
 }
 
-void read_trees(const std::vector<fs::path>& steps, const fs::path& given, Catalog& catalog) {
+void read_trees(const Findings& found, const fs::path& given, Catalog& catalog) {
   std::map<fs::path, std::vector<fs::path>> by_rank;
-  for (const fs::path& step : steps) by_rank[rank_of(step, given)].push_back(step);
+  for (const fs::path& step : found.steps) by_rank[rank_of(step, given)].push_back(step);
   for (const auto& [directory, of_rank] : by_rank) {
     CatalogRank rank;
     rank.directory = directory;
     if (!rank_number(directory, rank.rank)) rank.rank = 0;
-    read_rank_tree(of_rank, rank, catalog);
+    read_rank_tree(of_rank, found.constants, rank, catalog);
     catalog.ranks.push_back(std::move(rank));
   }
 }
@@ -120,7 +123,7 @@ void read_journal_rank(const fs::path& directory, const CatalogFilter& filter, c
       {journal_of(directory), read.error().message + "; file names and tables are used instead"});
   Findings found;
   look(part, 0, false, found);
-  read_trees(found.steps, directory, catalog);
+  read_trees(found, directory, catalog);
 }
 
 // A directory above several dumps is none: their steps would mix.
@@ -247,7 +250,7 @@ Result<Catalog> open_catalog(const fs::path& path) {
     if (found.ranks.empty() && found.steps.empty()) return not_a_dump(path, found);
     if (Status one = check_one_dump(real, found); !one) return one.error();
     for (const fs::path& rank : found.ranks) read_journal_rank(rank, {}, rank, catalog);
-    read_trees(found.steps, real, catalog);
+    read_trees(found, real, catalog);
   }
   std::ranges::stable_sort(catalog.ranks, {}, &CatalogRank::rank);
   return catalog;

@@ -23,7 +23,9 @@ struct CatalogFilter {
 Status read_rank_journal(const std::filesystem::path& journal, const CatalogFilter& filter, CatalogRank& rank,
                          Catalog& catalog);
 
-// `steps`: directories below `rank.directory` that hold tensor files or a statistic.csv.
-void read_rank_tree(const std::vector<std::filesystem::path>& steps, CatalogRank& rank, Catalog& catalog);
+// `steps`: directories below `rank.directory` that hold tensor files or a statistic.csv. Each of `constants` that stands
+// beside some of them joins the first of those.
+void read_rank_tree(const std::vector<std::filesystem::path>& steps,
+                    const std::vector<std::filesystem::path>& constants, CatalogRank& rank, Catalog& catalog);
 
 }  // namespace sonde

@@ -40,17 +40,41 @@ StepId step_id(const fs::path& directory) {
   return id;
 }
 
-// Real names of ops by their names in file names, from
-// execution_order/ms_execution_order_graph_{graph}.csv.
-using OrderNames = std::unordered_map<std::string, std::string>;
+// Real names of ops by their names in file names, from the execution order of a graph, and of the steps that differ from
+// it: graphs/step_{iteration}.
+class OrderNames {
+ public:
+  OrderNames(const fs::path& rank, std::uint32_t graph) {
+    const std::string name = "ms_execution_order_graph_" + std::to_string(graph) + ".csv";
+    read(rank / "execution_order" / name);
+    std::error_code ignored;
+    for (const fs::directory_entry& entry : fs::directory_iterator(rank / "graphs", ignored)) {
+      if (entry.path().filename().native().starts_with("step_")) read(entry.path() / name);
+    }
+  }
 
-OrderNames order_names(const fs::path& rank, std::uint32_t graph) {
-  OrderNames names;
-  std::ifstream file(rank / "execution_order" / ("ms_execution_order_graph_" + std::to_string(graph) + ".csv"));
-  std::string line;
-  while (std::getline(file, line)) names.emplace(comparable(line), line);
-  return names;
-}
+  // `name` itself when nothing is known of it.
+  const std::string& real(const std::string& op_type, const std::string& name) const {
+    const std::string key = comparable(name);
+    if (const auto whole = names_.find(key); whole != names_.end()) return whole->second;
+    const auto end = op_type != "Parameter" ? ends_.find(key) : ends_.end();
+    return end != ends_.end() && !end->second.empty() ? end->second : name;
+  }
+
+ private:
+  void read(const fs::path& path) {
+    std::ifstream file(path);
+    std::string line;
+    while (std::getline(file, line)) {
+      names_.emplace(comparable(line), line);
+      // 2.0 leaves the scope out; there no two names end alike.
+      const auto [at, is_new] = ends_.try_emplace(comparable(line.substr(line.rfind('/') + 1)), line);
+      if (!is_new && at->second != line) at->second.clear();
+    }
+  }
+
+  std::unordered_map<std::string, std::string> names_, ends_;
+};
 
 // Names that were too long for the file system: "{number}.npy,{name}.npy".
 std::map<std::string, std::string> long_names(const fs::path& directory) {
@@ -116,7 +140,7 @@ class StepReader {
   // Joins the row with the same op, side, slot and time when there is one.
   void add_file(const TensorFile& file) {
     const TensorFileName& name = file.name;
-    const auto row = rows_.find({comparable(name.op_name), name.is_input, name.slot, name.timestamp_us});
+    const auto row = rows_.find({key_of(name.op_type, name.op_name), name.is_input, name.slot, name.timestamp_us});
     CatalogTensor& tensor = row != rows_.end()
                                 ? step_.ops[row->second.first].tensors[row->second.second]
                                 : slot_of(name.op_type, name.op_name, name.is_input, name.slot, name.timestamp_us);
@@ -133,13 +157,18 @@ class StepReader {
   }
 
  private:
+  // A parameter may be called like an op whose scope is left out.
+  static std::string key_of(const std::string& op_type, const std::string& op_name) {
+    return (op_type == "Parameter" ? "Parameter." : "") + comparable(op_name);
+  }
+
   CatalogTensor& slot_of(const std::string& op_type, const std::string& op_name, bool is_input, std::uint32_t slot,
                          std::uint64_t timestamp_us) {
-    const std::string key = comparable(op_name);
+    const std::string key = key_of(op_type, op_name);
     auto at = last_.find(key);
     if (at == last_.end() || has_slot(step_.ops[at->second], is_input, slot)) {
       at = last_.insert_or_assign(key, step_.ops.size()).first;
-      step_.ops.push_back(new_op(op_type, op_name, key, timestamp_us));
+      step_.ops.push_back(new_op(op_type, op_name, timestamp_us));
     }
     std::vector<CatalogTensor>& tensors = step_.ops[at->second].tensors;
     rows_[{key, is_input, slot, timestamp_us}] = {at->second, tensors.size()};
@@ -156,11 +185,9 @@ class StepReader {
         op.tensors, [&](const CatalogTensor& tensor) { return tensor.is_input == is_input && tensor.slot == slot; });
   }
 
-  CatalogOp new_op(const std::string& op_type, const std::string& op_name, const std::string& key,
-                   std::uint64_t timestamp_us) {
+  CatalogOp new_op(const std::string& op_type, const std::string& op_name, std::uint64_t timestamp_us) {
     CatalogOp op;
-    const auto real = names_.find(key);
-    op.full_name = texts_.keep(real != names_.end() ? real->second : op_name);
+    op.full_name = texts_.keep(names_.real(op_type, op_name));
     op.op_type = texts_.keep(op_type);
     op.is_parameter = op_type == "Parameter";
     op.phase = phase_of(op.full_name);
@@ -176,12 +203,8 @@ class StepReader {
       rows_;  // op and tensor by what a file name tells
 };
 
-CatalogStep read_step(const fs::path& directory, const CatalogRank& rank, const OrderNames& names, Catalog& catalog) {
-  CatalogStep step;
-  step.id = step_id(directory);
-  step.ended = true;
-  step.directory = catalog.texts->keep(directory.lexically_relative(rank.directory).native());
-  StepReader reader(step, *catalog.texts, names);
+// What one directory tells: its table, then its files.
+void read_directory(const fs::path& directory, const CatalogRank& rank, StepReader& reader, Catalog& catalog) {
   const fs::path table_file = directory / "statistic.csv";
   std::error_code ignored;
   if (fs::exists(table_file, ignored)) {
@@ -194,6 +217,18 @@ CatalogStep read_step(const fs::path& directory, const CatalogRank& rank, const 
     }
   }
   for (const TensorFile& file : tensor_files(directory, rank.directory)) reader.add_file(file);
+}
+
+// `constants` may be empty.
+CatalogStep read_step(const fs::path& directory, const fs::path& constants, const CatalogRank& rank,
+                      const OrderNames& names, Catalog& catalog) {
+  CatalogStep step;
+  step.id = step_id(directory);
+  step.ended = true;
+  step.directory = catalog.texts->keep(directory.lexically_relative(rank.directory).native());
+  StepReader reader(step, *catalog.texts, names);
+  read_directory(directory, rank, reader, catalog);
+  if (!constants.empty()) read_directory(constants, rank, reader, catalog);
   reader.sort_slots();
   for (const CatalogOp& op : step.ops) {
     if (op.timestamp_us == 0) continue;
@@ -204,15 +239,27 @@ CatalogStep read_step(const fs::path& directory, const CatalogRank& rank, const 
   return step;
 }
 
+// The constants of a graph belong to the first of its steps, in which they were written.
+std::map<fs::path, fs::path> constants_by_step(std::vector<fs::path> steps, const std::vector<fs::path>& constants) {
+  std::ranges::stable_sort(steps, {}, [](const fs::path& step) { return step_id(step).iteration; });
+  std::map<fs::path, fs::path> found;
+  for (const fs::path& directory : constants) {
+    const auto first = std::ranges::find(steps, directory.parent_path(), &fs::path::parent_path);
+    if (first != steps.end()) found.emplace(*first, directory);
+  }
+  return found;
+}
+
 }  // namespace
 
-void read_rank_tree(const std::vector<fs::path>& steps, CatalogRank& rank, Catalog& catalog) {
+void read_rank_tree(const std::vector<fs::path>& steps, const std::vector<fs::path>& constants, CatalogRank& rank,
+                    Catalog& catalog) {
   std::map<std::uint32_t, OrderNames> names;
+  std::map<fs::path, fs::path> constants_of = constants_by_step(steps, constants);
   for (const fs::path& directory : steps) {
     const std::uint32_t graph = step_id(directory).graph;
-    const auto [at, is_new] = names.try_emplace(graph);
-    if (is_new) at->second = order_names(rank.directory, graph);
-    rank.steps.push_back(read_step(directory, rank, at->second, catalog));
+    const OrderNames& order = names.try_emplace(graph, rank.directory, graph).first->second;
+    rank.steps.push_back(read_step(directory, constants_of[directory], rank, order, catalog));
   }
   std::ranges::stable_sort(rank.steps, [](const CatalogStep& a, const CatalogStep& b) {
     return a.id.graph != b.id.graph ? a.id.graph < b.id.graph : a.id.iteration < b.id.iteration;

@@ -60,7 +60,7 @@ void Identity::wrote(std::uint64_t storage_id, std::uint64_t sequence) {
   storage.epoch = ++writes_;
   storage.uninitialised = false;
   storage.written = true;
-  storage.writer = {sequence, 0};
+  storage.writer = {sequence, kInnerSlot};  // until made() says which output it is
   storage.known.clear();
   storage.entries.clear();
 }

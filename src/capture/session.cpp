@@ -85,7 +85,7 @@ void Session::apply(const std::vector<StepChange>& changes) {
       ++steps_recorded_;
       forget_unnamed();
       step_stamp_[change.step.graph] = ++stamp_;
-      data_names_[change.step.graph].clear();
+      if (!recorder_->layout().has_constants()) data_names_[change.step.graph].clear();
       continue;
     }
     if (announced) {

@@ -106,9 +106,9 @@ class Session {
   const OpName& parameter_name(const std::string& name);
   void add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_tensor& tensor);
   void read(const sonde_tensor& tensor, const TensorKey& key, bool wanted, TensorRecord& out);
-  void emit_parameter(const OpName& name, const sonde_tensor& tensor, StepId step);
+  void emit_parameter(const OpName& name, const sonde_tensor& tensor, StepId step, bool in_constants);
   void emit_named(const sonde_tensor& tensor, StepId step, TensorRecord& out);
-  void emit_unwritten(const sonde_tensor& tensor, StepId step, TensorRecord& out);
+  void emit_unwritten(const sonde_tensor& tensor, StepId step, bool backward, TensorRecord& out);
   std::string why_nothing(const Totals& totals) const;
 
   const Plan plan_;
@@ -131,10 +131,12 @@ class Session {
   std::deque<NameKey> name_keys_;
   std::unordered_map<std::string, std::uint32_t> name_key_ids_;
   std::deque<OpName> names_;  // stable addresses; index = id - 1
+  std::uint32_t nodes_ = 0;   // named so far, where the layout numbers ops throughout
   std::unordered_map<std::string, std::uint32_t> parameter_ids_;
   std::unordered_map<std::uint64_t, std::vector<NamedTensor>> named_;  // by storage
   std::unordered_map<std::uint64_t, std::uint32_t> data_names_[2];     // storage -> data-N, per graph
-  std::uint64_t step_stamp_[2] = {0, 0};                               // changes whenever a step of that graph begins
+  std::uint64_t constants_stamp_[2] = {0, 0};  // the step whose data-N are its graph's constants
+  std::uint64_t step_stamp_[2] = {0, 0};       // changes whenever a step of that graph begins
   std::uint64_t stamp_ = 0;
   bool step_announced_[2] = {false, false};  // the recorder knows that the step of that graph has begun
   std::uint64_t steps_recorded_ = 0;

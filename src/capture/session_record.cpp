@@ -86,7 +86,8 @@ const OpName& Session::name_of(NameKey& key, const Site& site, std::uint32_t num
     OpName& name = names_.emplace_back();
     name.id = static_cast<std::uint32_t>(names_.size());
     name.op_type = key.op_type;
-    name.full_name = recorder_->layout().full_name(site, ordinal);
+    const Layout& layout = recorder_->layout();
+    name.full_name = layout.full_name(site, layout.numbers_throughout() ? nodes_++ : ordinal);
     recorder_->define(name);
     key.entries.push_back({&name, selector_->decide_op(name.full_name, name.op_type)});
   }
@@ -285,19 +286,19 @@ void Session::add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_
   }
   if (is_input) {
     emit_named(tensor, op.record.step, record);
-    // What backward finds unwritten, an op of the forward has saved for it inside.
-    if (record.tensor_name == 0 && !op.backward) emit_unwritten(tensor, op.record.step, record);
+    if (record.tensor_name == 0) emit_unwritten(tensor, op.record.step, op.backward, record);
   }
   TensorKey key = key_of(tensor, view);
+  const bool reread = is_input && plan_.sonde.reread;
   {
     const std::lock_guard lock(mutex_);
     const Identity::Found found = identity_.find(key);
-    if (found.uninitialised) {
+    if (found.uninitialised && !reread) {
       record.skipped = "uninitialised memory";
       return;
     }
   }
-  if (is_input && plan_.sonde.reread) key.storage = 0;
+  if (reread) key.storage = 0;
   read(tensor, key, record.wanted, record);
 }
 
@@ -331,10 +332,11 @@ void Session::emit_named(const sonde_tensor& tensor, StepId step, TensorRecord& 
   const auto* begin = static_cast<const std::byte*>(tensor.storage_data);
   const auto* data = static_cast<const std::byte*>(whole.data);
   if (data < begin || data + extent_bytes(view_of(whole)) > begin + tensor.storage_bytes) return;
-  emit_parameter(*name, whole, step);
+  emit_parameter(*name, whole, step, false);
 }
 
-void Session::emit_unwritten(const sonde_tensor& tensor, StepId step, TensorRecord& record) {
+// What backward finds unwritten for the first time, an op of the forward has saved for it inside.
+void Session::emit_unwritten(const sonde_tensor& tensor, StepId step, bool backward, TensorRecord& record) {
   if (tensor.storage == 0 || (tensor.flags & SONDE_TENSOR_CONSTANT) != 0) return;
   const OpName* name = nullptr;
   {
@@ -343,17 +345,25 @@ void Session::emit_unwritten(const sonde_tensor& tensor, StepId step, TensorReco
     probe.storage = tensor.storage;
     if (identity_.find(probe).written) return;
     auto& names = data_names_[step.graph];
+    if (backward && !names.contains(tensor.storage)) return;
+    if (recorder_->layout().has_constants()) {
+      // They are those of one step, each under its name as long as it lives; what comes later is data, not a constant.
+      std::uint64_t& collected_in = constants_stamp_[step.graph];
+      if (collected_in == 0) collected_in = step_stamp_[step.graph];
+      if (collected_in != step_stamp_[step.graph] && !names.contains(tensor.storage)) return;
+    }
     const auto [it, fresh] = names.try_emplace(tensor.storage, static_cast<std::uint32_t>(names.size()));
     name = &parameter_name(fmt::format("data-{}", it->second));
     record.tensor_name = name->id;
     if (!fresh || !selector_->decide_parameter(name->full_name)) return;
   }
-  emit_parameter(*name, tensor, step);
+  emit_parameter(*name, tensor, step, recorder_->layout().has_constants());
 }
 
-void Session::emit_parameter(const OpName& name, const sonde_tensor& tensor, StepId step) {
+void Session::emit_parameter(const OpName& name, const sonde_tensor& tensor, StepId step, bool in_constants) {
   Record record;
   record.kind = RecordKind::parameter;
+  record.in_constants = in_constants;
   record.op = &name;
   record.step = step;
   record.thread = thread_ordinal();

@@ -40,7 +40,11 @@ std::string operators(const Plan& plan) {
       text += fmt::format("  kernels lists {}, not used with dump_mode 0\n", plan.kernels.size());
     return text;
   }
-  if (plan.kernels.empty()) return "operators: all (dump_mode is 1 and kernels is empty)\n";
+  if (plan.kernels.empty()) {
+    return plan.empty_kernels_select_all()
+               ? "operators: all (dump_mode is 1 and kernels is empty)\n"
+               : fmt::format("operators: none (dump_mode is 1 and kernels is empty; version {})\n", plan.sonde.version);
+  }
   text = fmt::format("operators: what one of {} kernels {} matches\n", plan.kernels.size(),
                      plan.kernels.size() == 1 ? "entry" : "entries");
   for (std::size_t i = 0; i < plan.kernels.size() && i < kMostEntries; ++i) {

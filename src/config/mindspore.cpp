@@ -352,6 +352,29 @@ void warn_of_what_is_only_held(Objects& objects, const Plan& plan) {
   }
 }
 
+// What the release that is asked for does otherwise than the newest.
+void follow_release(Objects& objects, Plan& plan) {
+  const std::optional<LayoutVersion> version = layout_version(plan.sonde.layout);
+  if (!version) return;
+  if (const auto columns = info(*version).columns; !columns.empty()) {
+    const JsonMember* member = objects.common.find("statistic_category");
+    if (member != nullptr && plan.wants_statistics()) {
+      objects.common.warning(*member, fmt::format("not used: MindSpore {} does not know it, and the columns of layout "
+                                                  "\"{}\" are always the same",
+                                                  info(*version).release, info(*version).layout));
+    }
+    plan.statistic_category.assign(columns.begin(), columns.end());
+  }
+  const bool selects_nothing =
+      plan.dump_mode == DumpMode::kernels && plan.kernels.empty() && !plan.empty_kernels_select_all();
+  if (const JsonMember* kernels = objects.common.find("kernels"); selects_nothing && kernels != nullptr) {
+    objects.common.warning(*kernels,
+                           fmt::format("empty under dump_mode 1, which in MindSpore {} selects nothing; dump_mode 0 "
+                                       "selects every operator",
+                                       plan.sonde.version));
+  }
+}
+
 const JsonValue& empty_object() {
   static const JsonValue value = [] {
     JsonValue empty;
@@ -398,6 +421,10 @@ void read_mindspore(const JsonValue& root, Plan& plan, Diagnostics& diagnostics)
     warn_of_what_is_only_held(objects, plan);
   }
   if (const JsonMember* ours = root.find(kSonde)) read_sonde_settings(*ours, plan, diagnostics);
+  if (common != nullptr) {
+    Objects objects{{common->value, kCommon, diagnostics}, {e2e_value, kE2e, diagnostics}};
+    follow_release(objects, plan);
+  }
 }
 
 }  // namespace sonde

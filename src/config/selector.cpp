@@ -22,10 +22,15 @@ std::string lowered(std::string_view text) {
   return result;
 }
 
-// "Default/conv1-Conv2d/conv2d-op0" -> "conv2d": what a type entry is looked for in.
-std::string_view type_part(std::string_view name) {
+// "Default/conv1-Conv2d/conv2d-op0" -> "conv2d-op0".
+std::string_view last_part(std::string_view name) {
   const std::size_t slash = name.rfind('/');
-  if (slash != name.npos) name.remove_prefix(slash + 1);
+  return slash == name.npos ? name : name.substr(slash + 1);
+}
+
+// … -> "conv2d": what a type entry is looked for in.
+std::string_view type_part(std::string_view name) {
+  name = last_part(name);
   return name.substr(0, name.rfind('-'));
 }
 
@@ -57,6 +62,8 @@ struct Selector::State {
   DumpMode mode = DumpMode::all;
   Sides sides = Sides::both;
   bool exception_only = false;
+  bool empty_selects_all = true;
+  bool short_names = false;  // a name without its scope means one op
   std::vector<std::string> entries;
   std::vector<std::uint64_t> hits;  // one per entry
   std::vector<std::pair<Pattern, std::size_t>> patterns;
@@ -94,7 +101,8 @@ bool Selector::State::matches(std::string_view name, std::string_view op_type) {
   for (const auto& [pattern, entry] : patterns) {
     if (pattern.matches(name)) return hit(entry);
   }
-  const auto same = full_names.find(std::string(name));
+  auto same = full_names.find(std::string(name));
+  if (same == full_names.end() && short_names) same = full_names.find(std::string(last_part(name)));
   if (same != full_names.end()) return hit(same->second);
   const std::string part = lowered(type_part(name));
   for (const TypeEntry& type : types) {
@@ -113,6 +121,9 @@ Selector::Selector(const Plan& plan) : state_(std::make_unique<State>()) {
   state_->mode = plan.dump_mode;
   state_->sides = plan.input_output;
   state_->exception_only = plan.op_debug_mode == 4;
+  state_->empty_selects_all = plan.empty_kernels_select_all();
+  // There the files and tables say no more of a name, and its number is that of no other op.
+  state_->short_names = layout_version(plan.sonde.layout) == LayoutVersion::mindspore_2_0;
   if (plan.dump_mode != DumpMode::kernels) return;
   for (const std::string& entry : plan.kernels) state_->add(entry);
 }
@@ -122,7 +133,8 @@ Selector::Selector(Selector&&) noexcept = default;
 
 bool Selector::selected(std::string_view name, std::string_view op_type, bool flagged) {
   if (state_->mode == DumpMode::flagged) return flagged;
-  if (state_->mode == DumpMode::all || state_->entries.empty()) return true;
+  if (state_->mode == DumpMode::all) return true;
+  if (state_->entries.empty()) return state_->empty_selects_all;
   remember(state_->seen_names, name);
   remember(state_->seen_types, op_type.empty() ? type_part(name) : op_type);
   return state_->matches(name, op_type);

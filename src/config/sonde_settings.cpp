@@ -25,9 +25,7 @@ constexpr std::array<std::string_view, 10> kLayouts = {"mindspore-1.2",
                                                        "o2",
                                                        "acl",
                                                        "torchair"};
-constexpr std::string_view kWrittenLayout = "mindspore-2.7";
 constexpr std::array<std::string_view, 6> kVersions = {"1.2", "1.3", "2.0", "2.3", "2.5", "2.7"};
-constexpr std::string_view kKnownVersion = "2.7";
 
 // Unlike MindSpore's objects, ours is read by us alone, so a key we do not know is a mistake.
 void refuse_unknown_keys(const JsonValue& object, Diagnostics& diagnostics) {
@@ -42,23 +40,46 @@ void refuse_unknown_keys(const JsonValue& object, Diagnostics& diagnostics) {
   }
 }
 
+// The written ones: "mindspore-2.0", "mindspore-2.3", …
+std::string written(std::string_view LayoutVersionInfo::*name) {
+  std::string text;
+  for (const LayoutVersionInfo& version : layout_versions()) {
+    text += (text.empty() ? "" : ", ") + in_quotes(version.*name);
+  }
+  return text;
+}
+
+// Either settles the other: the layout of a release, the release of a layout. Two that do not belong together would make
+// a dump that says of itself what it is not.
 void read_layout(ObjectReader& reader, SondeSettings& settings) {
+  std::optional<LayoutVersion> by_layout, by_version;
   if (const auto layout = reader.word("layout", kLayouts)) {
-    settings.layout = kLayouts[*layout];
-    if (settings.layout != kWrittenLayout) {
+    by_layout = layout_version(kLayouts[*layout]);
+    if (!by_layout) {
       reader.error(*reader.find("layout"),
-                   fmt::format("layout \"{}\" is not written by this version of Sonde, which writes \"{}\"",
-                               settings.layout, kWrittenLayout));
+                   fmt::format("layout \"{}\" is not written by this version of Sonde, which writes {}",
+                               kLayouts[*layout], written(&LayoutVersionInfo::layout)));
     }
   }
   if (const auto version = reader.word("version", kVersions)) {
-    settings.version = kVersions[*version];
-    if (settings.version != kKnownVersion) {
+    by_version = layout_of_release(kVersions[*version]);
+    if (!by_version) {
       reader.error(*reader.find("version"),
-                   fmt::format("version \"{}\" is not spoken by this version of Sonde, which speaks \"{}\"",
-                               settings.version, kKnownVersion));
+                   fmt::format("version \"{}\" is not spoken by this version of Sonde, which speaks {}",
+                               kVersions[*version], written(&LayoutVersionInfo::release)));
     }
   }
+  if (by_layout && by_version && *by_layout != *by_version) {
+    reader.error(*reader.find("version"),
+                 fmt::format("found {}, but layout {} is that of {}; leave one of the two out",
+                             in_quotes(info(*by_version).release), in_quotes(info(*by_layout).layout),
+                             in_quotes(info(*by_layout).release)));
+    return;
+  }
+  const std::optional<LayoutVersion> chosen = by_layout ? by_layout : by_version;
+  if (!chosen) return;
+  settings.layout = info(*chosen).layout;
+  settings.version = info(*chosen).release;
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ class Tupler {
   // The same operand in the new numbers: the op itself, or the TupleGetItem of that output.
   Operand moved(Operand operand) {
     const std::uint32_t place = places_[operand.index];
-    if (to_.nodes[place].outputs.size() < 2) {
+    if (to_.nodes[place].outputs.size() < 2 || operand.slot >= to_.nodes[place].outputs.size()) {
       operand.index = place;
       operand.slot = 0;
       return operand;

@@ -24,7 +24,7 @@ struct Operand {
   enum class Kind : std::uint8_t { none, node, parameter, constant };
   Kind kind = Kind::none;
   std::uint32_t index = 0;  // node: in Graph::nodes; parameter: in Graph::parameters
-  std::uint32_t slot = 0;   // node: which of its outputs
+  std::uint32_t slot = 0;   // node: which of its outputs; beyond them: something it made inside
   double value = 0;         // constant
   ValueType type;
 };

@@ -69,6 +69,19 @@ double l2norm_of(const Statistics& of) {
   return of.all_finite() ? std::sqrt(of.sum_squares) : kInf;
 }
 
+// `of` as if the elements that are not finite were not there, but for what counts them.
+Statistics finite_part(Statistics of) {
+  of.positive_count -= of.positive_inf_count;
+  of.negative_count -= of.negative_inf_count;
+  of.count = of.finite_count();
+  of.nan_count = of.positive_inf_count = of.negative_inf_count = 0;
+  return of;
+}
+
+bool is_count_of_sign(Category category) {
+  return category == Category::positive_zero_count || category == Category::negative_zero_count;
+}
+
 // What a counting category counts; nothing for the others.
 std::optional<std::uint64_t> count_of(const Statistics& of, Category category) {
   switch (category) {
@@ -104,29 +117,31 @@ std::optional<Category> category_from_word(std::string_view word) {
   return std::nullopt;
 }
 
-double value_of(const Statistics& statistics, Category category) {
+double value_of(const Statistics& statistics, Category category, NonFinite rule) {
+  const Statistics of = rule == NonFinite::left_out ? finite_part(statistics) : statistics;
   switch (category) {
     case Category::max:
-      return max_of(statistics);
+      return max_of(of);
     case Category::min:
-      return min_of(statistics);
+      return min_of(of);
     case Category::avg:
-      return average_of(statistics);
+      return average_of(of);
     case Category::l2norm:
-      return l2norm_of(statistics);
+      return l2norm_of(of);
     default:
       break;
   }
-  const std::optional<std::uint64_t> count = count_of(statistics, category);
+  const std::optional<std::uint64_t> count = count_of(is_count_of_sign(category) ? of : statistics, category);
   return count ? static_cast<double>(*count) : kNaN;
 }
 
-std::string text_of(const Statistics& statistics, Category category) {
-  if (const std::optional<std::uint64_t> count = count_of(statistics, category)) {
-    return fmt::format("{}", *count);
-  }
+std::string text_of(const Statistics& statistics, Category category, NonFinite rule) {
+  const bool leave_out = rule == NonFinite::left_out;
+  const Statistics& counted = leave_out && is_count_of_sign(category) ? finite_part(statistics) : statistics;
+  if (const std::optional<std::uint64_t> count = count_of(counted, category)) return fmt::format("{}", *count);
   if (category == Category::md5 || category == Category::sha1) return {};
-  const double value = value_of(statistics, category);
+  if (leave_out && statistics.finite_count() == 0) return "null";
+  const double value = value_of(statistics, category, rule);
   return std::isnan(value) ? "nan" : fmt::format("{:g}", value);
 }
 

@@ -2,25 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
 namespace sonde {
 namespace {
-
-// The name of an op up to the last `/`, that one included.
-std::string name_prefix(const Site& site) {
-  const std::string scope = site.scope.empty() ? std::string() : site.scope + "/";
-  switch (site.phase) {
-    case Phase::backward:
-      if (site.forward_op_type.empty()) return "Gradients/Default/";
-      return "Gradients/Default/" + scope + "Grad_" + site.forward_op_type + "/";
-    case Phase::recompute:
-      return "Default/recompute/" + scope;
-    default:
-      return "Default/" + scope;
-  }
-}
 
 template <typename Number>
 bool parse_number(std::string_view text, Number& out) {
@@ -118,6 +105,21 @@ Result<Layout> Layout::make(const Plan& plan, std::uint32_t rank) {
   return layout;
 }
 
+// The name of an op up to the last `/`, that one included.
+std::string Layout::name_prefix(const Site& site) const {
+  const std::string scope = site.scope.empty() ? std::string() : site.scope + "/";
+  const std::string_view grad = version_ < LayoutVersion::mindspore_2_7 ? "grad" : "Grad_";
+  switch (site.phase) {
+    case Phase::backward:
+      if (site.forward_op_type.empty()) return "Gradients/Default/";
+      return fmt::format("Gradients/Default/{}{}{}/", scope, grad, site.forward_op_type);
+    case Phase::recompute:
+      return "Default/recompute/" + scope;
+    default:
+      return "Default/" + scope;
+  }
+}
+
 std::string Layout::number_key(const Site& site) const { return name_prefix(site) + site.op_type; }
 
 std::string Layout::full_name(const Site& site, std::uint32_t number) const {
@@ -128,6 +130,14 @@ std::filesystem::path Layout::rank_directory() const { return root_ / fmt::forma
 
 std::filesystem::path Layout::step_directory(StepId step) const {
   return rank_directory() / net_name_ / std::to_string(step.graph) / std::to_string(step.iteration);
+}
+
+std::filesystem::path Layout::constants_directory(std::uint32_t graph) const {
+  return rank_directory() / net_name_ / std::to_string(graph) / "constants";
+}
+
+std::filesystem::path Layout::directory_of(StepId step, bool constants) const {
+  return constants ? constants_directory(step.graph) : step_directory(step);
 }
 
 std::filesystem::path Layout::execution_order_directory() const { return rank_directory() / "execution_order"; }
@@ -162,9 +172,19 @@ std::filesystem::path Layout::own_directory() const { return metadata_directory(
 
 std::filesystem::path Layout::journal_file() const { return own_directory() / "journal"; }
 
+std::string Layout::name_in_files(const OpName& op) const {
+  if (version_ != LayoutVersion::mindspore_2_0) return sanitised(op.full_name);
+  // A parameter has no scope to drop: two of them may differ before a `/` only.
+  std::string name = op.op_type == "Parameter" ? op.full_name : op.full_name.substr(op.full_name.rfind('/') + 1);
+  std::ranges::replace(name, '/', '_');
+  return name;
+}
+
 std::string Layout::tensor_file_name(const OpName& op, const TensorRecord& tensor) const {
-  return fmt::format("{}.{}.0.0.{}.{}.{}.DefaultFormat.{}.npy", sanitised(op.op_type), sanitised(op.full_name),
-                     tensor.timestamp_us, tensor.is_input ? "input" : "output", tensor.slot, info(tensor.dtype).name);
+  std::string name = fmt::format("{}.{}.0.0.{}.{}.{}.DefaultFormat", sanitised(op.op_type), name_in_files(op),
+                                 tensor.timestamp_us, tensor.is_input ? "input" : "output", tensor.slot);
+  if (version_ == LayoutVersion::mindspore_2_7) name.append(".").append(info(tensor.dtype).name);
+  return name.append(".npy");
 }
 
 bool parse_tensor_file_name(std::string_view name, TensorFileName& out) {

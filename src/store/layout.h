@@ -19,17 +19,24 @@ class Layout {
   static Result<Layout> make(const Plan& plan, std::uint32_t rank);
   LayoutVersion version() const { return version_; }
 
-  // Ops with the same key share one counter within a step: "type + scope" from 2.3 on, the type alone in 2.0.
+  // Ops with the same key, type and scope, share one counter within a step.
   std::string number_key(const Site& site) const;
+  // 2.0: the number of an op is that of its node among all nodes of the run, whatever their types, and not its place
+  // among the ops with its key. Names without scope then stay apart.
+  bool numbers_throughout() const { return version_ == LayoutVersion::mindspore_2_0; }
   // forward   Default/{scope}/{type}-op{n}
   // recompute Default/recompute/{scope}/{type}-op{n}
-  // backward  Gradients/Default/{scope}/Grad_{forward type}/{type}-op{n}   (2.7)
+  // backward  Gradients/Default/{scope}/Grad_{forward type}/{type}-op{n}; before 2.7 `grad{forward type}`
   //           Gradients/Default/{type}-op{n}, the forward op unknown
   // optimizer Default/{scope}/{type}-op{n}, scope `optimizer-SGD`
   std::string full_name(const Site& site, std::uint32_t number) const;
 
   std::filesystem::path rank_directory() const;             // {path}/rank_{r}
   std::filesystem::path step_directory(StepId step) const;  // …/{net_name}/{graph}/{iteration}
+  // Before 2.7: what came into a graph's first recorded step from outside lies in a directory of its own.
+  bool has_constants() const { return version_ < LayoutVersion::mindspore_2_7; }
+  std::filesystem::path constants_directory(std::uint32_t graph) const;  // …/{net_name}/{graph}/constants
+  std::filesystem::path directory_of(StepId step, bool constants) const;
   std::filesystem::path execution_order_file(std::uint32_t graph) const;
   std::filesystem::path history_file(std::uint32_t graph) const;
   std::filesystem::path metadata_directory() const;  // …/.dump_metadata
@@ -47,10 +54,14 @@ class Layout {
   std::filesystem::path execution_order_directory() const;  // …/execution_order
   std::filesystem::path own_directory() const;              // …/.dump_metadata/sonde
 
-  // "{op_type}.{op_name}.{task}.{stream}.{timestamp}.{input|output}.{slot}.{format}.{dtype}.npy"
+  // 2.0: without the scope, dots kept. Later: in full, each of `/`, `\`, `.` and space replaced by `_`.
+  std::string name_in_files(const OpName& op) const;
+  // "{op_type}.{op_name}.{task}.{stream}.{timestamp}.{input|output}.{slot}.{format}.{dtype}.npy"; no dtype before 2.7
   std::string tensor_file_name(const OpName& op, const TensorRecord& tensor) const;
 
  private:
+  std::string name_prefix(const Site& site) const;
+
   LayoutVersion version_ = LayoutVersion::mindspore_2_7;
   std::filesystem::path root_;
   std::string net_name_;

@@ -62,6 +62,8 @@ struct StepId {
 };
 
 inline constexpr std::uint64_t kNoSequence = ~0ULL;
+// In place of an output's number: something that the op made inside and that is none of its results (a saved mask).
+inline constexpr std::uint32_t kInnerSlot = ~0U;
 
 // One slot of one op.
 struct TensorRecord {
@@ -103,6 +105,7 @@ struct Record {
   bool failed = false;                // the op threw
   std::uint32_t attributes = 0;       // id of the Attributes it was called with; 0: none
   bool completes = false;             // more tensors of the op of this sequence, whose record was pushed before
+  bool in_constants = false;          // parameter: its place is the graph's `constants`, not the step
   std::uint64_t timestamp_us = 0;     // when the op began
   std::vector<TensorRecord> tensors;  // inputs first, then outputs
   std::string note;                   // note: one line

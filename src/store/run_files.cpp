@@ -24,6 +24,7 @@ struct OpenStep {
 
 struct StepTable {
   StepId step;
+  bool constants = false;
   AppendFile file;
 };
 
@@ -58,7 +59,7 @@ struct RunFiles::State {
   std::uint64_t rows = 0;
 
   Status make_directory(const std::filesystem::path& path);
-  Result<AppendFile*> table_of(StepId step);
+  Result<AppendFile*> table_of(StepId step, bool constants);
   Status append_rows(const Record& record);
   void begin_step(StepId step);
   Status end_step(StepId step);
@@ -71,30 +72,30 @@ Status RunFiles::State::make_directory(const std::filesystem::path& path) {
   return make_directories(rank.get(), path.lexically_relative(layout.rank_directory()));
 }
 
-Result<AppendFile*> RunFiles::State::table_of(StepId step) {
+Result<AppendFile*> RunFiles::State::table_of(StepId step, bool constants) {
   for (StepTable& table : tables) {
-    if (table.step == step) return &table.file;
+    if (table.step == step && table.constants == constants) return &table.file;
   }
   if (tables.size() >= kMostTables) {
     Status closed = tables.front().file.close();
     tables.erase(tables.begin());
     if (!closed) return closed.error();
   }
-  const std::filesystem::path directory = layout.step_directory(step);
+  const std::filesystem::path directory = layout.directory_of(step, constants);
   if (Status made = make_directory(directory); !made) return made.error();
   Result<AppendFile> file = AppendFile::open(directory / "statistic.csv", header);
   if (!file) return file.error();
-  tables.push_back({step, std::move(*file)});
+  tables.push_back({step, constants, std::move(*file)});
   return &tables.back().file;
 }
 
 Status RunFiles::State::append_rows(const Record& record) {
   if (!with_rows || record.op == nullptr || std::ranges::none_of(record.tensors, has_row)) return {};
-  Result<AppendFile*> table = table_of(record.step);
+  Result<AppendFile*> table = table_of(record.step, record.in_constants);
   if (!table) return table.error();
   for (const TensorRecord& tensor : record.tensors) {
     if (!has_row(tensor)) continue;
-    append_statistic_row(*record.op, tensor, categories, (*table)->rows());
+    append_statistic_row(layout, *record.op, tensor, categories, (*table)->rows());
     ++rows;
   }
   return (*table)->rows().size() > kFlushBytes ? flush() : Status();
@@ -125,12 +126,11 @@ Status RunFiles::State::end_step(StepId step) {
   }
   if (Status status = graphs.end_step(step); !status) return status;
   Status status = flush();
-  const auto table = std::ranges::find(tables, step, &StepTable::step);
-  if (table != tables.end()) {
-    Status closed = table->file.close();
-    tables.erase(table);
+  for (StepTable& table : tables) {
+    Status closed = table.step == step ? table.file.close() : Status();
     if (status) status = std::move(closed);
   }
+  std::erase_if(tables, [&](const StepTable& table) { return table.step == step; });
   return status;
 }
 

@@ -2,11 +2,27 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstdint>
 #include <iterator>
 
 namespace sonde {
 namespace {
+
+// What differs from version to version.
+struct RowForm {
+  bool name_as_in_file;  // else the full name as it is
+  char open, close;      // around a shape
+  bool extra_comma;      // at the end of a row
+  NonFinite rule;
+};
+
+constexpr std::array<RowForm, 4> kForms = {{
+    {true, '(', ')', false, NonFinite::left_out},  // 2.0
+    {true, '(', ')', false, NonFinite::spread},    // 2.3
+    {true, '(', ')', true, NonFinite::spread},     // 2.5
+    {false, '[', ']', true, NonFinite::spread},    // 2.7
+}};
 
 void append_cell(std::string_view text, std::string& out) {
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
@@ -27,10 +43,10 @@ std::uint64_t data_bytes(const TensorRecord& tensor) {
   return bytes;
 }
 
-std::string category_text(const TensorRecord& tensor, Category category) {
+std::string category_text(const TensorRecord& tensor, Category category, NonFinite rule) {
   if (category == Category::md5) return tensor.md5;
   if (category == Category::sha1) return tensor.sha1;
-  return text_of(tensor.statistics, category);
+  return text_of(tensor.statistics, category, rule);
 }
 
 }  // namespace
@@ -45,17 +61,19 @@ std::string statistic_header(std::span<const Category> categories) {
   return line.append("\n");
 }
 
-void append_statistic_row(const OpName& op, const TensorRecord& tensor, std::span<const Category> categories,
-                          std::string& out) {
+void append_statistic_row(const Layout& layout, const OpName& op, const TensorRecord& tensor,
+                          std::span<const Category> categories, std::string& out) {
+  const RowForm& form = kForms[static_cast<std::size_t>(layout.version())];
   append_cell(op.op_type, out);
   out.push_back(',');
-  append_cell(op.full_name, out);
-  fmt::format_to(std::back_inserter(out), ",0,0,{},{},{},{},{},\"{}\",", tensor.timestamp_us,
+  append_cell(form.name_as_in_file ? layout.name_in_files(op) : op.full_name, out);
+  fmt::format_to(std::back_inserter(out), ",0,0,{},{},{},{},{},\"{}\"", tensor.timestamp_us,
                  tensor.is_input ? "input" : "output", tensor.slot, data_bytes(tensor), info(tensor.dtype).lower,
-                 shape_text(tensor.shape.values(), '[', ']'));
+                 shape_text(tensor.shape.values(), form.open, form.close));
   for (const Category category : categories) {
-    out.append(category_text(tensor, category)).push_back(',');
+    out.append(",").append(category_text(tensor, category, form.rule));
   }
+  if (form.extra_comma) out.push_back(',');
   out.push_back('\n');
 }
 

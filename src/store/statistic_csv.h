@@ -1,4 +1,4 @@
-// The text of statistic.csv, as MindSpore 2.7 writes it. The file itself is the ledger's (run_files.h).
+// The text of statistic.csv, as each version of MindSpore writes it. The file itself is the ledger's (run_files.h).
 #pragma once
 
 #include <span>
@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "sonde/statistics.h"
+#include "store/layout.h"
 #include "store/record.h"
 
 namespace sonde {
@@ -17,9 +18,9 @@ inline constexpr std::string_view kStatisticColumns =
 // One line, with its newline: the fixed columns, then one per category in the order given.
 std::string statistic_header(std::span<const Category> categories);
 
-// Appends the row of `tensor` to `out`: an extra `,` at its end, Shape as "[2,3]", the full name as it is. A name that
-// holds a comma, a quote or a newline is quoted, so that every row stays one row.
-void append_statistic_row(const OpName& op, const TensorRecord& tensor, std::span<const Category> categories,
-                          std::string& out);
+// Appends the row of `tensor` to `out`, in the form of `layout`. A name that holds a comma, a quote or a newline is
+// quoted, so that every row stays one row.
+void append_statistic_row(const Layout& layout, const OpName& op, const TensorRecord& tensor,
+                          std::span<const Category> categories, std::string& out);
 
 }  // namespace sonde

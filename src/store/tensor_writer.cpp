@@ -39,6 +39,7 @@ struct FingerprintHash {
 
 struct StepFiles {
   StepId step;
+  bool constants = false;
   Fd directory;
   std::string path;  // relative to the rank directory
   std::filesystem::path full_path;
@@ -49,6 +50,7 @@ struct StepFiles {
 struct Waiting {
   std::uint64_t sequence = 0;
   StepId step;
+  bool in_constants = false;
   const OpName* op = nullptr;
   bool is_input = false;
   std::uint32_t slot = 0;
@@ -99,7 +101,7 @@ struct TensorWriter::State {
   bool can_link = true;
   std::uint64_t bytes_written = 0, files = 0, lost = 0;
 
-  Result<StepFiles*> open_step(StepId step);
+  Result<StepFiles*> open_step(StepId step, bool constants);
   template <typename Place>
   int place(StepFiles& step, const OpName& op, TensorRecord& tensor, std::string& path, Place place);
   template <typename Place>
@@ -115,14 +117,15 @@ struct TensorWriter::State {
   Status release_waiting(std::uint64_t content, std::vector<StoredFile>& stored);
 };
 
-Result<StepFiles*> TensorWriter::State::open_step(StepId step) {
+Result<StepFiles*> TensorWriter::State::open_step(StepId step, bool constants) {
   for (const auto& open : steps) {
-    if (open->step == step) return open.get();
+    if (open->step == step && open->constants == constants) return open.get();
   }
   if (steps.size() >= kMostSteps) steps.erase(steps.begin());
   auto files_of_step = std::make_unique<StepFiles>();
   files_of_step->step = step;
-  files_of_step->full_path = layout.step_directory(step);
+  files_of_step->constants = constants;
+  files_of_step->full_path = layout.directory_of(step, constants);
   const auto relative = files_of_step->full_path.lexically_relative(layout.rank_directory());
   files_of_step->path = relative.string() + "/";
   if (Status made = make_directories(rank.get(), relative); !made) return made.error();
@@ -292,7 +295,7 @@ Status TensorWriter::State::store_one(const Record& record, TensorRecord& tensor
     tensor.bytes.reset();
     return {};
   }
-  Result<StepFiles*> step = open_step(record.step);
+  Result<StepFiles*> step = open_step(record.step, record.in_constants);
   if (!step) return step.error();
   std::string path;
   std::shared_ptr<Primary>* known = tensor.content != 0 ? contents.find(tensor.content) : nullptr;
@@ -308,8 +311,8 @@ Status TensorWriter::State::store_one(const Record& record, TensorRecord& tensor
       return io_error("link a tensor in", (*step)->full_path, error_number);
     }
   } else {
-    waiting.emplace(tensor.content, Waiting{record.sequence, record.step, record.op, tensor.is_input, tensor.slot,
-                                            tensor.dtype, tensor.timestamp_us});
+    waiting.emplace(tensor.content, Waiting{record.sequence, record.step, record.in_constants, record.op,
+                                            tensor.is_input, tensor.slot, tensor.dtype, tensor.timestamp_us});
   }
   if (path.empty()) return {};
   ++files;
@@ -327,6 +330,7 @@ Status TensorWriter::State::release_waiting(std::uint64_t content, std::vector<S
     Record record;
     record.sequence = one.sequence;
     record.step = one.step;
+    record.in_constants = one.in_constants;
     record.op = one.op;
     TensorRecord tensor = name_parts(one);
     tensor.content = content;

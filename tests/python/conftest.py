@@ -57,6 +57,79 @@ class Run:
         return [line for line in self.stderr.splitlines() if line.startswith("sonde")]
 
 
+class Comparison:
+    """One program run twice, bare and recorded, for many tests to look at."""
+
+    def __init__(self, directory, bare, recorded):
+        self.directory = directory
+        self.bare = bare
+        self.recorded = recorded
+        self.dump = recorded.dump
+
+    def stats(self):
+        """Rows of `sonde stats --json`."""
+        shown = run_in(self.directory, self.dump, CLI, "stats", self.dump, "--json")
+        return [json.loads(line) for line in shown.stdout.splitlines()]
+
+    def ops(self):
+        """Rows of `sonde ls --ops --json` that are operators."""
+        listed = run_in(self.directory, self.dump, CLI, "ls", self.dump, "--ops", "--json")
+        return [row for row in map(json.loads, listed.stdout.splitlines()) if "full_name" in row]
+
+
+@pytest.fixture(scope="module")
+def compare(tmp_path_factory):
+    """compare(source, **common): runs the program bare, then recorded; importing torch is dear, so once per module.
+
+    `bare` adds to the environment of the bare run."""
+
+    def run(source, sonde_settings=None, bare=None, **common):
+        directory = tmp_path_factory.mktemp("compare", numbered=True)
+        dump = directory / "dump"
+        (directory / "train.py").write_text(textwrap.dedent(source))
+        config = directory / "data_dump.json"
+        config.write_text(json.dumps(_settings(dump, None, sonde_settings, common)))
+        first = run_in(directory, dump, sys.executable, "train.py", **(bare or {}))
+        second = run_in(directory, dump, sys.executable, "train.py", MINDSPORE_DUMP_CONFIG=config)
+        return Comparison(directory, first, second)
+
+    return run
+
+
+def _settings(dump, e2e, sonde_settings, common):
+    settings = {
+        "dump_mode": 0,
+        "path": str(dump),
+        "net_name": "Net",
+        "iteration": "all",
+        "saved_data": "statistic",
+        "input_output": 0,
+        "kernels": [],
+        "support_device": [0],
+        **common,
+    }
+    content = {"common_dump_settings": settings, "e2e_dump_settings": e2e or {"enable": True}}
+    if sonde_settings is not None:
+        content["sonde_settings"] = sonde_settings
+    return content
+
+
+def run_in(directory, dump, *command, timeout=120, **environment):
+    """The command in a clean environment, outside the checkout."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+    kept.update({name: str(value) for name, value in environment.items()})
+    process = subprocess.run(
+        [str(part) for part in command],
+        cwd=directory,
+        env=kept,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    return Run(process, dump)
+
+
 @pytest.fixture
 def dump(tmp_path_factory):
     """A directory that does not exist yet, under a path that MindSpore's rules allow."""
@@ -68,22 +141,8 @@ def config(tmp_path, dump):
     """config(**common): writes a configuration and gives its path. `sonde_settings` is ours, beside MindSpore's."""
 
     def write(e2e=None, sonde_settings=None, **common):
-        settings = {
-            "dump_mode": 0,
-            "path": str(dump),
-            "net_name": "Net",
-            "iteration": "all",
-            "saved_data": "statistic",
-            "input_output": 0,
-            "kernels": [],
-            "support_device": [0],
-            **common,
-        }
         path = tmp_path / "data_dump.json"
-        content = {"common_dump_settings": settings, "e2e_dump_settings": e2e or {"enable": True}}
-        if sonde_settings is not None:
-            content["sonde_settings"] = sonde_settings
-        path.write_text(json.dumps(content))
+        path.write_text(json.dumps(_settings(dump, e2e, sonde_settings, common)))
         return path
 
     return write
@@ -94,18 +153,7 @@ def execute(tmp_path, dump):
     """execute(command, **environment): runs it in a clean environment, outside the checkout."""
 
     def run(*command, timeout=120, **environment):
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
-        kept.update({name: str(value) for name, value in environment.items()})
-        process = subprocess.run(
-            [str(part) for part in command],
-            cwd=tmp_path,
-            env=kept,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-        return Run(process, dump)
+        return run_in(tmp_path, dump, *command, timeout=timeout, **environment)
 
     return run
 

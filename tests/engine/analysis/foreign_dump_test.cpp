@@ -61,8 +61,52 @@ TEST(ForeignDump, OfTwoPointZeroIsReadToo) {
   dump.write("rank_0/Net/1/constants/Parameter.data-0.0.0.1.output.0.DefaultFormat.npy", kOne);
   const Catalog catalog = opened(dump.path());
   ASSERT_THAT(catalog.ranks.at(0).steps, SizeIs(1));
-  EXPECT_THAT(names_of(catalog.ranks[0].steps[0]), ElementsAre("Conv2D-op77", "moments.conv1.weight"));
+  EXPECT_THAT(names_of(catalog.ranks[0].steps[0]), ElementsAre("Conv2D-op77", "moments.conv1.weight", "data-0"));
   EXPECT_EQ(catalog.ranks[0].steps[0].ops[0].tensors[0].dtype, DType::undefined);
+  EXPECT_EQ(catalog.ranks[0].steps[0].ops[2].tensors[0].file,
+            "Net/1/constants/Parameter.data-0.0.0.1.output.0.DefaultFormat.npy");
+}
+
+TEST(ForeignDump, OfTwoPointZeroGetsItsScopesFromTheExecutionOrder) {
+  const TemporaryDirectory dump;
+  const std::filesystem::path step = "rank_0/Net/0/0";
+  for (const char* op :
+       {"Conv2D.Conv2D-op77", "ReluGrad.ReluGrad-op80", "Add.Add-op0", "Mul.Mul-op99", "Parameter.Conv2D-op77"}) {
+    dump.write(step / (std::string(op) + ".0.0.1001.output.0.DefaultFormat.npy"), kOne);
+  }
+  dump.write("rank_0/execution_order/ms_execution_order_graph_0.csv",
+             "NodeExecutionOrder-FullNameWithScope\nDefault/net-Net/Conv2D-op77\n"
+             "Gradients/Default/net-Net/gradReLU/ReluGrad-op80\nDefault/a/Add-op0\nDefault/b/Add-op0\n");
+  dump.write("rank_0/graphs/step_3/ms_execution_order_graph_0.csv",
+             "NodeExecutionOrder-FullNameWithScope\nDefault/net-Net/Conv2D-op77\nDefault/later/Mul-op99\n");
+  const Catalog catalog = opened(dump.path());
+  const CatalogStep& found = catalog.ranks.at(0).steps.at(0);
+  EXPECT_THAT(names_of(found), testing::UnorderedElementsAre("Default/net-Net/Conv2D-op77",
+                                                             "Gradients/Default/net-Net/gradReLU/ReluGrad-op80",
+                                                             "Add-op0", "Default/later/Mul-op99", "Conv2D-op77"));
+  for (const CatalogOp& op : found.ops) {
+    EXPECT_EQ(op.phase == Phase::backward, op.op_type == "ReluGrad") << op.full_name;
+  }
+}
+
+TEST(ForeignDump, ConstantsOfAGraphJoinItsFirstStep) {
+  const TemporaryDirectory dump;
+  const std::string tensor = "Add.Add-op1.0.0.1001.output.0.DefaultFormat.npy";
+  for (const char* step : {"10", "9"}) dump.write(std::filesystem::path("rank_0/Net/0") / step / tensor, kOne);
+  dump.write("rank_0/Net/1/9/" + tensor, kOne);
+  dump.write("rank_0/Net/0/constants/Parameter.data-0.0.0.1.output.0.DefaultFormat.npy", kOne);
+  dump.write("rank_0/Net/0/constants/statistic.csv",
+             "Op Type,Op Name,Task ID,Stream ID,Timestamp,IO,Slot,Data Size,Data Type,Shape,Max Value\n"
+             "Parameter,data-0,0,0,1,output,0,4,float32,\"(1)\",2.5\n");
+  const Catalog catalog = opened(dump.path());
+  ASSERT_THAT(catalog.ranks.at(0).steps, SizeIs(3));
+  const auto& steps = catalog.ranks[0].steps;
+  EXPECT_THAT(names_of(steps[0]), ElementsAre("Add-op1", "data-0"));  // graph 0, step 9
+  EXPECT_THAT(steps[0].ops[1].tensors, SizeIs(1));
+  EXPECT_EQ(steps[0].ops[1].tensors[0].statistics->max, 2.5);
+  EXPECT_THAT(names_of(steps[1]), ElementsAre("Add-op1"));
+  EXPECT_THAT(names_of(steps[2]), ElementsAre("Add-op1"));
+  EXPECT_THAT(names_of(opened(dump.path() / "rank_0/Net/0/9").ranks.at(0).steps.at(0)), ElementsAre("Add-op1"));
 }
 
 TEST(ForeignDump, JoinsRowsOfTheTableToFiles) {

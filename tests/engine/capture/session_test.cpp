@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -35,12 +36,13 @@ class Host : public ::testing::Test {
   static const struct sonde_api& api() { return *api_table(); }
 
   void start(const std::string& saved_data = "full", const std::string& extra = "",
-             const std::string& iteration = "all") {
+             const std::string& iteration = "all", const std::string& settings = "{}") {
     const fs::path config = directory_ / "data_dump.json";
     std::ofstream(config) << R"({"common_dump_settings":{"dump_mode":0,"path":")" << dump().string()
                           << R"(","net_name":"Net","iteration":")" << iteration << R"(","saved_data":")" << saved_data
                           << R"(","input_output":0,"kernels":[],"support_device":[0])" << extra
-                          << R"(},"e2e_dump_settings":{"enable":true,"trans_flag":true}})";
+                          << R"(},"e2e_dump_settings":{"enable":true,"trans_flag":true},"sonde_settings":)" << settings
+                          << "}";
     std::array<char, 4096> message{};
     ASSERT_EQ(api().start(config.c_str(), message.data(), message.size()), 0) << message.data();
     sonde_run_info info{};
@@ -148,6 +150,70 @@ TEST_F(Host, OpsAreNumberedPerTypeAndScopeAndStartAnewEachStep) {
   for (const auto* op : ops(run)) names.push_back(name(run, op->op));
   const std::string first = "Default/network-Net/a-A/mul-op0", second = "Default/network-Net/a-A/mul-op1";
   EXPECT_EQ(names, (std::vector<std::string>{first, second, first, second}));
+}
+
+TEST_F(Host, OpsOfVersion20HaveTheNumberOfTheirNodeInEveryStep) {
+  start("full", "", "all", R"({"layout":"mindspore-2.0"})");
+  const std::uint32_t a = site("mul", "network-Net/a-A", 3), b = site("mul", "network-Net/b-B", 4);
+  const std::uint32_t first_only = site("add", "network-Net", 5);
+  const Tensor x = tensor({1, 2});
+  for (int step = 0; step < 2; ++step) {
+    api().root_forward(1, 1, 0);
+    if (step == 0) doubled(first_only, x);
+    doubled(a, x);
+    doubled(b, x);
+    doubled(a, x);
+  }
+  stop();
+  const JournalRun run = journal();
+  std::vector<std::string> names;
+  for (const auto* op : ops(run)) names.push_back(name(run, op->op));
+  const std::string first = "Default/network-Net/a-A/mul-op1", second = "Default/network-Net/b-B/mul-op2",
+                    third = "Default/network-Net/a-A/mul-op3";
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"Default/network-Net/add-op0", first, second, third, first, second, third}));
+}
+
+TEST_F(Host, WhatNobodyWroteIsAConstantOfItsGraphBeforeVersion27) {
+  start("full", "", "all", R"({"layout":"mindspore-2.5"})");
+  const std::uint32_t where = site("mul", "network-Net", 3);
+  const Tensor kept = tensor({1, 2});
+  for (int step = 0; step < 3; ++step) {
+    const Tensor batch = tensor({3, static_cast<float>(step)});
+    for (const unsigned graph : {0U, 1U}) {
+      api().root_forward(1, graph == 0, 0);
+      doubled(where, batch, graph);
+      doubled(where, kept, graph);
+    }
+  }
+  stop();
+  for (const char* graph : {"0", "1"}) {
+    const fs::path constants = dump() / "rank_0/Net" / graph / "constants";
+    std::vector<std::string> files;
+    for (const auto& entry : fs::directory_iterator(constants)) {
+      const std::string name = entry.path().filename();
+      if (name != "statistic.csv") files.push_back(name.substr(0, std::string("Parameter.data-0.").size()));
+    }
+    std::ranges::sort(files);
+    EXPECT_EQ(files, (std::vector<std::string>{"Parameter.data-0.", "Parameter.data-1."})) << graph;
+    std::ifstream table(constants / "statistic.csv");
+    std::string header, row;
+    std::size_t rows = 0;
+    std::getline(table, header);
+    while (std::getline(table, row)) rows += row.starts_with("Parameter,data-") ? 1U : 0U;
+    EXPECT_TRUE(header.starts_with("Op Type,")) << header;
+    EXPECT_EQ(rows, 2U);
+  }
+  const JournalRun run = journal();
+  std::vector<std::string> read;  // under which name each op read its input
+  for (const auto* op : ops(run)) {
+    const std::uint32_t id = op->tensors.at(0).tensor.tensor_name;
+    read.push_back(id == 0 ? "" : name(run, id));
+  }
+  const std::vector<std::string> later = {"", "data-1", "", "data-1"};
+  std::vector<std::string> expected = {"data-0", "data-1", "data-0", "data-1"};
+  for (int step = 1; step < 3; ++step) expected.insert(expected.end(), later.begin(), later.end());
+  EXPECT_EQ(read, expected);
 }
 
 TEST_F(Host, AnOutputReadByTheNextOpIsOneContent) {

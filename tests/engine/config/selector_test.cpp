@@ -36,6 +36,16 @@ TEST(Selector, TakesEverythingWhenKernelsIsEmpty) {
   EXPECT_TRUE(selector.decide_parameter("x"));
 }
 
+TEST(Selector, TakesANameWithoutScopeWhereTheLayoutNumbersOpsThroughout) {
+  Plan plan = plan_of({"conv2d-op0"});
+  EXPECT_EQ(Selector(plan).decide_op(kConv, "conv2d"), kNothing);
+  plan.sonde.layout = "mindspore-2.0";
+  EXPECT_EQ(Selector(plan).decide_op(kConv, "conv2d"), kBoth);
+  EXPECT_EQ(Selector(plan).decide_op("Default/network-Net/conv2d-op1", "conv2d"), kNothing);
+  plan.kernels = {kConv};
+  EXPECT_EQ(Selector(plan).decide_op(kConv, "conv2d"), kBoth);
+}
+
 TEST(Selector, TakesOnlyFlaggedOpsUnderDumpModeTwo) {
   Plan plan;
   plan.dump_mode = DumpMode::flagged;

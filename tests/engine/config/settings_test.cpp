@@ -1,6 +1,7 @@
 // The object sonde_settings.
 #include <gtest/gtest.h>
 
+#include "config/selector.h"
 #include "verdict_case.h"
 
 namespace sonde::test {
@@ -54,16 +55,80 @@ TEST(SondeSettings, RefuseUnknownKeysAndNameTheNearest) {
   EXPECT_EQ(only_error("s.dump_mode=1").rfind("unknown key", 0), 0U);
 }
 
-TEST(SondeSettings, SayWhichLayoutThisVersionWrites) {
-  for (const char* layout : {"mindspore-1.2", "mindspore-1.2-async", "mindspore-2.0", "mindspore-2.3", "mindspore-2.5",
-                             "ge", "o2", "acl", "torchair"}) {
+TEST(SondeSettings, SayWhichLayoutsThisVersionWrites) {
+  for (const char* layout : {"mindspore-1.2", "mindspore-1.2-async", "ge", "o2", "acl", "torchair"}) {
     const std::string message = only_error(std::string("s.layout=\"") + layout + "\"");
     EXPECT_NE(message.find("not written by this version"), std::string::npos) << layout;
-    EXPECT_NE(message.find("\"mindspore-2.7\""), std::string::npos) << layout;
+    EXPECT_NE(message.find("\"mindspore-2.0\", \"mindspore-2.3\", \"mindspore-2.5\", \"mindspore-2.7\""),
+              std::string::npos)
+        << layout;
   }
   EXPECT_NE(only_error("s.layout=\"mindspore\"").find("allowed: \"mindspore-1.2\""), std::string::npos);
-  EXPECT_NE(only_error("s.version=\"2.3\"").find("speaks \"2.7\""), std::string::npos);
+  EXPECT_NE(only_error("s.version=\"1.3\"").find("speaks \"2.0\", \"2.3\", \"2.5\", \"2.7\""), std::string::npos);
   EXPECT_NE(only_error("s.version=\"9\"").find("allowed:"), std::string::npos);
+}
+
+TEST(SondeSettings, TakeTheLayoutFromTheVersionAndTheVersionFromTheLayout) {
+  for (const std::string release : {"2.0", "2.3", "2.5", "2.7"}) {
+    const std::string layout = "mindspore-" + release;
+    const std::string by_layout = "s.layout=\"" + layout + "\"", by_version = "s.version=\"" + release + "\"";
+    for (const std::vector<std::string>& edits :
+         {std::vector{by_layout}, std::vector{by_version}, std::vector{by_layout, by_version}}) {
+      const PlanResult result = parse_edits(edits);
+      ASSERT_TRUE(result.plan) << release;
+      EXPECT_TRUE(result.diagnostics.empty()) << release;
+      EXPECT_EQ(result.plan->sonde.layout, layout);
+      EXPECT_EQ(result.plan->sonde.version, release);
+    }
+  }
+  const PlanResult unsaid = parse_edits({});
+  EXPECT_EQ(unsaid.plan->sonde.layout, "mindspore-2.7");
+  EXPECT_EQ(unsaid.plan->sonde.version, "2.7");
+}
+
+TEST(SondeSettings, RefuseAVersionThatIsNotTheLayouts) {
+  const PlanResult result = parse_edits({"s.layout=\"mindspore-2.3\"", "s.version=\"2.7\""});
+  EXPECT_FALSE(result.plan);
+  ASSERT_EQ(result.diagnostics.size(), 1U);
+  EXPECT_EQ(result.diagnostics[0].key, "sonde_settings.version");
+  EXPECT_EQ(result.diagnostics[0].message,
+            "found \"2.7\", but layout \"mindspore-2.3\" is that of \"2.3\"; leave one of the two out");
+}
+
+TEST(SondeSettings, OfAnOldVersionPrescribeTheColumns) {
+  const std::string statistic = "c.saved_data=\"statistic\"", category = "c.statistic_category=[\"l2norm\"]";
+  const PlanResult oldest = parse_edits({statistic, category, "s.version=\"2.0\""});
+  ASSERT_TRUE(oldest.plan);
+  EXPECT_EQ(oldest.plan->statistic_category.size(), 10U);
+  EXPECT_EQ(oldest.plan->statistic_category.back(), Category::zero_count);
+  ASSERT_EQ(oldest.diagnostics.size(), 1U);
+  EXPECT_FALSE(oldest.diagnostics[0].is_error);
+  EXPECT_EQ(oldest.diagnostics[0].key, "common_dump_settings.statistic_category");
+  EXPECT_NE(oldest.diagnostics[0].message.find("MindSpore 2.0"), std::string::npos);
+
+  const PlanResult middle = parse_edits({statistic, "s.version=\"2.3\""});
+  EXPECT_EQ(middle.plan->statistic_category.size(), 11U);
+  EXPECT_EQ(middle.plan->statistic_category.back(), Category::md5);
+  EXPECT_TRUE(middle.diagnostics.empty());
+
+  for (const char* version : {"2.5", "2.7"}) {
+    const PlanResult newer = parse_edits({statistic, category, std::string("s.version=\"") + version + "\""});
+    EXPECT_EQ(newer.plan->statistic_category, std::vector{Category::l2norm}) << version;
+    EXPECT_TRUE(newer.diagnostics.empty()) << version;
+  }
+}
+
+TEST(SondeSettings, SettleWhatAnEmptyKernelsMeans) {
+  for (const auto& [version, selects_all] : {std::pair{"2.0", false}, {"2.3", false}, {"2.5", true}, {"2.7", true}}) {
+    const PlanResult result =
+        parse_edits({"c.dump_mode=1", "c.kernels=[\"\"]", std::string("s.version=\"") + version + "\""});
+    ASSERT_TRUE(result.plan) << version;
+    Selector selector(*result.plan);
+    EXPECT_EQ(selector.decide_op("Default/add-op0", "add").outputs, selects_all) << version;
+    EXPECT_EQ(selector.decide_parameter("fc.weight"), selects_all) << version;
+    EXPECT_EQ(result.diagnostics.empty(), selects_all) << version;
+    EXPECT_EQ(describe(*result.plan).starts_with("operators: all"), selects_all) << version;
+  }
 }
 
 TEST(SondeSettings, RefuseWrongValues) {

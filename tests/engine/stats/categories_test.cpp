@@ -55,6 +55,33 @@ TEST(CategoryTexts, AreShortAndPlain) {
   EXPECT_EQ(text(values, Category::zero_count), "1");
 }
 
+// Two tensors that MindSpore 2.0's own debugger measured.
+TEST(CategoryTexts, OfVersion20AreOverTheFiniteElements) {
+  const auto text = [](const std::vector<float>& values, Category category) {
+    return text_of(summarize(floats(values).view()), category, NonFinite::left_out);
+  };
+  const std::vector<float> one = {1, 2, kNan, kInf};
+  EXPECT_EQ(text(one, Category::max), "2");
+  EXPECT_EQ(text(one, Category::min), "1");
+  EXPECT_EQ(text(one, Category::avg), "1.5");
+  EXPECT_EQ(text(one, Category::count), "4");
+  EXPECT_EQ(text(one, Category::positive_zero_count), "2");
+  EXPECT_EQ(text(one, Category::nan_count), "1");
+  EXPECT_EQ(text(one, Category::positive_inf_count), "1");
+  const std::vector<float> other = {-kInf, 2, 3, -0.0F};
+  EXPECT_EQ(text(other, Category::max), "3");
+  EXPECT_EQ(text(other, Category::min), "-0");
+  EXPECT_EQ(text(other, Category::avg), "1.66667");
+  EXPECT_EQ(text(other, Category::count), "4");
+  EXPECT_EQ(text(other, Category::negative_zero_count), "0");
+  EXPECT_EQ(text(other, Category::negative_inf_count), "1");
+  EXPECT_EQ(text(other, Category::zero_count), "1");
+  for (const Category category : {Category::max, Category::min, Category::avg}) {
+    EXPECT_EQ(text({kNan, kInf}, category), "null");
+  }
+  EXPECT_EQ(text({kNan, kInf}, Category::count), "2");
+}
+
 TEST(CategoryTexts, OfANanSpreadToAllValuesAndHaveNoSign) {
   const std::vector<float> values = {1, kNan, kInf};
   for (const Category category : {Category::max, Category::min, Category::avg, Category::l2norm}) {

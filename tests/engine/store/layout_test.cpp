@@ -5,8 +5,9 @@
 namespace sonde {
 namespace {
 
-Layout layout() {
+Layout layout(const std::string& name = "mindspore-2.7") {
   Plan plan;
+  plan.sonde.layout = name;
   plan.path = "/dump";
   plan.net_name = "Net";
   return *Layout::make(plan, 3);
@@ -69,6 +70,78 @@ TEST(Layout, NeverLetsAnOpTypeLeaveTheDirectory) {
   TensorRecord tensor;
   tensor.dtype = DType::int8;
   EXPECT_EQ(layout().tensor_file_name({1, "../../evil", "x"}, tensor).find('/'), std::string::npos);
+}
+
+TEST(Layout, KnowsItsVersion) {
+  EXPECT_EQ(layout().version(), LayoutVersion::mindspore_2_7);
+  for (const LayoutVersionInfo& version : layout_versions()) {
+    EXPECT_EQ(layout(std::string(version.layout)).version(), version.version);
+    EXPECT_EQ(info(version.version).layout, version.layout);
+  }
+  EXPECT_LT(LayoutVersion::mindspore_2_0, LayoutVersion::mindspore_2_3);
+}
+
+TEST(Layout, NamesBackwardOpsAfterTheForwardOpAsTheVersionDoes) {
+  const Site backward = site(Phase::backward, "network-Net/conv1-Conv2d", "convolution_backward", "conv2d");
+  for (const char* name : {"mindspore-2.0", "mindspore-2.3", "mindspore-2.5"}) {
+    EXPECT_EQ(layout(name).full_name(backward, 2),
+              "Gradients/Default/network-Net/conv1-Conv2d/gradconv2d/convolution_backward-op2");
+    EXPECT_EQ(layout(name).full_name(site(Phase::forward, "network-Net", "add"), 2), "Default/network-Net/add-op2");
+    EXPECT_EQ(layout(name).full_name(site(Phase::backward, "network-Net", "sum"), 5), "Gradients/Default/sum-op5");
+  }
+}
+
+TEST(Layout, OfOldVersionsNamesFilesWithoutTypes) {
+  TensorRecord tensor;
+  tensor.dtype = DType::float32;
+  tensor.timestamp_us = 1700000000000001;
+  const OpName op{1, "add", "Default/a.b\\c d/add-op7"}, parameter{2, "Parameter", "features.0.weight"};
+  EXPECT_EQ(layout("mindspore-2.0").tensor_file_name(op, tensor),
+            "add.add-op7.0.0.1700000000000001.output.0.DefaultFormat.npy");
+  EXPECT_EQ(layout("mindspore-2.0").tensor_file_name(parameter, tensor),
+            "Parameter.features.0.weight.0.0.1700000000000001.output.0.DefaultFormat.npy");
+  for (const char* name : {"mindspore-2.3", "mindspore-2.5"}) {
+    EXPECT_EQ(layout(name).tensor_file_name(op, tensor),
+              "add.Default_a_b_c_d_add-op7.0.0.1700000000000001.output.0.DefaultFormat.npy");
+    EXPECT_EQ(layout(name).tensor_file_name(parameter, tensor),
+              "Parameter.features_0_weight.0.0.1700000000000001.output.0.DefaultFormat.npy");
+  }
+}
+
+TEST(Layout, OfVersionTwoPointZeroKeepsParametersApartThatDifferBeforeASlash) {
+  const Layout oldest = layout("mindspore-2.0");
+  EXPECT_EQ(oldest.name_in_files({1, "Parameter", "a/x.weight"}), "a_x.weight");
+  EXPECT_EQ(oldest.name_in_files({2, "Parameter", "b/x.weight"}), "b_x.weight");
+}
+
+TEST(Layout, NamesFilesThatAreReadBackInEveryVersion) {
+  TensorRecord tensor;
+  tensor.is_input = true;
+  tensor.slot = 3;
+  tensor.dtype = DType::bfloat16;
+  tensor.timestamp_us = 1700000000000001;
+  for (const LayoutVersionInfo& version : layout_versions()) {
+    const Layout written = layout(std::string(version.layout));
+    for (const OpName& op : {OpName{1, "conv2d", "Default/network-Net/a.b-C/conv2d-op0"},
+                             OpName{2, "Parameter", "features.0.weight"}, OpName{3, "Parameter", "data-0"}}) {
+      TensorFileName name;
+      ASSERT_TRUE(parse_tensor_file_name(written.tensor_file_name(op, tensor), name)) << version.layout;
+      EXPECT_EQ(name.op_type, op.op_type);
+      EXPECT_EQ(name.op_name, written.name_in_files(op));
+      EXPECT_EQ(name.slot, 3U);
+      EXPECT_EQ(name.timestamp_us, tensor.timestamp_us);
+      EXPECT_EQ(name.dtype, version.version == LayoutVersion::mindspore_2_7 ? "BFloat16" : "");
+    }
+  }
+}
+
+TEST(Layout, HasAPlaceForConstantsBeforeVersion27) {
+  for (const char* name : {"mindspore-2.0", "mindspore-2.3", "mindspore-2.5"}) {
+    EXPECT_TRUE(layout(name).has_constants());
+    EXPECT_EQ(layout(name).directory_of({1, 12}, true), "/dump/rank_3/Net/1/constants");
+    EXPECT_EQ(layout(name).directory_of({1, 12}, false), "/dump/rank_3/Net/1/12");
+  }
+  EXPECT_FALSE(layout().has_constants());
 }
 
 TEST(Layout, OfAnotherKindIsRefused) {

@@ -20,9 +20,14 @@ TensorRecord tensor(std::vector<std::int64_t> shape) {
   return out;
 }
 
-std::string row(const OpName& op, const TensorRecord& of, const std::vector<Category>& columns) {
+std::string row(const OpName& op, const TensorRecord& of, const std::vector<Category>& columns,
+                const std::string& layout = "mindspore-2.7") {
+  Plan plan;
+  plan.path = "/dump";
+  plan.net_name = "Net";
+  plan.sonde.layout = layout;
   std::string out;
-  append_statistic_row(op, of, columns, out);
+  append_statistic_row(*Layout::make(plan, 0), op, of, columns, out);
   return out;
 }
 
@@ -37,6 +42,40 @@ TEST(StatisticCsv, RowIsTextForTextThatOfVersion27) {
   EXPECT_EQ(row({1, "add", "Default/add-op0"}, tensor({2, 3}), {Category::max, Category::min, Category::count}),
             "add,Default/add-op0,0,0,1700000000000001,input,1,12,bfloat16,\"[2,3]\","
             "9.53939,-1e+06,6,\n");
+}
+
+TEST(StatisticCsv, RowIsTextForTextThatOfEachOlderVersion) {
+  const OpName op{1, "add", "Default/network-Net/add-op3"};
+  const std::vector<Category> columns = {Category::max, Category::count};
+  EXPECT_EQ(row(op, tensor({2, 3}), columns, "mindspore-2.0"),
+            "add,add-op3,0,0,1700000000000001,input,1,12,bfloat16,\"(2,3)\",9.53939,6\n");
+  EXPECT_EQ(row(op, tensor({2, 3}), columns, "mindspore-2.3"),
+            "add,Default_network-Net_add-op3,0,0,1700000000000001,input,1,12,bfloat16,\"(2,3)\",9.53939,6\n");
+  EXPECT_EQ(row(op, tensor({2, 3}), columns, "mindspore-2.5"),
+            "add,Default_network-Net_add-op3,0,0,1700000000000001,input,1,12,bfloat16,\"(2,3)\",9.53939,6,\n");
+  EXPECT_EQ(row(op, tensor({3}), {}, "mindspore-2.0"), "add,add-op3,0,0,1700000000000001,input,1,6,bfloat16,\"(3)\"\n");
+  EXPECT_EQ(row(op, tensor({}), {}, "mindspore-2.5"),
+            "add,Default_network-Net_add-op3,0,0,1700000000000001,input,1,2,bfloat16,\"()\",\n");
+}
+
+TEST(StatisticCsv, OfVersion20LeavesOutWhatIsNotFinite) {
+  TensorRecord of = tensor({6});
+  of.statistics.nan_count = 1;
+  of.statistics.positive_inf_count = 2;
+  of.statistics.positive_count = 3;
+  of.statistics.sum = 6;
+  const std::vector<Category> columns = {Category::max, Category::avg, Category::positive_zero_count, Category::count};
+  EXPECT_TRUE(row({1, "add", "add-op0"}, of, columns, "mindspore-2.0").ends_with(",9.53939,2,1,6\n"));
+  EXPECT_TRUE(row({1, "add", "add-op0"}, of, columns, "mindspore-2.3").ends_with(",nan,nan,3,6\n"));
+}
+
+TEST(StatisticCsv, HeaderOfAnOldVersionIsItsOwn) {
+  EXPECT_EQ(
+      statistic_header(info(LayoutVersion::mindspore_2_0).columns),
+      "Op Type,Op Name,Task ID,Stream ID,Timestamp,IO,Slot,Data Size,Data Type,Shape,Max Value,Min Value,Avg Value,"
+      "Count,Negative Zero Count,Positive Zero Count,NaN Count,Negative Inf Count,Positive Inf Count,Zero Count\n");
+  const std::string later = statistic_header(info(LayoutVersion::mindspore_2_3).columns);
+  EXPECT_TRUE(later.ends_with(",Zero Count,MD5\n"));
 }
 
 TEST(StatisticCsv, RowOfAScalarAndOfAnOutput) {

@@ -1,0 +1,177 @@
+"""What Sonde's callback costs per operator, by part, in nanoseconds.
+
+    .venv/bin/python benchmarks/callback_cost.py [--rounds 15] [--json FILE]
+
+1,000 operators on one element, one line of a module two levels down, no gradients. Callbacks that do a little more each
+(benchmarks/callback_cost.cpp, built on first use into build/) give the parts before the engine as differences; then
+Sonde itself runs with its engine's functions timed by the cycle counter. Levels are interleaved, of each the minimum
+over rounds counts; times are of the thread (CPU), so that a busy machine matters less. "rest" is what no part explains:
+the look-up of the site, the thread's own state, the caches that everything shares.
+"""
+
+import argparse
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
+import json
+import os
+import pathlib
+import random
+import sys
+import tempfile
+import time
+
+import per_op
+import torch
+import training
+from torch import nn
+
+import sonde
+import sonde.adapter
+import sonde.torch
+
+HERE = pathlib.Path(__file__).resolve().parent
+LIBRARY = HERE.parent / "build" / "_callback_cost.so"
+OPS = 1_000
+LEVELS = (
+    "an empty callback",
+    "boxing the inputs",
+    "boxing the outputs",
+    "looking up the schema",
+    "walking the Python frames",
+    "describing the tensors",
+)
+MODES = {
+    # No operator is called so: what remains is the structure of the graph, which is kept of every op of a step.
+    "structure": {"saved_data": "statistic", "dump_mode": 1, "kernels": ["no-such-operator"]},
+    "statistics": {"saved_data": "statistic", "statistic_category": training.MOMENTS},
+    "tensors": {"saved_data": "tensor"},
+}
+
+
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = per_op.Chain(OPS)
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+def library():
+    """The extension, built from the adapter's own sources when they are newer."""
+    adapter = sonde.adapter
+    sources = [HERE / "callback_cost.cpp"]
+    sources += [adapter._SOURCES / f"{name}.cpp" for name in ("frames", "ops", "tensors")]
+    if not LIBRARY.exists() or LIBRARY.stat().st_mtime < max(source.stat().st_mtime for source in sources):
+        print("building build/_callback_cost.so ...", file=sys.stderr)
+        LIBRARY.parent.mkdir(exist_ok=True)
+        found = adapter.find_torch()
+        flags = [*adapter._compile_flags(found), f"-I{adapter._INCLUDE}", f"-I{adapter._SOURCES}", "-shared"]
+        libraries = [f"-L{found.directory / 'lib'}", "-ltorch_cpu", "-ltorch_python", "-lc10"]
+        adapter._run_all([[*adapter._compiler(), *flags, *map(str, sources), "-o", str(LIBRARY), *libraries]])
+    loader = importlib.machinery.ExtensionFileLoader("_callback_cost", str(LIBRARY))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_file_location("_callback_cost", loader=loader))
+    loader.exec_module(module)
+    return module
+
+
+def fastest(model, x, steps=12):
+    """CPU nanoseconds per op of this thread, of the fastest step."""
+    best = float("inf")
+    for _ in range(steps):
+        begin = time.thread_time_ns()
+        model(x)
+        best = min(best, time.thread_time_ns() - begin)
+    return best / OPS
+
+
+def level_cost(cost, level, model, x):
+    torch_directory = os.path.join(os.path.dirname(torch.__file__), "")
+    cost.observe(level, nn.Module._wrapped_call_impl.__code__, sonde.torch._optimizer_wrapper_code(), torch_directory)
+    try:
+        return fastest(model, x)
+    finally:
+        cost.ignore()
+
+
+def mode_cost(settings, model, x, directory):
+    sonde.start(training.configuration(pathlib.Path(tempfile.mkdtemp(dir=directory)), settings))
+    try:
+        return fastest(model, x)
+    finally:
+        with contextlib.redirect_stderr(io.StringIO()):
+            sonde.stop()
+
+
+def engine_cost(cost, settings, model, x, directory):
+    """{function: (calls per op, ns per op)} of the engine's functions, each in its fastest step."""
+    rate, own = cost.clock()
+    best = {}
+
+    def step(argument):
+        cost.spent()
+        model(argument)
+        for name, (calls, cycles) in cost.spent().items():
+            found = calls / OPS, max(0, cycles - calls * own) / rate / OPS
+            # The first step is begun before anybody knows that it is one: of it only a part is seen.
+            if calls:
+                best[name] = min(found, best.get(name, found), key=lambda pair: (-pair[0], pair[1]))
+
+    original = sonde._core.api
+    sonde._core.api = lambda: cost.timed_api(original())
+    try:
+        mode_cost(settings, step, x, directory)
+    finally:
+        sonde._core.api = original
+    return best
+
+
+def measure(cost, rounds, directory):
+    model, x = Outer(), torch.rand(1)
+    jobs = {"off": lambda: fastest(model, x)}
+    jobs |= {name: lambda i=i: level_cost(cost, i, model, x) for i, name in enumerate(LEVELS)}
+    jobs |= {mode: lambda s=settings: mode_cost(s, model, x, directory) for mode, settings in MODES.items()}
+    best, engine = {}, {mode: {} for mode in MODES}
+    with torch.no_grad():
+        for _ in range(rounds):
+            for name in random.sample(list(jobs), len(jobs)):
+                best[name] = min(jobs[name](), best.get(name, float("inf")))
+            for mode, settings in MODES.items():
+                for name, found in engine_cost(cost, settings, model, x, directory).items():
+                    engine[mode][name] = min(found, engine[mode].get(name, found), key=lambda pair: (-pair[0], pair[1]))
+    return best, engine
+
+
+def report(best, engine):
+    print(f"ns per op (CPU time of the thread, minimum); the operator itself: {best['off']:.0f}")
+    before = best["off"]
+    for name in LEVELS:
+        print(f"  {name:28} {best[name] - before:7.0f}")
+        before = best[name]
+    print(f"  {'sum':28} {before - best['off']:7.0f}")
+    print(f"\n  {'Sonde':28}" + "".join(f"{mode:>12}" for mode in MODES))
+    print(f"  {'all of it':28}" + "".join(f"{best[mode] - best['off']:12.0f}" for mode in MODES))
+    for name in engine["tensors"]:
+        print(f"  {'engine: ' + name:28}" + "".join(f"{engine[mode].get(name, (0, 0))[1]:12.0f}" for mode in MODES))
+    rest = {mode: best[mode] - before - sum(ns for _, ns in engine[mode].values()) for mode in MODES}
+    print(f"  {'rest':28}" + "".join(f"{rest[mode]:12.0f}" for mode in MODES))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--json", help="write the results here too")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    cost = library()
+    with tempfile.TemporaryDirectory(prefix="sonde-benchmark-") as directory:
+        best, engine = measure(cost, options.rounds, directory)
+    report(best, engine)
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps({"ns_per_op": best, "engine": engine}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+// What two runs of one command computed, as python/sonde/prove.py wrote it down, held against each other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace sonde {
+
+struct Difference {
+  std::string process;  // "main", "rank 1"
+  std::size_t event = 0;
+  std::string place;       // "step 1, after SGD.step"
+  std::string kind, name;  // "gradient", "Small.conv.weight"; empty where an event as a whole is missing or another one
+  std::string first, second;
+};
+
+struct Comparison {
+  std::set<std::string> processes;
+  std::size_t events = 0, steps = 0, tensors = 0;  // equal ones, before the first difference of each process
+  std::vector<std::string> kinds;                  // "parameter", "random state", …, in the order of their first one
+  std::map<std::string, std::size_t> skipped;      // why -> tensors that could not be read
+  std::optional<Difference> first_difference;      // the earliest over all processes
+};
+
+// Two directories that SONDE_PROVE named.
+Comparison compare_digests(const std::filesystem::path& first, const std::filesystem::path& second);
+
+struct OutputComparison {
+  std::size_t lines = 0;
+  std::vector<std::size_t> different;  // line numbers from 1; those of `first` where one text has more lines
+};
+// `any_order`: several processes wrote; whose line comes first is nobody's promise.
+OutputComparison compare_output(const std::filesystem::path& first, const std::filesystem::path& second,
+                                bool any_order);
+
+}  // namespace sonde

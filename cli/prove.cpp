@@ -1,0 +1,275 @@
+#include "prove.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <optional>
+
+#include "child.h"
+#include "digests.h"
+#include "dump.h"
+#include "json.h"
+#include "run_report.h"
+#include "text.h"
+
+namespace sonde {
+namespace {
+
+namespace fs = std::filesystem;
+
+enum Verdict { kIdentical = 0, kDifferent = 1, kUnproved = 2, kNotReproducible = 3 };
+
+constexpr const char* kWords[] = {"identical", "different", "unproved", "not_reproducible"};
+
+// One run of the command, and where what it left is.
+struct Observed {
+  ChildEnd end;
+  fs::path digests, output;
+  std::vector<Told> told;
+};
+
+Result<Observed> observe(const ProveRequest& request, const char* name, bool recording) {
+  Observed run;
+  const fs::path place = request.scratch / name;
+  run.digests = place / "digests";
+  run.output = place / "stdout";
+  std::error_code error;
+  if (!fs::create_directories(run.digests, error))
+    return Error{ErrorCode::io, fmt::format("cannot make '{}': {}", run.digests.string(), error.message())};
+  ChildSetting setting;
+  setting.output = run.output;
+  setting.environment = {{"SONDE_PROVE", run.digests.string()}, {"SONDE_RUN_REPORT", (place / "report").string()}};
+  setting.without = {"SONDE_CONFIG", "MINDSPORE_DUMP_CONFIG"};
+  if (recording) setting.environment.emplace_back("SONDE_CONFIG", request.config.string());
+  const Result<ChildEnd> end = run_child(request.command, setting);
+  if (!end) return end.error();
+  run.end = *end;
+  run.told = read_told(place / "report");
+  fmt::print(stderr, "sonde: {}: {:.2f} s, exit status {}\n", recording ? "recording" : "without Sonde",
+             run.end.seconds, run.end.exit_code);
+  return run;
+}
+
+bool interrupted(const ChildEnd& end) {
+  return end.signal == SIGINT || end.signal == SIGTERM || end.signal == SIGHUP || end.signal == SIGQUIT;
+}
+
+// What the proof found, part by part.
+struct Finding {
+  Verdict verdict = kIdentical;
+  Comparison tensors;
+  std::optional<Comparison> by_itself;  // two runs without Sonde
+  OutputComparison output;
+  std::vector<std::size_t> output_of_sonde;  // lines that are equal without Sonde, and another when recording
+  int status_without = 0, status_recording = 0;
+  bool status_by_itself = false;  // differs between two runs without Sonde too
+  bool started = false;           // something of the recorded run started Sonde
+  std::string unproved;           // why nothing is proved
+  std::vector<std::string> recorded;
+  std::vector<double> seconds_without;
+  double seconds_recording = 0;
+};
+
+std::string why_unproved(const Observed& without, const Observed& recording) {
+  for (const Observed* run : {&without, &recording})
+    for (const Told& told : run->told)
+      if (told.kind == "unobserved") return told.text;
+  if (any(recording.told, "refused")) return "recording did not start; the reason is above";
+  if (any(recording.told, "started") && !any(without.told, "observed"))
+    return "nothing could be observed; the reason is above";
+  return "";
+}
+
+bool all_equal(const Finding& finding) {
+  return !finding.tensors.first_difference && finding.output.different.empty() &&
+         finding.status_without == finding.status_recording;
+}
+
+// A difference that two runs without Sonde do not have earlier or in the same place.
+bool tensors_by_sonde(const Finding& finding) {
+  const auto& found = finding.tensors.first_difference;
+  const auto& usual = finding.by_itself->first_difference;
+  return found && (!usual || usual->event > found->event);
+}
+
+void judge(Finding& finding) {
+  const bool status_differs = finding.status_without != finding.status_recording;
+  const bool by_sonde =
+      tensors_by_sonde(finding) || !finding.output_of_sonde.empty() || (status_differs && !finding.status_by_itself);
+  const bool only_output = finding.tensors.events == 0 && !finding.output.different.empty();
+  if (by_sonde)
+    finding.verdict = kDifferent;
+  else if (finding.tensors.first_difference || status_differs || only_output)
+    finding.verdict = kNotReproducible;
+}
+
+Finding compare(const Observed& without, const Observed& recording) {
+  Finding finding;
+  finding.tensors = compare_digests(without.digests, recording.digests);
+  finding.output = compare_output(without.output, recording.output, finding.tensors.processes.size() > 1);
+  finding.status_without = without.end.exit_code;
+  finding.status_recording = recording.end.exit_code;
+  finding.seconds_without = {without.end.seconds};
+  finding.seconds_recording = recording.end.seconds;
+  finding.started = any(recording.told, "started");
+  for (const Told& told : recording.told)
+    if (told.kind == "summary") finding.recorded.push_back(told.text);
+  return finding;
+}
+
+// `again`: a second run without Sonde.
+void compare_by_itself(const Observed& without, const Observed& again, Finding& finding) {
+  finding.by_itself = compare_digests(without.digests, again.digests);
+  finding.status_by_itself = again.end.exit_code != without.end.exit_code;
+  finding.seconds_without.push_back(again.end.seconds);
+  const OutputComparison usual = compare_output(without.output, again.output, finding.by_itself->processes.size() > 1);
+  std::ranges::set_difference(finding.output.different, usual.different, std::back_inserter(finding.output_of_sonde));
+}
+
+// --- telling ---------------------------------------------------------------------------------------------------------
+
+std::string amounts(const Comparison& tensors) {
+  std::string text = fmt::format("{}, {}", count_text(tensors.steps, "step"), count_text(tensors.tensors, "tensor"));
+  return tensors.processes.size() > 1 ? fmt::format("{} processes, {}", tensors.processes.size(), text) : text;
+}
+
+std::string plural(const std::string& kind) {
+  if (kind == "loss") return "losses";
+  return kind == "optimizer state" ? kind : kind + "s";
+}
+
+std::string kinds_text(const Comparison& tensors) {
+  std::vector<std::string> words;
+  for (const std::string& kind : tensors.kinds) words.push_back(plural(kind));
+  return joined(words, ", ");
+}
+
+std::string where(const Difference& difference) {
+  std::string text = difference.place;
+  if (!difference.name.empty()) text += fmt::format(": {} {}", difference.kind, difference.name);
+  return difference.process == "main" ? text : fmt::format("{}: {}", difference.process, text);
+}
+
+void say_difference(const Comparison& compared, const char* first, const char* second) {
+  const Difference& difference = *compared.first_difference;
+  fmt::print("  first difference: {}\n    {:13}  {}\n    {:13}  {}\n  equal before it: {}\n",
+             printable(where(difference)), first, printable(difference.first), second, printable(difference.second),
+             amounts(compared));
+}
+
+std::string numbers_text(std::vector<std::size_t> lines) {
+  return ranges_text(std::vector<std::uint64_t>(lines.begin(), lines.end()));
+}
+
+std::string output_text(const Finding& finding) {
+  if (finding.output.different.empty()) return "stdout identical";
+  if (!finding.output_of_sonde.empty())
+    return fmt::format("stdout differs in line {}", numbers_text(finding.output_of_sonde));
+  return fmt::format("stdout identical but for line {}, which {} between runs without Sonde too (times?)",
+                     numbers_text(finding.output.different),
+                     finding.output.different.size() == 1 ? "differs" : "differ");
+}
+
+std::string status_text(const Finding& finding) {
+  if (finding.status_without == finding.status_recording)
+    return fmt::format("exit status {} both times", finding.status_without);
+  return fmt::format("exit status {} without Sonde, {} recording{}", finding.status_without, finding.status_recording,
+                     finding.status_by_itself ? " (it changes without Sonde too)" : "");
+}
+
+void say_identical(const Finding& finding) {
+  if (finding.tensors.events == 0)
+    fmt::print("identical: {}; {}; no tensors were seen\n", output_text(finding), status_text(finding));
+  else
+    fmt::print("identical bit for bit: {}: {}; {}; {}\n", amounts(finding.tensors), kinds_text(finding.tensors),
+               output_text(finding), status_text(finding));
+}
+
+void say_verdict(const Finding& finding) {
+  if (finding.verdict == kUnproved) {
+    fmt::print("nothing is proved: {}\n", finding.unproved);
+  } else if (finding.verdict == kIdentical) {
+    say_identical(finding);
+  } else if (finding.verdict == kDifferent) {
+    fmt::print("different: with Sonde the command computes something else; twice without Sonde it does not\n");
+    if (tensors_by_sonde(finding)) say_difference(finding.tensors, "without Sonde", "recording");
+    fmt::print("  {}; {}\n", output_text(finding), status_text(finding));
+  } else {
+    fmt::print("not reproducible by itself: two runs without Sonde differ, so nothing can be said of Sonde\n");
+    if (finding.by_itself->first_difference) say_difference(*finding.by_itself, "first run", "second run");
+    fmt::print("  {}; {}\n", output_text(finding), status_text(finding));
+    fmt::print(
+        "  seeds (torch.manual_seed, PYTHONHASHSEED), one thread, and no files left by a run make it reproducible\n");
+  }
+  for (const auto& [why, tensors] : finding.tensors.skipped)
+    fmt::print("  not compared: {} ({})\n", count_text(tensors, "tensor"), why);
+  if (!finding.started && finding.verdict == kIdentical)
+    fmt::print("  nothing was recorded: no process of the run imported PyTorch in a Python that has sonde installed\n");
+  if (finding.verdict == kDifferent) fmt::print("  this is a defect of Sonde: please report it\n");
+}
+
+Json json_of(const Difference& difference) {
+  return {{"process", difference.process}, {"event", difference.event}, {"place", difference.place},
+          {"kind", difference.kind},       {"name", difference.name},   {"first", difference.first},
+          {"second", difference.second}};
+}
+
+Json json_of(const Comparison& compared) {
+  Json json = {{"processes", compared.processes}, {"events", compared.events}, {"steps", compared.steps},
+               {"tensors", compared.tensors},     {"kinds", compared.kinds},   {"skipped", compared.skipped}};
+  json["first_difference"] = compared.first_difference ? json_of(*compared.first_difference) : Json();
+  return json;
+}
+
+Json json_of(const Finding& finding) {
+  Json json = {{"verdict", kWords[finding.verdict]}, {"compared", json_of(finding.tensors)}};
+  json["without_sonde"] = finding.by_itself ? json_of(*finding.by_itself) : Json();
+  json["stdout"] = {{"lines", finding.output.lines},
+                    {"different", finding.output.different},
+                    {"different_by_sonde", finding.output_of_sonde}};
+  json["exit_status"] = {{"without_sonde", finding.status_without}, {"recording", finding.status_recording}};
+  json["seconds"] = {{"without_sonde", finding.seconds_without}, {"recording", finding.seconds_recording}};
+  json["recorded"] = finding.recorded;
+  if (!finding.unproved.empty()) json["unproved"] = finding.unproved;
+  return json;
+}
+
+}  // namespace
+
+int prove(const ProveRequest& request) {
+  fmt::print(stderr,
+             "sonde: running the command twice, first without Sonde, then recording into {}; what it prints is kept "
+             "and compared\n",
+             request.dump.string());
+  std::vector<Observed> runs;  // without, recording, and without again if they differ
+  Finding finding;
+  for (const char* name : {"without", "recording", "again"}) {
+    Result<Observed> run = observe(request, name, runs.size() == 1);
+    if (!run) {
+      print_error(run.error().message);
+      return status_of_no_run(run.error());
+    }
+    if (interrupted(run->end)) return run->end.exit_code;
+    runs.push_back(*std::move(run));
+    if (runs.size() == 1) continue;
+    if (runs.size() == 3) break;
+    finding = compare(runs[0], runs[1]);
+    for (const std::string& line : finding.recorded) fmt::print(stderr, "{}\n", line);
+    finding.unproved = why_unproved(runs[0], runs[1]);
+    if (!finding.unproved.empty()) finding.verdict = kUnproved;
+    if (finding.verdict == kUnproved || all_equal(finding)) break;
+    fmt::print(stderr, "sonde: the two runs differ; running it once more without Sonde\n");
+  }
+  if (runs.size() == 3) {
+    compare_by_itself(runs[0], runs[2], finding);
+    judge(finding);
+  }
+  if (request.json)
+    print_text(document_of(json_of(finding)));
+  else
+    say_verdict(finding);
+  return finding.verdict;
+}
+
+}  // namespace sonde

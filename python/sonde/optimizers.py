@@ -1,0 +1,85 @@
+"""Which optimizers exist, when one has stepped, and when a GradScaler has decided not to."""
+
+import contextlib
+import functools
+import gc
+import weakref
+
+from torch import nn
+from torch.optim.optimizer import Optimizer
+
+
+class AliveOptimizers:
+    """The torch.optim.Optimizer objects that are alive: those there when the session begins, then every new one.
+
+    Every Optimizer, made or unpickled, runs `_patch_step_function` once; it is what makes its steps visible at all.
+    """
+
+    def __init__(self):
+        self._bare = {}  # id of an optimizer -> it trains tensors of no module
+        self._alive = []
+        if any("step" in vars(c) and getattr(vars(c)["step"], "hooked", False) for c in _subclasses(Optimizer)):
+            # type(), not isinstance(): a user's __class__ property must not run.
+            self._alive = [weakref.ref(o) for o in gc.get_objects() if issubclass(type(o), Optimizer)]
+        self._undo = _wrap_method(Optimizer, "_patch_step_function", self._made)
+
+    def close(self):
+        self._undo()
+
+    def any(self):
+        if self._alive and self._alive[-1]() is None:
+            self._alive = [reference for reference in self._alive if reference() is not None]
+        return bool(self._alive)
+
+    def train_bare_parameters(self):
+        """Whether some optimizer trains tensors of no module: then no module's forward announces the first step."""
+        alive = [optimizer for optimizer in (reference() for reference in self._alive) if optimizer is not None]
+        new = [optimizer for optimizer in alive if id(optimizer) not in self._bare]
+        if new:
+            modules = [o for o in gc.get_objects() if issubclass(type(o), nn.Module)]
+            owned = {id(p) for m in modules for p in vars(m).get("_parameters", {}).values()}
+            for optimizer in new:
+                trained = [id(p) for group in vars(optimizer).get("param_groups", ()) for p in group["params"]]
+                self._bare[id(optimizer)] = not owned.issuperset(trained)
+        return any(self._bare[id(optimizer)] for optimizer in alive)
+
+    def _made(self, optimizer):
+        self._bare.pop(id(optimizer), None)  # of another one that had this address
+        self._alive.append(weakref.ref(optimizer))
+
+
+def watch_scaler(library):
+    """GradScaler.update ends a step also when the optimizer was skipped; returns what undoes the watching."""
+    from torch.amp import GradScaler
+
+    return _wrap_method(GradScaler, "update", lambda scaler: library.scaler_update() if scaler.is_enabled() else None)
+
+
+def _wrap_method(cls, name, then):
+    """`then(self)` runs after every call of the method that returned; returns what undoes it."""
+    original = getattr(cls, name)
+
+    @functools.wraps(original)
+    def method(self, *args, **kwargs):
+        result = original(self, *args, **kwargs)
+        with contextlib.suppress(Exception):  # never into the user's program
+            then(self)
+        return result
+
+    setattr(cls, name, method)
+
+    def undo():
+        if vars(cls).get(name) is method:  # else somebody has wrapped it since
+            setattr(cls, name, original)
+
+    return undo
+
+
+def _subclasses(cls):
+    found, queue = set(), [cls]
+    while queue:
+        for sub in type.__subclasses__(queue.pop()):
+            if sub not in found:
+                found.add(sub)
+                queue.append(sub)
+    return found

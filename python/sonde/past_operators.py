@@ -1,0 +1,56 @@
+"""What PyTorch writes, or hands out to be written, past every operator: the few doors are watched while a session runs.
+
+`Tensor.numpy()` and storages leave a trace that the adapter finds by itself; these leave none.
+"""
+
+import functools
+
+import torch
+
+# Write the elements themselves, one Python call each.
+_WRITERS = ("apply_", "map_", "map2_")
+
+# Give the memory to another library; all end in one of the first two.
+_EXPORTS = (
+    (torch._C, "_to_dlpack"),
+    (torch._C, "_to_dlpack_versioned"),
+    (torch, "to_dlpack"),
+    (torch.utils.dlpack, "to_dlpack"),
+)
+
+
+def watch(library):
+    """Returns what undoes it."""
+    undo = [_watch(torch.Tensor, name, library, given_away=False) for name in _WRITERS]
+    undo += [_watch(place, name, library, given_away=True) for place, name in _EXPORTS if hasattr(place, name)]
+
+    def close():
+        for step in undo:
+            step()
+
+    return close
+
+
+def _watch(place, name, library, given_away):
+    original = getattr(place, name)
+    inherited = name not in vars(place)
+
+    @functools.wraps(original)
+    def watched(*args, **kwargs):
+        try:
+            return original(*args, **kwargs)
+        finally:
+            if args:
+                library.memory_written(args[0], given_away)
+
+    setattr(place, name, watched)
+
+    def undo():
+        if vars(place).get(name) is not watched:
+            return  # somebody else replaced it since
+        if inherited:
+            delattr(place, name)
+        else:
+            setattr(place, name, original)
+
+    return undo

@@ -1,0 +1,323 @@
+"""What `sonde run --prove` compares: digests of everything a training computes, written down by the training itself.
+
+The same observer runs in the run without Sonde and in the one that is recorded. At each backward, each forward of a
+root module, each outermost Optimizer.step and at the end it writes one line per event to a file below the directory
+that SONDE_PROVE names. Tensors are read where they lie, by the adapter: no operator runs, so nothing of this is
+recorded, and nothing is kept, so no tensor lives longer.
+"""
+
+import atexit
+import functools
+import gc
+import hashlib
+import itertools
+import json
+import multiprocessing.process
+import os
+import random
+import re
+import struct
+import sys
+import threading
+import weakref
+
+import torch
+from torch import nn
+from torch.nn.modules.module import register_module_forward_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+import sonde_autoload
+
+from . import adapter
+from .session import tell
+from .torch import _modules_below, _optimizer_wrapper_code, _tensors_of
+
+_MOST_DEEP = 8  # levels of lists and dictionaries in a module's result
+_MODULE_CALL = nn.Module._wrapped_call_impl.__code__
+_OPTIMIZER_STEP = _optimizer_wrapper_code()
+
+_UNSEEDED = torch.default_generator.initial_seed()  # another in each run
+
+_observer = None
+
+
+def start(directory):
+    """Observe this process and those it forks, until it ends."""
+    global _observer
+    if _observer is None:
+        _observer = Observer(directory, adapter.load())
+        register_module_forward_hook(_after_forward)
+        register_optimizer_step_post_hook(_after_step)
+        torch.autograd.backward = _observed_backward(torch.autograd.backward)
+        os.register_at_fork(before=_observer.before_fork, after_in_child=_observer.in_forked_child)
+        atexit.register(_at_exit)
+        tell("observed", str(os.getpid()))
+
+
+def _after_forward(module, _arguments, output):
+    if torch.compiler.is_compiling():
+        return
+    if _is_outermost(_MODULE_CALL):
+        _observer.observe(_observer.forward, module, output)
+
+
+def _after_step(optimizer, _arguments, _keywords):
+    if _is_outermost(_OPTIMIZER_STEP):
+        _observer.observe(_observer.step, optimizer)
+
+
+def _observed_backward(original):
+    def backward(tensors, *arguments, **keywords):
+        _observer.observe(_observer.backward, tensors)
+        return original(tensors, *arguments, **keywords)
+
+    backward.__doc__, backward.__wrapped__ = original.__doc__, original
+    return backward
+
+
+def _at_exit():
+    _observer.observe(_observer.end)
+
+
+def _is_outermost(code):
+    """Whether exactly one frame of the stack runs `code`."""
+    found, frame = 0, sys._getframe(2)
+    while frame is not None and found < 2:
+        found += frame.f_code is code
+        frame = frame.f_back
+    return found == 1
+
+
+class Event:
+    """One line in the making: `values` are [kind, name, description, digest]."""
+
+    def __init__(self, library):
+        self._library = library
+        self._seen = {}  # id -> tensor, held so that the id stays its own
+        self.values = []
+        self.skipped = []
+
+    def add(self, kind, name, tensor):
+        """A tensor, the first time it is met in this event."""
+        if not isinstance(tensor, torch.Tensor) or id(tensor) in self._seen:
+            return
+        self._seen[id(tensor)] = tensor
+        description, memory = self._library.memory_of(tensor)
+        if memory is None:
+            self.skipped.append([kind, name, description])
+        else:
+            self.values.append([kind, name, description, _digest(memory)])
+
+    def add_all(self, kind, name, value, depth=0):
+        """The tensors in a module's result: itself, or those in tuples, lists and dictionaries."""
+        if isinstance(value, torch.Tensor):
+            self.add(kind, name, value)
+        elif depth < _MOST_DEEP and isinstance(value, tuple | list):
+            for i, element in enumerate(value):
+                self.add_all(kind, f"{name}[{i}]", element, depth + 1)
+        elif depth < _MOST_DEEP and isinstance(value, dict):
+            for key, element in value.items():
+                self.add_all(kind, f"{name}[{key!r}]", element, depth + 1)
+
+    def add_model(self, label, model):
+        for name, parameter in _tensors_of(model, "_parameters"):
+            self.add_parameter(f"{label}.{name}", parameter)
+        for name, buffer in _tensors_of(model, "_buffers"):
+            self.add("buffer", f"{label}.{name}", buffer)
+
+    def add_parameter(self, name, parameter):
+        """The gradient first: where both differ, it is the cause."""
+        if parameter.is_leaf and parameter.grad is not None:
+            self.add("gradient", name, parameter.grad)
+        self.add("parameter", name, parameter)
+
+    def add_random_numbers(self):
+        """The states of the generators; of those that nobody may have seeded only how far they are."""
+        state = torch.default_generator.get_state()
+        if torch.default_generator.initial_seed() == _UNSEEDED:
+            left, _, following = struct.unpack_from("<iiQ", self._library.memory_of(state)[1], 8)
+            self._add_position("torch", f"{left} {following}")
+        else:
+            self.add("random state", "torch", state)
+        self._add_position("Python", random.getstate()[1][-1])
+        numpy = sys.modules.get("numpy.random")
+        state = numpy.get_state() if numpy is not None else None
+        if isinstance(state, tuple):  # the usual generator: Mersenne Twister
+            self._add_position("NumPy", state[2])
+
+    def _add_position(self, name, position):
+        self.values.append(["random state", name, "", f"position {position}"])
+
+
+class Stream:
+    """The events of one thread of one process, in their order."""
+
+    def __init__(self, path):
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self.steps = 0
+        self.forwards = 0
+
+    def write(self, kind, place, event):
+        line = {"event": kind, "place": place, "values": event.values, "skipped": event.skipped}
+        os.write(self._file, (json.dumps(line) + "\n").encode())
+
+    def close(self):
+        os.close(self._file)
+
+
+class Observer:
+    def __init__(self, directory, library):
+        self._directory = directory
+        self._library = library
+        self._streams = {}  # thread -> Stream
+        self._lock = threading.RLock()
+        self._labels = Labels()
+        self._called = []  # models called since the last step; weak references
+        self._children = 0
+        self._lineage = ""  # `-child1-child2`: forked by the first
+        self._broken = False
+
+    def observe(self, what, *arguments):
+        """Calls `what`; whatever goes wrong is told and never reaches the program."""
+        if self._broken:
+            return
+        try:
+            with self._lock, torch._C.DisableTorchFunction():
+                what(*arguments)
+            self._library.purge_storages()
+        except Exception as error:
+            self._broken = True
+            tell("unobserved", f"observing stopped: {type(error).__name__}: {error}")
+
+    # --- events -----------------------------------------------------------------------------------------------------
+
+    def forward(self, model, output):
+        stream = self._stream()
+        label = self._labels.of(model)
+        if all(known() is not model for known in self._called):
+            self._called.append(weakref.ref(model))
+        event = Event(self._library)
+        event.add_all("output", label, output)
+        event.add_random_numbers()
+        stream.write("forward", f"step {stream.steps}, forward {stream.forwards} ({label})", event)
+        stream.forwards += 1
+
+    def backward(self, tensors):
+        stream = self._stream()
+        event = Event(self._library)
+        event.add_all("loss", "loss", tensors)
+        stream.write("backward", f"step {stream.steps}, backward", event)
+
+    def step(self, optimizer):
+        stream = self._stream()
+        label = self._labels.of(optimizer)
+        event = Event(self._library)
+        names = {}
+        for model in [model for model in (known() for known in self._called) if model is not None]:
+            for name, parameter in _tensors_of(model, "_parameters"):
+                names.setdefault(id(parameter), f"{self._labels.of(model)}.{name}")
+            event.add_model(self._labels.of(model), model)
+        for g, group in enumerate(optimizer.param_groups):
+            for i, parameter in enumerate(group["params"]):
+                name = names.get(id(parameter), f"{label}.group {g}.parameter {i}")
+                event.add_parameter(name, parameter)
+                state = optimizer.state.get(parameter)
+                for key, value in state.items() if isinstance(state, dict) else ():
+                    event.add_all("optimizer state", f"{key}.{name}", value)
+        event.add_random_numbers()
+        stream.write("step", f"step {stream.steps}, after {label}.step", event)
+        stream.steps += 1
+        self._called.clear()
+
+    def end(self):
+        if not self._streams and sonde_autoload._not_the_training():
+            return
+        gc.collect()  # what is only waiting to be collected is not alive; when it is collected is nobody's promise
+        modules = [o for o in gc.get_objects() if issubclass(type(o), nn.Module)]
+        inner = {id(below) for module in modules for _, below in _modules_below(module)}
+        event = Event(self._library)
+        event.add_random_numbers()
+        outermost = [module for module in modules if id(module) not in inner]
+        for module in sorted((m for m in outermost if self._labels.knows(m)), key=self._labels.number):
+            event.add_model(self._labels.of(module), module)
+        # Of those that nobody called only the contents tell which is which.
+        others = [self._never_called(module) for module in outermost if not self._labels.knows(module)]
+        for values, skipped in sorted(others):
+            event.values += values
+            event.skipped += skipped
+        self._stream().write("end", "end of the program", event)
+
+    def _never_called(self, module):
+        event = Event(self._library)
+        event.add_model(f"{type(module).__name__} (never called)", module)
+        return event.values, event.skipped
+
+    # --- where they go ----------------------------------------------------------------------------------------------
+
+    def _stream(self):
+        thread = threading.current_thread()
+        stream = self._streams.get(thread)
+        if stream is None:
+            stream = self._streams[thread] = self._open(self._name(thread))
+        return stream
+
+    def _name(self, thread):
+        rank = os.environ.get("RANK")
+        process = multiprocessing.process.current_process().name
+        parts = [f"rank {rank}" if rank else "", "" if process == "MainProcess" else process]
+        if thread is not threading.main_thread():
+            parts.append(thread.name)
+        name = ", ".join(part for part in parts if part) or "main"
+        return re.sub(r"[^\w ,().:-]", "_", name)[:200] + self._lineage
+
+    def _open(self, name):
+        for number in itertools.count(1):
+            try:
+                return Stream(os.path.join(self._directory, f"{name}{f' {number}' if number > 1 else ''}.digests"))
+            except FileExistsError:
+                continue  # a process before this one had the same name
+        return None
+
+    def before_fork(self):
+        self._children += 1
+
+    def in_forked_child(self):
+        """The child has files of its own, and none of the locks that other threads held."""
+        self._lineage += f"-child{self._children}"
+        self._children = 0
+        self._lock = threading.RLock()
+        for stream in self._streams.values():
+            stream.close()
+        self._streams = {}
+
+
+class Labels:
+    """Names of models and optimizers by class, in the order of their first use: `Net`, `Net-2`."""
+
+    def __init__(self):
+        self._known = {}  # id -> (weak reference, label, number)
+        self._counts = {}
+        self._total = itertools.count()
+
+    def knows(self, thing):
+        known = self._known.get(id(thing))
+        return known is not None and known[0]() is thing
+
+    def number(self, thing):
+        return self._known[id(thing)][2]
+
+    def of(self, thing):
+        if not self.knows(thing):
+            kind = type(thing).__name__
+            count = self._counts[kind] = self._counts.get(kind, 0) + 1
+            label = kind if count == 1 else f"{kind}-{count}"
+            reference = weakref.ref(thing, functools.partial(self._died, id(thing)))
+            self._known[id(thing)] = reference, label, next(self._total)
+        return self._known[id(thing)][1]
+
+    def _died(self, identity, _reference):
+        self._known.pop(identity, None)
+
+
+def _digest(memory):
+    return hashlib.blake2b(memory, digest_size=16).hexdigest()
