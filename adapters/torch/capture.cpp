@@ -18,6 +18,7 @@
 
 #include "attributes.h"
 #include "backward.h"
+#include "collectives.h"
 #include "ops.h"
 #include "tensors.h"
 #include "threads.h"
@@ -28,7 +29,8 @@ namespace {
 using at::RecordFunction;
 using at::RecordScope;
 
-Setup* g_setup = nullptr;                    // set once, leaked
+// One per session, leaked: an operator of another thread may still use the last one's.
+std::atomic<const Setup*> g_setup{nullptr};
 std::atomic<bool> g_inert{true};             // no session, or a forked child
 std::atomic<bool> g_on{false};               // the operator callback is enabled
 std::atomic<std::uint64_t> g_generation{1};  // changes when names by address go stale
@@ -36,7 +38,11 @@ std::atomic<bool> g_root_seen{false};
 auto* g_texts_told = new std::unordered_set<std::string>;  // files; under the GIL, leaked
 at::CallbackHandle g_operators = 0, g_users = 0;
 
-const struct sonde_api& api() { return *g_setup->api; }
+const Setup& setup() { return *g_setup.load(std::memory_order_acquire); }
+const struct sonde_api& api() { return *setup().api; }
+
+// Guards the operator callback's being on or off.
+std::atomic<std::mutex*> g_switch{new std::mutex};
 
 enum class FrameKind : std::uint8_t { op, node, wrapper, optimizer };
 
@@ -65,6 +71,7 @@ struct InputArgument {
   Described described;
   std::uint32_t slot = 0;
   bool written = false;
+  bool result = false;
   bool told = false;  // reported before the kernel
 };
 
@@ -77,6 +84,7 @@ struct ThreadState {
   std::uint64_t generation = 0;
   PyObject* current_root = nullptr;  // the root whose forward began last on this thread
   bool current_root_trains = true;
+  bool grad_outside = false;  // gradients were on at the last op outside every module
   int optimizer_depth = 0;
   bool step_returned = false;  // the outermost Optimizer.step has not raised
   std::uint64_t asked_bare = 0;
@@ -102,18 +110,22 @@ SequenceOwners& owners_of(ThreadState& state) {
 
 // --- sites -----------------------------------------------------------------------------------------------------------
 
+bool python_is_alive() { return Py_IsInitialized() != 0 && _Py_IsFinalizing() == 0; }
+
 struct Gil {
   PyGILState_STATE state = PyGILState_Ensure();
-  ~Gil() { PyGILState_Release(state); }
+  // A daemon's thread that asks for the GIL while the interpreter ends is unwound from there, without it.
+  ~Gil() {
+    if (python_is_alive()) PyGILState_Release(state);
+  }
 };
-
-bool python_is_alive() { return Py_IsInitialized() != 0 && _Py_IsFinalizing() == 0; }
 
 // An exception of the user's own that is in flight survives what we call.
 struct SavedError {
   PyObject *type, *value, *trace;
   SavedError() { PyErr_Fetch(&type, &value, &trace); }
   ~SavedError() {
+    if (!python_is_alive()) return;
     PyErr_Clear();
     PyErr_Restore(type, value, trace);
   }
@@ -137,7 +149,7 @@ struct SiteText {
 // With the GIL. A cell of a notebook is no file: its text is asked for once.
 void tell_source_text(PyObject* file) {
   if (!g_texts_told->insert(text_of(file)).second) return;
-  PyObject* text = PyObject_CallOneArg(g_setup->python.source_of, file);
+  PyObject* text = PyObject_CallOneArg(setup().python.source_of, file);
   if (text != nullptr && text != Py_None) api().source_text(text_of(file).c_str(), text_of(text).c_str());
   Py_XDECREF(text);
 }
@@ -163,7 +175,7 @@ SiteText resolve(const Walk& walk, FrameMark mark) {
       Py_INCREF(module);
       PyTuple_SET_ITEM(chain, i, module);
     }
-    if (PyObject* scope = PyObject_CallOneArg(g_setup->python.scope_of, chain)) {
+    if (PyObject* scope = PyObject_CallOneArg(setup().python.scope_of, chain)) {
       out.scope = text_of(scope);
       Py_DECREF(scope);
     }
@@ -171,7 +183,7 @@ SiteText resolve(const Walk& walk, FrameMark mark) {
   }
   constexpr std::size_t kMostCallers = 32;
   if (walk.code == nullptr) return out;
-  for (const CodePlace& place : trace_frames(g_setup->frames, mark, walk, kMostCallers)) {
+  for (const CodePlace& place : trace_frames(setup().frames, mark, walk, kMostCallers)) {
     out.trace.push_back(line_of(place));
   }
   return out;
@@ -232,7 +244,7 @@ void see_root(ThreadState& state, PyObject* module) {
   {
     const Gil gil;
     const SavedError saved;
-    PyObject* result = PyObject_CallOneArg(g_setup->python.new_root, module);
+    PyObject* result = PyObject_CallOneArg(setup().python.new_root, module);
     Py_XDECREF(result);
   }
   state.busy = false;
@@ -248,7 +260,7 @@ bool bare_training(ThreadState& state) {
   {
     const Gil gil;
     const SavedError saved;
-    if (PyObject* result = PyObject_CallNoArgs(g_setup->python.bare_training)) {
+    if (PyObject* result = PyObject_CallNoArgs(setup().python.bare_training)) {
       answer = result == Py_True;
       Py_DECREF(result);
     }
@@ -272,7 +284,7 @@ Place place_in_backward(ThreadState& state, const Frame& node, const char* op_ty
     return {cached_site(state, key, op_type, SONDE_PHASE_BACKWARD, node.site, nullptr, nullptr), SONDE_GRAPH_TRAINING};
   }
   Walk walk;
-  walk_frames(g_setup->frames, node.mark, Until::root, walk);
+  walk_frames(setup().frames, node.mark, Until::root, walk);
   // Modules called from inside a backward node: a checkpoint runs its forward again.
   const std::uint32_t phase = walk.module_count > 0 ? SONDE_PHASE_RECOMPUTE : SONDE_PHASE_BACKWARD;
   std::uint32_t forward = walk.module_count > 0 ? 0 : node.site;
@@ -287,7 +299,7 @@ Place place_in_backward(ThreadState& state, const Frame& node, const char* op_ty
 
 Place place_forward(ThreadState& state, const char* op_type, std::uint64_t number, const Frame* optimizer) {
   Walk walk;
-  walk_frames(g_setup->frames, nullptr, optimizer != nullptr ? Until::optimizer_step : Until::root, walk);
+  walk_frames(setup().frames, nullptr, optimizer != nullptr ? Until::optimizer_step : Until::root, walk);
   // Code of the user's own inside Optimizer.step, with gradients: the closure, not the optimizer's arithmetic.
   const bool in_closure = walk.inside_step && walk.code != nullptr && at::GradMode::is_enabled();
   if (optimizer != nullptr && walk.module_count == 0 && !in_closure) {
@@ -296,7 +308,9 @@ Place place_forward(ThreadState& state, const char* op_type, std::uint64_t numbe
   }
   Place place;
   place.graph = outside_graph();
-  if (walk.module_count > 0) {
+  if (walk.module_count == 0) {
+    state.grad_outside = at::GradMode::is_enabled();
+  } else {
     PyObject* root = walk.modules[walk.module_count - 1];
     if (root == state.current_root) {
       place.graph = state.current_root_trains ? SONDE_GRAPH_TRAINING : SONDE_GRAPH_EVALUATION;
@@ -334,24 +348,26 @@ InputArgument& next_input(ThreadState& state) {
   return *state.inputs[state.input_count++];
 }
 
-void collect_tensor(ThreadState& state, const c10::IValue& value, std::uint32_t slot, bool written) {
+void collect_tensor(ThreadState& state, const c10::IValue& value, std::uint32_t slot, const ArgumentInfo& argument) {
   if (!value.isTensor()) return;
   const at::Tensor& tensor = value.toTensor();  // a reference: copying the handle may take the GIL
   if (!tensor.defined()) return;
   // A reference into the stack of this thread; unique_ptr keeps it in place when the stack grows.
   InputArgument& input = next_input(state);
   input.slot = slot;
-  input.written = written;
+  input.written = argument.written;
+  input.result = argument.result;
   input.told = false;
   input.described.describe(tensor, true);
+  meet_collectives(input.described.tensor);
 }
 
-void collect_list(ThreadState& state, const c10::IValue& list, std::uint32_t& slot, bool written) {
+void collect_list(ThreadState& state, const c10::IValue& list, std::uint32_t& slot, const ArgumentInfo& argument) {
   for (const c10::IValue& element : list.toListRef()) {
     if (element.isList()) {
-      collect_list(state, element, slot, written);  // collectives take lists of lists
+      collect_list(state, element, slot, argument);  // collectives take lists of lists
     } else {
-      collect_tensor(state, element, slot++, written);
+      collect_tensor(state, element, slot++, argument);
     }
   }
 }
@@ -362,14 +378,15 @@ void collect_inputs(ThreadState& state, const OpInfo& info, c10::ArrayRef<const 
   for (std::size_t i = 0; i < info.arguments.size() && i < values.size(); ++i) {
     const ArgumentInfo& argument = info.arguments[i];
     if (argument.kind == ArgumentKind::tensor) {
-      collect_tensor(state, values[i], slot++, argument.written);
+      collect_tensor(state, values[i], slot++, argument);
     } else if (argument.kind == ArgumentKind::tensor_list && values[i].isList()) {
-      collect_list(state, values[i], slot, argument.written);
+      collect_list(state, values[i], slot, argument);
     }
   }
-  if (!info.collective) return;
+  if (!info.barrier && !info.waits) return;
   for (std::size_t i = first; i < state.input_count; ++i) {
-    state.inputs[i]->described.tensor.flags |= SONDE_TENSOR_FOREIGN;  // never equal to what is read later
+    const char*& skip = state.inputs[i]->described.tensor.skip;
+    if (skip == nullptr) skip = info.barrier ? "uninitialised memory" : "a collective, not yet complete";
   }
 }
 
@@ -438,7 +455,7 @@ void tell_output(ThreadState& state, Frame& frame, const at::Tensor& tensor, std
     out.tensor.skip = "uninitialised memory";
     out.tensor.flags |= SONDE_TENSOR_UNINITIALISED;
   }
-  if (frame.info->collective) {
+  if (frame.info->unfinished) {
     out.tensor.flags |= SONDE_TENSOR_FOREIGN;
     if (out.tensor.skip == nullptr) out.tensor.skip = "a collective, not yet complete when the call returned";
   }
@@ -473,6 +490,20 @@ void tell_written_arguments(ThreadState& state, Frame& frame) {
   }
 }
 
+// A collective's results are among its arguments, and there when its work is complete.
+void end_collective(ThreadState& state, Frame& frame, const std::vector<c10::IValue>& outputs) {
+  std::vector<Described> results;
+  for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
+    InputArgument& input = *state.inputs[i];
+    if (input.result) {
+      results.push_back(std::move(input.described));
+    } else if (input.written) {
+      api().wrote(input.described.tensor.storage);  // maybe: nobody's result
+    }
+  }
+  complete_later(api(), frame.op, std::move(results), outputs);
+}
+
 void end_op(ThreadState& state, Frame& frame, const RecordFunction& fn) {
   const std::vector<c10::IValue>& outputs = fn.outputs();
   const bool failed = (outputs.empty() && !frame.info->returns_nothing) ||
@@ -491,6 +522,8 @@ void end_op(ThreadState& state, Frame& frame, const RecordFunction& fn) {
   }
   if (failed) {
     // What it wrote before it threw is not its result.
+  } else if (frame.info->collective) {
+    return end_collective(state, frame, outputs);
   } else if (frame.info->returns_nothing) {
     tell_written_arguments(state, frame);
   } else {
@@ -537,7 +570,8 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
     if (!g_root_seen.load(std::memory_order_relaxed) && at::GradMode::is_enabled()) {
       collect_inputs(state, info, values);
       if (any_requires_grad(state, frame) && bare_training(state)) {
-        set_capture(api().autograd_seen());
+        api().autograd_seen();
+        set_capture();
       }
       drop_inputs(state, frame);
     }
@@ -610,7 +644,7 @@ void start_event(ThreadState& state, const RecordFunction& fn) {
 std::unique_ptr<at::ObserverContext> on_start(const RecordFunction& fn) {
   if (g_inert.load(std::memory_order_relaxed)) return nullptr;
   ThreadState& state = thread_state();
-  if (state.busy) return nullptr;
+  if (state.busy || inside_collective_thread()) return nullptr;
   const std::size_t inputs = state.input_count;
   try {
     start_event(state, fn);
@@ -632,7 +666,7 @@ void on_end(const RecordFunction& fn, at::ObserverContext*) {
   }
   if (frame.kind == FrameKind::op) {
     try {
-      if (frame.op != nullptr && !g_inert.load(std::memory_order_relaxed)) end_op(state, frame, fn);
+      if (frame.op != nullptr) end_op(state, frame, fn);  // also when another thread ends the session meanwhile
     } catch (...) {  // the frame must go in any case, or nothing after it is seen
       api().op_end(frame.op, 1);
     }
@@ -669,50 +703,32 @@ void on_user_end(const RecordFunction& fn, at::ObserverContext*) {
   state.frames.pop_back();
   if (is_step && state.optimizer_depth > 0) --state.optimizer_depth;
   if (!step_ended || !state.step_returned || g_inert.load(std::memory_order_relaxed)) return;
-  set_capture(api().optimizer_end());
+  api().optimizer_end();
+  set_capture();
   purge_storages();
+  purge_collectives();
 }
 
 void forked_child() {
-  // Callbacks and tables came along; the writer thread did not.
+  // Callbacks and tables came along; the writer thread and who held a lock did not.
   g_inert.store(true);
-  if (g_setup != nullptr) api().forked_child();
+  g_switch.store(new std::mutex);
+  forget_collectives();
+  if (g_setup.load() != nullptr) api().forked_child();
 }
 
-}  // namespace
-
-void install(const Setup& setup) {
-  if (g_setup == nullptr) {
-    g_setup = new Setup(setup);
-    pthread_atfork(nullptr, nullptr, forked_child);
-    g_operators = at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end)
-                                            .needsInputs(true)
-                                            .needsOutputs(true)
-                                            .scopes({RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION}));
-    g_users =
-        at::addGlobalCallback(at::RecordFunctionCallback(on_user_start, on_user_end).scopes({RecordScope::USER_SCOPE}));
-    g_on = true;
-  } else {
-    *g_setup = setup;
-    at::reenableCallback(g_users);
-  }
-  g_texts_told->clear();
-  g_root_seen = false;
-  forget_nodes();
-  g_inert = false;
-  forget_scopes();
-  set_capture(api().capture());
+void register_callbacks() {
+  pthread_atfork(nullptr, nullptr, forked_child);
+  g_operators = at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end)
+                                          .needsInputs(true)
+                                          .needsOutputs(true)
+                                          .scopes({RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION}));
+  g_users =
+      at::addGlobalCallback(at::RecordFunctionCallback(on_user_start, on_user_end).scopes({RecordScope::USER_SCOPE}));
+  g_on = true;
 }
 
-void uninstall() {
-  if (g_setup == nullptr) return;
-  set_capture(SONDE_CAPTURE_OFF);
-  at::disableCallback(g_users);
-  g_inert = true;
-}
-
-void set_capture(unsigned answer) {
-  const bool on = answer == SONDE_CAPTURE_ON;
+void switch_operators(bool on) {
   if (g_on.exchange(on) == on) return;
   if (on) {
     at::reenableCallback(g_operators);
@@ -722,21 +738,61 @@ void set_capture(unsigned answer) {
   }
 }
 
+}  // namespace
+
+void install(const Setup& told) {
+  {
+    const std::lock_guard lock(*g_switch.load());
+    const bool first = g_setup.load() == nullptr;
+    g_setup.store(new Setup(told), std::memory_order_release);
+    if (first) {
+      register_callbacks();
+    } else {
+      at::reenableCallback(g_users);
+    }
+    g_texts_told->clear();
+    g_root_seen = false;
+    forget_nodes();
+    g_inert = false;
+  }
+  forget_scopes();
+  set_capture();
+}
+
+void uninstall() {
+  if (g_setup.load() == nullptr) return;
+  {
+    const std::lock_guard lock(*g_switch.load());
+    if (g_inert.exchange(true)) return;
+    switch_operators(false);
+    at::disableCallback(g_users);
+  }
+  end_collectives();
+}
+
+// Asks again what the clock says: another thread may have moved it since.
+void set_capture() {
+  const std::lock_guard lock(*g_switch.load());
+  if (!g_inert) switch_operators(api().capture() == SONDE_CAPTURE_ON);
+}
+
 bool capturing() { return g_on.load() && !g_inert.load(); }
 
-void root_forward(PyObject* module, bool has_parameters, bool optimizer_alive) {
+void root_forward(PyObject* module, bool has_parameters, bool optimizer_alive, bool may_train_without_grad) {
   if (g_inert) return;
   ThreadState& state = thread_state();
   int depth = 0;
-  if (outermost_module(g_setup->frames, depth) != module) return;
-  const bool trains = at::GradMode::is_enabled() && !c10::InferenceMode::is_enabled();
+  if (outermost_module(setup().frames, depth) != module) return;
+  const bool grad = at::GradMode::is_enabled() || (may_train_without_grad && state.grad_outside);
+  const bool trains = grad && !c10::InferenceMode::is_enabled();
   if (has_parameters) {
     g_root_seen = true;
     state.current_root = module;
     state.current_root_trains = trains;
   }
   purge_storages();
-  set_capture(api().root_forward(has_parameters ? 1 : 0, trains ? 1 : 0, optimizer_alive ? 1 : 0));
+  api().root_forward(has_parameters ? 1 : 0, trains ? 1 : 0, optimizer_alive ? 1 : 0);
+  set_capture();
 }
 
 void step_returned() { thread_state().step_returned = true; }

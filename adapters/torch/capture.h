@@ -29,11 +29,13 @@ struct Setup {
 void install(const Setup& setup);  // registers both callbacks; the operator one is enabled by the
                                    // clock's answers
 void uninstall();
-void set_capture(unsigned answer);  // SONDE_CAPTURE_*, as every clock function returns
+void set_capture();  // after every call of a clock function: switches the operator callback as the clock says
 bool capturing();
 
 // A root's forward begins on this thread (from its pre-hook, or when it is first seen). `module` must be the outermost.
-void root_forward(PyObject* module, bool has_parameters, bool optimizer_alive);
+// `may_train_without_grad`: it was first seen somewhere inside, where gradients may be off for a while; then it counts
+// whether they were on outside.
+void root_forward(PyObject* module, bool has_parameters, bool optimizer_alive, bool may_train_without_grad);
 // The Optimizer.step that is ending on this thread has returned and not raised.
 void step_returned();
 // Module objects died or changed: names known by address are stale.

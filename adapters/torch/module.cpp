@@ -5,6 +5,7 @@
 #include <string>
 
 #include "capture.h"
+#include "collectives.h"
 #include "memory.h"
 #include "tensors.h"
 
@@ -57,7 +58,9 @@ PyObject* install(PyObject*, PyObject* args) {
 }
 
 PyObject* uninstall(PyObject*, PyObject*) {
+  Py_BEGIN_ALLOW_THREADS;  // it may wait for a collective's values to be read
   sonde_torch::uninstall();
+  Py_END_ALLOW_THREADS;
   Py_RETURN_NONE;
 }
 
@@ -70,12 +73,13 @@ PyObject* set_run_info(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-// root_forward(module, has_parameters, optimizer_alive) -> operators are being captured
+// root_forward(module, has_parameters, optimizer_alive, may_train_without_grad) -> operators are being captured
 PyObject* root_forward(PyObject*, PyObject* args) {
   PyObject* module;
-  int has_parameters, optimizer_alive;
-  if (!PyArg_ParseTuple(args, "Opp", &module, &has_parameters, &optimizer_alive)) return nullptr;
-  sonde_torch::root_forward(module, has_parameters != 0, optimizer_alive != 0);
+  int has_parameters, optimizer_alive, may_train_without_grad;
+  if (!PyArg_ParseTuple(args, "Oppp", &module, &has_parameters, &optimizer_alive, &may_train_without_grad))
+    return nullptr;
+  sonde_torch::root_forward(module, has_parameters != 0, optimizer_alive != 0, may_train_without_grad != 0);
   return PyBool_FromLong(sonde_torch::capturing());
 }
 
@@ -119,12 +123,19 @@ PyObject* purge_storages(PyObject*, PyObject*) {
 }
 
 PyObject* step(PyObject*, PyObject*) {
-  sonde_torch::set_capture(g_pending.api->manual_step());
+  g_pending.api->manual_step();
+  sonde_torch::set_capture();
   Py_RETURN_NONE;
 }
 
 PyObject* scaler_update(PyObject*, PyObject*) {
-  sonde_torch::set_capture(g_pending.api->scaler_update());
+  g_pending.api->scaler_update();
+  sonde_torch::set_capture();
+  Py_RETURN_NONE;
+}
+
+PyObject* work_waited(PyObject*, PyObject* work) {
+  sonde_torch::work_waited(work);
   Py_RETURN_NONE;
 }
 
@@ -159,6 +170,7 @@ PyMethodDef kMethods[] = {
     {"purge_storages", purge_storages, METH_NOARGS, nullptr},
     {"step", step, METH_NOARGS, nullptr},
     {"scaler_update", scaler_update, METH_NOARGS, nullptr},
+    {"work_waited", work_waited, METH_O, nullptr},
     {"capturing", capturing, METH_NOARGS, nullptr},
     {"step_returned", step_returned, METH_NOARGS, nullptr},
     {"forget_scopes", forget_scopes, METH_NOARGS, nullptr},

@@ -14,7 +14,8 @@
 namespace sonde_torch {
 namespace {
 
-// Ops that write arguments their schema does not mark: the running statistics of the normalisations.
+// Ops that write arguments their schema does not mark: the running statistics of the normalisations, and what a
+// collective writes until it has been waited for.
 struct HiddenWrite {
   std::string_view name;
   std::array<int, 2> arguments;
@@ -27,6 +28,7 @@ constexpr HiddenWrite kHiddenWrites[] = {
     {"aten::cudnn_batch_norm", {3, 4}},
     {"aten::miopen_batch_norm", {3, 4}},
     {"aten::batch_norm_update_stats", {1, 2}},
+    {"_c10d_functional::wait_tensor", {0, 0}},
 };
 
 bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
@@ -62,6 +64,9 @@ OpInfo* make(const c10::FunctionSchema& schema) {
   info->op_type = colon == std::string::npos ? info->name : info->name.substr(colon + 1);
   // Collectives write without saying so, and go on after they return.
   info->collective = starts_with(info->name, "c10d::");
+  info->waits = info->name == "_c10d_functional::wait_tensor";
+  info->unfinished = starts_with(info->name, "_c10d_functional") && !info->waits;
+  info->barrier = info->collective && info->name.find("barrier") != std::string::npos;
   for (const c10::Argument& argument : schema.arguments()) {
     ArgumentInfo entry;
     entry.name = argument.name();
@@ -69,7 +74,9 @@ OpInfo* make(const c10::FunctionSchema& schema) {
     entry.form = form_of(*argument.real_type());
     if (entry.kind == ArgumentKind::other) info->has_attributes = true;
     const bool marked = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
-    entry.written = entry.kind != ArgumentKind::other && (marked || info->collective);
+    // A backend may use its input as scratch memory; only what a send sends is safe.
+    entry.written = entry.kind != ArgumentKind::other && (marked || (info->collective && info->name != "c10d::send"));
+    entry.result = info->collective && !info->barrier && entry.written && !starts_with(argument.name(), "input");
     info->arguments.push_back(entry);
   }
   for (const HiddenWrite& hidden : kHiddenWrites) {

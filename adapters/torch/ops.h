@@ -19,6 +19,7 @@ struct ArgumentInfo {
   ArgumentKind kind = ArgumentKind::other;
   ArgumentForm form = ArgumentForm::plain;
   bool written = false;  // the schema says so, or the table of ops that write without saying so
+  bool result = false;   // of a collective: holds its result when it is complete
 };
 
 struct OpInfo {
@@ -33,6 +34,9 @@ struct OpInfo {
   bool initialises = false;      // `lift_fresh`: torch.tensor and its like have filled their result, unseen
   bool ignored = false;          // bookkeeping that computes nothing (`profiler::…`)
   bool collective = false;       // of torch.distributed: writes its tensors, maybe after it has returned
+  bool unfinished = false;       // its results have their values only after `wait_tensor`
+  bool waits = false;            // `wait_tensor`: its argument may still be written while it begins
+  bool barrier = false;          // its tensor means nothing
   bool autocast_wraps = false;   // under autocast this op casts and calls itself again
   std::uint32_t number = 0;      // for cheap hashing, from 1
 };

@@ -138,7 +138,7 @@ struct sonde_api {
   unsigned (*scaler_update)(void); /* GradScaler.update: the step is over although no optimizer stepped */
   unsigned (*manual_step)(void);   /* sonde.step() */
   unsigned (*autograd_seen)(void); /* an op with a gradient history ran before any root was seen */
-  unsigned (*capture)(void);       /* the current answer */
+  unsigned (*capture)(void);       /* the current answer; the first call begins a manual clock's first step */
 
   /* --- names ------------------------------------------------------------------------------------------------ */
   uint32_t (*site)(const struct sonde_site* site); /* interns; any thread */
@@ -161,6 +161,10 @@ struct sonde_api {
   void (*op_end)(struct sonde_op* op, int failed);
   /* Memory was written by something that is not recorded. 0: nobody can say which. */
   void (*wrote)(uint64_t storage);
+  /* Instead of op_end, for an op that goes on after it has returned (a collective): op_wrote and op_output take what
+   * this gives, at any later time and on any thread, one at a time; then op_complete, once. Never null. */
+  struct sonde_op* (*op_defer)(struct sonde_op* op);
+  void (*op_complete)(struct sonde_op* deferred, int failed);
 };
 
 /* The function and the struct share a name, as `struct stat` and stat() do; g++ -Wshadow would warn of it. */

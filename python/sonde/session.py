@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import tempfile
+import threading
 
 import sonde_autoload
 
@@ -18,6 +19,7 @@ class Error(Exception):
 
 
 _owner = None  # pid of the process that started the session; a forked child is not the owner
+_life = threading.RLock()  # held while a session starts or stops; a signal handler may stop it meanwhile
 _attached = []  # modules that watch a framework (sonde.torch): attach(), step(), detach()
 
 
@@ -27,23 +29,27 @@ def start(config):
     Works before or after the framework is imported. Raises Error with everything that is wrong in the file; nothing is
     written then. Warnings go to stderr.
     """
-    if _mine():
-        raise Error("cannot start a session: one is running; call sonde.stop() first")
-    with _as_file(config) as path:
-        _start_engine(path)
-    _attach()
+    with _life:
+        if _mine():
+            raise Error("cannot start a session: one is running; call sonde.stop() first")
+        with _as_file(config) as path:
+            _start_engine(path)
+        _attach()
 
 
 def stop():
     """End the session: all files are complete when this returns. Gives the closing line, which also goes to stderr."""
     if not _mine():
-        return ""
-    try:
-        for host in _attached:
-            host.detach()
-    finally:
-        summary = _core.stop()
-        _forget()
+        return ""  # asked before the lock, which a thread that fork() left behind may hold
+    with _life:
+        if not _mine():
+            return ""  # another thread was faster
+        try:
+            for host in _attached:
+                host.detach()
+        finally:
+            summary = _core.stop()
+            _forget()
     if summary:
         tell("summary", summary)
     return summary
@@ -175,6 +181,9 @@ def _attach():
         _forget()
         raise
     _attached.append(host)
+    if not _mine():  # a signal handler has stopped the session meanwhile
+        host.detach()
+        _forget()
 
 
 _registered = False
@@ -189,6 +198,8 @@ def _at_exit_once():
 
 
 def _in_forked_child():
+    global _life
+    _life = threading.RLock()
     if _owner is not None:
         for host in _attached:
             host.forked_child()

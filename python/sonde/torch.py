@@ -101,6 +101,7 @@ class Watch:
             register_optimizer_step_pre_hook(self._before_optimizer_step).remove,
             register_optimizer_step_post_hook(self._after_optimizer_step).remove,
             optimizers.watch_scaler(library),
+            _watch_waits(library),
             past_operators.watch(library),
             self.optimizers.close,
         ]
@@ -140,18 +141,21 @@ class Watch:
         if not any(isinstance(hook, RootHook) for hook in hooks.values()):
             self.roots[id(module)] = nn.Module.register_forward_pre_hook(module, _root_hook)
             weakref.finalize(module, self.roots.pop, id(module), None).atexit = False
-        self.root_called(module)  # this first forward has begun already
+        # This first forward has begun already; a model in training may begin it with gradients off, as one with frozen
+        # layers and DistributedDataParallel do.
+        self.root_called(module, may_train_without_grad=module.training is True)
 
     # --- hooks ----------------------------------------------------------------------------------------------------
 
-    def root_called(self, module):
+    def root_called(self, module, may_train_without_grad=False):
         """A root module's forward begins: a step may begin here."""
         try:
             if not self.roots_seen:
                 self._tell_run_info()
             has_parameters = next(_tensors_of(module, "_parameters"), None) is not None
             self.roots_seen = self.roots_seen or has_parameters
-            if self.library.root_forward(module, has_parameters, self.optimizers.any()):
+            alive = self.optimizers.any()
+            if self.library.root_forward(module, has_parameters, alive, may_train_without_grad):
                 self._name_parameters(module)
             self._tell_failure()
         except RecursionError:
@@ -416,11 +420,13 @@ def _optimizer_wrapper_code():
 
 
 def _nobodys_code():
-    """Directories whose frames are not the user's line: torch, Sonde, the standard library."""
+    """Paths of what is not the user's line: torch, Sonde, the standard library, the wrapper of deprecated functions."""
     torch_directory = os.path.dirname(torch.__file__)
     ours = os.path.dirname(os.path.abspath(__file__))
     standard = sysconfig.get_path("stdlib")
-    return tuple(os.path.join(directory, "") for directory in (torch_directory, ours, standard))
+    wrapper = getattr(sys.modules.get("typing_extensions"), "__file__", None)
+    directories = tuple(os.path.join(directory, "") for directory in (torch_directory, ours, standard))
+    return directories + ((wrapper,) if wrapper else ())
 
 
 def _source_of(file):
@@ -429,6 +435,30 @@ def _source_of(file):
     if entry is None or len(entry) != 4 or entry[1] is not None:  # a time of change: it was read from a file
         return None
     return "".join(entry[2])
+
+
+def _watch_waits(library):
+    """Some works (gloo's receives) are done when Work.wait() returns, and say so to nobody; returns what undoes it."""
+    if not torch.distributed.is_available():
+        return lambda: None
+    from torch.distributed import Work
+
+    original = Work.wait
+
+    @functools.wraps(original)
+    def wait(self, *args, **kwargs):
+        result = original(self, *args, **kwargs)
+        if _watch is not None:
+            library.work_waited(self)
+        return result
+
+    Work.wait = wait
+
+    def undo():
+        if Work.wait is wait:
+            Work.wait = original
+
+    return undo
 
 
 @functools.cache

@@ -67,12 +67,14 @@ std::string not_done_yet(const Plan& plan) {
   return text;
 }
 
+int refuse_second(char* message, std::size_t message_bytes) {
+  copy_text("sonde is already recording in this process; call stop() first", message, message_bytes);
+  return -1;
+}
+
 int start(const char* config_path, char* message, std::size_t message_bytes) {
   copy_text("", message, message_bytes);
-  if (session() != nullptr) {
-    copy_text("sonde is already recording in this process; call stop() first", message, message_bytes);
-    return -1;
-  }
+  if (session() != nullptr) return refuse_second(message, message_bytes);
   try {
     PlanResult result = read_plan(config_path);
     std::string text;
@@ -82,7 +84,10 @@ int start(const char* config_path, char* message, std::size_t message_bytes) {
     if (result.plan) text += not_done_yet(*result.plan);
     copy_text(text, message, message_bytes);
     if (!result.plan) return -1;
-    g_session.store(new Session(std::move(*result.plan)), std::memory_order_release);
+    auto fresh = std::make_unique<Session>(std::move(*result.plan));
+    Session* none = nullptr;  // another thread may have been faster
+    if (!g_session.compare_exchange_strong(none, fresh.get())) return refuse_second(message, message_bytes);
+    static_cast<void>(fresh.release());
     return 0;
   } catch (const std::exception& error) {
     copy_text(std::string("cannot start: ") + error.what(), message, message_bytes);
@@ -220,6 +225,18 @@ void op_end(sonde_op* op, int failed) {
   if (stack.depth > 0) --stack.depth;
 }
 
+sonde_op* op_defer(sonde_op* op) {
+  auto rest = std::make_unique<Op>();
+  on_op(op, [&](Session& s, Op& o) { rest = s.op_defer(o); });
+  OpStack& stack = ops_of_thread();
+  if (stack.depth > 0) --stack.depth;
+  return reinterpret_cast<sonde_op*>(rest.release());
+}
+void op_complete(sonde_op* deferred, int failed) {
+  on_op(deferred, [&](Session& s, Op& o) { s.op_end(o, failed != 0); });
+  delete &op_of(deferred);
+}
+
 void wrote(std::uint64_t storage) {
   guarded_void([&](Session& s) { s.wrote(storage); });
 }
@@ -251,6 +268,8 @@ constexpr struct sonde_api kApi = {
     .op_output = op_output,
     .op_end = op_end,
     .wrote = wrote,
+    .op_defer = op_defer,
+    .op_complete = op_complete,
 };
 
 }  // namespace

@@ -5,13 +5,27 @@
 
 namespace sonde {
 
+Identity::Storage& Identity::storage_of(std::uint64_t storage_id) {
+  const auto [it, fresh] = storages_.try_emplace(storage_id);
+  if (fresh) it->second.epoch = epoch_of_others_;
+  it->second.touched = step_;
+  return it->second;
+}
+
+std::uint64_t Identity::epoch_of(std::uint64_t storage_id) const {
+  const auto it = storages_.find(storage_id);
+  return it != storages_.end() ? it->second.epoch : epoch_of_others_;
+}
+
 Identity::Found Identity::find(const TensorKey& key) {
   Found found;
   if (key.storage == 0) return found;
+  found.epoch = epoch_of_others_;
   const auto it = storages_.find(key.storage);
   if (it == storages_.end()) return found;
   Storage& storage = it->second;
   storage.touched = step_;
+  found.epoch = storage.epoch;
   found.uninitialised = storage.uninitialised;
   found.written = storage.written;
   for (const Entry& entry : storage.entries) {
@@ -28,10 +42,9 @@ Identity::Found Identity::find(const TensorKey& key) {
   return found;
 }
 
-void Identity::insert(const TensorKey& key, Content content) {
-  if (key.storage == 0) return;
-  Storage& storage = storages_[key.storage];
-  storage.touched = step_;
+void Identity::insert(const TensorKey& key, Content content, std::uint64_t epoch) {
+  if (key.storage == 0 || epoch_of(key.storage) != epoch) return;
+  Storage& storage = storage_of(key.storage);
   // One that was recorded without its bytes may be there.
   std::erase_if(storage.entries, [&](const Entry& entry) {
     return entry.data == key.data && entry.dtype == key.dtype && std::ranges::equal(entry.shape.values(), key.shape) &&
@@ -43,8 +56,8 @@ void Identity::insert(const TensorKey& key, Content content) {
 
 void Identity::wrote(std::uint64_t storage_id, std::uint64_t sequence) {
   if (storage_id == 0) return;
-  Storage& storage = storages_[storage_id];
-  storage.touched = step_;
+  Storage& storage = storage_of(storage_id);
+  storage.epoch = ++writes_;
   storage.uninitialised = false;
   storage.written = true;
   storage.writer = {sequence, kInnerSlot};  // until made() says which output it is
@@ -53,7 +66,7 @@ void Identity::wrote(std::uint64_t storage_id, std::uint64_t sequence) {
 }
 
 void Identity::uninitialised(std::uint64_t storage_id) {
-  if (storage_id != 0) storages_[storage_id].uninitialised = true;
+  if (storage_id != 0) storage_of(storage_id).uninitialised = true;
 }
 
 void Identity::remember(std::vector<Known>& known, const Place& place, Origin origin) {
@@ -68,8 +81,7 @@ Origin Identity::origin_of(const Place& place) {
     const bool same = it != without_storage_.end() && it->second.geometry == place.geometry;
     return same ? it->second.origin : Origin();
   }
-  Storage& storage = storages_[place.storage];
-  storage.touched = step_;
+  Storage& storage = storage_of(place.storage);
   const Known* found = nullptr;
   for (const Known& one : storage.known) {
     if (one.geometry != place.geometry) continue;
@@ -87,8 +99,7 @@ void Identity::made(const Place& place, Origin origin) {
     if (place.object != 0) without_storage_[place.object] = {place.object, place.geometry, origin};
     return;
   }
-  Storage& storage = storages_[place.storage];
-  storage.touched = step_;
+  Storage& storage = storage_of(place.storage);
   if (storage.writer.sequence == origin.sequence) storage.writer.slot = origin.slot;
   remember(storage.known, place, origin);
 }
@@ -97,7 +108,22 @@ void Identity::end_step() {
   ++step_;
   without_storage_.clear();
   for (auto& [id, storage] : storages_) storage.known.clear();
-  std::erase_if(storages_, [&](const auto& item) { return item.second.touched + 2 < step_; });
+  const auto forgotten = std::erase_if(storages_, [&](const auto& item) { return item.second.touched + 2 < step_; });
+  if (forgotten > 0) epoch_of_others_ = ++writes_;
+}
+
+void Identity::forget_contents() {
+  epoch_of_others_ = ++writes_;
+  for (auto& [id, storage] : storages_) {
+    storage.epoch = writes_;
+    storage.entries.clear();
+  }
+}
+
+void Identity::clear() {
+  storages_.clear();
+  without_storage_.clear();
+  epoch_of_others_ = ++writes_;
 }
 
 }  // namespace sonde

@@ -55,11 +55,14 @@ class Identity {
     const Content* same_set = nullptr;  // the same elements in another order or shape: equal statistics, other file
     bool uninitialised = false;         // fresh memory nobody has written yet
     bool written = false;               // some op of this dump wrote the storage
+    std::uint64_t epoch = 0;            // for insert()
   };
 
   // The pointers live until the next call that is not const.
   Found find(const TensorKey& key);
-  void insert(const TensorKey& key, Content content);
+  // `epoch` is what find() said before the tensor was read. Nothing is kept when the memory was written since: another
+  // thread's operator may have ended while this one read.
+  void insert(const TensorKey& key, Content content, std::uint64_t epoch);
   void wrote(std::uint64_t storage, std::uint64_t sequence);
   void uninitialised(std::uint64_t storage);
 
@@ -71,14 +74,9 @@ class Identity {
   // Forgets storages that no op of the last two steps touched.
   void end_step();
   // Any bytes may have changed; who made which tensor is still known.
-  void forget_contents() {
-    for (auto& [id, storage] : storages_) storage.entries.clear();
-  }
+  void forget_contents();
   // Everything may have changed: operators ran unseen.
-  void clear() {
-    storages_.clear();
-    without_storage_.clear();
-  }
+  void clear();
   std::size_t size() const { return storages_.size(); }
 
  private:
@@ -100,6 +98,7 @@ class Identity {
     Origin writer;
     std::vector<Known> known;   // tensors seen since it was written, the latest last
     std::uint64_t touched = 0;  // step counter of this table
+    std::uint64_t epoch = 0;    // moves with every write
     std::vector<Entry> entries;
   };
   static constexpr std::size_t kMostKnown = 64;
@@ -107,7 +106,12 @@ class Identity {
 
   std::unordered_map<std::uint64_t, Storage> storages_;
   std::unordered_map<std::uint64_t, Known> without_storage_;  // by object; of this step
+  Storage& storage_of(std::uint64_t storage);
+  std::uint64_t epoch_of(std::uint64_t storage) const;
+
   std::uint64_t step_ = 0;
+  std::uint64_t writes_ = 0;           // numbers the epochs
+  std::uint64_t epoch_of_others_ = 0;  // of every storage that is not in the table
 };
 
 }  // namespace sonde

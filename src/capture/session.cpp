@@ -154,7 +154,7 @@ unsigned Session::autograd_seen() {
 
 unsigned Session::capture() {
   const std::lock_guard lock(mutex_);
-  apply(clock_.start());
+  if (!std::exchange(started_, true)) apply(clock_.start());
   return answer();
 }
 
@@ -196,6 +196,9 @@ std::string Session::stop() {
   if (totals.bytes_dropped > 0) {
     text += fmt::format("; {:.1f} MB {}", static_cast<double>(totals.bytes_dropped) / 1e6,
                         failed_ ? "could not be written" : "were dropped because the budget was full");
+  }
+  if (totals.records_dropped > 0) {
+    text += fmt::format("; {} records were dropped because the disk could not follow", totals.records_dropped);
   }
   if (plan_.dump_mode != DumpMode::kernels || totals.ops == 0) return text;
   for (const auto& entry : selector_->unused()) {

@@ -57,7 +57,9 @@ class Session {
   void op_wrote(Op& op, std::uint64_t storage);
   void op_input(Op& op, std::uint32_t slot, const sonde_tensor& tensor);
   void op_output(Op& op, std::uint32_t slot, const sonde_tensor& tensor);
-  void op_end(Op& op, bool failed);
+  void op_end(Op& op, bool failed);  // also of what op_defer gave
+  // Ends `op` without its outputs. They are told of the one that is returned, on any thread, and ended by op_end.
+  std::unique_ptr<Op> op_defer(Op& op);
   void wrote(std::uint64_t storage);  // by an op that is not recorded; 0: anything
 
   // Flushes and closes. The line for the user: what was recorded and where, or why nothing was.
@@ -140,6 +142,7 @@ class Session {
   std::uint64_t steps_recorded_ = 0;
   bool excluded_ = false;  // this device is not in support_device
   bool seen_root_ = false;
+  bool started_ = false;  // capture() was called
   std::string failure_;
   bool failure_told_ = false;
   std::atomic<bool> failed_{false};

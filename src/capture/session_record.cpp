@@ -238,6 +238,23 @@ void Session::op_end(Op& op, bool failed) {
   recorder_->push(std::move(op.record));
 }
 
+std::unique_ptr<Op> Session::op_defer(Op& op) {
+  auto rest = std::make_unique<Op>();
+  rest->owner = this;
+  rest->wanted = op.wanted;
+  rest->backward = op.backward;
+  Record& record = rest->record;
+  record.completes = true;
+  record.op = op.record.op;
+  record.sequence = op.record.sequence;
+  record.step = op.record.step;
+  record.site = op.record.site;
+  record.thread = op.record.thread;
+  record.timestamp_us = op.record.timestamp_us;
+  op_end(op, false);
+  return rest;
+}
+
 void Session::add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_tensor& tensor) {
   TensorRecord& record = op.record.tensors.emplace_back();
   record.is_input = is_input;
@@ -367,6 +384,7 @@ void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted
   const bool need_bytes = plan_.wants_tensors();
   const bool statistics_exist = info(view.dtype).has_statistics;
   Content content;
+  std::uint64_t epoch = 0;
   {
     const std::lock_guard lock(mutex_);
     const Identity::Found found = identity_.find(key);
@@ -384,6 +402,7 @@ void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted
       content.statistics = found.same_set->statistics;
     }
     content.id = next_content_++;
+    epoch = found.epoch;
   }
   if (view.elements() == 0) {
     out.skipped = "empty tensor";
@@ -419,7 +438,7 @@ void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted
   out.md5 = content.md5;
   out.sha1 = content.sha1;
   const std::lock_guard lock(mutex_);
-  identity_.insert(key, std::move(content));
+  identity_.insert(key, std::move(content), epoch);
 }
 
 }  // namespace sonde

@@ -87,15 +87,26 @@ void GraphFiles::add(const Record& record) {
   const auto at = graphs_.find(record.step.graph);
   if (at == graphs_.end() || !at->second.step || !(at->second.step->id == record.step)) return;
   Step& step = *at->second.step;
+  if (record.completes) return complete(step, record);
   StepOp op{record.sequence, record.op->id, record.site, record.attributes, {}};
-  op.tensors.reserve(record.tensors.size());
+  add_tensors(op, record);
+  hash_op(step, op);
+  step.index.emplace(op.sequence, static_cast<std::uint32_t>(step.ops.size()));
+  step.ops.push_back(std::move(op));
+}
+
+// When it comes is chance: it leaves the step's hash alone.
+void GraphFiles::complete(Step& step, const Record& record) {
+  const auto found = step.index.find(record.sequence);
+  if (found != step.index.end()) add_tensors(step.ops[found->second], record);
+}
+
+void GraphFiles::add_tensors(StepOp& op, const Record& record) {
+  op.tensors.reserve(op.tensors.size() + record.tensors.size());
   for (const TensorRecord& tensor : record.tensors) {
     op.tensors.push_back({tensor.is_input, tensor.slot, tensor.dtype, tensor.shape, tensor.source, tensor.source_slot,
                           tensor.tensor_name, tensor.content, tensor.constant});
   }
-  hash_op(step, op);
-  step.index.emplace(op.sequence, static_cast<std::uint32_t>(step.ops.size()));
-  step.ops.push_back(std::move(op));
 }
 
 const OpName& GraphFiles::name_of(std::uint32_t id) const {

@@ -67,6 +67,8 @@ class GraphFiles {
 
   const OpName& name_of(std::uint32_t id) const;
   void hash_op(Step& step, const StepOp& op);
+  static void complete(Step& step, const Record& record);
+  static void add_tensors(StepOp& op, const Record& record);
   Graph graph_of(const Step& step) const;
   Status write(const Step& step, bool first);
   Status write_file(const std::filesystem::path& path, const std::string& text);
@@ -75,7 +77,7 @@ class GraphFiles {
 
   Layout layout_;
   int rank_, aside_;
-  std::vector<Site> sites_;         // index = id
+  std::vector<Site> sites_;    // index = id
   std::vector<OpName> names_;  // index = id
   std::unordered_map<std::uint32_t, Attributes> attributes_;
   SourceTexts sources_;

@@ -196,7 +196,7 @@ void JournalWriter::attributes(const Attributes& attributes) {
 void JournalWriter::record(const Record& record) {
   const std::size_t start = begin(buffer_, Entry::record);
   put_u8(buffer_, static_cast<std::uint8_t>(record.kind));
-  put_u8(buffer_, record.failed ? kFailed : std::uint8_t{0});
+  put_u8(buffer_, static_cast<std::uint8_t>((record.failed ? kFailed : 0) | (record.completes ? kCompletes : 0)));
   put_varint(buffer_, record.sequence);
   put_varint(buffer_, record.step.graph);
   put_varint(buffer_, record.step.iteration);

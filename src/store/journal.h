@@ -47,6 +47,7 @@ struct JournalRecord {
   std::uint16_t thread = 0;
   bool failed = false;
   std::uint32_t attributes = 0;  // id
+  bool completes = false;        // what is left of an op whose own record was lost
   std::uint64_t timestamp_us = 0;
   std::vector<JournalTensor> tensors;
   std::string note;

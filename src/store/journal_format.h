@@ -24,6 +24,7 @@ enum class Entry : std::uint8_t { run = 1, site = 2, op_name = 3, record = 4, fi
 
 // Flags of a record.
 inline constexpr std::uint8_t kFailed = 1;
+inline constexpr std::uint8_t kCompletes = 2;
 
 // Flags of a tensor: which of its optional fields follow.
 inline constexpr std::uint64_t kIsInput = 1;

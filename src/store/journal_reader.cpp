@@ -7,6 +7,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <new>
 #include <stdexcept>
@@ -152,7 +153,9 @@ JournalRecord take_record(Fields& fields) {
   const std::uint8_t kind = fields.u8();
   if (kind > static_cast<std::uint8_t>(RecordKind::note)) fields.fail();
   record.kind = static_cast<RecordKind>(kind);
-  record.failed = (fields.u8() & kFailed) != 0;
+  const std::uint8_t flags = fields.u8();
+  record.failed = (flags & kFailed) != 0;
+  record.completes = (flags & kCompletes) != 0;
   record.sequence = fields.varint();
   record.step.graph = fields.number<std::uint32_t>();
   record.step.iteration = fields.varint();
@@ -266,8 +269,26 @@ struct OpenRun {
   bool any = false;  // a run entry was seen
 };
 
+using BySequence = std::unordered_map<std::uint64_t, std::size_t>;
+
+// What completes an op joins it; where the op itself was lost, it stands for the op.
+void join_completions(std::vector<JournalRecord>& records) {
+  BySequence ops;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    if (!records[i].completes) ops.emplace(records[i].sequence, i);
+  }
+  const auto has_op = [&](const JournalRecord& record) { return record.completes && ops.contains(record.sequence); };
+  for (JournalRecord& record : records) {
+    if (!has_op(record)) continue;
+    JournalRecord& op = records[ops.at(record.sequence)];
+    op.failed = op.failed || record.failed;
+    std::ranges::move(record.tensors, std::back_inserter(op.tensors));
+  }
+  std::erase_if(records, has_op);
+}
+
 void join_files(OpenRun& open) {
-  std::unordered_map<std::uint64_t, std::size_t> by_sequence;
+  BySequence by_sequence;
   by_sequence.reserve(open.run.records.size());
   for (std::size_t i = 0; i < open.run.records.size(); ++i) {
     by_sequence.emplace(open.run.records[i].sequence, i);
@@ -382,6 +403,7 @@ class Reader {
 
   void close_run() {
     if (open_.any) {
+      join_completions(open_.run.records);
       join_files(open_);
       journal_.runs.push_back(std::move(open_.run));
     }

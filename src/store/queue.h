@@ -15,15 +15,17 @@ class Queue {
  public:
   // Waits while there are `most` items: only a reader that keeps taking makes that safe.
   void push(Item&& item, std::size_t most = kNever) {
-    bool wake = false;
-    {
-      std::unique_lock lock(mutex_);
-      if (items_.size() >= most) taken_.wait(lock, [&] { return items_.size() < most; });
-      items_.push_back(std::move(item));
-      wake = items_.size() >= wake_at_;
-      if (wake) wake_at_ = kNever;
-    }
-    if (wake) filled_.notify_one();
+    std::unique_lock lock(mutex_);
+    if (items_.size() >= most) taken_.wait(lock, [&] { return items_.size() < most; });
+    append(std::move(item), lock);
+  }
+
+  // False, and `item` is as it was, when there are `most` items.
+  bool try_push(Item&& item, std::size_t most) {
+    std::unique_lock lock(mutex_);
+    if (items_.size() >= most) return false;
+    append(std::move(item), lock);
+    return true;
   }
 
   // Replaces `out`, whose memory is used again, by all items in the order they were pushed. Waits for one, for wake(),
@@ -54,6 +56,14 @@ class Queue {
   static constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
   static constexpr std::size_t kManyItems = 256;
   static constexpr std::chrono::milliseconds kGathers{3};
+
+  void append(Item&& item, std::unique_lock<std::mutex>& lock) {
+    items_.push_back(std::move(item));
+    const bool wake = items_.size() >= wake_at_;
+    if (wake) wake_at_ = kNever;
+    lock.unlock();
+    if (wake) filled_.notify_one();
+  }
 
   void wait(std::unique_lock<std::mutex>& lock, std::size_t items, std::chrono::milliseconds at_most) {
     wake_at_ = items;

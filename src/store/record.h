@@ -104,6 +104,7 @@ struct Record {
   std::uint16_t thread = 0;           // ordinal of the host's thread, 0 the first seen
   bool failed = false;                // the op threw
   std::uint32_t attributes = 0;       // id of the Attributes it was called with; 0: none
+  bool completes = false;             // more tensors of the op of this sequence, whose record was pushed before
   bool in_constants = false;          // parameter: its place is the graph's `constants`, not the step
   std::uint64_t timestamp_us = 0;     // when the op began
   std::vector<TensorRecord> tensors;  // inputs first, then outputs

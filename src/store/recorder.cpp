@@ -36,6 +36,12 @@ struct Skip {
 };
 using Item = std::variant<Record, Site, OpName, Attributes, SourceText, Skip>;
 
+// Records that the writer will never see: it is told which.
+struct Dropped {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> sequences;  // from, to (not included)
+  std::uint64_t records = 0, bytes = 0;
+};
+
 bool begins_recording(const Record& record) { return record.kind != RecordKind::note; }
 
 // The host's signal handlers run on the host's threads.
@@ -58,9 +64,13 @@ class SignalsBlocked {
 
 struct Recorder::State {
   State(const Plan& plan, const RunInfo& run, const Layout& naming)
-      : layout(naming), pool(plan.sonde.budget_bytes, [this] { queue.wake(); }), recording(plan, run, naming) {}
+      : layout(naming),
+        waits(plan.sonde.when_full == WhenFull::wait),
+        pool(plan.sonde.budget_bytes, [this] { queue.wake(); }),
+        recording(plan, run, naming) {}
 
   const Layout layout;
+  const bool waits;
   BlockPool pool;  // outlives the queue and the recording, which hold its blocks
   Queue<Item> queue;
   const ::pid_t pid = ::getpid();
@@ -79,6 +89,7 @@ struct Recorder::State {
   std::uint64_t flush_wanted = 0, flush_done = 0;
   Totals totals;
   std::optional<Error> error;
+  Dropped dropped;
 
   Recording recording;  // the thread's own
 
@@ -87,6 +98,9 @@ struct Recorder::State {
   void run();
   void work();
   void handle(Item& item);
+  void push(Record&& record);
+  void drop(Record& record);
+  void skip_dropped();
   void publish(std::uint64_t flush_ticket);
   void fail(const std::string& why);
 };
@@ -140,6 +154,7 @@ void Recorder::State::work() {
     // The wake-up of a request seen here may be used up already: do not wait for another.
     const bool asked = last || ticket > flush_done;
     queue.take_all(batch, asked ? milliseconds(0) : recording.has_unflushed() ? kLongestUnflushed : kIdle);
+    skip_dropped();
     for (Item& item : batch) {
       handle(item);
       if (Clock::now() - last_flush < kLongestUnflushed) continue;
@@ -152,6 +167,7 @@ void Recorder::State::work() {
     if (last && batch.empty()) break;
     publish(ticket);
   }
+  skip_dropped();
   recording.close();
   owner.store(-1);
   publish(~std::uint64_t{0});
@@ -168,6 +184,40 @@ void Recorder::State::handle(Item& item) {
           if constexpr (!std::is_same_v<T, Record> && !std::is_same_v<T, Skip>) recording.define(definition);
         },
         item);
+  }
+}
+
+void Recorder::State::push(Record&& record) {
+  const bool can_miss = record.kind == RecordKind::op || record.kind == RecordKind::parameter;
+  Item item(std::move(record));
+  if (waits) {
+    queue.push(std::move(item), kMostQueued);
+  } else if (!can_miss) {
+    queue.push(std::move(item));
+  } else if (!queue.try_push(std::move(item), kMostQueued)) {
+    drop(std::get<Record>(item));
+  }
+}
+
+void Recorder::State::drop(Record& record) {
+  const std::lock_guard lock(news);
+  ++dropped.records;
+  for (const TensorRecord& tensor : record.tensors) dropped.bytes += tensor.bytes ? tensor.bytes->bytes : 0;
+  if (record.completes) return;  // its sequence is that of a record that came
+  auto& ranges = dropped.sequences;
+  if (ranges.empty() || ranges.back().second != record.sequence) ranges.emplace_back(record.sequence, record.sequence);
+  ++ranges.back().second;
+}
+
+void Recorder::State::skip_dropped() {
+  Dropped missed;
+  {
+    const std::lock_guard lock(news);
+    std::swap(missed, dropped);
+  }
+  recording.count_dropped(missed.records, missed.bytes);
+  for (const auto& [from, to] : missed.sequences) {
+    for (std::uint64_t missing = from; missing < to; ++missing) recording.skip(missing);
   }
 }
 
@@ -242,9 +292,12 @@ void Recorder::push(Record&& record) {
   }
   const bool starts = begins_recording(record);
   const bool running = state.running.load(std::memory_order_acquire);
-  constexpr std::size_t kNoLimit = ~std::size_t{0};
-  state.queue.push(Item(std::move(record)), running ? kMostQueued : kNoLimit);
-  if (!running && starts) state.start();
+  if (running) {
+    state.push(std::move(record));
+  } else {
+    state.queue.push(Item(std::move(record)));
+    if (starts) state.start();
+  }
 }
 
 void Recorder::skip(std::uint64_t sequence) {

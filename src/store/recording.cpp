@@ -1,5 +1,7 @@
 #include "store/recording.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "store/run_json.h"
@@ -53,7 +55,9 @@ void Recording::add(Record&& record) {
   }
   drop(record);  // what is left of its bytes: after a failure, or where the plan wants none
   const std::uint64_t sequence = record.sequence;
-  if (Reorder::Entry* entry = reorder_.at(sequence)) {
+  if (record.completes) {
+    complete(std::move(record));
+  } else if (Reorder::Entry* entry = reorder_.at(sequence)) {
     entry->settled = true;
     entry->record = std::move(record);
   } else {
@@ -61,6 +65,14 @@ void Recording::add(Record&& record) {
   }
   attach(stored_);
   append_ready(error_.has_value());
+}
+
+// The op it completes is on disk already, or still waits for its turn.
+void Recording::complete(Record&& record) {
+  Reorder::Entry* entry = reorder_.waiting(record.sequence);
+  if (entry == nullptr) return append(record, {});
+  entry->record->failed = entry->record->failed || record.failed;
+  std::ranges::move(record.tensors, std::back_inserter(entry->record->tensors));
 }
 
 void Recording::drop(Record& record) {
@@ -74,6 +86,11 @@ void Recording::skip(std::uint64_t sequence) {
   if (error_) return;
   if (Reorder::Entry* entry = reorder_.at(sequence)) entry->settled = true;
   append_ready(false);
+}
+
+void Recording::count_dropped(std::uint64_t records, std::uint64_t bytes) {
+  totals_.records_dropped += records;
+  totals_.bytes_dropped += bytes;
 }
 
 void Recording::attach(const std::vector<StoredFile>& stored) {
@@ -101,7 +118,7 @@ void Recording::append(const Record& record, const std::vector<StoredFile>& stor
 
 void Recording::count(const Record& record) {
   if (record.kind == RecordKind::step_begin) ++totals_.steps;
-  if (record.kind == RecordKind::op) ++totals_.ops;
+  if (record.kind == RecordKind::op && !record.completes) ++totals_.ops;
   for (const TensorRecord& tensor : record.tensors) {
     totals_.bytes_read += tensor.bytes_read;
     if (tensor.wanted && (tensor.has_statistics || tensor.content != 0)) ++totals_.tensors;

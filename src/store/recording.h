@@ -26,6 +26,7 @@ class Recording {
   void define(const SourceText& text);
   void add(Record&& record);  // writes its tensors now, the rest when its turn comes
   void skip(std::uint64_t sequence);
+  void count_dropped(std::uint64_t records, std::uint64_t bytes);  // which it was never given
   void flush_appends();
   void flush_all();  // also what waits for a sequence number that has not come
   void close();
@@ -37,6 +38,7 @@ class Recording {
   const std::optional<Error>& error() const { return error_; }
 
  private:
+  void complete(Record&& record);
   void drop(Record& record);
   void attach(const std::vector<StoredFile>& stored);
   void append_ready(bool force);

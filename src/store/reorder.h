@@ -29,6 +29,13 @@ class Reorder {
     return &entries_[index];
   }
 
+  // As at(), but null where no record waits. Makes no room.
+  Entry* waiting(std::uint64_t sequence) {
+    if (sequence < next_ || sequence - next_ >= entries_.size()) return nullptr;
+    Entry& entry = entries_[sequence - next_];
+    return entry.record ? &entry : nullptr;
+  }
+
   // The next record in order, if it is there. With `force` a gap is passed over: who comes later is late.
   std::optional<Entry> pop(bool force) {
     while (!entries_.empty() && (force || entries_.front().settled)) {

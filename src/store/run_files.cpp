@@ -14,6 +14,7 @@ namespace sonde {
 namespace {
 
 constexpr std::size_t kFlushBytes = 512 << 10;
+constexpr std::size_t kMostTables = 16;  // steps end; what comes late must not keep them open for good
 
 // The step of one graph that has begun and is not yet in its history.
 struct OpenStep {
@@ -74,6 +75,11 @@ Status RunFiles::State::make_directory(const std::filesystem::path& path) {
 Result<AppendFile*> RunFiles::State::table_of(StepId step, bool constants) {
   for (StepTable& table : tables) {
     if (table.step == step && table.constants == constants) return &table.file;
+  }
+  if (tables.size() >= kMostTables) {
+    Status closed = tables.front().file.close();
+    tables.erase(tables.begin());
+    if (!closed) return closed.error();
   }
   const std::filesystem::path directory = layout.directory_of(step, constants);
   if (Status made = make_directory(directory); !made) return made.error();

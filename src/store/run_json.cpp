@@ -71,6 +71,7 @@ std::string end_json(const Totals& totals, const std::optional<Error>& error, st
   json["bytes_read"] = totals.bytes_read;
   json["bytes_written"] = totals.bytes_written;
   json["bytes_dropped"] = totals.bytes_dropped;
+  json["records_dropped"] = totals.records_dropped;
   if (error) json["error"] = error->message;
   return text_of(json);
 }

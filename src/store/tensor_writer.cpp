@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::size_t kWidenElements = 16 << 10;  // per piece: stays in cache
 constexpr int kNameAttempts = 1000;
+constexpr std::size_t kMostSteps = 16;  // open directories: what comes late must not keep those of old steps for good
 
 // The first file with given bytes; links go to it.
 struct Primary {
@@ -120,6 +121,7 @@ Result<StepFiles*> TensorWriter::State::open_step(StepId step, bool constants) {
   for (const auto& open : steps) {
     if (open->step == step && open->constants == constants) return open.get();
   }
+  if (steps.size() >= kMostSteps) steps.erase(steps.begin());
   auto files_of_step = std::make_unique<StepFiles>();
   files_of_step->step = step;
   files_of_step->constants = constants;

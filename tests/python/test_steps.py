@@ -115,6 +115,25 @@ PROGRAMS = {
         [0, 1, 2, 3],
         [0, 1, 2, 3],
     ),
+    "frozen layers first": (
+        """
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.frozen, self.head = nn.Linear(1, 1), nn.Linear(1, 1)
+        def forward(self, x):
+            with torch.no_grad():
+                x = self.frozen(x)
+            return self.head(x)
+    net = Model()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for batch in range(2):
+        net(torch.ones(1, 1)).sum().backward()
+        optimizer.step()
+    """,
+        [0, 1],
+        [],
+    ),
     "loss module": (
         """
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <utility>
 
 namespace sonde {
 namespace {
@@ -22,9 +23,14 @@ Content content(std::uint64_t id) {
   return c;
 }
 
+// Reads without anything in between.
+void insert(Identity& identity, const TensorKey& key, Content content) {
+  identity.insert(key, std::move(content), identity.find(key).epoch);
+}
+
 TEST(Identity, WhatWasReadOnceIsFoundAgain) {
   Identity identity;
-  identity.insert(key(7), content(1));
+  insert(identity, key(7), content(1));
   ASSERT_NE(identity.find(key(7)).same, nullptr);
   EXPECT_EQ(identity.find(key(7)).same->id, 1u);
   EXPECT_EQ(identity.find(key(8)).same, nullptr);
@@ -32,7 +38,7 @@ TEST(Identity, WhatWasReadOnceIsFoundAgain) {
 
 TEST(Identity, AWriteMakesItUnknown) {
   Identity identity;
-  identity.insert(key(7), content(1));
+  insert(identity, key(7), content(1));
   identity.wrote(7, 42);
   const Identity::Found found = identity.find(key(7));
   EXPECT_EQ(found.same, nullptr);
@@ -42,7 +48,7 @@ TEST(Identity, AWriteMakesItUnknown) {
 
 TEST(Identity, ATransposedViewSharesStatisticsButIsAnotherFile) {
   Identity identity;
-  identity.insert(key(7), content(1));
+  insert(identity, key(7), content(1));
   const Identity::Found found = identity.find(key(7, kTurnedShape, kTurnedStrides));
   EXPECT_EQ(found.same, nullptr);
   ASSERT_NE(found.same_set, nullptr);
@@ -51,7 +57,7 @@ TEST(Identity, ATransposedViewSharesStatisticsButIsAnotherFile) {
 
 TEST(Identity, AViewOfOtherBytesIsNotTheSame) {
   Identity identity;
-  identity.insert(key(7), content(1));
+  insert(identity, key(7), content(1));
   TensorKey part = key(7);
   part.bytes = 24;
   EXPECT_EQ(identity.find(part).same, nullptr);
@@ -64,15 +70,15 @@ TEST(Identity, AViewOfOtherBytesIsNotTheSame) {
 
 TEST(Identity, MemoryOfUnknownOwnersIsNeverTheSame) {
   Identity identity;
-  identity.insert(key(0), content(1));
+  insert(identity, key(0), content(1));
   EXPECT_EQ(identity.find(key(0)).same, nullptr);
   EXPECT_EQ(identity.size(), 0u);
 }
 
 TEST(Identity, WhatNoRecentStepTouchedIsForgotten) {
   Identity identity;
-  identity.insert(key(7), content(1));
-  identity.insert(key(8), content(2));
+  insert(identity, key(7), content(1));
+  insert(identity, key(8), content(2));
   for (int step = 0; step < 4; ++step) {
     EXPECT_NE(identity.find(key(8)).same, nullptr);
     identity.end_step();
@@ -126,10 +132,30 @@ TEST(Identity, TensorsWithoutMemoryAreKnownByTheirObject) {
 TEST(Identity, OriginsOutliveBytesThatMayHaveChanged) {
   Identity identity;
   identity.wrote(7, 10);
-  identity.insert(key(7), content(1));
+  insert(identity, key(7), content(1));
   identity.forget_contents();
   EXPECT_EQ(identity.find(key(7)).same, nullptr);
   EXPECT_EQ(identity.origin_of(place(1, 1)).sequence, 10u);
+}
+
+TEST(Identity, WhatWasWrittenWhileItWasReadIsNotKnown) {
+  Identity identity;
+  const auto read = [&](auto write) {
+    const std::uint64_t epoch = identity.find(key(7)).epoch;
+    write();
+    identity.insert(key(7), content(1), epoch);
+    return identity.find(key(7)).same != nullptr;
+  };
+  EXPECT_TRUE(read([] {}));
+  EXPECT_FALSE(read([&] { identity.wrote(7, 10); }));
+  EXPECT_FALSE(read([&] { identity.clear(); }));
+  identity.clear();  // and where nothing is known of the memory yet
+  EXPECT_FALSE(read([&] { identity.wrote(7, 10); }));
+  EXPECT_FALSE(read([&] {
+    identity.wrote(7, 10);
+    identity.clear();
+  }));
+  EXPECT_TRUE(read([&] { identity.wrote(8, 11); }));
 }
 
 }  // namespace

@@ -1,0 +1,239 @@
+#include "collectives.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <exception>
+#include <iterator>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+#include <typeinfo>
+
+#include "frames.h"
+
+namespace sonde_torch {
+namespace {
+
+using c10::ivalue::Future;
+
+constexpr const char* kUntold = "a collective, not yet complete when the call returned";
+constexpr const char* kNeverComplete = "a collective that was not complete when recording ended";
+constexpr const char* kNeverWaited = "a collective that nobody waited for";
+
+enum class State : std::uint8_t { waiting, reading, done };
+
+// One collective that has returned. `state` and `future` are guarded by the table's mutex.
+struct Pending {
+  const struct sonde_api& api;
+  sonde_op* op;
+  std::vector<Described> outputs;
+  State state = State::waiting;
+  const Future* future = nullptr;  // not owned: while `waiting`, our callback in it keeps this from dangling
+  const void* work = nullptr;      // of a work without future: its address, only to be compared
+};
+using PendingPtr = std::shared_ptr<Pending>;
+
+struct Table {
+  std::mutex mutex;
+  std::condition_variable read;
+  std::list<PendingPtr> pending;
+  std::atomic<std::size_t> count{0};
+};
+
+std::atomic<Table*>& table_pointer() {
+  static std::atomic<Table*> pointer{new Table};  // leaked: gloo's threads may outlive static destruction
+  return pointer;
+}
+Table& table() { return *table_pointer().load(); }
+
+// Of several who would finish a collective, one does.
+bool claim(Pending& pending) {
+  const std::lock_guard lock(table().mutex);
+  if (pending.state != State::waiting) return false;
+  pending.state = State::reading;
+  pending.future = nullptr;
+  return true;
+}
+
+// `missing`: why there are no values. Called by whoever holds the work, so that its tensors are alive.
+void finish(const PendingPtr& pending, bool failed, const char* missing) {
+  if (!claim(*pending)) return;
+  std::uint32_t slot = 0;
+  for (Described& output : pending->outputs) pending->api.op_wrote(pending->op, output.tensor.storage);
+  for (Described& output : pending->outputs) {
+    if (missing != nullptr && output.tensor.skip == nullptr) output.tensor.skip = missing;
+    if (!output.still_valid()) output.tensor.skip = "its memory was released before it could be read";
+    if (!failed) pending->api.op_output(pending->op, slot++, output.get());
+  }
+  pending->api.op_complete(pending->op, failed ? 1 : 0);
+  pending->outputs.clear();
+  Table& all = table();
+  {
+    const std::lock_guard lock(all.mutex);
+    pending->state = State::done;
+    all.pending.remove(pending);
+    all.count = all.pending.size();
+  }
+  all.read.notify_all();
+}
+
+void add(const PendingPtr& pending) {
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  all.pending.push_back(pending);
+  all.count = all.pending.size();
+}
+
+// Lives in the future's callback. A future that dies without completing takes it along.
+struct Ticket {
+  PendingPtr pending;
+  explicit Ticket(PendingPtr mine) : pending(std::move(mine)) {}
+  ~Ticket() { finish(pending, false, kNeverComplete); }
+  Ticket(const Ticket&) = delete;
+  Ticket& operator=(const Ticket&) = delete;
+};
+
+c10::intrusive_ptr<c10d::Work> work_among(const std::vector<c10::IValue>& results) {
+  try {
+    for (const c10::IValue& value : results) {
+      if (value.isCustomClass()) return value.toCustomClass<c10d::Work>();
+    }
+  } catch (const std::exception&) {  // another class
+  }
+  return {};
+}
+
+// A work written in Python would run the user's code, and take the GIL, for a question of ours.
+bool is_python(const c10d::Work& work) { return std::strstr(typeid(work).name(), "Py") != nullptr; }
+
+// Null for works that are done by whoever waits for them: gloo's receives and its reduce_scatter.
+c10::intrusive_ptr<Future> future_of(c10d::Work& work) {
+  try {
+    return work.getFuture();
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+void replace_work(const void* work) {
+  std::vector<PendingPtr> old;
+  {
+    Table& all = table();
+    const std::lock_guard lock(all.mutex);
+    std::ranges::copy_if(all.pending, std::back_inserter(old), [&](const PendingPtr& p) { return p->work == work; });
+  }
+  for (const PendingPtr& pending : old) finish(pending, false, kNeverWaited);
+}
+
+bool overlap(const sonde_tensor& a, const sonde_tensor& b) {
+  const char* first = static_cast<const char*>(a.storage_data);
+  const char* second = static_cast<const char*>(b.storage_data);
+  if (first == nullptr || second == nullptr) return false;
+  return first < second + b.storage_bytes && second < first + a.storage_bytes;
+}
+
+PendingPtr find(const Table& all, const sonde_tensor& tensor) {
+  for (const PendingPtr& pending : all.pending) {
+    for (const Described& output : pending->outputs) {
+      if (output.tensor.skip == nullptr && overlap(output.tensor, tensor)) return pending;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool inside_collective_thread() {
+  thread_local const bool is_gloo = [] {
+    char name[16] = "";
+    return ::pthread_getname_np(::pthread_self(), name, sizeof name) == 0 && std::strncmp(name, "pt_gloo", 7) == 0;
+  }();
+  // A user's callback on the future runs there too: it is Python.
+  return is_gloo && current_frame() == nullptr;
+}
+
+void complete_later(const struct sonde_api& api, sonde_op* op, std::vector<Described> outputs,
+                    const std::vector<c10::IValue>& results) {
+  const auto pending =
+      std::make_shared<Pending>(Pending{api, api.op_defer(op), std::move(outputs), State::waiting, nullptr, nullptr});
+  const c10::intrusive_ptr<c10d::Work> work = work_among(results);
+  if (!work || is_python(*work)) return finish(pending, false, kUntold);
+  if (pending->outputs.empty()) return finish(pending, false, nullptr);
+  const c10::intrusive_ptr<Future> future = future_of(*work);
+  if (!future) {
+    replace_work(work.get());
+    pending->work = work.get();
+    return add(pending);
+  }
+  pending->future = future.get();
+  add(pending);
+  auto ticket = std::make_shared<Ticket>(pending);
+  // Runs before Work.wait() returns; Future.wait() may return while it runs, see meet_collectives().
+  future->addCallback([ticket](Future& done) { finish(ticket->pending, done.hasError(), nullptr); });
+}
+
+void meet_collectives(sonde_tensor& tensor) {
+  Table& all = table();
+  if (all.count.load(std::memory_order_relaxed) == 0) return;
+  std::unique_lock lock(all.mutex);
+  while (const PendingPtr pending = find(all, tensor)) {
+    const bool complete = pending->state == State::reading || (pending->future && pending->future->completed());
+    if (!complete) {
+      tensor.flags |= SONDE_TENSOR_FOREIGN;
+      return;
+    }
+    all.read.wait(lock, [&] { return pending->state == State::done; });
+  }
+}
+
+void work_waited(PyObject* work) {
+  Table& all = table();
+  if (all.count.load(std::memory_order_relaxed) == 0) return;
+  // pybind11 keeps the object's address in the first word behind the header; it is only compared.
+  const void* address = *reinterpret_cast<void**>(reinterpret_cast<char*>(work) + sizeof(PyObject));
+  PendingPtr mine;
+  {
+    const std::lock_guard lock(all.mutex);
+    const auto it = std::ranges::find_if(all.pending, [&](const PendingPtr& p) { return p->work == address; });
+    if (address == nullptr || it == all.pending.end()) return;
+    mine = *it;
+  }
+  finish(mine, false, nullptr);
+}
+
+void purge_collectives() {
+  Table& all = table();
+  if (all.count.load(std::memory_order_relaxed) == 0) return;
+  std::vector<PendingPtr> dead;
+  {
+    const std::lock_guard lock(all.mutex);
+    std::ranges::copy_if(all.pending, std::back_inserter(dead), [](const PendingPtr& p) {
+      return p->work != nullptr && p->state == State::waiting &&
+             std::ranges::none_of(p->outputs, [](const Described& output) { return output.still_valid(); });
+    });
+  }
+  for (const PendingPtr& pending : dead) finish(pending, false, kNeverWaited);
+}
+
+void end_collectives() {
+  Table& all = table();
+  std::vector<PendingPtr> open;
+  {
+    std::unique_lock lock(all.mutex);
+    const auto soon = [](const PendingPtr& p) {
+      return p->state == State::reading || (p->future && p->future->completed());
+    };
+    all.read.wait(lock, [&] { return std::ranges::none_of(all.pending, soon); });
+    open.assign(all.pending.begin(), all.pending.end());
+  }
+  for (const PendingPtr& pending : open) finish(pending, false, pending->work ? kNeverWaited : kNeverComplete);
+}
+
+void forget_collectives() { table_pointer().store(new Table); }
+
+}  // namespace sonde_torch

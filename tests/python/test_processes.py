@@ -1,0 +1,381 @@
+"""Programs of several processes: distributed training, workers, forks, second runs, and processes that end badly."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import dumps
+import journal_reader
+import numpy as np
+import pytest
+from conftest import SMALL_TRAINING
+
+DISTRIBUTED = """
+    import os, torch
+    import torch.distributed as dist
+    from torch import nn
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    net = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+"""
+
+COLLECTIVES = (
+    DISTRIBUTED
+    + """
+    net(torch.ones(1, 2)).sum().backward()
+    mine = torch.full((3,), rank + 1.0)
+
+    total = mine.clone()
+    dist.all_reduce(total)
+    total.mul_(100)  # must not be taken for what the collective left
+
+    later = mine.clone()
+    work = dist.all_reduce(later, async_op=True)
+    torch.ones(4).exp()
+    work.wait()
+    later.add_(0.5)
+
+    sent = mine.clone()
+    dist.broadcast(sent, src=1)
+    parts = [torch.zeros(3), torch.zeros(3)]
+    dist.all_gather(parts, mine)
+    both = torch.zeros(6)
+    dist.all_gather_into_tensor(both, mine)
+    share = torch.zeros(3)
+    dist.reduce_scatter_tensor(share, torch.arange(6.0) + rank)
+    if rank == 0:
+        dist.send(mine * 7, dst=1)
+    else:
+        received = torch.zeros(3)
+        dist.recv(received, src=0)
+        received.numpy()[:] = -1  # past every operator
+        received.abs()
+    dist.barrier()
+    optimizer.step()
+    dist.destroy_process_group()
+    print("trained", flush=True)
+"""
+)
+
+PARALLEL = """
+    import os, sys, torch
+    import torch.distributed as dist
+    from torch import nn
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    layers = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
+    net = nn.parallel.DistributedDataParallel(layers, bucket_cap_mb=0.0001)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
+    torch.manual_seed(dist.get_rank())
+    losses = []
+    for step in range(3):
+        optimizer.zero_grad()
+        loss = net(torch.randn(5, 4)).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    state = dict(net.state_dict(), losses=torch.stack(losses))
+    torch.save({name: value.clone() for name, value in state.items()}, f"{sys.argv[1]}_{dist.get_rank()}.pt")
+    dist.destroy_process_group()
+"""
+
+
+@pytest.fixture
+def torchrun(execute, script):
+    """torchrun(source, config): two processes, as `torchrun --nproc-per-node 2 train.py` starts them."""
+
+    def run(source, config=None, *arguments):
+        environment = {"OMP_NUM_THREADS": 1, "PYTHONWARNINGS": "ignore"}
+        if config is not None:
+            environment["MINDSPORE_DUMP_CONFIG"] = config
+        launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0"]
+        return execute(
+            *launcher, "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", script(source), *arguments, **environment
+        )
+
+    return run
+
+
+def test_collectives_are_recorded_with_what_they_read_and_what_they_left(torchrun, config):
+    run = torchrun(COLLECTIVES, config(saved_data="full", support_device=[0, 1]))
+    assert run.status == 0 and run.stdout.count("trained") == 2, run.stderr
+    for rank in (0, 1):
+        found = dumps.tensors(run.dump, rank=rank)
+
+        def value(op, io, slot=0, found=found):
+            return found[f"Default_{op}", io, slot].tolist()
+
+        mine = [rank + 1.0] * 3
+        assert value("allreduce_-op0", "input") == mine
+        assert value("allreduce_-op0", "output") == [3] * 3
+        assert value("mul_-op0", "input") == [3] * 3
+        assert value("allreduce_-op1", "input") == mine
+        assert value("allreduce_-op1", "output") == [3] * 3
+        assert value("add_-op0", "output") == [3.5] * 3
+        assert value("broadcast_-op0", "output") == [2] * 3
+        assert value("allgather_-op0", "input", 2) == mine
+        assert [value("allgather_-op0", "output", slot) for slot in (0, 1)] == [[1] * 3, [2] * 3]
+        assert value("_allgather_base_-op0", "output") == [1, 1, 1, 2, 2, 2]
+        assert value("_reduce_scatter_base_-op0", "output") == ([1, 3, 5] if rank == 0 else [7, 9, 11])
+        assert not any("barrier" in name for name, _, _ in found)  # its tensor is fresh memory
+    assert dumps.tensors(run.dump, rank=0)["Default_send-op0", "input", 0].tolist() == [7] * 3
+    assert value("recv_-op0", "output") == [7] * 3
+    assert value("abs-op0", "input") == [-1] * 3
+
+
+def test_completed_collectives_are_in_the_journal_with_source_and_file(torchrun, config, sonde):
+    run = torchrun(COLLECTIVES, config(saved_data="tensor", support_device=[0, 1]))
+    assert run.status == 0, run.stderr
+    shown = sonde("show", run.dump, "Default/allreduce_-op0:output.0", "--rank", "1", "--json")
+    assert shown.status == 0, shown.stderr
+    assert "allreduce_" in json.dumps(json.loads(shown.stdout))
+    journal = journal_reader.read((run.dump / "rank_1/.dump_metadata/sonde/journal").read_bytes())
+    names = {name["id"]: name["full_name"] for name in journal.runs[0].op_names}
+    records = {names[record["op"]]: record for record in journal.runs[0].records if record["op"]}
+    output = next(t for t in records["Default/allreduce_-op0"]["tensors"] if not t["is_input"])
+    assert output["file"] and not output["skipped"]
+    after = next(t for t in records["Default/mul_-op0"]["tensors"] if t["is_input"])
+    assert after["content"] == output["content"]  # read once
+    assert after["source"] == records["Default/allreduce_-op0"]["sequence"]
+
+
+def test_data_parallel_training_is_the_same_bit_for_bit_and_its_gradients_are_reduced(torchrun, config, tmp_path):
+    torch = pytest.importorskip("torch")
+    bare = torchrun(PARALLEL, None, "bare")
+    assert bare.status == 0, bare.stderr
+    run = torchrun(PARALLEL, config(saved_data="tensor", support_device=[0, 1]), "watched")
+    assert run.status == 0, run.stderr
+    reduced = []
+    for rank in (0, 1):
+        without, watched = (torch.load(tmp_path / f"{name}_{rank}.pt") for name in ("bare", "watched"))
+        assert all(torch.equal(without[name], watched[name]) for name in without)
+        assert dumps.steps(run.dump, rank=rank) == [0, 1, 2]
+        found = dumps.tensors(run.dump, rank=rank, iteration=2)
+        names = sorted(name for name, io, _ in found if "allreduce_" in name and io == "output")
+        assert len(names) > 1  # buckets
+        reduced.append([found[name, "output", 0] for name in names])
+        gradient = found["module_0_weight_grad", "output", 0]
+        assert any(gradient.ravel()[0] in bucket for bucket in reduced[-1])
+    assert all(np.array_equal(*pair) for pair in zip(*reduced, strict=True))
+
+
+def test_functional_collectives_have_their_values_when_they_were_waited_for(torchrun, config):
+    run = torchrun(
+        DISTRIBUTED
+        + """
+    functional = torch.ops._c10d_functional
+    net(torch.ones(1, 2)).sum().backward()
+    total = functional.all_reduce(torch.full((3,), rank + 1.0), "sum", dist.group.WORLD.group_name)
+    (functional.wait_tensor(total) + 1).sum()
+    optimizer.step()
+    dist.destroy_process_group()
+    """,
+        config(saved_data="tensor", support_device=[0, 1]),
+    )
+    assert run.status == 0, run.stderr
+    found = dumps.tensors(run.dump, rank=1)
+    assert ("Default_all_reduce-op0", "output", 0) not in found
+    waited = [array.tolist() for (name, io, _), array in found.items() if "wait_tensor" in name and io == "output"]
+    assert waited == [[3.0] * 3]
+
+
+def test_a_collective_nobody_waits_for_does_no_harm(torchrun, config):
+    run = torchrun(
+        DISTRIBUTED
+        + """
+    kept = []
+    for step in range(2):
+        net(torch.ones(1, 2)).sum().backward()
+        if rank == 0:
+            kept.append(dist.irecv(torch.zeros(2), src=1))
+            dist.all_reduce(torch.ones(2), async_op=True)
+        else:
+            dist.isend(torch.ones(2), dst=0).wait()
+            dist.all_reduce(torch.ones(2))
+        optimizer.step()
+    print("trained", flush=True)
+    """,
+        config(saved_data="tensor", support_device=[0, 1]),
+    )
+    assert run.stdout.count("trained") == 2, run.stderr
+    assert len(run.sonde_lines) == 2, run.stderr
+    assert dumps.steps(run.dump, rank=0) == [0, 1]
+
+
+def test_a_killed_process_leaves_what_it_had_written(script, config, dump, sonde, tmp_path):
+    source = SMALL_TRAINING.replace("range(3)", "range(100000)")
+    process = subprocess.Popen(
+        [sys.executable, script(source)],
+        env={**os.environ, "MINDSPORE_DUMP_CONFIG": str(config(saved_data="full"))},
+        cwd=tmp_path,
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+    table = dumps.step_directory(dump, 3) / "statistic.csv"
+    deadline = time.monotonic() + 60
+    while not table.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    listed = sonde("ls", dump, "--json")
+    assert listed.status == 0, listed.stderr
+    for step in range(3):
+        found = dumps.tensors(dump, step)
+        rows = [row for row in dumps.statistics(dump, step) if row["Op Name"].startswith("Default/")]
+        assert len(found) >= len(rows) > 20
+        assert found["Default_network-Small_conv-Conv2d_conv2d-op0", "output", 0].shape == (2, 4, 6, 6)
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        ("raise RuntimeError('mid-step')", 1),
+        ("import sys; sys.exit(3)", 3),
+        ("import os, time; time.sleep(0.5); os._exit(4)", 4),
+    ],
+)
+def test_what_ran_before_a_process_ended_in_mid_step_is_there(train, config, end, status):
+    source = SMALL_TRAINING.replace("loss.backward()", f"loss.backward()\n        if step == 2:\n            {end}")
+    run = train(source, config(saved_data="full"))
+    assert run.status == status
+    steps = dumps.steps(run.dump)
+    if status == 4:  # nothing of ours runs: what the writer had not finished is not there
+        assert steps[:2] == [0, 1]
+        return
+    assert steps == [0, 1, 2]
+    assert ("Default_network-Small_fc-Linear_linear-op0", "output", 0) in dumps.tensors(run.dump, 2)
+    assert any("recorded" in line for line in run.sonde_lines), run.stderr
+
+
+FORKED = (
+    SMALL_TRAINING.replace("range(3)", "range(4)")
+    .replace(
+        "loss.backward()",
+        """loss.backward()
+        if step == 1:
+            child = os.fork()
+            if child == 0:
+                for _ in range(3):
+                    optimizer.step()
+                    network(torch.randn(2, 1, 8, 8)).square().mean().backward()
+                print("child trained", flush=True)
+                {end}
+            assert os.waitpid(child, 0)[1] == 0""",
+    )
+    .replace("import torch\n", "import os, sys, torch\n", 1)
+)
+
+
+@pytest.mark.parametrize("end", ["os._exit(0)", "sys.exit(0)", "raise SystemExit"])
+def test_a_child_forked_in_mid_step_trains_on_and_the_dump_is_its_parents(train, config, end):
+    run = train(FORKED.replace("{end}", end), config(saved_data="full"))
+    assert run.status == 0 and "child trained" in run.stdout, run.stderr
+    assert dumps.steps(run.dump) == [0, 1, 2, 3]
+    whole = dumps.statistics(run.dump, 2)
+    assert [row["Op Name"] for row in dumps.statistics(run.dump, 1)] == [row["Op Name"] for row in whole]
+    assert len(dumps.tensors(run.dump, 1)) == len(dumps.tensors(run.dump, 2))
+    assert sum("recorded" in line for line in run.sonde_lines) == 1
+
+
+def test_a_child_can_record_a_dump_of_its_own(train, config, dump, tmp_path):
+    child = f"""
+                import sonde
+                sonde.start(sonde.session.settings({str(tmp_path / "child")!r}))
+                for _ in range(3):
+                    network(torch.randn(2, 1, 8, 8)).square().mean().backward()
+                    optimizer.step()
+                sonde.stop()
+                os._exit(0)"""
+    run = train(FORKED.replace("{end}", child.strip()), config())
+    assert run.status == 0, run.stderr
+    assert dumps.steps(dump) == [0, 1, 2, 3]
+    assert dumps.steps(tmp_path / "child") == [0, 1, 2]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers_that_load_data_do_not_record(train, config, method):
+    run = train(
+        f"""
+        import os, torch
+        from torch import nn
+        from torch.utils.data import DataLoader, Dataset
+
+        class Squares(Dataset):
+            def __len__(self):
+                return 8
+            def __getitem__(self, i):
+                return torch.full((2,), float(i)).square() + 0 * os.getpid()
+
+        if __name__ == "__main__":
+            torch.set_num_threads(1)
+            net = nn.Linear(2, 2)
+            optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+            loader = DataLoader(Squares(), batch_size=4, num_workers=2, multiprocessing_context="{method}")
+            for batch in loader:
+                net(batch).sum().backward()
+                optimizer.step()
+            print("trained")
+        """,
+        config(),
+    )
+    assert run.status == 0 and "trained" in run.stdout, run.stderr
+    assert dumps.steps(run.dump) == [0, 1]
+    assert not any("square" in row["Op Name"] for row in dumps.statistics(run.dump))
+    assert len(run.sonde_lines) == 1
+
+
+def test_a_program_the_training_calls_writes_to_no_dump_of_its_parent(train, config):
+    """It inherits the variable; the directory has an owner that lives, and it is told so."""
+    called = SMALL_TRAINING.replace("range(3)", "range(1)")
+    source = (
+        SMALL_TRAINING
+        + f"""
+    import subprocess, sys, textwrap
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent({called!r})], capture_output=True, text=True)
+    print("called:", done.returncode, done.stdout, done.stderr)
+    """
+    )
+    run = train(source, config())
+    assert "called: 0 trained" in run.stdout
+    refused = [line for line in run.stdout.splitlines() if "sonde" in line]
+    assert refused and str(run.dump) in "".join(refused), run.stdout
+    assert dumps.steps(run.dump) == [0, 1, 2]
+
+
+def test_a_second_run_into_the_same_path_is_appended(train, config, sonde):
+    first = config(saved_data="full", iteration="0")
+    train(config=first)
+    before = dumps.tensors(config and train(config=config(saved_data="full", iteration="1")).dump, 0)
+    listed = sonde("ls", train(config=first).dump)
+    assert listed.status == 0 and before
+    run = train(config=config(saved_data="full", iteration="2"))
+    assert dumps.steps(run.dump) == [0, 1, 2]
+    journal = journal_reader.read((run.dump / "rank_0/.dump_metadata/sonde/journal").read_bytes())
+    assert len(journal.runs) == 4 and journal.torn_bytes == 0
+
+
+def test_the_interpreter_waits_at_its_end_for_what_is_still_to_be_written(train, config):
+    run = train(
+        """
+        import torch
+        from torch import nn
+        torch.set_num_threads(1)
+        net = nn.Linear(1000, 1000)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        net(torch.randn(1000, 1000)).sum().backward()
+        optimizer.step()
+        """,
+        config(saved_data="tensor"),
+    )
+    assert run.status == 0
+    found = dumps.tensors(run.dump)
+    written = sum(array.nbytes for array in found.values())
+    assert written > 40e6
+    assert not list((run.dump / "rank_0/.dump_metadata/sonde/partial").glob("*/*"))
