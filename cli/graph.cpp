@@ -103,8 +103,8 @@ void add_graph(CLI::App& app, int& exit_status) {
       ->capture_default_str();
   verb->footer(
       "Exit status: 0 shown, 2 bad usage or no such op, 3 dump unreadable.\n"
-      "Examples: sonde graph run7 'features/0-Conv2d/conv2d-op0'\n"
-      "          sonde graph run7 '**/fc-Linear/*' --dot --distance 3 | dot -Tsvg > fc.svg");
+      "Example: sonde graph run7 'features/0-Conv2d/conv2d-op0'\n"
+      "         sonde graph run7 '**/fc-Linear/*' --dot --distance 3 | dot -Tsvg > fc.svg");
   verb->callback([options, &exit_status] { exit_status = graph(*options); });
 }
 

@@ -88,7 +88,7 @@ def compare(tmp_path_factory):
         dump = directory / "dump"
         (directory / "train.py").write_text(textwrap.dedent(source))
         config = directory / "data_dump.json"
-        config.write_text(json.dumps(_settings(dump, None, sonde_settings, common)))
+        config.write_text(json.dumps(settings_of(dump, None, sonde_settings, common)))
         first = run_in(directory, dump, sys.executable, "train.py", **(bare or {}))
         second = run_in(directory, dump, sys.executable, "train.py", MINDSPORE_DUMP_CONFIG=config)
         return Comparison(directory, first, second)
@@ -96,7 +96,7 @@ def compare(tmp_path_factory):
     return run
 
 
-def _settings(dump, e2e, sonde_settings, common):
+def settings_of(dump, e2e, sonde_settings, common):
     settings = {
         "dump_mode": 0,
         "path": str(dump),
@@ -142,7 +142,7 @@ def config(tmp_path, dump):
 
     def write(e2e=None, sonde_settings=None, **common):
         path = tmp_path / "data_dump.json"
-        path.write_text(json.dumps(_settings(dump, e2e, sonde_settings, common)))
+        path.write_text(json.dumps(settings_of(dump, e2e, sonde_settings, common)))
         return path
 
     return write

@@ -1,4 +1,4 @@
-"""Ten small networks of ten families, for checks that any network should pass. `models()` gives (name, module, input)."""
+"""Ten small networks of ten families, for checks any network should pass. `models()` gives (name, module, input)."""
 
 import torch
 import torch.nn.functional as F

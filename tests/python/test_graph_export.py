@@ -1,7 +1,7 @@
 """The recorded graph against torch.export's, which is made another way: by tracing, before anything runs.
 
-Both list what the user's lines call. export's nodes name tensors by object, ours say who wrote what is read; so a node of
-export's that reads memory which a later node wrote in place is taken to read that node's result.
+Both list what the user's lines call. export's nodes name tensors by object, ours say who wrote what is read; so a node
+of export's that reads memory which a later node wrote in place is taken to read that node's result.
 """
 
 import json
