@@ -667,7 +667,7 @@ void on_end(const RecordFunction& fn, at::ObserverContext*) {
   if (frame.kind == FrameKind::op) {
     try {
       if (frame.op != nullptr) end_op(state, frame, fn);  // also when another thread ends the session meanwhile
-    } catch (...) {  // the frame must go in any case, or nothing after it is seen
+    } catch (...) {                                       // the frame must go in any case, or nothing after it is seen
       api().op_end(frame.op, 1);
     }
     drop_inputs(state, frame);
