@@ -543,6 +543,12 @@ void tell_inner_results(ThreadState& state, const Frame& frame, const RecordFunc
   }
 }
 
+// What is known of memory that nobody can reach any more goes, here and in the engine.
+void forget_dead_storages() {
+  const std::vector<std::uint64_t> dead = purge_storages();
+  if (!dead.empty()) api().forget(dead.data(), dead.size());
+}
+
 void drop_inputs(ThreadState& state, const Frame& frame) {
   while (state.input_count > frame.first_input) state.inputs[--state.input_count]->described.alive.reset();
 }
@@ -671,6 +677,7 @@ void on_end(const RecordFunction& fn, at::ObserverContext*) {
       api().op_end(frame.op, 1);
     }
     drop_inputs(state, frame);
+    if (purge_is_due()) forget_dead_storages();
   }
   state.frames.pop_back();
 }
@@ -705,7 +712,7 @@ void on_user_end(const RecordFunction& fn, at::ObserverContext*) {
   if (!step_ended || !state.step_returned || g_inert.load(std::memory_order_relaxed)) return;
   api().optimizer_end();
   set_capture();
-  purge_storages();
+  forget_dead_storages();
   purge_collectives();
 }
 
@@ -734,7 +741,7 @@ void switch_operators(bool on) {
     at::reenableCallback(g_operators);
   } else {
     at::disableCallback(g_operators);
-    purge_storages();
+    forget_dead_storages();
   }
 }
 
@@ -790,7 +797,7 @@ void root_forward(PyObject* module, bool has_parameters, bool optimizer_alive, b
     state.current_root = module;
     state.current_root_trains = trains;
   }
-  purge_storages();
+  forget_dead_storages();
   api().root_forward(has_parameters ? 1 : 0, trains ? 1 : 0, optimizer_alive ? 1 : 0);
   set_capture();
 }

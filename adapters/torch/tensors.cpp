@@ -6,6 +6,7 @@
 #include <c10/core/TensorImpl.h>
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <unordered_map>
 
@@ -74,7 +75,11 @@ struct Known {
   c10::weak_intrusive_ptr<c10::StorageImpl> alive;
 };
 
+// Looked through when it has doubled, so that it stays about as large as what is alive, and in the cache.
+constexpr std::size_t kLeastPurge = 1024;
+
 struct Registry {
+  std::atomic<std::size_t> count{0}, purge_at{kLeastPurge};
   std::mutex mutex;
   std::unordered_map<c10::StorageImpl*, Known> known;
   std::uint64_t next = 1;
@@ -133,6 +138,7 @@ StorageIdentity storage_identity(c10::StorageImpl* storage) {
   if (it != r.known.end()) return {it->second.id, it->second.given_away, false};
   const std::uint64_t id = r.next++;
   r.known.emplace(storage, Known{id, false, weak_of(storage)});
+  r.count.store(r.known.size(), std::memory_order_relaxed);
   return {id, false, true};
 }
 
@@ -143,20 +149,28 @@ void give_away(c10::StorageImpl* storage) {
   r.known.find(storage)->second.given_away = true;
 }
 
-void purge_storages() {
+std::vector<std::uint64_t> purge_storages() {
   Registry& r = registry();
-  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> dead;  // freed outside the lock
-  {
-    const std::lock_guard lock(r.mutex);
-    for (auto it = r.known.begin(); it != r.known.end();) {
-      if (it->second.alive.expired()) {
-        dead.push_back(std::move(it->second.alive));
-        it = r.known.erase(it);
-      } else {
-        ++it;
-      }
+  std::vector<std::uint64_t> ids;
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> dead;  // destroyed after the lock
+  const std::lock_guard lock(r.mutex);
+  for (auto it = r.known.begin(); it != r.known.end();) {
+    if (it->second.alive.expired()) {
+      ids.push_back(it->second.id);
+      dead.push_back(std::move(it->second.alive));
+      it = r.known.erase(it);
+    } else {
+      ++it;
     }
   }
+  r.purge_at.store(std::max(kLeastPurge, 2 * r.known.size()), std::memory_order_relaxed);
+  r.count.store(r.known.size(), std::memory_order_relaxed);
+  return ids;
+}
+
+bool purge_is_due() {
+  const Registry& r = registry();
+  return r.count.load(std::memory_order_relaxed) >= r.purge_at.load(std::memory_order_relaxed);
 }
 
 bool owned_by_torch(const c10::StorageImpl& storage) {

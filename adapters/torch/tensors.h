@@ -51,8 +51,10 @@ struct StorageIdentity {
 StorageIdentity storage_identity(c10::StorageImpl* storage);
 // From now on others may write to this memory unseen (DLPack).
 void give_away(c10::StorageImpl* storage);
-// Drops what is known of storages that died. Call between steps.
-void purge_storages();
+// Drops what is known of storages that died, and gives their identities.
+std::vector<std::uint64_t> purge_storages();
+// So many storages are known that some of them will have died.
+bool purge_is_due();
 // Allocated by torch's own CPU allocator, and nobody asked for it outside operators (else NumPy, DLPack, a file: it may
 // change unseen).
 bool owned_by_torch(const c10::StorageImpl& storage);

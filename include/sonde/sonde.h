@@ -161,6 +161,8 @@ struct sonde_api {
   void (*op_end)(struct sonde_op* op, int failed);
   /* Memory was written by something that is not recorded. 0: nobody can say which. */
   void (*wrote)(uint64_t storage);
+  /* These memory blocks are gone: nobody can read them any more. */
+  void (*forget)(const uint64_t* storages, size_t count);
   /* Instead of op_end, for an op that goes on after it has returned (a collective): op_wrote and op_output take what
    * this gives, at any later time and on any thread, one at a time; then op_complete, once. Never null. */
   struct sonde_op* (*op_defer)(struct sonde_op* op);

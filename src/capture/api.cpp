@@ -237,6 +237,10 @@ void op_complete(sonde_op* deferred, int failed) {
   delete &op_of(deferred);
 }
 
+void forget(const std::uint64_t* storages, std::size_t count) {
+  guarded_void([&](Session& s) { s.forget({storages, count}); });
+}
+
 void wrote(std::uint64_t storage) {
   guarded_void([&](Session& s) { s.wrote(storage); });
 }
@@ -268,6 +272,7 @@ constexpr struct sonde_api kApi = {
     .op_output = op_output,
     .op_end = op_end,
     .wrote = wrote,
+    .forget = forget,
     .op_defer = op_defer,
     .op_complete = op_complete,
 };

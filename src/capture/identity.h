@@ -71,6 +71,8 @@ class Identity {
   // An op has this tensor as a result, whether it wrote it or is a view of what was there.
   void made(const Place& place, Origin origin);
 
+  // The storage is gone.
+  void forget(std::uint64_t storage) { storages_.erase(storage); }
   // Forgets storages that no op of the last two steps touched.
   void end_step();
   // Any bytes may have changed; who made which tensor is still known.

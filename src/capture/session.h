@@ -60,6 +60,7 @@ class Session {
   void op_end(Op& op, bool failed);  // also of what op_defer gave
   // Ends `op` without its outputs. They are told of the one that is returned, on any thread, and ended by op_end.
   std::unique_ptr<Op> op_defer(Op& op);
+  void forget(std::span<const std::uint64_t> storages);
   void wrote(std::uint64_t storage);  // by an op that is not recorded; 0: anything
 
   // Flushes and closes. The line for the user: what was recorded and where, or why nothing was.

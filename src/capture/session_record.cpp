@@ -210,6 +210,14 @@ void Session::op_wrote(Op& op, std::uint64_t storage) {
   identity_.wrote(storage, op.record.sequence);
 }
 
+void Session::forget(std::span<const std::uint64_t> storages) {
+  const std::lock_guard lock(mutex_);
+  for (const std::uint64_t storage : storages) {
+    identity_.forget(storage);
+    named_.erase(storage);
+  }
+}
+
 void Session::wrote(std::uint64_t storage) {
   const std::lock_guard lock(mutex_);
   if (storage == 0) {
