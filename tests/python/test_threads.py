@@ -1,6 +1,7 @@
 """Threads of one training: all are recorded, none is disturbed; any of them may start and stop the session."""
 
 import collections
+import signal
 
 import dumps
 import pytest
@@ -198,9 +199,16 @@ def test_a_thread_that_still_trains_while_the_interpreter_ends_does_no_harm(trai
     while optimizer.state_dict()["state"] == {{}} and time.monotonic() < started + 60:
         time.sleep(0.01)
     time.sleep(0.2)
-    print("leaves")
+    print("leaves", flush=True)
     """,
         config(saved_data="full", iteration="0-5"),
     )
-    assert run.status == 0 and run.stdout == "leaves\n", run.stderr
+    assert run.stdout == "leaves\n", run.stderr
+    if run.status != 0:
+        # PyTorch itself aborts such a program in most runs: CPython ends a thread that wants the GIL then by unwinding
+        # it, through C++ that must not be unwound.
+        assert daemon and run.status == -signal.SIGABRT, run.stderr
+        assert [line for line in run.stderr.splitlines() if not line.startswith("sonde:")] == [
+            "terminate called without an active exception"
+        ]
     assert dumps.steps(run.dump) == list(range(6))
