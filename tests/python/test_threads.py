@@ -139,6 +139,7 @@ def test_an_error_in_a_thread_in_mid_step_is_that_threads_alone(train, config):
 
 RACES = """
     import sonde
+    import torch._dynamo  # the first optimizer would import it, and two threads at once cannot
     nets = [nn.Linear(4, 4) for _ in range(2)]
     done = threading.Event()
     def trains(net):
