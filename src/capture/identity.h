@@ -73,7 +73,7 @@ class Identity {
 
   // The storage is gone.
   void forget(std::uint64_t storage) { storages_.erase(storage); }
-  // Forgets storages that no op of the last two steps touched.
+  // Forgets what was read of storages that no op of the last two steps touched. That an op wrote one stays known.
   void end_step();
   // Any bytes may have changed; who made which tensor is still known.
   void forget_contents();
@@ -103,7 +103,8 @@ class Identity {
     std::uint64_t epoch = 0;    // moves with every write
     std::vector<Entry> entries;
   };
-  static constexpr std::size_t kMostKnown = 64;
+  // Of one storage; a sequence cut into its time steps has hundreds.
+  static constexpr std::size_t kMostKnown = 1024;
   static void remember(std::vector<Known>& known, const Place& place, Origin origin);
 
   std::unordered_map<std::uint64_t, Storage> storages_;
