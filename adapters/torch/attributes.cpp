@@ -11,15 +11,12 @@
 #include <string_view>
 #include <vector>
 
+#include "hash.h"
+
 namespace sonde_torch {
 namespace {
 
 using c10::IValue;
-
-std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-  hash = (hash ^ value) * 0xD6E8FEB86659FD93ULL;
-  return hash ^ (hash >> 32);
-}
 
 std::uint64_t hash_of(std::string_view text) { return std::hash<std::string_view>{}(text); }
 

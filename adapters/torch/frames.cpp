@@ -4,6 +4,8 @@
 #include <functional>
 #include <string_view>
 
+#include "hash.h"
+
 #if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030C0000
 #error "sonde's torch adapter reads the frames of CPython 3.11; this interpreter is of another minor version"
 #endif
@@ -74,11 +76,6 @@ Owner owner_of(const FrameFacts& facts, PyCodeObject* code) {
     entry = {code->co_filename, code->co_linetable, code->co_firstlineno, classify(facts, code)};
   }
   return entry.owner;
-}
-
-std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-  hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL;
-  return hash ^ (hash >> 29);
 }
 
 std::uint64_t text_hash(PyObject* text) {

@@ -7,6 +7,7 @@
 #include "capture.h"
 #include "collectives.h"
 #include "memory.h"
+#include "place.h"
 #include "tensors.h"
 
 namespace {

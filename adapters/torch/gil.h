@@ -1,0 +1,29 @@
+// Calls into Python from wherever an operator runs.
+#pragma once
+
+#include <Python.h>
+
+namespace sonde_torch {
+
+inline bool python_is_alive() { return Py_IsInitialized() != 0 && _Py_IsFinalizing() == 0; }
+
+struct Gil {
+  PyGILState_STATE state = PyGILState_Ensure();
+  // A daemon's thread that asks for the GIL while the interpreter ends is unwound from there, without it.
+  ~Gil() {
+    if (python_is_alive()) PyGILState_Release(state);
+  }
+};
+
+// An exception of the user's own that is in flight survives what we call.
+struct SavedError {
+  PyObject *type, *value, *trace;
+  SavedError() { PyErr_Fetch(&type, &value, &trace); }
+  ~SavedError() {
+    if (!python_is_alive()) return;
+    PyErr_Clear();
+    PyErr_Restore(type, value, trace);
+  }
+};
+
+}  // namespace sonde_torch

@@ -1,0 +1,225 @@
+#include "op_tensors.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "collectives.h"
+#include "setup.h"
+
+namespace sonde_torch {
+namespace {
+
+InputArgument& next_input(ThreadState& state) {
+  if (state.input_count == state.inputs.size()) state.inputs.push_back(std::make_unique<InputArgument>());
+  return *state.inputs[state.input_count++];
+}
+
+void collect_tensor(ThreadState& state, const c10::IValue& value, std::uint32_t slot, const ArgumentInfo& argument) {
+  if (!value.isTensor()) return;
+  const at::Tensor& tensor = value.toTensor();  // a reference: copying the handle may take the GIL
+  if (!tensor.defined()) return;
+  // A reference into the stack of this thread; unique_ptr keeps it in place when the stack grows.
+  InputArgument& input = next_input(state);
+  input.slot = slot;
+  input.written = argument.written;
+  input.result = argument.result;
+  input.told = false;
+  input.described.describe(tensor, true);
+  meet_collectives(input.described.tensor);
+}
+
+void collect_list(ThreadState& state, const c10::IValue& list, std::uint32_t& slot, const ArgumentInfo& argument) {
+  for (const c10::IValue& element : list.toListRef()) {
+    if (element.isList()) {
+      collect_list(state, element, slot, argument);  // collectives take lists of lists
+    } else {
+      collect_tensor(state, element, slot++, argument);
+    }
+  }
+}
+// Memory that numbers are shared with under another identity (NumPy, DLPack): nothing known may hold any more.
+bool has_aliases(const InputArgument& input) { return (input.described.tensor.flags & SONDE_TENSOR_FOREIGN) != 0; }
+
+// By address, not by identity: two storages may stand over one piece of memory.
+bool share_memory(const sonde_tensor& a, const sonde_tensor& b) {
+  const char* first = static_cast<const char*>(a.storage_data);
+  const char* second = static_cast<const char*>(b.storage_data);
+  if (first == nullptr || second == nullptr) return a.storage != 0 && a.storage == b.storage;
+  return first < second + b.storage_bytes && second < first + a.storage_bytes;
+}
+
+bool is_input_storage(const ThreadState& state, const Frame& frame, std::uint64_t storage) {
+  for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
+    if (state.inputs[i]->described.tensor.storage == storage) return true;
+  }
+  return false;
+}
+
+void tell_output(ThreadState& state, Frame& frame, const at::Tensor& tensor, std::uint32_t slot) {
+  Described& out = state.scratch;
+  out.describe(tensor, false);
+  // Memory no argument had is new, whatever the schema says of aliases: `to` and `reshape` copy or not as they please.
+  if (out.tensor.storage != 0 && !is_input_storage(state, frame, out.tensor.storage)) {
+    api().op_wrote(frame.op, out.tensor.storage);
+  }
+  if (frame.info->uninitialised && out.tensor.skip == nullptr) {
+    out.tensor.skip = "uninitialised memory";
+    out.tensor.flags |= SONDE_TENSOR_UNINITIALISED;
+  }
+  if (frame.info->unfinished) {
+    out.tensor.flags |= SONDE_TENSOR_FOREIGN;
+    if (out.tensor.skip == nullptr) out.tensor.skip = "a collective, not yet complete when the call returned";
+  }
+  api().op_output(frame.op, slot, out.get());
+}
+
+void tell_outputs(ThreadState& state, Frame& frame, const std::vector<c10::IValue>& outputs, std::size_t count) {
+  const std::size_t first = outputs.size() > count ? outputs.size() - count : 0;
+  std::uint32_t slot = 0;
+  for (std::size_t i = first; i < outputs.size(); ++i) {
+    if (outputs[i].isTensor()) {
+      if (outputs[i].toTensor().defined()) tell_output(state, frame, outputs[i].toTensor(), slot);
+      ++slot;
+    } else if (outputs[i].isList()) {
+      for (const c10::IValue& element : outputs[i].toListRef()) {
+        if (!element.isTensor()) break;
+        if (element.toTensor().defined()) tell_output(state, frame, element.toTensor(), slot);
+        ++slot;
+      }
+    }
+  }
+}
+
+// `-> ()`: what the op wrote is its result. The handles are gone; the memory is checked to be where it was.
+void tell_written_arguments(ThreadState& state, Frame& frame) {
+  std::uint32_t slot = 0;
+  for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
+    InputArgument& input = *state.inputs[i];
+    if (!input.written) continue;
+    if (input.described.still_valid()) api().op_output(frame.op, slot, input.described.get());
+    ++slot;
+  }
+}
+
+// A collective's results are among its arguments, and there when its work is complete.
+void end_collective(ThreadState& state, Frame& frame, const std::vector<c10::IValue>& outputs) {
+  std::vector<Described> results;
+  for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
+    InputArgument& input = *state.inputs[i];
+    if (input.result) {
+      results.push_back(std::move(input.described));
+    } else if (input.written) {
+      api().wrote(input.described.tensor.storage);  // maybe: nobody's result
+    }
+  }
+  complete_later(api(), frame.op, std::move(results), outputs);
+}
+}  // namespace
+
+void collect_inputs(ThreadState& state, const OpInfo& info, c10::ArrayRef<const c10::IValue> values) {
+  std::uint32_t slot = 0;
+  const std::size_t first = state.input_count;
+  for (std::size_t i = 0; i < info.arguments.size() && i < values.size(); ++i) {
+    const ArgumentInfo& argument = info.arguments[i];
+    if (argument.kind == ArgumentKind::tensor) {
+      collect_tensor(state, values[i], slot++, argument);
+    } else if (argument.kind == ArgumentKind::tensor_list && values[i].isList()) {
+      collect_list(state, values[i], slot, argument);
+    }
+  }
+  if (!info.barrier && !info.waits) return;
+  for (std::size_t i = first; i < state.input_count; ++i) {
+    const char*& skip = state.inputs[i]->described.tensor.skip;
+    if (skip == nullptr) skip = info.barrier ? "uninitialised memory" : "a collective, not yet complete";
+  }
+}
+
+c10::ArrayRef<const c10::IValue> arguments_of(const at::RecordFunction& fn) {
+  const c10::ArrayRef<const c10::IValue> values = fn.inputs();
+  const std::size_t count = std::min<std::size_t>(fn.num_inputs(), values.size());
+  return values.slice(values.size() - count, count);  // boxed calls show the whole stack
+}
+
+void tell_unrecorded_writes(ThreadState& state, const at::RecordFunction& fn, const OpInfo& info, sonde_op* op) {
+  const std::size_t first = state.input_count;
+  collect_inputs(state, info, arguments_of(fn));
+  while (state.input_count > first) {
+    InputArgument& input = *state.inputs[--state.input_count];
+    const std::uint64_t storage = input.described.tensor.storage;
+    if (input.written && storage != 0) {
+      if (op == nullptr || has_aliases(input)) api().wrote(has_aliases(input) ? 0 : storage);
+      if (op != nullptr) api().op_wrote(op, storage);
+    }
+    input.described.alive.reset();
+  }
+}
+
+void tell_before(ThreadState& state, const Frame& frame) {
+  for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
+    InputArgument& input = *state.inputs[i];
+    bool overwritten = input.written;
+    for (std::size_t j = frame.first_input; j < state.input_count && !overwritten; ++j) {
+      const InputArgument& other = *state.inputs[j];
+      overwritten = other.written && share_memory(other.described.tensor, input.described.tensor);
+    }
+    if (!overwritten) continue;
+    api().op_input_before(frame.op, input.slot, input.described.get());
+    input.told = true;
+  }
+}
+
+void end_op(ThreadState& state, Frame& frame, const at::RecordFunction& fn) {
+  const std::vector<c10::IValue>& outputs = fn.outputs();
+  const bool failed = (outputs.empty() && !frame.info->returns_nothing) ||
+                      std::uncaught_exceptions() > frame.exceptions;  // an op without results ends by throwing
+  for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
+    const InputArgument& input = *state.inputs[i];
+    if (!input.written && !frame.info->initialises) continue;
+    if (has_aliases(input)) api().wrote(0);
+    api().op_wrote(frame.op, input.described.tensor.storage);
+  }
+  for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
+    InputArgument& input = *state.inputs[i];
+    if (input.told) continue;
+    if (!input.described.still_valid()) input.described.tensor.skip = "its memory was released before it could be read";
+    api().op_input(frame.op, input.slot, input.described.get());
+  }
+  if (failed) {
+    // What it wrote before it threw is not its result.
+  } else if (frame.info->collective) {
+    return end_collective(state, frame, outputs);
+  } else if (frame.info->returns_nothing) {
+    tell_written_arguments(state, frame);
+  } else {
+    tell_outputs(state, frame, outputs, fn.num_outputs());
+  }
+  api().op_end(frame.op, failed ? 1 : 0);
+}
+
+void tell_inner_results(ThreadState& state, const Frame& frame, const at::RecordFunction& fn) {
+  const std::vector<c10::IValue>& outputs = fn.outputs();
+  const std::size_t count = fn.num_outputs();
+  for (std::size_t i = outputs.size() > count ? outputs.size() - count : 0; i < outputs.size(); ++i) {
+    if (!outputs[i].isTensor() || !outputs[i].toTensor().defined()) continue;
+    state.scratch.describe(outputs[i].toTensor(), false);
+    if (state.scratch.fresh) api().op_wrote(frame.op, state.scratch.tensor.storage);
+  }
+}
+
+void drop_inputs(ThreadState& state, const Frame& frame) {
+  while (state.input_count > frame.first_input) state.inputs[--state.input_count]->described.alive.reset();
+}
+
+bool any_requires_grad(const ThreadState& state, const Frame& frame) {
+  for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
+    if (state.inputs[i]->described.requires_grad) return true;
+  }
+  return false;
+}
+
+}  // namespace sonde_torch

@@ -1,0 +1,31 @@
+// The tensors of one op: its arguments, from the boxed stack of the host, and its results, told to the engine.
+#pragma once
+
+#include <ATen/core/ivalue.h>
+#include <ATen/record_function.h>
+
+#include "ops.h"
+#include "sonde/sonde.h"
+#include "thread_state.h"
+
+namespace sonde_torch {
+
+c10::ArrayRef<const c10::IValue> arguments_of(const at::RecordFunction& fn);
+
+// Describes the tensors among `values` on top of the thread's inputs; drop_inputs() takes those of `frame` away.
+void collect_inputs(ThreadState& state, const OpInfo& info, c10::ArrayRef<const c10::IValue> values);
+void drop_inputs(ThreadState& state, const Frame& frame);
+bool any_requires_grad(const ThreadState& state, const Frame& frame);
+
+// An op that is not recorded, or runs inside `op`, writes: what is known of that memory is no longer true.
+void tell_unrecorded_writes(ThreadState& state, const at::RecordFunction& fn, const OpInfo& info, sonde_op* op);
+
+// Arguments the op will write, and whatever shares their memory, are read while they still hold their old value.
+void tell_before(ThreadState& state, const Frame& frame);
+// After the kernel: what it wrote, the other arguments, the results; then the op is ended.
+void end_op(ThreadState& state, Frame& frame, const at::RecordFunction& fn);
+
+// What autograd saves of an op's inside (a mask, a mean) is read by its backward: it comes from the op at depth 0.
+void tell_inner_results(ThreadState& state, const Frame& frame, const at::RecordFunction& fn);
+
+}  // namespace sonde_torch

@@ -1,0 +1,231 @@
+#include "place.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "gil.h"
+#include "hash.h"
+#include "setup.h"
+
+namespace sonde_torch {
+namespace {
+
+std::atomic<std::uint64_t> g_generation{1};                // changes when names by address go stale
+auto* g_texts_told = new std::unordered_set<std::string>;  // files; under the GIL, leaked
+
+std::string text_of(PyObject* unicode) {
+  const char* text = unicode != nullptr ? PyUnicode_AsUTF8(unicode) : nullptr;
+  return text != nullptr ? text : "";
+}
+
+struct SiteLine {
+  std::string file, function;
+  int line = 0, column = 0, end_line = 0, end_column = 0;
+};
+
+struct SiteText {
+  std::string scope;
+  std::vector<SiteLine> trace;  // innermost first
+};
+
+// With the GIL. A cell of a notebook is no file: its text is asked for once.
+void tell_source_text(PyObject* file) {
+  if (!g_texts_told->insert(text_of(file)).second) return;
+  PyObject* text = PyObject_CallOneArg(setup().python.source_of, file);
+  if (text != nullptr && text != Py_None) api().source_text(text_of(file).c_str(), text_of(text).c_str());
+  Py_XDECREF(text);
+}
+
+SiteLine line_of(const CodePlace& place) {
+  SiteLine out;
+  out.file = text_of(place.code->co_filename);
+  out.function = text_of(place.code->co_qualname);
+  PyCode_Addr2Location(place.code, place.instruction, &out.line, &out.column, &out.end_line, &out.end_column);
+  tell_source_text(place.code->co_filename);
+  return out;
+}
+
+// With the GIL: the module chain's name and the lines that led here, once per new site.
+SiteText resolve(const Walk& walk, FrameMark mark) {
+  SiteText out;
+  const Gil gil;
+  const SavedError saved;
+  if (walk.module_count > 0) {
+    PyObject* chain = PyTuple_New(walk.module_count);
+    for (int i = 0; i < walk.module_count; ++i) {
+      PyObject* module = walk.modules[walk.module_count - 1 - i];
+      Py_INCREF(module);
+      PyTuple_SET_ITEM(chain, i, module);
+    }
+    if (PyObject* scope = PyObject_CallOneArg(setup().python.scope_of, chain)) {
+      out.scope = text_of(scope);
+      Py_DECREF(scope);
+    }
+    Py_DECREF(chain);
+  }
+  constexpr std::size_t kMostCallers = 32;
+  if (walk.code == nullptr) return out;
+  for (const CodePlace& place : trace_frames(setup().frames, mark, walk, kMostCallers)) {
+    out.trace.push_back(line_of(place));
+  }
+  return out;
+}
+
+std::uint32_t intern(const char* op_type, std::uint32_t phase, std::uint32_t forward_site, const SiteText& text) {
+  const auto number = [](int n) { return n > 0 ? static_cast<std::uint32_t>(n) : 0; };  // -1: unknown
+  std::vector<sonde_source_line> trace;
+  for (const SiteLine& line : text.trace) {
+    trace.push_back({number(line.line), number(line.column), number(line.end_line), number(line.end_column),
+                     line.file.c_str(), line.function.c_str()});
+  }
+  sonde_site site{};
+  site.size = sizeof site;
+  site.phase = phase;
+  site.forward_site = forward_site;
+  site.trace_count = static_cast<std::uint32_t>(trace.size());
+  site.op_type = op_type;
+  site.scope = text.scope.c_str();
+  site.trace = trace.data();
+  return api().site(&site);
+}
+
+void fresh_tables(ThreadState& state) {
+  const std::uint64_t generation = g_generation.load(std::memory_order_acquire);
+  if (state.generation == generation) return;
+  state.generation = generation;
+  state.sites.clear();
+  state.forwards.clear();
+}
+
+std::uint32_t cached_site(ThreadState& state, std::uint64_t key, const char* op_type, std::uint32_t phase,
+                          std::uint32_t forward_site, const Walk* walk, const std::string* scope,
+                          FrameMark mark = nullptr) {
+  const auto known = state.sites.find(key);
+  if (known != state.sites.end()) return known->second;
+  if (walk != nullptr && !python_is_alive()) return 0;
+  state.busy = true;
+  SiteText text = walk != nullptr ? resolve(*walk, mark) : SiteText{};
+  if (scope != nullptr) text.scope = *scope;
+  if (phase == SONDE_PHASE_FORWARD && text.scope.empty()) phase = SONDE_PHASE_OUTSIDE;
+  const std::uint32_t site = intern(op_type, phase, forward_site, text);
+  state.busy = false;
+  if (site != 0) state.sites.emplace(key, site);
+  return site;
+}
+
+// The innermost node, wrapper or optimizer around the event that starts now.
+const Frame* enclosing(const ThreadState& state) { return state.frames.empty() ? nullptr : &state.frames.back(); }
+
+void see_root(ThreadState& state, PyObject* module) {
+  state.busy = true;
+  {
+    const Gil gil;
+    const SavedError saved;
+    PyObject* result = PyObject_CallOneArg(setup().python.new_root, module);
+    Py_XDECREF(result);
+  }
+  state.busy = false;
+}
+
+std::uint32_t outside_graph() {
+  return at::GradMode::is_enabled() ? SONDE_GRAPH_OUTSIDE_GRAD : SONDE_GRAPH_OUTSIDE_NO_GRAD;
+}
+
+std::uint64_t module_key(const Walk& walk, std::uint64_t op_number) {
+  return mix(mix(0x1005, op_number), reinterpret_cast<std::uint64_t>(walk.modules[0]));
+}
+
+Place place_in_backward(ThreadState& state, const Frame& node, const char* op_type, std::uint64_t number) {
+  const FrameMark now = current_frame();
+  if (now == node.mark || now == nullptr) {  // C++ all the way: the forward op's names and line
+    const std::uint64_t key = mix(mix(0x1001, number), node.site);
+    return {cached_site(state, key, op_type, SONDE_PHASE_BACKWARD, node.site, nullptr, nullptr), SONDE_GRAPH_TRAINING};
+  }
+  Walk walk;
+  walk_frames(setup().frames, node.mark, Until::root, walk);
+  // Modules called from inside a backward node: a checkpoint runs its forward again.
+  const std::uint32_t phase = walk.module_count > 0 ? SONDE_PHASE_RECOMPUTE : SONDE_PHASE_BACKWARD;
+  std::uint32_t forward = walk.module_count > 0 ? 0 : node.site;
+  if (walk.module_count > 0 && walk.code == nullptr) {
+    // Only PyTorch's own code between the node and the module (nn.Sequential): the line is that of the first forward.
+    const auto first = state.forwards.find(module_key(walk, number));
+    if (first != state.forwards.end()) forward = first->second;
+  }
+  const std::uint64_t key = mix(mix(mix(0x1002, number), walk.hash), forward);
+  return {cached_site(state, key, op_type, phase, forward, &walk, nullptr, node.mark), SONDE_GRAPH_TRAINING};
+}
+
+Place place_forward(ThreadState& state, const char* op_type, std::uint64_t number, const Frame* optimizer) {
+  Walk walk;
+  walk_frames(setup().frames, nullptr, optimizer != nullptr ? Until::optimizer_step : Until::root, walk);
+  // Code of the user's own inside Optimizer.step, with gradients: the closure, not the optimizer's arithmetic.
+  const bool in_closure = walk.inside_step && walk.code != nullptr && at::GradMode::is_enabled();
+  if (optimizer != nullptr && walk.module_count == 0 && !in_closure) {
+    const std::uint64_t key = mix(mix(mix(0x1003, number), walk.hash), std::hash<std::string>{}(optimizer->scope));
+    return {cached_site(state, key, op_type, SONDE_PHASE_OPTIMIZER, 0, &walk, &optimizer->scope), SONDE_GRAPH_TRAINING};
+  }
+  Place place;
+  place.graph = outside_graph();
+  if (walk.module_count == 0) {
+    state.grad_outside = at::GradMode::is_enabled();
+  } else {
+    PyObject* root = walk.modules[walk.module_count - 1];
+    if (root == state.current_root) {
+      place.graph = state.current_root_trains ? SONDE_GRAPH_TRAINING : SONDE_GRAPH_EVALUATION;
+    }
+  }
+  const std::uint64_t key = mix(mix(0x1004, number), walk.hash);
+  const auto known = state.sites.find(key);
+  if (known == state.sites.end() && walk.module_count > 0) {
+    // A chain seen for the first time may begin with a module nobody has seen called.
+    PyObject* root = walk.modules[walk.module_count - 1];
+    see_root(state, root);
+    fresh_tables(state);
+    if (root == state.current_root) {
+      place.graph = state.current_root_trains ? SONDE_GRAPH_TRAINING : SONDE_GRAPH_EVALUATION;
+    }
+  }
+  place.site = cached_site(state, key, op_type, SONDE_PHASE_FORWARD, 0, &walk, nullptr);
+  if (known == state.sites.end() && walk.module_count > 0) state.forwards[module_key(walk, number)] = place.site;
+  return place;
+}
+
+}  // namespace
+
+Place place_of(ThreadState& state, const char* op_type, std::uint64_t number) {
+  fresh_tables(state);
+  const Frame* around = enclosing(state);
+  if (around != nullptr && around->kind != FrameKind::optimizer) {
+    return place_in_backward(state, *around, op_type, number);
+  }
+  return place_forward(state, op_type, number, around);
+}
+
+bool bare_training(ThreadState& state) {
+  constexpr std::uint64_t kAskEachTime = 1000, kThenEvery = 100;
+  const std::uint64_t asked = state.asked_bare++;
+  if ((asked > kAskEachTime && asked % kThenEvery != 0) || !python_is_alive()) return false;
+  state.busy = true;
+  bool answer = false;
+  {
+    const Gil gil;
+    const SavedError saved;
+    if (PyObject* result = PyObject_CallNoArgs(setup().python.bare_training)) {
+      answer = result == Py_True;
+      Py_DECREF(result);
+    }
+  }
+  state.busy = false;
+  return answer;
+}
+
+void forget_scopes() { g_generation.fetch_add(1); }
+
+void forget_source_texts() { g_texts_told->clear(); }
+
+}  // namespace sonde_torch

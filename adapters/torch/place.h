@@ -1,0 +1,27 @@
+// Where an op ran: the site (module chain, line, phase) and the graph it belongs to.
+#pragma once
+
+#include <cstdint>
+
+#include "thread_state.h"
+
+namespace sonde_torch {
+
+struct Place {
+  std::uint32_t site = 0;
+  std::uint32_t graph = SONDE_GRAPH_TRAINING;
+};
+
+// Of the op that starts now on this thread; `number` tells op types apart. Walks the interpreter's stack; takes the GIL
+// when the place is new.
+Place place_of(ThreadState& state, const char* op_type, std::uint64_t number);
+
+// Whether the step clock must begin without a root: asked while none was seen, less and less often.
+bool bare_training(ThreadState& state);
+
+// Module objects died or changed: names known by address are stale.
+void forget_scopes();
+// The texts of sources that are no files are told again: another session begins. With the GIL.
+void forget_source_texts();
+
+}  // namespace sonde_torch

@@ -1,0 +1,68 @@
+// What one thread has in flight: operators, autograd nodes and optimizer steps, and the arguments of the operators.
+#pragma once
+
+#include <ATen/record_function.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "frames.h"
+#include "ops.h"
+#include "sonde/sonde.h"
+#include "tensors.h"
+#include "threads.h"
+
+namespace sonde_torch {
+
+enum class FrameKind : std::uint8_t { op, node, wrapper, optimizer };
+
+// One event in flight that we care about. Nested operators have none.
+struct Frame {
+  FrameKind kind = FrameKind::op;
+  const at::RecordFunction* fn = nullptr;
+  std::uint32_t site = 0;    // op: its site; node, wrapper: the forward op's site
+  FrameMark mark = nullptr;  // node: the Python frame it was entered from
+  const OpInfo* info = nullptr;
+  sonde_op* op = nullptr;
+  std::size_t first_input = 0;  // op: its arguments are [first_input, input_count) of the thread's
+  int exceptions = 0;           // op: in flight when it began
+  bool outermost_step = false;  // optimizer: Optimizer.step, not nested
+  std::string scope;            // optimizer: `optimizer-SGD`
+};
+
+Frame frame_of(FrameKind kind, const at::RecordFunction& fn);
+
+struct InputArgument {
+  Described described;
+  std::uint32_t slot = 0;
+  bool written = false;
+  bool result = false;
+  bool told = false;  // reported before the kernel
+};
+
+struct ThreadState {
+  std::vector<Frame> frames;
+  std::vector<std::unique_ptr<InputArgument>> inputs;  // a reused stack; the last op in flight owns its end
+  std::size_t input_count = 0;
+  std::unordered_map<std::uint64_t, std::uint32_t> sites;
+  std::unordered_map<std::uint64_t, std::uint32_t> forwards;  // (module, op type) -> its forward site
+  std::uint64_t generation = 0;
+  PyObject* current_root = nullptr;  // the root whose forward began last on this thread
+  bool current_root_trains = true;
+  bool grad_outside = false;  // gradients were on at the last op outside every module
+  int optimizer_depth = 0;
+  bool step_returned = false;  // the outermost Optimizer.step has not raised
+  std::uint64_t asked_bare = 0;
+  bool busy = false;  // inside our own slow path
+  Described scratch;
+  SequenceOwners* owners = nullptr;
+};
+
+ThreadState& thread_state();                    // of this thread
+SequenceOwners& owners_of(ThreadState& state);  // of this thread's operators
+
+}  // namespace sonde_torch
