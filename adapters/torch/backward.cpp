@@ -43,7 +43,7 @@ std::uint32_t site_of_current_node() {
     const auto known = mine.producers.find(node.get());
     return known != mine.producers.end() ? known->second : 0;
   }
-  const std::uint32_t site = sequence_owners(node->thread_id()).get(static_cast<std::int64_t>(node->sequence_nr()));
+  const std::uint32_t site = site_of_sequence(node->thread_id(), static_cast<std::int64_t>(node->sequence_nr()));
   for (const torch::autograd::Edge& edge : node->next_edges()) {
     if (edge.function && edge.function->sequence_nr() == kLeaf) mine.producers[edge.function.get()] = site;
   }

@@ -15,7 +15,7 @@ ThreadState& thread_state() {
 }
 
 SequenceOwners& owners_of(ThreadState& state) {
-  if (state.owners == nullptr) state.owners = &sequence_owners(at::RecordFunction::currentThreadId());
+  if (state.owners == nullptr) state.owners = sequence_owners(at::RecordFunction::currentThreadId());
   return *state.owners;
 }
 

@@ -59,7 +59,7 @@ struct ThreadState {
   std::uint64_t asked_bare = 0;
   bool busy = false;  // inside our own slow path
   Described scratch;
-  SequenceOwners* owners = nullptr;
+  std::shared_ptr<SequenceOwners> owners;
 };
 
 ThreadState& thread_state();                    // of this thread

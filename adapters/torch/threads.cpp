@@ -1,15 +1,17 @@
 #include "threads.h"
 
+#include <map>
 #include <mutex>
-#include <unordered_map>
 
 namespace sonde_torch {
-
 namespace {
+
+constexpr std::size_t kMostEnded = 32;  // threads; each has half a megabyte
 
 struct AllOwners {
   std::mutex mutex;
-  std::unordered_map<std::uint64_t, std::unique_ptr<SequenceOwners>> by_thread;
+  std::map<std::uint64_t, std::shared_ptr<SequenceOwners>> by_thread;  // threads are numbered as they come
+  std::size_t look_at = kMostEnded;                                    // so many: some will have ended
 };
 
 AllOwners& all_owners() {
@@ -17,14 +19,40 @@ AllOwners& all_owners() {
   return *leaked;
 }
 
+// The oldest go first.
+void forget_ended(AllOwners& all) {
+  const auto ended = [](const auto& item) { return item.second.use_count() == 1; };
+  std::size_t count = 0;
+  for (const auto& item : all.by_thread) count += ended(item) ? 1 : 0;
+  for (auto it = all.by_thread.begin(); it != all.by_thread.end() && count > kMostEnded / 2;) {
+    if (ended(*it)) {
+      it = all.by_thread.erase(it);
+      --count;
+    } else {
+      ++it;
+    }
+  }
+  all.look_at = all.by_thread.size() + kMostEnded;
+}
+
 }  // namespace
 
-SequenceOwners& sequence_owners(std::uint64_t thread) {
+std::shared_ptr<SequenceOwners> sequence_owners(std::uint64_t thread) {
   AllOwners& all = all_owners();
   const std::lock_guard lock(all.mutex);
-  auto& owners = all.by_thread[thread];
-  if (owners == nullptr) owners = std::make_unique<SequenceOwners>();
-  return *owners;
+  const auto [it, fresh] = all.by_thread.try_emplace(thread);
+  if (!fresh) return it->second;
+  it->second = std::make_shared<SequenceOwners>();
+  const std::shared_ptr<SequenceOwners> owners = it->second;
+  if (all.by_thread.size() > all.look_at) forget_ended(all);
+  return owners;
+}
+
+std::uint32_t site_of_sequence(std::uint64_t thread, std::int64_t sequence) {
+  AllOwners& all = all_owners();
+  const std::lock_guard lock(all.mutex);
+  const auto it = all.by_thread.find(thread);
+  return it != all.by_thread.end() ? it->second->get(sequence) : 0;
 }
 
 void forget_sequence_owners() {

@@ -113,6 +113,29 @@ def test_backward_in_another_thread_belongs_to_the_forward_that_made_it(train, c
     assert any(name.startswith("Gradients/Default/network-Sequential/1-Tanh/Grad_tanh/") for name in names), names
 
 
+MANY_THREADS = (
+    HEAD
+    + """
+    import resource
+    net = nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    def steps(count):
+        for step in range(count):
+            in_threads(lambda: net(torch.ones(2, 4)).sum().backward())
+            optimizer.step()
+    steps(100)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    steps(200)
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+)
+
+
+def test_a_thread_that_has_ended_leaves_no_memory_behind(train, config):
+    run = train(MANY_THREADS, config(saved_data="statistic"))
+    assert float(run.stdout) < 40, run.stderr  # megabytes; each thread had half of one
+
+
 def test_an_error_in_a_thread_in_mid_step_is_that_threads_alone(train, config):
     run = train(
         HEAD
