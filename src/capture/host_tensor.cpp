@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tensor/mix.h"
+
 namespace sonde {
 
 TensorView view_of(const sonde_tensor& t) {
@@ -32,15 +34,11 @@ TensorKey key_of(const sonde_tensor& t, const TensorView& view) {
 
 Place place_of(const sonde_tensor& t) {
   std::uint64_t hash = reinterpret_cast<std::uint64_t>(t.data) + static_cast<std::uint64_t>(t.dtype);
-  const auto mix = [&hash](std::uint64_t value) {
-    hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL;
-    hash ^= hash >> 29;
-  };
-  mix(t.ndim);
+  mix(hash, t.ndim);
   for (std::uint32_t d = 0; d < t.ndim; ++d) {
-    mix(static_cast<std::uint64_t>(t.shape[d]));
+    mix(hash, static_cast<std::uint64_t>(t.shape[d]));
     // Strides of dimensions of size 1 are noise.
-    if (t.strides != nullptr && t.shape[d] != 1) mix(static_cast<std::uint64_t>(t.strides[d]));
+    if (t.strides != nullptr && t.shape[d] != 1) mix(hash, static_cast<std::uint64_t>(t.strides[d]));
   }
   return {t.storage, t.object, hash};
 }

@@ -71,7 +71,7 @@ void Identity::uninitialised(std::uint64_t storage_id) {
 
 void Identity::remember(std::vector<Known>& known, const Place& place, Origin origin) {
   std::erase_if(known, [&](const Known& one) { return one.object == place.object && one.object != 0; });
-  if (known.size() == kMostKnown) known.erase(known.begin());
+  if (known.size() == kMostKnown) known.erase(known.begin(), known.begin() + kMostKnown / 2);
   known.push_back({place.object, place.geometry, origin});
 }
 

@@ -103,7 +103,8 @@ class Identity {
     std::uint64_t epoch = 0;    // moves with every write
     std::vector<Entry> entries;
   };
-  static constexpr std::size_t kMostKnown = 64;
+  // Of one storage; a sequence cut into its time steps has hundreds.
+  static constexpr std::size_t kMostKnown = 1024;
   static void remember(std::vector<Known>& known, const Place& place, Origin origin);
 
   std::unordered_map<std::uint64_t, Storage> storages_;

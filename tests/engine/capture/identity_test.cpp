@@ -113,6 +113,17 @@ TEST(Identity, AViewComesFromTheOpThatMadeItAndItsBaseDoesNot) {
   EXPECT_EQ(identity.origin_of(place(2, 1)).sequence, 13u);
 }
 
+TEST(Identity, EachOfTheHundredsOfViewsOfASequenceKnowsWhoMadeIt) {
+  Identity identity;
+  identity.wrote(7, 10);
+  identity.made(place(1, 1), {10, 0});
+  for (std::uint32_t i = 0; i < 500; ++i) identity.made(place(100 + i, 100 + i), {11, i});
+  for (std::uint32_t i = 0; i < 500; ++i) {
+    EXPECT_EQ(identity.origin_of(place(100 + i, 100 + i)).sequence, 11u) << i;
+    EXPECT_EQ(identity.origin_of(place(100 + i, 100 + i)).slot, i);
+  }
+}
+
 TEST(Identity, AParameterThatAViewWasMadeOfIsStillAParameter) {
   Identity identity;
   EXPECT_EQ(identity.origin_of(place(1, 1)).sequence, kNoSequence);  // read by the op that makes the view
