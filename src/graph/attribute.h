@@ -34,6 +34,10 @@ struct Attributes {
   std::vector<Attribute> values;
 };
 
+// Numbers in calls may be new each time (a learning rate that decays). Of so many, the last, it is known which call has
+// which; a call like an older one gets a new id, and its attributes are told again.
+inline constexpr std::uint32_t kMostAttributesKnown = 1 << 16;
+
 // "1", "true", "0.5", "[1, 1]", "None", "float32": for people.
 std::string text_of(const Attribute& attribute);
 // The same as MindSpore's `.ir` has it: I64(1), Bool(1), F64(0.5), [I64(1), I64(1)], "float32", None.

@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <utility>
 
 #include "graph/ir_text.h"
 #include "graph/model_proto.h"
+#include "tensor/mix.h"
 
 namespace sonde {
 namespace {
@@ -46,11 +48,6 @@ IrGrammar grammar_of(LayoutVersion version) {
     default:
       return IrGrammar::v2_7;
   }
-}
-
-void mix(std::uint64_t& hash, std::uint64_t value) {
-  hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL;
-  hash ^= hash >> 29;
 }
 
 template <typename T>
@@ -197,7 +194,16 @@ Status GraphFiles::end_step(StepId id) {
   Status status = note_step(state, known->second);
   if (status && fresh) status = write(*state.step, first);
   state.step.reset();
+  forget_old_attributes();
   return status;
+}
+
+// Between steps only: the ops of one are looked up at its end.
+void GraphFiles::forget_old_attributes() {
+  const bool in_step = std::ranges::any_of(graphs_, [](const auto& item) { return item.second.step.has_value(); });
+  if (in_step || attributes_.size() < 2 * kMostAttributesKnown) return;
+  const std::uint32_t newest = attributes_.rbegin()->first;
+  attributes_.erase(attributes_.begin(), attributes_.lower_bound(newest - kMostAttributesKnown));
 }
 
 // `sources/` and the file's own path below it.

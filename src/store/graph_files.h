@@ -70,6 +70,7 @@ class GraphFiles {
   static void complete(Step& step, const Record& record);
   static void add_tensors(StepOp& op, const Record& record);
   Graph graph_of(const Step& step) const;
+  void forget_old_attributes();
   Status write(const Step& step, bool first);
   Status write_file(const std::filesystem::path& path, const std::string& text);
   Status note_step(GraphState& state, std::uint64_t shown_by);
@@ -77,9 +78,9 @@ class GraphFiles {
 
   Layout layout_;
   int rank_, aside_;
-  std::vector<Site> sites_;    // index = id
-  std::vector<OpName> names_;  // index = id
-  std::unordered_map<std::uint32_t, Attributes> attributes_;
+  std::vector<Site> sites_;                         // index = id
+  std::vector<OpName> names_;                       // index = id
+  std::map<std::uint32_t, Attributes> attributes_;  // by id; those that ops may still have
   SourceTexts sources_;
   std::set<std::string> sources_seen_;
   std::vector<std::string> sources_to_write_;
