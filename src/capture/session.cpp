@@ -166,6 +166,19 @@ void Session::abandon() {
   if (recorder_) recorder_->abandon();
 }
 
+// An ended session is kept, for ops of other threads that are still inside it. They point to nothing but names.
+void Session::shrink() {
+  identity_ = {};
+  attribute_ids_ = {};
+  sites_ = {};
+  site_ids_ = {};
+  site_keys_ = {};
+  site_defined_ = {};
+  name_key_ids_ = {};
+  named_ = {};
+  for (auto& names : data_names_) names = {};
+}
+
 std::string Session::stop() {
   std::unique_lock lock(mutex_);
   if (recorder_) apply(clock_.stop());
@@ -179,6 +192,7 @@ std::string Session::stop() {
       failed_ = true;
     }
   }
+  shrink();
   std::string text;
   if (failed_ && !failure_told_) text = "sonde: " + failure_ + "\n";
   failure_told_ = true;

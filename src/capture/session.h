@@ -111,6 +111,7 @@ class Session {
   void emit_named(const sonde_tensor& tensor, StepId step, TensorRecord& out);
   void emit_unwritten(const sonde_tensor& tensor, StepId step, bool backward, TensorRecord& out);
   std::string why_nothing(const Totals& totals) const;
+  void shrink();
 
   const Plan plan_;
   std::unique_ptr<Selector> selector_;

@@ -53,7 +53,9 @@ std::uint32_t Session::site(const sonde_site& in) {
   for (std::uint32_t i = 0; i < in.trace_count; ++i) site.trace.push_back(line_of(in.trace[i]));
   site.forward_site = in.forward_site;
   const std::lock_guard lock(mutex_);
-  if (site.forward_site != 0 && site.forward_site <= sites_.size()) {
+  // A node that began before this session did may name a site of the last one.
+  if (site.forward_site > sites_.size()) site.forward_site = 0;
+  if (site.forward_site != 0) {
     const Site& forward = sites_[site.forward_site - 1];
     site.forward_op_type = forward.op_type;
     site.scope = forward.scope;
@@ -129,10 +131,8 @@ void Session::name_tensor(const char* name, const sonde_tensor& tensor) {
 
 // --- ops -------------------------------------------------------------------------------------------------------------
 
-// Numbers in calls may be new each time (a learning rate that decays): what is known is forgotten when it is too much.
 std::uint32_t Session::attributes_id(std::uint64_t hash, bool& fresh) {
-  constexpr std::size_t kMostKnown = 1 << 16;
-  if (attribute_ids_.size() >= kMostKnown) attribute_ids_.clear();
+  if (attribute_ids_.size() >= kMostAttributesKnown) attribute_ids_.clear();
   const auto [known, is_new] = attribute_ids_.try_emplace(hash, next_attributes_);
   if (is_new) ++next_attributes_;
   fresh = is_new;

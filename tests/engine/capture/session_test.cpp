@@ -152,6 +152,17 @@ TEST_F(Host, OpsAreNumberedPerTypeAndScopeAndStartAnewEachStep) {
   EXPECT_EQ(names, (std::vector<std::string>{first, second, first, second}));
 }
 
+TEST_F(Host, ASiteOfTheLastSessionIsNobodysForwardOp) {
+  start();
+  const std::uint32_t where = site("mul", "network-Net", 3, SONDE_PHASE_BACKWARD, 1000);
+  api().root_forward(1, 1, 0);
+  doubled(where, tensor({1, 2}));
+  stop();
+  const JournalRun run = journal();
+  ASSERT_EQ(run.sites.size(), 1u);
+  EXPECT_EQ(run.sites[0].forward_site, 0u);
+}
+
 TEST_F(Host, OpsOfVersion20HaveTheNumberOfTheirNodeInEveryStep) {
   start("full", "", "all", R"({"layout":"mindspore-2.0"})");
   const std::uint32_t a = site("mul", "network-Net/a-A", 3), b = site("mul", "network-Net/b-B", 4);
