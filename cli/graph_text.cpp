@@ -174,8 +174,9 @@ std::string source_block(const GraphNode& node, SourceTexts& sources) {
   if (node.trace.empty()) return "";
   const SourceLine& line = node.trace[0];
   std::string text = fmt::format("  {}:{} in {}\n", line.file, line.line, line.function);
-  for (std::uint32_t n = line.line > 1 ? line.line - 1 : 1; n <= line.line + 1; ++n) {
-    const std::string_view code = sources.line(line.file, n);
+  const std::uint64_t last = std::uint64_t{line.line} + 1;  // a damaged dump may say any number
+  for (std::uint64_t n = line.line > 1 ? line.line - 1 : 1; n <= last; ++n) {
+    const std::string_view code = sources.line(line.file, static_cast<std::uint32_t>(n));
     if (!code.empty()) text += fmt::format("  {} {:>5} | {}\n", n == line.line ? '>' : ' ', n, printable(code));
   }
   for (std::size_t i = 1; i < node.trace.size(); ++i) {

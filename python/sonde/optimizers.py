@@ -27,9 +27,7 @@ class AliveOptimizers:
         self._undo()
 
     def any(self):
-        if self._alive and self._alive[-1]() is None:
-            self._alive = [reference for reference in self._alive if reference() is not None]
-        return bool(self._alive)
+        return any(reference() is not None for reference in reversed(self._alive))
 
     def train_bare_parameters(self):
         """Whether some optimizer trains tensors of no module: then no module's forward announces the first step."""
@@ -45,6 +43,7 @@ class AliveOptimizers:
 
     def _made(self, optimizer):
         self._bare.pop(id(optimizer), None)  # of another one that had this address
+        self._alive = [reference for reference in self._alive if reference() is not None]
         self._alive.append(weakref.ref(optimizer))
 
 

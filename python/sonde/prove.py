@@ -162,14 +162,18 @@ class Stream:
         os.write(self._file, (json.dumps(line) + "\n").encode())
 
     def close(self):
-        os.close(self._file)
+        """Once; the descriptor may be somebody else's by then."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
 
 class Observer:
     def __init__(self, directory, library):
         self._directory = directory
         self._library = library
-        self._streams = {}  # thread -> Stream
+        self._streams = weakref.WeakKeyDictionary()  # thread -> Stream, closed when the thread is gone
+        self._observed = False
         self._lock = threading.RLock()
         self._labels = Labels()
         self._called = []  # models called since the last step; weak references
@@ -184,7 +188,7 @@ class Observer:
         try:
             with self._lock, torch._C.DisableTorchFunction():
                 what(*arguments)
-            self._library.purge_storages()
+            self._library.forget_dead_storages()
         except Exception as error:
             self._broken = True
             tell("unobserved", f"observing stopped: {type(error).__name__}: {error}")
@@ -230,7 +234,7 @@ class Observer:
         self._called.clear()
 
     def end(self):
-        if not self._streams and sonde_autoload._not_the_training():
+        if not self._observed and sonde_autoload._not_the_training():
             return
         gc.collect()  # what is only waiting to be collected is not alive; when it is collected is nobody's promise
         modules = [o for o in gc.get_objects() if issubclass(type(o), nn.Module)]
@@ -259,6 +263,8 @@ class Observer:
         stream = self._streams.get(thread)
         if stream is None:
             stream = self._streams[thread] = self._open(self._name(thread))
+            weakref.finalize(thread, stream.close).atexit = False
+            self._observed = True
         return stream
 
     def _name(self, thread):
@@ -286,9 +292,10 @@ class Observer:
         self._lineage += f"-child{self._children}"
         self._children = 0
         self._lock = threading.RLock()
-        for stream in self._streams.values():
+        for stream in list(self._streams.values()):
             stream.close()
-        self._streams = {}
+        self._streams = weakref.WeakKeyDictionary()
+        self._observed = False
 
 
 class Labels:

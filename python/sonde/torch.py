@@ -321,6 +321,7 @@ class ModuleNames:
         self._owners.pop(identity, None)
         label = self._labels.pop(identity, None)
         if label is not None:
+            self._roots = [reference for reference in self._roots if reference() is not None]
             self._free.setdefault(label.partition("-")[2], []).append(label)
         self._paths.pop(identity, None)
         self._stale()

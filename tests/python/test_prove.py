@@ -276,6 +276,29 @@ def test_forked_children_and_threads_are_compared_too(prove):
     assert compared["steps"] == 8
 
 
+def test_a_thread_that_has_ended_holds_no_file_open(prove):
+    source = """
+        import os, threading
+        import torch
+
+
+        def backward():
+            torch.ones(1, requires_grad=True).sum().backward()
+
+
+        for _ in range(100):
+            thread = threading.Thread(target=backward, name="short")
+            thread.start()
+            thread.join()
+        assert len(os.listdir("/proc/self/fd")) < 60
+    """
+    run = prove(source, "--json")
+    assert run.status == 0, run.stdout + run.stderr
+    found = json.loads(run.stdout)
+    assert found["exit_status"] == {"without_sonde": 0, "recording": 0}
+    assert len(found["compared"]["processes"]) == 101
+
+
 def test_every_rank_of_torchrun_is_compared(sonde, script, dump):
     source = """
         import os
