@@ -39,12 +39,20 @@ at::CallbackHandle g_operators = 0, g_users = 0;
 
 // Guards the operator callback's being on or off.
 std::atomic<std::mutex*> g_switch{new std::mutex};
-// What is known of memory that nobody can reach any more goes, here and in the engine.
-void forget_dead_storages() {
-  const std::vector<std::uint64_t> dead = purge_storages();
-  if (!dead.empty()) api().forget(dead.data(), dead.size());
-}
+
 bool autocast_runs() { return !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU); }
+
+void tell_start(ThreadState& state, const Frame& frame, c10::ArrayRef<const c10::IValue> values, bool with_attributes) {
+  try {
+    if (with_attributes) tell_attributes(api(), frame.op, *frame.info, values);
+    collect_inputs(state, *frame.info, values);
+    if (frame.info->writes) tell_before(state, frame);
+  } catch (...) {
+    api().op_end(frame.op, 1);  // begun, it must end: the ops after it wait for it
+    throw;
+  }
+}
+
 void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) {
   if (info.autocast_wraps && autocast_runs()) return;  // it casts, then calls itself: that call is the computation
   Frame frame = frame_of(FrameKind::op, fn);
@@ -67,9 +75,7 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
     const std::uint64_t attributes = info.has_attributes ? attributes_hash(info, values) : 0;
     const unsigned wanted = api().op_begin(place.site, place.graph, attributes, &frame.op);
     if (wanted != 0) {
-      if ((wanted & SONDE_WANT_ATTRIBUTES) != 0) tell_attributes(api(), frame.op, info, values);
-      collect_inputs(state, info, values);
-      if (info.writes) tell_before(state, frame);
+      tell_start(state, frame, values, (wanted & SONDE_WANT_ATTRIBUTES) != 0);
     } else if (info.writes) {
       tell_unrecorded_writes(state, fn, info, nullptr);
     }
@@ -98,7 +104,7 @@ void start_node(ThreadState& state, const RecordFunction& fn) {
   frame.mark = current_frame();
   const bool wrapped = !state.frames.empty() && state.frames.back().kind == FrameKind::wrapper;
   if (fn.seqNr() >= 0) {
-    frame.site = sequence_owners(fn.forwardThreadId()).get(fn.seqNr());
+    frame.site = site_of_sequence(fn.forwardThreadId(), fn.seqNr());
     // What the engine does after the node, inside the wrapper (bias gradients are summed there), belongs to it too.
     if (wrapped) state.frames.back().site = frame.site;
   } else if (wrapped) {
@@ -266,6 +272,11 @@ void uninstall() {
 void set_capture() {
   const std::lock_guard lock(*g_switch.load());
   if (!g_inert) switch_operators(api().capture() == SONDE_CAPTURE_ON);
+}
+
+void forget_dead_storages() {
+  const std::vector<std::uint64_t> dead = purge_storages();
+  if (!dead.empty() && g_setup.load() != nullptr) api().forget(dead.data(), dead.size());
 }
 
 bool capturing() { return g_on.load() && !g_inert.load(); }

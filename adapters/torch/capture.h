@@ -10,6 +10,8 @@ void install(const Setup& setup);  // registers both callbacks; the operator one
 void uninstall();
 void set_capture();  // after every call of a clock function: switches the operator callback as the clock says
 bool capturing();
+// What is known of memory that nobody can reach any more goes, here and in the engine.
+void forget_dead_storages();
 
 // A root's forward begins on this thread (from its pre-hook, or when it is first seen). `module` must be the outermost.
 // `may_train_without_grad`: it was first seen somewhere inside, where gradients may be off for a while; then it counts

@@ -27,7 +27,8 @@ constexpr const char* kNeverWaited = "a collective that nobody waited for";
 
 enum class State : std::uint8_t { waiting, reading, done };
 
-// One collective that has returned. `state` and `future` are guarded by the table's mutex.
+// One collective that has returned. `state` and `future` are guarded by the table's mutex, and so is the number of
+// `outputs` and where they lie, which others compare; the rest of them belongs to who has claimed it.
 struct Pending {
   const struct sonde_api& api;
   sonde_op* op;
@@ -71,11 +72,12 @@ void finish(const PendingPtr& pending, bool failed, const char* missing) {
     if (!failed) pending->api.op_output(pending->op, slot++, output.get());
   }
   pending->api.op_complete(pending->op, failed ? 1 : 0);
-  pending->outputs.clear();
+  std::vector<Described> told;  // destroyed after the lock
   Table& all = table();
   {
     const std::lock_guard lock(all.mutex);
     pending->state = State::done;
+    told.swap(pending->outputs);
     all.pending.remove(pending);
     all.count = all.pending.size();
   }
@@ -130,17 +132,10 @@ void replace_work(const void* work) {
   for (const PendingPtr& pending : old) finish(pending, false, kNeverWaited);
 }
 
-bool overlap(const sonde_tensor& a, const sonde_tensor& b) {
-  const char* first = static_cast<const char*>(a.storage_data);
-  const char* second = static_cast<const char*>(b.storage_data);
-  if (first == nullptr || second == nullptr) return false;
-  return first < second + b.storage_bytes && second < first + a.storage_bytes;
-}
-
 PendingPtr find(const Table& all, const sonde_tensor& tensor) {
   for (const PendingPtr& pending : all.pending) {
     for (const Described& output : pending->outputs) {
-      if (output.tensor.skip == nullptr && overlap(output.tensor, tensor)) return pending;
+      if (share_memory(output.tensor, tensor)) return pending;
     }
   }
   return nullptr;

@@ -15,13 +15,20 @@ struct Gil {
   }
 };
 
+// What went wrong in Python code of ours ends here. A ^C that came meanwhile is the user's: it is raised in their code.
+inline void drop_error() {
+  if (PyErr_Occurred() == nullptr) return;
+  if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0) PyErr_SetInterrupt();
+  PyErr_Clear();
+}
+
 // An exception of the user's own that is in flight survives what we call.
 struct SavedError {
   PyObject *type, *value, *trace;
   SavedError() { PyErr_Fetch(&type, &value, &trace); }
   ~SavedError() {
     if (!python_is_alive()) return;
-    PyErr_Clear();
+    drop_error();
     PyErr_Restore(type, value, trace);
   }
 };

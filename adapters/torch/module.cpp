@@ -118,8 +118,8 @@ PyObject* memory_written(PyObject*, PyObject* args) {
 // memory_of(tensor) -> (description, bytes) or (why it cannot be read, None)
 PyObject* memory_of(PyObject*, PyObject* tensor) { return sonde_torch::memory_of(tensor); }
 
-PyObject* purge_storages(PyObject*, PyObject*) {
-  sonde_torch::purge_storages();
+PyObject* forget_dead_storages(PyObject*, PyObject*) {
+  sonde_torch::forget_dead_storages();
   Py_RETURN_NONE;
 }
 
@@ -168,7 +168,7 @@ PyMethodDef kMethods[] = {
     {"name_tensor", name_tensor, METH_VARARGS, nullptr},
     {"memory_written", memory_written, METH_VARARGS, nullptr},
     {"memory_of", memory_of, METH_O, nullptr},
-    {"purge_storages", purge_storages, METH_NOARGS, nullptr},
+    {"forget_dead_storages", forget_dead_storages, METH_NOARGS, nullptr},
     {"step", step, METH_NOARGS, nullptr},
     {"scaler_update", scaler_update, METH_NOARGS, nullptr},
     {"work_waited", work_waited, METH_O, nullptr},

@@ -45,14 +45,6 @@ void collect_list(ThreadState& state, const c10::IValue& list, std::uint32_t& sl
 // Memory that numbers are shared with under another identity (NumPy, DLPack): nothing known may hold any more.
 bool has_aliases(const InputArgument& input) { return (input.described.tensor.flags & SONDE_TENSOR_FOREIGN) != 0; }
 
-// By address, not by identity: two storages may stand over one piece of memory.
-bool share_memory(const sonde_tensor& a, const sonde_tensor& b) {
-  const char* first = static_cast<const char*>(a.storage_data);
-  const char* second = static_cast<const char*>(b.storage_data);
-  if (first == nullptr || second == nullptr) return a.storage != 0 && a.storage == b.storage;
-  return first < second + b.storage_bytes && second < first + a.storage_bytes;
-}
-
 bool is_input_storage(const ThreadState& state, const Frame& frame, std::uint64_t storage) {
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
     if (state.inputs[i]->described.tensor.storage == storage) return true;

@@ -20,8 +20,11 @@ auto* g_texts_told = new std::unordered_set<std::string>;  // files; under the G
 
 std::string text_of(PyObject* unicode) {
   const char* text = unicode != nullptr ? PyUnicode_AsUTF8(unicode) : nullptr;
+  if (text == nullptr) drop_error();
   return text != nullptr ? text : "";
 }
+
+constexpr std::size_t kMostSites = 1 << 16;  // of one thread
 
 struct SiteLine {
   std::string file, function;
@@ -37,6 +40,7 @@ struct SiteText {
 void tell_source_text(PyObject* file) {
   if (!g_texts_told->insert(text_of(file)).second) return;
   PyObject* text = PyObject_CallOneArg(setup().python.source_of, file);
+  if (text == nullptr) drop_error();
   if (text != nullptr && text != Py_None) api().source_text(text_of(file).c_str(), text_of(text).c_str());
   Py_XDECREF(text);
 }
@@ -65,6 +69,8 @@ SiteText resolve(const Walk& walk, FrameMark mark) {
     if (PyObject* scope = PyObject_CallOneArg(setup().python.scope_of, chain)) {
       out.scope = text_of(scope);
       Py_DECREF(scope);
+    } else {
+      drop_error();
     }
     Py_DECREF(chain);
   }
@@ -114,6 +120,7 @@ std::uint32_t cached_site(ThreadState& state, std::uint64_t key, const char* op_
   if (phase == SONDE_PHASE_FORWARD && text.scope.empty()) phase = SONDE_PHASE_OUTSIDE;
   const std::uint32_t site = intern(op_type, phase, forward_site, text);
   state.busy = false;
+  if (state.sites.size() >= kMostSites) state.sites.clear();  // code that is made anew all the time (exec)
   if (site != 0) state.sites.emplace(key, site);
   return site;
 }
@@ -180,8 +187,8 @@ Place place_forward(ThreadState& state, const char* op_type, std::uint64_t numbe
     }
   }
   const std::uint64_t key = mix(mix(0x1004, number), walk.hash);
-  const auto known = state.sites.find(key);
-  if (known == state.sites.end() && walk.module_count > 0) {
+  const bool is_new = walk.module_count > 0 && !state.sites.contains(key);
+  if (is_new) {
     // A chain seen for the first time may begin with a module nobody has seen called.
     PyObject* root = walk.modules[walk.module_count - 1];
     see_root(state, root);
@@ -191,7 +198,7 @@ Place place_forward(ThreadState& state, const char* op_type, std::uint64_t numbe
     }
   }
   place.site = cached_site(state, key, op_type, SONDE_PHASE_FORWARD, 0, &walk, nullptr);
-  if (known == state.sites.end() && walk.module_count > 0) state.forwards[module_key(walk, number)] = place.site;
+  if (is_new) state.forwards[module_key(walk, number)] = place.site;
   return place;
 }
 

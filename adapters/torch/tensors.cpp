@@ -131,6 +131,13 @@ const char* why_unreadable(const at::TensorBase& t) {
   return nullptr;
 }
 
+bool share_memory(const sonde_tensor& a, const sonde_tensor& b) {
+  const char* first = static_cast<const char*>(a.storage_data);
+  const char* second = static_cast<const char*>(b.storage_data);
+  if (first == nullptr || second == nullptr) return a.storage != 0 && a.storage == b.storage;
+  return first < second + b.storage_bytes && second < first + a.storage_bytes;
+}
+
 StorageIdentity storage_identity(c10::StorageImpl* storage) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);

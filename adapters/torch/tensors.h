@@ -42,6 +42,9 @@ struct Described {
 // Why a tensor of this kind is not read; null when it can be. Static text.
 const char* why_unreadable(const at::TensorBase& t);
 
+// By address, not by identity: two storages may stand over one piece of memory.
+bool share_memory(const sonde_tensor& a, const sonde_tensor& b);
+
 struct StorageIdentity {
   std::uint64_t id;  // never reused
   bool given_away;

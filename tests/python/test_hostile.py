@@ -430,6 +430,32 @@ def test_modules_a_thousand_deep_keep_their_root(hostile):
     assert any(name.startswith("Default/network") and name.endswith("/inner-Linear/linear-op0") for name in deepest)
 
 
+INTERRUPTED = """
+    import linecache
+    import torch
+
+    class Cache(dict):
+        def get(self, *arguments):  # as if ^C came while Sonde asks for a source
+            raise KeyboardInterrupt
+
+    net = torch.nn.Linear(1, 1)
+    net(torch.ones(1))
+    linecache.cache = Cache(linecache.cache)
+    try:
+        exec(compile("net(torch.ones(1))", "<cell>", "exec"))
+        for _ in range(1000):
+            pass
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
+def test_an_interrupt_while_sonde_runs_python_code_is_the_programs(train, config):
+    run = train(INTERRUPTED, config(saved_data="statistic"))
+    assert run.stdout == "interrupted\n", run.stderr
+    assert run.status == 0, run.stderr
+
+
 TINY = """
     import torch
     net = torch.nn.Linear(1, 1)
