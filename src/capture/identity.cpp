@@ -107,8 +107,13 @@ void Identity::made(const Place& place, Origin origin) {
 void Identity::end_step() {
   ++step_;
   without_storage_.clear();
-  for (auto& [id, storage] : storages_) storage.known.clear();
-  const auto forgotten = std::erase_if(storages_, [&](const auto& item) { return item.second.touched + 2 < step_; });
+  const auto is_old = [&](const Storage& storage) { return storage.touched + 2 < step_; };
+  for (auto& [id, storage] : storages_) {
+    storage.known.clear();
+    if (is_old(storage)) storage.entries = {};
+  }
+  const auto forgotten =
+      std::erase_if(storages_, [&](const auto& item) { return !item.second.written && is_old(item.second); });
   if (forgotten > 0) epoch_of_others_ = ++writes_;
 }
 

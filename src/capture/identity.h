@@ -73,7 +73,7 @@ class Identity {
 
   // The storage is gone.
   void forget(std::uint64_t storage) { storages_.erase(storage); }
-  // Forgets storages that no op of the last two steps touched.
+  // Forgets what was read of storages that no op of the last two steps touched. That an op wrote one stays known.
   void end_step();
   // Any bytes may have changed; who made which tensor is still known.
   void forget_contents();

@@ -87,6 +87,18 @@ TEST(Identity, WhatNoRecentStepTouchedIsForgotten) {
   EXPECT_EQ(identity.size(), 1u);
 }
 
+TEST(Identity, WhoWroteMemoryIsKnownAsLongAsItLives) {
+  Identity identity;
+  identity.wrote(7, 10);
+  insert(identity, key(7), content(1));
+  for (int step = 0; step < 5; ++step) identity.end_step();  // a replay buffer, say
+  EXPECT_EQ(identity.find(key(7)).same, nullptr);
+  EXPECT_TRUE(identity.find(key(7)).written);
+  EXPECT_EQ(identity.origin_of({7, 1, 1}).sequence, 10u);
+  identity.forget(7);
+  EXPECT_EQ(identity.size(), 0u);
+}
+
 // Places in storage 7: `object` tells views apart while the host's object lives, `geometry` where and how they lie.
 Place place(std::uint64_t object, std::uint64_t geometry) { return {7, object, geometry}; }
 
