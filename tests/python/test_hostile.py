@@ -442,7 +442,7 @@ INTERRUPTED = """
     net(torch.ones(1))
     linecache.cache = Cache(linecache.cache)
     try:
-        exec(compile("net(torch.ones(1))", "<cell>", "exec"))
+        exec(compile("net(torch.ones(1))", "<ipython-input-1>", "exec"))
         for _ in range(1000):
             pass
     except KeyboardInterrupt:
