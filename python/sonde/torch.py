@@ -94,6 +94,7 @@ class Watch:
         self.names = ModuleNames(library.forget_scopes)
         self.roots = {}  # id of a root module -> handle of its hook
         self.roots_seen = False  # one with parameters
+        self.closed = False
         self.optimizers = optimizers.AliveOptimizers()
         library.load(_core.api())
         self._tell_run_info()
@@ -120,7 +121,8 @@ class Watch:
         self.library.uninstall()
         for undo in self.undo:
             undo()
-        for handle in self.roots.values():
+        self.closed = True
+        for handle in list(self.roots.values()):
             handle.remove()
         self.roots.clear()
 
@@ -132,15 +134,19 @@ class Watch:
 
     def new_root(self, module):
         """A chain of calls begins with `module`. If nobody saw it before, watch where its forwards begin."""
-        if id(module) in self.roots or not issubclass(type(module), nn.Module):
+        if self.closed or id(module) in self.roots or not issubclass(type(module), nn.Module):
             return
         self.names.add_root(module)
         if issubclass(type(module), ParametrizationList):
             return  # the value of an attribute, not a model that is called
         hooks = _attributes(module).get("_forward_pre_hooks", {})
-        if not any(isinstance(hook, RootHook) for hook in hooks.values()):
-            self.roots[id(module)] = nn.Module.register_forward_pre_hook(module, _root_hook)
-            weakref.finalize(module, self.roots.pop, id(module), None).atexit = False
+        if any(isinstance(hook, RootHook) for hook in hooks.values()):
+            return  # of a copied model: it has said that this forward begins
+        handle = self.roots[id(module)] = nn.Module.register_forward_pre_hook(module, _root_hook)
+        weakref.finalize(module, self.roots.pop, id(module), None).atexit = False
+        if self.closed:  # by another thread meanwhile
+            handle.remove()
+            return
         # This first forward has begun already; a model in training may begin it with gradients off, as one with frozen
         # layers and DistributedDataParallel do.
         self.root_called(module, may_train_without_grad=module.training is True)

@@ -210,3 +210,19 @@ def test_history_lists_the_dumped_steps(train, config):
     run = train(config=config(saved_data="statistic", statistic_category=["max"], iteration="0|2"))
     history = run.dump / "rank_0/execution_order/ms_global_execution_order_graph_0.csv"
     assert history.read_text() == "0\n2\n"
+
+
+def test_the_first_forward_of_a_copied_model_is_one_step(train, config):
+    run = train(
+        """
+        import copy
+        import torch
+        net = torch.nn.Linear(2, 2)
+        net(torch.ones(1, 2))
+        twin = copy.deepcopy(net)
+        twin(torch.ones(1, 2))
+        net(torch.ones(1, 2))
+        """,
+        config(),
+    )
+    assert dumps.steps(run.dump) == [0, 1, 2], run.stderr
