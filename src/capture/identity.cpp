@@ -60,6 +60,8 @@ void Identity::wrote(std::uint64_t storage_id, std::uint64_t sequence) {
   storage.epoch = ++writes_;
   storage.uninitialised = false;
   storage.written = true;
+  if (storage.writer.sequence != sequence)
+    storage.before = storage.known.empty() ? storage.writer : storage.known.back().origin;
   storage.writer = {sequence, kInnerSlot};  // until made() says which output it is
   storage.known.clear();
   storage.entries.clear();
@@ -75,13 +77,14 @@ void Identity::remember(std::vector<Known>& known, const Place& place, Origin or
   known.push_back({place.object, place.geometry, origin});
 }
 
-Origin Identity::origin_of(const Place& place) {
+Origin Identity::origin_of(const Place& place, std::uint64_t reader) {
   if (place.storage == 0) {
     const auto it = without_storage_.find(place.object);
     const bool same = it != without_storage_.end() && it->second.geometry == place.geometry;
     return same ? it->second.origin : Origin();
   }
   Storage& storage = storage_of(place.storage);
+  if (reader != kNoSequence && storage.writer.sequence == reader) return storage.before;
   const Known* found = nullptr;
   for (const Known& one : storage.known) {
     if (one.geometry != place.geometry) continue;

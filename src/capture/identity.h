@@ -66,8 +66,8 @@ class Identity {
   void wrote(std::uint64_t storage, std::uint64_t sequence);
   void uninitialised(std::uint64_t storage);
 
-  // An op has read this tensor: where it comes from.
-  Origin origin_of(const Place& place);
+  // The op `reader` has read this tensor: where it comes from. What that op wrote there itself does not count.
+  Origin origin_of(const Place& place, std::uint64_t reader = kNoSequence);
   // An op has this tensor as a result, whether it wrote it or is a view of what was there.
   void made(const Place& place, Origin origin);
 
@@ -98,6 +98,7 @@ class Identity {
     bool uninitialised = false;
     bool written = false;
     Origin writer;
+    Origin before;              // where it came from when its writer wrote it
     std::vector<Known> known;   // tensors seen since it was written, the latest last
     std::uint64_t touched = 0;  // step counter of this table
     std::uint64_t epoch = 0;    // moves with every write

@@ -273,7 +273,7 @@ void Session::add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_
   if (is_input) {
     record.constant = constant_of(tensor);
     const std::lock_guard lock(mutex_);
-    const Origin origin = identity_.origin_of(place_of(tensor));
+    const Origin origin = identity_.origin_of(place_of(tensor), op.record.sequence);
     if (origin.sequence != op.record.sequence) {
       record.source = origin.sequence;
       record.source_slot = origin.slot;

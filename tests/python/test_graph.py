@@ -36,7 +36,7 @@ TRAINING = """
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
     for step in range(4):
         optimizer.zero_grad()
-        net(torch.randn(2, 1, 8, 8)).square().mean().backward()
+        (net(torch.randn(2, 1, 8, 8)).square().mean() * torch.tensor([0.5])).sum().backward()
         optimizer.step()
     with torch.no_grad():
         net.eval()(torch.randn(2, 1, 8, 8))

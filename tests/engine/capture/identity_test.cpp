@@ -144,6 +144,16 @@ TEST(Identity, AParameterThatAViewWasMadeOfIsStillAParameter) {
   EXPECT_EQ(identity.origin_of(place(3, 1)).sequence, 12u);  // saved for backward: another object, the same view
 }
 
+TEST(Identity, WhatAnOpWroteInsideIsNotWhereItsOwnInputComesFrom) {
+  Identity identity;
+  identity.wrote(7, 10);
+  identity.made(place(1, 1), {10, 0});
+  identity.made(place(2, 1), {11, 0});
+  identity.wrote(7, 12);
+  EXPECT_EQ(identity.origin_of(place(2, 1), 12).sequence, 11u);
+  EXPECT_EQ(identity.origin_of(place(2, 1)).sequence, 12u);
+}
+
 TEST(Identity, TensorsWithoutMemoryAreKnownByTheirObject) {
   Identity identity;
   identity.made({0, 4, 9}, {3, 1});
