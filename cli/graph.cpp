@@ -18,7 +18,7 @@ namespace {
 struct GraphOptions : DumpOptions {
   std::string op;
   bool dot = false;
-  std::uint32_t distance = 1;
+  std::optional<std::uint32_t> distance;  // 1 where it is not given
 };
 
 // The step to show: the first that was chosen, said where there are more.
@@ -63,6 +63,10 @@ std::string pages(const SelectedStep& step, const StepGraph& graph, const std::v
 
 int graph(const GraphOptions& options) {
   int status = kNothingFound;
+  if (options.distance && (options.op.empty() || !(options.dot || options.json))) {
+    print_error("--distance is for the neighbours of an OP, printed with --dot or --json");
+    return kBadUsage;
+  }
   std::optional<Catalog> catalog = open_dump(options, status);
   if (!catalog) return status;
   const std::optional<std::vector<SelectedStep>> steps = select_steps(*catalog, options, status);
@@ -82,7 +86,7 @@ int graph(const GraphOptions& options) {
     return kBadUsage;
   }
   const bool one_page = !options.op.empty() && !options.dot && !options.json;
-  if (!options.op.empty() && !one_page) nodes = neighbourhood(whole, std::move(nodes), options.distance);
+  if (!options.op.empty() && !one_page) nodes = neighbourhood(whole, std::move(nodes), options.distance.value_or(1));
   const std::string text = options.dot    ? dot_of(whole, nodes)
                            : options.json ? document(step, whole, nodes)
                            : one_page     ? pages(step, whole, nodes)
@@ -98,9 +102,11 @@ void add_graph(CLI::App& app, int& exit_status) {
   add_dump_options(*verb, *options, false);
   verb->add_option("OP", options->op, "an op's full name or its end, or a pattern; without it, the whole step")
       ->type_name("");
-  verb->add_flag("--dot", options->dot, "print Graphviz's language, for `dot -Tsvg`");
-  verb->add_option("--distance", options->distance, "with OP and --dot or --json: neighbours up to so many ops away")
-      ->capture_default_str();
+  verb->add_flag("--dot", options->dot, "print Graphviz's language, for `dot -Tsvg`")->excludes("--json");
+  verb->add_option("--distance", options->distance,
+                   "with OP and --dot or --json: neighbours up to so many ops away (default: 1)")
+      ->check(CLI::Range(0, 1 << 30).description(""))
+      ->type_name("N");
   verb->footer(
       "Exit status: 0 shown, 2 bad usage or no such op, 3 dump unreadable.\n"
       "Example: sonde graph run7 'features/0-Conv2d/conv2d-op0'\n"

@@ -65,18 +65,28 @@ struct KnownCode {
   PyObject* line_table;
   int first_line;
   Owner owner;
+  bool checkpoint;  // of torch.utils.checkpoint
 };
 
-Owner owner_of(const FrameFacts& facts, PyCodeObject* code) {
+bool is_checkpoint(PyCodeObject* code) {
+  PyObject* name = code->co_filename;
+  if (!PyUnicode_IS_COMPACT_ASCII(name)) return false;
+  const auto* text = reinterpret_cast<const char*>(reinterpret_cast<PyASCIIObject*>(name) + 1);
+  return std::string_view(text).ends_with("/torch/utils/checkpoint.py");
+}
+
+const KnownCode& known_code(const FrameFacts& facts, PyCodeObject* code) {
   thread_local std::unordered_map<PyCodeObject*, KnownCode> known;
   auto [it, fresh] = known.try_emplace(code);
   KnownCode& entry = it->second;
   if (fresh || entry.filename != code->co_filename || entry.line_table != code->co_linetable ||
       entry.first_line != code->co_firstlineno) {
-    entry = {code->co_filename, code->co_linetable, code->co_firstlineno, classify(facts, code)};
+    entry = {code->co_filename, code->co_linetable, code->co_firstlineno, classify(facts, code), is_checkpoint(code)};
   }
-  return entry.owner;
+  return entry;
 }
+
+Owner owner_of(const FrameFacts& facts, PyCodeObject* code) { return known_code(facts, code).owner; }
 
 std::uint64_t text_hash(PyObject* text) {
   if (!PyUnicode_IS_COMPACT_ASCII(text)) return 0;
@@ -97,6 +107,7 @@ void walk_frames(const FrameFacts& facts, FrameMark mark, Until until, Walk& out
   out.module_count = 0;
   out.code = nullptr;
   out.inside_step = false;
+  out.recomputes = false;
   PyCodeObject* text_code = nullptr;
   int text_instruction = 0;
   std::uint64_t hash = 0x243F6A8885A308D3ULL;
@@ -118,6 +129,7 @@ void walk_frames(const FrameFacts& facts, FrameMark mark, Until until, Walk& out
       out.inside_step = true;
       break;
     }
+    if (mark != nullptr && !out.recomputes) out.recomputes = known_code(facts, code).checkpoint;
     if (out.code != nullptr) continue;
     const Owner owner = owner_of(facts, code);
     if (owner == Owner::user) {

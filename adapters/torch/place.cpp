@@ -147,6 +147,19 @@ std::uint64_t module_key(const Walk& walk, std::uint64_t op_number) {
   return mix(mix(0x1005, op_number), reinterpret_cast<std::uint64_t>(walk.modules[0]));
 }
 
+std::uint64_t line_key(const Walk& walk, std::uint64_t op_number) {
+  return mix(mix(mix(0x1006, op_number), reinterpret_cast<std::uint64_t>(walk.code)),
+             static_cast<std::uint64_t>(walk.instruction));
+}
+
+// The op that this one runs again: of the same module where only PyTorch's own code called it (nn.Sequential), of the
+// same line where no module was called between the checkpoint and the op. 0: not needed, or unknown.
+std::uint32_t first_forward(const ThreadState& state, const Walk& walk, std::uint64_t number) {
+  if (walk.module_count > 0 && walk.code != nullptr) return 0;
+  const auto first = state.forwards.find(walk.module_count > 0 ? module_key(walk, number) : line_key(walk, number));
+  return first != state.forwards.end() ? first->second : 0;
+}
+
 Place place_in_backward(ThreadState& state, const Frame& node, const char* op_type, std::uint64_t number) {
   const FrameMark now = current_frame();
   if (now == node.mark || now == nullptr) {  // C++ all the way: the forward op's names and line
@@ -155,14 +168,10 @@ Place place_in_backward(ThreadState& state, const Frame& node, const char* op_ty
   }
   Walk walk;
   walk_frames(setup().frames, node.mark, Until::root, walk);
-  // Modules called from inside a backward node: a checkpoint runs its forward again.
-  const std::uint32_t phase = walk.module_count > 0 ? SONDE_PHASE_RECOMPUTE : SONDE_PHASE_BACKWARD;
-  std::uint32_t forward = walk.module_count > 0 ? 0 : node.site;
-  if (walk.module_count > 0 && walk.code == nullptr) {
-    // Only PyTorch's own code between the node and the module (nn.Sequential): the line is that of the first forward.
-    const auto first = state.forwards.find(module_key(walk, number));
-    if (first != state.forwards.end()) forward = first->second;
-  }
+  // Modules called from inside a backward node, or lines of the user's from inside a checkpoint: a forward runs again.
+  const bool again = walk.module_count > 0 || (walk.recomputes && walk.code != nullptr);
+  const std::uint32_t phase = again ? SONDE_PHASE_RECOMPUTE : SONDE_PHASE_BACKWARD;
+  const std::uint32_t forward = again ? first_forward(state, walk, number) : node.site;
   const std::uint64_t key = mix(mix(mix(0x1002, number), walk.hash), forward);
   return {cached_site(state, key, op_type, phase, forward, &walk, nullptr, node.mark), SONDE_GRAPH_TRAINING};
 }
@@ -187,7 +196,8 @@ Place place_forward(ThreadState& state, const char* op_type, std::uint64_t numbe
     }
   }
   const std::uint64_t key = mix(mix(0x1004, number), walk.hash);
-  const bool is_new = walk.module_count > 0 && !state.sites.contains(key);
+  const bool is_first = !state.sites.contains(key);
+  const bool is_new = walk.module_count > 0 && is_first;
   if (is_new) {
     // A chain seen for the first time may begin with a module nobody has seen called.
     PyObject* root = walk.modules[walk.module_count - 1];
@@ -199,6 +209,7 @@ Place place_forward(ThreadState& state, const char* op_type, std::uint64_t numbe
   }
   place.site = cached_site(state, key, op_type, SONDE_PHASE_FORWARD, 0, &walk, nullptr);
   if (is_new) state.forwards[module_key(walk, number)] = place.site;
+  if (is_first && walk.code != nullptr) state.forwards[line_key(walk, number)] = place.site;
   return place;
 }
 

@@ -49,7 +49,7 @@ struct ThreadState {
   std::vector<std::unique_ptr<InputArgument>> inputs;  // a reused stack; the last op in flight owns its end
   std::size_t input_count = 0;
   std::unordered_map<std::uint64_t, std::uint32_t> sites;
-  std::unordered_map<std::uint64_t, std::uint32_t> forwards;  // (module, op type) -> its forward site
+  std::unordered_map<std::uint64_t, std::uint32_t> forwards;  // (module or line, op type) -> its forward site
   std::uint64_t generation = 0;
   PyObject* current_root = nullptr;  // the root whose forward began last on this thread
   bool current_root_trains = true;

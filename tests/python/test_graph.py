@@ -263,6 +263,13 @@ def test_what_is_no_op_is_told_with_what_is_near(trained, sonde, tmp_path):
     shown = sonde("graph", trained["2.7"], "relu-op7", "--step", 0, "--graph", 0)
     assert shown.status == 2
     assert "no op 'relu-op7' in step 0 of graph 0" in shown.stderr and "relu-op0" in shown.stderr
+    for wrong, message in {
+        ("--dot", "--json"): "--json excludes --dot",
+        ("relu-op0", "--distance", "2"): "--distance is for the neighbours of an OP",
+        ("relu-op0", "--dot", "--distance", "-1"): "--distance: Value -1 not in range",
+    }.items():
+        shown = sonde("graph", trained["2.7"], "--step", 0, "--graph", 0, *wrong)
+        assert shown.status == 2 and message in shown.stderr, shown.stderr
     copy = shutil.copytree(trained["2.7"], tmp_path / "copy")
     (copy / "rank_0/.dump_metadata/sonde/journal").unlink()
     shown = sonde("graph", copy)

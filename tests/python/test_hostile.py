@@ -432,7 +432,10 @@ def test_modules_a_thousand_deep_keep_their_root(hostile):
 
 INTERRUPTED = """
     import linecache
+    import signal
     import torch
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background commands ignore it
 
     class Cache(dict):
         def get(self, *arguments):  # as if ^C came while Sonde asks for a source

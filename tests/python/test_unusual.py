@@ -271,3 +271,35 @@ def test_code_executed_again_and_again_has_its_own_lines(train, config):
     )
     journal = (run.dump / "rank_0/.dump_metadata/sonde/journal").read_bytes()
     assert all(f"cell_{cell}.py".encode() in journal for cell in range(6))
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_lines_of_a_function_that_a_checkpoint_runs_again_are_no_gradients(reentrant, train, config):
+    program = f"""
+        import torch
+        from torch import nn
+        from torch.utils.checkpoint import checkpoint
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first, self.last = nn.Linear(3, 3), nn.Linear(3, 3)
+
+            def forward(self, x):
+                inner = lambda t: torch.relu(self.last(torch.tanh(self.first(t))))
+                return checkpoint(inner, x, use_reentrant={reentrant})
+
+        net = Net()
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        net(torch.ones(2, 3, requires_grad=True)).sum().backward()
+        optimizer.step()
+    """
+    run = train(program, config(saved_data="statistic", statistic_category=["max"]))
+    assert run.status == 0, run.stderr
+    order = dumps.execution_order(run.dump)
+    for op in ("tanh", "relu"):
+        assert [name for name in order if name.endswith(f"/{op}-op0")] == [
+            f"Default/network-Net/{op}-op0",
+            f"Default/recompute/network-Net/{op}-op0",
+        ]
+    assert "Default/recompute/network-Net/first-Linear/linear-op0" in order
