@@ -38,31 +38,87 @@ enum class SavedData : std::uint8_t { tensor, statistic, full, graph };
 enum class WhenFull : std::uint8_t { wait, statistics, drop };
 enum class StepRule : std::uint8_t { automatic, optimizer, forward, manual };
 
-// The layouts that are written, by the MindSpore release whose names, numbers and files they have; in order of age, so
-// `<` may be asked. What differs: docs/format.md, "Other versions".
-enum class LayoutVersion : std::uint8_t { mindspore_2_0, mindspore_2_3, mindspore_2_5, mindspore_2_7 };
-struct LayoutVersionInfo {
-  LayoutVersion version;
-  std::string_view layout;   // "mindspore-2.3", as in `sonde_settings.layout`
-  std::string_view release;  // "2.3", as in `sonde_settings.version`
+// The MindSpore release whose names, numbers, columns and rules a dump follows; in order of age, so `<` may be asked.
+enum class Release : std::uint8_t { v1_2, v1_3, v2_0, v2_3, v2_5, v2_7 };
+struct ReleaseInfo {
+  Release release;
+  std::string_view name;  // "2.3", as in `sonde_settings.version`
   // The columns of statistic.csv where the release has no `statistic_category`; empty: the user's.
   std::span<const Category> columns;
 };
-std::span<const LayoutVersionInfo> layout_versions();  // by age
-const LayoutVersionInfo& info(LayoutVersion version);
-// nullopt for a layout, or a release, that is not written.
-std::optional<LayoutVersion> layout_version(std::string_view layout);
-std::optional<LayoutVersion> layout_of_release(std::string_view release);
+std::span<const ReleaseInfo> releases();  // by age
+const ReleaseInfo& info(Release release);
+std::optional<Release> release_from_name(std::string_view name);
+
+// How the directories and files of a dump are arranged. What differs: docs/format.md, "Other versions".
+enum class LayoutKind : std::uint8_t {
+  mindspore_1_2,
+  mindspore_1_2_async,
+  mindspore_2_0,
+  mindspore_2_3,
+  mindspore_2_5,
+  mindspore_2_7,
+  ge,
+  o2,
+  acl,
+  torchair,
+};
+struct LayoutInfo {
+  LayoutKind kind;
+  std::string_view name;   // "mindspore-2.3", as in `sonde_settings.layout`
+  Release release;         // whose names it has when the plan does not say
+  Release oldest, newest;  // the releases that had it
+};
+std::span<const LayoutInfo> layouts();
+const LayoutInfo& info(LayoutKind kind);
+std::optional<LayoutKind> layout_from_name(std::string_view name);
+// The layout a release has for an ordinary dump (rank_N/…, 1.2: device_N/…).
+LayoutKind layout_of(Release release);
+
+enum class FileFormat : std::uint8_t { npy, bin };
+
+// A slot of an op: `input0`, `output1`.
+struct SlotName {
+  bool is_input = false;
+  std::uint32_t index = 0;
+};
+// CANN: `optype_blacklist`, `opname_blacklist`.
+struct BlacklistEntry {
+  std::string name;
+  std::vector<SlotName> slots;
+};
+// CANN: `opname_range`, an inclusive interval in execution order.
+struct OpRange {
+  std::string begin, end;
+};
+// CANN: one entry of `dump_list`. Empty model_name: all models. Empty layer and opname_range: all ops of the model.
+struct DumpListEntry {
+  std::string model_name;
+  std::vector<std::string> layer, watcher_nodes;
+  std::vector<BlacklistEntry> optype_blacklist, opname_blacklist;
+  std::vector<OpRange> opname_range;
+};
+enum class Scene : std::uint8_t { none, watcher, exception_brief, exception_norm, exception_detail };
+
+// What only CANN's acl.json and TorchAir's options say.
+struct AclSettings {
+  bool in_use = false;        // the plan came from such a file: dump_list selects, and not `kernels`
+  bool single_ops = false;    // dump_op_switch: ops outside every module (with an empty dump_list: all ops)
+  Scene scene = Scene::none;  // exception scenes also set op_debug_mode 4; dump_debug sets op_debug_mode 3
+  std::string dump_level = "all";
+  std::vector<DumpListEntry> dump_list;
+};
 
 // Settings that are ours: the object `sonde_settings`, which MindSpore ignores.
 struct SondeSettings {
-  std::string layout = "mindspore-2.7";
-  std::string version = "2.7";  // what the layout does not settle: an empty `kernels`, config.json's ms_version
+  LayoutKind layout = LayoutKind::mindspore_2_7;
+  Release version = Release::v2_7;  // what the layout does not settle: an empty `kernels`, config.json's ms_version
   StepRule step = StepRule::automatic;
   std::uint64_t budget_bytes = 1ULL << 30;  // bytes of tensors in flight between the run and the disk
   WhenFull when_full = WhenFull::wait;
   bool reread = false;        // read every input again, even where its bytes are known (finds silent writes)
   bool raw_bfloat16 = false;  // write `<E2` as MindSpore 2.10 does, instead of float32
+  bool acl_quirks = false;    // CANN's per-operator csv with its slips (docs/format.md), instead of correct
 };
 
 struct Plan {
@@ -77,8 +133,8 @@ struct Plan {
   Sides input_output = Sides::both;
   std::vector<std::string> kernels;  // entries as the original sees them: quotes and spaces removed, blanks dropped
   std::vector<std::uint64_t> support_device;
-  std::uint64_t op_debug_mode = 0;  // 0, 3, 4 (1 and 2 become 3)
-  std::string file_format = "npy";  // MindSpore reads the key only where Sonde does not run; tensors are npy files
+  std::uint64_t op_debug_mode = 0;           // 0, 3, 4 (1 and 2 become 3)
+  FileFormat file_format = FileFormat::npy;  // bin: one container of all tensors of an op (docs/format.md)
   SavedData saved_data = SavedData::tensor;
   std::vector<Category> statistic_category = {Category::max, Category::min, Category::l2norm};
   std::uint64_t overflow_number = 0;
@@ -93,10 +149,13 @@ struct Plan {
   std::uint64_t sample_num = 100;
   bool save_kernel_args = false;
 
+  AclSettings acl;
   SondeSettings sonde;
 
   // Under dump_mode 1 an empty `kernels` selects everything; up to MindSpore 2.3 it selects nothing.
-  bool empty_kernels_select_all() const { return sonde.version != "2.0" && sonde.version != "2.3"; }
+  bool empty_kernels_select_all() const { return sonde.version > Release::v2_3; }
+  bool overflow_only() const { return op_debug_mode == 3; }
+  bool exception_only() const { return op_debug_mode == 4; }
   bool wants_tensors() const { return saved_data == SavedData::tensor || saved_data == SavedData::full; }
   bool wants_statistics() const { return saved_data == SavedData::statistic || saved_data == SavedData::full; }
 };

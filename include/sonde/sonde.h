@@ -111,6 +111,7 @@ struct sonde_run_info {
   uint32_t device;  /* local rank, held against support_device */
   const char* host; /* "torch 2.13.0+cpu, CPython 3.11.7" */
   const char* command;
+  uint32_t world_size; /* processes in all; 0: one */
 };
 
 struct sonde_api {

@@ -19,10 +19,11 @@ void Session::set_run_info(const sonde_run_info& info) {
   const std::lock_guard lock(mutex_);
   if (recorder_) return;  // the dump has its place already
   run_info_.rank = info.rank;
+  run_info_.world_size = std::max(info.world_size, 1u);
+  run_info_.device = info.device;
   run_info_.host = info.host != nullptr ? info.host : "";
   run_info_.command = info.command != nullptr ? info.command : "";
-  device_ = info.device;
-  excluded_ = std::ranges::count(plan_.support_device, device_) == 0;
+  excluded_ = std::ranges::count(plan_.support_device, std::uint64_t{info.device}) == 0;
 }
 
 void Session::fail(std::string message) {
@@ -85,6 +86,7 @@ void Session::apply(const std::vector<StepChange>& changes) {
       ++steps_recorded_;
       forget_unnamed();
       step_stamp_[change.step.graph] = ++stamp_;
+      next_task_[change.step.graph] = 0;
       if (!recorder_->layout().has_constants()) data_names_[change.step.graph].clear();
       continue;
     }
@@ -225,7 +227,7 @@ std::string Session::stop() {
 std::string Session::why_nothing(const Totals& totals) const {
   if (failed_) return "it could not be written (see above)";
   if (excluded_) {
-    return fmt::format("device {} is not in support_device [{}]", device_, fmt::join(plan_.support_device, ","));
+    return fmt::format("device {} is not in support_device [{}]", run_info_.device, fmt::join(plan_.support_device, ","));
   }
   const std::uint64_t training = clock_.steps_begun(0);
   const std::uint64_t evaluation = clock_.steps_begun(1);

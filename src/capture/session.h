@@ -117,7 +117,6 @@ class Session {
   std::unique_ptr<Selector> selector_;
   std::unique_ptr<Recorder> recorder_;  // opened before the first chosen step
   RunInfo run_info_;
-  std::uint64_t device_ = 0;
 
   mutable std::mutex mutex_;  // everything below
   StepClock clock_;
@@ -139,6 +138,7 @@ class Session {
   std::unordered_map<std::uint64_t, std::uint32_t> data_names_[2];     // storage -> data-N, per graph
   std::uint64_t constants_stamp_[2] = {0, 0};  // the step whose data-N are its graph's constants
   std::uint64_t step_stamp_[2] = {0, 0};       // changes whenever a step of that graph begins
+  std::uint32_t next_task_[2] = {0, 0};        // ops of that step so far
   std::uint64_t stamp_ = 0;
   bool step_announced_[2] = {false, false};  // the recorder knows that the step of that graph has begun
   std::uint64_t steps_recorded_ = 0;

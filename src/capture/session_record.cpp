@@ -187,6 +187,7 @@ unsigned Session::op_begin(std::uint32_t site_id, std::uint32_t graph, std::uint
   record.step = *step;
   record.site = site_id;
   record.thread = thread_ordinal();
+  record.task_id = next_task_[graph]++;
   record.failed = false;
   record.timestamp_us = now_us();
   bool fresh_attributes = false;
@@ -258,6 +259,7 @@ std::unique_ptr<Op> Session::op_defer(Op& op) {
   record.step = op.record.step;
   record.site = op.record.site;
   record.thread = op.record.thread;
+  record.task_id = op.record.task_id;
   record.timestamp_us = op.record.timestamp_us;
   op_end(op, false);
   return rest;

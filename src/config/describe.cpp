@@ -43,7 +43,8 @@ std::string operators(const Plan& plan) {
   if (plan.kernels.empty()) {
     return plan.empty_kernels_select_all()
                ? "operators: all (dump_mode is 1 and kernels is empty)\n"
-               : fmt::format("operators: none (dump_mode is 1 and kernels is empty; version {})\n", plan.sonde.version);
+               : fmt::format("operators: none (dump_mode is 1 and kernels is empty; version {})\n",
+                             info(plan.sonde.version).name);
   }
   text = fmt::format("operators: what one of {} kernels {} matches\n", plan.kernels.size(),
                      plan.kernels.size() == 1 ? "entry" : "entries");
@@ -141,7 +142,7 @@ std::string differences(const Plan& plan) {
 
 std::string place(const Plan& plan) {
   return fmt::format("written to: {}\n  layout {}\n",
-                     (plan.path / "rank_N" / plan.net_name / "GRAPH" / "STEP").string(), plan.sonde.layout);
+                     (plan.path / "rank_N" / plan.net_name / "GRAPH" / "STEP").string(), info(plan.sonde.layout).name);
 }
 
 std::string budget(const Plan& plan) {

@@ -47,6 +47,7 @@ constexpr KnownKey kKnownKeys[] = {
     {kSonde, "when_full"},
     {kSonde, "reread"},
     {kSonde, "raw_bfloat16"},
+    {kSonde, "acl_quirks"},
     {kSonde, "saved_data"},
 };
 

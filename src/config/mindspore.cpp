@@ -354,14 +354,13 @@ void warn_of_what_is_only_held(Objects& objects, const Plan& plan) {
 
 // What the release that is asked for does otherwise than the newest.
 void follow_release(Objects& objects, Plan& plan) {
-  const std::optional<LayoutVersion> version = layout_version(plan.sonde.layout);
-  if (!version) return;
-  if (const auto columns = info(*version).columns; !columns.empty()) {
+  const ReleaseInfo& release = info(plan.sonde.version);
+  if (const auto columns = release.columns; !columns.empty()) {
     const JsonMember* member = objects.common.find("statistic_category");
     if (member != nullptr && plan.wants_statistics()) {
       objects.common.warning(*member, fmt::format("not used: MindSpore {} does not know it, and the columns of layout "
                                                   "\"{}\" are always the same",
-                                                  info(*version).release, info(*version).layout));
+                                                  release.name, info(plan.sonde.layout).name));
     }
     plan.statistic_category.assign(columns.begin(), columns.end());
   }
@@ -371,7 +370,7 @@ void follow_release(Objects& objects, Plan& plan) {
     objects.common.warning(*kernels,
                            fmt::format("empty under dump_mode 1, which in MindSpore {} selects nothing; dump_mode 0 "
                                        "selects every operator",
-                                       plan.sonde.version));
+                                       release.name));
   }
 }
 
@@ -388,7 +387,7 @@ const JsonValue& empty_object() {
 
 void read_mindspore(const JsonValue& root, Plan& plan, Diagnostics& diagnostics) {
   plan.dialect = "mindspore-2.x";
-  plan.file_format = "npy";
+  plan.file_format = FileFormat::npy;
   const JsonMember* common = root.find(kCommon);
   const JsonMember* e2e = root.find(kE2e);
   plan.e2e = e2e != nullptr;

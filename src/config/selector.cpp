@@ -123,7 +123,7 @@ Selector::Selector(const Plan& plan) : state_(std::make_unique<State>()) {
   state_->exception_only = plan.op_debug_mode == 4;
   state_->empty_selects_all = plan.empty_kernels_select_all();
   // There the files and tables say no more of a name, and its number is that of no other op.
-  state_->short_names = layout_version(plan.sonde.layout) == LayoutVersion::mindspore_2_0;
+  state_->short_names = plan.sonde.version == Release::v2_0;
   if (plan.dump_mode != DumpMode::kernels) return;
   for (const std::string& entry : plan.kernels) state_->add(entry);
 }

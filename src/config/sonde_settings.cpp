@@ -15,18 +15,6 @@ namespace {
 constexpr std::string_view kObject = "sonde_settings";
 constexpr std::uint64_t kLeastBudget = 1 << 20;
 
-constexpr std::array<std::string_view, 10> kLayouts = {"mindspore-1.2",
-                                                       "mindspore-1.2-async",
-                                                       "mindspore-2.0",
-                                                       "mindspore-2.3",
-                                                       "mindspore-2.5",
-                                                       "mindspore-2.7",
-                                                       "ge",
-                                                       "o2",
-                                                       "acl",
-                                                       "torchair"};
-constexpr std::array<std::string_view, 6> kVersions = {"1.2", "1.3", "2.0", "2.3", "2.5", "2.7"};
-
 // Unlike MindSpore's objects, ours is read by us alone, so a key we do not know is a mistake.
 void refuse_unknown_keys(const JsonValue& object, Diagnostics& diagnostics) {
   std::vector<std::string_view> ours;
@@ -40,46 +28,31 @@ void refuse_unknown_keys(const JsonValue& object, Diagnostics& diagnostics) {
   }
 }
 
-// The written ones: "mindspore-2.0", "mindspore-2.3", …
-std::string written(std::string_view LayoutVersionInfo::*name) {
-  std::string text;
-  for (const LayoutVersionInfo& version : layout_versions()) {
-    text += (text.empty() ? "" : ", ") + in_quotes(version.*name);
-  }
-  return text;
+template <typename Row>
+std::vector<std::string_view> names(std::span<const Row> rows) {
+  std::vector<std::string_view> result;
+  for (const Row& row : rows) result.push_back(row.name);
+  return result;
 }
 
 // Either settles the other: the layout of a release, the release of a layout. Two that do not belong together would make
 // a dump that says of itself what it is not.
 void read_layout(ObjectReader& reader, SondeSettings& settings) {
-  std::optional<LayoutVersion> by_layout, by_version;
-  if (const auto layout = reader.word("layout", kLayouts)) {
-    by_layout = layout_version(kLayouts[*layout]);
-    if (!by_layout) {
-      reader.error(*reader.find("layout"),
-                   fmt::format("layout \"{}\" is not written by this version of Sonde, which writes {}",
-                               kLayouts[*layout], written(&LayoutVersionInfo::layout)));
-    }
-  }
-  if (const auto version = reader.word("version", kVersions)) {
-    by_version = layout_of_release(kVersions[*version]);
-    if (!by_version) {
-      reader.error(*reader.find("version"),
-                   fmt::format("version \"{}\" is not spoken by this version of Sonde, which speaks {}",
-                               kVersions[*version], written(&LayoutVersionInfo::release)));
-    }
-  }
-  if (by_layout && by_version && *by_layout != *by_version) {
+  std::optional<LayoutKind> layout;
+  std::optional<Release> version;
+  if (const auto index = reader.word("layout", names(layouts()))) layout = layouts()[*index].kind;
+  if (const auto index = reader.word("version", names(releases()))) version = releases()[*index].release;
+  if (layout && version && (*version < info(*layout).oldest || *version > info(*layout).newest)) {
+    const std::string_view oldest = info(info(*layout).oldest).name, newest = info(info(*layout).newest).name;
     reader.error(*reader.find("version"),
-                 fmt::format("found {}, but layout {} is that of {}; leave one of the two out",
-                             in_quotes(info(*by_version).release), in_quotes(info(*by_layout).layout),
-                             in_quotes(info(*by_layout).release)));
+                 fmt::format("found {}, but layout {} is that of {}{}; leave one of the two out",
+                             in_quotes(info(*version).name), in_quotes(info(*layout).name), in_quotes(oldest),
+                             oldest == newest ? "" : fmt::format(" to {}", in_quotes(newest))));
     return;
   }
-  const std::optional<LayoutVersion> chosen = by_layout ? by_layout : by_version;
-  if (!chosen) return;
-  settings.layout = info(*chosen).layout;
-  settings.version = info(*chosen).release;
+  if (!layout && !version) return;
+  settings.layout = layout ? *layout : layout_of(*version);
+  settings.version = version ? *version : info(*layout).release;
 }
 
 }  // namespace
@@ -110,6 +83,7 @@ void read_sonde_settings(const JsonMember& member, Plan& plan, Diagnostics& diag
   }
   settings.reread = reader.boolean("reread").value_or(settings.reread);
   settings.raw_bfloat16 = reader.boolean("raw_bfloat16").value_or(settings.raw_bfloat16);
+  settings.acl_quirks = reader.boolean("acl_quirks").value_or(settings.acl_quirks);
 
   constexpr std::array<std::string_view, 1> kSavedData = {"graph"};
   if (reader.word("saved_data", kSavedData)) plan.saved_data = SavedData::graph;

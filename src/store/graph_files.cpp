@@ -38,16 +38,9 @@ std::optional<std::string> read_source(const std::string& file) {
   return text;
 }
 
-IrGrammar grammar_of(LayoutVersion version) {
-  switch (version) {
-    case LayoutVersion::mindspore_2_0:
-      return IrGrammar::v2_0;
-    case LayoutVersion::mindspore_2_3:
-    case LayoutVersion::mindspore_2_5:
-      return IrGrammar::v2_3;
-    default:
-      return IrGrammar::v2_7;
-  }
+IrGrammar grammar_of(Release release) {
+  if (release <= Release::v2_0) return IrGrammar::v2_0;
+  return release < Release::v2_7 ? IrGrammar::v2_3 : IrGrammar::v2_7;
 }
 
 template <typename T>
@@ -165,7 +158,7 @@ Status GraphFiles::write(const Step& step, bool first) {
   const Layout::GraphPaths paths = layout_.graph_files(step.id, first);
   if (Status status = write_file(paths.order, order); !status) return status;
   const Graph graph = with_tuples(graph_of(step));
-  if (Status status = write_file(paths.ir, ir_text(graph, grammar_of(layout_.version()), sources_)); !status) {
+  if (Status status = write_file(paths.ir, ir_text(graph, grammar_of(layout_.release()), sources_)); !status) {
     return status;
   }
   return write_file(paths.pb, model_proto(graph, sources_));

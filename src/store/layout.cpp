@@ -90,25 +90,27 @@ std::string sanitised(std::string_view name) {
   return out;
 }
 
-Result<Layout> Layout::make(const Plan& plan, std::uint32_t rank) {
-  const std::optional<LayoutVersion> version = layout_version(plan.sonde.layout);
-  if (!version) {
-    return Error{
-        ErrorCode::unsupported,
-        fmt::format("cannot write layout '{}': this build writes mindspore-2.0, 2.3, 2.5 and 2.7", plan.sonde.layout)};
+Result<Layout> Layout::make(const Plan& plan, const RunInfo& run) {
+  const LayoutKind kind = plan.sonde.layout;
+  if (kind < LayoutKind::mindspore_2_0 || kind > LayoutKind::mindspore_2_7) {
+    return Error{ErrorCode::unsupported,
+                 fmt::format("cannot write layout '{}': this build writes mindspore-2.0, 2.3, 2.5 "
+                             "and 2.7",
+                             info(kind).name)};
   }
   Layout layout;
-  layout.version_ = *version;
+  layout.kind_ = kind;
+  layout.release_ = plan.sonde.version;
   layout.root_ = plan.path;
   layout.net_name_ = plan.net_name;
-  layout.rank_ = rank;
+  layout.rank_ = run.rank;
   return layout;
 }
 
 // The name of an op up to the last `/`, that one included.
 std::string Layout::name_prefix(const Site& site) const {
   const std::string scope = site.scope.empty() ? std::string() : site.scope + "/";
-  const std::string_view grad = version_ < LayoutVersion::mindspore_2_7 ? "grad" : "Grad_";
+  const std::string_view grad = release_ < Release::v2_7 ? "grad" : "Grad_";
   switch (site.phase) {
     case Phase::backward:
       if (site.forward_op_type.empty()) return "Gradients/Default/";
@@ -173,7 +175,7 @@ std::filesystem::path Layout::own_directory() const { return metadata_directory(
 std::filesystem::path Layout::journal_file() const { return own_directory() / "journal"; }
 
 std::string Layout::name_in_files(const OpName& op) const {
-  if (version_ != LayoutVersion::mindspore_2_0) return sanitised(op.full_name);
+  if (release_ > Release::v2_0) return sanitised(op.full_name);
   // A parameter has no scope to drop: two of them may differ before a `/` only.
   std::string name = op.op_type == "Parameter" ? op.full_name : op.full_name.substr(op.full_name.rfind('/') + 1);
   std::ranges::replace(name, '/', '_');
@@ -183,7 +185,7 @@ std::string Layout::name_in_files(const OpName& op) const {
 std::string Layout::tensor_file_name(const OpName& op, const TensorRecord& tensor) const {
   std::string name = fmt::format("{}.{}.0.0.{}.{}.{}.DefaultFormat", sanitised(op.op_type), name_in_files(op),
                                  tensor.timestamp_us, tensor.is_input ? "input" : "output", tensor.slot);
-  if (version_ == LayoutVersion::mindspore_2_7) name.append(".").append(info(tensor.dtype).name);
+  if (release_ == Release::v2_7) name.append(".").append(info(tensor.dtype).name);
   return name.append(".npy");
 }
 

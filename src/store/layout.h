@@ -16,14 +16,15 @@ namespace sonde {
 class Layout {
  public:
   // Fails with `unsupported` for a layout this build does not write.
-  static Result<Layout> make(const Plan& plan, std::uint32_t rank);
-  LayoutVersion version() const { return version_; }
+  static Result<Layout> make(const Plan& plan, const RunInfo& run);
+  LayoutKind kind() const { return kind_; }
+  Release release() const { return release_; }
 
   // Ops with the same key, type and scope, share one counter within a step.
   std::string number_key(const Site& site) const;
   // 2.0: the number of an op is that of its node among all nodes of the run, whatever their types, and not its place
   // among the ops with its key. Names without scope then stay apart.
-  bool numbers_throughout() const { return version_ == LayoutVersion::mindspore_2_0; }
+  bool numbers_throughout() const { return release_ <= Release::v2_0; }
   // forward   Default/{scope}/{type}-op{n}
   // recompute Default/recompute/{scope}/{type}-op{n}
   // backward  Gradients/Default/{scope}/Grad_{forward type}/{type}-op{n}; before 2.7 `grad{forward type}`
@@ -34,7 +35,7 @@ class Layout {
   std::filesystem::path rank_directory() const;             // {path}/rank_{r}
   std::filesystem::path step_directory(StepId step) const;  // …/{net_name}/{graph}/{iteration}
   // Before 2.7: what came into a graph's first recorded step from outside lies in a directory of its own.
-  bool has_constants() const { return version_ < LayoutVersion::mindspore_2_7; }
+  bool has_constants() const { return release_ < Release::v2_7; }
   std::filesystem::path constants_directory(std::uint32_t graph) const;  // …/{net_name}/{graph}/constants
   std::filesystem::path directory_of(StepId step, bool constants) const;
   std::filesystem::path execution_order_file(std::uint32_t graph) const;
@@ -62,7 +63,8 @@ class Layout {
  private:
   std::string name_prefix(const Site& site) const;
 
-  LayoutVersion version_ = LayoutVersion::mindspore_2_7;
+  LayoutKind kind_ = LayoutKind::mindspore_2_7;
+  Release release_ = Release::v2_7;
   std::filesystem::path root_;
   std::string net_name_;
   std::uint32_t rank_ = 0;

@@ -13,6 +13,7 @@
 #include "sonde/statistics.h"
 #include "sonde/tensor.h"
 #include "store/block.h"
+#include "tensor/format.h"
 
 namespace sonde {
 
@@ -28,6 +29,13 @@ enum class Phase : std::uint8_t {
   optimizer = 2,
   outside = 3,
   recompute = 4,
+};
+
+struct RunInfo {
+  std::uint32_t rank = 0, world_size = 1;
+  std::uint32_t device = 0;  // local rank
+  std::string host;          // "torch 2.13.0+cpu, CPython 3.11.7"
+  std::string command;       // the program's arguments, for people
 };
 
 // A place in the user's program that runs an op. Interned: one site per (type, scope, line).
@@ -72,6 +80,9 @@ struct TensorRecord {
   std::uint32_t slot = 0;
   DType dtype = DType::undefined;
   Dims shape;
+  // How the elements lie in the file. default_format: C order of the host's shape. Else (trans_flag false, a channels-last
+  // tensor) as they lie in memory, and `shape` is that of the memory: N, H, W, C for nhwc.
+  Format format = Format::default_format;
   // Equal numbers: the same bytes in the same shape and type. 0: nothing was read.
   std::uint64_t content = 0;
   // Of an input: the op it comes from in this dump, which wrote that memory last or has made this view of it since.
@@ -104,6 +115,8 @@ struct Record {
   std::uint16_t thread = 0;           // ordinal of the host's thread, 0 the first seen
   bool failed = false;                // the op threw
   std::uint32_t attributes = 0;       // id of the Attributes it was called with; 0: none
+  std::uint32_t task_id = 0;          // op: its place among the ops of its step, from 0
+  bool overflowed = false;            // op_debug_mode 3: it is here because an output holds NaN or infinity
   bool completes = false;             // more tensors of the op of this sequence, whose record was pushed before
   bool in_constants = false;          // parameter: its place is the graph's `constants`, not the step
   std::uint64_t timestamp_us = 0;     // when the op began

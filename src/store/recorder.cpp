@@ -252,7 +252,7 @@ Recorder::~Recorder() {
 }
 
 Result<std::unique_ptr<Recorder>> Recorder::open(const Plan& plan, RunInfo run) {
-  Result<Layout> layout = Layout::make(plan, run.rank);
+  Result<Layout> layout = Layout::make(plan, run);
   if (!layout) return layout.error();
   if (Status free = check_not_owned(*layout); !free) return free.error();
   if (Status writable = check_can_write(layout->own_directory()); !writable) {

@@ -17,12 +17,6 @@
 
 namespace sonde {
 
-struct RunInfo {
-  std::uint32_t rank = 0;
-  std::string host;     // "torch 2.13.0+cpu, CPython 3.11.7"
-  std::string command;  // the program's arguments, for people
-};
-
 struct Totals {
   std::uint64_t steps = 0, ops = 0, tensors = 0, files = 0, rows = 0;
   std::uint64_t bytes_read = 0;     // of the host's tensors: what is known to be equal is read once

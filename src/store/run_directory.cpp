@@ -96,8 +96,8 @@ Status write_metadata(const Plan& plan, const Layout& layout, RunDirectory& dire
   }
   std::error_code ignored;
   if (std::filesystem::exists(metadata / "config.json", ignored)) return {};
-  const bool is_short = plan.sonde.version.find('.') == plan.sonde.version.rfind('.');
-  const nlohmann::json config = {{"device_target", "CPU"}, {"ms_version", plan.sonde.version + (is_short ? ".0" : "")}};
+  const std::string release(info(plan.sonde.version).name);
+  const nlohmann::json config = {{"device_target", "CPU"}, {"ms_version", release + ".0"}};
   return write_whole_file(aside->get(), metadata / "config.json", config.dump());
 }
 

@@ -46,7 +46,7 @@ std::string run_json(const Plan& plan, const RunInfo& run, const std::string& co
   json["rank"] = run.rank;
   json["pid"] = ::getpid();
   json["started_us"] = started_us;
-  json["layout"] = plan.sonde.layout;
+  json["layout"] = info(plan.sonde.layout).name;
   json["dialect"] = plan.dialect;
   json["source"] = plan.source.string();
   json["config_file"] = config_file;

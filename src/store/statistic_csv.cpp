@@ -17,7 +17,9 @@ struct RowForm {
   NonFinite rule;
 };
 
-constexpr std::array<RowForm, 4> kForms = {{
+constexpr std::array<RowForm, 6> kForms = {{
+    {true, '(', ')', false, NonFinite::left_out},  // 1.2
+    {true, '(', ')', false, NonFinite::left_out},  // 1.3
     {true, '(', ')', false, NonFinite::left_out},  // 2.0
     {true, '(', ')', false, NonFinite::spread},    // 2.3
     {true, '(', ')', true, NonFinite::spread},     // 2.5
@@ -63,7 +65,7 @@ std::string statistic_header(std::span<const Category> categories) {
 
 void append_statistic_row(const Layout& layout, const OpName& op, const TensorRecord& tensor,
                           std::span<const Category> categories, std::string& out) {
-  const RowForm& form = kForms[static_cast<std::size_t>(layout.version())];
+  const RowForm& form = kForms[static_cast<std::size_t>(layout.release())];
   append_cell(op.op_type, out);
   out.push_back(',');
   append_cell(form.name_as_in_file ? layout.name_in_files(op) : op.full_name, out);

@@ -58,8 +58,8 @@ TEST(Plan, OfTheSmallestFileHasTheDefaults) {
   EXPECT_EQ(plan.sample_mode, 0U);
   EXPECT_EQ(plan.sample_num, 100U);
   EXPECT_FALSE(plan.save_kernel_args);
-  EXPECT_EQ(plan.file_format, "npy");
-  EXPECT_EQ(plan.sonde.layout, "mindspore-2.7");
+  EXPECT_EQ(plan.file_format, FileFormat::npy);
+  EXPECT_EQ(plan.sonde.layout, LayoutKind::mindspore_2_7);
   EXPECT_TRUE(told({}).empty());
 }
 

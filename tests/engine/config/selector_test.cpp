@@ -39,7 +39,8 @@ TEST(Selector, TakesEverythingWhenKernelsIsEmpty) {
 TEST(Selector, TakesANameWithoutScopeWhereTheLayoutNumbersOpsThroughout) {
   Plan plan = plan_of({"conv2d-op0"});
   EXPECT_EQ(Selector(plan).decide_op(kConv, "conv2d"), kNothing);
-  plan.sonde.layout = "mindspore-2.0";
+  plan.sonde.layout = LayoutKind::mindspore_2_0;
+  plan.sonde.version = Release::v2_0;
   EXPECT_EQ(Selector(plan).decide_op(kConv, "conv2d"), kBoth);
   EXPECT_EQ(Selector(plan).decide_op("Default/network-Net/conv2d-op1", "conv2d"), kNothing);
   plan.kernels = {kConv};

@@ -101,7 +101,9 @@ inline constexpr std::uint64_t kTime = 1700000000000000;
 class Host {
  public:
   explicit Host(const Plan& plan) {
-    Result<std::unique_ptr<Recorder>> opened = Recorder::open(plan, RunInfo{0, "test", "test"});
+    RunInfo run;
+    run.host = run.command = "test";
+    Result<std::unique_ptr<Recorder>> opened = Recorder::open(plan, run);
     if (opened) {
       recorder_ = std::move(*opened);
     } else {

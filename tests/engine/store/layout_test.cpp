@@ -7,10 +7,13 @@ namespace {
 
 Layout layout(const std::string& name = "mindspore-2.7") {
   Plan plan;
-  plan.sonde.layout = name;
+  plan.sonde.layout = *layout_from_name(name);
+  plan.sonde.version = info(plan.sonde.layout).release;
   plan.path = "/dump";
   plan.net_name = "Net";
-  return *Layout::make(plan, 3);
+  RunInfo run;
+  run.rank = 3;
+  return *Layout::make(plan, run);
 }
 
 Site site(Phase phase, const std::string& scope, const std::string& type, const std::string& forward = "") {
@@ -73,12 +76,13 @@ TEST(Layout, NeverLetsAnOpTypeLeaveTheDirectory) {
 }
 
 TEST(Layout, KnowsItsVersion) {
-  EXPECT_EQ(layout().version(), LayoutVersion::mindspore_2_7);
-  for (const LayoutVersionInfo& version : layout_versions()) {
-    EXPECT_EQ(layout(std::string(version.layout)).version(), version.version);
-    EXPECT_EQ(info(version.version).layout, version.layout);
-  }
-  EXPECT_LT(LayoutVersion::mindspore_2_0, LayoutVersion::mindspore_2_3);
+  EXPECT_EQ(layout().release(), Release::v2_7);
+  EXPECT_EQ(layout("mindspore-2.3").release(), Release::v2_3);
+  EXPECT_EQ(layout("mindspore-2.3").kind(), LayoutKind::mindspore_2_3);
+  for (const LayoutInfo& row : layouts()) EXPECT_EQ(info(row.kind).name, row.name);
+  for (const ReleaseInfo& row : releases()) EXPECT_EQ(info(row.release).name, row.name);
+  EXPECT_EQ(layout_of(Release::v1_3), LayoutKind::mindspore_2_0);
+  EXPECT_LT(Release::v2_0, Release::v2_3);
 }
 
 TEST(Layout, NamesBackwardOpsAfterTheForwardOpAsTheVersionDoes) {
@@ -120,17 +124,17 @@ TEST(Layout, NamesFilesThatAreReadBackInEveryVersion) {
   tensor.slot = 3;
   tensor.dtype = DType::bfloat16;
   tensor.timestamp_us = 1700000000000001;
-  for (const LayoutVersionInfo& version : layout_versions()) {
-    const Layout written = layout(std::string(version.layout));
+  for (const std::string version : {"mindspore-2.0", "mindspore-2.3", "mindspore-2.5", "mindspore-2.7"}) {
+    const Layout written = layout(version);
     for (const OpName& op : {OpName{1, "conv2d", "Default/network-Net/a.b-C/conv2d-op0"},
                              OpName{2, "Parameter", "features.0.weight"}, OpName{3, "Parameter", "data-0"}}) {
       TensorFileName name;
-      ASSERT_TRUE(parse_tensor_file_name(written.tensor_file_name(op, tensor), name)) << version.layout;
+      ASSERT_TRUE(parse_tensor_file_name(written.tensor_file_name(op, tensor), name)) << version;
       EXPECT_EQ(name.op_type, op.op_type);
       EXPECT_EQ(name.op_name, written.name_in_files(op));
       EXPECT_EQ(name.slot, 3U);
       EXPECT_EQ(name.timestamp_us, tensor.timestamp_us);
-      EXPECT_EQ(name.dtype, version.version == LayoutVersion::mindspore_2_7 ? "BFloat16" : "");
+      EXPECT_EQ(name.dtype, written.release() == Release::v2_7 ? "BFloat16" : "");
     }
   }
 }
@@ -146,8 +150,8 @@ TEST(Layout, HasAPlaceForConstantsBeforeVersion27) {
 
 TEST(Layout, OfAnotherKindIsRefused) {
   Plan plan;
-  plan.sonde.layout = "acl";
-  const Result<Layout> made = Layout::make(plan, 0);
+  plan.sonde.layout = LayoutKind::acl;
+  const Result<Layout> made = Layout::make(plan, RunInfo{});
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, ErrorCode::unsupported);
 }

@@ -25,9 +25,10 @@ std::string row(const OpName& op, const TensorRecord& of, const std::vector<Cate
   Plan plan;
   plan.path = "/dump";
   plan.net_name = "Net";
-  plan.sonde.layout = layout;
+  plan.sonde.layout = *layout_from_name(layout);
+  plan.sonde.version = info(plan.sonde.layout).release;
   std::string out;
-  append_statistic_row(*Layout::make(plan, 0), op, of, columns, out);
+  append_statistic_row(*Layout::make(plan, RunInfo{}), op, of, columns, out);
   return out;
 }
 
@@ -71,10 +72,10 @@ TEST(StatisticCsv, OfVersion20LeavesOutWhatIsNotFinite) {
 
 TEST(StatisticCsv, HeaderOfAnOldVersionIsItsOwn) {
   EXPECT_EQ(
-      statistic_header(info(LayoutVersion::mindspore_2_0).columns),
+      statistic_header(info(Release::v2_0).columns),
       "Op Type,Op Name,Task ID,Stream ID,Timestamp,IO,Slot,Data Size,Data Type,Shape,Max Value,Min Value,Avg Value,"
       "Count,Negative Zero Count,Positive Zero Count,NaN Count,Negative Inf Count,Positive Inf Count,Zero Count\n");
-  const std::string later = statistic_header(info(LayoutVersion::mindspore_2_3).columns);
+  const std::string later = statistic_header(info(Release::v2_3).columns);
   EXPECT_TRUE(later.ends_with(",Zero Count,MD5\n"));
 }
 
