@@ -1,4 +1,4 @@
-"""Reads the output of train.py on standard input: how much slower the dumped steps were than the others.
+"""Reads the output of train_alexnet.py on standard input: how much slower the dumped steps were than the others.
 
 python slowdown.py 3 6 9 < train.log
 """
