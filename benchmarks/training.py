@@ -1,10 +1,12 @@
 """What recording costs a training step: the same steps with Sonde off, idle, taking statistics, writing tensors.
 
-    .venv/bin/python benchmarks/training.py [--rounds 8] [--threads 1] [--peers] [--json FILE] [MODEL ...]
+    .venv/bin/python benchmarks/training.py [--rounds 8] [--threads 1] [--special] [--peers] [--json FILE] [MODEL ...]
 
 All modes run in one process, interleaved in random order; ratios are medians over rounds of (this mode's step) /
 (the undumped steps of the same round). "+drain": with what is left to write when the last step has returned, shared
 out over the steps. "read" and "write" are per step: bytes of the program's tensors, and bytes of files.
+
+--special: instead of these the modes that look for something, and the forms in which tensors are written.
 
 --peers: the same steps under msprobe as well, each mode in a process of its own in .venv-peers (made on first use),
 against its own undumped steps in that process, which alternate with the dumped ones (benchmarks/peers.py).
@@ -35,14 +37,60 @@ MOMENTS = [
     "negative inf count", "positive inf count", "zero count", "l2norm",
 ]  # fmt: skip
 
-# name -> settings of the configuration; None: Sonde is not started
+
+def mindspore(e2e=True, **common):
+    """A configuration of MindSpore 2.x, given the directory."""
+    common = {
+        "dump_mode": 0, "net_name": "Net", "iteration": "all", "input_output": 0, "kernels": [], "support_device": [0],
+        "op_debug_mode": 0, **common,
+    }  # fmt: skip
+
+    def configuration(out):
+        return {
+            "common_dump_settings": common | {"path": str(out)},
+            "e2e_dump_settings": {"enable": e2e, "trans_flag": True},
+        }
+
+    return configuration
+
+
+def watcher(watched, layer=None):
+    """CANN's watcher: the outputs of `watched` again after every op of `layer`; None: after every op."""
+    entry = {"watcher_nodes": [watched]} | ({"layer": layer} if layer else {})
+
+    def configuration(out):
+        settings = {"dump_list": [entry], "dump_path": str(out), "dump_mode": "output", "dump_scene": "watcher"}
+        return {"dump": settings}
+
+    return configuration
+
+
+# name -> configuration for a directory; None: Sonde is not started
 MODES = {
     "off": None,
-    "idle": {"saved_data": "statistic", "iteration": "1000000"},
-    "statistics of outputs": {"saved_data": "statistic", "input_output": 2, "statistic_category": MOMENTS},
-    "statistics of everything": {"saved_data": "statistic", "input_output": 0, "statistic_category": MOMENTS},
-    "tensors of everything": {"saved_data": "tensor", "input_output": 0},
+    "idle": mindspore(saved_data="statistic", iteration="1000000"),
+    "statistics of outputs": mindspore(saved_data="statistic", input_output=2, statistic_category=MOMENTS),
+    "statistics of everything": mindspore(saved_data="statistic", statistic_category=MOMENTS),
+    "tensors of everything": mindspore(saved_data="tensor"),
 }
+WATCHED = {
+    "resnet18": "Default/network-ResNet18/blocks/0-BasicBlock/bn1-BatchNorm2d/batch_norm-op0",
+    "transformer": "Default/network-Transformer/head-Linear/linear-op0",
+    "transformer512": "Default/network-Transformer/head-Linear/linear-op0",
+}
+
+
+def special_modes(model):
+    return {
+        "off": None,
+        "overflow": mindspore(saved_data="tensor", op_debug_mode=3),
+        "watcher of one op": watcher(WATCHED[model]),
+        "synchronous, npy": mindspore(saved_data="tensor"),
+        "asynchronous, npy": mindspore(saved_data="tensor", e2e=False, file_format="npy"),
+        "asynchronous, bin": mindspore(saved_data="tensor", e2e=False, file_format="bin"),
+    }
+
+
 # At most, with tensors of everything; what a dump needs on the disk until the end.
 BYTES_PER_STEP = {"resnet18": 250_000_000, "transformer": 500_000_000, "transformer512": 2_500_000_000}
 
@@ -61,14 +109,6 @@ PEER_MODES = {
 WARM_UP = 4  # steps after each start that are not timed: models are looked for, and memory grows to what it needs
 
 
-def configuration(out, settings):
-    common = {
-        "dump_mode": 0, "path": str(out), "net_name": "Net", "iteration": "all", "input_output": 0, "kernels": [],
-        "support_device": [0],
-    }  # fmt: skip
-    return {"common_dump_settings": common | settings, "e2e_dump_settings": {"enable": True, "trans_flag": True}}
-
-
 def dump_size(directory):
     """Bytes of the files of a dump, each linked file once."""
     sizes = {}
@@ -85,7 +125,8 @@ def measure(step, settings, steps, directory):
     out = pathlib.Path(tempfile.mkdtemp(dir=directory))
     os.sync()  # nothing of the mode before is still on its way to the disk
     if settings is not None:
-        sonde.start(configuration(out, settings))
+        with contextlib.redirect_stderr(io.StringIO()):
+            sonde.start(settings(out))
     times = []
     for i in range(WARM_UP + steps):
         begin = time.perf_counter()
@@ -130,21 +171,21 @@ def write_bandwidth(directory, megabytes=256):
     return speeds
 
 
-def run(model, rounds, steps, directory):
+def run(model, modes, rounds, steps, directory):
     step = models.training(model)
     for _ in range(3):
         step()
-    results = {mode: {"seconds": [], "ratio": [], "ratio_with_drain": []} for mode in MODES}
+    results = {mode: {"seconds": [], "ratio": [], "ratio_with_drain": []} for mode in modes}
     for _ in range(rounds):
-        order = list(MODES)
+        order = list(modes)
         random.shuffle(order)
         seconds, drained = {}, {}
         for mode in order:
-            times, drain, per_step = measure(step, MODES[mode], steps, directory)
+            times, drain, per_step = measure(step, modes[mode], steps, directory)
             seconds[mode] = statistics.median(times)
             drained[mode] = seconds[mode] + drain / (WARM_UP + steps)
             results[mode].update(per_step)
-        for mode in MODES:
+        for mode in modes:
             results[mode]["seconds"].append(seconds[mode])
             results[mode]["ratio"].append(seconds[mode] / seconds["off"])
             results[mode]["ratio_with_drain"].append(drained[mode] / seconds["off"])
@@ -208,6 +249,7 @@ def main():
     parser.add_argument("--steps", type=int, default=4, help="timed steps per mode and round")
     parser.add_argument("--threads", type=int, default=1, help="torch's threads")
     parser.add_argument("--directory", help="where dumps are written (default: the temporary directory)")
+    parser.add_argument("--special", action="store_true", help="overflow, watcher, forms of tensors")
     parser.add_argument("--peers", action="store_true", help="the same under msprobe, in .venv-peers")
     parser.add_argument("--json", help="write the results here too")
     options = parser.parse_args()
@@ -218,6 +260,7 @@ def main():
     torch.set_num_threads(options.threads)
     room = shutil.disk_usage(options.directory or tempfile.gettempdir()).free
     needed = options.rounds * (WARM_UP + options.steps) * sum(BYTES_PER_STEP[model] for model in options.models)
+    needed *= 4 if options.special else 1  # npy twice, and bin, which stores equal tensors each time
     if room < needed:
         parser.error(
             f"dumps of {needed / 1e9:.0f} GB are kept until the end, {room / 1e9:.0f} GB are free: --directory"
@@ -228,7 +271,8 @@ def main():
         speeds = ", ".join(f"{speed:.0f} MB/s {kind}" for kind, speed in everything["write_mb_per_s"].items())
         print(f"plain writes: {speeds}; torch threads: {options.threads}")
         for model in options.models:
-            everything[model] = run(model, options.rounds, options.steps, directory)
+            modes = special_modes(model) if options.special else MODES
+            everything[model] = run(model, modes, options.rounds, options.steps, directory)
             if options.peers:
                 everything[model] |= run_peers(model, options)
             print(table(model, everything[model]), flush=True)
