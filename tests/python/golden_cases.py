@@ -41,3 +41,6 @@ for _version in ("2.0", "2.3", "2.5", "2.7"):
             f"MindSpore {_version}, synchronous, saved_data {_saved}",
             mindspore(_version, saved_data=_saved, iteration="1"),
         )
+
+# The case that shows a layout in docs/format.md.
+TREES = {f"mindspore-{version}": f"mindspore-{version}-full" for version in ("2.0", "2.3", "2.5", "2.7")}
