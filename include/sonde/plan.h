@@ -1,6 +1,7 @@
 // Plan: what to record. One value, whatever dialect of configuration it came from.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -76,6 +77,8 @@ std::optional<LayoutKind> layout_from_name(std::string_view name);
 LayoutKind layout_of(Release release);
 
 enum class FileFormat : std::uint8_t { npy, bin };
+// How much of where an op stands in the program an `.ir` file says (ENV_DUMP_IR_LINE_LEVEL).
+enum class SourceLines : std::uint8_t { none, top, all };
 
 // A slot of an op: `input0`, `output1`.
 struct SlotName {
@@ -93,10 +96,10 @@ struct OpRange {
 };
 // CANN: one entry of `dump_list`. Empty model_name: all models. Empty layer and opname_range: all ops of the model.
 struct DumpListEntry {
-  std::string model_name;
-  std::vector<std::string> layer, watcher_nodes;
-  std::vector<BlacklistEntry> optype_blacklist, opname_blacklist;
-  std::vector<OpRange> opname_range;
+  std::string model_name = {};
+  std::vector<std::string> layer = {}, watcher_nodes = {};
+  std::vector<BlacklistEntry> optype_blacklist = {}, opname_blacklist = {};
+  std::vector<OpRange> opname_range = {};
 };
 enum class Scene : std::uint8_t { none, watcher, exception_brief, exception_norm, exception_detail };
 
@@ -104,6 +107,7 @@ enum class Scene : std::uint8_t { none, watcher, exception_brief, exception_norm
 struct AclSettings {
   bool in_use = false;        // the plan came from such a file: dump_list selects, and not `kernels`
   bool single_ops = false;    // dump_op_switch: ops outside every module (with an empty dump_list: all ops)
+  bool anywhere = false;      // dump_list selects outside every module as well (TorchAir compiles functions, too)
   Scene scene = Scene::none;  // exception scenes also set op_debug_mode 4; dump_debug sets op_debug_mode 3
   std::string dump_level = "all";
   std::vector<DumpListEntry> dump_list;
@@ -113,6 +117,7 @@ struct AclSettings {
 struct SondeSettings {
   LayoutKind layout = LayoutKind::mindspore_2_7;
   Release version = Release::v2_7;  // what the layout does not settle: an empty `kernels`, config.json's ms_version
+  Release rules = Release::v2_7;    // by whose rules the file is read: `version`, where it was given
   StepRule step = StepRule::automatic;
   std::uint64_t budget_bytes = 1ULL << 30;  // bytes of tensors in flight between the run and the disk
   WhenFull when_full = WhenFull::wait;
@@ -125,6 +130,8 @@ struct Plan {
   std::filesystem::path source;  // the configuration file; empty when made in code
   std::string source_text;       // its bytes, copied to .dump_metadata/data_dump.json
   std::string dialect;           // "mindspore-2.x", …
+  // Why nothing at all is recorded although the file is right ("dump_list is empty and …"). Empty: something may be.
+  std::string nothing;
 
   std::filesystem::path path;  // absolute root of the dump
   std::string net_name;
@@ -132,6 +139,7 @@ struct Plan {
   IterationSet iteration = IterationSet::all();
   Sides input_output = Sides::both;
   std::vector<std::string> kernels;  // entries as the original sees them: quotes and spaces removed, blanks dropped
+  bool every_device = false;         // the dialect has no support_device
   std::vector<std::uint64_t> support_device;
   std::uint64_t op_debug_mode = 0;           // 0, 3, 4 (1 and 2 become 3)
   FileFormat file_format = FileFormat::npy;  // bin: one container of all tensors of an op (docs/format.md)
@@ -139,6 +147,7 @@ struct Plan {
   std::vector<Category> statistic_category = {Category::max, Category::min, Category::l2norm};
   std::uint64_t overflow_number = 0;
   std::uint64_t initial_iteration = 0;
+  SourceLines source_lines = SourceLines::all;
 
   bool e2e = false;     // the object e2e_dump_settings exists
   bool enable = false;  // synchronous
@@ -152,6 +161,11 @@ struct Plan {
   AclSettings acl;
   SondeSettings sonde;
 
+  bool supports_device(std::uint64_t device) const {
+    return every_device || std::find(support_device.begin(), support_device.end(), device) != support_device.end();
+  }
+  // MindSpore's synchronous dump: e2e_dump_settings with `enable`.
+  bool synchronous() const { return e2e && enable; }
   // Under dump_mode 1 an empty `kernels` selects everything; up to MindSpore 2.3 it selects nothing.
   bool empty_kernels_select_all() const { return sonde.version > Release::v2_3; }
   bool overflow_only() const { return op_debug_mode == 3; }

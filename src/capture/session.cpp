@@ -23,7 +23,7 @@ void Session::set_run_info(const sonde_run_info& info) {
   run_info_.device = info.device;
   run_info_.host = info.host != nullptr ? info.host : "";
   run_info_.command = info.command != nullptr ? info.command : "";
-  excluded_ = std::ranges::count(plan_.support_device, std::uint64_t{info.device}) == 0;
+  excluded_ = !plan_.supports_device(info.device);
 }
 
 void Session::fail(std::string message) {
@@ -51,7 +51,7 @@ bool Session::take_failure(std::string& message) {
 
 bool Session::ensure_recorder() {
   if (recorder_) return true;
-  if (failed_ || excluded_) return false;
+  if (failed_ || excluded_ || !plan_.nothing.empty()) return false;
   auto opened = Recorder::open(plan_, run_info_);
   if (!opened) {
     failure_ = opened.error().message;
@@ -86,6 +86,8 @@ void Session::apply(const std::vector<StepChange>& changes) {
       ++steps_recorded_;
       forget_unnamed();
       step_stamp_[change.step.graph] = ++stamp_;
+      selector_->begin_step(change.step.graph);
+      entries_of_step_.clear();
       next_task_[change.step.graph] = 0;
       if (!recorder_->layout().has_constants()) data_names_[change.step.graph].clear();
       continue;
@@ -111,7 +113,7 @@ void Session::forget_unnamed() {
 }
 
 unsigned Session::answer() {
-  if (failed_ || excluded_) return SONDE_CAPTURE_OFF;
+  if (failed_ || excluded_ || !plan_.nothing.empty()) return SONDE_CAPTURE_OFF;
   if (recorder_ && recorder_->error()) return SONDE_CAPTURE_OFF;
   const bool on = clock_.needs_operators();
   // Operators will run unseen from here on: what is known of the memory then is worth nothing.
@@ -216,9 +218,9 @@ std::string Session::stop() {
   if (totals.records_dropped > 0) {
     text += fmt::format("; {} records were dropped because the disk could not follow", totals.records_dropped);
   }
-  if (plan_.dump_mode != DumpMode::kernels || totals.ops == 0) return text;
+  if (totals.ops == 0) return text;
   for (const auto& entry : selector_->unused()) {
-    text += fmt::format("\nsonde: kernels entry '{}' matched nothing", entry.text);
+    text += fmt::format("\nsonde: {} entry '{}' matched nothing", entry.key, entry.text);
     if (!entry.nearest.empty()) text += fmt::format("; nearest: {}", fmt::join(entry.nearest, ", "));
   }
   return text;
@@ -226,8 +228,10 @@ std::string Session::stop() {
 
 std::string Session::why_nothing(const Totals& totals) const {
   if (failed_) return "it could not be written (see above)";
+  if (!plan_.nothing.empty()) return plan_.nothing;
   if (excluded_) {
-    return fmt::format("device {} is not in support_device [{}]", run_info_.device, fmt::join(plan_.support_device, ","));
+    return fmt::format("device {} is not in support_device [{}]", run_info_.device,
+                       fmt::join(plan_.support_device, ","));
   }
   const std::uint64_t training = clock_.steps_begun(0);
   const std::uint64_t evaluation = clock_.steps_begun(1);

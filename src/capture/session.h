@@ -104,6 +104,8 @@ class Session {
   void define_site(std::uint32_t site);
   std::uint32_t attributes_id(std::uint64_t hash, bool& fresh);
   const OpName& name_of(NameKey& key, const Site& site, std::uint32_t number);
+  Selector::Wanted decide_in_order(const OpName& name, const Site& site, std::uint32_t graph);
+  void add_producer(std::uint64_t sequence);
   const OpName& parameter_name(const std::string& name);
   void add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_tensor& tensor);
   void read(const sonde_tensor& tensor, const TensorKey& key, bool wanted, TensorRecord& out);
@@ -131,6 +133,8 @@ class Session {
   std::vector<bool> site_defined_;        // told to the recorder
   std::deque<NameKey> name_keys_;
   std::unordered_map<std::string, std::uint32_t> name_key_ids_;
+  // Where the plan follows producers: the ops of the steps going on, by sequence; where they are in name_keys_.
+  std::unordered_map<std::uint64_t, std::pair<std::uint32_t, std::uint32_t>> entries_of_step_;
   std::deque<OpName> names_;  // stable addresses; index = id - 1
   std::uint32_t nodes_ = 0;   // named so far, where the layout numbers ops throughout
   std::unordered_map<std::string, std::uint32_t> parameter_ids_;

@@ -91,9 +91,28 @@ const OpName& Session::name_of(NameKey& key, const Site& site, std::uint32_t num
     const Layout& layout = recorder_->layout();
     name.full_name = layout.full_name(site, layout.numbers_throughout() ? nodes_++ : ordinal);
     recorder_->define(name);
-    key.entries.push_back({&name, selector_->decide_op(name.full_name, name.op_type)});
+    const Selector::AskedOp asked{.full_name = name.full_name, .op_type = name.op_type, .scope = site.scope};
+    key.entries.push_back({&name, selector_->in_order() ? Selector::Wanted() : selector_->decide_op(asked)});
   }
   return *key.entries[number].name;
+}
+
+// What an opname_range selects is told only by the ops before it.
+Selector::Wanted Session::decide_in_order(const OpName& name, const Site& site, std::uint32_t graph) {
+  return selector_->decide_op(
+      {.full_name = name.full_name, .op_type = name.op_type, .scope = site.scope, .graph = graph});
+}
+
+// What feeds a selected collective has run before it is known to: it is recorded from the next step on. In this one, what
+// it made is what the collective reads.
+void Session::add_producer(std::uint64_t sequence) {
+  const auto found = entries_of_step_.find(sequence);
+  if (found == entries_of_step_.end()) return;
+  const auto [key, number] = found->second;
+  NameKey::Entry& entry = name_keys_[key].entries[number];
+  if (entry.wanted.any()) return;
+  selector_->add_producer(entry.name->full_name);
+  entry.wanted = selector_->decide_op({.full_name = entry.name->full_name, .op_type = entry.name->op_type});
 }
 
 const OpName& Session::parameter_name(const std::string& text) {
@@ -184,6 +203,7 @@ unsigned Session::op_begin(std::uint32_t site_id, std::uint32_t graph, std::uint
   record.kind = RecordKind::op;
   record.op = &name_of(key, site, number);
   record.sequence = recorder_->next_sequence();
+  if (selector_->follows_producers()) entries_of_step_[record.sequence] = {key_id, number};
   record.step = *step;
   record.site = site_id;
   record.thread = thread_ordinal();
@@ -195,6 +215,7 @@ unsigned Session::op_begin(std::uint32_t site_id, std::uint32_t graph, std::uint
   record.tensors.clear();
   record.tensors.reserve(8);
   op->wanted = key.entries[number].wanted;
+  if (selector_->in_order()) op->wanted = decide_in_order(*record.op, site, graph);
   op->backward = site.phase == Phase::backward;
   return SONDE_WANT_STRUCTURE | (op->wanted.inputs ? SONDE_WANT_INPUTS : 0u) |
          (op->wanted.outputs ? SONDE_WANT_OUTPUTS : 0u) | (fresh_attributes ? SONDE_WANT_ATTRIBUTES : 0u);
@@ -271,7 +292,7 @@ void Session::add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_
   record.slot = slot;
   record.dtype = static_cast<DType>(tensor.dtype);
   record.shape = Dims({tensor.shape, tensor.ndim});
-  record.wanted = is_input ? op.wanted.inputs : op.wanted.outputs;
+  record.wanted = op.wanted.slot(is_input, slot);
   if (is_input) {
     record.constant = constant_of(tensor);
     const std::lock_guard lock(mutex_);
@@ -279,6 +300,7 @@ void Session::add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_
     if (origin.sequence != op.record.sequence) {
       record.source = origin.sequence;
       record.source_slot = origin.slot;
+      if (op.wanted.producers) add_producer(origin.sequence);
     }
   }
   if (tensor.skip != nullptr || tensor.device != 0) {
@@ -294,7 +316,7 @@ void Session::add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_
     record.skipped = "an expanded view larger than budget_bytes";
     return;
   }
-  if (is_input) {
+  if (is_input && (op.wanted.any() || !selector_->parameters_follow_ops())) {
     emit_named(tensor, op.record.step, record);
     if (record.tensor_name == 0) emit_unwritten(tensor, op.record.step, op.backward, record);
   }

@@ -18,6 +18,36 @@ bool less_ignoring_case(std::string_view a, std::string_view b) {
                                       [](char x, char y) { return lower(x) < lower(y); });
 }
 
+// Of torch.distributed (c10d and _c10d_functional), less `scatter_`, which is also an op on one tensor.
+constexpr std::string_view kCollectives[] = {
+    "_allgather_base_",
+    "_reduce_scatter_base_",
+    "all_gather_into_tensor",
+    "all_gather_into_tensor_coalesced",
+    "all_reduce",
+    "all_reduce_",
+    "all_reduce_coalesced",
+    "all_to_all_single",
+    "allgather_",
+    "allgather_coalesced_",
+    "allgather_into_tensor_coalesced_",
+    "allreduce_",
+    "allreduce_coalesced_",
+    "alltoall_",
+    "alltoall_base_",
+    "broadcast",
+    "broadcast_",
+    "gather_",
+    "recv_",
+    "recv_any_source_",
+    "reduce_",
+    "reduce_scatter_",
+    "reduce_scatter_tensor",
+    "reduce_scatter_tensor_coalesced",
+    "reduce_scatter_tensor_coalesced_",
+    "send",
+};
+
 }  // namespace
 
 std::span<const OpTypeAlias> op_type_aliases() { return kAliases; }
@@ -41,6 +71,10 @@ bool is_alias(std::string_view type, std::string_view op_type) {
   if (op_type.ends_with('_') && !op_type.ends_with("__")) op_type.remove_suffix(1);
   const std::vector<std::string_view> names = aten_names(type);
   return std::find(names.begin(), names.end(), op_type) != names.end();
+}
+
+bool is_collective(std::string_view op_type) {
+  return std::binary_search(std::begin(kCollectives), std::end(kCollectives), op_type);
 }
 
 }  // namespace sonde

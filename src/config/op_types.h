@@ -23,4 +23,7 @@ std::vector<std::string_view> aten_names(std::string_view type);
 // Whether `op_type` ("relu", "relu_") is one of those of `type`.
 bool is_alias(std::string_view type, std::string_view op_type);
 
+// Whether `op_type` is that of a collective: `allreduce_`, `all_gather_into_tensor`, …; CANN's types beginning with `Hcom`.
+bool is_collective(std::string_view op_type);
+
 }  // namespace sonde

@@ -1,9 +1,13 @@
 #include "config/selector.h"
 
+#include <algorithm>
+#include <optional>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
+#include "config/dump_list.h"
 #include "config/nearest.h"
 #include "config/op_types.h"
 #include "config/pattern.h"
@@ -39,10 +43,19 @@ void remember(std::set<std::string, std::less<>>& seen, std::string_view text) {
   if (seen.size() < kMostSeen) seen.emplace(text);
 }
 
+// Up to 2.3 an asynchronous dump of a collective is only of use together with what feeds it.
+bool feeds_are_dumped(const Plan& plan) {
+  if (plan.acl.in_use || plan.dump_mode != DumpMode::kernels || plan.synchronous()) return false;
+  if (plan.sonde.rules == Release::v2_3) return plan.input_output != Sides::outputs;
+  return plan.sonde.rules < Release::v2_3;
+}
+
 }  // namespace
 
-EntryKind kind_of_entry(std::string_view entry) {
-  if (entry.starts_with(kRegexPrefix) && entry.ends_with(')')) return EntryKind::regex;
+EntryKind kind_of_entry(std::string_view entry, Release release) {
+  if (release < Release::v2_0) return EntryKind::full_name;
+  const bool is_regex = entry.starts_with(kRegexPrefix) && entry.ends_with(')');
+  if (is_regex && release > Release::v2_0) return EntryKind::regex;
   if (entry.find('/') != entry.npos || entry.find("-op") != entry.npos) return EntryKind::full_name;
   return EntryKind::op_type;
 }
@@ -53,6 +66,13 @@ std::string_view expression_of(std::string_view entry) {
   return entry;
 }
 
+bool Selector::Wanted::slot(bool is_input, std::uint32_t index) const {
+  if (!(is_input ? inputs : outputs)) return false;
+  if (except == nullptr) return true;
+  return std::none_of(except->begin(), except->end(),
+                      [&](const SlotName& slot) { return slot.is_input == is_input && slot.index == index; });
+}
+
 struct Selector::State {
   struct TypeEntry {
     std::string type;  // lower case
@@ -61,14 +81,18 @@ struct Selector::State {
 
   DumpMode mode = DumpMode::all;
   Sides sides = Sides::both;
+  Release rules = Release::v2_7;
   bool exception_only = false;
   bool empty_selects_all = true;
   bool short_names = false;  // a name without its scope means one op
+  bool follows_producers = false;
+  std::optional<DumpList> dump_list;  // acl.json: instead of everything below
   std::vector<std::string> entries;
   std::vector<std::uint64_t> hits;  // one per entry
   std::vector<std::pair<Pattern, std::size_t>> patterns;
   std::unordered_map<std::string, std::size_t> full_names;
   std::vector<TypeEntry> types;
+  std::unordered_set<std::string> producers;
   std::set<std::string, std::less<>> seen_names;
   std::set<std::string, std::less<>> seen_types;
 
@@ -82,7 +106,7 @@ void Selector::State::add(const std::string& entry) {
   const std::size_t index = entries.size();
   entries.push_back(entry);
   hits.push_back(0);
-  switch (kind_of_entry(entry)) {
+  switch (kind_of_entry(entry, rules)) {
     case EntryKind::regex:
       if (Result<Pattern> pattern = Pattern::compile(expression_of(entry))) patterns.emplace_back(*pattern, index);
       break;
@@ -112,7 +136,7 @@ bool Selector::State::matches(std::string_view name, std::string_view op_type) {
 }
 
 std::vector<std::string> Selector::State::suggestions(const std::string& entry) const {
-  const auto& seen = kind_of_entry(entry) == EntryKind::op_type ? seen_types : seen_names;
+  const auto& seen = kind_of_entry(entry, rules) == EntryKind::op_type ? seen_types : seen_names;
   const std::vector<std::string_view> candidates(seen.begin(), seen.end());
   return nearest(entry, candidates, kSuggestions);
 }
@@ -120,41 +144,62 @@ std::vector<std::string> Selector::State::suggestions(const std::string& entry) 
 Selector::Selector(const Plan& plan) : state_(std::make_unique<State>()) {
   state_->mode = plan.dump_mode;
   state_->sides = plan.input_output;
+  state_->rules = plan.sonde.rules;
   state_->exception_only = plan.op_debug_mode == 4;
   state_->empty_selects_all = plan.empty_kernels_select_all();
   // There the files and tables say no more of a name, and its number is that of no other op.
-  state_->short_names = plan.sonde.version == Release::v2_0;
-  if (plan.dump_mode != DumpMode::kernels) return;
+  state_->short_names = plan.sonde.version == Release::v2_0 || plan.sonde.version == Release::v1_3;
+  state_->follows_producers = feeds_are_dumped(plan);
+  if (plan.acl.in_use) state_->dump_list.emplace(plan);
+  if (plan.acl.in_use || plan.dump_mode != DumpMode::kernels) return;
   for (const std::string& entry : plan.kernels) state_->add(entry);
 }
 
 Selector::~Selector() = default;
 Selector::Selector(Selector&&) noexcept = default;
 
-bool Selector::selected(std::string_view name, std::string_view op_type, bool flagged) {
-  if (state_->mode == DumpMode::flagged) return flagged;
+bool Selector::selected(const AskedOp& op) {
+  if (state_->mode == DumpMode::flagged) return op.flagged;
   if (state_->mode == DumpMode::all) return true;
   if (state_->entries.empty()) return state_->empty_selects_all;
-  remember(state_->seen_names, name);
-  remember(state_->seen_types, op_type.empty() ? type_part(name) : op_type);
-  return state_->matches(name, op_type);
+  remember(state_->seen_names, op.full_name);
+  remember(state_->seen_types, op.op_type.empty() ? type_part(op.full_name) : op.op_type);
+  return state_->matches(op.full_name, op.op_type);
 }
 
-Selector::Wanted Selector::decide_op(std::string_view full_name, std::string_view op_type, bool flagged) {
+Selector::Wanted Selector::decide_op(const AskedOp& op) {
   // Exception mode keeps the operator that failed, which is not known here; MindSpore on a CPU keeps none either.
-  if (state_->exception_only || !selected(full_name, op_type, flagged)) return {};
-  return {.inputs = state_->sides != Sides::outputs, .outputs = state_->sides != Sides::inputs};
+  if (state_->exception_only) return {};
+  if (state_->dump_list) return state_->dump_list->decide(op);
+  const bool is_selected = selected(op);
+  const bool feeds = state_->producers.contains(std::string(op.full_name));
+  if (!is_selected && !feeds) return {};
+  return {.inputs = state_->sides != Sides::outputs,
+          .outputs = state_->sides != Sides::inputs,
+          .producers = is_selected && state_->follows_producers && is_collective(op.op_type)};
 }
 
 bool Selector::decide_parameter(std::string_view name) {
-  return state_->sides != Sides::inputs && selected(name, {}, false);
+  if (state_->dump_list) return state_->sides != Sides::inputs;
+  return state_->sides != Sides::inputs && selected({.full_name = name, .op_type = {}});
+}
+
+bool Selector::in_order() const { return state_->dump_list && state_->dump_list->in_order(); }
+bool Selector::parameters_follow_ops() const { return state_->dump_list.has_value(); }
+bool Selector::follows_producers() const { return state_->follows_producers; }
+void Selector::add_producer(std::string_view full_name) { state_->producers.emplace(full_name); }
+
+void Selector::begin_step(std::uint32_t graph) {
+  if (state_->dump_list) state_->dump_list->begin_step(graph);
 }
 
 std::vector<Selector::UnusedEntry> Selector::unused() const {
+  if (state_->dump_list) return state_->dump_list->unused();
   std::vector<UnusedEntry> result;
   for (std::size_t i = 0; i < state_->entries.size(); ++i) {
     if (state_->hits[i] > 0) continue;
     UnusedEntry& unused = result.emplace_back();
+    unused.key = "kernels";
     unused.text = state_->entries[i];
     if (result.size() <= kMostSuggestedFor) unused.nearest = state_->suggestions(unused.text);
   }

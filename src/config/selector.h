@@ -15,22 +15,39 @@
 
 namespace sonde {
 
-// How an entry of `kernels` is read: "name-regex(…)", a text with '/' or "-op", anything else.
+// How an entry of `kernels` is read: "name-regex(…)", a text with '/' or "-op", anything else. Older releases knew less:
+// 2.0 no expressions, 1.2 and 1.3 full names only.
 enum class EntryKind : std::uint8_t { regex, full_name, op_type };
-EntryKind kind_of_entry(std::string_view entry);
+EntryKind kind_of_entry(std::string_view entry, Release release = Release::v2_7);
 // The expression inside "name-regex(…)"; only for EntryKind::regex.
 std::string_view expression_of(std::string_view entry);
 
-// Not synchronised: the owner calls it under its own lock, once per distinct name (the answers never change).
+// Not synchronised: the owner calls it under its own lock.
 class Selector {
  public:
+  // What is asked about.
+  struct AskedOp {
+    std::string_view full_name;   // as the layout gives it
+    std::string_view op_type;     // the ATen base name (`relu_`)
+    std::string_view scope = {};  // `network-AlexNet/conv1-Conv2d`; its first part is the model. Empty: outside
+    bool flagged = false;         // set_dump was called for it: matters under dump_mode 2 only
+    std::uint32_t graph = 0;      // 0 training, 1 evaluation
+  };
   struct Wanted {
     bool inputs = false;
     bool outputs = false;
+    bool watched = false;    // scene watcher: its outputs are written again after every op that `checks`
+    bool checks = false;     // scene watcher: after this op the outputs of all watched ops are written
+    bool producers = false;  // a collective whose inputs' makers are to be recorded as well: add_producer()
+    const std::vector<SlotName>* except = nullptr;  // what a black-list takes out; lives as long as the Selector
+
+    bool any() const { return inputs || outputs; }
+    bool slot(bool is_input, std::uint32_t index) const;  // whether this one is to be recorded
     friend bool operator==(const Wanted&, const Wanted&) = default;
   };
-  // An entry of `kernels` that nothing matched.
+  // An entry of the plan that nothing matched.
   struct UnusedEntry {
+    std::string key;  // "kernels", "dump_list[0].layer"
     std::string text;
     std::vector<std::string> nearest;  // up to three of the names (or op types) that were asked about
   };
@@ -39,18 +56,30 @@ class Selector {
   ~Selector();
   Selector(Selector&&) noexcept;
 
-  // `full_name` as the layout gives it, `op_type` the ATen base name ("relu_"). `flagged`: set_dump
-  // was called for it, which matters under dump_mode 2 only.
-  Wanted decide_op(std::string_view full_name, std::string_view op_type, bool flagged = false);
+  // The answer for a name never changes, unless in_order(), or until add_producer() for it.
+  Wanted decide_op(const AskedOp& op);
+  Wanted decide_op(std::string_view full_name, std::string_view op_type, bool flagged = false) {
+    return decide_op(AskedOp{full_name, op_type, {}, flagged});
+  }
   // Parameters, buffers, gradients, constants: recorded when outputs are, and when `name` passes like an op's.
   bool decide_parameter(std::string_view name);
 
-  // In the order of `kernels`; empty unless dump_mode is 1. Suggestions are made for the first 20 only.
+  // opname_range: what is selected depends on the ops before it. Then every op of a recorded step is asked about, in the
+  // order in which they run, and each step begins with begin_step().
+  bool in_order() const;
+  void begin_step(std::uint32_t graph);
+  // acl.json, TorchAir: parameters and data are recorded with the selected ops that read them, and with no other.
+  bool parameters_follow_ops() const;
+  // MindSpore up to 2.3, asynchronous: what feeds a selected collective is selected from now on, under its full name.
+  bool follows_producers() const;
+  void add_producer(std::string_view full_name);
+
+  // In the order of the plan; of `kernels` only under dump_mode 1. Suggestions are made for the first 20 only.
   std::vector<UnusedEntry> unused() const;
 
  private:
   struct State;
-  bool selected(std::string_view name, std::string_view op_type, bool flagged);
+  bool selected(const AskedOp& op);
   std::unique_ptr<State> state_;
 };
 

@@ -157,6 +157,49 @@ TEST(Selector, CreditsPatternsBeforeNamesBeforeTypes) {
   EXPECT_EQ(unused[1].text, kConv);
 }
 
+TEST(Selector, KnowsOnlyFullNamesBefore20AndNoPatternsBefore23) {
+  const auto selects_by = [](Release rules, const char* entry) {
+    Plan plan = plan_of({entry});
+    plan.sonde.rules = rules;
+    return Selector(plan).decide_op(kConv, "conv2d").outputs;
+  };
+  for (const Release rules : {Release::v1_2, Release::v1_3}) {
+    EXPECT_TRUE(selects_by(rules, kConv));
+    EXPECT_FALSE(selects_by(rules, "conv2d"));
+    EXPECT_FALSE(selects_by(rules, "name-regex(.*)"));
+  }
+  EXPECT_TRUE(selects_by(Release::v2_0, kConv));
+  EXPECT_TRUE(selects_by(Release::v2_0, "conv2d"));
+  EXPECT_FALSE(selects_by(Release::v2_0, "name-regex(.*)"));
+  EXPECT_TRUE(selects_by(Release::v2_3, "name-regex(.*)"));
+}
+
+TEST(Selector, AddsWhatFeedsASelectedCollective) {
+  constexpr const char* kReduce = "Default/allreduce_-op0";
+  Plan plan = plan_of({kReduce});
+  const auto asks = [&](Release rules, Sides sides, bool synchronous) {
+    plan.sonde.rules = rules;
+    plan.input_output = sides;
+    plan.e2e = plan.enable = synchronous;
+    return Selector(plan).decide_op(kReduce, "allreduce_").producers;
+  };
+  EXPECT_TRUE(asks(Release::v1_2, Sides::outputs, false));
+  EXPECT_TRUE(asks(Release::v2_0, Sides::both, false));
+  EXPECT_FALSE(asks(Release::v2_0, Sides::both, true));
+  EXPECT_TRUE(asks(Release::v2_3, Sides::inputs, false));
+  EXPECT_FALSE(asks(Release::v2_3, Sides::outputs, false));
+  EXPECT_FALSE(asks(Release::v2_5, Sides::both, false));
+
+  plan.sonde.rules = Release::v2_0;
+  plan.input_output = Sides::both;
+  plan.e2e = false;
+  Selector selector(plan);
+  EXPECT_FALSE(selector.decide_op(kConv, "conv2d").any());
+  selector.add_producer(kConv);
+  EXPECT_TRUE(selector.decide_op(kConv, "conv2d").any());
+  EXPECT_FALSE(selector.decide_op("Default/conv2d-op1", "conv2d").any());
+}
+
 TEST(Selector, RemembersABoundedNumberOfNames) {
   Selector selector(plan_of({"nothing-op"}));
   for (int i = 0; i < 10'000; ++i) {

@@ -1,0 +1,71 @@
+// DumpList: what the `dump_list` of an acl.json selects. The rules: docs/compatibility.md, "acl.json: selection".
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/selector.h"
+#include "sonde/plan.h"
+
+namespace sonde {
+
+class DumpList {
+ public:
+  explicit DumpList(const Plan& plan);
+
+  Selector::Wanted decide(const Selector::AskedOp& op);
+  bool in_order() const { return in_order_; }
+  void begin_step(std::uint32_t graph);
+  std::vector<Selector::UnusedEntry> unused() const;
+
+ private:
+  // A name of the file and how often something matched it.
+  struct Name {
+    std::string key, text;
+    std::uint64_t hits = 0;
+  };
+  // Where a range is in the step that is going on.
+  enum class Place : std::uint8_t { before, inside, after, broken };
+  struct Range {
+    Name begin, end;
+    Place places[2] = {Place::before, Place::before};  // by graph
+  };
+  struct Blacklist {
+    Name name;
+    std::vector<SlotName> slots;
+  };
+  struct Entry {
+    Name model;  // empty text: every model
+    bool everything = false;
+    std::vector<Name> layers, watched;
+    std::vector<Range> ranges;
+    std::vector<Blacklist> by_name, by_type;
+  };
+
+  bool applies(Entry& entry, const Selector::AskedOp& op) const;
+  static bool takes(Entry& entry, const Selector::AskedOp& op);
+  static bool advance(Range& range, const Selector::AskedOp& op);
+  Selector::Wanted watch(const Selector::AskedOp& op);
+  const std::vector<SlotName>* exceptions(const Selector::AskedOp& op);
+
+  bool all_ = false;         // single operators, and no list: everything
+  bool single_ops_ = false;  // ops outside every module are selected
+  bool anywhere_ = false;    // … or are looked for in the list like all others
+  bool watcher_ = false;
+  bool in_order_ = false;
+  Sides sides_ = Sides::outputs;
+  std::vector<Entry> entries_;
+  std::set<std::string, std::less<>> seen_names_, seen_types_, seen_models_;
+};
+
+// How an entry names an op: by its full name; without `-` in it also by that name with each of `/ - . \` and space as
+// `_`; or by its type, PyTorch's or, through the alias table, MindSpore's or GE's, in any case.
+bool names_op(std::string_view entry, std::string_view full_name, std::string_view op_type);
+// How `model_name` names a model: `AlexNet`, `network-AlexNet`, or `graph_1`, the first model that ran.
+bool names_model(std::string_view name, std::string_view scope);
+
+}  // namespace sonde
