@@ -1,7 +1,9 @@
 // The dialects of configuration: one function each, from the JSON of a file to a Plan.
 #pragma once
 
+#include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "config/json.h"
@@ -14,6 +16,7 @@ class Diagnostics;
 struct KnownKey {
   std::string_view object;
   std::string_view key;
+  Release since = Release::v1_2;  // MindSpore's first that reads it
 };
 std::span<const KnownKey> known_keys();
 
@@ -21,11 +24,23 @@ std::span<const KnownKey> known_keys();
 // ignores them in silence. Names the nearest known key, or the object the key belongs to.
 void warn_of_unknown_keys(const JsonValue& value, std::string_view object, Diagnostics& diagnostics);
 
-// Fills `plan` from a MindSpore 2.x file, as its newest version reads it. Where `diagnostics` ends
-// up without an error the plan is complete. What Sonde does differently: docs/compatibility.md.
-void read_mindspore(const JsonValue& root, Plan& plan, Diagnostics& diagnostics);
+// What the object `sonde_settings` named; what it did not is the dialect's to choose.
+struct OwnSettings {
+  bool layout = false, version = false;
+  bool graph_only = false;  // saved_data "graph"
+};
+// Fills plan.sonde from it, if there is one.
+OwnSettings read_sonde_settings(const JsonValue& root, Plan& plan, Diagnostics& diagnostics);
 
-// Fills `settings` (and `plan.saved_data`, for "graph") from the object `sonde_settings`.
-void read_sonde_settings(const JsonMember& member, Plan& plan, Diagnostics& diagnostics);
+// Each fills `plan` from a file of its dialect. Where `diagnostics` ends up without an error the plan is complete. What
+// Sonde does differently: docs/compatibility.md.
+void read_mindspore(const JsonValue& root, const OwnSettings& own, Plan& plan, Diagnostics& diagnostics);
+void read_mindspore_1_2(const JsonValue& root, const OwnSettings& own, Plan& plan, Diagnostics& diagnostics);
+void read_mindspore_1_0(const JsonValue& root, const OwnSettings& own, Plan& plan, Diagnostics& diagnostics);
+void read_acl(const JsonValue& root, const OwnSettings& own, Plan& plan, Diagnostics& diagnostics);
+void read_torchair(const JsonValue& root, const OwnSettings& own, Plan& plan, Diagnostics& diagnostics);
+
+// Reads the bytes of a configuration file, at most as many as one may have.
+Result<std::string> read_configuration_file(const std::filesystem::path& file);
 
 }  // namespace sonde

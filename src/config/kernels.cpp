@@ -30,7 +30,7 @@ std::string entry_text(const JsonValue& value) {
 
 }  // namespace
 
-std::vector<std::string> read_kernels(const JsonMember& member, const std::string& path, bool used,
+std::vector<std::string> read_kernels(const JsonMember& member, const std::string& path, bool used, Release rules,
                                       Diagnostics& diagnostics) {
   std::vector<std::string> entries;
   if (!member.value.is(JsonValue::Kind::array)) {
@@ -54,7 +54,12 @@ std::vector<std::string> read_kernels(const JsonMember& member, const std::strin
       diagnostics.warning(item.line, key,
                           fmt::format("found {}, not a string; read as {}", spelled(item), in_quotes(entry)));
     }
-    if (used && kind_of_entry(entry) == EntryKind::regex) {
+    if (used && rules <= Release::v2_0 && kind_of_entry(entry) != kind_of_entry(entry, rules)) {
+      diagnostics.warning(item.line, key,
+                          fmt::format("found {}; MindSpore {} reads it as {}", in_quotes(entry), info(rules).name,
+                                      kind_of_entry(entry, rules) == EntryKind::full_name ? "a full name" : "a type"));
+    }
+    if (used && kind_of_entry(entry, rules) == EntryKind::regex) {
       if (++patterns > kMostPatterns) {
         diagnostics.error(item.line, key,
                           fmt::format("found more than {0} name-regex entries; allowed: {0}, each may hold several "

@@ -5,14 +5,16 @@
 #include <vector>
 
 #include "config/json.h"
+#include "sonde/plan.h"
 
 namespace sonde {
 class Diagnostics;
 
 // The entries as MindSpore sees them: any JSON value as its text, less quotes and spaces; blank
 // ones and repetitions left out. With `used`, patterns are compiled and a bad one is an error;
-// without (dump_mode 0 or 2) nothing but the array is checked. `path` names the key in messages.
-std::vector<std::string> read_kernels(const JsonMember& member, const std::string& path, bool used,
+// without (dump_mode 0 or 2) nothing but the array is checked. `path` names the key in messages, `rules` the release that
+// says what an entry may be.
+std::vector<std::string> read_kernels(const JsonMember& member, const std::string& path, bool used, Release rules,
                                       Diagnostics& diagnostics);
 
 }  // namespace sonde

@@ -15,6 +15,10 @@ namespace {
 constexpr std::string_view kCommon = "common_dump_settings";
 constexpr std::string_view kE2e = "e2e_dump_settings";
 constexpr std::string_view kSonde = "sonde_settings";
+constexpr std::string_view kAsync = "async_dump_settings";  // MindSpore 1.2
+constexpr std::string_view kDumpSettings = "DumpSettings";  // before 1.2
+constexpr std::string_view kDump = "dump";                  // CANN's acl.json
+constexpr std::string_view kDumpList = "dump.dump_list";
 
 constexpr KnownKey kKnownKeys[] = {
     {"", kCommon},
@@ -27,19 +31,46 @@ constexpr KnownKey kKnownKeys[] = {
     {kCommon, "input_output"},
     {kCommon, "kernels"},
     {kCommon, "support_device"},
-    {kCommon, "op_debug_mode"},
-    {kCommon, "file_format"},
-    {kCommon, "saved_data"},
-    {kCommon, "statistic_category"},
-    {kCommon, "overflow_number"},
-    {kCommon, "initial_iteration"},
+    {kCommon, "op_debug_mode", Release::v1_3},
+    {kCommon, "file_format", Release::v1_3},
+    {kCommon, "saved_data", Release::v2_0},
+    {kCommon, "statistic_category", Release::v2_5},
+    {kCommon, "overflow_number", Release::v2_5},
+    {kCommon, "initial_iteration", Release::v2_7},
     {kE2e, "enable"},
     {kE2e, "trans_flag"},
-    {kE2e, "stat_calc_mode"},
-    {kE2e, "device_stat_precision_mode"},
-    {kE2e, "sample_mode"},
-    {kE2e, "sample_num"},
-    {kE2e, "save_kernel_args"},
+    {kE2e, "stat_calc_mode", Release::v2_3},
+    {kE2e, "device_stat_precision_mode", Release::v2_5},
+    {kE2e, "sample_mode", Release::v2_3},
+    {kE2e, "sample_num", Release::v2_3},
+    {kE2e, "save_kernel_args", Release::v2_5},
+    {kAsync, "enable"},
+    {kAsync, "op_debug_mode"},
+    {kDumpSettings, "mode"},
+    {kDumpSettings, "path"},
+    {kDumpSettings, "net_name"},
+    {kDumpSettings, "iteration"},
+    {kDumpSettings, "kernels"},
+    {kDumpSettings, "trans_flag"},
+    {kDumpSettings, "enable"},
+    {kDump, "dump_path"},
+    {kDump, "dump_mode"},
+    {kDump, "dump_op_switch"},
+    {kDump, "dump_debug"},
+    {kDump, "dump_level"},
+    {kDump, "dump_data"},
+    {kDump, "dump_step"},
+    {kDump, "dump_stats"},
+    {kDump, "dump_scene"},
+    {kDump, "dump_kernel_data"},
+    {kDump, "quant_dumpable"},
+    {kDump, "dump_list"},
+    {kDumpList, "model_name"},
+    {kDumpList, "layer"},
+    {kDumpList, "watcher_nodes"},
+    {kDumpList, "optype_blacklist"},
+    {kDumpList, "opname_blacklist"},
+    {kDumpList, "opname_range"},
     {kSonde, "layout"},
     {kSonde, "version"},
     {kSonde, "step"},
@@ -55,6 +86,9 @@ std::string place_of(const KnownKey& known) {
   return known.object.empty() ? "the top of the file" : std::string(known.object);
 }
 
+// Keys of another system's files are no advice.
+bool is_mindspores(std::string_view object) { return object.empty() || object == kCommon || object == kE2e; }
+
 std::string advice_on(std::string_view object, const std::string& key) {
   std::vector<std::string_view> here;
   for (const KnownKey& known : kKnownKeys) {
@@ -62,13 +96,14 @@ std::string advice_on(std::string_view object, const std::string& key) {
   }
   // Another object's own key, spelled right, says more than a key of this object spelled wrong.
   for (const KnownKey& known : kKnownKeys) {
-    const bool elsewhere = known.object != object && known.object != kSonde;
+    const bool elsewhere = known.object != object && is_mindspores(known.object) && is_mindspores(object);
     if (elsewhere && known.key == key) return fmt::format("it belongs to {}", place_of(known));
   }
   const std::string best = nearest(key, here).front();
   if (is_close(key, best)) return fmt::format("did you mean '{}'?", best);
   for (const KnownKey& known : kKnownKeys) {
-    if (known.object == object || known.object == kSonde || !is_close(key, known.key)) continue;
+    if (known.object == object || !is_mindspores(known.object) || !is_mindspores(object)) continue;
+    if (!is_close(key, known.key)) continue;
     return fmt::format("did you mean '{}' of {}?", known.key, place_of(known));
   }
   return fmt::format("the nearest known key is '{}'", best);
@@ -80,6 +115,7 @@ std::span<const KnownKey> known_keys() { return kKnownKeys; }
 
 void warn_of_unknown_keys(const JsonValue& value, std::string_view object, Diagnostics& diagnostics) {
   std::size_t unknown = 0;
+  const std::string_view original = object.starts_with(kDump) ? "CANN" : "MindSpore";
   for (const JsonMember& member : value.members) {
     const bool known = std::any_of(std::begin(kKnownKeys), std::end(kKnownKeys),
                                    [&](const KnownKey& k) { return k.object == object && k.key == member.key; });
@@ -92,9 +128,9 @@ void warn_of_unknown_keys(const JsonValue& value, std::string_view object, Diagn
                           "ignored: MindSpore 1.2 read it; its op_debug_mode belongs to common_dump_settings now");
     } else if (++unknown <= Diagnostics::kMost) {
       diagnostics.warning(member.line, path,
-                          "unknown key, ignored as MindSpore does; " + advice_on(object, member.key));
+                          fmt::format("unknown key, ignored as {} does; {}", original, advice_on(object, member.key)));
     } else {
-      diagnostics.warning(member.line, path, "unknown key, ignored as MindSpore does");
+      diagnostics.warning(member.line, path, fmt::format("unknown key, ignored as {} does", original));
     }
   }
 }

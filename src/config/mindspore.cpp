@@ -1,17 +1,19 @@
-// The MindSpore 2.x dialect, as MindSpore 2.7 and 2.10 read it on a CPU (tried case by case; tests/engine/config).
+// The MindSpore dialects from 1.3 on. 2.x as MindSpore 2.7 and 2.10 read it on a CPU (tried case by case; tests/engine/config).
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <set>
+#include <filesystem>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "config/diagnostics.h"
 #include "config/dialect.h"
-#include "config/kernels.h"
+#include "config/mindspore_keys.h"
 #include "config/object_reader.h"
 #include "config/statistic_category.h"
 
@@ -20,170 +22,46 @@ namespace {
 
 constexpr std::string_view kCommon = "common_dump_settings";
 constexpr std::string_view kE2e = "e2e_dump_settings";
-constexpr std::string_view kSonde = "sonde_settings";
 
-constexpr std::string_view kDumpModes =
-    "an unsigned integer: 0 (all operators), 1 (those in kernels), 2 (those flagged by set_dump)";
-constexpr std::string_view kInputOutput = "an unsigned integer: 0 (inputs and outputs), 1 (inputs), 2 (outputs)";
 constexpr std::string_view kOpDebugModes = "an unsigned integer: 0 (off), 3 (overflow), 4 (exception)";
-constexpr std::string_view kIterations = "\"all\", or numbers and ranges joined by '|', such as \"0|5-8\"";
-constexpr std::string_view kNetNames = "letters, digits, '-' and '_', at least one";
-constexpr std::string_view kPaths = "an absolute path of letters, digits, '-', '_' and '/'";
-constexpr std::string_view kDevices = "an array of device numbers, such as [0,1,2,3,4,5,6,7]";
-constexpr std::string_view kUnsigned = "an unsigned integer";
 
-bool is_name_character(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
-}
-
-bool is_path_character(char c) { return is_name_character(c) || c == '/'; }
-bool is_iteration_character(char c) { return (c >= '0' && c <= '9') || c == '-' || c == '|'; }
-
-std::string spelled_character(char c) {
-  const std::string text = in_quotes(std::string_view(&c, 1));
-  return c == ' ' ? "a space" : static_cast<unsigned char>(c) < 0x80 ? text : "a character that is not ASCII";
-}
+// What settles the tree and the file format where the file does not name them.
+struct Mode {
+  Release rules = Release::v2_7;  // of plan.sonde.rules
+  bool named = false;             // sonde_settings.version was given
+  bool asynchronous = false;      // not written by the run itself: file_format is read
+};
 
 // ---- common_dump_settings
-// -------------------------------------------------------------------------------------
 
-// `path`, or what stands in for it. Empty after an error.
-std::filesystem::path read_path(ObjectReader& reader, const JsonValue& common, Diagnostics& diagnostics) {
-  const JsonMember* member = reader.find("path");
-  const std::size_t line = member != nullptr ? member->value.line : common.line;
-  const std::string key = reader.path_of("path");
-  if (member != nullptr && !reader.string("path", kPaths)) return {};
-  std::string text = member != nullptr ? member->value.text : "";
-  std::string found = in_quotes(text);
-  if (text.empty()) {
-    const char* fallback = std::getenv("MS_DIAGNOSTIC_DATA_PATH");
-    if (fallback == nullptr || *fallback == '\0') {
-      diagnostics.error(line, key,
-                        fmt::format("{}, and MS_DIAGNOSTIC_DATA_PATH is not set; needed: {}",
-                                    member != nullptr ? "empty" : "missing", kPaths));
-      return {};
-    }
-    text = std::string(fallback) + "/debug_dump";
-    found = in_quotes(text) + " (from MS_DIAGNOSTIC_DATA_PATH)";
-  }
-  const auto bad = std::find_if_not(text.begin(), text.end(), is_path_character);
-  if (bad != text.end()) {
-    diagnostics.error(line, key,
-                      fmt::format("found {} with {} in it; allowed: {}", found, spelled_character(*bad), kPaths));
-    return {};
-  }
-  if (text.front() != '/') {
-    diagnostics.error(line, key, fmt::format("found {}, which is not absolute; allowed: {}", found, kPaths));
-    return {};
-  }
-  std::filesystem::path path = std::filesystem::path(text).lexically_normal();
-  return path.has_filename() || path == path.root_path() ? path : path.parent_path();
+// The values of op_debug_mode there were, and why not another.
+std::string allowed_op_debug_modes(const Mode& mode, const Plan& plan) {
+  constexpr std::string_view kOld = "an unsigned integer: 0 (off), 1, 2, 3 (overflow)";
+  if (mode.rules < Release::v2_3) return std::string(kOld);
+  if (mode.rules > Release::v2_3 || !mode.asynchronous) return std::string(kOpDebugModes);
+  return plan.sonde.layout == LayoutKind::o2 ? std::string(kOld) + ", 4 (exception)" : std::string(kOld);
 }
 
-// MindSpore accepts names that no file system can hold, and then writes nothing.
-void warn_of_long_names(const Plan& plan, ObjectReader& reader) {
-  constexpr std::size_t kNameMax = 255, kPathMax = 4096;
-  bool too_long = plan.path.native().size() >= kPathMax;
-  for (const std::filesystem::path& part : plan.path) too_long = too_long || part.native().size() > kNameMax;
-  const JsonMember* path = reader.find("path");
-  if (too_long && path != nullptr) {
-    reader.warning(*path,
-                   "too long for a file system (255 bytes for each name, 4095 in all); nothing can "
-                   "be written there");
-  }
-  if (plan.net_name.size() > kNameMax) {
-    reader.warning(*reader.find("net_name"),
-                   "too long for a directory's name (255 bytes); nothing can be written there");
-  }
-}
-
-void read_net_name(ObjectReader& reader, Plan& plan) {
-  const JsonMember* member = reader.need("net_name", kNetNames);
-  const auto text = reader.string("net_name", kNetNames);
-  if (member == nullptr || !text) return;
-  const auto bad = std::find_if_not(text->begin(), text->end(), is_name_character);
-  if (text->empty() || bad != text->end()) reader.refuse(*member, kNetNames);
-  plan.net_name = *text;
-}
-
-void read_iteration(ObjectReader& reader, Plan& plan) {
-  const JsonMember* member = reader.need("iteration", kIterations);
-  if (member == nullptr) return;
-  if (member->value.is(JsonValue::Kind::unsigned_integer)) {
-    reader.refuse(*member, fmt::format("{} (MindSpore 1.2 wrote a bare number)", kIterations));
-    return;
-  }
-  const auto text = reader.string("iteration", kIterations);
-  if (!text) return;
-  const bool legal = !text->empty() && std::all_of(text->begin(), text->end(), is_iteration_character);
-  if (*text == "all" || legal) {
-    plan.iteration = IterationSet::parse(*text);
-    return;
-  }
-  std::string without_spaces = *text;
-  std::erase(without_spaces, ' ');
-  const bool only_spaces =
-      !without_spaces.empty() && without_spaces != *text &&
-      (without_spaces == "all" || std::all_of(without_spaces.begin(), without_spaces.end(), is_iteration_character));
-  std::string allowed(kIterations);
-  if (only_spaces) allowed += "; without spaces it would be " + in_quotes(without_spaces);
-  reader.refuse(*member, allowed);
-}
-
-// Any JSON number or boolean passes and is squeezed into 32 bits, as in MindSpore.
-void read_support_device(ObjectReader& reader, Plan& plan, Diagnostics& diagnostics) {
-  const JsonMember* member = reader.need("support_device", kDevices);
-  if (member == nullptr) return;
-  if (!member->value.is(JsonValue::Kind::array)) return reader.refuse(*member, kDevices);
-  std::set<std::uint64_t> seen;
-  for (std::size_t i = 0; i < member->value.items.size(); ++i) {
-    const JsonValue& item = member->value.items[i];
-    const std::string key = fmt::format("{}[{}]", reader.path_of("support_device"), i);
-    std::uint64_t device = 0;
-    switch (item.kind) {
-      case JsonValue::Kind::unsigned_integer:
-        device = item.number;
-        break;
-      case JsonValue::Kind::negative_integer:
-        device = static_cast<std::uint64_t>(std::strtoll(item.text.c_str(), nullptr, 10));
-        break;
-      case JsonValue::Kind::boolean:
-        device = item.boolean ? 1 : 0;
-        break;
-      case JsonValue::Kind::floating: {
-        const double value = std::strtod(item.text.c_str(), nullptr);
-        device = value >= 0 && value < 4294967296.0 ? static_cast<std::uint64_t>(value) : UINT32_MAX;
-        break;
-      }
-      default:
-        diagnostics.error(item.line, key, fmt::format("found {}; allowed: {}", spelled(item), kUnsigned));
-        continue;
-    }
-    device &= UINT32_MAX;
-    if (!item.is(JsonValue::Kind::unsigned_integer) || item.number != device) {
-      diagnostics.warning(item.line, key,
-                          fmt::format("found {}, which is no device number; read as {}", spelled(item), device));
-    }
-    if (!seen.insert(device).second) {
-      diagnostics.warning(item.line, key, fmt::format("device {} is listed twice", device));
-      continue;
-    }
-    plan.support_device.push_back(device);
-  }
+bool is_op_debug_mode(std::uint64_t value, const Mode& mode, const Plan& plan) {
+  if (mode.rules > Release::v2_3) return value <= 4;  // 1 and 2 in silence
+  if (mode.rules == Release::v2_3 && !mode.asynchronous) return value == 0 || value == 3 || value == 4;
+  return value <= 3 || (value == 4 && mode.rules == Release::v2_3 && plan.sonde.layout == LayoutKind::o2);
 }
 
 // 1 and 2, the overflow modes of single units on old hardware, mean 3 today. Nullopt when the value is an error.
-std::optional<std::uint64_t> read_op_debug_mode(ObjectReader& reader) {
-  const JsonMember* member = reader.find("op_debug_mode");
+std::optional<std::uint64_t> read_op_debug_mode(ObjectReader& reader, const Mode& mode, const Plan& plan) {
+  const std::string allowed = allowed_op_debug_modes(mode, plan);
+  const JsonMember* member =
+      mode.rules == Release::v1_3 ? reader.need("op_debug_mode", allowed) : reader.find("op_debug_mode");
   if (member == nullptr) return 0;
-  const auto mode = reader.number32("op_debug_mode", kOpDebugModes);
-  if (!mode) return std::nullopt;
-  if (*mode > 4) {
-    reader.refuse(*member, kOpDebugModes);
+  const auto value = reader.number32("op_debug_mode", allowed);
+  if (!value) return std::nullopt;
+  if (!is_op_debug_mode(*value, mode, plan)) {
+    reader.refuse(*member, allowed);
     return std::nullopt;
   }
-  if (*mode == 1 || *mode == 2) reader.warning(*member, fmt::format("found {}; read as 3 (overflow)", *mode));
-  return *mode == 1 || *mode == 2 ? 3 : *mode;
+  if (*value == 1 || *value == 2) reader.warning(*member, fmt::format("found {}; read as 3 (overflow)", *value));
+  return *value == 1 || *value == 2 ? 3 : *value;
 }
 
 void read_overflow_number(ObjectReader& reader, std::optional<std::uint64_t> op_debug_mode, Plan& plan) {
@@ -213,45 +91,47 @@ void read_saved_data(ObjectReader& reader, Plan& plan) {
   if (const auto word = reader.word("saved_data", kWords)) plan.saved_data = kValues[*word];
 }
 
-// No file format is read on a CPU, whatever the key holds: tensors are npy files.
-void read_file_format(ObjectReader& reader, Plan& plan) {
+// Layouts that CANN writes: files are containers unless something else is asked for.
+bool is_written_by_cann(LayoutKind layout) {
+  return layout == LayoutKind::ge || layout == LayoutKind::o2 || layout == LayoutKind::mindspore_1_2_async;
+}
+
+// A synchronous dump has npy files, whatever the key holds.
+void read_file_format(ObjectReader& reader, const Mode& mode, Plan& plan) {
+  constexpr std::array<std::string_view, 2> kFormats = {"bin", "npy"};
+  constexpr std::array kValues = {FileFormat::bin, FileFormat::npy};
   const JsonMember* member = reader.find("file_format");
-  if (member == nullptr || member->value.text == "npy") return;
-  if (plan.e2e && member->value.text == "bin") return;
-  reader.warning(*member,
-                 fmt::format("found {}; not read on a CPU, tensors are written as npy files", spelled(member->value)));
-}
-
-template <typename Enum>
-Enum checked_enum(ObjectReader& reader, std::string_view key, std::string_view allowed) {
-  const JsonMember* member = reader.need(key, allowed);
-  const auto value = reader.number32(key, allowed);
-  if (member != nullptr && value && *value > 2) reader.refuse(*member, allowed);
-  return static_cast<Enum>(value.value_or(0) <= 2 ? value.value_or(0) : 0);
-}
-
-void read_common(const JsonValue& common, Plan& plan, Diagnostics& diagnostics) {
-  ObjectReader reader(common, kCommon, diagnostics);
-  plan.dump_mode = checked_enum<DumpMode>(reader, "dump_mode", kDumpModes);
-  plan.path = read_path(reader, common, diagnostics);
-  read_net_name(reader, plan);
-  warn_of_long_names(plan, reader);
-  read_iteration(reader, plan);
-  plan.input_output = checked_enum<Sides>(reader, "input_output", kInputOutput);
-  if (const JsonMember* kernels = reader.need("kernels", "an array of operator names, types or name-regex(...)")) {
-    plan.kernels = read_kernels(*kernels, reader.path_of("kernels"), plan.dump_mode == DumpMode::kernels, diagnostics);
+  const bool by_cann = is_written_by_cann(plan.sonde.layout);
+  const bool read = mode.asynchronous || by_cann, strictly = mode.named || by_cann;
+  if (read && strictly) plan.file_format = FileFormat::bin;
+  if (member == nullptr) return;
+  const bool is_known =
+      member->value.is(JsonValue::Kind::string) && std::ranges::find(kFormats, member->value.text) != kFormats.end();
+  if (read && (strictly || is_known)) {
+    if (const auto format = reader.word("file_format", kFormats)) plan.file_format = kValues[*format];
+  } else if (!is_known) {
+    reader.warning(
+        *member, fmt::format("found {}; not read on a CPU, tensors are written as npy files", spelled(member->value)));
   }
+}
+
+void read_common(const JsonValue& common, const Mode& mode, Plan& plan, Diagnostics& diagnostics) {
+  ObjectReader reader(common, kCommon, diagnostics);
+  read_dump_mode(reader, "dump_mode", plan);
+  read_place(reader, common, plan, diagnostics);
+  read_iteration(reader, plan);
+  read_input_output(reader, plan);
+  read_kernels_of(reader, plan, diagnostics);
   read_support_device(reader, plan, diagnostics);
-  const std::optional<std::uint64_t> op_debug_mode = read_op_debug_mode(reader);
+  const std::optional<std::uint64_t> op_debug_mode = read_op_debug_mode(reader, mode, plan);
   plan.op_debug_mode = op_debug_mode.value_or(0);
   read_overflow_number(reader, op_debug_mode, plan);
   read_saved_data(reader, plan);
-  read_file_format(reader, plan);
+  read_file_format(reader, mode, plan);
   plan.initial_iteration = reader.number32("initial_iteration", kUnsigned).value_or(0);
 }
 
 // ---- e2e_dump_settings
-// ----------------------------------------------------------------------------------------
 
 void read_sampling(ObjectReader& reader, Plan& plan) {
   constexpr std::string_view kModes = "an unsigned integer: 0 (whole tensors), 1 (the first sample_num elements)";
@@ -271,6 +151,9 @@ void read_e2e(const JsonValue& e2e, Plan& plan, Diagnostics& diagnostics) {
   constexpr std::array<std::string_view, 2> kPlaces = {"host", "device"};
   constexpr std::array<std::string_view, 2> kPrecisions = {"high", "low"};
   ObjectReader reader(e2e, kE2e, diagnostics);
+  if (plan.e2e && plan.sonde.rules <= Release::v2_3) {
+    for (const std::string_view key : {"enable", "trans_flag"}) reader.need(key, "true, false (without quotes)");
+  }
   plan.enable = reader.boolean("enable").value_or(plan.enable);
   plan.trans_flag = reader.boolean("trans_flag").value_or(plan.trans_flag);
   if (const auto place = reader.word("stat_calc_mode", kPlaces)) plan.stat_calc_mode = kPlaces[*place];
@@ -282,7 +165,6 @@ void read_e2e(const JsonValue& e2e, Plan& plan, Diagnostics& diagnostics) {
 }
 
 // ---- what keys do to each other
-// -------------------------------------------------------------------------------
 
 // The two objects, for messages about keys in either.
 struct Objects {
@@ -294,12 +176,13 @@ void adjust_for_debug_modes(Objects& objects, Plan& plan) {
   const auto warn = [](ObjectReader& reader, std::string_view key, std::string message) {
     if (const JsonMember* member = reader.find(key)) reader.warning(*member, std::move(message));
   };
-  if (plan.op_debug_mode != 0 && plan.dump_mode != DumpMode::all) {
+  const bool newest = plan.sonde.rules == Release::v2_7;
+  if (newest && plan.op_debug_mode != 0 && plan.dump_mode != DumpMode::all) {
     warn(objects.common, "dump_mode",
          fmt::format("op_debug_mode {} looks at every operator, so it becomes 0", plan.op_debug_mode));
     plan.dump_mode = DumpMode::all;
   }
-  if (plan.op_debug_mode == 3 && plan.input_output != Sides::both) {
+  if (newest && plan.op_debug_mode == 3 && plan.input_output != Sides::both) {
     warn(objects.common, "input_output", "op_debug_mode 3 keeps inputs and outputs, so it becomes 0");
     plan.input_output = Sides::both;
   }
@@ -307,7 +190,7 @@ void adjust_for_debug_modes(Objects& objects, Plan& plan) {
     warn(objects.common, "iteration", "op_debug_mode 4 watches every iteration, so it becomes \"all\"");
     plan.iteration = IterationSet::all();
   }
-  if (plan.op_debug_mode == 4 && plan.sample_mode != 0) {
+  if (newest && plan.op_debug_mode == 4 && plan.sample_mode != 0) {
     warn(objects.e2e, "sample_mode", "op_debug_mode 4 saves whole tensors, so it becomes 0");
     plan.sample_mode = 0;
   }
@@ -383,47 +266,93 @@ const JsonValue& empty_object() {
   return value;
 }
 
-}  // namespace
+bool is_this_file(const char* name, const Plan& plan) {
+  if (name == nullptr || *name == '\0' || plan.source.empty()) return false;
+  std::error_code ignored;
+  return plan.source == name || std::filesystem::equivalent(plan.source, name, ignored);
+}
 
-void read_mindspore(const JsonValue& root, Plan& plan, Diagnostics& diagnostics) {
-  plan.dialect = "mindspore-2.x";
-  plan.file_format = FileFormat::npy;
-  const JsonMember* common = root.find(kCommon);
-  const JsonMember* e2e = root.find(kE2e);
-  plan.e2e = e2e != nullptr;
-  warn_of_unknown_keys(root, "", diagnostics);
+// Where the dump goes when sonde_settings does not name a layout: docs/compatibility.md, "Which tree".
+void choose_layout(bool named, Plan& plan) {
+  if (plan.e2e) return;
+  const bool acl_dump = is_this_file(std::getenv("MS_ACL_DUMP_CFG_PATH"), plan);
+  const char* ge_dump = std::getenv("ENABLE_MS_GE_DUMP");
+  const bool wants_ge = ge_dump != nullptr && std::string_view(ge_dump) == "1";
+  SondeSettings& sonde = plan.sonde;
+  if (!named) {
+    if (!acl_dump && !wants_ge) return;
+    sonde.layout = wants_ge ? LayoutKind::ge : LayoutKind::o2;
+    sonde.version = Release::v2_5;
+  } else if (sonde.version == Release::v2_3) {
+    sonde.layout = acl_dump ? LayoutKind::o2 : LayoutKind::ge;
+  } else if (sonde.version > Release::v2_3) {
+    sonde.layout = wants_ge ? LayoutKind::ge : LayoutKind::o2;
+  }
+}
 
-  if (e2e == nullptr) {
-    diagnostics.warning(0, std::string(kE2e),
-                        "missing; the dump is written as rank_N/... all the same, as MindSpore does on a CPU");
-  } else if (!e2e->value.is(JsonValue::Kind::object)) {
+void read_objects(const JsonValue& common, const JsonValue& e2e, const Mode& mode, Plan& plan,
+                  Diagnostics& diagnostics) {
+  read_e2e(e2e, plan, diagnostics);
+  read_common(common, mode, plan, diagnostics);
+  Objects objects{{common, kCommon, diagnostics}, {e2e, kE2e, diagnostics}};
+  adjust_for_debug_modes(objects, plan);
+  adjust_statistics(objects, plan, diagnostics);
+  warn_of_what_is_only_held(objects, plan);
+  follow_release(objects, plan);
+}
+
+void tell_of_e2e(const JsonMember* e2e, const Mode& mode, const Plan& plan, Diagnostics& diagnostics) {
+  if (e2e != nullptr && !e2e->value.is(JsonValue::Kind::object)) {
     diagnostics.warning(e2e->value.line, std::string(kE2e),
                         fmt::format("found {}; read as {{}}, as MindSpore does", spelled(e2e->value)));
   }
+  if (e2e != nullptr) return;
+  const LayoutInfo& layout = info(plan.sonde.layout);
+  const bool is_newest = layout.kind == LayoutKind::mindspore_2_7 && !mode.named;
+  diagnostics.warning(0, std::string(kE2e),
+                      is_newest ? "missing; the dump is written as rank_N/... all the same, as MindSpore does on a "
+                                  "CPU, in npy files where file_format does not say bin"
+                                : fmt::format("missing: an asynchronous dump; its layout is \"{}\"", layout.name));
+}
+
+}  // namespace
+
+void read_mindspore(const JsonValue& root, const OwnSettings& own, Plan& plan, Diagnostics& diagnostics) {
+  plan.dialect = plan.sonde.rules == Release::v1_3 ? "mindspore-1.3" : "mindspore-2.x";
+  const JsonMember* common = root.find(kCommon);
+  const JsonMember* e2e = root.find(kE2e);
+  plan.e2e = e2e != nullptr;
+  Mode mode{plan.sonde.rules, own.version};
+  warn_of_unknown_keys(root, "", diagnostics);
+  if (!own.layout) choose_layout(own.version, plan);
+
   const JsonValue& e2e_value = e2e != nullptr ? e2e->value : empty_object();
   warn_of_unknown_keys(e2e_value, kE2e, diagnostics);
-  read_e2e(e2e_value, plan, diagnostics);
+  tell_of_e2e(e2e, mode, plan, diagnostics);
+  const JsonMember* enable = e2e_value.find("enable");
+  const bool synchronous = mode.rules > Release::v2_3 ? plan.e2e : enable != nullptr && enable->value.boolean;
+  mode.asynchronous = !synchronous;
 
-  if (common == nullptr) {
-    diagnostics.error(root.line, std::string(kCommon),
-                      "missing; needed: an object with dump_mode, path, net_name, iteration, "
-                      "input_output, kernels, support_device");
-  } else if (!common->value.is(JsonValue::Kind::object)) {
-    diagnostics.error(common->value.line, std::string(kCommon),
-                      fmt::format("found {}; allowed: an object", spelled(common->value)));
-  } else {
-    warn_of_unknown_keys(common->value, kCommon, diagnostics);
-    read_common(common->value, plan, diagnostics);
-    Objects objects{{common->value, kCommon, diagnostics}, {e2e_value, kE2e, diagnostics}};
-    adjust_for_debug_modes(objects, plan);
-    adjust_statistics(objects, plan, diagnostics);
-    warn_of_what_is_only_held(objects, plan);
+  if (common == nullptr || !common->value.is(JsonValue::Kind::object)) {
+    constexpr std::string_view kKeys = "dump_mode, path, net_name, iteration, input_output, kernels, support_device";
+    if (common == nullptr) {
+      diagnostics.error(root.line, std::string(kCommon), fmt::format("missing; needed: an object with {}", kKeys));
+    } else {
+      diagnostics.error(common->value.line, std::string(kCommon),
+                        fmt::format("found {}; allowed: an object", spelled(common->value)));
+    }
+    read_e2e(e2e_value, plan, diagnostics);
+    return;
   }
-  if (const JsonMember* ours = root.find(kSonde)) read_sonde_settings(*ours, plan, diagnostics);
-  if (common != nullptr) {
-    Objects objects{{common->value, kCommon, diagnostics}, {e2e_value, kE2e, diagnostics}};
-    follow_release(objects, plan);
+  warn_of_unknown_keys(common->value, kCommon, diagnostics);
+  JsonValue common_then = as_read_then(common->value, kCommon, plan, diagnostics);
+  if (const JsonMember* debug = common_then.find("op_debug_mode");
+      debug != nullptr && mode.rules == Release::v2_0 && synchronous) {
+    diagnostics.warning(debug->line, fmt::format("{}.op_debug_mode", kCommon),
+                        "not read: MindSpore 2.0 does not look for overflow in a synchronous dump");
+    std::erase_if(common_then.members, [](const JsonMember& member) { return member.key == "op_debug_mode"; });
   }
+  read_objects(common_then, as_read_then(e2e_value, kE2e, plan, diagnostics), mode, plan, diagnostics);
 }
 
 }  // namespace sonde

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -33,8 +35,10 @@ class Descriptor {
   int number_;
 };
 
+}  // namespace
+
 // At most one byte more than a configuration may have, so that a file of any size costs little.
-Result<std::string> read_file(const std::filesystem::path& file) {
+Result<std::string> read_configuration_file(const std::filesystem::path& file) {
   const auto cannot = [](const std::string& why) {
     return Error{ErrorCode::io, "cannot read the configuration file: " + why};
   };
@@ -64,20 +68,49 @@ Result<std::string> read_file(const std::filesystem::path& file) {
   return text;
 }
 
-// The dialects that are not read yet, told by what only they have.
-std::string later_dialect(const JsonValue& root) {
-  const JsonMember* common = root.find("common_dump_settings");
-  if (common == nullptr && root.find("dump") != nullptr) return "an acl.json of CANN (an object 'dump')";
-  if (common == nullptr && root.find("DumpSettings") != nullptr) {
-    return "a configuration of MindSpore 1.0 or 1.1 (an object 'DumpSettings')";
+namespace {
+
+// MindSpore 1.2 wrote `iteration` as a number; to be sure that it is no mistake, something else must say so too.
+bool is_mindspore_1_2(const JsonValue& root, const OwnSettings& own, const Plan& plan) {
+  if (own.version) return plan.sonde.version == Release::v1_2;
+  const JsonMember* iteration = root.find("common_dump_settings")->value.find("iteration");
+  return root.find("async_dump_settings") != nullptr && iteration != nullptr &&
+         iteration->value.is(JsonValue::Kind::unsigned_integer);
+}
+
+// A dialect is told by the object that only it has.
+void read_dialect(const JsonValue& root, const OwnSettings& own, Plan& plan, Diagnostics& diagnostics) {
+  if (root.find("common_dump_settings") != nullptr) {
+    const bool is_1_2 = is_mindspore_1_2(root, own, plan);
+    return is_1_2 ? read_mindspore_1_2(root, own, plan, diagnostics) : read_mindspore(root, own, plan, diagnostics);
   }
-  const JsonMember* iteration = common != nullptr ? common->value.find("iteration") : nullptr;
-  if (root.find("async_dump_settings") != nullptr && iteration != nullptr &&
-      iteration->value.is(JsonValue::Kind::unsigned_integer)) {
-    return "a configuration of MindSpore 1.2 (an object 'async_dump_settings' and a number as "
-           "'iteration')";
+  if (root.find("dump") != nullptr) return read_acl(root, own, plan, diagnostics);
+  if (root.find("dump_config") != nullptr) return read_torchair(root, own, plan, diagnostics);
+  if (root.find("DumpSettings") != nullptr) return read_mindspore_1_0(root, own, plan, diagnostics);
+  read_mindspore(root, own, plan, diagnostics);  // which says what is missing
+}
+
+// Switches of the originals that no file has.
+void read_environment(Plan& plan, Diagnostics& diagnostics) {
+  const auto value_of = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string_view(value != nullptr ? value : "");
+  };
+  constexpr std::string_view kLines = "ENV_DUMP_IR_LINE_LEVEL", kUseless = "MINDSPORE_DUMP_IGNORE_USELESS_OUTPUT";
+  if (const std::string_view level = value_of(kLines.data()); level == "0" || level == "1" || level == "2") {
+    plan.source_lines = static_cast<SourceLines>(level[0] - '0');
+  } else if (!level.empty()) {
+    diagnostics.warning(0, std::string(kLines),
+                        fmt::format("found {}; allowed: 0 (no source lines), 1 (the innermost one), 2 (all); all are "
+                                    "written",
+                                    in_quotes(level)));
   }
-  return "";
+  if (const std::string_view ignore = value_of(kUseless.data()); !ignore.empty() && ignore != "0") {
+    diagnostics.warning(0, std::string(kUseless),
+                        fmt::format("found {}; not used: PyTorch's operators do not say which of their outputs they "
+                                    "leave unused, so all are recorded, as with 0",
+                                    in_quotes(ignore)));
+  }
 }
 
 void read_root(const JsonValue& root, Plan& plan, Diagnostics& diagnostics) {
@@ -85,15 +118,10 @@ void read_root(const JsonValue& root, Plan& plan, Diagnostics& diagnostics) {
     diagnostics.error(root.line, "", fmt::format("found {} at the top of the file; allowed: an object", spelled(root)));
     return;
   }
-  if (const std::string dialect = later_dialect(root); !dialect.empty()) {
-    diagnostics.error(0, "",
-                      fmt::format("this is {}; this version of Sonde reads files of MindSpore 2.x "
-                                  "('common_dump_settings' and "
-                                  "'e2e_dump_settings')",
-                                  dialect));
-    return;
-  }
-  read_mindspore(root, plan, diagnostics);
+  const OwnSettings own = read_sonde_settings(root, plan, diagnostics);
+  read_dialect(root, own, plan, diagnostics);
+  read_environment(plan, diagnostics);
+  if (own.graph_only) plan.saved_data = SavedData::graph;
 }
 
 // MindSpore looks at the text after the last dot of the resolved path, wherever that dot is.
@@ -128,7 +156,7 @@ PlanResult parse(const std::string& text, const std::filesystem::path& name, Dia
 
 PlanResult read_plan(const std::filesystem::path& file) {
   Diagnostics diagnostics;
-  const Result<std::string> text = read_file(file);
+  const Result<std::string> text = read_configuration_file(file);
   if (!text) {
     diagnostics.error(0, "", text.error().message);
     return {std::nullopt, diagnostics.take()};

@@ -37,7 +37,7 @@ std::vector<std::string_view> names(std::span<const Row> rows) {
 
 // Either settles the other: the layout of a release, the release of a layout. Two that do not belong together would make
 // a dump that says of itself what it is not.
-void read_layout(ObjectReader& reader, SondeSettings& settings) {
+OwnSettings read_layout(ObjectReader& reader, SondeSettings& settings) {
   std::optional<LayoutKind> layout;
   std::optional<Release> version;
   if (const auto index = reader.word("layout", names(layouts()))) layout = layouts()[*index].kind;
@@ -48,25 +48,30 @@ void read_layout(ObjectReader& reader, SondeSettings& settings) {
                  fmt::format("found {}, but layout {} is that of {}{}; leave one of the two out",
                              in_quotes(info(*version).name), in_quotes(info(*layout).name), in_quotes(oldest),
                              oldest == newest ? "" : fmt::format(" to {}", in_quotes(newest))));
-    return;
+    return {};
   }
-  if (!layout && !version) return;
+  const OwnSettings own{layout.has_value(), version.has_value()};
+  if (!layout && !version) return own;
   settings.layout = layout ? *layout : layout_of(*version);
   settings.version = version ? *version : info(*layout).release;
+  if (version) settings.rules = *version;
+  return own;
 }
 
 }  // namespace
 
-void read_sonde_settings(const JsonMember& member, Plan& plan, Diagnostics& diagnostics) {
-  if (!member.value.is(JsonValue::Kind::object)) {
-    diagnostics.error(member.value.line, std::string(kObject),
-                      fmt::format("found {}; allowed: an object", spelled(member.value)));
-    return;
+OwnSettings read_sonde_settings(const JsonValue& root, Plan& plan, Diagnostics& diagnostics) {
+  const JsonMember* member = root.find(kObject);
+  if (member == nullptr) return {};
+  if (!member->value.is(JsonValue::Kind::object)) {
+    diagnostics.error(member->value.line, std::string(kObject),
+                      fmt::format("found {}; allowed: an object", spelled(member->value)));
+    return {};
   }
   SondeSettings& settings = plan.sonde;
-  ObjectReader reader(member.value, kObject, diagnostics);
-  refuse_unknown_keys(member.value, diagnostics);
-  read_layout(reader, settings);
+  ObjectReader reader(member->value, kObject, diagnostics);
+  refuse_unknown_keys(member->value, diagnostics);
+  OwnSettings own = read_layout(reader, settings);
 
   constexpr std::array<std::string_view, 4> kSteps = {"automatic", "optimizer", "forward", "manual"};
   constexpr std::array kStepRules = {StepRule::automatic, StepRule::optimizer, StepRule::forward, StepRule::manual};
@@ -86,7 +91,8 @@ void read_sonde_settings(const JsonMember& member, Plan& plan, Diagnostics& diag
   settings.acl_quirks = reader.boolean("acl_quirks").value_or(settings.acl_quirks);
 
   constexpr std::array<std::string_view, 1> kSavedData = {"graph"};
-  if (reader.word("saved_data", kSavedData)) plan.saved_data = SavedData::graph;
+  own.graph_only = reader.word("saved_data", kSavedData).has_value();
+  return own;
 }
 
 }  // namespace sonde

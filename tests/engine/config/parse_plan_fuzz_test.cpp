@@ -21,6 +21,23 @@ void run(const std::string& text) {
 
 std::vector<std::string> corpus() {
   std::vector<std::string> texts = {"", "{}", "[]", "\xEF\xBB\xBF{}", R"({"dump":{}})"};
+  // As often as all the others together: files of the other dialects.
+  const std::vector<std::string> others = {
+      edited({"c.iteration=0", "async_dump_settings={\"enable\": true, \"op_debug_mode\": 3}"}).json,
+      edited({"s.version=\"1.3\"", "c.op_debug_mode=0", "c.dump_mode=1", "c.kernels=[\"a/b-op0\"]"}).json,
+      edited({"s.version=\"2.3\"", "-e", "c.file_format=\"npy\""}).json,
+      R"({"DumpSettings": {"mode": 1, "path": "/d", "net_name": "N", "iteration": 2, "kernels": ["a"], "trans_flag": true,
+          "enable": true}})",
+      R"({"dump": {"dump_path": "/tmp", "dump_level": "op", "dump_step": "0|3-5", "dump_list": [{"model_name": "A",
+          "layer": ["conv2d"], "opname_range": [{"begin": "a", "end": "b"}],
+          "optype_blacklist": [{"name": "Conv2D", "pos": ["input0", "output1"]}]}]}})",
+      R"({"dump": {"dump_path": "/tmp", "dump_scene": "watcher", "dump_list": [{"layer": ["a"], "watcher_nodes": ["b"]}]}})",
+      R"({"dump": {"dump_scene": "aic_err_norm_dump"}})",
+      R"({"dump": {"dump_path": "/tmp", "dump_op_switch": "on", "dump_data": "stats", "dump_stats": ["Max", "Nan"],
+          "dump_kernel_data": "printf,assert"}})",
+      R"({"dump_config": {"enable_dump": true, "dump_path": "/tmp", "dump_mode": "all", "dump_step": "0|2-3",
+          "dump_layer": " Add ", "dump_data": "stats"}})"};
+  for (int copies = 0; copies < 80; ++copies) texts.insert(texts.end(), others.begin(), others.end());
   for (const VerdictCase& one : read_verdicts(SONDE_VERDICTS)) texts.push_back(edited(one.edits).json);
   return texts;
 }

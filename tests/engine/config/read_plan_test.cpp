@@ -131,14 +131,23 @@ TEST_F(ReadPlan, ReportsABadNameAndBadContentTogether) {
   EXPECT_EQ(result.diagnostics.size(), 2U);
 }
 
-TEST_F(ReadPlan, NamesTheDialectsOfLaterVersions) {
-  EXPECT_TRUE(
-      has(only_error(write("acl.json", R"({"dump":{"dump_path":"/d","dump_mode":"all"}})")), "acl.json of CANN"));
-  EXPECT_TRUE(has(only_error(write("old.json", R"({"DumpSettings":{"mode":0}})")), "MindSpore 1.0"));
-  const std::string v12 =
-      edited({"c.iteration=0", "async_dump_settings={\"enable\": true, \"op_debug_mode\": 0}"}).json;
-  EXPECT_TRUE(has(only_error(write("v12.json", v12)), "MindSpore 1.2"));
-  EXPECT_TRUE(read_plan(write("both.json", edited({"dump={}"}).json)).plan);  // an unknown key of a good file
+TEST_F(ReadPlan, TellsTheDialectByWhatOnlyItHas) {
+  const auto dialect = [&](const std::string& text) {
+    const PlanResult result = read_plan(write("config.json", text));
+    for (const Diagnostic& diagnostic : result.diagnostics) EXPECT_FALSE(diagnostic.is_error) << diagnostic.message;
+    return result.plan ? result.plan->dialect : "";
+  };
+  EXPECT_EQ(dialect(edited({}).json), "mindspore-2.x");
+  EXPECT_EQ(dialect(edited({"s.version=\"1.3\"", "c.op_debug_mode=0"}).json), "mindspore-1.3");
+  const std::string async = "async_dump_settings={\"enable\": true, \"op_debug_mode\": 0}";
+  EXPECT_EQ(dialect(edited({"c.iteration=0", async}).json), "mindspore-1.2");
+  EXPECT_EQ(dialect(edited({"c.iteration=0", "s.version=\"1.2\""}).json), "mindspore-1.2");
+  EXPECT_EQ(dialect(R"({"DumpSettings": {"mode": 0, "path": "/d", "net_name": "N", "iteration": 0, "kernels": [],
+                        "trans_flag": true, "enable": true}})"),
+            "mindspore-1.0");
+  EXPECT_EQ(dialect(R"({"dump": {"dump_path": ")" + directory_.string() + R"(", "dump_op_switch": "on"}})"), "acl");
+  EXPECT_EQ(dialect(R"({"dump_config": {"enable_dump": true}})"), "torchair");
+  EXPECT_EQ(dialect(edited({"dump={}"}).json), "mindspore-2.x");  // an unknown key of a good file
 }
 
 TEST_F(ReadPlan, TakesTheLastOfARepeatedKey) {

@@ -175,7 +175,11 @@ int files_of(const Plan& plan) {
 }
 
 PlanResult parse_edits(const std::vector<std::string>& edits) {
-  ::unsetenv("MS_DIAGNOSTIC_DATA_PATH");
+  for (const char* name : {"MS_DIAGNOSTIC_DATA_PATH", "MS_ACL_DUMP_CFG_PATH", "ENABLE_MS_GE_DUMP",
+                           "ENV_DUMP_IR_LINE_LEVEL", "MINDSPORE_DUMP_IGNORE_USELESS_OUTPUT", "NPU_COLLECT_PATH",
+                           "ASCEND_DUMP_PATH", "ASCEND_WORK_PATH", "ASCEND_DUMP_SCENE"}) {
+    ::unsetenv(name);
+  }
   const auto variables = environment_of(edits);
   for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
   PlanResult result = parse_plan(edited(edits).json, "data_dump.json");
