@@ -57,6 +57,11 @@ NB_MODULE(_core, module) {
   module.def("active", [] { return engine().active() != 0; });
   module.def("take_failure", &take_failure);
   module.def("manual_step", [] { return engine().manual_step(); });
+  module.def(
+      "dump_switch", [](bool on) { return engine().dump_switch(on ? 1 : 0); }, nb::arg("on"));
+  module.def(
+      "set_iteration", [](std::uint64_t iteration) { return engine().set_iteration(iteration); }, nb::arg("iteration"));
+  module.def("records_exceptions", [] { return engine().records_exceptions() != 0; });
   module.def("forked_child", [] { engine().forked_child(); });
   // The function table, for adapters that are loaded into this process.
   module.def("api", [] { return reinterpret_cast<std::uintptr_t>(&engine()); });

@@ -18,11 +18,13 @@
 #include "attributes.h"
 #include "backward.h"
 #include "collectives.h"
+#include "gil.h"
 #include "op_tensors.h"
 #include "ops.h"
 #include "place.h"
 #include "tensors.h"
 #include "thread_state.h"
+#include "watched.h"
 
 namespace sonde_torch {
 namespace {
@@ -74,6 +76,9 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
     }
     const std::uint64_t attributes = info.has_attributes ? attributes_hash(info, values) : 0;
     const unsigned wanted = api().op_begin(place.site, place.graph, attributes, &frame.op);
+    frame.wanted = wanted;
+    state.catches = (wanted & SONDE_WANT_FAILURE) != 0;
+    state.failed_last = false;
     if (wanted != 0) {
       tell_start(state, frame, values, (wanted & SONDE_WANT_ATTRIBUTES) != 0);
     } else if (info.writes) {
@@ -97,6 +102,10 @@ void start_range(ThreadState& state, const RecordFunction& fn) {
   if (fn.seqNr() < 0 || name.find(':') != std::string_view::npos || name.find(' ') != std::string_view::npos) return;
   const Place place = place_of(state, fn.name(), std::hash<std::string_view>{}(name));
   owners_of(state).set(fn.seqNr(), place.site);
+  if (!state.catches) return;
+  constexpr std::size_t kMostNested = 256;
+  if (state.functions.size() == kMostNested) state.functions.clear();  // their ends were not seen
+  state.functions.push_back({&fn, place.site, place.graph, described_tensors(fn.inputs())});
 }
 
 void start_node(ThreadState& state, const RecordFunction& fn) {
@@ -110,6 +119,8 @@ void start_node(ThreadState& state, const RecordFunction& fn) {
   } else if (wrapped) {
     frame.site = state.frames.back().site;  // a parameter's gradient is added up
   }
+  frame.exceptions = std::uncaught_exceptions();
+  if (state.catches) frame.inputs = described_tensors(fn.inputs());
   state.frames.push_back(std::move(frame));
 }
 
@@ -150,8 +161,33 @@ std::unique_ptr<at::ObserverContext> on_start(const RecordFunction& fn) {
   return nullptr;
 }
 
+// The forward of a custom autograd.Function has raised, and no operator inside did.
+void end_function(ThreadState& state, const RecordFunction& fn) {
+  if (state.functions.back().fn != &fn) return;
+  FunctionCall call = std::move(state.functions.back());
+  state.functions.pop_back();
+  const bool raised = python_is_alive() && PyGILState_Check() != 0 && PyErr_Occurred() != nullptr;
+  if (raised && !state.failed_last && !g_inert.load(std::memory_order_relaxed)) {
+    tell_failure(state, call.site, call.graph, call.inputs);
+  }
+}
+
+// A node of backward has thrown, and no operator inside did: the Python code of a custom autograd.Function, mostly.
+void end_node(ThreadState& state, Frame& frame, const RecordFunction& fn) {
+  const bool failed = std::uncaught_exceptions() > frame.exceptions;
+  if (!failed || !state.catches || state.failed_last || g_inert.load(std::memory_order_relaxed)) return;
+  const std::uint32_t site = site_of_node(state, fn.name(), frame.site);
+  tell_failure(state, site, SONDE_GRAPH_TRAINING, frame.inputs);
+}
+
 void on_end(const RecordFunction& fn, at::ObserverContext*) {
   ThreadState& state = thread_state();
+  if (!state.functions.empty()) {
+    try {
+      end_function(state, fn);
+    } catch (...) {  // as below: the user's own error goes on
+    }
+  }
   if (state.frames.empty()) return;
   Frame& frame = state.frames.back();
   if (frame.fn != &fn) {
@@ -167,6 +203,11 @@ void on_end(const RecordFunction& fn, at::ObserverContext*) {
     }
     drop_inputs(state, frame);
     if (purge_is_due()) forget_dead_storages();
+  } else if (frame.kind == FrameKind::node && !frame.inputs.empty()) {
+    try {
+      end_node(state, frame, fn);
+    } catch (...) {
+    }
   }
   state.frames.pop_back();
 }
@@ -210,6 +251,7 @@ void forked_child() {
   g_inert.store(true);
   g_switch.store(new std::mutex);
   forget_collectives();
+  forget_watched();
   if (g_setup.load() != nullptr) api().forked_child();
 }
 
@@ -251,6 +293,7 @@ void install(const Setup& told) {
     forget_source_texts();
     g_root_seen = false;
     forget_nodes();
+    forget_watched();
     g_inert = false;
   }
   forget_scopes();

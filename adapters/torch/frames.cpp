@@ -4,6 +4,7 @@
 #include <functional>
 #include <string_view>
 
+#include "flags.h"
 #include "hash.h"
 
 #if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030C0000
@@ -108,6 +109,14 @@ void walk_frames(const FrameFacts& facts, FrameMark mark, Until until, Walk& out
   out.code = nullptr;
   out.inside_step = false;
   out.recomputes = false;
+  out.flagged = false;
+  const Flags* undecided = flags();
+  const auto ask = [&](const void* target) {
+    const auto known = undecided->find(target);
+    if (known == undecided->end()) return;
+    out.flagged = known->second;
+    undecided = nullptr;
+  };
   PyCodeObject* text_code = nullptr;
   int text_instruction = 0;
   std::uint64_t hash = 0x243F6A8885A308D3ULL;
@@ -117,10 +126,12 @@ void walk_frames(const FrameFacts& facts, FrameMark mark, Until until, Walk& out
       PyObject* module = frame->localsplus[0];
       if (module == nullptr) continue;
       if (out.module_count < kMaxModules) ++out.module_count;
+      if (undecided != nullptr) ask(module);
       out.modules[out.module_count - 1] = module;  // beyond the most, the last is always the outermost
       hash = mix(hash, reinterpret_cast<std::uint64_t>(module));
       continue;
     }
+    if (undecided != nullptr) ask(code);
     if (until == Until::optimizer_step && code == facts.optimizer_step) {
       if (out.module_count == 0 && out.code == nullptr) {
         until = Until::root;  // the user's line is the one that called step()
@@ -152,7 +163,7 @@ void walk_frames(const FrameFacts& facts, FrameMark mark, Until until, Walk& out
     hash = mix(hash, static_cast<std::uint64_t>(out.code->co_firstlineno));
     hash = mix(hash, static_cast<std::uint64_t>(out.instruction));
   }
-  out.hash = hash;
+  out.hash = out.flagged ? mix(hash, 0xF1A6) : hash;
 }
 
 std::vector<CodePlace> trace_frames(const FrameFacts& facts, FrameMark mark, const Walk& walk, std::size_t most) {

@@ -30,6 +30,7 @@ struct Walk {
   PyCodeObject* code = nullptr;  // the innermost frame of the user's; null when there is none
   int instruction = 0;           // byte offset in it
   bool inside_step = false;      // it ended at Optimizer.step, with some frame of the user's or a module within
+  bool flagged = false;          // set_dump was called for a module or a function in it
   bool recomputes = false;       // of a walk to a mark: torch.utils.checkpoint runs a forward again
   std::uint64_t hash = 0;        // of modules, code and instruction
 };

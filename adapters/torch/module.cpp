@@ -2,13 +2,17 @@
 #include <Python.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
 #include <string>
+#include <utility>
 
 #include "capture.h"
 #include "collectives.h"
+#include "flags.h"
 #include "memory.h"
 #include "place.h"
 #include "tensors.h"
+#include "thread_state.h"
 
 namespace {
 
@@ -65,11 +69,12 @@ PyObject* uninstall(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-// set_run_info(rank, device, host, command)
+// set_run_info(rank, device, host, command, world_size)
 PyObject* set_run_info(PyObject*, PyObject* args) {
   sonde_run_info info{};
   info.size = sizeof info;
-  if (!PyArg_ParseTuple(args, "IIss", &info.rank, &info.device, &info.host, &info.command)) return nullptr;
+  if (!PyArg_ParseTuple(args, "IIssI", &info.rank, &info.device, &info.host, &info.command, &info.world_size))
+    return nullptr;
   g_pending.api->set_run_info(&info);
   Py_RETURN_NONE;
 }
@@ -123,6 +128,54 @@ PyObject* forget_dead_storages(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
+// set_flags({address of a module or code object: flagged})
+PyObject* set_flags(PyObject*, PyObject* targets) {
+  if (!PyDict_Check(targets)) return fail("set_flags wants a dictionary");
+  sonde_torch::Flags flags;
+  PyObject *key, *value;
+  for (Py_ssize_t at = 0; PyDict_Next(targets, &at, &key, &value) != 0;) {
+    const void* address = PyLong_AsVoidPtr(key);
+    if (address == nullptr && PyErr_Occurred() != nullptr) return nullptr;
+    flags[address] = value == Py_True;
+  }
+  sonde_torch::set_flags(std::move(flags));
+  Py_RETURN_NONE;
+}
+
+// flag_type(operator type, enabled)
+PyObject* flag_type(PyObject*, PyObject* args) {
+  const char* type;
+  int enabled;
+  if (!PyArg_ParseTuple(args, "sp", &type, &enabled)) return nullptr;
+  g_pending.api->flag_type(type, enabled);
+  Py_RETURN_NONE;
+}
+
+// dump_scope(+1 or -1): a scope opens or closes on this thread
+PyObject* dump_scope(PyObject*, PyObject* change) {
+  const long by = PyLong_AsLong(change);
+  if (by == -1 && PyErr_Occurred() != nullptr) return nullptr;
+  int& scopes = sonde_torch::thread_state().dump_scopes;
+  scopes = std::max(0, scopes + static_cast<int>(by));
+  Py_RETURN_NONE;
+}
+
+// dump_switch(on)
+PyObject* dump_switch(PyObject*, PyObject* on) {
+  g_pending.api->dump_switch(on == Py_True ? 1 : 0);
+  sonde_torch::set_capture();
+  Py_RETURN_NONE;
+}
+
+// set_iteration(number of the step that begins next)
+PyObject* set_iteration(PyObject*, PyObject* iteration) {
+  const unsigned long long number = PyLong_AsUnsignedLongLong(iteration);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  g_pending.api->set_iteration(number);
+  sonde_torch::set_capture();
+  Py_RETURN_NONE;
+}
+
 PyObject* step(PyObject*, PyObject*) {
   g_pending.api->manual_step();
   sonde_torch::set_capture();
@@ -169,6 +222,11 @@ PyMethodDef kMethods[] = {
     {"memory_written", memory_written, METH_VARARGS, nullptr},
     {"memory_of", memory_of, METH_O, nullptr},
     {"forget_dead_storages", forget_dead_storages, METH_NOARGS, nullptr},
+    {"set_flags", set_flags, METH_O, nullptr},
+    {"flag_type", flag_type, METH_VARARGS, nullptr},
+    {"dump_scope", dump_scope, METH_O, nullptr},
+    {"dump_switch", dump_switch, METH_O, nullptr},
+    {"set_iteration", set_iteration, METH_O, nullptr},
     {"step", step, METH_NOARGS, nullptr},
     {"scaler_update", scaler_update, METH_NOARGS, nullptr},
     {"work_waited", work_waited, METH_O, nullptr},

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "collectives.h"
+#include "gil.h"
 #include "setup.h"
+#include "watched.h"
 
 namespace sonde_torch {
 namespace {
@@ -52,11 +54,12 @@ bool is_input_storage(const ThreadState& state, const Frame& frame, std::uint64_
   return false;
 }
 
-void tell_output(ThreadState& state, Frame& frame, const at::Tensor& tensor, std::uint32_t slot) {
+// `tensor` in the thread's scratch, as a result of the op. What was looked at has been told before.
+Described& describe_output(ThreadState& state, Frame& frame, const at::Tensor& tensor) {
   Described& out = state.scratch;
   out.describe(tensor, false);
   // Memory no argument had is new, whatever the schema says of aliases: `to` and `reshape` copy or not as they please.
-  if (out.tensor.storage != 0 && !is_input_storage(state, frame, out.tensor.storage)) {
+  if (!frame.looked && out.tensor.storage != 0 && !is_input_storage(state, frame, out.tensor.storage)) {
     api().op_wrote(frame.op, out.tensor.storage);
   }
   if (frame.info->uninitialised && out.tensor.skip == nullptr) {
@@ -67,24 +70,49 @@ void tell_output(ThreadState& state, Frame& frame, const at::Tensor& tensor, std
     out.tensor.flags |= SONDE_TENSOR_FOREIGN;
     if (out.tensor.skip == nullptr) out.tensor.skip = "a collective, not yet complete when the call returned";
   }
-  api().op_output(frame.op, slot, out.get());
+  return out;
 }
 
-void tell_outputs(ThreadState& state, Frame& frame, const std::vector<c10::IValue>& outputs, std::size_t count) {
+// Calls `tell(tensor, slot)` for the defined ones of the last `count` outputs.
+template <typename Tell>
+void for_each_output(const std::vector<c10::IValue>& outputs, std::size_t count, Tell tell) {
   const std::size_t first = outputs.size() > count ? outputs.size() - count : 0;
   std::uint32_t slot = 0;
   for (std::size_t i = first; i < outputs.size(); ++i) {
     if (outputs[i].isTensor()) {
-      if (outputs[i].toTensor().defined()) tell_output(state, frame, outputs[i].toTensor(), slot);
+      if (outputs[i].toTensor().defined()) tell(outputs[i].toTensor(), slot);
       ++slot;
     } else if (outputs[i].isList()) {
       for (const c10::IValue& element : outputs[i].toListRef()) {
         if (!element.isTensor()) break;
-        if (element.toTensor().defined()) tell_output(state, frame, element.toTensor(), slot);
+        if (element.toTensor().defined()) tell(element.toTensor(), slot);
         ++slot;
       }
     }
   }
+}
+
+void tell_outputs(ThreadState& state, Frame& frame, const std::vector<c10::IValue>& outputs, std::size_t count) {
+  const bool keeps = (frame.wanted & SONDE_WANT_KEEP) != 0;
+  for_each_output(outputs, count, [&](const at::Tensor& tensor, std::uint32_t slot) {
+    api().op_output(frame.op, slot, describe_output(state, frame, tensor).get());
+    if (keeps) keep_watched(api().op_name(frame.op), slot, tensor);
+  });
+}
+
+// SONDE_WANT_LOOK: whether the op is recorded depends on what it has made.
+void look_at_outputs(ThreadState& state, Frame& frame, const std::vector<c10::IValue>& outputs, std::size_t count) {
+  if (frame.info->returns_nothing) {
+    for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
+      InputArgument& input = *state.inputs[i];
+      if (input.written && input.described.still_valid()) api().op_look(frame.op, input.described.get());
+    }
+    return;
+  }
+  for_each_output(outputs, count, [&](const at::Tensor& tensor, std::uint32_t) {
+    api().op_look(frame.op, describe_output(state, frame, tensor).get());
+  });
+  frame.looked = true;
 }
 
 // `-> ()`: what the op wrote is its result. The handles are gone; the memory is checked to be where it was.
@@ -96,6 +124,14 @@ void tell_written_arguments(ThreadState& state, Frame& frame) {
     if (input.described.still_valid()) api().op_output(frame.op, slot, input.described.get());
     ++slot;
   }
+}
+
+// Of what failed it returns when all is on disk, which others need not wait for.
+void end_recorded(sonde_op* op, unsigned wanted, bool failed) {
+  const bool waits = failed && (wanted & SONDE_WANT_FAILURE) != 0 && python_is_alive() && PyGILState_Check() != 0;
+  PyThreadState* python = waits ? PyEval_SaveThread() : nullptr;
+  api().op_end(op, failed ? 1 : 0);
+  if (python != nullptr) PyEval_RestoreThread(python);
 }
 
 // A collective's results are among its arguments, and there when its work is complete.
@@ -175,6 +211,12 @@ void end_op(ThreadState& state, Frame& frame, const at::RecordFunction& fn) {
     if (has_aliases(input)) api().wrote(0);
     api().op_wrote(frame.op, input.described.tensor.storage);
   }
+  if (failed) {
+    state.failed_last = true;
+    if ((frame.wanted & SONDE_WANT_FAILURE) != 0) api().op_failed(frame.op);
+  } else if ((frame.wanted & SONDE_WANT_LOOK) != 0 && !frame.info->collective) {
+    look_at_outputs(state, frame, outputs, fn.num_outputs());
+  }
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
     InputArgument& input = *state.inputs[i];
     if (input.told) continue;
@@ -190,7 +232,31 @@ void end_op(ThreadState& state, Frame& frame, const at::RecordFunction& fn) {
   } else {
     tell_outputs(state, frame, outputs, fn.num_outputs());
   }
-  api().op_end(frame.op, failed ? 1 : 0);
+  if ((frame.wanted & SONDE_WANT_WATCHED) != 0) tell_watched(frame.op);
+  end_recorded(frame.op, frame.wanted, failed);
+}
+
+std::vector<Described> described_tensors(c10::ArrayRef<const c10::IValue> values) {
+  std::vector<Described> tensors;
+  for (const c10::IValue& value : values) {
+    if (!value.isTensor() || !value.toTensor().defined()) continue;
+    tensors.emplace_back().describe(value.toTensor(), true);
+  }
+  return tensors;
+}
+
+void tell_failure(ThreadState& state, std::uint32_t site, std::uint32_t graph, std::vector<Described>& inputs) {
+  state.failed_last = true;
+  sonde_op* op = nullptr;
+  const unsigned wanted = api().op_begin(site, graph, 0, &op);
+  if (wanted == 0) return;
+  if ((wanted & SONDE_WANT_FAILURE) != 0) api().op_failed(op);
+  std::uint32_t slot = 0;
+  for (Described& input : inputs) {
+    if (!input.still_valid()) input.tensor.skip = "its memory was released before it could be read";
+    api().op_input(op, slot++, input.get());
+  }
+  end_recorded(op, wanted, true);
 }
 
 void tell_inner_results(ThreadState& state, const Frame& frame, const at::RecordFunction& fn) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -82,7 +83,8 @@ SiteText resolve(const Walk& walk, FrameMark mark) {
   return out;
 }
 
-std::uint32_t intern(const char* op_type, std::uint32_t phase, std::uint32_t forward_site, const SiteText& text) {
+std::uint32_t intern(const char* op_type, std::uint32_t phase, std::uint32_t forward_site, const SiteText& text,
+                     bool flagged) {
   const auto number = [](int n) { return n > 0 ? static_cast<std::uint32_t>(n) : 0; };  // -1: unknown
   std::vector<sonde_source_line> trace;
   for (const SiteLine& line : text.trace) {
@@ -97,6 +99,7 @@ std::uint32_t intern(const char* op_type, std::uint32_t phase, std::uint32_t for
   site.op_type = op_type;
   site.scope = text.scope.c_str();
   site.trace = trace.data();
+  site.flags = flagged ? SONDE_SITE_FLAGGED : 0;
   return api().site(&site);
 }
 
@@ -118,11 +121,18 @@ std::uint32_t cached_site(ThreadState& state, std::uint64_t key, const char* op_
   SiteText text = walk != nullptr ? resolve(*walk, mark) : SiteText{};
   if (scope != nullptr) text.scope = *scope;
   if (phase == SONDE_PHASE_FORWARD && text.scope.empty()) phase = SONDE_PHASE_OUTSIDE;
-  const std::uint32_t site = intern(op_type, phase, forward_site, text);
+  const std::uint32_t site = intern(op_type, phase, forward_site, text, walk != nullptr && walk->flagged);
   state.busy = false;
   if (state.sites.size() >= kMostSites) state.sites.clear();  // code that is made anew all the time (exec)
   if (site != 0) state.sites.emplace(key, site);
   return site;
+}
+
+// sonde.dump_scope(): what this thread runs inside is flagged.
+void flag_scope(const ThreadState& state, Walk& walk) {
+  if (state.dump_scopes == 0 || walk.flagged) return;
+  walk.flagged = true;
+  walk.hash = mix(walk.hash, 0xF1A6);
 }
 
 // The innermost node, wrapper or optimizer around the event that starts now.
@@ -168,6 +178,7 @@ Place place_in_backward(ThreadState& state, const Frame& node, const char* op_ty
   }
   Walk walk;
   walk_frames(setup().frames, node.mark, Until::root, walk);
+  flag_scope(state, walk);
   // Modules called from inside a backward node, or lines of the user's from inside a checkpoint: a forward runs again.
   const bool again = walk.module_count > 0 || (walk.recomputes && walk.code != nullptr);
   const std::uint32_t phase = again ? SONDE_PHASE_RECOMPUTE : SONDE_PHASE_BACKWARD;
@@ -179,6 +190,7 @@ Place place_in_backward(ThreadState& state, const Frame& node, const char* op_ty
 Place place_forward(ThreadState& state, const char* op_type, std::uint64_t number, const Frame* optimizer) {
   Walk walk;
   walk_frames(setup().frames, nullptr, optimizer != nullptr ? Until::optimizer_step : Until::root, walk);
+  flag_scope(state, walk);
   // Code of the user's own inside Optimizer.step, with gradients: the closure, not the optimizer's arithmetic.
   const bool in_closure = walk.inside_step && walk.code != nullptr && at::GradMode::is_enabled();
   if (optimizer != nullptr && walk.module_count == 0 && !in_closure) {
@@ -222,6 +234,11 @@ Place place_of(ThreadState& state, const char* op_type, std::uint64_t number) {
     return place_in_backward(state, *around, op_type, number);
   }
   return place_forward(state, op_type, number, around);
+}
+
+std::uint32_t site_of_node(ThreadState& state, const char* name, std::uint32_t forward_site) {
+  const std::uint64_t key = mix(mix(0x1007, std::hash<std::string_view>{}(name)), forward_site);
+  return cached_site(state, key, name, SONDE_PHASE_BACKWARD, forward_site, nullptr, nullptr);
 }
 
 bool bare_training(ThreadState& state) {

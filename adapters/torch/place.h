@@ -16,6 +16,9 @@ struct Place {
 // when the place is new.
 Place place_of(ThreadState& state, const char* op_type, std::uint64_t number);
 
+// Of a node of backward itself, as if it were an operator: `PowBackward0` in the place of its forward op.
+std::uint32_t site_of_node(ThreadState& state, const char* name, std::uint32_t forward_site);
+
 // Whether the step clock must begin without a root: asked while none was seen, less and less often.
 bool bare_training(ThreadState& state);
 

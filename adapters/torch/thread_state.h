@@ -28,10 +28,13 @@ struct Frame {
   FrameMark mark = nullptr;  // node: the Python frame it was entered from
   const OpInfo* info = nullptr;
   sonde_op* op = nullptr;
-  std::size_t first_input = 0;  // op: its arguments are [first_input, input_count) of the thread's
-  int exceptions = 0;           // op: in flight when it began
-  bool outermost_step = false;  // optimizer: Optimizer.step, not nested
-  std::string scope;            // optimizer: `optimizer-SGD`
+  std::size_t first_input = 0;    // op: its arguments are [first_input, input_count) of the thread's
+  int exceptions = 0;             // op, node: in flight when it began
+  unsigned wanted = 0;            // op: what op_begin answered
+  bool looked = false;            // op: its outputs have been looked at
+  bool outermost_step = false;    // optimizer: Optimizer.step, not nested
+  std::string scope;              // optimizer: `optimizer-SGD`
+  std::vector<Described> inputs;  // node: what it was given, where the plan wants what throws
 };
 
 Frame frame_of(FrameKind kind, const at::RecordFunction& fn);
@@ -42,6 +45,13 @@ struct InputArgument {
   bool written = false;
   bool result = false;
   bool told = false;  // reported before the kernel
+};
+
+// A custom autograd.Function whose forward runs: it is no operator, but it may raise.
+struct FunctionCall {
+  const at::RecordFunction* fn = nullptr;
+  std::uint32_t site = 0, graph = 0;
+  std::vector<Described> inputs;
 };
 
 struct ThreadState {
@@ -55,6 +65,10 @@ struct ThreadState {
   bool current_root_trains = true;
   bool grad_outside = false;  // gradients were on at the last op outside every module
   int optimizer_depth = 0;
+  int dump_scopes = 0;       // open ones of sonde.dump_scope()
+  bool catches = false;      // the plan wants what throws
+  bool failed_last = false;  // an operator has thrown, and none has begun since
+  std::vector<FunctionCall> functions;
   bool step_returned = false;  // the outermost Optimizer.step has not raised
   std::uint64_t asked_bare = 0;
   bool busy = false;  // inside our own slow path

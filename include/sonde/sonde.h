@@ -37,7 +37,7 @@ struct sonde_tensor {
   const int64_t* shape;   /* elements per dimension */
   const int64_t* strides; /* in elements; null: C order */
   uint32_t ndim;
-  uint32_t device;          /* 0 host memory; anything else is skipped and counted */
+  uint32_t device;          /* sonde::DeviceType: 0 host memory; what this build cannot read is skipped and counted */
   uint32_t flags;           /* SONDE_TENSOR_* */
   uint64_t storage;         /* identity of the memory block, never reused while the process lives; 0: unknown */
   const void* storage_data; /* where that block begins; null: unknown */
@@ -66,7 +66,9 @@ struct sonde_site {
   const char* op_type;
   const char* scope;                     /* "network-AlexNet/features/0-Conv2d"; "" outside */
   const struct sonde_source_line* trace; /* who called, innermost first; the first is the op's line */
+  uint32_t flags;                        /* SONDE_SITE_* */
 };
+#define SONDE_SITE_FLAGGED 1u /* set_dump was called for a module or function around it, or a dump scope is open */
 
 /* An argument of an op that is no tensor, by its name in the op's schema. */
 struct sonde_attribute {
@@ -91,6 +93,10 @@ struct sonde_attribute {
 #define SONDE_WANT_INPUTS 2u
 #define SONDE_WANT_OUTPUTS 4u
 #define SONDE_WANT_ATTRIBUTES 8u /* call op_attributes: these are seen for the first time */
+#define SONDE_WANT_LOOK 16u /* call op_look with every output before op_input: what it holds decides what is wanted */
+#define SONDE_WANT_FAILURE 32u /* an op that throws is wanted: op_failed before op_input, and op_end may take a while */
+#define SONDE_WANT_KEEP 64u    /* its outputs are watched: remember where they lie, without keeping them alive */
+#define SONDE_WANT_WATCHED 128u /* after op_output: op_watched with every output remembered so */
 
 /* Whether the host's operator callbacks need to run. Returned by every clock function. */
 #define SONDE_CAPTURE_OFF 0u
@@ -127,8 +133,9 @@ struct sonde_api {
   void (*set_run_info)(const struct sonde_run_info* info);
   /* Flushes, closes, forgets the session. `summary` gets the closing line for the user. */
   void (*stop)(char* summary, size_t summary_bytes);
-  int (*active)(void);        /* a session exists and has not failed */
-  void (*forked_child)(void); /* in the child of fork(): become inert */
+  int (*active)(void);             /* a session exists and has not failed */
+  int (*records_exceptions)(void); /* its plan asks for the operator that throws */
+  void (*forked_child)(void);      /* in the child of fork(): become inert */
   /* One-line failure that the user has not been told yet, 1 if there was one. */
   int (*take_failure)(char* message, size_t message_bytes);
 
@@ -140,6 +147,10 @@ struct sonde_api {
   unsigned (*manual_step)(void);   /* sonde.step() */
   unsigned (*autograd_seen)(void); /* an op with a gradient history ran before any root was seen */
   unsigned (*capture)(void);       /* the current answer; the first call begins a manual clock's first step */
+  /* From the first call on the plan's iterations do not count: what runs while it is on is recorded. */
+  unsigned (*dump_switch)(int on);
+  /* The step that begins next has this number (that of every graph). */
+  unsigned (*set_iteration)(uint64_t iteration);
 
   /* --- names ------------------------------------------------------------------------------------------------ */
   uint32_t (*site)(const struct sonde_site* site); /* interns; any thread */
@@ -148,6 +159,8 @@ struct sonde_api {
   /* `name` is the tensor `tensor` from now on: parameters, buffers ("features.0.weight"), gradients
    * ("features.0.weight.grad"), optimizer state ("exp_avg.features.0.weight"). */
   void (*name_tensor)(const char* name, const struct sonde_tensor* tensor);
+  /* set_dump of an operator type (ATen's name, MindSpore's or GE's): its ops and their backward, under dump_mode 2. */
+  void (*flag_type)(const char* type, int enabled);
 
   /* --- ops (hot) -------------------------------------------------------------------------------------------- */
   /* graph: SONDE_GRAPH_*. attributes: a hash of the op's type and of all arguments that are no tensors; 0: it has none. */
@@ -160,6 +173,15 @@ struct sonde_api {
   void (*op_input)(struct sonde_op* op, uint32_t slot, const struct sonde_tensor* tensor);
   void (*op_output)(struct sonde_op* op, uint32_t slot, const struct sonde_tensor* tensor);
   void (*op_end)(struct sonde_op* op, int failed);
+  /* SONDE_WANT_LOOK: after the kernel and op_wrote, before op_input; each output is told again by op_output. */
+  void (*op_look)(struct sonde_op* op, const struct sonde_tensor* output);
+  /* SONDE_WANT_FAILURE: the kernel threw. Before op_input; then op_end, which returns when the inputs are on disk. */
+  void (*op_failed)(struct sonde_op* op);
+  /* SONDE_WANT_KEEP: the number under which op_watched knows the op. */
+  uint32_t (*op_name)(struct sonde_op* op);
+  /* SONDE_WANT_WATCHED: output `slot` of the op that op_name() numbered, as it lies in memory now (or why it cannot be
+   * read). 0: it is watched no longer. */
+  int (*op_watched)(struct sonde_op* op, uint32_t watched, uint32_t slot, const struct sonde_tensor* tensor);
   /* Memory was written by something that is not recorded. 0: nobody can say which. */
   void (*wrote)(uint64_t storage);
   /* These memory blocks are gone: nobody can read them any more. */

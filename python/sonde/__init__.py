@@ -15,6 +15,20 @@ and in a notebook:
 
 from . import session
 from ._core import version as __version__
-from .session import Error, capture, start, step, stop
+from .flags import dump_scope, set_dump
+from .session import Error, capture, dump_set_iteration, dump_start, dump_stop, start, step, stop
 
-__all__ = ["Error", "__version__", "capture", "session", "start", "step", "stop"]
+__all__ = [
+    "Error",
+    "__version__",
+    "capture",
+    "dump_scope",
+    "dump_set_iteration",
+    "dump_start",
+    "dump_stop",
+    "session",
+    "set_dump",
+    "start",
+    "step",
+    "stop",
+]

@@ -19,6 +19,7 @@ class Error(Exception):
 
 
 _owner = None  # pid of the process that started the session; a forked child is not the owner
+_records_exceptions = False  # the session's plan asks for the operator that throws
 _life = threading.RLock()  # held while a session starts or stops; a signal handler may stop it meanwhile
 _attached = []  # modules that watch a framework (sonde.torch): attach(), step(), detach()
 
@@ -48,7 +49,7 @@ def stop():
             for host in _attached:
                 host.detach()
         finally:
-            summary = _core.stop()
+            summary = _core.stop() + _why_it_ended()
             _forget()
     if summary:
         tell("summary", summary)
@@ -63,6 +64,40 @@ def step():
         host.step()
     if not _attached:
         _core.manual_step()
+
+
+def dump_start():
+    """Record from here on, whatever `iteration` says; until dump_stop(). At once, also within a step.
+
+    With the first call of dump_start() or dump_stop() the switch alone decides; steps go on being counted.
+    """
+    _switch(True)
+
+
+def dump_stop():
+    """Record nothing from here on, whatever `iteration` says; until dump_start(). The session goes on."""
+    _switch(False)
+
+
+def dump_set_iteration(iteration):
+    """The step that begins next is number `iteration` (of every graph): after a checkpoint was loaded."""
+    if not isinstance(iteration, int) or isinstance(iteration, bool) or iteration < 0:
+        raise ValueError(f"dump_set_iteration: a step's number is an integer from 0 on, not {iteration!r}")
+    if not _mine():
+        raise Error("cannot set the iteration: no session is running; call sonde.start() first")
+    for host in _attached:
+        host.set_iteration(iteration)
+    if not _attached:
+        _core.set_iteration(iteration)
+
+
+def _switch(on):
+    if not _mine():
+        raise Error("cannot switch recording: no session is running; call sonde.start() first")
+    for host in _attached:
+        host.dump_switch(on)
+    if not _attached:
+        _core.dump_switch(on)
 
 
 class Capture:
@@ -156,14 +191,27 @@ def _write_to_stderr(text):
             os.write(descriptor, text.encode(errors="backslashreplace"))
 
 
+def _why_it_ended():
+    """The error that ends the program, when exceptions are what was recorded: Python keeps it for us."""
+    error = getattr(sys, "last_value", None)
+    if not _records_exceptions or not isinstance(error, BaseException):
+        return ""
+    try:
+        text = str(error).strip().splitlines()
+    except Exception:  # of the user's own class
+        text = []
+    return f"\nthe program ended with {type(error).__name__}" + (f": {text[0]}" if text else "")
+
+
 def _start_engine(path):
-    global _owner
+    global _owner, _records_exceptions
     ok, text = _core.start(path)
     if not ok:
         raise Error(text)
     if text:
         tell("warning", text)
     _owner = os.getpid()
+    _records_exceptions = _core.records_exceptions()
     _at_exit_once()
 
 

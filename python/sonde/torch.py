@@ -23,7 +23,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
-from . import _core, adapter, optimizers, past_operators
+from . import _core, adapter, flags, optimizers, past_operators
 from .session import tell
 
 # Containers that only hold modules: their level in a name is the attribute alone (`features/0-Conv2d`).
@@ -45,6 +45,19 @@ def step():
     if _watch is not None:
         _watch.library.step()
         _watch.begin_names()
+
+
+def dump_switch(on):
+    """sonde.dump_start() and sonde.dump_stop()."""
+    if _watch is not None:
+        _watch.library.dump_switch(on)
+        _watch.begin_names()
+
+
+def set_iteration(iteration):
+    """sonde.dump_set_iteration()."""
+    if _watch is not None:
+        _watch.library.set_iteration(iteration)
 
 
 def detach():
@@ -99,6 +112,7 @@ class Watch:
         library.load(_core.api())
         self._tell_run_info()
         self.undo = [
+            flags.watch(library),
             register_optimizer_step_pre_hook(self._before_optimizer_step).remove,
             register_optimizer_step_post_hook(self._after_optimizer_step).remove,
             optimizers.watch_scaler(library),
@@ -225,7 +239,11 @@ class Watch:
         """Who this process is; told again until the first step, since torch.distributed may come later."""
         python = ".".join(map(str, sys.version_info[:3]))
         self.library.set_run_info(
-            _rank(), _number("LOCAL_RANK", 0), f"torch {torch.__version__}, CPython {python}", " ".join(sys.argv)
+            _rank(),
+            _number("LOCAL_RANK", 0),
+            f"torch {torch.__version__}, CPython {python}",
+            " ".join(sys.argv),
+            _world_size(),
         )
 
     def _tell_failure(self):
@@ -493,6 +511,12 @@ def _rank():
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank()
     return _number("RANK", _number("RANK_ID", 0))
+
+
+def _world_size():
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_world_size()
+    return _number("WORLD_SIZE", _number("RANK_SIZE", 1))
 
 
 def _number(variable, default):

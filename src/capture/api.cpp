@@ -55,16 +55,10 @@ void guarded_void(F body) {
   });
 }
 
-// What the plan holds but this version does not do: said once, at the start, not found out afterwards.
-std::string not_done_yet(const Plan& plan) {
-  std::string text;
-  const auto note = [&](const std::string& line) { text += "warning: " + line + "\n"; };
-  if (const std::string complaint = kernel_complaint(); !complaint.empty()) note(complaint);
-  if (plan.op_debug_mode == 3) note("op_debug_mode 3: every operator is recorded, not only those that overflow");
-  if (plan.op_debug_mode == 4) note("op_debug_mode 4: every operator is recorded, not only the one that fails");
-  if (plan.sample_mode != 0) note("sample_mode 1: whole tensors are recorded, not samples");
-  if (plan.save_kernel_args) note("save_kernel_args: no files of operator arguments are written");
-  return text;
+// What is worth saying before the first step, and not found out afterwards.
+std::string said_at_start() {
+  const std::string complaint = kernel_complaint();
+  return complaint.empty() ? "" : "warning: " + complaint + "\n";
 }
 
 int refuse_second(char* message, std::size_t message_bytes) {
@@ -81,7 +75,7 @@ int start(const char* config_path, char* message, std::size_t message_bytes) {
     for (const Diagnostic& diagnostic : result.diagnostics) {
       text += text_of(diagnostic, config_path) + "\n";
     }
-    if (result.plan) text += not_done_yet(*result.plan);
+    if (result.plan) text += said_at_start();
     copy_text(text, message, message_bytes);
     if (!result.plan) return -1;
     auto fresh = std::make_unique<Session>(std::move(*result.plan));
@@ -124,6 +118,11 @@ int active() {
   return current != nullptr && !current->failed() ? 1 : 0;
 }
 
+int records_exceptions() {
+  Session* current = session();
+  return current != nullptr && current->plan().exception_only() ? 1 : 0;
+}
+
 void forked_child() {
   // The writer thread and its locks stayed in the parent: touch nothing, free nothing, forget nothing.
   static std::atomic<Session*> parents;
@@ -161,11 +160,21 @@ unsigned capture() {
   return guarded(0u, [](Session& s) { return s.capture(); });
 }
 
+unsigned dump_switch(int on) {
+  return guarded(0u, [&](Session& s) { return s.dump_switch(on != 0); });
+}
+unsigned set_iteration(std::uint64_t iteration) {
+  return guarded(0u, [&](Session& s) { return s.set_iteration(iteration); });
+}
+
 std::uint32_t site(const sonde_site* in) {
   return guarded(0u, [&](Session& s) { return s.site(*in); });
 }
 void name_tensor(const char* name, const sonde_tensor* tensor) {
   guarded_void([&](Session& s) { s.name_tensor(name, *tensor); });
+}
+void flag_type(const char* type, int enabled) {
+  guarded_void([&](Session& s) { s.flag_type(type, enabled != 0); });
 }
 void source_text(const char* file, const char* text) {
   guarded_void([&](Session& s) { s.source_text(file, text); });
@@ -225,6 +234,23 @@ void op_end(sonde_op* op, int failed) {
   if (stack.depth > 0) --stack.depth;
 }
 
+void op_look(sonde_op* op, const sonde_tensor* output) {
+  on_op(op, [&](Session& s, Op& o) { s.op_look(o, *output); });
+}
+void op_failed(sonde_op* op) {
+  on_op(op, [&](Session& s, Op& o) { s.op_failed(o); });
+}
+std::uint32_t op_name(sonde_op* op) {
+  std::uint32_t id = 0;
+  on_op(op, [&](Session&, Op& o) { id = o.record.op->id; });
+  return id;
+}
+int op_watched(sonde_op* op, std::uint32_t watched, std::uint32_t slot, const sonde_tensor* tensor) {
+  bool goes_on = false;
+  on_op(op, [&](Session& s, Op& o) { goes_on = s.op_watched(o, watched, slot, *tensor); });
+  return goes_on ? 1 : 0;
+}
+
 sonde_op* op_defer(sonde_op* op) {
   auto rest = std::make_unique<Op>();
   on_op(op, [&](Session& s, Op& o) { rest = s.op_defer(o); });
@@ -253,6 +279,7 @@ constexpr struct sonde_api kApi = {
     .set_run_info = set_run_info,
     .stop = stop,
     .active = active,
+    .records_exceptions = records_exceptions,
     .forked_child = forked_child,
     .take_failure = take_failure,
     .root_forward = root_forward,
@@ -261,9 +288,12 @@ constexpr struct sonde_api kApi = {
     .manual_step = manual_step,
     .autograd_seen = autograd_seen,
     .capture = capture,
+    .dump_switch = dump_switch,
+    .set_iteration = set_iteration,
     .site = site,
     .source_text = source_text,
     .name_tensor = name_tensor,
+    .flag_type = flag_type,
     .op_begin = op_begin,
     .op_attributes = op_attributes,
     .op_input_before = op_input_before,
@@ -271,6 +301,10 @@ constexpr struct sonde_api kApi = {
     .op_input = op_input,
     .op_output = op_output,
     .op_end = op_end,
+    .op_look = op_look,
+    .op_failed = op_failed,
+    .op_name = op_name,
+    .op_watched = op_watched,
     .wrote = wrote,
     .forget = forget,
     .op_defer = op_defer,

@@ -10,6 +10,7 @@ namespace sonde {
 TensorView view_of(const sonde_tensor& t) {
   TensorView view;
   view.dtype = static_cast<DType>(t.dtype);
+  view.device = static_cast<DeviceType>(t.device);
   view.data = static_cast<const std::byte*>(t.data);
   view.shape = {t.shape, t.ndim};
   view.strides = {t.strides, t.ndim};

@@ -7,11 +7,17 @@
 #include "capture/identity.h"
 #include "sonde/sonde.h"
 #include "sonde/tensor.h"
+#include "stats/device.h"
 
 namespace sonde {
 
 // Borrows shape, strides and data of `tensor`.
 TensorView view_of(const sonde_tensor& tensor);
+
+// What reads its memory; null when nothing of this build does.
+inline const DeviceAccess* access_of(const sonde_tensor& tensor) {
+  return device_access(static_cast<DeviceType>(tensor.device));
+}
 
 // The same tensor for the search of its origin; readable or not.
 Place place_of(const sonde_tensor& tensor);

@@ -65,6 +65,24 @@ void Identity::wrote(std::uint64_t storage_id, std::uint64_t sequence) {
   storage.writer = {sequence, kInnerSlot};  // until made() says which output it is
   storage.known.clear();
   storage.entries.clear();
+  storage.finite.clear();
+}
+
+bool Identity::known_finite(std::uint64_t storage_id, const void* data, std::uint64_t bytes) const {
+  const auto it = storages_.find(storage_id);
+  if (storage_id == 0 || it == storages_.end()) return false;
+  const auto* begin = static_cast<const std::byte*>(data);
+  return std::ranges::any_of(
+      it->second.finite, [&](const Extent& extent) { return extent.begin <= begin && begin + bytes <= extent.end; });
+}
+
+void Identity::set_finite(std::uint64_t storage_id, const void* data, std::uint64_t bytes, std::uint64_t epoch) {
+  if (storage_id == 0 || epoch_of(storage_id) != epoch) return;
+  constexpr std::size_t kMostExtents = 64;
+  std::vector<Extent>& finite = storage_of(storage_id).finite;
+  if (finite.size() == kMostExtents) finite.erase(finite.begin());
+  const auto* begin = static_cast<const std::byte*>(data);
+  finite.push_back({begin, begin + bytes});
 }
 
 void Identity::uninitialised(std::uint64_t storage_id) {
@@ -113,7 +131,9 @@ void Identity::end_step() {
   const auto is_old = [&](const Storage& storage) { return storage.touched + 2 < step_; };
   for (auto& [id, storage] : storages_) {
     storage.known.clear();
-    if (is_old(storage)) storage.entries = {};
+    if (!is_old(storage)) continue;
+    storage.entries = {};
+    storage.finite = {};
   }
   const auto forgotten =
       std::erase_if(storages_, [&](const auto& item) { return !item.second.written && is_old(item.second); });
@@ -125,6 +145,7 @@ void Identity::forget_contents() {
   for (auto& [id, storage] : storages_) {
     storage.epoch = writes_;
     storage.entries.clear();
+    storage.finite.clear();
   }
 }
 

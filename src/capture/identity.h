@@ -71,6 +71,12 @@ class Identity {
   // An op has this tensor as a result, whether it wrote it or is a view of what was there.
   void made(const Place& place, Origin origin);
 
+  // Whether these bytes were looked at since they were written, and nothing but finite numbers was found.
+  bool known_finite(std::uint64_t storage, const void* data, std::uint64_t bytes) const;
+  std::uint64_t epoch(std::uint64_t storage) const { return epoch_of(storage); }  // for set_finite()
+  // `epoch` is that of before the look, as with insert().
+  void set_finite(std::uint64_t storage, const void* data, std::uint64_t bytes, std::uint64_t epoch);
+
   // The storage is gone.
   void forget(std::uint64_t storage) { storages_.erase(storage); }
   // Forgets what was read of storages that no op of the last two steps touched. That an op wrote one stays known.
@@ -90,6 +96,9 @@ class Identity {
     Dims shape, strides;
     Content content;
   };
+  struct Extent {
+    const std::byte *begin, *end;
+  };
   struct Known {
     std::uint64_t object, geometry;
     Origin origin;
@@ -103,6 +112,7 @@ class Identity {
     std::uint64_t touched = 0;  // step counter of this table
     std::uint64_t epoch = 0;    // moves with every write
     std::vector<Entry> entries;
+    std::vector<Extent> finite;
   };
   // Of one storage; a sequence cut into its time steps has hundreds.
   static constexpr std::size_t kMostKnown = 1024;

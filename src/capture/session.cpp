@@ -74,7 +74,7 @@ void Session::push_step(bool began, StepId step) {
   record.sequence = recorder_->next_sequence();
   record.step = step;
   record.timestamp_us = now_us();
-  recorder_->push(std::move(record));
+  submit_locked(std::move(record));
 }
 
 void Session::apply(const std::vector<StepChange>& changes) {
@@ -85,6 +85,8 @@ void Session::apply(const std::vector<StepChange>& changes) {
       announced = false;  // told with its first op: a step without ops is none
       ++steps_recorded_;
       forget_unnamed();
+      held_[change.step.graph].kept = looks_ && steps_recorded_ == 1;  // the graph of the first step is wanted anyway
+      if (change.resumed) continue;  // switched off and on within: it goes on where it was
       step_stamp_[change.step.graph] = ++stamp_;
       selector_->begin_step(change.step.graph);
       entries_of_step_.clear();
@@ -94,6 +96,8 @@ void Session::apply(const std::vector<StepChange>& changes) {
     }
     if (announced) {
       push_step(false, change.step);
+      ++steps_seen_;
+      if (holds_) end_held(change.step.graph);
     } else {
       --steps_recorded_;
     }
@@ -115,7 +119,8 @@ void Session::forget_unnamed() {
 unsigned Session::answer() {
   if (failed_ || excluded_ || !plan_.nothing.empty()) return SONDE_CAPTURE_OFF;
   if (recorder_ && recorder_->error()) return SONDE_CAPTURE_OFF;
-  const bool on = clock_.needs_operators();
+  const bool enough = looks_ && plan_.overflow_number > 0 && ops_found_ >= plan_.overflow_number;
+  const bool on = clock_.needs_operators() && !enough;
   // Operators will run unseen from here on: what is known of the memory then is worth nothing.
   if (!on) identity_.clear();
   return on ? SONDE_CAPTURE_ON : SONDE_CAPTURE_OFF;
@@ -162,6 +167,18 @@ unsigned Session::capture() {
   return answer();
 }
 
+unsigned Session::dump_switch(bool on) {
+  const std::lock_guard lock(mutex_);
+  apply(clock_.dump_switch(on));
+  return answer();
+}
+
+unsigned Session::set_iteration(std::uint64_t iteration) {
+  const std::lock_guard lock(mutex_);
+  clock_.set_iteration(iteration);
+  return answer();
+}
+
 // --- the end ---------------------------------------------------------------------------------------------------------
 
 void Session::abandon() {
@@ -181,11 +198,13 @@ void Session::shrink() {
   name_key_ids_ = {};
   named_ = {};
   for (auto& names : data_names_) names = {};
+  for (Held& held : held_) held = {};
 }
 
 std::string Session::stop() {
   std::unique_lock lock(mutex_);
   if (recorder_) apply(clock_.stop());
+  if (recorder_) skip_dropped();
   lock.unlock();
   Totals totals;
   if (recorder_) totals = recorder_->finish();
@@ -202,7 +221,9 @@ std::string Session::stop() {
   failure_told_ = true;
   const bool nothing =
       !recorder_ || totals.ops == 0 || (totals.files == 0 && totals.rows == 0 && plan_.saved_data != SavedData::graph);
-  if (nothing) {
+  if (holds_ && steps_seen_ > 0 && !failed_) {
+    text += found_line(totals);
+  } else if (nothing) {
     text += "sonde: nothing was recorded: " + why_nothing(totals);
   } else {
     text += fmt::format(
@@ -218,7 +239,10 @@ std::string Session::stop() {
   if (totals.records_dropped > 0) {
     text += fmt::format("; {} records were dropped because the disk could not follow", totals.records_dropped);
   }
-  if (totals.ops == 0) return text;
+  if (watches_) {
+    for (const std::string& line : watcher_.report()) text += "\nsonde: " + line;
+  }
+  if (totals.ops == 0 && steps_seen_ == 0) return text;
   for (const auto& entry : selector_->unused()) {
     text += fmt::format("\nsonde: {} entry '{}' matched nothing", entry.key, entry.text);
     if (!entry.nearest.empty()) text += fmt::format("; nearest: {}", fmt::join(entry.nearest, ", "));
@@ -248,11 +272,13 @@ std::string Session::why_nothing(const Totals& totals) const {
       ran += fmt::format("evaluation steps {}-{}", plan_.initial_iteration, plan_.initial_iteration + evaluation - 1);
     return fmt::format("no step matched iteration \"{}\" ({} ran)", plan_.iteration.text(), ran);
   }
-  if (plan_.dump_mode == DumpMode::flagged) {
-    return "dump_mode 2 records what set_dump flagged, which this version cannot do; use dump_mode "
-           "1 with kernels";
-  }
   if (totals.ops == 0) return "the chosen steps ran no operator";
+  if (plan_.dump_mode == DumpMode::flagged && ops_flagged_ == 0) {
+    return fmt::format(
+        "dump_mode 2 records what sonde.set_dump() was called for, which is none of the {} ops of the "
+        "chosen steps",
+        totals.ops);
+  }
   if (plan_.dump_mode == DumpMode::kernels) {
     return fmt::format("none of the {} ops of the chosen steps matched kernels", totals.ops);
   }

@@ -16,6 +16,8 @@
 
 #include "capture/identity.h"
 #include "capture/step_clock.h"
+#include "capture/watcher.h"
+#include "capture/written.h"
 #include "config/selector.h"
 #include "sonde/plan.h"
 #include "sonde/sonde.h"
@@ -23,11 +25,21 @@
 
 namespace sonde {
 
+// An argument that the op writes, as it was before: what is recorded of it is decided when the op has run.
+struct Snapshot {
+  std::size_t index = 0;  // of its record among the op's
+  BlockPtr image;         // its bytes; null when its statistics are all the plan wants, which the record has then
+  Dims shape, strides;    // of the image
+  std::uint32_t flags = 0;
+};
+
 // One op in flight on one thread.
 struct Op {
   Record record;
   Selector::Wanted wanted;
   bool backward = false;
+  bool deferred = false;  // op_defer gave it
+  std::vector<Snapshot> before;
   class Session* owner = nullptr;
 };
 
@@ -45,10 +57,13 @@ class Session {
   unsigned manual_step();
   unsigned autograd_seen();
   unsigned capture();
+  unsigned dump_switch(bool on);
+  unsigned set_iteration(std::uint64_t iteration);
 
   std::uint32_t site(const sonde_site& site);
   void name_tensor(const char* name, const sonde_tensor& tensor);
 
+  void flag_type(std::string_view type, bool enabled);
   void source_text(const char* file, const char* text);
 
   unsigned op_begin(std::uint32_t site, std::uint32_t graph, std::uint64_t attributes, Op*& op);
@@ -58,6 +73,9 @@ class Session {
   void op_input(Op& op, std::uint32_t slot, const sonde_tensor& tensor);
   void op_output(Op& op, std::uint32_t slot, const sonde_tensor& tensor);
   void op_end(Op& op, bool failed);  // also of what op_defer gave
+  void op_look(Op& op, const sonde_tensor& output);
+  void op_failed(Op& op);
+  bool op_watched(Op& op, std::uint32_t watched, std::uint32_t slot, const sonde_tensor& tensor);
   // Ends `op` without its outputs. They are told of the one that is returned, on any thread, and ended by op_end.
   std::unique_ptr<Op> op_defer(Op& op);
   void forget(std::span<const std::uint64_t> storages);
@@ -79,7 +97,7 @@ class Session {
     std::uint32_t next[2] = {0, 0};
     struct Entry {
       const OpName* name;
-      Selector::Wanted wanted;
+      Selector::Wanted wanted, wanted_if_flagged;
     };
     std::vector<Entry> entries;  // by ordinal, grown as ops appear
   };
@@ -95,6 +113,12 @@ class Session {
     std::uint64_t extent_bytes = 0;  // from the first to the last element
   };
 
+  // Of one graph, where only what is found is kept: the records of the open step, until something is.
+  struct Held {
+    std::vector<Record> records;
+    bool kept = false;
+  };
+
   void apply(const std::vector<StepChange>& changes);
   void forget_unnamed();
   bool ensure_recorder();
@@ -104,10 +128,27 @@ class Session {
   void define_site(std::uint32_t site);
   std::uint32_t attributes_id(std::uint64_t hash, bool& fresh);
   const OpName& name_of(NameKey& key, const Site& site, std::uint32_t number);
-  Selector::Wanted decide_in_order(const OpName& name, const Site& site, std::uint32_t graph);
+  Selector::Wanted decide_in_order(const OpName& name, const Site& site, std::uint32_t graph, bool flagged);
+  unsigned begin_in_mode(Op& op, bool flagged);
   void add_producer(std::uint64_t sequence);
   const OpName& parameter_name(const std::string& name);
+  bool describe(Op& op, bool is_input, std::uint32_t slot, const sonde_tensor& tensor, TensorRecord& record);
   void add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_tensor& tensor);
+  bool is_flagged(const Site& site) const;
+  // Modes that keep only some ops: session_modes.cpp.
+  void add_before(Op& op, std::uint32_t slot, const sonde_tensor& tensor);
+  void settle_before(Op& op, bool kept);
+  bool is_finite(Op& op, const sonde_tensor& output);
+  void watch(Op& op, std::uint32_t slot, const sonde_tensor& output);
+  void note_change(const Op& op, std::uint32_t name, std::uint32_t slot, std::uint64_t fingerprint,
+                   const TensorRecord& now);
+  const OpName& pair_name(const OpName& reader, const OpName& watched);
+  void submit(Record&& record);         // without the lock
+  void submit_locked(Record&& record);  // with it
+  void keep_step(std::uint32_t graph);
+  void end_held(std::uint32_t graph);
+  void skip_dropped();
+  std::string found_line(const Totals& totals) const;
   void read(const sonde_tensor& tensor, const TensorKey& key, bool wanted, TensorRecord& out);
   void emit_parameter(const OpName& name, const sonde_tensor& tensor, StepId step, bool in_constants);
   void emit_named(const sonde_tensor& tensor, StepId step, TensorRecord& out);
@@ -116,6 +157,14 @@ class Session {
   void shrink();
 
   const Plan plan_;
+  const bool looks_ = plan_.overflow_only();     // every op is looked at, those whose output is not finite are kept
+  const bool catches_ = plan_.exception_only();  // the op that throws is kept
+  const bool holds_ = looks_ || catches_;
+  const bool watches_ = plan_.acl.scene == Scene::watcher;
+  const bool emits_parameters_ = !holds_ && !watches_;
+  // Only then is it asked twice what is selected.
+  const bool flags_matter_ = plan_.dump_mode == DumpMode::flagged || plan_.acl.in_use;
+  const bool reshapes_ = Written::differs(plan_);
   std::unique_ptr<Selector> selector_;
   std::unique_ptr<Recorder> recorder_;  // opened before the first chosen step
   RunInfo run_info_;
@@ -146,6 +195,13 @@ class Session {
   std::uint64_t stamp_ = 0;
   bool step_announced_[2] = {false, false};  // the recorder knows that the step of that graph has begun
   std::uint64_t steps_recorded_ = 0;
+  Held held_[2];                                                  // by graph
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> dropped_;  // sequences whose records nobody will get
+  std::uint64_t ops_seen_ = 0, ops_found_ = 0, steps_seen_ = 0;
+  std::string first_found_;  // the first op that was kept, and its line, for the closing line
+  std::vector<std::string> flagged_types_;
+  std::uint64_t ops_flagged_ = 0;
+  Watcher watcher_;
   bool excluded_ = false;  // this device is not in support_device
   bool seen_root_ = false;
   bool started_ = false;  // capture() was called

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include "capture/host_tensor.h"
@@ -50,6 +51,7 @@ std::uint32_t Session::site(const sonde_site& in) {
   site.phase = static_cast<Phase>(in.phase);
   site.op_type = in.op_type;
   site.scope = in.scope != nullptr ? in.scope : "";
+  site.flagged = (in.flags & SONDE_SITE_FLAGGED) != 0;
   for (std::uint32_t i = 0; i < in.trace_count; ++i) site.trace.push_back(line_of(in.trace[i]));
   site.forward_site = in.forward_site;
   const std::lock_guard lock(mutex_);
@@ -59,11 +61,12 @@ std::uint32_t Session::site(const sonde_site& in) {
     const Site& forward = sites_[site.forward_site - 1];
     site.forward_op_type = forward.op_type;
     site.scope = forward.scope;
+    site.flagged = site.flagged || forward.flagged;
     if (site.trace.empty()) site.trace = forward.trace;
   }
   const SourceLine line = site.trace.empty() ? SourceLine() : site.trace.front();
-  std::string text =
-      fmt::format("{}|{}|{}|{}|{}|{}", in.phase, site.op_type, site.scope, site.forward_op_type, line.line, line.file);
+  std::string text = fmt::format("{}|{}|{}|{}|{}|{}|{}", in.phase, site.op_type, site.scope, site.forward_op_type,
+                                 line.line, site.flagged ? 1 : 0, line.file);
   const auto known = site_ids_.find(text);
   if (known != site_ids_.end()) return known->second;
 
@@ -91,16 +94,22 @@ const OpName& Session::name_of(NameKey& key, const Site& site, std::uint32_t num
     const Layout& layout = recorder_->layout();
     name.full_name = layout.full_name(site, layout.numbers_throughout() ? nodes_++ : ordinal);
     recorder_->define(name);
-    const Selector::AskedOp asked{.full_name = name.full_name, .op_type = name.op_type, .scope = site.scope};
-    key.entries.push_back({&name, selector_->in_order() ? Selector::Wanted() : selector_->decide_op(asked)});
+    NameKey::Entry& entry = key.entries.emplace_back();
+    entry.name = &name;
+    if (selector_->in_order()) continue;
+    Selector::AskedOp asked{.full_name = name.full_name, .op_type = name.op_type, .scope = site.scope};
+    entry.wanted = entry.wanted_if_flagged = selector_->decide_op(asked);
+    if (!flags_matter_) continue;
+    asked.flagged = true;
+    entry.wanted_if_flagged = selector_->decide_op(asked);
   }
   return *key.entries[number].name;
 }
 
 // What an opname_range selects is told only by the ops before it.
-Selector::Wanted Session::decide_in_order(const OpName& name, const Site& site, std::uint32_t graph) {
+Selector::Wanted Session::decide_in_order(const OpName& name, const Site& site, std::uint32_t graph, bool flagged) {
   return selector_->decide_op(
-      {.full_name = name.full_name, .op_type = name.op_type, .scope = site.scope, .graph = graph});
+      {.full_name = name.full_name, .op_type = name.op_type, .scope = site.scope, .flagged = flagged, .graph = graph});
 }
 
 // What feeds a selected collective has run before it is known to: it is recorded from the next step on. In this one, what
@@ -137,7 +146,7 @@ void Session::name_tensor(const char* name, const sonde_tensor& tensor) {
   if (it == list.end()) {
     it = list.emplace(list.end());
     it->name = &op;
-    it->wanted = selector_->decide_parameter(op.full_name);
+    it->wanted = emits_parameters_ && selector_->decide_parameter(op.full_name);
   }
   const TensorView view = view_of(tensor);
   it->named_in_step = steps_recorded_;
@@ -214,15 +223,36 @@ unsigned Session::op_begin(std::uint32_t site_id, std::uint32_t graph, std::uint
   record.attributes = attributes != 0 ? attributes_id(attributes, fresh_attributes) : 0;
   record.tensors.clear();
   record.tensors.reserve(8);
-  op->wanted = key.entries[number].wanted;
-  if (selector_->in_order()) op->wanted = decide_in_order(*record.op, site, graph);
+  record.overflowed = false;
   op->backward = site.phase == Phase::backward;
-  return SONDE_WANT_STRUCTURE | (op->wanted.inputs ? SONDE_WANT_INPUTS : 0u) |
+  const bool flagged = is_flagged(site);
+  const NameKey::Entry& entry = key.entries[number];
+  op->wanted = flagged ? entry.wanted_if_flagged : entry.wanted;
+  if (selector_->in_order()) op->wanted = decide_in_order(*record.op, site, graph, flagged);
+  return begin_in_mode(*op, flagged) | (op->wanted.inputs ? SONDE_WANT_INPUTS : 0u) |
          (op->wanted.outputs ? SONDE_WANT_OUTPUTS : 0u) | (fresh_attributes ? SONDE_WANT_ATTRIBUTES : 0u);
 }
 
+// What the plan's mode makes of an op, beside what is selected of it.
+unsigned Session::begin_in_mode(Op& op, bool flagged) {
+  ++ops_seen_;
+  if (flagged) ++ops_flagged_;
+  op.deferred = false;
+  op.before.clear();
+  if (holds_) {
+    op.wanted = {};
+    return SONDE_WANT_STRUCTURE | (looks_ ? SONDE_WANT_LOOK : SONDE_WANT_FAILURE);
+  }
+  return SONDE_WANT_STRUCTURE | (op.wanted.watched ? SONDE_WANT_KEEP : 0u) |
+         (op.wanted.checks ? SONDE_WANT_WATCHED : 0u);
+}
+
 void Session::op_input_before(Op& op, std::uint32_t slot, const sonde_tensor& tensor) {
-  add_tensor(op, true, slot, tensor);
+  if (holds_) {
+    add_before(op, slot, tensor);
+  } else {
+    add_tensor(op, true, slot, tensor);
+  }
 }
 
 void Session::op_input(Op& op, std::uint32_t slot, const sonde_tensor& tensor) { add_tensor(op, true, slot, tensor); }
@@ -255,17 +285,22 @@ void Session::op_output(Op& op, std::uint32_t slot, const sonde_tensor& tensor) 
     identity_.made(place_of(tensor), {op.record.sequence, slot});
     if ((tensor.flags & SONDE_TENSOR_UNINITIALISED) != 0) identity_.uninitialised(tensor.storage);
   }
+  if (looks_ && op.deferred) op_look(op, tensor);  // a collective's: nobody could look at it before
   add_tensor(op, false, slot, tensor);
+  if (op.wanted.watched) watch(op, slot, tensor);
 }
 
 void Session::op_end(Op& op, bool failed) {
   op.record.failed = failed;
+  settle_before(op, op.record.overflowed || (catches_ && failed));
   // Slots in order, inputs first: the host reports them as their bytes are best read.
   std::ranges::stable_sort(op.record.tensors, [](const TensorRecord& a, const TensorRecord& b) {
     return a.is_input != b.is_input ? a.is_input : a.slot < b.slot;
   });
   for (TensorRecord& tensor : op.record.tensors) tensor.timestamp_us = op.record.timestamp_us;
-  recorder_->push(std::move(op.record));
+  submit(std::move(op.record));
+  // The program may be gone a moment later: nothing that says why may still be on its way.
+  if (catches_ && failed) recorder_->flush();
 }
 
 std::unique_ptr<Op> Session::op_defer(Op& op) {
@@ -273,6 +308,7 @@ std::unique_ptr<Op> Session::op_defer(Op& op) {
   rest->owner = this;
   rest->wanted = op.wanted;
   rest->backward = op.backward;
+  rest->deferred = true;
   Record& record = rest->record;
   record.completes = true;
   record.op = op.record.op;
@@ -286,8 +322,8 @@ std::unique_ptr<Op> Session::op_defer(Op& op) {
   return rest;
 }
 
-void Session::add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_tensor& tensor) {
-  TensorRecord& record = op.record.tensors.emplace_back();
+// What there is to know of a tensor without its bytes. False: they cannot be read.
+bool Session::describe(Op& op, bool is_input, std::uint32_t slot, const sonde_tensor& tensor, TensorRecord& record) {
   record.is_input = is_input;
   record.slot = slot;
   record.dtype = static_cast<DType>(tensor.dtype);
@@ -303,9 +339,9 @@ void Session::add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_
       if (op.wanted.producers) add_producer(origin.sequence);
     }
   }
-  if (tensor.skip != nullptr || tensor.device != 0) {
-    record.skipped = tensor.skip != nullptr ? tensor.skip : "not in host memory";
-    return;
+  if (tensor.skip != nullptr || access_of(tensor) == nullptr) {
+    record.skipped = tensor.skip != nullptr ? tensor.skip : "on a device that this build cannot read";
+    return false;
   }
   const TensorView view = view_of(tensor);
   // A few bytes can be expanded to terabytes, which no reader of the dump could open.
@@ -314,13 +350,19 @@ void Session::add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_
                                        view.bytes() > tensor.storage_bytes);
   if (huge) {
     record.skipped = "an expanded view larger than budget_bytes";
-    return;
+    return false;
   }
   if (is_input && (op.wanted.any() || !selector_->parameters_follow_ops())) {
     emit_named(tensor, op.record.step, record);
     if (record.tensor_name == 0) emit_unwritten(tensor, op.record.step, op.backward, record);
   }
-  TensorKey key = key_of(tensor, view);
+  return true;
+}
+
+void Session::add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_tensor& tensor) {
+  TensorRecord& record = op.record.tensors.emplace_back();
+  if (!describe(op, is_input, slot, tensor, record)) return;
+  TensorKey key = key_of(tensor, view_of(tensor));
   const bool reread = is_input && plan_.sonde.reread;
   {
     const std::lock_guard lock(mutex_);
@@ -387,7 +429,7 @@ void Session::emit_unwritten(const sonde_tensor& tensor, StepId step, bool backw
     const auto [it, fresh] = names.try_emplace(tensor.storage, static_cast<std::uint32_t>(names.size()));
     name = &parameter_name(fmt::format("data-{}", it->second));
     record.tensor_name = name->id;
-    if (!fresh || !selector_->decide_parameter(name->full_name)) return;
+    if (!fresh || !emits_parameters_ || !selector_->decide_parameter(name->full_name)) return;
   }
   emit_parameter(*name, tensor, step, recorder_->layout().has_constants());
 }
@@ -412,7 +454,15 @@ void Session::emit_parameter(const OpName& name, const sonde_tensor& tensor, Ste
 
 // Fills content, statistics and bytes of `out`: from what is known, else from memory.
 void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted, TensorRecord& out) {
-  const TensorView view = view_of(tensor);
+  std::optional<Written> written;
+  const TensorView whole = view_of(tensor);
+  const DeviceAccess& access = *access_of(tensor);
+  if (reshapes_ && wanted) {
+    written.emplace(whole, plan_, access);
+    out.shape = Dims(written->view().shape);
+    out.format = written->format();
+  }
+  const TensorView& view = written ? written->view() : whole;
   const bool need_bytes = plan_.wants_tensors();
   const bool statistics_exist = info(view.dtype).has_statistics;
   Content content;
@@ -453,17 +503,18 @@ void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted
       if (plan_.sonde.when_full == WhenFull::drop) return;
     }
   }
+  const DeviceAccess& reader = *device_access(view.device);  // a sample may be on the host by now
   const bool summarises = statistics_exist && !content.has_statistics;
   if (out.bytes || summarises) out.bytes_read = view.bytes();
   if (summarises) {
-    content.statistics = out.bytes ? summarize_and_copy(view, out.bytes->data) : summarize(view);
+    content.statistics = out.bytes ? reader.summarize_and_copy(view, out.bytes->data) : reader.summarize(view);
     content.has_statistics = true;
   } else if (out.bytes) {
-    copy_c_order(view, out.bytes->data);
+    reader.copy_c_order(view, out.bytes->data);
   }
   content.has_bytes = out.bytes != nullptr;
-  if (wants(plan_, Category::md5)) content.md5 = md5_hex(view);
-  if (wants(plan_, Category::sha1)) content.sha1 = sha1_hex(view);
+  if (wants(plan_, Category::md5)) content.md5 = reader.md5_hex(view);
+  if (wants(plan_, Category::sha1)) content.sha1 = reader.sha1_hex(view);
   out.content = content.id;
   out.has_statistics = content.has_statistics;
   out.statistics = content.statistics;

@@ -16,18 +16,19 @@ StepClock::StepClock(StepRule rule, IterationSet chosen, std::uint64_t initial_i
 void StepClock::open(std::uint32_t graph, std::vector<StepChange>& changes) {
   Counter& counter = counter_[graph];
   counter.open = true;
-  counter.iteration = initial_iteration_ + counter.begun++;
-  counter.chosen = chosen_.contains(counter.iteration);
+  counter.iteration = initial_iteration_ + (counter.begun++ - counter.base);
+  counter.chosen = switched_ ? on_ : chosen_.contains(counter.iteration);
+  counter.seen = counter.chosen;
   if (graph == kTraining) stepped_ = false;
   if (counter.begun > 1) discovering_ = false;
-  if (counter.chosen) changes.push_back({true, {graph, counter.iteration}});
+  if (counter.chosen) changes.push_back({true, false, {graph, counter.iteration}});
 }
 
 void StepClock::close(std::uint32_t graph, std::vector<StepChange>& changes) {
   Counter& counter = counter_[graph];
   if (!counter.open) return;
   counter.open = false;
-  if (counter.chosen) changes.push_back({false, {graph, counter.iteration}});
+  if (counter.chosen) changes.push_back({false, false, {graph, counter.iteration}});
 }
 
 std::vector<StepChange> StepClock::root_forward(bool has_parameters, bool grad_enabled, bool optimizer_alive) {
@@ -95,6 +96,25 @@ std::vector<StepChange> StepClock::start() {
   std::vector<StepChange> changes;
   if (rule_ == StepRule::manual) open(kTraining, changes);
   return changes;
+}
+
+std::vector<StepChange> StepClock::dump_switch(bool on) {
+  std::vector<StepChange> changes;
+  switched_ = true;
+  on_ = on;
+  for (const std::uint32_t graph : {kTraining, kEvaluation}) {
+    Counter& counter = counter_[graph];
+    if (!counter.open || counter.chosen == on) continue;
+    counter.chosen = on;
+    changes.push_back({on, on && counter.seen, {graph, counter.iteration}});
+    counter.seen = true;
+  }
+  return changes;
+}
+
+void StepClock::set_iteration(std::uint64_t iteration) {
+  initial_iteration_ = iteration;
+  for (Counter& counter : counter_) counter.base = counter.begun;
 }
 
 std::vector<StepChange> StepClock::stop() {

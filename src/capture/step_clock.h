@@ -22,7 +22,8 @@
 namespace sonde {
 
 struct StepChange {
-  bool began = false;  // else it ended
+  bool began = false;    // else it ended
+  bool resumed = false;  // began: it has begun before, and was switched off meanwhile
   StepId step;
 };
 
@@ -38,6 +39,9 @@ class StepClock {
   std::vector<StepChange> autograd_seen();
   std::vector<StepChange> start();  // manual rule: the first step begins at once
   std::vector<StepChange> stop();   // closes what is open
+  // From the first call on, what is chosen is decided by this alone, at once.
+  std::vector<StepChange> dump_switch(bool on);
+  void set_iteration(std::uint64_t iteration);  // of the step that begins next
 
   // The chosen step an op of this graph belongs to; nullopt when there is none.
   std::optional<StepId> recording(std::uint32_t graph) const;
@@ -53,8 +57,10 @@ class StepClock {
  private:
   struct Counter {
     std::uint64_t begun = 0;  // steps begun so far
+    std::uint64_t base = 0;   // of them, those before set_iteration()
     bool open = false;
     bool chosen = false;  // the open step is in the plan
+    bool seen = false;    // the open step has been chosen before
     std::uint64_t iteration = 0;
   };
   void open(std::uint32_t graph, std::vector<StepChange>& changes);
@@ -64,6 +70,8 @@ class StepClock {
   IterationSet chosen_;
   std::uint64_t initial_iteration_;
   Counter counter_[2];
+  bool switched_ = false;            // dump_switch() was called: iterations do not count
+  bool on_ = true;                   // what it said last
   bool forward_since_step_ = false;  // a root has been called since the optimizer stepped
   bool stepped_ = false;             // the optimizer has stepped in the open training step
   bool root_seen_ = false;           // some root with parameters was called

@@ -214,22 +214,6 @@ void warn_of_what_is_only_held(Objects& objects, const Plan& plan) {
   const auto warn = [](ObjectReader& reader, std::string_view key, std::string message) {
     if (const JsonMember* member = reader.find(key)) reader.warning(*member, std::move(message));
   };
-  if (plan.dump_mode == DumpMode::flagged) {
-    warn(objects.common, "dump_mode", "set_dump has no effect in this version of Sonde yet: no operator is recorded");
-  }
-  if (plan.op_debug_mode == 3) {
-    warn(objects.common, "op_debug_mode",
-         "overflow is not looked for in this version of Sonde yet: every operator is recorded, as "
-         "MindSpore does on a CPU");
-  }
-  if (plan.op_debug_mode == 4) {
-    warn(objects.common, "op_debug_mode",
-         "exceptions are not caught in this version of Sonde yet: only parameters are recorded, as "
-         "MindSpore does on a CPU");
-  }
-  if (plan.sample_mode == 1) {
-    warn(objects.e2e, "sample_mode", "whole tensors are recorded in this version of Sonde, as MindSpore does on a CPU");
-  }
   if (plan.save_kernel_args) {
     warn(objects.e2e, "save_kernel_args", "operators' arguments are not recorded in this version of Sonde yet");
   }

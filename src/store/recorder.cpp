@@ -32,7 +32,7 @@ constexpr milliseconds kIdle{3600 * 1000};
 constexpr std::size_t kMostQueued = 1 << 16;
 
 struct Skip {
-  std::uint64_t sequence = 0;
+  std::uint64_t from = 0, to = 0;  // [from, to)
 };
 using Item = std::variant<Record, Site, OpName, Attributes, SourceText, Skip>;
 
@@ -177,7 +177,7 @@ void Recorder::State::handle(Item& item) {
   if (auto* record = std::get_if<Record>(&item)) {
     recording.add(std::move(*record));
   } else if (const auto* skip = std::get_if<Skip>(&item)) {
-    recording.skip(skip->sequence);
+    recording.skip(skip->from, skip->to);
   } else {
     std::visit(
         [this]<typename T>(const T& definition) {
@@ -217,7 +217,7 @@ void Recorder::State::skip_dropped() {
   }
   recording.count_dropped(missed.records, missed.bytes);
   for (const auto& [from, to] : missed.sequences) {
-    for (std::uint64_t missing = from; missing < to; ++missing) recording.skip(missing);
+    recording.skip(from, to);
   }
 }
 
@@ -300,8 +300,10 @@ void Recorder::push(Record&& record) {
   }
 }
 
-void Recorder::skip(std::uint64_t sequence) {
-  if (!state_->abandoned.load(std::memory_order_relaxed)) state_->queue.push(Item(Skip{sequence}));
+void Recorder::skip(std::uint64_t sequence) { skip(sequence, sequence + 1); }
+
+void Recorder::skip(std::uint64_t from, std::uint64_t to) {
+  if (!state_->abandoned.load(std::memory_order_relaxed)) state_->queue.push(Item(Skip{from, to}));
 }
 
 void Recorder::flush() {

@@ -43,6 +43,7 @@ class Recorder {
   std::uint64_t next_sequence();  // every number taken must be pushed or skipped
   void push(Record&& record);
   void skip(std::uint64_t sequence);
+  void skip(std::uint64_t from, std::uint64_t to);  // [from, to)
 
   // Every record pushed so far is on disk, or the error is known, when this returns.
   void flush();

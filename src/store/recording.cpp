@@ -82,9 +82,9 @@ void Recording::drop(Record& record) {
   }
 }
 
-void Recording::skip(std::uint64_t sequence) {
+void Recording::skip(std::uint64_t from, std::uint64_t to) {
   if (error_) return;
-  if (Reorder::Entry* entry = reorder_.at(sequence)) entry->settled = true;
+  reorder_.skip(from, to);
   append_ready(false);
 }
 

@@ -24,8 +24,8 @@ class Recording {
   void define(const OpName& name);
   void define(const Attributes& attributes);
   void define(const SourceText& text);
-  void add(Record&& record);  // writes its tensors now, the rest when its turn comes
-  void skip(std::uint64_t sequence);
+  void add(Record&& record);                        // writes its tensors now, the rest when its turn comes
+  void skip(std::uint64_t from, std::uint64_t to);  // sequence numbers [from, to)
   void count_dropped(std::uint64_t records, std::uint64_t bytes);  // which it was never given
   void flush_appends();
   void flush_all();  // also what waits for a sequence number that has not come

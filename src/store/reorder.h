@@ -36,6 +36,17 @@ class Reorder {
     return entry.record ? &entry : nullptr;
   }
 
+  // Nobody pushes the records [from, to).
+  void skip(std::uint64_t from, std::uint64_t to) {
+    if (entries_.empty() && from <= next_) {  // a long run may leave out millions at once
+      if (to > next_) next_ = to;
+      return;
+    }
+    for (std::uint64_t sequence = from; sequence < to; ++sequence) {
+      if (Entry* entry = at(sequence)) entry->settled = true;
+    }
+  }
+
   // The next record in order, if it is there. With `force` a gap is passed over: who comes later is late.
   std::optional<Entry> pop(bool force) {
     while (!entries_.empty() && (force || entries_.front().settled)) {

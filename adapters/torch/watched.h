@@ -1,0 +1,18 @@
+// Outputs that a watcher reads again and again (acl.json, scene "watcher"): where they lie, without keeping them alive.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "sonde/sonde.h"
+
+namespace sonde_torch {
+
+// `name`: what op_name() said of its operator, which has just made it.
+void keep_watched(std::uint32_t name, std::uint32_t slot, const at::Tensor& tensor);
+// After `op`: tells the engine of all that are kept, as they are now; those it wants no more are dropped.
+void tell_watched(sonde_op* op);
+void forget_watched();
+
+}  // namespace sonde_torch

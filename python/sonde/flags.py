@@ -1,0 +1,137 @@
+"""What is recorded under `dump_mode` 2: modules, functions and types of operators that set_dump() was called for.
+
+Kept here, whether a session runs or not: set_dump() works before `sonde.start()` and while it records.
+"""
+
+import contextlib
+import functools
+import sys
+import weakref
+
+_modules = {}  # id -> (weak reference, flagged): every module below one that was given, too
+_functions = {}  # code object -> flagged; kept alive, as its address is what the stack is searched for
+_types = {}  # type of operator, in lower case -> flagged
+_library = None  # the adapter, while a session runs
+
+
+def set_dump(target, enabled=True):
+    """Record `target` under `dump_mode` 2, or (enabled=False) do not record it any more.
+
+    `target` is a module (its operators and those of all modules in it, forward and backward), a Python function (what
+    is called inside it), or a type of operator: "conv2d", "MatMul", `torch.ops.aten.conv2d`,
+    `torch.nn.functional.conv2d`. Of several that hold an operator the innermost counts.
+
+        sonde.set_dump(network.conv1)
+        sonde.set_dump(network.layers)
+        sonde.set_dump(network.layers[3], enabled=False)
+
+    Raises ValueError when `target` is nothing of that kind or `enabled` is no bool.
+    """
+    if not isinstance(enabled, bool):
+        raise ValueError(f"set_dump: enabled must be a bool, but got {type(enabled).__name__}")
+    code = _code_of(target)
+    if _is_module(target):
+        for module in _with_all_below(target):
+            _modules[id(module)] = weakref.ref(module, functools.partial(_died, id(module))), enabled
+    elif code is not None:
+        _functions[code] = enabled
+    else:
+        name = _operator_name(target)
+        if name is None:
+            raise ValueError(
+                "set_dump: target must be a torch.nn.Module, a function or an operator "
+                f'("conv2d", torch.ops.aten.conv2d), but got {target!r}'
+            )
+        _types[name] = enabled
+        if _library is not None:
+            _library.flag_type(name, enabled)
+    _tell()
+
+
+@contextlib.contextmanager
+def dump_scope():
+    """What this thread runs inside, and its backward, is recorded under `dump_mode` 2.
+
+    with sonde.dump_scope():
+        y = x - mean
+    """
+    library = _library
+    if library is not None:
+        library.dump_scope(1)
+    try:
+        yield
+    finally:
+        if library is not None:
+            library.dump_scope(-1)
+
+
+def watch(library):
+    """A session begins: the adapter is told what is flagged. Returns what is to be called when it ends."""
+    global _library
+    _library = library
+    for name, enabled in _types.items():
+        library.flag_type(name, enabled)
+    _tell()
+    return _unwatch
+
+
+def _unwatch():
+    global _library
+    if _library is not None:
+        _library.set_flags({})
+    _library = None
+
+
+def _tell():
+    if _library is not None:
+        flagged = {identity: enabled for identity, (_, enabled) in list(_modules.items())}
+        flagged.update((id(code), enabled) for code, enabled in list(_functions.items()))
+        _library.set_flags(flagged)
+
+
+def _died(identity, reference):
+    known = _modules.get(identity)
+    if known is not None and known[0] is reference:
+        del _modules[identity]
+        _tell()
+
+
+def _is_module(target):
+    torch = sys.modules.get("torch")
+    return torch is not None and issubclass(type(target), torch.nn.Module)
+
+
+def _with_all_below(module):
+    """`module` and every module in it, without calling methods that the user may have overridden."""
+    seen, waiting = {id(module)}, [module]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        for child in object.__getattribute__(one, "__dict__").get("_modules", {}).values():
+            if child is not None and id(child) not in seen:
+                seen.add(id(child))
+                waiting.append(child)
+
+
+def _code_of(target):
+    """The code of a Python function or method; None for all others. Of a decorated one it is the innermost."""
+    if isinstance(target, type):
+        return None
+    target = getattr(target, "__func__", target)
+    with contextlib.suppress(AttributeError, ValueError):
+        while hasattr(target, "__wrapped__"):
+            target = target.__wrapped__
+    code = getattr(target, "__code__", None)
+    return code if isinstance(code, type(_code_of.__code__)) else None
+
+
+def _operator_name(target):
+    """`conv2d` of "conv2d", torch.ops.aten.conv2d (with or without overload), torch.conv2d."""
+    if isinstance(target, str):
+        return target.strip().lower() or None
+    for name in (getattr(target, "_qualified_op_name", None), getattr(target, "_name", None)):
+        if isinstance(name, str) and "::" in name:
+            return name.partition("::")[2].partition(".")[0].lower()
+    if type(target).__name__ in ("builtin_function_or_method", "method_descriptor"):
+        return target.__name__.lower()
+    return None

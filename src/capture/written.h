@@ -1,0 +1,37 @@
+// Written: a tensor as it is recorded: whole, or its first elements (sample_mode), or as it lies in memory (trans_flag).
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "sonde/plan.h"
+#include "sonde/tensor.h"
+#include "stats/device.h"
+#include "tensor/format.h"
+
+namespace sonde {
+
+class Written {
+ public:
+  // Borrows the memory of `view`, or holds a copy of a sample that lies scattered.
+  Written(const TensorView& view, const Plan& plan, const DeviceAccess& access);
+  Written(const Written&) = delete;
+  Written& operator=(const Written&) = delete;
+
+  // Whether `plan` makes any difference at all: most plans record every tensor whole, in C order.
+  static bool differs(const Plan& plan) { return plan.sample_mode == 1 || !plan.trans_flag; }
+
+  const TensorView& view() const { return view_; }
+  Format format() const { return format_; }
+
+ private:
+  void take_sample(std::int64_t elements, const DeviceAccess& access);
+  void lay_out();
+
+  TensorView view_;
+  Format format_ = Format::default_format;
+  std::vector<std::int64_t> shape_, strides_;
+  std::vector<std::byte> sample_;
+};
+
+}  // namespace sonde

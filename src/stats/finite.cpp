@@ -1,0 +1,180 @@
+// The look for NaN and infinity: in all wide formats they are the elements whose exponent bits are all set. Compiled once
+// for each instruction set (Highway includes this file again for each).
+#include "stats/finite.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "tensor/small_floats.h"
+#include "tensor/walk.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "stats/finite.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace sonde {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Whether some word of `words` has all bits of `exponent` set.
+template <typename Word>
+bool any_has(const std::byte* data, std::size_t words, Word exponent) {
+  const hn::ScalableTag<Word> d;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto mask = hn::Set(d, exponent);
+  const auto* from = reinterpret_cast<const Word*>(data);
+  std::size_t i = 0;
+  // Some 16 KiB at a time, so that an early hit ends the look.
+  const std::size_t chunk = 4 * lanes * (16384 / (4 * lanes * sizeof(Word)) + 1);
+  while (words - i >= 4 * lanes) {
+    const std::size_t end = i + std::min(chunk, (words - i) / (4 * lanes) * (4 * lanes));
+    auto found = hn::Zero(d);
+    for (; i < end; i += 4 * lanes) {
+      for (std::size_t v = 0; v < 4; ++v) {
+        const auto bits = hn::And(hn::LoadU(d, from + i + v * lanes), mask);
+        found = hn::Or(found, hn::VecFromMask(d, hn::Eq(bits, mask)));
+      }
+    }
+    if (!hn::AllFalse(d, hn::Eq(found, hn::Set(d, static_cast<Word>(~Word{0}))))) return true;
+  }
+  for (; i < words; ++i) {
+    Word word;
+    std::memcpy(&word, data + i * sizeof(Word), sizeof word);
+    if ((word & exponent) == exponent) return true;
+  }
+  return false;
+}
+
+bool any_has16(const std::byte* data, std::size_t words, std::uint16_t exponent) {
+  return any_has<std::uint16_t>(data, words, exponent);
+}
+bool any_has32(const std::byte* data, std::size_t words, std::uint32_t exponent) {
+  return any_has<std::uint32_t>(data, words, exponent);
+}
+bool any_has64(const std::byte* data, std::size_t words, std::uint64_t exponent) {
+  return any_has<std::uint64_t>(data, words, exponent);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace sonde
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sonde {
+namespace {
+
+HWY_EXPORT(any_has16);
+HWY_EXPORT(any_has32);
+HWY_EXPORT(any_has64);
+
+constexpr std::uint16_t kHalf = 0x7C00, kBrain = 0x7F80;
+constexpr std::uint32_t kSingle = 0x7F800000;
+constexpr std::uint64_t kDouble = 0x7FF0000000000000;
+
+// Which codes of an 8-bit type are NaN or infinity.
+template <DType kDType>
+bool any_small(const std::byte* data, std::size_t count) {
+  static const std::array<bool, 256> bad = [] {
+    std::array<bool, 256> table{};
+    for (unsigned code = 0; code < 256; ++code) table[code] = !std::isfinite(kFloat8Values<kDType>[code]);
+    return table;
+  }();
+  return std::any_of(data, data + count, [](std::byte code) { return bad[static_cast<std::uint8_t>(code)]; });
+}
+
+bool any_non_finite(DType dtype, const std::byte* data, std::size_t count) {
+  switch (dtype) {
+    case DType::complex32:
+      count *= 2;
+      [[fallthrough]];
+    case DType::float16:
+      return HWY_DYNAMIC_DISPATCH(any_has16)(data, count, kHalf);
+    case DType::bfloat16:
+      return HWY_DYNAMIC_DISPATCH(any_has16)(data, count, kBrain);
+    case DType::complex64:
+      count *= 2;
+      [[fallthrough]];
+    case DType::float32:
+      return HWY_DYNAMIC_DISPATCH(any_has32)(data, count, kSingle);
+    case DType::complex128:
+      count *= 2;
+      [[fallthrough]];
+    case DType::float64:
+      return HWY_DYNAMIC_DISPATCH(any_has64)(data, count, kDouble);
+    case DType::float8_e4m3fn:
+      return any_small<DType::float8_e4m3fn>(data, count);
+    case DType::float8_e5m2:
+      return any_small<DType::float8_e5m2>(data, count);
+    case DType::float8_e4m3fnuz:
+      return any_small<DType::float8_e4m3fnuz>(data, count);
+    case DType::float8_e5m2fnuz:
+      return any_small<DType::float8_e5m2fnuz>(data, count);
+    case DType::float8_e8m0fnu:
+      return any_small<DType::float8_e8m0fnu>(data, count);
+    default:
+      return false;
+  }
+}
+
+// The view without the dimensions along which it only repeats itself.
+struct WithoutRepeats {
+  std::vector<std::int64_t> shape, strides;
+  TensorView view;
+  explicit WithoutRepeats(const TensorView& of) : view(of) {
+    for (std::size_t d = 0; d < of.shape.size(); ++d) {
+      if (of.strides[d] == 0) continue;
+      shape.push_back(of.shape[d]);
+      strides.push_back(of.strides[d]);
+    }
+    view.shape = shape;
+    view.strides = strides;
+  }
+};
+
+}  // namespace
+
+bool can_be_non_finite(DType dtype) {
+  switch (dtype) {
+    case DType::float16:
+    case DType::bfloat16:
+    case DType::float32:
+    case DType::float64:
+    case DType::float8_e4m3fn:
+    case DType::float8_e5m2:
+    case DType::float8_e4m3fnuz:
+    case DType::float8_e5m2fnuz:
+    case DType::float8_e8m0fnu:
+    case DType::complex32:
+    case DType::complex64:
+    case DType::complex128:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool all_finite(const TensorView& view) {
+  if (!can_be_non_finite(view.dtype) || view.elements() == 0) return true;
+  if (view.is_dense()) return !any_non_finite(view.dtype, view.data, static_cast<std::size_t>(view.elements()));
+  const WithoutRepeats once(view);
+  if (once.view.is_dense()) {
+    return !any_non_finite(view.dtype, view.data, static_cast<std::size_t>(once.view.elements()));
+  }
+  constexpr std::size_t kBuffer = 32768;
+  alignas(64) std::array<std::byte, kBuffer> buffer;
+  const std::size_t most = kBuffer / info(view.dtype).item_bytes;
+  Cursor cursor(once.view);
+  while (const std::size_t count = cursor.read(buffer.data(), most)) {
+    if (any_non_finite(view.dtype, buffer.data(), count)) return false;
+  }
+  return true;
+}
+
+}  // namespace sonde
+#endif  // HWY_ONCE
