@@ -109,9 +109,9 @@ class Session {
   const OpName& parameter_name(const std::string& name);
   void add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_tensor& tensor);
   void read(const sonde_tensor& tensor, const TensorKey& key, bool wanted, TensorRecord& out);
-  void emit_parameter(const OpName& name, const sonde_tensor& tensor, StepId step, bool in_constants);
-  void emit_named(const sonde_tensor& tensor, StepId step, TensorRecord& out);
-  void emit_unwritten(const sonde_tensor& tensor, StepId step, bool backward, TensorRecord& out);
+  void emit_parameter(const OpName& name, const sonde_tensor& tensor, const Record& reader, bool in_constants);
+  void emit_named(const sonde_tensor& tensor, const Record& reader, TensorRecord& out);
+  void emit_unwritten(const sonde_tensor& tensor, const Record& reader, bool backward, TensorRecord& out);
   std::string why_nothing(const Totals& totals) const;
   void shrink();
 
