@@ -45,6 +45,7 @@ class Sizes {
 void add_step(const SelectedStep& selected, Sizes& sizes, Progress& progress, Sum& sum) {
   const CatalogStep& step = *selected.step;
   std::size_t ops = 0;
+  std::string_view last_file;  // of a container, which stands for several tensors
   for (const CatalogOp* op : selected.ops) {
     (op->is_parameter ? sum.parameters : sum.ops) += 1;
     ops += op->is_parameter ? 0 : 1;
@@ -52,7 +53,8 @@ void add_step(const SelectedStep& selected, Sizes& sizes, Progress& progress, Su
       if (!tensor.recorded()) continue;
       ++sum.tensors;
       if (tensor.file.empty()) continue;
-      ++sum.files;
+      if (tensor.file != last_file) ++sum.files;
+      last_file = tensor.file;
       sum.bytes += sizes.bytes_of(selected.rank->directory / tensor.file);
     }
   }

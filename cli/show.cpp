@@ -3,15 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <filesystem>
 #include <memory>
+#include <string_view>
 
 #include "analysis/measure.h"
 #include "analysis/values.h"
 #include "dump.h"
 #include "find_tensor.h"
 #include "json.h"
-#include "store/npy_reader.h"
+#include "store/cann_types.h"
+#include "store/file_names.h"
+#include "store/tensor_file.h"
 #include "table.h"
+#include "tensor/format.h"
 #include "text.h"
 
 namespace sonde {
@@ -133,7 +139,7 @@ struct Values {
   Histogram histogram;
 };
 
-Values values_of(const NpyFile& file) {
+Values values_of(const TensorFile& file) {
   const TensorView view = file.view();
   Values values;
   values.corner = corner_of(view, kCornerRows, kCornerColumns);
@@ -158,7 +164,8 @@ int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, cons
   std::optional<Values> values;
   if (!found.tensor->file.empty()) {
     const Status measured = measurer.measure(*found.step->rank, *found.tensor);
-    const Result<NpyFile> file = NpyFile::open(found.step->rank->directory / found.tensor->file);
+    const Result<TensorFile> file =
+        TensorFile::open(found.step->rank->directory / found.tensor->file, wish_of(*found.tensor));
     if (measured && file) {
       values = values_of(*file);
     } else {
@@ -185,16 +192,16 @@ int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, cons
   return print_text(text) ? status : kUnreadable;
 }
 
-// A .npy file by itself, in a dump or not.
-int print_file(const std::string& path, bool json) {
-  const Result<NpyFile> file = NpyFile::open(path);
+// A tensor of a file by itself, in a dump or not.
+int print_tensor(const std::string& path, const std::string& title, const TensorWish& wish, bool json) {
+  const Result<TensorFile> file = TensorFile::open(path, wish);
   if (!file) {
     print_error(file.error().message);
     return kUnreadable;
   }
   CatalogTensor tensor;
-  tensor.dtype = file->header().dtype;
-  tensor.shape = file->header().shape;
+  tensor.dtype = file->dtype();
+  tensor.shape = file->shape();
   tensor.has_shape = true;
   if (info(tensor.dtype).has_statistics) tensor.statistics = known(summarize(file->view()));
   const Values values = values_of(*file);
@@ -204,15 +211,70 @@ int print_file(const std::string& path, bool json) {
     document.update(json_of(values));
     return print_text(document_of(document)) ? kNothingFound : kUnreadable;
   }
-  const std::string text = printable(path) + "\n" + field("shape", shape_text(tensor) + " " + dtype_text(tensor)) +
+  const std::string text = printable(title) + "\n" + field("shape", shape_text(tensor) + " " + dtype_text(tensor)) +
                            fmt::format("  {:<11} {}\n", "statistics", statistics_text(tensor)) +
                            corner_text(values.corner) + histogram_text(values.histogram);
   return print_text(text) ? kNothingFound : kUnreadable;
 }
 
+// What a container holds, slot by slot.
+int print_container(const std::string& path) {
+  const Result<Container> container = read_container(path);
+  if (!container) {
+    print_error(container.error().message);
+    return kUnreadable;
+  }
+  Table table({{"slot"}, {"type"}, {"format"}, {"shape"}, {"bytes", Align::right}});
+  for (const bool is_input : {true, false}) {
+    const std::vector<ContainerTensor>& side = is_input ? container->inputs : container->outputs;
+    for (std::size_t slot = 0; slot < side.size(); ++slot) {
+      const ContainerTensor& tensor = side[slot];
+      const auto format = static_cast<Format>(tensor.format);
+      table.add({fmt::format("{}.{}", is_input ? "input" : "output", slot), cann_type_name(tensor.data_type),
+                 name_of(format).empty() ? std::to_string(tensor.format) : std::string(name_of(format)),
+                 fmt::format("({})", fmt::join(tensor.shape, ",")), std::to_string(tensor.bytes)});
+    }
+  }
+  const std::string text = printable(path) + "\n" + field("op", container->op_name) +
+                           field("written", time_text(container->dump_time)) + "\n" + table.text(0);
+  return print_text(text) ? kNothingFound : kUnreadable;
+}
+
+// "output.0"
+bool parse_slot(std::string_view text, TensorWish& wish) {
+  wish.is_input = text.starts_with("input.");
+  if (!wish.is_input && !text.starts_with("output.")) return false;
+  text.remove_prefix(text.find('.') + 1);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), wish.slot);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+int print_file(const std::string& path, const std::string& slot, bool json) {
+  TensorWish wish;
+  if (!slot.empty() && !parse_slot(slot, wish)) {
+    print_error(fmt::format("'{}' is no slot of a file; say input.0 or output.1", slot));
+    return kBadUsage;
+  }
+  if (slot.empty() && is_container_name(std::filesystem::path(path).filename().native())) return print_container(path);
+  return print_tensor(path, slot.empty() ? path : path + " " + slot, wish, json);
+}
+
+bool is_file(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
+
+// Also of one that is not here: the name alone of a file in the dump.
+bool names_file(const std::string& text) {
+  OpFileName op;
+  return is_file(text) || text.ends_with(".npy") || text.ends_with(".bin") || parse_op_file_name(text, op);
+}
+
 int show(const ShowOptions& options) {
+  if (is_file(options.dump) || (options.tensor.empty() && names_file(options.dump))) {
+    return print_file(options.dump, options.tensor, options.json);
+  }
   if (options.tensor.empty()) {
-    if (options.dump.ends_with(".npy")) return print_file(options.dump, options.json);
     print_error("TENSOR is missing: which one? `sonde ls --ops " + options.dump + "` lists the ops");
     return kBadUsage;
   }
@@ -221,10 +283,10 @@ int show(const ShowOptions& options) {
   if (!catalog) return status;
   std::optional<std::vector<SelectedStep>> steps = select_steps(*catalog, options, status);
   if (!steps) return status;
-  if (options.tensor.ends_with(".npy")) {
+  if (names_file(options.tensor)) {
     FoundTensor found = find_by_file(*steps, options.tensor);
     if (found.tensor != nullptr) return print_found(found, *steps, options);
-    return print_file(options.tensor, options.json);
+    return print_file(options.tensor, "", options.json);
   }
   std::string wrong;
   FoundTensor found = find_by_name(*steps, options.tensor, wrong);
@@ -241,7 +303,7 @@ void add_show(CLI::App& app, int& exit_status) {
   add_dump_options(*verb, *options, false);
   verb->add_option("TENSOR", options->tensor,
                    "an op's full name or its end, with a slot as in conv2d-op0:output.0;\n"
-                   "a parameter; or a .npy file (then DUMP alone may be it)")
+                   "a parameter; or a file with tensors (then DUMP alone may be it, and TENSOR a slot of it)")
       ->type_name("");
   verb->footer(
       "Exit status: 0 shown, 2 bad usage or no such tensor, 3 dump or file unreadable.\n"

@@ -168,6 +168,8 @@ struct Plan {
   bool synchronous() const { return e2e && enable; }
   // Under dump_mode 1 an empty `kernels` selects everything; up to MindSpore 2.3 it selects nothing.
   bool empty_kernels_select_all() const { return sonde.version > Release::v2_3; }
+  // The number of the first step. MindSpore 1.2 raises its counter before it dumps.
+  std::uint64_t first_iteration() const { return initial_iteration + (sonde.version == Release::v1_2 ? 1 : 0); }
   bool overflow_only() const { return op_debug_mode == 3; }
   bool exception_only() const { return op_debug_mode == 4; }
   bool wants_tensors() const { return saved_data == SavedData::tensor || saved_data == SavedData::full; }

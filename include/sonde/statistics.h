@@ -27,6 +27,7 @@ struct Statistics {
   double min = 0;
   double sum = 0;  // of finite elements
   double sum_squares = 0;
+  bool first_is_nan = false;  // told only where sonde_settings.acl_quirks asks: CANN's maximum then is NaN
 
   std::uint64_t finite_count() const { return count - nan_count - positive_inf_count - negative_inf_count; }
   bool all_finite() const { return finite_count() == count; }

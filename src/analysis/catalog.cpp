@@ -1,13 +1,13 @@
 #include "analysis/catalog.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <set>
 
 #include "analysis/catalog_readers.h"
-#include "store/layout.h"
+#include "analysis/dump_tree.h"
+#include "store/file_names.h"
 
 namespace sonde {
 namespace {
@@ -17,28 +17,18 @@ namespace fs = std::filesystem;
 constexpr int kDeepest = 9;                      // levels below the path that was given
 constexpr std::size_t kMostDirectories = 20000;  // looked at without finding anything
 
-fs::path journal_of(const fs::path& rank) { return rank / ".dump_metadata" / "sonde" / "journal"; }
-
-bool has_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 Error cannot_open(const fs::path& path, ErrorCode code, const std::string& why) {
   return Error{code, "cannot open dump '" + path.string() + "': " + why};
 }
 
-// The number of `rank_3`; false for other names.
-bool rank_number(const fs::path& directory, std::uint32_t& rank) {
-  const std::string name = directory.filename();
-  if (!name.starts_with("rank_")) return false;
-  const auto [end, error] = std::from_chars(name.data() + 5, name.data() + name.size(), rank);
-  return error == std::errc() && end == name.data() + name.size();
-}
+// A rank with a journal.
+struct RankPlace {
+  fs::path directory, metadata;
+};
 
 // What looking through a directory tree brings up.
 struct Findings {
-  std::vector<fs::path> ranks;      // directories with a journal
+  std::vector<RankPlace> ranks;     // with a journal
   std::vector<fs::path> steps;      // with tensor files or a statistic.csv, outside of `ranks`
   std::vector<fs::path> constants;  // directories of that name, of a graph
   std::size_t files = 0, directories = 0;
@@ -48,8 +38,9 @@ struct Findings {
 
 bool is_of_a_step(const std::string& name) {
   TensorFileName parts;
-  return name == "statistic.csv" || name == "mapping.csv" ||
-         (name.ends_with(".npy") && parse_tensor_file_name(name, parts));
+  OpFileName op;
+  return name == "statistic.csv" || name == "mapping.csv" || parse_tensor_file_name(name, parts) ||
+         parse_op_file_name(name, op);
 }
 
 bool is_beside_steps(const std::string& name) {
@@ -57,9 +48,10 @@ bool is_beside_steps(const std::string& name) {
 }
 
 void look(const fs::path& directory, int depth, bool trust_journals, Findings& found) {
-  if (trust_journals && has_file(journal_of(directory))) {
-    found.ranks.push_back(directory);
-    return;
+  if (trust_journals) {
+    const std::vector<fs::path> journals = journals_of(directory);
+    for (const fs::path& metadata : journals) found.ranks.push_back({directory, metadata});
+    if (!journals.empty()) return;
   }
   if (found.directories >= kMostDirectories && found.ranks.empty() && found.steps.empty()) return;
   ++found.directories;
@@ -89,50 +81,58 @@ void look(const fs::path& directory, int depth, bool trust_journals, Findings& f
   }
 }
 
-// The rank's directory that a step's directory belongs to: the nearest `rank_N` above it, else the path that was given.
-fs::path rank_of(const fs::path& step, const fs::path& given) {
-  std::uint32_t number = 0;
-  for (fs::path at = step; at.has_relative_path(); at = at.parent_path()) {
-    if (rank_number(at, number)) return at;
-  }
-  return given;
-}
-
 void read_trees(const Findings& found, const fs::path& given, Catalog& catalog) {
-  std::map<fs::path, std::vector<fs::path>> by_rank;
-  for (const fs::path& step : found.steps) by_rank[rank_of(step, given)].push_back(step);
-  for (const auto& [directory, of_rank] : by_rank) {
+  std::map<std::pair<fs::path, std::uint32_t>, std::vector<StepPlace>> by_rank;
+  for (const fs::path& step : found.steps) {
+    const StepPlace place = place_of(step, given);
+    by_rank[{place.rank_directory, place.rank}].push_back(place);
+  }
+  for (const auto& [key, of_rank] : by_rank) {
     CatalogRank rank;
-    rank.directory = directory;
-    if (!rank_number(directory, rank.rank)) rank.rank = 0;
+    rank.directory = key.first;
+    rank.rank = key.second;
+    rank.metadata = of_rank.front().metadata;
     read_rank_tree(of_rank, found.constants, rank, catalog);
     catalog.ranks.push_back(std::move(rank));
   }
 }
 
-void read_journal_rank(const fs::path& directory, const CatalogFilter& filter, const fs::path& part, Catalog& catalog) {
+void read_journal_rank(const RankPlace& place, const CatalogFilter& filter, const fs::path& part, Catalog& catalog) {
   CatalogRank rank;
-  rank.directory = directory;
-  if (!rank_number(directory, rank.rank)) rank.rank = 0;
-  const Status read = read_rank_journal(journal_of(directory), filter, rank, catalog);
+  rank.directory = place.directory;
+  rank.metadata = place.metadata;
+  const Status read = read_rank_journal(journal_in(place.metadata), filter, rank, catalog);
+  // What the directory is called counts: it may be a copy.
+  if (std::uint32_t number = 0;
+      place.directory.filename().native().starts_with("rank_") && rank_number(place.directory.filename(), number)) {
+    rank.rank = number;
+  }
   if (read) {
     catalog.ranks.push_back(std::move(rank));
     return;
   }
   catalog.problems.push_back(
-      {journal_of(directory), read.error().message + "; file names and tables are used instead"});
+      {journal_in(place.metadata), read.error().message + "; file names and tables are used instead"});
   Findings found;
   look(part, 0, false, found);
-  read_trees(found, directory, catalog);
+  read_trees(found, place.directory, catalog);
 }
 
-// A directory above several dumps is none: their steps would mix.
+// A directory above several dumps is none: their steps would mix. So it is with several runs, where each has a directory
+// that is called after its time; ranks of one run may have begun in different seconds.
 Status check_one_dump(const fs::path& path, const Findings& found) {
-  std::set<fs::path> dumps;
-  std::uint32_t number = 0;
-  const auto add = [&](const fs::path& rank) { dumps.insert(rank_number(rank, number) ? rank.parent_path() : rank); };
-  for (const fs::path& rank : found.ranks) add(rank);
-  for (const fs::path& step : found.steps) add(rank_of(step, path));
+  std::set<fs::path> dumps, runs;
+  std::map<std::string, std::set<fs::path>> runs_of_rank;
+  const auto add = [&](const fs::path& directory) {
+    const RankOf rank = rank_of(directory);
+    dumps.insert(rank.dump);
+    if (rank.run.empty()) return;
+    runs.insert(rank.run);
+    runs_of_rank[rank.rank].insert(rank.run);
+  };
+  for (const RankPlace& rank : found.ranks) add(rank.directory);
+  for (const fs::path& step : found.steps) add(place_of(step, path).rank_directory);
+  if (std::ranges::any_of(runs_of_rank, [](const auto& rank) { return rank.second.size() > 1; })) dumps = runs;
   if (dumps.size() < 2) return {};
   std::string names;
   std::size_t shown = 0;
@@ -144,29 +144,18 @@ Status check_one_dump(const fs::path& path, const Findings& found) {
                      "it holds " + std::to_string(dumps.size()) + " dumps; choose one, such as " + names);
 }
 
-// Where `path` lies inside a rank with a journal: that rank, and {net_name}/{graph}/{iteration} as far as it says.
+// Where `path` lies inside ranks with a journal: those, and which part of them it is.
 struct Inside {
-  fs::path rank;  // empty: it does not
+  std::vector<RankPlace> ranks;  // empty: it does not
   CatalogFilter filter;
 };
-
-template <typename Number>
-void take_number(const fs::path& name, std::optional<Number>& out) {
-  const std::string& text = name.native();
-  Number value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc() && end == text.data() + text.size()) out = value;
-}
 
 Inside inside_of(const fs::path& path) {
   Inside inside;
   for (fs::path at = path.parent_path(); at.has_relative_path(); at = at.parent_path()) {
-    if (!has_file(journal_of(at))) continue;
-    const fs::path below = path.lexically_relative(at);
-    const std::vector<fs::path> parts(below.begin(), below.end());
-    inside.rank = at;
-    if (parts.size() > 1) take_number(parts[1], inside.filter.graph);
-    if (parts.size() > 2) take_number(parts[2], inside.filter.iteration);
+    for (const fs::path& metadata : journals_of(at)) inside.ranks.push_back({at, metadata});
+    if (inside.ranks.empty()) continue;
+    inside.filter = filter_of(at, path.lexically_relative(at));
     return inside;
   }
   return inside;
@@ -181,8 +170,9 @@ Error not_a_dump(const fs::path& path, const Findings& found) {
   if (!found.first.empty()) what += " (such as '" + found.first + "')";
   return cannot_open(path, ErrorCode::corrupt,
                      what +
-                         "; expected rank_N/.dump_metadata/sonde/journal, or MindSpore's "
-                         "rank_N/NET/GRAPH/ITERATION with .npy files or statistic.csv");
+                         "; expected rank_N/.dump_metadata/sonde/journal, MindSpore's "
+                         "rank_N/NET/GRAPH/ITERATION with .npy files or statistic.csv, or CANN's "
+                         "TIME/DEVICE/MODEL/ID/STEP with files of ops");
 }
 
 Status check_directory(const fs::path& path) {
@@ -242,14 +232,14 @@ Result<Catalog> open_catalog(const fs::path& path) {
   if (error) return cannot_open(path, ErrorCode::io, error.message());
   Catalog catalog;
   catalog.path = path;
-  if (const Inside inside = inside_of(real); !inside.rank.empty()) {
-    read_journal_rank(inside.rank, inside.filter, real, catalog);
+  if (const Inside inside = inside_of(real); !inside.ranks.empty()) {
+    for (const RankPlace& rank : inside.ranks) read_journal_rank(rank, inside.filter, real, catalog);
   } else {
     Findings found;
     look(real, 0, true, found);
     if (found.ranks.empty() && found.steps.empty()) return not_a_dump(path, found);
     if (Status one = check_one_dump(real, found); !one) return one.error();
-    for (const fs::path& rank : found.ranks) read_journal_rank(rank, {}, rank, catalog);
+    for (const RankPlace& rank : found.ranks) read_journal_rank(rank, {}, rank.directory, catalog);
     read_trees(found, real, catalog);
   }
   std::ranges::stable_sort(catalog.ranks, {}, &CatalogRank::rank);

@@ -42,7 +42,7 @@ struct CatalogTensor {
   std::vector<std::int64_t> shape;
   std::string_view tensor_name;  // of the parameter, gradient or state it is; empty: none
   std::string_view skipped;      // why it was not read; empty when it was
-  std::string_view file;         // npy, relative to the rank's directory; empty: values were not kept
+  std::string_view file;         // relative to the rank's directory (store/tensor_file.h); empty: no values
   std::string_view md5, sha1;
   std::optional<KnownStatistics> statistics;
   bool wanted = true;                  // false: only its place in the graph is known
@@ -97,10 +97,11 @@ struct CatalogRun {
 
 struct CatalogRank {
   std::uint32_t rank = 0;
-  std::filesystem::path directory;
-  bool has_journal = false;        // false: read from file names and statistic.csv
-  std::vector<CatalogRun> runs;    // one without a name where there is no journal
-  std::vector<CatalogStep> steps;  // in the order of the run
+  std::filesystem::path directory;  // what files are relative to; in the layout `o2` ranks share it
+  std::filesystem::path metadata;   // …/.dump_metadata, whether it is there or not
+  bool has_journal = false;         // false: read from file names and statistic.csv
+  std::vector<CatalogRun> runs;     // one without a name where there is no journal
+  std::vector<CatalogStep> steps;   // in the order of the run
 };
 
 // One file that could not be read, or not wholly; the rest of the dump is there all the same.

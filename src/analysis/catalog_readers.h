@@ -19,13 +19,14 @@ struct CatalogFilter {
   }
 };
 
-// `rank.directory` is set. Damage inside the journal becomes a problem of the catalog.
+// `rank.directory` is set; `rank.rank` becomes what the journal says. Damage inside the journal becomes a problem of the catalog.
 Status read_rank_journal(const std::filesystem::path& journal, const CatalogFilter& filter, CatalogRank& rank,
                          Catalog& catalog);
 
-// `steps`: directories below `rank.directory` that hold tensor files or a statistic.csv. Each of `constants` that stands
-// beside some of them joins the first of those.
-void read_rank_tree(const std::vector<std::filesystem::path>& steps,
-                    const std::vector<std::filesystem::path>& constants, CatalogRank& rank, Catalog& catalog);
+// `steps`: directories below `rank.directory` that hold tensor files or tables. Each of `constants` that stands beside
+// some of them joins the first of those.
+struct StepPlace;
+void read_rank_tree(const std::vector<StepPlace>& steps, const std::vector<std::filesystem::path>& constants,
+                    CatalogRank& rank, Catalog& catalog);
 
 }  // namespace sonde

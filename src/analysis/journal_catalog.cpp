@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "analysis/catalog_readers.h"
+#include "store/file_names.h"
 #include "store/journal.h"
 
 namespace sonde {
@@ -214,6 +215,7 @@ void drop_outside_files(JournalRun& run, const std::filesystem::path& journal, C
 // A run that ended badly may have finished files that it could not enter any more.
 void tell_unnamed_files(const Journal& journal, const std::filesystem::path& path, const CatalogRank& rank,
                         Catalog& catalog) {
+  if (rank.metadata.parent_path() != rank.directory) return;  // shared with other ranks, whose files are not named here
   std::unordered_set<std::string> named;
   bool ended_badly = false;
   for (const JournalRun& run : journal.runs) {
@@ -229,13 +231,17 @@ void tell_unnamed_files(const Journal& journal, const std::filesystem::path& pat
   std::filesystem::recursive_directory_iterator at(rank.directory, error);
   for (; !error && at != std::filesystem::recursive_directory_iterator(); at.increment(error)) {
     if (at->path().filename() == ".dump_metadata") at.disable_recursion_pending();
-    if (at->path().extension() != ".npy") continue;
+    TensorFileName tensor;
+    OpFileName op;
+    const std::string name = at->path().filename();
+    const bool of_op = parse_op_file_name(name, op) && !op.is_table && !op.is_overflow_record();
+    if (!of_op && !parse_tensor_file_name(name, tensor) && at->path().extension() != ".npy") continue;
     if (!named.contains(at->path().lexically_relative(rank.directory).string())) ++unnamed;
   }
   if (unnamed == 0) return;
   catalog.problems.push_back({path, std::to_string(unnamed) +
                                         " tensor files are whole but not entered here, since the run was killed or its "
-                                        "disk was full; numpy opens them, and their names tell op and slot"});
+                                        "disk was full; their names tell the op"});
 }
 
 std::string where(const Journal& journal) {
@@ -265,6 +271,7 @@ Status read_rank_journal(const std::filesystem::path& path, const CatalogFilter&
   for (JournalRun& run : journal->runs) {
     drop_outside_files(run, path, catalog);
     rank.runs.push_back(run_of(run));
+    rank.rank = static_cast<std::uint32_t>(number_of(object_of(run.header_json), "rank"));
     RunReader(run, rank.runs.size() - 1, filter, rank, *catalog.texts).read();
   }
   return {};

@@ -3,12 +3,16 @@
 
 #include <cstdint>
 #include <map>
-#include <utility>
+#include <tuple>
 
 #include "analysis/catalog.h"
 #include "sonde/result.h"
+#include "store/tensor_file.h"
 
 namespace sonde {
+
+// What TensorFile::open has to know of a tensor.
+TensorWish wish_of(const CatalogTensor& tensor);
 
 // Reads tensor files and fills in what the catalog did not know: statistics, shape, type. Names of
 // one file (hard links) are read once. One thread.
@@ -23,7 +27,8 @@ class Measurer {
     std::vector<std::int64_t> shape;
     std::optional<KnownStatistics> statistics;  // empty for complex
   };
-  std::map<std::pair<std::uint64_t, std::uint64_t>, Measured> by_file_;  // device, inode
+  // Device, inode, and which of the tensors of a file with several.
+  std::map<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>, Measured> by_file_;
 };
 
 }  // namespace sonde

@@ -7,8 +7,13 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <initializer_list>
 #include <limits>
+#include <span>
 #include <sstream>
+#include <utility>
+
+#include "store/cann_types.h"
 
 namespace sonde {
 namespace {
@@ -44,7 +49,7 @@ bool parse_number(std::string_view text, Number& out) {
 }
 
 bool parse_value(std::string_view text, std::optional<double>& out) {
-  if (text.empty() || text == "null") return true;
+  if (text.empty() || text == "null" || text == "NA") return true;
   if (text == "nan" || text == "-nan") {
     out = std::numeric_limits<double>::quiet_NaN();
     return true;
@@ -62,7 +67,7 @@ bool parse_value(std::string_view text, std::optional<double>& out) {
 }
 
 bool parse_count(std::string_view text, std::optional<std::uint64_t>& out) {
-  if (text.empty() || text == "null") return true;
+  if (text.empty() || text == "null" || text == "NA") return true;
   std::uint64_t value = 0;
   if (!parse_number(text, value)) return false;
   out = value;
@@ -145,19 +150,59 @@ constexpr std::array kColumns = {
     ColumnInfo{"SHA1", set_text<&StatisticRow::sha1>},
 };
 
+// CANN's own words.
+bool set_side_of_op(std::string_view text, StatisticRow& row) {
+  row.is_input = text == "Input";
+  return row.is_input || text == "Output";
+}
+bool set_type_of_op(std::string_view text, StatisticRow& row) {
+  row.dtype = dtype_of_cann_name(text);
+  return true;
+}
+// "2x3"; `-` for a scalar, `NA` for more dimensions than its writer counts.
+bool set_shape_of_op(std::string_view text, StatisticRow& row) {
+  if (text == "-" || text == "NA") return true;
+  std::string listed(text);
+  std::ranges::replace(listed, 'x', ',');
+  return parse_shape("(" + listed + ")", row.shape);
+}
+
+constexpr std::array kOpColumns = {
+    ColumnInfo{"Input/Output", set_side_of_op},
+    ColumnInfo{"Index", set_slot},
+    ColumnInfo{"Data Type", set_type_of_op},
+    ColumnInfo{"Shape", set_shape_of_op},
+    ColumnInfo{"Max Value", set_value<&KnownStatistics::max>},
+    ColumnInfo{"Min Value", set_value<&KnownStatistics::min>},
+    ColumnInfo{"Avg Value", set_value<&KnownStatistics::avg>},
+    ColumnInfo{"Count", set_count<&KnownStatistics::count>},
+    ColumnInfo{"Nan Count", set_count<&KnownStatistics::nan_count>},
+    ColumnInfo{"Negative Inf Count", set_count<&KnownStatistics::negative_inf_count>},
+    ColumnInfo{"Positive Inf Count", set_count<&KnownStatistics::positive_inf_count>},
+    ColumnInfo{"l2norm", set_value<&KnownStatistics::l2norm>},
+};
+
 using Header = std::vector<const ColumnInfo*>;  // null: a column that is passed over
 
-bool parse_header(std::string_view line, Header& header) {
+// False when a column of `needed` is missing.
+bool parse_header(std::string_view line, std::span<const ColumnInfo> columns,
+                  std::initializer_list<std::string_view> needed, Header& header) {
   Cells cells;
   if (!split(line, cells)) return false;
   for (const std::string& cell : cells) {
-    const auto* found = std::ranges::find(kColumns, std::string_view(cell), &ColumnInfo::name);
-    header.push_back(found == kColumns.end() ? nullptr : found);
+    const auto found = std::ranges::find(columns, std::string_view(cell), &ColumnInfo::name);
+    header.push_back(found == columns.end() ? nullptr : &*found);
   }
-  const auto has = [&](std::string_view name) {
-    return std::ranges::any_of(header, [&](const ColumnInfo* c) { return c && c->name == name; });
-  };
-  return has("Op Name") && has("IO") && has("Slot");
+  return std::ranges::all_of(needed, [&](std::string_view name) {
+    return std::ranges::any_of(header, [&](const ColumnInfo* c) { return c != nullptr && c->name == name; });
+  });
+}
+
+// Where nothing could be computed, one of CANN's writers forgets the count.
+void add_forgotten_count(const Header& header, Cells& cells) {
+  if (cells.size() + 1 != header.size() || cells.empty() || cells.back() != "NA") return;
+  const auto count = std::ranges::find_if(header, [](const ColumnInfo* c) { return c && c->name == "Count"; });
+  if (count != header.end()) cells.insert(cells.begin() + (count - header.begin()), "");
 }
 
 // Empty when the row is good, else what is wrong with it.
@@ -165,6 +210,7 @@ std::string parse_row(std::string_view line, const Header& header, StatisticRow&
   Cells cells;
   if (!split(line, cells)) return "a quote is not closed";
   if (cells.size() == header.size() + 1 && cells.back().empty()) cells.pop_back();
+  add_forgotten_count(header, cells);
   if (cells.size() != header.size()) {
     return std::to_string(cells.size()) + " cells, " + std::to_string(header.size()) + " expected";
   }
@@ -183,20 +229,14 @@ std::string_view take_line(std::string_view& text) {
   return line;
 }
 
-}  // namespace
-
-Result<StatisticTable> parse_statistic_table(std::string_view text) {
-  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
-  Header header;
-  if (!parse_header(take_line(text), header)) {
-    return Error{ErrorCode::corrupt, "line 1 is no header of a statistic.csv: it should name Op Name, IO and Slot"};
-  }
+// `first`: what every row begins with.
+StatisticTable parse_rows(std::string_view text, const Header& header, const StatisticRow& first) {
   StatisticTable table;
   std::size_t bad = 0;
   for (std::size_t number = 2; !text.empty(); ++number) {
     const std::string_view line = take_line(text);
     if (line.empty()) continue;
-    StatisticRow row;
+    StatisticRow row = first;
     const std::string wrong = parse_row(line, header, row);
     if (wrong.empty()) {
       table.rows.push_back(std::move(row));
@@ -208,12 +248,52 @@ Result<StatisticTable> parse_statistic_table(std::string_view text) {
   return table;
 }
 
-Result<StatisticTable> read_statistic_table(const std::filesystem::path& file) {
+Result<std::string> read_whole(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   std::stringstream text;
   if (in) text << in.rdbuf();
   if (!in) return Error{ErrorCode::io, std::strerror(errno)};
-  return parse_statistic_table(text.view());
+  return std::move(text).str();
+}
+
+void skip_mark(std::string_view& text) {
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+}
+
+}  // namespace
+
+Result<StatisticTable> parse_statistic_table(std::string_view text) {
+  skip_mark(text);
+  Header header;
+  if (!parse_header(take_line(text), kColumns, {"Op Name", "IO", "Slot"}, header)) {
+    return Error{ErrorCode::corrupt, "line 1 is no header of a statistic.csv: it should name Op Name, IO and Slot"};
+  }
+  return parse_rows(text, header, {});
+}
+
+Result<StatisticTable> read_statistic_table(const std::filesystem::path& file) {
+  const Result<std::string> text = read_whole(file);
+  if (!text) return text.error();
+  return parse_statistic_table(*text);
+}
+
+Result<StatisticTable> parse_op_table(std::string_view text, const OpFileName& name) {
+  skip_mark(text);
+  Header header;
+  if (!parse_header(take_line(text), kOpColumns, {"Input/Output", "Index"}, header)) {
+    return Error{ErrorCode::corrupt, "line 1 is no header of an op's table: it should name Input/Output and Index"};
+  }
+  StatisticRow first;
+  first.op_type = name.op_type;
+  first.op_name = name.op_name;
+  first.timestamp_us = name.timestamp_us;
+  return parse_rows(text, header, first);
+}
+
+Result<StatisticTable> read_op_table(const std::filesystem::path& file, const OpFileName& name) {
+  const Result<std::string> text = read_whole(file);
+  if (!text) return text.error();
+  return parse_op_table(*text, name);
 }
 
 }  // namespace sonde

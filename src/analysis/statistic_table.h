@@ -1,4 +1,4 @@
-// statistic.csv as any version of MindSpore writes it, read row by row.
+// Tables of statistics, read row by row: statistic.csv of any version of MindSpore, and CANN's, one for each op.
 #pragma once
 
 #include <filesystem>
@@ -7,6 +7,7 @@
 
 #include "analysis/catalog.h"
 #include "sonde/result.h"
+#include "store/file_names.h"
 
 namespace sonde {
 
@@ -31,5 +32,10 @@ struct StatisticTable {
 // no header that names op, side and slot.
 Result<StatisticTable> parse_statistic_table(std::string_view text);
 Result<StatisticTable> read_statistic_table(const std::filesystem::path& file);
+
+// The table of one op as CANN writes it; `name` tells which. Both of its headers, cells that are empty or `NA`, and rows
+// that lack their Count.
+Result<StatisticTable> parse_op_table(std::string_view text, const OpFileName& name);
+Result<StatisticTable> read_op_table(const std::filesystem::path& file, const OpFileName& name);
 
 }  // namespace sonde

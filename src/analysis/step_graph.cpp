@@ -104,7 +104,9 @@ std::vector<std::uint32_t> neighbourhood(const StepGraph& graph, std::vector<std
 }
 
 SourceTexts sources_of(const CatalogRank& rank) {
-  const std::filesystem::path kept = rank.directory / "graphs" / "sources";
+  std::error_code ignored;
+  const bool apart = std::filesystem::exists(rank.metadata / "graphs", ignored);  // as where CANN's trees are
+  const std::filesystem::path kept = (apart ? rank.metadata : rank.directory) / "graphs" / "sources";
   return SourceTexts([kept](const std::string& file) -> std::optional<std::string> {
     // Names come from the dump, which anybody may have written: stay inside its directory.
     const std::filesystem::path inside = std::filesystem::path(file).lexically_normal().relative_path();

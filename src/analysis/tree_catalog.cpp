@@ -1,16 +1,19 @@
 // A dump without a journal: MindSpore's own, or one whose journal is gone. Everything is told by
 // the names of directories and files, by statistic.csv, mapping.csv and the execution order.
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <unordered_map>
 
 #include "analysis/catalog_readers.h"
+#include "analysis/dump_tree.h"
 #include "analysis/statistic_table.h"
-#include "store/layout.h"
+#include "store/cann_types.h"
+#include "store/file_names.h"
+#include "store/tensor_file.h"
 
 namespace sonde {
 namespace {
@@ -26,30 +29,19 @@ std::string comparable(std::string_view name) {
   return out;
 }
 
-template <typename Number>
-bool parse_number(std::string_view text, Number& out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc() && !text.empty() && end == text.data() + text.size();
-}
-
-// {net_name}/{graph}/{iteration}; a directory that is called otherwise counts as 0.
-StepId step_id(const fs::path& directory) {
-  StepId id;
-  if (!parse_number(directory.filename().native(), id.iteration)) id.iteration = 0;
-  if (!parse_number(directory.parent_path().filename().native(), id.graph)) id.graph = 0;
-  return id;
-}
-
 // Real names of ops by their names in file names, from the execution order of a graph, and of the steps that differ from
 // it: graphs/step_{iteration}.
 class OrderNames {
  public:
-  OrderNames(const fs::path& rank, std::uint32_t graph) {
+  // `rank`, `metadata`: where such files may lie.
+  OrderNames(const fs::path& rank, const fs::path& metadata, std::uint32_t graph) {
     const std::string name = "ms_execution_order_graph_" + std::to_string(graph) + ".csv";
-    read(rank / "execution_order" / name);
-    std::error_code ignored;
-    for (const fs::directory_entry& entry : fs::directory_iterator(rank / "graphs", ignored)) {
-      if (entry.path().filename().native().starts_with("step_")) read(entry.path() / name);
+    for (const fs::path& place : {rank, metadata}) {
+      read(place / "execution_order" / name);
+      std::error_code ignored;
+      for (const fs::directory_entry& entry : fs::directory_iterator(place / "graphs", ignored)) {
+        if (entry.path().filename().native().starts_with("step_")) read(entry.path() / name);
+      }
     }
   }
 
@@ -76,7 +68,7 @@ class OrderNames {
   std::unordered_map<std::string, std::string> names_, ends_;
 };
 
-// Names that were too long for the file system: "{number}.npy,{name}.npy".
+// Names that were too long for the file system: "{number}.npy,{name}.npy"; of CANN's, "{number},{name}".
 std::map<std::string, std::string> long_names(const fs::path& directory) {
   std::map<std::string, std::string> names;
   std::ifstream file(directory / "mapping.csv");
@@ -89,28 +81,82 @@ std::map<std::string, std::string> long_names(const fs::path& directory) {
   return names;
 }
 
-struct TensorFile {
+// A tensor by the name of its file, or by its place in the file of an op.
+struct FoundTensor {
   TensorFileName name;
+  std::string real_name;  // of the op, where the file says it
+  DType dtype = DType::undefined;
+  std::optional<std::vector<std::int64_t>> shape;
   std::string path;  // relative to the rank's directory
 };
 
-std::vector<TensorFile> tensor_files(const fs::path& directory, const fs::path& rank) {
+struct FoundFiles {
+  std::vector<FoundTensor> tensors;
+  std::vector<std::pair<OpFileName, fs::path>> tables;
+};
+
+void add_tensor_file(const std::string& name, const std::string& path, std::vector<FoundTensor>& tensors) {
+  FoundTensor tensor;
+  if (!parse_tensor_file_name(name, tensor.name)) return;
+  tensor.path = path;
+  tensor.dtype = dtype_from_name(tensor.name.dtype);
+  if (is_container_name(name)) return;
+  if (name.ends_with(".bin")) tensor.shape = tensor.name.shape;
+  tensors.push_back(std::move(tensor));
+}
+
+void add_container(const fs::path& file, const OpFileName& name, const std::string& path, FoundFiles& found,
+                   Catalog& catalog) {
+  const Result<Container> container = read_container(file);
+  if (!container) {
+    catalog.problems.push_back({file, container.error().message});
+    return;
+  }
+  for (const bool is_input : {true, false}) {
+    const std::vector<ContainerTensor>& side = is_input ? container->inputs : container->outputs;
+    for (std::size_t slot = 0; slot < side.size(); ++slot) {
+      const ContainerTensor& from = side[slot];
+      if (from.data_type == kCannUndefined && from.bytes == 0) continue;  // no tensor
+      FoundTensor& tensor = found.tensors.emplace_back();
+      tensor.name.op_type = name.op_type;
+      tensor.name.op_name = name.op_name;
+      tensor.name.timestamp_us = name.timestamp_us;
+      tensor.name.is_input = is_input;
+      tensor.name.slot = static_cast<std::uint32_t>(slot);
+      tensor.real_name = container->op_name;
+      tensor.dtype = dtype_of_cann(from.data_type);
+      if (from.data_type != kCannUndefined) tensor.shape.emplace(from.shape.begin(), from.shape.end());
+      if (from.bytes > 0) tensor.path = path;
+    }
+  }
+}
+
+FoundFiles files_of(const fs::path& directory, const fs::path& rank, Catalog& catalog) {
   const std::map<std::string, std::string> mapping = long_names(directory);
-  std::vector<TensorFile> files;
+  FoundFiles found;
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
     std::string name = entry.path().filename();
+    if (!entry.is_regular_file(ignored)) continue;
     if (const auto mapped = mapping.find(name); mapped != mapping.end()) name = mapped->second;
-    TensorFile file;
-    if (!name.ends_with(".npy") || !parse_tensor_file_name(name, file.name)) continue;
-    file.path = entry.path().lexically_relative(rank);
-    files.push_back(std::move(file));
+    const std::string path = entry.path().lexically_relative(rank);
+    OpFileName op;
+    if (!parse_op_file_name(name, op)) {
+      add_tensor_file(name, path, found.tensors);
+    } else if (op.is_table) {
+      found.tables.emplace_back(op, entry.path());
+    } else if (!op.is_overflow_record()) {
+      add_container(entry.path(), op, path, found, catalog);
+    }
   }
-  std::ranges::sort(files, [](const TensorFile& a, const TensorFile& b) {
-    const auto key = [](const TensorFile& f) { return std::tuple(f.name.timestamp_us, !f.name.is_input, f.name.slot); };
+  std::ranges::sort(found.tensors, [](const FoundTensor& a, const FoundTensor& b) {
+    const auto key = [](const FoundTensor& f) {
+      return std::tuple(f.name.timestamp_us, !f.name.is_input, f.name.slot);
+    };
     return key(a) != key(b) ? key(a) < key(b) : a.path < b.path;
   });
-  return files;
+  std::ranges::sort(found.tables, {}, [](const auto& table) { return table.first.timestamp_us; });
+  return found;
 }
 
 Phase phase_of(std::string_view name) {
@@ -138,14 +184,19 @@ class StepReader {
   }
 
   // Joins the row with the same op, side, slot and time when there is one.
-  void add_file(const TensorFile& file) {
+  void add_file(const FoundTensor& file) {
     const TensorFileName& name = file.name;
     const auto row = rows_.find({key_of(name.op_type, name.op_name), name.is_input, name.slot, name.timestamp_us});
     CatalogTensor& tensor = row != rows_.end()
                                 ? step_.ops[row->second.first].tensors[row->second.second]
                                 : slot_of(name.op_type, name.op_name, name.is_input, name.slot, name.timestamp_us);
     tensor.file = texts_.keep(file.path);
-    if (tensor.dtype == DType::undefined) tensor.dtype = dtype_from_name(name.dtype);
+    if (tensor.dtype == DType::undefined) tensor.dtype = file.dtype;
+    if (!tensor.has_shape && file.shape) {
+      tensor.has_shape = true;
+      tensor.shape = *file.shape;
+    }
+    if (!file.real_name.empty()) name_op(key_of(name.op_type, name.op_name), file.real_name);
   }
 
   void sort_slots() {
@@ -185,6 +236,15 @@ class StepReader {
         op.tensors, [&](const CatalogTensor& tensor) { return tensor.is_input == is_input && tensor.slot == slot; });
   }
 
+  // What a container says counts more than what its name tells.
+  void name_op(const std::string& key, const std::string& real_name) {
+    const auto at = last_.find(key);
+    if (at == last_.end()) return;
+    CatalogOp& op = step_.ops[at->second];
+    op.full_name = texts_.keep(real_name);
+    op.phase = phase_of(op.full_name);
+  }
+
   CatalogOp new_op(const std::string& op_type, const std::string& op_name, std::uint64_t timestamp_us) {
     CatalogOp op;
     op.full_name = texts_.keep(names_.real(op_type, op_name));
@@ -216,14 +276,25 @@ void read_directory(const fs::path& directory, const CatalogRank& rank, StepRead
       if (!table->problem.empty()) catalog.problems.push_back({table_file, table->problem});
     }
   }
-  for (const TensorFile& file : tensor_files(directory, rank.directory)) reader.add_file(file);
+  const FoundFiles files = files_of(directory, rank.directory, catalog);
+  for (const auto& [name, path] : files.tables) {
+    const Result<StatisticTable> table = read_op_table(path, name);
+    if (!table) {
+      catalog.problems.push_back({path, table.error().message});
+      continue;
+    }
+    for (const StatisticRow& row : table->rows) reader.add_row(row);
+    if (!table->problem.empty()) catalog.problems.push_back({path, table->problem});
+  }
+  for (const FoundTensor& tensor : files.tensors) reader.add_file(tensor);
 }
 
 // `constants` may be empty.
-CatalogStep read_step(const fs::path& directory, const fs::path& constants, const CatalogRank& rank,
+CatalogStep read_step(const StepPlace& place, const fs::path& constants, const CatalogRank& rank,
                       const OrderNames& names, Catalog& catalog) {
+  const fs::path& directory = place.directory;
   CatalogStep step;
-  step.id = step_id(directory);
+  step.id = place.step;
   step.ended = true;
   step.directory = catalog.texts->keep(directory.lexically_relative(rank.directory).native());
   StepReader reader(step, *catalog.texts, names);
@@ -240,26 +311,27 @@ CatalogStep read_step(const fs::path& directory, const fs::path& constants, cons
 }
 
 // The constants of a graph belong to the first of its steps, in which they were written.
-std::map<fs::path, fs::path> constants_by_step(std::vector<fs::path> steps, const std::vector<fs::path>& constants) {
-  std::ranges::stable_sort(steps, {}, [](const fs::path& step) { return step_id(step).iteration; });
+std::map<fs::path, fs::path> constants_by_step(std::vector<StepPlace> steps, const std::vector<fs::path>& constants) {
+  std::ranges::stable_sort(steps, {}, [](const StepPlace& place) { return place.step.iteration; });
   std::map<fs::path, fs::path> found;
   for (const fs::path& directory : constants) {
-    const auto first = std::ranges::find(steps, directory.parent_path(), &fs::path::parent_path);
-    if (first != steps.end()) found.emplace(*first, directory);
+    const auto first = std::ranges::find(steps, directory.parent_path(),
+                                         [](const StepPlace& place) { return place.directory.parent_path(); });
+    if (first != steps.end()) found.emplace(first->directory, directory);
   }
   return found;
 }
 
 }  // namespace
 
-void read_rank_tree(const std::vector<fs::path>& steps, const std::vector<fs::path>& constants, CatalogRank& rank,
+void read_rank_tree(const std::vector<StepPlace>& steps, const std::vector<fs::path>& constants, CatalogRank& rank,
                     Catalog& catalog) {
   std::map<std::uint32_t, OrderNames> names;
   std::map<fs::path, fs::path> constants_of = constants_by_step(steps, constants);
-  for (const fs::path& directory : steps) {
-    const std::uint32_t graph = step_id(directory).graph;
-    const OrderNames& order = names.try_emplace(graph, rank.directory, graph).first->second;
-    rank.steps.push_back(read_step(directory, constants_of[directory], rank, order, catalog));
+  for (const StepPlace& place : steps) {
+    const std::uint32_t graph = place.step.graph;
+    const OrderNames& order = names.try_emplace(graph, rank.directory, rank.metadata, graph).first->second;
+    rank.steps.push_back(read_step(place, constants_of[place.directory], rank, order, catalog));
   }
   std::ranges::stable_sort(rank.steps, [](const CatalogStep& a, const CatalogStep& b) {
     return a.id.graph != b.id.graph ? a.id.graph < b.id.graph : a.id.iteration < b.id.iteration;

@@ -19,6 +19,11 @@ T load(const TensorView& view, std::int64_t index) {
   return value;
 }
 
+template <DType dtype>
+double small(const TensorView& view, std::int64_t index) {
+  return kFloat8Values<dtype>[load<std::uint8_t>(view, index)];
+}
+
 struct Complex {
   double real, imaginary;
 };
@@ -105,7 +110,17 @@ double element_value(const TensorView& view, std::int64_t index) {
     case DType::complex64:
     case DType::complex128:
       return complex_at(view, index).real;
-    default:  // float8 is never the type of a file
+    case DType::float8_e4m3fn:
+      return small<DType::float8_e4m3fn>(view, index);
+    case DType::float8_e5m2:
+      return small<DType::float8_e5m2>(view, index);
+    case DType::float8_e4m3fnuz:
+      return small<DType::float8_e4m3fnuz>(view, index);
+    case DType::float8_e5m2fnuz:
+      return small<DType::float8_e5m2fnuz>(view, index);
+    case DType::float8_e8m0fnu:
+      return small<DType::float8_e8m0fnu>(view, index);
+    default:
       return std::numeric_limits<double>::quiet_NaN();
   }
 }

@@ -11,7 +11,7 @@ namespace sonde {
 Session::Session(Plan plan)
     : plan_(std::move(plan)),
       selector_(std::make_unique<Selector>(plan_)),
-      clock_(plan_.sonde.step, plan_.iteration, plan_.initial_iteration) {}
+      clock_(plan_.sonde.step, plan_.iteration, plan_.first_iteration()) {}
 
 Session::~Session() = default;
 
@@ -266,10 +266,10 @@ std::string Session::why_nothing(const Totals& totals) const {
   if (steps_recorded_ == 0) {
     std::string ran;
     if (training > 0)
-      ran += fmt::format("training steps {}-{}", plan_.initial_iteration, plan_.initial_iteration + training - 1);
+      ran += fmt::format("training steps {}-{}", plan_.first_iteration(), plan_.first_iteration() + training - 1);
     if (training > 0 && evaluation > 0) ran += ", ";
     if (evaluation > 0)
-      ran += fmt::format("evaluation steps {}-{}", plan_.initial_iteration, plan_.initial_iteration + evaluation - 1);
+      ran += fmt::format("evaluation steps {}-{}", plan_.first_iteration(), plan_.first_iteration() + evaluation - 1);
     return fmt::format("no step matched iteration \"{}\" ({} ran)", plan_.iteration.text(), ran);
   }
   if (totals.ops == 0) return "the chosen steps ran no operator";

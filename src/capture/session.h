@@ -150,9 +150,9 @@ class Session {
   void skip_dropped();
   std::string found_line(const Totals& totals) const;
   void read(const sonde_tensor& tensor, const TensorKey& key, bool wanted, TensorRecord& out);
-  void emit_parameter(const OpName& name, const sonde_tensor& tensor, StepId step, bool in_constants);
-  void emit_named(const sonde_tensor& tensor, StepId step, TensorRecord& out);
-  void emit_unwritten(const sonde_tensor& tensor, StepId step, bool backward, TensorRecord& out);
+  void emit_parameter(const OpName& name, const sonde_tensor& tensor, const Record& reader, bool in_constants);
+  void emit_named(const sonde_tensor& tensor, const Record& reader, TensorRecord& out);
+  void emit_unwritten(const sonde_tensor& tensor, const Record& reader, bool backward, TensorRecord& out);
   std::string why_nothing(const Totals& totals) const;
   void shrink();
 

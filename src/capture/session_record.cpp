@@ -23,6 +23,14 @@ bool wants(const Plan& plan, Category category) {
   return plan.wants_statistics() && std::ranges::count(plan.statistic_category, category) > 0;
 }
 
+// CANN's comparisons begin with the first element, and nothing is greater than a NaN.
+bool first_is_nan(TensorView view, const Statistics& statistics) {
+  if (statistics.nan_count == 0) return false;
+  view.shape = {};
+  view.strides = {};
+  return summarize(view).nan_count > 0;
+}
+
 }  // namespace
 
 SourceLine line_of(const sonde_source_line& in) {
@@ -229,6 +237,7 @@ unsigned Session::op_begin(std::uint32_t site_id, std::uint32_t graph, std::uint
   const NameKey::Entry& entry = key.entries[number];
   op->wanted = flagged ? entry.wanted_if_flagged : entry.wanted;
   if (selector_->in_order()) op->wanted = decide_in_order(*record.op, site, graph, flagged);
+  record.selected = op->wanted.any();
   return begin_in_mode(*op, flagged) | (op->wanted.inputs ? SONDE_WANT_INPUTS : 0u) |
          (op->wanted.outputs ? SONDE_WANT_OUTPUTS : 0u) | (fresh_attributes ? SONDE_WANT_ATTRIBUTES : 0u);
 }
@@ -353,8 +362,8 @@ bool Session::describe(Op& op, bool is_input, std::uint32_t slot, const sonde_te
     return false;
   }
   if (is_input && (op.wanted.any() || !selector_->parameters_follow_ops())) {
-    emit_named(tensor, op.record.step, record);
-    if (record.tensor_name == 0) emit_unwritten(tensor, op.record.step, op.backward, record);
+    emit_named(tensor, op.record, record);
+    if (record.tensor_name == 0) emit_unwritten(tensor, op.record, op.backward, record);
   }
   return true;
 }
@@ -376,7 +385,8 @@ void Session::add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_
   read(tensor, key, record.wanted, record);
 }
 
-void Session::emit_named(const sonde_tensor& tensor, StepId step, TensorRecord& record) {
+void Session::emit_named(const sonde_tensor& tensor, const Record& reader, TensorRecord& record) {
+  const StepId step = reader.step;
   const OpName* name = nullptr;
   sonde_tensor whole = tensor;
   Dims shape, strides;
@@ -406,11 +416,12 @@ void Session::emit_named(const sonde_tensor& tensor, StepId step, TensorRecord& 
   const auto* begin = static_cast<const std::byte*>(tensor.storage_data);
   const auto* data = static_cast<const std::byte*>(whole.data);
   if (data < begin || data + extent_bytes(view_of(whole)) > begin + tensor.storage_bytes) return;
-  emit_parameter(*name, whole, step, false);
+  emit_parameter(*name, whole, reader, false);
 }
 
 // What backward finds unwritten for the first time, an op of the forward has saved for it inside.
-void Session::emit_unwritten(const sonde_tensor& tensor, StepId step, bool backward, TensorRecord& record) {
+void Session::emit_unwritten(const sonde_tensor& tensor, const Record& reader, bool backward, TensorRecord& record) {
+  const StepId step = reader.step;
   if (tensor.storage == 0 || (tensor.flags & SONDE_TENSOR_CONSTANT) != 0) return;
   const OpName* name = nullptr;
   {
@@ -431,15 +442,16 @@ void Session::emit_unwritten(const sonde_tensor& tensor, StepId step, bool backw
     record.tensor_name = name->id;
     if (!fresh || !emits_parameters_ || !selector_->decide_parameter(name->full_name)) return;
   }
-  emit_parameter(*name, tensor, step, recorder_->layout().has_constants());
+  emit_parameter(*name, tensor, reader, recorder_->layout().has_constants());
 }
 
-void Session::emit_parameter(const OpName& name, const sonde_tensor& tensor, StepId step, bool in_constants) {
+void Session::emit_parameter(const OpName& name, const sonde_tensor& tensor, const Record& reader, bool in_constants) {
   Record record;
   record.kind = RecordKind::parameter;
   record.in_constants = in_constants;
   record.op = &name;
-  record.step = step;
+  record.reader = reader.op;
+  record.step = reader.step;
   record.thread = thread_ordinal();
   record.timestamp_us = now_us();
   TensorRecord& out = record.tensors.emplace_back();
@@ -470,7 +482,9 @@ void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted
   {
     const std::lock_guard lock(mutex_);
     const Identity::Found found = identity_.find(key);
-    if (found.same != nullptr && (!wanted || !need_bytes || found.same->has_bytes)) {
+    // A file with all tensors of an op holds the bytes of each, known or not.
+    const bool again = need_bytes && recorder_->layout().tensor_form() == TensorForm::container;
+    if (found.same != nullptr && (!wanted || !need_bytes || (found.same->has_bytes && !again))) {
       out.content = found.same->id;
       out.has_statistics = found.same->has_statistics;
       out.statistics = found.same->statistics;
@@ -483,7 +497,8 @@ void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted
       content.has_statistics = found.same_set->has_statistics;
       content.statistics = found.same_set->statistics;
     }
-    content.id = next_content_++;
+    if (found.same != nullptr && again) content = *found.same;
+    if (content.id == 0) content.id = next_content_++;
     epoch = found.epoch;
   }
   if (view.elements() == 0) {
@@ -509,6 +524,7 @@ void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted
   if (summarises) {
     content.statistics = out.bytes ? reader.summarize_and_copy(view, out.bytes->data) : reader.summarize(view);
     content.has_statistics = true;
+    content.statistics.first_is_nan = plan_.sonde.acl_quirks && first_is_nan(view, content.statistics);
   } else if (out.bytes) {
     reader.copy_c_order(view, out.bytes->data);
   }

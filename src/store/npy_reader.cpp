@@ -1,19 +1,10 @@
 #include "store/npy_reader.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <limits>
 #include <new>
 #include <utility>
-
-#include "store/files.h"
 
 namespace sonde {
 namespace {
@@ -161,10 +152,6 @@ std::vector<std::int64_t> strides_of(const NpyHeader& header) {
   return strides;
 }
 
-Error cannot_read(const std::filesystem::path& path, ErrorCode code, const std::string& why) {
-  return Error{code, "cannot read '" + path.string() + "': " + why};
-}
-
 }  // namespace
 
 Result<NpyHeader> parse_npy_header(std::string_view start, std::uint64_t file_bytes) {
@@ -207,22 +194,11 @@ Result<NpyHeader> parse_npy_header(std::string_view start, std::uint64_t file_by
 }
 
 Result<NpyFile> NpyFile::open(const std::filesystem::path& path) {
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd) {
-    return cannot_read(path, errno == ENOENT ? ErrorCode::not_found : ErrorCode::io, std::strerror(errno));
-  }
-  struct stat status {};
-  if (::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
-    return cannot_read(path, ErrorCode::io, "not a regular file");
-  }
-  if (status.st_size == 0) return cannot_read(path, ErrorCode::corrupt, "the file is empty");
+  Result<MappedFile> mapped = MappedFile::open(path);
+  if (!mapped) return mapped.error();
   NpyFile file;
-  const auto bytes = static_cast<std::size_t>(status.st_size);
-  void* mapping = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-  if (mapping == MAP_FAILED) return cannot_read(path, ErrorCode::io, std::strerror(errno));
-  file.mapping_ = mapping;
-  file.mapped_bytes_ = bytes;
-  Result<NpyHeader> header = parse_npy_header({static_cast<const char*>(mapping), bytes}, bytes);
+  file.mapped_ = std::move(*mapped);
+  Result<NpyHeader> header = parse_npy_header(file.mapped_.text(), file.mapped_.bytes());
   if (!header) return cannot_read(path, header.error().code, header.error().message);
   file.header_ = std::move(*header);
   file.strides_ = strides_of(file.header_);
@@ -241,37 +217,17 @@ Status NpyFile::turn_bytes() {
   } catch (const std::bad_alloc&) {
     return Error{ErrorCode::io, "not enough memory to turn big-endian elements"};
   }
-  const auto* in = static_cast<const std::byte*>(mapping_) + header_.data_offset;
+  const std::byte* in = mapped_.data() + header_.data_offset;
   for (std::size_t at = 0; at < turned_.size(); at += word) {
     std::reverse_copy(in + at, in + at + word, turned_.begin() + static_cast<std::ptrdiff_t>(at));
   }
   return {};
 }
 
-NpyFile::NpyFile(NpyFile&& other) noexcept
-    : header_(std::move(other.header_)),
-      strides_(std::move(other.strides_)),
-      mapping_(std::exchange(other.mapping_, nullptr)),
-      mapped_bytes_(std::exchange(other.mapped_bytes_, 0)),
-      turned_(std::move(other.turned_)) {}
-
-NpyFile& NpyFile::operator=(NpyFile&& other) noexcept {
-  std::swap(header_, other.header_);
-  std::swap(strides_, other.strides_);
-  std::swap(mapping_, other.mapping_);
-  std::swap(mapped_bytes_, other.mapped_bytes_);
-  std::swap(turned_, other.turned_);
-  return *this;
-}
-
-NpyFile::~NpyFile() {
-  if (mapping_ != nullptr) ::munmap(mapping_, mapped_bytes_);
-}
-
 TensorView NpyFile::view() const {
   TensorView view;
   view.dtype = header_.dtype;
-  view.data = turned_.empty() ? static_cast<const std::byte*>(mapping_) + header_.data_offset : turned_.data();
+  view.data = turned_.empty() ? mapped_.data() + header_.data_offset : turned_.data();
   view.shape = header_.shape;
   view.strides = strides_;
   return view;

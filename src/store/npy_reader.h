@@ -11,6 +11,7 @@
 #include "sonde/dtype.h"
 #include "sonde/result.h"
 #include "sonde/tensor.h"
+#include "store/mapped_file.h"
 
 namespace sonde {
 
@@ -32,9 +33,6 @@ Result<NpyHeader> parse_npy_header(std::string_view start, std::uint64_t file_by
 class NpyFile {
  public:
   static Result<NpyFile> open(const std::filesystem::path& path);
-  NpyFile(NpyFile&& other) noexcept;
-  NpyFile& operator=(NpyFile&& other) noexcept;
-  ~NpyFile();
 
   const NpyHeader& header() const { return header_; }
   TensorView view() const;
@@ -45,8 +43,7 @@ class NpyFile {
 
   NpyHeader header_;
   std::vector<std::int64_t> strides_;
-  void* mapping_ = nullptr;
-  std::size_t mapped_bytes_ = 0;
+  MappedFile mapped_;
   std::vector<std::byte> turned_;  // a big-endian file's elements
 };
 

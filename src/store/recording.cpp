@@ -26,8 +26,12 @@ Status Recording::try_open() {
   const std::string header = run_json(plan_, run_, directory_.config_file, now_us());
   Result<RunFiles> files = RunFiles::open(plan_, layout_, directory_.aside, header);
   if (!files) return files.error();
+  Result<Fd> aside = open_directory(directory_.aside);
+  if (!aside) return aside.error();
   tensors_ = std::move(*tensors);
   files_ = std::move(*files);
+  aside_ = std::move(*aside);
+  op_files_.emplace(plan_, layout_, aside_.get(), tensors_->places());
   return files_->flush();
 }
 
@@ -40,7 +44,9 @@ void Recording::define(const OpName& name) {
 }
 
 void Recording::define(const Attributes& attributes) {
-  if (!error_) files_->define(attributes);
+  if (error_) return;
+  files_->define(attributes);
+  op_files_->define(attributes);
 }
 
 void Recording::define(const SourceText& text) {
@@ -112,7 +118,9 @@ void Recording::append_ready(bool force) {
 
 void Recording::append(const Record& record, const std::vector<StoredFile>& stored) {
   count(record);
-  if (Status status = files_->append(record, stored); !status) fail(status.error());
+  Status status = files_->append(record, stored);
+  if (status && !error_) status = op_files_->append(record);
+  if (!status) fail(status.error());
   if (record.kind == RecordKind::step_end) tensors_->close_step(record.step);
 }
 
@@ -155,6 +163,7 @@ void Recording::close() {
     if (!status && !error_) error_ = status.error();
   }
   totals();
+  op_files_.reset();
   tensors_.reset();
   files_.reset();
   close_run_directory(directory_);
@@ -169,7 +178,7 @@ const Totals& Recording::totals() {
     totals_.files = tensors_->files();
     totals_.bytes_written = tensors_->bytes_written();
   }
-  if (files_) totals_.rows = files_->rows();
+  if (files_) totals_.rows = files_->rows() + (op_files_ ? op_files_->rows() : 0);
   return totals_;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sonde/plan.h"
+#include "store/op_files.h"
 #include "store/recorder.h"
 #include "store/reorder.h"
 #include "store/run_directory.h"
@@ -52,6 +53,8 @@ class Recording {
   RunDirectory directory_;
   std::optional<TensorWriter> tensors_;
   std::optional<RunFiles> files_;
+  Fd aside_;
+  std::optional<OpFiles> op_files_;
   Reorder reorder_;
   std::vector<StoredFile> stored_;
   Totals totals_;

@@ -12,6 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "store/side_files.h"
+
 namespace sonde {
 namespace {
 
@@ -120,6 +122,7 @@ Result<RunDirectory> open_run_directory(const Plan& plan, const Layout& layout) 
   if (!aside) return aside.error();
   directory.aside = std::move(*aside);
   if (Status written = write_metadata(plan, layout, directory); !written) return written.error();
+  if (Status written = write_side_files(plan, layout, directory.aside); !written) return written.error();
   return directory;
 }
 

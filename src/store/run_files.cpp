@@ -24,7 +24,7 @@ struct OpenStep {
 
 struct StepTable {
   StepId step;
-  bool constants = false;
+  std::string directory;  // relative to the rank directory
   AppendFile file;
 };
 
@@ -38,7 +38,7 @@ bool has_row(const TensorRecord& tensor) {
 struct RunFiles::State {
   State(const Plan& chosen, const Layout& naming, AppendFile file, Fd rank_directory, Fd aside_directory)
       : layout(naming),
-        with_rows(chosen.wants_statistics()),
+        with_rows(chosen.wants_statistics() && !naming.has_op_tables()),
         categories(chosen.statistic_category),
         rank(std::move(rank_directory)),
         aside(std::move(aside_directory)),
@@ -59,7 +59,7 @@ struct RunFiles::State {
   std::uint64_t rows = 0;
 
   Status make_directory(const std::filesystem::path& path);
-  Result<AppendFile*> table_of(StepId step, bool constants);
+  Result<AppendFile*> table_of(const Record& record);
   Status append_rows(const Record& record);
   void begin_step(StepId step);
   Status end_step(StepId step);
@@ -72,30 +72,31 @@ Status RunFiles::State::make_directory(const std::filesystem::path& path) {
   return make_directories(rank.get(), path.lexically_relative(layout.rank_directory()));
 }
 
-Result<AppendFile*> RunFiles::State::table_of(StepId step, bool constants) {
+Result<AppendFile*> RunFiles::State::table_of(const Record& record) {
+  std::string path = layout.directory_of(record);
   for (StepTable& table : tables) {
-    if (table.step == step && table.constants == constants) return &table.file;
+    if (table.step == record.step && table.directory == path) return &table.file;
   }
   if (tables.size() >= kMostTables) {
     Status closed = tables.front().file.close();
     tables.erase(tables.begin());
     if (!closed) return closed.error();
   }
-  const std::filesystem::path directory = layout.directory_of(step, constants);
+  const std::filesystem::path directory = layout.rank_directory() / path;
   if (Status made = make_directory(directory); !made) return made.error();
   Result<AppendFile> file = AppendFile::open(directory / "statistic.csv", header);
   if (!file) return file.error();
-  tables.push_back({step, constants, std::move(*file)});
+  tables.push_back({record.step, std::move(path), std::move(*file)});
   return &tables.back().file;
 }
 
 Status RunFiles::State::append_rows(const Record& record) {
   if (!with_rows || record.op == nullptr || std::ranges::none_of(record.tensors, has_row)) return {};
-  Result<AppendFile*> table = table_of(record.step, record.in_constants);
+  Result<AppendFile*> table = table_of(record);
   if (!table) return table.error();
   for (const TensorRecord& tensor : record.tensors) {
     if (!has_row(tensor)) continue;
-    append_statistic_row(layout, *record.op, tensor, categories, (*table)->rows());
+    append_statistic_row(layout, record, tensor, categories, (*table)->rows());
     ++rows;
   }
   return (*table)->rows().size() > kFlushBytes ? flush() : Status();

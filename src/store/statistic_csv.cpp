@@ -63,13 +63,14 @@ std::string statistic_header(std::span<const Category> categories) {
   return line.append("\n");
 }
 
-void append_statistic_row(const Layout& layout, const OpName& op, const TensorRecord& tensor,
+void append_statistic_row(const Layout& layout, const Record& record, const TensorRecord& tensor,
                           std::span<const Category> categories, std::string& out) {
+  const OpName& op = *record.op;
   const RowForm& form = kForms[static_cast<std::size_t>(layout.release())];
   append_cell(op.op_type, out);
   out.push_back(',');
   append_cell(form.name_as_in_file ? layout.name_in_files(op) : op.full_name, out);
-  fmt::format_to(std::back_inserter(out), ",0,0,{},{},{},{},{},\"{}\"", tensor.timestamp_us,
+  fmt::format_to(std::back_inserter(out), ",{},0,{},{},{},{},{},\"{}\"", layout.shown_task(record), tensor.timestamp_us,
                  tensor.is_input ? "input" : "output", tensor.slot, data_bytes(tensor), info(tensor.dtype).lower,
                  shape_text(tensor.shape.values(), form.open, form.close));
   for (const Category category : categories) {

@@ -1,18 +1,17 @@
 #include "store/tensor_writer.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <climits>
-#include <random>
 #include <unordered_map>
 #include <utility>
 
+#include "store/container_file.h"
+#include "store/lru_table.h"
 #include "store/npy.h"
 #include "store/write_method.h"
 
@@ -20,8 +19,6 @@ namespace sonde {
 namespace {
 
 constexpr std::size_t kWidenElements = 16 << 10;  // per piece: stays in cache
-constexpr int kNameAttempts = 1000;
-constexpr std::size_t kMostSteps = 16;  // open directories: what comes late must not keep those of old steps for good
 
 // The first file with given bytes; links go to it.
 struct Primary {
@@ -37,24 +34,19 @@ struct FingerprintHash {
   std::size_t operator()(const Fingerprint& key) const { return key.low; }
 };
 
-struct StepFiles {
-  StepId step;
-  bool constants = false;
-  Fd directory;
-  std::string path;  // relative to the rank directory
-  std::filesystem::path full_path;
-  std::optional<AppendFile> mapping;
-};
-
 // A tensor that is known to equal one whose bytes have not arrived yet.
 struct Waiting {
   std::uint64_t sequence = 0;
   StepId step;
   bool in_constants = false;
-  const OpName* op = nullptr;
+  RecordKind kind = RecordKind::op;
+  const OpName *op = nullptr, *reader = nullptr;
+  std::uint32_t task_id = 0;
   bool is_input = false;
   std::uint32_t slot = 0;
   DType dtype = DType::undefined;
+  Dims shape;
+  Format format = Format::default_format;
   std::uint64_t timestamp_us = 0;
   bool old = false;  // a step has ended since
 };
@@ -75,6 +67,8 @@ TensorRecord name_parts(const Waiting& waiting) {
   tensor.is_input = waiting.is_input;
   tensor.slot = waiting.slot;
   tensor.dtype = waiting.dtype;
+  tensor.shape = waiting.shape;
+  tensor.format = waiting.format;
   tensor.timestamp_us = waiting.timestamp_us;
   return tensor;
 }
@@ -91,87 +85,40 @@ struct TensorWriter::State {
   Layout layout;
   TensorWriterOptions options;
   Fd rank, aside;
-  std::vector<std::unique_ptr<StepFiles>> steps;  // few are open at a time
+  std::optional<Places> places;
   LruTable<std::uint64_t, std::shared_ptr<Primary>> contents;
   LruTable<Fingerprint, std::shared_ptr<Primary>, FingerprintHash> fingerprints;
   std::unordered_multimap<std::uint64_t, Waiting> waiting;  // by content
   std::vector<std::byte> scratch;
   WriteMethod method;
-  std::minstd_rand random{std::random_device{}()};
   bool can_link = true;
   std::uint64_t bytes_written = 0, files = 0, lost = 0;
 
-  Result<StepFiles*> open_step(StepId step, bool constants);
-  template <typename Place>
-  int place(StepFiles& step, const OpName& op, TensorRecord& tensor, std::string& path, Place place);
-  template <typename Place>
-  int place_long(StepFiles& step, const std::string& name, std::string& path, Place place);
+  int place(OpenDirectory& step, const Record& record, TensorRecord& tensor, std::string& path, const Places::Put& put);
   int write_as_is(AsideFile& file, std::string_view header, const Block& block);
+  bool widens(DType dtype) const {
+    return layout.tensor_form() == TensorForm::npy && npy_needs_widening(dtype, options.raw_bfloat16);
+  }
   int write_bytes(AsideFile& file, std::string_view header, const TensorRecord& tensor);
   int copy_file(const std::string& from, AsideFile& file);
-  int write_primary(StepFiles& step, const OpName& op, TensorRecord& tensor, std::string_view header,
+  int write_primary(OpenDirectory& step, const Record& record, TensorRecord& tensor, std::string_view header,
                     std::string& path);
-  int link_or_copy(StepFiles& step, const OpName& op, TensorRecord& tensor, Primary& primary, std::string& path);
+  int link_or_copy(OpenDirectory& step, const Record& record, TensorRecord& tensor, Primary& primary,
+                   std::string& path);
   Status store_one(const Record& record, TensorRecord& tensor, std::vector<StoredFile>& stored);
-  Status store_bytes(StepFiles& step, const Record& record, TensorRecord& tensor, std::string& path);
+  Status store_bytes(OpenDirectory& step, const Record& record, TensorRecord& tensor, std::string& path);
+  Status store_container(Record& record, std::vector<StoredFile>& stored);
   Status release_waiting(std::uint64_t content, std::vector<StoredFile>& stored);
 };
 
-Result<StepFiles*> TensorWriter::State::open_step(StepId step, bool constants) {
-  for (const auto& open : steps) {
-    if (open->step == step && open->constants == constants) return open.get();
-  }
-  if (steps.size() >= kMostSteps) steps.erase(steps.begin());
-  auto files_of_step = std::make_unique<StepFiles>();
-  files_of_step->step = step;
-  files_of_step->constants = constants;
-  files_of_step->full_path = layout.directory_of(step, constants);
-  const auto relative = files_of_step->full_path.lexically_relative(layout.rank_directory());
-  files_of_step->path = relative.string() + "/";
-  if (Status made = make_directories(rank.get(), relative); !made) return made.error();
-  Result<Fd> directory = open_directory(files_of_step->full_path);
-  if (!directory) return directory.error();
-  files_of_step->directory = std::move(*directory);
-  steps.push_back(std::move(files_of_step));
-  return steps.back().get();
-}
-
-// Finds a free name for `tensor` and lets `place(directory, name)` make the file; it returns 0 or
-// an errno. A name that is taken is never written to: the tensor's time moves on instead.
-template <typename Place>
-int TensorWriter::State::place(StepFiles& step, const OpName& op, TensorRecord& tensor, std::string& path,
-                               Place place) {
-  for (int attempt = 0; attempt < kNameAttempts; ++attempt, ++tensor.timestamp_us) {
-    const std::string name = layout.tensor_file_name(op, tensor);
-    if (name.size() > NAME_MAX) return place_long(step, name, path, place);
-    const int error_number = place(step.directory.get(), name.c_str());
-    if (error_number == ENAMETOOLONG) return place_long(step, name, path, place);
-    if (error_number == EEXIST) continue;
-    if (error_number == 0) path = step.path + name;
-    return error_number;
-  }
-  return EEXIST;
-}
-
-// "{random}.npy", and a line in mapping.csv that says what it stands for. The line goes first: a
-// name that leads nowhere is harmless, a number that nobody knows is a lost tensor.
-template <typename Place>
-int TensorWriter::State::place_long(StepFiles& step, const std::string& name, std::string& path, Place place) {
-  if (!step.mapping) {
-    Result<AppendFile> mapping = AppendFile::open(step.full_path / "mapping.csv", {});
-    if (!mapping) return EIO;
-    step.mapping = std::move(*mapping);
-  }
-  for (int attempt = 0; attempt < kNameAttempts; ++attempt) {
-    const std::string number = std::to_string(random()) + ".npy";
-    if (::faccessat(step.directory.get(), number.c_str(), F_OK, 0) == 0) continue;
-    step.mapping->rows().append(number).append(",").append(name).append("\n");
-    if (!step.mapping->flush()) return ENOSPC;
-    const int error_number = place(step.directory.get(), number.c_str());
-    if (error_number == 0) path = step.path + number;
-    if (error_number != EEXIST) return error_number;
-  }
-  return EEXIST;
+// A name that is taken: the tensor's time moves on.
+int TensorWriter::State::place(OpenDirectory& step, const Record& record, TensorRecord& tensor, std::string& path,
+                               const Places::Put& put) {
+  const auto name = [&](int attempt) {
+    if (attempt > 0) ++tensor.timestamp_us;
+    return layout.tensor_file_name(*record.op, tensor, layout.shown_task(record), attempt);
+  };
+  return places->place(step, name, put, path);
 }
 
 int TensorWriter::State::write_as_is(AsideFile& file, std::string_view header, const Block& block) {
@@ -195,7 +142,7 @@ int TensorWriter::State::write_as_is(AsideFile& file, std::string_view header, c
 
 int TensorWriter::State::write_bytes(AsideFile& file, std::string_view header, const TensorRecord& tensor) {
   const Block& block = *tensor.bytes;
-  if (!npy_needs_widening(tensor.dtype, options.raw_bfloat16)) return write_as_is(file, header, block);
+  if (!widens(tensor.dtype)) return write_as_is(file, header, block);
   const DTypeInfo& type = info(tensor.dtype);
   const std::uint64_t count = elements(tensor);
   scratch.resize(kWidenElements * type.file_bytes);
@@ -224,24 +171,24 @@ int TensorWriter::State::copy_file(const std::string& from, AsideFile& file) {
   }
 }
 
-int TensorWriter::State::write_primary(StepFiles& step, const OpName& op, TensorRecord& tensor, std::string_view header,
-                                       std::string& path) {
+int TensorWriter::State::write_primary(OpenDirectory& step, const Record& record, TensorRecord& tensor,
+                                       std::string_view header, std::string& path) {
   AsideFile file(aside.get());
   int error_number = file.create();
   if (error_number == 0) error_number = write_bytes(file, header, tensor);
   if (error_number != 0) return error_number;
-  return place(step, op, tensor, path,
+  return place(step, record, tensor, path,
                [&](int directory, const char* name) { return file.commit(directory, name, false); });
 }
 
 // A new name for the file of `primary`. Where the file system has no more links for it, or none at
 // all, a copy, which is the primary from now on.
-int TensorWriter::State::link_or_copy(StepFiles& step, const OpName& op, TensorRecord& tensor, Primary& primary,
+int TensorWriter::State::link_or_copy(OpenDirectory& step, const Record& record, TensorRecord& tensor, Primary& primary,
                                       std::string& path) {
   int error_number = EPERM;
   const auto make_link = options.link != nullptr ? options.link : &::linkat;
   if (can_link) {
-    error_number = place(step, op, tensor, path, [&](int directory, const char* name) {
+    error_number = place(step, record, tensor, path, [&](int directory, const char* name) {
       return make_link(rank.get(), primary.path.c_str(), directory, name, 0) == 0 ? 0 : errno;
     });
     if (error_number == 0) return 0;
@@ -254,17 +201,19 @@ int TensorWriter::State::link_or_copy(StepFiles& step, const OpName& op, TensorR
   error_number = file.create();
   if (error_number == 0) error_number = copy_file(primary.path, file);
   if (error_number != 0) return error_number;
-  error_number = place(step, op, tensor, path,
+  error_number = place(step, record, tensor, path,
                        [&](int directory, const char* name) { return file.commit(directory, name, false); });
   if (error_number == 0) primary.path = path;
   return error_number;
 }
 
-Status TensorWriter::State::store_bytes(StepFiles& step, const Record& record, TensorRecord& tensor,
+Status TensorWriter::State::store_bytes(OpenDirectory& step, const Record& record, TensorRecord& tensor,
                                         std::string& path) {
-  const std::string header = npy_header(tensor.dtype, tensor.shape.values(), options.raw_bfloat16);
+  const bool is_npy = layout.tensor_form() == TensorForm::npy;
+  const std::string header =
+      is_npy ? npy_header(tensor.dtype, tensor.shape.values(), options.raw_bfloat16) : std::string();
   const bool whole = tensor.bytes->bytes == elements(tensor) * info(tensor.dtype).item_bytes;
-  if (header.empty() || !whole) {
+  if ((is_npy && header.empty()) || !whole) {
     ++lost;
     return {};
   }
@@ -273,10 +222,10 @@ Status TensorWriter::State::store_bytes(StepFiles& step, const Record& record, T
   int error_number = ENOENT;
   if (std::shared_ptr<Primary>* known = fingerprints.find(key)) {
     primary = *known;
-    error_number = link_or_copy(step, *record.op, tensor, *primary, path);
+    error_number = link_or_copy(step, record, tensor, *primary, path);
   }
   if (error_number == ENOENT) {  // new, or the user has removed the file since
-    error_number = write_primary(step, *record.op, tensor, header, path);
+    error_number = write_primary(step, record, tensor, header, path);
     if (error_number != 0) return io_error("write a tensor in", step.full_path, error_number);
     primary = std::make_shared<Primary>(path, tensor.dtype);
     fingerprints.put(key, primary);
@@ -295,7 +244,7 @@ Status TensorWriter::State::store_one(const Record& record, TensorRecord& tensor
     tensor.bytes.reset();
     return {};
   }
-  Result<StepFiles*> step = open_step(record.step, record.in_constants);
+  Result<OpenDirectory*> step = places->of(record);
   if (!step) return step.error();
   std::string path;
   std::shared_ptr<Primary>* known = tensor.content != 0 ? contents.find(tensor.content) : nullptr;
@@ -304,15 +253,16 @@ Status TensorWriter::State::store_one(const Record& record, TensorRecord& tensor
     tensor.bytes.reset();
   } else if (known != nullptr) {
     const int error_number =
-        (*known)->dtype == tensor.dtype ? link_or_copy(**step, *record.op, tensor, **known, path) : ENOENT;
+        (*known)->dtype == tensor.dtype ? link_or_copy(**step, record, tensor, **known, path) : ENOENT;
     if (error_number == ENOENT) {
       ++lost;
     } else if (error_number != 0) {
       return io_error("link a tensor in", (*step)->full_path, error_number);
     }
   } else {
-    waiting.emplace(tensor.content, Waiting{record.sequence, record.step, record.in_constants, record.op,
-                                            tensor.is_input, tensor.slot, tensor.dtype, tensor.timestamp_us});
+    waiting.emplace(tensor.content, Waiting{record.sequence, record.step, record.in_constants, record.kind, record.op,
+                                            record.reader, record.task_id, tensor.is_input, tensor.slot, tensor.dtype,
+                                            tensor.shape, tensor.format, tensor.timestamp_us});
   }
   if (path.empty()) return {};
   ++files;
@@ -331,10 +281,41 @@ Status TensorWriter::State::release_waiting(std::uint64_t content, std::vector<S
     record.sequence = one.sequence;
     record.step = one.step;
     record.in_constants = one.in_constants;
+    record.kind = one.kind;
     record.op = one.op;
+    record.reader = one.reader;
+    record.task_id = one.task_id;
     TensorRecord tensor = name_parts(one);
     tensor.content = content;
     if (Status status = store_one(record, tensor, stored); !status) return status;
+  }
+  return {};
+}
+
+// All tensors of the record in one file. Bytes that were known already have come again with it.
+Status TensorWriter::State::store_container(Record& record, std::vector<StoredFile>& stored) {
+  if (!has_container(record)) return {};
+  Result<OpenDirectory*> step = places->of(record);
+  if (!step) return step.error();
+  AsideFile file(aside.get());
+  int error_number = file.create();
+  if (error_number == 0) error_number = write_container(record, file, bytes_written);
+  std::string path;
+  const std::uint64_t time = record.timestamp_us;
+  int taken = 0;
+  const auto name = [&](int attempt) {
+    taken = attempt;
+    return layout.op_file_name(*record.op, task_number(record), time + static_cast<std::uint64_t>(attempt));
+  };
+  const auto put = [&](int directory, const char* free) { return file.commit(directory, free, false); };
+  if (error_number == 0) error_number = places->place(**step, name, put, path);
+  if (error_number != 0) return io_error("write the tensors of an op in", (*step)->full_path, error_number);
+  ++files;
+  for (TensorRecord& tensor : record.tensors) {
+    tensor.timestamp_us = time + static_cast<std::uint64_t>(taken);
+    if (!tensor.wanted || !tensor.bytes) continue;
+    tensor.bytes.reset();
+    stored.push_back({record.sequence, tensor.is_input, tensor.slot, path});
   }
   return {};
 }
@@ -352,11 +333,14 @@ Result<TensorWriter> TensorWriter::open(const Layout& layout, const std::filesys
   Result<Fd> aside_directory = open_directory(aside);
   if (!aside_directory) return aside_directory.error();
   state->rank = std::move(*rank);
+  state->places.emplace(layout, state->rank.get());
   state->aside = std::move(*aside_directory);
   return TensorWriter(std::move(state));
 }
 
 Status TensorWriter::store(Record& record, std::vector<StoredFile>& stored) {
+  if (record.op == nullptr) return {};
+  if (state_->layout.tensor_form() == TensorForm::container) return state_->store_container(record, stored);
   for (TensorRecord& tensor : record.tensors) {
     if (Status status = state_->store_one(record, tensor, stored); !status) return status;
   }
@@ -364,11 +348,12 @@ Status TensorWriter::store(Record& record, std::vector<StoredFile>& stored) {
 }
 
 void TensorWriter::close_step(StepId step) {
-  std::erase_if(state_->steps, [&](const auto& open) { return open->step == step; });
+  state_->places->close_step(step);
   state_->lost += std::erase_if(state_->waiting, [](const auto& entry) { return entry.second.old; });
   for (auto& entry : state_->waiting) entry.second.old = true;
 }
 
+Places& TensorWriter::places() { return *state_->places; }
 std::uint64_t TensorWriter::bytes_written() const { return state_->bytes_written; }
 std::uint64_t TensorWriter::files() const { return state_->files; }
 std::uint64_t TensorWriter::lost() const { return state_->lost; }

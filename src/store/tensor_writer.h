@@ -1,4 +1,5 @@
-// TensorWriter: the tensor files of one rank. Equal tensors become one file under several names (hard links).
+// TensorWriter: the tensor files of one rank. Equal tensors become one file under several names (hard links), or lie in
+// the containers of all ops that have them.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 #include "sonde/result.h"
 #include "store/files.h"
 #include "store/layout.h"
-#include "store/lru_table.h"
+#include "store/places.h"
 #include "store/record.h"
 
 namespace sonde {
@@ -48,6 +49,7 @@ class TensorWriter {
   Status store(Record& record, std::vector<StoredFile>& stored);
   // No record of `step` is expected any more. Tensors that waited since before the last call are given up.
   void close_step(StepId step);
+  Places& places();  // for other files of the same directories
 
   std::uint64_t bytes_written() const;  // tensor bytes in files of their own
   std::uint64_t files() const;          // names, links included

@@ -13,7 +13,32 @@ Layout layout(const std::string& name = "mindspore-2.7") {
   plan.net_name = "Net";
   RunInfo run;
   run.rank = 3;
+  run.device = 1;
+  run.world_size = 8;
   return *Layout::make(plan, run);
+}
+
+// Where files of a record lie: of an op, or of a parameter that `op` reads.
+std::string directory_of(const std::string& layout_name, StepId step, const std::string& op = "Default/add-op0",
+                         bool constants = false) {
+  const OpName name{1, "add", op};
+  Record record;
+  record.op = &name;
+  record.step = step;
+  record.in_constants = constants;
+  const Layout named = layout(layout_name);
+  return named.rank_directory() / named.directory_of(record);
+}
+
+// The same with T for the time of the run.
+std::string without_time(std::string path) {
+  for (std::size_t at = 0; at + 15 < path.size(); ++at) {
+    const std::string part = path.substr(at, 16);
+    if (part.front() == '/' && part.back() == '/' && part.find_first_not_of("0123456789", 1) == 15) {
+      return path.replace(at + 1, 14, "T");
+    }
+  }
+  return path;
 }
 
 Site site(Phase phase, const std::string& scope, const std::string& type, const std::string& forward = "") {
@@ -49,7 +74,7 @@ TEST(Layout, NumbersOpsPerTypeAndScope) {
 }
 
 TEST(Layout, PutsEverythingBelowTheRank) {
-  EXPECT_EQ(layout().step_directory({1, 12}), "/dump/rank_3/Net/1/12");
+  EXPECT_EQ(directory_of("mindspore-2.7", {1, 12}), "/dump/rank_3/Net/1/12/");
   EXPECT_EQ(layout().execution_order_file(0), "/dump/rank_3/execution_order/ms_execution_order_graph_0.csv");
   EXPECT_EQ(layout().history_file(0), "/dump/rank_3/execution_order/ms_global_execution_order_graph_0.csv");
   EXPECT_EQ(layout().journal_file(), "/dump/rank_3/.dump_metadata/sonde/journal");
@@ -142,18 +167,122 @@ TEST(Layout, NamesFilesThatAreReadBackInEveryVersion) {
 TEST(Layout, HasAPlaceForConstantsBeforeVersion27) {
   for (const char* name : {"mindspore-2.0", "mindspore-2.3", "mindspore-2.5"}) {
     EXPECT_TRUE(layout(name).has_constants());
-    EXPECT_EQ(layout(name).directory_of({1, 12}, true), "/dump/rank_3/Net/1/constants");
-    EXPECT_EQ(layout(name).directory_of({1, 12}, false), "/dump/rank_3/Net/1/12");
+    EXPECT_EQ(directory_of(name, {1, 12}, "Default/add-op0", true), "/dump/rank_3/Net/1/constants/");
+    EXPECT_EQ(directory_of(name, {1, 12}), "/dump/rank_3/Net/1/12/");
   }
   EXPECT_FALSE(layout().has_constants());
 }
 
-TEST(Layout, OfAnotherKindIsRefused) {
-  Plan plan;
-  plan.sonde.layout = LayoutKind::acl;
-  const Result<Layout> made = Layout::make(plan, RunInfo{});
-  ASSERT_FALSE(made);
-  EXPECT_EQ(made.error().code, ErrorCode::unsupported);
+TEST(Layout, HasATreeForEveryKind) {
+  const std::string op = "Gradients/Default/network1-AlexNet/conv1-Conv2d/Grad_conv2d/convolution_backward-op0";
+  EXPECT_EQ(directory_of("mindspore-1.2", {0, 1}, op), "/dump/Net/device_1/iteration_1/");
+  EXPECT_EQ(directory_of("mindspore-1.2", {1, 1}, op), "/dump/Net/device_1/graph_1/iteration_1/");
+  EXPECT_EQ(directory_of("mindspore-1.2-async", {1, 2}, op), "/dump/device_1/Net_graph_1/1/2/");
+  EXPECT_EQ(without_time(directory_of("ge", {1, 2}, op)), "/dump/T/1/Net/1/2/");
+  EXPECT_EQ(without_time(directory_of("o2", {1, 2}, op)), "/dump/2/T/1/Net/1/0/");
+  EXPECT_EQ(without_time(directory_of("acl", {1, 2}, op)), "/dump/T/1/AlexNet/1/2/");
+  EXPECT_EQ(without_time(directory_of("acl", {1, 2}, "Default/add-op0")), "/dump/T/1/");
+  EXPECT_EQ(without_time(directory_of("torchair", {1, 2}, op)), "/dump/worldsize8_global_rank3/T/1/graph_2/2/2/");
+}
+
+TEST(Layout, KeepsTheMetadataOfRanksApart) {
+  EXPECT_EQ(layout("mindspore-1.2").metadata_directory(), "/dump/Net/device_1/.dump_metadata");
+  EXPECT_EQ(layout("mindspore-1.2").old_config_copy(), "/dump/.metadata/data_dump.json");
+  EXPECT_EQ(layout("mindspore-1.2-async").graphs_directory(), "/dump/device_1/graphs");
+  EXPECT_EQ(layout("o2").metadata_directory(), "/dump/.dump_metadata/device_1");
+  EXPECT_EQ(layout("o2").acl_config(), "/dump/acl_dump_1.json");
+  EXPECT_EQ(without_time(layout("ge").journal_file()), "/dump/T/1/.dump_metadata/sonde/journal");
+  EXPECT_EQ(without_time(layout("acl").execution_order_directory()), "/dump/T/1/.dump_metadata/execution_order");
+  EXPECT_EQ(layout("mindspore-2.3").rank_table_copy(), "/dump/rank_3/.dump_metadata/hccl.json");
+  EXPECT_EQ(layout("mindspore-2.5").rank_table_copy(), "");
+}
+
+TEST(Layout, FindsTheRootModuleOfAnOp) {
+  EXPECT_EQ(root_module("Default/network-AlexNet/conv-Conv2d/conv2d-op0"), "AlexNet");
+  EXPECT_EQ(root_module("Default/recompute/network12-Net/add-op0"), "Net");
+  EXPECT_EQ(root_module("Gradients/Default/network-Net/Grad_add/add-op0"), "Net");
+  for (const char* outside : {"Default/add-op0", "Default/optimizer-SGD/add_-op3", "Gradients/Default/sum-op5",
+                              "Gradients/Default/Grad_add/add-op1", "Default/network-op1", "conv.weight", ""}) {
+    EXPECT_EQ(root_module(outside), "") << outside;
+  }
+}
+
+TEST(Layout, PutsAParameterIntoTheModelThatReadsIt) {
+  const OpName reader{1, "conv2d", "Default/network-AlexNet/conv1-Conv2d/conv2d-op0"};
+  const OpName parameter{2, "Parameter", "conv1.weight"};
+  Record record;
+  record.kind = RecordKind::parameter;
+  record.op = &parameter;
+  record.reader = &reader;
+  EXPECT_EQ(layout("acl").directory_of(record), "AlexNet/0/0/");
+  EXPECT_EQ(task_number(record), kNoTask);
+}
+
+TEST(Layout, NamesRawFilesOfVersionOneTwo) {
+  TensorRecord tensor;
+  tensor.dtype = DType::float32;
+  const std::vector<std::int64_t> sizes = {2, 3};
+  tensor.shape = Dims(sizes);
+  const Layout oldest = layout("mindspore-1.2");
+  const OpName op{1, "conv2d", "Default/network-Net/a.b-C/conv2d-op7"};
+  EXPECT_EQ(oldest.tensor_file_name(op, tensor),
+            "Default--network-Net--a.b-C--conv2d-op7_output_0_shape_2_3_Float32_DefaultFormat.bin");
+  EXPECT_EQ(oldest.tensor_file_name({2, "Parameter", "conv.weight"}, tensor),
+            "conv.weight_output_0_shape_2_3_Float32_DefaultFormat.bin");
+  tensor.shape = Dims();
+  tensor.format = Format::nhwc;
+  EXPECT_EQ(oldest.tensor_file_name({3, "Parameter", "data-0"}, tensor, 0, 2),
+            "cst1_output_0_shape_0_Float32_NHWC.2.bin");
+  TensorFileName name;
+  ASSERT_TRUE(parse_tensor_file_name(oldest.tensor_file_name(op, tensor, 0, 2), name));
+  EXPECT_EQ(name.op_name, "Default--network-Net--a.b-C--conv2d-op7");
+  EXPECT_EQ(name.op_type, "conv2d");
+  EXPECT_EQ(name.format, "NHWC");
+  ASSERT_TRUE(parse_tensor_file_name("conv.weight_output_0_shape_2_Float32_DefaultFormat.bin", name));
+  EXPECT_EQ(name.op_type, "Parameter");
+}
+
+TEST(Layout, NamesFilesOfCannByTask) {
+  TensorRecord tensor;
+  tensor.dtype = DType::bfloat16;
+  tensor.timestamp_us = 1700000000000001;
+  const std::vector<std::int64_t> sizes = {2, 3, 4, 4};
+  tensor.shape = Dims(sizes);
+  const OpName op{1, "a b.c", "Default/network-Net/add-op7"};
+  EXPECT_EQ(layout("acl").op_file_name(op, 9, 1700000000000001),
+            "a_b_c.Default_network-Net_add-op7.9.0.1700000000000001");
+  EXPECT_EQ(layout("mindspore-1.2-async").op_file_name(op, 9, 1700000000000001),
+            "a_b_c.Default_network-Net_add-op7.9.1700000000000001");
+  EXPECT_EQ(layout("o2").tensor_file_name(op, tensor, 9),
+            "a_b_c.Default_network-Net_add-op7.9.0.1700000000000001.output.0.NCHW.bfloat16.npy");
+  EXPECT_EQ(layout("ge").tensor_file_name(op, tensor, 9),
+            "a_b_c.Default_network-Net_add-op7.9.0.1700000000000001.output.0.NCHW.npy");
+}
+
+TEST(OpFileName, IsReadInEveryForm) {
+  OpFileName name;
+  for (const char* text :
+       {"Add.Default_Add-op1.7.3.1700000000000001", "Add.Default_Add-op1.7.1700000000000001",
+        "Add.Default_Add-op1.7.3.1700000000000001.4.1.2.0", "Add.Default_Add-op1.12.7.3.1700000000000001",
+        "Add.Default_Add-op1.12.7.3.1700000000000001.FFTSPLUS.1.2.0", "Add.Default_Add-op1.7.3.1700000000000001.csv"}) {
+    ASSERT_TRUE(parse_op_file_name(text, name)) << text;
+    EXPECT_EQ(name.op_type, "Add");
+    EXPECT_EQ(name.op_name, "Default_Add-op1");
+    EXPECT_EQ(name.task_id, 7U) << text;
+    EXPECT_EQ(name.timestamp_us, 1700000000000001U) << text;
+  }
+  EXPECT_TRUE(name.is_table);
+  ASSERT_TRUE(parse_op_file_name("Opdebug.Node_OpDebug.7.3.1700000000000001", name));
+  EXPECT_TRUE(name.is_overflow_record());
+}
+
+TEST(OpFileName, IsNotFoundInOtherNames) {
+  OpFileName name;
+  for (const char* text : {"", "libfoo.so.1.2.3", "statistic.csv", "Add.x.7.3.170000", "Add.x.y.3.1700000000000001",
+                           ".x.7.3.1700000000000001", "Add.x.7.3.1700000000000001.output.0.json",
+                           "Add.x.0.0.1700000000000001.output.0.ND.npy"}) {
+    EXPECT_FALSE(parse_op_file_name(text, name)) << text;
+  }
 }
 
 TEST(TensorFileName, IsReadBack) {

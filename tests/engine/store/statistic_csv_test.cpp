@@ -28,7 +28,9 @@ std::string row(const OpName& op, const TensorRecord& of, const std::vector<Cate
   plan.sonde.layout = *layout_from_name(layout);
   plan.sonde.version = info(plan.sonde.layout).release;
   std::string out;
-  append_statistic_row(*Layout::make(plan, RunInfo{}), op, of, columns, out);
+  Record record;
+  record.op = &op;
+  append_statistic_row(*Layout::make(plan, RunInfo{}), record, of, columns, out);
   return out;
 }
 

@@ -1,0 +1,47 @@
+// What the names of directories tell: whose a directory is, and which step's, in every layout (docs/format.md, "Trees").
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "analysis/catalog_readers.h"
+#include "store/record.h"
+
+namespace sonde {
+
+// Directories .dump_metadata of runs that left a journal, each of one rank whose own directory is `directory`. In `o2`
+// several ranks share it.
+std::vector<std::filesystem::path> journals_of(const std::filesystem::path& directory);
+inline std::filesystem::path journal_in(const std::filesystem::path& metadata) {
+  return metadata / "sonde" / "journal";
+}
+
+// The number of `rank_3`, `worldsize8_global_rank3` or `device_3`; false for other names.
+bool rank_number(const std::string& name, std::uint32_t& rank);
+// YYYYMMDDhhmmss
+bool is_time(const std::string& name);
+
+// The dump that a rank's directory belongs to, and what tells the rank from others in it whatever the time of the run.
+struct RankOf {
+  std::filesystem::path dump;
+  std::string rank;
+  std::filesystem::path run;  // the directory of that time; empty in layouts without one
+};
+RankOf rank_of(const std::filesystem::path& rank_directory);
+
+// What part of a rank lies below `inside`, a path relative to its directory.
+CatalogFilter filter_of(const std::filesystem::path& rank_directory, const std::filesystem::path& inside);
+
+// A directory with tensors or tables, by names alone; `given` is where the search began.
+struct StepPlace {
+  std::filesystem::path directory;
+  std::filesystem::path rank_directory;
+  std::filesystem::path metadata;
+  std::uint32_t rank = 0;
+  StepId step;
+};
+StepPlace place_of(const std::filesystem::path& directory, const std::filesystem::path& given);
+
+}  // namespace sonde

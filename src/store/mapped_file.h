@@ -1,0 +1,34 @@
+// MappedFile: the bytes of a file to look at in place.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "sonde/result.h"
+
+namespace sonde {
+
+// "cannot read '{path}': {why}"
+Error cannot_read(const std::filesystem::path& path, ErrorCode code, const std::string& why);
+
+class MappedFile {
+ public:
+  MappedFile() = default;
+  // A regular file with at least one byte. The mapping is private: nobody's writes go to the disk.
+  static Result<MappedFile> open(const std::filesystem::path& path);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  const std::byte* data() const { return static_cast<const std::byte*>(mapping_); }
+  std::size_t bytes() const { return bytes_; }
+  std::string_view text() const { return {static_cast<const char*>(mapping_), bytes_}; }
+
+ private:
+  void* mapping_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace sonde

@@ -1,0 +1,47 @@
+// OpFiles: what lies beside the tensors of an op: its table (acl), its overflow record, its arguments.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "graph/attribute.h"
+#include "sonde/plan.h"
+#include "sonde/result.h"
+#include "store/op_table.h"
+#include "store/places.h"
+#include "store/record.h"
+
+namespace sonde {
+
+// `save_kernel_args`: one JSON object, pretty, keys sorted, all values text; `null` without arguments.
+std::string kernel_arguments_json(const std::vector<Attribute>& attributes);
+// "{op}.{full name, `.` and `/` as `_`}.json"; {op} is the last part of the name up to its last `-`.
+std::string kernel_arguments_name(const std::string& full_name);
+
+// One thread; records come in sequence order, attributes before the records that have them.
+class OpFiles {
+ public:
+  // `aside` is the open directory for files being written; it and `places` outlive this.
+  OpFiles(const Plan& plan, const Layout& layout, int aside, Places& places);
+
+  void define(const Attributes& attributes);
+  Status append(const Record& record);
+  std::uint64_t rows() const { return rows_; }
+
+ private:
+  Status append_table(const Record& record);
+  Status write_overflow(const Record& record);
+  Status write_arguments(const Record& record);
+  Status write(const Record& record, const std::string& text, const Places::Name& name, bool replace);
+
+  Layout layout_;
+  OpTableForm form_;
+  bool with_tables_, with_arguments_, overflowed_only_;
+  int aside_;
+  Places& places_;
+  std::map<std::uint32_t, std::string> arguments_;  // JSON, by id; those that ops may still have
+  std::uint64_t rows_ = 0;
+};
+
+}  // namespace sonde

@@ -1,0 +1,62 @@
+// TensorFile: one tensor in a file of any kind that a dump may have: .npy, a container of CANN, a raw .bin of 1.2.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sonde/dtype.h"
+#include "sonde/result.h"
+#include "sonde/tensor.h"
+#include "store/container.h"
+#include "store/mapped_file.h"
+#include "store/npy_reader.h"
+
+namespace sonde {
+
+// What is known of the tensor that is looked for. A container holds several; a raw file says nothing of itself.
+struct TensorWish {
+  bool is_input = false;
+  std::uint32_t slot = 0;
+  DType dtype = DType::undefined;
+  std::optional<std::vector<std::int64_t>> shape;
+  std::string_view name;  // of the file, where its own is a number that stands for one
+};
+
+// By its name: `.npy` and `.bin` hold one tensor, all else is taken for a container.
+bool is_container_name(std::string_view name);
+
+// Owns the mapping of the file; views are valid as long as it lives.
+class TensorFile {
+ public:
+  // Fails with `corrupt`, with the place and what was found and expected; `unsupported` for types that PyTorch has not;
+  // `not_found` when a container has no such slot.
+  static Result<TensorFile> open(const std::filesystem::path& path, const TensorWish& wish = {});
+
+  DType dtype() const { return dtype_; }
+  const std::vector<std::int64_t>& shape() const { return shape_; }
+  TensorView view() const;
+
+ private:
+  TensorFile() = default;
+  static Result<TensorFile> open_raw(const std::filesystem::path& path, const TensorWish& wish);
+  static Result<TensorFile> open_container(const std::filesystem::path& path, const TensorWish& wish);
+  Status take(const ContainerTensor& tensor, const TensorWish& wish);
+  Status lay(std::uint64_t offset);
+
+  DType dtype_ = DType::undefined;
+  std::vector<std::int64_t> shape_, strides_;
+  std::optional<NpyFile> npy_;
+  MappedFile mapped_;
+  const std::byte* data_ = nullptr;
+  std::vector<std::byte> copy_;  // of elements that do not lie at a multiple of their size
+};
+
+// What a container's header says, without touching its tensors. Errors name the file.
+Result<Container> read_container(const std::filesystem::path& path);
+
+}  // namespace sonde
