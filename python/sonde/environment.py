@@ -21,7 +21,7 @@ def configuration():
         return _graphs(os.environ.get("MS_DEV_SAVE_GRAPHS_PATH") or "."), ""
     level = os.environ.get("DUMP_GRAPH_LEVEL") or "2"
     if not level.isdigit() and not any(part and part in stage for part in level.split("|") for stage in _STAGES):
-        return None, f"DUMP_GRAPH_LEVEL '{level}' names no stage that there is here; allowed: 1 to 4, Build, PreRunBegin"
+        return None, f"DUMP_GRAPH_LEVEL '{level}' names no stage there is here; allowed: 1 to 4, Build, PreRunBegin"
     return _graphs(_path_of_ge()), ""
 
 

@@ -25,8 +25,8 @@ _attached = []  # modules that watch a framework (sonde.torch): attach(), step()
 
 
 def start(config):
-    """Start recording under `config`: the path of a configuration file, a dictionary with the same content, or an object
-    whose configuration() gives one (sonde.torchair.CompilerConfig).
+    """Start recording under `config`: the path of a configuration file, a dictionary with the same content, or an
+    object whose configuration() gives one (sonde.torchair.CompilerConfig).
 
     Works before or after the framework is imported. Raises Error with everything that is wrong in the file; nothing is
     written then. Warnings go to stderr.

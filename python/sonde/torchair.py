@@ -8,13 +8,19 @@
     config.dump_config.dump_layer = "Add Conv2D"
     config.start()                                   # or sonde.start(config)
 
-A wrong value raises where it is set, with TorchAir's words.
+A wrong value raises where it is set, with TorchAir's words. What runs inside
+
+    with torchair.scope.data_dump():
+        z = x - y
+
+is recorded too, beside the operators that dump_layer names; without a dump_layer every operator is recorded anyway.
 """
 
 import os
 import re
+from typing import ClassVar
 
-from . import session
+from . import flags, session
 
 
 class OneOf:
@@ -55,9 +61,7 @@ class Directory:
 
     def check(self, value):
         if not isinstance(value, str) or not os.path.isdir(value):
-            raise FileNotFoundError(
-                f"Please set legal dir path, {value} is not found or is not a file directory!"
-            )
+            raise FileNotFoundError(f"Please set legal dir path, {value} is not found or is not a file directory!")
 
 
 class JsonFile:
@@ -75,7 +79,7 @@ class JsonFile:
 class Options:
     """An object that takes the options of its class and no others."""
 
-    _options = {}
+    _options: ClassVar = {}
 
     def __init__(self):
         object.__setattr__(self, "_given", {})
@@ -96,7 +100,7 @@ class Options:
 
 
 class _DataDumpConfig(Options):
-    _options = {
+    _options: ClassVar = {
         "enable_dump": OneOf(False, [True, False]),
         "dump_path": Directory(),
         "dump_mode": OneOf("all", ["all", "input", "output"]),
@@ -135,3 +139,9 @@ class CompilerConfig:
     def start(self):
         """Start recording."""
         session.start(self)
+
+
+class scope:  # a module's name in TorchAir
+    """`torchair.scope.data_dump()`."""
+
+    data_dump = staticmethod(flags.dump_scope)

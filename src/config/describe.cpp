@@ -206,26 +206,23 @@ std::string differences(const Plan& plan) {
 
 // Where the files of a step lie, below the path of the plan.
 std::string step_directory(const Plan& plan) {
-  constexpr std::string_view kOfCann = "TIME/DEVICE/MODEL/MODEL_ID/STEP";
+  const std::string& net = plan.net_name;
   switch (plan.sonde.layout) {
     case LayoutKind::mindspore_1_2:
-      return fmt::format("{}/device_N/iteration_STEP", plan.net_name);
+      return fmt::format("{}/device_N/iteration_STEP", net);
     case LayoutKind::mindspore_1_2_async:
-      return fmt::format("N/{}_graph_GRAPH/GRAPH/STEP", plan.net_name);
-    case LayoutKind::mindspore_2_0:
-    case LayoutKind::mindspore_2_3:
-    case LayoutKind::mindspore_2_5:
-    case LayoutKind::mindspore_2_7:
-      return fmt::format("rank_N/{}/GRAPH/STEP", plan.net_name);
-    case LayoutKind::o2:
-      return fmt::format("STEP/{}", kOfCann);
-    case LayoutKind::torchair:
-      return fmt::format("worldsizeW_global_rankR/{}", kOfCann);
+      return fmt::format("device_N/{}_graph_GRAPH/GRAPH/STEP", net);
     case LayoutKind::ge:
+      return fmt::format("TIME/DEVICE/{}/GRAPH/STEP", net);
+    case LayoutKind::o2:
+      return fmt::format("STEP/TIME/DEVICE/{}/GRAPH/0", net);
     case LayoutKind::acl:
-      break;
+      return "TIME/DEVICE/MODEL/GRAPH/STEP";
+    case LayoutKind::torchair:
+      return "worldsizeW_global_rankR/TIME/DEVICE/graph_N/N/STEP";
+    default:
+      return fmt::format("rank_N/{}/GRAPH/STEP", net);
   }
-  return std::string(kOfCann);
 }
 
 std::string place(const Plan& plan) {

@@ -47,9 +47,9 @@ TEST(Describe, SaysWhichTreeAndWhichFiles) {
       {{"s.version=\"1.2\"", "c.iteration=0"},
        {"/dump/Net/device_N/iteration_STEP", "bytes without a header", "dialect mindspore-1.2"}},
       {{"-e", "c.iteration=0", "async_dump_settings={\"enable\":true,\"op_debug_mode\":0}"},
-       {"/dump/N/Net_graph_GRAPH/GRAPH/STEP", "one container of CANN's"}},
-      {{"s.layout=\"ge\""}, {"/dump/TIME/DEVICE/MODEL/MODEL_ID/STEP", "layout ge", "one container of CANN's"}},
-      {{"s.layout=\"o2\"", "c.file_format=\"npy\""}, {"/dump/STEP/TIME/DEVICE/MODEL/MODEL_ID/STEP", "as npy files"}},
+       {"/dump/device_N/Net_graph_GRAPH/GRAPH/STEP", "one container of CANN's"}},
+      {{"s.layout=\"ge\""}, {"/dump/TIME/DEVICE/Net/GRAPH/STEP", "layout ge", "one container of CANN's"}},
+      {{"s.layout=\"o2\"", "c.file_format=\"npy\""}, {"/dump/STEP/TIME/DEVICE/Net/GRAPH/0", "as npy files"}},
       {{"s.layout=\"torchair\""}, {"/dump/worldsizeW_global_rankR/TIME/DEVICE"}},
       {{"s.layout=\"mindspore-2.3\""}, {"/dump/rank_N/Net/GRAPH/STEP", "layout mindspore-2.3"}},
   };
@@ -79,7 +79,7 @@ TEST(Describe, SaysWhatADumpListSelects) {
                  {"operators: those of dump_list", "in the model AlexNet\n", "MatMul: the operator of that name",
                   "in PyTorch also linear, addmm, mm", "from a to b", "but not input 0, output 1 of Conv2D",
                   "in every model: every operator", "steps: 0|3-5", "sides: outputs", "devices: all",
-                  "written to: /tmp/TIME/DEVICE/MODEL/MODEL_ID/STEP\n  layout acl, dialect acl"});
+                  "written to: /tmp/TIME/DEVICE/MODEL/GRAPH/STEP\n  layout acl, dialect acl"});
   expect_said_of(R"({"dump": {"dump_path": "/tmp", "dump_op_switch": "on"}})", {"operators: all\n"});
   expect_said_of(R"({"dump": {"dump_path": "/tmp", "dump_debug": "on"}})", {"operators: those with NaN or infinity"});
   expect_said_of(
