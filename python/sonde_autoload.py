@@ -15,7 +15,7 @@ def start():
     prove = os.environ.get("SONDE_PROVE")
     if prove:
         _observe(prove)
-    if not config and waiting is None:
+    if not config and waiting is None and not _asked_by_a_switch():
         return
     try:
         _start(config)
@@ -23,6 +23,15 @@ def start():
         raise  # the user's: ^C, or a signal handler of theirs that ends the program
     except BaseException as error:
         _say(_message(error))
+
+
+def _asked_by_a_switch():
+    """Variables of the originals that ask for something by themselves: see sonde.environment."""
+    return (
+        os.environ.get("MS_DEV_SAVE_GRAPHS", "0") not in ("", "0")
+        or os.environ.get("DUMP_GE_GRAPH") in ("1", "2", "3")
+        or os.environ.get("ASCEND_DUMP_SCENE", "").startswith(("aic_err_", "lite_exception"))
+    )
 
 
 def _observe(directory):

@@ -11,7 +11,7 @@ import threading
 
 import sonde_autoload
 
-from . import _core
+from . import _core, environment
 
 
 class Error(Exception):
@@ -25,11 +25,14 @@ _attached = []  # modules that watch a framework (sonde.torch): attach(), step()
 
 
 def start(config):
-    """Start recording under `config`: the path of a configuration file, or a dictionary with the same content.
+    """Start recording under `config`: the path of a configuration file, a dictionary with the same content, or an
+    object whose configuration() gives one (sonde.torchair.CompilerConfig).
 
     Works before or after the framework is imported. Raises Error with everything that is wrong in the file; nothing is
     written then. Warnings go to stderr.
     """
+    if hasattr(config, "configuration"):
+        config = config.configuration()
     with _life:
         if _mine():
             raise Error("cannot start a session: one is running; call sonde.stop() first")
@@ -152,10 +155,15 @@ def settings(out, *, saved_data="statistic", iteration="all", kernels=(), statis
 
 
 def start_from_environment(config):
-    """What `import torch` does when the environment names a configuration (see sonde_autoload)."""
+    """What `import torch` does when the environment asks for a dump (see sonde_autoload): it names a configuration, or,
+    with None, has a switch that says enough by itself."""
     if _mine():
         return
-    tell("started", config)
+    if not config:
+        config, why_not = environment.configuration()
+        if config is None:
+            raise Error(why_not)
+    tell("started", config if isinstance(config, str) else "a switch of the environment")
     try:
         start(config)
     except Exception as error:

@@ -415,6 +415,7 @@ void check_dump_step(std::string_view text, std::size_t line, AclComplaints& com
 void read_acl(const JsonValue& root, const OwnSettings& own, Plan& plan, Diagnostics& diagnostics) {
   plan.dialect = "acl";
   plan.every_device = true;
+  plan.net_name = "Net";  // for a layout that has such a directory
   plan.acl.in_use = true;
   plan.file_format = FileFormat::bin;
   plan.input_output = Sides::outputs;

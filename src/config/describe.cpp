@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::size_t kMostEntries = 20;  // of `kernels` that are explained
 
-std::string entry_in_words(const std::string& entry) {
-  switch (kind_of_entry(entry)) {
+std::string entry_in_words(const std::string& entry, Release rules) {
+  switch (kind_of_entry(entry, rules)) {
     case EntryKind::regex:
       return fmt::format("names that as a whole match /{}/", expression_of(entry));
     case EntryKind::full_name:
@@ -31,10 +31,66 @@ std::string entry_in_words(const std::string& entry) {
   return text;
 }
 
+// `layer`, `watcher_nodes`: a name or a type.
+std::string names_in_words(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size() && i < kMostEntries; ++i) {
+    const std::vector<std::string_view> atens = aten_names(names[i]);
+    text += fmt::format("    {}: the operator of that name, or of that type", names[i]);
+    if (!atens.empty()) text += fmt::format("; in PyTorch also {}", fmt::join(atens, ", "));
+    text += "\n";
+  }
+  if (names.size() > kMostEntries) text += fmt::format("    and {} more\n", names.size() - kMostEntries);
+  return text;
+}
+
+std::string slots_in_words(const BlacklistEntry& black) {
+  std::string text;
+  for (const SlotName& slot : black.slots) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", slot.is_input ? "input" : "output", slot.index);
+  }
+  return fmt::format("    but not {} of {}\n", text.empty() ? "any slot" : text, black.name);
+}
+
+std::string list_entry_in_words(const DumpListEntry& entry, const AclSettings& acl) {
+  std::string text = entry.model_name.empty() ? std::string(acl.anywhere ? "  anywhere" : "  in every model")
+                                              : fmt::format("  in the model {}", entry.model_name);
+  const bool watches = acl.scene == Scene::watcher;
+  if (watches) {
+    text += ": outputs of these, after themselves\n" + names_in_words(entry.watcher_nodes);
+    text += entry.layer.empty() ? "    and again after every operator\n" : "    and again after each of\n";
+    return text + names_in_words(entry.layer);
+  }
+  text += entry.layer.empty() && entry.opname_range.empty() ? ": every operator\n" : "\n";
+  text += names_in_words(entry.layer);
+  for (const OpRange& range : entry.opname_range) {
+    text += fmt::format("    in the order in which they run, from {} to {}\n", range.begin, range.end);
+  }
+  for (const BlacklistEntry& black : entry.opname_blacklist) text += slots_in_words(black);
+  for (const BlacklistEntry& black : entry.optype_blacklist) text += slots_in_words(black);
+  return text;
+}
+
+// Of an acl.json and of TorchAir's options.
+std::string listed_operators(const Plan& plan) {
+  const AclSettings& acl = plan.acl;
+  if (acl.dump_list.empty()) return "operators: all\n";
+  std::string text = acl.scene == Scene::watcher ? "operators: watched ones\n" : "operators: those of dump_list\n";
+  if (acl.single_ops) text += "  outside every module: all (dump_op_switch)\n";
+  for (std::size_t i = 0; i < acl.dump_list.size() && i < kMostEntries; ++i) {
+    text += list_entry_in_words(acl.dump_list[i], acl);
+  }
+  if (acl.dump_list.size() > kMostEntries) text += fmt::format("  and {} more\n", acl.dump_list.size() - kMostEntries);
+  return text;
+}
+
 std::string operators(const Plan& plan) {
+  if (plan.op_debug_mode == 4) return "operators: the one that fails, with its inputs\n";
+  if (plan.op_debug_mode == 3 && plan.acl.in_use) return "operators: those with NaN or infinity in an output\n";
+  if (plan.acl.in_use) return listed_operators(plan);
   if (plan.dump_mode == DumpMode::flagged) return "operators: those flagged by set_dump\n";
-  if (plan.op_debug_mode == 4) return "operators: none (op_debug_mode 4); parameters only\n";
-  std::string text = "operators: all\n";
+  const std::string_view which = plan.op_debug_mode == 3 ? ", with NaN or infinity in an output" : "";
+  std::string text = fmt::format("operators: all{}\n", which);
   if (plan.dump_mode == DumpMode::all) {
     if (!plan.kernels.empty())
       text += fmt::format("  kernels lists {}, not used with dump_mode 0\n", plan.kernels.size());
@@ -42,14 +98,14 @@ std::string operators(const Plan& plan) {
   }
   if (plan.kernels.empty()) {
     return plan.empty_kernels_select_all()
-               ? "operators: all (dump_mode is 1 and kernels is empty)\n"
+               ? fmt::format("operators: all (dump_mode is 1 and kernels is empty){}\n", which)
                : fmt::format("operators: none (dump_mode is 1 and kernels is empty; version {})\n",
                              info(plan.sonde.version).name);
   }
-  text = fmt::format("operators: what one of {} kernels {} matches\n", plan.kernels.size(),
-                     plan.kernels.size() == 1 ? "entry" : "entries");
+  text = fmt::format("operators: what one of {} kernels {} matches{}\n", plan.kernels.size(),
+                     plan.kernels.size() == 1 ? "entry" : "entries", which);
   for (std::size_t i = 0; i < plan.kernels.size() && i < kMostEntries; ++i) {
-    text += fmt::format("  {}: {}\n", plan.kernels[i], entry_in_words(plan.kernels[i]));
+    text += fmt::format("  {}: {}\n", plan.kernels[i], entry_in_words(plan.kernels[i], plan.sonde.rules));
   }
   if (plan.kernels.size() > kMostEntries) text += fmt::format("  and {} more\n", plan.kernels.size() - kMostEntries);
   return text;
@@ -103,21 +159,27 @@ std::string columns(const Plan& plan) {
   return names.empty() ? "no columns" : fmt::format("{}", fmt::join(names, ", "));
 }
 
+std::string_view files(const Plan& plan) {
+  if (plan.sonde.layout == LayoutKind::mindspore_1_2) return "bytes without a header, as .bin files";
+  return plan.file_format == FileFormat::bin ? "one container of CANN's for each operator" : "npy files";
+}
+
 std::string data(const Plan& plan) {
   switch (plan.saved_data) {
     case SavedData::graph:
       return "data: none; the graph only\n";
     case SavedData::tensor:
-      return "data: tensors, as npy files\n";
+      return fmt::format("data: tensors, as {}\n", files(plan));
     case SavedData::statistic:
       return fmt::format("data: statistics: {}\n", columns(plan));
     case SavedData::full:
-      return fmt::format("data: tensors, as npy files, and statistics: {}\n", columns(plan));
+      return fmt::format("data: tensors, as {}, and statistics: {}\n", files(plan), columns(plan));
   }
   return "";
 }
 
 std::string devices(const Plan& plan) {
+  if (plan.every_device) return "devices: all\n";
   if (plan.support_device.empty()) return "devices: none in support_device\n";
   return fmt::format("devices: {}\n", fmt::join(plan.support_device, ", "));
 }
@@ -125,6 +187,7 @@ std::string devices(const Plan& plan) {
 // What MindSpore 2.7 does not do on a CPU, or does otherwise, and this plan asks for.
 std::string differences(const Plan& plan) {
   std::string text;
+  if (plan.acl.in_use) return text;
   if (plan.wants_statistics()) text += "  statistics are taken on the CPU; MindSpore refuses them there\n";
   if (plan.dump_mode == DumpMode::flagged) text += "  dump_mode 2 is accepted; MindSpore refuses it on a CPU\n";
   if (plan.input_output != Sides::outputs)
@@ -133,16 +196,43 @@ std::string differences(const Plan& plan) {
     text += "  bfloat16 is written as float32, which NumPy can read; MindSpore 2.10 writes raw <E2\n";
   }
   for (const std::string& entry : plan.kernels) {
-    if (plan.dump_mode != DumpMode::kernels || kind_of_entry(entry) != EntryKind::op_type) continue;
+    if (plan.dump_mode != DumpMode::kernels) break;
+    if (kind_of_entry(entry, plan.sonde.rules) != EntryKind::op_type) continue;
     text += "  an operator type in kernels also matches PyTorch's names for it\n";
     break;
   }
   return text.empty() ? text : "differs from MindSpore:\n" + text;
 }
 
+// Where the files of a step lie, below the path of the plan.
+std::string step_directory(const Plan& plan) {
+  const std::string& net = plan.net_name;
+  switch (plan.sonde.layout) {
+    case LayoutKind::mindspore_1_2:
+      return fmt::format("{}/device_N/iteration_STEP", net);
+    case LayoutKind::mindspore_1_2_async:
+      return fmt::format("device_N/{}_graph_GRAPH/GRAPH/STEP", net);
+    case LayoutKind::ge:
+      return fmt::format("TIME/DEVICE/{}/GRAPH/STEP", net);
+    case LayoutKind::o2:
+      return fmt::format("STEP/TIME/DEVICE/{}/GRAPH/0", net);
+    case LayoutKind::acl:
+      return "TIME/DEVICE/MODEL/GRAPH/STEP";
+    case LayoutKind::torchair:
+      return "worldsizeW_global_rankR/TIME/DEVICE/graph_N/N/STEP";
+    default:
+      return fmt::format("rank_N/{}/GRAPH/STEP", net);
+  }
+}
+
 std::string place(const Plan& plan) {
-  return fmt::format("written to: {}\n  layout {}\n",
-                     (plan.path / "rank_N" / plan.net_name / "GRAPH" / "STEP").string(), info(plan.sonde.layout).name);
+  std::string text =
+      fmt::format("written to: {}\n  layout {}, dialect {}\n", (plan.path / step_directory(plan)).string(),
+                  info(plan.sonde.layout).name, plan.dialect);
+  if (plan.acl.scene != Scene::none && plan.acl.scene != Scene::watcher) {
+    text += fmt::format("  what failed: {}\n", (plan.path / "extra-info/data-dump/DEVICE").string());
+  }
+  return text;
 }
 
 std::string budget(const Plan& plan) {
@@ -158,6 +248,7 @@ std::string budget(const Plan& plan) {
 }  // namespace
 
 std::string describe(const Plan& plan) {
+  if (!plan.nothing.empty()) return fmt::format("records nothing: {}\n", plan.nothing);
   return operators(plan) + steps(plan) + sides(plan) + data(plan) + devices(plan) + place(plan) + budget(plan) +
          differences(plan);
 }

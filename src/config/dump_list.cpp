@@ -190,7 +190,8 @@ Selector::Wanted DumpList::decide(const Selector::AskedOp& op) {
   remember(seen_types_, op.op_type);
   remember(seen_models_, model_of(op.scope));
   if (watcher_) return watch(op);
-  bool taken = all_ || (single_ops_ && model_of(op.scope).empty());
+  // TorchAir: what a scope marks is recorded beside what its options name.
+  bool taken = all_ || (single_ops_ && model_of(op.scope).empty()) || (anywhere_ && op.flagged);
   for (Entry& entry : entries_) {
     if (applies(entry, op)) taken = takes(entry, op) || taken;  // every entry counts what it matches
   }

@@ -247,6 +247,7 @@ void read_torchair(const JsonValue& root, const OwnSettings& own, Plan& plan, Di
   }
   plan.dialect = "torchair";
   plan.every_device = true;
+  plan.net_name = "Net";  // for a layout that has such a directory
   plan.acl.in_use = true;
   plan.file_format = FileFormat::bin;
   if (options.stage == "original") {

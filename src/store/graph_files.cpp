@@ -43,6 +43,12 @@ IrGrammar grammar_of(Release release) {
   return release < Release::v2_7 ? IrGrammar::v2_3 : IrGrammar::v2_7;
 }
 
+// What of a trace, innermost first, the `.ir` shows.
+void shorten(std::vector<SourceLine>& trace, SourceLines lines) {
+  if (lines == SourceLines::none) trace.clear();
+  if (lines == SourceLines::top && trace.size() > 1) trace.resize(1);
+}
+
 template <typename T>
 T& grown(std::vector<T>& table, std::size_t index) {
   if (index >= table.size()) table.resize(index + 1);
@@ -51,8 +57,8 @@ T& grown(std::vector<T>& table, std::size_t index) {
 
 }  // namespace
 
-GraphFiles::GraphFiles(const Layout& layout, int rank, int aside)
-    : layout_(layout), rank_(rank), aside_(aside), sources_(read_source) {}
+GraphFiles::GraphFiles(const Layout& layout, int rank, int aside, SourceLines lines)
+    : layout_(layout), rank_(rank), aside_(aside), lines_(lines), sources_(read_source) {}
 
 void GraphFiles::define(const Site& site) {
   for (const SourceLine& line : site.trace) {
@@ -157,11 +163,10 @@ Status GraphFiles::write(const Step& step, bool first) {
   for (const StepOp& op : step.ops) order.append(name_of(op.name).full_name).append("\n");
   const Layout::GraphPaths paths = layout_.graph_files(step.id, first);
   if (Status status = write_file(paths.order, order); !status) return status;
-  const Graph graph = with_tuples(graph_of(step));
-  if (Status status = write_file(paths.ir, ir_text(graph, grammar_of(layout_.release()), sources_)); !status) {
-    return status;
-  }
-  return write_file(paths.pb, model_proto(graph, sources_));
+  Graph graph = with_tuples(graph_of(step));
+  if (Status status = write_file(paths.pb, model_proto(graph, sources_)); !status) return status;
+  for (GraphNode& node : graph.nodes) shorten(node.trace, lines_);
+  return write_file(paths.ir, ir_text(graph, grammar_of(layout_.release()), sources_));
 }
 
 Status GraphFiles::note_step(GraphState& state, std::uint64_t shown_by) {

@@ -23,7 +23,7 @@ namespace sonde {
 class GraphFiles {
  public:
   // `rank` and `aside` are open directories that outlive this.
-  GraphFiles(const Layout& layout, int rank, int aside);
+  GraphFiles(const Layout& layout, int rank, int aside, SourceLines lines = SourceLines::all);
 
   void define(const Site& site);
   void define(const OpName& name);
@@ -78,6 +78,7 @@ class GraphFiles {
 
   Layout layout_;
   int rank_, aside_;
+  SourceLines lines_;
   std::vector<Site> sites_;                         // index = id
   std::vector<OpName> names_;                       // index = id
   std::map<std::uint32_t, Attributes> attributes_;  // by id; those that ops may still have

@@ -43,7 +43,7 @@ struct RunFiles::State {
         rank(std::move(rank_directory)),
         aside(std::move(aside_directory)),
         journal_file(std::move(file)),
-        graphs(naming, rank.get(), aside.get()) {}
+        graphs(naming, rank.get(), aside.get(), chosen.source_lines) {}
 
   Layout layout;
   bool with_rows;

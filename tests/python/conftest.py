@@ -158,7 +158,21 @@ def execute(tmp_path, dump):
     return run
 
 
-_OURS = ("SONDE_", "MINDSPORE_", "MS_DIAGNOSTIC", "RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCH_DEVICE_BACKEND")
+_OURS = (
+    "SONDE_",
+    "MINDSPORE_",
+    "MS_DIAGNOSTIC",
+    "MS_ACL",
+    "MS_DEV",
+    "ASCEND_",
+    "DUMP_G",
+    "ENABLE_MS",
+    "ENV_DUMP",
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "TORCH_DEVICE_BACKEND",
+)
 
 
 @pytest.fixture

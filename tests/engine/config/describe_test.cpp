@@ -42,5 +42,56 @@ TEST(Describe, SaysHowTheSettingsAreUsed) {
   expect_said({"s.saved_data=\"graph\""}, {"data: none; the graph only"});
 }
 
+TEST(Describe, SaysWhichTreeAndWhichFiles) {
+  const std::pair<std::vector<std::string>, std::vector<std::string>> cases[] = {
+      {{"s.version=\"1.2\"", "c.iteration=0"},
+       {"/dump/Net/device_N/iteration_STEP", "bytes without a header", "dialect mindspore-1.2"}},
+      {{"-e", "c.iteration=0", "async_dump_settings={\"enable\":true,\"op_debug_mode\":0}"},
+       {"/dump/device_N/Net_graph_GRAPH/GRAPH/STEP", "one container of CANN's"}},
+      {{"s.layout=\"ge\""}, {"/dump/TIME/DEVICE/Net/GRAPH/STEP", "layout ge", "one container of CANN's"}},
+      {{"s.layout=\"o2\"", "c.file_format=\"npy\""}, {"/dump/STEP/TIME/DEVICE/Net/GRAPH/0", "as npy files"}},
+      {{"s.layout=\"torchair\""}, {"/dump/worldsizeW_global_rankR/TIME/DEVICE"}},
+      {{"s.layout=\"mindspore-2.3\""}, {"/dump/rank_N/Net/GRAPH/STEP", "layout mindspore-2.3"}},
+  };
+  for (const auto& [edits, parts] : cases) expect_said(edits, parts);
+}
+
+TEST(Describe, SaysThatNothingIsRecorded) {
+  expect_said({"s.version=\"1.2\"", "c.iteration=0", "e.enable=false"}, {"records nothing: neither"});
+}
+
+TEST(Describe, SaysWhatTheSpecialModesKeep) {
+  expect_said({"c.op_debug_mode=3"}, {"operators: all, with NaN or infinity in an output\n"});
+  expect_said({"c.op_debug_mode=4"}, {"operators: the one that fails"});
+}
+
+void expect_said_of(const std::string& text, const std::vector<std::string>& parts) {
+  const PlanResult result = parse_plan(text, "acl.json");
+  ASSERT_TRUE(result.plan) << result.diagnostics[0].message;
+  const std::string said = describe(*result.plan);
+  for (const std::string& part : parts) EXPECT_NE(said.find(part), std::string::npos) << part << "\n" << said;
+}
+
+TEST(Describe, SaysWhatADumpListSelects) {
+  expect_said_of(R"({"dump": {"dump_path": "/tmp", "dump_level": "op", "dump_step": "0|3-5", "dump_list": [
+      {"model_name": "AlexNet", "layer": ["MatMul"], "opname_range": [{"begin": "a", "end": "b"}],
+       "optype_blacklist": [{"name": "Conv2D", "pos": ["input0", "output1"]}]}, {}]}})",
+                 {"operators: those of dump_list", "in the model AlexNet\n", "MatMul: the operator of that name",
+                  "in PyTorch also linear, addmm, mm", "from a to b", "but not input 0, output 1 of Conv2D",
+                  "in every model: every operator", "steps: 0|3-5", "sides: outputs", "devices: all",
+                  "written to: /tmp/TIME/DEVICE/MODEL/GRAPH/STEP\n  layout acl, dialect acl"});
+  expect_said_of(R"({"dump": {"dump_path": "/tmp", "dump_op_switch": "on"}})", {"operators: all\n"});
+  expect_said_of(R"({"dump": {"dump_path": "/tmp", "dump_debug": "on"}})", {"operators: those with NaN or infinity"});
+  expect_said_of(
+      R"({"dump": {"dump_path": "/tmp", "dump_scene": "watcher",
+                    "dump_list": [{"layer": ["relu"], "watcher_nodes": ["conv2d"]}]}})",
+      {"operators: watched ones", "outputs of these, after themselves\n    conv2d", "again after each of\n    relu"});
+  expect_said_of(R"({"dump": {"dump_path": "/d", "dump_scene": "aic_err_norm_dump"}})",
+                 {"operators: the one that fails", "/d/extra-info/data-dump/DEVICE"});
+  expect_said_of(R"({"dump": {}})", {"records nothing: "});
+  expect_said_of(R"({"dump_config": {"enable_dump": true, "dump_path": "/tmp", "dump_layer": " Add "}})",
+                 {"anywhere\n", "Add: the operator of that name", "worldsizeW_global_rankR"});
+}
+
 }  // namespace
 }  // namespace sonde::test

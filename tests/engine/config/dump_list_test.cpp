@@ -54,6 +54,9 @@ TEST(DumpList, LeavesWhatIsOutsideEveryModuleToTheSingleOperatorSwitch) {
   EXPECT_EQ(taken(anywhere), "a");
   anywhere.acl.anywhere = true;
   EXPECT_EQ(taken(anywhere), "as");
+  Asked marked = kRelu;
+  marked.flagged = true;  // inside a scope of TorchAir's
+  EXPECT_TRUE(Selector(anywhere).decide_op(marked).any());
 }
 
 TEST(DumpList, TakesLayersByNameAndByTypeOfAnySystem) {

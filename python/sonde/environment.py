@@ -1,0 +1,58 @@
+"""Recording asked for by variables alone, without a configuration: MindSpore's and GE's switches for graphs, CANN's for
+exceptions.
+
+    MS_DEV_SAVE_GRAPHS=2 python train.py     # the graphs of the first steps, in ./rank_0: names, lines, no data
+    DUMP_GE_GRAPH=2 DUMP_GRAPH_PATH=/d …     # the same, in /d/pid_{pid}_deviceid_{device}/rank_0
+    ASCEND_DUMP_SCENE=aic_err_brief_dump …   # what the operator read that threw
+"""
+
+import os
+
+# The one stage there is here: the program runs the graph that it wrote.
+_STAGES = ("Build", "PreRunBegin")
+
+
+def configuration():
+    """(configuration, "") of what the variables ask for; (None, why not) when they ask for what there is not."""
+    scene = os.environ.get("ASCEND_DUMP_SCENE")
+    if scene:
+        return {"dump": {"dump_scene": scene}}, ""
+    if _on("MS_DEV_SAVE_GRAPHS"):
+        return _graphs(os.environ.get("MS_DEV_SAVE_GRAPHS_PATH") or "."), ""
+    level = os.environ.get("DUMP_GRAPH_LEVEL") or "2"
+    if not level.isdigit() and not any(part and part in stage for part in level.split("|") for stage in _STAGES):
+        return None, f"DUMP_GRAPH_LEVEL '{level}' names no stage there is here; allowed: 1 to 4, Build, PreRunBegin"
+    return _graphs(_path_of_ge()), ""
+
+
+def _on(name):
+    return os.environ.get(name, "0") not in ("", "0")
+
+
+def _path_of_ge():
+    own = f"{os.getpid()}_deviceid_{os.environ.get('LOCAL_RANK') or 0}"
+    for variable, below in (
+        ("DUMP_GRAPH_PATH", f"pid_{own}"),
+        ("NPU_COLLECT_PATH", f"extra-info/graph/{own.replace('_deviceid', '')}"),
+        ("ASCEND_WORK_PATH", f"pid_{own}"),
+    ):
+        if base := os.environ.get(variable):
+            return os.path.join(base, below)
+    return "."
+
+
+def _graphs(path):
+    common = {
+        "dump_mode": 0,
+        "path": os.path.abspath(path),
+        "net_name": "Net",
+        "iteration": "0",  # the first step of training, and of evaluation
+        "input_output": 0,
+        "kernels": [],
+        "support_device": list(range(64)),
+    }
+    return {
+        "common_dump_settings": common,
+        "e2e_dump_settings": {"enable": True, "trans_flag": True},
+        "sonde_settings": {"saved_data": "graph"},
+    }

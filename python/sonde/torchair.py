@@ -1,0 +1,147 @@
+"""TorchAir's dump options, as TorchAir spells them: a script that sets them needs another import and no more.
+
+    from sonde import torchair
+
+    config = torchair.CompilerConfig()
+    config.dump_config.enable_dump = True
+    config.dump_config.dump_path = "/data/dump"     # must exist
+    config.dump_config.dump_layer = "Add Conv2D"
+    config.start()                                   # or sonde.start(config)
+
+A wrong value raises where it is set, with TorchAir's words. What runs inside
+
+    with torchair.scope.data_dump():
+        z = x - y
+
+is recorded too, beside the operators that dump_layer names; without a dump_layer every operator is recorded anyway.
+"""
+
+import os
+import re
+from typing import ClassVar
+
+from . import flags, session
+
+
+class OneOf:
+    """An option with a list of values."""
+
+    def __init__(self, default, values):
+        self.default = default
+        self.values = values
+
+    def check(self, value):
+        if not any(type(value) is type(one) and value == one for one in self.values):
+            raise ValueError(
+                f"Value {value!r} (type: {type(value)}) not in optional list {self.values} (type: {type(self.default)})"
+            )
+
+
+class Matching:
+    """An option whose text is of a certain form."""
+
+    default = ""
+
+    def __init__(self, expression, example):
+        self.expression = expression
+        self.example = example
+
+    def check(self, value):
+        if not isinstance(value, str) or re.match(self.expression, value) is None:
+            raise ValueError(
+                f"Please set legal regex value format match {self.expression}, {value} is Illegal format, "
+                f"correct example:{self.example}."
+            )
+
+
+class Directory:
+    """An option that names a directory; it must be there when the option is set."""
+
+    default = "./"
+
+    def check(self, value):
+        if not isinstance(value, str) or not os.path.isdir(value):
+            raise FileNotFoundError(f"Please set legal dir path, {value} is not found or is not a file directory!")
+
+
+class JsonFile:
+    """An option that names a file ending in .json."""
+
+    default = None
+
+    def check(self, value):
+        if value == "":
+            raise ValueError("File path cannot be empty!")
+        if not isinstance(value, str) or not value.endswith(".json") or not os.path.isfile(value):
+            raise FileNotFoundError(f"Please set legal file path, {value} is not found or is not '.json' file!")
+
+
+class Options:
+    """An object that takes the options of its class and no others."""
+
+    _options: ClassVar = {}
+
+    def __init__(self):
+        object.__setattr__(self, "_given", {})
+
+    def __setattr__(self, name, value):
+        self._option(name).check(value)
+        self._given[name] = value
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)  # what copying and pickling ask for
+        return self._given.get(name, self._option(name).default)
+
+    def _option(self, name):
+        if name not in self._options:
+            raise ValueError(f"{type(self).__name__} has no option {name}, all options {list(self._options)}")
+        return self._options[name]
+
+
+class _DataDumpConfig(Options):
+    _options: ClassVar = {
+        "enable_dump": OneOf(False, [True, False]),
+        "dump_path": Directory(),
+        "dump_mode": OneOf("all", ["all", "input", "output"]),
+        "quant_dumpable": OneOf(False, [True, False]),
+        "dump_step": Matching(r"^(((\d+)|(\d+-{0,1}\d+))\|{0,1})*$", "0|1|2-5|6"),
+        "dump_layer": Matching(r'^[0-9a-zA-Z_" "/\\.]*$', "Add_1Mul_1 Add2"),
+        "dump_data": OneOf("tensor", ["tensor", "stats"]),
+        "dump_config_path": JsonFile(),
+        "data_dump_stage": OneOf("optimized", ["optimized", "original"]),
+    }
+
+
+class CompilerConfig:
+    """What of TorchAir's CompilerConfig concerns dumps: `mode` and `dump_config`."""
+
+    _names = ("mode", "dump_config")
+    _modes = OneOf("max-autotune", ["max-autotune", "reduce-overhead", "npugraph_ex"])
+
+    def __init__(self):
+        object.__setattr__(self, "mode", self._modes.default)
+        object.__setattr__(self, "dump_config", _DataDumpConfig())
+
+    def __setattr__(self, name, value):
+        if name == "dump_config" and not isinstance(value, _DataDumpConfig):
+            raise ValueError(f"dump_config is a {_DataDumpConfig.__name__}, not a {type(value).__name__}")
+        if name not in self._names:
+            raise ValueError(f"{type(self).__name__} has no option {name}, all options {list(self._names)}")
+        if name == "mode":
+            self._modes.check(value)
+        object.__setattr__(self, name, value)
+
+    def configuration(self):
+        """The same as a configuration for sonde.start(): what was set, and nothing else."""
+        return {"dump_config": dict(self.dump_config._given)}
+
+    def start(self):
+        """Start recording."""
+        session.start(self)
+
+
+class scope:  # a module's name in TorchAir
+    """`torchair.scope.data_dump()`."""
+
+    data_dump = staticmethod(flags.dump_scope)
