@@ -14,6 +14,7 @@
 
 #include "check.h"
 #include "config/nearest.h"
+#include "convert.h"
 #include "dump.h"
 #include "graph.h"
 #include "info.h"
@@ -83,6 +84,7 @@ int run_main(int argc, char** argv) {
   add_stats(app, exit_status);
   add_show(app, exit_status);
   add_graph(app, exit_status);
+  add_convert(app, exit_status);
   if (argc == 1) {
     fmt::print("{}", app.help());
     return kBadUsage;
