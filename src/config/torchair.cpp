@@ -257,7 +257,7 @@ void read_torchair(const JsonValue& root, const OwnSettings& own, Plan& plan, Di
     if (!options.config_path.empty()) return;
     if (!own.layout) plan.sonde.layout = LayoutKind::torchair;
     plan.nothing = "enable_dump is False and no dump_config_path is given";
-    diagnostics.warning(reader.line("enable_dump"), "dump_config.enable_dump", plan.nothing + ": nothing is recorded");
+    if (!diagnostics.has_errors()) reader.warning("enable_dump", plan.nothing + ": nothing is recorded");
     return;
   }
   const bool has_file = !options.config_path.empty();
