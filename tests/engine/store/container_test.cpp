@@ -131,8 +131,8 @@ TEST(Container, ThatIsCutOffSaysWhere) {
   const std::string whole = sample();
   const std::string bytes = whole.substr(0, whole.size() - 9);
   const std::string at = std::to_string(whole.size() - 11);
-  EXPECT_EQ(complaint(bytes), "it is cut off: input.1 should have 3 bytes from byte " + at +
-                                  " on, the file ends at " + std::to_string(bytes.size()));
+  EXPECT_EQ(complaint(bytes), "it is cut off: input.1 should have 3 bytes from byte " + at + " on, the file ends at " +
+                                  std::to_string(bytes.size()));
   EXPECT_THAT(complaint("abc"), HasSubstr("3 bytes are no dump"));
 }
 

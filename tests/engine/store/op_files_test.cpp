@@ -19,9 +19,9 @@ using testing::HasSubstr;
 using testing::SizeIs;
 
 constexpr StepId kStep{0, 0};
-const std::vector<Category> kDefault = {Category::positive_inf_count, Category::max, Category::min,
-                                        Category::avg,                Category::nan_count,
-                                        Category::negative_inf_count};
+const std::vector<Category> kDefault = {
+    Category::positive_inf_count, Category::max, Category::min, Category::avg, Category::nan_count,
+    Category::negative_inf_count};
 
 TensorRecord measured(DType dtype, std::vector<std::int64_t> shape, Statistics statistics) {
   TensorRecord tensor;
@@ -168,7 +168,8 @@ TEST_F(WholeOps, LieInOneFileWithEmptyPlacesForMissingSlots) {
   run();
   EXPECT_THAT(files(), ElementsAre("T/0/Net/0/0/add.Default_network-Net_add-op0.7.0.T"));
   const std::vector<std::string> all = test::files_below(plan.path);
-  const auto name = std::ranges::find_if(all, [](const std::string& n) { return n.find("/add.") != std::string::npos; });
+  const auto name =
+      std::ranges::find_if(all, [](const std::string& n) { return n.find("/add.") != std::string::npos; });
   const Result<Container> container = read_container(plan.path / *name);
   ASSERT_TRUE(container) << container.error().message;
   EXPECT_EQ(container->op_name, "Default/network-Net/add-op0");
@@ -213,7 +214,8 @@ TEST_F(WholeOps, WithLongNamesAreCalledByAHash) {
   host.end(kStep);
   host->finish();
   const std::string mapping = test::read_text(path("mapping.csv"));
-  EXPECT_TRUE(std::regex_match(mapping, std::regex("[0-9]+,add\\.Default_network-Net_x{300}_add-op0\\.7\\.0\\.[0-9]{16}\n")))
+  EXPECT_TRUE(
+      std::regex_match(mapping, std::regex("[0-9]+,add\\.Default_network-Net_x{300}_add-op0\\.7\\.0\\.[0-9]{16}\n")))
       << mapping;
   EXPECT_TRUE(std::filesystem::exists(path("mapping.csv").parent_path() / mapping.substr(0, mapping.find(','))));
 }
@@ -249,12 +251,13 @@ TEST_F(OverflowRecords, LieBesideContainers) {
   EXPECT_THAT(files(), ElementsAre("T/0/Net/0/0/Opdebug.Node_OpDebug.7.0.T",
                                    "T/0/Net/0/0/add.Default_network-Net_add-op0.7.0.T"));
   const std::vector<std::string> all = test::files_below(plan.path);
-  const auto name = std::ranges::find_if(all, [](const std::string& n) { return n.find("Opdebug") != std::string::npos; });
+  const auto name =
+      std::ranges::find_if(all, [](const std::string& n) { return n.find("Opdebug") != std::string::npos; });
   const Result<TensorFile> read = TensorFile::open(plan.path / *name);
   ASSERT_TRUE(read) << read.error().message;
   ASSERT_EQ(read->view().elements(), 2048);
   const auto* words = reinterpret_cast<const std::uint8_t*>(read->view().data);
-  EXPECT_EQ(words[256 + 16], 7);     // task_id
+  EXPECT_EQ(words[256 + 16], 7);      // task_id
   EXPECT_EQ(words[1024 + 16], 0x20);  // status
 }
 
@@ -262,11 +265,12 @@ TEST_F(OverflowRecords, AreJsonBesideNpyFilesOfCann) {
   use(LayoutKind::o2);
   run(true);
   const std::string json = test::read_text(path(".output.0.json"));
-  EXPECT_EQ(json,
-            R"({"AI Core":{"block_idx":0,"kernel_code":"0x0","model_id":0,"para_base":"0x0","pc_start":"0x0",)"
-            R"("status":32,"stream_id":0,"task_id":7,"task_type":0},)"
-            R"("DHA Atomic Add":{"model_id":0,"para_base":"0x0","pc_start":"0x0","status":0,"stream_id":0,"task_id":0,"task_type":0},)"
-            R"("L2 Atomic Add":{"model_id":0,"para_base":"0x0","pc_start":"0x0","status":0,"stream_id":0,"task_id":0,"task_type":0}})");
+  EXPECT_EQ(
+      json,
+      R"({"AI Core":{"block_idx":0,"kernel_code":"0x0","model_id":0,"para_base":"0x0","pc_start":"0x0",)"
+      R"("status":32,"stream_id":0,"task_id":7,"task_type":0},)"
+      R"("DHA Atomic Add":{"model_id":0,"para_base":"0x0","pc_start":"0x0","status":0,"stream_id":0,"task_id":0,"task_type":0},)"
+      R"("L2 Atomic Add":{"model_id":0,"para_base":"0x0","pc_start":"0x0","status":0,"stream_id":0,"task_id":0,"task_type":0}})");
 }
 
 TEST_F(OverflowRecords, AreNoneInMindSporesOwnTrees) {
@@ -285,10 +289,11 @@ TEST_F(SideFiles, OfVersionOneTwoHaveTheConfigurationAtTheTop) {
   use(LayoutKind::mindspore_1_2);
   run();
   EXPECT_EQ(test::read_text(plan.path / ".metadata/data_dump.json"), plan.source_text);
-  EXPECT_THAT(files("bin"),
-              ElementsAre("Net/device_0/iteration_0/Default--network-Net--add-op0_input_0_shape_2_Float32_DefaultFormat.bin",
-                          "Net/device_0/iteration_0/Default--network-Net--add-op0_input_2_shape_2_Float32_DefaultFormat.bin",
-                          "Net/device_0/iteration_0/Default--network-Net--add-op0_output_0_shape_2_Float32_DefaultFormat.bin"));
+  EXPECT_THAT(
+      files("bin"),
+      ElementsAre("Net/device_0/iteration_0/Default--network-Net--add-op0_input_0_shape_2_Float32_DefaultFormat.bin",
+                  "Net/device_0/iteration_0/Default--network-Net--add-op0_input_2_shape_2_Float32_DefaultFormat.bin",
+                  "Net/device_0/iteration_0/Default--network-Net--add-op0_output_0_shape_2_Float32_DefaultFormat.bin"));
   const std::string bytes = test::read_text(path("output_0_shape_2_Float32_DefaultFormat.bin"));
   float values[2] = {};
   ASSERT_EQ(bytes.size(), sizeof values);
