@@ -23,8 +23,8 @@ struct TensorWish {
   bool is_input = false;
   std::uint32_t slot = 0;
   DType dtype = DType::undefined;
-  std::optional<std::vector<std::int64_t>> shape;
-  std::string_view name;  // of the file, where its own is a number that stands for one
+  std::optional<std::vector<std::int64_t>> shape = std::nullopt;
+  std::string_view name = {};  // of the file, where its own is a number that stands for one
 };
 
 // By its name: `.npy` and `.bin` hold one tensor, all else is taken for a container.
