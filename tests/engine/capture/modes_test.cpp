@@ -5,7 +5,10 @@
 
 #include <array>
 #include <filesystem>
+#include <limits>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "capture/identity.h"
@@ -135,7 +138,7 @@ class Modes : public ::testing::Test {
     return std::move(read->runs.at(0));
   }
   static std::string name(const JournalRun& run, std::uint32_t id) {
-    for (const auto& known : run.names) {
+    for (const OpName& known : run.op_names) {
       if (known.id == id) return known.full_name;
     }
     return "?";
@@ -228,7 +231,7 @@ TEST_F(Modes, OfStepsInWhichNothingOverflowsOnlyTheFirstIsKept) {
     if (step > 0) session_->root_forward(true, true, false);
     Op op;
     EXPECT_TRUE((begin("mul", op) & SONDE_WANT_LOOK) != 0);
-    const Tensor out = tensor({1, step == 2 ? 1e39F * 1e39F : 2});
+    const Tensor out = tensor({1, step == 2 ? std::numeric_limits<float>::infinity() : 2});
     session_->op_wrote(op, out.storage);
     session_->op_look(op, out.view());
     session_->op_output(op, 0, out.view());

@@ -25,8 +25,8 @@ TensorView view_of(DType dtype, const std::vector<std::byte>& bytes, const std::
 }
 
 TEST(Finite, AgreesWithTheStatisticsOfEveryTypeAndPlace) {
-  const std::array floats = {DType::float16,       DType::bfloat16,        DType::float32,
-                             DType::float64,       DType::float8_e4m3fn,   DType::float8_e5m2,
+  const std::array floats = {DType::float16,         DType::bfloat16,        DType::float32,
+                             DType::float64,         DType::float8_e4m3fn,   DType::float8_e5m2,
                              DType::float8_e4m3fnuz, DType::float8_e5m2fnuz, DType::float8_e8m0fnu};
   for (const DType dtype : floats) {
     const std::size_t item = info(dtype).item_bytes;
