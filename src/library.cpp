@@ -1,4 +1,4 @@
-// The one symbol libsonde.so exports.
+// What libsonde.so exports, with the life cycle of dump_life.cpp.
 #include "capture/api.h"
 #include "sonde/sonde.h"
 

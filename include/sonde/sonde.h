@@ -198,6 +198,19 @@ struct sonde_api {
 SONDE_EXPORT const struct sonde_api* sonde_api(uint32_t version);
 #pragma GCC diagnostic pop
 
+/* The life cycle of CANN's dump API (aclmdlInitDump, aclmdlSetDump, aclmdlFinalizeDump), its order and its codes, for
+ * hosts that are written to it; what the operators do is still told through sonde_api(). */
+#define SONDE_SUCCESS 0
+#define SONDE_ERROR_INVALID_PARAM 100000
+#define SONDE_ERROR_INVALID_DUMP_CONFIG 100009
+#define SONDE_ERROR_DUMP_ALREADY_RUN 100020
+#define SONDE_ERROR_DUMP_NOT_RUN 100021
+SONDE_EXPORT int sonde_init_dump(void);
+SONDE_EXPORT int sonde_set_dump(const char* config_path);
+SONDE_EXPORT int sonde_finalize_dump(void);
+/* Of the last of these calls: why it was refused, the warnings, or the closing line. Valid until this thread asks again. */
+SONDE_EXPORT const char* sonde_dump_message(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -59,6 +59,11 @@ def stop():
     return summary
 
 
+def running():
+    """Whether a session runs in this process."""
+    return _mine()
+
+
 def step():
     """End the current step here. Needed only for loops that have neither an optimizer nor one forward per step."""
     if not _mine():

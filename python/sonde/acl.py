@@ -1,0 +1,51 @@
+"""The life cycle of CANN's dump interface (aclmdlInitDump, aclmdlSetDump, aclmdlFinalizeDump), for programs that have it:
+
+    from sonde import acl
+    acl.init_dump()
+    acl.set_dump("acl.json")
+    ...                        # train
+    acl.finalize_dump()
+
+The same in C is in include/sonde/sonde.h: sonde_init_dump(), sonde_set_dump(), sonde_finalize_dump().
+"""
+
+from . import session
+from .session import Error
+
+_REPEATED = "EP0008: This API cannot be called repeatedly"
+
+_stage = "none"  # "initialised", "set"
+
+
+def init_dump():
+    """Begin: before set_dump(). Raises Error when it was called before, or when a session is running already."""
+    global _stage
+    if _stage != "none":
+        raise Error(_REPEATED)
+    if session.running():
+        raise Error(f"{_REPEATED}: a dump was enabled when the program began")
+    _stage = "initialised"
+
+
+def set_dump(path):
+    """Record under this acl.json (or any configuration that sonde.start() takes) from now on.
+
+    Raises Error with everything that is wrong in the file; another one may then be given.
+    """
+    global _stage
+    if _stage == "none":
+        raise Error("EP0008: aclmdlInitDump must be executed before aclmdlSetDump")
+    if _stage == "set":
+        raise Error(_REPEATED)
+    session.start(path)
+    _stage = "set"
+
+
+def finalize_dump():
+    """End: all files are complete when this returns. Gives the closing line. init_dump() may follow."""
+    global _stage
+    if _stage == "none":
+        raise Error("EP0008: aclmdlInitDump must be executed before aclmdlFinalizeDump")
+    summary = session.stop() if _stage == "set" else ""
+    _stage = "none"
+    return summary

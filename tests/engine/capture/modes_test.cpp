@@ -1,0 +1,265 @@
+// What the modes rest on: memory known to be finite, the switch of the step clock, memory of devices, what a watcher reads.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "capture/identity.h"
+#include "capture/session.h"
+#include "capture/step_clock.h"
+#include "capture/watcher.h"
+#include "stats/device.h"
+#include "store/journal.h"
+
+namespace sonde {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+TEST(Identity, KnowsFiniteMemoryUntilItIsWritten) {
+  Identity identity;
+  std::array<float, 8> memory{};
+  identity.set_finite(1, memory.data(), 32, identity.epoch(1));
+  EXPECT_TRUE(identity.known_finite(1, memory.data(), 32));
+  EXPECT_TRUE(identity.known_finite(1, memory.data() + 2, 8)) << "a view of it";
+  EXPECT_FALSE(identity.known_finite(1, memory.data() + 2, 32)) << "it ends behind";
+  EXPECT_FALSE(identity.known_finite(2, memory.data(), 32));
+  identity.wrote(1, 5);
+  EXPECT_FALSE(identity.known_finite(1, memory.data(), 32));
+  const std::uint64_t before = identity.epoch(1);
+  identity.wrote(1, 6);
+  identity.set_finite(1, memory.data(), 32, before);
+  EXPECT_FALSE(identity.known_finite(1, memory.data(), 32)) << "written while it was looked at";
+  EXPECT_FALSE(identity.known_finite(0, memory.data(), 32));
+}
+
+TEST(StepClock, TheSwitchAloneDecidesOnceItWasUsed) {
+  StepClock clock(StepRule::automatic, IterationSet::parse("0"), 0);
+  clock.root_forward(true, true, false);
+  EXPECT_TRUE(clock.recording(0));
+  auto changes = clock.dump_switch(false);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_FALSE(changes[0].began);
+  EXPECT_FALSE(clock.recording(0));
+  changes = clock.dump_switch(true);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_TRUE(changes[0].began && changes[0].resumed) << "within the step it goes on, and does not begin again";
+  clock.root_forward(true, true, false);
+  EXPECT_EQ(clock.recording(0), (StepId{0, 1})) << "iteration \"0\" does not count any more";
+  clock.dump_switch(false);
+  clock.root_forward(true, true, false);
+  EXPECT_FALSE(clock.recording(0));
+}
+
+TEST(StepClock, CountsOnFromWhereItIsTold) {
+  StepClock clock(StepRule::automatic, IterationSet::all(), 0);
+  clock.root_forward(true, true, false);
+  clock.set_iteration(100);
+  EXPECT_EQ(clock.recording(0), (StepId{0, 0})) << "the open step keeps its number";
+  clock.root_forward(true, true, false);
+  EXPECT_EQ(clock.recording(0), (StepId{0, 100}));
+  clock.root_forward(true, true, false);
+  EXPECT_EQ(clock.recording(0), (StepId{0, 101}));
+}
+
+// A session on plain memory, given its plan.
+class Modes : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    directory_ = fs::path(::testing::TempDir()) / ("sonde_" + std::to_string(::getpid()) + "_" + test->name());
+    fs::remove_all(directory_);
+    plan_.path = directory_ / "dump";
+    plan_.net_name = "Net";
+    plan_.saved_data = SavedData::full;
+    plan_.support_device = {0};
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  void start() {
+    session_ = std::make_unique<Session>(plan_);
+    sonde_run_info info{};
+    info.size = sizeof info;
+    session_->set_run_info(info);
+    session_->root_forward(true, true, false);
+  }
+
+  struct Tensor {
+    std::vector<float> values;
+    std::uint64_t storage;
+    std::int64_t shape, stride = 1;
+    std::uint32_t device = 0;
+    sonde_tensor view() const {
+      sonde_tensor t{};
+      t.size = sizeof t;
+      t.dtype = static_cast<std::int32_t>(DType::float32);
+      t.data = t.storage_data = values.data();
+      t.storage_bytes = values.size() * sizeof(float);
+      t.shape = &shape;
+      t.strides = &stride;
+      t.ndim = 1;
+      t.storage = storage;
+      t.device = device;
+      return t;
+    }
+  };
+  Tensor tensor(std::vector<float> values) {
+    const auto n = static_cast<std::int64_t>(values.size());
+    return {std::move(values), next_storage_++, n};
+  }
+
+  std::uint32_t site(const char* type) {
+    sonde_site s{};
+    s.size = sizeof s;
+    s.op_type = type;
+    s.scope = "network-Net";
+    return session_->site(s);
+  }
+  unsigned begin(const char* type, Op& op) {
+    Op* begun = &op;
+    return session_->op_begin(site(type), 0, 0, begun);
+  }
+  void output(Op& op, const Tensor& tensor) {
+    const sonde_tensor view = tensor.view();
+    session_->op_wrote(op, tensor.storage);
+    session_->op_output(op, 0, view);
+  }
+  JournalRun journal() const {
+    Result<Journal> read = read_journal(plan_.path / "rank_0/.dump_metadata/sonde/journal");
+    EXPECT_TRUE(read) << read.error().message;
+    return std::move(read->runs.at(0));
+  }
+  static std::string name(const JournalRun& run, std::uint32_t id) {
+    for (const OpName& known : run.op_names) {
+      if (known.id == id) return known.full_name;
+    }
+    return "?";
+  }
+
+  Plan plan_;
+  std::unique_ptr<Session> session_;
+  fs::path directory_;
+  std::uint64_t next_storage_ = 1;
+};
+
+// "cuda" here is host memory behind a table of its own, which counts.
+int g_read_on_device = 0;
+Statistics summarize_and_count(const TensorView& view, std::byte* out) {
+  ++g_read_on_device;
+  return host_access().summarize_and_copy(view, out);
+}
+
+TEST_F(Modes, MemoryOfADeviceIsReadByWhatIsRegisteredForIt) {
+  static const DeviceAccess device = [] {
+    DeviceAccess access = host_access();
+    access.name = "a test's";
+    access.summarize_and_copy = summarize_and_count;
+    return access;
+  }();
+  register_device(DeviceType::cuda, device);
+  start();
+  Op op;
+  begin("mul", op);
+  Tensor there = tensor({1, 2, 3}), nowhere = tensor({1});
+  there.device = static_cast<std::uint32_t>(DeviceType::cuda);
+  nowhere.device = static_cast<std::uint32_t>(DeviceType::other);
+  session_->op_input(op, 0, nowhere.view());
+  output(op, there);
+  session_->op_end(op, false);
+  session_->stop();
+  EXPECT_EQ(g_read_on_device, 1);
+  const JournalRun run = journal();
+  for (const auto& record : run.records) {
+    if (record.kind != RecordKind::op) continue;
+    EXPECT_EQ(record.tensors.at(0).skipped, "on a device that this build cannot read");
+    EXPECT_EQ(record.tensors.at(1).tensor.statistics.sum, 6);
+  }
+}
+
+TEST_F(Modes, AWatchedOutputIsReadAgainAfterEveryOpAndWhoChangedItIsTold) {
+  plan_.acl.in_use = plan_.acl.anywhere = true;
+  plan_.acl.scene = Scene::watcher;
+  plan_.input_output = Sides::outputs;
+  DumpListEntry entry;
+  entry.watcher_nodes = {"Default/network-Net/mul-op0"};
+  plan_.acl.dump_list = {entry};
+  start();
+  Op watched;
+  EXPECT_TRUE((begin("mul", watched) & SONDE_WANT_KEEP) != 0);
+  Tensor kept = tensor({1, 2, 3});
+  output(watched, kept);
+  const std::uint32_t id = watched.record.op->id;
+  session_->op_end(watched, false);
+  for (const char* type : {"add", "sub", "div"}) {
+    Op reader;
+    EXPECT_TRUE((begin(type, reader) & SONDE_WANT_WATCHED) != 0);
+    if (std::string(type) == "sub") kept.values[1] = 20;  // nobody tells
+    EXPECT_TRUE(session_->op_watched(reader, id, 0, kept.view()));
+    session_->op_end(reader, false);
+  }
+  session_->root_forward(true, true, false);  // the next step
+  Op later;
+  begin("add", later);
+  EXPECT_FALSE(session_->op_watched(later, id, 0, kept.view()));
+  session_->op_end(later, false);
+  const std::string summary = session_->stop();
+  EXPECT_THAT(summary, HasSubstr("output 0 of Default/network-Net/mul-op0 changed in step 0"));
+  EXPECT_THAT(summary, HasSubstr("found after Default/network-Net/sub-op0"));
+  const JournalRun run = journal();
+  std::vector<std::pair<std::string, double>> found;
+  for (const auto& record : run.records) {
+    if (record.kind != RecordKind::parameter) continue;
+    found.emplace_back(name(run, record.op), record.tensors.at(0).tensor.statistics.max);
+  }
+  const std::string to = "-op0_To_Default_network-Net_mul-op0", from = "Default_network-Net_";
+  EXPECT_EQ(found, (std::vector<std::pair<std::string, double>>{
+                       {from + "add" + to, 3}, {from + "sub" + to, 20}, {from + "div" + to, 20}}));
+}
+
+TEST_F(Modes, OfStepsInWhichNothingOverflowsOnlyTheFirstIsKept) {
+  plan_.op_debug_mode = 3;
+  start();
+  for (int step = 0; step < 4; ++step) {
+    if (step > 0) session_->root_forward(true, true, false);
+    Op op;
+    EXPECT_TRUE((begin("mul", op) & SONDE_WANT_LOOK) != 0);
+    const Tensor out = tensor({1, step == 2 ? std::numeric_limits<float>::infinity() : 2});
+    session_->op_wrote(op, out.storage);
+    session_->op_look(op, out.view());
+    session_->op_output(op, 0, out.view());
+    session_->op_end(op, false);
+  }
+  EXPECT_THAT(session_->stop(), HasSubstr("1 op overflowed"));
+  const JournalRun run = journal();
+  std::vector<std::pair<std::uint64_t, bool>> ops;
+  for (const auto& record : run.records) {
+    if (record.kind == RecordKind::op) ops.emplace_back(record.step.iteration, record.tensors.at(0).tensor.wanted);
+  }
+  EXPECT_EQ(ops, (std::vector<std::pair<std::uint64_t, bool>>{{0, false}, {2, true}}));
+}
+
+TEST(DumpLife, WantsItsCallsInOrder) {
+  EXPECT_EQ(sonde_set_dump("acl.json"), SONDE_ERROR_DUMP_NOT_RUN);
+  EXPECT_THAT(sonde_dump_message(), HasSubstr("EP0008: aclmdlInitDump must be executed before aclmdlSetDump"));
+  EXPECT_EQ(sonde_finalize_dump(), SONDE_ERROR_DUMP_NOT_RUN);
+  EXPECT_EQ(sonde_init_dump(), SONDE_SUCCESS);
+  EXPECT_EQ(sonde_init_dump(), SONDE_ERROR_DUMP_ALREADY_RUN);
+  EXPECT_THAT(sonde_dump_message(), HasSubstr("EP0008: This API cannot be called repeatedly"));
+  EXPECT_EQ(sonde_set_dump(nullptr), SONDE_ERROR_INVALID_PARAM);
+  EXPECT_EQ(sonde_set_dump("/nowhere/acl.json"), SONDE_ERROR_INVALID_DUMP_CONFIG);
+  EXPECT_THAT(sonde_dump_message(), HasSubstr("/nowhere/acl.json"));
+  EXPECT_EQ(sonde_finalize_dump(), SONDE_SUCCESS);
+  EXPECT_EQ(sonde_init_dump(), SONDE_SUCCESS);
+  EXPECT_EQ(sonde_finalize_dump(), SONDE_SUCCESS);
+}
+
+}  // namespace
+}  // namespace sonde
