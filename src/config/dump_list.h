@@ -19,6 +19,8 @@ class DumpList {
 
   Selector::Wanted decide(const Selector::AskedOp& op);
   bool in_order() const { return in_order_; }
+  // Parameters that a selected op reads. A watcher keeps outputs of ops and nothing else.
+  bool takes_parameters() const { return !watcher_ && sides_ != Sides::inputs; }
   void begin_step(std::uint32_t graph);
   std::vector<Selector::UnusedEntry> unused() const;
 

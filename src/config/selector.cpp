@@ -180,7 +180,7 @@ Selector::Wanted Selector::decide_op(const AskedOp& op) {
 }
 
 bool Selector::decide_parameter(std::string_view name) {
-  if (state_->dump_list) return state_->sides != Sides::inputs;
+  if (state_->dump_list) return state_->dump_list->takes_parameters();
   return state_->sides != Sides::inputs && selected({.full_name = name, .op_type = {}});
 }
 

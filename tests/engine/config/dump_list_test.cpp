@@ -149,6 +149,7 @@ TEST(DumpList, WatchesOpsAndNamesThoseAfterWhichToLook) {
   EXPECT_EQ(selector.decide_op(kConv), (Selector::Wanted{.outputs = true, .watched = true}));
   EXPECT_EQ(selector.decide_op(kRelu), (Selector::Wanted{.checks = true}));
   EXPECT_EQ(selector.decide_op(kAdd), Selector::Wanted());
+  EXPECT_FALSE(selector.decide_parameter("conv1.weight"));
   plan.acl.dump_list[0].layer.clear();  // after every op
   Selector every(plan);
   EXPECT_TRUE(every.decide_op(kAdd).checks);

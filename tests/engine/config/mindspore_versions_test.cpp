@@ -182,6 +182,20 @@ TEST(MindSporeVersions, AcceptWhatTheOriginalAccepts) {
   }
 }
 
+TEST(MindSporeVersions, AcceptWhatOnlySondeCanDo) {
+  const std::pair<std::string, Edits> accepted[] = {
+      {"2.0", {"c.dump_mode=2"}},
+      {"2.3", {"c.dump_mode=2", "-e"}},
+      {"2.7", {"c.dump_mode=2"}},
+      {"2.3", {"-e", "c.saved_data=\"statistic\"", "c.file_format=\"bin\""}},
+      {"2.5", {"-e", "c.saved_data=\"full\""}},
+      {"2.0", {"c.saved_data=\"statistic\""}},
+  };
+  for (const auto& [version, edits] : accepted) {
+    EXPECT_TRUE(parse_edits(good(version, edits)).plan) << version << testing::PrintToString(edits);
+  }
+}
+
 TEST(MindSporeVersions, SayWhichKeysTheyDoNotKnowYet) {
   const std::tuple<std::string, std::string, std::string> unknown[] = {
       {"1.2", "c.saved_data=\"full\"", "MindSpore 1.2 does not know it; 2.0 does"},
