@@ -226,13 +226,11 @@ std::string step_directory(const Plan& plan) {
 }
 
 std::string place(const Plan& plan) {
-  std::string text =
-      fmt::format("written to: {}\n  layout {}, dialect {}\n", (plan.path / step_directory(plan)).string(),
-                  info(plan.sonde.layout).name, plan.dialect);
-  if (plan.acl.scene != Scene::none && plan.acl.scene != Scene::watcher) {
-    text += fmt::format("  what failed: {}\n", (plan.path / "extra-info/data-dump/DEVICE").string());
+  std::string text = fmt::format("written to: {}\n", (plan.path / step_directory(plan)).string());
+  if (plan.sonde.layout == LayoutKind::acl) {
+    text += fmt::format("  operators outside every module: {}\n", (plan.path / "TIME/DEVICE").string());
   }
-  return text;
+  return text + fmt::format("  layout {}, dialect {}\n", info(plan.sonde.layout).name, plan.dialect);
 }
 
 std::string budget(const Plan& plan) {

@@ -288,11 +288,33 @@ void tell_of_e2e(const JsonMember* e2e, const Mode& mode, const Plan& plan, Diag
                                 : fmt::format("missing: an asynchronous dump; its layout is \"{}\"", layout.name));
 }
 
+// The object that a file must have, or null.
+const JsonValue* common_of(const JsonValue& root, Diagnostics& diagnostics) {
+  constexpr std::string_view kKeys = "dump_mode, path, net_name, iteration, input_output, kernels, support_device";
+  const JsonMember* common = root.find(kCommon);
+  if (common == nullptr) {
+    diagnostics.error(root.line, std::string(kCommon), fmt::format("missing; needed: an object with {}", kKeys));
+    return nullptr;
+  }
+  if (common->value.is(JsonValue::Kind::object)) return &common->value;
+  diagnostics.error(common->value.line, std::string(kCommon),
+                    fmt::format("found {}; allowed: an object", spelled(common->value)));
+  return nullptr;
+}
+
+// MindSpore 2.0 takes any value of op_debug_mode where the dump is synchronous.
+void leave_out_op_debug_mode(JsonValue& common, Diagnostics& diagnostics) {
+  const JsonMember* debug = common.find("op_debug_mode");
+  if (debug == nullptr) return;
+  diagnostics.warning(debug->line, fmt::format("{}.op_debug_mode", kCommon),
+                      "not read: MindSpore 2.0 does not look for overflow in a synchronous dump");
+  std::erase_if(common.members, [](const JsonMember& member) { return member.key == "op_debug_mode"; });
+}
+
 }  // namespace
 
 void read_mindspore(const JsonValue& root, const OwnSettings& own, Plan& plan, Diagnostics& diagnostics) {
   plan.dialect = plan.sonde.rules == Release::v1_3 ? "mindspore-1.3" : "mindspore-2.x";
-  const JsonMember* common = root.find(kCommon);
   const JsonMember* e2e = root.find(kE2e);
   plan.e2e = e2e != nullptr;
   Mode mode{plan.sonde.rules, own.version};
@@ -306,25 +328,11 @@ void read_mindspore(const JsonValue& root, const OwnSettings& own, Plan& plan, D
   const bool synchronous = mode.rules > Release::v2_3 ? plan.e2e : enable != nullptr && enable->value.boolean;
   mode.asynchronous = !synchronous;
 
-  if (common == nullptr || !common->value.is(JsonValue::Kind::object)) {
-    constexpr std::string_view kKeys = "dump_mode, path, net_name, iteration, input_output, kernels, support_device";
-    if (common == nullptr) {
-      diagnostics.error(root.line, std::string(kCommon), fmt::format("missing; needed: an object with {}", kKeys));
-    } else {
-      diagnostics.error(common->value.line, std::string(kCommon),
-                        fmt::format("found {}; allowed: an object", spelled(common->value)));
-    }
-    read_e2e(e2e_value, plan, diagnostics);
-    return;
-  }
-  warn_of_unknown_keys(common->value, kCommon, diagnostics);
-  JsonValue common_then = as_read_then(common->value, kCommon, plan, diagnostics);
-  if (const JsonMember* debug = common_then.find("op_debug_mode");
-      debug != nullptr && mode.rules == Release::v2_0 && synchronous) {
-    diagnostics.warning(debug->line, fmt::format("{}.op_debug_mode", kCommon),
-                        "not read: MindSpore 2.0 does not look for overflow in a synchronous dump");
-    std::erase_if(common_then.members, [](const JsonMember& member) { return member.key == "op_debug_mode"; });
-  }
+  const JsonValue* common = common_of(root, diagnostics);
+  if (common == nullptr) return read_e2e(e2e_value, plan, diagnostics);
+  warn_of_unknown_keys(*common, kCommon, diagnostics);
+  JsonValue common_then = as_read_then(*common, kCommon, plan, diagnostics);
+  if (mode.rules == Release::v2_0 && synchronous) leave_out_op_debug_mode(common_then, diagnostics);
   read_objects(common_then, as_read_then(e2e_value, kE2e, plan, diagnostics), mode, plan, diagnostics);
 }
 

@@ -79,7 +79,7 @@ TEST(Describe, SaysWhatADumpListSelects) {
                  {"operators: those of dump_list", "in the model AlexNet\n", "MatMul: the operator of that name",
                   "in PyTorch also linear, addmm, mm", "from a to b", "but not input 0, output 1 of Conv2D",
                   "in every model: every operator", "steps: 0|3-5", "sides: outputs", "devices: all",
-                  "written to: /tmp/TIME/DEVICE/MODEL/GRAPH/STEP\n  layout acl, dialect acl"});
+                  "written to: /tmp/TIME/DEVICE/MODEL/GRAPH/STEP\n", "layout acl, dialect acl\n"});
   expect_said_of(R"({"dump": {"dump_path": "/tmp", "dump_op_switch": "on"}})", {"operators: all\n"});
   expect_said_of(R"({"dump": {"dump_path": "/tmp", "dump_debug": "on"}})", {"operators: those with NaN or infinity"});
   expect_said_of(
@@ -87,7 +87,7 @@ TEST(Describe, SaysWhatADumpListSelects) {
                     "dump_list": [{"layer": ["relu"], "watcher_nodes": ["conv2d"]}]}})",
       {"operators: watched ones", "outputs of these, after themselves\n    conv2d", "again after each of\n    relu"});
   expect_said_of(R"({"dump": {"dump_path": "/d", "dump_scene": "aic_err_norm_dump"}})",
-                 {"operators: the one that fails", "/d/extra-info/data-dump/DEVICE"});
+                 {"operators: the one that fails", "operators outside every module: /d/TIME/DEVICE\n"});
   expect_said_of(R"({"dump": {}})", {"records nothing: "});
   expect_said_of(R"({"dump_config": {"enable_dump": true, "dump_path": "/tmp", "dump_layer": " Add "}})",
                  {"anywhere\n", "Add: the operator of that name", "worldsizeW_global_rankR"});
