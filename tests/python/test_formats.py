@@ -62,7 +62,8 @@ def recorded(train, config, dump, kept):
         key = key or layout
         if key not in kept:
             settings = {"layout": layout, **(sonde or {})}
-            done = train(config=config(sonde_settings=settings, **{"saved_data": "full", **common}))
+            path = config(sonde_settings=settings, **{"saved_data": "full", "file_format": "npy", **common})
+            done = train(config=path)
             assert done.status == 0, done.stderr
             assert "recorded" in done.stderr, done.stderr
             kept[key] = kept["in"] / key
@@ -329,7 +330,9 @@ OVERFLOW = """
 
 @pytest.mark.parametrize("layout", ["acl", "o2"])
 def test_an_overflow_has_its_record(train, config, dump, layout):
-    path = config(sonde_settings={"layout": layout, "step": "forward"}, saved_data="tensor", op_debug_mode=3)
+    path = config(
+        sonde_settings={"layout": layout, "step": "forward"}, saved_data="tensor", op_debug_mode=3, file_format="npy"
+    )
     done = train(OVERFLOW, config=path)
     assert done.status == 0, done.stderr
     found = files(dump)

@@ -185,5 +185,17 @@ TEST(ForeignCann, OfRanksThatBeganInDifferentSecondsIsOneDump) {
   EXPECT_THAT(opened(dump.path()).ranks, SizeIs(2));
 }
 
+// In o2 a journal lies at the top; what another layout left in the same directory is not hidden by it.
+TEST(DumpTree, OfO2DoesNotHideAnotherDump) {
+  const TemporaryDirectory dump;
+  dump.write(".dump_metadata/device_0/sonde/journal", "");
+  dump.write("7/" + kTime + "/0/Net/0/0/Add.a.1.0." + kStamp, add_one("a"));
+  EXPECT_TRUE(open_catalog(dump.path()));
+  dump.write("rank_0/Net/0/0/Add.a.0.0.1.output.0.DefaultFormat.npy", npy("<f4", "(1,)", bytes_of({1})));
+  const Result<Catalog> both = open_catalog(dump.path());
+  ASSERT_FALSE(both);
+  EXPECT_THAT(both.error().message, HasSubstr("it holds 2 dumps"));
+}
+
 }  // namespace
 }  // namespace sonde
