@@ -251,10 +251,7 @@ bool parse_slot(std::string_view text, TensorWish& wish) {
 
 int print_file(const std::string& path, const std::string& slot, bool json) {
   TensorWish wish;
-  if (!slot.empty() && !parse_slot(slot, wish)) {
-    print_error(fmt::format("'{}' is no slot of a file; say input.0 or output.1", slot));
-    return kBadUsage;
-  }
+  parse_slot(slot, wish);
   if (slot.empty() && is_container_name(std::filesystem::path(path).filename().native())) return print_container(path);
   return print_tensor(path, slot.empty() ? path : path + " " + slot, wish, json);
 }
@@ -271,7 +268,9 @@ bool names_file(const std::string& text) {
 }
 
 int show(const ShowOptions& options) {
-  if (is_file(options.dump) || (options.tensor.empty() && names_file(options.dump))) {
+  TensorWish slot;
+  const bool by_itself = options.tensor.empty() || (is_file(options.dump) && parse_slot(options.tensor, slot));
+  if (by_itself && names_file(options.dump)) {
     return print_file(options.dump, options.tensor, options.json);
   }
   if (options.tensor.empty()) {

@@ -47,11 +47,17 @@ bool is_beside_steps(const std::string& name) {
   return name.starts_with('.') || name == "graphs" || name == "execution_order" || name == "constants";
 }
 
+bool is_step_number(const std::string& name) {
+  return name.find_first_not_of("0123456789") == std::string::npos && !is_time(name);
+}
+
 void look(const fs::path& directory, int depth, bool trust_journals, Findings& found) {
+  bool shared = false;  // o2: what is called by a number is a step of it; the rest is another's
   if (trust_journals) {
     const std::vector<fs::path> journals = journals_of(directory);
     for (const fs::path& metadata : journals) found.ranks.push_back({directory, metadata});
-    if (!journals.empty()) return;
+    shared = !journals.empty() && journals.front().parent_path() != directory;
+    if (!journals.empty() && !shared) return;
   }
   if (found.directories >= kMostDirectories && found.ranks.empty() && found.steps.empty()) return;
   ++found.directories;
@@ -64,7 +70,7 @@ void look(const fs::path& directory, int depth, bool trust_journals, Findings& f
     if (at->is_directory(ignored)) {
       if (at->is_symlink(ignored)) continue;
       if (name == "constants") found.constants.push_back(at->path());
-      if (!is_beside_steps(name)) below.push_back(at->path());
+      if (!is_beside_steps(name) && !(shared && is_step_number(name))) below.push_back(at->path());
       continue;
     }
     ++found.files;
@@ -130,7 +136,14 @@ Status check_one_dump(const fs::path& path, const Findings& found) {
     runs.insert(rank.run);
     runs_of_rank[rank.rank].insert(rank.run);
   };
-  for (const RankPlace& rank : found.ranks) add(rank.directory);
+  for (const RankPlace& rank : found.ranks) {
+    const bool shared = rank.metadata.parent_path() != rank.directory;  // o2, and something else may lie beside it
+    if (shared) {
+      dumps.insert(rank.metadata.parent_path());
+    } else {
+      add(rank.directory);
+    }
+  }
   for (const fs::path& step : found.steps) add(place_of(step, path).rank_directory);
   if (std::ranges::any_of(runs_of_rank, [](const auto& rank) { return rank.second.size() > 1; })) dumps = runs;
   if (dumps.size() < 2) return {};

@@ -63,9 +63,10 @@ Status OpFiles::append(const Record& record) {
   if (record.op == nullptr) return {};
   Status status;
   if (with_tables_) status = append_table(record);
-  if (record.kind != RecordKind::op || record.completes || !status) return status;
+  if (record.kind != RecordKind::op || !status) return status;
   if (record.overflowed) status = write_overflow(record);
-  if (status && with_arguments_ && (!overflowed_only_ || record.overflowed)) status = write_arguments(record);
+  if (status && !record.completes && with_arguments_ && (!overflowed_only_ || record.overflowed))
+    status = write_arguments(record);
   return status;
 }
 

@@ -111,8 +111,10 @@ Result<TensorFile> TensorFile::open_container(const std::filesystem::path& path,
 
 Status TensorFile::take(const ContainerTensor& tensor, const TensorWish& wish) {
   dtype_ = dtype_of_cann(tensor.data_type);
-  const bool is_ours = tensor.data_type == kCannUndefined && wish.dtype != DType::undefined && !tensor.shape.empty();
-  if (is_ours) dtype_ = wish.dtype;  // CANN has no number for it, but who wrote it says what it is
+  // CANN has no number for some types, but who wrote it says what it is.
+  const bool is_ours = tensor.data_type == kCannUndefined && tensor.bytes > 0 && wish.dtype != DType::undefined &&
+                       cann_type(wish.dtype) == kCannUndefined;
+  if (is_ours) dtype_ = wish.dtype;
   if (tensor.data_type == kCannUndefined && !is_ours) {
     dtype_ = DType::int8;
     shape_ = {static_cast<std::int64_t>(tensor.bytes)};

@@ -62,7 +62,8 @@ def recorded(train, config, dump, kept):
         key = key or layout
         if key not in kept:
             settings = {"layout": layout, **(sonde or {})}
-            done = train(config=config(sonde_settings=settings, **{"saved_data": "full", **common}))
+            path = config(sonde_settings=settings, **{"saved_data": "full", "file_format": "npy", **common})
+            done = train(config=path)
             assert done.status == 0, done.stderr
             assert "recorded" in done.stderr, done.stderr
             kept[key] = kept["in"] / key
@@ -265,3 +266,83 @@ def test_containers_hold_every_type_that_torch_computes_with(train, config, dump
         types.add(factor["type"])
         np.testing.assert_array_equal(factor["array"], product["array"])
     assert types == {11, 3, 5, 7, 8, 4, 2, 1, 12, 27, 16, 17}
+
+
+def without_e2e(path, **common):
+    """The configuration as an asynchronous one, which reads `file_format`."""
+    content = json.loads(path.read_text())
+    del content["e2e_dump_settings"]
+    content["common_dump_settings"].update(common)
+    path.write_text(json.dumps(content))
+    return path
+
+
+@pytest.mark.parametrize("layout", ["mindspore-2.0", "mindspore-2.7", "ge"])
+def test_file_format_bin_makes_containers(train, config, sonde, dump, layout):
+    directory = "T/0/Net/0/0" if layout == "ge" else "rank_0/Net/0/0"
+    path = without_e2e(
+        config(sonde_settings={"layout": layout}, saved_data="tensor"),
+        op_debug_mode=0,
+        file_format="bin",
+        iteration="0",
+    )
+    done = train(config=path)
+    assert done.status == 0, done.stderr
+    op = container_reader.read(only(files(dump, directory), r"^conv2d\.Default_.*conv2d-op0\.[0-9]+\.0\.[0-9]{16}$"))
+    assert op["outputs"][0]["array"].shape == (2, 4, 6, 6)
+    assert not list(dump.rglob("*.npy"))
+    (row,) = [row for row in convolution(sonde, dump) if row["place"] == "output.0"]
+    assert row["max"] == pytest.approx(op["outputs"][0]["array"].max(), rel=1e-5)
+
+
+def test_arguments_of_operators_are_written_beside_them(train, config, dump):
+    path = config(e2e={"enable": True, "save_kernel_args": True}, dump_mode=1, kernels=["conv2d"], saved_data="tensor")
+    done = train(config=path)
+    assert done.status == 0, done.stderr
+    found = sorted((dump / "rank_0" / "Net" / "0" / "0").glob("*.json"))
+    assert [path.name for path in found] == ["conv2d.Default_network-Small_conv-Conv2d_conv2d-op0.json"]
+    arguments = json.loads(found[0].read_text())
+    assert arguments["stride"] == "[1, 1]"
+    assert all(isinstance(value, str) for value in arguments.values())
+    assert found[0].read_text() == json.dumps(arguments, indent=4, sort_keys=True)
+
+
+OVERFLOW = """
+    import torch
+    from torch import nn
+
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.full((3,), 1e30))
+
+        def forward(self, x):
+            return (x * self.weight) * self.weight
+
+
+    network = Net()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    with torch.no_grad():
+        network(torch.ones(3))
+"""
+
+
+@pytest.mark.parametrize("layout", ["acl", "o2"])
+def test_an_overflow_has_its_record(train, config, dump, layout):
+    path = config(
+        sonde_settings={"layout": layout, "step": "forward"}, saved_data="tensor", op_debug_mode=3, file_format="npy"
+    )
+    done = train(OVERFLOW, config=path)
+    assert done.status == 0, done.stderr
+    found = files(dump)
+    record = only(found, r"/Opdebug\.Node_OpDebug\.")
+    task = record.name.split(".")[2]
+    assert only(found, rf"/mul\..*mul-op1\.{task}\.0\.[0-9]{{16}}(\.output\.0\.ND\.float32\.npy)?$")
+    assert not [name for name in found if "mul-op0" in name]
+    if layout == "o2":
+        core = json.loads(record.read_text())["AI Core"]
+        assert (core["task_id"], core["status"]) == (int(task), 32)
+    else:
+        words = container_reader.read(record)["outputs"][0]["array"].view("<u8")
+        assert (words[34], words[130]) == (int(task), 32)

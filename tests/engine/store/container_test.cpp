@@ -10,6 +10,8 @@
 #include "store/cann_types.h"
 #include "store/tensor_file.h"
 
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
 namespace sonde {
 namespace {
 
@@ -182,14 +184,9 @@ TEST_F(ContainerFile, SurvivesDamage) {
       bytes[random() % bytes.size()] = static_cast<char>(random());
     }
     if (random() % 3 == 0) bytes.resize(random() % bytes.size());
+    EXPECT_EQ(LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()), 0);
     const Result<Container> container = parse_container(bytes, bytes.size());
-    if (!container) {
-      EXPECT_FALSE(container.error().message.empty());
-      continue;
-    }
-    for (const auto* side : {&container->inputs, &container->outputs}) {
-      for (const ContainerTensor& tensor : *side) EXPECT_LE(tensor.offset + tensor.bytes, bytes.size());
-    }
+    if (!container) continue;
     if (round % 10 != 0) continue;
     const std::filesystem::path path = file(bytes);
     for (std::uint32_t slot = 0; slot < container->inputs.size() && slot < 4; ++slot) {
