@@ -279,6 +279,7 @@ bool Session::op_watched(Op& op, std::uint32_t name, std::uint32_t slot, const s
   out.dtype = static_cast<DType>(tensor.dtype);
   out.shape = Dims({tensor.shape, tensor.ndim});
   out.timestamp_us = record.timestamp_us;
+  out.low_precision = low_precision_;
   if (fingerprint == before.fingerprint) {
     out.content = before.content.id;
     out.has_statistics = before.content.has_statistics;

@@ -338,6 +338,7 @@ bool Session::describe(Op& op, bool is_input, std::uint32_t slot, const sonde_te
   record.dtype = static_cast<DType>(tensor.dtype);
   record.shape = Dims({tensor.shape, tensor.ndim});
   record.wanted = op.wanted.slot(is_input, slot);
+  record.low_precision = low_precision_;
   if (is_input) {
     record.constant = constant_of(tensor);
     const std::lock_guard lock(mutex_);
@@ -458,6 +459,7 @@ void Session::emit_parameter(const OpName& name, const sonde_tensor& tensor, con
   out.dtype = static_cast<DType>(tensor.dtype);
   out.shape = Dims({tensor.shape, tensor.ndim});
   out.tensor_name = name.id;
+  out.low_precision = low_precision_;
   out.timestamp_us = record.timestamp_us;
   read(tensor, key_of(tensor, view_of(tensor)), true, out);
   record.sequence = recorder_->next_sequence();
