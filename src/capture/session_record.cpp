@@ -24,11 +24,11 @@ bool wants(const Plan& plan, Category category) {
 }
 
 // CANN's comparisons begin with the first element, and nothing is greater than a NaN.
-bool first_is_nan(TensorView view, const Statistics& statistics) {
+bool first_is_nan(const DeviceAccess& reader, TensorView view, const Statistics& statistics) {
   if (statistics.nan_count == 0) return false;
   view.shape = {};
   view.strides = {};
-  return summarize(view).nan_count > 0;
+  return reader.summarize(view).nan_count > 0;
 }
 
 }  // namespace
@@ -526,7 +526,7 @@ void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted
   if (summarises) {
     content.statistics = out.bytes ? reader.summarize_and_copy(view, out.bytes->data) : reader.summarize(view);
     content.has_statistics = true;
-    content.statistics.first_is_nan = plan_.sonde.acl_quirks && first_is_nan(view, content.statistics);
+    content.statistics.first_is_nan = plan_.sonde.acl_quirks && first_is_nan(reader, view, content.statistics);
   } else if (out.bytes) {
     reader.copy_c_order(view, out.bytes->data);
   }

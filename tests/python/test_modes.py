@@ -1,5 +1,7 @@
 """Modes that keep some operators only: what overflowed, what threw, what set_dump() flagged; and forms of tensors."""
 
+import json
+
 import dumps
 import numpy as np
 import pytest
@@ -429,3 +431,83 @@ def test_steps_are_numbered_on_from_where_the_user_says(train, config, dump):
 def test_initial_iteration_is_the_number_of_the_first_step(train, config, dump):
     train(training(), config(initial_iteration=7, iteration="8|10"))
     assert dumps.steps(dump) == [8, 10]
+
+
+# --- acl.json ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_watcher_finds_who_writes_what_was_not_theirs(train, tmp_path, dump):
+    source = """
+        import torch
+        from torch import nn
+
+        torch.set_num_threads(1)
+
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = nn.Parameter(torch.ones(4))
+
+            def forward(self, x):
+                y = x * 2
+                z = y + 1
+                y.numpy()[0] = 50  # nobody tells PyTorch
+                z = z - 3
+                y[1:].fill_(7)
+                return (z * self.weight).sum()
+
+
+        net = Net()
+        for step in range(2):
+            net(torch.arange(4.0)).backward()
+    """
+    dump.mkdir()
+    config = tmp_path / "acl.json"
+    entry = {"watcher_nodes": ["Default/network-Net/mul-op0"]}
+    settings = {"dump_list": [entry], "dump_path": str(dump), "dump_mode": "output", "dump_scene": "watcher"}
+    config.write_text(json.dumps({"dump": settings}))
+    run = train(source, config)
+    changes = [line for line in run.sonde_lines if "changed in step 0" in line]
+    assert len(changes) == 2, run.stderr
+    assert "sub-op0" in changes[0] and "train.py:16" in changes[0]
+    assert "fill_-op0" in changes[1] and "train.py:17" in changes[1]
+    files = [path.name for path in dump.rglob("mul.*")]
+    own = [name for name in files if "_To_" not in name]
+    assert len(own) == 2, "of each step the watched operator's own"
+    for reader in ("add", "sub", "slice", "fill_", "mul-op1"):
+        name = reader if "-op" in reader else f"{reader}-op0"
+        pair = f"mul.Default_network-Net_{name}_To_Default_network-Net_mul-op0."
+        assert sum(file.startswith(pair) for file in files) == 2, (pair, files)
+
+
+def test_the_life_cycle_of_cann_wants_its_order(train, config, dump):
+    source = f"""
+        import torch
+        from sonde import Error, acl
+
+
+        def refused(call, *arguments):
+            try:
+                call(*arguments)
+            except Error as error:
+                return str(error)
+
+
+        assert refused(acl.set_dump, "x.json") == "EP0008: aclmdlInitDump must be executed before aclmdlSetDump"
+        assert refused(acl.finalize_dump) == "EP0008: aclmdlInitDump must be executed before aclmdlFinalizeDump"
+        acl.init_dump()
+        assert refused(acl.init_dump) == "EP0008: This API cannot be called repeatedly"
+        assert "cannot open" in refused(acl.set_dump, "/nowhere/acl.json")
+        acl.set_dump({str(config())!r})
+        assert refused(acl.set_dump, {str(config())!r}) == "EP0008: This API cannot be called repeatedly"
+        layer = torch.nn.Linear(2, 2)
+        layer(torch.ones(1, 2)).sum().backward()
+        assert "recorded" in acl.finalize_dump()
+        acl.init_dump()
+        acl.finalize_dump()
+        print("in order")
+    """
+    run = train(source)
+    assert run.stdout == "in order\n", run.stderr
+    assert dumps.steps(dump) == [0]
