@@ -197,6 +197,7 @@ class Session {
   bool step_announced_[2] = {false, false};  // the recorder knows that the step of that graph has begun
   std::uint64_t steps_recorded_ = 0;
   Held held_[2];                                                  // by graph
+  std::vector<Attributes> held_attributes_;                       // nothing that was kept has them yet
   std::vector<std::pair<std::uint64_t, std::uint64_t>> dropped_;  // sequences whose records nobody will get
   std::uint64_t ops_seen_ = 0, ops_found_ = 0, steps_seen_ = 0;
   std::string first_found_;  // the first op that was kept, and its line, for the closing line

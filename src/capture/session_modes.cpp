@@ -203,6 +203,8 @@ void Session::keep_step(std::uint32_t graph) {
   Held& held = held_[graph];
   if (std::exchange(held.kept, true)) return;
   skip_dropped();
+  for (const Attributes& attributes : held_attributes_) recorder_->define(attributes);
+  held_attributes_.clear();
   for (Record& record : held.records) recorder_->push(std::move(record));
   held.records.clear();
 }

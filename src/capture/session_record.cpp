@@ -168,7 +168,10 @@ void Session::name_tensor(const char* name, const sonde_tensor& tensor) {
 // --- ops -------------------------------------------------------------------------------------------------------------
 
 std::uint32_t Session::attributes_id(std::uint64_t hash, bool& fresh) {
-  if (attribute_ids_.size() >= kMostAttributesKnown) attribute_ids_.clear();
+  if (attribute_ids_.size() >= kMostAttributesKnown) {
+    attribute_ids_.clear();
+    held_attributes_.clear();
+  }
   const auto [known, is_new] = attribute_ids_.try_emplace(hash, next_attributes_);
   if (is_new) ++next_attributes_;
   fresh = is_new;
@@ -179,7 +182,13 @@ void Session::op_attributes(Op& op, std::span<const sonde_attribute> attributes)
   Attributes all;
   all.id = op.record.attributes;
   for (const sonde_attribute& attribute : attributes) all.values.push_back(attribute_of(attribute));
-  recorder_->define(all);
+  if (!holds_) return recorder_->define(all);
+  const std::lock_guard lock(mutex_);
+  if (held_[op.record.step.graph].kept) {
+    recorder_->define(all);
+  } else {
+    held_attributes_.push_back(std::move(all));
+  }
 }
 
 void Session::source_text(const char* file, const char* text) {
@@ -233,7 +242,7 @@ unsigned Session::op_begin(std::uint32_t site_id, std::uint32_t graph, std::uint
   record.tensors.reserve(8);
   record.overflowed = false;
   op->backward = site.phase == Phase::backward;
-  const bool flagged = is_flagged(site);
+  const bool flagged = flags_matter_ && is_flagged(site);
   const NameKey::Entry& entry = key.entries[number];
   op->wanted = flagged ? entry.wanted_if_flagged : entry.wanted;
   if (selector_->in_order()) op->wanted = decide_in_order(*record.op, site, graph, flagged);

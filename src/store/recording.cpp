@@ -78,6 +78,7 @@ void Recording::complete(Record&& record) {
   Reorder::Entry* entry = reorder_.waiting(record.sequence);
   if (entry == nullptr) return append(record, {});
   entry->record->failed = entry->record->failed || record.failed;
+  entry->record->overflowed = entry->record->overflowed || record.overflowed;
   std::ranges::move(record.tensors, std::back_inserter(entry->record->tensors));
 }
 
