@@ -209,16 +209,6 @@ void adjust_statistics(Objects& objects, Plan& plan, Diagnostics& diagnostics) {
   read_statistic_category(*categories, objects.common.path_of("statistic_category"), plan, diagnostics);
 }
 
-// What the plan holds and this version of Sonde does not act on yet must not look as if it did.
-void warn_of_what_is_only_held(Objects& objects, const Plan& plan) {
-  const auto warn = [](ObjectReader& reader, std::string_view key, std::string message) {
-    if (const JsonMember* member = reader.find(key)) reader.warning(*member, std::move(message));
-  };
-  if (plan.save_kernel_args) {
-    warn(objects.e2e, "save_kernel_args", "operators' arguments are not recorded in this version of Sonde yet");
-  }
-}
-
 // What the release that is asked for does otherwise than the newest.
 void follow_release(Objects& objects, Plan& plan) {
   const ReleaseInfo& release = info(plan.sonde.version);
@@ -281,7 +271,6 @@ void read_objects(const JsonValue& common, const JsonValue& e2e, const Mode& mod
   Objects objects{{common, kCommon, diagnostics}, {e2e, kE2e, diagnostics}};
   adjust_for_debug_modes(objects, plan);
   adjust_statistics(objects, plan, diagnostics);
-  warn_of_what_is_only_held(objects, plan);
   follow_release(objects, plan);
 }
 

@@ -194,10 +194,6 @@ TEST(Plan, ListsUnknownStatisticsOnlyWhenTheyAreAskedFor) {
               "found \"max\"; allowed: an array");
 }
 
-TEST(Plan, SaysWhatItHoldsWithoutActingOnIt) {
-  expect_told({"e.save_kernel_args=true"}, "warning e2e_dump_settings.save_kernel_args", "not recorded");
-}
-
 TEST(Plan, WrapsHugeNumbersAsMindSporeDoesAndSaysSo) {
   EXPECT_EQ(plan_with({"c.input_output=4294967297"}).input_output, Sides::inputs);
   expect_told({"c.input_output=4294967297"}, "warning common_dump_settings.input_output", "read as 1");
