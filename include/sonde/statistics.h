@@ -83,6 +83,10 @@ enum class NonFinite : std::uint8_t {
 double value_of(const Statistics& statistics, Category category, NonFinite rule = NonFinite::spread);
 // Its text: "%g" for values, plain integers for counts, `nan` without a sign; `null` for a value over no element.
 std::string text_of(const Statistics& statistics, Category category, NonFinite rule = NonFinite::spread);
+// The same where averages and norms are taken in the tensor's own type (device_stat_precision_mode "low"): rounded to it,
+// infinite where it cannot hold them. Of integers they are not.
+std::string text_in_type(const Statistics& statistics, Category category, DType dtype,
+                         NonFinite rule = NonFinite::spread);
 
 // Which SIMD kernel answers (`avx3`, `avx2`, …, `scalar`). SONDE_KERNEL=scalar in the environment forces one.
 std::string_view kernel_name();

@@ -1,4 +1,4 @@
-"""The life cycle of CANN's dump interface (aclmdlInitDump, aclmdlSetDump, aclmdlFinalizeDump), for programs that have it:
+"""The life cycle of CANN's dump interface (aclmdlInitDump, aclmdlSetDump, aclmdlFinalizeDump), for those that have it:
 
     from sonde import acl
     acl.init_dump()

@@ -164,6 +164,7 @@ class Session {
   const bool emits_parameters_ = !holds_ && !watches_;
   // Only then is it asked twice what is selected.
   const bool flags_matter_ = plan_.dump_mode == DumpMode::flagged || plan_.acl.in_use;
+  const bool low_precision_ = plan_.device_stat_precision_mode == "low";
   const bool reshapes_ = Written::differs(plan_);
   std::unique_ptr<Selector> selector_;
   std::unique_ptr<Recorder> recorder_;  // opened before the first chosen step
@@ -196,6 +197,7 @@ class Session {
   bool step_announced_[2] = {false, false};  // the recorder knows that the step of that graph has begun
   std::uint64_t steps_recorded_ = 0;
   Held held_[2];                                                  // by graph
+  std::vector<Attributes> held_attributes_;                       // nothing that was kept has them yet
   std::vector<std::pair<std::uint64_t, std::uint64_t>> dropped_;  // sequences whose records nobody will get
   std::uint64_t ops_seen_ = 0, ops_found_ = 0, steps_seen_ = 0;
   std::string first_found_;  // the first op that was kept, and its line, for the closing line

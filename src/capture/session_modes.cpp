@@ -203,6 +203,8 @@ void Session::keep_step(std::uint32_t graph) {
   Held& held = held_[graph];
   if (std::exchange(held.kept, true)) return;
   skip_dropped();
+  for (const Attributes& attributes : held_attributes_) recorder_->define(attributes);
+  held_attributes_.clear();
   for (Record& record : held.records) recorder_->push(std::move(record));
   held.records.clear();
 }
@@ -279,17 +281,22 @@ bool Session::op_watched(Op& op, std::uint32_t name, std::uint32_t slot, const s
   out.dtype = static_cast<DType>(tensor.dtype);
   out.shape = Dims({tensor.shape, tensor.ndim});
   out.timestamp_us = record.timestamp_us;
-  if (fingerprint == before.fingerprint) {
+  out.low_precision = low_precision_;
+  const bool same = fingerprint == before.fingerprint;
+  // A container holds the bytes of every tensor, known or not.
+  const bool again = plan_.wants_tensors() && recorder_->layout().tensor_form() == TensorForm::container;
+  if (!same || again) {
+    TensorKey unknown = key_of(tensor, view_of(tensor));
+    unknown.storage = 0;
+    read(tensor, unknown, true, out);
+    if (!same) note_change(op, name, slot, fingerprint, out);
+  }
+  if (same) {
     out.content = before.content.id;
     out.has_statistics = before.content.has_statistics;
     out.statistics = before.content.statistics;
     out.md5 = before.content.md5;
     out.sha1 = before.content.sha1;
-  } else {
-    TensorKey unknown = key_of(tensor, view_of(tensor));
-    unknown.storage = 0;
-    read(tensor, unknown, true, out);
-    note_change(op, name, slot, fingerprint, out);
   }
   record.sequence = recorder_->next_sequence();
   recorder_->push(std::move(record));

@@ -24,11 +24,11 @@ bool wants(const Plan& plan, Category category) {
 }
 
 // CANN's comparisons begin with the first element, and nothing is greater than a NaN.
-bool first_is_nan(TensorView view, const Statistics& statistics) {
+bool first_is_nan(const DeviceAccess& reader, TensorView view, const Statistics& statistics) {
   if (statistics.nan_count == 0) return false;
   view.shape = {};
   view.strides = {};
-  return summarize(view).nan_count > 0;
+  return reader.summarize(view).nan_count > 0;
 }
 
 }  // namespace
@@ -168,7 +168,10 @@ void Session::name_tensor(const char* name, const sonde_tensor& tensor) {
 // --- ops -------------------------------------------------------------------------------------------------------------
 
 std::uint32_t Session::attributes_id(std::uint64_t hash, bool& fresh) {
-  if (attribute_ids_.size() >= kMostAttributesKnown) attribute_ids_.clear();
+  if (attribute_ids_.size() >= kMostAttributesKnown) {
+    attribute_ids_.clear();
+    held_attributes_.clear();
+  }
   const auto [known, is_new] = attribute_ids_.try_emplace(hash, next_attributes_);
   if (is_new) ++next_attributes_;
   fresh = is_new;
@@ -179,7 +182,13 @@ void Session::op_attributes(Op& op, std::span<const sonde_attribute> attributes)
   Attributes all;
   all.id = op.record.attributes;
   for (const sonde_attribute& attribute : attributes) all.values.push_back(attribute_of(attribute));
-  recorder_->define(all);
+  if (!holds_) return recorder_->define(all);
+  const std::lock_guard lock(mutex_);
+  if (held_[op.record.step.graph].kept) {
+    recorder_->define(all);
+  } else {
+    held_attributes_.push_back(std::move(all));
+  }
 }
 
 void Session::source_text(const char* file, const char* text) {
@@ -233,7 +242,7 @@ unsigned Session::op_begin(std::uint32_t site_id, std::uint32_t graph, std::uint
   record.tensors.reserve(8);
   record.overflowed = false;
   op->backward = site.phase == Phase::backward;
-  const bool flagged = is_flagged(site);
+  const bool flagged = flags_matter_ && is_flagged(site);
   const NameKey::Entry& entry = key.entries[number];
   op->wanted = flagged ? entry.wanted_if_flagged : entry.wanted;
   if (selector_->in_order()) op->wanted = decide_in_order(*record.op, site, graph, flagged);
@@ -338,6 +347,7 @@ bool Session::describe(Op& op, bool is_input, std::uint32_t slot, const sonde_te
   record.dtype = static_cast<DType>(tensor.dtype);
   record.shape = Dims({tensor.shape, tensor.ndim});
   record.wanted = op.wanted.slot(is_input, slot);
+  record.low_precision = low_precision_;
   if (is_input) {
     record.constant = constant_of(tensor);
     const std::lock_guard lock(mutex_);
@@ -458,6 +468,7 @@ void Session::emit_parameter(const OpName& name, const sonde_tensor& tensor, con
   out.dtype = static_cast<DType>(tensor.dtype);
   out.shape = Dims({tensor.shape, tensor.ndim});
   out.tensor_name = name.id;
+  out.low_precision = low_precision_;
   out.timestamp_us = record.timestamp_us;
   read(tensor, key_of(tensor, view_of(tensor)), true, out);
   record.sequence = recorder_->next_sequence();
@@ -524,7 +535,7 @@ void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted
   if (summarises) {
     content.statistics = out.bytes ? reader.summarize_and_copy(view, out.bytes->data) : reader.summarize(view);
     content.has_statistics = true;
-    content.statistics.first_is_nan = plan_.sonde.acl_quirks && first_is_nan(view, content.statistics);
+    content.statistics.first_is_nan = plan_.sonde.acl_quirks && first_is_nan(reader, view, content.statistics);
   } else if (out.bytes) {
     reader.copy_c_order(view, out.bytes->data);
   }

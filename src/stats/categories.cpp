@@ -1,6 +1,7 @@
 // The categories of statistic.csv: names, words, and their values from the raw statistics.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -104,6 +105,29 @@ std::optional<std::uint64_t> count_of(const Statistics& of, Category category) {
   }
 }
 
+// To the nearest number of `digits` binary digits, ties to even; `least` is std::frexp's exponent of the least normal one.
+double rounded(double value, int digits, int least, double greatest) {
+  if (!std::isfinite(value) || value == 0) return value;
+  int exponent = 0;
+  std::frexp(value, &exponent);
+  const int unit = std::max(exponent, least) - digits;
+  const double result = std::ldexp(std::nearbyint(std::ldexp(value, -unit)), unit);
+  return std::abs(result) > greatest ? std::copysign(kInf, value) : result;
+}
+
+double in_type(double value, DType dtype) {
+  switch (dtype) {
+    case DType::float16:
+      return rounded(value, 11, -13, 65504);
+    case DType::bfloat16:
+      return rounded(value, 8, -125, 0x1.FEp127);
+    case DType::float32:
+      return static_cast<double>(static_cast<float>(value));
+    default:
+      return value;
+  }
+}
+
 }  // namespace
 
 std::span<const CategoryInfo, kCategories> all_categories() { return kTable; }
@@ -142,6 +166,15 @@ std::string text_of(const Statistics& statistics, Category category, NonFinite r
   if (category == Category::md5 || category == Category::sha1) return {};
   if (leave_out && statistics.finite_count() == 0) return "null";
   const double value = value_of(statistics, category, rule);
+  return std::isnan(value) ? "nan" : fmt::format("{:g}", value);
+}
+
+std::string text_in_type(const Statistics& statistics, Category category, DType dtype, NonFinite rule) {
+  const bool has_type = category == Category::avg || category == Category::l2norm;
+  if (!has_type || (rule == NonFinite::left_out && statistics.finite_count() == 0)) {
+    return text_of(statistics, category, rule);
+  }
+  const double value = in_type(value_of(statistics, category, rule), dtype);
   return std::isnan(value) ? "nan" : fmt::format("{:g}", value);
 }
 

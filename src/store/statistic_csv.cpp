@@ -48,6 +48,7 @@ std::uint64_t data_bytes(const TensorRecord& tensor) {
 std::string category_text(const TensorRecord& tensor, Category category, NonFinite rule) {
   if (category == Category::md5) return tensor.md5;
   if (category == Category::sha1) return tensor.sha1;
+  if (tensor.low_precision) return text_in_type(tensor.statistics, category, tensor.dtype, rule);
   return text_of(tensor.statistics, category, rule);
 }
 

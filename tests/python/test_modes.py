@@ -1,5 +1,7 @@
 """Modes that keep some operators only: what overflowed, what threw, what set_dump() flagged; and forms of tensors."""
 
+import json
+
 import dumps
 import numpy as np
 import pytest
@@ -130,6 +132,7 @@ THROWERS = {
         "",
         "Default_network-Small_fc-Linear_linear-op0",
         3,
+        2,
     ),
     "a custom operator": (
         "if step == 2: torch.ops.mine.bad(torch.ones(3), torch.zeros(2))",
@@ -139,6 +142,7 @@ THROWERS = {
     torch.library.impl("mine::bad", "CPU", bad)""",
         "Default_bad-op0",
         2,
+        1,  # before the model is called: the step that is ending
     ),
     "the forward of a Function": (
         "if step == 2: Bad.apply(torch.ones(3, requires_grad=True))",
@@ -149,6 +153,7 @@ THROWERS = {
             raise ValueError("no such thing")""",
         "Default_Bad-op0",
         1,
+        1,  # before the model is called: the step that is ending
     ),
     "the backward of a Function": (
         "if step == 2: (Bad.apply(torch.ones(3, requires_grad=True)) * 3).sum().backward()",
@@ -161,13 +166,14 @@ THROWERS = {
             raise ValueError("no such thing")""",
         "Gradients_Default_Grad_Bad_BadBackward-op0",
         1,
+        1,  # before the model is called: the step that is ending
     ),
 }
 
 
 @pytest.mark.parametrize("what", THROWERS)
 def test_the_inputs_of_what_threw_are_on_disk_before_the_error_is_seen(what, train, config, dump):
-    inside, before, name, inputs = THROWERS[what]
+    inside, before, name, inputs, step = THROWERS[what]
     # As soon as the error is seen the process is gone: nothing can be written afterwards.
     source = training(inside, before)
     source = source.replace(
@@ -175,14 +181,14 @@ def test_the_inputs_of_what_threw_are_on_disk_before_the_error_is_seen(what, tra
     )
     run = train(source, config(saved_data="tensor", op_debug_mode=4))
     assert run.status == 7, run.stderr
-    assert dumps.steps(dump) == [2]
-    found = dumps.tensors(dump, 2)
+    assert dumps.steps(dump) == [step]
+    found = dumps.tensors(dump, step)
     assert {name for name, _, _ in found} == {name}
     assert [(io, slot) for _, io, slot in sorted(found)] == [("input", slot) for slot in range(inputs)]
 
 
 def test_the_closing_line_names_op_line_and_error(train, config):
-    inside, before, _, _ = THROWERS["an operator"]
+    inside, before, *_ = THROWERS["an operator"]
     run = train(training(inside, before), config(saved_data="tensor", op_debug_mode=4))
     assert run.status == 1
     assert any(
@@ -429,3 +435,83 @@ def test_steps_are_numbered_on_from_where_the_user_says(train, config, dump):
 def test_initial_iteration_is_the_number_of_the_first_step(train, config, dump):
     train(training(), config(initial_iteration=7, iteration="8|10"))
     assert dumps.steps(dump) == [8, 10]
+
+
+# --- acl.json ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_watcher_finds_who_writes_what_was_not_theirs(train, tmp_path, dump):
+    source = """
+        import torch
+        from torch import nn
+
+        torch.set_num_threads(1)
+
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = nn.Parameter(torch.ones(4))
+
+            def forward(self, x):
+                y = x * 2
+                z = y + 1
+                y.numpy()[0] = 50  # nobody tells PyTorch
+                z = z - 3
+                y[1:].fill_(7)
+                return (z * self.weight).sum()
+
+
+        net = Net()
+        for step in range(2):
+            net(torch.arange(4.0)).backward()
+    """
+    dump.mkdir()
+    config = tmp_path / "acl.json"
+    entry = {"watcher_nodes": ["Default/network-Net/mul-op0"]}
+    settings = {"dump_list": [entry], "dump_path": str(dump), "dump_mode": "output", "dump_scene": "watcher"}
+    config.write_text(json.dumps({"dump": settings}))
+    run = train(source, config)
+    changes = [line for line in run.sonde_lines if "changed in step 0" in line]
+    assert len(changes) == 2, run.stderr
+    assert "sub-op0" in changes[0] and "train.py:17" in changes[0]
+    assert "fill_-op0" in changes[1] and "train.py:18" in changes[1]
+    files = [path.name for path in dump.rglob("mul.*")]
+    own = [name for name in files if "_To_" not in name]
+    assert len(own) == 2, "of each step the watched operator's own"
+    for reader in ("add", "sub", "slice", "fill_", "mul-op1"):
+        name = reader if "-op" in reader else f"{reader}-op0"
+        pair = f"mul.Default_network-Net_{name}_To_Default_network-Net_mul-op0."
+        assert sum(file.startswith(pair) for file in files) == 2, (pair, files)
+
+
+def test_the_life_cycle_of_cann_wants_its_order(train, config, dump):
+    source = f"""
+        import torch
+        from sonde import Error, acl
+
+
+        def refused(call, *arguments):
+            try:
+                call(*arguments)
+            except Error as error:
+                return str(error)
+
+
+        assert refused(acl.set_dump, "x.json") == "EP0008: aclmdlInitDump must be executed before aclmdlSetDump"
+        assert refused(acl.finalize_dump) == "EP0008: aclmdlInitDump must be executed before aclmdlFinalizeDump"
+        acl.init_dump()
+        assert refused(acl.init_dump) == "EP0008: This API cannot be called repeatedly"
+        assert "/nowhere/acl.json" in refused(acl.set_dump, "/nowhere/acl.json")
+        acl.set_dump({str(config())!r})
+        assert refused(acl.set_dump, {str(config())!r}) == "EP0008: This API cannot be called repeatedly"
+        layer = torch.nn.Linear(2, 2)
+        layer(torch.ones(1, 2)).sum().backward()
+        assert "recorded" in acl.finalize_dump()
+        acl.init_dump()
+        acl.finalize_dump()
+        print("in order")
+    """
+    run = train(source)
+    assert run.stdout == "in order\n", run.stderr
+    assert dumps.steps(dump) == [0]

@@ -143,5 +143,19 @@ TEST(CategoryValues, EqualTheirDefinitions) {
   EXPECT_EQ(value_of(found, Category::count), 2);
 }
 
+TEST(Categories, OfLowPrecisionAreRoundedToTheTypeOfTheTensor) {
+  Statistics of;
+  of.count = 3;
+  of.sum = 1.0;           // the average is a third
+  of.sum_squares = 1e12;  // the norm is a million
+  EXPECT_EQ(text_in_type(of, Category::avg, DType::float64), "0.333333");
+  EXPECT_EQ(text_in_type(of, Category::avg, DType::float16), "0.333252");
+  EXPECT_EQ(text_in_type(of, Category::avg, DType::bfloat16), "0.333984");
+  EXPECT_EQ(text_in_type(of, Category::l2norm, DType::float16), "inf");
+  EXPECT_EQ(text_in_type(of, Category::l2norm, DType::bfloat16), "999424");
+  EXPECT_EQ(text_in_type(of, Category::l2norm, DType::float32), "1e+06");
+  EXPECT_EQ(text_in_type(of, Category::max, DType::float16), text_of(of, Category::max));
+}
+
 }  // namespace
 }  // namespace sonde
