@@ -108,7 +108,7 @@ def settings_of(dump, e2e, sonde_settings, common):
         "support_device": [0],
         **common,
     }
-    content = {"common_dump_settings": settings, "e2e_dump_settings": e2e or {"enable": True}}
+    content = {"common_dump_settings": settings, "e2e_dump_settings": e2e or {"enable": True, "trans_flag": True}}
     if sonde_settings is not None:
         content["sonde_settings"] = sonde_settings
     return content

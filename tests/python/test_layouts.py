@@ -297,7 +297,7 @@ def test_the_version_alone_settles_the_layout(train, config, dump):
 def test_a_version_that_is_not_the_layouts_is_refused(sonde, config):
     checked = sonde("check", config(sonde_settings={"layout": "mindspore-2.0", "version": "2.7"}))
     assert checked.status == 2
-    assert 'layout "mindspore-2.0" is that of "2.0"' in checked.stderr + checked.stdout
+    assert 'layout "mindspore-2.0" is that of "1.3" to "2.0"' in checked.stderr + checked.stdout
 
 
 def test_an_empty_kernels_selects_nothing_up_to_2_3_and_says_so(train, config, dump):
