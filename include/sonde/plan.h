@@ -111,6 +111,8 @@ struct AclSettings {
   Scene scene = Scene::none;  // exception scenes also set op_debug_mode 4; dump_debug sets op_debug_mode 3
   std::string dump_level = "all";
   std::vector<DumpListEntry> dump_list;
+
+  bool is_exception_scene() const { return scene >= Scene::exception_brief; }
 };
 
 // Settings that are ours: the object `sonde_settings`, which MindSpore ignores.
@@ -154,6 +156,8 @@ struct Plan {
   bool trans_flag = true;
   std::string stat_calc_mode = "host";
   std::string device_stat_precision_mode = "high";
+  // stat_calc_mode "device", precision "low", no tensors: averages and norms as the tensor's own type holds them.
+  bool low_precision = false;
   std::uint64_t sample_mode = 0;
   std::uint64_t sample_num = 100;
   bool save_kernel_args = false;

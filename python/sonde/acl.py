@@ -1,4 +1,4 @@
-"""The life cycle of CANN's dump interface (aclmdlInitDump, aclmdlSetDump, aclmdlFinalizeDump), for those that have it:
+"""The life cycle of CANN's dump interface (aclmdlInitDump, aclmdlSetDump, aclmdlFinalizeDump), for its users:
 
     from sonde import acl
     acl.init_dump()

@@ -227,9 +227,10 @@ std::string Session::stop() {
     text += "sonde: nothing was recorded: " + why_nothing(totals);
   } else {
     text += fmt::format(
-        "sonde: recorded {} ops and {} tensors of {} step{} ({} files, {} rows, {:.1f} MB written) "
+        "sonde: recorded {} ops and {} tensors of {} step{} ({} file{}, {} row{}, {:.1f} MB written) "
         "in {}",
-        totals.ops, totals.tensors, totals.steps, totals.steps == 1 ? "" : "s", totals.files, totals.rows,
+        totals.ops, totals.tensors, totals.steps, totals.steps == 1 ? "" : "s", totals.files,
+        totals.files == 1 ? "" : "s", totals.rows, totals.rows == 1 ? "" : "s",
         static_cast<double>(totals.bytes_written) / 1e6, recorder_->layout().rank_directory().string());
   }
   if (totals.bytes_dropped > 0) {

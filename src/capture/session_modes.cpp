@@ -251,6 +251,7 @@ void Session::watch(Op& op, std::uint32_t slot, const sonde_tensor& output) {
 
 bool Session::op_watched(Op& op, std::uint32_t name, std::uint32_t slot, const sonde_tensor& tensor) {
   const OpName* pair = nullptr;
+  const OpName* watched_name = nullptr;
   Watcher::Seen before;
   {
     const std::lock_guard lock(mutex_);
@@ -264,13 +265,15 @@ bool Session::op_watched(Op& op, std::uint32_t name, std::uint32_t slot, const s
     const auto seen = watched->seen.find(slot);
     if (seen == watched->seen.end()) return false;
     before = seen->second;
-    pair = &pair_name(*op.record.op, *watched->name);
+    watched_name = watched->name;
+    pair = &pair_name(*op.record.op, *watched_name);
   }
   // Memory that nobody is known to have written is what is asked about: it is read in any case.
   const std::uint64_t fingerprint = access_of(tensor)->fingerprint(view_of(tensor));
   Record record;
   record.kind = RecordKind::parameter;
   record.op = pair;
+  record.reader = watched_name;  // its model is where the file belongs
   record.step = op.record.step;
   record.site = op.record.site;
   record.thread = op.record.thread;
@@ -341,9 +344,10 @@ std::string Session::found_line(const Totals& totals) const {
                   : fmt::format("sonde: {} ran, none threw an exception", looked);
   }
   const std::string where =
-      fmt::format("recorded {} tensor{} ({} files, {} rows, {:.1f} MB written) in {}", totals.tensors,
-                  totals.tensors == 1 ? "" : "s", totals.files, totals.rows,
-                  static_cast<double>(totals.bytes_written) / 1e6, recorder_->layout().rank_directory().string());
+      fmt::format("recorded {} tensor{} ({} file{}, {} row{}, {:.1f} MB written) in {}", totals.tensors,
+                  totals.tensors == 1 ? "" : "s", totals.files, totals.files == 1 ? "" : "s", totals.rows,
+                  totals.rows == 1 ? "" : "s", static_cast<double>(totals.bytes_written) / 1e6,
+                  recorder_->layout().rank_directory().string());
   if (catches_) {
     const std::string more = ops_found_ > 1 ? fmt::format(" ({} operators threw; this was the last)", ops_found_) : "";
     return fmt::format("sonde: {} threw an exception{}; its inputs: {}", first_found_, more, where);

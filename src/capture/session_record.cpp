@@ -371,7 +371,9 @@ bool Session::describe(Op& op, bool is_input, std::uint32_t slot, const sonde_te
     record.skipped = "an expanded view larger than budget_bytes";
     return false;
   }
-  if (is_input && (op.wanted.any() || !selector_->parameters_follow_ops())) {
+  const bool brings_parameter =
+      (op.wanted.any() && !op.wanted.excludes(is_input, slot)) || !selector_->parameters_follow_ops();
+  if (is_input && brings_parameter) {
     emit_named(tensor, op.record, record);
     if (record.tensor_name == 0) emit_unwritten(tensor, op.record, op.backward, record);
   }

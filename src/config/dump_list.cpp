@@ -73,7 +73,7 @@ bool names_model(std::string_view name, std::string_view scope) {
 DumpList::DumpList(const Plan& plan)
     : all_(plan.acl.single_ops && plan.acl.dump_list.empty()),
       single_ops_(plan.acl.single_ops),
-      anywhere_(plan.acl.anywhere),
+      anywhere_(plan.acl.anywhere || plan.acl.scene == Scene::watcher),  // what overwrites memory may be outside
       watcher_(plan.acl.scene == Scene::watcher),
       sides_(plan.input_output) {
   // An overflow dump looks at every operator; it has no list.

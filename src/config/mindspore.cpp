@@ -112,6 +112,10 @@ void read_file_format(ObjectReader& reader, const Mode& mode, Plan& plan) {
   } else if (!is_known) {
     reader.warning(
         *member, fmt::format("found {}; not read on a CPU, tensors are written as npy files", spelled(member->value)));
+  } else if (!plan.enable && member->value.text == "bin") {
+    reader.warning(*member,
+                   "found \"bin\"; not read beside e2e_dump_settings, as in MindSpore: tensors are npy files. "
+                   "Without that object they are containers");
   }
 }
 
@@ -197,6 +201,8 @@ void adjust_for_debug_modes(Objects& objects, Plan& plan) {
 }
 
 void adjust_statistics(Objects& objects, Plan& plan, Diagnostics& diagnostics) {
+  const bool on_device = plan.stat_calc_mode == "device" && !plan.wants_tensors();
+  plan.low_precision = on_device && plan.device_stat_precision_mode == "low";
   if (plan.stat_calc_mode == "device") {
     const std::string_view why = plan.wants_tensors()
                                      ? "saved_data \"tensor\" and \"full\" need the tensors on the host"

@@ -67,10 +67,13 @@ std::string_view expression_of(std::string_view entry) {
 }
 
 bool Selector::Wanted::slot(bool is_input, std::uint32_t index) const {
-  if (!(is_input ? inputs : outputs)) return false;
-  if (except == nullptr) return true;
-  return std::none_of(except->begin(), except->end(),
-                      [&](const SlotName& slot) { return slot.is_input == is_input && slot.index == index; });
+  return (is_input ? inputs : outputs) && !excludes(is_input, index);
+}
+
+bool Selector::Wanted::excludes(bool is_input, std::uint32_t index) const {
+  if (except == nullptr) return false;
+  return std::any_of(except->begin(), except->end(),
+                     [&](const SlotName& slot) { return slot.is_input == is_input && slot.index == index; });
 }
 
 struct Selector::State {

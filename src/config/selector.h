@@ -43,6 +43,7 @@ class Selector {
 
     bool any() const { return inputs || outputs; }
     bool slot(bool is_input, std::uint32_t index) const;  // whether this one is to be recorded
+    bool excludes(bool is_input, std::uint32_t index) const;
     friend bool operator==(const Wanted&, const Wanted&) = default;
   };
   // An entry of the plan that nothing matched.

@@ -109,6 +109,7 @@ std::string Layout::tensor_file_name(const OpName& op, const TensorRecord& tenso
 }
 
 std::string Layout::op_file_name(const OpName& op, std::uint32_t task, std::uint64_t timestamp_us) const {
+  if (exceptions_) return fmt::format("exception_info.0.{}.{}", task, timestamp_us);
   const std::string_view stream = kind_ == LayoutKind::mindspore_1_2_async ? "" : "0.";
   return fmt::format("{}.{}.{}.{}{}", sanitised(op.op_type), sanitised(op.full_name), task, stream, timestamp_us);
 }

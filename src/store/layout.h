@@ -108,6 +108,7 @@ class Layout {
   std::filesystem::path root_;
   std::string net_name_, time_;  // time_: of the run, YYYYMMDDhhmmss
   std::uint32_t device_ = 0;
+  bool exceptions_ = false;  // acl: the ops that threw, in a directory of their own
   std::filesystem::path rank_directory_, metadata_, sides_;
 };
 

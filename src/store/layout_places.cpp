@@ -41,6 +41,7 @@ Result<Layout> Layout::make(const Plan& plan, const RunInfo& run) {
   layout.net_name_ = plan.net_name;
   layout.time_ = time_text(std::time(nullptr));
   layout.device_ = run.device;
+  layout.exceptions_ = layout.kind_ == LayoutKind::acl && plan.acl.is_exception_scene();
   layout.place(run);
   return layout;
 }
@@ -57,7 +58,7 @@ void Layout::place(const RunInfo& run) {
       break;
     case LayoutKind::ge:
     case LayoutKind::acl:
-      rank_directory_ = root_ / time_ / device;
+      rank_directory_ = exceptions_ ? root_ / "extra-info" / "data-dump" / device : root_ / time_ / device;
       break;
     case LayoutKind::torchair:
       rank_directory_ = root_ / fmt::format("worldsize{}_global_rank{}", run.world_size, run.rank) / time_ / device;
@@ -98,6 +99,7 @@ std::string Layout::directory_of(const Record& record) const {
     case LayoutKind::o2:
       return fmt::format("{}/{}/{}/{}0/", step.iteration, time_, device_, model_of(record));
     case LayoutKind::acl: {
+      if (exceptions_) return "";
       const std::string model = model_of(record);
       return model.empty() ? model : fmt::format("{}{}/", model, step.iteration);
     }

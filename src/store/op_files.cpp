@@ -46,7 +46,7 @@ OpFiles::OpFiles(const Plan& plan, const Layout& layout, int aside, Places& plac
     : layout_(layout),
       form_(plan.statistic_category, plan.sonde.acl_quirks),
       with_tables_(plan.wants_statistics() && layout.has_op_tables()),
-      with_arguments_(plan.save_kernel_args),
+      with_arguments_(plan.save_kernel_args || plan.acl.scene >= Scene::exception_norm),
       overflowed_only_(plan.overflow_only()),
       aside_(aside),
       places_(places) {}

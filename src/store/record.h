@@ -121,7 +121,7 @@ struct Record {
   bool overflowed = false;            // op_debug_mode 3: it is here because an output holds NaN or infinity
   bool completes = false;             // more tensors of the op of this sequence, whose record was pushed before
   bool selected = false;              // op: the plan wants something of it, also where no tensor of that side exists
-  const OpName* reader = nullptr;     // parameter: the op that read it first in the step
+  const OpName* reader = nullptr;     // parameter: the op that read it first in the step; watcher: the watched op
   bool in_constants = false;          // parameter: its place is the graph's `constants`, not the step
   std::uint64_t timestamp_us = 0;     // when the op began
   std::vector<TensorRecord> tensors;  // inputs first, then outputs
