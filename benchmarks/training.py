@@ -46,10 +46,8 @@ def mindspore(e2e=True, **common):
     }  # fmt: skip
 
     def configuration(out):
-        return {
-            "common_dump_settings": common | {"path": str(out)},
-            "e2e_dump_settings": {"enable": e2e, "trans_flag": True},
-        }
+        settings = {"common_dump_settings": common | {"path": str(out)}}
+        return settings | ({"e2e_dump_settings": {"enable": True, "trans_flag": True}} if e2e else {})
 
     return configuration
 
@@ -73,10 +71,15 @@ MODES = {
     "statistics of everything": mindspore(saved_data="statistic", statistic_category=MOMENTS),
     "tensors of everything": mindspore(saved_data="tensor"),
 }
+LAYER = "Default/network-Transformer/encoder-TransformerEncoder/layers/0-TransformerEncoderLayer/"
+# model -> an op with an output of some size, and the one with the largest
 WATCHED = {
-    "resnet18": "Default/network-ResNet18/blocks/0-BasicBlock/bn1-BatchNorm2d/batch_norm-op0",
-    "transformer": "Default/network-Transformer/head-Linear/linear-op0",
-    "transformer512": "Default/network-Transformer/head-Linear/linear-op0",
+    "resnet18": (
+        "Default/network-ResNet18/fc-Linear/linear-op0",
+        "Default/network-ResNet18/stem/1-BatchNorm2d/batch_norm-op0",
+    ),
+    "transformer": (LAYER + "linear2-Linear/linear-op0", "Default/network-Transformer/head-Linear/linear-op0"),
+    "transformer512": (LAYER + "linear2-Linear/linear-op0", "Default/network-Transformer/head-Linear/linear-op0"),
 }
 
 
@@ -84,7 +87,8 @@ def special_modes(model):
     return {
         "off": None,
         "overflow": mindspore(saved_data="tensor", op_debug_mode=3),
-        "watcher of one op": watcher(WATCHED[model]),
+        "watcher of one op": watcher(WATCHED[model][0]),
+        "watcher of the largest": watcher(WATCHED[model][1]),
         "synchronous, npy": mindspore(saved_data="tensor"),
         "asynchronous, npy": mindspore(saved_data="tensor", e2e=False, file_format="npy"),
         "asynchronous, bin": mindspore(saved_data="tensor", e2e=False, file_format="bin"),

@@ -140,6 +140,7 @@ class Session {
   void settle_before(Op& op, bool kept);
   bool is_finite(Op& op, const sonde_tensor& output);
   void watch(Op& op, std::uint32_t slot, const sonde_tensor& output);
+  void note_written(std::uint32_t name, std::uint32_t slot, std::uint64_t sequence);
   void note_change(const Op& op, std::uint32_t name, std::uint32_t slot, std::uint64_t fingerprint,
                    const TensorRecord& now);
   const OpName& pair_name(const OpName& reader, const OpName& watched);

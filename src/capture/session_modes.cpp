@@ -286,8 +286,9 @@ bool Session::op_watched(Op& op, std::uint32_t name, std::uint32_t slot, const s
   out.timestamp_us = record.timestamp_us;
   out.low_precision = low_precision_;
   const bool same = fingerprint == before.fingerprint;
-  // A container holds the bytes of every tensor, known or not.
-  const bool again = plan_.wants_tensors() && recorder_->layout().tensor_form() == TensorForm::container;
+  // Containers are files of their own: the first after another op is written, those with the same bytes are links to it.
+  const bool contained = plan_.wants_tensors() && recorder_->layout().tensor_form() == TensorForm::container;
+  const bool again = contained && before.written == kNoSequence;
   if (!same || again) {
     TensorKey unknown = key_of(tensor, view_of(tensor));
     unknown.storage = 0;
@@ -301,9 +302,16 @@ bool Session::op_watched(Op& op, std::uint32_t name, std::uint32_t slot, const s
     out.md5 = before.content.md5;
     out.sha1 = before.content.sha1;
   }
+  if (contained && !out.bytes) record.repeats = before.written;
   record.sequence = recorder_->next_sequence();
+  if (contained && out.bytes) note_written(name, slot, record.sequence);
   recorder_->push(std::move(record));
   return true;
+}
+
+void Session::note_written(std::uint32_t name, std::uint32_t slot, std::uint64_t sequence) {
+  const std::lock_guard lock(mutex_);
+  if (Watcher::Watched* watched = watcher_.find(name)) watched->seen[slot].written = sequence;
 }
 
 void Session::note_change(const Op& op, std::uint32_t name, std::uint32_t slot, std::uint64_t fingerprint,

@@ -20,6 +20,7 @@ class Watcher {
   struct Seen {
     std::uint64_t fingerprint = 0;
     Content content;
+    std::uint64_t written = kNoSequence;  // the record after another op that these bytes went to disk with
   };
   struct Watched {
     const OpName* name = nullptr;

@@ -114,18 +114,19 @@ struct Record {
   StepId step;
   const OpName* op = nullptr;  // op, parameter
   std::uint32_t site = 0;
-  std::uint16_t thread = 0;           // ordinal of the host's thread, 0 the first seen
-  bool failed = false;                // the op threw
-  std::uint32_t attributes = 0;       // id of the Attributes it was called with; 0: none
-  std::uint32_t task_id = 0;          // op: its place among the ops of its step, from 0
-  bool overflowed = false;            // op_debug_mode 3: it is here because an output holds NaN or infinity
-  bool completes = false;             // more tensors of the op of this sequence, whose record was pushed before
-  bool selected = false;              // op: the plan wants something of it, also where no tensor of that side exists
-  const OpName* reader = nullptr;     // parameter: the op that read it first in the step; watcher: the watched op
-  bool in_constants = false;          // parameter: its place is the graph's `constants`, not the step
-  std::uint64_t timestamp_us = 0;     // when the op began
-  std::vector<TensorRecord> tensors;  // inputs first, then outputs
-  std::string note;                   // note: one line
+  std::uint16_t thread = 0;             // ordinal of the host's thread, 0 the first seen
+  bool failed = false;                  // the op threw
+  std::uint32_t attributes = 0;         // id of the Attributes it was called with; 0: none
+  std::uint32_t task_id = 0;            // op: its place among the ops of its step, from 0
+  bool overflowed = false;              // op_debug_mode 3: it is here because an output holds NaN or infinity
+  std::uint64_t repeats = kNoSequence;  // watcher: the record whose container holds these very bytes; none come with it
+  bool completes = false;               // more tensors of the op of this sequence, whose record was pushed before
+  bool selected = false;                // op: the plan wants something of it, also where no tensor of that side exists
+  const OpName* reader = nullptr;       // parameter: the op that read it first in the step; watcher: the watched op
+  bool in_constants = false;            // parameter: its place is the graph's `constants`, not the step
+  std::uint64_t timestamp_us = 0;       // when the op began
+  std::vector<TensorRecord> tensors;    // inputs first, then outputs
+  std::string note;                     // note: one line
 };
 
 }  // namespace sonde

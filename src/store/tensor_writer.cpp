@@ -86,6 +86,7 @@ struct TensorWriter::State {
   TensorWriterOptions options;
   Fd rank, aside;
   std::optional<Places> places;
+  LruTable<std::uint64_t, std::string> containers{1 << 12};  // of records that others may repeat, by sequence
   LruTable<std::uint64_t, std::shared_ptr<Primary>> contents;
   LruTable<Fingerprint, std::shared_ptr<Primary>, FingerprintHash> fingerprints;
   std::unordered_multimap<std::uint64_t, Waiting> waiting;  // by content
@@ -100,6 +101,7 @@ struct TensorWriter::State {
     return layout.tensor_form() == TensorForm::npy && npy_needs_widening(dtype, options.raw_bfloat16);
   }
   int write_bytes(AsideFile& file, std::string_view header, const TensorRecord& tensor);
+  int repeat_container(const std::string& first, int directory, const char* name);
   int copy_file(const std::string& from, AsideFile& file);
   int write_primary(OpenDirectory& step, const Record& record, TensorRecord& tensor, std::string_view header,
                     std::string& path);
@@ -292,14 +294,31 @@ Status TensorWriter::State::release_waiting(std::uint64_t content, std::vector<S
   return {};
 }
 
+// What the watcher finds unchanged: another name for the container that has these bytes, or a copy of it.
+int TensorWriter::State::repeat_container(const std::string& first, int directory, const char* name) {
+  const auto make_link = options.link != nullptr ? options.link : &::linkat;
+  if (make_link(rank.get(), first.c_str(), directory, name, 0) == 0) return 0;
+  if (errno == EEXIST || errno == ENAMETOOLONG || errno == ENOSPC) return errno;
+  AsideFile file(aside.get());
+  int error_number = file.create();
+  if (error_number == 0) error_number = copy_file(first, file);
+  return error_number != 0 ? error_number : file.commit(directory, name, false);
+}
+
 // All tensors of the record in one file. Bytes that were known already have come again with it.
 Status TensorWriter::State::store_container(Record& record, std::vector<StoredFile>& stored) {
-  if (!has_container(record)) return {};
+  const bool repeats = record.repeats != kNoSequence;
+  if (!repeats && !has_container(record)) return {};
+  const std::string* first = repeats ? containers.find(record.repeats) : nullptr;
+  if (repeats && first == nullptr) {
+    ++lost;
+    return {};
+  }
   Result<OpenDirectory*> step = places->of(record);
   if (!step) return step.error();
   AsideFile file(aside.get());
-  int error_number = file.create();
-  if (error_number == 0) error_number = write_container(record, file, bytes_written);
+  int error_number = repeats ? 0 : file.create();
+  if (error_number == 0 && !repeats) error_number = write_container(record, file, bytes_written);
   std::string path;
   const std::uint64_t time = record.timestamp_us;
   int taken = 0;
@@ -307,16 +326,19 @@ Status TensorWriter::State::store_container(Record& record, std::vector<StoredFi
     taken = attempt;
     return layout.op_file_name(*record.op, task_number(record), time + static_cast<std::uint64_t>(attempt));
   };
-  const auto put = [&](int directory, const char* free) { return file.commit(directory, free, false); };
+  const auto put = [&](int directory, const char* free) {
+    return repeats ? repeat_container(*first, directory, free) : file.commit(directory, free, false);
+  };
   if (error_number == 0) error_number = places->place(**step, name, put, path);
   if (error_number != 0) return io_error("write the tensors of an op in", (*step)->full_path, error_number);
   ++files;
   for (TensorRecord& tensor : record.tensors) {
     tensor.timestamp_us = time + static_cast<std::uint64_t>(taken);
-    if (!tensor.wanted || !tensor.bytes) continue;
+    if (!tensor.wanted || (!tensor.bytes && !repeats)) continue;
     tensor.bytes.reset();
     stored.push_back({record.sequence, tensor.is_input, tensor.slot, path});
   }
+  if (!repeats && record.kind == RecordKind::parameter) containers.put(record.sequence, path);
   return {};
 }
 

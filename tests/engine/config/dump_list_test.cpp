@@ -153,7 +153,7 @@ TEST(DumpList, WatchesOpsAndNamesThoseAfterWhichToLook) {
   plan.acl.dump_list[0].layer.clear();  // after every op
   Selector every(plan);
   EXPECT_TRUE(every.decide_op(kAdd).checks);
-  EXPECT_FALSE(every.decide_op(kLoose).checks);
+  EXPECT_TRUE(every.decide_op(kLoose).checks);  // what overwrites memory may be outside every module
   const Asked reduce = {
       .full_name = "Default/network-AlexNet/allreduce_-op0", .op_type = "allreduce_", .scope = kScope};
   EXPECT_FALSE(every.decide_op(reduce).checks);
