@@ -49,6 +49,8 @@ struct DTypeInfo {
 
 const DTypeInfo& info(DType dtype);  // `undefined`'s row for a number the table does not hold
 std::span<const DTypeInfo> all_dtypes();
+bool is_floating(DType dtype);  // float16 to float64, bfloat16 and the 8-bit floats; not complex
+bool is_complex(DType dtype);
 DType dtype_from_name(std::string_view name);  // either spelling, any case; `undefined` when unknown
 
 }  // namespace sonde

@@ -177,6 +177,9 @@ struct Plan {
   bool overflow_only() const { return op_debug_mode == 3; }
   bool exception_only() const { return op_debug_mode == 4; }
   bool wants_tensors() const { return saved_data == SavedData::tensor || saved_data == SavedData::full; }
+  bool wants(Category category) const {
+    return wants_statistics() && std::ranges::count(statistic_category, category) > 0;
+  }
   bool wants_statistics() const { return saved_data == SavedData::statistic || saved_data == SavedData::full; }
 };
 

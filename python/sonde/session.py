@@ -93,19 +93,15 @@ def dump_set_iteration(iteration):
         raise ValueError(f"dump_set_iteration: a step's number is an integer from 0 on, not {iteration!r}")
     if not _mine():
         raise Error("cannot set the iteration: no session is running; call sonde.start() first")
-    for host in _attached:
-        host.set_iteration(iteration)
-    if not _attached:
-        _core.set_iteration(iteration)
+    for clock in _attached or [_core]:
+        clock.set_iteration(iteration)
 
 
 def _switch(on):
     if not _mine():
         raise Error("cannot switch recording: no session is running; call sonde.start() first")
-    for host in _attached:
-        host.dump_switch(on)
-    if not _attached:
-        _core.dump_switch(on)
+    for clock in _attached or [_core]:
+        clock.dump_switch(on)
 
 
 class Capture:

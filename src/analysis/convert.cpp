@@ -17,23 +17,26 @@ namespace {
 
 constexpr std::size_t kPieceElements = 1 << 16;  // widened at a time
 
-int write_widened(int fd, DType dtype, const std::vector<std::byte>& bytes, std::size_t elements) {
+// `bytes`: the elements in C order.
+int write_widened(int fd, DType dtype, const std::byte* bytes, std::size_t elements) {
   const std::size_t from = info(dtype).item_bytes, to = info(dtype).file_bytes;
   std::vector<std::byte> piece(std::min(elements, kPieceElements) * to);
   for (std::size_t done = 0; done < elements; done += kPieceElements) {
     const std::size_t count = std::min(kPieceElements, elements - done);
-    widen_for_npy(dtype, bytes.data() + done * from, count, piece.data());
+    widen_for_npy(dtype, bytes + done * from, count, piece.data());
     if (const int error_number = write_all(fd, piece.data(), count * to); error_number != 0) return error_number;
   }
   return 0;
 }
 
 int write_elements(int fd, const TensorView& view) {
-  const bool widen = npy_needs_widening(view.dtype, false);
-  if (!widen && view.is_c_contiguous()) return write_all(fd, view.data, view.bytes());
-  std::vector<std::byte> bytes(view.bytes());
-  copy_c_order(view, bytes.data());
-  if (!widen) return write_all(fd, bytes.data(), bytes.size());
+  std::vector<std::byte> copy;
+  if (!view.is_c_contiguous()) {
+    copy.resize(view.bytes());
+    copy_c_order(view, copy.data());
+  }
+  const std::byte* bytes = copy.empty() ? view.data : copy.data();
+  if (!npy_needs_widening(view.dtype, false)) return write_all(fd, bytes, view.bytes());
   return write_widened(fd, view.dtype, bytes, static_cast<std::size_t>(view.elements()));
 }
 

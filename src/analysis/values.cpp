@@ -40,10 +40,6 @@ Complex complex_at(const TensorView& view, std::int64_t index) {
   }
 }
 
-bool is_complex(DType dtype) {
-  return dtype == DType::complex32 || dtype == DType::complex64 || dtype == DType::complex128;
-}
-
 std::string number_text(double value) { return std::isnan(value) ? "nan" : fmt::format("{:g}", value); }
 
 std::string index_title(std::size_t leading, std::int64_t rows, std::int64_t columns, std::size_t rank) {

@@ -5,6 +5,24 @@
 
 namespace sonde {
 
+Content content_of(const TensorRecord& record) {
+  Content content;
+  content.id = record.content;
+  content.has_statistics = record.has_statistics;
+  content.statistics = record.statistics;
+  content.md5 = record.md5;
+  content.sha1 = record.sha1;
+  return content;
+}
+
+void tell_content(const Content& content, TensorRecord& record) {
+  record.content = content.id;
+  record.has_statistics = content.has_statistics;
+  record.statistics = content.statistics;
+  record.md5 = content.md5;
+  record.sha1 = content.sha1;
+}
+
 Identity::Storage& Identity::storage_of(std::uint64_t storage_id) {
   const auto [it, fresh] = storages_.try_emplace(storage_id);
   if (fresh) it->second.epoch = epoch_of_others_;

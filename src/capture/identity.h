@@ -23,6 +23,9 @@ struct Content {
   std::string md5, sha1;
 };
 
+Content content_of(const TensorRecord& record);
+void tell_content(const Content& content, TensorRecord& record);
+
 // Where a tensor lies. Two tensors with equal keys and no write between them hold the same elements.
 struct TensorKey {
   std::uint64_t storage = 0;  // 0: never taken as equal to anything

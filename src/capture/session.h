@@ -165,7 +165,6 @@ class Session {
   const bool emits_parameters_ = !holds_ && !watches_;
   // Only then is it asked twice what is selected.
   const bool flags_matter_ = plan_.dump_mode == DumpMode::flagged || plan_.acl.in_use;
-  const bool low_precision_ = plan_.low_precision;
   const bool reshapes_ = Written::differs(plan_);
   std::unique_ptr<Selector> selector_;
   std::unique_ptr<Recorder> recorder_;  // opened before the first chosen step

@@ -21,12 +21,6 @@ bool same_ignoring_case(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
-bool wants_hashes(const Plan& plan) {
-  return plan.wants_statistics() && std::ranges::any_of(plan.statistic_category, [](Category category) {
-           return category == Category::md5 || category == Category::sha1;
-         });
-}
-
 std::string place_text(const Record& record, const Site& site) {
   if (site.trace.empty()) return record.op->full_name;
   const SourceLine& line = site.trace.front();
@@ -74,7 +68,7 @@ void Session::add_before(Op& op, std::uint32_t slot, const sonde_tensor& tensor)
   }
   Snapshot snapshot;
   snapshot.index = op.record.tensors.size() - 1;
-  if (!plan_.wants_tensors() && !wants_hashes(plan_) && !reshapes_) {
+  if (!plan_.wants_tensors() && !plan_.wants(Category::md5) && !plan_.wants(Category::sha1) && !reshapes_) {
     read(tensor, key, true, record);
   } else {
     snapshot.image = recorder_->blocks().take(view.bytes());
@@ -235,11 +229,7 @@ void Session::watch(Op& op, std::uint32_t slot, const sonde_tensor& output) {
   if (record.content == 0) return;
   Watcher::Seen seen;
   seen.fingerprint = access_of(output)->fingerprint(view_of(output));
-  seen.content.id = record.content;
-  seen.content.has_statistics = record.has_statistics;
-  seen.content.statistics = record.statistics;
-  seen.content.md5 = record.md5;
-  seen.content.sha1 = record.sha1;
+  seen.content = content_of(record);
   const std::lock_guard lock(mutex_);
   Watcher::Watched* watched = watcher_.find(op.record.op->id);
   const std::uint64_t stamp = step_stamp_[op.record.step.graph];
@@ -284,7 +274,6 @@ bool Session::op_watched(Op& op, std::uint32_t name, std::uint32_t slot, const s
   out.dtype = static_cast<DType>(tensor.dtype);
   out.shape = Dims({tensor.shape, tensor.ndim});
   out.timestamp_us = record.timestamp_us;
-  out.low_precision = low_precision_;
   const bool same = fingerprint == before.fingerprint;
   // Containers are files of their own: the first after another op is written, those with the same bytes are links to it.
   const bool contained = plan_.wants_tensors() && recorder_->layout().tensor_form() == TensorForm::container;
@@ -295,13 +284,7 @@ bool Session::op_watched(Op& op, std::uint32_t name, std::uint32_t slot, const s
     read(tensor, unknown, true, out);
     if (!same) note_change(op, name, slot, fingerprint, out);
   }
-  if (same) {
-    out.content = before.content.id;
-    out.has_statistics = before.content.has_statistics;
-    out.statistics = before.content.statistics;
-    out.md5 = before.content.md5;
-    out.sha1 = before.content.sha1;
-  }
+  if (same) tell_content(before.content, out);
   if (contained && !out.bytes) record.repeats = before.written;
   record.sequence = recorder_->next_sequence();
   if (contained && out.bytes) note_written(name, slot, record.sequence);
@@ -321,11 +304,7 @@ void Session::note_change(const Op& op, std::uint32_t name, std::uint32_t slot, 
   if (watched == nullptr) return;
   Watcher::Seen& seen = watched->seen[slot];
   seen.fingerprint = fingerprint;
-  seen.content.id = now.content;
-  seen.content.has_statistics = now.has_statistics;
-  seen.content.statistics = now.statistics;
-  seen.content.md5 = now.md5;
-  seen.content.sha1 = now.sha1;
+  seen.content = content_of(now);
   watcher_.changed(*watched, slot, place_text(op.record, sites_[op.record.site - 1]));
 }
 

@@ -19,10 +19,6 @@ std::uint16_t thread_ordinal() {
   return mine;
 }
 
-bool wants(const Plan& plan, Category category) {
-  return plan.wants_statistics() && std::ranges::count(plan.statistic_category, category) > 0;
-}
-
 // CANN's comparisons begin with the first element, and nothing is greater than a NaN.
 bool first_is_nan(const DeviceAccess& reader, TensorView view, const Statistics& statistics) {
   if (statistics.nan_count == 0) return false;
@@ -347,7 +343,6 @@ bool Session::describe(Op& op, bool is_input, std::uint32_t slot, const sonde_te
   record.dtype = static_cast<DType>(tensor.dtype);
   record.shape = Dims({tensor.shape, tensor.ndim});
   record.wanted = op.wanted.slot(is_input, slot);
-  record.low_precision = low_precision_;
   if (is_input) {
     record.constant = constant_of(tensor);
     const std::lock_guard lock(mutex_);
@@ -470,7 +465,6 @@ void Session::emit_parameter(const OpName& name, const sonde_tensor& tensor, con
   out.dtype = static_cast<DType>(tensor.dtype);
   out.shape = Dims({tensor.shape, tensor.ndim});
   out.tensor_name = name.id;
-  out.low_precision = low_precision_;
   out.timestamp_us = record.timestamp_us;
   read(tensor, key_of(tensor, view_of(tensor)), true, out);
   record.sequence = recorder_->next_sequence();
@@ -498,11 +492,7 @@ void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted
     // A file with all tensors of an op holds the bytes of each, known or not.
     const bool again = need_bytes && recorder_->layout().tensor_form() == TensorForm::container;
     if (found.same != nullptr && (!wanted || !need_bytes || (found.same->has_bytes && !again))) {
-      out.content = found.same->id;
-      out.has_statistics = found.same->has_statistics;
-      out.statistics = found.same->statistics;
-      out.md5 = found.same->md5;
-      out.sha1 = found.same->sha1;
+      tell_content(*found.same, out);
       return;
     }
     if (!wanted) return;
@@ -542,13 +532,9 @@ void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted
     reader.copy_c_order(view, out.bytes->data);
   }
   content.has_bytes = out.bytes != nullptr;
-  if (wants(plan_, Category::md5)) content.md5 = reader.md5_hex(view);
-  if (wants(plan_, Category::sha1)) content.sha1 = reader.sha1_hex(view);
-  out.content = content.id;
-  out.has_statistics = content.has_statistics;
-  out.statistics = content.statistics;
-  out.md5 = content.md5;
-  out.sha1 = content.sha1;
+  if (plan_.wants(Category::md5) && content.md5.empty()) content.md5 = reader.md5_hex(view);
+  if (plan_.wants(Category::sha1) && content.sha1.empty()) content.sha1 = reader.sha1_hex(view);
+  tell_content(content, out);
   const std::lock_guard lock(mutex_);
   identity_.insert(key, std::move(content), epoch);
 }

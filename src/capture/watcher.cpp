@@ -2,21 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include "store/file_names.h"
 
 namespace sonde {
 namespace {
 
 constexpr std::size_t kMostChanges = 20;  // that are told
-
-// As in file names.
-std::string sanitised(std::string_view name) {
-  std::string text(name);
-  for (char& c : text) {
-    if (c == '.' || c == '/' || c == '\\' || c == ' ') c = '_';
-  }
-  return text;
-}
 
 }  // namespace
 

@@ -183,7 +183,7 @@ class AclReader {
     if (const std::string level = text("dump_level"); !level.empty()) plan_.acl.dump_level = level;
     plan_.acl.scene = scene_from(text("dump_scene")).value_or(Scene::none);
     take_scene_of_environment();
-    if (plan_.acl.scene != Scene::none && plan_.acl.scene != Scene::watcher) plan_.op_debug_mode = 4;
+    if (plan_.acl.is_exception_scene()) plan_.op_debug_mode = 4;
     take_statistics();
     if (dump_.find("dump_kernel_data") != nullptr) {
       complaints_.warning(line("dump_kernel_data"), "dump_kernel_data",
@@ -200,11 +200,12 @@ class AclReader {
     plan_.saved_data = SavedData::statistic;
     const JsonMember* stats = dump_.find("dump_stats");
     const bool all = stats == nullptr || stats->value.items.empty();
-    plan_.statistic_category.clear();
+    plan_.statistic_category = all ? default_acl_statistics() : std::vector<Category>();
     for (const Statistic& statistic : kStatistics) {
       const auto is_it = [&](const JsonValue& word) { return word.text == statistic.word; };
-      const bool wanted = all ? statistic.category != Category::l2norm : std::ranges::any_of(stats->value.items, is_it);
-      if (wanted) plan_.statistic_category.push_back(statistic.category);
+      if (!all && std::ranges::any_of(stats->value.items, is_it)) {
+        plan_.statistic_category.push_back(statistic.category);
+      }
     }
   }
 
@@ -255,14 +256,7 @@ class AclReader {
       if (path.empty()) path = environment(name);
     }
     if (path.empty()) path = text("dump_path");
-    plan_.path = absolute(path.empty() ? "." : path);
-  }
-
-  static std::filesystem::path absolute(const std::string& path) {
-    std::error_code ignored;
-    std::filesystem::path result = std::filesystem::absolute(path, ignored).lexically_normal();
-    if (!result.is_absolute()) result = "/" / result;  // the working directory has gone
-    return result.has_filename() || result == result.root_path() ? result : result.parent_path();
+    plan_.path = absolute_directory(path.empty() ? "." : path);
   }
 
   void check_path() {
@@ -291,7 +285,7 @@ class AclReader {
     if (::access(path.c_str(), R_OK | W_OK) != 0) {
       return complaints_.value(at, item, path, "The value is a path without read and write permissions");
     }
-    plan_.path = absolute(path);
+    plan_.path = absolute_directory(path);
   }
 
   // "172.16.0.1:/data": a directory of another machine.
@@ -410,6 +404,21 @@ void check_dump_step(std::string_view text, std::size_t line, AclComplaints& com
     if (part.size() == text.size()) return;
     text.remove_prefix(part.size() + 1);
   }
+}
+
+std::vector<Category> default_acl_statistics() {
+  std::vector<Category> categories;
+  for (const Statistic& statistic : kStatistics) {
+    if (statistic.category != Category::l2norm) categories.push_back(statistic.category);
+  }
+  return categories;
+}
+
+std::filesystem::path absolute_directory(const std::string& path) {
+  std::error_code ignored;
+  std::filesystem::path result = std::filesystem::absolute(path, ignored).lexically_normal();
+  if (!result.is_absolute()) result = "/" / result;  // the working directory has gone
+  return result.has_filename() || result == result.root_path() ? result : result.parent_path();
 }
 
 void read_acl(const JsonValue& root, const OwnSettings& own, Plan& plan, Diagnostics& diagnostics) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,5 +39,10 @@ void check_dump_list(const JsonValue& list, const Plan& plan, AclComplaints& com
 
 // Complains of a `dump_step` that is none: at most 100 parts, each a number or an interval.
 void check_dump_step(std::string_view text, std::size_t line, AclComplaints& complaints);
+
+// What `dump_data` "stats" means without `dump_stats`: everything but L2norm, in CANN's order.
+std::vector<Category> default_acl_statistics();
+// From the working directory, normal, without a slash at the end.
+std::filesystem::path absolute_directory(const std::string& path);
 
 }  // namespace sonde

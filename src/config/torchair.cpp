@@ -215,13 +215,6 @@ void read_named_file(const std::string& path, std::size_t line, const OwnSetting
   }
 }
 
-std::filesystem::path absolute(const std::string& path) {
-  std::error_code ignored;
-  std::filesystem::path result = std::filesystem::absolute(path, ignored).lexically_normal();
-  if (!result.is_absolute()) result = "/" / result;
-  return result.has_filename() || result == result.root_path() ? result : result.parent_path();
-}
-
 // TorchAir's regular expression lets more through than what is then run.
 void take_step(std::string step, OptionReader& reader, Plan& plan, Diagnostics& diagnostics) {
   if (step.ends_with('|')) step.pop_back();
@@ -264,7 +257,7 @@ void read_torchair(const JsonValue& root, const OwnSettings& own, Plan& plan, Di
   plan.nothing.clear();
   plan.acl.anywhere = true;
   if (!own.layout) plan.sonde.layout = LayoutKind::torchair;
-  if (!has_file || !options.path.empty()) plan.path = absolute(options.path.empty() ? "." : options.path);
+  if (!has_file || !options.path.empty()) plan.path = absolute_directory(options.path.empty() ? "." : options.path);
   if (!has_file || !options.mode.empty()) {
     plan.input_output = options.mode == "input"    ? Sides::inputs
                         : options.mode == "output" ? Sides::outputs
@@ -273,12 +266,7 @@ void read_torchair(const JsonValue& root, const OwnSettings& own, Plan& plan, Di
   if (options.data == "tensor") plan.saved_data = SavedData::tensor;
   if (options.data == "stats" && plan.saved_data != SavedData::statistic) {
     plan.saved_data = SavedData::statistic;
-    plan.statistic_category = {Category::max,
-                               Category::min,
-                               Category::avg,
-                               Category::nan_count,
-                               Category::negative_inf_count,
-                               Category::positive_inf_count};
+    plan.statistic_category = default_acl_statistics();
   }
   take_step(options.step, reader, plan, diagnostics);
   if (!options.layers.empty()) plan.acl.dump_list = {DumpListEntry{.layer = options.layers}};

@@ -139,25 +139,7 @@ struct WithoutRepeats {
 
 }  // namespace
 
-bool can_be_non_finite(DType dtype) {
-  switch (dtype) {
-    case DType::float16:
-    case DType::bfloat16:
-    case DType::float32:
-    case DType::float64:
-    case DType::float8_e4m3fn:
-    case DType::float8_e5m2:
-    case DType::float8_e4m3fnuz:
-    case DType::float8_e5m2fnuz:
-    case DType::float8_e8m0fnu:
-    case DType::complex32:
-    case DType::complex64:
-    case DType::complex128:
-      return true;
-    default:
-      return false;
-  }
-}
+bool can_be_non_finite(DType dtype) { return is_floating(dtype) || is_complex(dtype); }
 
 bool all_finite(const TensorView& view) {
   if (!can_be_non_finite(view.dtype) || view.elements() == 0) return true;

@@ -30,7 +30,7 @@ std::string_view root_module(std::string_view full_name);
 
 class Layout {
  public:
-  static Result<Layout> make(const Plan& plan, const RunInfo& run);
+  static Layout make(const Plan& plan, const RunInfo& run);
   LayoutKind kind() const { return kind_; }
   Release release() const { return release_; }
   TensorForm tensor_form() const { return form_; }

@@ -32,7 +32,7 @@ TensorForm form_of(const Plan& plan) {
 
 }  // namespace
 
-Result<Layout> Layout::make(const Plan& plan, const RunInfo& run) {
+Layout Layout::make(const Plan& plan, const RunInfo& run) {
   Layout layout;
   layout.kind_ = plan.sonde.layout;
   layout.release_ = plan.sonde.version;

@@ -31,23 +31,6 @@ constexpr std::array<Column, 8> kColumns = {{
     {Category::l2norm, "l2norm"},
 }};
 
-bool is_integer(DType dtype) {
-  switch (dtype) {
-    case DType::float16:
-    case DType::bfloat16:
-    case DType::float32:
-    case DType::float64:
-    case DType::float8_e4m3fn:
-    case DType::float8_e5m2:
-    case DType::float8_e4m3fnuz:
-    case DType::float8_e5m2fnuz:
-    case DType::float8_e8m0fnu:
-      return false;
-    default:
-      return true;
-  }
-}
-
 std::string number_text(double value) { return std::isnan(value) ? "nan" : fmt::format("{:g}", value); }
 
 // CANN's comparisons pass over NaN; infinities take part.
@@ -69,7 +52,7 @@ std::int32_t as_int32(double value, bool from_integer) {
 std::string extreme_text(const TensorRecord& tensor, Category category, bool quirks) {
   const double value = value_of(without_nan(tensor.statistics), category);
   if (quirks && tensor.statistics.first_is_nan) return "nan";
-  const bool integer = is_integer(tensor.dtype);
+  const bool integer = !is_floating(tensor.dtype);
   if (quirks && tensor.dtype != DType::int64 && (integer || tensor.dtype == DType::float64)) {
     return std::to_string(as_int32(value, integer));
   }

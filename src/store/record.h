@@ -97,8 +97,7 @@ struct TensorRecord {
   bool wanted = true;  // the plan selects this slot; false: structure only
   bool has_statistics = false;
   Statistics statistics;
-  std::string md5, sha1;       // hex, when the plan asks for them
-  bool low_precision = false;  // the csv has averages and norms as the tensor's own type holds them
+  std::string md5, sha1;  // hex, when the plan asks for them
   // Tensor mode: a copy in C order, with the first wanted appearance of `content` and with no other.
   BlockPtr bytes;
   std::uint64_t bytes_read = 0;    // from the host's memory, for this record; 0 when its content was known

@@ -252,14 +252,13 @@ Recorder::~Recorder() {
 }
 
 Result<std::unique_ptr<Recorder>> Recorder::open(const Plan& plan, RunInfo run) {
-  Result<Layout> layout = Layout::make(plan, run);
-  if (!layout) return layout.error();
-  if (Status free = check_not_owned(*layout); !free) return free.error();
-  if (Status writable = check_can_write(layout->own_directory()); !writable) {
+  const Layout layout = Layout::make(plan, run);
+  if (Status free = check_not_owned(layout); !free) return free.error();
+  if (Status writable = check_can_write(layout.own_directory()); !writable) {
     return writable.error();
   }
   std::unique_ptr<Recorder> recorder(new Recorder);
-  recorder->state_ = std::make_unique<State>(plan, run, *layout);
+  recorder->state_ = std::make_unique<State>(plan, run, layout);
   return recorder;
 }
 

@@ -39,6 +39,7 @@ struct RunFiles::State {
   State(const Plan& chosen, const Layout& naming, AppendFile file, Fd rank_directory, Fd aside_directory)
       : layout(naming),
         with_rows(chosen.wants_statistics() && !naming.has_op_tables()),
+        low_precision(chosen.low_precision),
         categories(chosen.statistic_category),
         rank(std::move(rank_directory)),
         aside(std::move(aside_directory)),
@@ -46,7 +47,7 @@ struct RunFiles::State {
         graphs(naming, rank.get(), aside.get(), chosen.source_lines) {}
 
   Layout layout;
-  bool with_rows;
+  bool with_rows, low_precision;
   std::vector<Category> categories;
   std::string header;  // of statistic.csv
   Fd rank, aside;
@@ -96,7 +97,7 @@ Status RunFiles::State::append_rows(const Record& record) {
   if (!table) return table.error();
   for (const TensorRecord& tensor : record.tensors) {
     if (!has_row(tensor)) continue;
-    append_statistic_row(layout, record, tensor, categories, (*table)->rows());
+    append_statistic_row(layout, record, tensor, categories, low_precision, (*table)->rows());
     ++rows;
   }
   return (*table)->rows().size() > kFlushBytes ? flush() : Status();

@@ -45,10 +45,10 @@ std::uint64_t data_bytes(const TensorRecord& tensor) {
   return bytes;
 }
 
-std::string category_text(const TensorRecord& tensor, Category category, NonFinite rule) {
+std::string category_text(const TensorRecord& tensor, Category category, NonFinite rule, bool low_precision) {
   if (category == Category::md5) return tensor.md5;
   if (category == Category::sha1) return tensor.sha1;
-  if (tensor.low_precision) return text_in_type(tensor.statistics, category, tensor.dtype, rule);
+  if (low_precision) return text_in_type(tensor.statistics, category, tensor.dtype, rule);
   return text_of(tensor.statistics, category, rule);
 }
 
@@ -65,7 +65,7 @@ std::string statistic_header(std::span<const Category> categories) {
 }
 
 void append_statistic_row(const Layout& layout, const Record& record, const TensorRecord& tensor,
-                          std::span<const Category> categories, std::string& out) {
+                          std::span<const Category> categories, bool low_precision, std::string& out) {
   const OpName& op = *record.op;
   const RowForm& form = kForms[static_cast<std::size_t>(layout.release())];
   append_cell(op.op_type, out);
@@ -75,7 +75,7 @@ void append_statistic_row(const Layout& layout, const Record& record, const Tens
                  tensor.is_input ? "input" : "output", tensor.slot, data_bytes(tensor), info(tensor.dtype).lower,
                  shape_text(tensor.shape.values(), form.open, form.close));
   for (const Category category : categories) {
-    out.append(",").append(category_text(tensor, category, form.rule));
+    out.append(",").append(category_text(tensor, category, form.rule, low_precision));
   }
   if (form.extra_comma) out.push_back(',');
   out.push_back('\n');

@@ -21,6 +21,6 @@ std::string statistic_header(std::span<const Category> categories);
 // Appends the row of `tensor`, one of `record`, to `out`, in the form of `layout`. A name that holds a comma, a quote or a newline is
 // quoted, so that every row stays one row.
 void append_statistic_row(const Layout& layout, const Record& record, const TensorRecord& tensor,
-                          std::span<const Category> categories, std::string& out);
+                          std::span<const Category> categories, bool low_precision, std::string& out);
 
 }  // namespace sonde

@@ -57,6 +57,27 @@ const DTypeInfo& info(DType dtype) {
 
 std::span<const DTypeInfo> all_dtypes() { return kTable; }
 
+bool is_floating(DType dtype) {
+  switch (dtype) {
+    case DType::float16:
+    case DType::bfloat16:
+    case DType::float32:
+    case DType::float64:
+    case DType::float8_e4m3fn:
+    case DType::float8_e5m2:
+    case DType::float8_e4m3fnuz:
+    case DType::float8_e5m2fnuz:
+    case DType::float8_e8m0fnu:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_complex(DType dtype) {
+  return dtype == DType::complex32 || dtype == DType::complex64 || dtype == DType::complex128;
+}
+
 DType dtype_from_name(std::string_view name) {
   for (const DTypeInfo& row : kTable) {
     if (equal_ignoring_case(name, row.name) || equal_ignoring_case(name, row.lower)) {

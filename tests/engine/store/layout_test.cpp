@@ -15,7 +15,7 @@ Layout layout(const std::string& name = "mindspore-2.7") {
   run.rank = 3;
   run.device = 1;
   run.world_size = 8;
-  return *Layout::make(plan, run);
+  return Layout::make(plan, run);
 }
 
 // Where files of a record lie: of an op, or of a parameter that `op` reads.

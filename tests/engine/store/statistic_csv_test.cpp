@@ -30,7 +30,7 @@ std::string row(const OpName& op, const TensorRecord& of, const std::vector<Cate
   std::string out;
   Record record;
   record.op = &op;
-  append_statistic_row(*Layout::make(plan, RunInfo{}), record, of, columns, out);
+  append_statistic_row(Layout::make(plan, RunInfo{}), record, of, columns, false, out);
   return out;
 }
 

@@ -33,7 +33,7 @@ class TensorFiles : public testing::Test {
  protected:
   test::TemporaryDirectory directory;
   Plan plan = test::plan_for(directory.path());
-  Layout layout = *Layout::make(plan, RunInfo{});
+  Layout layout = Layout::make(plan, RunInfo{});
   BlockPool pool{64 << 20};
   TensorWriterOptions options;
   std::optional<TensorWriter> writer;
