@@ -48,6 +48,17 @@ std::optional<std::string> take_failure() {
   return text.data();
 }
 
+nb::dict host_settings() {
+  sonde_host_settings settings{};
+  settings.size = sizeof settings;
+  Text text{};
+  if (engine().host_settings(&settings, text.data(), text.size()) != 0) throw nb::value_error(text.data());
+  nb::dict result;
+  result["path"] = nb::str(settings.path);
+  result["first_iteration"] = settings.first_iteration;
+  return result;
+}
+
 }  // namespace
 
 NB_MODULE(_core, module) {
@@ -62,6 +73,13 @@ NB_MODULE(_core, module) {
   module.def(
       "set_iteration", [](std::uint64_t iteration) { return engine().set_iteration(iteration); }, nb::arg("iteration"));
   module.def("records_exceptions", [] { return engine().records_exceptions() != 0; });
+  module.def("host_settings", &host_settings);
+  module.def(
+      "flag_scope",
+      [](const std::string& scope, const std::string& type, bool enabled) {
+        engine().flag_scope(scope.c_str(), type.c_str(), enabled ? 1 : 0);
+      },
+      nb::arg("scope"), nb::arg("type"), nb::arg("enabled"));
   module.def("forked_child", [] { engine().forked_child(); });
   // The function table, for adapters that are loaded into this process.
   module.def("api", [] { return reinterpret_cast<std::uintptr_t>(&engine()); });

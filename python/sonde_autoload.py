@@ -1,24 +1,93 @@
-"""Starts Sonde at the end of `import torch`, when the environment asks for it (entry point group `torch.backends`).
+"""Starts Sonde with the framework, when the environment asks for it.
 
-torch calls start() in every process that imports it, so nothing but `os` is imported until there is something to do,
-and no failure of ours may fail `import torch`.
+torch calls start() at the end of `import torch` in every process (entry point group `torch.backends`). For MindSpore,
+sonde_mindspore.pth calls watch_mindspore() at the start of every process whose environment names a configuration. So
+nothing but `os` is imported until there is something to do, and no failure of ours may fail the import of a framework.
 """
 
 import os
 
-# Set by sonde.start() when it was called before `import torch`: what to call when torch is there.
+# Set by sonde.start() when it was called before a framework was imported: what to call, with its name, when it is there.
 waiting = None
 
 
 def start():
-    config = os.environ.get("SONDE_CONFIG") or os.environ.get("MINDSPORE_DUMP_CONFIG")
+    if os.environ.get("SONDE_OFF", "0") not in ("", "0"):
+        return
+    config = _config()
     prove = os.environ.get("SONDE_PROVE")
     if prove:
         _observe(prove)
     if not config and waiting is None and not _asked_by_a_switch():
         return
+    _start_safely("torch", config)
+
+
+def watch_mindspore():
+    """Be told when `mindspore` is imported: what it dumps can only be taken over before."""
     try:
-        _start(config)
+        import sys
+
+        if os.environ.get("SONDE_OFF", "0") in ("", "0") and not any(type(f) is _Finder for f in sys.meta_path):
+            sys.meta_path.insert(0, _Finder())
+    except Exception as error:
+        _say(_message(error))
+
+
+class _Finder:
+    """Finds `mindspore` as the others do, and wraps what executes it. For that one import."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "mindspore":
+            return None
+        import importlib.util
+        import sys
+
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            _wrap(spec.loader)
+        return spec
+
+
+def _wrap(loader):
+    execute = loader.exec_module
+
+    def exec_module(module):
+        loader.exec_module = execute
+        placed = _place_in_mindspore()
+        execute(module)
+        if placed:
+            _start_safely("mindspore", _config())
+
+    loader.exec_module = exec_module
+
+
+def _place_in_mindspore():
+    """Before `import mindspore`. False: this process records nothing, or it went wrong, which is said."""
+    try:
+        import sys
+
+        if not _config() and "sonde" not in sys.modules:
+            return False
+        if waiting is None and _not_the_training():
+            return False
+        import sonde.mindspore
+
+        sonde.mindspore.load()
+    except Exception as error:
+        _say(_message(error))
+        return False
+    return True
+
+
+def _config():
+    return os.environ.get("SONDE_CONFIG") or os.environ.get("MINDSPORE_DUMP_CONFIG")
+
+
+def _start_safely(framework, config):
+    try:
+        _start(framework, config)
     except (KeyboardInterrupt, SystemExit):
         raise  # the user's: ^C, or a signal handler of theirs that ends the program
     except BaseException as error:
@@ -46,13 +115,13 @@ def _observe(directory):
         _say(f"sonde: cannot observe: {' '.join(str(error).split())} ({type(error).__name__})")
 
 
-def _start(config):
+def _start(framework, config):
     if waiting is not None:
-        waiting()
-    elif not _not_the_training():
+        waiting(framework)
+    elif (config or framework == "torch") and not _not_the_training():
         import sonde
 
-        sonde.session.start_from_environment(config)
+        sonde.session.start_from_environment(config, framework)
 
 
 def _not_the_training():
@@ -65,7 +134,8 @@ def _not_the_training():
     command = sys.orig_argv
     if any(a.replace("\\", "/").endswith("torch/_inductor/compile_worker/__main__.py") for a in command[:8]):
         return "a compile worker of Inductor"
-    if "RANK" not in os.environ and _program(command) in _LAUNCHERS:
+    ranked = "RANK" in os.environ or "RANK_ID" in os.environ
+    if not ranked and _program(command) in _LAUNCHERS:
         return "the launcher of a distributed training"
     return None
 
@@ -77,6 +147,8 @@ _LAUNCHERS = {
     "torch.distributed.elastic.multiprocessing",
     "accelerate",
     "deepspeed",
+    "msrun",
+    "mindspore.parallel.cluster.run",
 }
 
 

@@ -111,6 +111,25 @@ struct sonde_attribute {
 
 struct sonde_op; /* one op in flight on one thread */
 
+/* --- hosts that name their operators and count the steps of their graphs themselves: MindSpore ---------------------- */
+
+/* An operator, parameter or tensor under the host's own name, in the host's own step. */
+struct sonde_named_op {
+  uint32_t size;
+  uint32_t graph;        /* the host's number of its graph */
+  uint64_t iteration;    /* of that graph's step, by the host's count */
+  const char* full_name; /* "Default/network-LeNet5/conv1-Conv2d/Conv2D-op0"; a parameter's: "conv1.weight" */
+  const char* op_type;   /* "Conv2D"; "Parameter" */
+};
+
+/* What such a host's own dumper is to be told, which finds the operators and writes the graphs. */
+struct sonde_host_settings {
+  uint32_t size;
+  uint64_t first_iteration; /* the number of its first step */
+  char path[4096];          /* where its graphs and execution orders belong */
+  char net_name[256];
+};
+
 struct sonde_run_info {
   uint32_t size;
   uint32_t rank;
@@ -190,6 +209,20 @@ struct sonde_api {
    * this gives, at any later time and on any thread, one at a time; then op_complete, once. Never null. */
   struct sonde_op* (*op_defer)(struct sonde_op* op);
   void (*op_complete)(struct sonde_op* deferred, int failed);
+
+  /* --- hosts that name their operators: instead of the clock, the names and op_begin ------------------------- */
+  /* Says that this is such a host; before the first step. -1: the plan asks for what it cannot give; `message` says
+   * what. The graphs and execution orders under `settings` are the host's: Sonde writes none. */
+  int (*host_settings)(struct sonde_host_settings* settings, char* message, size_t message_bytes);
+  int (*wants_iteration)(uint64_t iteration); /* before its operators run */
+  /* 0: nothing of it will be recorded, the other calls may be left out. Any thread. */
+  int (*wants_named)(const struct sonde_named_op* op);
+  unsigned (*named_op_begin)(const struct sonde_named_op* named, struct sonde_op** op);
+  void (*named_parameter)(const struct sonde_named_op* named, const struct sonde_tensor* tensor);
+  void (*named_step_end)(void); /* of all graphs */
+  /* set_dump, under dump_mode 2: of the operators in `scope` ("Default/network-LeNet5/conv1-Conv2d") and below, and of
+   * their backward; the innermost scope that was named counts. With a type: of those right in the scope of that type. */
+  void (*flag_scope)(const char* scope, const char* type, int enabled);
 };
 
 /* The function and the struct share a name, as `struct stat` and stat() do; g++ -Wshadow would warn of it. */

@@ -19,7 +19,7 @@ def set_dump(target, enabled=True):
 
     `target` is a module (its operators and those of all modules in it, forward and backward), a Python function (what
     is called inside it), or a type of operator: "conv2d", "MatMul", `torch.ops.aten.conv2d`,
-    `torch.nn.functional.conv2d`. Of several that hold an operator the innermost counts.
+    `torch.nn.functional.conv2d`. Inside MindSpore, a Cell or a Primitive, before the network is compiled. Of several that hold an operator the innermost counts.
 
         sonde.set_dump(network.conv1)
         sonde.set_dump(network.layers)
@@ -29,6 +29,8 @@ def set_dump(target, enabled=True):
     """
     if not isinstance(enabled, bool):
         raise ValueError(f"set_dump: enabled must be a bool, but got {type(enabled).__name__}")
+    if _is_of_mindspore(target, enabled):
+        return
     code = _code_of(target)
     if _is_module(target):
         for module in _with_all_below(target):
@@ -99,6 +101,14 @@ def _died(identity, reference):
 def _is_module(target):
     torch = sys.modules.get("torch")
     return torch is not None and issubclass(type(target), torch.nn.Module)
+
+
+def _is_of_mindspore(target, enabled):
+    if "mindspore" not in sys.modules:
+        return False
+    from . import mindspore
+
+    return mindspore.flag(target, enabled)
 
 
 def _with_all_below(module):

@@ -155,10 +155,19 @@ def settings(out, *, saved_data="statistic", iteration="all", kernels=(), statis
     return {"common_dump_settings": common, "e2e_dump_settings": {"enable": True, "trans_flag": True}}
 
 
-def start_from_environment(config):
-    """What `import torch` does when the environment asks for a dump (see sonde_autoload): it names a configuration, or,
-    with None, has a switch that says enough by itself."""
-    if _mine():
+def start_from_environment(config, framework="torch"):
+    """What the import of a framework does when the environment asks for a dump (see sonde_autoload): it names a
+    configuration, or, with None, has a switch that says enough by itself."""
+    if framework == "mindspore":
+        from . import mindspore
+
+        reason = mindspore.why_not()
+        if reason:
+            tell("failure", f"sonde: not recording: {reason}; MindSpore's own dump goes on as if Sonde were not there")
+            return
+    if _mine():  # for the framework that was imported first
+        with _life:
+            _attach_host(framework)
         return
     if not config:
         config, why_not = environment.configuration()
@@ -169,6 +178,9 @@ def start_from_environment(config):
         start(config)
     except Exception as error:
         tell("refused", str(error))
+        # MindSpore would end the program over the same file.
+        if framework == "mindspore":
+            os.environ.pop("MINDSPORE_DUMP_CONFIG", None)
         raise
 
 
@@ -224,18 +236,33 @@ def _start_engine(path):
     _at_exit_once()
 
 
+# Frameworks, and what says that one will call sonde_autoload when it is imported.
+_HOSTS = ("torch", "mindspore")
+
+
 def _attach():
-    """Watch torch if it is imported; else when it is: it calls sonde_autoload, which calls `waiting`."""
-    if "torch" not in sys.modules and os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") == "1":
-        sonde_autoload.waiting = _attach
-        return
-    sonde_autoload.waiting = None
+    """Watch the frameworks that are imported; the others when they are: then sonde_autoload calls `waiting`."""
+    imported = [name for name in _HOSTS if name in sys.modules]
+    sonde_autoload.waiting = _attach_host
+    sonde_autoload.watch_mindspore()
+    if not imported and os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") != "1":
+        imported = ["torch"]
+    for name in imported:
+        _attach_host(name)
+
+
+def _attach_host(name):
+    """Watch `name`, which is imported."""
+    host = None
     try:
-        host = importlib.import_module("sonde.torch")
+        host = importlib.import_module(f"sonde.{name}")
+        if host in _attached:
+            return
         host.attach()
     except BaseException:
-        _core.stop()
-        _forget()
+        if not _attached:
+            _core.stop()
+            _forget()
         raise
     _attached.append(host)
     if not _mine():  # a signal handler has stopped the session meanwhile

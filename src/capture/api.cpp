@@ -191,18 +191,24 @@ OpStack& ops_of_thread() {
 }
 Op& op_of(sonde_op* op) { return *reinterpret_cast<Op*>(op); }
 
-unsigned op_begin(std::uint32_t site_id, std::uint32_t graph, std::uint64_t attributes, sonde_op** out) {
+// `begin` fills the op and answers what is wanted of it.
+template <typename F>
+unsigned begin_op(sonde_op** out, F begin) {
   return guarded(0u, [&](Session& s) {
     OpStack& stack = ops_of_thread();
     if (stack.depth == stack.ops.size()) stack.ops.push_back(std::make_unique<Op>());
     Op* op = stack.ops[stack.depth].get();
-    const unsigned wanted = s.op_begin(site_id, graph, attributes, op);
+    const unsigned wanted = begin(s, op);
     if (wanted == 0) return 0u;
     op->owner = &s;
     ++stack.depth;
     *out = reinterpret_cast<sonde_op*>(op);
     return wanted;
   });
+}
+
+unsigned op_begin(std::uint32_t site_id, std::uint32_t graph, std::uint64_t attributes, sonde_op** out) {
+  return begin_op(out, [&](Session& s, Op*& op) { return s.op_begin(site_id, graph, attributes, op); });
 }
 
 // An op belongs to the session that began it, also when that one was stopped meanwhile.
@@ -271,6 +277,33 @@ void wrote(std::uint64_t storage) {
   guarded_void([&](Session& s) { s.wrote(storage); });
 }
 
+int host_settings(sonde_host_settings* settings, char* message, std::size_t message_bytes) {
+  copy_text("", message, message_bytes);
+  return guarded(-1, [&](Session& s) {
+    const Status status = s.host_settings(*settings);
+    if (!status) copy_text(status.error().message, message, message_bytes);
+    return status ? 0 : -1;
+  });
+}
+int wants_iteration(std::uint64_t iteration) {
+  return guarded(0, [&](Session& s) { return s.wants_iteration(iteration) ? 1 : 0; });
+}
+int wants_named(const sonde_named_op* named) {
+  return guarded(0, [&](Session& s) { return s.wants_named(*named) ? 1 : 0; });
+}
+unsigned named_op_begin(const sonde_named_op* named, sonde_op** out) {
+  return begin_op(out, [&](Session& s, Op* op) { return s.named_op_begin(*named, *op); });
+}
+void named_parameter(const sonde_named_op* named, const sonde_tensor* tensor) {
+  guarded_void([&](Session& s) { s.named_parameter(*named, *tensor); });
+}
+void named_step_end() {
+  guarded_void([](Session& s) { s.named_step_end(); });
+}
+void flag_scope(const char* scope, const char* type, int enabled) {
+  guarded_void([&](Session& s) { s.flag_scope(scope, type != nullptr ? type : "", enabled != 0); });
+}
+
 constexpr struct sonde_api kApi = {
     .size = sizeof(struct sonde_api),
     .version = SONDE_API_VERSION,
@@ -309,6 +342,13 @@ constexpr struct sonde_api kApi = {
     .forget = forget,
     .op_defer = op_defer,
     .op_complete = op_complete,
+    .host_settings = host_settings,
+    .wants_iteration = wants_iteration,
+    .wants_named = wants_named,
+    .named_op_begin = named_op_begin,
+    .named_parameter = named_parameter,
+    .named_step_end = named_step_end,
+    .flag_scope = flag_scope,
 };
 
 }  // namespace

@@ -11,7 +11,8 @@ namespace sonde {
 Session::Session(Plan plan)
     : plan_(std::move(plan)),
       selector_(std::make_unique<Selector>(plan_)),
-      clock_(plan_.sonde.step, plan_.iteration, plan_.first_iteration()) {}
+      clock_(plan_.sonde.step, plan_.iteration, plan_.first_iteration()),
+      host_steps_(plan_.iteration) {}
 
 Session::~Session() = default;
 
@@ -49,9 +50,14 @@ bool Session::take_failure(std::string& message) {
 
 // --- clock -----------------------------------------------------------------------------------------------------------
 
-bool Session::ensure_recorder() {
-  if (recorder_) return true;
+// `named`: for a host that names its operators.
+bool Session::ensure_recorder(bool named) {
+  if (recorder_) {
+    other_host_ = other_host_ || named != named_owner_;
+    return named == named_owner_;
+  }
   if (failed_ || excluded_ || !plan_.nothing.empty()) return false;
+  run_info_.host_graphs = named;
   auto opened = Recorder::open(plan_, run_info_);
   if (!opened) {
     failure_ = opened.error().message;
@@ -59,6 +65,7 @@ bool Session::ensure_recorder() {
     return false;
   }
   recorder_ = std::move(*opened);
+  named_owner_ = named;
   tell_source_texts();
   return true;
 }
@@ -77,12 +84,17 @@ void Session::push_step(bool began, StepId step) {
   submit_locked(std::move(record));
 }
 
-void Session::apply(const std::vector<StepChange>& changes) {
+// A step without ops is none: it is told with its first.
+void Session::announce(StepId step) {
+  if (!std::exchange(step_announced_[step.graph], true)) push_step(true, step);
+}
+
+void Session::apply(const std::vector<StepChange>& changes, bool named) {
   for (const StepChange& change : changes) {
-    if (!ensure_recorder()) return;
+    if (!ensure_recorder(named)) return;
     bool& announced = step_announced_[change.step.graph];
     if (change.began) {
-      announced = false;  // told with its first op: a step without ops is none
+      announced = false;
       ++steps_recorded_;
       forget_unnamed();
       held_[change.step.graph].kept = looks_ && steps_recorded_ == 1;  // the graph of the first step is wanted anyway
@@ -116,11 +128,14 @@ void Session::forget_unnamed() {
   std::erase_if(named_, [](const auto& item) { return item.second.empty(); });
 }
 
+bool Session::found_enough() const {
+  return looks_ && plan_.overflow_number > 0 && ops_found_ >= plan_.overflow_number;
+}
+
 unsigned Session::answer() {
   if (failed_ || excluded_ || !plan_.nothing.empty()) return SONDE_CAPTURE_OFF;
-  if (recorder_ && recorder_->error()) return SONDE_CAPTURE_OFF;
-  const bool enough = looks_ && plan_.overflow_number > 0 && ops_found_ >= plan_.overflow_number;
-  const bool on = clock_.needs_operators() && !enough;
+  if (recorder_ && (named_owner_ || recorder_->error())) return SONDE_CAPTURE_OFF;
+  const bool on = clock_.needs_operators() && !found_enough();
   // Operators will run unseen from here on: what is known of the memory then is worth nothing.
   if (!on) identity_.clear();
   return on ? SONDE_CAPTURE_ON : SONDE_CAPTURE_OFF;
@@ -169,6 +184,7 @@ unsigned Session::capture() {
 
 unsigned Session::dump_switch(bool on) {
   const std::lock_guard lock(mutex_);
+  host_steps_.dump_switch(on);
   apply(clock_.dump_switch(on));
   return answer();
 }
@@ -197,13 +213,14 @@ void Session::shrink() {
   site_defined_ = {};
   name_key_ids_ = {};
   named_ = {};
-  for (auto& names : data_names_) names = {};
-  for (Held& held : held_) held = {};
+  data_names_ = {};
+  held_ = {};
+  named_ops_ = {};
 }
 
 std::string Session::stop() {
   std::unique_lock lock(mutex_);
-  if (recorder_) apply(clock_.stop());
+  if (recorder_) apply(named_owner_ ? host_steps_.end() : clock_.stop(), named_owner_);
   if (recorder_) skip_dropped();
   lock.unlock();
   Totals totals;
@@ -240,10 +257,14 @@ std::string Session::stop() {
   if (totals.records_dropped > 0) {
     text += fmt::format("; {} records were dropped because the disk could not follow", totals.records_dropped);
   }
+  if (other_host_) {
+    text += fmt::format("\nsonde: two frameworks ran in this process; the one that came first, {}, was recorded",
+                        run_info_.host);
+  }
   if (watches_) {
     for (const std::string& line : watcher_.report()) text += "\nsonde: " + line;
   }
-  if (totals.ops == 0 && steps_seen_ == 0) return text;
+  if (totals.ops == 0 && steps_seen_ == 0 && named_asked_ == 0) return text;
   for (const auto& entry : selector_->unused()) {
     text += fmt::format("\nsonde: {} entry '{}' matched nothing", entry.key, entry.text);
     if (!entry.nearest.empty()) text += fmt::format("; nearest: {}", fmt::join(entry.nearest, ", "));
@@ -258,13 +279,18 @@ std::string Session::why_nothing(const Totals& totals) const {
     return fmt::format("device {} is not in support_device [{}]", run_info_.device,
                        fmt::join(plan_.support_device, ","));
   }
+  if (host_names_ && !host_steps_.seen()) return "no compiled graph ran";
+  if (host_names_ && named_asked_ == 0) {
+    return fmt::format("no step matched iteration \"{}\" (steps {}-{} ran)", plan_.iteration.text(),
+                       host_steps_.first_seen(), host_steps_.last_seen());
+  }
   const std::uint64_t training = clock_.steps_begun(0);
   const std::uint64_t evaluation = clock_.steps_begun(1);
-  if (training + evaluation == 0) {
+  if (training + evaluation == 0 && !host_names_) {
     return "no step began: no module with parameters was called and no optimizer stepped; set "
            "sonde_settings.step to \"manual\" and call sonde.step() at the end of each step";
   }
-  if (steps_recorded_ == 0) {
+  if (steps_recorded_ == 0 && !host_names_) {
     std::string ran;
     if (training > 0)
       ran += fmt::format("training steps {}-{}", plan_.first_iteration(), plan_.first_iteration() + training - 1);
@@ -273,17 +299,18 @@ std::string Session::why_nothing(const Totals& totals) const {
       ran += fmt::format("evaluation steps {}-{}", plan_.first_iteration(), plan_.first_iteration() + evaluation - 1);
     return fmt::format("no step matched iteration \"{}\" ({} ran)", plan_.iteration.text(), ran);
   }
-  if (totals.ops == 0) return "the chosen steps ran no operator";
+  const std::uint64_t ops = std::max(totals.ops, named_asked_);
+  if (ops == 0) return "the chosen steps ran no operator";
   if (plan_.dump_mode == DumpMode::flagged && ops_flagged_ == 0) {
     return fmt::format(
         "dump_mode 2 records what sonde.set_dump() was called for, which is none of the {} ops of the "
         "chosen steps",
-        totals.ops);
+        ops);
   }
   if (plan_.dump_mode == DumpMode::kernels) {
-    return fmt::format("none of the {} ops of the chosen steps matched kernels", totals.ops);
+    return fmt::format("none of the {} ops of the chosen steps matched kernels", ops);
   }
-  return fmt::format("the {} ops of the chosen steps had no tensor that can be read", totals.ops);
+  return fmt::format("the {} ops of the chosen steps had no tensor that can be read", ops);
 }
 
 }  // namespace sonde

@@ -14,7 +14,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "capture/host_steps.h"
 #include "capture/identity.h"
+#include "capture/per_graph.h"
 #include "capture/step_clock.h"
 #include "capture/watcher.h"
 #include "capture/written.h"
@@ -78,6 +80,15 @@ class Session {
   bool op_watched(Op& op, std::uint32_t watched, std::uint32_t slot, const sonde_tensor& tensor);
   // Ends `op` without its outputs. They are told of the one that is returned, on any thread, and ended by op_end.
   std::unique_ptr<Op> op_defer(Op& op);
+  // Hosts that name their operators: session_named.cpp.
+  Status host_settings(sonde_host_settings& settings);
+  bool wants_iteration(std::uint64_t iteration);
+  bool wants_named(const sonde_named_op& named);
+  unsigned named_op_begin(const sonde_named_op& named, Op& op);
+  void named_parameter(const sonde_named_op& named, const sonde_tensor& tensor);
+  void named_step_end();
+  void flag_scope(std::string_view scope, std::string_view type, bool enabled);
+
   void forget(std::span<const std::uint64_t> storages);
   void wrote(std::uint64_t storage);  // by an op that is not recorded; 0: anything
 
@@ -119,17 +130,30 @@ class Session {
     bool kept = false;
   };
 
-  void apply(const std::vector<StepChange>& changes);
+  // An op of a host that names its operators.
+  struct NamedOp {
+    const OpName* name = nullptr;
+    std::uint32_t site = 0;
+    Selector::Wanted wanted, wanted_if_flagged;
+  };
+
+  void apply(const std::vector<StepChange>& changes, bool named = false);
   void forget_unnamed();
-  bool ensure_recorder();
+  bool ensure_recorder(bool named = false);
   unsigned answer();
   void push_step(bool began, StepId step);
+  void announce(StepId step);
   void tell_source_texts();
   void define_site(std::uint32_t site);
   std::uint32_t attributes_id(std::uint64_t hash, bool& fresh);
   const OpName& name_of(NameKey& key, const Site& site, std::uint32_t number);
   Selector::Wanted decide_in_order(const OpName& name, const Site& site, std::uint32_t graph, bool flagged);
   unsigned begin_in_mode(Op& op, bool flagged);
+  void begin_record(Op& op, const OpName& name, StepId step, std::uint32_t site);
+  NamedOp& named_op(const sonde_named_op& named);
+  Selector::Wanted decide_named(const NamedOp& op, std::uint32_t graph, bool flagged);
+  bool is_flagged(const NamedOp& op) const;
+  bool found_enough() const;
   void add_producer(std::uint64_t sequence);
   const OpName& parameter_name(const std::string& name);
   bool describe(Op& op, bool is_input, std::uint32_t slot, const sonde_tensor& tensor, TensorRecord& record);
@@ -188,20 +212,27 @@ class Session {
   std::deque<OpName> names_;  // stable addresses; index = id - 1
   std::uint32_t nodes_ = 0;   // named so far, where the layout numbers ops throughout
   std::unordered_map<std::string, std::uint32_t> parameter_ids_;
-  std::unordered_map<std::uint64_t, std::vector<NamedTensor>> named_;  // by storage
-  std::unordered_map<std::uint64_t, std::uint32_t> data_names_[2];     // storage -> data-N, per graph
-  std::uint64_t constants_stamp_[2] = {0, 0};  // the step whose data-N are its graph's constants
-  std::uint64_t step_stamp_[2] = {0, 0};       // changes whenever a step of that graph begins
-  std::uint32_t next_task_[2] = {0, 0};        // ops of that step so far
+  std::unordered_map<std::uint64_t, std::vector<NamedTensor>> named_;      // by storage
+  PerGraph<std::unordered_map<std::uint64_t, std::uint32_t>> data_names_;  // storage -> data-N
+  PerGraph<std::uint64_t> constants_stamp_;                                // the step whose data-N are its constants
+  PerGraph<std::uint64_t> step_stamp_;                                     // changes whenever a step begins
+  PerGraph<std::uint32_t> next_task_;                                      // ops of that step so far
   std::uint64_t stamp_ = 0;
-  bool step_announced_[2] = {false, false};  // the recorder knows that the step of that graph has begun
+  PerGraph<bool> step_announced_;  // the recorder knows that the step has begun
   std::uint64_t steps_recorded_ = 0;
-  Held held_[2];                                                  // by graph
+  PerGraph<Held> held_;
   std::vector<Attributes> held_attributes_;                       // nothing that was kept has them yet
   std::vector<std::pair<std::uint64_t, std::uint64_t>> dropped_;  // sequences whose records nobody will get
   std::uint64_t ops_seen_ = 0, ops_found_ = 0, steps_seen_ = 0;
   std::string first_found_;  // the first op that was kept, and its line, for the closing line
   std::vector<std::string> flagged_types_;
+  bool host_names_ = false;   // host_settings() was called
+  bool named_owner_ = false;  // of two hosts in one process the first owns the dump: the one that names its ops
+  bool other_host_ = false;   // the other one would have recorded, too
+  HostSteps host_steps_;
+  std::unordered_map<std::string, NamedOp> named_ops_;    // by full name
+  std::unordered_map<std::string, bool> flagged_scopes_;  // "{scope}", "{scope}|{type}" -> set_dump's last word
+  std::uint64_t named_asked_ = 0;                         // ops that the host asked wants_named() about
   std::uint64_t ops_flagged_ = 0;
   Watcher watcher_;
   bool excluded_ = false;  // this device is not in support_device

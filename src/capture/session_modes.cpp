@@ -148,11 +148,11 @@ void Session::op_look(Op& op, const sonde_tensor& output) {
   if ((output.flags & SONDE_TENSOR_UNINITIALISED) != 0 || !has_countable_bytes(output)) return;
   {
     const std::lock_guard lock(mutex_);
-    if (plan_.overflow_number > 0 && ops_found_ >= plan_.overflow_number) return;
+    if (found_enough()) return;
   }
   if (is_finite(op, output)) return;
   const std::lock_guard lock(mutex_);
-  if (plan_.overflow_number > 0 && ops_found_ >= plan_.overflow_number) return;
+  if (found_enough()) return;
   if (++ops_found_ == 1) first_found_ = place_text(op.record, sites_[op.record.site - 1]);
   op.record.overflowed = true;
   op.wanted = {.inputs = true, .outputs = true};

@@ -201,7 +201,7 @@ unsigned Session::op_begin(std::uint32_t site_id, std::uint32_t graph, std::uint
   }
   if (clock_.manual()) graph = SONDE_GRAPH_TRAINING;
   const auto step = clock_.recording(graph);
-  if (!step || !recorder_) return 0;
+  if (!step || !recorder_ || named_owner_) return 0;
 
   const Site& site = sites_[site_id - 1];
   std::uint32_t& key_id = site_keys_[site_id - 1];
@@ -220,23 +220,12 @@ unsigned Session::op_begin(std::uint32_t site_id, std::uint32_t graph, std::uint
   }
   const std::uint32_t number = key.next[graph]++;
 
-  if (!std::exchange(step_announced_[graph], true)) push_step(true, *step);
+  announce(*step);
+  begin_record(*op, name_of(key, site, number), *step, site_id);
   Record& record = op->record;
-  record.kind = RecordKind::op;
-  record.op = &name_of(key, site, number);
-  record.sequence = recorder_->next_sequence();
   if (selector_->follows_producers()) entries_of_step_[record.sequence] = {key_id, number};
-  record.step = *step;
-  record.site = site_id;
-  record.thread = thread_ordinal();
-  record.task_id = next_task_[graph]++;
-  record.failed = false;
-  record.timestamp_us = now_us();
   bool fresh_attributes = false;
   record.attributes = attributes != 0 ? attributes_id(attributes, fresh_attributes) : 0;
-  record.tensors.clear();
-  record.tensors.reserve(8);
-  record.overflowed = false;
   op->backward = site.phase == Phase::backward;
   const bool flagged = flags_matter_ && is_flagged(site);
   const NameKey::Entry& entry = key.entries[number];
@@ -245,6 +234,23 @@ unsigned Session::op_begin(std::uint32_t site_id, std::uint32_t graph, std::uint
   record.selected = op->wanted.any();
   return begin_in_mode(*op, flagged) | (op->wanted.inputs ? SONDE_WANT_INPUTS : 0u) |
          (op->wanted.outputs ? SONDE_WANT_OUTPUTS : 0u) | (fresh_attributes ? SONDE_WANT_ATTRIBUTES : 0u);
+}
+
+void Session::begin_record(Op& op, const OpName& name, StepId step, std::uint32_t site) {
+  Record& record = op.record;
+  record.kind = RecordKind::op;
+  record.op = &name;
+  record.sequence = recorder_->next_sequence();
+  record.step = step;
+  record.site = site;
+  record.thread = thread_ordinal();
+  record.task_id = next_task_[step.graph]++;
+  record.failed = false;
+  record.overflowed = false;
+  record.timestamp_us = now_us();
+  record.attributes = 0;
+  record.tensors.clear();
+  record.tensors.reserve(8);
 }
 
 // What the plan's mode makes of an op, beside what is selected of it.

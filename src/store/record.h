@@ -36,6 +36,7 @@ struct RunInfo {
   std::uint32_t device = 0;  // local rank
   std::string host;          // "torch 2.13.0+cpu, CPython 3.11.7"
   std::string command;       // the program's arguments, for people
+  bool host_graphs = false;  // the host writes graphs, execution orders and histories itself: the store writes none
 };
 
 // A place in the user's program that runs an op. Interned: one site per (type, scope, line).

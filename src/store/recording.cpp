@@ -24,7 +24,7 @@ Status Recording::try_open() {
   Result<TensorWriter> tensors = TensorWriter::open(layout_, directory_.aside, options);
   if (!tensors) return tensors.error();
   const std::string header = run_json(plan_, run_, directory_.config_file, now_us());
-  Result<RunFiles> files = RunFiles::open(plan_, layout_, directory_.aside, header);
+  Result<RunFiles> files = RunFiles::open(plan_, layout_, directory_.aside, header, run_.host_graphs);
   if (!files) return files.error();
   Result<Fd> aside = open_directory(directory_.aside);
   if (!aside) return aside.error();

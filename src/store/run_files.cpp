@@ -36,8 +36,10 @@ bool has_row(const TensorRecord& tensor) {
 }  // namespace
 
 struct RunFiles::State {
-  State(const Plan& chosen, const Layout& naming, AppendFile file, Fd rank_directory, Fd aside_directory)
+  State(const Plan& chosen, const Layout& naming, bool host_graphs, AppendFile file, Fd rank_directory,
+        Fd aside_directory)
       : layout(naming),
+        with_graphs(!host_graphs),
         with_rows(chosen.wants_statistics() && !naming.has_op_tables()),
         low_precision(chosen.low_precision),
         categories(chosen.statistic_category),
@@ -47,7 +49,7 @@ struct RunFiles::State {
         graphs(naming, rank.get(), aside.get(), chosen.source_lines) {}
 
   Layout layout;
-  bool with_rows, low_precision;
+  bool with_graphs, with_rows, low_precision;
   std::vector<Category> categories;
   std::string header;  // of statistic.csv
   Fd rank, aside;
@@ -104,6 +106,7 @@ Status RunFiles::State::append_rows(const Record& record) {
 }
 
 void RunFiles::State::begin_step(StepId step) {
+  if (!with_graphs) return;
   open_steps[step.graph] = {true, step.iteration};
   graphs.begin_step(step);
 }
@@ -126,8 +129,9 @@ Status RunFiles::State::end_step(StepId step) {
   if (open != open_steps.end() && open->second.is_open) {
     if (Status status = append_history(step.graph, open->second); !status) return status;
   }
-  if (Status status = graphs.end_step(step); !status) return status;
-  Status status = flush();
+  Status status = with_graphs ? graphs.end_step(step) : Status();
+  if (!status) return status;
+  status = flush();
   for (StepTable& table : tables) {
     Status closed = table.step == step ? table.file.close() : Status();
     if (status) status = std::move(closed);
@@ -165,7 +169,7 @@ RunFiles& RunFiles::operator=(RunFiles&&) noexcept = default;
 RunFiles::~RunFiles() = default;
 
 Result<RunFiles> RunFiles::open(const Plan& plan, const Layout& layout, const std::filesystem::path& aside,
-                                const std::string& run_json) {
+                                const std::string& run_json, bool host_graphs) {
   // A torn tail of the journal stays: each run begins with a mark that readers find behind it.
   Result<AppendFile> file = AppendFile::open(layout.journal_file(), {}, std::numeric_limits<std::uint64_t>::max());
   if (!file) return file.error();
@@ -173,7 +177,8 @@ Result<RunFiles> RunFiles::open(const Plan& plan, const Layout& layout, const st
   if (!aside_directory) return aside_directory.error();
   Result<Fd> rank = open_directory(layout.rank_directory());
   if (!rank) return rank.error();
-  auto state = std::make_unique<State>(plan, layout, std::move(*file), std::move(*rank), std::move(*aside_directory));
+  auto state = std::make_unique<State>(plan, layout, host_graphs, std::move(*file), std::move(*rank),
+                                       std::move(*aside_directory));
   state->header = statistic_header(state->categories);
   state->journal.run(run_json);
   return RunFiles(std::move(state));
@@ -209,7 +214,7 @@ Status RunFiles::append(const Record& record, const std::vector<StoredFile>& fil
     case RecordKind::note:
       return {};
     case RecordKind::op:
-      if (record.op != nullptr) state.graphs.add(record);
+      if (record.op != nullptr && state.with_graphs) state.graphs.add(record);
       break;
     case RecordKind::parameter:
       break;
@@ -245,7 +250,7 @@ Status RunFiles::finish(const std::string& end_json, bool failed) {
   for (auto& [graph, step] : state.open_steps) {
     if (step.is_open && status && !failed) status = state.append_history(graph, step);
   }
-  if (status && !failed) status = state.graphs.finish();
+  if (status && !failed && state.with_graphs) status = state.graphs.finish();
   state.journal.end(end_json);
   Status flushed = state.flush();
   if (status) status = std::move(flushed);

@@ -18,9 +18,10 @@ namespace sonde {
 // One thread. Text collects in memory until flush(): the journal goes to the kernel first, what derives from it after.
 class RunFiles {
  public:
-  // `run_json` becomes the journal's first entry. The directories exist (open_run_directory).
+  // `run_json` becomes the journal's first entry. The directories exist (open_run_directory). `host_graphs`: graphs,
+  // execution orders and histories are the host's to write.
   static Result<RunFiles> open(const Plan& plan, const Layout& layout, const std::filesystem::path& aside,
-                               const std::string& run_json);
+                               const std::string& run_json, bool host_graphs = false);
   RunFiles(RunFiles&&) noexcept;
   RunFiles& operator=(RunFiles&&) noexcept;
   ~RunFiles();

@@ -1,0 +1,48 @@
+// What the replaced functions of MindSpore's dumper (interpose.cpp) hand over, and what becomes of it. MindSpore tells an
+// operator after its kernel ran: its name, then one tensor after another, all of them still in place.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sonde/sonde.h"
+
+namespace sonde_mindspore {
+
+// Null while Sonde does not record: then MindSpore's own functions run.
+const struct sonde_api* engine();
+// `run`: all but the rank, which MindSpore's paths tell. Null with a null `api`.
+void set_engine(const struct sonde_api* api, const sonde_run_info* run);
+
+// Lives while CPUE2eDump::DumpCNodeData runs: everything told meanwhile is of one operator.
+class OpTold {
+ public:
+  explicit OpTold(std::uint32_t graph);
+  ~OpTold();
+  OpTold(const OpTold&) = delete;
+  OpTold& operator=(const OpTold&) = delete;
+};
+// Lives while CPUE2eDump::DumpParametersData runs, the last thing that MindSpore does in a step.
+class ParametersTold {
+ public:
+  ParametersTold();
+  ~ParametersTold();
+  ParametersTold(const ParametersTold&) = delete;
+  ParametersTold& operator=(const ParametersTold&) = delete;
+};
+
+// Whether MindSpore is to go through the tensors of the op (or the parameter) of this name, `Default/…/Conv2D-op0`.
+// False also where nothing is under way: then the question is not for us, and `is_ours` says so.
+bool wants(const std::string& full_name, bool& is_ours);
+
+// A tensor. `path`: the file that MindSpore would write, without `.npy`, which says what it is:
+// `{path}/rank_0/{net}/{graph}/{iteration}//{op_type}.{op_name}.0.0.{us}.{input|output}.{slot}.DefaultFormat.{DType}`.
+// False: not ours.
+bool take(const std::string& path, const void* data, std::size_t bytes, const std::vector<std::int64_t>& shape,
+          int type_id);
+
+bool wants_iteration(std::uint32_t iteration);
+
+}  // namespace sonde_mindspore

@@ -1,0 +1,128 @@
+// Functions of MindSpore's own dumper, defined once more. This library is loaded before MindSpore and into the global
+// scope, so that the dynamic linker finds these first: MindSpore's dumper walks through the operators of a step and
+// calls ours for each of them. While Sonde does not record they do what the originals do.
+//
+// Equal in MindSpore 2.7 and 2.10 (CPU), whose strings have the old ABI of libstdc++ (see CMakeLists.txt). No header of
+// MindSpore is needed: the names and types below are those of the exported symbols.
+#include <dlfcn.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "adapter.h"
+
+#define SONDE_INTERPOSED __attribute__((visibility("default")))
+
+namespace {
+
+// Where the originals are: 2.10, 2.7.
+constexpr const char* kLibraries[] = {"libmindspore_tools.so", "libmindspore_backend_common.so"};
+
+constexpr const char* kDumpToFile = "_ZN9mindspore14DumpJsonParser10DumpToFileERKSsPKvmRKSt6vectorIlSaIlEENS_6TypeIdE";
+constexpr const char* kNeedDump = "_ZN9mindspore14DumpJsonParser8NeedDumpERKSs";
+constexpr const char* kIsDumpIter = "_ZNK9mindspore14DumpJsonParser10IsDumpIterEj";
+constexpr const char* kCopyDumpJsonToDir = "_ZN9mindspore14DumpJsonParser17CopyDumpJsonToDirEj";
+constexpr const char* kDumpCNodeData = "_ZN9mindspore10CPUE2eDump13DumpCNodeDataERKSt10shared_ptrINS_5CNodeEEj";
+constexpr const char* kDumpParametersData = "_ZN9mindspore10CPUE2eDump18DumpParametersDataEv";
+
+void* find(const char* symbol) {
+  for (const char* name : kLibraries) {
+    void* library = ::dlopen(name, RTLD_NOLOAD | RTLD_LAZY);  // never loads what is not there
+    void* found = library != nullptr ? ::dlsym(library, symbol) : nullptr;
+    if (library != nullptr) ::dlclose(library);
+    if (found != nullptr) return found;
+  }
+  return nullptr;
+}
+
+template <typename Function>
+Function* original(const char* symbol) {
+  return reinterpret_cast<Function*>(find(symbol));
+}
+
+}  // namespace
+
+namespace mindspore {
+
+enum TypeId : int {};
+class CNode;
+
+class SONDE_INTERPOSED DumpJsonParser {
+ public:
+  static bool DumpToFile(const std::string& path, const void* data, std::size_t bytes,
+                         const std::vector<std::int64_t>& shape, TypeId type);
+  bool NeedDump(const std::string& full_name);
+  bool IsDumpIter(std::uint32_t iteration) const;
+  void CopyDumpJsonToDir(std::uint32_t rank);
+};
+
+class SONDE_INTERPOSED CPUE2eDump {
+ public:
+  static void DumpCNodeData(const std::shared_ptr<CNode>& node, std::uint32_t graph);
+  static void DumpParametersData();
+};
+
+bool DumpJsonParser::DumpToFile(const std::string& path, const void* data, std::size_t bytes,
+                                const std::vector<std::int64_t>& shape, TypeId type) {
+  if (sonde_mindspore::take(path, data, bytes, shape, type)) return true;
+  static auto* const theirs =
+      original<bool(const std::string&, const void*, std::size_t, const std::vector<std::int64_t>&, TypeId)>(
+          kDumpToFile);
+  return theirs != nullptr && theirs(path, data, bytes, shape, type);
+}
+
+bool DumpJsonParser::NeedDump(const std::string& full_name) {
+  bool is_ours = false;
+  const bool wanted = sonde_mindspore::wants(full_name, is_ours);
+  if (is_ours) return wanted;
+  static auto* const theirs = original<bool(DumpJsonParser*, const std::string&)>(kNeedDump);
+  return theirs != nullptr && theirs(this, full_name);
+}
+
+bool DumpJsonParser::IsDumpIter(std::uint32_t iteration) const {
+  if (sonde_mindspore::engine() != nullptr) return sonde_mindspore::wants_iteration(iteration);
+  static auto* const theirs = original<bool(const DumpJsonParser*, std::uint32_t)>(kIsDumpIter);
+  return theirs != nullptr && theirs(this, iteration);
+}
+
+// The copy in .dump_metadata is of the user's configuration, not of the one that MindSpore was given: the store writes it.
+void DumpJsonParser::CopyDumpJsonToDir(std::uint32_t rank) {
+  if (sonde_mindspore::engine() != nullptr) return;
+  static auto* const theirs = original<void(DumpJsonParser*, std::uint32_t)>(kCopyDumpJsonToDir);
+  if (theirs != nullptr) theirs(this, rank);
+}
+
+void CPUE2eDump::DumpCNodeData(const std::shared_ptr<CNode>& node, std::uint32_t graph) {
+  static auto* const theirs = original<void(const std::shared_ptr<CNode>&, std::uint32_t)>(kDumpCNodeData);
+  if (theirs == nullptr) return;
+  const sonde_mindspore::OpTold telling(graph);
+  theirs(node, graph);
+}
+
+void CPUE2eDump::DumpParametersData() {
+  static auto* const theirs = original<void()>(kDumpParametersData);
+  if (theirs == nullptr) return;
+  const sonde_mindspore::ParametersTold telling;
+  theirs();
+}
+
+}  // namespace mindspore
+
+extern "C" {
+
+// Null when every function is where it should be; else the symbol that is not.
+SONDE_INTERPOSED const char* sonde_mindspore_missing() {
+  for (const char* symbol :
+       {kDumpToFile, kNeedDump, kIsDumpIter, kCopyDumpJsonToDir, kDumpCNodeData, kDumpParametersData}) {
+    if (find(symbol) == nullptr) return symbol;
+  }
+  return nullptr;
+}
+
+// From now on what MindSpore dumps is the engine's; null: MindSpore's own again.
+SONDE_INTERPOSED void sonde_mindspore_set_engine(const struct sonde_api* api, const sonde_run_info* run) {
+  sonde_mindspore::set_engine(api, run);
+}
+}

@@ -1,0 +1,255 @@
+"""Stands inside MindSpore: gives its dumper a configuration that it accepts, and takes what it finds.
+
+MindSpore's own dumper walks through the operators of a step and writes graphs and execution orders. The functions by
+which it would write tensors are replaced by `_mindspore.so` (adapters/mindspore), which must be in the global scope
+before MindSpore is: see load(), called by sonde_autoload before `import mindspore`. From there on the engine records,
+as the user's own configuration says.
+"""
+
+import contextlib
+import ctypes
+import functools
+import json
+import os
+import platform
+import re
+import sys
+import tempfile
+import warnings
+
+from . import _core
+from .session import Error, tell
+
+_shim = None  # _mindspore.so, once it is loaded
+_watch = None  # the Watch of this process while a session runs
+_private = None  # the directory of MindSpore's configuration; kept until the process ends, as it is read once
+
+# What MindSpore takes in `path`. A dot is refused, and with it much of what a user's directory may be called.
+_PATH = re.compile(r"^/([A-Za-z0-9/_-])*$")
+
+
+class RunInfo(ctypes.Structure):
+    """struct sonde_run_info of sonde.h."""
+
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("rank", ctypes.c_uint32),
+        ("device", ctypes.c_uint32),
+        ("host", ctypes.c_char_p),
+        ("command", ctypes.c_char_p),
+        ("world_size", ctypes.c_uint32),
+    )
+
+
+def load():
+    """Put the replaced functions where MindSpore will find them first. Before `import mindspore`, or without effect."""
+    global _shim
+    if _shim is not None:
+        return
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_mindspore.so")
+    _shim = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+    _shim.sonde_mindspore_missing.restype = ctypes.c_char_p
+    _shim.sonde_mindspore_set_engine.argtypes = (ctypes.c_void_p, ctypes.POINTER(RunInfo))
+    _shim.sonde_mindspore_set_engine.restype = None
+
+
+def why_not():
+    """Why Sonde cannot stand inside the MindSpore that is imported; None when it can."""
+    mindspore = sys.modules["mindspore"]
+    version = getattr(mindspore, "__version__", "of unknown version")
+    if _shim is None:
+        return "MindSpore was imported before Sonde could be placed in it; import sonde first"
+    missing = _shim.sonde_mindspore_missing()
+    if missing is not None:
+        return f"MindSpore {version} is not built like those Sonde knows (2.7 to 2.10): it has no {missing.decode()}"
+    target = mindspore.get_context("device_target")
+    if target != "CPU":
+        return f"on {target} MindSpore {version} dumps by other ways than on the CPU, which Sonde does not know"
+    return None
+
+
+def attach():
+    """Start watching: called once a session exists and MindSpore is imported."""
+    global _watch
+    reason = why_not()
+    if reason:
+        raise Error(f"cannot record: {reason}")
+    _watch = Watch()
+
+
+def step():
+    """sonde.step(): MindSpore counts its steps itself, by the runs of its graphs."""
+    tell("warning", "sonde.step() does nothing inside MindSpore, which counts its steps itself")
+
+
+def dump_switch(on):
+    """sonde.dump_start() and sonde.dump_stop()."""
+    _core.dump_switch(on)
+
+
+def set_iteration(_iteration):
+    """sonde.dump_set_iteration()."""
+    raise Error(
+        "cannot set the iteration: inside MindSpore steps have the numbers that MindSpore gives them; "
+        "initial_iteration in the configuration moves them all"
+    )
+
+
+def detach():
+    """Stop watching. What MindSpore finds from now on is recorded by nobody: its private configuration says 'all'."""
+    global _watch
+    if _watch is not None:
+        _watch.close()
+    _watch = None
+
+
+def forked_child():
+    """In a forked child: the engine is inert there, and MindSpore asks nobody else."""
+    global _watch
+    _watch = None
+
+
+class Watch:
+    """One session inside MindSpore."""
+
+    def __init__(self):
+        settings = _core.host_settings()
+        self.undo = [_give_configuration(settings), _watch_scopes(), _silence_set_dump()]
+        run = RunInfo(
+            size=ctypes.sizeof(RunInfo),
+            rank=0,  # told by MindSpore's paths
+            device=_number("DEVICE_ID"),
+            host=_host().encode(),
+            command=" ".join(sys.argv).encode(errors="replace"),
+            world_size=max(_number("RANK_SIZE"), 1),
+        )
+        _shim.sonde_mindspore_set_engine(_core.api(), ctypes.byref(run))
+
+    def close(self):
+        # The last step may still be running on MindSpore's threads.
+        with contextlib.suppress(Exception):
+            from mindspore.common.api import _pynative_executor
+
+            _pynative_executor.sync()
+        for undo in self.undo:
+            undo()
+
+
+def flag(target, enabled):
+    """sonde.set_dump() of a Cell or a Primitive; False: it is neither."""
+    mindspore = sys.modules.get("mindspore")
+    if mindspore is None or not isinstance(target, (mindspore.nn.Cell, mindspore.ops.Primitive)):
+        return False
+    from mindspore.tools import set_dump
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=_ONLY_ASCEND)
+        set_dump(target, enabled)
+    return True
+
+
+def _give_configuration(settings):
+    """MindSpore is given a configuration of its own, under which it goes through every operator and writes where the
+    user's says. SONDE_CONFIG keeps the user's for children. Returns what undoes it."""
+    global _private
+    if _private is None:
+        _private = tempfile.TemporaryDirectory(prefix="sonde-mindspore-", ignore_cleanup_errors=True)
+    path = settings["path"]
+    if not _PATH.match(path):
+        link = os.path.join(_private.name, "dump")
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(link)
+        os.symlink(path, link)
+        path = link
+    file = os.path.join(_private.name, "data_dump.json")
+    with open(file, "w", encoding="utf-8") as out:
+        json.dump(_configuration(path, settings["first_iteration"]), out)
+    before = {name: os.environ.get(name) for name in ("MINDSPORE_DUMP_CONFIG", "SONDE_CONFIG")}
+    if before["SONDE_CONFIG"] is None and before["MINDSPORE_DUMP_CONFIG"] is not None:
+        os.environ["SONDE_CONFIG"] = before["MINDSPORE_DUMP_CONFIG"]
+    os.environ["MINDSPORE_DUMP_CONFIG"] = file
+
+    def undo():
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+    return undo
+
+
+def _configuration(path, first_iteration):
+    common = {
+        "op_debug_mode": 0,
+        "dump_mode": 0,
+        "path": path,
+        "net_name": "Net",
+        "iteration": "all",
+        "saved_data": "tensor",
+        "input_output": 0,
+        "kernels": [],
+        "support_device": list(range(8)),
+    }
+    if first_iteration:
+        common["initial_iteration"] = first_iteration
+    return {"common_dump_settings": common, "e2e_dump_settings": {"enable": True, "trans_flag": True}}
+
+
+def _watch_scopes():
+    """MindSpore gives every cell its scope when a network is compiled: then is told which were flagged by set_dump()."""
+    from mindspore.nn import Cell
+
+    original = Cell.generate_scope
+
+    @functools.wraps(original)
+    def generate_scope(self, *args, **kwargs):
+        result = original(self, *args, **kwargs)
+        if _watch is not None:
+            with contextlib.suppress(Exception):
+                _tell_flags(self)
+        return result
+
+    Cell.generate_scope = generate_scope
+
+    def undo():
+        if Cell.generate_scope is generate_scope:
+            Cell.generate_scope = original
+
+    return undo
+
+
+def _tell_flags(network):
+    for _, cell in network.cells_and_names():
+        scope = cell.get_scope() or "Default"
+        flagged = cell.get_flags().get("dump")
+        if flagged is not None:
+            _core.flag_scope(scope, "", bool(flagged))
+        for primitive in (getattr(cell, "_primitives", None) or {}).values():
+            if primitive is not None and "dump" in primitive.attrs:
+                _core.flag_scope(scope, primitive.name, primitive.attrs["dump"] == "true")
+
+
+_ONLY_ASCEND = "Current device_target is CPU, which is not supported by set_dump"
+
+
+def _silence_set_dump():
+    """MindSpore warns that set_dump() does nothing on the CPU. With Sonde it does."""
+    filters = warnings.filters
+    warnings.filterwarnings("ignore", message=_ONLY_ASCEND)
+    ours = warnings.filters[0]
+
+    def undo():
+        if ours in filters:
+            filters.remove(ours)
+
+    return undo
+
+
+def _host():
+    return f"mindspore {sys.modules['mindspore'].__version__}, {platform.python_implementation()} {platform.python_version()}"
+
+
+def _number(variable):
+    text = os.environ.get(variable, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

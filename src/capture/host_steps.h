@@ -1,0 +1,41 @@
+// HostSteps: the steps of a host that counts them itself, as MindSpore does, for each of its graphs.
+//
+// A step begins with the first operator that is told to be of it, and ends where the host says that all steps end or
+// where an operator of a later one runs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "capture/per_graph.h"
+#include "capture/step_clock.h"
+#include "sonde/plan.h"
+
+namespace sonde {
+
+class HostSteps {
+ public:
+  explicit HostSteps(IterationSet chosen) : chosen_(std::move(chosen)) {}
+
+  // Whether the host's step `iteration` is to be recorded.
+  bool wants(std::uint64_t iteration);
+  // An operator of this step runs: what ended and began.
+  std::vector<StepChange> at(StepId step);
+  std::vector<StepChange> end();
+  // From the first call on, what is chosen is decided by this alone.
+  void dump_switch(bool on);
+  // The first and the last step that wants() was asked about.
+  std::uint64_t first_seen() const { return first_seen_; }
+  std::uint64_t last_seen() const { return last_seen_; }
+  bool seen() const { return seen_; }
+
+ private:
+  IterationSet chosen_;
+  bool switched_ = false, on_ = true;
+  bool seen_ = false;
+  std::uint64_t first_seen_ = 0, last_seen_ = 0;
+  PerGraph<std::optional<std::uint64_t>> open_;  // iteration of the open step
+};
+
+}  // namespace sonde
