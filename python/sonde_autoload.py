@@ -7,7 +7,7 @@ nothing but `os` is imported until there is something to do, and no failure of o
 
 import os
 
-# Set by sonde.start() when it was called before a framework was imported: what to call, with its name, when it is there.
+# Set by sonde.start(): what to call, with the framework's name, when one is imported.
 waiting = None
 
 

@@ -60,6 +60,7 @@ struct Told {
   std::string full_name, op_type;
   std::uint32_t graph = 0;
   std::uint64_t iteration = 0;
+  bool asked = true;            // the engine was asked whether it wants it
   std::vector<Tensor> tensors;  // reused: the first `count` are of this op
   std::size_t count = 0;
 };
@@ -140,6 +141,7 @@ sonde_tensor view_of(const Tensor& tensor) {
 void tell(const struct sonde_api& api, const Told& op) {
   sonde_op* handle = nullptr;
   const sonde_named_op name = named(op);
+  if (!op.asked && api.wants_named(&name) == 0) return;
   const unsigned wanted = api.named_op_begin(&name, &handle);
   if (wanted == 0) return;
   const auto each = [&](bool inputs, auto call) {
@@ -217,7 +219,9 @@ bool wants(const std::string& full_name, bool& is_ours) {
       of.full_name = full_name;
       of.op_type = of.telling == Telling::parameters ? "Parameter" : type_of(full_name);
       const sonde_named_op name = named(of);
-      wanted = api->wants_named(&name) != 0;
+      // The rank is told by the first path, and the engine needs it before it can say anything.
+      of.asked = g_run.told;
+      wanted = !of.asked || api->wants_named(&name) != 0;
     });
   }
   return wanted;

@@ -19,7 +19,8 @@ def set_dump(target, enabled=True):
 
     `target` is a module (its operators and those of all modules in it, forward and backward), a Python function (what
     is called inside it), or a type of operator: "conv2d", "MatMul", `torch.ops.aten.conv2d`,
-    `torch.nn.functional.conv2d`. Inside MindSpore, a Cell or a Primitive, before the network is compiled. Of several that hold an operator the innermost counts.
+    `torch.nn.functional.conv2d`. Inside MindSpore it is a Cell or a Primitive, before the network is compiled. Of
+    several that hold an operator the innermost counts.
 
         sonde.set_dump(network.conv1)
         sonde.set_dump(network.layers)

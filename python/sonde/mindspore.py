@@ -197,7 +197,7 @@ def _configuration(path, first_iteration):
 
 
 def _watch_scopes():
-    """MindSpore gives every cell its scope when a network is compiled: then is told which were flagged by set_dump()."""
+    """When a network is compiled every cell gets its scope: then is told which of them set_dump() was called for."""
     from mindspore.nn import Cell
 
     original = Cell.generate_scope
@@ -247,7 +247,8 @@ def _silence_set_dump():
 
 
 def _host():
-    return f"mindspore {sys.modules['mindspore'].__version__}, {platform.python_implementation()} {platform.python_version()}"
+    version = sys.modules["mindspore"].__version__
+    return f"mindspore {version}, {platform.python_implementation()} {platform.python_version()}"
 
 
 def _number(variable):

@@ -7,8 +7,10 @@
 
 #include <atomic>
 #include <deque>
+#include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -21,6 +23,7 @@
 #include "capture/watcher.h"
 #include "capture/written.h"
 #include "config/selector.h"
+#include "graph/execution_order.h"
 #include "sonde/plan.h"
 #include "sonde/sonde.h"
 #include "store/recorder.h"
@@ -133,6 +136,7 @@ class Session {
   // An op of a host that names its operators.
   struct NamedOp {
     const OpName* name = nullptr;
+    std::string other_name;  // that of the host's graph files, where it is another
     std::uint32_t site = 0;
     Selector::Wanted wanted, wanted_if_flagged;
   };
@@ -151,6 +155,7 @@ class Session {
   unsigned begin_in_mode(Op& op, bool flagged);
   void begin_record(Op& op, const OpName& name, StepId step, std::uint32_t site);
   NamedOp& named_op(const sonde_named_op& named);
+  std::string_view name_in_graph(const sonde_named_op& named);
   Selector::Wanted decide_named(const NamedOp& op, std::uint32_t graph, bool flagged);
   bool is_flagged(const NamedOp& op) const;
   bool found_enough() const;
@@ -230,7 +235,9 @@ class Session {
   bool named_owner_ = false;  // of two hosts in one process the first owns the dump: the one that names its ops
   bool other_host_ = false;   // the other one would have recorded, too
   HostSteps host_steps_;
-  std::unordered_map<std::string, NamedOp> named_ops_;    // by full name
+  std::unordered_map<std::string, NamedOp> named_ops_;  // by full name
+  std::filesystem::path host_path_;                     // where the host writes its graphs
+  PerGraph<std::optional<ExecutionOrderNames>> host_orders_;
   std::unordered_map<std::string, bool> flagged_scopes_;  // "{scope}", "{scope}|{type}" -> set_dump's last word
   std::uint64_t named_asked_ = 0;                         // ops that the host asked wants_named() about
   std::uint64_t ops_flagged_ = 0;

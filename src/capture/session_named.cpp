@@ -81,6 +81,7 @@ Status Session::host_settings(sonde_host_settings& settings) {
     return Error{ErrorCode::invalid_argument, "path or net_name is longer than this host can take"};
   }
   settings.first_iteration = plan_.first_iteration();
+  host_path_ = path;
   host_names_ = true;
   return {};
 }
@@ -113,6 +114,7 @@ Session::NamedOp& Session::named_op(const sonde_named_op& named) {
   name.full_name = named.full_name;
   recorder_->define(name);
   op.name = &name;
+  if (const std::string_view other = name_in_graph(named); other != name.full_name) op.other_name = other;
   if (selector_->in_order()) return op;
   op.wanted = op.wanted_if_flagged = decide_named(op, named.graph, false);
   if (flags_matter_) op.wanted_if_flagged = decide_named(op, named.graph, true);
@@ -125,7 +127,22 @@ Selector::Wanted Session::decide_named(const NamedOp& op, std::uint32_t graph, b
                           .scope = sites_[op.site - 1].scope,
                           .flagged = flagged,
                           .graph = graph};
+  const Selector::Wanted wanted = selector_->decide_op(asked);
+  if (op.other_name.empty() || wanted.any()) return wanted;
+  asked.full_name = op.other_name;
   return selector_->decide_op(asked);
+}
+
+// What the execution order and the graph of the host call an operator: that is where users look for names.
+std::string_view Session::name_in_graph(const sonde_named_op& named) {
+  std::optional<ExecutionOrderNames>& order = host_orders_[named.graph];
+  if (!order) {
+    const std::string rank = fmt::format("rank_{}", run_info_.rank);
+    const std::string file = fmt::format("ms_execution_order_graph_{}.csv", named.graph);
+    Result<ExecutionOrderNames> read = ExecutionOrderNames::read(host_path_ / rank / "execution_order" / file);
+    order.emplace(read ? std::move(*read) : ExecutionOrderNames(std::string_view()));
+  }
+  return order->name_of(named.full_name);
 }
 
 // Of several scopes that hold the op the innermost counts; what was said of the op's own type there, before all.
