@@ -1,8 +1,11 @@
 #include "adapter.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <filesystem>
 
 #include "file_path.h"
 #include "sonde/dtype.h"
@@ -15,7 +18,7 @@ using sonde::DType;
 std::atomic<const struct sonde_api*> g_engine{nullptr};
 
 struct Run {
-  std::string host, command;
+  std::string host, command, directory;
   std::uint32_t device = 0, world_size = 1;
   std::atomic<bool> told{false};
 };
@@ -176,15 +179,21 @@ void tell_run(const struct sonde_api& api, std::uint32_t rank) {
 
 const struct sonde_api* engine() { return g_engine.load(std::memory_order_acquire); }
 
-void set_engine(const struct sonde_api* api, const sonde_run_info* run) {
-  if (run != nullptr) {
-    g_run.host = run->host;
-    g_run.command = run->command;
-    g_run.device = run->device;
-    g_run.world_size = run->world_size;
-    g_run.told = false;
-  }
+void set_engine(const struct sonde_api* api, const sonde_run_info& run, const std::string& directory) {
+  g_run.host = run.host;
+  g_run.command = run.command;
+  g_run.directory = directory;
+  g_run.device = run.device;
+  g_run.world_size = run.world_size;
+  g_run.told = false;
   g_engine.store(api, std::memory_order_release);
+}
+
+void make_directory() {
+  if (g_run.directory.empty() || ::access(g_run.directory.c_str(), F_OK) == 0) return;
+  std::error_code ignored;  // MindSpore says what it cannot write
+  std::filesystem::create_directories(g_run.directory, ignored);
+  std::filesystem::permissions(g_run.directory, std::filesystem::perms::owner_all, ignored);
 }
 
 OpTold::OpTold(std::uint32_t graph) {

@@ -11,10 +11,12 @@
 
 namespace sonde_mindspore {
 
-// Null while Sonde does not record: then MindSpore's own functions run.
+// Null until Sonde records: till then MindSpore's own functions run.
 const struct sonde_api* engine();
-// `run`: all but the rank, which MindSpore's paths tell. Null with a null `api`.
-void set_engine(const struct sonde_api* api, const sonde_run_info* run);
+// `run`: all but the rank, which MindSpore's paths tell. `directory`: for make_directory(); empty: MindSpore's business.
+void set_engine(const struct sonde_api* api, const sonde_run_info& run, const std::string& directory);
+// That directory, for MindSpore to write into. It makes missing ones itself, but not behind a link.
+void make_directory();
 
 // Lives while CPUE2eDump::DumpCNodeData runs: everything told meanwhile is of one operator.
 class OpTold {

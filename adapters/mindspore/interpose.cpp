@@ -24,6 +24,7 @@ constexpr const char* kDumpToFile = "_ZN9mindspore14DumpJsonParser10DumpToFileER
 constexpr const char* kNeedDump = "_ZN9mindspore14DumpJsonParser8NeedDumpERKSs";
 constexpr const char* kIsDumpIter = "_ZNK9mindspore14DumpJsonParser10IsDumpIterEj";
 constexpr const char* kCopyDumpJsonToDir = "_ZN9mindspore14DumpJsonParser17CopyDumpJsonToDirEj";
+constexpr const char* kCopyMSCfgJsonToDir = "_ZN9mindspore14DumpJsonParser18CopyMSCfgJsonToDirEj";
 constexpr const char* kDumpCNodeData = "_ZN9mindspore10CPUE2eDump13DumpCNodeDataERKSt10shared_ptrINS_5CNodeEEj";
 constexpr const char* kDumpParametersData = "_ZN9mindspore10CPUE2eDump18DumpParametersDataEv";
 
@@ -56,6 +57,7 @@ class SONDE_INTERPOSED DumpJsonParser {
   bool NeedDump(const std::string& full_name);
   bool IsDumpIter(std::uint32_t iteration) const;
   void CopyDumpJsonToDir(std::uint32_t rank);
+  void CopyMSCfgJsonToDir(std::uint32_t rank);
 };
 
 class SONDE_INTERPOSED CPUE2eDump {
@@ -94,6 +96,13 @@ void DumpJsonParser::CopyDumpJsonToDir(std::uint32_t rank) {
   if (theirs != nullptr) theirs(this, rank);
 }
 
+// The first thing that MindSpore writes, when a graph was compiled.
+void DumpJsonParser::CopyMSCfgJsonToDir(std::uint32_t rank) {
+  if (sonde_mindspore::engine() != nullptr) sonde_mindspore::make_directory();
+  static auto* const theirs = original<void(DumpJsonParser*, std::uint32_t)>(kCopyMSCfgJsonToDir);
+  if (theirs != nullptr) theirs(this, rank);
+}
+
 void CPUE2eDump::DumpCNodeData(const std::shared_ptr<CNode>& node, std::uint32_t graph) {
   static auto* const theirs = original<void(const std::shared_ptr<CNode>&, std::uint32_t)>(kDumpCNodeData);
   if (theirs == nullptr) return;
@@ -114,15 +123,16 @@ extern "C" {
 
 // Null when every function is where it should be; else the symbol that is not.
 SONDE_INTERPOSED const char* sonde_mindspore_missing() {
-  for (const char* symbol :
-       {kDumpToFile, kNeedDump, kIsDumpIter, kCopyDumpJsonToDir, kDumpCNodeData, kDumpParametersData}) {
+  for (const char* symbol : {kDumpToFile, kNeedDump, kIsDumpIter, kCopyDumpJsonToDir, kCopyMSCfgJsonToDir,
+                             kDumpCNodeData, kDumpParametersData}) {
     if (find(symbol) == nullptr) return symbol;
   }
   return nullptr;
 }
 
-// From now on what MindSpore dumps is the engine's; null: MindSpore's own again.
-SONDE_INTERPOSED void sonde_mindspore_set_engine(const struct sonde_api* api, const sonde_run_info* run) {
-  sonde_mindspore::set_engine(api, run);
+// From now on what MindSpore dumps is the engine's.
+SONDE_INTERPOSED void sonde_mindspore_set_engine(const struct sonde_api* api, const sonde_run_info* run,
+                                                 const char* directory) {
+  sonde_mindspore::set_engine(api, *run, directory);
 }
 }

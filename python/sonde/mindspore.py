@@ -49,7 +49,7 @@ def load():
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_mindspore.so")
     _shim = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
     _shim.sonde_mindspore_missing.restype = ctypes.c_char_p
-    _shim.sonde_mindspore_set_engine.argtypes = (ctypes.c_void_p, ctypes.POINTER(RunInfo))
+    _shim.sonde_mindspore_set_engine.argtypes = (ctypes.c_void_p, ctypes.POINTER(RunInfo), ctypes.c_char_p)
     _shim.sonde_mindspore_set_engine.restype = None
 
 
@@ -114,6 +114,7 @@ class Watch:
 
     def __init__(self):
         settings = _core.host_settings()
+        directory = b"" if _PATH.match(settings["path"]) else os.fsencode(settings["path"])
         self.undo = [_give_configuration(settings), _watch_scopes(), _silence_set_dump()]
         run = RunInfo(
             size=ctypes.sizeof(RunInfo),
@@ -123,7 +124,7 @@ class Watch:
             command=" ".join(sys.argv).encode(errors="replace"),
             world_size=max(_number("RANK_SIZE"), 1),
         )
-        _shim.sonde_mindspore_set_engine(_core.api(), ctypes.byref(run))
+        _shim.sonde_mindspore_set_engine(_core.api(), ctypes.byref(run), directory)
 
     def close(self):
         # The last step may still be running on MindSpore's threads.

@@ -14,7 +14,10 @@ Session::Session(Plan plan)
       clock_(plan_.sonde.step, plan_.iteration, plan_.first_iteration()),
       host_steps_(plan_.iteration) {}
 
-Session::~Session() = default;
+// What the writer still has points to names, which go before it would.
+Session::~Session() {
+  if (recorder_) recorder_->finish();
+}
 
 void Session::set_run_info(const sonde_run_info& info) {
   const std::lock_guard lock(mutex_);

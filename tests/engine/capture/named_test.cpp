@@ -1,0 +1,218 @@
+// Hosts that name their operators and count the steps of their graphs themselves.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "capture/host_steps.h"
+#include "capture/session.h"
+#include "store/journal.h"
+
+namespace sonde {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+TEST(HostSteps, EndWithALaterOneOfTheirGraphOrAllAtOnce) {
+  HostSteps steps(IterationSet::parse("1|3"));
+  EXPECT_FALSE(steps.wants(0));
+  EXPECT_TRUE(steps.wants(1));
+  EXPECT_EQ(steps.at({0, 1}).size(), 1u);
+  EXPECT_THAT(steps.at({0, 1}), IsEmpty());
+  EXPECT_EQ(steps.at({4, 1}).size(), 1u) << "another graph's step";
+  const auto next = steps.at({0, 3});
+  ASSERT_EQ(next.size(), 2u);
+  EXPECT_FALSE(next[0].began);
+  EXPECT_EQ(next[0].step, (StepId{0, 1}));
+  EXPECT_EQ(steps.end().size(), 2u);
+  EXPECT_THAT(steps.end(), IsEmpty());
+  steps.dump_switch(true);
+  EXPECT_TRUE(steps.wants(0)) << "from now on the switch decides";
+  EXPECT_EQ(steps.first_seen(), 0u);
+  EXPECT_EQ(steps.last_seen(), 1u);
+}
+
+constexpr const char* kConv = "Default/network-Net/conv-Conv2d/Conv2D-op0";
+constexpr const char* kConvGrad = "Gradients/Default/network-Net/conv-Conv2d/Grad_Conv2D/Conv2DBackpropInput-op0";
+constexpr const char* kRelu = "Default/network-Net/ReLU-op0";
+
+class Named : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    directory_ = fs::path(::testing::TempDir()) / ("sonde_" + std::to_string(::getpid()) + "_" + test->name());
+    fs::remove_all(directory_);
+    plan_.path = directory_ / "dump";
+    plan_.net_name = "Net";
+    plan_.saved_data = SavedData::full;
+    plan_.support_device = {0};
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  void start() {
+    session_ = std::make_unique<Session>(plan_);
+    sonde_host_settings settings{};
+    ASSERT_TRUE(session_->host_settings(settings));
+    EXPECT_EQ(settings.path, plan_.path.string());
+    sonde_run_info info{};
+    info.size = sizeof info;
+    session_->set_run_info(info);
+  }
+
+  static sonde_named_op named(const char* name, const char* type, std::uint64_t iteration, std::uint32_t graph = 0) {
+    return {sizeof(sonde_named_op), graph, iteration, name, type};
+  }
+  sonde_tensor view(const std::vector<float>& values) {
+    size_ = static_cast<std::int64_t>(values.size());
+    sonde_tensor t{};
+    t.size = sizeof t;
+    t.dtype = static_cast<std::int32_t>(DType::float32);
+    t.data = values.data();
+    t.shape = &size_;
+    t.strides = &stride_;
+    t.ndim = 1;
+    return t;
+  }
+  // As the adapter does it: asked first, told with all tensors. What the engine wanted.
+  unsigned run(const sonde_named_op& op, const std::vector<float>& output) {
+    if (!session_->wants_named(op)) return 0;
+    Op handle;
+    const unsigned wanted = session_->named_op_begin(op, handle);
+    const sonde_tensor tensor = view(output);
+    if ((wanted & SONDE_WANT_LOOK) != 0) session_->op_look(handle, tensor);
+    session_->op_output(handle, 0, tensor);
+    session_->op_end(handle, false);
+    return wanted;
+  }
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    const fs::path net = plan_.path / "rank_0/Net";
+    if (!fs::exists(net)) return names;
+    for (const auto& entry : fs::recursive_directory_iterator(net)) {
+      if (entry.is_directory()) continue;
+      const std::string name = entry.path().filename().string();
+      const std::string where = entry.path().parent_path().lexically_relative(net).string();
+      names.push_back(where + "/" + name.substr(0, name.find(".0.0.")));
+    }
+    std::ranges::sort(names);
+    return names;
+  }
+
+  Plan plan_;
+  std::unique_ptr<Session> session_;
+  fs::path directory_;
+  std::int64_t size_ = 0, stride_ = 1;
+};
+
+TEST_F(Named, OpsAreRecordedUnderTheHostsNamesAndSteps) {
+  start();
+  EXPECT_TRUE(session_->wants_iteration(7));
+  run(named(kConv, "Conv2D", 7), {1, 2});
+  run(named(kConvGrad, "Conv2DBackpropInput", 7), {3});
+  run(named(kRelu, "ReLU", 2, 5), {4});
+  const sonde_tensor weight = view({5, 6});
+  session_->named_parameter(named("conv.weight", "Parameter", 7), weight);
+  session_->named_step_end();
+  EXPECT_THAT(session_->stop(), HasSubstr("recorded 3 ops and 4 tensors of 2 steps"));
+  EXPECT_THAT(files(), ElementsAre("0/7/Conv2D.Default_network-Net_conv-Conv2d_Conv2D-op0",
+                                   "0/7/Conv2DBackpropInput.Gradients_Default_network-Net_conv-Conv2d_Grad_Conv2D_"
+                                   "Conv2DBackpropInput-op0",
+                                   "0/7/Parameter.conv_weight", "0/7/statistic.csv",
+                                   "5/2/ReLU.Default_network-Net_ReLU-op0", "5/2/statistic.csv"));
+  EXPECT_FALSE(fs::exists(plan_.path / "rank_0/graphs")) << "graphs and histories are the host's to write";
+  EXPECT_FALSE(fs::exists(plan_.path / "rank_0/execution_order"));
+
+  const Result<Journal> journal = read_journal(plan_.path / "rank_0/.dump_metadata/sonde/journal");
+  ASSERT_TRUE(journal);
+  std::vector<std::string> sites;
+  for (const Site& site : journal->runs.at(0).sites) sites.push_back(site.scope + "|" + site.forward_op_type);
+  EXPECT_THAT(sites,
+              UnorderedElementsAre("network-Net/conv-Conv2d|", "network-Net/conv-Conv2d|Conv2D", "network-Net|"));
+}
+
+TEST_F(Named, WhatIsNotSelectedIsNotAskedFor) {
+  plan_.dump_mode = DumpMode::kernels;
+  plan_.kernels = {kRelu};
+  start();
+  EXPECT_EQ(run(named(kConv, "Conv2D", 0), {1}), 0u);
+  EXPECT_NE(run(named(kRelu, "ReLU", 0), {2}), 0u);
+  session_->named_step_end();
+  EXPECT_THAT(session_->stop(), HasSubstr("recorded 1 ops"));
+}
+
+TEST_F(Named, KernelsMatchTheNameOfTheExecutionOrder) {
+  fs::create_directories(plan_.path / "rank_0/execution_order");
+  std::ofstream(plan_.path / "rank_0/execution_order/ms_execution_order_graph_0.csv")
+      << "Execution Order\nGradients/Default/network-Net/conv-Conv2d/Grad_Conv2D/Conv2DBackpropInput-op1\n";
+  plan_.dump_mode = DumpMode::kernels;
+  plan_.kernels = {"Gradients/Default/network-Net/conv-Conv2d/Grad_Conv2D/Conv2DBackpropInput-op1"};
+  start();
+  EXPECT_NE(run(named(kConvGrad, "Conv2DBackpropInput", 0), {1}), 0u);
+  EXPECT_THAT(session_->stop(), ::testing::Not(HasSubstr("matched nothing")));
+}
+
+TEST_F(Named, SetDumpCountsByTheInnermostScope) {
+  plan_.dump_mode = DumpMode::flagged;
+  start();
+  session_->flag_scope("Default/network-Net", "", true);
+  session_->flag_scope("Default/network-Net/conv-Conv2d", "", false);
+  EXPECT_NE(run(named(kRelu, "ReLU", 0), {1}), 0u);
+  EXPECT_EQ(run(named(kConv, "Conv2D", 0), {1}), 0u);
+  EXPECT_EQ(run(named(kConvGrad, "Conv2DBackpropInput", 0), {1}), 0u);
+  session_->flag_scope("Default/network-Net/conv-Conv2d", "Conv2D", true);
+  EXPECT_NE(run(named(kConv, "Conv2D", 0), {1}), 0u) << "an operator of its own in it";
+  EXPECT_NE(run(named(kConvGrad, "Conv2DBackpropInput", 0), {1}), 0u) << "and its backward";
+}
+
+TEST_F(Named, OnlyWhatOverflowsIsKept) {
+  plan_.op_debug_mode = 3;
+  plan_.overflow_number = 1;
+  start();
+  run(named(kConv, "Conv2D", 0), {1, 2});
+  run(named(kRelu, "ReLU", 0), {std::numeric_limits<float>::infinity()});
+  EXPECT_FALSE(session_->wants_iteration(1)) << "overflow_number is reached";
+  session_->named_step_end();
+  EXPECT_THAT(session_->stop(), HasSubstr("1 op overflowed, the first was Default/network-Net/ReLU-op0"));
+  EXPECT_THAT(files(), ElementsAre("0/0/ReLU.Default_network-Net_ReLU-op0", "0/0/statistic.csv"));
+}
+
+TEST_F(Named, ItIsSaidWhyNothingWasRecorded) {
+  plan_.iteration = IterationSet::parse("9");
+  start();
+  EXPECT_FALSE(session_->wants_iteration(3));
+  EXPECT_FALSE(session_->wants_iteration(4));
+  EXPECT_THAT(session_->stop(), HasSubstr("no step matched iteration \"9\" (steps 3-4 ran)"));
+  EXPECT_FALSE(fs::exists(plan_.path));
+}
+
+TEST_F(Named, OfTwoHostsTheFirstOwnsTheDump) {
+  start();
+  run(named(kRelu, "ReLU", 0), {1});
+  EXPECT_EQ(session_->root_forward(true, true, false), SONDE_CAPTURE_OFF);
+  session_->named_step_end();
+  EXPECT_THAT(session_->stop(), HasSubstr("two frameworks ran in this process"));
+}
+
+TEST_F(Named, AWatcherIsRefused) {
+  plan_.acl.scene = Scene::watcher;
+  Session session(plan_);
+  sonde_host_settings settings{};
+  const Status status = session.host_settings(settings);
+  ASSERT_FALSE(status);
+  EXPECT_THAT(status.error().message, HasSubstr("watcher"));
+}
+
+}  // namespace
+}  // namespace sonde
