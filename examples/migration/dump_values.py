@@ -164,7 +164,7 @@ def load(file, name):
 
 
 def tensor(row):
-    return load(row["file"], slot_name(row))
+    return load(row.get("file"), slot_name(row))
 
 
 def slot_name(row):

@@ -37,7 +37,7 @@ def load(network, arrays):
 
 def main():
     arrays = np.load(sys.argv[1])
-    ms.set_context(mode=ms.GRAPH_MODE, device_target="CPU")
+    ms.set_context(mode=ms.GRAPH_MODE)
     network = LeNet5()
     load(network, arrays)
     loss = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
