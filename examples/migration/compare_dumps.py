@@ -29,7 +29,7 @@ ALLOWANCE = 4  # both sides round, and more often than once in an operator
 
 def pair(target, golden, phase):
     """[(target, golden), ...] in the target's order, None where a value stands alone; then golden ones that do."""
-    keys = [[(value.kind, value.shape) for value in side] for side in (target, golden)]
+    keys = [[value.key for value in side] for side in (target, golden)]
     blocks = difflib.SequenceMatcher(None, *keys, autojunk=False).get_matching_blocks()
     anchors = [(block.a + i, block.b + i) for block in blocks for i in range(block.size)]
     if phase == "optimizer":
@@ -43,16 +43,17 @@ def pair(target, golden, phase):
             if fitting:
                 matched[a] = min(fitting, key=lambda b: rank(a, b))
 
-    # What is left of the same kind and shape ran in another order: the nearest in order, or of parameters in value.
-    # What is then left of the same kind, at the same place, has got another shape.
-    def same(a, b):
-        return keys[0][a] == keys[1][b]
+    def apart(a, b):
+        return abs(gaps[0][a] - gaps[1][b])
 
+    # What is left ran in another order, or reads something padded: the nearest in order, of parameters in value.
+    # What is then left of one kind at one place has got another shape.
     if phase == "optimizer":
-        fill(same, lambda a, b: differences(target[a], golden[b]).max(initial=0))
+        fill(lambda a, b: keys[0][a] == keys[1][b], lambda a, b: differences(target[a], golden[b]).max(initial=0))
     else:
-        fill(same, lambda a, b: abs(gaps[0][a] - gaps[1][b]))
-        fill(lambda a, b: target[a].kind == golden[b].kind and gaps[0][a] == gaps[1][b], lambda a, b: b)
+        fill(lambda a, b: keys[0][a] == keys[1][b], apart)
+        fill(lambda a, b: keys[0][a][:2] == keys[1][b][:2], apart)
+        fill(lambda a, b: keys[0][a][0] == keys[1][b][0] and apart(a, b) == 0, lambda a, b: b)
     pairs = [(value, golden[matched[a]] if a in matched else None) for a, value in enumerate(target)]
     return pairs + [(None, value) for b, value in enumerate(golden) if b not in matched.values()]
 
@@ -137,7 +138,7 @@ def compare(target, golden):
 def decided_by_rounding(result):
     """Whether the same went in, and a few elements went the other way: a ReLU is open or closed, where its input is 0
     but for rounding. After that, both sides are right and compute something else."""
-    if result["verdict"] != "different" or result["target"].kind not in ("relu gradient", "max_pool2d gradient"):
+    if result["verdict"] != "different" or result["target"].kind not in ("relu gradient", "maxpool2d gradient"):
         return False
     same = all(found == "the same" for row, found in inputs(result) if row["dtype"].startswith(("float", "bfloat")))
     return same and result["beyond"] <= max(1, result["elements"] // 1000)
@@ -186,7 +187,7 @@ def shape_text(shape):
 
 
 def place(operator):
-    return f"{pathlib.Path(operator.source_file).name}:{operator.line}" if operator.source_file else ""
+    return f", {pathlib.Path(operator.source_file).name}:{operator.line}" if operator.source_file else ""
 
 
 def short(value):
@@ -203,11 +204,11 @@ def explain(result, results, dumps):
             f"max error {result['error']:.3g}, relative {result['relative']:.3g}, cosine {result['cosine']:.6f}, "
             f"{result['beyond']} of {result['elements']} elements beyond the {result['allowed']:.2g} of rounding"
         )
-    where = f"step {result['step']}, {operator.op_type} {operator.full_name}, {place(operator)}"
+    where = f"step {result['step']}, {operator.op_type} {operator.full_name}{place(operator)}"
     yield f"first difference: {where}: {found}"
     if source := linecache.getline(operator.source_file, operator.line).strip():
         yield f"  source  {source}"
-    yield f"  golden  {short(result['golden'])} {place(result['golden'].operators[0])}".rstrip()
+    yield f"  golden  {short(result['golden'])}{place(result['golden'].operators[0])}"
     for row, said in inputs(result):
         name = " ".join(filter(None, (f"input.{row['slot']}", row["tensor_name"], shape_text(row["shape"]))))
         yield f"  {name}: {said}"
@@ -215,7 +216,7 @@ def explain(result, results, dumps):
     alone = itertools.takewhile(lambda r: r["verdict"] == "alone" and r["target"], reversed(earlier))
     for other in reversed(list(alone)):
         before = other["target"].operators[0]
-        yield f"  before it, without a counterpart: {before.op_type} {before.full_name}, {place(before)}"
+        yield f"  before it, without a counterpart: {before.op_type} {before.full_name}{place(before)}"
         yield f"    called with    {attributes(dumps[0], before, result['step'])}"
     yield f"  called with        {attributes(dumps[0], operator, result['step'])}"
     yield f"  golden called with {attributes(dumps[1], result['golden'].operators[0], result['step'])}"
@@ -256,7 +257,7 @@ def report(results, dumps):
     elif matched[-1]["verdict"] == "undecided":
         last = matched[-1]["target"].operators[-1]
         yield (
-            f"no difference up to step {matched[-1]['step']}, {last.full_name}, {place(last)}: {matched[-1]['beyond']} "
+            f"no difference up to step {matched[-1]['step']}, {last.full_name}{place(last)}: {matched[-1]['beyond']} "
             f"of {matched[-1]['elements']} elements are decided by rounding there, and what comes after is not compared"
         )
     else:

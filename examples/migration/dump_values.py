@@ -12,21 +12,20 @@ import sys
 import numpy as np
 
 # What an operator computes, by output: (slot, kind, the inputs it multiplies or adds up). Outputs that the other
-# framework has nowhere are left out. A type that is not here computes what it is called: `Tanh` and `tanh_` are alike.
+# framework has nowhere are left out. A type that is not here computes what it is called: `LayerNorm` is `layer_norm`.
 KINDS = {
     "Conv2D": [(0, "conv2d", (0, 1))],
     "Conv2DBackpropInput": [(0, "conv2d input gradient", (0, 1))],
     "Conv2DBackpropFilter": [(0, "conv2d weight gradient", (0, 1))],
     "MatMul": [(0, "matmul", (0, 1))],
     "BiasAddGrad": [(0, "bias gradient", (0,))],
-    "BatchNorm": [(0, "batch_norm", ())],
     "BatchNormGrad": [
-        (0, "batch_norm input gradient", ()),
-        (1, "batch_norm weight gradient", (0,)),
-        (2, "batch_norm bias gradient", (0,)),
+        (0, "batchnorm input gradient", ()),
+        (1, "batchnorm weight gradient", (0,)),
+        (2, "batchnorm bias gradient", (0,)),
     ],
-    "MaxPool": [(0, "max_pool2d", ())],
-    "MaxPoolGrad": [(0, "max_pool2d gradient", ())],
+    "MaxPool": [(0, "maxpool2d", ())],
+    "MaxPoolGrad": [(0, "maxpool2d gradient", ())],
     "ReluGrad": [(0, "relu gradient", ())],
     "Flatten": [(0, "reshape", ())],
     "SparseSoftmaxCrossEntropyWithLogits": [(0, "cross_entropy", ())],  # its gradient too, of another shape
@@ -40,7 +39,7 @@ KINDS = {
     "addmm": [(0, "matmul", (1, 2))],
     "mm": [(0, "matmul", (0, 1))],
     "sum": [(0, "bias gradient", (0,))],
-    "max_pool2d_with_indices_backward": [(0, "max_pool2d gradient", ())],
+    "max_pool2d_with_indices_backward": [(0, "maxpool2d gradient", ())],
     "threshold_backward": [(0, "relu gradient", ())],
     "cross_entropy_loss": [(0, "cross_entropy", ())],
     "_log_softmax_backward_data": [(0, "cross_entropy", ())],
@@ -88,6 +87,11 @@ class Value:
         kept = [n for n in self.row["shape"] if n != 1]
         return (math.prod(kept),) if self.kind == "reshape" else tuple(kept)
 
+    @property
+    def key(self):
+        """What values that belong together have in common, padding and layout aside."""
+        return self.kind, self.shape, tuple(sorted(math.prod(row["shape"]) for row in self.added_up))
+
     def inputs(self):
         """What went into it from elsewhere, not from one of its operators into the next."""
         first, *rest = (operator.tensors(True) for operator in self.operators)
@@ -127,7 +131,7 @@ def kinds_of(operator, parameters):
     if operator.phase == "optimizer":
         updated = operator.tensors(True).get(0, {}).get("tensor_name")
         return [(0, "update", ())] if operator.op_type.startswith("Apply") or updated in parameters else []
-    return KINDS.get(operator.op_type) or [(0, operator.op_type.rstrip("_").lower(), ())]
+    return KINDS.get(operator.op_type) or [(0, operator.op_type.replace("_", "").lower(), ())]
 
 
 def values_of(operators):

@@ -139,6 +139,15 @@ def test_what_is_compared_belongs_to_the_same_layer(pairs):
 
 
 @needs_mindspore
+def test_either_dump_may_be_the_golden_one(story, compared):
+    run = compared(story.directory / "mindspore", story.directory / "pytorch")
+    assert run.status == 0, run.stdout
+    planted = compared(story.directory / "mindspore", story.directory / "pytorch_epsilon")
+    assert planted.status == 1
+    assert "bn1-BatchNorm2d/BatchNorm-op0" in planted.stdout.splitlines()[0]
+
+
+@needs_mindspore
 @pytest.mark.parametrize(
     ("plant", "place", "said"),
     [
