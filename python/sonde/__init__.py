@@ -10,8 +10,10 @@ and in a notebook:
     ...                                                             # train
     sonde.stop()
 
-`import sonde` imports no framework.
+`import sonde` imports no framework. MindSpore must be imported after it.
 """
+
+import sonde_autoload
 
 from . import session
 from ._core import version as __version__
@@ -32,3 +34,5 @@ __all__ = [
     "step",
     "stop",
 ]
+
+sonde_autoload.watch_mindspore()

@@ -282,7 +282,9 @@ std::string Session::why_nothing(const Totals& totals) const {
     return fmt::format("device {} is not in support_device [{}]", run_info_.device,
                        fmt::join(plan_.support_device, ","));
   }
-  if (host_names_ && !host_steps_.seen()) return "no compiled graph ran";
+  if (host_names_ && !host_steps_.seen()) {
+    return "no graph that was compiled since recording began ran";
+  }
   if (host_names_ && named_asked_ == 0) {
     return fmt::format("no step matched iteration \"{}\" (steps {}-{} ran)", plan_.iteration.text(),
                        host_steps_.first_seen(), host_steps_.last_seen());
