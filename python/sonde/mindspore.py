@@ -129,9 +129,10 @@ class Watch:
     def close(self):
         # The last step may still be running on MindSpore's threads.
         with contextlib.suppress(Exception):
-            from mindspore.common.api import _pynative_executor
-
-            _pynative_executor.sync()
+            api = (
+                sys.modules.get("mindspore.graph.api") or sys.modules["mindspore.common.api"]
+            )  # 2.9 and later, or before
+            api._pynative_executor.sync()
         for undo in self.undo:
             undo()
 
