@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 
+#include "analysis/measure.h"
 #include "analysis/select.h"
 #include "dump.h"
 #include "find_tensor.h"
@@ -29,6 +30,20 @@ const SelectedStep& step_of(const std::vector<SelectedStep>& steps) {
                               steps.size(), step.step->id.iteration, step.step->id.graph, step.rank->rank));
   }
   return step;
+}
+
+// Types and shapes that only the files tell. One that cannot be read has none.
+void add_types(const SelectedStep& step) {
+  for (CatalogOp* op : step.ops) {
+    for (CatalogTensor& tensor : op->tensors) {
+      if (tensor.has_shape || tensor.file.empty()) continue;
+      const Result<TensorFile> file = TensorFile::open(step.rank->directory / tensor.file, wish_of(tensor));
+      if (!file) continue;
+      if (tensor.dtype == DType::undefined) tensor.dtype = file->dtype();
+      tensor.shape = file->shape();
+      tensor.has_shape = true;
+    }
+  }
 }
 
 // The ops that `text` means: a pattern, or a full name or its end.
@@ -72,11 +87,12 @@ int graph(const GraphOptions& options) {
   const std::optional<std::vector<SelectedStep>> steps = select_steps(*catalog, options, status);
   if (!steps) return status;
   const SelectedStep& step = step_of(*steps);
-  if (!step.rank->has_journal) {
-    print_error(fmt::format("'{}' has no journal, which says how data flows; only dumps of Sonde have one",
+  if (!step.rank->has_journal && step.rank->host_graphs.empty()) {
+    print_error(fmt::format("'{}' says nothing of how data flows: it has neither a journal of Sonde nor graphs/*.pb",
                             step.rank->directory.string()));
     return kUnreadable;
   }
+  add_types(step);
   const StepGraph whole = graph_of(*step.step);
   std::vector<std::uint32_t> nodes = options.op.empty() ? all_nodes(whole) : nodes_meant(whole, options.op);
   if (nodes.empty()) {

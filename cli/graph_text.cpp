@@ -11,17 +11,15 @@
 namespace sonde {
 namespace {
 
+std::string_view dtype_text(const ValueType& type) {
+  return type.dtype == DType::undefined ? "?" : info(type.dtype).lower;
+}
+
 std::string type_text(const ValueType& type) {
   if (!type.is_tensor) return "None";
-  return fmt::format("{} ({})", info(type.dtype).lower, fmt::join(type.shape, ","));
+  if (!type.has_shape) return fmt::format("{} ?", dtype_text(type));
+  return fmt::format("{} ({})", dtype_text(type), fmt::join(type.shape, ","));
 }
-
-std::string line_text(const SourceLine& line) {
-  if (line.file.empty()) return "";
-  return fmt::format("{}:{}", line.file.substr(line.file.rfind('/') + 1), line.line);
-}
-
-std::string first_line(const GraphNode& node) { return node.trace.empty() ? "" : line_text(node.trace[0]); }
 
 bool is_inner(const Graph& graph, const Operand& operand) {
   return operand.slot >= graph.nodes[operand.index].outputs.size();
@@ -100,7 +98,7 @@ std::string_view color_of(Phase phase) {
 std::string dot_node(const StepGraph& graph, std::uint32_t node) {
   const GraphNode& op = graph.graph.nodes[node];
   std::string label = dot_text(op.op_type);
-  for (const std::string& more : {short_scope(op.full_name), first_line(op)}) {
+  for (const std::string& more : {short_scope(op.full_name), source_text(*graph.ops[node])}) {
     if (!more.empty()) label += "\\n" + dot_text(more);
   }
   return fmt::format("  n{} [label=\"{}\", fillcolor=\"{}\", tooltip=\"{}\"];\n", node, label,
@@ -132,7 +130,7 @@ Json json_of(const Attribute& attribute) {
 
 Json json_of(const ValueType& type) {
   if (!type.is_tensor) return {};
-  return {{"dtype", info(type.dtype).lower}, {"shape", type.shape}};
+  return {{"dtype", dtype_text(type)}, {"shape", type.has_shape ? Json(type.shape) : Json()}};
 }
 
 Json json_of(const Graph& graph, const Operand& operand) {
@@ -163,6 +161,9 @@ Json json_of(const StepGraph& graph, std::uint32_t node) {
   for (const ValueType& output : op.outputs) json["outputs"].push_back(json_of(output));
   json["attributes"] = Json::object();
   for (const Attribute& attribute : op.attributes) json["attributes"][attribute.name] = json_of(attribute);
+  json["source_file"] = graph.ops[node]->source_file;
+  json["line"] = graph.ops[node]->line;
+  json["function"] = graph.ops[node]->function;
   json["trace"] = Json::array();
   for (const SourceLine& line : op.trace) {
     json["trace"].push_back({{"file", line.file}, {"line", line.line}, {"function", line.function}});
@@ -170,21 +171,30 @@ Json json_of(const StepGraph& graph, std::uint32_t node) {
   return json;
 }
 
-std::string source_block(const GraphNode& node, SourceTexts& sources) {
+// "label file:line  text of the line"
+std::string call_text(std::string_view label, const SourceLine& line, SourceTexts& sources) {
+  std::string_view code = sources.line(line.file, line.line);
+  code.remove_prefix(std::min(code.find_first_not_of(" \t"), code.size()));
+  return fmt::format("  {:<11} {}:{}  {}\n", label, line.file, line.line, printable(code));
+}
+
+std::string source_block(const CatalogOp& op, const GraphNode& node, SourceTexts& sources) {
   if (node.trace.empty()) return "";
-  const SourceLine& line = node.trace[0];
-  std::string text = fmt::format("  {}:{} in {}\n", line.file, line.line, line.function);
+  // Before the op's own line stands what that called in the host's sources.
+  const auto own = std::ranges::find_if(
+      node.trace, [&](const SourceLine& line) { return line.line == op.line && line.file == op.source_file; });
+  const std::size_t at = own == node.trace.end() ? 0 : static_cast<std::size_t>(own - node.trace.begin());
+  const SourceLine& line = node.trace[at];
+  std::string text =
+      fmt::format("  {}:{}{}{}\n", line.file, line.line, line.function.empty() ? "" : " in ", line.function);
   const std::uint64_t last = std::uint64_t{line.line} + 1;  // a damaged dump may say any number
   for (std::uint64_t n = line.line > 1 ? line.line - 1 : 1; n <= last; ++n) {
     const std::string_view code = sources.line(line.file, static_cast<std::uint32_t>(n));
     if (!code.empty()) text += fmt::format("  {} {:>5} | {}\n", n == line.line ? '>' : ' ', n, printable(code));
   }
-  for (std::size_t i = 1; i < node.trace.size(); ++i) {
-    const SourceLine& caller = node.trace[i];
-    std::string_view code = sources.line(caller.file, caller.line);
-    code.remove_prefix(std::min(code.find_first_not_of(" \t"), code.size()));
-    text += fmt::format("  {} {}:{}  {}\n", i == 1 ? "called from" : "           ", caller.file, caller.line,
-                        printable(code));
+  for (std::size_t i = at; i-- > 0;) text += call_text(i + 1 == at ? "calls" : "", node.trace[i], sources);
+  for (std::size_t i = at + 1; i < node.trace.size(); ++i) {
+    text += call_text(i == at + 1 ? "called from" : "", node.trace[i], sources);
   }
   return text;
 }
@@ -208,7 +218,8 @@ std::string table_of(const StepGraph& graph, const std::vector<std::uint32_t>& n
     for (const std::uint32_t edge : graph.outgoing[node]) readers.insert(graph.edges[edge].to);
     for (const std::uint32_t reader : readers) read_by.push_back(fmt::format("#{}", reader));
     table.add({std::to_string(node), printable(op.full_name), printable(joined(reads, ", ")),
-               op.outputs.empty() ? "" : type_text(op.outputs[0]), joined(read_by, ", "), first_line(op)});
+               op.outputs.empty() ? "" : type_text(op.outputs[0]), joined(read_by, ", "),
+               source_text(*graph.ops[node])});
   }
   return table.text(terminal_width());
 }
@@ -216,7 +227,7 @@ std::string table_of(const StepGraph& graph, const std::vector<std::uint32_t>& n
 std::string page_of(const StepGraph& graph, std::uint32_t node, SourceTexts& sources) {
   const GraphNode& op = graph.graph.nodes[node];
   std::string text = fmt::format("{}\n", printable(op.full_name));
-  text += source_block(op, sources);
+  text += source_block(*graph.ops[node], op, sources);
   if (const std::string attributes = attributes_text(op); !attributes.empty()) {
     text += fmt::format("  with {}\n", printable(attributes));
   }

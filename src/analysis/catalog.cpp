@@ -7,6 +7,7 @@
 
 #include "analysis/catalog_readers.h"
 #include "analysis/dump_tree.h"
+#include "analysis/host_graphs.h"
 #include "store/file_names.h"
 
 namespace sonde {
@@ -256,6 +257,7 @@ Result<Catalog> open_catalog(const fs::path& path) {
     read_trees(found, real, catalog);
   }
   std::ranges::stable_sort(catalog.ranks, {}, &CatalogRank::rank);
+  for (CatalogRank& rank : catalog.ranks) add_host_graphs(rank, catalog);
   return catalog;
 }
 

@@ -22,6 +22,8 @@
 
 namespace sonde {
 
+struct HostGraph;
+
 // Statistics as the dump has them: a column nobody recorded is absent. Definitions: docs/format.md, "Statistics".
 struct KnownStatistics {
   std::optional<double> max, min, avg, l2norm;
@@ -40,9 +42,11 @@ struct CatalogTensor {
   DType dtype = DType::undefined;  // undefined: the dump does not say; measure() (measure.h) looks
   bool has_shape = false;
   std::vector<std::int64_t> shape;
-  std::string_view tensor_name;  // of the parameter, gradient or state it is; empty: none
-  std::string_view skipped;      // why it was not read; empty when it was
-  std::string_view file;         // relative to the rank's directory (store/tensor_file.h); empty: no values
+  // Of the parameter, gradient or state it is; of an input from an op that the dump does not hold, `{full name}:output.0`.
+  // Empty: none.
+  std::string_view tensor_name;
+  std::string_view skipped;  // why it was not read; empty when it was
+  std::string_view file;     // relative to the rank's directory (store/tensor_file.h); empty: no values
   std::string_view md5, sha1;
   std::optional<KnownStatistics> statistics;
   bool wanted = true;                  // false: only its place in the graph is known
@@ -61,10 +65,12 @@ struct CatalogOp {
   Phase phase = Phase::forward;
   std::string_view full_name;  // `Default/…/conv2d-op0`; with `_` for `/` where only file names tell it
   std::string_view op_type;
-  std::string_view source_file;  // empty: unknown
+  // The innermost line of the user's program; else of what the host brings along. Empty: unknown.
+  std::string_view source_file;
   std::uint32_t line = 0;
   std::string_view function;
-  const std::vector<SourceLine>* trace = nullptr;      // that line and who called it, innermost first; null: unknown
+  // That line, what it called in the host's own sources, and who called it, innermost first; null: unknown.
+  const std::vector<SourceLine>* trace = nullptr;
   const std::vector<Attribute>* attributes = nullptr;  // null: it has none, or the dump does not say
   std::uint64_t sequence = 0;                          // order within its run
   std::uint64_t timestamp_us = 0;
@@ -102,6 +108,8 @@ struct CatalogRank {
   bool has_journal = false;         // false: read from file names and statistic.csv
   std::vector<CatalogRun> runs;     // one without a name where there is no journal
   std::vector<CatalogStep> steps;   // in the order of the run
+  // What graph files of the host itself say (analysis/host_graphs.h); ops point into them.
+  std::vector<std::shared_ptr<const HostGraph>> host_graphs;
 };
 
 // One file that could not be read, or not wholly; the rest of the dump is there all the same.

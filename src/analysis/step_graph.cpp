@@ -8,11 +8,13 @@
 #include <utility>
 
 #include "graph/build.h"
+#include "graph/host_graph.h"
 
 namespace sonde {
 namespace {
 
 constexpr std::uintmax_t kLongestSource = 16 << 20;  // bytes
+constexpr std::uint32_t kMostLines = 1 << 22;        // of a source; a damaged dump may say any number
 
 GraphOp op_of(const CatalogOp& from) {
   GraphOp op;
@@ -25,7 +27,7 @@ GraphOp op_of(const CatalogOp& from) {
     GraphTensor& to = op.tensors.emplace_back();
     to.is_input = tensor.is_input;
     to.slot = tensor.slot;
-    to.type = {tensor.dtype, tensor.shape, true};
+    to.type = {tensor.dtype, tensor.shape, true, tensor.has_shape};
     to.source = tensor.source;
     to.source_slot = tensor.source_slot;
     to.identity = tensor.content;
@@ -59,6 +61,32 @@ std::optional<std::string> read_file(const std::filesystem::path& path) {
   }
   std::ifstream file(path, std::ios::binary);
   return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+}
+
+// Lines that the host's graph files quote.
+HostLines lines_of(const CatalogRank& rank) {
+  HostLines lines;
+  for (const std::shared_ptr<const HostGraph>& graph : rank.host_graphs) {
+    for (const auto& [file, of_file] : graph->lines) lines[file].insert(of_file.begin(), of_file.end());
+  }
+  return lines;
+}
+
+bool agrees(const std::string& text, const std::map<std::uint32_t, std::string>& lines) {
+  SourceTexts source([&](const std::string&) { return text; });
+  return std::ranges::all_of(lines, [&](const auto& line) { return source.line("", line.first) == line.second; });
+}
+
+// A file of nothing but these lines.
+std::string text_of(const std::map<std::uint32_t, std::string>& lines) {
+  std::string text;
+  std::uint32_t at = 1;
+  for (const auto& [number, line] : lines) {
+    if (number < at || number > kMostLines) continue;
+    text.append(number - at, '\n').append(line);
+    at = number;
+  }
+  return text;
 }
 
 }  // namespace
@@ -107,13 +135,17 @@ SourceTexts sources_of(const CatalogRank& rank) {
   std::error_code ignored;
   const bool apart = std::filesystem::exists(rank.metadata / "graphs", ignored);  // as where CANN's trees are
   const std::filesystem::path kept = (apart ? rank.metadata : rank.directory) / "graphs" / "sources";
-  return SourceTexts([kept](const std::string& file) -> std::optional<std::string> {
+  return SourceTexts([kept, lines = lines_of(rank)](const std::string& file) -> std::optional<std::string> {
     // Names come from the dump, which anybody may have written: stay inside its directory.
     const std::filesystem::path inside = std::filesystem::path(file).lexically_normal().relative_path();
     if (!inside.empty() && *inside.begin() != "..") {
-      return read_file(kept / inside);
+      if (std::optional<std::string> copy = read_file(kept / inside)) return copy;
     }
-    return std::nullopt;
+    const auto known = lines.find(file);
+    if (known == lines.end()) return std::nullopt;
+    // The file itself only where it still says what the dump knows of it, so that nothing else is ever shown.
+    if (std::optional<std::string> now = read_file(file); now && agrees(*now, known->second)) return now;
+    return text_of(known->second);
   });
 }
 

@@ -33,7 +33,7 @@ StepGraph graph_of(const CatalogStep& step);
 std::vector<std::uint32_t> neighbourhood(const StepGraph& graph, std::vector<std::uint32_t> nodes,
                                          std::uint32_t distance);
 
-// Sources as they were when the dump was made: the copies kept in it.
+// Sources as they were when the dump was made: the copies kept in it, else what the host's graph files quote of them.
 SourceTexts sources_of(const CatalogRank& rank);
 
 }  // namespace sonde

@@ -17,6 +17,7 @@ struct ValueType {
   DType dtype = DType::undefined;
   std::vector<std::int64_t> shape;
   bool is_tensor = true;  // false: nothing is there (an argument given as None)
+  bool has_shape = true;  // false: the dump does not say
 };
 
 // What an op reads at one slot.

@@ -1,0 +1,53 @@
+// HostGraph: what the graph files of MindSpore itself say of the operators of one graph: lines of the source, what feeds
+// each input, attributes. Read from `.pb`, or, lines alone, from `.ir`. Formats: docs/format.md, "MindSpore's own graphs".
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/attribute.h"
+#include "graph/source_line.h"
+#include "sonde/result.h"
+
+namespace sonde {
+
+// What stands at one input.
+struct HostInput {
+  enum class Kind : std::uint8_t { unknown, op, parameter, constant };
+  Kind kind = Kind::unknown;
+  std::uint32_t op = 0, slot = 0;  // op: in HostGraph::ops, and which of its outputs
+  std::string parameter;           // parameter: its name; constant that is no number: `data-N`, or empty
+  std::optional<double> value;     // constant: when it is a number
+  friend bool operator==(const HostInput&, const HostInput&) = default;
+};
+
+struct HostOp {
+  std::string full_name, op_type;
+  std::vector<HostInput> inputs;  // by slot, as in the names of the files
+  std::vector<Attribute> attributes;
+  std::vector<SourceLine> trace;  // innermost first
+};
+
+// Lines of source files as they were when the graph was made, by file and number.
+using HostLines = std::map<std::string, std::map<std::uint32_t, std::string>>;
+
+struct HostGraph {
+  std::vector<HostOp> ops;  // those with a kernel, in the order of the file; not that of the run
+  std::vector<std::string> parameters;
+  HostLines lines;
+};
+
+// `.pb`. Fails with `corrupt` where the bytes are no such message, or are cut off.
+Result<HostGraph> read_model_proto(std::string_view bytes);
+
+// `.ir` of any version; names and lines only. What is no part of an operator is passed over.
+HostGraph read_ir_text(std::string_view text);
+
+// MindSpore's way to name one of many, to join, and to keep an order; no operators with a kernel.
+bool is_bookkeeping(std::string_view op_type);
+
+}  // namespace sonde
