@@ -2,12 +2,14 @@
 SONDE_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 SONDE_BUILD="$SONDE_ROOT/build"
 SONDE_VENV="$SONDE_ROOT/.venv"
+SONDE_MINDSPORE_VENV="$SONDE_ROOT/.venv-mindspore"
 SONDE_LOG="$SONDE_BUILD/setup.log"
 
 say() { printf '%s\n' "$*" >&2; }
 fail() { say "error: $*"; exit 1; }
 
 # stage TEXT COMMAND...: one line before, one after with the seconds; the output goes to the log, its tail on failure.
+# SONDE_BESIDE: the name of a stage that runs beside others.
 stage() {
   local text=$1 started=$SECONDS
   shift
@@ -17,5 +19,5 @@ stage() {
     tail -n 40 "$SONDE_LOG" >&2
     fail "$text: failed (all of it: $SONDE_LOG)"
   fi
-  say "    done in $((SECONDS - started)) s"
+  say "    ${SONDE_BESIDE:+$SONDE_BESIDE: }done in $((SECONDS - started)) s"
 }
