@@ -212,8 +212,8 @@ def explain(result, results, dumps):
     for row, said in inputs(result):
         name = " ".join(filter(None, (f"input.{row['slot']}", row["tensor_name"], shape_text(row["shape"]))))
         yield f"  {name}: {said}"
-    earlier = results[: results.index(result)]
-    alone = itertools.takewhile(lambda r: r["verdict"] == "alone" and r["target"], reversed(earlier))
+    here = [r for r in results if (r["step"], r["phase"]) == (result["step"], result["phase"])]
+    alone = itertools.takewhile(lambda r: r["verdict"] == "alone", reversed(here[: here.index(result)]))
     for other in reversed(list(alone)):
         before = other["target"].operators[0]
         yield f"  before it, without a counterpart: {before.op_type} {before.full_name}{place(before)}"

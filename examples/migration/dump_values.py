@@ -12,7 +12,7 @@ import sys
 import numpy as np
 
 # What an operator computes, by output: (slot, kind, the inputs it multiplies or adds up). Outputs that the other
-# framework has nowhere are left out. A type that is not here computes what it is called: `LayerNorm` is `layer_norm`.
+# framework has nowhere are left out. A type that is not here computes what it is called: see plain().
 KINDS = {
     "Conv2D": [(0, "conv2d", (0, 1))],
     "Conv2DBackpropInput": [(0, "conv2d input gradient", (0, 1))],
@@ -127,34 +127,38 @@ def read_steps(dump):
     return steps
 
 
-def kinds_of(operator, parameters):
-    if operator.phase == "optimizer":
-        updated = operator.tensors(True).get(0, {}).get("tensor_name")
-        return [(0, "update", ())] if operator.op_type.startswith("Apply") or updated in parameters else []
-    return KINDS.get(operator.op_type) or [(0, operator.op_type.replace("_", "").lower(), ())]
+def plain(op_type):
+    """What a type is called anywhere: `LayerNorm` and `layer_norm`, `TanhGrad` and `tanh_backward`."""
+    return op_type.replace("_", "").lower().removeprefix("native").replace("backward", "grad")
 
 
 def values_of(operators):
     """{phase: [Value, ...]}"""
     forward = (row for operator in operators if operator.phase == "forward" for row in operator.rows)
     parameters = {row["tensor_name"] for row in forward} - {""}
-    found = {phase: [] for phase in PHASES}
+    found = {"forward": [], "backward": []}
+    updates = {}  # the last of each parameter: weight decay may come before
     for operator in operators:
         inputs, outputs = operator.tensors(True), operator.tensors(False)
-        if operator.phase not in PHASES or operator.op_type in VIEWS:
+        if operator.op_type in VIEWS or operator.phase not in PHASES:
             continue
+        if operator.phase == "optimizer":
+            name = inputs.get(0, {}).get("tensor_name")
+            if 0 in outputs and (name in parameters or operator.op_type.startswith("Apply")):
+                updates[name or operator.full_name] = Value("update", [operator], outputs[0])
+            continue
+        values = found[operator.phase]
         begun = FINISHES.get(operator.op_type, ())
         shape = inputs[0]["shape"] if 0 in inputs else None
-        first = next((v for v in reversed(found[operator.phase]) if v.kind in begun and v.row["shape"] == shape), None)
+        first = next((v for v in reversed(values) if v.kind in begun and v.row["shape"] == shape), None)
         if first and 0 in outputs:
             first.operators.append(operator)
             first.row = outputs[0]
             continue
-        for slot, kind, added_up in kinds_of(operator, parameters):
+        for slot, kind, added_up in KINDS.get(operator.op_type) or [(0, plain(operator.op_type), ())]:
             if slot in outputs:
-                added = [inputs[i] for i in added_up if i in inputs]
-                found[operator.phase].append(Value(kind, [operator], outputs[slot], added))
-    return found
+                values.append(Value(kind, [operator], outputs[slot], [inputs[i] for i in added_up if i in inputs]))
+    return found | {"optimizer": list(updates.values())}
 
 
 @functools.lru_cache(maxsize=256)

@@ -118,6 +118,14 @@ def test_both_frameworks_print_the_same_losses(story):
 
 
 @needs_mindspore
+def test_the_original_is_dumped_by_sonde_where_it_is_installed_beside_mindspore(story, tmp_path):
+    installed = run_in(tmp_path, None, MINDSPORE, "-c", "import sonde").status == 0
+    if not installed:
+        pytest.skip(f"{MINDSPORE} has no Sonde; the dump is MindSpore's own")
+    assert list(story.directory.glob("mindspore/debug_dump/rank_0/.dump_metadata/sonde/journal*"))
+
+
+@needs_mindspore
 def test_every_operator_of_the_original_has_a_counterpart_in_the_port_that_computes_the_same(story, pairs):
     assert re.match(r"no difference: errors are at most 0\.\d+ of what rounding explains$", story.report("pytorch")[0])
     assert [pair["golden"] for pair in pairs if not pair["target"]] == []
