@@ -17,7 +17,6 @@ import json
 import linecache
 import math
 import pathlib
-import re
 import signal
 import sys
 
@@ -166,20 +165,13 @@ def inputs(result):
 
 
 def attributes(dump, operator, step):
-    """How the operator was called, as Sonde recorded it or as MindSpore's .ir tells; empty where neither knows."""
+    """How the operator was called: what `sonde graph` tells of it, and the numbers among its inputs."""
     shown = run_sonde("graph", dump, operator.full_name, "--step", step, "--json")
     operators = json.loads(shown.stdout)["ops"] if shown.returncode == 0 else []
-    for found in operators:
-        if found["full_name"] == operator.full_name and found.get("attributes"):
-            return "  ".join(f"{key}={value}" for key, value in found["attributes"].items())
-    for graph in sorted(pathlib.Path(dump).rglob("*_graph_0.ir")):
-        for node in re.split(r"\n(?=  %\d)", graph.read_text(encoding="utf-8", errors="replace")):
-            if f"({operator.full_name})" in node:
-                call, _, rest = node.split("\n")[0].partition("primitive_attrs: {")
-                constants = re.findall(r"\b(?:Bool|[IF]\d+)\([^)]*\)", call)
-                named = re.findall(r"\b((?!Is)\w+): (\([\d, ]*\)|\"[^\"]*\"|I64\(\d+\))", rest.split("cnode_attrs")[0])
-                return "  ".join(constants + [f"{key}={value}" for key, value in named])
-    return ""
+    called = [op["attributes"] for op in operators if op["full_name"] == operator.full_name and "attributes" in op]
+    numbers = {slot: tensor(row).item() for slot, row in operator.tensors(True).items() if not row["shape"]}
+    words = [f"{key}={value}" for key, value in (called[0] if called else {}).items()]
+    return "  ".join(words + [f"input.{slot}={number:g}" for slot, number in numbers.items()])
 
 
 def shape_text(shape):
