@@ -35,12 +35,13 @@ def pair(target, golden, phase):
         anchors = []  # parameters are updated in any order
     gaps = [[sum(anchor[side] < i for anchor in anchors) for i in range(len(keys[side]))] for side in (0, 1)]
     matched = dict(anchors)
+    left = set(range(len(golden))).difference(matched.values())
 
     def fill(fits, rank):
         for a in (a for a in range(len(target)) if a not in matched):
-            fitting = [b for b in range(len(golden)) if b not in matched.values() and fits(a, b)]
-            if fitting:
+            if fitting := [b for b in sorted(left) if fits(a, b)]:
                 matched[a] = min(fitting, key=lambda b: rank(a, b))
+                left.remove(matched[a])
 
     def apart(a, b):
         return abs(gaps[0][a] - gaps[1][b])
@@ -54,7 +55,7 @@ def pair(target, golden, phase):
         fill(lambda a, b: keys[0][a][:2] == keys[1][b][:2], apart)
         fill(lambda a, b: keys[0][a][0] == keys[1][b][0] and apart(a, b) == 0, lambda a, b: b)
     pairs = [(value, golden[matched[a]] if a in matched else None) for a, value in enumerate(target)]
-    return pairs + [(None, value) for b, value in enumerate(golden) if b not in matched.values()]
+    return pairs + [(None, golden[b]) for b in sorted(left)]
 
 
 def differences(target, golden):
@@ -71,12 +72,18 @@ def array_differences(a, b):
     return np.nan_to_num(errors, nan=math.inf)
 
 
+def finite(values):
+    values = values.astype(np.float64).ravel()
+    return values[np.isfinite(values)]
+
+
 def largest(values):
-    return float(np.abs(values.astype(np.float64)).max(initial=0))
+    return float(np.abs(finite(values)).max(initial=0))
 
 
 def root_mean_square(values):
-    return float(np.sqrt(np.mean(np.square(values, dtype=np.float64)))) if values.size else 0.0
+    kept = finite(values)
+    return float(np.sqrt(np.mean(np.square(kept)))) if kept.size else 0.0
 
 
 def cosine(a, b):
@@ -85,8 +92,12 @@ def cosine(a, b):
     return float(a @ b / length) if length else 1.0
 
 
-def epsilon(*arrays):
-    return max(float(np.finfo(a.dtype).eps) if a.dtype.kind == "f" else 0.0 for a in arrays)
+def epsilon(row):
+    """Of the type that was computed in: a file holds bfloat16 as float32."""
+    if row["dtype"] == "bfloat16":
+        return 2.0**-7
+    kind = tensor(row).dtype
+    return float(np.finfo(kind).eps) if kind.kind == "f" else 0.0
 
 
 def judge(target, golden, roundings):
@@ -100,7 +111,8 @@ def judge(target, golden, roundings):
     if len(factors) > 1:  # of two factors: each dimension stands in two of the three tensors
         added_up = math.sqrt(added_up)
     roundings += max(added_up, 1)
-    rounding = ALLOWANCE * epsilon(a, b) * math.sqrt(roundings)  # of a number near 1
+    precision = max(epsilon(target.row), epsilon(golden.row))
+    rounding = ALLOWANCE * precision * math.sqrt(roundings)  # of a number near 1
     summed = math.sqrt(added_up) * math.prod(map(root_mean_square, factors)) if factors else 0.0
     allowed = rounding * max(largest(b), summed)
     numbers = {"allowed": allowed, "rounding": rounding, "roundings": roundings}

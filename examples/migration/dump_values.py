@@ -167,7 +167,7 @@ def load(file, name):
         raise Unreadable(f"{name} was dumped without its tensor; dump both with saved_data tensor or full")
     try:
         return np.load(file, allow_pickle=False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError) as error:
         raise Unreadable(f"cannot read '{file}': {error}") from error
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import sys
 
 import pytest
@@ -188,10 +189,12 @@ def test_another_shape_and_a_nan_are_differences(small, compared):
     shape = compared(small / "short", small / "open")
     assert shape.status == 1
     assert re.match(r"first difference: step 0, mul .*: shape \(1000\), golden \(2000\)\n", shape.stdout)
-    nan = compared(small / "nan", small / "open")
-    assert nan.status == 1
-    assert re.match(r"first difference: step 0, mul .*: max error inf.* 1 of 2000 elements", nan.stdout)
+    for dumps in (("nan", "open"), ("open", "nan")):
+        nan = compared(*(small / name for name in dumps))
+        assert nan.status == 1
+        assert re.match(r"first difference: step 0, mul .*: max error inf.* 1 of 2000 elements", nan.stdout)
     assert json.loads(compared(small / "nan", small / "open", "--json").stdout.splitlines()[0])["error"] is None
+    assert compared(small / "nan", small / "nan").status == 0
 
 
 def test_dumps_that_cannot_be_compared_are_named(small, compared):
@@ -203,4 +206,11 @@ def test_dumps_that_cannot_be_compared_are_named(small, compared):
     missing = compared(small / "open", small / "nowhere")
     assert missing.status == 3
     assert f"cannot open dump '{small / 'nowhere'}'" in missing.stderr
+    shutil.copytree(small / "open", small / "torn")
+    torn = next((small / "torn").rglob("mul.*output.0*.npy"))
+    torn.chmod(0o600)
+    torn.write_bytes(torn.read_bytes()[:200])
+    unreadable = compared(small / "torn", small / "open")
+    assert unreadable.status == 3
+    assert f"cannot read '{torn}'" in unreadable.stderr
     assert compared(small / "open").status == 2
