@@ -41,6 +41,14 @@ TEST(SourceTrace, TellsThePathFromTheText) {
   EXPECT_EQ(parsed("# In file /a b/(1)/x.py:8/print(1)/").place.file, "/a b/(1)/x.py");
 }
 
+TEST(SourceTrace, LeavesOutWhatTheIrNotesBehindALine) {
+  EXPECT_EQ(
+      parsed(
+          "# In file a.py:3, 1~2/  x = y/<~~This line of code can be shared by multiple nodes, and may be duplicated./")
+          .text,
+      "  x = y");
+}
+
 TEST(SourceTrace, PassesOverWhatIsNoLine) {
   TracedLine out;
   for (const char* line :
