@@ -136,5 +136,5 @@ def test_without_graph_files_the_graph_says_what_is_missing(dump):
     shutil.rmtree(dump / "rank_0" / "graphs")
     result = sonde("graph", dump)
     assert result.returncode == 3
-    assert "neither a journal of Sonde nor graphs/*.pb" in result.stderr
+    assert "neither a journal of Sonde nor MindSpore's own graphs/*.pb" in result.stderr
     assert sonde("ls", dump, "--ops").returncode == 0
