@@ -87,9 +87,10 @@ int graph(const GraphOptions& options) {
   const std::optional<std::vector<SelectedStep>> steps = select_steps(*catalog, options, status);
   if (!steps) return status;
   const SelectedStep& step = step_of(*steps);
-  if (!step.rank->has_journal && step.rank->host_graphs.empty()) {
-    print_error(fmt::format("'{}' says nothing of how data flows: it has neither a journal of Sonde nor graphs/*.pb",
-                            step.rank->directory.string()));
+  if (!step.rank->has_journal && !step.rank->host_tells_data_flow) {
+    print_error(fmt::format(
+        "'{}' says nothing of how data flows: it has neither a journal of Sonde nor MindSpore's own graphs/*.pb",
+        step.rank->directory.string()));
     return kUnreadable;
   }
   add_types(step);

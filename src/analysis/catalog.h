@@ -110,6 +110,7 @@ struct CatalogRank {
   std::vector<CatalogStep> steps;   // in the order of the run
   // What graph files of the host itself say (analysis/host_graphs.h); ops point into them.
   std::vector<std::shared_ptr<const HostGraph>> host_graphs;
+  bool host_tells_data_flow = false;
 };
 
 // One file that could not be read, or not wholly; the rest of the dump is there all the same.

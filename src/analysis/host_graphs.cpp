@@ -42,7 +42,18 @@ std::optional<std::string> read_file(const fs::path& path, std::string& problem)
 // The files of a graph, as far as they are there.
 struct GraphPaths {
   fs::path pb, ir, order;
+  bool are_ours = false;  // Sonde wrote them
 };
+
+// Directories that may hold `graphs/`. In trees without `rank_N` MindSpore's own stand in the metadata of the whole dump.
+std::vector<fs::path> places_of(const CatalogRank& rank) {
+  std::vector<fs::path> places = {rank.directory, rank.metadata};
+  fs::path above = rank.directory;
+  for (int level = 0; level < 4 && above.has_relative_path(); ++level, above = above.parent_path()) {
+    places.push_back(above / ".dump_metadata" / "mindspore" / ("rank_" + std::to_string(rank.rank)));
+  }
+  return places;
+}
 
 // Where Sonde wrote them (a dump whose journal is gone), a table says which step's files show which step; all others have
 // one graph for all steps.
@@ -50,8 +61,12 @@ class GraphPlaces {
  public:
   GraphPlaces(const CatalogRank& rank, std::uint32_t graph) : graph_(graph) {
     std::error_code ignored;
-    root_ = fs::is_directory(rank.directory / "graphs", ignored) ? rank.directory : rank.metadata;
+    for (const fs::path& place : places_of(rank)) {
+      if (root_.empty() || fs::is_directory(place / "graphs", ignored)) root_ = place;
+      if (fs::is_directory(root_ / "graphs", ignored)) break;
+    }
     std::ifstream table(root_ / "graphs" / ("steps_graph_" + std::to_string(graph) + ".csv"));
+    are_ours_ = table.is_open();
     std::string row;
     while (std::getline(table, row)) {
       std::uint64_t step = 0, shown_by = 0;
@@ -69,23 +84,31 @@ class GraphPlaces {
     const std::uint64_t number = shown_by != shown_by_.end() ? shown_by->second : iteration;
     const fs::path own = root_ / "graphs" / ("step_" + std::to_string(number));
     std::error_code ignored;
-    if (fs::is_directory(own, ignored)) return {own / (name + ".pb"), own / (name + ".ir"), own / order};
+    if (fs::is_directory(own, ignored)) return {own / (name + ".pb"), own / (name + ".ir"), own / order, are_ours_};
     const fs::path graphs = root_ / "graphs";
-    return {graphs / (name + ".pb"), graphs / (name + ".ir"), root_ / "execution_order" / order};
+    return {graphs / (name + ".pb"), graphs / (name + ".ir"), root_ / "execution_order" / order, are_ours_};
   }
 
  private:
   std::uint32_t graph_;
   fs::path root_;
+  bool are_ours_ = false;
   std::map<std::uint64_t, std::uint64_t> shown_by_;
 };
 
 // The `.pb`; where it is not there, or not whole, the `.ir`, which says no data flow.
-std::shared_ptr<const HostGraph> read_graph(const GraphPaths& paths, Catalog& catalog) {
+std::shared_ptr<const HostGraph> read_graph(const GraphPaths& paths, CatalogRank& rank, Catalog& catalog) {
   std::string problem;
   if (const std::optional<std::string> bytes = read_file(paths.pb, problem)) {
     Result<HostGraph> graph = read_model_proto(*bytes);
-    if (graph) return std::make_shared<const HostGraph>(std::move(*graph));
+    if (graph) {
+      // Ours name an op also where a later one reads what it made inside, and do not say that this is no output of it.
+      for (HostOp& op : graph->ops) {
+        if (paths.are_ours) op.inputs.clear();
+      }
+      rank.host_tells_data_flow = rank.host_tells_data_flow || !paths.are_ours;
+      return std::make_shared<const HostGraph>(std::move(*graph));
+    }
     problem = graph.error().message;
   }
   const bool had_pb = !problem.empty();
@@ -230,7 +253,7 @@ class Adder {
 };
 
 void add_graph(const GraphPaths& paths, const std::vector<CatalogStep*>& steps, CatalogRank& rank, Catalog& catalog) {
-  const std::shared_ptr<const HostGraph> graph = read_graph(paths, catalog);
+  const std::shared_ptr<const HostGraph> graph = read_graph(paths, rank, catalog);
   if (!graph) return;
   std::vector<std::string> order;
   Result<ExecutionOrderNames> names = ExecutionOrderNames::read(paths.order);

@@ -72,9 +72,12 @@ class Fit {
     const std::vector<HostInput>& inputs = graph_.ops[candidate].inputs;
     for (std::uint32_t slot = 0; slot < inputs.size(); ++slot) {
       if (inputs[slot].kind != HostInput::Kind::op) continue;
-      const CatalogOp* source = nearest_run(run, graph_.ops[inputs[slot].op].full_name, true);
-      if (source == nullptr) continue;
-      fit += compared(slot_of(*source, false, inputs[slot].slot), slot_of(run.op(), true, slot));
+      const std::string& name = graph_.ops[inputs[slot].op].full_name;
+      if (const CatalogOp* source = nearest_run(run, name, true)) {
+        fit += compared(slot_of(*source, false, inputs[slot].slot), slot_of(run.op(), true, slot));
+      } else if (nearest_run(run, name, false) != nullptr) {
+        --fit;  // what runs later feeds nobody before
+      }
     }
     for (const Reader& reader : readers_of(candidate)) {
       const CatalogOp* op = nearest_run(run, graph_.ops[reader.op].full_name, false);
@@ -113,7 +116,8 @@ class Fit {
   std::vector<std::vector<Reader>> readers_;
 };
 
-// Pairs that fit each other better than they fit anything else; those are taken out of both lists, until none is left.
+// Pairs that fit each other, and better than they fit anything else; those are taken out of both lists, until none is
+// left.
 std::vector<std::pair<std::string_view, std::uint32_t>> best_pairs(const std::vector<std::vector<int>>& fits,
                                                                    std::vector<std::string_view>& names,
                                                                    std::vector<std::uint32_t>& candidates) {
@@ -123,6 +127,8 @@ std::vector<std::pair<std::string_view, std::uint32_t>> best_pairs(const std::ve
   std::vector<std::pair<std::string_view, std::uint32_t>> pairs;
   const auto is_best = [&](std::size_t row, std::size_t column) {
     const int fit = fits[row][column];
+    const bool is_last = !pairs.empty() && rows.size() == 1 && columns.size() == 1;
+    if (fit <= 0 && !is_last) return false;
     const bool of_row = std::ranges::all_of(columns, [&](std::size_t c) { return c == column || fits[row][c] < fit; });
     return of_row && std::ranges::all_of(rows, [&](std::size_t r) { return r == row || fits[r][column] < fit; });
   };

@@ -8,6 +8,8 @@ namespace sonde {
 namespace {
 
 constexpr std::size_t kMostLines = 1000;  // of one operator
+// `.ir`: "/<~~This line of code can be shared by multiple nodes, and may be duplicated./" behind the text.
+constexpr std::string_view kSharedNote = "/<~~This line";
 
 // The number at the front of `text`, which is taken away.
 bool take_number(std::string_view& text, std::uint32_t& number) {
@@ -42,6 +44,7 @@ bool split(std::string_view rest, bool only_python, TracedLine& out) {
     SourceLine place;
     std::string_view text = rest.substr(at);
     if (!take_place(text, place)) continue;
+    if (const std::size_t note = text.rfind(kSharedNote); note != text.npos) text = text.substr(0, note + 1);
     if (text.ends_with('/')) text.remove_suffix(1);
     place.file = rest.substr(0, at);
     out = {std::move(place), std::string(text)};

@@ -273,4 +273,17 @@ def test_what_is_no_op_is_told_with_what_is_near(trained, sonde, tmp_path):
     copy = shutil.copytree(trained["2.7"], tmp_path / "copy")
     (copy / "rank_0/.dump_metadata/sonde/journal").unlink()
     shown = sonde("graph", copy)
-    assert shown.status == 3 and "has no journal" in shown.stderr
+    assert shown.status == 3 and "neither a journal of Sonde" in shown.stderr
+
+
+def test_without_its_journal_lines_are_those_of_the_graph_files(trained, sonde, tmp_path):
+    copy = shutil.copytree(trained["2.7"], tmp_path / "copy")
+    (copy / "rank_0/.dump_metadata/sonde/journal").unlink()
+
+    def lines(dump):
+        rows = map(json.loads, sonde("ls", dump, "--ops", "--json").stdout.splitlines())
+        return {row["full_name"]: (row["source_file"], row["line"]) for row in rows if not row["is_parameter"]}
+
+    with_journal = lines(trained["2.7"])
+    assert lines(copy)
+    assert lines(copy).items() <= with_journal.items()

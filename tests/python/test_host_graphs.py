@@ -1,0 +1,140 @@
+"""`sonde ls`, `show`, `graph` and `stats` of a dump that MindSpore wrote, with its graph files beside it: the files are
+MindSpore's own (tests/engine/graph/mindspore), the values of the tensors are not."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from conftest import CLI
+
+FILES = pathlib.Path(__file__).parent.parent / "engine" / "graph" / "mindspore"
+FILTER = "Gradients/Default/network-Net/conv-Conv2d/Grad_Conv2D/Conv2DBackpropFilter"
+
+
+def sonde(*arguments):
+    return subprocess.run(
+        [CLI, *map(str, arguments)],
+        env=os.environ | {"COLUMNS": "300"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def rows(*arguments):
+    result = sonde(*arguments, "--json")
+    assert result.returncode in (0, 1), result.stderr
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def graph(dump):
+    return {op["full_name"]: op for op in json.loads(sonde("graph", dump, "--json").stdout)["ops"]}
+
+
+@pytest.fixture(params=["2.7", "2.10"])
+def dump(request, tmp_path):
+    """A step of `small`, its tensors small and each different."""
+    files = FILES / request.param / "small"
+    step = tmp_path / "rank_0" / "Net" / "0" / "0"
+    step.mkdir(parents=True)
+    for number, name in enumerate((files / "files.txt").read_text().split()):
+        np.save(step / name, np.full((2, 3), number, np.float32))
+    (tmp_path / "rank_0" / "graphs").mkdir()
+    (tmp_path / "rank_0" / "execution_order").mkdir()
+    shutil.copy(files / "graph.pb", tmp_path / "rank_0/graphs/ms_output_trace_code_graph_0.pb")
+    if (files / "graph.ir").exists():
+        shutil.copy(files / "graph.ir", tmp_path / "rank_0/graphs/ms_output_trace_code_graph_0.ir")
+    order = "rank_0/execution_order/ms_execution_order_graph_0.csv"
+    shutil.copy(files / "execution_order.csv", tmp_path / order)
+    return tmp_path
+
+
+def test_every_op_is_listed_with_scope_and_line(dump):
+    ops = [op for op in rows("ls", dump, "--ops") if not op["is_parameter"]]
+    order = (dump / "rank_0/execution_order/ms_execution_order_graph_0.csv").read_text().split()[1:]
+    assert len(ops) == len(order)
+    scopes = sorted(name.rpartition("/")[0] for name in order)
+    assert sorted(op["full_name"].rpartition("/")[0] for op in ops) == scopes
+    without = [op["op_type"] for op in ops if not op["line"]]
+    assert without == ["AddN"]  # of which MindSpore knows none
+    conv = next(op for op in ops if op["full_name"] == "Default/network-Net/conv-Conv2d/Conv2D-op0")
+    assert (conv["source_file"], conv["line"], conv["function"]) == ("/home/user/train.py", 14, "block")
+    listed = sonde("ls", dump, "--ops").stdout
+    assert re.search(r"conv-Conv2d/Conv2D-op0 .* train\.py:14 +block", listed)
+
+
+def test_a_tensor_is_shown_with_its_line_and_where_it_comes_from(dump):
+    (shown,) = [json.loads(sonde("show", dump, "network-Net/ReLU-op1:input.0", "--json").stdout)]
+    assert (shown["source_file"], shown["line"]) == ("/home/user/train.py", 14)
+    assert shown["written_by"] == "Default/network-Net/conv-Conv2d/Conv2D-op1:output.0"
+    assert shown["corner"]
+    text = sonde("show", dump, "network-Net/ReLU-op1:input.0").stdout
+    assert "source      /home/user/train.py:14 in block" in text
+    assert "comes from  Default/network-Net/conv-Conv2d/Conv2D-op1:output.0" in text
+    weight = json.loads(sonde("show", dump, "optimizer.network.conv.weight", "--json").stdout)
+    assert "Default/network-Net/conv-Conv2d/Conv2D-op1:input.1" in weight["read_by"]
+
+
+def test_statistics_have_the_line(dump):
+    found = rows("stats", dump, "-s", "**/Conv2D-op1")
+    assert {(row["source_file"], row["line"]) for row in found} == {("/home/user/train.py", 14)}
+    assert "train.py:14" in sonde("stats", dump, "-s", "**/Conv2D-op1").stdout
+
+
+def test_the_graph_says_what_feeds_each_op(dump):
+    ops = graph(dump)
+    concat = ops["Default/network-Net/Concat-op0"]
+    split = next(name for name in ops if re.fullmatch(r"Default/(network-Net/)?Split-op0", name))
+    assert [(i.get("op"), i.get("output")) for i in concat["inputs"][:2]] == [(split, 1), (split, 0)]
+    assert concat["inputs"][0]["type"] == {"dtype": "float32", "shape": [2, 3]}
+    conv = ops["Default/network-Net/conv-Conv2d/Conv2D-op0"]
+    assert [i["parameter"] for i in conv["inputs"]] == ["x", "optimizer.network.conv.weight"]
+    assert conv["attributes"]["kernel_size"] == [3, 3]
+    assert [pathlib.Path(line["file"]).name for line in conv["trace"]] == ["conv.py"] + ["train.py"] * 3
+    assert conv["line"] == 14
+
+
+def test_ops_that_were_made_anew_are_joined_by_the_order_of_the_first_step(dump):
+    ops = graph(dump)
+    first = ops[f"{FILTER}-op1"]
+    assert first["inputs"][0]["op"] == "Gradients/Default/network-Net/Grad_ReLU/ReluGrad-op0"
+    assert [i["op"] for i in ops["Gradients/Default/AddN-op0"]["inputs"]] == [f"{FILTER}-op0", f"{FILTER}-op1"]
+
+
+def test_a_page_shows_the_code_though_the_source_is_gone(dump):
+    page = sonde("graph", dump, "network-Net/conv-Conv2d/Conv2D-op0")
+    assert page.returncode == 0
+    assert page.stderr == ""
+    assert ">    14 |         return ops.relu(self.conv(x))" in page.stdout
+    assert re.search(r"calls       /opt/\S+/conv\.py:\d+  output = self\.conv2d\(x, self\.weight\)", page.stdout)
+    assert "called from /home/user/train.py:17  x = self.block(x)" in page.stdout
+
+
+@pytest.mark.parametrize("damage", ["cut", "noise", "empty"])
+def test_damaged_graph_files_are_one_finding_and_the_tensors_are_there(dump, damage):
+    for name in ("graphs/ms_output_trace_code_graph_0.pb", "graphs/ms_output_trace_code_graph_0.ir"):
+        path = dump / "rank_0" / name
+        data = path.read_bytes() if path.exists() else b""
+        noise = np.random.default_rng(1).integers(0, 256, 5000, np.uint8).tobytes()
+        path.write_bytes({"cut": data[: len(data) // 3], "noise": noise, "empty": b""}[damage])
+    order = dump / "rank_0/execution_order/ms_execution_order_graph_0.csv"
+    order.write_bytes(order.read_bytes()[:500] + b"\xff\x00")
+    result = sonde("stats", dump, "--json")
+    assert result.returncode == 0
+    assert len(result.stdout.splitlines()) == len(list((dump / "rank_0/Net/0/0").iterdir()))
+    assert result.stderr.count("warning") == 1
+    assert "ms_output_trace_code_graph_0.pb: it" in result.stderr
+
+
+def test_without_graph_files_the_graph_says_what_is_missing(dump):
+    shutil.rmtree(dump / "rank_0" / "graphs")
+    result = sonde("graph", dump)
+    assert result.returncode == 3
+    assert "neither a journal of Sonde nor MindSpore's own graphs/*.pb" in result.stderr
+    assert sonde("ls", dump, "--ops").returncode == 0
