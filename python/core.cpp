@@ -56,6 +56,7 @@ nb::dict host_settings() {
   nb::dict result;
   result["path"] = nb::str(settings.path);
   result["first_iteration"] = settings.first_iteration;
+  result["inputs_after"] = settings.inputs_after != 0;
   return result;
 }
 

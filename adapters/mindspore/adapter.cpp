@@ -16,6 +16,7 @@ namespace {
 using sonde::DType;
 
 std::atomic<const struct sonde_api*> g_engine{nullptr};
+std::atomic<bool> g_reads_before{false};
 
 struct Run {
   std::string host, command, directory;
@@ -66,6 +67,12 @@ struct Told {
   bool asked = true;            // the engine was asked whether it wants it
   std::vector<Tensor> tensors;  // reused: the first `count` are of this op
   std::size_t count = 0;
+
+  bool before_kernel = false, in_kernel = false;
+  bool refused = false;        // the engine does not want it
+  const void* node = nullptr;  // the inputs of this operator were told before its kernel, or it was refused
+  sonde_op* open = nullptr;    // it, if it is wanted
+  unsigned wanted = 0;         // SONDE_WANT_*
 };
 Told& told() {
   thread_local Told mine;
@@ -141,25 +148,61 @@ sonde_tensor view_of(const Tensor& tensor) {
   return out;
 }
 
-void tell(const struct sonde_api& api, const Told& op) {
-  sonde_op* handle = nullptr;
+// SONDE_WANT_*; 0: it is not wanted, and `handle` is null.
+unsigned begin(const struct sonde_api& api, const Told& op, sonde_op*& handle) {
+  handle = nullptr;
   const sonde_named_op name = named(op);
-  if (!op.asked && api.wants_named(&name) == 0) return;
+  if (!op.asked && api.wants_named(&name) == 0) return 0;
   const unsigned wanted = api.named_op_begin(&name, &handle);
-  if (wanted == 0) return;
-  const auto each = [&](bool inputs, auto call) {
-    for (std::size_t i = 0; i < op.count; ++i) {
-      if (op.tensors[i].is_input != inputs) continue;
-      const sonde_tensor view = view_of(op.tensors[i]);
-      call(op.tensors[i].slot, view);
-    }
-  };
-  if ((wanted & SONDE_WANT_LOOK) != 0) {
-    each(false, [&](std::uint32_t, const sonde_tensor& view) { api.op_look(handle, &view); });
+  if (wanted == 0) handle = nullptr;
+  return wanted;
+}
+
+template <typename Call>
+void each(const Told& op, Side side, Call call) {
+  for (std::size_t i = 0; i < op.count; ++i) {
+    if (op.tensors[i].is_input != (side == Side::inputs)) continue;
+    const sonde_tensor view = view_of(op.tensors[i]);
+    call(op.tensors[i].slot, view);
   }
-  each(true, [&](std::uint32_t slot, const sonde_tensor& view) { api.op_input(handle, slot, &view); });
-  each(false, [&](std::uint32_t slot, const sonde_tensor& view) { api.op_output(handle, slot, &view); });
+}
+
+// After the kernel: what was told of the op, and its end.
+void finish(const struct sonde_api& api, const Told& op, sonde_op* handle, unsigned wanted) {
+  if ((wanted & SONDE_WANT_LOOK) != 0) {
+    each(op, Side::outputs, [&](std::uint32_t, const sonde_tensor& view) { api.op_look(handle, &view); });
+  }
+  each(op, Side::inputs, [&](std::uint32_t slot, const sonde_tensor& view) { api.op_input(handle, slot, &view); });
+  each(op, Side::outputs, [&](std::uint32_t slot, const sonde_tensor& view) { api.op_output(handle, slot, &view); });
   api.op_end(handle, 0);
+}
+
+void forget_open(Told& op) {
+  op.node = nullptr;
+  op.open = nullptr;
+  op.wanted = 0;
+}
+
+// The inputs were told, the kernel is to run.
+void open(const struct sonde_api& api, Told& op) {
+  if (op.refused) return;
+  if (op.count == 0) {
+    op.node = nullptr;  // all of it is told after its kernel, if anything is
+    return;
+  }
+  op.wanted = begin(api, op, op.open);
+  if (op.open == nullptr) return;
+  each(op, Side::inputs,
+       [&](std::uint32_t slot, const sonde_tensor& view) { api.op_input_before(op.open, slot, &view); });
+}
+
+// Its outputs will not be told.
+void close_failed(Told& op) {
+  if (const struct sonde_api* api = engine(); api != nullptr && op.open != nullptr) {
+    if ((op.wanted & SONDE_WANT_FAILURE) != 0) api->op_failed(op.open);
+    api->op_end(op.open, 1);
+  }
+  forget_open(op);
 }
 
 // Where the dump belongs is known with the first tensor.
@@ -196,19 +239,63 @@ void make_directory() {
   std::filesystem::permissions(g_run.directory, std::filesystem::perms::owner_all, ignored);
 }
 
-OpTold::OpTold(std::uint32_t graph) {
+// A kernel that launches kernels is one operator.
+bool reads_before() {
+  return g_reads_before.load(std::memory_order_relaxed) && engine() != nullptr && !told().in_kernel &&
+         runs_chosen_step();
+}
+void set_reads_before(bool before) { g_reads_before = before; }
+
+OpTold::OpTold(const void* node, std::uint32_t graph) {
   Told& op = told();
   op.telling = Telling::op;
   op.graph = graph;
   op.count = 0;
+  op.refused = false;
+  if (op.before_kernel) {
+    op.node = node;
+  } else if (op.node != node) {
+    close_failed(op);
+  }
 }
 
 OpTold::~OpTold() {
   Told& op = told();
   op.telling = Telling::nothing;
   const struct sonde_api* api = engine();
-  if (api != nullptr && op.count > 0) safely([&] { tell(*api, op); });
+  if (api != nullptr && op.before_kernel) {
+    safely([&] { open(*api, op); });
+  } else if (api != nullptr && op.node != nullptr) {
+    if (op.open != nullptr) finish(*api, op, op.open, op.wanted);
+  } else if (api != nullptr && op.count > 0) {
+    sonde_op* handle = nullptr;
+    const unsigned wanted = begin(*api, op, handle);
+    if (handle != nullptr) finish(*api, op, handle, wanted);
+  }
+  if (!op.before_kernel) forget_open(op);
   op.count = 0;
+}
+
+bool tells(Side side) {
+  const Told& op = told();
+  if (op.telling != Telling::op || op.node == nullptr) return true;
+  return op.before_kernel == (side == Side::inputs);
+}
+
+KernelRun::KernelRun() {
+  close_failed(told());  // the dumper never came to it
+  told().before_kernel = true;
+}
+
+void KernelRun::begin() {
+  told().before_kernel = false;
+  told().in_kernel = true;
+}
+
+KernelRun::~KernelRun() {
+  Told& op = told();
+  op.before_kernel = op.in_kernel = false;
+  if (failed_) close_failed(op);
 }
 
 ParametersTold::ParametersTold() { told().telling = Telling::parameters; }
@@ -223,14 +310,17 @@ bool wants(const std::string& full_name, bool& is_ours) {
   const struct sonde_api* api = engine();
   is_ours = api != nullptr && of.telling != Telling::nothing;
   bool wanted = false;
-  if (is_ours) {
+  if (is_ours && of.telling == Telling::op && of.node != nullptr && !of.before_kernel) {
+    wanted = of.open != nullptr;
+  } else if (is_ours) {
     safely([&] {
       of.full_name = full_name;
       of.op_type = of.telling == Telling::parameters ? "Parameter" : type_of(full_name);
       const sonde_named_op name = named(of);
       // The rank is told by the first path, and the engine needs it before it can say anything.
       of.asked = g_run.told;
-      wanted = !of.asked || api->wants_named(&name) != 0;
+      wanted = (!of.before_kernel || runs_chosen_step()) && (!of.asked || api->wants_named(&name) != 0);
+      of.refused = !wanted;
     });
   }
   return wanted;

@@ -21,11 +21,35 @@ void make_directory();
 // Lives while CPUE2eDump::DumpCNodeData runs: everything told meanwhile is of one operator.
 class OpTold {
  public:
-  explicit OpTold(std::uint32_t graph);
+  OpTold(const void* node, std::uint32_t graph);
   ~OpTold();
   OpTold(const OpTold&) = delete;
   OpTold& operator=(const OpTold&) = delete;
 };
+// Of the operator that is told now, what MindSpore is to go through.
+enum class Side { inputs, outputs };
+bool tells(Side side);
+
+// Whether inputs are to be read before the kernel runs. MindSpore's dumper reads them after it.
+bool reads_before();
+void set_reads_before(bool before);
+
+// Lives around a kernel. What MindSpore's dumper tells before begin() are the inputs of its operator; the operator stays
+// open until the dumper tells its outputs, later on the same thread, or until its kernel has failed.
+class KernelRun {
+ public:
+  KernelRun();
+  ~KernelRun();
+  KernelRun(const KernelRun&) = delete;
+  KernelRun& operator=(const KernelRun&) = delete;
+
+  void begin();
+  void succeeded() { failed_ = false; }
+
+ private:
+  bool failed_ = true;  // an exception on its way
+};
+
 // Lives while CPUE2eDump::DumpParametersData runs, the last thing that MindSpore does in a step.
 class ParametersTold {
  public:
@@ -46,5 +70,7 @@ bool take(const std::string& path, const void* data, std::size_t bytes, const st
           int type_id);
 
 bool wants_iteration(std::uint32_t iteration);
+// Whether the step that runs now is wanted. True also before MindSpore's dumper has said which it is: interpose.cpp.
+bool runs_chosen_step();
 
 }  // namespace sonde_mindspore

@@ -4,46 +4,48 @@
 //
 // Equal in MindSpore 2.7 and 2.10 (CPU), whose strings have the old ABI of libstdc++ (see CMakeLists.txt). No header of
 // MindSpore is needed: the names and types below are those of the exported symbols.
-#include <dlfcn.h>
-
-#include <cstring>
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "adapter.h"
+#include "originals.h"
 
 #define SONDE_INTERPOSED __attribute__((visibility("default")))
 
 namespace {
 
-// Where the originals are: 2.10, 2.7.
-constexpr const char* kLibraries[] = {"libmindspore_tools.so", "libmindspore_backend_common.so"};
+using sonde_mindspore::find_in_mindspore;
+using sonde_mindspore::original;
 
 constexpr const char* kDumpToFile = "_ZN9mindspore14DumpJsonParser10DumpToFileERKSsPKvmRKSt6vectorIlSaIlEENS_6TypeIdE";
 constexpr const char* kNeedDump = "_ZN9mindspore14DumpJsonParser8NeedDumpERKSs";
 constexpr const char* kIsDumpIter = "_ZNK9mindspore14DumpJsonParser10IsDumpIterEj";
+constexpr const char* kCurDumpIter = "_ZNK9mindspore14DumpJsonParser13cur_dump_iterEv";
 constexpr const char* kCopyDumpJsonToDir = "_ZN9mindspore14DumpJsonParser17CopyDumpJsonToDirEj";
 constexpr const char* kCopyMSCfgJsonToDir = "_ZN9mindspore14DumpJsonParser18CopyMSCfgJsonToDirEj";
 constexpr const char* kDumpCNodeData = "_ZN9mindspore10CPUE2eDump13DumpCNodeDataERKSt10shared_ptrINS_5CNodeEEj";
+constexpr const char* kDumpCNodeInputs = "_ZN9mindspore10CPUE2eDump15DumpCNodeInputsERKSt10shared_ptrINS_5CNodeEERKSs";
+constexpr const char* kDumpCNodeOutputs =
+    "_ZN9mindspore10CPUE2eDump16DumpCNodeOutputsERKSt10shared_ptrINS_5CNodeEERKSs";
 constexpr const char* kDumpParametersData = "_ZN9mindspore10CPUE2eDump18DumpParametersDataEv";
 
-void* find(const char* symbol) {
-  for (const char* name : kLibraries) {
-    void* library = ::dlopen(name, RTLD_NOLOAD | RTLD_LAZY);  // never loads what is not there
-    void* found = library != nullptr ? ::dlsym(library, symbol) : nullptr;
-    if (library != nullptr) ::dlclose(library);
-    if (found != nullptr) return found;
-  }
-  return nullptr;
-}
-
-template <typename Function>
-Function* original(const char* symbol) {
-  return reinterpret_cast<Function*>(find(symbol));
-}
+// MindSpore's one DumpJsonParser, once it has called one of the functions below: it counts the steps.
+std::atomic<const void*> g_parser{nullptr};
 
 }  // namespace
+
+namespace sonde_mindspore {
+
+bool runs_chosen_step() {
+  const void* parser = g_parser.load(std::memory_order_relaxed);
+  if (parser == nullptr) return true;
+  static auto* const current = original<std::uint32_t(const void*)>(kCurDumpIter);
+  return current != nullptr && wants_iteration(current(parser));
+}
+
+}  // namespace sonde_mindspore
 
 namespace mindspore {
 
@@ -63,6 +65,8 @@ class SONDE_INTERPOSED DumpJsonParser {
 class SONDE_INTERPOSED CPUE2eDump {
  public:
   static void DumpCNodeData(const std::shared_ptr<CNode>& node, std::uint32_t graph);
+  static void DumpCNodeInputs(const std::shared_ptr<CNode>& node, const std::string& path);
+  static void DumpCNodeOutputs(const std::shared_ptr<CNode>& node, const std::string& path);
   static void DumpParametersData();
 };
 
@@ -76,6 +80,7 @@ bool DumpJsonParser::DumpToFile(const std::string& path, const void* data, std::
 }
 
 bool DumpJsonParser::NeedDump(const std::string& full_name) {
+  g_parser = this;
   bool is_ours = false;
   const bool wanted = sonde_mindspore::wants(full_name, is_ours);
   if (is_ours) return wanted;
@@ -84,6 +89,7 @@ bool DumpJsonParser::NeedDump(const std::string& full_name) {
 }
 
 bool DumpJsonParser::IsDumpIter(std::uint32_t iteration) const {
+  g_parser = this;
   if (sonde_mindspore::engine() != nullptr) return sonde_mindspore::wants_iteration(iteration);
   static auto* const theirs = original<bool(const DumpJsonParser*, std::uint32_t)>(kIsDumpIter);
   return theirs != nullptr && theirs(this, iteration);
@@ -106,8 +112,19 @@ void DumpJsonParser::CopyMSCfgJsonToDir(std::uint32_t rank) {
 void CPUE2eDump::DumpCNodeData(const std::shared_ptr<CNode>& node, std::uint32_t graph) {
   static auto* const theirs = original<void(const std::shared_ptr<CNode>&, std::uint32_t)>(kDumpCNodeData);
   if (theirs == nullptr) return;
-  const sonde_mindspore::OpTold telling(graph);
+  const sonde_mindspore::OpTold telling(node.get(), graph);
   theirs(node, graph);
+}
+
+// The halves of DumpCNodeData: an operator's inputs may have been told before its kernel (launch.cpp).
+void CPUE2eDump::DumpCNodeInputs(const std::shared_ptr<CNode>& node, const std::string& path) {
+  static auto* const theirs = original<void(const std::shared_ptr<CNode>&, const std::string&)>(kDumpCNodeInputs);
+  if (theirs != nullptr && sonde_mindspore::tells(sonde_mindspore::Side::inputs)) theirs(node, path);
+}
+
+void CPUE2eDump::DumpCNodeOutputs(const std::shared_ptr<CNode>& node, const std::string& path) {
+  static auto* const theirs = original<void(const std::shared_ptr<CNode>&, const std::string&)>(kDumpCNodeOutputs);
+  if (theirs != nullptr && sonde_mindspore::tells(sonde_mindspore::Side::outputs)) theirs(node, path);
 }
 
 void CPUE2eDump::DumpParametersData() {
@@ -123,9 +140,9 @@ extern "C" {
 
 // Null when every function is where it should be; else the symbol that is not.
 SONDE_INTERPOSED const char* sonde_mindspore_missing() {
-  for (const char* symbol : {kDumpToFile, kNeedDump, kIsDumpIter, kCopyDumpJsonToDir, kCopyMSCfgJsonToDir,
-                             kDumpCNodeData, kDumpParametersData}) {
-    if (find(symbol) == nullptr) return symbol;
+  for (const char* symbol : {kDumpToFile, kNeedDump, kIsDumpIter, kCurDumpIter, kCopyDumpJsonToDir, kCopyMSCfgJsonToDir,
+                             kDumpCNodeData, kDumpCNodeInputs, kDumpCNodeOutputs, kDumpParametersData}) {
+    if (find_in_mindspore(symbol) == nullptr) return symbol;
   }
   return nullptr;
 }

@@ -125,7 +125,10 @@ struct SondeSettings {
   WhenFull when_full = WhenFull::wait;
   bool reread = false;        // read every input again, even where its bytes are known (finds silent writes)
   bool raw_bfloat16 = false;  // write `<E2` as MindSpore 2.10 does, instead of float32
-  bool acl_quirks = false;    // CANN's per-operator csv with its slips (docs/format.md), instead of correct
+  // MindSpore's own dumper reads inputs after the operator ran, when some are already overwritten. Hosts that are not
+  // MindSpore read them before in any case.
+  bool inputs_after = false;
+  bool acl_quirks = false;  // CANN's per-operator csv with its slips (docs/format.md), instead of correct
 };
 
 struct Plan {

@@ -126,6 +126,7 @@ struct sonde_named_op {
 struct sonde_host_settings {
   uint32_t size;
   uint64_t first_iteration; /* the number of its first step */
+  uint32_t inputs_after;    /* read inputs after their operator, as the host's dumper does */
   char path[4096];          /* where its graphs and execution orders belong */
   char net_name[256];
 };

@@ -51,6 +51,9 @@ def load():
     _shim.sonde_mindspore_missing.restype = ctypes.c_char_p
     _shim.sonde_mindspore_set_engine.argtypes = (ctypes.c_void_p, ctypes.POINTER(RunInfo), ctypes.c_char_p)
     _shim.sonde_mindspore_set_engine.restype = None
+    _shim.sonde_mindspore_missing_before.restype = ctypes.c_char_p
+    _shim.sonde_mindspore_read_before.argtypes = (ctypes.c_int,)
+    _shim.sonde_mindspore_read_before.restype = None
 
 
 def why_not():
@@ -124,6 +127,7 @@ class Watch:
             command=" ".join(sys.argv).encode(errors="replace"),
             world_size=max(_number("RANK_SIZE"), 1),
         )
+        _read_inputs(before=not settings["inputs_after"])
         _shim.sonde_mindspore_set_engine(_core.api(), ctypes.byref(run), directory)
 
     def close(self):
@@ -179,6 +183,14 @@ def _give_configuration(settings):
                 os.environ[name] = value
 
     return undo
+
+
+def _read_inputs(before):
+    """Inputs are read before their operator, or, as MindSpore's own dumper does, after it."""
+    missing = _shim.sonde_mindspore_missing_before() if before else None
+    if missing is not None:
+        tell("warning", f"inputs are read after their operators: this MindSpore has no {missing.decode()}")
+    _shim.sonde_mindspore_read_before(before and missing is None)
 
 
 def _configuration(path, first_iteration):

@@ -81,6 +81,8 @@ Status Session::host_settings(sonde_host_settings& settings) {
     return Error{ErrorCode::invalid_argument, "path or net_name is longer than this host can take"};
   }
   settings.first_iteration = plan_.first_iteration();
+  // Of an operator that throws there is no "after".
+  settings.inputs_after = plan_.sonde.inputs_after && !catches_ ? 1 : 0;
   host_path_ = path;
   host_names_ = true;
   return {};

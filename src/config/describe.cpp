@@ -190,7 +190,7 @@ std::string differences(const Plan& plan) {
   if (plan.acl.in_use) return text;
   if (plan.wants_statistics()) text += "  statistics are taken on the CPU; MindSpore refuses them there\n";
   if (plan.dump_mode == DumpMode::flagged) text += "  dump_mode 2 is accepted; MindSpore refuses it on a CPU\n";
-  if (plan.input_output != Sides::outputs)
+  if (plan.input_output != Sides::outputs && !plan.sonde.inputs_after)
     text += "  inputs are taken before the operator runs; MindSpore reads them after\n";
   if (plan.wants_tensors() && !plan.sonde.raw_bfloat16) {
     text += "  bfloat16 is written as float32, which NumPy can read; MindSpore 2.10 writes raw <E2\n";

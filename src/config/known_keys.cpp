@@ -78,6 +78,7 @@ constexpr KnownKey kKnownKeys[] = {
     {kSonde, "when_full"},
     {kSonde, "reread"},
     {kSonde, "raw_bfloat16"},
+    {kSonde, "inputs"},
     {kSonde, "acl_quirks"},
     {kSonde, "saved_data"},
 };

@@ -205,6 +205,20 @@ TEST_F(Named, OfTwoHostsTheFirstOwnsTheDump) {
   EXPECT_THAT(session_->stop(), HasSubstr("two frameworks ran in this process"));
 }
 
+TEST_F(Named, InputsAreReadAfterOnlyWhereThePlanSaysSoAndNothingThrows) {
+  const auto after = [&] {
+    Session session(plan_);
+    sonde_host_settings settings{};
+    EXPECT_TRUE(session.host_settings(settings));
+    return settings.inputs_after != 0;
+  };
+  EXPECT_FALSE(after());
+  plan_.sonde.inputs_after = true;
+  EXPECT_TRUE(after());
+  plan_.op_debug_mode = 4;
+  EXPECT_FALSE(after());
+}
+
 TEST_F(Named, AWatcherIsRefused) {
   plan_.acl.scene = Scene::watcher;
   Session session(plan_);

@@ -35,6 +35,13 @@ TEST(SondeSettings, AreHeldInThePlan) {
   EXPECT_FALSE(result.plan->wants_statistics());
 }
 
+TEST(SondeSettings, ReadInputsBeforeTheOperatorUnlessToldOtherwise) {
+  EXPECT_FALSE(parse_edits({}).plan->sonde.inputs_after);
+  EXPECT_FALSE(parse_edits({"s.inputs=\"before\""}).plan->sonde.inputs_after);
+  EXPECT_TRUE(parse_edits({"s.inputs=\"after\""}).plan->sonde.inputs_after);
+  EXPECT_NE(only_error("s.inputs=\"during\"").find("after"), std::string::npos);
+}
+
 TEST(SondeSettings, TakeEveryStepRuleAndEveryWhenFull) {
   const std::pair<const char*, StepRule> steps[] = {{"automatic", StepRule::automatic},
                                                     {"optimizer", StepRule::optimizer},

@@ -1,0 +1,14 @@
+// MindSpore's own functions behind those that are replaced, found by their symbols.
+#pragma once
+
+namespace sonde_mindspore {
+
+// Of MindSpore's libraries that are loaded, never loading one. Null: none has it.
+void* find_in_mindspore(const char* symbol);
+
+template <typename Function>
+Function* original(const char* symbol) {
+  return reinterpret_cast<Function*>(find_in_mindspore(symbol));
+}
+
+}  // namespace sonde_mindspore
