@@ -1,16 +1,12 @@
 """Runs training scripts as a user does: a file, a configuration, `python train.py`; then looks at what is left."""
 
 import json
-import os
 import pathlib
-import subprocess
 import sys
-import sysconfig
 import textwrap
 
 import pytest
-
-CLI = os.environ.get("SONDE_CLI") or os.path.join(sysconfig.get_path("scripts"), "sonde")
+from processes import CLI, run_in, settings_of
 
 # A network small enough to train in milliseconds, with a convolution, a norm and a linear layer.
 SMALL_TRAINING = """
@@ -41,20 +37,6 @@ SMALL_TRAINING = """
         optimizer.step()
     print("trained", loss.item())
 """
-
-
-class Run:
-    """A finished process: status, stdout, stderr, and the dump directory it was told to write to."""
-
-    def __init__(self, process, dump):
-        self.status = process.returncode
-        self.stdout = process.stdout
-        self.stderr = process.stderr
-        self.dump = dump
-
-    @property
-    def sonde_lines(self):
-        return [line for line in self.stderr.splitlines() if line.startswith("sonde")]
 
 
 class Comparison:
@@ -96,40 +78,6 @@ def compare(tmp_path_factory):
     return run
 
 
-def settings_of(dump, e2e, sonde_settings, common):
-    settings = {
-        "dump_mode": 0,
-        "path": str(dump),
-        "net_name": "Net",
-        "iteration": "all",
-        "saved_data": "statistic",
-        "input_output": 0,
-        "kernels": [],
-        "support_device": [0],
-        **common,
-    }
-    content = {"common_dump_settings": settings, "e2e_dump_settings": e2e or {"enable": True, "trans_flag": True}}
-    if sonde_settings is not None:
-        content["sonde_settings"] = sonde_settings
-    return content
-
-
-def run_in(directory, dump, *command, timeout=120, **environment):
-    """The command in a clean environment, outside the checkout."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
-    kept.update({name: str(value) for name, value in environment.items()})
-    process = subprocess.run(
-        [str(part) for part in command],
-        cwd=directory,
-        env=kept,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
-    return Run(process, dump)
-
-
 @pytest.fixture
 def dump(tmp_path_factory):
     """A directory that does not exist yet, under a path that MindSpore's rules allow."""
@@ -156,23 +104,6 @@ def execute(tmp_path, dump):
         return run_in(tmp_path, dump, *command, timeout=timeout, **environment)
 
     return run
-
-
-_OURS = (
-    "SONDE_",
-    "MINDSPORE_",
-    "MS_DIAGNOSTIC",
-    "MS_ACL",
-    "MS_DEV",
-    "ASCEND_",
-    "DUMP_G",
-    "ENABLE_MS",
-    "ENV_DUMP",
-    "RANK",
-    "WORLD_SIZE",
-    "LOCAL_RANK",
-    "TORCH_DEVICE_BACKEND",
-)
 
 
 @pytest.fixture

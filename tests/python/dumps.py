@@ -42,3 +42,8 @@ def execution_order(dump, graph=0, rank=0):
     )
     assert lines[0] == "NodeExecutionOrder-FullNameWithScope"
     return lines[1:]
+
+
+def sanitised(full_name):
+    """A full name as it stands in the names of files."""
+    return re.sub(r"[/\\. ]", "_", full_name)

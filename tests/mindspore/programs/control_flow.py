@@ -1,4 +1,4 @@
-"""A loop and a branch in a compiled graph: one kernel graph for each block, and several runs of the loop's in a step."""
+"""A loop and a branch in a compiled graph: a kernel graph for each block, of which the loop's runs often in a step."""
 
 import networks
 import numpy as np
@@ -11,7 +11,7 @@ class Branching(nn.Cell):
         while i < turns:
             x = x * 2 + 1
             i = i + 1
-        if ops.reduce_sum(x) > 0:
+        if ops.reduce_sum(x) > 0:  # noqa: SIM108
             x = ops.relu(x)
         else:
             x = ops.tanh(x)

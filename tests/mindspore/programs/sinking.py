@@ -1,4 +1,4 @@
-"""python sinking.py model|data_sink: LeNet-5 fed by a dataset, sunk, as Model.train and as data_sink do it."""
+"""python sinking.py model|data_sink: LeNet-5 fed by a dataset in sink mode, by Model.train or by data_sink."""
 
 import sys
 
@@ -10,7 +10,7 @@ from mindspore import nn
 
 
 class Losses(ms.Callback):
-    def step_end(self, run_context):
+    def on_train_step_end(self, run_context):
         networks.print_loss(run_context.original_args().net_outputs)
 
 
@@ -26,8 +26,6 @@ if sys.argv[1] == "model":
     model.train(1, dataset, callbacks=[Losses()], dataset_sink_mode=True)
     networks.print_parameters(model.train_network)
 else:
-    step = networks.training_step(network)
-    sunk = ms.data_sink(step, dataset)
+    sunk = ms.data_sink(networks.training_step(network), dataset)
     for _ in range(3):
         networks.print_loss(sunk())
-    networks.print_parameters(step)

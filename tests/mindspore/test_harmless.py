@@ -1,0 +1,81 @@
+"""What Sonde does not do to a MindSpore program: change a bit, fail it, or leave an unreadable dump."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import dumps
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.xdist_group("harmless")
+
+
+@pytest.fixture(scope="module")
+def bare(case):
+    """Ten steps without a configuration, in an environment where Sonde is installed."""
+    case = case()
+    run = case.run_bare("lenet", 10)
+    assert run.status == 0, run.stderr
+    assert run.stdout.count("loss ") == 10
+    assert run.stdout.count("parameter ") > 10
+    return run
+
+
+def test_without_the_variable_sonde_is_not_there(bare):
+    assert not bare.sonde_lines
+    assert not bare.dump.exists()
+
+
+@pytest.mark.parametrize("settings", [{"saved_data": "full"}, {"saved_data": "statistic", "iteration": "2|5"}])
+def test_ten_steps_are_bit_identical(case, bare, settings):
+    run = case(**settings).run("lenet", 10)
+    assert run.status == 0, run.stderr
+    assert run.stdout == bare.stdout
+    assert len(dumps.steps(run.dump)) == (10 if "iteration" not in settings else 2)
+
+
+def test_a_refused_configuration_is_told_and_the_training_goes_on(case, bare):
+    run = case(saved_data="statistic", iteration=["all"]).run("lenet", 10)
+    assert run.status == 0, run.stderr
+    assert run.stdout == bare.stdout
+    (line,) = run.sonde_lines
+    assert "iteration" in line
+    assert not run.dump.exists()
+
+
+def test_data_sink_is_refused_by_mindspore_as_without_sonde(case):
+    """On a CPU; Model.train in sink mode, which it does not refuse, is in test_native.py."""
+    case = case(saved_data="statistic")
+    run, native = case.run("sinking", "data_sink"), case.run_bare("sinking", "data_sink")
+    assert run.status == native.status == 1
+    assert run.stderr.splitlines()[-1] == native.stderr.splitlines()[-1]
+    assert "Data sinking supports" in native.stderr
+
+
+def test_what_was_written_is_readable_after_a_kill(case, rows, sonde):
+    case = case(saved_data="full")
+    from conftest import HERE, PYTHON
+
+    environment = os.environ | {"MINDSPORE_DUMP_CONFIG": str(case.config)}
+    with subprocess.Popen(
+        [PYTHON, HERE / "programs" / "lenet.py", "100000"], cwd=case.directory, env=environment,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        third = dumps.step_directory(case.dump, 2)
+        deadline = time.monotonic() + 60
+        while not third.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert third.exists()
+    recorded = sum(row["file"] is not None for row in rows("stats", case.dump) if "file" in row)
+    files = list(case.dump.glob("rank_0/Net/0/*/*.npy"))
+    assert len(files) > 100
+    for path in files:
+        np.load(path)
+    assert recorded <= len(files)
+    listed = json.loads(sonde("ls", case.dump, "--json").stdout)
+    assert [rank["rank"] for rank in listed["ranks"]] == [0]

@@ -1,0 +1,85 @@
+"""What MindSpore dumps by itself, Sonde dumps too: the same tree, the same names, the same bytes."""
+
+import pytest
+import trees
+
+PROGRAMS = {
+    "lenet": ("lenet", 2),
+    "alexnet": ("alexnet", 2),
+    "plain_scopes": ("plain_scopes",),
+    "two_cells": ("two_cells",),
+    "control_flow": ("control_flow",),
+    "jit_function": ("jit_function",),
+    "sinking": ("sinking", "model"),
+}
+
+
+class Pair:
+    """One program run by MindSpore alone, then with Sonde, from one configuration."""
+
+    def __init__(self, case, program):
+        case.configure(saved_data="tensor")
+        self.native_run = case.run_native(*program)
+        assert self.native_run.status == 0, self.native_run.stderr
+        native = case.dump.rename(case.directory / "native")
+        self.run = case.run(*program)
+        assert self.run.status == 0, self.run.stderr
+        self.native, self.ours = trees.files(native), trees.files(case.dump)
+        self.roots = native, case.dump
+
+
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in PROGRAMS])
+def pair(request, case):
+    return Pair(case(), PROGRAMS[request.param])
+
+
+def test_sonde_recorded(pair):
+    assert not pair.native_run.sonde_lines
+    assert any("recorded" in line for line in pair.run.sonde_lines), pair.run.stderr
+
+
+def test_the_program_computes_the_same(pair):
+    assert pair.native_run.stdout
+    assert pair.run.stdout == pair.native_run.stdout
+
+
+def test_the_files_are_the_same(pair):
+    assert sum(name.endswith(".npy") for name in pair.native) > 5
+    assert {name: len(paths) for name, paths in pair.ours.items()} == {
+        name: len(paths) for name, paths in pair.native.items()
+    }
+
+
+def test_their_bytes_are_the_same(pair):
+    different = [
+        name
+        for name, theirs in pair.native.items()
+        for their, our in zip(theirs, pair.ours.get(name, ()), strict=True)
+        if trees.content(their) != trees.content(our)
+    ]
+    assert not different
+
+
+def test_nobody_else_may_read_them(pair):
+    for name, theirs in pair.native.items():
+        for their, our in zip(theirs, pair.ours.get(name, ()), strict=True):
+            assert our.stat().st_mode == their.stat().st_mode, name
+    native, ours = pair.roots
+    for directory in (path for path in native.rglob("*") if path.is_dir()):
+        assert (ours / directory.relative_to(native)).stat().st_mode == directory.stat().st_mode, directory
+
+
+def test_tensors_are_in_the_order_of_the_program(pair):
+    """Names sort by time within an operator; over operators the times themselves tell the order."""
+
+    def order(files):
+        times = (
+            (int(trees.TIME.search(p.name)[0]), name)
+            for name, paths in files.items()
+            if "Net/" in name
+            for p in paths
+            if trees.TIME.search(p.name)
+        )
+        return [name for _, name in sorted(times)]
+
+    assert order(pair.ours) == order(pair.native)
