@@ -48,8 +48,8 @@ class Case:
 def case(tmp_path_factory):
     """case(**common): a Case of its own; MindSpore takes seconds to start, so runs are shared within a module."""
 
-    def make(**common):
-        return Case(tmp_path_factory.mktemp("case", numbered=True)).configure(**common)
+    def make(*settings, **common):
+        return Case(tmp_path_factory.mktemp("case", numbered=True)).configure(*settings, **common)
 
     return make
 
