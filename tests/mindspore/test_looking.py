@@ -4,8 +4,6 @@ import dumps
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.xdist_group("looking")
-
 
 def operators(dump, step):
     return {name for name, _, _ in dumps.tensors(dump, step) if "-op" in name}

@@ -28,7 +28,7 @@ class Pair:
         self.roots = native, case.dump
 
 
-@pytest.fixture(scope="module", params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in PROGRAMS])
+@pytest.fixture(scope="module", params=PROGRAMS)
 def pair(request, case):
     return Pair(case(), PROGRAMS[request.param])
 

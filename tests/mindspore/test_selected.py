@@ -3,8 +3,6 @@
 import dumps
 import pytest
 
-pytestmark = pytest.mark.xdist_group("selected")
-
 NETWORK = "Default/network-WithLossCell/_backbone-LeNet5"
 CONV1 = f"{NETWORK}/conv1-Conv2d/Conv2D-op0"
 # The execution order and the .ir say op1 for it, MindSpore's files op0.

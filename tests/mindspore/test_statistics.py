@@ -6,8 +6,6 @@ import dumps
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.xdist_group("statistics")
-
 CATEGORIES = {
     "max": ("Max Value", lambda x: x.max()),
     "min": ("Min Value", lambda x: x.min()),
