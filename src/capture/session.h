@@ -136,7 +136,7 @@ class Session {
   // An op of a host that names its operators.
   struct NamedOp {
     const OpName* name = nullptr;
-    std::string other_name;  // that of the host's graph files, where it is another
+    std::vector<std::string> other_names;  // those it may have in the host's graph files, where it has another
     std::uint32_t site = 0;
     Selector::Wanted wanted, wanted_if_flagged;
   };
@@ -155,7 +155,7 @@ class Session {
   unsigned begin_in_mode(Op& op, bool flagged);
   void begin_record(Op& op, const OpName& name, StepId step, std::uint32_t site);
   NamedOp& named_op(const sonde_named_op& named);
-  std::string_view name_in_graph(const sonde_named_op& named);
+  std::vector<std::string> other_names_of(const sonde_named_op& named);
   Selector::Wanted decide_named(const NamedOp& op, std::uint32_t graph, bool flagged);
   bool is_flagged(const NamedOp& op) const;
   bool found_enough() const;

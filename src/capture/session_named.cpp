@@ -116,7 +116,7 @@ Session::NamedOp& Session::named_op(const sonde_named_op& named) {
   name.full_name = named.full_name;
   recorder_->define(name);
   op.name = &name;
-  if (const std::string_view other = name_in_graph(named); other != name.full_name) op.other_name = other;
+  op.other_names = other_names_of(named);
   if (selector_->in_order()) return op;
   op.wanted = op.wanted_if_flagged = decide_named(op, named.graph, false);
   if (flags_matter_) op.wanted_if_flagged = decide_named(op, named.graph, true);
@@ -129,14 +129,18 @@ Selector::Wanted Session::decide_named(const NamedOp& op, std::uint32_t graph, b
                           .scope = sites_[op.site - 1].scope,
                           .flagged = flagged,
                           .graph = graph};
-  const Selector::Wanted wanted = selector_->decide_op(asked);
-  if (op.other_name.empty() || wanted.any()) return wanted;
-  asked.full_name = op.other_name;
-  return selector_->decide_op(asked);
+  Selector::Wanted wanted = selector_->decide_op(asked);
+  for (const std::string& name : op.other_names) {
+    if (wanted.any()) break;
+    asked.full_name = name;
+    wanted = selector_->decide_op(asked);
+  }
+  return wanted;
 }
 
-// What the execution order and the graph of the host call an operator: that is where users look for names.
-std::string_view Session::name_in_graph(const sonde_named_op& named) {
+// What the execution order and the graph of the host call an operator: that is where users look for names. Of several that
+// were made anew only the first step tells which is which; without it any that it may be is meant.
+std::vector<std::string> Session::other_names_of(const sonde_named_op& named) {
   std::optional<ExecutionOrderNames>& order = host_orders_[named.graph];
   if (!order) {
     const std::string rank = fmt::format("rank_{}", run_info_.rank);
@@ -144,7 +148,14 @@ std::string_view Session::name_in_graph(const sonde_named_op& named) {
     Result<ExecutionOrderNames> read = ExecutionOrderNames::read(host_path_ / rank / "execution_order" / file);
     order.emplace(read ? std::move(*read) : ExecutionOrderNames(std::string_view()));
   }
-  return order->name_of(named.full_name);
+  const std::string_view full_name = named.full_name;
+  const bool is_first = named.iteration == plan_.initial_iteration;
+  if (is_first) order->name_of(full_name);
+  std::vector<std::string> others;
+  for (const std::string_view name : order->names_of(full_name)) {
+    if (name != full_name) others.emplace_back(name);
+  }
+  return others;
 }
 
 // Of several scopes that hold the op the innermost counts; what was said of the op's own type there, before all.

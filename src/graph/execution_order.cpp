@@ -71,13 +71,14 @@ ExecutionOrderNames::ExecutionOrderNames(std::string_view csv) : names_(lines_of
 
 // Numbers begin at 0, so one that is beyond the group was given to an operator made anew; those come first.
 void ExecutionOrderNames::add_group(std::string_view stem, const std::vector<std::uint32_t>& members) {
-  std::vector<std::uint32_t> candidates = members;
-  std::ranges::stable_partition(candidates, [&](std::uint32_t name) {
+  Group& group = groups_[stem];
+  group.candidates = members;
+  const auto old = std::ranges::stable_partition(group.candidates, [&](std::uint32_t name) {
     std::string_view ignored;
     std::uint64_t number = 0;
     return split_number(names_[name], ignored, number) && number >= members.size();
   });
-  groups_[stem].candidates = std::move(candidates);
+  group.made_anew = group.candidates.size() - old.size();
 }
 
 std::string_view ExecutionOrderNames::name_of(std::string_view full_name) {
@@ -92,6 +93,21 @@ std::string_view ExecutionOrderNames::name_of(std::string_view full_name) {
   const std::uint32_t name = group->second.candidates[group->second.given++];
   given_.emplace(key, name);
   return names_[name];
+}
+
+std::vector<std::string_view> ExecutionOrderNames::names_of(std::string_view full_name) const {
+  if (known_.contains(full_name)) return {full_name};
+  if (const auto given = given_.find(std::string(full_name)); given != given_.end()) return {names_[given->second]};
+  std::string_view stem;
+  std::uint64_t number = 0;
+  if (!split_number(full_name, stem, number)) return {};
+  const auto group = groups_.find(stem);
+  if (group == groups_.end()) return {};
+  const std::vector<std::uint32_t>& candidates = group->second.candidates;
+  const std::size_t count = group->second.made_anew > 0 ? group->second.made_anew : candidates.size();
+  std::vector<std::string_view> names;
+  for (std::size_t i = 0; i < count; ++i) names.emplace_back(names_[candidates[i]]);
+  return names;
 }
 
 }  // namespace sonde

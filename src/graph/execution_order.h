@@ -33,11 +33,16 @@ class ExecutionOrderNames {
   // this and `full_name`.
   std::string_view name_of(std::string_view full_name);
 
+  // All names that it may have here, for who did not see the first run: later, operators run in any order. The one that
+  // name_of gave, if it did; none when nothing is known of it.
+  std::vector<std::string_view> names_of(std::string_view full_name) const;
+
  private:
   // Operators of one scope and type, that a file's name may mean.
   struct Group {
     std::vector<std::uint32_t> candidates;  // into names_, in the order in which they are given
     std::size_t given = 0;
+    std::size_t made_anew = 0;  // the first so many of them surely were
   };
   void add_group(std::string_view stem, const std::vector<std::uint32_t>& members);
 

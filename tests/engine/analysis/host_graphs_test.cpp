@@ -225,6 +225,14 @@ TEST(HostGraphs, GiveLinesFromTheIrWhereThePbIsGoneOrBroken) {
   }
 }
 
+TEST(HostGraphs, MayStandInTheMetadataOfTheWholeDump) {
+  const SmallDump dump("2.10");
+  const std::filesystem::path apart = dump.directory.path() / ".dump_metadata/mindspore/rank_0";
+  std::filesystem::create_directories(apart);
+  std::filesystem::rename(dump.directory.path() / "rank_0/graphs", apart / "graphs");
+  EXPECT_EQ(op_of(dump.opened(), "network-Net/conv-Conv2d/Conv2D-op1").line, 14U);
+}
+
 TEST(HostGraphs, MayBeGoneAltogether) {
   const SmallDump dump("2.10");
   std::filesystem::remove_all(dump.directory.path() / "rank_0/graphs");

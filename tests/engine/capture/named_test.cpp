@@ -163,6 +163,25 @@ TEST_F(Named, KernelsMatchTheNameOfTheExecutionOrder) {
   EXPECT_THAT(session_->stop(), ::testing::Not(HasSubstr("matched nothing")));
 }
 
+// From the second step on operators run in any order.
+TEST_F(Named, KernelsMatchAnyOfSeveralMadeAnewWithoutTheFirstStep) {
+  const std::string type = "Gradients/Default/network-Net/conv-Conv2d/Grad_Conv2D/Conv2DBackpropInput";
+  fs::create_directories(plan_.path / "rank_0/execution_order");
+  std::ofstream(plan_.path / "rank_0/execution_order/ms_execution_order_graph_0.csv") << "Execution Order\n"
+                                                                                      << type << "-op2\n"
+                                                                                      << type << "-op3\n";
+  plan_.dump_mode = DumpMode::kernels;
+  plan_.kernels = {type + "-op3"};
+  for (const unsigned iteration : {0u, 1u}) {
+    start();
+    const bool first = run(named((type + "-op1").c_str(), "Conv2DBackpropInput", iteration), {1}) != 0;
+    const bool second = run(named((type + "-op0").c_str(), "Conv2DBackpropInput", iteration), {1}) != 0;
+    EXPECT_EQ(first, iteration == 1);
+    EXPECT_TRUE(second);
+    session_->stop();
+  }
+}
+
 TEST_F(Named, SetDumpCountsByTheInnermostScope) {
   plan_.dump_mode = DumpMode::flagged;
   start();

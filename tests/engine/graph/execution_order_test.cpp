@@ -60,6 +60,18 @@ TEST(ExecutionOrder, GivesNamesInTheOrderOfTheRun) {
   EXPECT_THAT(numbers("2.10", "Conv2DBackpropInput", {0, 1, 2}), ElementsAre("-op3", "-op4", "-op5"));
 }
 
+TEST(ExecutionOrder, HasAllNamesThatAnOperatorMayHaveForWhoDidNotSeeTheFirstRun) {
+  const std::string type = "Gradients/Default/network-Net/conv-Conv2d/Grad_Conv2D/Conv2DBackpropFilter";
+  ExecutionOrderNames order = order_of("2.10", "small");
+  EXPECT_THAT(order.names_of(type + "-op0"), ElementsAre(type + "-op2", type + "-op3"));
+  EXPECT_EQ(order.name_of(type + "-op1"), type + "-op2");
+  EXPECT_THAT(order.names_of(type + "-op1"), ElementsAre(type + "-op2")) << "it was seen";
+  EXPECT_THAT(order.names_of("Default/network-Net/ReLU-op0"), ElementsAre("Default/network-Net/ReLU-op0"));
+  EXPECT_THAT(order.names_of("Default/Unknown-op0"), IsEmpty());
+  EXPECT_THAT(ExecutionOrderNames("head\nDefault/A-op0\nDefault/A-op3\n").names_of("Default/A-op1"),
+              ElementsAre("Default/A-op3"));
+}
+
 TEST(ExecutionOrder, NumbersThatOnlyOldOperatorsHaveAreGivenLast) {
   ExecutionOrderNames order("head\nDefault/A-op1\nDefault/A-op2\n");
   EXPECT_EQ(order.name_of("Default/A-op0"), "Default/A-op2") << "-op1 is its own";
