@@ -15,6 +15,9 @@ namespace {
 // Where the host's own files lie when the layout has no place for them.
 constexpr const char* kBesideOtherLayouts = ".dump_metadata/mindspore";
 
+// A number beyond it is no graph's: PerGraph would fill the memory up to it.
+constexpr std::uint32_t kMostGraphs = 1 << 16;
+
 bool has_rank_tree(LayoutKind layout) {
   return layout >= LayoutKind::mindspore_2_0 && layout <= LayoutKind::mindspore_2_7;
 }
@@ -175,7 +178,7 @@ bool Session::is_flagged(const NamedOp& op) const {
 
 bool Session::wants_named(const sonde_named_op& named) {
   const std::lock_guard lock(mutex_);
-  if (failed_ || !ensure_recorder(true)) return false;
+  if (failed_ || named.graph >= kMostGraphs || !ensure_recorder(true)) return false;
   if (std::string_view(named.op_type) == "Parameter") {
     return emits_parameters_ && selector_->decide_parameter(named.full_name);
   }
@@ -188,7 +191,7 @@ bool Session::wants_named(const sonde_named_op& named) {
 
 unsigned Session::named_op_begin(const sonde_named_op& named, Op& op) {
   const std::lock_guard lock(mutex_);
-  if (failed_ || !ensure_recorder(true)) return 0;
+  if (failed_ || named.graph >= kMostGraphs || !ensure_recorder(true)) return 0;
   const StepId step{named.graph, named.iteration};
   apply(host_steps_.at(step), true);
   announce(step);
@@ -208,7 +211,8 @@ void Session::named_parameter(const sonde_named_op& named, const sonde_tensor& t
   const OpName* name = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    if (failed_ || !emits_parameters_ || !ensure_recorder(true) || tensor.skip != nullptr) return;
+    if (failed_ || !emits_parameters_ || tensor.skip != nullptr) return;
+    if (named.graph >= kMostGraphs || !ensure_recorder(true)) return;
     if (!selector_->decide_parameter(named.full_name)) return;
     apply(host_steps_.at(step), true);
     announce(step);
