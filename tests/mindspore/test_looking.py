@@ -51,7 +51,7 @@ def test_overflow_number_ends_the_look(case):
 
 def test_a_sample_is_the_first_elements(case, native):
     e2e = {"enable": True, "trans_flag": True, "sample_mode": 1, "sample_num": 10}
-    run = case(e2e=e2e, saved_data="tensor", iteration="0").run("lenet", 1)
+    run = case({"inputs": "after"}, e2e, saved_data="tensor", iteration="0").run("lenet", 1)
     assert run.status == 0, run.stderr
     found = dumps.tensors(run.dump)
     assert found.keys() == native.keys()

@@ -1,8 +1,12 @@
-"""What MindSpore dumps by itself, Sonde dumps too: the same tree, the same names, the same bytes."""
+"""What MindSpore dumps by itself, Sonde dumps too: the same tree, the same names, the same bytes.
+
+Inputs are read after their operator, as MindSpore reads them; test_launch.py has those read before.
+"""
 
 import pytest
 import trees
 
+AFTER = {"inputs": "after"}
 PROGRAMS = {
     "lenet": ("lenet", 2),
     "alexnet": ("alexnet", 2),
@@ -18,7 +22,7 @@ class Pair:
     """One program run by MindSpore alone, then with Sonde, from one configuration."""
 
     def __init__(self, case, program):
-        case.configure(saved_data="tensor")
+        case.configure(AFTER, saved_data="tensor")
         self.native_run = case.run_native(*program)
         assert self.native_run.status == 0, self.native_run.stderr
         native = case.dump.rename(case.directory / "native")

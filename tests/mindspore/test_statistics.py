@@ -48,7 +48,7 @@ def native(case):
 
 @pytest.fixture(scope="module")
 def statistics(case):
-    case = case(saved_data="statistic", statistic_category=WORDS)
+    case = case({"inputs": "after"}, saved_data="statistic", statistic_category=WORDS)
     run = case.run("lenet")
     assert run.status == 0, run.stderr
     return run
