@@ -62,6 +62,14 @@ Site site_of(std::string_view full_name, std::string_view op_type) {
   return site;
 }
 
+// `full_name` with another number: where names of files have no scope, those of the host would not tell operators apart.
+std::string with_number(const std::string& full_name, std::uint32_t number) {
+  std::string_view stem;
+  std::uint64_t own = 0;
+  if (!split_number(full_name, stem, own)) stem = full_name;
+  return fmt::format("{}{}", stem, number);
+}
+
 template <std::size_t Size>
 bool copy_text(const std::string& text, char (&out)[Size]) {
   if (text.size() >= Size) return false;
@@ -117,9 +125,13 @@ Session::NamedOp& Session::named_op(const sonde_named_op& named) {
   name.id = static_cast<std::uint32_t>(names_.size());
   name.op_type = named.op_type;
   name.full_name = named.full_name;
+  op.other_names = other_names_of(named);
+  if (recorder_->layout().numbers_throughout()) {
+    op.other_names.push_back(name.full_name);
+    name.full_name = with_number(name.full_name, nodes_++);
+  }
   recorder_->define(name);
   op.name = &name;
-  op.other_names = other_names_of(named);
   if (selector_->in_order()) return op;
   op.wanted = op.wanted_if_flagged = decide_named(op, named.graph, false);
   if (flags_matter_) op.wanted_if_flagged = decide_named(op, named.graph, true);

@@ -182,6 +182,20 @@ TEST_F(Named, KernelsMatchAnyOfSeveralMadeAnewWithoutTheFirstStep) {
   }
 }
 
+TEST_F(Named, LayoutsWithoutScopesNumberOperatorsThroughout) {
+  plan_.sonde.layout = LayoutKind::mindspore_2_0;
+  plan_.sonde.version = Release::v2_0;
+  plan_.saved_data = SavedData::tensor;
+  plan_.dump_mode = DumpMode::kernels;
+  plan_.kernels = {kConv, "Default/network-Net/second-Conv2d/Conv2D-op0"};
+  start();
+  EXPECT_NE(run(named(kConv, "Conv2D", 0), {1}), 0u) << "selected by the host's name";
+  EXPECT_NE(run(named("Default/network-Net/second-Conv2d/Conv2D-op0", "Conv2D", 0), {2}), 0u);
+  session_->named_step_end();
+  session_->stop();
+  EXPECT_THAT(files(), ElementsAre("0/0/Conv2D.Conv2D-op0", "0/0/Conv2D.Conv2D-op1"));
+}
+
 TEST_F(Named, SetDumpCountsByTheInnermostScope) {
   plan_.dump_mode = DumpMode::flagged;
   start();
