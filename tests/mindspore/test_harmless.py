@@ -9,6 +9,7 @@ import time
 import dumps
 import numpy as np
 import pytest
+import trees
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +43,20 @@ def test_a_refused_configuration_is_told_and_the_training_goes_on(case, bare):
     (line,) = run.sonde_lines
     assert "iteration" in line
     assert not run.dump.exists()
+
+
+def test_in_an_unknown_mindspore_its_own_dump_goes_on(case):
+    case = case(saved_data="tensor")
+    native = case.run_native("unknown_mindspore")
+    theirs = trees.files(case.dump.rename(case.directory / "native"))
+    run = case.run("unknown_mindspore")
+    assert run.status == 0, run.stderr
+    assert run.stdout == native.stdout
+    (line,) = run.sonde_lines
+    assert "is not built like those Sonde knows (2.7 to 2.10): it has no _ZN9mindspore14DumpJsonParser8NeedDump" in line
+    assert theirs
+    assert trees.files(case.dump).keys() == theirs.keys()
+    assert not list(case.dump.rglob("journal"))
 
 
 def test_data_sink_is_refused_by_mindspore_as_without_sonde(case):
