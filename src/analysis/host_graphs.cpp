@@ -11,6 +11,7 @@
 #include "analysis/host_names.h"
 #include "graph/execution_order.h"
 #include "graph/host_graph.h"
+#include "graph/source_trace.h"
 
 namespace sonde {
 namespace {
@@ -136,9 +137,6 @@ bool are_bare(const std::vector<CatalogStep*>& steps) {
   return any;
 }
 
-// A file that comes with the host is no line of the user's program.
-bool is_of_host(const SourceLine& line) { return line.file.find("-packages/mindspore/") != std::string::npos; }
-
 // Adds what a graph says to the ops of its steps.
 class Adder {
  public:
@@ -174,8 +172,7 @@ class Adder {
     if (!from.attributes.empty() && op.attributes == nullptr) op.attributes = &from.attributes;
     if (from.trace.empty()) return;
     op.trace = &from.trace;
-    const auto users = std::ranges::find_if_not(from.trace, is_of_host);
-    const SourceLine& line = users != from.trace.end() ? *users : from.trace.front();
+    const SourceLine& line = users_line(from.trace);
     op.source_file = texts_.keep(line.file);
     op.line = line.line;
     op.function = texts_.keep(line.function);

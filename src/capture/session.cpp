@@ -235,6 +235,7 @@ std::string Session::stop() {
       failed_ = true;
     }
   }
+  if (!first_found_named_.empty()) first_found_ += line_in_graph(first_found_named_, first_found_graph_);
   shrink();
   std::string text;
   if (failed_ && !failure_told_) text = "sonde: " + failure_ + "\n";

@@ -183,6 +183,8 @@ class Session {
   void emit_parameter(const OpName& name, const sonde_tensor& tensor, const Record& reader, bool in_constants);
   void emit_named(const sonde_tensor& tensor, const Record& reader, TensorRecord& out);
   void emit_unwritten(const sonde_tensor& tensor, const Record& reader, bool backward, TensorRecord& out);
+  void note_found(const Record& record);
+  std::string line_in_graph(const std::string& full_name, std::uint32_t graph) const;
   std::string why_nothing(const Totals& totals) const;
   void shrink();
 
@@ -229,7 +231,9 @@ class Session {
   std::vector<Attributes> held_attributes_;                       // nothing that was kept has them yet
   std::vector<std::pair<std::uint64_t, std::uint64_t>> dropped_;  // sequences whose records nobody will get
   std::uint64_t ops_seen_ = 0, ops_found_ = 0, steps_seen_ = 0;
-  std::string first_found_;  // the first op that was kept, and its line, for the closing line
+  std::string first_found_;        // the first op that was kept, and its line, for the closing line
+  std::string first_found_named_;  // its name, where only the host's graph knows the line
+  std::uint32_t first_found_graph_ = 0;
   std::vector<std::string> flagged_types_;
   bool host_names_ = false;   // host_settings() was called
   bool named_owner_ = false;  // of two hosts in one process the first owns the dump: the one that names its ops

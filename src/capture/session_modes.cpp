@@ -153,7 +153,7 @@ void Session::op_look(Op& op, const sonde_tensor& output) {
   if (is_finite(op, output)) return;
   const std::lock_guard lock(mutex_);
   if (found_enough()) return;
-  if (++ops_found_ == 1) first_found_ = place_text(op.record, sites_[op.record.site - 1]);
+  if (++ops_found_ == 1) note_found(op.record);
   op.record.overflowed = true;
   op.wanted = {.inputs = true, .outputs = true};
   keep_step(op.record.step.graph);
@@ -168,8 +168,16 @@ void Session::op_failed(Op& op) {
   op.record.failed = true;
   // The last one is the one that ends the run, if any does.
   ++ops_found_;
-  first_found_ = place_text(op.record, sites_[op.record.site - 1]);
+  note_found(op.record);
   keep_step(op.record.step.graph);
+}
+
+// For the closing line.
+void Session::note_found(const Record& record) {
+  first_found_ = place_text(record, sites_[record.site - 1]);
+  if (!named_owner_) return;
+  first_found_named_ = record.op->full_name;
+  first_found_graph_ = record.step.graph;
 }
 
 // --- records that wait -----------------------------------------------------------------------------------------------

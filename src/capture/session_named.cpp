@@ -5,9 +5,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <utility>
 
 #include "capture/session.h"
+#include "graph/host_graph.h"
+#include "graph/source_trace.h"
 
 namespace sonde {
 namespace {
@@ -245,6 +249,32 @@ void Session::flag_scope(std::string_view scope, std::string_view type, bool ena
   std::string key(scope);
   if (!type.empty()) key.append("|").append(type);
   flagged_scopes_[std::move(key)] = enabled;
+}
+
+// " (train.py:12)", as the host's graph has it; empty when it does not say.
+std::string Session::line_in_graph(const std::string& full_name, std::uint32_t graph) const {
+  constexpr std::uintmax_t kLargest = std::uintmax_t{1} << 29;
+  const std::filesystem::path file = host_path_ / fmt::format("rank_{}", run_info_.rank) / "graphs" /
+                                     fmt::format("ms_output_trace_code_graph_{}.pb", graph);
+  std::error_code error;
+  if (const std::uintmax_t size = std::filesystem::file_size(file, error); error || size > kLargest) return {};
+  std::ifstream in(file, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  const Result<HostGraph> read = read_model_proto(bytes);
+  if (!read) return {};
+  std::vector<std::string> names;
+  for (const auto& [hosts_name, op] : named_ops_) {
+    if (op.name == nullptr || op.name->full_name != full_name) continue;
+    names = op.other_names;
+    names.push_back(hosts_name);
+  }
+  for (const HostOp& op : read->ops) {
+    const bool is_it = std::ranges::find(names, op.full_name) != names.end();
+    if (!is_it || op.trace.empty()) continue;
+    const SourceLine& line = users_line(op.trace);
+    return fmt::format(" ({}:{})", line.file, line.line);
+  }
+  return {};
 }
 
 }  // namespace sonde

@@ -118,4 +118,12 @@ std::vector<TracedLine> parse_trace(std::string_view comments, bool outermost_fi
   return one_per_function(std::move(lines));
 }
 
+const SourceLine& users_line(const std::vector<SourceLine>& trace) {
+  const auto is_of_host = [](const SourceLine& line) {
+    return line.file.find("-packages/mindspore/") != std::string::npos;
+  };
+  const auto found = std::ranges::find_if_not(trace, is_of_host);
+  return found != trace.end() ? *found : trace.front();
+}
+
 }  // namespace sonde

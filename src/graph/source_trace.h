@@ -22,4 +22,7 @@ bool parse_traced_line(std::string_view line, TracedLine& out);
 // says how they stand. Of several candidates (MindSpore has some for fused operators) the first is taken.
 std::vector<TracedLine> parse_trace(std::string_view comments, bool outermost_first);
 
+// Of a trace that is not empty, the innermost line of the user's own program; the innermost of all when none is.
+const SourceLine& users_line(const std::vector<SourceLine>& trace);
+
 }  // namespace sonde

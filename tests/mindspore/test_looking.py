@@ -3,6 +3,7 @@
 import dumps
 import numpy as np
 import pytest
+from conftest import HERE
 
 
 def operators(dump, step):
@@ -27,6 +28,14 @@ def test_only_operators_that_overflowed_are_recorded(overflow):
     assert operators(overflow.dump, 1) == {f"Default_{type}-op0" for type in ("Mul", "ReLU", "Sub", "Add")}
     for step in set(dumps.steps(overflow.dump)) - {1}:
         assert not dumps.tensors(overflow.dump, step)
+
+
+def test_the_closing_line_names_the_first_and_its_line(overflow):
+    (line,) = overflow.sonde_lines
+    program = (HERE / "programs" / "overflowing.py").read_text().splitlines()
+    number = program.index("        y = ops.exp(x) * factor") + 1
+    assert "the first was Default/Mul-op0 (" in line
+    assert f"overflowing.py:{number})" in line
 
 
 def test_what_overflowed_has_its_inputs_and_outputs_and_rows(overflow):
