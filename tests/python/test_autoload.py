@@ -72,7 +72,7 @@ def test_a_module_that_raises_at_import_never_breaks_import_torch(execute, confi
 
 
 def test_an_interrupt_while_starting_is_the_users(monkeypatch):
-    def interrupted():
+    def interrupted(_framework):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sonde_autoload, "waiting", interrupted)
