@@ -59,7 +59,10 @@ class Named : public ::testing::Test {
     plan_.saved_data = SavedData::full;
     plan_.support_device = {0};
   }
-  void TearDown() override { fs::remove_all(directory_); }
+  void TearDown() override {
+    session_.reset();
+    fs::remove_all(directory_);
+  }
 
   void start() {
     session_ = std::make_unique<Session>(plan_);
@@ -122,7 +125,8 @@ TEST_F(Named, OpsAreRecordedUnderTheHostsNamesAndSteps) {
   run(named(kConv, "Conv2D", 7), {1, 2});
   run(named(kConvGrad, "Conv2DBackpropInput", 7), {3});
   run(named(kRelu, "ReLU", 2, 5), {4});
-  const sonde_tensor weight = view({5, 6});
+  const std::vector<float> values = {5, 6};
+  const sonde_tensor weight = view(values);
   session_->named_parameter(named("conv.weight", "Parameter", 7), weight);
   session_->named_step_end();
   EXPECT_THAT(session_->stop(), HasSubstr("recorded 3 ops and 4 tensors of 2 steps"));
