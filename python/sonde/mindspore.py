@@ -146,7 +146,10 @@ def flag(target, enabled):
     mindspore = sys.modules.get("mindspore")
     if mindspore is None or not isinstance(target, (mindspore.nn.Cell, mindspore.ops.Primitive)):
         return False
-    from mindspore.tools import set_dump
+    try:
+        from mindspore.tools import set_dump
+    except ImportError:  # 2.7
+        from mindspore import set_dump
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=_ONLY_ASCEND)
