@@ -98,6 +98,7 @@ void read_trees(const Findings& found, const fs::path& given, Catalog& catalog) 
     CatalogRank rank;
     rank.directory = key.first;
     rank.rank = key.second;
+    rank.kind = DumpKind::tree;
     rank.metadata = of_rank.front().metadata;
     read_rank_tree(of_rank, found.constants, rank, catalog);
     catalog.ranks.push_back(std::move(rank));

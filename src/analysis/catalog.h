@@ -45,14 +45,17 @@ struct CatalogTensor {
   // Of the parameter, gradient or state it is; of an input from an op that the dump does not hold, `{full name}:output.0`.
   // Empty: none.
   std::string_view tensor_name;
-  std::string_view skipped;  // why it was not read; empty when it was
-  std::string_view file;     // relative to the rank's directory (store/tensor_file.h); empty: no values
-  std::string_view md5, sha1;
+  // Where the host names a slot otherwise than by its number: `attn_mask`, `0.1` (of a list), `weight`. Else empty.
+  std::string_view key;
+  std::string_view skipped;    // why it was not read; empty when it was
+  std::string_view file;       // relative to the rank's directory (store/tensor_file.h); empty: no values
+  std::string_view md5, sha1;  // md5: of msprobe its CRC-32 (8 digits) or xor (`0x…`), as the dump has it
   std::optional<KnownStatistics> statistics;
   bool wanted = true;                  // false: only its place in the graph is known
   std::uint64_t content = 0;           // equal numbers in one run: equal bytes; 0: unknown
   std::uint64_t source = kNoSequence;  // of an input: sequence of the op it comes from
   std::uint32_t source_slot = 0;
+  bool source_is_likely = false;   // `source` was found by equal checksums or statistics; the dump does not say it
   std::optional<double> constant;  // an input that is a number of the user's code
   std::uint64_t timestamp_us = 0;
 
@@ -62,9 +65,13 @@ struct CatalogTensor {
 
 struct CatalogOp {
   bool is_parameter = false;  // a parameter, input data or a constant: one output, no op behind it
+  bool is_module = false;     // msprobe: a module as a whole; the ops that ran in it have it as their `parent`
   Phase phase = Phase::forward;
   std::string_view full_name;  // `Default/…/conv2d-op0`; with `_` for `/` where only file names tell it
   std::string_view op_type;
+  // msprobe: modules around it (`layers/0/attn-Attention`), and the record of the innermost one. Elsewhere empty: the full
+  // name holds the scope.
+  std::string_view scope, parent;
   // The innermost line of the user's program; else of what the host brings along. Empty: unknown.
   std::string_view source_file;
   std::uint32_t line = 0;
@@ -101,8 +108,20 @@ struct CatalogRun {
   std::shared_ptr<const std::vector<Attributes>> attributes;
 };
 
+// Who wrote it.
+enum class DumpKind : std::uint8_t {
+  journal,  // Sonde
+  tree,     // MindSpore, CANN or TorchAir: names of directories and files, tables
+  msprobe,  // stepN/rankN/dump.json
+  files,    // tensors in files with names of any kind
+};
+
 struct CatalogRank {
   std::uint32_t rank = 0;
+  DumpKind kind = DumpKind::journal;
+  // Which dump it is of, relative to the catalog's path, where that holds several; else empty. Several may have ranks of one
+  // number.
+  std::string dump;
   std::filesystem::path directory;  // what files are relative to; in the layout `o2` ranks share it
   std::filesystem::path metadata;   // …/.dump_metadata, whether it is there or not
   bool has_journal = false;         // false: read from file names and statistic.csv

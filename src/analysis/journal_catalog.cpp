@@ -267,6 +267,7 @@ Status read_rank_journal(const std::filesystem::path& path, const CatalogFilter&
     catalog.problems.push_back({path, std::to_string(journal->malformed_entries) + " entries do not make sense"});
   }
   rank.has_journal = true;
+  rank.kind = DumpKind::journal;
   tell_unnamed_files(*journal, path, rank, catalog);
   for (JournalRun& run : journal->runs) {
     drop_outside_files(run, path, catalog);
