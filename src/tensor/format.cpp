@@ -1,5 +1,6 @@
 #include "tensor/format.h"
 
+#include <algorithm>
 #include <array>
 
 namespace sonde {
@@ -70,6 +71,12 @@ std::string_view name_of(Format format) {
   if (format == Format::default_format) return "DefaultFormat";
   const auto number = static_cast<std::size_t>(format);
   return number < kNames.size() ? kNames[number] : std::string_view();
+}
+
+std::optional<Format> format_from_name(std::string_view name) {
+  const auto found = std::ranges::find(kNames, name);
+  if (found == kNames.end()) return std::nullopt;
+  return static_cast<Format>(found - kNames.begin());
 }
 
 }  // namespace sonde

@@ -1,0 +1,31 @@
+// Copies boxes of elements whose two sides lie differently in memory: runs by rows, transposes by tiles.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace sonde {
+
+// One rectangular set of elements, and how far apart its elements lie where they come from and where they go. All
+// distances are in elements and not negative.
+struct CopyBox {
+  struct Dim {
+    std::int64_t size = 1;
+    std::int64_t from_stride = 0, to_stride = 0;
+  };
+  std::vector<Dim> dims;
+  std::int64_t from_offset = 0, to_offset = 0;
+
+  // Brings the dimensions into the order that is fast: without those of size 1, widest `to_stride` first, neighbours
+  // merged where one continues the other on both sides. Needed before copy_box.
+  void simplify();
+};
+
+// Copies those elements of a simplified box that go to [first, last) of the target. `to` is where element `first` of the
+// target stands. Each of the box's dimensions must step over all that the narrower ones cover (true for every target
+// in C order). Items of 1, 2, 4, 8 and 16 bytes are fast; others work.
+void copy_box(const CopyBox& box, const std::byte* from, std::byte* to, std::size_t item_bytes, std::int64_t first,
+              std::int64_t last);
+
+}  // namespace sonde
