@@ -1,0 +1,27 @@
+// Findings as people and programs read them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analysis/finding.h"
+#include "json.h"
+#include "table.h"
+
+namespace sonde {
+
+Json json_of(const Finding& finding);
+Json json_of(const FindingTensor& tensor);
+Json json_of(const FindingCode& code);
+
+// The place and its lines of code, then why, the evidence and the limits, as paragraphs.
+std::string page_of(const Finding& finding);
+// "  train.py:12 in Net.forward" and the lines of code; empty when unknown.
+std::string code_text(const FindingCode& code);
+// One row each: kind, rank, step, op, slot, line, why.
+Table table_of(const std::vector<Finding>& findings);
+
+// kFinding when one of them is more than a note.
+int status_of(const std::vector<Finding>& findings);
+
+}  // namespace sonde
