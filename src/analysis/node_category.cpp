@@ -1,0 +1,97 @@
+#include "analysis/node_category.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+namespace sonde {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
+bool starts_with_any(std::string_view text, std::span<const std::string_view> starts) {
+  return std::ranges::any_of(starts, [&](std::string_view start) { return text.starts_with(start); });
+}
+
+// What optimizers keep for each parameter, as PyTorch's and MindSpore's call it: no weight, though named after one.
+constexpr std::array<std::string_view, 27> kStates = {
+    "accum.",      "accumulation.", "adam_m.",     "adam_v.",
+    "acc_delta.",  "ax.",           "d.",          "eta.",
+    "etas.",       "exp_avg.",      "exp_avg_sq.", "exp_avg_diff.",
+    "exp_inf.",    "grad_avg.",     "linear.",     "max_exp_avg_sq.",
+    "moment1.",    "moment2.",      "moments.",    "momentum_buffer.",
+    "mu.",         "mu_product.",   "prev.",       "prev_grad.",
+    "square_avg.", "stat.",         "step_size.",
+};
+// Of these, what may just as well be a module that somebody called so: MindSpore's alone, and rare.
+constexpr std::array<std::string_view, 5> kAmbiguous = {"d.", "linear.", "prev.", "stat.", "eta."};
+
+bool is_state(std::string_view name) { return starts_with_any(name, kStates) && !starts_with_any(name, kAmbiguous); }
+
+// The types that the debugger calls activations, and those that PyTorch has besides.
+constexpr std::array<std::string_view, 33> kActivations = {
+    "celu",        "elu",
+    "fastgelu",    "gelu",
+    "geluv2",      "glu",
+    "hardshrink",  "hardsigmoid",
+    "hardswish",   "hardtanh",
+    "hshrink",     "hsigmoid",
+    "hswish",      "leakyrelu",
+    "logsigmoid",  "logsigmoidforward",
+    "logsoftmax",  "logsoftmaxv2",
+    "mish",        "prelu",
+    "prelukernel", "relu",
+    "relu6",       "reluv2",
+    "rrelu",       "rreluwithnoise",
+    "seluext",     "selu",
+    "sigmoid",     "silu",
+    "softmax",     "softmaxv2",
+    "softplus",
+};
+constexpr std::array<std::string_view, 4> kMoreActivations = {"softshrink", "softsign", "swish", "tanh"};
+
+bool is_gradient(const CatalogOp& op, std::string_view name) {
+  if (op.is_parameter || op.op_type == "Const") return op.is_parameter && name.ends_with(".grad");
+  // Only file names tell the names of some dumps; they have `_` for `/`.
+  return name == "gradients" || name.starts_with("gradients/") || name.starts_with("gradients_") ||
+         op.phase == Phase::backward;
+}
+
+bool is_weight(const CatalogOp& op, std::string_view name) {
+  if (!op.is_parameter) return false;
+  const bool named =
+      name.ends_with(".weight") || name.ends_with(".bias") || name.ends_with("_weight") || name.ends_with("_bias");
+  return named && name.find("optimizer-") == std::string_view::npos && !name.starts_with("gradients/") &&
+         !is_state(name);
+}
+
+}  // namespace
+
+std::string plain_type(std::string_view op_type) {
+  std::string plain = lower(op_type);
+  std::erase(plain, '_');
+  return plain;
+}
+
+bool is_of(NodeCategory category, const CatalogOp& op) {
+  if (category == NodeCategory::tensor) return true;
+  const std::string name = lower(op.full_name);
+  switch (category) {
+    case NodeCategory::weight:
+      return is_weight(op, name);
+    case NodeCategory::gradient:
+      return is_gradient(op, name);
+    default: {
+      if (op.is_parameter || is_gradient(op, name)) return false;
+      const std::string type = plain_type(op.op_type);
+      return std::ranges::find(kActivations, type) != kActivations.end() ||
+             std::ranges::find(kMoreActivations, type) != kMoreActivations.end();
+    }
+  }
+}
+
+}  // namespace sonde

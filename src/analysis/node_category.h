@@ -1,0 +1,16 @@
+// What an operator is to a training: a weight, a gradient, an activation, or just an operator.
+#pragma once
+
+#include "analysis/catalog.h"
+#include "analysis/watch_conditions.h"
+
+namespace sonde {
+
+// By MindSpore's rules for names and types, extended to the names of PyTorch. Everything is of the category `tensor`.
+bool is_of(NodeCategory category, const CatalogOp& op);
+
+// The type of an operator without what frameworks disagree about: lower case, no underscores, so that `leaky_relu_`,
+// `LeakyReLU` and `_leaky_relu` are one.
+std::string plain_type(std::string_view op_type);
+
+}  // namespace sonde

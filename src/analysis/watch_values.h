@@ -1,0 +1,47 @@
+// What the watch conditions compute of a tensor, and of a tensor and the one before it. Everything in double, added in a
+// fixed order: the answer depends on the values and on nothing else.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sonde/tensor.h"
+
+namespace sonde {
+
+// False for complex numbers and for types that nothing here reads.
+bool can_watch(DType dtype);
+
+struct ValueRange {
+  double start = 0, end = 0;  // both included
+  friend auto operator<=>(const ValueRange&, const ValueRange&) = default;
+};
+
+// Moments are over the finite elements; a condition asks for them only where all are.
+struct ValueSummary {
+  std::uint64_t count = 0, nan_count = 0, inf_count = 0, zero_count = 0;
+  double max = 0, min = 0, mean = 0, abs_mean = 0;  // NaN where there is no element
+  double sd = 0;                                    // of a sample; 0 for one element
+  std::vector<std::uint64_t> inside;                // elements in each range
+
+  bool all_finite() const { return nan_count == 0 && inf_count == 0; }
+};
+// In C order of the elements. can_watch(view.dtype).
+ValueSummary summarize_values(const TensorView& view, std::span<const ValueRange> ranges);
+
+struct Tolerance {
+  double rtol = 0, atol = 0;
+  bool equal_nan = false;
+  friend auto operator<=>(const Tolerance&, const Tolerance&) = default;
+};
+
+struct PairSummary {
+  double abs_difference_mean = 0, abs_previous_mean = 0;
+  std::vector<bool> all_close;  // for each tolerance
+};
+// Both with the same number of elements, which may be laid out differently and of different types.
+PairSummary compare_values(const TensorView& current, const TensorView& previous,
+                           std::span<const Tolerance> tolerances);
+
+}  // namespace sonde
