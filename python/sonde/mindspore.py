@@ -18,7 +18,7 @@ import tempfile
 import warnings
 
 from . import _core
-from .session import Error, tell
+from .session import Error, number_from, tell
 
 _shim = None  # _mindspore.so, once it is loaded
 _watch = None  # the Watch of this process while a session runs
@@ -122,10 +122,10 @@ class Watch:
         run = RunInfo(
             size=ctypes.sizeof(RunInfo),
             rank=0,  # told by MindSpore's paths
-            device=_number("DEVICE_ID"),
+            device=number_from("DEVICE_ID", 0),
             host=_host().encode(),
             command=" ".join(sys.argv).encode(errors="replace"),
-            world_size=max(_number("RANK_SIZE"), 1),
+            world_size=max(number_from("RANK_SIZE", 1), 1),
         )
         _read_inputs(before=not settings["inputs_after"])
         _shim.sonde_mindspore_set_engine(_core.api(), ctypes.byref(run), directory)
@@ -266,8 +266,3 @@ def _silence_set_dump():
 def _host():
     version = sys.modules["mindspore"].__version__
     return f"mindspore {version}, {platform.python_implementation()} {platform.python_version()}"
-
-
-def _number(variable):
-    text = os.environ.get(variable, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import functools
 import importlib
 import json
 import os
@@ -21,6 +22,7 @@ class Error(Exception):
 _owner = None  # pid of the process that started the session; a forked child is not the owner
 _records_exceptions = False  # the session's plan asks for the operator that throws
 _life = threading.RLock()  # held while a session starts or stops; a signal handler may stop it meanwhile
+_MOST_RANKS = 2**31 - 1
 _attached = []  # modules that watch a framework (sonde.torch): attach(), step(), detach()
 
 
@@ -197,6 +199,23 @@ def tell(kind, text):
     if kind == "failure" or (kind in ("warning", "summary") and not report):
         lines = (line if line.startswith("sonde") else f"sonde: {line}" for line in text.splitlines())
         _write_to_stderr("".join(line + "\n" for line in lines))
+
+
+@functools.cache
+def say_once(text):
+    """tell() a failure, however often it is met."""
+    tell("failure", text)
+
+
+def number_from(variable, default):
+    """The number that an environment variable holds: a rank, or how many; `default`, and a word, when it is none."""
+    text = os.environ.get(variable, "")
+    if not text:
+        return default
+    if text.isascii() and text.isdigit() and len(text) <= len(str(_MOST_RANKS)) and int(text) <= _MOST_RANKS:
+        return int(text)
+    say_once(f"sonde: {variable}={text!r} is not a number from 0 to {_MOST_RANKS}; {default} is taken instead")
+    return default
 
 
 def _write_to_stderr(text):

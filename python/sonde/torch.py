@@ -24,12 +24,10 @@ from torch.optim.optimizer import (
 )
 
 from . import _core, adapter, flags, optimizers, past_operators
-from .session import tell
+from .session import number_from, say_once, tell
 
 # Containers that only hold modules: their level in a name is the attribute alone (`features/0-Conv2d`).
 _PLAIN_CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
-
-_MOST_RANKS = 2**31 - 1
 
 _watch = None  # the Watch of this process while a session runs
 
@@ -181,7 +179,7 @@ class Watch:
         except RecursionError:
             return  # of the user's own: there was no room left for ours
         except Exception as error:  # never into the user's forward
-            _say_once(f"sonde: internal error at a module's forward: {type(error).__name__}: {error}")
+            say_once(f"sonde: internal error at a module's forward: {type(error).__name__}: {error}")
 
     def _before_optimizer_step(self, optimizer, _args, _kwargs):
         """Gradients and optimizer state get their names just before the optimizer reads them."""
@@ -190,7 +188,7 @@ class Watch:
         try:
             self._name_optimizer(optimizer)
         except Exception as error:
-            _say_once(f"sonde: internal error at Optimizer.step: {type(error).__name__}: {error}")
+            say_once(f"sonde: internal error at Optimizer.step: {type(error).__name__}: {error}")
 
     def _after_optimizer_step(self, _optimizer, _args, _kwargs):
         """A step that raises does not come here: it is none."""
@@ -240,7 +238,7 @@ class Watch:
         python = ".".join(map(str, sys.version_info[:3]))
         self.library.set_run_info(
             _rank(),
-            _number("LOCAL_RANK", 0),
+            number_from("LOCAL_RANK", 0),
             f"torch {torch.__version__}, CPython {python}",
             " ".join(sys.argv),
             _world_size(),
@@ -510,25 +508,10 @@ def _hide_hook_from_scripting():
 def _rank():
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank()
-    return _number("RANK", _number("RANK_ID", 0))
+    return number_from("RANK", number_from("RANK_ID", 0))
 
 
 def _world_size():
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_world_size()
-    return _number("WORLD_SIZE", _number("RANK_SIZE", 1))
-
-
-def _number(variable, default):
-    text = os.environ.get(variable, "")
-    if not text:
-        return default
-    if text.isascii() and text.isdigit() and int(text) <= _MOST_RANKS:
-        return int(text)
-    _say_once(f"sonde: {variable}={text!r} is not a number from 0 to {_MOST_RANKS}; {default} is taken instead")
-    return default
-
-
-@functools.cache
-def _say_once(text):
-    tell("failure", text)
+    return number_from("WORLD_SIZE", number_from("RANK_SIZE", 1))
