@@ -22,6 +22,7 @@
 #include "run.h"
 #include "show.h"
 #include "stats.h"
+#include "watch.h"
 
 namespace sonde {
 namespace {
@@ -84,6 +85,7 @@ int run_main(int argc, char** argv) {
   add_stats(app, exit_status);
   add_show(app, exit_status);
   add_graph(app, exit_status);
+  add_watch(app, exit_status);
   add_convert(app, exit_status);
   if (argc == 1) {
     fmt::print("{}", app.help());

@@ -5,15 +5,14 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cmath>
 #include <map>
-#include <thread>
 #include <tuple>
 #include <unordered_map>
 
 #include "analysis/measure.h"
 #include "analysis/overflow_records.h"
+#include "analysis/parallel.h"
 #include "analysis/run_history.h"
 #include "analysis/watch_judge.h"
 #include "store/tensor_file.h"
@@ -355,15 +354,7 @@ void Check::read_job(std::span<Item* const> job) const {
 
 void Check::read_files() {
   const std::vector<std::vector<Item*>> all = jobs();
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < all.size(); i = next++) read_job(all[i]);
-  };
-  const unsigned wanted = options_.threads != 0 ? options_.threads : std::max(1U, std::thread::hardware_concurrency());
-  std::vector<std::thread> threads;
-  for (std::size_t i = 1; i < std::min<std::size_t>(wanted, all.size()); ++i) threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
+  Threads(options_.threads).for_each(all.size(), [&](std::size_t i) { read_job(all[i]); });
 }
 
 std::string Check::gap_reason(const Item& item, const Entry& entry) const {
@@ -383,6 +374,16 @@ void Check::report_entry(const Item& item, const Entry& entry, const WatchFacts&
   Judgement judgement = judge(condition(entry), facts, true);
   hit.parameters = std::move(judgement.parameters);
   hit.error_code = judgement.error_code;
+  if (item.values) {
+    hit.nan_count = item.values->nan_count;
+    hit.inf_count = item.values->inf_count;
+  } else if (tensor.statistics) {
+    const KnownStatistics& known = *tensor.statistics;
+    hit.nan_count = known.nan_count;
+    if (known.positive_inf_count && known.negative_inf_count) {
+      hit.inf_count = *known.positive_inf_count + *known.negative_inf_count;
+    }
+  }
   const bool compares = needs_previous(condition(entry).info->check);
   if (compares) {
     hit.previous_iteration = item.previous.iteration;
@@ -468,6 +469,17 @@ std::vector<std::string_view> error_words(std::uint32_t code) {
     if ((code & text.bit) != 0) words.push_back(text.word);
   }
   return words;
+}
+
+std::string detail_of(const WatchHit& hit) {
+  std::string text;
+  for (const WatchParameter& parameter : hit.parameters) {
+    if (!parameter.hit || !parameter.actual) continue;
+    const std::string_view name = parameter.parameter->name;
+    text += fmt::format("{}The setting for watchpoint is {} = {}. The actual value of the tensor is {} = {}.",
+                        text.empty() ? "" : " ", name, parameter.value, name, *parameter.actual);
+  }
+  return text;
 }
 
 WatchReport check_watchpoints(const Catalog& catalog, std::span<const Watchpoint> watchpoints,

@@ -72,8 +72,12 @@ struct WatchHit {
   std::uint32_t error_code = 0;
   std::vector<WatchParameter> parameters;  // those of the condition, in its order
   std::optional<std::uint64_t> previous_iteration;
-  std::uint64_t timestamp_us = 0;  // when the tensor was written; 0: the dump does not say
+  std::optional<std::uint64_t> nan_count, inf_count;  // where they are known
+  std::uint64_t timestamp_us = 0;                     // when the tensor was written; 0: the dump does not say
 };
+
+// "The setting for watchpoint is max_gt = 1. The actual value of the tensor is max_gt = 2.", of each check that fired.
+std::string detail_of(const WatchHit& hit);
 
 // A tensor that was not judged at all, which the debugger would have passed over in silence.
 struct WatchGap {

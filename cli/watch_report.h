@@ -1,0 +1,21 @@
+// What `sonde watch` found, as a table or as JSON in the shape that MindSpore's debugger gives its hits.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "analysis/watchpoints.h"
+#include "json.h"
+
+namespace sonde {
+
+std::string hits_table(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report);
+// What could not be judged, one line for each condition and reason.
+std::string doubts_text(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report);
+Json json_of(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report);
+
+// The catalogue of conditions.
+std::string conditions_table();
+Json conditions_json();
+
+}  // namespace sonde
