@@ -1,4 +1,4 @@
-// sonde._core: the C ABI of sonde.h as Python functions. Converts and nothing more.
+// sonde._core: the C ABI of sonde.h as Python functions; catalog.cpp adds dumps. Converts and nothing more.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "catalog.h"
 #include "sonde/sonde.h"
 
 namespace nb = nanobind;
@@ -63,6 +64,7 @@ nb::dict host_settings() {
 }  // namespace
 
 NB_MODULE(_core, module) {
+  add_catalog(module);
   module.attr("version") = engine().engine;
   module.def("start", &start, nb::arg("config_path"));
   module.def("stop", &stop);

@@ -6,6 +6,8 @@
 #include <span>
 #include <string_view>
 
+#include "sonde/export.h"
+
 namespace sonde {
 
 // The numbers are part of the C ABI (sonde.h) and of the journal: append, never renumber.
@@ -47,10 +49,10 @@ struct DTypeInfo {
   bool has_statistics;      // false for complex
 };
 
-const DTypeInfo& info(DType dtype);  // `undefined`'s row for a number the table does not hold
-std::span<const DTypeInfo> all_dtypes();
-bool is_floating(DType dtype);  // float16 to float64, bfloat16 and the 8-bit floats; not complex
-bool is_complex(DType dtype);
-DType dtype_from_name(std::string_view name);  // either spelling, any case; `undefined` when unknown
+SONDE_EXPORT const DTypeInfo& info(DType dtype);  // `undefined`'s row for a number the table does not hold
+SONDE_EXPORT std::span<const DTypeInfo> all_dtypes();
+SONDE_EXPORT bool is_floating(DType dtype);  // float16 to float64, bfloat16 and the 8-bit floats; not complex
+SONDE_EXPORT bool is_complex(DType dtype);
+SONDE_EXPORT DType dtype_from_name(std::string_view name);  // either spelling, any case; `undefined` when unknown
 
 }  // namespace sonde

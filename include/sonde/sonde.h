@@ -19,7 +19,9 @@ extern "C" {
 #endif
 
 #define SONDE_API_VERSION 1u
+#ifndef SONDE_EXPORT
 #define SONDE_EXPORT __attribute__((visibility("default")))
+#endif
 
 enum sonde_phase {
   SONDE_PHASE_FORWARD = 0,

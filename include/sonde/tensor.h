@@ -8,6 +8,7 @@
 #include <string>
 
 #include "sonde/dtype.h"
+#include "sonde/export.h"
 
 namespace sonde {
 
@@ -44,16 +45,16 @@ struct TensorView {
   std::span<const std::int64_t> shape;    // elements per dimension; empty for a scalar
   std::span<const std::int64_t> strides;  // in elements, as many as shape
 
-  std::int64_t elements() const;  // product of shape; 1 for a scalar
-  std::uint64_t bytes() const;    // elements() * item_bytes: the size a C-order copy would have
-  bool is_c_contiguous() const;   // the bytes in memory are the bytes of a C-order copy
-  bool is_dense() const;          // elements fill one block of memory without gaps or overlap, in any order
+  SONDE_EXPORT std::int64_t elements() const;  // product of shape; 1 for a scalar
+  SONDE_EXPORT std::uint64_t bytes() const;    // elements() * item_bytes: the size a C-order copy would have
+  SONDE_EXPORT bool is_c_contiguous() const;   // the bytes in memory are the bytes of a C-order copy
+  SONDE_EXPORT bool is_dense() const;  // elements fill one block of memory without gaps or overlap, in any order
 };
 
 // Writes the elements to `out` (bytes() bytes) in C order, conjugate and negative bits resolved.
-void copy_c_order(const TensorView& view, std::byte* out);
+SONDE_EXPORT void copy_c_order(const TensorView& view, std::byte* out);
 
 // "(2,3)" with `open`/`close` as given, no spaces; a scalar gives "()".
-std::string shape_text(std::span<const std::int64_t> shape, char open, char close);
+SONDE_EXPORT std::string shape_text(std::span<const std::int64_t> shape, char open, char close);
 
 }  // namespace sonde

@@ -10,6 +10,11 @@ and in a notebook:
     ...                                                             # train
     sonde.stop()
 
+and to look at what is there, with no framework installed:
+
+    dump = sonde.open("/data/run7")
+    dump.tensors.select(op="conv2", side="output").to_pandas()
+
 `import sonde` imports no framework. MindSpore must be imported after it.
 """
 
@@ -28,11 +33,20 @@ __all__ = [
     "dump_set_iteration",
     "dump_start",
     "dump_stop",
+    "open",
     "session",
     "set_dump",
     "start",
     "step",
     "stop",
 ]
+
+
+def open(path):
+    """Opens a dump, whoever wrote it: dump.Dump, with `ranks`, `steps`, `ops`, `tensors`, `graph`, `problems`."""
+    from . import dump  # NumPy, which `import sonde` does without
+
+    return dump.open(path)
+
 
 sonde_autoload.watch_mindspore()

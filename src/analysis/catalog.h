@@ -16,6 +16,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "sonde/known_statistics.h"
 #include "sonde/result.h"
 #include "sonde/statistics.h"
 #include "store/record.h"
@@ -24,15 +25,6 @@ namespace sonde {
 
 struct HostGraph;
 
-// Statistics as the dump has them: a column nobody recorded is absent. Definitions: docs/format.md, "Statistics".
-struct KnownStatistics {
-  std::optional<double> max, min, avg, l2norm;
-  std::optional<std::uint64_t> count, nan_count, positive_inf_count, negative_inf_count;
-  std::optional<std::uint64_t> positive_count, negative_count, zero_count;
-
-  // False when a NaN or an infinity is known of, by its count or because a value shows it.
-  bool all_finite() const;
-};
 KnownStatistics known(const Statistics& statistics);
 
 // One slot of one op. Texts live as long as the catalog.

@@ -1,0 +1,168 @@
+// Dump: what a dump holds, whoever wrote it: Sonde, MindSpore, CANN, TorchAir or msprobe.
+//
+//   Result<Dump> dump = Dump::open("/data/run7");
+//   if (!dump) fail(dump.error().message);
+//   DumpSelection selection;
+//   selection.op = "conv2";                                      // a regular expression, searched in full names
+//   for (const std::size_t index : *dump->select_tensors(selection)) {
+//     const DumpTensor tensor = dump->tensor(index);             // what is known without reading it
+//     Result<DumpValues> values = dump->values(index);           // its file, mapped
+//   }
+//
+// A Dump is a handle: copies share what was read. Texts and shapes that it hands out live as long as one of them. Functions
+// may be called from several threads. An example: examples/cpp/largest.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sonde/dtype.h"
+#include "sonde/export.h"
+#include "sonde/known_statistics.h"
+#include "sonde/result.h"
+#include "sonde/tensor.h"
+
+namespace sonde {
+
+// Of this header. A library of another version refuses to open.
+inline constexpr std::uint32_t kDumpApiVersion = 1;
+
+// One step of one graph of one rank, in the order of the run.
+struct DumpStep {
+  std::uint32_t rank = 0, graph = 0;
+  std::uint64_t iteration = 0;
+  std::size_t first_op = 0, ops = 0;  // its ops: [first_op, first_op + ops) of Dump::op
+  bool ended = false;                 // false: the run was cut off inside it
+};
+
+struct DumpSource {
+  std::string_view file, function;
+  std::uint32_t line = 0;  // 0: unknown
+};
+
+// One operator of one step; or a parameter, input data or constant, which is one output with no operator behind it.
+struct DumpOp {
+  std::size_t index = 0, step = 0;
+  std::size_t first_tensor = 0, tensors = 0;  // inputs first, by slot
+  std::string_view name;                      // `Default/network-AlexNet/conv2-Conv2d/conv2d-op0`
+  std::string_view type;                      // `conv2d`; `Parameter`
+  std::string_view phase;                     // `forward`, `backward`, `optimizer`, `outside`, `recompute`
+  DumpSource source;                          // the innermost line of the user's program
+  bool is_parameter = false;
+  bool failed = false;  // it threw
+  std::uint64_t timestamp_us = 0;
+};
+
+// One slot of one operator.
+struct DumpTensor {
+  std::size_t index = 0, op = 0;
+  bool is_input = false;
+  std::uint32_t slot = 0;
+  DType dtype = DType::undefined;  // undefined: only its file tells (Dump::look)
+  bool has_shape = false;
+  std::span<const std::int64_t> shape;
+  std::string_view name;        // of the parameter, gradient or state it is; empty: none
+  std::string_view file;        // relative to the rank's directory; empty: no values
+  std::string_view skipped;     // why it was not read; empty when it was
+  std::string_view md5, sha1;   // empty: the dump does not say
+  bool has_statistics = false;  // in the dump itself; statistics() reads the file of one that has none
+  std::uint64_t timestamp_us = 0;
+};
+
+// The way of a tensor from the op that made it to one that read it.
+struct DumpEdge {
+  std::size_t from = 0, to = 0;  // ops
+  std::uint32_t from_slot = 0, to_slot = 0;
+  bool from_parameter = false;  // then no op made it, `from` means nothing, and `parameter` is its name
+  std::string parameter;
+};
+
+// A file that could not be read, or not wholly; the rest of the dump is there all the same.
+struct DumpProblem {
+  std::filesystem::path path;
+  std::string message;
+};
+
+// What is not set selects everything.
+struct DumpSelection {
+  std::vector<std::uint32_t> ranks, graphs, slots;
+  std::vector<std::uint64_t> iterations;
+  std::string op;      // a regular expression (RE2), searched in full names
+  std::string type;    // an op type, case ignored
+  std::string source;  // `train.py:29`, `train.py`, or any part of `{file}:{line}`; of the whole stack of an op
+  std::optional<bool> inputs;
+};
+
+// The elements of one tensor: those of its file, mapped, where they lie as they should.
+class DumpValues {
+ public:
+  SONDE_EXPORT DType dtype() const;  // of the file: bfloat16 may have been written as float32
+  SONDE_EXPORT TensorView view() const;
+  // All elements in C order, rounded to float32; for types that C++ does not have. `out` holds view().elements().
+  SONDE_EXPORT void copy_as_float32(float* out) const;
+
+ private:
+  friend class Dump;
+  struct State;
+  std::shared_ptr<const State> state_;
+};
+
+class Dump {
+ public:
+  // `path`: a dump, one rank's directory, or any directory inside one. Fails when it is no dump; what cannot be read
+  // inside one is a problem.
+  static Result<Dump> open(const std::filesystem::path& path) { return open_version(path, kDumpApiVersion); }
+
+  SONDE_EXPORT const std::filesystem::path& path() const;
+  SONDE_EXPORT std::vector<std::uint32_t> ranks() const;
+  SONDE_EXPORT const std::filesystem::path& directory(std::uint32_t rank) const;  // what its files are relative to
+  SONDE_EXPORT std::span<const DumpProblem> problems() const;
+
+  SONDE_EXPORT std::size_t step_count() const;
+  SONDE_EXPORT std::size_t op_count() const;
+  SONDE_EXPORT std::size_t tensor_count() const;
+  SONDE_EXPORT DumpStep step(std::size_t index) const;
+  SONDE_EXPORT DumpOp op(std::size_t index) const;
+  SONDE_EXPORT DumpTensor tensor(std::size_t index) const;
+
+  // Indices, in the order of the run. Fails on a pattern that is none. Ops of which no tensor is selected are left out
+  // where `inputs` or `slots` is set.
+  SONDE_EXPORT Result<std::vector<std::size_t>> select_ops(const DumpSelection& selection) const;
+  SONDE_EXPORT Result<std::vector<std::size_t>> select_tensors(const DumpSelection& selection) const;
+
+  // Who called the op: its own line first, up to the program's.
+  SONDE_EXPORT std::vector<DumpSource> trace(std::size_t op) const;
+  // Arguments that are no tensors, by name, as text: `stride`, `[1, 1]`.
+  SONDE_EXPORT std::vector<std::pair<std::string, std::string>> attributes(std::size_t op) const;
+  // One line of a source as it was when the dump was made; empty when the dump does not hold it.
+  SONDE_EXPORT std::string code(std::size_t op, std::string_view file, std::uint32_t line) const;
+  // The data flow of one step, in the order of the readers.
+  SONDE_EXPORT std::vector<DumpEdge> edges(std::size_t step) const;
+
+  // The tensor with type and shape, from the header of its file where the dump itself does not tell.
+  SONDE_EXPORT Result<DumpTensor> look(std::size_t tensor) const;
+  // As the dump has them; nothing is read. Empty: it has none.
+  SONDE_EXPORT std::optional<KnownStatistics> known_statistics(std::size_t tensor) const;
+  // The same, else measured, once, from its file. Fails with `not_found` when there is none, `unsupported` for complex.
+  SONDE_EXPORT Result<KnownStatistics> statistics(std::size_t tensor) const;
+  // Measures all of these that have a file and no statistics. What cannot be read comes back.
+  SONDE_EXPORT std::vector<DumpProblem> measure(std::span<const std::size_t> tensors) const;
+  SONDE_EXPORT Result<DumpValues> values(std::size_t tensor) const;
+
+ private:
+  struct State;
+  SONDE_EXPORT static Result<Dump> open_version(const std::filesystem::path& path, std::uint32_t version);
+  explicit Dump(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace sonde

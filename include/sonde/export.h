@@ -1,0 +1,6 @@
+// SONDE_EXPORT: what libsonde.so shows. All else in it is hidden.
+#pragma once
+
+#ifndef SONDE_EXPORT
+#define SONDE_EXPORT __attribute__((visibility("default")))
+#endif
