@@ -42,10 +42,24 @@ Walk::Walk(const TensorView& view) : data(view.data), item_bytes(info(view.dtype
   }
 }
 
-Cursor::Cursor(const TensorView& view) : walk_(view), row_(view.data), left_(view.elements()) {
+Cursor::Cursor(const TensorView& view) : walk_(view), row_(view.data), total_(view.elements()), left_(view.elements()) {
   row_size_ = walk_.rank > 0 ? walk_.size[walk_.rank - 1] : 1;
   row_stride_ = walk_.rank > 0 ? walk_.stride[walk_.rank - 1] : 1;
   std::fill_n(index_, walk_.rank, 0);
+}
+
+void Cursor::seek(std::int64_t elements) {
+  left_ = total_ - elements;
+  row_ = walk_.data;
+  column_ = 0;
+  if (left_ <= 0 || walk_.rank == 0) return;
+  column_ = elements % row_size_;
+  std::int64_t rest = elements / row_size_;
+  for (std::size_t i = walk_.rank - 1; i-- > 0;) {
+    index_[i] = rest % walk_.size[i];
+    rest /= walk_.size[i];
+    row_ += index_[i] * walk_.stride[i] * static_cast<std::int64_t>(walk_.item_bytes);
+  }
 }
 
 void Cursor::advance_row() {

@@ -35,6 +35,8 @@ class Cursor {
 
   // Copies the next `max_elements` elements, or as many as are left, to `out`. Returns how many; 0 at the end.
   std::size_t read(std::byte* out, std::size_t max_elements);
+  // Goes to the element that `elements` come before; at most elements() of the view.
+  void seek(std::int64_t elements);
 
  private:
   void advance_row();
@@ -44,6 +46,7 @@ class Cursor {
   std::int64_t column_ = 0;  // next element of that row
   std::int64_t row_size_;
   std::int64_t row_stride_;
+  std::int64_t total_;
   std::int64_t left_;  // elements not yet handed out
   std::int64_t index_[Walk::kMaxRank];
 };

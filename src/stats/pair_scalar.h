@@ -1,0 +1,26 @@
+// The plain way of adding pairs: what the vector kernels leave over, and what they are measured by.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+
+#include "stats/pair_kernels.h"
+
+namespace sonde {
+
+// Of two finite elements.
+struct PairTerms {
+  double difference, error, relative;  // x-y, |x-y|, msprobe's relative error
+};
+PairTerms terms_of(double x, double y);
+
+// NaN wins, as in numpy.max.
+inline double greater_or_nan(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+
+void take_extremes(PairLanes& state, double min, double max, double golden_min, double golden_max);
+
+// T is float or double.
+template <typename T>
+void add_pairs_scalar(PairLanes& state, const T* x, const T* y, std::size_t pairs);
+
+}  // namespace sonde
