@@ -23,12 +23,14 @@ struct PairPlan {
   const TensorView& target;
   const TensorView& golden;
   bool complex = false;  // two values an element
+  bool all_sums = true;
   bool as_float = true;  // values are float, else double
   std::uint64_t values = 0;
 
   PairPlan(const PairKernel& with, const TensorView& left, const TensorView& right, const PairOptions& options)
       : kernel(with), target(left), golden(right) {
     complex = !options.real_only && (is_complex(left.dtype) || is_complex(right.dtype));
+    all_sums = options.all_sums;
     as_float = options.as_float32 || (fits_float32(left.dtype) && fits_float32(right.dtype));
     const std::int64_t elements = std::min(left.elements(), right.elements());
     values = static_cast<std::uint64_t>(elements) * (complex ? 2 : 1);
@@ -75,12 +77,12 @@ void take_block(PairLanes& state, const PairBlock& block, const T* x, const T* y
 }
 
 bool add_fast(const PairKernel& kernel, double (*lanes)[kLanes], PairBlock& block, const float* x, const float* y,
-              std::size_t pairs, bool identical) {
-  return kernel.add32 != nullptr && kernel.add32(lanes, block, x, y, pairs, identical);
+              std::size_t pairs, PairWork work) {
+  return kernel.add32 != nullptr && kernel.add32(lanes, block, x, y, pairs, work);
 }
 bool add_fast(const PairKernel& kernel, double (*lanes)[kLanes], PairBlock& block, const double* x, const double* y,
-              std::size_t pairs, bool identical) {
-  return kernel.add64 != nullptr && kernel.add64(lanes, block, x, y, pairs, identical);
+              std::size_t pairs, PairWork work) {
+  return kernel.add64 != nullptr && kernel.add64(lanes, block, x, y, pairs, work);
 }
 
 template <typename T>
@@ -90,7 +92,9 @@ void add_block(const PairKernel& kernel, PairLanes& state, const T* x, const T* 
   if (whole > 0 && state.expect_finite) {
     PairBlock block;
     const bool identical = x == y || std::memcmp(x, y, whole * sizeof(T)) == 0;
-    if (add_fast(kernel, state.lanes, block, x, y, whole, identical)) {
+    const PairWork work = identical ? PairWork::identical : state.all_sums ? PairWork::all : PairWork::essential;
+    if (add_fast(kernel, state.lanes, block, x, y, whole, work)) {
+      if (!state.all_sums) block.below_thousandth = block.below_five_thousandths = 0;
       take_block(state, block, x, y, whole);
       added = whole;
     }
@@ -126,6 +130,7 @@ template <typename T>
 PairSums sums_of_chunk(const PairPlan& plan, std::size_t chunk) {
   const DefaultFloatEnvironment environment;
   PairLanes state;
+  state.all_sums = plan.all_sums;
   PairValues target(plan.kernel, plan.target, plan.complex), golden(plan.kernel, plan.golden, plan.complex);
   const std::uint64_t first = std::uint64_t{chunk} * kPairChunk;
   const std::size_t count = plan.size_of(chunk);

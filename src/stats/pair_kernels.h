@@ -34,9 +34,16 @@ struct PairLanes {
   alignas(64) double lanes[kPairLaneSums][kLanes] = {};
   std::uint64_t done = 0;  // pairs so far
   PairSums found;          // all but what the lanes hold; places count from the chunk's start
+  bool all_sums = true;    // PairOptions
   bool any_finite = false;
   // A hint: false while elements that are not finite turn up, so that no quick pass is tried in vain.
   bool expect_finite = true;
+};
+
+enum class PairWork : std::uint8_t {
+  all,
+  essential,  // without PairOptions::all_sums
+  identical,  // the bytes of both are the same
 };
 
 // What a vector kernel finds in a block of finite pairs besides the sums.
@@ -48,12 +55,12 @@ struct PairBlock {
 
 struct PairKernel {
   std::string_view name;  // as in SONDE_KERNEL=avx2
-  // Adds `pairs`, a multiple of kLanes, at most kPairBlock, from lane 0 on, to the lanes; `identical`: the bytes of both
-  // are. Returns false, and nothing is added, when an element or a sum is not finite. Null: not in this kernel.
+  // Adds `pairs`, a multiple of kLanes, at most kPairBlock, from lane 0 on, to the lanes. Returns false, and nothing is
+  // added, when an element or a sum is not finite. Null: not in this kernel.
   bool (*add32)(double (*lanes)[kLanes], PairBlock& block, const float* x, const float* y, std::size_t pairs,
-                bool identical);
+                PairWork work);
   bool (*add64)(double (*lanes)[kLanes], PairBlock& block, const double* x, const double* y, std::size_t pairs,
-                bool identical);
+                PairWork work);
   // Widen to float32.
   void (*from_float16)(const std::uint16_t* from, float* to, std::size_t count);
   void (*from_bfloat16)(const std::uint16_t* from, float* to, std::size_t count);

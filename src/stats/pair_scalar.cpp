@@ -38,10 +38,26 @@ void add_non_finite(PairLanes& state, std::size_t lane, double x, double y) {
   }
   if (both_nan || (std::isinf(x) && std::isinf(y))) ++found.same_non_finite;
   // msaccucmp's relative error takes part in everything; NaN > epsilon is false.
-  if (std::abs(y) > kRelativeEpsilon) {
+  if (state.all_sums && std::abs(y) > kRelativeEpsilon) {
     const double relative = std::abs(x / y - 1);
     state.lanes[kRelative][lane] += relative;
     found.max_nonzero_relative = greater_or_nan(found.max_nonzero_relative, relative);
+  }
+}
+
+void add_relative(PairLanes& state, std::size_t lane, std::uint64_t index, double x, double y) {
+  PairSums& found = state.found;
+  const PairTerms terms = terms_of(x, y);
+  state.lanes[kErrors][lane] += terms.error;
+  if (terms.relative < 0.001) ++found.below_thousandth;
+  if (terms.relative < 0.005) ++found.below_five_thousandths;
+  if (terms.relative > found.max_relative) {
+    found.max_relative = terms.relative;
+    found.worst_relative = {index, x, y};
+  }
+  if (std::abs(y) > kRelativeEpsilon) {
+    state.lanes[kRelative][lane] += terms.relative;
+    found.max_nonzero_relative = greater_or_nan(found.max_nonzero_relative, terms.relative);
   }
 }
 
@@ -61,22 +77,13 @@ void add_pair(PairLanes& state, double x, double y) {
   state.lanes[kSquares][lane] += x * x;
   state.lanes[kGoldenSquares][lane] += y * y;
   state.lanes[kProducts][lane] += x * y;
-  state.lanes[kErrors][lane] += terms.error;
   state.lanes[kErrorSquares][lane] += terms.difference * terms.difference;
-  const bool is_nonzero = std::abs(y) > kRelativeEpsilon;
-  if (is_nonzero) state.lanes[kRelative][lane] += terms.relative;
   if (x != y) ++found.mismatches;
-  if (terms.relative < 0.001) ++found.below_thousandth;
-  if (terms.relative < 0.005) ++found.below_five_thousandths;
   if (terms.error > found.max_error) {
     found.max_error = terms.error;
     found.worst = {index, x, y};
   }
-  if (terms.relative > found.max_relative) {
-    found.max_relative = terms.relative;
-    found.worst_relative = {index, x, y};
-  }
-  if (is_nonzero) found.max_nonzero_relative = greater_or_nan(found.max_nonzero_relative, terms.relative);
+  if (state.all_sums) add_relative(state, lane, index, x, y);
 }
 
 }  // namespace

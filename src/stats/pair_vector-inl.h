@@ -24,20 +24,23 @@ using VI64 = hn::Vec<DI64>;
 constexpr std::size_t kLanes64 = hn::MaxLanes(D64());
 constexpr std::size_t kVectors64 = kLanes / kLanes64;
 
-HWY_INLINE void count_true64(VI64& counter, hn::Mask<D64> mask) {
-#if HWY_TARGET <= HWY_AVX3
-  const auto counted = hn::RebindMask(DI64(), mask);
-  counter = hn::IfThenElse(counted, hn::Add(counter, hn::Set(DI64(), 1)), counter);
-#else
-  counter = hn::Sub(counter, hn::VecFromMask(DI64(), hn::RebindMask(DI64(), mask)));
+// Adds 1 to each lane of the counter where the mask is true.
+template <class D>
+HWY_INLINE void count_true(hn::Vec<hn::RebindToSigned<D>>& counter, hn::Mask<D> mask) {
+  const hn::RebindToSigned<D> d;
+#if HWY_TARGET <= HWY_AVX3  // one masked addition
+  counter = hn::IfThenElse(hn::RebindMask(d, mask), hn::Add(counter, hn::Set(d, 1)), counter);
+#else  // a true lane is -1
+  counter = hn::Sub(counter, hn::VecFromMask(d, hn::RebindMask(d, mask)));
 #endif
 }
 
-HWY_INLINE std::uint64_t total64(VI64 counter) {
-  return static_cast<std::uint64_t>(hn::GetLane(hn::SumOfLanes(DI64(), counter)));
+template <class D>
+HWY_INLINE std::uint64_t total(hn::Vec<hn::RebindToSigned<D>> counter) {
+  return static_cast<std::uint64_t>(hn::GetLane(hn::SumOfLanes(hn::RebindToSigned<D>(), counter)));
 }
 
-// Two vectors of doubles of one kernel's pairs: kFused where products of the values are exact.
+// kFused where products of the values are exact, so that fusing changes nothing.
 template <bool kFused>
 HWY_INLINE V64 add_product(V64 a, V64 b, V64 sum) {
   if constexpr (kFused) return hn::MulAdd(a, b, sum);
@@ -78,112 +81,142 @@ struct LaneSums {
   }
 };
 
-struct Extremes {
-  V64 error, relative, nonzero;
-  V64 min, max, golden_min, golden_max;
-  VI64 mismatches, thousandth, five;
+// The smallest and largest elements and how many pairs differ, on whole vectors of the type that is read.
+template <class D>
+struct Range {
+  using V = hn::Vec<D>;
+  using DI = hn::RebindToSigned<D>;
+  V min, max, golden_min, golden_max;
+  hn::Vec<DI> mismatches;
 
-  HWY_INLINE Extremes() {
-    const D64 d;
-    error = relative = nonzero = hn::Zero(d);
-    min = golden_min = hn::Set(d, std::numeric_limits<double>::infinity());
-    max = golden_max = hn::Set(d, -std::numeric_limits<double>::infinity());
-    mismatches = thousandth = five = hn::Zero(DI64());
+  HWY_INLINE Range() {
+    const D d;
+    using T = hn::TFromD<D>;
+    min = golden_min = hn::Set(d, std::numeric_limits<T>::infinity());
+    max = golden_max = hn::Set(d, -std::numeric_limits<T>::infinity());
+    mismatches = hn::Zero(DI());
+  }
+  HWY_INLINE void add(V x, V y) {
+    min = hn::Min(min, x);
+    max = hn::Max(max, x);
+    golden_min = hn::Min(golden_min, y);
+    golden_max = hn::Max(golden_max, y);
+    count_true<D>(mismatches, hn::Ne(x, y));
+  }
+  HWY_INLINE void add_identical(V x) {
+    min = hn::Min(min, x);
+    max = hn::Max(max, x);
+  }
+  HWY_INLINE void store(PairBlock& block) const {
+    const D d;
+    block.min = static_cast<double>(hn::GetLane(hn::MinOfLanes(d, min)));
+    block.max = static_cast<double>(hn::GetLane(hn::MaxOfLanes(d, max)));
+    block.golden_min = static_cast<double>(hn::GetLane(hn::MinOfLanes(d, golden_min)));
+    block.golden_max = static_cast<double>(hn::GetLane(hn::MaxOfLanes(d, golden_max)));
+    block.mismatches = total<D>(mismatches);
+  }
+};
+
+// The largest errors, and how many are small.
+struct Errors {
+  V64 error, relative, nonzero;
+  VI64 thousandth, five;
+
+  HWY_INLINE Errors() {
+    error = relative = nonzero = hn::Zero(D64());
+    thousandth = five = hn::Zero(DI64());
   }
   HWY_INLINE void store(PairBlock& block) const {
     const D64 d;
     block.max_error = hn::GetLane(hn::MaxOfLanes(d, error));
     block.max_relative = hn::GetLane(hn::MaxOfLanes(d, relative));
     block.max_nonzero_relative = hn::GetLane(hn::MaxOfLanes(d, nonzero));
-    block.min = hn::GetLane(hn::MinOfLanes(d, min));
-    block.max = hn::GetLane(hn::MaxOfLanes(d, max));
-    block.golden_min = hn::GetLane(hn::MinOfLanes(d, golden_min));
-    block.golden_max = hn::GetLane(hn::MaxOfLanes(d, golden_max));
-    block.mismatches = total64(mismatches);
-    block.below_thousandth = total64(thousandth);
-    block.below_five_thousandths = total64(five);
+    block.below_thousandth = total<D64>(thousandth);
+    block.below_five_thousandths = total<D64>(five);
   }
 };
 
 template <bool kFused>
-HWY_INLINE void add_vector(LaneSums<kFused>& sums, Extremes& found, V64 x, V64 y) {
+HWY_INLINE void add_relative(LaneSums<kFused>& sums, Errors& found, V64 x, V64 y, V64 error) {
   const D64 d;
-  const V64 zero = hn::Zero(d), epsilon = hn::Set(d, kRelativeEpsilon);
+  const V64 epsilon = hn::Set(d, kRelativeEpsilon);
+  const V64 size = hn::Abs(y);
+  const auto is_zero = hn::Eq(y, hn::Zero(d));
+  const V64 above = hn::IfThenElse(is_zero, hn::Abs(hn::Sub(hn::Add(x, epsilon), epsilon)), error);
+  const V64 relative = hn::Div(above, hn::IfThenElse(is_zero, epsilon, size));
+  const V64 nonzero = hn::IfThenElseZero(hn::Gt(size, epsilon), relative);
+  sums.errors = hn::Add(sums.errors, error);
+  sums.relative = hn::Add(sums.relative, nonzero);
+  found.relative = hn::Max(found.relative, relative);
+  found.nonzero = hn::Max(found.nonzero, nonzero);
+  count_true<D64>(found.thousandth, hn::Lt(relative, hn::Set(d, 0.001)));
+  count_true<D64>(found.five, hn::Lt(relative, hn::Set(d, 0.005)));
+}
+
+template <bool kFused, PairWork kWork>
+HWY_INLINE void add_vector(LaneSums<kFused>& sums, Errors& found, V64 x, V64 y) {
   sums.sum = hn::Add(sums.sum, x);
   sums.golden_sum = hn::Add(sums.golden_sum, y);
   sums.squares = add_product<kFused>(x, x, sums.squares);
   sums.golden_squares = add_product<kFused>(y, y, sums.golden_squares);
   sums.products = add_product<kFused>(x, y, sums.products);
-  const V64 difference = hn::Sub(x, y);
-  const V64 error = hn::Abs(difference);
-  sums.errors = hn::Add(sums.errors, error);
-  sums.error_squares = hn::Add(sums.error_squares, hn::Mul(difference, difference));
-  const V64 size = hn::Abs(y);
-  const auto is_zero = hn::Eq(y, zero);
-  const V64 above = hn::IfThenElse(is_zero, hn::Abs(hn::Sub(hn::Add(x, epsilon), epsilon)), error);
-  const V64 relative = hn::Div(above, hn::IfThenElse(is_zero, epsilon, size));
-  const V64 nonzero = hn::IfThenElseZero(hn::Gt(size, epsilon), relative);
-  sums.relative = hn::Add(sums.relative, nonzero);
-  found.error = hn::Max(found.error, error);
-  found.relative = hn::Max(found.relative, relative);
-  found.nonzero = hn::Max(found.nonzero, nonzero);
-  found.min = hn::Min(found.min, x);
-  found.max = hn::Max(found.max, x);
-  found.golden_min = hn::Min(found.golden_min, y);
-  found.golden_max = hn::Max(found.golden_max, y);
-  count_true64(found.mismatches, hn::Ne(x, y));
-  count_true64(found.thousandth, hn::Lt(relative, hn::Set(d, 0.001)));
-  count_true64(found.five, hn::Lt(relative, hn::Set(d, 0.005)));
-}
-
-// The same where y is x.
-template <bool kFused>
-HWY_INLINE void add_identical(LaneSums<kFused>& sums, Extremes& found, V64 x) {
-  sums.sum = hn::Add(sums.sum, x);
-  sums.golden_sum = hn::Add(sums.golden_sum, x);
-  if constexpr (kFused) {
-    sums.squares = hn::MulAdd(x, x, sums.squares);
-    sums.golden_squares = hn::MulAdd(x, x, sums.golden_squares);
-    sums.products = hn::MulAdd(x, x, sums.products);
-  } else {
-    const V64 square = hn::Mul(x, x);
-    sums.squares = hn::Add(sums.squares, square);
-    sums.golden_squares = hn::Add(sums.golden_squares, square);
-    sums.products = hn::Add(sums.products, square);
+  if constexpr (kWork != PairWork::identical) {
+    const V64 difference = hn::Sub(x, y);
+    const V64 error = hn::Abs(difference);
+    sums.error_squares = hn::Add(sums.error_squares, hn::Mul(difference, difference));
+    found.error = hn::Max(found.error, error);
+    if constexpr (kWork == PairWork::all) add_relative(sums, found, x, y, error);
   }
-  found.min = hn::Min(found.min, x);
-  found.max = hn::Max(found.max, x);
 }
 
+// One set of lanes of double, and of float, whose products are exact in double.
 struct Values64 {
   using T = double;
+  using D = D64;
   static constexpr bool kFused = false;
-  static HWY_INLINE V64 load(const double* from) { return hn::LoadU(D64(), from); }
+  static constexpr std::size_t kHalves = 1;  // vectors of double that one vector of T makes
+  static HWY_INLINE V64 half(V64 values, std::size_t) { return values; }
 };
-struct Values32 {  // 24 significant bits: products are exact in double
+struct Values32 {
   using T = float;
+  using D = D32;
   static constexpr bool kFused = true;
-  static HWY_INLINE V64 load(const float* from) {
-    return hn::PromoteTo(D64(), hn::LoadU(hn::Rebind<float, D64>(), from));
+  static constexpr std::size_t kHalves = 2;
+  static HWY_INLINE V64 half(V32 values, std::size_t which) {
+    return which == 0 ? hn::PromoteTo(D64(), hn::LowerHalf(values))
+                      : hn::PromoteTo(D64(), hn::UpperHalf(hn::Half<D32>(), values));
   }
 };
 
-// One pass over the block; each vector of lanes has its own, so that its sums stay in registers.
-template <class Values, bool kIdentical>
+// One pass over the block; the sums of all lanes stay in registers.
+template <class Values, PairWork kWork>
 HWY_INLINE bool add_block(double (*lanes)[kLanes], PairBlock& block, const typename Values::T* x,
                           const typename Values::T* y, std::size_t pairs) {
+  const typename Values::D d;
+  constexpr std::size_t kWidth = hn::MaxLanes(typename Values::D());
   LaneSums<Values::kFused> sums[kVectors64];
-  Extremes found;
+  Range<typename Values::D> range;
+  Errors errors;
 #pragma GCC unroll 8
   for (std::size_t v = 0; v < kVectors64; ++v) sums[v].load(lanes, v * kLanes64);
   for (std::size_t i = 0; i < pairs; i += kLanes) {
 #pragma GCC unroll 8
-    for (std::size_t v = 0; v < kVectors64; ++v) {
-      const V64 left = Values::load(x + i + v * kLanes64);
-      if constexpr (kIdentical) {
-        add_identical<Values::kFused>(sums[v], found, left);
+    for (std::size_t v = 0; v < kVectors64; v += Values::kHalves) {
+      const auto left = hn::LoadU(d, x + i + v / Values::kHalves * kWidth);
+      if constexpr (kWork == PairWork::identical) {
+        range.add_identical(left);
+#pragma GCC unroll 2
+        for (std::size_t h = 0; h < Values::kHalves; ++h) {
+          const V64 value = Values::half(left, h);
+          add_vector<Values::kFused, kWork>(sums[v + h], errors, value, value);
+        }
       } else {
-        add_vector<Values::kFused>(sums[v], found, left, Values::load(y + i + v * kLanes64));
+        const auto right = hn::LoadU(d, y + i + v / Values::kHalves * kWidth);
+        range.add(left, right);
+#pragma GCC unroll 2
+        for (std::size_t h = 0; h < Values::kHalves; ++h) {
+          add_vector<Values::kFused, kWork>(sums[v + h], errors, Values::half(left, h), Values::half(right, h));
+        }
       }
     }
   }
@@ -193,8 +226,9 @@ HWY_INLINE bool add_block(double (*lanes)[kLanes], PairBlock& block, const typen
   if (!finite) return false;
 #pragma GCC unroll 8
   for (std::size_t v = 0; v < kVectors64; ++v) sums[v].store(lanes, v * kLanes64);
-  found.store(block);
-  if constexpr (kIdentical) {
+  range.store(block);
+  errors.store(block);
+  if constexpr (kWork == PairWork::identical) {
     block.golden_min = block.min;
     block.golden_max = block.max;
     block.below_thousandth = block.below_five_thousandths = pairs;
@@ -204,9 +238,15 @@ HWY_INLINE bool add_block(double (*lanes)[kLanes], PairBlock& block, const typen
 
 template <class Values>
 bool add_pairs(double (*lanes)[kLanes], PairBlock& block, const typename Values::T* x, const typename Values::T* y,
-               std::size_t pairs, bool identical) {
-  return identical ? add_block<Values, true>(lanes, block, x, y, pairs)
-                   : add_block<Values, false>(lanes, block, x, y, pairs);
+               std::size_t pairs, PairWork work) {
+  switch (work) {
+    case PairWork::all:
+      return add_block<Values, PairWork::all>(lanes, block, x, y, pairs);
+    case PairWork::essential:
+      return add_block<Values, PairWork::essential>(lanes, block, x, y, pairs);
+    default:
+      return add_block<Values, PairWork::identical>(lanes, block, x, y, pairs);
+  }
 }
 
 void widen_bfloat16(const std::uint16_t* from, float* to, std::size_t count) {

@@ -142,6 +142,13 @@ TEST_P(PairKernels, AgreeWithTheScalarOne) {
                     std::string(kernel.name) + " mix " + std::to_string(static_cast<int>(mix)) + " of " +
                         std::to_string(length));
       }
+      const PairOptions essential = {.all_sums = false};
+      const PairSums fewer = compare_pair_with(scalar_pair_kernel(), x.view(), y.view(), essential);
+      for (const PairKernel& kernel : pair_kernels()) {
+        expect_same(compare_pair_with(kernel, x.view(), y.view(), essential), fewer, std::string(kernel.name));
+      }
+      EXPECT_EQ(fewer.mismatches, expected.mismatches);
+      EXPECT_EQ(fewer.relative_errors, 0);
     }
   }
 }
