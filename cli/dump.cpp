@@ -111,12 +111,6 @@ class Matcher {
   std::unordered_map<const char*, std::vector<std::size_t>> known_;
 };
 
-// Its steps may then lack ops that were not asked for.
-bool comes_from_index(const Catalog& catalog) {
-  return std::ranges::any_of(catalog.ranks,
-                             [](const CatalogRank& rank) { return !rank.steps.empty() && rank.steps[0].sum; });
-}
-
 bool is_step_text(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789-|") == std::string::npos;
 }
@@ -156,6 +150,11 @@ std::optional<Catalog> open_dump(const DumpOptions& options, const CatalogQuery&
   }
   print_problems(*catalog);
   return std::move(*catalog);
+}
+
+bool comes_from_index(const Catalog& catalog) {
+  return std::ranges::any_of(catalog.ranks,
+                             [](const CatalogRank& rank) { return !rank.steps.empty() && rank.steps[0].sum; });
 }
 
 CatalogQuery query_of(const DumpOptions& options) {

@@ -39,6 +39,9 @@ CatalogQuery query_of(const DumpOptions& options);
 // Their ops that `options.select` chooses.
 CatalogQuery query_of_selected(const DumpOptions& options);
 
+// Its steps may then lack ops that were not asked for.
+bool comes_from_index(const Catalog& catalog);
+
 struct SelectedStep {
   const CatalogRank* rank = nullptr;
   const CatalogStep* step = nullptr;

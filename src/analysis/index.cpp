@@ -192,7 +192,8 @@ Result<IndexReport> build_index(const fs::path& dump, const fs::path& given_file
   if (!snapshot) return snapshot.error();
   if (is_unfinished(*catalog) && rest_us(*snapshot, began_us) < kRestUnfinishedUs) return still_written(dump);
   if (rest_us(*snapshot, began_us) < kRestUs) {  // it may have changed while it was read
-    std::this_thread::sleep_for(std::chrono::microseconds(std::clamp(kRestUs - rest_us(*snapshot, now_us()), std::int64_t{0}, kRestUs)));
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(std::clamp(kRestUs - rest_us(*snapshot, now_us()), std::int64_t{0}, kRestUs)));
     const std::uint64_t again_us = now_us();
     catalog = open_catalog(*root);
     if (!catalog) return catalog.error();

@@ -24,6 +24,7 @@ namespace sonde {
 struct CatalogQuery {
   std::optional<std::uint32_t> rank, graph;
   std::function<bool(std::uint64_t)> steps;  // by iteration; empty: all
+  bool first_step_only = false;              // ops of the first of those only
   bool with_ops = true;
   // Which ops, in those steps: with a name and type that are taken, with a tensor of this name, or with this file (the last
   // part of its path). All, where none of the three is given.
@@ -57,10 +58,10 @@ class Index {
 };
 
 struct IndexReport {
-  std::filesystem::path file;   // the index
-  std::uint64_t files = 0;      // in the dump
+  std::filesystem::path file;  // the index
+  std::uint64_t files = 0;     // in the dump
   std::uint64_t tensors = 0;
-  std::uint64_t bytes = 0;      // of the index
+  std::uint64_t bytes = 0;  // of the index
   double read_seconds = 0, write_seconds = 0;
 };
 

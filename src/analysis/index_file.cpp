@@ -13,10 +13,9 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
-#include <thread>
 #include <vector>
 
+#include "analysis/parallel.h"
 #include "store/files.h"
 
 namespace sonde {
@@ -77,28 +76,19 @@ Result<Open> open_index(const fs::path& file, int flags) {
 
 // Of the file as it was before it was sealed; none when it cannot be read.
 std::optional<std::uint64_t> hash_of(const Open& open) {
+  static_assert(kPiece >= kSealWithin);  // the seal lies in the first piece
   std::vector<std::uint64_t> pieces((open.bytes + kPiece - 1) / kPiece);
-  std::atomic<std::size_t> next = 0;
   std::atomic<bool> failed = false;
-  const auto work = [&] {
-    const std::unique_ptr<char[]> buffer(new char[kPiece]);
-    for (std::size_t i = next++; i < pieces.size() && !failed; i = next++) {
-      const std::size_t bytes = std::min<std::uint64_t>(kPiece, open.bytes - i * kPiece);
-      if (!read_at(open.fd.get(), i * kPiece, buffer.get(), bytes)) failed = true;
-      if (i == open.seal / kPiece) std::fill_n(buffer.get() + open.seal % kPiece, kDigits, '0');
-      pieces[i] = XXH3_64bits(buffer.get(), bytes);
+  Threads().for_each(pieces.size(), [&](std::size_t i) {
+    thread_local const std::unique_ptr<char[]> buffer(new char[kPiece]);
+    const std::size_t bytes = std::min<std::uint64_t>(kPiece, open.bytes - i * kPiece);
+    if (failed || !read_at(open.fd.get(), i * kPiece, buffer.get(), bytes)) {
+      failed = true;
+      return;
     }
-  };
-  static_assert(kPiece > kSealWithin);  // the seal lies in the first piece
-  {
-    std::vector<std::jthread> threads;
-    const std::size_t cores = std::clamp(std::thread::hardware_concurrency(), 1U, 8U);
-    try {
-      for (std::size_t i = 1; i < std::min(cores, pieces.size() / 4); ++i) threads.emplace_back(work);
-    } catch (const std::system_error&) {  // no more threads to be had
-    }
-    work();
-  }
+    if (i == 0) std::fill_n(buffer.get() + open.seal, kDigits, '0');
+    pieces[i] = XXH3_64bits(buffer.get(), bytes);
+  });
   if (failed) return std::nullopt;
   return XXH3_64bits(pieces.data(), pieces.size() * sizeof(pieces[0]));
 }
@@ -120,7 +110,8 @@ fs::path index_file_of(const fs::path& real_dump) {
   if (directory.empty()) return {};
   // The name is for people: it needs no more than a hint.
   std::string name = real_dump.filename().string().substr(0, 40);
-  std::ranges::replace_if(name, [](unsigned char c) { return c < 0x21 || c > 0x7e; }, '_');
+  std::ranges::replace_if(
+      name, [](unsigned char c) { return c < 0x21 || c > 0x7e; }, '_');
   const std::string& path = real_dump.native();
   return directory / fmt::format("{}-{:016x}.sqlite", name, XXH3_64bits(path.data(), path.size()));
 }

@@ -104,21 +104,29 @@ class Reader {
     Status status = each("SELECT path, message FROM problems", [&](const Statement& row) {
       catalog_.problems.push_back({std::string(row.text(0)), std::string(row.text(1))});
     });
-    if (status) status = each("SELECT id, rank, directory, metadata, has_journal, host_tells_data_flow, kind, dump FROM ranks "
-                              "ORDER BY id", [&](const Statement& row) { add_rank(row); });
-    if (status) status = each("SELECT rank_id, finished, host, command, layout, saved_data, net_name, error, pid, started_us, "
-                              "ended_us, bytes_read, bytes_written FROM runs ORDER BY rank_id, run",
-                              [&](const Statement& row) { add_run(row); });
-    if (status) status = each("SELECT rank_id, run, note FROM notes ORDER BY rowid", [&](const Statement& row) {
-      CatalogRank* const rank = rank_of(row.integer(0));
-      if (rank != nullptr && row.number(1) < rank->runs.size()) {
-        rank->runs[row.number(1)].notes.emplace_back(row.text(2));
-      }
-    });
+    if (status)
+      status = each(
+          "SELECT id, rank, directory, metadata, has_journal, host_tells_data_flow, kind, dump FROM ranks "
+          "ORDER BY id",
+          [&](const Statement& row) { add_rank(row); });
+    if (status)
+      status = each(
+          "SELECT rank_id, finished, host, command, layout, saved_data, net_name, error, pid, started_us, "
+          "ended_us, bytes_read, bytes_written FROM runs ORDER BY rank_id, run",
+          [&](const Statement& row) { add_run(row); });
+    if (status)
+      status = each("SELECT rank_id, run, note FROM notes ORDER BY rowid", [&](const Statement& row) {
+        CatalogRank* const rank = rank_of(row.integer(0));
+        if (rank != nullptr && row.number(1) < rank->runs.size()) {
+          rank->runs[row.number(1)].notes.emplace_back(row.text(2));
+        }
+      });
     if (status) status = read_source_lines();
-    if (status) status = each("SELECT rank_id, run, graph, iteration, started_us, ended_us, ended, directory, first_op, end_op, "
-                              "ops, parameters, tensors, files, bytes, new_bytes FROM steps ORDER BY id",
-                              [&](const Statement& row) { add_step(row); });
+    if (status)
+      status = each(
+          "SELECT rank_id, run, graph, iteration, started_us, ended_us, ended, directory, first_op, end_op, "
+          "ops, parameters, tensors, files, bytes, new_bytes FROM steps ORDER BY id",
+          [&](const Statement& row) { add_step(row); });
     return status;
   }
 
@@ -187,21 +195,24 @@ class Reader {
     step.ended = row.integer(6) != 0;
     step.directory = catalog_.texts->keep(row.text(7));
     step.sum = {row.number(10), row.number(11), row.number(12), row.number(13), row.number(14), row.number(15)};
-    place.is_asked_for = query_.takes(rank->rank, step.id);
+    place.is_asked_for = query_.takes(rank->rank, step.id) && !(query_.first_step_only && any_asked_for_);
+    any_asked_for_ |= place.is_asked_for;
     places_.push_back(place);
   }
 
   // --- ops ---------------------------------------------------------------------------------------------------------
 
   static constexpr const char* kOps =
-      "SELECT id, name_id, phase, flags, sequence, timestamp_us, thread, scope, parent, source_file, line, function, trace,"
+      "SELECT id, name_id, phase, flags, sequence, timestamp_us, thread, scope, parent, source_file, line, function, "
+      "trace,"
       " attributes FROM ops WHERE id>=? AND id<? ORDER BY id";
 
   Status read_all_ops() {
     Result<Statement> ops = database_.prepare(kOps);
     if (!ops) return ops.error();
     for (const StepPlaceInIndex& place : places_) {
-      if (place.is_asked_for) read_ops(*ops, place.first_op, place.end_op, catalog_.ranks[place.rank].steps[place.step]);
+      if (place.is_asked_for)
+        read_ops(*ops, place.first_op, place.end_op, catalog_.ranks[place.rank].steps[place.step]);
     }
     if (ops->failed()) return database_.error("cannot read it");
     return {};
@@ -407,9 +418,8 @@ class Reader {
       ++bit;
     }
     int column = 9;
-    for (std::optional<std::uint64_t>* count :
-         {&s.count, &s.nan_count, &s.positive_inf_count, &s.negative_inf_count, &s.positive_count, &s.negative_count,
-          &s.zero_count}) {
+    for (std::optional<std::uint64_t>* count : {&s.count, &s.nan_count, &s.positive_inf_count, &s.negative_inf_count,
+                                                &s.positive_count, &s.negative_count, &s.zero_count}) {
       if (!row.is_null(column)) *count = row.number(column);
       ++column;
     }
@@ -493,6 +503,7 @@ class Reader {
   Catalog catalog_;
   std::shared_ptr<Kept> kept_ = std::make_shared<Kept>();
   std::vector<StepPlaceInIndex> places_;  // in the order of the steps' ids
+  bool any_asked_for_ = false;
   Statement text_, name_, trace_, attribute_, tensors_;
   std::string last_dtype_name_;
   DType last_dtype_ = DType::undefined;
@@ -512,7 +523,9 @@ std::optional<std::string> value_of(Database& database, const char* sql) {
 }  // namespace
 
 Status check_index(Database& database, const std::filesystem::path& file, const std::filesystem::path& root) {
-  const auto wrong = [&](const std::string& why) { return Error{ErrorCode::corrupt, "'" + file.string() + "' " + why}; };
+  const auto wrong = [&](const std::string& why) {
+    return Error{ErrorCode::corrupt, "'" + file.string() + "' " + why};
+  };
   if (value_of(database, "PRAGMA application_id") != std::to_string(kIndexApplication)) {
     return wrong("is no index of Sonde's");
   }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "analysis/in_parallel.h"
+#include "analysis/parallel.h"
 
 namespace sonde {
 namespace {
@@ -59,9 +59,7 @@ std::vector<std::vector<StepSum>> step_sums(const Catalog& catalog) {
     for (const CatalogStep& step : rank.steps) steps.emplace_back(&rank, &step);
   }
   std::vector<CountedStep> counted(steps.size());
-  in_parallel(steps.size(), 1, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) counted[i] = count(*steps[i].first, *steps[i].second);
-  });
+  Threads().for_each(steps.size(), [&](std::size_t i) { counted[i] = count(*steps[i].first, *steps[i].second); });
   DiskFiles seen;
   std::vector<std::vector<StepSum>> sums;
   std::size_t next = 0;

@@ -95,7 +95,8 @@ class Writer {
     for (const CatalogProblem& problem : catalog.problems) {
       written &= Row(problem_).add(problem.path.native()).add(problem.message).run();
     }
-    for (std::size_t i = 0; written && i < catalog.ranks.size(); ++i) written = write_rank(catalog.ranks[i], i, sums[i]);
+    for (std::size_t i = 0; written && i < catalog.ranks.size(); ++i)
+      written = write_rank(catalog.ranks[i], i, sums[i]);
     if (!written) return database_.error("cannot write it");
     status = database_.execute("COMMIT; BEGIN;");
     if (status) status = database_.execute(kIndexLookups);
@@ -107,9 +108,8 @@ class Writer {
   Status begin() {
     Status status = database_.execute(kFast);
     if (status) {
-      status = database_.execute(fmt::format("PRAGMA application_id={}; PRAGMA user_version={};", kIndexApplication,
-                                             kIndexVersion)
-                                     .c_str());
+      status = database_.execute(
+          fmt::format("PRAGMA application_id={}; PRAGMA user_version={};", kIndexApplication, kIndexVersion).c_str());
     }
     if (status) status = database_.execute("BEGIN");
     return status ? database_.execute(kIndexTables) : status;
@@ -230,8 +230,8 @@ class Writer {
 
   bool write_op(const CatalogOp& op, std::uint64_t step_id) {
     const std::uint64_t id = next_op_++;
-    const std::uint32_t flags = (op.is_parameter ? kIsParameter : 0U) | (op.failed ? kHasFailed : 0U) |
-                                (op.is_module ? kIsModule : 0U);
+    const std::uint32_t flags =
+        (op.is_parameter ? kIsParameter : 0U) | (op.failed ? kHasFailed : 0U) | (op.is_module ? kIsModule : 0U);
     const std::uint64_t name = name_id(op), scope = text_id(op.scope), parent = text_id(op.parent);
     const std::uint64_t file = text_id(op.source_file), function = text_id(op.function);
     const std::uint64_t trace = trace_id(op.trace), attributes = attributes_id(op.attributes);
@@ -277,7 +277,8 @@ class Writer {
     const KnownStatistics s = tensor.statistics.value_or(KnownStatistics());
     const FilePath file = split(tensor.file);
     const bool no_file = tensor.file.empty();
-    const std::uint64_t name = text_id(tensor.tensor_name), key = text_id(tensor.key), skipped = text_id(tensor.skipped);
+    const std::uint64_t name = text_id(tensor.tensor_name), key = text_id(tensor.key),
+                        skipped = text_id(tensor.skipped);
     const std::uint64_t directory = text_id(file.directory), stem = text_id(file.stem);
     if (tensor.has_shape) shape_ = text_of(tensor.shape);
     return Row(tensor_)
@@ -334,8 +335,8 @@ class Writer {
     if (!is_new) return at->second;
     std::string lines;
     for (const SourceLine& line : *trace) {
-      lines += fmt::format("{}[{},{},{},{},{},{}]", lines.empty() ? "" : ",", text_id(line.file), text_id(line.function),
-                           line.line, line.column, line.end_line, line.end_column);
+      lines += fmt::format("{}[{},{},{},{},{},{}]", lines.empty() ? "" : ",", text_id(line.file),
+                           text_id(line.function), line.line, line.column, line.end_line, line.end_column);
     }
     lines = "[" + lines + "]";
     failed_ |= !Row(trace_).add(at->second).add(lines).run();
@@ -349,7 +350,8 @@ class Writer {
     std::size_t position = 0;
     for (const Attribute& attribute : *attributes) {
       const std::string integers = fmt::format("{}", fmt::join(attribute.integers, ","));
-      const std::string reals = fmt::format("{}", fmt::join(attribute.reals, ","));  // the shortest that come back alike
+      const std::string reals =
+          fmt::format("{}", fmt::join(attribute.reals, ","));  // the shortest that come back alike
       failed_ |= !Row(attribute_)
                       .add(at->second)
                       .add(position++)

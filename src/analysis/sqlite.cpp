@@ -104,7 +104,8 @@ void Statement::set(int parameter, double value) {
 
 void Statement::set(int parameter, std::string_view text) {
   const char* const data = text.data() == nullptr ? "" : text.data();
-  failed_ |= library().bind_text(statement_, parameter + 1, data, static_cast<int>(text.size()), SQLITE_STATIC) != SQLITE_OK;
+  failed_ |=
+      library().bind_text(statement_, parameter + 1, data, static_cast<int>(text.size()), SQLITE_STATIC) != SQLITE_OK;
 }
 
 void Statement::set_null(int parameter) { failed_ |= library().bind_null(statement_, parameter + 1) != SQLITE_OK; }
@@ -154,8 +155,8 @@ Result<Database> Database::open_as(const std::filesystem::path& file, const std:
   if (!library().problem.empty()) return Error{ErrorCode::unsupported, library().problem};
   Database database;
   database.file_ = file;
-  const int result = library().open_v2(uri.c_str(), &database.database_, flags | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX,
-                                       nullptr);
+  const int result =
+      library().open_v2(uri.c_str(), &database.database_, flags | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, nullptr);
   if (result != SQLITE_OK) return database.error("cannot open it");
   return database;
 }

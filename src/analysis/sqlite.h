@@ -55,7 +55,7 @@ class Database {
   Database& operator=(Database&& other) noexcept;
   ~Database();
 
-  // A new file, which must not exist; nothing of it is safe before it is closed.
+  // A new file, or an empty one; nothing of it is safe before it is closed.
   static Result<Database> create(const std::filesystem::path& file);
   // Never writes, and takes no lock: the file must not be changed meanwhile.
   static Result<Database> open(const std::filesystem::path& file);

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "analysis/in_parallel.h"
+#include "analysis/parallel.h"
 
 namespace sonde {
 namespace {
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostTensorFiles = 20000;  // so many are looked at one by one: some 20 ms
 constexpr int kDeepest = 24;                     // levels of directories
-constexpr std::size_t kSmallest = 256;           // pieces of work below this are not worth a thread
+constexpr std::size_t kPiece = 256;              // files looked at by one thread before it takes the next
 
 std::int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000LL + time.tv_nsec; }
 
@@ -50,6 +50,13 @@ SourceState look_at(int at, std::string path) {
   return missing;
 }
 
+template <typename Work>
+void for_pieces(const Threads& threads, std::size_t count, const Work& work) {
+  threads.for_each((count + kPiece - 1) / kPiece, [&](std::size_t piece) {
+    for (std::size_t i = piece * kPiece; i < std::min(count, (piece + 1) * kPiece); ++i) work(i);
+  });
+}
+
 // An open directory.
 class Root {
  public:
@@ -73,16 +80,14 @@ class Walk {
   void run(std::vector<std::string> level) {
     for (int depth = 0; depth < kDeepest && !level.empty(); ++depth) {
       std::vector<std::string> below;
-      in_parallel(level.size(), 1, [&](std::size_t begin, std::size_t end) {
-        for (std::size_t i = begin; i < end; ++i) {
-          Found found = look_into(level[i]);
-          const std::scoped_lock lock(mutex_);
-          take(std::move(found), below);
-        }
+      threads_.for_each(level.size(), [&](std::size_t i) {
+        Found found = look_into(level[i]);
+        const std::scoped_lock lock(mutex_);
+        take(std::move(found), below);
       });
       level = std::move(below);
     }
-    if (tensor_files_ <= kMostTensorFiles) add_files(std::move(tensors_));
+    if (tensor_files_ <= kMostTensorFiles) add_files(tensors_);
   }
 
  private:
@@ -94,8 +99,8 @@ class Walk {
 
   Found look_into(const std::string& directory) {
     Found found;
-    const int descriptor = ::openat(root_, directory.empty() ? "." : directory.c_str(),
-                                    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const int descriptor =
+        ::openat(root_, directory.empty() ? "." : directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR* const open = descriptor < 0 ? nullptr : ::fdopendir(descriptor);
     if (open == nullptr) {  // no directory, or none that may be read
       if (descriptor >= 0) ::close(descriptor);
@@ -146,16 +151,15 @@ class Walk {
     }
   }
 
-  void add_files(std::vector<std::string> paths) {
+  void add_files(const std::vector<std::string>& paths) {
     const std::size_t first = out_.sources.size();
     out_.sources.resize(first + paths.size());
-    in_parallel(paths.size(), kSmallest, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) out_.sources[first + i] = look_at(root_, std::move(paths[i]));
-    });
+    for_pieces(threads_, paths.size(), [&](std::size_t i) { out_.sources[first + i] = look_at(root_, paths[i]); });
   }
 
   int root_;
   TreeSnapshot& out_;
+  Threads threads_;
   std::mutex mutex_;
   std::atomic<std::size_t> tensor_files_ = 0;
   std::vector<std::string> tensors_;
@@ -186,12 +190,10 @@ std::string changed_source(const fs::path& root, const std::vector<SourceState>&
   const Root open(root);
   if (open.descriptor() < 0) return "'" + root.string() + "': " + std::strerror(errno);
   std::atomic<std::size_t> first = sources.size();
-  in_parallel(sources.size(), kSmallest, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end && i < first; ++i) {
-      if (look_at(open.descriptor(), sources[i].path) == sources[i]) continue;
-      std::size_t least = first;
-      while (i < least && !first.compare_exchange_weak(least, i)) {
-      }
+  for_pieces(Threads(), sources.size(), [&](std::size_t i) {
+    if (i > first || look_at(open.descriptor(), sources[i].path) == sources[i]) return;
+    std::size_t least = first;
+    while (i < least && !first.compare_exchange_weak(least, i)) {
     }
   });
   if (first == sources.size()) return "";

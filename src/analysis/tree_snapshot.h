@@ -29,7 +29,8 @@ struct TreeSnapshot {
   std::int64_t newest_mtime_ns = 0;  // of `sources`
 
   // Symbolic links to directories are not followed. `outside`: further trees or files; they need not be there.
-  static Result<TreeSnapshot> take(const std::filesystem::path& root, const std::vector<std::filesystem::path>& outside);
+  static Result<TreeSnapshot> take(const std::filesystem::path& root,
+                                   const std::vector<std::filesystem::path>& outside);
 };
 
 // The first of `sources` that is no longer as it was, for people; empty: none.
