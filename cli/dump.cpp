@@ -138,7 +138,11 @@ void add_dump_options(CLI::App& verb, DumpOptions& options, bool with_select) {
 }
 
 std::optional<Catalog> open_dump(const DumpOptions& options, int& exit_status) {
-  Result<Catalog> catalog = open_catalog(options.dump);
+  return open_dump(options, CatalogQuery(), exit_status);
+}
+
+std::optional<Catalog> open_dump(const DumpOptions& options, const CatalogQuery& query, int& exit_status) {
+  Result<Catalog> catalog = open_catalog(options.dump, query);
   if (!catalog) {
     print_error(catalog.error().message);
     exit_status = catalog.error().code == ErrorCode::invalid_argument ? kBadUsage : kUnreadable;
@@ -146,6 +150,30 @@ std::optional<Catalog> open_dump(const DumpOptions& options, int& exit_status) {
   }
   print_problems(*catalog);
   return std::move(*catalog);
+}
+
+bool comes_from_index(const Catalog& catalog) {
+  return std::ranges::any_of(catalog.ranks,
+                             [](const CatalogRank& rank) { return !rank.steps.empty() && rank.steps[0].sum; });
+}
+
+CatalogQuery query_of(const DumpOptions& options) {
+  CatalogQuery query;
+  query.rank = options.rank;
+  query.graph = options.graph;
+  if (!options.step.empty()) {
+    query.steps = [steps = IterationSet::parse(options.step)](std::uint64_t step) { return steps.contains(step); };
+  }
+  return query;
+}
+
+CatalogQuery query_of_selected(const DumpOptions& options) {
+  CatalogQuery query = query_of(options);
+  if (options.select.empty()) return query;
+  query.ops = [patterns = options.select](std::string_view full_name, std::string_view op_type) {
+    return std::ranges::any_of(patterns, [&](const std::string& p) { return selects(p, full_name, op_type); });
+  };
+  return query;
 }
 
 std::optional<std::vector<SelectedStep>> select_steps(Catalog& catalog, const DumpOptions& options, int& exit_status) {
@@ -168,8 +196,18 @@ std::optional<std::vector<SelectedStep>> select_steps(Catalog& catalog, const Du
     }
   }
   const std::vector<std::string> unused = matcher.unused();
+  // What is like it may be among ops that nobody asked an index for.
+  std::optional<Catalog> with_all_ops;
+  std::vector<SelectedStep> whole;
+  if (!unused.empty() && comes_from_index(catalog)) {
+    if (Result<Catalog> opened = open_catalog(options.dump, query_of(options))) with_all_ops = std::move(*opened);
+    DumpOptions all = options;
+    all.select.clear();
+    if (with_all_ops) whole = select_steps(*with_all_ops, all, exit_status).value_or(std::vector<SelectedStep>());
+    exit_status = kBadUsage;
+  }
   for (const std::string& pattern : unused) {
-    const std::string near = nearest_ops(selected, pattern);
+    const std::string near = nearest_ops(whole.empty() ? selected : whole, pattern);
     print_error(fmt::format("no op '{}'{}{}", pattern, near.empty() ? "" : "; ", near));
   }
   if (!unused.empty()) return std::nullopt;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/catalog.h"
+#include "analysis/index.h"
 
 namespace sonde {
 
@@ -29,6 +30,17 @@ void add_dump_options(CLI::App& verb, DumpOptions& options, bool with_select);
 
 // Opens options.dump and tells its problems on stderr. Empty, the exit status set, when there is nothing to look at.
 std::optional<Catalog> open_dump(const DumpOptions& options, int& exit_status);
+// The same for a verb that looks at no more than the query asks for: from a large dump's saved index it then takes
+// milliseconds.
+std::optional<Catalog> open_dump(const DumpOptions& options, const CatalogQuery& query, int& exit_status);
+
+// The ranks, graphs and steps that were chosen, with all of their ops.
+CatalogQuery query_of(const DumpOptions& options);
+// Their ops that `options.select` chooses.
+CatalogQuery query_of_selected(const DumpOptions& options);
+
+// Its steps may then lack ops that were not asked for.
+bool comes_from_index(const Catalog& catalog);
 
 struct SelectedStep {
   const CatalogRank* rank = nullptr;

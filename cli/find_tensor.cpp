@@ -130,6 +130,22 @@ SameValue same_value_as(const FoundTensor& found) {
 
 }  // namespace
 
+CatalogQuery query_of_tensor(const DumpOptions& options, const std::string& text, bool is_file) {
+  CatalogQuery query = query_of(options);
+  query.with_neighbours = true;
+  if (is_file) {
+    std::error_code error;
+    const std::filesystem::path real = std::filesystem::weakly_canonical(text, error);
+    query.file = (error ? std::filesystem::path(text) : real).filename();
+    return query;
+  }
+  query.tensor_name = wish_of(text).name;
+  query.ops = [name = query.tensor_name](std::string_view full_name, std::string_view) {
+    return full_name == name || ends_with_part(full_name, name);
+  };
+  return query;
+}
+
 FoundTensor find_by_name(std::vector<SelectedStep>& steps, const std::string& text, std::string& wrong) {
   const Wish wish = wish_of(text);
   const std::vector<std::string_view> names = names_meant(steps, wish.name);

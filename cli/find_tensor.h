@@ -20,6 +20,9 @@ struct FoundTensor {
 // wrong with the text goes to `wrong`.
 FoundTensor find_by_name(std::vector<SelectedStep>& steps, const std::string& text, std::string& wrong);
 
+// What find_by_name, or find_by_file where `is_file`, and flow_of look at.
+CatalogQuery query_of_tensor(const DumpOptions& options, const std::string& text, bool is_file);
+
 // `text`: a path of a .npy file, from here or from the rank's directory, or its name alone.
 FoundTensor find_by_file(std::vector<SelectedStep>& steps, const std::string& text);
 

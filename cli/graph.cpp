@@ -82,7 +82,9 @@ int graph(const GraphOptions& options) {
     print_error("--distance is for the neighbours of an OP, printed with --dot or --json");
     return kBadUsage;
   }
-  std::optional<Catalog> catalog = open_dump(options, status);
+  CatalogQuery query = query_of(options);
+  query.first_step_only = true;
+  std::optional<Catalog> catalog = open_dump(options, query, status);
   if (!catalog) return status;
   const std::optional<std::vector<SelectedStep>> steps = select_steps(*catalog, options, status);
   if (!steps) return status;

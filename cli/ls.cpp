@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -42,22 +43,34 @@ class Sizes {
   std::set<std::pair<std::uint64_t, std::uint64_t>> seen_;
 };
 
-void add_step(const SelectedStep& selected, Sizes& sizes, Progress& progress, Sum& sum) {
-  const CatalogStep& step = *selected.step;
-  std::size_t ops = 0;
+// Counts the ops; `sizes` knows the files of the steps before.
+StepSum count(const SelectedStep& selected, Sizes& sizes) {
+  StepSum sum;
   std::string_view last_file;  // of a container, which stands for several tensors
   for (const CatalogOp* op : selected.ops) {
     (op->is_parameter ? sum.parameters : sum.ops) += 1;
-    ops += op->is_parameter ? 0 : 1;
     for (const CatalogTensor& tensor : op->tensors) {
       if (!tensor.recorded()) continue;
       ++sum.tensors;
       if (tensor.file.empty()) continue;
       if (tensor.file != last_file) ++sum.files;
       last_file = tensor.file;
-      sum.bytes += sizes.bytes_of(selected.rank->directory / tensor.file);
+      sum.new_bytes += sizes.bytes_of(selected.rank->directory / tensor.file);
     }
   }
+  return sum;
+}
+
+// `from_index`: the index has counted all of its ops, and all steps before were chosen too.
+void add_step(const SelectedStep& selected, bool from_index, Sizes& sizes, Progress& progress, Sum& sum) {
+  const CatalogStep& step = *selected.step;
+  const StepSum counted = from_index ? *step.sum : count(selected, sizes);
+  sum.ops += counted.ops;
+  sum.parameters += counted.parameters;
+  sum.tensors += counted.tensors;
+  sum.files += counted.files;
+  sum.bytes += counted.new_bytes;
+  const std::size_t ops = counted.ops;
   sum.fewest_ops = sum.steps.empty() ? ops : std::min(sum.fewest_ops, ops);
   sum.most_ops = std::max(sum.most_ops, ops);
   sum.steps.push_back(step.id.iteration);
@@ -105,18 +118,18 @@ std::string runs_text(const CatalogRank& rank) {
 
 using SumKey = std::tuple<std::uint32_t, std::size_t, std::uint32_t>;  // rank, run, graph
 
-std::map<SumKey, Sum> sums_of(const std::vector<SelectedStep>& steps) {
+std::map<SumKey, Sum> sums_of(const std::vector<SelectedStep>& steps, bool from_index) {
   std::map<SumKey, Sum> sums;
   Sizes sizes;
   Progress progress("looking at step", steps.size());
   for (const SelectedStep& step : steps) {
     Sum& sum = sums[{step.rank->rank, step.step->run, step.step->id.graph}];
-    add_step(step, sizes, progress, sum);
+    add_step(step, from_index, sizes, progress, sum);
   }
   return sums;
 }
 
-std::string summary_text(const Catalog& catalog, const std::vector<SelectedStep>& steps) {
+std::string summary_text(const Catalog& catalog, const std::vector<SelectedStep>& steps, bool from_index) {
   Table table({{"rank", Align::right},
                {"run", Align::right},
                {"graph", Align::right},
@@ -129,7 +142,7 @@ std::string summary_text(const Catalog& catalog, const std::vector<SelectedStep>
                {"bytes", Align::right},
                {"began"},
                {"took", Align::right}});
-  for (const auto& [key, sum] : sums_of(steps)) {
+  for (const auto& [key, sum] : sums_of(steps, from_index)) {
     const auto [rank, run, graph] = key;
     const std::string per_step = sum.fewest_ops == sum.most_ops ? std::to_string(sum.most_ops)
                                                                 : fmt::format("{}-{}", sum.fewest_ops, sum.most_ops);
@@ -175,7 +188,7 @@ Json json_of(const SelectedStep& selected, const Sum& sum) {
           {"bytes", sum.bytes}};
 }
 
-std::string summary_json(const Catalog& catalog, const std::vector<SelectedStep>& steps) {
+std::string summary_json(const Catalog& catalog, const std::vector<SelectedStep>& steps, bool from_index) {
   Json ranks = Json::array();
   Sizes sizes;
   Progress progress("looking at step", steps.size());
@@ -189,7 +202,7 @@ std::string summary_json(const Catalog& catalog, const std::vector<SelectedStep>
     for (const SelectedStep& step : steps) {
       if (step.rank != &rank) continue;
       Sum sum;
-      add_step(step, sizes, progress, sum);
+      add_step(step, from_index, sizes, progress, sum);
       json["steps"].push_back(json_of(step, sum));
     }
     ranks.push_back(std::move(json));
@@ -266,17 +279,40 @@ std::string ops_json(const std::vector<SelectedStep>& steps) {
   return text;
 }
 
+// Whether an index has counted what all these steps come to: a file that several of them share must count for the first,
+// which is known where either all steps are there, or none of them shares.
+bool is_counted(const Catalog& catalog, const std::vector<SelectedStep>& steps) {
+  std::size_t all = 0;
+  for (const CatalogRank& rank : catalog.ranks) all += rank.steps.size();
+  const bool shares = std::ranges::any_of(steps, [](const SelectedStep& step) {
+    return !step.step->sum || step.step->sum->bytes != step.step->sum->new_bytes;
+  });
+  const bool known = std::ranges::all_of(steps, [](const SelectedStep& step) { return step.step->sum.has_value(); });
+  return known && (steps.size() == all || !shares);
+}
+
 int ls(const LsOptions& options) {
   int status = kNothingFound;
-  std::optional<Catalog> catalog = open_dump(options, status);
+  const bool sums_only = !options.ops && options.select.empty();
+  CatalogQuery query = query_of_selected(options);
+  query.with_ops = !sums_only;
+  std::optional<Catalog> catalog = open_dump(options, query, status);
   if (!catalog) return status;
-  const std::optional<std::vector<SelectedStep>> steps = select_steps(*catalog, options, status);
+  std::optional<std::vector<SelectedStep>> steps = select_steps(*catalog, options, status);
   if (!steps) return status;
+  const bool from_index = sums_only && is_counted(*catalog, *steps);
+  if (sums_only && !from_index && comes_from_index(*catalog)) {  // counted here, then
+    query.with_ops = true;
+    catalog = open_dump(options, query, status);
+    if (!catalog) return status;
+    steps = select_steps(*catalog, options, status);
+    if (!steps) return status;
+  }
   std::string text;
   if (options.ops) {
     text = options.json ? ops_json(*steps) : ops_text(*steps);
   } else {
-    text = options.json ? summary_json(*catalog, *steps) : summary_text(*catalog, *steps);
+    text = options.json ? summary_json(*catalog, *steps, from_index) : summary_text(*catalog, *steps, from_index);
   }
   return print_text(text) ? kNothingFound : kUnreadable;
 }

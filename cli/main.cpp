@@ -17,6 +17,7 @@
 #include "convert.h"
 #include "dump.h"
 #include "graph.h"
+#include "index.h"
 #include "info.h"
 #include "ls.h"
 #include "run.h"
@@ -87,6 +88,7 @@ int run_main(int argc, char** argv) {
   add_graph(app, exit_status);
   add_watch(app, exit_status);
   add_convert(app, exit_status);
+  add_index(app, exit_status);
   if (argc == 1) {
     fmt::print("{}", app.help());
     return kBadUsage;

@@ -278,7 +278,8 @@ int show(const ShowOptions& options) {
     return kBadUsage;
   }
   int status = kNothingFound;
-  std::optional<Catalog> catalog = open_dump(options, status);
+  const CatalogQuery query = query_of_tensor(options, options.tensor, names_file(options.tensor));
+  std::optional<Catalog> catalog = open_dump(options, query, status);
   if (!catalog) return status;
   std::optional<std::vector<SelectedStep>> steps = select_steps(*catalog, options, status);
   if (!steps) return status;
@@ -290,6 +291,11 @@ int show(const ShowOptions& options) {
   std::string wrong;
   FoundTensor found = find_by_name(*steps, options.tensor, wrong);
   if (found.tensor != nullptr) return print_found(found, *steps, options);
+  if (comes_from_index(*catalog)) {  // what is like it may be among ops that nobody asked the index for
+    catalog = open_dump(options, query_of(options), status);
+    if (catalog) steps = select_steps(*catalog, options, status);
+    if (catalog && steps) find_by_name(*steps, options.tensor, wrong);
+  }
   print_error(wrong);
   return kBadUsage;
 }

@@ -122,7 +122,7 @@ int print_outcome(const Outcome& outcome, const Table& table, const DumpOptions&
 
 int stats(const DumpOptions& options) {
   int status = kNothingFound;
-  std::optional<Catalog> catalog = open_dump(options, status);
+  std::optional<Catalog> catalog = open_dump(options, query_of_selected(options), status);
   if (!catalog) return status;
   std::optional<std::vector<SelectedStep>> steps = select_steps(*catalog, options, status);
   if (!steps) return status;

@@ -78,6 +78,14 @@ struct CatalogOp {
   std::vector<CatalogTensor> tensors;  // inputs first, by slot
 };
 
+// What the ops of a step come to.
+struct StepSum {
+  std::uint64_t ops = 0, parameters = 0;
+  std::uint64_t tensors = 0, files = 0;  // recorded; a file of several tensors in a row counts once
+  std::uint64_t bytes = 0;               // on disk; a file with several names counts once
+  std::uint64_t new_bytes = 0;           // the same, less files of earlier steps of the catalog
+};
+
 struct CatalogStep {
   StepId id;
   std::size_t run = 0;                         // index into the rank's runs
@@ -85,6 +93,8 @@ struct CatalogStep {
   bool ended = false;                          // false: the run was cut off inside it
   std::string_view directory;                  // relative to the rank's directory; empty: its files name it
   std::vector<CatalogOp> ops;                  // in the order in which they began
+  // Known without `ops` where the catalog comes from a saved index (analysis/index.h); these are then only those asked for.
+  std::optional<StepSum> sum;
 };
 
 struct CatalogRun {
@@ -145,6 +155,7 @@ struct Catalog {
   std::vector<CatalogRank> ranks;  // by number
   std::vector<CatalogProblem> problems;
   std::unique_ptr<TextPool> texts = std::make_unique<TextPool>();
+  std::shared_ptr<const void> owner;  // of what else its views and pointers lead to
 };
 
 // `path`: a dump, one rank's directory, or any directory inside one: then only what lies there. The

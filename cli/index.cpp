@@ -1,0 +1,66 @@
+#include "index.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "analysis/index.h"
+#include "dump.h"
+#include "json.h"
+#include "text.h"
+
+namespace sonde {
+namespace {
+
+struct IndexOptions {
+  std::string dump, out;
+  bool json = false;
+};
+
+int index(const IndexOptions& options) {
+  const Result<IndexReport> built = build_index(options.dump, options.out);
+  if (!built) {
+    print_error(built.error().message);
+    return built.error().code == ErrorCode::invalid_argument ? kBadUsage : kUnreadable;
+  }
+  std::string text;
+  if (options.json) {
+    text = line_of({{"file", built->file.string()},
+                    {"files", built->files},
+                    {"tensors", built->tensors},
+                    {"bytes", built->bytes},
+                    {"read_seconds", built->read_seconds},
+                    {"write_seconds", built->write_seconds}});
+  } else {
+    text = fmt::format("{}\n{} and {} of {} in {}; read in {:.2f} s, written in {:.2f} s\n",
+                       printable(built->file.string()), count_text(built->files, "file"),
+                       count_text(built->tensors, "tensor"), printable(options.dump), bytes_text(built->bytes),
+                       built->read_seconds, built->write_seconds);
+  }
+  return print_text(text) ? kNothingFound : kUnreadable;
+}
+
+}  // namespace
+
+void add_index(CLI::App& app, int& exit_status) {
+  auto options = std::make_shared<IndexOptions>();
+  CLI::App* verb =
+      app.add_subcommand("index", "Save an index of a large dump: it then opens at once, and SQL can ask it.");
+  verb->add_option("DUMP", options->dump, "directory of a dump, or any directory inside one")
+      ->type_name("")
+      ->required();
+  verb->add_option("--out", options->out,
+                   "the file to write, for questions in SQL (default: one in $XDG_CACHE_HOME/sonde/index\n"
+                   "or ~/.cache/sonde/index, which the other verbs use while the dump does not change)")
+      ->type_name("FILE");
+  verb->add_flag("--json", options->json, "JSON instead of text");
+  verb->footer(
+      "The verbs save one by themselves when a dump took long to open. Tables and examples: docs/catalog.md.\n"
+      "Exit status: 0 written, 2 bad usage, 3 dump unreadable or still being written, or the file could not be "
+      "written.\n"
+      "Example: sonde index run7 --out run7.sqlite && sqlite3 -readonly run7.sqlite 'SELECT * FROM all_tensors LIMIT "
+      "3'");
+  verb->callback([options, &exit_status] { exit_status = index(*options); });
+}
+
+}  // namespace sonde

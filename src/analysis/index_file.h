@@ -1,0 +1,24 @@
+// The file of a saved index as a whole: where it lies, and the seal that shows that no byte of it has changed.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+#include "sonde/result.h"
+
+namespace sonde {
+
+// $XDG_CACHE_HOME/sonde/index, else ~/.cache/sonde/index; empty when neither is known.
+std::filesystem::path index_directory();
+// The file in there for a dump, by its real path; empty when there is no such directory to be had.
+std::filesystem::path index_file_of(const std::filesystem::path& real_dump);
+
+// What stands in the table `meta` until the file is sealed.
+inline constexpr std::string_view kUnsealed = "sonde-seal:0000000000000000";
+
+// Writes the checksum of the file over `kUnsealed` in it.
+Status seal_index(const std::filesystem::path& file);
+// Fails with `not_found`, or with `corrupt` where the file is none, or not whole.
+Status check_seal(const std::filesystem::path& file);
+
+}  // namespace sonde

@@ -1,0 +1,37 @@
+// The tables of a saved index. What they mean: docs/catalog.md; index_writer.cpp fills them, index_reader.cpp reads them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace sonde {
+
+inline constexpr std::int64_t kIndexApplication = 0x536E6449;  // "SndI", in the header of the file
+inline constexpr std::int64_t kIndexVersion = 1;               // of the schema; another one is not read
+
+// Before the rows and after them: an index of a table is made faster from all of it.
+extern const char* const kIndexTables;
+extern const char* const kIndexLookups;
+
+// tensors.flags
+enum TensorFlag : std::uint32_t {
+  kIsWanted = 1U << 0U,
+  kHasShape = 1U << 1U,
+  kHasConstant = 1U << 2U,
+  kConstantIsNegativeZero = 1U << 3U,
+  kHasStatistics = 1U << 4U,
+  kSourceIsLikely = 1U << 5U,
+  // Of max, min, avg, l2norm, four bits each: SQLite keeps neither a NaN, which becomes null, nor the sign of a zero.
+  kFirstKnown = 1U << 8U,
+  kFirstNegativeZero = 1U << 12U,
+};
+
+// ops.flags
+enum OpFlag : std::uint32_t { kIsParameter = 1U << 0U, kHasFailed = 1U << 1U, kIsModule = 1U << 2U };
+
+// ops.phase and ranks.kind, by their numbers.
+inline constexpr std::array<std::string_view, 5> kPhases = {"forward", "backward", "optimizer", "outside", "recompute"};
+inline constexpr std::array<std::string_view, 4> kDumpKinds = {"journal", "tree", "msprobe", "files"};
+
+}  // namespace sonde
