@@ -4,7 +4,9 @@
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <cmath>
@@ -12,6 +14,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -95,6 +98,7 @@ nb::dict step_columns(const Dump& dump) {
   Column<std::uint32_t> rank(rows), graph(rows);
   Column<std::uint64_t> iteration(rows), first_op(rows), ops(rows);
   Column<std::uint8_t> ended(rows);
+  Words directory(rows);
   for (std::size_t i = 0; i < rows; ++i) {
     const sonde::DumpStep step = dump.step(i);
     rank.add(step.rank);
@@ -103,6 +107,7 @@ nb::dict step_columns(const Dump& dump) {
     first_op.add(step.first_op);
     ops.add(step.ops);
     ended.add(step.ended ? 1 : 0);
+    directory.add(step.directory);
   }
   nb::dict columns;
   columns["rank"] = rank.finish();
@@ -111,6 +116,7 @@ nb::dict step_columns(const Dump& dump) {
   columns["first_op"] = first_op.finish();
   columns["ops"] = ops.finish();
   columns["ended"] = ended.finish();
+  columns["directory"] = directory.finish();
   return columns;
 }
 
@@ -320,6 +326,39 @@ nb::object values_as_float32(const Dump& dump, std::size_t tensor) {
   return array(std::move(elements));
 }
 
+// --- watchpoints -----------------------------------------------------------------------------------------------------
+
+using Parameters = std::vector<std::pair<std::string, double>>;
+
+void check_condition(const std::string& condition, const Parameters& parameters) {
+  const sonde::Status good = Dump::check_condition(condition, parameters);
+  if (!good) raise(good.error());
+}
+
+// (hits, gaps): (watchpoint, tensor, is a hit, error code, [(parameter, value, actual, hit)]), (watchpoint, tensor, why)
+nb::tuple watch(const Dump& dump,
+                const std::vector<std::tuple<std::string, Parameters, std::vector<std::size_t>>>& asked,
+                std::uint64_t most_bytes, bool error_on_no_value) {
+  std::vector<sonde::DumpWatchpoint> watchpoints;
+  for (const auto& [condition, parameters, tensors] : asked) watchpoints.push_back({condition, parameters, tensors});
+  const sonde::DumpWatchOptions options{most_bytes, error_on_no_value};
+  const sonde::Result<sonde::DumpWatchReport> report = [&] {
+    const nb::gil_scoped_release release;
+    return dump.watch(watchpoints, options);
+  }();
+  if (!report) raise(report.error());
+  nb::list hits, gaps;
+  for (const sonde::DumpHit& hit : report->hits) {
+    nb::list parameters;
+    for (const sonde::DumpWatchParameter& parameter : hit.parameters)
+      parameters.append(nb::make_tuple(text(parameter.name), parameter.value, parameter.actual, parameter.hit));
+    hits.append(nb::make_tuple(hit.watchpoint, hit.tensor, hit.hit, hit.error_code, parameters));
+  }
+  for (const sonde::DumpWatchGap& gap : report->gaps)
+    gaps.append(nb::make_tuple(gap.watchpoint, gap.tensor, text(gap.reason)));
+  return nb::make_tuple(hits, gaps);
+}
+
 // --- the dump --------------------------------------------------------------------------------------------------------
 
 Dump open_dump(const std::string& path) {
@@ -424,6 +463,7 @@ void add_catalog(nb::module_& module) {
       .def("measure", &measure, nb::arg("tensors"))
       .def("values", &values, nb::arg("tensor"))
       .def("values_as_float32", &values_as_float32, nb::arg("tensor"))
+      .def("watch", &watch, nb::arg("watchpoints"), nb::arg("most_bytes"), nb::arg("error_on_no_value"))
       .def("trace", &trace, nb::arg("op"))
       .def("attributes", &attributes, nb::arg("op"))
       .def(
@@ -432,5 +472,6 @@ void add_catalog(nb::module_& module) {
             return text(dump.code(op, file, line));
           },
           nb::arg("op"), nb::arg("file"), nb::arg("line"));
+  module.def("check_condition", &check_condition, nb::arg("condition"), nb::arg("parameters"));
   module.def("open_dump", &open_dump, nb::arg("path"));
 }

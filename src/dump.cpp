@@ -13,6 +13,7 @@
 #include "analysis/measure.h"
 #include "analysis/step_graph.h"
 #include "analysis/values.h"
+#include "analysis/watchpoints.h"
 #include "graph/source_text.h"
 #include "store/tensor_file.h"
 
@@ -148,6 +149,7 @@ struct Dump::State {
   Catalog catalog;
   std::vector<DumpProblem> problems;
   std::vector<StepPlace> steps;
+  std::vector<std::uint32_t> first_step;  // of each rank
   std::vector<OpPlace> ops;
   std::vector<std::uint32_t> op_of_tensor;
 
@@ -163,10 +165,24 @@ struct Dump::State {
   }
   Status measure(std::size_t index);
   DumpTensor describe(std::size_t index);
+  TensorPlace place_of(std::size_t tensor) const;
+  std::size_t index_of(const TensorPlace& place) const;
 };
+
+TensorPlace Dump::State::place_of(std::size_t tensor) const {
+  const std::uint32_t op = op_of_tensor.at(tensor);
+  const OpPlace& place = ops[op];
+  return {place.rank, place.step - first_step[place.rank], static_cast<std::uint32_t>(op - steps[place.step].first_op),
+          static_cast<std::uint32_t>(tensor - place.first_tensor)};
+}
+
+std::size_t Dump::State::index_of(const TensorPlace& place) const {
+  return ops[steps[first_step[place.rank] + place.step].first_op + place.op].first_tensor + place.tensor;
+}
 
 void Dump::State::number() {
   for (std::uint32_t rank = 0; rank < catalog.ranks.size(); ++rank) {
+    first_step.push_back(static_cast<std::uint32_t>(steps.size()));
     for (CatalogStep& step : catalog.ranks[rank].steps) {
       const auto number = static_cast<std::uint32_t>(steps.size());
       steps.push_back({rank, &step, ops.size()});
@@ -258,7 +274,8 @@ DumpStep Dump::step(std::size_t index) const {
           step.id.iteration,
           place.first_op,
           step.ops.size(),
-          step.ended};
+          step.ended,
+          step.directory};
 }
 
 DumpOp Dump::op(std::size_t index) const {
@@ -423,6 +440,44 @@ Result<DumpValues> Dump::values(std::size_t index) const {
   DumpValues values;
   values.state_ = std::make_shared<const DumpValues::State>(*std::move(file));
   return values;
+}
+
+Status Dump::check_condition(const std::string& condition, std::span<const std::pair<std::string, double>> parameters) {
+  const Result<WatchCondition> made = make_condition(condition, parameters);
+  if (!made) return made.error();
+  return {};
+}
+
+Result<DumpWatchReport> Dump::watch(std::span<const DumpWatchpoint> watchpoints,
+                                    const DumpWatchOptions& options) const {
+  std::vector<Watchpoint> asked;
+  for (const DumpWatchpoint& watchpoint : watchpoints) {
+    const Result<WatchCondition> condition = make_condition(watchpoint.condition, watchpoint.parameters);
+    if (!condition) return condition.error();
+    Watchpoint& to = asked.emplace_back();
+    to.condition = *condition;
+    for (const std::size_t tensor : watchpoint.tensors) to.tensors.push_back(state_->place_of(tensor));
+  }
+  WatchOptions how;
+  how.most_bytes = options.most_bytes;
+  how.error_on_no_value = options.error_on_no_value;
+  const std::lock_guard lock(state_->mutex);
+  WatchReport found = check_watchpoints(state_->catalog, asked, how);
+  DumpWatchReport report;
+  report.notes = std::move(found.notes);
+  for (const WatchHit& hit : found.hits) {
+    DumpHit& to = report.hits.emplace_back();
+    to.watchpoint = hit.watchpoint;
+    to.tensor = state_->index_of(hit.tensor);
+    to.hit = hit.hit;
+    to.error_code = hit.error_code;
+    to.previous_iteration = hit.previous_iteration;
+    for (const WatchParameter& parameter : hit.parameters)
+      to.parameters.push_back({parameter.parameter->name, parameter.value, parameter.actual, parameter.hit});
+  }
+  for (WatchGap& gap : found.gaps)
+    report.gaps.push_back({gap.watchpoint, state_->index_of(gap.tensor), std::move(gap.reason)});
+  return report;
 }
 
 }  // namespace sonde

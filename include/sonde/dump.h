@@ -41,6 +41,7 @@ struct DumpStep {
   std::uint64_t iteration = 0;
   std::size_t first_op = 0, ops = 0;  // its ops: [first_op, first_op + ops) of Dump::op
   bool ended = false;                 // false: the run was cut off inside it
+  std::string_view directory;         // relative to the rank's; empty: the names of its files tell the step
 };
 
 struct DumpSource {
@@ -101,6 +102,47 @@ struct DumpSelection {
   std::optional<bool> inputs;
 };
 
+// A condition, as the offline debugger knows them (docs/watch.md): its id (`tensor_overflow`) or the name of its Python class
+// (`TensorTooLarge`), its parameters, and the tensors to hold it against.
+struct DumpWatchpoint {
+  std::string condition;
+  std::vector<std::pair<std::string, double>> parameters;
+  std::vector<std::size_t> tensors;
+};
+
+struct DumpWatchParameter {
+  std::string_view name;
+  double value = 0;
+  std::optional<double> actual;  // what the tensor has; empty: nothing is compared with it
+  bool hit = false;
+};
+
+// A tensor that meets its condition, or, with `hit` false, one that could not be held against it.
+struct DumpHit {
+  std::size_t watchpoint = 0, tensor = 0;
+  bool hit = false;
+  std::uint32_t error_code =
+      0;  // bits: 1 NaN, 2 infinity, 4 no previous value, 8 too large, 16 no history, 32 no value
+  std::vector<DumpWatchParameter> parameters;
+  std::optional<std::uint64_t> previous_iteration;
+};
+
+struct DumpWatchGap {
+  std::size_t watchpoint = 0, tensor = 0;
+  std::string reason;
+};
+
+struct DumpWatchReport {
+  std::vector<DumpHit> hits;       // by the time at which tensors were written
+  std::vector<DumpWatchGap> gaps;  // tensors that were not judged
+  std::vector<std::string> notes;
+};
+
+struct DumpWatchOptions {
+  std::uint64_t most_bytes = 0;    // of a tensor and the one before it; 0: no limit
+  bool error_on_no_value = false;  // bit 32 for tensors without values, instead of a gap
+};
+
 // The elements of one tensor: those of its file, mapped, where they lie as they should.
 class DumpValues {
  public:
@@ -156,6 +198,13 @@ class Dump {
   // Measures all of these that have a file and no statistics. What cannot be read comes back.
   SONDE_EXPORT std::vector<DumpProblem> measure(std::span<const std::size_t> tensors) const;
   SONDE_EXPORT Result<DumpValues> values(std::size_t tensor) const;
+
+  // Holds all watchpoints against their tensors, each tensor read once. Fails on a condition that is none.
+  SONDE_EXPORT Result<DumpWatchReport> watch(std::span<const DumpWatchpoint> watchpoints,
+                                             const DumpWatchOptions& options = {}) const;
+  // Whether there is such a condition, and its parameters are what it takes.
+  SONDE_EXPORT static Status check_condition(const std::string& condition,
+                                             std::span<const std::pair<std::string, double>> parameters);
 
  private:
   struct State;

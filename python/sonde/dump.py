@@ -4,8 +4,8 @@
     for tensor in dump.tensors.select(op="conv2", side="output", step=3):
         print(tensor.name, tensor.statistics.max, tensor.numpy().mean())
 
-What a dump knows is kept in columns, one array for all tensors; an object is made when one is asked for. A file is mapped
-when its values are, and the array is a view of the mapping that cannot be written to. Needs NumPy.
+What a dump knows is kept in columns, one array for all tensors; an object is made when one is asked for. A file is
+mapped when its values are asked for, and the array is a view of the mapping that cannot be written to. Needs NumPy.
 """
 
 import importlib
@@ -20,10 +20,8 @@ from . import _core
 from .session import Error
 
 _SAME_IN_NUMPY = frozenset(
-    (
-        "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128 "
-        "qint8 quint8 qint32"
-    ).split()
+    ("bool", "float16", "float32", "float64", "complex64", "complex128", "qint8", "quint8", "qint32")
+    + tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 )
 _IS_INPUT = {None: None, "input": True, "output": False}
 REALS = ("max", "min", "avg", "l2norm")
@@ -187,7 +185,7 @@ class Dump:
             }
         return self._tables[name]
 
-    def _select(self, ops, step=None, rank=None, graph=None, op=None, type=None, side=None, slot=None, source=None):
+    def _select(self, ops, *, step=None, rank=None, graph=None, op=None, type=None, side=None, slot=None, source=None):
         if side not in _IS_INPUT:
             raise ValueError(f"side: 'input' or 'output', not {side!r}")
         return self._core.select(
@@ -386,8 +384,8 @@ class Tensors(_Collection):
         return Tensor(dump, row)
 
     def measure(self):
-        """Takes the statistics of those that have values in the dump and no statistics. Returns the files that could not
-        be read, as Problems."""
+        """Takes the statistics of those that have values in the dump and no statistics. Returns the files that could
+        not be read, as Problems."""
         problems = self._dump._core.measure(self._rows.tolist())
         self._dump._tables.pop("tensor", None)  # types and shapes are known now
         return [Problem(*problem) for problem in problems]
@@ -593,7 +591,7 @@ class Tensor:
 
     @property
     def parameter(self):
-        """The name of the parameter, gradient or optimizer state it is; '' when it is none, or the dump does not say."""
+        """The parameter, gradient or optimizer state it is, by name; '' when it is none, or the dump does not say."""
         return self._of("name")
 
     @property
@@ -716,6 +714,15 @@ class Graph:
             Edge(None if made < 0 else Op(dump, made), from_slot, parameter, Op(dump, to), to_slot)
             for made, from_slot, parameter, to, to_slot in self._all_edges()
         ]
+
+    def _ops_of(self, step):
+        """Ops of one step, parameters too."""
+        table = self._dump._table("step")
+        first = int(table["first_op"][step])
+        return Ops(self._dump, np.arange(first, first + int(table["ops"][step])))
+
+    def _edges_of(self, step):
+        return Graph(self._dump, [step])._all_edges()
 
     def _all_edges(self):
         if self._edges is None:

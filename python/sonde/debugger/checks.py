@@ -1,0 +1,54 @@
+"""What arguments may be."""
+
+
+class DebuggerParamTypeError(TypeError):
+    """An argument of the wrong type; the message names it."""
+
+
+class DebuggerParamValueError(ValueError):
+    """An argument that is not allowed; the message names it and what is."""
+
+
+def check_type(name, value, expected):
+    if not isinstance(value, expected):
+        raise DebuggerParamTypeError(f"{name} must be {expected.__name__}, not {type(value).__name__}: {value!r}")
+
+
+def is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def number_of(name, value):
+    """A parameter of a condition; True and False count as 1 and 0, as they always did."""
+    if not isinstance(value, (int, float)):
+        raise DebuggerParamTypeError(f"{name} must be float, not {type(value).__name__}: {value!r}")
+    return float(value)
+
+
+def chosen(name, value, known):
+    """Those of `known` that were asked for, in its order: None all, else a number or a list of them."""
+    if value is None:
+        return list(known)
+    numbers = list(value) if isinstance(value, (list, tuple, set, range)) else [value]
+    for number in numbers:
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise DebuggerParamTypeError(
+                f"{name} must be int, list[int] or None, not {type(number).__name__}: {value!r}"
+            )
+        if number not in known:
+            raise DebuggerParamValueError(f"{name} must be in {list(known)}, not {number}")
+    return [number for number in known if number in numbers]
+
+
+def chosen_slots(slots):
+    """None: all."""
+    if slots is None:
+        return None
+    if not isinstance(slots, (list, tuple)):
+        raise DebuggerParamTypeError(f"slots must be list[int] or None, not {type(slots).__name__}: {slots!r}")
+    for slot in slots:
+        if not isinstance(slot, int) or isinstance(slot, bool):
+            raise DebuggerParamTypeError(
+                f"slots must be list[int] or None, not a list with {type(slot).__name__}: {slots!r}"
+            )
+    return set(slots)

@@ -1,0 +1,188 @@
+"""Graph files of MindSpore and Sonde, `ms_output_trace_code_graph_{id}.pb`: message ModelProto of docs/format.md."""
+
+import struct
+from pathlib import Path
+
+_LARGEST = 256 << 20
+_DEEPEST = 50
+_TYPES = {
+    1: "bool",
+    2: "int8",
+    3: "int16",
+    4: "int32",
+    5: "int64",
+    6: "uint8",
+    7: "uint16",
+    8: "uint32",
+    9: "uint64",
+    10: "float16",
+    11: "float32",
+    12: "float64",
+    13: "string",
+    46: "bfloat16",
+}
+_TUPLE, _LIST, _NONE, _MONADS = 31, 32, 34, (43, 44)
+
+
+class BadGraph(ValueError):
+    """The bytes are no graph."""
+
+
+def read_graph(path):
+    """The GraphProto of a file, as a dictionary. Raises BadGraph, OSError."""
+    path = Path(path)
+    if path.stat().st_size > _LARGEST:
+        raise BadGraph(f"{path}: more than {_LARGEST >> 20} MB")
+    try:
+        for field, value in _fields(path.read_bytes()):
+            if field == 4:
+                return _graph(value)
+    except (IndexError, struct.error, TypeError, RecursionError) as error:
+        raise BadGraph(f"{path}: no whole ModelProto: {error}") from None
+    raise BadGraph(f"{path}: a ModelProto without a graph")
+
+
+def _varint(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at
+        if shift > 63:
+            raise IndexError(f"a number without an end at byte {at}")
+
+
+def _fields(data):
+    """(number, value) of each field: bytes of texts and messages, numbers of all else."""
+    at, end = 0, len(data)
+    while at < end:
+        key, at = _varint(data, at)
+        wire = key & 7
+        if wire == 0:
+            value, at = _varint(data, at)
+        elif wire == 2:
+            size, at = _varint(data, at)
+            value, at = data[at : at + size], at + size
+        elif wire in (1, 5):
+            size = 8 if wire == 1 else 4
+            (value,), at = struct.unpack("<d" if wire == 1 else "<f", data[at : at + size]), at + size
+        else:
+            raise IndexError(f"wire type {wire} at byte {at}")
+        if at > end:
+            raise IndexError(f"a field that ends {at - end} bytes after its message")
+        yield key >> 3, value
+
+
+def _text(value):
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else ""
+
+
+def _named(data):
+    """{number: value}, the last of each."""
+    return dict(_fields(data))
+
+
+def _graph(data):
+    graph = {"name": "", "root_name": "", "nodes": [], "parameters": [], "constants": []}
+    for field, value in _fields(data):
+        if field == 1:
+            graph["nodes"].append(_node(value))
+        elif field == 2:
+            graph["name"] = _text(value)
+        elif field == 3:
+            named = _named(value)
+            graph["parameters"].append({"name": _text(named.get(1)), "outputs": _type(named.get(2, b""))})
+        elif field == 5:
+            named = _named(value)
+            graph["constants"].append({"name": _text(named.get(1)), "value": _constant(named.get(2))})
+        elif field == 6:
+            graph["root_name"] = _text(value)
+    return graph
+
+
+def _node(data):
+    node = {
+        "inputs": [],
+        "name": "",
+        "type": "",
+        "scope": "",
+        "attributes": {},
+        "outputs": [],
+        "full_name": "",
+        "source": "",
+    }
+    texts = {2: "name", 3: "type", 4: "scope", 8: "full_name", 9: "source"}
+    for field, value in _fields(data):
+        if field in texts:
+            node[texts[field]] = _text(value)
+        elif field == 1:
+            node["inputs"].append(_text(_named(value).get(1)))
+        elif field == 5:
+            named = _named(value)
+            node["attributes"][_text(named.get(1))] = _value(named.get(2, b""))
+        elif field == 6:
+            node["outputs"] = _type(value)
+    return node
+
+
+def _type(data, depth=0):
+    """(type, shape) of each slot; None in both for what is no tensor."""
+    code, tensor, sequence = 0, None, None
+    for field, value in _fields(data):
+        if field == 1:
+            code = value
+        elif field == 2:
+            tensor = value
+        elif field == 3:
+            sequence = value
+    if sequence is not None and depth < _DEEPEST:
+        return [slot for field, value in _fields(sequence) if field == 1 for slot in _type(value, depth + 1)]
+    if tensor is None:
+        return [(_TYPES.get(code), None)]
+    named = _named(tensor)
+    sizes = []
+    for field, dim in _fields(named.get(2, b"")):
+        if field == 1:
+            size = _named(dim).get(1, 0)
+            sizes.append(size - (1 << 64) if size >> 63 else size)
+    return [(_TYPES.get(named.get(1), "?"), tuple(sizes))]
+
+
+def _value(data, depth=0):
+    """A number, text, tuple or list; None for what has no plain value."""
+    code, plain, several = 0, None, []
+    for field, value in _fields(data):
+        if field == 1:
+            code = value
+        elif field == 2:
+            plain = bool(value)
+        elif field == 3:
+            plain = value - (1 << 64) if value >> 63 else value
+        elif field in (4, 5, 6):
+            plain = value
+        elif field == 7:
+            plain = _text(value)
+        elif field == 18 and depth < _DEEPEST:
+            several.append(_value(value, depth + 1))
+    if code == _TUPLE:
+        return tuple(several)
+    if code == _LIST:
+        return several
+    if plain is None and code in _TYPES and code <= 9:  # a zero is not written
+        return False if code == 1 else 0
+    return plain
+
+
+def _constant(data):
+    """Its value; 'NONE' where there is none, 'TENSOR' of a tensor, which graph files do not hold."""
+    if data is None:
+        return "TENSOR"
+    if not data:
+        return "NONE"
+    named = _named(data)
+    if named.get(1) in _MONADS or named.get(1) == _NONE:
+        return "NONE"
+    value = _value(data)
+    return "TENSOR" if value is None else value

@@ -1,0 +1,84 @@
+"""DumpParser: the files of a dump."""
+
+import os
+from pathlib import Path
+
+from .. import dump as dumps
+from . import workbook
+from .analyzer import _matcher
+from .checks import check_type
+from .graphs import graphs_of
+
+
+class DumpParser:
+    """A dump, opened for its files."""
+
+    def __init__(self, dump_dir):
+        self._path = Path(os.path.realpath(os.fspath(dump_dir)))
+        self._dump = dumps.open(self._path)
+        self._graphs, self._data = graphs_of(self._dump)
+
+    def export_xlsx(self, output_dir=None):
+        """Writes the graphs into `dump_{time}.xlsx` in a directory (that of the process), and returns its path."""
+        return workbook.export(self._dump, self._graphs, output_dir)
+
+    def get_tensor_files(self, qs, use_regex=False, rank_ids=None, iterations=None):
+        """{full name of an operator: TensorFiles} of those in whose stack a line has this text, case ignored, or
+        expression in it."""
+        check_type("qs", qs, str)
+        matches = _matcher(qs, use_regex, case_sensitive=use_regex)
+        ranks = _numbers(rank_ids, self._dump.ranks)
+        wanted = _numbers(iterations, sorted({step.iteration for step in self._dump.steps}))
+        found = {}
+        for graph in self._graphs:
+            if graph.rank not in ranks:
+                continue
+            for node in graph.nodes:
+                if any(matches(str(line)) for line in node.stack):
+                    files = found.setdefault(node.name, TensorFiles())
+                    self._collect(graph, node, [step for step in graph.iterations if step in wanted], files)
+        return found
+
+    def _collect(self, graph, node, iterations, files):
+        for iteration in iterations:
+            of_iteration = files._of(graph.rank, iteration)
+            for is_input, paths in ((True, of_iteration["input"]), (False, of_iteration["output"])):
+                for tensor in self._data.all(graph, node.name, iteration, is_input):
+                    if str(tensor.file) not in paths:
+                        paths.append(str(tensor.file))
+
+    def convert_all_data_to_host(self):
+        """Writes tensors of files in a device's format as `.npy` beside them, as NCHW. Returns the files that could not
+        be converted; a directory's own are listed in its `convert_failed_file_list.txt`, all of them in
+        `convert_failed_files_summary.txt`."""
+        from .host_files import convert_all
+
+        return convert_all(self._dump, self._path)
+
+
+def _numbers(value, known):
+    if value is None:
+        return list(known)
+    return [value] if isinstance(value, int) else list(value)
+
+
+class TensorFiles:
+    """Files of one operator."""
+
+    def __init__(self):
+        self._files = {}
+
+    def _of(self, rank, iteration):
+        return self._files.setdefault(f"rank_{rank}", {}).setdefault(iteration, {"input": [], "output": []})
+
+    def to_dict(self):
+        """{"rank_N": {iteration: {"input": [paths], "output": [paths]}}}"""
+        return {
+            rank: {
+                iteration: {side: list(paths) for side, paths in sides.items()} for iteration, sides in steps.items()
+            }
+            for rank, steps in self._files.items()
+        }
+
+    def __repr__(self):
+        return f"TensorFiles({self.to_dict()})"

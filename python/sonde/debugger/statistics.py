@@ -1,0 +1,167 @@
+"""Tables of statistics, and their summary."""
+
+import csv
+import math
+from pathlib import Path
+
+_TITLES = {
+    "op_type": ("Op Type", str),
+    "op_name": ("Op Name", str),
+    "task_id": ("Task ID", int),
+    "stream_id": ("Stream ID", int),
+    "time_stamp": ("Timestamp", int),
+    "io": ("IO", str),
+    "slot": ("Slot", int),
+    "data_size": ("Data Size", int),
+    "data_type": ("Data Type", str),
+    "shape": ("Shape", tuple),
+    "max_value": ("Max Value", float),
+    "min_value": ("Min Value", float),
+    "avg_value": ("Avg Value", float),
+    "count": ("Count", int),
+    "negative_zero_count": ("Negative Zero Count", int),
+    "positive_zero_count": ("Positive Zero Count", int),
+    "nan_count": ("NaN Count", int),
+    "negative_inf_count": ("Negative Inf Count", int),
+    "positive_inf_count": ("Positive Inf Count", int),
+    "zero_count": ("Zero Count", int),
+}
+_OF_SUMMARY = (
+    "op_type",
+    "op_name",
+    "tensor_name",
+    "inf_number",
+    "nan_number",
+    "out_of_range_number",
+    "total_number",
+    "none_overflow_number",
+    "total_iterations",
+)
+
+
+class TensorStatistic(dict):
+    """A row of a table: {title: text} as it stands there, and its cells as attributes: `row["Max Value"]` is a text,
+    `row.max_value` a number; None where the row has no such cell."""
+
+    def __getattr__(self, name):
+        try:
+            title, kind = _TITLES[name]
+        except KeyError:
+            raise AttributeError(name) from None
+        cell = self.get(title)
+        if cell is None or cell == "":
+            return None
+        try:
+            return _shape(cell) if kind is tuple else kind(cell)
+        except ValueError:
+            return math.nan if kind is float else None
+
+
+def _shape(cell):
+    return tuple(int(size) for size in cell.strip("()[]").replace(" ", "").split(",") if size)
+
+
+def statistics_of(dump, rank, step_row, step):
+    """{'{op}:{io}:{slot}': [TensorStatistic, …]} of one step: its statistic.csv, else measured from its tensors."""
+    root, directory = Path(dump._core.directory(rank)), dump._table("step")["directory"][step_row]
+    places = [root / directory] if directory else root.glob(f"*/{step.graph}/{step.iteration}")
+    tables = [path for place in sorted(places) if (path := place / "statistic.csv").is_file()]
+    rows = [row for path in tables for row in _table(path)] if tables else _measured(dump, rank, step)
+    found = {}
+    for row in rows:
+        found.setdefault(f"{row.get('Op Name')}:{row.get('IO')}:{row.get('Slot')}", []).append(row)
+    return found
+
+
+def _table(path):
+    with open(path, newline="", encoding="utf-8", errors="backslashreplace") as file:
+        return [
+            TensorStatistic({title: cell for title, cell in row.items() if title and cell is not None})
+            for row in csv.DictReader(file)
+        ]
+
+
+def _measured(dump, rank, step):
+    tensors = dump.tensors.select(rank=rank, step=step.iteration, graph=step.graph)
+    tensors.measure()
+    rows = []
+    for tensor in tensors:
+        if tensor.file is None and not tensor._of("has_statistics"):
+            continue
+        try:
+            known = tensor.statistics
+        except Exception:
+            continue  # a file that cannot be read, or complex numbers
+        rows.append(_row(tensor, known))
+    return rows
+
+
+def _row(tensor, known):
+    op = tensor.op
+    cells = {
+        "Op Type": op.type,
+        "Op Name": op.name,
+        "Timestamp": tensor.timestamp_us,
+        "IO": tensor.side,
+        "Slot": tensor.slot,
+        "Data Type": tensor.dtype,
+        "Shape": str(tensor.shape or ()).replace(" ", "").replace(",)", ")"),
+        "Max Value": known.max,
+        "Min Value": known.min,
+        "Avg Value": known.avg,
+        "Count": known.count,
+        "Negative Zero Count": known.negative_count,
+        "Positive Zero Count": known.positive_count,
+        "NaN Count": known.nan_count,
+        "Negative Inf Count": known.negative_inf_count,
+        "Positive Inf Count": known.positive_inf_count,
+        "Zero Count": known.zero_count,
+    }
+    return TensorStatistic(
+        {
+            title: f"{cell:g}" if isinstance(cell, float) else str(cell)
+            for title, cell in cells.items()
+            if cell is not None
+        }
+    )
+
+
+def _verdicts(row, overflow_value):
+    """Of one row: an infinity, a NaN, beyond the value, none of them."""
+    ends = [end for end in (row.max_value, row.min_value) if end is not None]
+    inf = bool(row.positive_inf_count or row.negative_inf_count) or any(math.isinf(end) for end in ends)
+    nan = bool(row.nan_count) or (row.nan_count is None and any(math.isnan(end) for end in ends))
+    beyond = any(abs(end) > overflow_value for end in ends)
+    return inf, nan, beyond, not (inf or nan or beyond)
+
+
+def summarize(statistics, overflow_value):
+    """Rows of the summary, in the order in which tensors first appear."""
+    rows = {}
+    for iterations in statistics.values():
+        for tensors in iterations.values():
+            for name, records in tensors.items():
+                for record in records:
+                    row = record if isinstance(record, TensorStatistic) else TensorStatistic(record)
+                    total = rows.setdefault(
+                        name,
+                        dict.fromkeys(_OF_SUMMARY, 0)
+                        | {"op_type": row.op_type, "op_name": row.op_name, "tensor_name": name},
+                    )
+                    inf, nan, beyond, none = _verdicts(row, overflow_value)
+                    total["inf_number"] += inf
+                    total["nan_number"] += nan
+                    total["out_of_range_number"] += beyond
+                    total["none_overflow_number"] += none
+                    total["total_number"] += 1
+                if records:
+                    rows[name]["total_iterations"] += 1
+    return list(rows.values())
+
+
+def write_summary(rows, directory):
+    directory.mkdir(parents=True, exist_ok=True)
+    with open(directory / "statistics_summary.csv", "w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, _OF_SUMMARY, lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
