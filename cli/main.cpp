@@ -19,6 +19,7 @@
 #include "graph.h"
 #include "info.h"
 #include "ls.h"
+#include "msaccucmp.h"
 #include "run.h"
 #include "show.h"
 #include "stats.h"
@@ -85,6 +86,10 @@ int run_main(int argc, char** argv) {
   add_show(app, exit_status);
   add_graph(app, exit_status);
   add_convert(app, exit_status);
+  app.add_subcommand("msaccucmp", "CANN's msaccucmp.py by its own options: convert, overflow, …");
+  if (argc > 1 && std::string_view(argv[1]) == "msaccucmp") {  // its options follow no rule of ours
+    return msaccucmp::run(std::vector<std::string>(argv + 2, argv + argc));
+  }
   if (argc == 1) {
     fmt::print("{}", app.help());
     return kBadUsage;
