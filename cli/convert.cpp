@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "analysis/convert.h"
+#include "analysis/convert_files.h"
+#include "analysis/converted_names.h"
+#include "custom_scripts.h"
 #include "dump.h"
 #include "json.h"
 #include "store/file_names.h"
@@ -21,12 +24,10 @@ namespace fs = std::filesystem;
 
 struct ConvertOptions {
   std::vector<std::string> paths;
-  std::string out;
+  std::string out, format, type = "npy", scripts;
+  std::vector<std::int64_t> shape;
+  std::optional<std::uint32_t> input, output;
   bool json = false;
-};
-
-struct Task {
-  fs::path file, directory;
 };
 
 // What a dump's own name tells: an operator's container, or a raw file of 1.2. Everything else in a tree is passed over.
@@ -41,10 +42,10 @@ bool is_binary(const fs::path& file) {
 }
 
 // The files below `path`, each with the directory its tensors go to: the same tree below `out`.
-void collect(const fs::path& path, const fs::path& out, std::vector<Task>& tasks) {
+void collect(const fs::path& path, const fs::path& out, LongNames& names, std::vector<ConvertTask>& tasks) {
   std::error_code problem;
   if (!fs::is_directory(path, problem)) {
-    tasks.push_back({path, out});
+    tasks.push_back({path, out, names.of(path)});
     return;
   }
   std::vector<fs::path> found;
@@ -54,45 +55,103 @@ void collect(const fs::path& path, const fs::path& out, std::vector<Task>& tasks
   std::ranges::sort(found);
   for (fs::path& file : found) {
     const fs::path below = file.parent_path().lexically_relative(path);
-    tasks.push_back({std::move(file), below == "." ? out : out / below});
+    std::string name = names.of(file);
+    tasks.push_back({std::move(file), below == "." ? out : out / below, std::move(name)});
   }
 }
 
+// What the options say, or why they cannot be.
+Result<ConvertWish> wish_of(const ConvertOptions& options) {
+  ConvertWish wish;
+  wish.shape = options.shape;
+  wish.input = options.input;
+  wish.output = options.output;
+  wish.type = options.type == "bin"     ? ConvertedType::bin
+              : options.type == "msnpy" ? ConvertedType::msnpy
+              : options.type == "pt"    ? ConvertedType::pt
+                                        : ConvertedType::npy;
+  if (options.format.empty()) {
+    if (options.shape.empty() && options.scripts.empty()) return wish;
+    return Error{ErrorCode::invalid_argument, "--shape and --scripts are for a conversion: they need --format"};
+  }
+  wish.format = format_from_name(options.format);
+  if (wish.format) return wish;
+  return Error{
+      ErrorCode::invalid_argument,
+      fmt::format("'{}' is no format; try NCHW, NHWC, HWCN, ND, NC1HWC0, FRACTAL_Z or FRACTAL_NZ", options.format)};
+}
+
+struct Totals {
+  std::size_t files = 0, failed = 0, lost = 0;
+  std::uint64_t bytes = 0;
+};
+
+std::string json_lines(const ConvertTask& task, const Converted& converted) {
+  std::string lines;
+  for (const ConvertedFile& file : converted.written) {
+    lines += Json{{"from", task.file.string()}, {"to", file.path.string()}, {"bytes", file.bytes}}.dump() + "\n";
+  }
+  for (const LostTensor& lost : converted.lost) {
+    Json line = {{"from", task.file.string()}, {"lost", lost.what}, {"why", lost.message}};
+    lines += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  }
+  return lines;
+}
+
+// All that the tasks are; what cannot be read is told at once. Fills `lines`, one text for each task.
+Totals convert_tasks(const std::vector<ConvertTask>& tasks, const ConvertWish& wish, bool json,
+                     std::vector<std::string>& lines) {
+  Totals totals;
+  Progress progress("converting", tasks.size());
+  convert_files(tasks, wish, [&](std::size_t task, Converted&& converted) {
+    progress.advance();
+    for (const std::string& note : converted.notes) print_warning(note);
+    for (const LostTensor& lost : converted.lost) print_error(lost.message);
+    totals.failed += !converted.lost.empty();
+    totals.lost += converted.lost.size();
+    totals.files += converted.written.size();
+    for (const ConvertedFile& file : converted.written) totals.bytes += file.bytes;
+    if (json) lines[task] = json_lines(tasks[task], converted);
+  });
+  return totals;
+}
+
 int convert(const ConvertOptions& options) {
-  std::vector<Task> tasks;
+  Result<ConvertWish> wish = wish_of(options);
+  std::unique_ptr<CustomConversions> custom;
+  if (wish && !options.scripts.empty()) {
+    Result<std::unique_ptr<CustomConversions>> scripts = custom_scripts(options.scripts);
+    if (!scripts) {
+      wish = scripts.error();
+    } else {
+      custom = std::move(*scripts);
+      wish->custom = custom.get();
+    }
+  }
+  if (!wish) {
+    print_error(wish.error().message);
+    return kBadUsage;
+  }
+  std::vector<ConvertTask> tasks;
+  LongNames names;
   for (const std::string& path : options.paths) {
     const std::size_t before = tasks.size();
-    collect(path, options.out, tasks);
+    collect(path, options.out, names, tasks);
     if (tasks.size() > before) continue;
     print_error(fmt::format("'{}' holds no binary tensor files; .npy files need no conversion", path));
     return kUnreadable;
   }
-  Progress progress("converting", tasks.size());
-  std::size_t files = 0, failed = 0;
-  std::uint64_t bytes = 0;
-  std::string lines;
-  for (const Task& task : tasks) {
-    const auto converted = convert_file(task.file, task.directory);
-    progress.advance();
-    if (!converted) {
-      ++failed;
-      print_error(converted.error().message);
-      continue;
-    }
-    for (const ConvertedFile& file : *converted) {
-      ++files;
-      bytes += file.bytes;
-      if (options.json) {
-        lines += Json{{"from", task.file.string()}, {"to", file.path.string()}, {"bytes", file.bytes}}.dump() + "\n";
-      }
-    }
-  }
+  std::vector<std::string> lines(tasks.size());
+  const Totals totals = convert_tasks(tasks, *wish, options.json, lines);
+  std::string text;
+  for (const std::string& line : lines) text += line;
   if (!options.json) {
-    lines = fmt::format("{} of {} with {} in {}{}\n", count_text(files, "tensor"), count_text(tasks.size(), "file"),
-                        bytes_text(bytes), options.out,
-                        failed == 0 ? "" : fmt::format("; {} could not be read", count_text(failed, "file")));
+    text =
+        fmt::format("{} of {} with {} in {}{}\n", count_text(totals.files, "tensor"), count_text(tasks.size(), "file"),
+                    bytes_text(totals.bytes), options.out,
+                    totals.failed == 0 ? "" : fmt::format("; {} could not be read", count_text(totals.failed, "file")));
   }
-  return print_text(lines) && failed == 0 ? kNothingFound : kUnreadable;
+  return print_text(text) && totals.failed == 0 ? kNothingFound : kUnreadable;
 }
 
 }  // namespace
@@ -106,11 +165,29 @@ void add_convert(CLI::App& app, int& exit_status) {
   verb->add_option("--out", options->out, "directory for the .npy files; a directory's own tree is kept below it")
       ->required()
       ->type_name("DIR");
-  verb->add_flag("--json", options->json, "one line for each .npy file");
+  verb->add_option("--format", options->format, "the format the tensors are put into: NCHW, NHWC, ND, FRACTAL_Z, …")
+      ->type_name("FORMAT");
+  verb->add_option("--shape", options->shape, "their real shape, where the file's own is not to be used: 1,3,224,224")
+      ->delimiter(',')
+      ->type_name("SIZES");
+  CLI::Option* input = verb->add_option("--input", options->input, "only this input")->type_name("SLOT");
+  verb->add_option("--output", options->output, "only this output")->type_name("SLOT")->excludes(input);
+  verb->add_option("--type", options->type,
+                   "npy, bin (the elements alone), msnpy (MindSpore's names) or pt (torch.load)")
+      ->check(CLI::IsMember({"npy", "bin", "msnpy", "pt"}))
+      ->type_name("TYPE");
+  verb->add_option("--scripts", options->scripts, "directory with rules of your own: format_convert/convert_X_to_Y.py")
+      ->type_name("DIR");
+  verb->add_flag("--json", options->json, "one line for each file written, and for each tensor lost");
   verb->footer(
-      "Names: FILE.{input|output}.SLOT.npy. Types that NumPy does not have become float32, exactly.\n"
-      "Exit status: 0 all converted, 2 bad usage, 3 something could not be read or written.\n"
-      "Example: sonde convert run7 --out run7_npy");
+      "Names: FILE.{input|output}.SLOT.npy, with --format FILE.{input|output}.SLOT.2x3.npy. Types that NumPy does not "
+      "have "
+      "become float32, exactly; those of less than a byte int8 or uint8.\n"
+      "Exit status: 0 all converted, 2 bad usage, 3 something could not be read or written; the rest is converted all "
+      "the "
+      "same.\n"
+      "Example: sonde convert run7 --out run7_npy\n"
+      "Example: sonde convert dump/Conv2D.conv1.3.7.1700000000000000 --out . --format NCHW");
   verb->callback([options, &exit_status] { exit_status = convert(*options); });
 }
 

@@ -11,7 +11,7 @@
 namespace sonde::msaccucmp {
 
 // What the original ends with; scripts look at these.
-enum Status : int {
+enum ExitCode : int {
   kDone = 0,
   kUnknown = 1,
   kNothingMatched = 2,
@@ -69,8 +69,7 @@ class Arguments {
 
  private:
   const Option* find(const std::string& word, std::string& given_value, bool& has_given_value);
-  void take_option(const Option& option, const std::string& word, bool has_given_value, const std::string& given_value,
-                   std::size_t& at);
+  void take_option(const Option& option, bool has_given_value, const std::string& given_value, std::size_t& at);
   bool is_option_word(const std::string& word) const;
   void check();
 
@@ -84,7 +83,7 @@ class Arguments {
 struct Command {
   std::string_view name, help;
   std::span<const Option> options;
-  int (*run)(const Arguments& arguments);  // returns a Status
+  int (*run)(const Arguments& arguments);  // returns an ExitCode
 };
 // Each defined in its own file, cli/msaccucmp_NAME.cpp, and listed in cli/msaccucmp.cpp.
 extern const Command kConvert;

@@ -42,7 +42,7 @@ Arguments::Arguments(std::span<const Option> options, std::span<const std::strin
     bool has_given_value = false;
     const Option* option = find(word, given_value, has_given_value);
     if (option != nullptr) {
-      take_option(*option, word, has_given_value, given_value, at);
+      take_option(*option, has_given_value, given_value, at);
     } else if (problem_.empty()) {
       strangers.push_back(word);
     }
@@ -102,8 +102,8 @@ const Option* Arguments::find(const std::string& word, std::string& given_value,
   return matches[0].option;
 }
 
-void Arguments::take_option(const Option& option, const std::string& word, bool has_given_value,
-                            const std::string& given_value, std::size_t& at) {
+void Arguments::take_option(const Option& option, bool has_given_value, const std::string& given_value,
+                            std::size_t& at) {
   std::vector<std::string> values;
   if (has_given_value && option.takes == Takes::nothing) {
     problem_ = fmt::format("argument {}: ignored explicit argument '{}'", named(option), given_value);

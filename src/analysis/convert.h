@@ -1,24 +1,95 @@
-// convert: the tensors of binary files (CANN's containers, raw .bin files of MindSpore 1.2) as .npy files.
+// convert: the tensors of binary files (CANN's containers, nano devices' dumps, raw .bin files of MindSpore 1.2, .npy) as
+// .npy, .pt or plain bytes, in their own format or in another one. docs/msaccucmp.md.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "sonde/result.h"
+#include "tensor/format.h"
 
 namespace sonde {
 
-struct ConvertedFile {
-  std::filesystem::path path;  // of the .npy
-  std::uint64_t bytes = 0;     // of the tensor in it
+// The user's own rules for pairs of formats, run outside of this process. Called from several threads.
+class CustomConversions {
+ public:
+  virtual ~CustomConversions() = default;
+  virtual bool has(Format from, Format to) const = 0;
+  struct Request {
+    Format from, to;
+    std::vector<std::int64_t> from_shape, to_shape;  // `to_shape` is empty where nothing says it
+    std::int64_t groups = 1;
+    std::filesystem::path elements;  // .npy of one dimension
+  };
+  // A file to write `elements` into; removed by the caller, as is what run() names.
+  virtual std::filesystem::path scratch_file() = 0;
+  virtual Result<std::filesystem::path> run(const Request& request) = 0;  // an .npy of the result
 };
 
-// Writes `{name of the file}.{input|output}.{slot}.npy` for each tensor of a container into `directory`, or `{name without
-// .bin}.npy` for a raw file; the directory is made, a file of that name is replaced. Values are exact: types that NumPy
-// does not have (bfloat16, the 8-bit floats) are widened to float32. A slot without bytes gets no file. Fails with the
-// first tensor that cannot be read or written, and names it; what was written before stays.
-Result<std::vector<ConvertedFile>> convert_file(const std::filesystem::path& file,
-                                                const std::filesystem::path& directory);
+enum class ConvertedType : std::uint8_t {
+  npy,
+  bin,    // the elements alone; the name says what they are
+  msnpy,  // .npy under the names that MindSpore gives
+  pt,
+};
+
+struct ConvertWish {
+  std::optional<Format> format;                // empty: as they are stored
+  std::vector<std::int64_t> shape;             // of the result, where the file's own original shape is not to be used
+  std::optional<std::uint32_t> input, output;  // only that one
+  ConvertedType type = ConvertedType::npy;
+  // As msaccucmp has it: what no rule can turn into `format` is an error, not a tensor that stays as it is; and slots that
+  // hold nothing get their empty file.
+  bool is_strict = false;
+  CustomConversions* custom = nullptr;  // the user's own rules go before ours
+  std::string name;                     // of the file, where its own is a number that stands for one too long
+  std::size_t threads = 1;              // for one tensor
+};
+
+// What went wrong, as finely as msaccucmp's statuses tell it.
+enum class ConvertFault : std::uint8_t {
+  unreadable,
+  damaged,
+  size_mismatch,    // of a nano device's dump
+  unknown_type,     // no numbers, or of a type nobody has defined
+  no_rule,          // for this pair of formats
+  wrong_shape,      // the one asked for, or the original one, cannot be
+  not_in_file,      // no such input or output
+  conversion,       // a rule, or a custom script, failed
+  bad_name,         // an FFTS+ name without a number of a thread
+  slices_mismatch,  // not as many slices as tensors
+  not_a_record,     // an overflow record of a kind nobody knows
+  cannot_write,
+};
+
+struct ConvertedFile {
+  std::filesystem::path path;
+  std::uint64_t bytes = 0;  // of the tensor in it
+};
+
+// A tensor without its file, or, with an empty `what`, a file of which nothing could be read.
+struct LostTensor {
+  ConvertFault fault = ConvertFault::damaged;
+  std::string what;     // "input.0", "space.1"
+  std::string message;  // names the file
+};
+
+struct Converted {
+  std::vector<ConvertedFile> written;
+  std::vector<LostTensor> lost;
+  std::vector<std::string> notes;  // what was done differently than asked, and why
+};
+
+// Names, with B the name of the file and `k` the slot: B.input.k.npy and B.output.k.npy (.pt), B.input.k.N.TYPE.FORMAT.bin;
+// in another format B.input.k.2x3.npy, B.input.k.2_3.TYPE.FORMAT.bin. Buffers and spaces are B.l1buffer.k.bin and
+// B.space.k.bin, overflow records B.output.k.json. A name of 255 bytes or more becomes a hash, told in mapping.csv. The
+// directory is made, files of these names are replaced. Values are exact: types that NumPy does not have are widened.
+// What can be written is written, whatever else is lost.
+Converted convert_file(const std::filesystem::path& file, const std::filesystem::path& directory,
+                       const ConvertWish& wish = {});
 
 }  // namespace sonde

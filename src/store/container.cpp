@@ -7,6 +7,7 @@
 #include <protozero/pbf_writer.hpp>
 
 #include "store/cann_types.h"
+#include "store/nano_header.h"
 
 namespace sonde {
 namespace {
@@ -14,17 +15,46 @@ namespace {
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::uint64_t kLongestHead = 64 << 20;  // an op has hundreds of tensors, not millions
 constexpr std::size_t kMostDimensions = 64;
-constexpr std::uint32_t kNanoMagic = 0x5A5A5A5A;
 
 using Tag = protozero::pbf_tag_type;
 
 // Field numbers, message by message.
-enum class Dump : Tag { version = 1, dump_time = 2, output = 3, input = 4, buffer = 5, op_name = 6, space = 8 };
+enum class Dump : Tag {
+  version = 1,
+  dump_time = 2,
+  output = 3,
+  input = 4,
+  buffer = 5,
+  op_name = 6,
+  attribute = 7,
+  space = 8,
+  dfx_message = 9
+};
 // OpInput counts differently from OpOutput after `shape`.
-enum class Output : Tag { data_type = 1, format = 2, shape = 3, size = 6, original_shape = 7 };
-enum class Input : Tag { data_type = 1, format = 2, shape = 3, size = 5, original_shape = 6, input_type = 11 };
+enum class Output : Tag {
+  data_type = 1,
+  format = 2,
+  shape = 3,
+  original_op = 4,
+  size = 6,
+  original_shape = 7,
+  sub_format = 8,
+  address = 9
+};
+enum class Input : Tag {
+  data_type = 1,
+  format = 2,
+  shape = 3,
+  size = 5,
+  original_shape = 6,
+  sub_format = 7,
+  address = 8,
+  input_type = 11
+};
+enum class Original : Tag { name = 1, slot = 2, data_type = 3, format = 4 };
+enum class Extra : Tag { type = 1, size = 3 };  // OpBuffer and Workspace
 constexpr Tag kDim = 1;
-constexpr Tag kSizeOfExtra = 3;  // OpBuffer and Workspace
+constexpr Tag kAttributeName = 1, kAttributeValue = 2;
 constexpr std::uint32_t kGeneralArgument = 1;
 
 Error corrupt(std::string message) { return Error{ErrorCode::corrupt, std::move(message)}; }
@@ -73,6 +103,41 @@ std::vector<std::uint64_t> take_shape(protozero::pbf_reader message) {
   return shape;
 }
 
+OriginalOutput take_original(protozero::pbf_reader bytes) {
+  OriginalOutput original;
+  protozero::pbf_message<Original> message(bytes);
+  while (message.next()) {
+    const bool is_number = message.has_wire_type(protozero::pbf_wire_type::varint);
+    if (message.tag() == Original::name && message.has_wire_type(protozero::pbf_wire_type::length_delimited)) {
+      original.op_name = message.get_string();
+    } else if (is_number && message.tag() == Original::slot) {
+      original.slot = message.get_uint32();
+    } else if (is_number && message.tag() == Original::data_type) {
+      original.data_type = message.get_enum();
+    } else if (is_number && message.tag() == Original::format) {
+      original.format = message.get_enum();
+    } else {
+      message.skip();
+    }
+  }
+  return original;
+}
+
+// Takes the field that stands next in `message` if only inputs, or only outputs, have it.
+bool take_own_field(protozero::pbf_message<Input>& message, ReadTensor& tensor) {
+  if (message.tag() != Input::input_type || !message.has_wire_type(protozero::pbf_wire_type::varint)) return false;
+  tensor.input_type = message.get_uint32();
+  return true;
+}
+
+bool take_own_field(protozero::pbf_message<Output>& message, ReadTensor& tensor) {
+  if (message.tag() != Output::original_op || !message.has_wire_type(protozero::pbf_wire_type::length_delimited)) {
+    return false;
+  }
+  tensor.original = take_original(message.get_message());
+  return true;
+}
+
 template <typename Fields>
 ReadTensor take_tensor(protozero::pbf_reader bytes) {
   ReadTensor tensor;
@@ -87,39 +152,56 @@ ReadTensor take_tensor(protozero::pbf_reader bytes) {
       tensor.format = message.get_enum();
     } else if (is_number && message.tag() == Fields::size) {
       tensor.bytes = message.get_uint64();
+    } else if (is_number && message.tag() == Fields::sub_format) {
+      tensor.sub_format = message.get_int32();
+    } else if (is_number && message.tag() == Fields::address) {
+      tensor.address = message.get_uint64();
     } else if (is_message && message.tag() == Fields::shape) {
       tensor.shape = take_shape(message.get_message());
     } else if (is_message && message.tag() == Fields::original_shape) {
       tensor.original_shape = take_shape(message.get_message());
-    } else if constexpr (std::is_same_v<Fields, Input>) {
-      if (is_number && message.tag() == Fields::input_type) {
-        tensor.input_type = message.get_uint32();
-      } else {
-        message.skip();
-      }
-    } else {
+    } else if (!take_own_field(message, tensor)) {
       message.skip();
     }
   }
   return tensor;
 }
 
-std::uint64_t take_extra(protozero::pbf_reader message) {
-  std::uint64_t bytes = 0;
+ContainerBytes take_extra(protozero::pbf_reader bytes) {
+  ContainerBytes extra;
+  protozero::pbf_message<Extra> message(bytes);
   while (message.next()) {
-    if (message.tag_and_type() == protozero::tag_and_type(kSizeOfExtra, protozero::pbf_wire_type::varint)) {
-      bytes = message.get_uint64();
+    const bool is_number = message.has_wire_type(protozero::pbf_wire_type::varint);
+    if (is_number && message.tag() == Extra::type) {
+      extra.type = message.get_enum();
+    } else if (is_number && message.tag() == Extra::size) {
+      extra.bytes = message.get_uint64();
     } else {
       message.skip();
     }
   }
-  return bytes;
+  return extra;
+}
+
+std::pair<std::string, std::string> take_attribute(protozero::pbf_reader message) {
+  std::pair<std::string, std::string> attribute;
+  while (message.next()) {
+    if (message.wire_type() != protozero::pbf_wire_type::length_delimited) {
+      message.skip();
+    } else if (message.tag() == kAttributeName) {
+      attribute.first = message.get_string();
+    } else if (message.tag() == kAttributeValue) {
+      attribute.second = message.get_string();
+    } else {
+      message.skip();
+    }
+  }
+  return attribute;
 }
 
 struct Head {
   Container container;
   std::vector<ReadTensor> inputs, outputs;
-  std::vector<std::uint64_t> buffers, spaces;
 };
 
 Head take_head(std::string_view bytes) {
@@ -138,11 +220,15 @@ Head take_head(std::string_view bytes) {
     } else if (is(Dump::input, pbf_wire_type::length_delimited)) {
       head.inputs.push_back(take_tensor<Input>(message.get_message()));
     } else if (is(Dump::buffer, pbf_wire_type::length_delimited)) {
-      head.buffers.push_back(take_extra(message.get_message()));
+      head.container.buffers.push_back(take_extra(message.get_message()));
     } else if (is(Dump::op_name, pbf_wire_type::length_delimited)) {
       head.container.op_name = message.get_string();
+    } else if (is(Dump::attribute, pbf_wire_type::length_delimited)) {
+      head.container.attributes.push_back(take_attribute(message.get_message()));
+    } else if (is(Dump::dfx_message, pbf_wire_type::length_delimited)) {
+      head.container.dfx_message = message.get_string();
     } else if (is(Dump::space, pbf_wire_type::length_delimited)) {
-      head.spaces.push_back(take_extra(message.get_message()));
+      head.container.spaces.push_back(take_extra(message.get_message()));
     } else {
       message.skip();
     }
@@ -150,41 +236,49 @@ Head take_head(std::string_view bytes) {
   return head;
 }
 
-// Gives every tensor its place in the file; stops at the first that does not fit.
+// Gives everything its place in the file; what does not fit is marked, and the first such named.
 class Laying {
  public:
-  Laying(std::uint64_t begin, std::uint64_t end) : at_(begin), end_(end) {}
+  Laying(std::uint64_t begin, std::uint64_t end) : at_(begin), end_(end), total_(begin) {}
 
-  void lay(std::string_view what, std::size_t number, std::uint64_t bytes, std::uint64_t* offset = nullptr) {
-    if (!problem_.empty()) return;
-    if (bytes > end_ - at_) {
-      problem_ = fmt::format("it is cut off: {}.{} should have {} bytes from byte {} on, the file ends at {}", what,
-                             number, bytes, at_, end_);
-      return;
+  template <typename Item>
+  void lay(std::string_view what, std::size_t number, Item& item) {
+    constexpr std::uint64_t kNoFile = 1ULL << 63;
+    total_ = item.bytes > kNoFile || total_ > kNoFile ? ~0ULL : total_ + item.bytes;
+    if (item.bytes > end_ - at_ || (!problem_.empty() && item.bytes > 0)) {
+      if (problem_.empty()) {
+        problem_ = fmt::format("it is cut off: {}.{} should have {} bytes from byte {} on, the file ends at {}", what,
+                               number, item.bytes, at_, end_);
+      }
+      item.bytes = 0;
+      item.is_cut = true;
     }
-    if (offset != nullptr) *offset = at_;
-    at_ += bytes;
+    item.offset = at_;
+    at_ += item.bytes;
   }
   const std::string& problem() const { return problem_; }
+  std::uint64_t total() const { return total_; }
 
  private:
-  std::uint64_t at_, end_;
+  std::uint64_t at_, end_, total_;
   std::string problem_;
 };
 
-std::string lay_out(Head& head, std::uint64_t begin, std::uint64_t end) {
+void lay_out(Head& head, std::uint64_t begin, std::uint64_t end) {
   Laying laying(begin, end);
-  const auto lay = [&](std::string_view what, std::vector<ReadTensor>& tensors, bool last) {
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      if (tensors[i].comes_last() == last) laying.lay(what, i, tensors[i].bytes, &tensors[i].offset);
+  const auto lay_inputs = [&](bool last) {
+    for (std::size_t i = 0; i < head.inputs.size(); ++i) {
+      if (head.inputs[i].comes_last() == last) laying.lay("input", i, head.inputs[i]);
     }
   };
-  lay("input", head.inputs, false);
-  lay("output", head.outputs, false);
-  for (std::size_t i = 0; i < head.buffers.size(); ++i) laying.lay("buffer", i, head.buffers[i]);
-  for (std::size_t i = 0; i < head.spaces.size(); ++i) laying.lay("space", i, head.spaces[i]);
-  lay("input", head.inputs, true);
-  return laying.problem();
+  lay_inputs(false);
+  for (std::size_t i = 0; i < head.outputs.size(); ++i) laying.lay("output", i, head.outputs[i]);
+  Container& container = head.container;
+  for (std::size_t i = 0; i < container.buffers.size(); ++i) laying.lay("buffer", i, container.buffers[i]);
+  for (std::size_t i = 0; i < container.spaces.size(); ++i) laying.lay("space", i, container.spaces[i]);
+  lay_inputs(true);
+  container.cut = laying.problem();
+  container.total_bytes = laying.total();
 }
 
 template <typename Number>
@@ -219,10 +313,6 @@ Result<std::uint64_t> container_head_bytes(std::string_view start, std::uint64_t
   if (start.size() < kLengthBytes) {
     return corrupt(fmt::format("{} bytes are no dump: it begins with 8 bytes, the length of its header", file_bytes));
   }
-  if (start.size() >= kLengthBytes + 4 && number_at<std::uint32_t>(start, kLengthBytes) == kNanoMagic) {
-    return Error{ErrorCode::unsupported,
-                 "the dump of a nano device (5a5a5a5a at byte 8); this build reads CANN's ordinary ones"};
-  }
   const auto length = number_at<std::uint64_t>(start, 0);
   if (length > file_bytes - kLengthBytes || length > kLongestHead) {
     return corrupt(fmt::format("the length at byte 0 says that the header has {} bytes; {} follow{}", length,
@@ -231,18 +321,28 @@ Result<std::uint64_t> container_head_bytes(std::string_view start, std::uint64_t
   return kLengthBytes + length;
 }
 
-Result<Container> parse_container(std::string_view start, std::uint64_t file_bytes) {
+Result<Container> parse_container(std::string_view start, std::uint64_t file_bytes, bool allow_cut) {
   const Result<std::uint64_t> head_bytes = container_head_bytes(start, file_bytes);
   if (!head_bytes) return head_bytes.error();
   if (*head_bytes > start.size()) return corrupt("the header is cut off");
+  const std::string_view message = start.substr(kLengthBytes, *head_bytes - kLengthBytes);
   Head head;
-  try {
-    head = take_head(start.substr(kLengthBytes, *head_bytes - kLengthBytes));
-  } catch (const protozero::exception& problem) {
-    return corrupt(fmt::format("the header, bytes 8 to {}, is no DumpData message: {}", *head_bytes, problem.what()));
+  if (message.size() >= 4 && number_at<std::uint32_t>(message, 0) == kNanoMagic) {
+    Result<Container> nano = parse_nano_header(message);
+    if (!nano) return nano.error();
+    for (ContainerTensor& tensor : nano->inputs) head.inputs.push_back({std::move(tensor)});
+    for (ContainerTensor& tensor : nano->outputs) head.outputs.push_back({std::move(tensor)});
+    head.container = std::move(*nano);
+  } else {
+    try {
+      head = take_head(message);
+    } catch (const protozero::exception& problem) {
+      return corrupt(fmt::format("the header, bytes 8 to {}, is no DumpData message: {}", *head_bytes, problem.what()));
+    }
   }
-  if (std::string problem = lay_out(head, *head_bytes, file_bytes); !problem.empty()) return corrupt(problem);
+  lay_out(head, *head_bytes, file_bytes);
   Container& container = head.container;
+  if (!container.cut.empty() && !allow_cut) return corrupt(container.cut);
   container.inputs.assign(head.inputs.begin(), head.inputs.end());
   container.outputs.assign(head.outputs.begin(), head.outputs.end());
   return std::move(container);

@@ -1,16 +1,27 @@
 // CANN's dump container: one file with all tensors of an op. docs/format.md, "Container".
 //
-//   u64 H, little-endian · H bytes of the protobuf message DumpData · the bytes of all inputs, then of all outputs
+//   u64 H, little-endian · H bytes of the protobuf message DumpData · the bytes of all inputs, outputs, buffers, spaces
+//
+// Small devices write a header of their own in the message's place (nano_header.h).
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sonde/result.h"
 
 namespace sonde {
+
+// The operator of the user's model that made an output, before CANN fused or rewrote it.
+struct OriginalOutput {
+  std::string op_name;
+  std::uint32_t slot = 0;
+  std::int32_t data_type = 0, format = 0;
+};
 
 // What the header says of one tensor. Its place in the list is its slot.
 struct ContainerTensor {
@@ -18,7 +29,19 @@ struct ContainerTensor {
   std::int32_t format = 2;                           // tensor/format.h
   std::vector<std::uint64_t> shape, original_shape;  // as the elements lie; as the program sees it
   std::uint64_t bytes = 0;
-  std::uint64_t offset = 0;  // from the beginning of the file; a reader's
+  // A reader's, from here on.
+  std::uint64_t offset = 0;     // from the beginning of the file
+  bool is_cut = false;          // the file ends before the tensor does; `bytes` is 0
+  std::int32_t sub_format = 0;  // of a convolution's weight in FRACTAL_Z: how many groups
+  std::uint64_t address = 0;    // on the device
+  std::optional<OriginalOutput> original;
+};
+
+// A buffer of the device's first-level memory, or a workspace: bytes without type or shape.
+struct ContainerBytes {
+  std::int32_t type = 0;
+  std::uint64_t bytes = 0, offset = 0;
+  bool is_cut = false;
 };
 
 struct Container {
@@ -26,16 +49,24 @@ struct Container {
   std::uint64_t dump_time = 0;  // microseconds since the Unix epoch
   std::string op_name;          // with `/`
   std::vector<ContainerTensor> inputs, outputs;
+  // A reader's, from here on.
+  std::vector<ContainerBytes> buffers, spaces;
+  std::vector<std::pair<std::string, std::string>> attributes;  // name, value
+  std::string dfx_message;                                      // of the dump of an exception
+  bool is_nano = false;                                         // of a small device; its types are CANN's all the same
+  std::uint64_t total_bytes = 0;  // that the file should have; more than 2^63 when the header lies
+  std::string cut;                // what is cut off and where, when that was allowed
 };
 
 // Everything of a file that stands before the bytes of its first tensor.
 std::string container_head(const Container& container);
 
 // How many bytes a reader needs for parse_container: the length and the message. `start`: the first 12 bytes of the
-// file, or all that it has. Fails with `corrupt`, or `unsupported` for the dump of a nano device.
+// file, or all that it has. Fails with `corrupt`.
 Result<std::uint64_t> container_head_bytes(std::string_view start, std::uint64_t file_bytes);
 // `start`: the first bytes of the file, the whole header at least; `file_bytes`: how long the file is. Every size is
 // held against it: what the result names lies inside the file. Unknown fields, and bytes at the end, are passed over.
-Result<Container> parse_container(std::string_view start, std::uint64_t file_bytes);
+// A file that ends too early is `corrupt`, or, with `allow_cut`, has tensors that say so.
+Result<Container> parse_container(std::string_view start, std::uint64_t file_bytes, bool allow_cut = false);
 
 }  // namespace sonde

@@ -11,6 +11,7 @@
 #include <limits>
 #include <new>
 
+#include "store/cann_elements.h"
 #include "store/cann_types.h"
 #include "store/file_names.h"
 #include "store/files.h"
@@ -120,27 +121,50 @@ Status TensorFile::take(const ContainerTensor& tensor, const TensorWish& wish) {
     shape_ = {static_cast<std::int64_t>(tensor.bytes)};
     return lay(tensor.offset);
   }
+  const std::optional<CannElements> elements = cann_elements(tensor.data_type);
+  if (dtype_ == DType::undefined && elements) dtype_ = elements->dtype;
   if (dtype_ == DType::undefined) {
     return Error{ErrorCode::unsupported,
-                 fmt::format("elements of {} are none that PyTorch has", cann_type_name(tensor.data_type))};
+                 fmt::format("elements of {} are no numbers", cann_type_name(tensor.data_type))};
   }
   for (const std::uint64_t size : tensor.shape) {
     shape_.push_back(size > kMostBytes ? -1 : static_cast<std::int64_t>(size));
   }
-  std::uint64_t bytes = 0;
-  if (!bytes_of(shape_, info(dtype_).item_bytes, bytes) || bytes > tensor.bytes) {
+  std::uint64_t bytes = 0, count = 0;
+  const bool decoded = elements && elements->decoded;
+  bool fits = bytes_of(shape_, decoded ? 1 : info(dtype_).item_bytes, bytes);
+  if (decoded) bytes = elements->bytes(count = bytes);
+  fits = fits && bytes <= tensor.bytes;
+  if (!fits) {
     return Error{ErrorCode::corrupt,
                  fmt::format("the header says {} bytes from byte {} on; {} of {} need {}", tensor.bytes, tensor.offset,
-                             shape_text(shape_, '(', ')'), info(dtype_).lower,
+                             shape_text(shape_, '(', ')'), cann_type_name(tensor.data_type),
                              bytes == 0 ? "more than a file can have" : std::to_string(bytes))};
   }
-  return lay(tensor.offset);
+  return decoded ? decode(tensor, count) : lay(tensor.offset);
+}
+
+void TensorFile::lay_strides() {
+  strides_.assign(shape_.size(), 1);
+  for (std::size_t d = shape_.size(); d-- > 1;) strides_[d - 1] = strides_[d] * std::max<std::int64_t>(shape_[d], 1);
+}
+
+// Elements that are less than a byte, or that no processor computes with.
+Status TensorFile::decode(const ContainerTensor& tensor, std::uint64_t count) {
+  lay_strides();
+  try {
+    copy_.resize(count * info(dtype_).item_bytes);
+  } catch (const std::exception&) {  // length_error, bad_alloc
+    return Error{ErrorCode::io, fmt::format("not enough memory for {} elements", count)};
+  }
+  decode_cann(tensor.data_type, mapped_.data() + tensor.offset, 0, count, copy_.data());
+  data_ = copy_.data();
+  return {};
 }
 
 // The elements are those from `offset` on, in C order; that they lie inside the file is known.
 Status TensorFile::lay(std::uint64_t offset) {
-  strides_.assign(shape_.size(), 1);
-  for (std::size_t d = shape_.size(); d-- > 1;) strides_[d - 1] = strides_[d] * std::max<std::int64_t>(shape_[d], 1);
+  lay_strides();
   data_ = mapped_.data() + offset;
   const std::size_t item = info(dtype_).item_bytes;
   if (reinterpret_cast<std::uintptr_t>(data_) % item == 0) return {};

@@ -33,7 +33,7 @@ bool is_container_name(std::string_view name);
 // Owns the mapping of the file; views are valid as long as it lives.
 class TensorFile {
  public:
-  // Fails with `corrupt`, with the place and what was found and expected; `unsupported` for types that PyTorch has not;
+  // Fails with `corrupt`, with the place and what was found and expected; `unsupported` for types that are no numbers;
   // `not_found` when a container has no such slot.
   static Result<TensorFile> open(const std::filesystem::path& path, const TensorWish& wish = {});
 
@@ -47,13 +47,15 @@ class TensorFile {
   static Result<TensorFile> open_container(const std::filesystem::path& path, const TensorWish& wish);
   Status take(const ContainerTensor& tensor, const TensorWish& wish);
   Status lay(std::uint64_t offset);
+  Status decode(const ContainerTensor& tensor, std::uint64_t count);
+  void lay_strides();
 
   DType dtype_ = DType::undefined;
   std::vector<std::int64_t> shape_, strides_;
   std::optional<NpyFile> npy_;
   MappedFile mapped_;
   const std::byte* data_ = nullptr;
-  std::vector<std::byte> copy_;  // of elements that do not lie at a multiple of their size
+  std::vector<std::byte> copy_;  // of elements that do not lie at a multiple of their size, or are decoded
 };
 
 // What a container's header says, without touching its tensors. Errors name the file.

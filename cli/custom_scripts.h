@@ -1,0 +1,16 @@
+// The user's own rules for pairs of formats: Python scripts, run by a python3 of its own, only when asked for.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "analysis/convert.h"
+
+namespace sonde {
+
+// The scripts `directory`/format_convert/convert_FROM_to_TO.py. Each has a function convert(shape_from, shape_to, array)
+// (for results in FRACTAL_Z: and group) that takes the flat array and returns an array. Fails where the directory
+// has no format_convert, or too many or too large scripts.
+Result<std::unique_ptr<CustomConversions>> custom_scripts(const std::filesystem::path& directory);
+
+}  // namespace sonde

@@ -1,0 +1,71 @@
+#include "analysis/converted_names.h"
+
+#include <fcntl.h>
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <mutex>
+
+#include "store/files.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::size_t kTooLong = 255;
+
+bool is_number(std::string_view name) {
+  return !name.empty() && std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+std::map<std::string, std::string> read_mapping(const std::filesystem::path& directory) {
+  std::map<std::string, std::string> names;
+  std::ifstream file(directory / "mapping.csv");
+  for (std::string line; std::getline(file, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    const std::size_t comma = line.find(',');
+    if (comma != std::string::npos) names[line.substr(0, comma)] = line.substr(comma + 1);
+  }
+  return names;
+}
+
+}  // namespace
+
+std::string name_uuid(std::string_view name) {
+  constexpr std::string_view kDns("\x6b\xa7\xb8\x10\x9d\xad\x11\xd1\x80\xb4\x00\xc0\x4f\xd4\x30\xc8", 16);
+  const std::string text = std::string(kDns).append(name);
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest = {};
+  EVP_Digest(text.data(), text.size(), digest.data(), nullptr, EVP_md5(), nullptr);
+  digest[6] = static_cast<unsigned char>((digest[6] & 0x0F) | 0x30);
+  digest[8] = static_cast<unsigned char>((digest[8] & 0x3F) | 0x80);
+  std::string hex;
+  for (std::size_t i = 0; i < 16; ++i) {
+    hex += "0123456789abcdef"[digest[i] >> 4];
+    hex += "0123456789abcdef"[digest[i] & 15];
+  }
+  return hex;
+}
+
+std::string fitting_name(const std::filesystem::path& directory, const std::string& name, std::string_view suffix) {
+  if (name.size() < kTooLong) return name;
+  const std::string fitting = name_uuid(name).append(suffix);
+  const std::string line = fitting + "," + name + "\n";
+  static std::mutex mutex;  // whole lines, also on file systems whose appends are not
+  const std::scoped_lock lock(mutex);
+  const Fd file(
+      ::open((directory / "mapping.csv").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, kOpenMode));
+  if (file) write_all(file.get(), line.data(), line.size());  // the tensor itself matters more than its long name
+  return fitting;
+}
+
+std::string LongNames::of(const std::filesystem::path& file) {
+  const std::string name = file.filename();
+  if (!is_number(name)) return name;
+  const auto [directory, is_new] = by_directory_.try_emplace(file.parent_path());
+  if (is_new) directory->second = read_mapping(file.parent_path());
+  const auto found = directory->second.find(name);
+  return found == directory->second.end() ? name : std::filesystem::path(found->second).filename().string();
+}
+
+}  // namespace sonde

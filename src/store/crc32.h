@@ -1,0 +1,12 @@
+// CRC-32 as zip files have it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sonde {
+
+// Of the bytes before, whose CRC is `before` (0 for none), and of these.
+std::uint32_t crc32(std::uint32_t before, const std::byte* data, std::size_t bytes);
+
+}  // namespace sonde
