@@ -60,7 +60,7 @@ void tell_eps(OpValues& values, Cause& cause) {
 // --- OpValues --------------------------------------------------------------------------------------------------------
 
 OpValues::OpValues(const CatalogRank& rank, const ValueFlow::Op& op, const CatalogTensor* output, HealthReader& health)
-    : rank_(rank), op_(op), output_(output), health_(health), type_(plain_type(op.op->op_type)) {}
+    : rank_(rank), op_(op), output_(output), health_(health), type_(bare_type(op.op->op_type)) {}
 
 const CatalogTensor* OpValues::input(std::uint32_t slot) const {
   for (const CatalogTensor& tensor : op_.op->tensors) {

@@ -10,7 +10,7 @@ namespace {
 
 using Names = std::unordered_set<std::string_view>;
 
-// Each as plain_type() gives it.
+// Each as bare_type() gives it.
 const Names kPlaces = {"maskedfill",   "where",         "full",      "fulllike",    "newfull",       "fill",
                        "fillv2",       "fills",         "scatter",   "scatterfill", "indexfill",     "indexput",
                        "indexputimpl", "constantpadnd", "pad",       "padv3",       "maskedscatter", "selectv2",
@@ -224,7 +224,7 @@ std::string_view type_part(std::string_view text) {
 
 }  // namespace
 
-std::string plain_type(std::string_view op_type) {
+std::string bare_type(std::string_view op_type) {
   std::string out;
   for (const char c : type_part(op_type)) {
     if (c != '_') out.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
@@ -233,7 +233,7 @@ std::string plain_type(std::string_view op_type) {
 }
 
 OpNature nature_of(std::string_view op_type) {
-  const std::string type = plain_type(op_type);
+  const std::string type = bare_type(op_type);
   const bool in_place = type_part(op_type).ends_with('_');
   OpNature nature;
   nature.places = kPlaces.contains(type);

@@ -27,7 +27,7 @@ struct OpNature {
 OpNature nature_of(std::string_view op_type);
 
 // `masked_fill_`, `MaskedFill`, `aten::masked_fill` -> "maskedfill"
-std::string plain_type(std::string_view op_type);
+std::string bare_type(std::string_view op_type);
 
 // The phase, also of dumps that tell it by names only.
 Phase phase_of(const CatalogOp& op);

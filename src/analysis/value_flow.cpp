@@ -334,17 +334,17 @@ bool ValueFlow::is_loss(const Value& value) const {
   bool is_read = false;
   for (const Reader& reader : value.readers) {
     const Op& op = ops_[reader.op];
-    if (plain_type(op.op->op_type) == "oneslike") return true;  // where backward begins
+    if (bare_type(op.op->op_type) == "oneslike") return true;  // where backward begins
     is_read = is_read || op.inputs[reader.input].is_read;
   }
-  const std::string type = plain_type(ops_[value.op].op->op_type);
+  const std::string type = bare_type(ops_[value.op].op->op_type);
   return !is_read && (type.find("loss") != std::string::npos || type.find("entropy") != std::string::npos);
 }
 
 // The loss times the scale: too much on purpose.
 bool ValueFlow::is_scaled_loss(const Value& value) {
   const Op& op = ops_[value.op];
-  return scaler_skipped_ && plain_type(op.op->op_type) == "mul" && !inputs_of(op, 0).bad();
+  return scaler_skipped_ && bare_type(op.op->op_type) == "mul" && !inputs_of(op, 0).bad();
 }
 
 End ValueFlow::own_end(const Value& value, BadKind kind) {
