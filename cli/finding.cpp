@@ -72,6 +72,7 @@ Json json_of(const Finding& finding) {
           {"phase", word_of(finding.phase)},
           {"op", finding.tensor.op},
           {"op_type", finding.tensor.op_type},
+          {"tags", finding.tags},
           {"why", finding.why},
           {"tensor", json_of(finding.tensor)},
           {"numbers", numbers},
@@ -96,7 +97,7 @@ std::string page_of(const Finding& finding) {
   text += field("where", fmt::format("rank {}, graph {}, step {}, {}", finding.rank, finding.step.graph,
                                      finding.step.iteration, word_of(finding.phase)));
   text += field("tensor", tensor_text(finding.tensor));
-  text += field("verdict", finding.kind);
+  text += field("verdict", finding.tags.empty() ? finding.kind : finding.kind + ", " + joined(finding.tags, ", "));
   text += field("why", finding.why);
   if (!finding.numbers.empty()) text += field("numbers", numbers_text(finding.numbers));
   text += list_text("evidence", finding.evidence);

@@ -16,6 +16,7 @@
 #include "config/nearest.h"
 #include "convert.h"
 #include "dump.h"
+#include "first_bad.h"
 #include "graph.h"
 #include "index.h"
 #include "info.h"
@@ -88,6 +89,7 @@ int run_main(int argc, char** argv) {
   add_show(app, exit_status);
   add_graph(app, exit_status);
   add_watch(app, exit_status);
+  add_first_bad(app, exit_status);
   add_convert(app, exit_status);
   add_index(app, exit_status);
   app.add_subcommand("msaccucmp", "CANN's msaccucmp.py by its own options: convert, overflow, …");

@@ -63,6 +63,7 @@ struct Finding {
   Phase phase = Phase::forward;
   FindingTensor tensor;  // what is wrong; its `op` is the op that is to blame
   FindingCode code;
+  std::vector<std::string> tags;  // what else is true of it: `backward_only`, `one_rank_only`, …
   std::vector<Number> numbers;
   std::string why;                    // one sentence
   std::vector<std::string> evidence;  // what was seen, a line each

@@ -1,0 +1,245 @@
+#include "first_bad.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "analysis/first_bad.h"
+#include "analysis/next_config.h"
+#include "dump.h"
+#include "finding.h"
+#include "json.h"
+#include "table.h"
+#include "text.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::size_t kHealthyShown = 12;
+constexpr std::size_t kPathShown = 8;
+
+struct FirstBadVerb : DumpOptions {
+  std::string next_config;
+  bool no_trend = false;
+};
+
+std::string last_part(const std::string& name) {
+  const std::size_t slash = name.rfind('/');
+  return slash == std::string::npos ? name : name.substr(slash + 1);
+}
+
+std::string path_text(const FirstBad& report) {
+  std::vector<std::string> parts;
+  const std::size_t size = report.path.size();
+  for (std::size_t i = 0; i < size; ++i) {
+    if (i + 2 >= kPathShown && i + 2 < size) {
+      if (i + 2 == kPathShown) parts.push_back(fmt::format("… {} more …", size - kPathShown));
+      continue;
+    }
+    parts.push_back(last_part(report.path[i]));
+  }
+  return joined(parts, " -> ");
+}
+
+std::string counts_text(const std::optional<KnownStatistics>& statistics) {
+  if (!statistics) return "";
+  std::vector<std::string> parts;
+  if (statistics->nan_count.value_or(0) > 0) parts.push_back(fmt::format("{} NaN", *statistics->nan_count));
+  if (statistics->positive_inf_count.value_or(0) > 0) {
+    parts.push_back(fmt::format("{} +inf", *statistics->positive_inf_count));
+  }
+  if (statistics->negative_inf_count.value_or(0) > 0) {
+    parts.push_back(fmt::format("{} -inf", *statistics->negative_inf_count));
+  }
+  return joined(parts, ", ");
+}
+
+std::string healthy_text(const FirstBad& report) {
+  if (report.healthy.empty()) return "";
+  Table table({{"healthy", Align::left, true}, {"holds"}, {"how"}, {"absorbed by", Align::left, true}, {"line"}});
+  const std::size_t shown = std::min(report.healthy.size(), kHealthyShown);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const HealthyInfinity& healthy = report.healthy[i];
+    std::vector<std::string> absorbers;
+    for (const std::string& name : healthy.absorbed_by) absorbers.push_back(last_part(name));
+    const std::string line =
+        healthy.code.file.empty()
+            ? ""
+            : fmt::format("{}:{}", std::filesystem::path(healthy.code.file).filename().string(), healthy.code.line);
+    const bool outside = healthy.tensor.is_input && !healthy.tensor.tensor_name.empty();
+    table.add({outside ? healthy.tensor.tensor_name : last_part(name_of(healthy.tensor)),
+               counts_text(healthy.tensor.statistics), healthy.how,
+               absorbers.empty() ? "nobody reads it" : joined(absorbers, ", "), line});
+  }
+  std::string text = "\n" + table.text(terminal_width());
+  const std::uint64_t more = report.healthy.size() - shown + report.healthy_left_out;
+  if (more > 0) text += fmt::format("and {} more (--json)\n", more);
+  return text;
+}
+
+std::string growth_text(const Growth& growth) {
+  std::vector<std::string> points;
+  for (const Growth::Point& point : growth.series) {
+    points.push_back(fmt::format("{}: {:.4g}", point.iteration, point.value));
+  }
+  if (points.size() > 8) points.erase(points.begin(), points.end() - 8);
+  return fmt::format(
+      "\ngrew first: {} in step {}{}: {} {:.4g} after {:.4g} ({:.3g} times)\n  by step: {}\n",
+      printable(name_of(growth.tensor)), growth.step.iteration,
+      growth.code.file.empty()
+          ? ""
+          : fmt::format(" ({}:{})", std::filesystem::path(growth.code.file).filename().string(), growth.code.line),
+      growth.of_norm ? "norm" : "largest", growth.now, growth.before, growth.now / growth.before, joined(points, ", "));
+}
+
+std::string looked_text(const FirstBad& report) {
+  return fmt::format("{}, {}, {}, {}{}", count_text(report.ranks, "rank"), count_text(report.steps, "step"),
+                     count_text(report.ops, "op"), count_text(report.tensors, "tensor"),
+                     report.files_read > 0 ? fmt::format(", {} read", count_text(report.files_read, "file")) : "");
+}
+
+std::string text_of(const FirstBad& report) {
+  std::string text;
+  for (std::size_t i = 0; i < report.findings.size(); ++i) {
+    if (i == 1) text += "\nalso, and not because of it:\n";
+    text += (i == 0 ? "first bad: " : "") + page_of(report.findings[i]);
+    if (i == 0) text += fmt::format("  {:<11} {}: {}\n", "reaches", report.reaches, printable(path_text(report)));
+  }
+  for (const Finding& finding : report.expected) {
+    text += fmt::format("expected: {}: {} (step {}); the loss scaler found it and skipped the step\n",
+                        printable(finding.tensor.op), printable(finding.why), finding.step.iteration);
+  }
+  if (report.findings.empty()) {
+    text += fmt::format("nothing wrong: no NaN or infinity that matters in {}", looked_text(report));
+    if (!report.healthy.empty()) {
+      text += fmt::format("; {} healthy", count_text(report.healthy.size() + report.healthy_left_out, "infinity"));
+    }
+    text += "\n";
+  } else {
+    text += fmt::format("looked at {}\n", looked_text(report));
+  }
+  if (report.growth) text += growth_text(*report.growth);
+  return text + healthy_text(report);
+}
+
+Json growth_json(const Growth& growth) {
+  Json series = Json::array();
+  for (const Growth::Point& point : growth.series) {
+    series.push_back({{"iteration", point.iteration}, {"value", json_of(point.value)}});
+  }
+  return {{"tensor", json_of(growth.tensor)},
+          {"rank", growth.rank},
+          {"iteration", growth.step.iteration},
+          {"before", json_of(growth.before)},
+          {"now", json_of(growth.now)},
+          {"of_norm", growth.of_norm},
+          {"series", series},
+          {"code", json_of(growth.code)}};
+}
+
+Json report_json(const FirstBad& report) {
+  Json findings = Json::array(), expected = Json::array(), healthy = Json::array();
+  for (const Finding& finding : report.findings) findings.push_back(json_of(finding));
+  for (const Finding& finding : report.expected) expected.push_back(json_of(finding));
+  for (const HealthyInfinity& one : report.healthy) {
+    healthy.push_back({{"tensor", json_of(one.tensor)},
+                       {"rank", one.rank},
+                       {"iteration", one.step.iteration},
+                       {"how", one.how},
+                       {"absorbed_by", one.absorbed_by},
+                       {"code", json_of(one.code)}});
+  }
+  return {{"first", report.findings.empty() ? Json() : json_of(report.findings.front())},
+          {"findings", findings},
+          {"reaches", report.reaches},
+          {"path", report.path},
+          {"expected", expected},
+          {"healthy", healthy},
+          {"healthy_left_out", report.healthy_left_out},
+          {"growth", report.growth ? growth_json(*report.growth) : Json()},
+          {"suspects", report.suspects},
+          {"notes", report.notes},
+          {"looked_at",
+           {{"ranks", report.ranks},
+            {"steps", report.steps},
+            {"ops", report.ops},
+            {"tensors", report.tensors},
+            {"files_read", report.files_read}}}};
+}
+
+void print_problems(const FirstBad& report) {
+  for (std::size_t i = 0; i < std::min<std::size_t>(report.problems.size(), 5); ++i) {
+    print_warning(report.problems[i].message);
+  }
+  if (report.problems.size() > 5)
+    print_warning(fmt::format("{} more files could not be read", report.problems.size() - 5));
+}
+
+// The options mean something in this dump; what does not is told as the other verbs tell it.
+bool check_options(Catalog& catalog, const FirstBadVerb& options, int& status) {
+  return select_steps(catalog, options, status).has_value();
+}
+
+bool write_next_config(const Catalog& catalog, const FirstBad& report, const std::string& path) {
+  const std::string text = next_config(catalog, report);
+  if (text.empty()) {
+    print_warning("nothing wrong was found: no configuration was written to '" + path + "'");
+    return true;
+  }
+  std::FILE* file = std::fopen(path.c_str(), "wxe");
+  const bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const int closed = file != nullptr ? std::fclose(file) : 0;
+  if (written && closed == 0) return true;
+  print_error(fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
+  return false;
+}
+
+int run(const FirstBadVerb& options) {
+  int status = kNothingFound;
+  std::optional<Catalog> catalog = open_dump(options, status);
+  if (!catalog) return status;
+  if (!check_options(*catalog, options, status)) return status;
+  FirstBadOptions wanted;
+  if (!options.step.empty()) wanted.steps = IterationSet::parse(options.step);
+  wanted.graph = options.graph;
+  wanted.rank = options.rank;
+  wanted.trend = !options.no_trend;
+  const FirstBad report = first_bad(*catalog, wanted);
+  print_problems(report);
+  for (const std::string& note : report.notes) {
+    if (!options.json) print_warning(note);
+  }
+  if (!print_text(options.json ? document_of(report_json(report)) : text_of(report))) return kUnreadable;
+  if (!options.next_config.empty() && !write_next_config(*catalog, report, options.next_config)) return kBadUsage;
+  if (report.tensors == 0) {
+    print_error("no value and no statistic of any tensor is in this dump");
+    return kUnreadable;
+  }
+  return status_of(report.findings);
+}
+
+}  // namespace
+
+void add_first_bad(CLI::App& app, int& exit_status) {
+  auto options = std::make_shared<FirstBadVerb>();
+  CLI::App* verb = app.add_subcommand(
+      "first-bad", "Find the first operator whose output holds a NaN or infinity that matters, and say why.");
+  add_dump_options(*verb, *options, false);
+  verb->add_option("--next-config", options->next_config,
+                   "write a configuration that records the suspects' tensors in the step before\n"
+                   "and the step itself; FILE must not exist")
+      ->type_name("FILE");
+  verb->add_flag("--no-trend", options->no_trend, "do not look for the norm that grew first");
+  verb->footer(
+      "Exit status: 0 nothing wrong, 1 found, 2 bad usage, 3 dump unreadable.\n"
+      "Example: sonde first-bad run7 --next-config next.json");
+  verb->callback([options, &exit_status] { exit_status = run(*options); });
+}
+
+}  // namespace sonde

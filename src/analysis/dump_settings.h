@@ -1,0 +1,16 @@
+// What the copy of a run's configuration tells that the journal does not: how what is missing is to be read.
+#pragma once
+
+#include "analysis/catalog.h"
+
+namespace sonde {
+
+struct DumpSettings {
+  bool only_overflows = false;  // ops whose results were finite were not kept
+  bool reread = false;          // every input was read again, also where nobody is known to have written it
+};
+
+// From the configurations in the rank's metadata that can be read; nothing where there is none.
+DumpSettings settings_of(const CatalogRank& rank);
+
+}  // namespace sonde

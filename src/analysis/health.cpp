@@ -1,0 +1,167 @@
+#include "analysis/health.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "analysis/measure.h"
+#include "analysis/parallel.h"
+#include "analysis/values.h"
+#include "stats/finite.h"
+#include "store/tensor_file.h"
+
+namespace sonde {
+namespace {
+
+// A container holds several tensors: those are told apart by their place.
+struct FileKey {
+  std::string_view file;
+  std::uint64_t part;
+  bool operator==(const FileKey&) const = default;
+};
+struct FileHash {
+  std::size_t operator()(const FileKey& key) const {
+    return std::hash<std::string_view>()(key.file) ^ (key.part * 0x9E3779B97F4A7C15ULL);
+  }
+};
+FileKey key_of(const CatalogTensor& tensor) {
+  if (is_container_name(tensor.file)) return {tensor.file, 2 * std::uint64_t{tensor.slot} + tensor.is_input};
+  return {tensor.file, tensor.file.ends_with(".bin") ? static_cast<std::uint64_t>(tensor.dtype) : 0};
+}
+
+bool is_finite_by_type(const CatalogTensor& tensor) {
+  return tensor.dtype != DType::undefined && !can_be_non_finite(tensor.dtype);
+}
+
+// Of types without statistics, that is complex ones: both parts count.
+Health health_of_complex(const TensorView& view) {
+  Health health;
+  health.known = true;
+  const std::int64_t elements = view.elements();
+  for (std::int64_t i = 0; i < elements; ++i) {
+    const std::string text = element_text(view, i);
+    if (text.find("nan") != std::string::npos) {
+      ++health.nan_count;
+    } else if (text.find("inf") != std::string::npos) {
+      ++health.positive_inf_count;
+    }
+  }
+  health.nan = health.nan_count > 0;
+  health.positive_inf = health.positive_inf_count > 0;
+  return health;
+}
+
+}  // namespace
+
+void Health::add(const Health& other) {
+  known = known || other.known;
+  nan = nan || other.nan;
+  positive_inf = positive_inf || other.positive_inf;
+  negative_inf = negative_inf || other.negative_inf;
+  nan_count = std::max(nan_count, other.nan_count);
+  positive_inf_count = std::max(positive_inf_count, other.positive_inf_count);
+  negative_inf_count = std::max(negative_inf_count, other.negative_inf_count);
+}
+
+Health health_of(const KnownStatistics& statistics) {
+  Health health;
+  health.nan_count = statistics.nan_count.value_or(0);
+  health.positive_inf_count = statistics.positive_inf_count.value_or(0);
+  health.negative_inf_count = statistics.negative_inf_count.value_or(0);
+  health.nan = health.nan_count > 0;
+  health.positive_inf = health.positive_inf_count > 0;
+  health.negative_inf = health.negative_inf_count > 0;
+  const bool counted = statistics.nan_count && statistics.positive_inf_count && statistics.negative_inf_count;
+  if (!counted) {
+    for (const auto& value : {statistics.max, statistics.min, statistics.avg, statistics.l2norm}) {
+      health.nan = health.nan || (value && std::isnan(*value));
+    }
+    for (const auto& value : {statistics.max, statistics.min, statistics.avg}) {
+      if (!value || !std::isinf(*value)) continue;
+      (*value > 0 ? health.positive_inf : health.negative_inf) = true;
+    }
+  }
+  const bool any = statistics.max || statistics.min || statistics.avg || statistics.nan_count;
+  health.known = counted || any || statistics.count.value_or(1) == 0;
+  return health;
+}
+
+HealthReader::Measured HealthReader::measure(const std::filesystem::path& path, const CatalogTensor& tensor) {
+  Measured measured;
+  const Result<TensorFile> file = TensorFile::open(path, wish_of(tensor));
+  if (!file) {
+    measured.problem = file.error().message;
+    return measured;
+  }
+  const TensorView view = file->view();
+  measured.health.known = true;
+  if (all_finite(view)) return measured;
+  if (!info(view.dtype).has_statistics) {
+    measured.health = health_of_complex(view);
+    return measured;
+  }
+  measured.statistics = known(summarize(view));
+  measured.health = health_of(*measured.statistics);
+  return measured;
+}
+
+void HealthReader::keep(const CatalogTensor& tensor, Measured measured) {
+  if (!measured.problem.empty()) {
+    const std::filesystem::path path = rank_.directory / tensor.file;
+    if (std::ranges::find(problems_, path, &CatalogProblem::path) == problems_.end()) {
+      problems_.push_back({path, measured.problem});
+    }
+  }
+  known_.insert_or_assign(&tensor, std::move(measured));
+}
+
+void HealthReader::prepare(const std::vector<CatalogOp>& ops) {
+  std::unordered_map<FileKey, std::size_t, FileHash> jobs;
+  std::vector<const CatalogTensor*> firsts, wanted;
+  for (const CatalogOp& op : ops) {
+    for (const CatalogTensor& tensor : op.tensors) {
+      if (tensor.statistics || tensor.file.empty() || is_finite_by_type(tensor) || known_.contains(&tensor)) continue;
+      wanted.push_back(&tensor);
+      if (jobs.try_emplace(key_of(tensor), firsts.size()).second) firsts.push_back(&tensor);
+    }
+  }
+  std::vector<Measured> measured(firsts.size());
+  // Small files are not worth a thread each.
+  constexpr std::size_t kFilesPerPart = 16;
+  Threads(threads_).for_each((firsts.size() + kFilesPerPart - 1) / kFilesPerPart, [&](std::size_t part) {
+    const std::size_t end = std::min(firsts.size(), (part + 1) * kFilesPerPart);
+    for (std::size_t i = part * kFilesPerPart; i < end; ++i) {
+      measured[i] = measure(rank_.directory / firsts[i]->file, *firsts[i]);
+    }
+  });
+  files_read_ += firsts.size();
+  for (const CatalogTensor* tensor : wanted) keep(*tensor, measured[jobs.at(key_of(*tensor))]);
+}
+
+const Health& HealthReader::of(const CatalogTensor& tensor) {
+  if (const auto found = known_.find(&tensor); found != known_.end()) return found->second.health;
+  Measured measured;
+  if (tensor.statistics) {
+    measured.health = health_of(*tensor.statistics);
+  } else if (is_finite_by_type(tensor)) {
+    measured.health.known = true;
+  } else if (tensor.constant) {
+    measured.health.known = true;
+    measured.health.nan = std::isnan(*tensor.constant);
+    measured.health.positive_inf = std::isinf(*tensor.constant) && *tensor.constant > 0;
+    measured.health.negative_inf = std::isinf(*tensor.constant) && *tensor.constant < 0;
+  } else if (!tensor.file.empty()) {
+    measured = measure(rank_.directory / tensor.file, tensor);
+    ++files_read_;
+  }
+  keep(tensor, std::move(measured));
+  return known_.at(&tensor).health;
+}
+
+const KnownStatistics* HealthReader::statistics(const CatalogTensor& tensor) const {
+  if (tensor.statistics) return &*tensor.statistics;
+  const auto found = known_.find(&tensor);
+  return found != known_.end() && found->second.statistics ? &*found->second.statistics : nullptr;
+}
+
+}  // namespace sonde

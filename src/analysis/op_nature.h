@@ -1,0 +1,35 @@
+// OpNature: what is known of an operator by its type alone that tells how values that are no numbers pass through it.
+// Names of PyTorch, MindSpore and GE are held against one table, case and `_` apart.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "analysis/catalog.h"
+
+namespace sonde {
+
+struct OpNature {
+  bool places = false;            // writes values that the program chose: masked_fill, where, full, …
+  bool only_moves = false;        // its results are elements of its inputs: it makes no infinity of finite numbers
+  bool shape_only = false;        // does not look at the values of its input: ones_like, empty_like, …
+  bool overwrites = false;        // does not look at the values of input 0, which it writes: fill_, copy_, …
+  bool tests_finite = false;      // asks for NaN or infinity: isnan, isfinite, …
+  bool flips_sign = false;        // +inf may come from -inf: mul, neg, matmul, …
+  bool gives_number = false;      // hands a number to the program: item
+  bool checks_gradients = false;  // the loss scaler looks for infinities
+  bool uninitialised = false;     // its result holds what the memory held before
+  bool is_list = false;           // _foreach_…: lists of tensors, element by element
+  bool collective = false;
+  std::uint32_t most_inputs = ~0U;  // inputs from this one on are where the result goes (out=)
+};
+OpNature nature_of(std::string_view op_type);
+
+// `masked_fill_`, `MaskedFill`, `aten::masked_fill` -> "maskedfill"
+std::string bare_type(std::string_view op_type);
+
+// The phase, also of dumps that tell it by names only.
+Phase phase_of(const CatalogOp& op);
+
+}  // namespace sonde

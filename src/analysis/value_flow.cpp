@@ -1,0 +1,508 @@
+#include "analysis/value_flow.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+namespace sonde {
+namespace {
+
+constexpr std::size_t kAbsorbersShown = 3;
+constexpr std::size_t kLongestPath = 64;
+constexpr std::uint32_t kMostSlots = 1 << 20;  // of one op; more is damage
+
+constexpr BadKind kKinds[] = {BadKind::nan, BadKind::inf};
+
+std::size_t at(BadKind kind) { return static_cast<std::size_t>(kind); }
+std::uint8_t bit(RootKind kind) { return static_cast<std::uint8_t>(1U << static_cast<unsigned>(kind)); }
+bool has(const Health& health, BadKind kind) { return kind == BadKind::nan ? health.nan : health.inf(); }
+
+bool is_scalar(const CatalogTensor* tensor) {
+  if (tensor == nullptr || !tensor->has_shape) return false;
+  return std::ranges::all_of(tensor->shape, [](std::int64_t size) { return size == 1; });
+}
+
+bool may_be_floating(const CatalogTensor* tensor) {
+  return tensor == nullptr || tensor->dtype == DType::undefined || is_floating(tensor->dtype) ||
+         is_complex(tensor->dtype);
+}
+
+// What an infinity of the other sign, or NaN, was made of.
+bool sign_is_new(const ValueFlow::Op& op, const Health& inputs, const Health& output) {
+  if (op.nature.flips_sign) return false;
+  return (output.positive_inf && !inputs.positive_inf) || (output.negative_inf && !inputs.negative_inf);
+}
+
+}  // namespace
+
+std::string_view word_of(End end) {
+  switch (end) {
+    case End::absorbed:
+      return "absorbed";
+    case End::unknown:
+      return "unknown";
+    case End::unread:
+      return "unread";
+    case End::decides:
+      return "decides";
+    case End::scaler:
+      return "scaler";
+    case End::matters:
+      return "matters";
+  }
+  return "";
+}
+
+// --- building --------------------------------------------------------------------------------------------------------
+
+ValueFlow::ValueFlow(const CatalogRank& rank, std::size_t step, HealthReader& health, Options options)
+    : rank_(rank), health_(health), options_(options), run_(rank.steps[step].run) {
+  add_step(rank.steps[step], false);
+  if (!has_edges_) {
+    infer_edges();
+  } else if (step + 1 < rank.steps.size() && rank.steps[step + 1].run == run_) {
+    add_step(rank.steps[step + 1], true);
+  }
+  find_scaler();
+  find_ends();
+  find_roots();
+}
+
+void ValueFlow::add_step(const CatalogStep& step, bool is_next) {
+  for (const CatalogOp& op : step.ops) {
+    if (!op.is_parameter) add_op(op, is_next);
+  }
+}
+
+void ValueFlow::add_op(const CatalogOp& op, bool is_next) {
+  const auto index = static_cast<std::uint32_t>(ops_.size());
+  Op& added = ops_.emplace_back();
+  added.op = &op;
+  added.nature = nature_of(op.op_type);
+  added.phase = phase_of(op);
+  added.is_next = is_next;
+  for (const CatalogTensor& tensor : op.tensors) {
+    if (!is_next && health_.of(tensor).known) ++tensors_;
+    if (!tensor.is_input) {
+      added.outputs.push_back(add_value(index, tensor.slot, &tensor));
+      continue;
+    }
+    Input input;
+    input.tensor = &tensor;
+    input.is_read = !added.nature.shape_only && !added.nature.uninitialised && tensor.slot < added.nature.most_inputs &&
+                    !(added.nature.overwrites && tensor.slot == 0);
+    const auto made = by_sequence_.find(tensor.source);
+    if (tensor.source != kNoSequence) has_edges_ = true;
+    input.value = made != by_sequence_.end() ? value_of(made->second, tensor.source_slot) : outside_value(tensor);
+    values_[input.value].readers.push_back({index, static_cast<std::uint32_t>(added.inputs.size())});
+    added.inputs.push_back(input);
+  }
+  by_sequence_.emplace(op.sequence, index);
+}
+
+std::uint32_t ValueFlow::add_value(std::uint32_t op, std::uint32_t slot, const CatalogTensor* tensor) {
+  Value value;
+  value.op = op;
+  value.slot = slot;
+  value.tensor = tensor;
+  values_.push_back(value);
+  return static_cast<std::uint32_t>(values_.size() - 1);
+}
+
+// One that is no result, such as a mask that the op saved for backward, is made here.
+std::uint32_t ValueFlow::value_of(std::uint32_t op, std::uint32_t slot) {
+  for (const std::uint32_t value : ops_[op].outputs) {
+    if (values_[value].slot == slot) return value;
+  }
+  const std::uint32_t value = add_value(op, slot, nullptr);
+  ops_[op].outputs.push_back(value);
+  return value;
+}
+
+std::uint32_t ValueFlow::outside_value(const CatalogTensor& tensor) {
+  std::string key;
+  if (!tensor.tensor_name.empty()) {
+    key = tensor.tensor_name;
+  } else if (tensor.source != kNoSequence) {
+    key = fmt::format("#{}.{}", tensor.source, tensor.source_slot);
+  } else if (tensor.content != 0) {
+    key = fmt::format("={}", tensor.content);
+  }
+  if (key.empty()) return add_value(kOutside, tensor.slot, &tensor);
+  const auto [known, is_new] = outside_.try_emplace(key, 0);
+  if (is_new) known->second = add_value(kOutside, tensor.slot, &tensor);
+  return known->second;
+}
+
+void ValueFlow::join(std::uint32_t op, std::uint32_t input, std::uint32_t value) {
+  Input& joined = ops_[op].inputs[input];
+  std::erase_if(values_[joined.value].readers,
+                [&](const Reader& reader) { return reader.op == op && reader.input == input; });
+  joined.value = value;
+  values_[value].readers.push_back({op, input});
+}
+
+// The dump says nothing of who reads what. A bad input is taken for the latest bad output before it with the same shape
+// and the same counts; of an op without inputs, what ran before it.
+void ValueFlow::infer_edges() {
+  std::vector<std::uint32_t> bad;  // outputs, in order
+  for (std::uint32_t op = 0; op < ops_.size(); ++op) {
+    for (std::uint32_t i = 0; i < ops_[op].inputs.size(); ++i) {
+      const CatalogTensor& tensor = *ops_[op].inputs[i].tensor;
+      const Health& wanted = health_.of(tensor);
+      if (!wanted.bad()) continue;
+      const auto same = [&](std::uint32_t value) {
+        const CatalogTensor& made = *values_[value].tensor;
+        const bool same_shape = !made.has_shape || !tensor.has_shape || made.shape == tensor.shape;
+        const bool same_type =
+            made.dtype == DType::undefined || tensor.dtype == DType::undefined || made.dtype == tensor.dtype;
+        return same_shape && same_type && health_.of(made) == wanted;
+      };
+      const auto found = std::find_if(bad.rbegin(), bad.rend(), same);
+      if (found != bad.rend()) join(op, i, *found);
+    }
+    for (const std::uint32_t value : ops_[op].outputs) {
+      if (health_.of(*values_[value].tensor).bad()) bad.push_back(value);
+    }
+  }
+  for (std::uint32_t op = 1; op < ops_.size(); ++op) {
+    if (!ops_[op].inputs.empty() || ops_[op - 1].outputs.empty()) continue;
+    Input input;
+    input.value = ops_[op - 1].outputs.front();
+    input.tensor = values_[input.value].tensor;
+    values_[input.value].readers.push_back({op, 0});
+    ops_[op].inputs.push_back(input);
+  }
+}
+
+// The check ran, and no operator of an optimizer after it.
+void ValueFlow::find_scaler() {
+  bool checked = false, stepped = false;
+  for (const Op& op : ops_) {
+    if (op.is_next) break;
+    checked = checked || op.nature.checks_gradients;
+    stepped = stepped || (checked && op.phase == Phase::optimizer);
+  }
+  scaler_skipped_ = checked && !stepped;
+}
+
+// --- what is known ---------------------------------------------------------------------------------------------------
+
+Health ValueFlow::health_of(const Input& input) {
+  const Health& own = health_.of(*input.tensor);
+  return own.known ? own : health_of_value(input.value);
+}
+
+Health ValueFlow::health_of_value(std::uint32_t index) {
+  Value& value = values_[index];
+  if (value.health_known) return value.health;
+  value.health_known = true;
+  if (value.tensor != nullptr && value.op != kOutside) value.health = health_.of(*value.tensor);
+  if (!value.health.known) {
+    for (const Reader& reader : value.readers)
+      value.health.add(health_.of(*ops_[reader.op].inputs[reader.input].tensor));
+  }
+  return value.health;
+}
+
+const ValueFlow::Op* ValueFlow::maker(const Input& input) const {
+  const std::uint32_t op = values_[input.value].op;
+  return op == kOutside ? nullptr : &ops_[op];
+}
+
+const CatalogTensor* ValueFlow::made(const Input& input) const {
+  return values_[input.value].op == kOutside ? nullptr : values_[input.value].tensor;
+}
+
+// Of `_foreach_…` the k-th results come of the k-th elements of each list, and of what is no list.
+bool ValueFlow::feeds(const Op& op, const Input& input, std::uint32_t output_slot) const {
+  if (!op.nature.is_list || input.tensor == nullptr) return true;
+  std::uint32_t size = 0;
+  for (const CatalogTensor& tensor : op.op->tensors) size += tensor.is_input ? 0 : 1;
+  if (op.nature.checks_gradients && size > 0) --size;  // the last tells whether any was bad
+  if (size == 0 || output_slot >= size) return true;
+  const std::uint32_t inputs = static_cast<std::uint32_t>(op.inputs.size());
+  const std::uint32_t in_lists = inputs / size * size;
+  return input.tensor->slot >= in_lists || input.tensor->slot % size == output_slot;
+}
+
+Health ValueFlow::inputs_of(const Op& op, std::uint32_t output_slot, bool* all_known) {
+  Health all;
+  for (const Input& input : op.inputs) {
+    if (!input.is_read || !feeds(op, input, output_slot)) continue;
+    const Health health = health_of(input);
+    all.add(health);
+    if (all_known != nullptr && !health.known && may_be_floating(input.tensor)) *all_known = false;
+  }
+  return all;
+}
+
+// --- ends ------------------------------------------------------------------------------------------------------------
+
+// Readers come after makers, so the last value's end is known first. Values of ops that were found by their readers only,
+// and those from outside, stand anywhere: they go by the op that makes them.
+void ValueFlow::find_ends() {
+  const auto find = [&](Value& value) {
+    for (const BadKind kind : kKinds) {
+      value.ends[at(kind)] = end_of(value, kind, false);
+      value.pure[at(kind)] = end_of(value, kind, true);
+    }
+  };
+  for (std::size_t op = ops_.size(); op-- > 0;) {
+    for (const std::uint32_t value : ops_[op].outputs) find(values_[value]);
+  }
+  for (Value& value : values_) {
+    if (value.op == kOutside) find(value);
+  }
+}
+
+End ValueFlow::end_of(const Value& value, BadKind kind, bool pure) {
+  const Health health = health_of_value(static_cast<std::uint32_t>(&value - values_.data()));
+  if (health.known && !has(health, kind)) return End::absorbed;
+  End worst = own_end(value, kind);
+  bool is_read = false;
+  for (const Reader& reader : value.readers) {
+    const Op& op = ops_[reader.op];
+    if (!op.inputs[reader.input].is_read) {
+      is_read = is_read || op.nature.overwrites || op.nature.most_inputs != ~0U;
+      continue;
+    }
+    is_read = true;
+    worst = std::max(worst, end_at_reader(value, reader, kind, pure));
+  }
+  if (!is_read) worst = std::max(worst, end_unread(value, kind));
+  return worst;
+}
+
+End ValueFlow::end_at_reader(const Value& value, const Reader& reader, BadKind kind, bool pure) {
+  const Op& op = ops_[reader.op];
+  const Health& seen = health_.of(*op.inputs[reader.input].tensor);
+  if (seen.known && !has(seen, kind)) return End::absorbed;  // written over meanwhile
+  if (op.nature.tests_finite) return End::absorbed;
+  if (op.nature.gives_number) return kind == BadKind::nan ? End::decides : End::absorbed;
+  // What the memory held before is read by nobody: `x != x` asks for NaN.
+  const bool with_itself =
+      std::ranges::count_if(value.readers, [&](const Reader& other) { return other.op == reader.op; }) > 1 &&
+      op.outputs.size() == 1 && !may_be_floating(values_[op.outputs[0]].tensor);
+  if (with_itself) return End::absorbed;
+  if (op.outputs.empty()) return options_.only_overflows ? End::absorbed : End::unknown;
+  const End gradient = op.nature.checks_gradients ? (scaler_skipped_ ? End::scaler : End::matters) : End::absorbed;
+  return std::max(gradient, end_of_outputs(op, op.inputs[reader.input], kind, pure));
+}
+
+End ValueFlow::end_of_outputs(const Op& op, const Input& input, BadKind kind, bool pure) {
+  End worst = End::absorbed;
+  bool is_bad = false, is_floating = false;
+  for (const std::uint32_t output : op.outputs) {
+    if (!feeds(op, input, values_[output].slot)) continue;
+    is_floating = is_floating || may_be_floating(values_[output].tensor);
+    worst = std::max(worst, end_of_output(op, output, kind, pure, is_bad));
+  }
+  // Comparisons, arg-maxima and casts to integers hide NaN without masking it.
+  if (!is_bad && kind == BadKind::nan && !is_floating) return End::decides;
+  return worst;
+}
+
+End ValueFlow::end_of_output(const Op& op, std::uint32_t index, BadKind kind, bool pure, bool& is_bad) {
+  const Value& output = values_[index];
+  const Health health = health_of_value(index);
+  if (!health.known) {
+    // What an op made inside, and nobody showed, tells nothing.
+    if (!may_be_floating(output.tensor) || (output.tensor == nullptr && output.readers.empty())) return End::absorbed;
+    is_bad = true;
+    return options_.only_overflows ? output.ends[at(kind)] : std::max(End::unknown, output.ends[at(kind)]);
+  }
+  const Health inputs = inputs_of(op, output.slot);
+  End worst = End::absorbed;
+  if (has(health, kind)) {
+    is_bad = true;
+    const bool other = pure && kind == BadKind::inf && sign_is_new(op, inputs, health);
+    if (!other) worst = pure ? output.pure[at(kind)] : output.ends[at(kind)];
+  }
+  const BadKind become = kind == BadKind::nan ? BadKind::inf : BadKind::nan;
+  if (has(health, become) && !has(inputs, become)) {
+    is_bad = true;
+    if (!pure) worst = std::max(worst, output.ends[at(become)]);
+  }
+  return worst;
+}
+
+bool ValueFlow::is_loss(const Value& value) const {
+  if (value.op == kOutside || !is_scalar(value.tensor)) return false;
+  bool is_read = false;
+  for (const Reader& reader : value.readers) {
+    const Op& op = ops_[reader.op];
+    if (bare_type(op.op->op_type) == "oneslike") return true;  // where backward begins
+    is_read = is_read || op.inputs[reader.input].is_read;
+  }
+  const std::string type = bare_type(ops_[value.op].op->op_type);
+  return !is_read && (type.find("loss") != std::string::npos || type.find("entropy") != std::string::npos);
+}
+
+// The loss times the scale: too much on purpose.
+bool ValueFlow::is_scaled_loss(const Value& value) {
+  const Op& op = ops_[value.op];
+  return scaler_skipped_ && bare_type(op.op->op_type) == "mul" && !inputs_of(op, 0).bad();
+}
+
+End ValueFlow::own_end(const Value& value, BadKind kind) {
+  static_cast<void>(kind);
+  if (value.op == kOutside) return End::absorbed;
+  const Op& op = ops_[value.op];
+  if (is_loss(value)) return is_scaled_loss(value) ? End::scaler : End::matters;
+  const bool named = value.tensor != nullptr && !value.tensor->tensor_name.empty();
+  if (named && op.phase == Phase::optimizer) return End::matters;
+  return End::absorbed;
+}
+
+End ValueFlow::end_unread(const Value& value, BadKind kind) {
+  if (value.op == kOutside || value.tensor == nullptr) return End::absorbed;
+  const Op& op = ops_[value.op];
+  if (op.phase == Phase::backward) return scaler_skipped_ ? End::scaler : End::matters;
+  if (op.phase == Phase::optimizer) return End::matters;
+  if (op.nature.checks_gradients) return scaler_skipped_ ? End::scaler : End::matters;
+  if (op.nature.uninitialised) return End::absorbed;
+  if (options_.only_overflows && kind == BadKind::inf && !is_scalar(value.tensor)) return End::absorbed;
+  return End::unread;
+}
+
+// --- roots -----------------------------------------------------------------------------------------------------------
+
+void ValueFlow::find_roots() {
+  for (std::uint32_t index = 0; index < values_.size(); ++index) {
+    Value& value = values_[index];
+    if (value.op != kOutside) continue;
+    for (const BadKind kind : kKinds) {
+      if (!has(health_of_value(index), kind)) continue;
+      value.flags[at(kind)] = bit(RootKind::external);
+      const auto reader = std::ranges::find_if(
+          value.readers, [&](const Reader& r) { return !ops_[r.op].is_next && ops_[r.op].inputs[r.input].is_read; });
+      if (reader == value.readers.end()) continue;
+      add_root(RootKind::external, index, kind, reader->op, ops_[reader->op].inputs[reader->input].tensor);
+    }
+  }
+  for (std::uint32_t op = 0; op < ops_.size() && !ops_[op].is_next; ++op) {
+    for (const std::uint32_t value : ops_[op].outputs) {
+      for (const BadKind kind : kKinds) {
+        if (has(health_of_value(value), kind)) find_root(value, kind);
+      }
+    }
+  }
+  sort_roots();
+}
+
+void ValueFlow::find_root(std::uint32_t index, BadKind kind) {
+  Value& value = values_[index];
+  const Op& op = ops_[value.op];
+  if (op.nature.uninitialised) return;
+  const Health health = health_of_value(index);
+  const Health inputs = inputs_of(op, value.slot);
+  const BadKind other = kind == BadKind::nan ? BadKind::inf : BadKind::nan;
+  const BadKind from = has(inputs, kind) ? kind : other;
+  std::uint8_t flags = 0;
+  for (const Input& input : op.inputs) {
+    if (!input.is_read || !feeds(op, input, value.slot) || !has(health_of(input), from)) continue;
+    const Value& source = values_[input.value];
+    if (source.op != kOutside && source.tensor != nullptr && health_.of(*source.tensor).known &&
+        !has(health_.of(*source.tensor), from)) {
+      flags |= bit(RootKind::overwritten);
+      add_root(RootKind::overwritten, index, kind, value.op, input.tensor);
+    } else if (source.op != kOutside && ops_[source.op].nature.uninitialised) {
+      flags |= bit(RootKind::external);
+    } else {
+      flags |= source.flags[at(from)];
+    }
+  }
+  const bool is_new = flags == 0;
+  const bool changed = from != kind || (kind == BadKind::inf && sign_is_new(op, inputs, health));
+  const std::uint8_t harmless = bit(RootKind::placed) | bit(RootKind::external);
+  const CatalogTensor* tensor = value.tensor;
+  if (is_new) {
+    const RootKind root = op.nature.places ? RootKind::placed : RootKind::created;
+    flags = bit(root);
+    add_root(root, index, kind, value.op, tensor);
+  } else if (changed && (flags & ~harmless) == 0) {
+    // Infinities that were meant became something that was not: this op is where.
+    flags = bit(RootKind::converted);
+    add_root(RootKind::converted, index, kind, value.op, tensor);
+  }
+  value.flags[at(kind)] = flags;
+}
+
+void ValueFlow::add_root(RootKind kind, std::uint32_t value, BadKind bad, std::uint32_t op,
+                         const CatalogTensor* tensor) {
+  Root root;
+  root.kind = kind;
+  root.bad = bad;
+  root.op = op;
+  root.tensor = tensor;
+  root.value = value;
+  root.end = values_[value].ends[at(bad)];
+  inputs_of(ops_[op], values_[value].slot, &root.inputs_known);
+  const bool meant = bad == BadKind::inf && (kind == RootKind::placed || kind == RootKind::external);
+  if (meant) {
+    // It counts as itself only where it arrives as itself; what it became has a root of its own.
+    const End pure = values_[value].pure[at(bad)];
+    if (root.end > End::unread && pure < End::scaler) return;
+    root.end = pure < End::scaler ? End::absorbed : pure;
+  }
+  (root.end == End::absorbed ? healthy_ : roots_).push_back(std::move(root));
+}
+
+void ValueFlow::sort_roots() {
+  const auto key = [](const Root& root) {
+    const int tier = root.end == End::matters ? 0 : root.end == End::scaler ? 2 : 1;
+    return std::tuple(tier, root.op, root.kind, root.bad);
+  };
+  std::ranges::stable_sort(roots_, [&](const Root& a, const Root& b) { return key(a) < key(b); });
+  std::ranges::stable_sort(healthy_, {}, &Root::op);
+  for (Root& root : roots_) trace(root);
+  for (Root& root : healthy_) trace(root);
+}
+
+// The way to the worst end; of what is absorbed, who absorbs it.
+void ValueFlow::trace(Root& root) {
+  root.path.push_back(root.op);
+  std::set<std::pair<std::uint32_t, BadKind>> seen;
+  std::vector<std::pair<std::uint32_t, BadKind>> open = {{root.value, root.bad}};
+  std::set<std::uint32_t> absorbers;
+  while (!open.empty() && seen.size() < 4096) {
+    const auto [index, kind] = open.back();
+    open.pop_back();
+    if (!seen.emplace(index, kind).second) continue;
+    const Value& value = values_[index];
+    std::pair<std::uint32_t, BadKind> worst{~0U, kind};
+    End worst_end = End::absorbed;
+    for (const Reader& reader : value.readers) {
+      const Op& op = ops_[reader.op];
+      if (!op.inputs[reader.input].is_read) continue;
+      bool passes = false;
+      for (const std::uint32_t output : op.outputs) {
+        for (const BadKind next : kKinds) {
+          if (!has(health_of_value(output), next)) continue;
+          if (!feeds(op, op.inputs[reader.input], values_[output].slot)) continue;
+          if (next != kind && has(inputs_of(op, values_[output].slot), next)) continue;
+          passes = true;
+          const End end = values_[output].ends[at(next)];
+          if (root.end == End::absorbed) open.emplace_back(output, next);
+          if (root.end != End::absorbed && end > worst_end) {
+            worst_end = end;
+            worst = {output, next};
+          }
+        }
+      }
+      if (!passes && !op.nature.tests_finite) absorbers.insert(reader.op);
+    }
+    if (worst.first != ~0U && root.path.size() < kLongestPath) {
+      root.path.push_back(values_[worst.first].op);
+      open.push_back(worst);
+    }
+  }
+  for (const std::uint32_t op : absorbers) {
+    if (root.absorbed_by.size() < kAbsorbersShown) root.absorbed_by.push_back(op);
+  }
+}
+
+}  // namespace sonde
