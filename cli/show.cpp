@@ -13,6 +13,7 @@
 #include "dump.h"
 #include "find_tensor.h"
 #include "json.h"
+#include "show_files.h"
 #include "store/cann_types.h"
 #include "store/file_names.h"
 #include "store/tensor_file.h"
@@ -30,6 +31,7 @@ constexpr std::size_t kReadersShown = 5;
 
 struct ShowOptions : DumpOptions {
   std::string tensor;
+  ShowFiles files;
 };
 
 std::string field(std::string_view name, const std::string& text) {
@@ -158,15 +160,28 @@ Json json_of(const Values& values) {
           {"histogram_counts", values.histogram.counts}};
 }
 
+std::string place_text(const FoundTensor& found) {
+  return fmt::format("rank {}, graph {}, step {}", found.step->rank->rank, found.step->step->id.graph,
+                     found.step->step->id.iteration);
+}
+
 int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, const ShowOptions& options) {
   Measurer measurer;
   int status = kNothingFound;
   std::optional<Values> values;
+  if (found.tensor->file.empty() && options.files.any_of_values()) {
+    print_error(fmt::format("the values of '{}' were not recorded ({}): there is nothing to draw or to write",
+                            name_of(*found.op, *found.tensor), place_text(found)));
+    return kBadUsage;
+  }
   if (!found.tensor->file.empty()) {
     const Status measured = measurer.measure(*found.step->rank, *found.tensor);
     const Result<TensorFile> file =
         TensorFile::open(found.step->rank->directory / found.tensor->file, wish_of(*found.tensor));
     if (measured && file) {
+      const std::string name = name_of(*found.op, *found.tensor), place = place_text(found);
+      status = write_files(options.files, file->view(), fmt::format("{} ({})", name, place), name + ", " + place);
+      if (status != kNothingFound || options.files.text_alone()) return status;
       values = values_of(*file);
     } else {
       print_error(file ? measured.error().message : file.error().message);
@@ -180,6 +195,7 @@ int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, cons
     json["written_by"] = flow.written_by;
     json["read_by"] = flow.read_by;
     if (values) json.update(json_of(*values));
+    if (!options.files.trend.empty()) trend_text(options.files, steps, found, &json, status);
     text = document_of(json);
   } else {
     text = head_text(found, flow);
@@ -188,24 +204,28 @@ int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, cons
       text += found.tensor->recorded() ? "\nvalues were not recorded; saved_data \"tensor\" or \"full\" keeps them\n"
                                        : "\nonly its place in the graph was recorded\n";
     }
+    if (!options.files.trend.empty()) text += trend_text(options.files, steps, found, nullptr, status);
   }
   return print_text(text) ? status : kUnreadable;
 }
 
 // A tensor of a file by itself, in a dump or not.
-int print_tensor(const std::string& path, const std::string& title, const TensorWish& wish, bool json) {
+int print_tensor(const std::string& path, const std::string& title, const TensorWish& wish,
+                 const ShowOptions& options) {
   const Result<TensorFile> file = TensorFile::open(path, wish);
   if (!file) {
     print_error(file.error().message);
     return kUnreadable;
   }
+  const int written = write_files(options.files, file->view(), title, title);
+  if (written != kNothingFound || options.files.text_alone()) return written;
   CatalogTensor tensor;
   tensor.dtype = file->dtype();
   tensor.shape = file->shape();
   tensor.has_shape = true;
   if (info(tensor.dtype).has_statistics) tensor.statistics = known(summarize(file->view()));
   const Values values = values_of(*file);
-  if (json) {
+  if (options.json) {
     Json document = {{"file", path}, {"dtype", dtype_text(tensor)}, {"shape", tensor.shape}};
     if (tensor.statistics) document.update(json_of(*tensor.statistics));
     document.update(json_of(values));
@@ -249,11 +269,19 @@ bool parse_slot(std::string_view text, TensorWish& wish) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-int print_file(const std::string& path, const std::string& slot, bool json) {
+int print_file(const std::string& path, const std::string& slot, const ShowOptions& options) {
   TensorWish wish;
   parse_slot(slot, wish);
-  if (slot.empty() && is_container_name(std::filesystem::path(path).filename().native())) return print_container(path);
-  return print_tensor(path, slot.empty() ? path : path + " " + slot, wish, json);
+  if (!options.files.trend.empty()) {
+    print_error("--trend needs the dump that '" + path + "' belongs to, and the name of a tensor in it");
+    return kBadUsage;
+  }
+  if (slot.empty() && is_container_name(std::filesystem::path(path).filename().native())) {
+    if (!options.files.any_of_values()) return print_container(path);
+    print_error(fmt::format("'{}' holds several tensors: which one? such as `sonde show {} output.0`", path, path));
+    return kBadUsage;
+  }
+  return print_tensor(path, slot.empty() ? path : path + " " + slot, wish, options);
 }
 
 bool is_file(const std::string& path) {
@@ -268,10 +296,14 @@ bool names_file(const std::string& text) {
 }
 
 int show(const ShowOptions& options) {
+  if (const std::string wrong = complaint_of(options.files); !wrong.empty()) {
+    print_error(wrong);
+    return kBadUsage;
+  }
   TensorWish slot;
   const bool by_itself = options.tensor.empty() || (is_file(options.dump) && parse_slot(options.tensor, slot));
   if (by_itself && names_file(options.dump)) {
-    return print_file(options.dump, options.tensor, options.json);
+    return print_file(options.dump, options.tensor, options);
   }
   if (options.tensor.empty()) {
     print_error("TENSOR is missing: which one? `sonde ls --ops " + options.dump + "` lists the ops");
@@ -286,7 +318,7 @@ int show(const ShowOptions& options) {
   if (names_file(options.tensor)) {
     FoundTensor found = find_by_file(*steps, options.tensor);
     if (found.tensor != nullptr) return print_found(found, *steps, options);
-    return print_file(options.tensor, "", options.json);
+    return print_file(options.tensor, "", options);
   }
   std::string wrong;
   FoundTensor found = find_by_name(*steps, options.tensor, wrong);
@@ -310,9 +342,12 @@ void add_show(CLI::App& app, int& exit_status) {
                    "an op's full name or its end, with a slot as in conv2d-op0:output.0;\n"
                    "a parameter; or a file with tensors (then DUMP alone may be it, and TENSOR a slot of it)")
       ->type_name("");
+  add_file_options(*verb, options->files);
   verb->footer(
       "Exit status: 0 shown, 2 bad usage or no such tensor, 3 dump or file unreadable.\n"
-      "Example: sonde show run7 'features/0-Conv2d/conv2d-op0:output.0' --step 2");
+      "Example: sonde show run7 'features/0-Conv2d/conv2d-op0:output.0' --step 2\n"
+      "         sonde show run7 conv1.weight --picture maps.png --scale map\n"
+      "         sonde show run7 conv1.weight --trend max,l2norm --picture trend.png");
   verb->callback([options, &exit_status] { exit_status = show(*options); });
 }
 

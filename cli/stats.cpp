@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "analysis/measure.h"
@@ -79,25 +80,20 @@ void add_row(const SelectedStep& step, const CatalogOp& op, const CatalogTensor&
 bool has_row(const CatalogTensor& tensor) { return tensor.recorded() || (tensor.wanted && !tensor.skipped.empty()); }
 
 // Opens the files of tensors that the dump has no statistics of. False when a file could not be read.
-bool measure_all(std::vector<SelectedStep>& steps) {
-  std::vector<std::pair<const CatalogRank*, CatalogTensor*>> missing;
+bool measure_missing(std::vector<SelectedStep>& steps) {
+  std::vector<MeasureTask> missing;
   for (SelectedStep& step : steps) {
     for (CatalogOp* op : step.ops) {
       for (CatalogTensor& tensor : op->tensors) {
-        if (!tensor.statistics && !tensor.file.empty()) missing.emplace_back(step.rank, &tensor);
+        if (!tensor.statistics && !tensor.file.empty()) missing.push_back({step.rank, &tensor});
       }
     }
   }
-  Measurer measurer;
   Progress progress("reading tensor", missing.size());
-  std::size_t bad = 0;
-  for (const auto& [rank, tensor] : missing) {
-    const Status measured = measurer.measure(*rank, *tensor);
-    if (!measured && ++bad <= 5) print_warning(measured.error().message);
-    progress.advance();
-  }
-  if (bad > 5) print_warning(fmt::format("{} more files could not be read", bad - 5));
-  return bad == 0;
+  const std::vector<std::string> wrong = measure_all(missing, 0, [&] { progress.advance(); });
+  for (std::size_t i = 0; i < std::min<std::size_t>(wrong.size(), 5); ++i) print_warning(wrong[i]);
+  if (wrong.size() > 5) print_warning(fmt::format("{} more files could not be read", wrong.size() - 5));
+  return wrong.empty();
 }
 
 struct Outcome {
@@ -126,7 +122,7 @@ int stats(const DumpOptions& options) {
   if (!catalog) return status;
   std::optional<std::vector<SelectedStep>> steps = select_steps(*catalog, options, status);
   if (!steps) return status;
-  const bool all_read = measure_all(*steps);
+  const bool all_read = measure_missing(*steps);
   const Form form = form_of(*steps);
   Table table = make_table();
   Outcome outcome;

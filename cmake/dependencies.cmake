@@ -6,6 +6,7 @@ find_package(CLI11 REQUIRED)
 find_package(fmt 9.1 REQUIRED)  # src/fmt.cpp goes with this version
 find_package(Protozero REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+find_package(ZLIB REQUIRED)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)

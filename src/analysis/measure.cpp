@@ -2,6 +2,11 @@
 
 #include <sys/stat.h>
 
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "analysis/parallel.h"
 #include "store/tensor_file.h"
 
 namespace sonde {
@@ -12,6 +17,36 @@ std::uint64_t part_of(const CatalogTensor& tensor) {
   if (is_container_name(tensor.file)) return 2 * std::uint64_t{tensor.slot} + (tensor.is_input ? 1 : 0);
   return tensor.file.ends_with(".bin") ? static_cast<std::uint64_t>(tensor.dtype) : 0;
 }
+
+// Empty where there is no such file.
+std::optional<FileKey> key_of(const CatalogRank& rank, const CatalogTensor& tensor) {
+  struct stat status {};
+  const std::filesystem::path path = rank.directory / tensor.file;
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  return FileKey(status.st_dev, status.st_ino, part_of(tensor));
+}
+
+Result<Measured> measure_file(const CatalogRank& rank, const CatalogTensor& tensor) {
+  const Result<TensorFile> file = TensorFile::open(rank.directory / tensor.file, wish_of(tensor));
+  if (!file) return file.error();
+  Measured measured;
+  measured.dtype = file->dtype();
+  measured.shape = file->shape();
+  if (info(measured.dtype).has_statistics) measured.statistics = known(summarize(file->view()));
+  return measured;
+}
+
+// The file of a bfloat16 tensor holds float32: what the dump says of the type is right.
+void fill_in(const Measured& measured, CatalogTensor& tensor) {
+  if (tensor.dtype == DType::undefined) tensor.dtype = measured.dtype;
+  if (!tensor.has_shape) {
+    tensor.shape = measured.shape;
+    tensor.has_shape = true;
+  }
+  tensor.statistics = measured.statistics;
+}
+
+bool is_measured(const CatalogTensor& tensor) { return tensor.statistics || tensor.file.empty(); }
 
 }  // namespace
 
@@ -25,29 +60,56 @@ TensorWish wish_of(const CatalogTensor& tensor) {
 }
 
 Status Measurer::measure(const CatalogRank& rank, CatalogTensor& tensor) {
-  if (tensor.statistics || tensor.file.empty()) return {};
-  const std::filesystem::path path = rank.directory / tensor.file;
-  struct stat status {};
-  const bool known_file = ::stat(path.c_str(), &status) == 0;
-  const std::tuple key(status.st_dev, status.st_ino, part_of(tensor));
-  auto at = known_file ? by_file_.find(key) : by_file_.end();
-  if (at == by_file_.end()) {
-    const Result<TensorFile> file = TensorFile::open(path, wish_of(tensor));
-    if (!file) return file.error();
-    Measured measured;
-    measured.dtype = file->dtype();
-    measured.shape = file->shape();
-    if (info(measured.dtype).has_statistics) measured.statistics = known(summarize(file->view()));
-    at = by_file_.insert_or_assign(key, std::move(measured)).first;
+  if (is_measured(tensor)) return {};
+  const std::optional<FileKey> key = key_of(rank, tensor);
+  const auto known_file = key ? by_file_.find(*key) : by_file_.end();
+  if (known_file != by_file_.end()) {
+    fill_in(known_file->second, tensor);
+    return {};
   }
-  // The file of a bfloat16 tensor holds float32: what the dump says of the type is right.
-  if (tensor.dtype == DType::undefined) tensor.dtype = at->second.dtype;
-  if (!tensor.has_shape) {
-    tensor.shape = at->second.shape;
-    tensor.has_shape = true;
-  }
-  tensor.statistics = at->second.statistics;
+  Result<Measured> measured = measure_file(rank, tensor);
+  if (!measured) return measured.error();
+  fill_in(*measured, tensor);
+  if (key) by_file_.emplace(*key, std::move(*measured));
   return {};
+}
+
+std::vector<std::string> measure_all(std::span<const MeasureTask> tasks, std::size_t threads,
+                                     const std::function<void()>& done) {
+  const Threads pool(threads);
+  std::vector<std::optional<FileKey>> keys(tasks.size());
+  pool.for_each(tasks.size(), [&](std::size_t i) {
+    if (!is_measured(*tasks[i].tensor)) keys[i] = key_of(*tasks[i].rank, *tasks[i].tensor);
+  });
+  std::vector<std::vector<std::size_t>> files;  // tasks of one file
+  std::map<FileKey, std::size_t> known_files;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    if (is_measured(*tasks[i].tensor)) continue;
+    const auto [at, is_new] =
+        keys[i] ? known_files.try_emplace(*keys[i], files.size()) : std::pair(known_files.end(), true);
+    if (is_new) {
+      files.push_back({i});
+    } else {
+      files[at->second].push_back(i);
+    }
+  }
+  std::vector<std::string> wrong(tasks.size());
+  std::mutex one;
+  pool.for_each(files.size(), [&](std::size_t f) {
+    const MeasureTask& first = tasks[files[f][0]];
+    const Result<Measured> measured = measure_file(*first.rank, *first.tensor);
+    for (const std::size_t i : files[f]) {
+      if (measured) {
+        fill_in(*measured, *tasks[i].tensor);
+      } else {
+        wrong[i] = measured.error().message;
+      }
+      const std::lock_guard lock(one);
+      if (done) done();
+    }
+  });
+  std::erase(wrong, "");
+  return wrong;
 }
 
 }  // namespace sonde

@@ -42,6 +42,12 @@ Complex complex_at(const TensorView& view, std::int64_t index) {
 
 std::string number_text(double value) { return std::isnan(value) ? "nan" : fmt::format("{:g}", value); }
 
+// NaN has no sign that means anything.
+template <typename T>
+std::string shortest_text(T value) {
+  return std::isnan(value) ? "nan" : fmt::format("{}", value);
+}
+
 std::string index_title(std::size_t leading, std::int64_t rows, std::int64_t columns, std::size_t rank) {
   std::string title = "[";
   for (std::size_t i = 0; i < leading; ++i) title += "0, ";
@@ -121,6 +127,38 @@ double element_value(const TensorView& view, std::int64_t index) {
   }
 }
 
+double element_magnitude(const TensorView& view, std::int64_t index) {
+  if (!is_complex(view.dtype)) return element_value(view, index);
+  const Complex value = complex_at(view, index);
+  return std::hypot(value.real, value.imaginary);
+}
+
+std::string exact_text(const TensorView& view, std::int64_t index) {
+  switch (view.dtype) {
+    case DType::int64:
+      return std::to_string(load<std::int64_t>(view, index));
+    case DType::uint64:
+      return std::to_string(load<std::uint64_t>(view, index));
+    case DType::float64:
+      return shortest_text(load<double>(view, index));
+    case DType::complex32:
+    case DType::complex64:
+    case DType::complex128: {
+      const Complex value = complex_at(view, index);
+      const bool is_wide = view.dtype == DType::complex128;
+      const auto text = [&](double part) {
+        return is_wide ? shortest_text(part) : shortest_text(static_cast<float>(part));
+      };
+      return fmt::format("({}{}{}j)", text(value.real), std::signbit(value.imaginary) ? "" : "+",
+                         text(value.imaginary));
+    }
+    default:
+      break;
+  }
+  const double value = element_value(view, index);
+  return is_floating(view.dtype) ? shortest_text(static_cast<float>(value)) : fmt::format("{:.0f}", value);
+}
+
 Corner corner_of(const TensorView& view, std::size_t rows, std::size_t columns) {
   Corner corner;
   const std::size_t rank = view.shape.size();
@@ -151,7 +189,7 @@ Histogram histogram_of(const TensorView& view, std::size_t bins) {
   const std::int64_t elements = view.elements();
   bool any = false;
   for (std::int64_t i = 0; i < elements; ++i) {
-    const double value = element_value(view, i);
+    const double value = element_magnitude(view, i);
     if (!std::isfinite(value)) continue;
     histogram.min = any ? std::min(histogram.min, value) : value;
     histogram.max = any ? std::max(histogram.max, value) : value;
@@ -163,7 +201,7 @@ Histogram histogram_of(const TensorView& view, std::size_t bins) {
   // Halves, so that the range of the largest doubles stays finite.
   const double half_range = histogram.max / 2 - histogram.min / 2;
   for (std::int64_t i = 0; i < elements; ++i) {
-    const double value = element_value(view, i);
+    const double value = element_magnitude(view, i);
     if (!std::isfinite(value)) continue;
     const double part = bins == 1 ? 0 : (value / 2 - histogram.min / 2) / half_range;
     const auto bin = static_cast<std::size_t>(part * static_cast<double>(bins));

@@ -15,6 +15,11 @@ namespace sonde {
 std::string element_text(const TensorView& view, std::int64_t index);
 // The same as a number; the real part of a complex one.
 double element_value(const TensorView& view, std::int64_t index);
+// The absolute value of a complex one; of others the value.
+double element_magnitude(const TensorView& view, std::int64_t index);
+// The element as text that reads back as the same number: the shortest such text, `nan`, `inf`, complex as `(1+2j)`, bool
+// as 0 and 1.
+std::string exact_text(const TensorView& view, std::int64_t index);
 
 // The first `rows` x `columns` of the last two dimensions, with index 0 in all others.
 struct Corner {
@@ -24,7 +29,7 @@ struct Corner {
 };
 Corner corner_of(const TensorView& view, std::size_t rows, std::size_t columns);
 
-// Counts of the finite elements in equally wide bins from the smallest to the largest.
+// Counts of the finite elements (complex: their magnitudes) in equally wide bins from the smallest to the largest.
 struct Histogram {
   double min = 0, max = 0;
   std::vector<std::uint64_t> counts;  // empty: no element is finite. One bin when all are equal

@@ -24,7 +24,7 @@ constexpr std::array<Rgb, kFirstShade> kFixed = {{
     {230, 0, 0},      // +inf
     {0, 200, 255},    // -inf
     {255, 255, 255},
-    {31, 90, 180},    // lines
+    {31, 90, 180},  // lines
     {225, 110, 10},
     {35, 140, 50},
     {150, 80, 190},
@@ -73,7 +73,8 @@ Rgb rgb_of(std::uint8_t colour) {
   const double part = at - static_cast<double>(stop);
   Rgb rgb;
   for (std::size_t i = 0; i < rgb.size(); ++i) {
-    rgb[i] = static_cast<std::uint8_t>(std::lround(kShadeStops[stop][i] * (1 - part) + kShadeStops[stop + 1][i] * part));
+    rgb[i] =
+        static_cast<std::uint8_t>(std::lround(kShadeStops[stop][i] * (1 - part) + kShadeStops[stop + 1][i] * part));
   }
   return rgb;
 }
@@ -81,7 +82,9 @@ Rgb rgb_of(std::uint8_t colour) {
 int text_width(std::string_view text) { return static_cast<int>(text.size()) * kCharacterWidth; }
 
 Canvas::Canvas(int width, int height)
-    : width_(width), height_(height), pixels_(static_cast<std::size_t>(width) * static_cast<std::size_t>(height), kWhite) {}
+    : width_(width),
+      height_(height),
+      pixels_(static_cast<std::size_t>(width) * static_cast<std::size_t>(height), kWhite) {}
 
 void Canvas::set(int x, int y, std::uint8_t colour) {
   if (x < 0 || y < 0 || x >= width_ || y >= height_) return;
@@ -112,7 +115,8 @@ void Canvas::line(int x0, int y0, int x1, int y1, std::uint8_t colour) {
 
 void Canvas::text(int x, int y, std::string_view text, std::uint8_t colour) {
   for (const char c : text) {
-    const auto& glyph = kGlyphs[c >= ' ' && c <= '~' ? static_cast<std::size_t>(c - ' ') : static_cast<std::size_t>('?' - ' ')];
+    const auto& glyph =
+        kGlyphs[c >= ' ' && c <= '~' ? static_cast<std::size_t>(c - ' ') : static_cast<std::size_t>('?' - ' ')];
     for (int column = 0; column < kGlyphWidth; ++column) {
       for (int row = 0; row < kGlyphHeight; ++row) {
         if ((glyph[static_cast<std::size_t>(column)] >> row & 1) != 0) {
@@ -129,8 +133,9 @@ Result<std::string> Canvas::png() const {
   rows.reserve(pixels_.size() + static_cast<std::size_t>(height_));
   for (int y = 0; y < height_; ++y) {
     rows += '\0';
-    rows.append(reinterpret_cast<const char*>(pixels_.data()) + static_cast<std::size_t>(y) * static_cast<std::size_t>(width_),
-                static_cast<std::size_t>(width_));
+    rows.append(
+        reinterpret_cast<const char*>(pixels_.data()) + static_cast<std::size_t>(y) * static_cast<std::size_t>(width_),
+        static_cast<std::size_t>(width_));
   }
   uLongf bytes = ::compressBound(rows.size());
   std::string packed(bytes, '\0');

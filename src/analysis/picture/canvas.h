@@ -39,8 +39,8 @@ class Canvas {
   // What lies outside is left out.
   void set(int x, int y, std::uint8_t colour);
   void fill(int x, int y, int width, int height, std::uint8_t colour);
-  void frame(int x, int y, int width, int height, std::uint8_t colour);  // around that many pixels
-  void line(int x0, int y0, int x1, int y1, std::uint8_t colour);        // two pixels wide
+  void frame(int x, int y, int width, int height, std::uint8_t colour);          // around that many pixels
+  void line(int x0, int y0, int x1, int y1, std::uint8_t colour);                // two pixels wide
   void text(int x, int y, std::string_view text, std::uint8_t colour = kBlack);  // its top left corner
   std::uint8_t at(int x, int y) const { return pixels_[static_cast<std::size_t>(y) * width_ + x]; }
 
@@ -53,7 +53,7 @@ class Canvas {
 };
 
 // Pixels of a text.
-inline constexpr int kTextHeight = 14, kCharacterWidth = 12;
+inline constexpr int kTextHeight = 16, kCharacterWidth = 12;
 int text_width(std::string_view text);
 
 }  // namespace sonde

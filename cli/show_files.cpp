@@ -1,0 +1,244 @@
+#include "show_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <memory>
+
+#include "analysis/picture/pictures.h"
+#include "analysis/trend.h"
+#include "analysis/values.h"
+#include "config/nearest.h"
+#include "dump.h"
+#include "table.h"
+#include "tensor/walk.h"
+#include "text.h"
+
+namespace sonde {
+namespace {
+
+// A file that is written from front to back, or stdout.
+class Output {
+ public:
+  explicit Output(const std::string& path) : path_(path) {
+    file_ = path == "-" ? stdout : std::fopen(path.c_str(), "wb");
+    failed_ = file_ == nullptr ? errno : 0;
+  }
+  ~Output() {
+    if (file_ != nullptr && file_ != stdout) std::fclose(file_);
+  }
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+
+  void write(std::string_view text) {
+    if (failed_ == 0 && std::fwrite(text.data(), 1, text.size(), file_) != text.size()) failed_ = errno;
+  }
+  // False, with a line on stderr, when not everything was written.
+  bool close() {
+    if (file_ != nullptr && file_ == stdout && std::fflush(stdout) != 0 && failed_ == 0) failed_ = errno;
+    if (file_ != nullptr && file_ != stdout && std::fclose(file_) != 0 && failed_ == 0) failed_ = errno;
+    file_ = nullptr;
+    if (failed_ != 0) print_error(fmt::format("cannot write '{}': {}", path_, std::strerror(failed_)));
+    return failed_ == 0;
+  }
+
+ private:
+  std::string path_;
+  std::FILE* file_;
+  int failed_;
+};
+
+// "[0, 3, :, :]": which of the last two dimensions' tables the element `index` begins; empty where there is one only.
+std::string table_title(std::span<const std::int64_t> shape, std::int64_t index) {
+  if (shape.size() < 3) return "";
+  index /= shape[shape.size() - 1] * shape[shape.size() - 2];
+  std::string title = ":, :]";
+  for (std::size_t d = shape.size() - 2; d-- > 0;) {
+    title = fmt::format("{}, {}", index % shape[d], title);
+    index /= shape[d];
+  }
+  return "[" + title;
+}
+
+// As numpy.savetxt: a row for each index but the last; `#` before what is no number.
+bool write_text(const std::string& path, const TensorView& view, const std::string& name) {
+  Output out(path);
+  out.write(fmt::format("# {}\n# shape {} dtype {}\n", printable(name), shape_text(view.shape, '(', ')'),
+                        info(view.dtype).lower));
+  const std::int64_t elements = view.elements();
+  const std::int64_t row = view.shape.empty() ? 1 : view.shape.back();
+  const std::int64_t table =
+      view.shape.size() < 2 ? std::max<std::int64_t>(elements, 1) : row * view.shape[view.shape.size() - 2];
+  constexpr std::size_t kPiece = 4096;
+  std::vector<std::byte> bytes(kPiece * info(view.dtype).item_bytes);
+  TensorView piece;
+  piece.dtype = view.dtype;
+  piece.data = bytes.data();
+  std::string line;
+  std::int64_t index = 0;
+  if (elements == 0) return out.close();
+  Cursor cursor(view);
+  while (const std::size_t count = cursor.read(bytes.data(), kPiece)) {
+    for (std::size_t i = 0; i < count; ++i, ++index) {
+      if (index % table == 0 && view.shape.size() > 2) line += fmt::format("# {}\n", table_title(view.shape, index));
+      line += exact_text(piece, static_cast<std::int64_t>(i));
+      line += (index + 1) % row == 0 ? '\n' : ' ';
+    }
+    out.write(line);
+    line.clear();
+  }
+  return out.close();
+}
+
+bool write_picture(const std::string& path, const Canvas& canvas) {
+  const Result<std::string> png = canvas.png();
+  if (!png) {
+    print_error(png.error().message);
+    return false;
+  }
+  Output out(path);
+  out.write(*png);
+  return out.close();
+}
+
+std::string number_text(const std::optional<double>& value) { return value ? fmt::format("{:.6g}", *value) : "-"; }
+
+std::vector<TrendSource> sources_of(const std::vector<SelectedStep>& steps, const FoundTensor& found) {
+  std::vector<TrendSource> sources;
+  for (const SelectedStep& step : steps) {
+    if (step.step->id.graph != found.step->step->id.graph) continue;
+    sources.push_back({step.rank, step.step});
+  }
+  return sources;
+}
+
+// One panel for each statistic, one line for each rank.
+std::vector<TrendPanel> panels_of(const std::vector<std::string>& names, const std::vector<TrendStep>& trend) {
+  std::vector<TrendPanel> panels;
+  bool many_ranks = false;
+  for (const TrendStep& at : trend) many_ranks = many_ranks || at.rank != trend[0].rank;
+  for (const std::string& name : names) {
+    TrendPanel& panel = panels.emplace_back();
+    panel.name = name;
+    std::map<const CatalogRank*, std::size_t> lines;
+    for (const TrendStep& at : trend) {
+      const auto [line, is_new] = lines.try_emplace(at.rank, panel.lines.size());
+      if (is_new) panel.lines.push_back({many_ranks ? fmt::format("rank {}", at.rank->rank) : "", {}});
+      panel.lines[line->second].points.push_back(
+          {at.step->id.iteration, at.statistics ? statistic(*at.statistics, name) : std::nullopt});
+    }
+  }
+  return panels;
+}
+
+std::string trend_table(const std::vector<std::string>& names, const std::vector<TrendStep>& trend) {
+  std::vector<Column> columns = {{"rank", Align::right}, {"step", Align::right}};
+  for (const std::string& name : names) columns.push_back({name, Align::right});
+  Table table(columns);
+  bool many_ranks = false;
+  for (const TrendStep& at : trend) many_ranks = many_ranks || at.rank != trend[0].rank;
+  for (const TrendStep& at : trend) {
+    std::vector<std::string> cells = {many_ranks ? std::to_string(at.rank->rank) : "",
+                                      std::to_string(at.step->id.iteration)};
+    for (const std::string& name : names) {
+      cells.push_back(number_text(at.statistics ? statistic(*at.statistics, name) : std::nullopt));
+    }
+    table.add(std::move(cells));
+  }
+  return "\ntrend\n" + table.text(terminal_width());
+}
+
+Json trend_json(const std::vector<std::string>& names, const std::vector<TrendStep>& trend) {
+  Json rows = Json::array();
+  for (const TrendStep& at : trend) {
+    Json row = {{"rank", at.rank->rank}, {"iteration", at.step->id.iteration}};
+    for (const std::string& name : names) {
+      const std::optional<double> value = at.statistics ? statistic(*at.statistics, name) : std::nullopt;
+      row[name] = value ? json_of(*value) : Json();
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace
+
+void add_file_options(CLI::App& verb, ShowFiles& files) {
+  verb.add_option("--picture", files.picture, "draw it into this .png: maps, histogram, or with --trend that")
+      ->type_name("FILE");
+  verb.add_option("--plot", files.plot,
+                  "of --picture: maps of the last two dimensions (default from two on), or\n"
+                  "histogram")
+      ->check(CLI::IsMember({"maps", "histogram"}).description(""))
+      ->type_name("KIND");
+  verb.add_option("--scale", files.scale, "of maps: one scale for all, or one for each map (default: all)")
+      ->check(CLI::IsMember({"all", "map"}).description(""))
+      ->type_name("SCALE");
+  verb.add_option("--maps", files.maps, "of maps: how many, the first ones (default: 64)")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1024}).description(""))
+      ->type_name("N");
+  verb.add_option("--bins", files.bins, "of the histogram in a picture (default: 64)")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{450}).description(""))
+      ->type_name("N");
+  verb.add_option("--trend", files.trend, "these statistics of it in every step, as max,min,l2norm")
+      ->delimiter(',')
+      ->type_name("NAMES")
+      ->allow_extra_args(false);
+  verb.add_option("--txt", files.text, "write all values as text, a row for each last dimension; - is stdout")
+      ->type_name("FILE");
+}
+
+std::string complaint_of(const ShowFiles& files) {
+  if (!files.picture.empty() && !files.picture.ends_with(".png")) {
+    return fmt::format("--picture '{}': pictures are PNG; expected a name that ends in .png", files.picture);
+  }
+  if (files.picture.empty() && !files.plot.empty()) return "--plot says how --picture FILE.png is drawn; there is none";
+  if (!files.trend.empty() && !files.plot.empty()) return "--trend is a picture of its own; leave --plot out";
+  const std::vector<std::string_view> known = statistic_names();
+  for (const std::string& name : files.trend) {
+    if (std::ranges::find(known, name) != known.end()) continue;
+    const std::vector<std::string> near = nearest(name, known, 1);
+    return fmt::format("--trend: no statistic '{}'{}; there are {}", name,
+                       near.empty() ? "" : fmt::format("; did you mean '{}'?", near[0]), fmt::join(known, ", "));
+  }
+  return "";
+}
+
+int write_files(const ShowFiles& files, const TensorView& view, const std::string& title, const std::string& name) {
+  if (!files.picture.empty() && files.trend.empty()) {
+    const bool as_maps = files.plot.empty() ? view.shape.size() >= 2 : files.plot == "maps";
+    const std::string whole =
+        fmt::format("{} {} {}", printable(title), shape_text(view.shape, '(', ')'), info(view.dtype).lower);
+    const Result<Canvas> canvas =
+        as_maps ? draw_maps(view, whole, {files.scale == "map", files.maps}) : draw_histogram(view, whole, files.bins);
+    if (!canvas) {
+      print_error(canvas.error().message);
+      return kBadUsage;
+    }
+    if (!write_picture(files.picture, *canvas)) return kUnreadable;
+  }
+  if (!files.text.empty() && !write_text(files.text, view, name)) return kUnreadable;
+  return kNothingFound;
+}
+
+std::string trend_text(const ShowFiles& files, const std::vector<SelectedStep>& steps, const FoundTensor& found,
+                       Json* json, int& status) {
+  std::vector<std::string> problems;
+  const std::vector<TrendStep> trend =
+      trend_of(sources_of(steps, found), found.op->full_name, found.tensor->is_input, found.tensor->slot, problems);
+  for (const std::string& problem : problems) print_error(problem);
+  if (!problems.empty()) status = kUnreadable;
+  if (!files.picture.empty()) {
+    const Canvas canvas = draw_trend(panels_of(files.trend, trend), printable(name_of(*found.op, *found.tensor)));
+    if (!write_picture(files.picture, canvas)) status = kUnreadable;
+  }
+  if (json != nullptr) (*json)["trend"] = trend_json(files.trend, trend);
+  return json != nullptr ? "" : trend_table(files.trend, trend);
+}
+
+}  // namespace sonde

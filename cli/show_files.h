@@ -1,0 +1,38 @@
+// What `sonde show` writes besides its page: pictures of a tensor, its values as text, its trend through the steps.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "find_tensor.h"
+#include "json.h"
+#include "sonde/tensor.h"
+
+namespace sonde {
+
+struct ShowFiles {
+  std::string picture;        // a .png; empty: none
+  std::string plot;           // "maps" or "histogram"; empty: what suits the tensor
+  std::string scale = "all";  // of maps: "all" or "map"
+  std::size_t maps = 64, bins = 64;
+  std::string text;                // a file for the values, `-` for stdout; empty: none
+  std::vector<std::string> trend;  // names of statistics; empty: no trend
+
+  bool any_of_values() const { return !text.empty() || (!picture.empty() && trend.empty()); }
+  bool text_alone() const { return text == "-"; }  // nothing else goes to stdout
+};
+
+void add_file_options(CLI::App& verb, ShowFiles& files);
+// What is wrong with the options themselves; empty: nothing.
+std::string complaint_of(const ShowFiles& files);
+
+// Writes picture and text of one tensor. `title` for people, `name` the head of the text. Gives the exit status; errors are
+// on stderr.
+int write_files(const ShowFiles& files, const TensorView& view, const std::string& title, const std::string& name);
+
+// Of the tensor that was found, in all steps that were chosen: a table, or `trend` of the JSON; and a picture.
+std::string trend_text(const ShowFiles& files, const std::vector<SelectedStep>& steps, const FoundTensor& found,
+                       Json* json, int& status);
+
+}  // namespace sonde
