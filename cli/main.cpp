@@ -16,6 +16,7 @@
 #include "config/nearest.h"
 #include "convert.h"
 #include "dump.h"
+#include "export.h"
 #include "graph.h"
 #include "index.h"
 #include "info.h"
@@ -89,6 +90,7 @@ int run_main(int argc, char** argv) {
   add_watch(app, exit_status);
   add_convert(app, exit_status);
   add_index(app, exit_status);
+  add_export(app, exit_status);
   if (argc == 1) {
     fmt::print("{}", app.help());
     return kBadUsage;
