@@ -155,4 +155,11 @@ Result<std::string> ask_child(const std::vector<std::string>& command) {
   return text;
 }
 
+std::string default_python() {
+  std::error_code failed;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", failed);
+  const std::filesystem::path beside = self.parent_path() / "python3";
+  return !failed && ::access(beside.c_str(), X_OK) == 0 ? beside.string() : "python3";
+}
+
 }  // namespace sonde

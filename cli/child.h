@@ -35,4 +35,7 @@ int status_of_no_run(const Error& error);
 // Runs `command` and gives what it wrote to standard output; for questions to an interpreter. stderr is dropped.
 Result<std::string> ask_child(const std::vector<std::string>& command);
 
+// The interpreter beside this program, as in a virtual environment; else the first on the path.
+std::string default_python();
+
 }  // namespace sonde

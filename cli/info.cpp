@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <openssl/crypto.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstdlib>
@@ -66,14 +65,6 @@ Json variables() {
   for (const Variable& variable : kVariables)
     if (const char* value = std::getenv(variable.name)) set[variable.name] = value;
   return set;
-}
-
-// The interpreter beside this program, as in a virtual environment; else the first on the path.
-std::string default_python() {
-  std::error_code failed;
-  const fs::path self = fs::read_symlink("/proc/self/exe", failed);
-  const fs::path beside = self.parent_path() / "python3";
-  return !failed && access(beside.c_str(), X_OK) == 0 ? beside.string() : "python3";
 }
 
 // What `python -m sonde.adapter status` says; "problem" when it says nothing.

@@ -17,6 +17,7 @@
 #include "convert.h"
 #include "dump.h"
 #include "first_bad.h"
+#include "export.h"
 #include "graph.h"
 #include "index.h"
 #include "info.h"
@@ -96,6 +97,7 @@ int run_main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "msaccucmp") {  // its options follow no rule of ours
     return msaccucmp::run(std::vector<std::string>(argv + 2, argv + argc));
   }
+  add_export(app, exit_status);
   if (argc == 1) {
     fmt::print("{}", app.help());
     return kBadUsage;

@@ -49,4 +49,12 @@ def open(path):
     return dump.open(path)
 
 
+def __getattr__(name):
+    if name in ("dump", "export", "debugger"):  # imported when they are first used
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
 sonde_autoload.watch_mindspore()

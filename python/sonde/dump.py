@@ -19,10 +19,9 @@ import numpy as np
 from . import _core
 from .session import Error
 
-_SAME_IN_NUMPY = frozenset(
-    ("bool", "float16", "float32", "float64", "complex64", "complex128", "qint8", "quint8", "qint32")
-    + tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
-)
+_SAME_IN_NUMPY = {"bool", "float16", "float32", "float64", "complex64", "complex128", "qint8", "quint8", "qint32"} | {
+    f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
 _IS_INPUT = {None: None, "input": True, "output": False}
 REALS = ("max", "min", "avg", "l2norm")
 COUNTS = (
@@ -250,6 +249,20 @@ class _Collection:
         """
         chosen = self._dump._select(self._of_ops, **selection)
         return type(self)(self._dump, chosen if self._is_all() else self._rows[np.isin(self._rows, chosen)])
+
+    def matching(self, takes):
+        """Those of whose op `takes(name, type)` is true; asked once for each name and type."""
+        ops = self._dump._table("op")
+        row = self._rows if self._of_ops else self._dump._table("tensor")["op"][self._rows]
+        names, types = ops["name"], ops["type"]
+        pairs = np.stack([names.codes[row], types.codes[row]], axis=1)
+        unique, of_pair = np.unique(pairs, axis=0, return_inverse=True)
+        taken = np.array([bool(takes(names.words[name], types.words[kind])) for name, kind in unique.tolist()], bool)
+        return type(self)(self._dump, self._rows[taken[of_pair.ravel()]] if len(self._rows) else self._rows)
+
+    def columns_of(self, name):
+        """One column of columns(), as a list."""
+        return _plain(self._columns()[name]).tolist()
 
     def columns(self):
         """{name: array}: one array for all of them, in the order of to_pandas."""

@@ -187,7 +187,7 @@ def _join(by_name, raw_nodes, operator):
 
 
 def _match_names(data, graph):
-    """Operators that MindSpore made anew after their files got a name: of a scope and type, one is the other in order."""
+    """Operators that MindSpore made anew after their files got a name: those of one scope and type, in order."""
     recorded = set(data.names_of(graph.rank))
     known = {node.name for node in graph.nodes}
     left = {}  # scope and type -> names of files

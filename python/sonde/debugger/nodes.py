@@ -4,7 +4,7 @@ import re
 
 from .checks import DebuggerParamTypeError, chosen_slots, is_number
 
-# `# In file /a/b.py:12/    code/`, `#  - In file …` where what it calls follows, and the places that newer releases add.
+# `# In file /a/b.py:12/    code/`, `#  - In file …` where what it calls follows, and the places newer releases add.
 _LINE = re.compile(
     r"#(?:  (?P<mark>.))? (?:inlined:)?In file (?P<file>.+?)"
     r"(?::(?P<line>\d+)|\((?P<old>\d+)\))(?P<place>~\d+)?(?P<columns>,\s*\d+~\d+)?/(?P<code>.*)/"

@@ -1,0 +1,274 @@
+"""What a dump holds, in forms that other programs read: `sonde export`, and save() for Python.
+
+tensors = sonde.open("/data/run7").tensors.select(side="output", step=3)
+sonde.export.save(tensors, "run7.parquet")            # one row a tensor: names, types, statistics
+sonde.export.save(tensors, "run7.safetensors")        # values; bfloat16 and 8-bit floats as they are
+"""
+
+import json
+import os
+import re
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from . import dump as dumps
+from . import safetensors, tensorboard
+from .session import Error
+
+FORMATS = ("parquet", "arrow", "safetensors", "npz", "tensorboard")
+TABLES = ("tensors", "ops", "graph")
+TRENDS = (*dumps.REALS, "nan_count", "positive_inf_count", "negative_inf_count", "zero_count")
+_ENDINGS = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".safetensors": "safetensors", ".npz": "npz"}
+
+
+def format_of(path, format=None):
+    """The format that a path means by its ending; a directory is TensorBoard's."""
+    if format is not None:
+        if format not in FORMATS:
+            raise ValueError(f"no format '{format}'; there are {', '.join(FORMATS)}")
+        return format
+    text = os.fspath(path)
+    found = _ENDINGS.get(Path(text).suffix.lower())
+    if found is not None:
+        return found
+    if text.endswith("/") or Path(text).is_dir() or not Path(text).suffix:
+        return "tensorboard"
+    raise ValueError(
+        f"'{text}' ends in none of {', '.join(_ENDINGS)}, and is no directory (for TensorBoard); or name the format: "
+        f"{', '.join(FORMATS)}"
+    )
+
+
+def save(tensors, path, format=None, *, table="tensors", statistics=TRENDS, measure=True):
+    """Writes tensors (dump.Tensors) to a file, which is there whole or not at all.
+
+    The format goes by the ending: `.parquet`, `.arrow` (`.feather`): one row a tensor, or, with `table`, an op or an
+    edge of the graph; `.safetensors`, `.npz`: their values; a directory: TensorBoard's events, `statistics` over the
+    steps. `measure`: statistics that the dump lacks are taken from its tensors. Returns {"path", "format", "bytes",
+    "rows", "tensors" or "points", "skipped": [(name, why)]}.
+    """
+    format = format_of(path, format)
+    if table not in TABLES:
+        raise ValueError(f"no table '{table}'; there are {', '.join(TABLES)}")
+    if table != "tensors" and format not in ("parquet", "arrow"):
+        raise ValueError(f"the table '{table}' can be written as parquet or arrow, not as {format}")
+    if format == "tensorboard":
+        return {"path": os.fspath(path), "format": format, **_save_trends(tensors, Path(path), statistics, measure)}
+    with _whole(Path(path)) as file:
+        writers = {"parquet": _save_table, "arrow": _save_table, "safetensors": _save_safetensors, "npz": _save_npz}
+        result = writers[format](tensors, file, format=format, table=table, measure=measure)
+    return {"path": os.fspath(path), "format": format, "bytes": os.path.getsize(path), **result}
+
+
+class _whole:
+    """A file beside `path`, which takes its place at the end."""
+
+    def __init__(self, path):
+        self._path = path
+
+    def __enter__(self):
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = tempfile.NamedTemporaryFile(dir=self._path.parent, prefix=f".{self._path.name}.", delete=False)
+        return self._file
+
+    def __exit__(self, failed, *_):
+        self._file.close()
+        if failed:
+            os.unlink(self._file.name)
+            return
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(self._file.name, 0o666 & ~mask)
+        os.replace(self._file.name, self._path)
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def _save_table(tensors, file, *, format, table, measure):
+    pyarrow = dumps.extra("pyarrow", "arrow", f"writing {format}")
+    problems = tensors.measure() if measure and table == "tensors" else []
+    if table == "tensors":
+        rows = tensors.to_arrow(measure=False)
+    else:
+        rows = (tensors._dump.ops if table == "ops" else tensors._dump.graph).to_arrow()
+    if format == "parquet":
+        parquet = dumps.extra("pyarrow.parquet", "arrow", "writing parquet")
+        parquet.write_table(rows, file)
+    else:
+        with pyarrow.ipc.new_file(file, rows.schema) as writer:
+            writer.write_table(rows)
+    return {"rows": rows.num_rows, "skipped": [(problem.path, problem.message) for problem in problems]}
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def _names(tensors):
+    """A name for each, short where it can be: what is the same for all is left out."""
+    several = {what: len(set(tensors.columns_of(what))) > 1 for what in ("rank", "graph", "step")}
+    used = {}
+    for tensor in tensors:
+        where = [f"{what}_{getattr(tensor, what)}" for what in ("rank", "graph", "step") if several[what]]
+        name = "/".join([*where, _inside(tensor.name)])
+        used[name] = used.get(name, 0) + 1  # in a loop, an op runs more than once in a step
+        yield tensor, name if used[name] == 1 else f"{name}#{used[name]}"
+
+
+def _inside(name):
+    """Names come from the dump, which anybody may have written; in an archive they are paths."""
+    return "/".join("__" if part in ("", ".", "..") else part for part in name.split("/"))
+
+
+def _save_npz(tensors, file, **_):
+    skipped, written = [], 0
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for tensor, name in _names(tensors):
+            try:
+                values = tensor.numpy()
+            except Error as error:
+                skipped.append((name, str(error)))
+                continue
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, values, allow_pickle=False)
+            written += 1
+    return {"tensors": written, "skipped": skipped}
+
+
+def _save_safetensors(tensors, file, **_):
+    entries, skipped = [], []
+    for tensor, name in _names(tensors):
+        try:
+            dtype, shape, _ = safetensors.bits_of(tensor)  # opened again when it is written: files stay open only then
+        except Error as error:
+            skipped.append((name, str(error)))
+            continue
+        entries.append((name, dtype, shape, tensor))
+    safetensors.write(file, entries)
+    return {"tensors": len(entries), "skipped": skipped}
+
+
+# --- trends -----------------------------------------------------------------------------------------------------------
+
+
+def _save_trends(tensors, directory, statistics, measure):
+    unknown = [name for name in statistics if name not in dumps.Statistics._fields]
+    if unknown:
+        raise ValueError(f"no statistic '{unknown[0]}'; there are {', '.join(dumps.Statistics._fields)}")
+    problems = tensors.measure() if measure else []
+    columns = tensors._columns()
+    values = {name: columns[name].values.astype(np.float64) for name in statistics}
+    known = {name: columns[name].known for name in statistics}
+    paths, count = [], 0
+    for rank in np.unique(columns["rank"]).tolist():
+        rows = np.flatnonzero(columns["rank"] == rank)
+        rows = rows[np.argsort(columns["step"][rows], kind="stable")]
+        path = directory / f"rank_{rank}" / tensorboard.file_name(columns["timestamp_us"][rows])
+        with _whole(path) as file:
+            count += tensorboard.write(file, _points(tensors, columns, rows, values, known))
+        paths.append(path)
+    return {
+        "points": count,
+        "bytes": sum(path.stat().st_size for path in paths),
+        "files": [str(path) for path in paths],
+        "skipped": [(problem.path, problem.message) for problem in problems],
+    }
+
+
+def _points(tensors, columns, rows, values, known):
+    """(step, time, tag, value), by step."""
+    ops, sides = columns["op"], columns["side"]
+    graphs = len(set(columns["graph"].tolist())) > 1
+    for row in rows.tolist():
+        place = f"graph_{columns['graph'][row]}/" if graphs else ""
+        name = f"{place}{ops[row]}:{sides[row]}.{columns['slot'][row]}"
+        step, when = int(columns["step"][row]), int(columns["timestamp_us"][row]) / 1e6
+        for statistic, numbers in values.items():
+            if known[statistic][row]:
+                yield step, when, f"{statistic}/{name}", float(numbers[row])
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def _numbers(name, text):
+    """'3', '0-5', '1|4|7-9'."""
+    numbers = set()
+    for part in text.split("|"):
+        ends = re.fullmatch(r"\s*(\d+)(?:\s*-\s*(\d+))?\s*", part)
+        if ends is None or (ends[2] and int(ends[2]) < int(ends[1])):
+            raise ValueError(f"--{name}: '{text}' is no number, range or list: 3, 0-5, 1|4")
+        numbers |= set(range(int(ends[1]), int(ends[2] or ends[1]) + 1)) if int(ends[2] or ends[1]) < 1 << 32 else set()
+    return sorted(numbers)
+
+
+def _glob(pattern):
+    """The expression of a pattern: `*` is any text within one part of a name, `**` any text, `?` one character."""
+    parts = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return "".join(parts.get(part) or re.escape(part) for part in re.split(r"(\*\*|\*|\?)", pattern))
+
+
+def _selected(dump, request):
+    selection = {name: request[name] for name in ("op", "type", "side", "source") if request.get(name)}
+    for name in ("step", "rank", "graph", "slot"):
+        if request.get(name):
+            selection[name] = _numbers(name, request[name])
+    tensors = dump.tensors.select(**selection)
+    if request.get("select"):
+        patterns = [(re.compile(_glob(pattern)), "/" not in pattern) for pattern in request["select"]]
+        tensors = tensors.matching(
+            lambda name, op_type: any(
+                pattern.fullmatch(name)
+                or pattern.fullmatch(op_type)
+                or (in_last_part and pattern.fullmatch(name.rpartition("/")[2]))
+                for pattern, in_last_part in patterns
+            )
+        )
+    if not len(tensors):
+        steps = sorted({step.iteration for step in dump.steps})
+        raise ValueError(
+            f"no tensor is selected; the dump has {len(dump.tensors)} tensors, ranks {dump.ranks}, "
+            f"steps {steps[:8]}{' …' if len(steps) > 8 else ''}"
+        )
+    return tensors
+
+
+def _text(result):
+    amount = next(f"{result[what]} {what}" for what in ("rows", "tensors", "points") if what in result)
+    return f"{result['path']}: {result['format']}, {amount}, {result['bytes']} bytes"
+
+
+def main(request):
+    """What `sonde export` runs; the request is its options, as JSON. Returns the exit status."""
+    request = json.loads(request)
+    try:
+        for path in request["to"]:
+            format_of(path, request.get("format"))
+        dump = dumps.open(request["dump"])
+        for problem in dump.problems:
+            print(f"sonde: warning: {problem.path}: {problem.message}", file=sys.stderr)
+        tensors = _selected(dump, request)
+        settings = {name: request[name] for name in ("format", "table", "statistics", "measure") if name in request}
+        results = [save(tensors, path, **settings) for path in request["to"]]
+    except (ValueError, ImportError) as error:
+        print(f"sonde: error: {error}", file=sys.stderr)
+        return 2
+    except (Error, OSError) as error:
+        print(f"sonde: error: {error}", file=sys.stderr)
+        return 3
+    for result in results:
+        for name, why in result["skipped"][:10]:
+            print(f"sonde: warning: left out {name}: {why}", file=sys.stderr)
+        if len(result["skipped"]) > 10:
+            print(f"sonde: warning: … and {len(result['skipped']) - 10} more", file=sys.stderr)
+    if request.get("json"):
+        for result in results:
+            result["skipped"] = [{"name": name, "why": why} for name, why in result["skipped"]]
+        print(json.dumps({"written": results}, indent=2))
+    else:
+        print("\n".join(_text(result) for result in results))
+    return 0
