@@ -38,6 +38,23 @@ void print_problems(const Catalog& catalog) {
   }
 }
 
+// Ranks of one number in several dumps are shown beside each other: who did not mean that is told.
+void print_dumps(const Catalog& catalog) {
+  std::set<std::string> dumps;
+  std::set<std::uint32_t> ranks;
+  bool is_double = false;
+  for (const CatalogRank& rank : catalog.ranks) {
+    dumps.insert(rank.dump);
+    is_double = !ranks.insert(rank.rank).second || is_double;
+  }
+  if (!is_double || dumps.size() < 2) return;
+  std::vector<std::string> names(dumps.begin(), dumps.end());
+  const std::size_t more = names.size() > 3 ? names.size() - 3 : 0;
+  names.resize(names.size() - more);
+  print_warning(fmt::format("'{}' holds {} dumps: {}{}; name one of them to see it alone", catalog.path.string(),
+                            dumps.size(), joined(names, ", "), more > 0 ? fmt::format(" and {} more", more) : ""));
+}
+
 template <typename Numbers>
 std::string list_of(const Numbers& numbers) {
   return ranges_text({numbers.begin(), numbers.end()});
@@ -149,6 +166,7 @@ std::optional<Catalog> open_dump(const DumpOptions& options, const CatalogQuery&
     return std::nullopt;
   }
   print_problems(*catalog);
+  print_dumps(*catalog);
   return std::move(*catalog);
 }
 
@@ -250,6 +268,10 @@ bool print_text(const std::string& text) {
   }
   print_error(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
   return false;
+}
+
+std::string rank_text(const CatalogRank& rank) {
+  return fmt::format("{}{}{}", rank.rank, rank.dump.empty() ? "" : " of ", rank.dump);
 }
 
 std::string slot_text(const CatalogTensor& tensor) {

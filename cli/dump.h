@@ -62,6 +62,7 @@ void print_warning(const std::string& message);
 // Writes to stdout; false, with a line on stderr, when it cannot (a closed pipe ends the program silently).
 bool print_text(const std::string& text);
 
+std::string rank_text(const CatalogRank& rank);       // "0"; "0 of run7" where the path holds several dumps
 std::string slot_text(const CatalogTensor& tensor);   // "output.0"
 std::string dtype_text(const CatalogTensor& tensor);  // "float32"; "?" when unknown
 std::string shape_text(const CatalogTensor& tensor);  // "(2,3)"; "?" when unknown

@@ -76,6 +76,15 @@ std::string pages(const SelectedStep& step, const StepGraph& graph, const std::v
   return text;
 }
 
+bool has_likely_flow(const CatalogStep& step) {
+  for (const CatalogOp& op : step.ops) {
+    for (const CatalogTensor& tensor : op.tensors) {
+      if (tensor.source_is_likely) return true;
+    }
+  }
+  return false;
+}
+
 int graph(const GraphOptions& options) {
   int status = kNothingFound;
   if (options.distance && (options.op.empty() || !(options.dot || options.json))) {
@@ -89,7 +98,9 @@ int graph(const GraphOptions& options) {
   const std::optional<std::vector<SelectedStep>> steps = select_steps(*catalog, options, status);
   if (!steps) return status;
   const SelectedStep& step = step_of(*steps);
-  if (!step.rank->has_journal && !step.rank->host_tells_data_flow) {
+  const bool is_likely = has_likely_flow(*step.step);
+  if (is_likely) print_warning("the dump does not say how data flows; it is told by values that are equal");
+  if (!step.rank->has_journal && !step.rank->host_tells_data_flow && !is_likely) {
     print_error(fmt::format(
         "'{}' says nothing of how data flows: it has neither a journal of Sonde nor MindSpore's own graphs/*.pb",
         step.rank->directory.string()));

@@ -46,6 +46,10 @@ Json json_of(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& 
                {"slot", tensor.slot},
                {"tensor_name", tensor.tensor_name},
                {"dtype", dtype_text(tensor)}};
+  if (!rank.dump.empty()) json["dump"] = rank.dump;
+  if (!tensor.key.empty()) json["key"] = tensor.key;
+  if (!op.scope.empty()) json["scope"] = op.scope;
+  if (op.is_module) json["is_module"] = true;
   json["shape"] = tensor.has_shape ? Json(tensor.shape) : Json();
   if (tensor.statistics) json.update(json_of(*tensor.statistics));
   if (!tensor.md5.empty()) json["md5"] = tensor.md5;

@@ -91,13 +91,25 @@ std::string span_text(std::uint64_t started_us, std::uint64_t ended_us) {
   return ended_us > started_us && started_us != 0 ? duration_text(ended_us - started_us) : "";
 }
 
+// What a rank without a journal is read from.
+std::string source_of(DumpKind kind) {
+  switch (kind) {
+    case DumpKind::msprobe:
+      return "no journal: read from msprobe's dump.json";
+    case DumpKind::files:
+      return "no journal: every file a tensor";
+    default:
+      return "no journal: read from file names and tables";
+  }
+}
+
 std::string runs_text(const CatalogRank& rank) {
   std::string text;
   for (std::size_t i = 0; i < rank.runs.size(); ++i) {
     const CatalogRun& run = rank.runs[i];
     std::vector<std::string> parts;
     if (!rank.has_journal) {
-      parts.push_back("no journal: read from file names and tables");
+      parts.push_back(source_of(rank.kind));
     } else {
       parts.push_back(state_of(run));
     }
@@ -109,21 +121,21 @@ std::string runs_text(const CatalogRank& rank) {
     if (run.bytes_read != 0) {
       parts.push_back(fmt::format("read {}, wrote {}", bytes_text(run.bytes_read), bytes_text(run.bytes_written)));
     }
-    text += fmt::format("rank {}  run {}  {}\n", rank.rank, i, printable(joined(parts, ", ")));
+    text += fmt::format("rank {}  run {}  {}\n", printable(rank_text(rank)), i, printable(joined(parts, ", ")));
     if (!run.command.empty()) text += "        " + printable(run.command) + "\n";
     for (const std::string& note : run.notes) text += "        note: " + printable(note) + "\n";
   }
   return text;
 }
 
-using SumKey = std::tuple<std::uint32_t, std::size_t, std::uint32_t>;  // rank, run, graph
+using SumKey = std::tuple<const CatalogRank*, std::size_t, std::uint32_t>;  // rank, run, graph
 
 std::map<SumKey, Sum> sums_of(const std::vector<SelectedStep>& steps, bool from_index) {
   std::map<SumKey, Sum> sums;
   Sizes sizes;
   Progress progress("looking at step", steps.size());
   for (const SelectedStep& step : steps) {
-    Sum& sum = sums[{step.rank->rank, step.step->run, step.step->id.graph}];
+    Sum& sum = sums[{step.rank, step.step->run, step.step->id.graph}];
     add_step(step, from_index, sizes, progress, sum);
   }
   return sums;
@@ -146,7 +158,7 @@ std::string summary_text(const Catalog& catalog, const std::vector<SelectedStep>
     const auto [rank, run, graph] = key;
     const std::string per_step = sum.fewest_ops == sum.most_ops ? std::to_string(sum.most_ops)
                                                                 : fmt::format("{}-{}", sum.fewest_ops, sum.most_ops);
-    table.add({std::to_string(rank), std::to_string(run), std::to_string(graph),
+    table.add({rank_text(*rank), std::to_string(run), std::to_string(graph),
                ranges_text(sum.steps) + (sum.ended ? "" : " (last one cut off)"), per_step, std::to_string(sum.ops),
                std::to_string(sum.parameters), std::to_string(sum.tensors), std::to_string(sum.files),
                sum.files > 0 ? bytes_text(sum.bytes) : "-", time_text(sum.started_us),
@@ -194,6 +206,7 @@ std::string summary_json(const Catalog& catalog, const std::vector<SelectedStep>
   Progress progress("looking at step", steps.size());
   for (const CatalogRank& rank : catalog.ranks) {
     Json json = {{"rank", rank.rank},
+                 {"dump", rank.dump},
                  {"directory", rank.directory.string()},
                  {"has_journal", rank.has_journal},
                  {"runs", Json::array()},

@@ -73,8 +73,8 @@ std::string source_line(const CatalogOp& op) {
 std::string head_text(const FoundTensor& found, const Flow& flow) {
   const CatalogTensor& tensor = *found.tensor;
   std::string text = printable(name_of(*found.op, tensor)) + "\n";
-  text += field("where", fmt::format("rank {}, graph {}, step {}", found.step->rank->rank, found.step->step->id.graph,
-                                     found.step->step->id.iteration));
+  text += field("where", fmt::format("rank {}, graph {}, step {}", rank_text(*found.step->rank),
+                                     found.step->step->id.graph, found.step->step->id.iteration));
   if (!tensor.tensor_name.empty()) text += field("name", std::string(tensor.tensor_name));
   text += field("shape", shape_text(tensor) + " " + dtype_text(tensor));
   if (!tensor.skipped.empty()) text += field("skipped", std::string(tensor.skipped));

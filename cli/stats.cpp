@@ -55,7 +55,7 @@ Form form_of(const std::vector<SelectedStep>& steps) {
   const std::size_t width = terminal_width();
   if (width > 0 && width < kRoomy) form.digits = 4;
   for (const SelectedStep& step : steps) {
-    form.rank |= step.rank->rank != steps[0].rank->rank;
+    form.rank |= step.rank != steps[0].rank;
     form.graph |= step.step->id.graph != steps[0].step->id.graph;
     form.step |= !(step.step->id == steps[0].step->id);
   }
@@ -67,7 +67,7 @@ void add_row(const SelectedStep& step, const CatalogOp& op, const CatalogTensor&
   const KnownStatistics statistics = tensor.statistics.value_or(KnownStatistics());
   // A parameter's name is the op's already.
   const bool named = !tensor.tensor_name.empty() && tensor.tensor_name != op.full_name;
-  table.add({form.rank ? std::to_string(step.rank->rank) : "", form.graph ? std::to_string(step.step->id.graph) : "",
+  table.add({form.rank ? rank_text(*step.rank) : "", form.graph ? std::to_string(step.step->id.graph) : "",
              form.step ? std::to_string(step.step->id.iteration) : "", std::string(op.full_name), slot_text(tensor),
              named ? std::string(tensor.tensor_name) : "", dtype_text(tensor), shape_text(tensor),
              tensor.skipped.empty() || tensor.statistics ? value_text(statistics.max, form.digits)

@@ -7,85 +7,17 @@
 
 #include "analysis/catalog_readers.h"
 #include "analysis/dump_tree.h"
+#include "analysis/find_dumps.h"
 #include "analysis/host_graphs.h"
-#include "store/file_names.h"
+#include "analysis/likely_sources.h"
 
 namespace sonde {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kDeepest = 9;                      // levels below the path that was given
-constexpr std::size_t kMostDirectories = 20000;  // looked at without finding anything
-
 Error cannot_open(const fs::path& path, ErrorCode code, const std::string& why) {
   return Error{code, "cannot open dump '" + path.string() + "': " + why};
-}
-
-// A rank with a journal.
-struct RankPlace {
-  fs::path directory, metadata;
-};
-
-// What looking through a directory tree brings up.
-struct Findings {
-  std::vector<RankPlace> ranks;     // with a journal
-  std::vector<fs::path> steps;      // with tensor files or a statistic.csv, outside of `ranks`
-  std::vector<fs::path> constants;  // directories of that name, of a graph
-  std::size_t files = 0, directories = 0;
-  std::string first;       // some file that was seen
-  std::string unreadable;  // the first directory that refused
-};
-
-bool is_of_a_step(const std::string& name) {
-  TensorFileName parts;
-  OpFileName op;
-  return name == "statistic.csv" || name == "mapping.csv" || parse_tensor_file_name(name, parts) ||
-         parse_op_file_name(name, op);
-}
-
-bool is_beside_steps(const std::string& name) {
-  return name.starts_with('.') || name == "graphs" || name == "execution_order" || name == "constants";
-}
-
-bool is_step_number(const std::string& name) {
-  return name.find_first_not_of("0123456789") == std::string::npos && !is_time(name);
-}
-
-void look(const fs::path& directory, int depth, bool trust_journals, Findings& found) {
-  bool shared = false;  // o2: what is called by a number is a step of it; the rest is another's
-  if (trust_journals) {
-    const std::vector<fs::path> journals = journals_of(directory);
-    for (const fs::path& metadata : journals) found.ranks.push_back({directory, metadata});
-    shared = !journals.empty() && journals.front().parent_path() != directory;
-    if (!journals.empty() && !shared) return;
-  }
-  if (found.directories >= kMostDirectories && found.ranks.empty() && found.steps.empty()) return;
-  ++found.directories;
-  std::error_code error;
-  std::vector<fs::path> below;
-  bool is_step = false;
-  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename();
-    std::error_code ignored;
-    if (at->is_directory(ignored)) {
-      if (at->is_symlink(ignored)) continue;
-      if (name == "constants") found.constants.push_back(at->path());
-      if (!is_beside_steps(name) && !(shared && is_step_number(name))) below.push_back(at->path());
-      continue;
-    }
-    ++found.files;
-    if (found.first.empty()) found.first = name;
-    is_step = is_step || is_of_a_step(name);
-  }
-  if (error && found.unreadable.empty()) {
-    found.unreadable = "'" + directory.string() + "': " + error.message();
-  }
-  if (is_step) found.steps.push_back(directory);
-  std::ranges::sort(below);
-  for (const fs::path& child : below) {
-    if (depth < kDeepest) look(child, depth + 1, trust_journals, found);
-  }
 }
 
 void read_trees(const Findings& found, const fs::path& given, Catalog& catalog) {
@@ -105,7 +37,60 @@ void read_trees(const Findings& found, const fs::path& given, Catalog& catalog) 
   }
 }
 
-void read_journal_rank(const RankPlace& place, const CatalogFilter& filter, const fs::path& part, Catalog& catalog) {
+// Processes without a rank get one in the order of their numbers, after those that have.
+void number_processes(std::vector<MsprobePlace>& places) {
+  std::map<fs::path, std::set<std::uint64_t>> processes;
+  std::map<fs::path, std::uint32_t> next;
+  for (const MsprobePlace& place : places) {
+    if (place.process != 0) {
+      processes[place.root].insert(place.process);
+    } else {
+      next[place.root] = std::max(next[place.root], place.rank + 1);
+    }
+  }
+  for (MsprobePlace& place : places) {
+    if (place.process == 0) continue;
+    const std::set<std::uint64_t>& known = processes[place.root];
+    place.rank = next[place.root] + static_cast<std::uint32_t>(std::distance(known.begin(), known.find(place.process)));
+  }
+}
+
+void read_msprobe(const Findings& found, Catalog& catalog) {
+  std::vector<MsprobePlace> places;
+  for (const fs::path& directory : found.msprobe) places.push_back(msprobe_place_of(directory));
+  number_processes(places);
+  std::map<std::pair<fs::path, std::uint32_t>, std::vector<MsprobePlace>> by_rank;
+  for (const MsprobePlace& place : places) by_rank[{place.root, place.rank}].push_back(place);
+  for (auto& [key, of_rank] : by_rank) {
+    std::ranges::stable_sort(of_rank, {}, &MsprobePlace::step);
+    CatalogRank rank;
+    rank.directory = key.first;
+    rank.metadata = key.first / ".dump_metadata";
+    rank.rank = key.second;
+    rank.kind = DumpKind::msprobe;
+    read_msprobe_rank(of_rank, rank, catalog);
+    catalog.ranks.push_back(std::move(rank));
+  }
+}
+
+void read_loose(const Findings& found, const fs::path& given, Catalog& catalog) {
+  std::map<std::uint32_t, std::vector<LoosePlace>> by_rank;
+  for (const fs::path& directory : found.loose) {
+    const LoosePlace place = loose_place_of(directory, given);
+    by_rank[place.rank].push_back(place);
+  }
+  for (const auto& [number, of_rank] : by_rank) {
+    CatalogRank rank;
+    rank.directory = given;
+    rank.metadata = given / ".dump_metadata";
+    rank.rank = number;
+    rank.kind = DumpKind::files;
+    read_loose_rank(of_rank, rank, catalog);
+    catalog.ranks.push_back(std::move(rank));
+  }
+}
+
+void read_journal_rank(const JournalPlace& place, const CatalogFilter& filter, const fs::path& part, Catalog& catalog) {
   CatalogRank rank;
   rank.directory = place.directory;
   rank.metadata = place.metadata;
@@ -121,47 +106,42 @@ void read_journal_rank(const RankPlace& place, const CatalogFilter& filter, cons
   }
   catalog.problems.push_back(
       {journal_in(place.metadata), read.error().message + "; file names and tables are used instead"});
-  Findings found;
-  look(part, 0, false, found);
-  read_trees(found, place.directory, catalog);
+  read_trees(find_dumps(part, false), place.directory, catalog);
 }
 
-// A directory above several dumps is none: their steps would mix. So it is with several runs, where each has a directory
-// that is called after its time; ranks of one run may have begun in different seconds.
-Status check_one_dump(const fs::path& path, const Findings& found) {
-  std::set<fs::path> dumps, runs;
-  std::map<std::string, std::set<fs::path>> runs_of_rank;
-  const auto add = [&](const fs::path& directory) {
-    const RankOf rank = rank_of(directory);
-    dumps.insert(rank.dump);
-    if (rank.run.empty()) return;
-    runs.insert(rank.run);
-    runs_of_rank[rank.rank].insert(rank.run);
-  };
-  for (const RankPlace& rank : found.ranks) {
-    const bool shared = rank.metadata.parent_path() != rank.directory;  // o2, and something else may lie beside it
-    if (shared) {
-      dumps.insert(rank.metadata.parent_path());
+// Which dump a rank is of: where one path holds several, their ranks are told apart by it. Several runs are several dumps,
+// where each has a directory that is called after its time and a rank comes in more than one; ranks of one run may have
+// begun in different seconds.
+void name_dumps(const fs::path& given, Catalog& catalog) {
+  std::vector<fs::path> dumps, runs;
+  std::map<std::pair<fs::path, std::string>, std::set<fs::path>> runs_of_rank;
+  for (const CatalogRank& rank : catalog.ranks) {
+    const bool is_shared = rank.has_journal && rank.metadata.parent_path() != rank.directory;  // o2
+    RankOf of;
+    if (is_shared) {
+      of.dump = rank.metadata.parent_path();
+    } else if (rank.kind == DumpKind::journal || rank.kind == DumpKind::tree) {
+      of = rank_of(rank.directory);
     } else {
-      add(rank.directory);
+      of.dump = rank.directory;
     }
+    dumps.push_back(of.dump);
+    runs.push_back(of.run.empty() ? of.dump : of.run);
+    if (!of.run.empty()) runs_of_rank[{of.dump, of.rank}].insert(of.run);
   }
-  for (const fs::path& step : found.steps) add(place_of(step, path).rank_directory);
   if (std::ranges::any_of(runs_of_rank, [](const auto& rank) { return rank.second.size() > 1; })) dumps = runs;
-  if (dumps.size() < 2) return {};
-  std::string names;
-  std::size_t shown = 0;
-  for (const fs::path& dump : dumps) {
-    if (++shown > 3) break;
-    names += (shown > 1 ? ", '" : "'") + dump.string() + "'";
+  // Also two kinds in one directory are two dumps.
+  std::set<std::pair<fs::path, bool>> distinct;
+  for (std::size_t i = 0; i < dumps.size(); ++i) {
+    distinct.insert({dumps[i], catalog.ranks[i].kind >= DumpKind::msprobe});
   }
-  return cannot_open(path, ErrorCode::invalid_argument,
-                     "it holds " + std::to_string(dumps.size()) + " dumps; choose one, such as " + names);
+  if (distinct.size() < 2) return;
+  for (std::size_t i = 0; i < dumps.size(); ++i) catalog.ranks[i].dump = dumps[i].lexically_relative(given).native();
 }
 
 // Where `path` lies inside ranks with a journal: those, and which part of them it is.
 struct Inside {
-  std::vector<RankPlace> ranks;  // empty: it does not
+  std::vector<JournalPlace> ranks;  // empty: it does not
   CatalogFilter filter;
 };
 
@@ -187,7 +167,8 @@ Error not_a_dump(const fs::path& path, const Findings& found) {
                      what +
                          "; expected rank_N/.dump_metadata/sonde/journal, MindSpore's "
                          "rank_N/NET/GRAPH/ITERATION with .npy files or statistic.csv, or CANN's "
-                         "TIME/DEVICE/MODEL/ID/STEP with files of ops");
+                         "TIME/DEVICE/MODEL/ID/STEP with files of ops, msprobe's stepN/rankN/dump.json, or tensors "
+                         "in .npy or .pt files");
 }
 
 Status check_directory(const fs::path& path) {
@@ -248,17 +229,23 @@ Result<Catalog> open_catalog(const fs::path& path) {
   Catalog catalog;
   catalog.path = path;
   if (const Inside inside = inside_of(real); !inside.ranks.empty()) {
-    for (const RankPlace& rank : inside.ranks) read_journal_rank(rank, inside.filter, real, catalog);
+    for (const JournalPlace& rank : inside.ranks) read_journal_rank(rank, inside.filter, real, catalog);
   } else {
-    Findings found;
-    look(real, 0, true, found);
-    if (found.ranks.empty() && found.steps.empty()) return not_a_dump(path, found);
-    if (Status one = check_one_dump(real, found); !one) return one.error();
-    for (const RankPlace& rank : found.ranks) read_journal_rank(rank, {}, rank.directory, catalog);
+    Findings found = find_dumps(real, true);
+    if (found.empty()) return not_a_dump(path, found);
+    catalog.problems = std::move(found.problems);
+    for (const JournalPlace& rank : found.journals) read_journal_rank(rank, {}, rank.directory, catalog);
     read_trees(found, real, catalog);
+    read_msprobe(found, catalog);
+    read_loose(found, real, catalog);
+    name_dumps(real, catalog);
   }
   std::ranges::stable_sort(catalog.ranks, {}, &CatalogRank::rank);
-  for (CatalogRank& rank : catalog.ranks) add_host_graphs(rank, catalog);
+  for (CatalogRank& rank : catalog.ranks) {
+    add_host_graphs(rank, catalog);
+    if (rank.has_journal || rank.host_tells_data_flow) continue;
+    for (CatalogStep& step : rank.steps) add_likely_sources(step);
+  }
   return catalog;
 }
 

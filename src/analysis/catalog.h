@@ -158,7 +158,8 @@ struct Catalog {
   std::shared_ptr<const void> owner;  // of what else its views and pointers lead to
 };
 
-// `path`: a dump, one rank's directory, or any directory inside one: then only what lies there. The
+// `path`: a dump, one rank's directory, or any directory inside one: then only what lies there; or one above several dumps, of
+// one kind or of several, whose ranks are then told apart by CatalogRank::dump. The
 // journal is preferred; without one the tree is read by MindSpore's names and tables. Fails with
 // `not_found`, `io`, or `corrupt` when it is no dump.
 Result<Catalog> open_catalog(const std::filesystem::path& path);

@@ -29,4 +29,12 @@ struct StepPlace;
 void read_rank_tree(const std::vector<StepPlace>& steps, const std::vector<std::filesystem::path>& constants,
                     CatalogRank& rank, Catalog& catalog);
 
+// `places`: directories with a dump.json, all of one rank, below `rank.directory`.
+struct MsprobePlace;
+void read_msprobe_rank(const std::vector<MsprobePlace>& places, CatalogRank& rank, Catalog& catalog);
+
+// `places`: directories with tensors in files of free names, all of one rank, below `rank.directory`.
+struct LoosePlace;
+void read_loose_rank(const std::vector<LoosePlace>& places, CatalogRank& rank, Catalog& catalog);
+
 }  // namespace sonde

@@ -34,6 +34,35 @@ RankOf rank_of(const std::filesystem::path& rank_directory);
 // What part of a rank lies below `inside`, a path relative to its directory.
 CatalogFilter filter_of(const std::filesystem::path& rank_directory, const std::filesystem::path& inside);
 
+// Whether a file makes its directory that of a step: by its name, and where that is not certain, by its first bytes.
+bool is_of_a_step(const std::filesystem::path& path, const std::string& name);
+// Whether a file begins like a tensor of ATB, and like a container of CANN. Never waits.
+bool is_atb_file(const std::filesystem::path& path);
+bool is_container_file(const std::filesystem::path& path);
+
+// Fails when a symbolic link leads nowhere, or out of `root`.
+Status check_link(const std::filesystem::path& link, const std::filesystem::path& root);
+
+// A directory with a dump.json of msprobe: `root`/stepN/rankN, as far as its names say so.
+struct MsprobePlace {
+  std::filesystem::path directory, root;
+  std::uint32_t rank = 0;
+  std::uint64_t process = 0;  // of `proc{pid}`; 0: the name says the rank, or nothing
+  std::uint64_t step = 0;
+
+  bool has(const char* name) const;
+};
+MsprobePlace msprobe_place_of(const std::filesystem::path& directory);
+
+// A directory with tensors in files of free names: what of its path says rank and step, and what belongs to their names.
+struct LoosePlace {
+  std::filesystem::path directory;
+  std::uint32_t rank = 0;
+  std::uint64_t step = 0;
+  std::string prefix;  // `layer1/`, or empty
+};
+LoosePlace loose_place_of(const std::filesystem::path& directory, const std::filesystem::path& given);
+
 // A directory with tensors or tables, by names alone; `given` is where the search began.
 struct StepPlace {
   std::filesystem::path directory;

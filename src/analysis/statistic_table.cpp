@@ -2,18 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <fstream>
 #include <functional>
 #include <initializer_list>
 #include <limits>
 #include <span>
-#include <sstream>
 #include <utility>
 
 #include "store/cann_types.h"
+#include "store/mapped_file.h"
 
 namespace sonde {
 namespace {
@@ -248,14 +245,6 @@ StatisticTable parse_rows(std::string_view text, const Header& header, const Sta
   return table;
 }
 
-Result<std::string> read_whole(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::stringstream text;
-  if (in) text << in.rdbuf();
-  if (!in) return Error{ErrorCode::io, std::strerror(errno)};
-  return std::move(text).str();
-}
-
 void skip_mark(std::string_view& text) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
 }
@@ -272,7 +261,7 @@ Result<StatisticTable> parse_statistic_table(std::string_view text) {
 }
 
 Result<StatisticTable> read_statistic_table(const std::filesystem::path& file) {
-  const Result<std::string> text = read_whole(file);
+  const Result<std::string> text = read_whole_file(file);
   if (!text) return text.error();
   return parse_statistic_table(*text);
 }
@@ -291,7 +280,7 @@ Result<StatisticTable> parse_op_table(std::string_view text, const OpFileName& n
 }
 
 Result<StatisticTable> read_op_table(const std::filesystem::path& file, const OpFileName& name) {
-  const Result<std::string> text = read_whole(file);
+  const Result<std::string> text = read_whole_file(file);
   if (!text) return text.error();
   return parse_op_table(*text, name);
 }

@@ -1,10 +1,9 @@
 // A dump without a journal: MindSpore's own, or one whose journal is gone. Everything is told by
 // the names of directories and files, by statistic.csv, mapping.csv and the execution order.
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <optional>
-#include <set>
+#include <sstream>
 #include <tuple>
 #include <unordered_map>
 
@@ -13,6 +12,8 @@
 #include "analysis/statistic_table.h"
 #include "store/cann_types.h"
 #include "store/file_names.h"
+#include "store/free_names.h"
+#include "store/mapped_file.h"
 #include "store/tensor_file.h"
 
 namespace sonde {
@@ -55,9 +56,10 @@ class OrderNames {
 
  private:
   void read(const fs::path& path) {
-    std::ifstream file(path);
+    const Result<std::string> text = read_whole_file(path);
+    std::istringstream lines(text ? *text : std::string());
     std::string line;
-    while (std::getline(file, line)) {
+    while (std::getline(lines, line)) {
       names_.emplace(comparable(line), line);
       // 2.0 leaves the scope out; there no two names end alike.
       const auto [at, is_new] = ends_.try_emplace(comparable(line.substr(line.rfind('/') + 1)), line);
@@ -68,16 +70,28 @@ class OrderNames {
   std::unordered_map<std::string, std::string> names_, ends_;
 };
 
-// Names that were too long for the file system: "{number}.npy,{name}.npy"; of CANN's, "{number},{name}".
-std::map<std::string, std::string> long_names(const fs::path& directory) {
+// Names that were too long for the file system: "{number}.npy,{name}.npy"; of CANN's, "{number},{name}". A first line that
+// says what the columns are does no harm.
+std::map<std::string, std::string> long_names(const fs::path& directory, Catalog& catalog) {
   std::map<std::string, std::string> names;
-  std::ifstream file(directory / "mapping.csv");
-  std::string line;
-  while (std::getline(file, line)) {
-    if (const std::size_t comma = line.find(','); comma != std::string::npos) {
-      names[line.substr(0, comma)] = line.substr(comma + 1);
-    }
+  const fs::path path = directory / "mapping.csv";
+  const Result<std::string> text = read_whole_file(path);
+  if (!text) {
+    if (text.error().code != ErrorCode::not_found) catalog.problems.push_back({path, text.error().message});
+    return names;
   }
+  std::istringstream lines(*text);
+  std::string line, bad;
+  for (std::size_t number = 1; std::getline(lines, line); ++number) {
+    while (line.ends_with('\r') || line.ends_with(' ')) line.pop_back();
+    const std::size_t comma = line.find(',');
+    if (comma == std::string::npos || line.find('/') != std::string::npos || line.find('\0') != std::string::npos) {
+      if (!line.empty() && bad.empty()) bad = "line " + std::to_string(number) + " is no 'number,name' of a file here";
+      continue;
+    }
+    names[line.substr(0, comma)] = line.substr(comma + 1);
+  }
+  if (!bad.empty()) catalog.problems.push_back({path, bad + "; it is passed over"});
   return names;
 }
 
@@ -97,10 +111,18 @@ struct FoundFiles {
 
 void add_tensor_file(const std::string& name, const std::string& path, std::vector<FoundTensor>& tensors) {
   FoundTensor tensor;
-  if (!parse_tensor_file_name(name, tensor.name)) return;
+  if (!parse_tensor_file_name(name, tensor.name)) {
+    if (!is_free_tensor_name(name)) return;
+    // Whose name nobody has noted (mapping.csv is lost), or that somebody else put here.
+    const FreeTensorName free = parse_free_tensor_name(name);
+    tensor.name.op_name = free.op_name;
+    tensor.name.op_type = free.op_type;
+    tensor.name.is_input = free.is_input;
+    tensor.name.slot = free.slot;
+    tensor.name.timestamp_us = free.timestamp_us;
+  }
   tensor.path = path;
   tensor.dtype = dtype_from_name(tensor.name.dtype);
-  if (is_container_name(name)) return;
   if (name.ends_with(".bin")) tensor.shape = tensor.name.shape;
   tensors.push_back(std::move(tensor));
 }
@@ -131,17 +153,71 @@ void add_container(const fs::path& file, const OpFileName& name, const std::stri
   }
 }
 
-FoundFiles files_of(const fs::path& directory, const fs::path& rank, Catalog& catalog) {
-  const std::map<std::string, std::string> mapping = long_names(directory);
-  FoundFiles found;
+// Tells what is no regular file, and links that lead out of the rank; false: it is not to be read.
+bool may_read(const fs::directory_entry& entry, const fs::path& rank, Catalog& catalog) {
   std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
+  if (entry.is_directory(ignored)) return false;
+  if (entry.is_symlink(ignored)) {
+    if (Status inside = check_link(entry.path(), rank); !inside) {
+      catalog.problems.push_back({entry.path(), inside.error().message});
+      return false;
+    }
+  }
+  if (entry.is_regular_file(ignored)) return true;
+  catalog.problems.push_back({entry.path(), "it is no regular file; it is not read"});
+  return false;
+}
+
+// The name of an op's file, also where it does not say so for certain: then its first bytes do.
+bool is_op_file(const fs::path& file, const std::string& name, OpFileName& op) {
+  if (parse_op_file_name(name, op)) return true;
+  if (parse_op_file_name(name, op, true)) return op.is_table || is_container_file(file);
+  const bool is_hash = name.find_first_not_of("0123456789") == std::string::npos;
+  if (!is_hash || !is_container_file(file)) return false;
+  op = OpFileName();
+  op.op_name = name;  // until the container says its own
+  return true;
+}
+
+// TorchAir numbers items of a list within it ("0.1"): the inputs of such an op are counted through, lists flattened.
+void count_items_of_lists(std::vector<FoundTensor>& tensors) {
+  std::map<std::pair<std::string_view, bool>, std::vector<FoundTensor*>> sides;
+  for (FoundTensor& tensor : tensors) {
+    if (!tensor.name.key.empty()) sides[{tensor.name.op_name, tensor.name.is_input}];
+  }
+  if (sides.empty()) return;
+  for (FoundTensor& tensor : tensors) {
+    const auto side = sides.find({tensor.name.op_name, tensor.name.is_input});
+    if (side != sides.end()) side->second.push_back(&tensor);
+  }
+  for (auto& [key, side] : sides) {
+    std::ranges::stable_sort(side, [](const FoundTensor* a, const FoundTensor* b) {
+      const std::string &x = a->name.key, &y = b->name.key;
+      if (a->name.slot != b->name.slot) return a->name.slot < b->name.slot;
+      return x.size() != y.size() ? x.size() < y.size() : x < y;
+    });
+    std::uint32_t next = 0;
+    for (FoundTensor* tensor : side) {
+      if (tensor->name.key.empty() && tensor->name.slot != next) tensor->name.key = std::to_string(tensor->name.slot);
+      tensor->name.slot = next++;
+    }
+  }
+}
+
+FoundFiles files_of(const fs::path& directory, const fs::path& rank, Catalog& catalog) {
+  const std::map<std::string, std::string> mapping = long_names(directory, catalog);
+  FoundFiles found;
+  const std::string relative = directory.lexically_relative(rank).native();
+  const std::string prefix = relative == "." ? "" : relative + "/";
+  std::error_code error;
+  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
+    const fs::directory_entry& entry = *at;
+    if (!may_read(entry, rank, catalog)) continue;
     std::string name = entry.path().filename();
-    if (!entry.is_regular_file(ignored)) continue;
+    const std::string path = prefix + name;
     if (const auto mapped = mapping.find(name); mapped != mapping.end()) name = mapped->second;
-    const std::string path = entry.path().lexically_relative(rank);
     OpFileName op;
-    if (!parse_op_file_name(name, op)) {
+    if (!is_op_file(entry.path(), name, op)) {
       add_tensor_file(name, path, found.tensors);
     } else if (op.is_table) {
       found.tables.emplace_back(op, entry.path());
@@ -149,12 +225,14 @@ FoundFiles files_of(const fs::path& directory, const fs::path& rank, Catalog& ca
       add_container(entry.path(), op, path, found, catalog);
     }
   }
+  if (error) catalog.problems.push_back({directory, "cannot look into it: " + error.message()});
   std::ranges::sort(found.tensors, [](const FoundTensor& a, const FoundTensor& b) {
     const auto key = [](const FoundTensor& f) {
       return std::tuple(f.name.timestamp_us, !f.name.is_input, f.name.slot);
     };
     return key(a) != key(b) ? key(a) < key(b) : a.path < b.path;
   });
+  count_items_of_lists(found.tensors);
   std::ranges::sort(found.tables, {}, [](const auto& table) { return table.first.timestamp_us; });
   return found;
 }
@@ -191,6 +269,7 @@ class StepReader {
                                 ? step_.ops[row->second.first].tensors[row->second.second]
                                 : slot_of(name.op_type, name.op_name, name.is_input, name.slot, name.timestamp_us);
     tensor.file = texts_.keep(file.path);
+    tensor.key = texts_.keep(name.key);
     if (tensor.dtype == DType::undefined) tensor.dtype = file.dtype;
     if (!tensor.has_shape && file.shape) {
       tensor.has_shape = true;

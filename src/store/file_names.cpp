@@ -1,6 +1,8 @@
 #include "store/file_names.h"
 
 #include <charconv>
+#include <span>
+#include <utility>
 
 namespace sonde {
 namespace {
@@ -24,27 +26,102 @@ std::string_view take_last(std::string_view& rest, char separator) {
   return part;
 }
 
-// "{op_type}.{op_name}.{task}.{stream}.{time}.{side}.{slot}.{format}[.{dtype}]"; op_name may hold dots (2.0).
-bool parse_npy_name(std::string_view rest, TensorFileName& out) {
-  const std::string_view last = take_last(rest, '.');
-  std::string_view before = take_last(rest, '.');
-  if (parse_number(before, out.slot)) {
-    out.format = last;
-  } else {
-    out.dtype = last;
-    out.format = before;
-    before = take_last(rest, '.');
-    if (!parse_number(before, out.slot)) return false;
+// The fields of "a.b.1", all that there are.
+std::vector<std::string_view> split(std::string_view text) {
+  std::vector<std::string_view> fields;
+  while (true) {
+    const std::size_t dot = text.find('.');
+    fields.push_back(text.substr(0, dot));
+    if (dot == std::string_view::npos) return fields;
+    text.remove_prefix(dot + 1);
   }
-  if (!parse_side(take_last(rest, '.'), out.is_input)) return false;
-  if (!parse_number(take_last(rest, '.'), out.timestamp_us)) return false;
-  if (!parse_number(take_last(rest, '.'), out.stream_id)) return false;
-  if (!parse_number(take_last(rest, '.'), out.task_id)) return false;
-  const std::size_t dot = rest.find('.');
-  if (dot == std::string_view::npos || dot == 0 || out.format.empty()) return false;
-  out.op_type = rest.substr(0, dot);
-  out.op_name = rest.substr(dot + 1);
-  return !out.op_name.empty();
+}
+
+using Fields = std::span<const std::string_view>;
+
+bool is_number(std::string_view text) {
+  std::uint64_t ignored = 0;
+  return parse_number(text, ignored);
+}
+
+// From the beginning of the first field to the end of the last.
+std::string_view join(Fields fields) {
+  if (fields.empty()) return {};
+  return {fields.front().data(),
+          static_cast<std::size_t>(fields.back().data() + fields.back().size() - fields.front().data())};
+}
+
+constexpr std::size_t kShortestTime = 13;  // digits: microseconds since 1970 have 16, and libfoo.so.1.2.3 is no dump
+
+// FFTS+: task_type.context_id.thread_id.device_id after the time.
+bool ends_in_slices(Fields fields) {
+  if (fields.size() < 8) return false;
+  const Fields last = fields.last(4);
+  const bool is_kind = is_number(last[0]) || last[0] == "FFTSPLUS";
+  return is_kind && is_number(last[1]) && is_number(last[2]) && is_number(last[3]);
+}
+
+// Some writers put the name before the type.
+bool is_swapped(std::string_view op_type, std::string_view op_name) {
+  const auto is_op = [](std::string_view text) {
+    const std::size_t at = text.rfind("-op");
+    return at != std::string_view::npos && is_number(text.substr(at + 3));
+  };
+  return is_op(op_type) && !is_op(op_name);
+}
+
+// "{op_type}.{op_name}.{task}[.{stream}].{time}", where op_name may hold dots (2.0), a dump number may stand before the task
+// (ACL graphs), and four fields may follow.
+bool parse_op_fields(Fields fields, TensorFileName& out) {
+  if (ends_in_slices(fields) && fields[fields.size() - 5].size() >= kShortestTime)
+    fields = fields.first(fields.size() - 4);
+  std::size_t numbers = 0;
+  while (numbers < fields.size() && is_number(fields[fields.size() - 1 - numbers])) ++numbers;
+  if (numbers < 2 || fields.size() < 4 || fields.size() - numbers == 0) return false;
+  const bool has_stream = numbers >= 3 && fields.size() >= 5;
+  std::size_t names = fields.size() - (has_stream ? 3 : 2);
+  parse_number(fields.back(), out.timestamp_us);
+  if (has_stream) parse_number(fields[names + 1], out.stream_id);
+  parse_number(fields[names], out.task_id);
+  if (names == 3 && numbers == 4 && fields[0] != "Parameter") names = 2;  // a dump number
+  out.op_type = fields[0];
+  out.op_name = join(fields.subspan(1, names - 1));
+  if (out.op_type.empty() || out.op_name.empty() || is_number(out.op_name)) return false;
+  if (is_swapped(out.op_type, out.op_name)) std::swap(out.op_type, out.op_name);
+  return true;
+}
+
+// The op, then ".{side}.{slot}[.{format}[.{dtype}]]".
+bool parse_npy_name(std::string_view name, TensorFileName& out) {
+  const std::vector<std::string_view> fields = split(name);
+  for (std::size_t after = 0; after <= 2 && after + 2 < fields.size(); ++after) {
+    const std::size_t side = fields.size() - 2 - after;
+    if (!parse_side(fields[side], out.is_input) || !parse_number(fields[side + 1], out.slot)) continue;
+    if (after > 0) out.format = fields[side + 2];
+    if (after > 1) out.dtype = fields[side + 3];
+    if (after > 0 && out.format.empty()) return false;
+    return parse_op_fields(Fields(fields).first(side), out);
+  }
+  return false;
+}
+
+// TorchAir's eager dump: "{node}-{target}.{INPUT|OUTPUT}.{i}[.{j}].{time}"; `j`: of a list.
+bool parse_fx_name(std::string_view name, TensorFileName& out) {
+  const std::vector<std::string_view> fields = split(name);
+  const std::size_t n = fields.size();
+  if (n < 4 || !parse_number(fields[n - 1], out.timestamp_us) || !is_number(fields[n - 2])) return false;
+  const bool in_list = n > 4 && is_number(fields[n - 3]);
+  const std::size_t side = in_list ? n - 4 : n - 3;
+  out.is_input = fields[side] == "INPUT";
+  if (!out.is_input && fields[side] != "OUTPUT") return false;
+  if (!parse_number(fields[side + 1], out.slot)) return false;
+  if (in_list) out.key = join(Fields(fields).subspan(side + 1, 2));
+  const std::string_view node = join(Fields(fields).first(side));
+  const std::size_t dash = node.find('-');
+  if (dash == std::string_view::npos || dash == 0 || dash + 1 == node.size()) return false;
+  out.op_name = node;
+  out.op_type = node.substr(dash + 1);
+  return true;
 }
 
 // "{name}_{side}_{slot}_shape_{d0}_{d1}…_{Type}_{format}", 1.2; a scalar has `shape_0`.
@@ -83,19 +160,6 @@ bool parse_bin_name(std::string_view rest, TensorFileName& out) {
   return !out.op_name.empty();
 }
 
-// The fields of "a.b.1", all that there are.
-std::vector<std::string_view> split(std::string_view text) {
-  std::vector<std::string_view> fields;
-  while (true) {
-    const std::size_t dot = text.find('.');
-    fields.push_back(text.substr(0, dot));
-    if (dot == std::string_view::npos) return fields;
-    text.remove_prefix(dot + 1);
-  }
-}
-
-constexpr std::size_t kShortestTime = 13;  // digits: microseconds since 1970 have 16, and libfoo.so.1.2.3 is no dump
-
 }  // namespace
 
 std::string sanitised(std::string_view name) {
@@ -108,33 +172,38 @@ std::string sanitised(std::string_view name) {
 
 bool parse_tensor_file_name(std::string_view name, TensorFileName& out) {
   out = TensorFileName();
-  if (name.ends_with(".npy")) return parse_npy_name(name.substr(0, name.size() - 4), out);
+  if (name.ends_with(".npy")) {
+    const std::string_view rest = name.substr(0, name.size() - 4);
+    if (parse_npy_name(rest, out)) return true;
+    out = TensorFileName();
+    return parse_fx_name(rest, out);
+  }
   if (name.ends_with(".bin")) return parse_bin_name(name.substr(0, name.size() - 4), out);
   return false;
 }
 
-bool parse_op_file_name(std::string_view name, OpFileName& out) {
+bool parse_op_file_name(std::string_view name, OpFileName& out, bool any_time) {
   out = OpFileName();
   out.is_table = name.ends_with(".csv");
   if (out.is_table) name.remove_suffix(4);
   std::vector<std::string_view> fields = split(name);
-  // FFTS+: task_type.context_id.thread_id.device_id after the time.
-  if (fields.size() == 9 || fields.size() == 10) {
-    const std::size_t first = fields.size() - 4;
-    std::uint64_t ignored = 0;
-    for (std::size_t i = first; i < fields.size(); ++i) {
-      if (!parse_number(fields[i], ignored) && (i != first || fields[i] != "FFTSPLUS")) return false;
-    }
-    fields.resize(first);
-  }
+  if (ends_in_slices(fields) && (fields.size() == 9 || fields.size() == 10)) fields.resize(fields.size() - 4);
   if (fields.size() < 4 || fields.size() > 6 || fields[0].empty() || fields[1].empty()) return false;
+  if (!any_time && fields.back().size() < kShortestTime) return false;
+  if (!parse_number(fields.back(), out.timestamp_us)) return false;
+  if (fields.size() == 4 && is_number(fields[1]) && is_number(fields[2])) {
+    // Of an exception: "{exception_info or the kernel}.{stream}.{task}.{time}".
+    parse_number(fields[1], out.stream_id);
+    parse_number(fields[2], out.task_id);
+    out.op_type = out.op_name = fields[0];
+    return true;
+  }
   if (fields.size() == 6) fields.erase(fields.begin() + 2);  // the number of a dump of an ACL graph
-  const bool has_stream = fields.size() == 5;
   if (!parse_number(fields[2], out.task_id)) return false;
-  if (has_stream && !parse_number(fields[3], out.stream_id)) return false;
-  if (fields.back().size() < kShortestTime || !parse_number(fields.back(), out.timestamp_us)) return false;
+  if (fields.size() == 5 && !parse_number(fields[3], out.stream_id)) return false;
   out.op_type = fields[0];
   out.op_name = fields[1];
+  if (is_swapped(out.op_type, out.op_name)) std::swap(out.op_type, out.op_name);
   return true;
 }
 

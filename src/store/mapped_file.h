@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -12,6 +13,10 @@ namespace sonde {
 
 // "cannot read '{path}': {why}"
 Error cannot_read(const std::filesystem::path& path, ErrorCode code, const std::string& why);
+
+// All of a regular file of at most `most_bytes`. Never waits, whatever stands there: a pipe, a socket or a device is refused.
+Result<std::string> read_whole_file(const std::filesystem::path& path,
+                                    std::uint64_t most_bytes = std::uint64_t{1} << 32);
 
 class MappedFile {
  public:

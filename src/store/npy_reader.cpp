@@ -77,9 +77,9 @@ struct Description {
   bool fortran_order = false;
   std::vector<std::int64_t> shape;
   bool has_descr = false, has_order = false, has_shape = false;
+  bool is_record = false;  // a descr that is a list of fields; the rest is not read then
 };
 
-// A descr that is a list (a record type) is left out: `has_descr` stays false, and the rest is not read.
 bool parse_description(std::string_view text, Description& out) {
   Literal literal(text);
   if (!literal.take('{')) return false;
@@ -87,6 +87,8 @@ bool parse_description(std::string_view text, Description& out) {
     std::string_view key;
     if (!literal.take_text(key) || !literal.take(':')) return false;
     if (key == "descr") {
+      out.is_record = literal.take('[') || literal.take('(');
+      if (out.is_record) return true;
       if (!literal.take_text(out.descr)) return false;
       out.has_descr = true;
     } else if (key == "fortran_order") {
@@ -115,6 +117,7 @@ constexpr Descr kDescrs[] = {
     {"i8", DType::int64},    {"u1", DType::uint8},    {"u2", DType::uint16},    {"u4", DType::uint32},
     {"u8", DType::uint64},   {"f2", DType::float16},  {"f4", DType::float32},   {"f8", DType::float64},
     {"E2", DType::bfloat16}, {"T2", DType::bfloat16}, {"c8", DType::complex64}, {"c16", DType::complex128},
+    {"?", DType::bool8},     {"V2", DType::bfloat16},  // what NumPy makes of the bfloat16 of ml_dtypes
 };
 
 DType dtype_of(std::string_view descr) {
@@ -125,6 +128,29 @@ DType dtype_of(std::string_view descr) {
     if (row.code == descr) return row.dtype;
   }
   return DType::undefined;
+}
+
+// Why elements of a type are not read.
+std::string reason_against(std::string_view descr) {
+  const std::string text = "element type '" + std::string(descr.substr(0, 100)) + "' ";
+  const std::size_t kind = descr.find_first_of("SUaOVMmf");
+  switch (kind == std::string_view::npos ? '\0' : descr[kind]) {
+    case 'S':
+    case 'a':
+    case 'U':
+      return text + "is text, no numbers";
+    case 'O':
+      return text + "is pickled objects of Python, which are not read: that could run code";
+    case 'M':
+    case 'm':
+      return text + "is times, no numbers";
+    case 'V':
+      return text + "is bytes without a meaning, no numbers";
+    case 'f':
+      return text + "is wider than a double";
+    default:
+      return text + "is not known";
+  }
 }
 
 // False when the product does not fit: no file is that long.
@@ -154,6 +180,8 @@ std::vector<std::int64_t> strides_of(const NpyHeader& header) {
 
 }  // namespace
 
+bool is_npy(std::string_view start) { return start.starts_with(kMagic); }
+
 Result<NpyHeader> parse_npy_header(std::string_view start, std::uint64_t file_bytes) {
   if (start.size() < 10 || !start.starts_with(kMagic)) {
     return corrupt("it is no npy file: it does not start with 93 'NUMPY'");
@@ -177,10 +205,11 @@ Result<NpyHeader> parse_npy_header(std::string_view start, std::uint64_t file_by
   if (!parse_description(start.substr(8 + length_bytes, length), description)) {
     return corrupt("the npy header is not a dictionary of descr, fortran_order and shape");
   }
-  header.dtype = dtype_of(description.descr);
-  if (header.dtype == DType::undefined) {
-    return Error{ErrorCode::unsupported, "element type '" + std::string(description.descr) + "' is not known"};
+  if (description.is_record) {
+    return Error{ErrorCode::unsupported, "its elements are records of several fields, no numbers"};
   }
+  header.dtype = dtype_of(description.descr);
+  if (header.dtype == DType::undefined) return Error{ErrorCode::unsupported, reason_against(description.descr)};
   header.big_endian = description.descr.starts_with('>');
   header.fortran_order = description.fortran_order;
   header.shape = std::move(description.shape);
@@ -196,15 +225,19 @@ Result<NpyHeader> parse_npy_header(std::string_view start, std::uint64_t file_by
 Result<NpyFile> NpyFile::open(const std::filesystem::path& path) {
   Result<MappedFile> mapped = MappedFile::open(path);
   if (!mapped) return mapped.error();
+  Result<NpyFile> file = of(std::move(*mapped));
+  if (!file) return cannot_read(path, file.error().code, file.error().message);
+  return file;
+}
+
+Result<NpyFile> NpyFile::of(MappedFile mapped) {
   NpyFile file;
-  file.mapped_ = std::move(*mapped);
+  file.mapped_ = std::move(mapped);
   Result<NpyHeader> header = parse_npy_header(file.mapped_.text(), file.mapped_.bytes());
-  if (!header) return cannot_read(path, header.error().code, header.error().message);
+  if (!header) return header.error();
   file.header_ = std::move(*header);
   file.strides_ = strides_of(file.header_);
-  if (Status turned = file.turn_bytes(); !turned) {
-    return cannot_read(path, turned.error().code, turned.error().message);
-  }
+  if (Status turned = file.turn_bytes(); !turned) return turned.error();
   return file;
 }
 

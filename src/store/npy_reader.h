@@ -25,6 +25,9 @@ struct NpyHeader {
   std::uint64_t data_bytes = 0;   // how many bytes they take; they lie inside the file
 };
 
+// Whether a file that begins so is one.
+bool is_npy(std::string_view start);
+
 // `start`: the first bytes of the file, the whole header at least; `file_bytes`: how long the file is. Every size is
 // held against it. Fails with `corrupt`, or `unsupported` for element types that are no numbers.
 Result<NpyHeader> parse_npy_header(std::string_view start, std::uint64_t file_bytes);
@@ -33,6 +36,7 @@ Result<NpyHeader> parse_npy_header(std::string_view start, std::uint64_t file_by
 class NpyFile {
  public:
   static Result<NpyFile> open(const std::filesystem::path& path);
+  static Result<NpyFile> of(MappedFile mapped);  // errors do not name the file
 
   const NpyHeader& header() const { return header_; }
   TensorView view() const;

@@ -1,4 +1,5 @@
-// TensorFile: one tensor in a file of any kind that a dump may have: .npy, a container of CANN, a raw .bin of 1.2.
+// TensorFile: one tensor in a file of any kind that a dump may have: .npy, torch.save's .pt, a container of CANN, a tensor of
+// ATB, a raw .bin of 1.2. Which it is tell its first bytes.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,8 @@
 
 namespace sonde {
 
-// What is known of the tensor that is looked for. A container holds several; a raw file says nothing of itself.
+// What is known of the tensor that is looked for. A container holds several, and so may a .pt, where `slot` counts them in
+// the order of the object; a raw file says nothing of itself.
 struct TensorWish {
   bool is_input = false;
   std::uint32_t slot = 0;
@@ -27,7 +29,7 @@ struct TensorWish {
   std::string_view name = {};  // of the file, where its own is a number that stands for one
 };
 
-// By its name: `.npy` and `.bin` hold one tensor, all else is taken for a container.
+// By its name: `.npy`, `.bin` and `.pt` are none, all else is taken for a container.
 bool is_container_name(std::string_view name);
 
 // Owns the mapping of the file; views are valid as long as it lives.
@@ -43,19 +45,23 @@ class TensorFile {
 
  private:
   TensorFile() = default;
-  static Result<TensorFile> open_raw(const std::filesystem::path& path, const TensorWish& wish);
-  static Result<TensorFile> open_container(const std::filesystem::path& path, const TensorWish& wish);
+  Status read(const std::filesystem::path& path, const TensorWish& wish);
+  Status read_npy();
+  Status read_torch(const TensorWish& wish);
+  Status read_atb(const std::filesystem::path& path);
+  Status read_raw(const std::string& own_name, const TensorWish& wish);
+  Status read_container(const TensorWish& wish);
   Status take(const ContainerTensor& tensor, const TensorWish& wish);
   Status lay(std::uint64_t offset);
   Status decode(const ContainerTensor& tensor, std::uint64_t count);
-  void lay_strides();
+  Status settle(const TensorView& saved, bool big_endian);
 
   DType dtype_ = DType::undefined;
   std::vector<std::int64_t> shape_, strides_;
   std::optional<NpyFile> npy_;
   MappedFile mapped_;
   const std::byte* data_ = nullptr;
-  std::vector<std::byte> copy_;  // of elements that do not lie at a multiple of their size, or are decoded
+  std::vector<std::byte> copy_;  // of elements that cannot be looked at in place
 };
 
 // What a container's header says, without touching its tensors. Errors name the file.

@@ -228,18 +228,19 @@ TEST(Catalog, SaysWhatADirectoryThatIsNoDumpHolds) {
   EXPECT_EQ(open_catalog(directory.path() / "notes/todo.txt").error().code, ErrorCode::corrupt);
 }
 
-TEST(Catalog, MixesNoTwoDumps) {
+TEST(Catalog, TellsTwoDumpsApart) {
   const TemporaryDirectory directory;
   for (const char* name : {"first", "second"}) {
     SmallRun run;
     run.step({0, 0});
     directory.write(std::filesystem::path(name) / kJournal, run.bytes());
   }
-  const Result<Catalog> both = open_catalog(directory.path());
-  ASSERT_FALSE(both);
-  EXPECT_EQ(both.error().code, ErrorCode::invalid_argument);
-  EXPECT_THAT(both.error().message, HasSubstr("holds 2 dumps"));
-  EXPECT_THAT(both.error().message, HasSubstr("first"));
+  const Catalog both = opened(directory.path());
+  ASSERT_THAT(both.ranks, SizeIs(2));
+  EXPECT_EQ(both.ranks[0].dump, "first");
+  EXPECT_EQ(both.ranks[1].dump, "second");
+  EXPECT_THAT(both.ranks[0].steps, SizeIs(1));
+  EXPECT_EQ(opened(directory.path() / "first").ranks.at(0).dump, "");
 }
 
 TEST(Catalog, GoesOnWithNamesAndTablesWhereTheJournalIsNone) {

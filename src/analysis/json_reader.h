@@ -1,0 +1,73 @@
+// JsonReader: goes through a JSON text once, from front to back, however large it is, and says where it makes no sense. It
+// also takes NaN, Infinity and -Infinity, as Python writes them.
+//
+//   JsonReader json(text);
+//   std::string key;
+//   if (json.enter_object())
+//     while (json.next_key(key)) {
+//       if (key == "shape") …; else json.skip();
+//     }
+//   if (json.failed()) … json.problem()
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace sonde {
+
+class JsonReader {
+ public:
+  enum class Kind : std::uint8_t { object, array, text, number, boolean, null, none };  // none: at the end, or failed
+
+  explicit JsonReader(std::string_view text);
+
+  // What comes next, where a value may stand.
+  Kind peek();
+
+  // Each begins a container; false, and nothing was read, when another value stands there. The next key or item is then
+  // asked for until there is none; after true, its value must be read or skipped.
+  bool enter_object();
+  bool next_key(std::string& key);
+  bool enter_array();
+  bool next_item();
+
+  // Each reads one value; false, and nothing was read, when it is of another kind.
+  bool take_text(std::string& out);
+  bool take_number(double& out);
+  bool take_integer(std::int64_t& out);  // a number without fraction that fits
+  bool take_boolean(bool& out);
+  bool take_null();
+  void skip();  // a value of any kind
+
+  // To look ahead: where it stands, and back to there.
+  struct Place {
+    std::size_t at, depth;
+    bool is_first;
+  };
+  Place place() const { return {at_, depth_, is_first_}; }
+  void back_to(Place place);
+
+  bool failed() const { return !problem_.empty(); }
+  // The byte, what stands there and what should; empty when all was well.
+  const std::string& problem() const { return problem_; }
+
+ private:
+  void fail(std::string_view expected);
+  void skip_space();
+  bool next(char open, char close);
+  bool take_word(std::string_view word);
+  bool read_text(std::string* out);
+  bool read_escape(std::string* out);
+  bool read_unit(std::uint32_t& unit);
+  std::string_view number_text();
+  bool leave(char close);
+
+  std::string_view text_;
+  std::size_t at_ = 0, depth_ = 0;
+  bool is_first_ = true;  // of its container
+  std::string problem_;
+};
+
+}  // namespace sonde

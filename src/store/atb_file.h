@@ -1,0 +1,27 @@
+// A tensor file of ATB (Ascend Transformer Boost): lines `key=value` up to `$End=…`, then the elements.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sonde/dtype.h"
+#include "sonde/result.h"
+
+namespace sonde {
+
+struct AtbHeader {
+  DType dtype = DType::undefined;
+  std::vector<std::int64_t> shape;
+  std::uint64_t data_offset = 0;
+  std::string data;  // file that holds the elements, where this one does not; else empty
+};
+
+// Whether a file that begins so is one.
+bool is_atb(std::string_view start);
+
+// `file`: all of it. That the elements are there is not looked at.
+Result<AtbHeader> parse_atb(std::string_view file);
+
+}  // namespace sonde

@@ -1,0 +1,37 @@
+// TorchFile: the tensors of a file that torch.save wrote, in place and without PyTorch. Nothing of its pickle is run.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sonde/dtype.h"
+#include "sonde/result.h"
+
+namespace sonde {
+
+struct TorchTensor {
+  std::string name;  // its place in the object that was saved: `state.weight`, `0.1`; empty: the object is this tensor
+  DType dtype = DType::undefined;
+  std::vector<std::int64_t> shape, strides;  // strides in elements
+  std::uint64_t data_offset = 0;             // of the first element in the file; all elements lie inside it
+  bool conjugate = false, negative = false;
+};
+
+struct TorchHeader {
+  std::vector<TorchTensor> tensors;
+  bool big_endian = false;
+};
+
+// Whether a file that begins so may be one: a zip, or the pickle of PyTorch before 1.6.
+bool is_torch(std::string_view start);
+
+// `file`: all of it; read are its directory and its pickle only. Every size is held against it.
+Result<TorchHeader> parse_torch(std::string_view file);
+
+// What the file says of its tensors, without touching them. Errors name the file.
+Result<TorchHeader> read_torch(const std::filesystem::path& path);
+
+}  // namespace sonde
