@@ -118,7 +118,8 @@ std::string text_of(const FirstBad& report) {
   if (report.findings.empty()) {
     text += fmt::format("nothing wrong: no NaN or infinity that matters in {}", looked_text(report));
     if (!report.healthy.empty()) {
-      text += fmt::format("; {} healthy", count_text(report.healthy.size() + report.healthy_left_out, "infinity"));
+      const std::uint64_t healthy = report.healthy.size() + report.healthy_left_out;
+      text += fmt::format("; {} healthy {}", healthy, healthy == 1 ? "infinity" : "infinities");
     }
     text += "\n";
   } else {

@@ -26,6 +26,7 @@
 #include "run.h"
 #include "show.h"
 #include "stats.h"
+#include "stomp.h"
 #include "watch.h"
 
 namespace sonde {
@@ -91,6 +92,7 @@ int run_main(int argc, char** argv) {
   add_graph(app, exit_status);
   add_watch(app, exit_status);
   add_first_bad(app, exit_status);
+  add_stomp(app, exit_status);
   add_convert(app, exit_status);
   add_index(app, exit_status);
   app.add_subcommand("msaccucmp", "CANN's msaccucmp.py by its own options: convert, overflow, …");

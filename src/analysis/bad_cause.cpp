@@ -20,14 +20,14 @@ std::string_view wider_type(double value) {
 bool is_low(DType type) { return largest_of(type) > 0 && type != DType::float64; }
 
 std::string values_at_first_bad(OpValues& values, BadKind bad) {
-  const Operand* output = values.output_values();
+  const SlotValues* output = values.output_values();
   if (output == nullptr) return "";
-  const auto places = output->find(bad == BadKind::nan ? Operand::Want::nan : Operand::Want::inf, 1);
+  const auto places = output->find(bad == BadKind::nan ? SlotValues::Want::nan : SlotValues::Want::inf, 1);
   if (places.empty()) return "";
   std::string text = fmt::format("output.{}{} = {}", values.output()->slot, position_text(places[0]),
                                  number_text(output->at(places[0])));
   for (const ValueFlow::Input& input : values.flow().inputs) {
-    const Operand* operand = input.is_read ? values.input_values(input.tensor->slot) : nullptr;
+    const SlotValues* operand = input.is_read ? values.input_values(input.tensor->slot) : nullptr;
     if (operand == nullptr || operand->shape() != output->shape()) continue;
     text += fmt::format(", input.{}{} = {}", input.tensor->slot, position_text(places[0]),
                         number_text(operand->at(places[0])));
@@ -69,17 +69,17 @@ const CatalogTensor* OpValues::input(std::uint32_t slot) const {
   return nullptr;
 }
 
-const Operand* OpValues::input_values(std::uint32_t slot) {
+const SlotValues* OpValues::input_values(std::uint32_t slot) {
   const CatalogTensor* tensor = input(slot);
   return tensor == nullptr ? nullptr : values_of(*tensor);
 }
 
-const Operand* OpValues::output_values() { return output_ == nullptr ? nullptr : values_of(*output_); }
+const SlotValues* OpValues::output_values() { return output_ == nullptr ? nullptr : values_of(*output_); }
 
-const Operand* OpValues::values_of(const CatalogTensor& tensor) {
+const SlotValues* OpValues::values_of(const CatalogTensor& tensor) {
   auto known = std::ranges::find(opened_, &tensor, &Opened::first);
   if (known == opened_.end()) {
-    opened_.emplace_back(&tensor, Operand::open(rank_, tensor));
+    opened_.emplace_back(&tensor, SlotValues::open(rank_, tensor));
     known = std::prev(opened_.end());
   }
   return known->second ? &*known->second : nullptr;

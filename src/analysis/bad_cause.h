@@ -10,7 +10,7 @@
 
 #include "analysis/finding.h"
 #include "analysis/health.h"
-#include "analysis/operand.h"
+#include "analysis/slot_values.h"
 #include "analysis/value_flow.h"
 
 namespace sonde {
@@ -36,8 +36,8 @@ class OpValues {
   DType output_type() const { return output_ != nullptr ? output_->dtype : DType::undefined; }
 
   const CatalogTensor* input(std::uint32_t slot) const;  // null: none
-  const Operand* input_values(std::uint32_t slot);       // null: not in the dump
-  const Operand* output_values();
+  const SlotValues* input_values(std::uint32_t slot);    // null: not in the dump
+  const SlotValues* output_values();
   std::optional<KnownStatistics> statistics(const CatalogTensor& tensor);
   bool has_values();  // of the output and of every input that is read
 
@@ -51,8 +51,8 @@ class OpValues {
   const CatalogTensor* output_;
   HealthReader& health_;
   std::string type_;
-  using Opened = std::pair<const CatalogTensor*, std::optional<Operand>>;
-  const Operand* values_of(const CatalogTensor& tensor);
+  using Opened = std::pair<const CatalogTensor*, std::optional<SlotValues>>;
+  const SlotValues* values_of(const CatalogTensor& tensor);
   std::deque<Opened> opened_;  // pointers into it are handed out
 };
 

@@ -72,6 +72,7 @@ const std::unordered_map<std::string, Formula>& formulas() {
                                                : ""; }}},
       {"div", kDiv},
       {"realdiv", kDiv},
+      {"addcdiv", kDiv},  // of its second and third operand
       {"divide", kDiv},
       {"truedivide", kDiv},
       {"divnonan", kDiv},
@@ -141,8 +142,8 @@ std::optional<double> second_number(const OpValues& values) {
 }
 
 struct Operands {
-  const Operand* first = nullptr;
-  const Operand* second = nullptr;
+  const SlotValues* first = nullptr;
+  const SlotValues* second = nullptr;
   std::optional<double> number;  // in place of the second
   double scale = 1;              // of the second: `alpha`
 };
@@ -153,19 +154,22 @@ std::optional<Operands> operands_of(OpValues& values, const Formula& formula) {
   const bool is_list = values.op().op_type.find("foreach") != std::string_view::npos;
   std::uint32_t inputs = 0, outputs = 0;
   for (const CatalogTensor& tensor : values.op().tensors) (tensor.is_input ? inputs : outputs) += 1;
-  const std::uint32_t first = is_list && values.output() != nullptr ? values.output()->slot : 0;
-  const std::uint32_t second = is_list ? (inputs >= 2 * outputs ? first + outputs : inputs - 1) : 1;
+  const std::uint32_t skip = values.type().ends_with("addcdiv") ? 1 : 0;
+  const std::uint32_t size = is_list ? outputs : 1;  // of a list
+  const std::uint32_t of_list = is_list && values.output() != nullptr ? values.output()->slot : 0;
+  const std::uint32_t first = of_list + skip * size;
+  const std::uint32_t second = !is_list || inputs >= (2 + skip) * size ? first + size : inputs - 1;
   operands.first = values.input_values(first);
   if (operands.first == nullptr) return std::nullopt;
   if (formula.operands == 1) return operands;
   operands.second = values.input(second) != nullptr ? values.input_values(second) : nullptr;
-  if (values.input(second) == nullptr || (is_list && inputs <= outputs)) operands.number = second_number(values);
+  if (values.input(second) == nullptr || inputs <= size) operands.number = second_number(values);
   if (operands.second == nullptr && !operands.number) return std::nullopt;
   operands.scale = values.number("alpha").value_or(1);
   return operands;
 }
 
-std::string of(const Operand& operand, const Position& position) {
+std::string of(const SlotValues& operand, const Position& position) {
   const CatalogTensor& tensor = operand.tensor();
   const double value = operand.broadcast_at(position);
   if (tensor.constant) return number_text(value);
@@ -217,11 +221,11 @@ bool elementwise_cause(OpValues& values, BadKind bad, Cause& cause) {
   const auto found = formulas().find(type);
   if (found == formulas().end()) return false;
   const Formula& formula = found->second;
-  const Operand* output = values.output_values();
+  const SlotValues* output = values.output_values();
   const std::optional<Operands> operands = operands_of(values, formula);
   if (output == nullptr || !operands) return false;
   const std::vector<Position> places =
-      output->find(bad == BadKind::nan ? Operand::Want::nan : Operand::Want::inf, kPositionsShown);
+      output->find(bad == BadKind::nan ? SlotValues::Want::nan : SlotValues::Want::inf, kPositionsShown);
   if (places.empty()) return false;
   cause.explained = true;
   judge(values, formula, *operands, places.front(), cause);

@@ -71,7 +71,10 @@ void tell(RankSearch& search, const RankVerdict& verdict, FirstBad& report) {
     if (report.findings.size() >= kMostFindings) break;
     Finding finding = finding_of(search, root);
     finding.code = code_of(*search.flow().ops()[root.op].op, sources);
-    report.findings.push_back(std::move(finding));
+    // One write of memory shows in many places.
+    const bool again = !report.findings.empty() && finding.kind == "memory_overwritten" &&
+                       report.findings.front().kind == finding.kind;
+    if (!again) report.findings.push_back(std::move(finding));
   }
   Finding& first = report.findings.front();
   first.tags.insert(first.tags.end(), verdict.tags.begin(), verdict.tags.end());

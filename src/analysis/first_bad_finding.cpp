@@ -82,13 +82,14 @@ class Teller {
   const Root& root_;
   const ValueFlow::Op& op_;
   Finding finding_;
+  bool impossible_ = false;
 };
 
 void Teller::tell_positions(const CatalogTensor& tensor) {
-  const std::optional<Operand> operand = Operand::open(search_.rank(), tensor);
+  const std::optional<SlotValues> operand = SlotValues::open(search_.rank(), tensor);
   if (!operand || tensor.constant) return;
   for (const Position& place :
-       operand->find(root_.bad == BadKind::nan ? Operand::Want::nan : Operand::Want::inf, kPositionsShown)) {
+       operand->find(root_.bad == BadKind::nan ? SlotValues::Want::nan : SlotValues::Want::inf, kPositionsShown)) {
     finding_.evidence.push_back(fmt::format("{}{} = {}", slot_name(tensor.is_input, tensor.slot), position_text(place),
                                             number_text(operand->at(place))));
   }
@@ -177,8 +178,14 @@ void Teller::tell_overwritten() {
 }
 
 void Teller::tell_placed() {
-  finding_.kind = "operator";
   const Health health = search_.health().of(*root_.tensor);
+  if (op_.nature.brings) {
+    finding_.kind = "bad_input";
+    finding_.why = fmt::format("the values that {} brings in hold {}", op_.op->op_type, health_text(health));
+    tell_positions(*root_.tensor);
+    return;
+  }
+  finding_.kind = "operator";
   finding_.why =
       fmt::format("{} writes {}: that is the value it was told to write", op_.op->op_type, health_text(health));
   for (const ValueFlow::Input& input : op_.inputs) {
@@ -200,6 +207,7 @@ void Teller::tell_made() {
   finding_.numbers = std::move(cause.numbers);
   finding_.evidence = std::move(cause.evidence);
   finding_.limits = std::move(cause.limits);
+  impossible_ = cause.impossible;
   if (cause.impossible) {
     finding_.kind = "memory_overwritten";
     finding_.why +=
@@ -250,14 +258,19 @@ void Teller::tell_limits() {
     finding_.limits.push_back(
         "not all inputs of this operator were recorded: the values may have come in through those");
   }
+  std::string unread;
   for (const ValueFlow::Input& input : op_.inputs) {
     const CatalogTensor* made = flow_.made(input);
-    if (made == nullptr || made->content == 0 || made->content != input.tensor->content) continue;
-    finding_.limits.push_back(fmt::format(
-        "input.{} was not read again after {} had written it, since no operator wrote it meanwhile: a write behind the "
-        "framework's back (NumPy, data_ptr) would not be seen; \"sonde_settings\": {{\"reread\": true}} reads it",
-        input.tensor->slot, flow_.maker(input)->op->full_name));
+    const bool same = made != nullptr && made->content != 0 && made->content == input.tensor->content;
+    if (same || (made == nullptr && impossible_ && input.tensor->content != 0)) {
+      unread += (unread.empty() ? "" : ", ") + slot_name(true, input.tensor->slot);
+    }
   }
+  if (unread.empty() || search_.settings().reread) return;
+  finding_.limits.push_back(fmt::format(
+      "{}: not read again after it was written, since no operator wrote it since: a write behind the framework's back "
+      "(NumPy, data_ptr) would not show; \"sonde_settings\": {{\"reread\": true}} shows it",
+      unread));
 }
 
 }  // namespace

@@ -11,11 +11,14 @@ namespace {
 using Names = std::unordered_set<std::string_view>;
 
 // Each as bare_type() gives it.
-const Names kPlaces = {"maskedfill",   "where",         "full",      "fulllike",    "newfull",       "fill",
-                       "fillv2",       "fills",         "scatter",   "scatterfill", "indexfill",     "indexput",
-                       "indexputimpl", "constantpadnd", "pad",       "padv3",       "maskedscatter", "selectv2",
-                       "scalartensor", "tensor",        "liftfresh", "scatternd",   "scatterupdate", "indexcopy",
-                       "slicescatter", "selectscatter", "constant",  "filllike",    "nantonum"};
+const Names kPlaces = {"maskedfill",   "where",         "full",      "fulllike",     "newfull",       "fill",
+                       "fillv2",       "fills",         "scatter",   "scatterfill",  "indexfill",     "indexput",
+                       "indexputimpl", "constantpadnd", "pad",       "padv3",        "maskedscatter", "selectv2",
+                       "scatternd",    "scatterupdate", "indexcopy", "slicescatter", "selectscatter", "constant",
+                       "filllike",     "nantonum"};
+
+// Values that Python made.
+const Names kBrings = {"liftfresh", "tensor", "scalartensor", "fromnumpy", "fromfile", "frombuffer", "fromdlpack"};
 
 const Names kMoves = {"relu",
                       "view",
@@ -237,6 +240,8 @@ OpNature nature_of(std::string_view op_type) {
   const bool in_place = type_part(op_type).ends_with('_');
   OpNature nature;
   nature.places = kPlaces.contains(type);
+  nature.brings = kBrings.contains(type);
+  nature.places = nature.places || nature.brings;
   nature.only_moves = kMoves.contains(type);
   nature.shape_only = kShapeOnly.contains(type);
   nature.overwrites = kOverwrites.contains(type) && (in_place || type == "assign");

@@ -30,7 +30,8 @@ struct Product {
 };
 
 // `b` is (…, k, n), or (…, n, k) where `transposed`.
-std::optional<Product> matrix_product(const Operand& a, const Operand& b, bool transposed, const Position& place) {
+std::optional<Product> matrix_product(const SlotValues& a, const SlotValues& b, bool transposed,
+                                      const Position& place) {
   const std::size_t a_rank = a.shape().size(), b_rank = b.shape().size();
   if (a_rank < 1 || b_rank < 2 || place.empty()) return std::nullopt;
   const std::int64_t k_size = a.shape().back();
@@ -53,7 +54,7 @@ std::int64_t at_or(const std::vector<std::int64_t>& list, std::size_t i, std::in
 }
 
 // (N, C, …) with kernels (O, C / groups, …).
-std::optional<Product> convolution(OpValues& values, const Operand& x, const Operand& w, const Position& place) {
+std::optional<Product> convolution(OpValues& values, const SlotValues& x, const SlotValues& w, const Position& place) {
   const std::size_t spatial = w.shape().size() - 2;
   if (w.shape().size() < 3 || x.shape().size() != spatial + 2 || place.size() != spatial + 2) return std::nullopt;
   if (values.number("transposed").value_or(0) != 0 || values.integers("stride").empty()) return std::nullopt;
@@ -148,17 +149,17 @@ bool tell_bound(OpValues& values, const Factors& factors, Cause& cause) {
 bool product_cause(OpValues& values, BadKind bad, Cause& cause) {
   const std::optional<Factors> factors = factors_of(values);
   if (!factors) return false;
-  const Operand* a = values.input_values(factors->a);
-  const Operand* b = values.input_values(factors->b);
-  const Operand* output = values.output_values();
+  const SlotValues* a = values.input_values(factors->a);
+  const SlotValues* b = values.input_values(factors->b);
+  const SlotValues* output = values.output_values();
   if (a == nullptr || b == nullptr || output == nullptr) return tell_bound(values, *factors, cause);
-  const auto places = output->find(bad == BadKind::nan ? Operand::Want::nan : Operand::Want::inf, 1);
+  const auto places = output->find(bad == BadKind::nan ? SlotValues::Want::nan : SlotValues::Want::inf, 1);
   if (places.empty()) return false;
   const Position& place = places[0];
   std::optional<Product> product =
       factors->is_convolution ? convolution(values, *a, *b, place) : matrix_product(*a, *b, factors->transposed, place);
   if (!product) return tell_bound(values, *factors, cause);
-  const Operand* bias =
+  const SlotValues* bias =
       factors->bias && values.input(*factors->bias) != nullptr ? values.input_values(*factors->bias) : nullptr;
   if (bias != nullptr) {
     product->sum += factors->is_convolution ? bias->at({place[1]}) : bias->broadcast_at(place);

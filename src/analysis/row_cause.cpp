@@ -13,7 +13,7 @@ namespace {
 using Visit = std::function<void(const Position&, double)>;
 
 // All elements of `input` whose places differ from `fixed` in these dimensions only.
-void visit_row(const Operand& input, Position fixed, const std::set<std::size_t>& dims, const Visit& visit) {
+void visit_row(const SlotValues& input, Position fixed, const std::set<std::size_t>& dims, const Visit& visit) {
   for (const std::size_t dim : dims) fixed[dim] = 0;
   for (;;) {
     visit(fixed, input.at(fixed));
@@ -58,7 +58,7 @@ struct Row {
   double sum = 0, squares = 0, largest = 0;
 };
 
-Row row_of(const Operand& input, const Position& place, const std::set<std::size_t>& dims) {
+Row row_of(const SlotValues& input, const Position& place, const std::set<std::size_t>& dims) {
   Row row;
   visit_row(input, place, dims, [&](const Position&, double value) {
     ++row.elements;
@@ -72,7 +72,7 @@ Row row_of(const Operand& input, const Position& place, const std::set<std::size
   return row;
 }
 
-bool tell_softmax(const Operand& input, const Position& place, const std::set<std::size_t>& dims, Cause& cause) {
+bool tell_softmax(const SlotValues& input, const Position& place, const std::set<std::size_t>& dims, Cause& cause) {
   const Row row = row_of(input, place, dims);
   const std::string where = fmt::format("{}{}", slot_name(true, input.tensor().slot), row_text(place, dims));
   if (row.elements > 0 && row.negative == row.elements) {
@@ -90,31 +90,31 @@ bool tell_softmax(const Operand& input, const Position& place, const std::set<st
 }
 
 bool softmax_cause(OpValues& values, BadKind bad, Cause& cause) {
-  const Operand* input = values.input_values(0);
-  const Operand* output = values.output_values();
+  const SlotValues* input = values.input_values(0);
+  const SlotValues* output = values.output_values();
   if (input == nullptr || output == nullptr || input->shape() != output->shape() || input->shape().empty())
     return false;
-  const auto places = output->find(bad == BadKind::nan ? Operand::Want::nan : Operand::Want::inf, 1);
+  const auto places = output->find(bad == BadKind::nan ? SlotValues::Want::nan : SlotValues::Want::inf, 1);
   if (places.empty()) return false;
   return tell_softmax(*input, places[0], dims_of(values, input->shape().size()), cause);
 }
 
 // query, key, value, mask: the mask is added before the softmax over its last dimension.
 bool attention_cause(OpValues& values, BadKind bad, Cause& cause) {
-  const Operand* mask = values.input(3) != nullptr ? values.input_values(3) : nullptr;
-  const Operand* output = values.output_values();
+  const SlotValues* mask = values.input(3) != nullptr ? values.input_values(3) : nullptr;
+  const SlotValues* output = values.output_values();
   if (mask == nullptr || output == nullptr || mask->shape().empty()) return false;
-  const auto places = output->find(bad == BadKind::nan ? Operand::Want::nan : Operand::Want::inf, 1);
+  const auto places = output->find(bad == BadKind::nan ? SlotValues::Want::nan : SlotValues::Want::inf, 1);
   if (places.empty()) return false;
   const Position place = mask->broadcast(places[0]);
   return tell_softmax(*mask, place, {place.size() - 1}, cause);
 }
 
 bool sum_cause(OpValues& values, BadKind bad, Cause& cause) {
-  const Operand* input = values.input_values(0);
-  const Operand* output = values.output_values();
+  const SlotValues* input = values.input_values(0);
+  const SlotValues* output = values.output_values();
   if (input == nullptr || output == nullptr || input->elements() == 0) return false;
-  const auto places = output->find(bad == BadKind::nan ? Operand::Want::nan : Operand::Want::inf, 1);
+  const auto places = output->find(bad == BadKind::nan ? SlotValues::Want::nan : SlotValues::Want::inf, 1);
   if (places.empty()) return false;
   const std::set<std::size_t> dims = dims_of(values, input->shape().size());
   Position place(input->shape().size(), 0);
@@ -163,8 +163,8 @@ bool sum_cause(OpValues& values, BadKind bad, Cause& cause) {
 
 // Classes that a mask forbids are asked for, or no class at all.
 bool entropy_cause(OpValues& values, BadKind bad, Cause& cause) {
-  const Operand* input = values.input_values(0);
-  const Operand* target = values.input(1) != nullptr ? values.input_values(1) : nullptr;
+  const SlotValues* input = values.input_values(0);
+  const SlotValues* target = values.input(1) != nullptr ? values.input_values(1) : nullptr;
   if (input == nullptr || target == nullptr || is_floating(target->tensor().dtype)) return false;
   const double ignored = values.number("ignore_index").value_or(-100);
   Position place(target->shape().size(), 0);

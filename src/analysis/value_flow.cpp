@@ -493,7 +493,8 @@ void ValueFlow::trace(Root& root) {
           }
         }
       }
-      if (!passes && !op.nature.tests_finite) absorbers.insert(reader.op);
+      const bool only_asks = op.nature.tests_finite && bare_type(op.op->op_type) != "nantonum";
+      if (!passes && !only_asks) absorbers.insert(reader.op);
     }
     if (worst.first != ~0U && root.path.size() < kLongestPath) {
       root.path.push_back(values_[worst.first].op);

@@ -1,4 +1,4 @@
-#include "analysis/operand.h"
+#include "analysis/slot_values.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -28,8 +28,8 @@ std::string position_text(const Position& position) {
   return position.empty() ? "" : fmt::format("[{}]", fmt::join(position, ","));
 }
 
-std::optional<Operand> Operand::open(const CatalogRank& rank, const CatalogTensor& tensor) {
-  Operand operand;
+std::optional<SlotValues> SlotValues::open(const CatalogRank& rank, const CatalogTensor& tensor) {
+  SlotValues operand;
   operand.tensor_ = &tensor;
   if (tensor.constant) {
     operand.number_ = tensor.constant;
@@ -43,9 +43,9 @@ std::optional<Operand> Operand::open(const CatalogRank& rank, const CatalogTenso
   return operand;
 }
 
-std::int64_t Operand::elements() const { return number_ ? 1 : file_->view().elements(); }
+std::int64_t SlotValues::elements() const { return number_ ? 1 : file_->view().elements(); }
 
-double Operand::at(const Position& position) const {
+double SlotValues::at(const Position& position) const {
   if (number_) return *number_;
   const TensorView view = file_->view();
   std::int64_t index = 0;
@@ -56,7 +56,7 @@ double Operand::at(const Position& position) const {
   return element_value(view, index);
 }
 
-Position Operand::broadcast(const Position& position) const {
+Position SlotValues::broadcast(const Position& position) const {
   Position own(shape_.size(), 0);
   const std::size_t skip = position.size() > own.size() ? position.size() - own.size() : 0;
   for (std::size_t i = 0; i < own.size(); ++i) {
@@ -66,9 +66,9 @@ Position Operand::broadcast(const Position& position) const {
   return own;
 }
 
-double Operand::broadcast_at(const Position& position) const { return at(broadcast(position)); }
+double SlotValues::broadcast_at(const Position& position) const { return at(broadcast(position)); }
 
-std::vector<Position> Operand::find(Want want, std::size_t most) const {
+std::vector<Position> SlotValues::find(Want want, std::size_t most) const {
   std::vector<Position> found;
   if (elements() == 0) return found;
   Position position(shape_.size(), 0);
@@ -82,7 +82,18 @@ std::vector<Position> Operand::find(Want want, std::size_t most) const {
   return found;
 }
 
-double Operand::largest_finite() const {
+std::vector<double> SlotValues::values() const {
+  std::vector<double> all;
+  if (elements() == 0) return all;
+  all.reserve(static_cast<std::size_t>(elements()));
+  Position position(shape_.size(), 0);
+  do {
+    all.push_back(at(position));
+  } while (advance(position, shape_));
+  return all;
+}
+
+double SlotValues::largest_finite() const {
   double largest = 0;
   if (elements() == 0) return largest;
   Position position(shape_.size(), 0);

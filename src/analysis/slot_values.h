@@ -1,4 +1,4 @@
-// Operand: the values of one slot of an op, for looking at single elements of it.
+// SlotValues: the values of one slot of an op, for looking at single elements of it.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace sonde {
 using Position = std::vector<std::int64_t>;
 std::string position_text(const Position& position);  // "[3,17]"; empty for a scalar
 
-class Operand {
+class SlotValues {
  public:
   // Empty when it has no values in the dump, or they cannot be read; a number of the user's code has one.
-  static std::optional<Operand> open(const CatalogRank& rank, const CatalogTensor& tensor);
+  static std::optional<SlotValues> open(const CatalogRank& rank, const CatalogTensor& tensor);
 
   const CatalogTensor& tensor() const { return *tensor_; }
   const std::vector<std::int64_t>& shape() const { return shape_; }
@@ -29,7 +29,8 @@ class Operand {
   double broadcast_at(const Position& position) const;
   Position broadcast(const Position& position) const;
 
-  // Where the first `most` elements of a kind are, in C order. `scanned` at most.
+  std::vector<double> values() const;  // all, in C order
+  // Where the first `most` elements of a kind are, in C order.
   enum class Want { nan, inf, bad };
   std::vector<Position> find(Want want, std::size_t most) const;
   double largest_finite() const;  // by magnitude; 0 when there is none

@@ -1,0 +1,77 @@
+#include "stomp.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+
+#include "analysis/memory_stomp.h"
+#include "dump.h"
+#include "finding.h"
+#include "json.h"
+#include "text.h"
+
+namespace sonde {
+namespace {
+
+std::string looked_text(const StompReport& report) {
+  std::string text = fmt::format("{} held against what was written", count_text(report.compared, "read"));
+  if (report.watched > 0) text += fmt::format(" ({} by the watcher)", report.watched);
+  if (report.not_known > 0) text += fmt::format(", {} without values or statistics", report.not_known);
+  if (report.not_observable > 0) {
+    text += fmt::format(
+        "\nnot observable: {}: no operator had written the memory since, so it was not read again; \"sonde_settings\": "
+        "{{\"reread\": true}}, or the watcher, reads it",
+        count_text(report.not_observable, "read"));
+  }
+  return text + "\n";
+}
+
+std::string text_of(const StompReport& report) {
+  std::string text;
+  for (const Finding& finding : report.findings) text += page_of(finding) + "\n";
+  if (report.findings_left_out > 0) text += fmt::format("and {} changes more\n", report.findings_left_out);
+  if (report.findings.empty()) {
+    text += report.compared > 0 ? "nothing wrong: no tensor changed between its writer and its readers; "
+                                : "nothing was seen to change, and nothing could be seen; ";
+  }
+  return text + looked_text(report);
+}
+
+Json report_json(const StompReport& report) {
+  Json findings = Json::array();
+  for (const Finding& finding : report.findings) findings.push_back(json_of(finding));
+  return {
+      {"findings", findings},      {"findings_left_out", report.findings_left_out}, {"compared", report.compared},
+      {"watched", report.watched}, {"not_observable", report.not_observable},       {"not_known", report.not_known}};
+}
+
+int run(const DumpOptions& options) {
+  int status = kNothingFound;
+  std::optional<Catalog> catalog = open_dump(options, status);
+  if (!catalog || !select_steps(*catalog, options, status)) return status;
+  StompOptions wanted;
+  if (!options.step.empty()) wanted.steps = IterationSet::parse(options.step);
+  wanted.graph = options.graph;
+  wanted.rank = options.rank;
+  const StompReport report = memory_stomp(*catalog, wanted);
+  if (!print_text(options.json ? document_of(report_json(report)) : text_of(report))) return kUnreadable;
+  return status_of(report.findings);
+}
+
+}  // namespace
+
+void add_stomp(CLI::App& app, int& exit_status) {
+  auto options = std::make_shared<DumpOptions>();
+  CLI::App* verb = app.add_subcommand("stomp", "Find tensors whose memory changed although no operator wrote it.");
+  add_dump_options(*verb, *options, false);
+  verb->footer(
+      "Reads a dump of the watcher (acl.json, \"dump_scene\": \"watcher\") or ordinary steps; what was not read twice "
+      "is\n"
+      "not observable, which \"sonde_settings\": {\"reread\": true} mends.\n"
+      "Exit status: 0 nothing wrong, 1 found, 2 bad usage, 3 dump unreadable.\n"
+      "Example: sonde stomp run7 --step 3");
+  verb->callback([options, &exit_status] { exit_status = run(*options); });
+}
+
+}  // namespace sonde
