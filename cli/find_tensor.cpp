@@ -52,9 +52,11 @@ CatalogTensor* slot_of(CatalogOp& op, const Wish& wish) {
   return best;
 }
 
+// Where only file names tell names, `_` stands for `/`.
 bool ends_with_part(std::string_view full_name, std::string_view name) {
+  const char separator = full_name.find('/') != std::string_view::npos ? '/' : '_';
   return full_name.size() > name.size() && full_name.ends_with(name) &&
-         full_name[full_name.size() - name.size() - 1] == '/';
+         full_name[full_name.size() - name.size() - 1] == separator;
 }
 
 // Full names that mean `name`: itself, or all that end with `/name`.

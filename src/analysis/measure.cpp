@@ -20,17 +20,17 @@ std::uint64_t part_of(const CatalogTensor& tensor) {
 }
 
 // Empty where there is no such file.
-std::optional<FileKey> key_of(const CatalogRank& rank, const CatalogTensor& tensor) {
+std::optional<MeasureKey> key_of(const CatalogRank& rank, const CatalogTensor& tensor) {
   struct stat status {};
   const std::filesystem::path path = rank.directory / tensor.file;
   if (::stat(path.c_str(), &status) != 0) return std::nullopt;
-  return FileKey(status.st_dev, status.st_ino, part_of(tensor));
+  return MeasureKey(status.st_dev, status.st_ino, part_of(tensor));
 }
 
-Result<Measured> measure_file(const CatalogRank& rank, const CatalogTensor& tensor) {
+Result<MeasuredFile> measure_file(const CatalogRank& rank, const CatalogTensor& tensor) {
   const Result<TensorFile> file = TensorFile::open(rank.directory / tensor.file, wish_of(tensor));
   if (!file) return file.error();
-  Measured measured;
+  MeasuredFile measured;
   measured.dtype = file->dtype();
   measured.shape = file->shape();
   if (info(measured.dtype).has_statistics) measured.statistics = known(summarize(file->view()));
@@ -38,7 +38,7 @@ Result<Measured> measure_file(const CatalogRank& rank, const CatalogTensor& tens
 }
 
 // The file of a bfloat16 tensor holds float32: what the dump says of the type is right.
-void fill_in(const Measured& measured, CatalogTensor& tensor) {
+void fill_in(const MeasuredFile& measured, CatalogTensor& tensor) {
   if (tensor.dtype == DType::undefined) tensor.dtype = measured.dtype;
   if (!tensor.has_shape) {
     tensor.shape = measured.shape;
@@ -62,13 +62,13 @@ TensorWish wish_of(const CatalogTensor& tensor) {
 
 Status Measurer::measure(const CatalogRank& rank, CatalogTensor& tensor) {
   if (is_measured(tensor)) return {};
-  const std::optional<FileKey> key = key_of(rank, tensor);
+  const std::optional<MeasureKey> key = key_of(rank, tensor);
   const auto known_file = key ? by_file_.find(*key) : by_file_.end();
   if (known_file != by_file_.end()) {
     fill_in(known_file->second, tensor);
     return {};
   }
-  Result<Measured> measured = measure_file(rank, tensor);
+  Result<MeasuredFile> measured = measure_file(rank, tensor);
   if (!measured) return measured.error();
   fill_in(*measured, tensor);
   if (key) by_file_.emplace(*key, std::move(*measured));
@@ -78,12 +78,12 @@ Status Measurer::measure(const CatalogRank& rank, CatalogTensor& tensor) {
 std::vector<std::string> measure_all(std::span<const MeasureTask> tasks, std::size_t threads,
                                      const std::function<void()>& done) {
   const Threads pool(threads);
-  std::vector<std::optional<FileKey>> keys(tasks.size());
+  std::vector<std::optional<MeasureKey>> keys(tasks.size());
   pool.for_each(tasks.size(), [&](std::size_t i) {
     if (!is_measured(*tasks[i].tensor)) keys[i] = key_of(*tasks[i].rank, *tasks[i].tensor);
   });
   std::vector<std::vector<std::size_t>> files;  // tasks of one file
-  std::map<FileKey, std::size_t> known_files;
+  std::map<MeasureKey, std::size_t> known_files;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     if (is_measured(*tasks[i].tensor)) continue;
     const auto [at, is_new] =
@@ -98,7 +98,7 @@ std::vector<std::string> measure_all(std::span<const MeasureTask> tasks, std::si
   std::mutex one;
   pool.for_each(files.size(), [&](std::size_t f) {
     const MeasureTask& first = tasks[files[f][0]];
-    const Result<Measured> measured = measure_file(*first.rank, *first.tensor);
+    const Result<MeasuredFile> measured = measure_file(*first.rank, *first.tensor);
     for (const std::size_t i : files[f]) {
       if (measured) {
         fill_in(*measured, *tasks[i].tensor);

@@ -30,9 +30,9 @@ std::vector<std::string> measure_all(std::span<const MeasureTask> tasks, std::si
                                      const std::function<void()>& done = {});
 
 // Device, inode, and which of the tensors of a file with several.
-using FileKey = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;
+using MeasureKey = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;
 
-struct Measured {
+struct MeasuredFile {
   DType dtype = DType::undefined;
   std::vector<std::int64_t> shape;
   std::optional<KnownStatistics> statistics;  // empty for complex
@@ -46,7 +46,7 @@ class Measurer {
   Status measure(const CatalogRank& rank, CatalogTensor& tensor);
 
  private:
-  std::map<FileKey, Measured> by_file_;
+  std::map<MeasureKey, MeasuredFile> by_file_;
 };
 
 }  // namespace sonde
