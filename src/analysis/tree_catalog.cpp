@@ -9,6 +9,7 @@
 
 #include "analysis/catalog_readers.h"
 #include "analysis/dump_tree.h"
+#include "analysis/long_names.h"
 #include "analysis/statistic_table.h"
 #include "store/cann_types.h"
 #include "store/file_names.h"
@@ -70,29 +71,16 @@ class OrderNames {
   std::unordered_map<std::string, std::string> names_, ends_;
 };
 
-// Names that were too long for the file system: "{number}.npy,{name}.npy"; of CANN's, "{number},{name}". A first line that
-// says what the columns are does no harm.
 std::map<std::string, std::string> long_names(const fs::path& directory, Catalog& catalog) {
-  std::map<std::string, std::string> names;
   const fs::path path = directory / "mapping.csv";
   const Result<std::string> text = read_whole_file(path);
   if (!text) {
     if (text.error().code != ErrorCode::not_found) catalog.problems.push_back({path, text.error().message});
-    return names;
+    return {};
   }
-  std::istringstream lines(*text);
-  std::string line, bad;
-  for (std::size_t number = 1; std::getline(lines, line); ++number) {
-    while (line.ends_with('\r') || line.ends_with(' ')) line.pop_back();
-    const std::size_t comma = line.find(',');
-    if (comma == std::string::npos || line.find('/') != std::string::npos || line.find('\0') != std::string::npos) {
-      if (!line.empty() && bad.empty()) bad = "line " + std::to_string(number) + " is no 'number,name' of a file here";
-      continue;
-    }
-    names[line.substr(0, comma)] = line.substr(comma + 1);
-  }
-  if (!bad.empty()) catalog.problems.push_back({path, bad + "; it is passed over"});
-  return names;
+  LongNames read = parse_long_names(*text);
+  if (!read.problem.empty()) catalog.problems.push_back({path, read.problem});
+  return std::move(read.names);
 }
 
 // A tensor by the name of its file, or by its place in the file of an op.

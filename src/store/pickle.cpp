@@ -441,7 +441,10 @@ class Machine {
   // NEWOBJ, NEWOBJ_EX, OBJ, INST: make an object of a class.
   void run_other_call(std::uint8_t code) {
     std::string what = "a class";
-    if (code == 'i') what = readable(std::string(take_line()) + "." + std::string(take_line()));
+    if (code == 'i') {
+      const std::string module(take_line());
+      what = readable(module + "." + std::string(take_line()));
+    }
     for (auto at = stack_.rbegin(); code != 'i' && at != stack_.rend(); ++at) {
       if (nodes_[*at].kind != Kind::global) continue;
       what = readable(nodes_[*at].text);
