@@ -445,14 +445,13 @@ TEST_F(SavedIndex, IsNotBelievedWhenAByteOfAnyPageIsWrong) {
   ASSERT_EQ(whole.size() % kPage, 0);
   ASSERT_GT(whole.size(), 10 * kPage);
   for (std::size_t page = 0; page < whole.size(); page += kPage) {
-    for (const std::size_t offset : {0, 8, 100, 8000, 16383}) {
-      std::string damaged = whole;
-      damaged[page + offset] = static_cast<char>(damaged[page + offset] ^ 0x41);
-      put(file, damaged);
-      ASSERT_FALSE(Index::open(dump.path())) << "byte " << page + offset;
-    }
+    const std::size_t offset = page + page / kPage * 4099 % kPage;  // another place in each
+    std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+    const auto put_byte = [&](char byte) { stream.seekp(static_cast<std::streamoff>(offset)).put(byte).flush(); };
+    put_byte(static_cast<char>(whole[offset] ^ 0x41));
+    ASSERT_FALSE(Index::open(dump.path())) << "byte " << offset;
+    put_byte(whole[offset]);
   }
-  put(file, whole);
   EXPECT_TRUE(Index::open(dump.path()));
 }
 
