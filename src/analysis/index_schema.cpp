@@ -69,9 +69,13 @@ CREATE VIEW all_tensors AS
 CREATE VIEW gradients AS
   SELECT ranks.rank, steps.run, steps.graph, steps.iteration AS step, op_names.full_name, op_names.op_type,
     'output.' || tensors.slot AS slot, tensors.dtype, tensors.shape, tensors.max, tensors.min, tensors.avg, tensors.l2norm,
-    tensors.nan_count, files.text AS source_file, ops.line, ops.id AS op_id
+    tensors.nan_count,
+    ranks.directory || '/' || directories.text || stems.text || tensors.file_end AS file, files.text AS source_file,
+    ops.line, ops.id AS op_id
   FROM tensors CROSS JOIN ops ON ops.id = tensors.op_id CROSS JOIN steps ON steps.id = ops.step_id
     CROSS JOIN ranks ON ranks.id = steps.rank_id CROSS JOIN op_names ON op_names.id = ops.name_id
+    LEFT JOIN texts AS directories ON directories.id = tensors.directory
+    LEFT JOIN texts AS stems ON stems.id = tensors.stem
     LEFT JOIN texts AS files ON files.id = ops.source_file
   WHERE NOT tensors.is_input AND (ops.phase = 'backward' OR op_names.full_name LIKE '%.grad');
 )sql";
