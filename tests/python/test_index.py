@@ -11,13 +11,20 @@ import time
 import conftest
 import pytest
 
-CASES = ("mindspore-2.7-full", "mindspore-2.0-statistic", "mindspore-1.2", "mindspore-2.3-async-bin", "acl-stats", "torchair-all")
+CASES = (
+    "mindspore-2.7-full",
+    "mindspore-2.0-statistic",
+    "mindspore-1.2",
+    "mindspore-2.3-async-bin",
+    "acl-stats",
+    "torchair-all",
+)
 RECORD = """
 import pathlib, sys
 sys.path.insert(0, sys.argv[1])
 import golden, golden_cases
 for name in sys.argv[3:]:
-    directory = pathlib.Path(sys.argv[2]) / name
+    directory = pathlib.Path(sys.argv[2]) / name.replace('.', '_')  # a path with dots is none to MindSpore
     directory.mkdir()
     golden.record(golden_cases.CASES[name], directory)
 """
@@ -47,9 +54,15 @@ def journalless(dumps):
         kept.rename(kept.with_name("journal"))
 
 
+def dump_of(dumps, name):
+    return dumps / name.replace(".", "_") / "dump"
+
+
 def said(cache, *arguments, index="auto"):
     environment = {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(cache), "SONDE_INDEX": index}
-    done = subprocess.run([conftest.CLI, *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [conftest.CLI, *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=60
+    )
     return done.returncode, done.stdout, done.stderr
 
 
@@ -60,43 +73,39 @@ def questions(dump, cache):
     op, last = rows[0]["full_name"], rows[-1]
     step = str(tensors[-1]["iteration"])
     asked = [
-        ("ls", dump), ("ls", dump, "--json"), ("ls", dump, "--ops"), ("ls", dump, "--step", step, "--json"),
-        ("ls", dump, "-s", last["op_type"]), ("ls", dump, "--step", "77"), ("ls", dump, "-s", "no_such_op"),
-        ("stats", dump, "--json"), ("stats", dump, "--step", step, "-s", last["op_type"]),
-        ("graph", dump, "--json"), ("graph", dump, op), ("show", dump, op), ("show", dump, last["full_name"], "--json"),
-        ("show", dump, op + "x"), ("show", dump, last["full_name"].rsplit("/", 1)[-1] + ":output.0"),
+        ("ls", dump), ("ls", dump, "--step", step, "--json"), ("ls", dump, "--ops", "-s", last["op_type"]),
+        ("ls", dump, "-s", "no_such_op"), ("stats", dump, "--json"), ("graph", dump, "--json"),
+        ("show", dump, op), ("show", dump, last["full_name"].rsplit("/", 1)[-1] + ":output.0"), ("show", dump, op + "x"),
     ]  # fmt: skip
     files = [pathlib.Path(tensor["file"]).name for tensor in tensors if "file" in tensor]
-    asked += [("show", dump, name) for name in files[:1]]
     names = [tensor["tensor_name"] for tensor in tensors if tensor["tensor_name"]]
-    return asked + [("show", dump, name, "--json") for name in names[:1]]
+    return asked + [("show", dump, name, "--json") for name in files[:1] + names[:1]]
 
 
-def compare(dumps, cache):
-    for name in CASES:
-        dump = dumps / name / "dump"
+def compare(dumps, cache, cases):
+    for name in cases:
+        dump = dump_of(dumps, name)
         asked = questions(dump, cache)
         status, built, complaint = said(cache, "index", dump, "--json")
         assert status == 0, complaint
         file = pathlib.Path(json.loads(built)["file"])
         for question in asked:
-            accessed = os.stat(file)
-            os.utime(file, ns=(0, accessed.st_mtime_ns))
+            os.utime(file, ns=(0, file.stat().st_mtime_ns))
             expected, found = said(cache, *question, index="off"), said(cache, *question)
             assert found == expected, (name, question)
-            assert os.stat(file).st_atime_ns > 0, "the index was read"
+            assert file.stat().st_atime_ns > 0 or os.statvfs(file).f_flag & os.ST_NOATIME, "the index was not read"
 
 
 def test_the_verbs_say_the_same_from_an_index(dumps, tmp_path):
-    compare(dumps, tmp_path)
+    compare(dumps, tmp_path, CASES[:2])
 
 
 def test_the_verbs_say_the_same_of_trees_without_a_journal(journalless, tmp_path):
-    compare(journalless, tmp_path)
+    compare(journalless, tmp_path, CASES)
 
 
 def test_an_index_elsewhere_answers_sql(dumps, tmp_path):
-    dump, out = dumps / "mindspore-2.7-full" / "dump", tmp_path / "x.sqlite"
+    dump, out = dump_of(dumps, "mindspore-2.7-full"), tmp_path / "x.sqlite"
     status, text, complaint = said(tmp_path, "index", dump, "--out", out)
     assert (status, complaint) == (0, "")
     assert text.startswith(f"{out}\n")
@@ -111,5 +120,5 @@ def test_an_index_elsewhere_answers_sql(dumps, tmp_path):
 def test_what_cannot_be_indexed_is_said(dumps, tmp_path):
     status, _, complaint = said(tmp_path, "index", tmp_path)
     assert status == 3 and "found 0 files" in complaint
-    status, _, complaint = said(tmp_path, "index", dumps / CASES[0] / "dump", "--out", "/proc/x")
+    status, _, complaint = said(tmp_path, "index", dump_of(dumps, CASES[0]), "--out", "/proc/x")
     assert status == 3 and "/proc" in complaint
