@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "analysis/catalog.h"
+#include "analysis/index.h"
 #include "analysis/measure.h"
 #include "analysis/step_graph.h"
 #include "analysis/values.h"
@@ -238,7 +239,7 @@ Result<Dump> Dump::open_version(const std::filesystem::path& path, std::uint32_t
     return Error{ErrorCode::unsupported, "libsonde.so knows version " + std::to_string(kDumpApiVersion) +
                                              " of sonde/dump.h, the program was built with " + std::to_string(version)};
   }
-  Result<Catalog> catalog = open_catalog(path);
+  Result<Catalog> catalog = open_catalog(path, CatalogQuery());  // all of it, from an index where there is one
   if (!catalog) return catalog.error();
   auto state = std::make_shared<State>();
   state->catalog = *std::move(catalog);

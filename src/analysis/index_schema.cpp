@@ -34,9 +34,10 @@ CREATE TABLE tensors(op_id INTEGER, position INTEGER, is_input INTEGER, slot INT
 
 const char* const kIndexLookups = R"sql(
 CREATE INDEX texts_by_text ON texts(text);
+CREATE INDEX op_names_by_name ON op_names(full_name);
 CREATE INDEX ops_by_name ON ops(name_id, step_id);
 CREATE INDEX ops_by_sequence ON ops(sequence);
-CREATE INDEX tensors_by_norm ON tensors(l2norm) WHERE l2norm IS NOT NULL;
+CREATE INDEX tensors_by_norm ON tensors(l2norm);
 CREATE INDEX tensors_by_nan ON tensors(nan_count) WHERE nan_count > 0;
 CREATE INDEX tensors_by_name ON tensors(name) WHERE name IS NOT NULL;
 CREATE INDEX tensors_by_source ON tensors(source) WHERE source IS NOT NULL;
@@ -50,7 +51,7 @@ CREATE VIEW all_ops AS
     LEFT JOIN texts AS files ON files.id = ops.source_file LEFT JOIN texts AS functions ON functions.id = ops.function;
 
 CREATE VIEW all_tensors AS
-  SELECT ranks.rank, steps.run, steps.graph, steps.iteration AS step, op_names.full_name, op_names.op_type, ops.phase,
+  SELECT ranks.rank, steps.run, steps.graph, steps.iteration AS step, op_names.full_name, op_names.op_type, +ops.phase AS phase,
     CASE WHEN tensors.is_input THEN 'input.' ELSE 'output.' END || tensors.slot AS slot, names.text AS tensor_name,
     tensors.dtype, tensors.shape, tensors.max, tensors.min, tensors.avg, tensors.l2norm, tensors.count,
     tensors.nan_count, tensors.positive_inf_count, tensors.negative_inf_count, tensors.positive_count,
@@ -64,6 +65,19 @@ CREATE VIEW all_tensors AS
     LEFT JOIN texts AS directories ON directories.id = tensors.directory
     LEFT JOIN texts AS stems ON stems.id = tensors.stem
     LEFT JOIN texts AS files ON files.id = ops.source_file;
+
+CREATE VIEW gradients AS
+  SELECT ranks.rank, steps.run, steps.graph, steps.iteration AS step, op_names.full_name, op_names.op_type,
+    'output.' || tensors.slot AS slot, tensors.dtype, tensors.shape, tensors.max, tensors.min, tensors.avg, tensors.l2norm,
+    tensors.nan_count,
+    ranks.directory || '/' || directories.text || stems.text || tensors.file_end AS file, files.text AS source_file,
+    ops.line, ops.id AS op_id
+  FROM tensors CROSS JOIN ops ON ops.id = tensors.op_id CROSS JOIN steps ON steps.id = ops.step_id
+    CROSS JOIN ranks ON ranks.id = steps.rank_id CROSS JOIN op_names ON op_names.id = ops.name_id
+    LEFT JOIN texts AS directories ON directories.id = tensors.directory
+    LEFT JOIN texts AS stems ON stems.id = tensors.stem
+    LEFT JOIN texts AS files ON files.id = ops.source_file
+  WHERE NOT tensors.is_input AND (ops.phase = 'backward' OR op_names.full_name LIKE '%.grad');
 )sql";
 
 }  // namespace sonde

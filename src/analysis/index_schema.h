@@ -12,7 +12,7 @@ inline constexpr std::int64_t kIndexVersion = 1;               // of the schema;
 
 // Before the rows and after them: an index of a table is made faster from all of it.
 extern const char* const kIndexTables;
-extern const char* const kIndexLookups;
+extern const char* const kIndexLookups;  // and views, which are for people
 
 // tensors.flags
 enum TensorFlag : std::uint32_t {

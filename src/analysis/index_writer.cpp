@@ -100,7 +100,7 @@ class Writer {
     if (!written) return database_.error("cannot write it");
     status = database_.execute("COMMIT; BEGIN;");
     if (status) status = database_.execute(kIndexLookups);
-    if (status) status = database_.execute("COMMIT; PRAGMA optimize;");
+    if (status) status = database_.execute("PRAGMA analysis_limit=400; ANALYZE; COMMIT;");
     return status;
   }
 

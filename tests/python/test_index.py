@@ -1,0 +1,124 @@
+"""What the verbs say of a dump is the same from a saved index as from the dump, in every layout."""
+
+import json
+import os
+import pathlib
+import sqlite3
+import subprocess
+import sys
+import time
+
+import conftest
+import pytest
+
+CASES = (
+    "mindspore-2.7-full",
+    "mindspore-2.0-statistic",
+    "mindspore-1.2",
+    "mindspore-2.3-async-bin",
+    "acl-stats",
+    "torchair-all",
+)
+RECORD = """
+import pathlib, sys
+sys.path.insert(0, sys.argv[1])
+import golden, golden_cases
+for name in sys.argv[3:]:
+    directory = pathlib.Path(sys.argv[2]) / name.replace('.', '_')  # a path with dots is none to MindSpore
+    directory.mkdir()
+    golden.record(golden_cases.CASES[name], directory)
+"""
+
+
+@pytest.fixture(scope="module")
+def dumps(tmp_path_factory):
+    """A dump of each case, as if it had been made an hour ago: an index of one just made has to wait."""
+    directory = pathlib.Path(str(tmp_path_factory.mktemp("index")).replace(".", ""))
+    command = [sys.executable, "-c", RECORD, pathlib.Path(__file__).parent, directory, *CASES]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    then = time.time() - 3600
+    for path in directory.rglob("*"):
+        os.utime(path, (then, then), follow_symlinks=False)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def journalless(dumps):
+    """The same dumps without journals: trees like those of MindSpore and CANN."""
+    for journal in dumps.rglob("sonde/journal"):
+        moment = journal.parent.stat()
+        journal.rename(journal.with_name("kept"))
+        os.utime(journal.parent, ns=(moment.st_atime_ns, moment.st_mtime_ns))
+    yield dumps
+    for kept in dumps.rglob("sonde/kept"):
+        kept.rename(kept.with_name("journal"))
+
+
+def dump_of(dumps, name):
+    return dumps / name.replace(".", "_") / "dump"
+
+
+def said(cache, *arguments, index="auto"):
+    environment = {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(cache), "SONDE_INDEX": index}
+    done = subprocess.run(
+        [conftest.CLI, *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=60
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def questions(dump, cache):
+    """All that the verbs may be asked of this dump, with names and steps that it has, and some that it has not."""
+    rows = [json.loads(line) for line in said(cache, "ls", dump, "--ops", "--json", index="off")[1].splitlines()]
+    tensors = [json.loads(line) for line in said(cache, "stats", dump, "--json", index="off")[1].splitlines()]
+    op, last = rows[0]["full_name"], rows[-1]
+    step = str(tensors[-1]["iteration"])
+    asked = [
+        ("ls", dump), ("ls", dump, "--step", step, "--json"), ("ls", dump, "--ops", "-s", last["op_type"]),
+        ("ls", dump, "-s", "no_such_op"), ("stats", dump, "--json"), ("graph", dump, "--json"),
+        ("show", dump, op), ("show", dump, last["full_name"].rsplit("/", 1)[-1] + ":output.0"), ("show", dump, op + "x"),
+    ]  # fmt: skip
+    files = [pathlib.Path(tensor["file"]).name for tensor in tensors if "file" in tensor]
+    names = [tensor["tensor_name"] for tensor in tensors if tensor["tensor_name"]]
+    return asked + [("show", dump, name, "--json") for name in files[:1] + names[:1]]
+
+
+def compare(dumps, cache, cases):
+    for name in cases:
+        dump = dump_of(dumps, name)
+        asked = questions(dump, cache)
+        status, built, complaint = said(cache, "index", dump, "--json")
+        assert status == 0, complaint
+        file = pathlib.Path(json.loads(built)["file"])
+        for question in asked:
+            os.utime(file, ns=(0, file.stat().st_mtime_ns))
+            expected, found = said(cache, *question, index="off"), said(cache, *question)
+            assert found == expected, (name, question)
+            assert file.stat().st_atime_ns > 0 or os.statvfs(file).f_flag & os.ST_NOATIME, "the index was not read"
+
+
+def test_the_verbs_say_the_same_from_an_index(dumps, tmp_path):
+    compare(dumps, tmp_path, CASES[:2])
+
+
+def test_the_verbs_say_the_same_of_trees_without_a_journal(journalless, tmp_path):
+    compare(journalless, tmp_path, CASES)
+
+
+def test_an_index_elsewhere_answers_sql(dumps, tmp_path):
+    dump, out = dump_of(dumps, "mindspore-2.7-full"), tmp_path / "x.sqlite"
+    status, text, complaint = said(tmp_path, "index", dump, "--out", out)
+    assert (status, complaint) == (0, "")
+    assert text.startswith(f"{out}\n")
+    with sqlite3.connect(f"file:{out}?mode=ro", uri=True) as database:
+        rows = database.execute("SELECT full_name, slot, l2norm, file FROM gradients ORDER BY l2norm DESC").fetchall()
+        assert rows == sorted(rows, key=lambda row: -row[2])
+        assert any("convolution_backward" in name for name, *_ in rows)
+        assert all(pathlib.Path(file).is_file() for *_, file in rows)
+    assert not (tmp_path / "sonde").exists(), "nothing is kept in the cache"
+
+
+def test_what_cannot_be_indexed_is_said(dumps, tmp_path):
+    status, _, complaint = said(tmp_path, "index", tmp_path)
+    assert status == 3 and "found 0 files" in complaint
+    status, _, complaint = said(tmp_path, "index", dump_of(dumps, CASES[0]), "--out", "/proc/x")
+    assert status == 3 and "/proc" in complaint
