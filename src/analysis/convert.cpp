@@ -117,7 +117,6 @@ class Conversion {
   void check_slots(const Container& container);
   Stored stored(const ContainerTensor& tensor, bool is_input, std::uint32_t slot, const Shape* slice) const;
   Target target(const Stored& tensor);
-  Target same_format(const Stored& tensor, const Shape& wanted);
   void check_nz(const Stored& tensor, const Shape& wanted) const;
   std::optional<LogicalShape> real_shape(const Stored& tensor);
   void convert(const Stored& tensor);
@@ -371,22 +370,6 @@ void Conversion::check_nz(const Stored& tensor, const Shape& wanted) const {
   }
 }
 
-// Equal formats: the elements stay where they are.
-Target Conversion::same_format(const Stored& tensor, const Shape& wanted) {
-  Target target{tensor.shape, tensor.format, true, std::nullopt};
-  if (wanted.empty() || is_blocked(tensor.format)) return target;
-  if (count_of(wanted) != tensor.count) {
-    throw Lost{ConvertFault::damaged, fmt::format("{} cannot be seen as {}", shape_text(tensor.shape, '(', ')'),
-                                                  shape_text(wanted, '(', ')'))};
-  }
-  // The original shape may be written in another order than the elements are in.
-  const auto order = wish_.shape.empty() && tensor.format != Format::nd
-                         ? find_order({tensor.format, tensor.shape}, wanted, tensor.format)
-                         : std::nullopt;
-  if (!order || order->order == tensor.format) target.shape = wanted;
-  return target;
-}
-
 std::optional<LogicalShape> Conversion::real_shape(const Stored& tensor) {
   const Format to = *wish_.format;
   if (!wish_.shape.empty()) {
@@ -410,12 +393,9 @@ Target Conversion::target(const Stored& tensor) {
   const Format from = is_image && tensor.shape.size() != 4 ? Format::nd : tensor.format;
   const Shape& wanted = wish_.shape.empty() ? tensor.original_shape : wish_.shape;
   if (from == Format::fractal_nz && (wish_.is_strict || !wanted.empty())) check_nz(tensor, wanted);
-  if (from == to) {
-    Stored same = tensor;
-    same.format = from;
-    return same_format(same, wanted);
-  }
-  if (!can_reformat(from, to)) {
+  if (from == to) return {tensor.shape, to, true, std::nullopt};
+  const bool is_rule = can_reformat(from, to) && !(wish_.is_strict && to == Format::nd && !is_blocked(from));
+  if (!is_rule) {
     if (!wish_.is_strict && !is_blocked(from)) {
       note(tensor.what(), fmt::format("{} has no axes to put into the order of {}: it stays as it is",
                                       format_text(from), format_text(to)));

@@ -111,7 +111,7 @@ T pairwise(const At& at, std::size_t begin, std::size_t count) {
   return sum;
 }
 
-// Elements that NumPy has to convert first come in buffers.
+// A whole array comes to it in buffers.
 template <typename T, typename At>
 T buffered(const At& at, std::size_t count) {
   constexpr std::size_t kBuffer = 8192;
@@ -163,7 +163,7 @@ void summarize_floats(const TensorView& view, NumpySummary& out) {
   const auto [max, min] = extremes<T>(at, count);
   out.max = text_of(max);
   out.min = text_of(min);
-  out.mean = text_of(pairwise<T>(at, 0, count) / static_cast<T>(count));
+  out.mean = text_of(buffered<T>(at, count) / static_cast<T>(count));
 }
 
 void summarize_halves(const TensorView& view, NumpySummary& out) {

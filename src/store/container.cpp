@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::uint64_t kLongestHead = 64 << 20;  // an op has hundreds of tensors, not millions
 constexpr std::size_t kMostDimensions = 64;
+constexpr std::size_t kMostTensors = 1 << 18;  // and buffers, and spaces: in a header, each may be of two bytes
 
 using Tag = protozero::pbf_tag_type;
 
@@ -210,7 +211,11 @@ Head take_head(std::string_view bytes) {
   protozero::pbf_message<Dump> message(bytes.data(), bytes.size());
   using protozero::pbf_wire_type;
   const auto is = [&](Dump tag, pbf_wire_type type) { return message.tag() == tag && message.has_wire_type(type); };
+  std::size_t parts = 0;
   while (message.next()) {
+    if (message.has_wire_type(pbf_wire_type::length_delimited) && ++parts > kMostTensors) {
+      throw protozero::end_of_buffer_exception();
+    }
     if (is(Dump::version, pbf_wire_type::length_delimited)) {
       head.container.version = message.get_string();
     } else if (is(Dump::dump_time, pbf_wire_type::varint)) {

@@ -107,7 +107,10 @@ void take_side(Reader& reader, bool is_input, std::vector<ContainerTensor>& side
     Described described = take_tensor(reader, is_input);
     described.tensor.data_type = cann_type_of(described.ge_type);
     const std::optional<CannElements> elements = cann_elements(described.tensor.data_type);
-    if (!described.has_shape && elements) described.tensor.shape = {described.tensor.bytes / elements->bits * 8};
+    if (!described.has_shape && elements) {
+      const std::uint64_t bytes = described.tensor.bytes, bits = elements->bits;
+      described.tensor.shape = {bits >= 8 ? bytes / (bits / 8) : bytes / bits * 8 + bytes % bits * 8 / bits};
+    }
     side.push_back(std::move(described.tensor));
   }
 }

@@ -160,12 +160,12 @@ Result<Reformat> ReformatPlanner::plan() {
     if (Status status = lay_matrix(); !status) return status.error();
     return build();
   }
+  if (to_ == Format::nd && !is_blocked(stored_.format)) return Reformat::reshape(stored_.shape);
   if (to_ == Format::nd) {  // the program's own order
     to_ = real_ && real_->order != Format::nd && !is_blocked(real_->order)               ? real_->order
           : stored_.format == Format::ndc1hwc0 || stored_.format == Format::fractal_z_3d ? Format::ncdhw
                                                                                          : Format::nchw;
     to_axes_ = axes_of(to_);
-    if (!from_axes_) from_axes_ = axes_of(stored_.format);
   }
   if (Status status = read_real(); !status) return status.error();
   if (Status status = read_image(); !status) return status.error();

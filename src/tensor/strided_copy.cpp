@@ -186,6 +186,10 @@ void copy_plane_of(std::size_t item_bytes, const Plane& plane, const std::byte* 
 
 bool is_power_of_two_item(std::size_t bytes) { return bytes <= 16 && (bytes & (bytes - 1)) == 0; }
 
+// Rows of the next wider dimension that are worked on together where the source has them side by side, so that each of its
+// lines of the cache is read once: the narrower dimension may step over it a thousand times.
+constexpr std::int64_t kRowsTogether = 8;
+
 void copy_by_rows(const Sides& sides, std::span<const Dim> dims, std::int64_t from, std::int64_t to) {
   const auto item = static_cast<std::int64_t>(sides.item_bytes);
   Dim run = {1, 1, 1};
@@ -193,14 +197,28 @@ void copy_by_rows(const Sides& sides, std::span<const Dim> dims, std::int64_t fr
     run = dims.back();
     dims = dims.first(dims.size() - 1);
   }
-  Dim rows = {1, 0, 0};
-  if (!dims.empty()) {
-    rows = dims.back();
+  const auto take_last = [&] {
+    if (dims.empty()) return Dim{1, 0, 0};
+    const Dim last = dims.back();
     dims = dims.first(dims.size() - 1);
-  }
-  const Rows in_bytes = {rows.size, rows.from_stride * item, rows.to_stride * item};
+    return last;
+  };
+  const Dim rows = take_last();
+  const bool is_crossed = !dims.empty() && dims.back().from_stride < rows.from_stride;
+  const Dim wider = is_crossed ? take_last() : Dim{1, 0, 0};
+  const auto row_bytes = static_cast<std::size_t>(run.size * item);
+  const auto copy_rows_at = [&](const Dim& dim, std::int64_t count, std::int64_t f, std::int64_t t) {
+    copy_rows({count, dim.from_stride * item, dim.to_stride * item}, row_bytes, sides.source(f), sides.target(t));
+  };
   for_each(dims, from, to, [&](std::int64_t f, std::int64_t t) {
-    copy_rows(in_bytes, static_cast<std::size_t>(run.size * item), sides.source(f), sides.target(t));
+    if (!is_crossed) return copy_rows_at(rows, rows.size, f, t);
+    for (std::int64_t w = 0; w < wider.size; w += kRowsTogether) {
+      const std::int64_t together = std::min(kRowsTogether, wider.size - w);
+      for (std::int64_t r = 0; r < rows.size; ++r) {
+        copy_rows_at(wider, together, f + w * wider.from_stride + r * rows.from_stride,
+                     t + w * wider.to_stride + r * rows.to_stride);
+      }
+    }
   });
 }
 
