@@ -50,8 +50,8 @@ std::string subject_of(const CompareFinding& finding) {
       return fmt::format("parameter {}, {} of {}", finding.tensor->target->tensor_name,
                          slot_text(*finding.tensor->target), named);
     case FindingKind::data:
-      return fmt::format("data {}, {} of {}", finding.tensor->target->tensor_name, slot_text(*finding.tensor->target),
-                         named);
+      return fmt::format("data{}{}, {} of {}", finding.tensor->target->tensor_name.empty() ? "" : " ",
+                         finding.tensor->target->tensor_name, slot_text(*finding.tensor->target), named);
     case FindingKind::missing:
       return "golden op " + named;
     default:

@@ -147,7 +147,7 @@ std::string_view word_of(OpVerdict verdict) {
 }
 
 std::string_view word_of(FindingKind kind) {
-  constexpr std::string_view kWords[] = {"op",      "parameter", "data",  "inserted",
+  constexpr std::string_view kWords[] = {"op",      "parameter", "data",  "number",    "inserted",
                                          "missing", "wiring",    "shape", "non-finite"};
   return kWords[static_cast<std::size_t>(kind)];
 }

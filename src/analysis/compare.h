@@ -56,6 +56,7 @@ enum class FindingKind : std::uint8_t {
   op,          // an op adds an error
   parameter,   // a parameter has other values
   data,        // what comes from outside has other values
+  number,      // the program calls an op with another number
   inserted,    // an op without a counterpart changes what others read
   missing,     // the golden dump has an op that changes what others read
   wiring,      // an op reads another tensor

@@ -590,6 +590,12 @@ void StepComparer::look_at_parameter(ComparedOp& op, const PairedInput& input, C
   const bool is_new_name = target.tensor_name.empty() || told_names_.insert(target.tensor_name).second;
   const bool is_new_content = target.content == 0 || told_contents_.insert(target.content).second;
   if (!is_new_name || !is_new_content) return;
+  if (target.constant && golden.constant) {  // a number of the program: the call is another one
+    add_finding(FindingKind::number, op, op.target.front(), false, &shown,
+                fmt::format("is called with {:.9g}, golden {:.9g} (input.{})", *target.constant, *golden.constant,
+                            target.slot));
+    return;
+  }
   const bool other = !target.tensor_name.empty() && !golden.tensor_name.empty() &&
                      target.tensor_name != golden.tensor_name &&
                      op.target.back()->full_name == op.golden.back()->full_name;

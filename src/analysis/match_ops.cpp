@@ -125,7 +125,8 @@ float Matcher::likeness(std::uint32_t target, std::uint32_t golden) const {
   if (a.phase != b.phase && target_.rank->has_journal && golden_.rank->has_journal) return 0;
   const bool family = same_family(target, golden);
   // Another op in one's place computes something at least.
-  if (!family && (target_.ops[target].kind <= OpKind::cast || golden_.ops[golden].kind <= OpKind::cast)) {
+  const auto moves = [](const CompareOp& op) { return op.kind == OpKind::copy || op.kind == OpKind::cast; };
+  if (!family && (moves(target_.ops[target]) || moves(golden_.ops[golden]))) {
     if (a.name != b.name) return 0;
   }
   float sum = family ? kSameFamily : 0;

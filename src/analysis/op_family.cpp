@@ -17,15 +17,17 @@ struct KindNames {
 // Gradients are named apart; those that are not here are of the kind of their op (kind_of).
 constexpr KindNames kKinds[] = {
     {OpKind::copy,
-     "t view detach alias transpose permute expand expanddims clone liftfresh reshape flatten contiguous unsqueeze "
-     "squeeze slice select split splitwithsizes tensorsplit chunk cat concat concatenate stack hstack vstack pad padv3 "
-     "constantpadnd repeat tile unbind narrow gather indexselect embedding index copy flip roll asstrided unfold "
-     "movedim swapaxes broadcastto viewas reshapealias unsafeview transposed stridedslice flattengrad fill full zeros "
-     "ones zeroslike oneslike arange identity load depend tensormove reshapeas squeezed pack unpack split stackgrad "
-     "slicegrad selectgrad catgrad arangestart scalartensor tril triu maskedselect expandas repeatinterleave gatherv2 "
-     "gathernd real imag conj viewasreal viewascomplex newzeros newfull emptylike empty newempty relu relu6 neg abs "
-     "hardtanh clamp clampmin clampmax maxpool2d maxpool1d maxpool3d maxpool2dwithindices maxpool maximum minimum max "
-     "min amax amin where select maskedfill"},
+     "t view detach alias transpose permute expand expanddims clone liftfresh reshape flatten contiguous "
+     "unsqueeze squeeze slice select split splitwithsizes tensorsplit chunk cat concat concatenate stack hstack "
+     "vstack pad padv3 constantpadnd repeat tile unbind narrow gather indexselect embedding index copy flip "
+     "roll asstrided unfold movedim swapaxes broadcastto viewas reshapealias unsafeview transposed stridedslice "
+     "flattengrad fill full zeros ones zeroslike oneslike arange identity load depend tensormove reshapeas "
+     "squeezed pack unpack split stackgrad slicegrad selectgrad catgrad arangestart scalartensor tril triu "
+     "maskedselect expandas repeatinterleave gatherv2 gathernd real imag conj viewasreal viewascomplex newzeros "
+     "newfull emptylike empty newempty select"},
+    {OpKind::exact,
+     "relu relu6 neg abs hardtanh clamp clampmin clampmax maxpool2d maxpool1d maxpool3d maxpool2dwithindices "
+     "maxpool maximum minimum max min amax amin where maskedfill clip clipbyvalue"},
     {OpKind::cast, "cast to tocopy typeas transdata float half bfloat16 double"},
     {OpKind::transcendental,
      "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh sigmoid silu swish gelu "
@@ -90,9 +92,9 @@ bool find_kind(const std::string& plain, OpKind& kind) {
 }  // namespace
 
 std::string_view word_of(OpKind kind) {
-  constexpr std::string_view kWords[] = {"copy",        "cast",       "elementwise",   "transcendental",
-                                         "contraction", "reduction",  "normalization", "selection",
-                                         "random",      "collective", "other"};
+  constexpr std::string_view kWords[] = {"copy",           "exact",       "cast",       "elementwise",
+                                         "transcendental", "contraction", "reduction",  "normalization",
+                                         "selection",      "random",      "collective", "other"};
   return kWords[static_cast<std::size_t>(kind)];
 }
 
@@ -116,7 +118,7 @@ OpKind kind_of(std::string_view op_type) {
     if (find_kind(shared_type(aten), kind)) return kind;
   }
   if (const std::size_t grad = plain.find("grad"); grad != std::string::npos && grad > 0) {
-    if (find_kind(plain.substr(0, grad), kind)) return kind == OpKind::copy ? OpKind::reduction : kind;
+    if (find_kind(plain.substr(0, grad), kind)) return kind <= OpKind::exact ? OpKind::reduction : kind;
   }
   return OpKind::other;
 }

@@ -12,6 +12,7 @@ namespace sonde {
 // How errors come about in an op, and how it hands on those of its inputs.
 enum class OpKind : std::uint8_t {
   copy,            // moves elements and computes nothing: reshape, transpose, slice, concatenation, gather
+  exact,           // takes one of its elements, or its negative: relu, max, where, clamp
   cast,            // to another type, or a copy that may be one
   elementwise,     // one rounding or a few for each element
   transcendental,  // exp, log, tanh, gelu, …: a few roundings more

@@ -91,6 +91,7 @@ double rounding_rms(const std::string& type, OpKind kind, const TensorDifference
   const double root = std::sqrt(reduction);
   switch (kind) {
     case OpKind::copy:
+    case OpKind::exact:
     case OpKind::selection:
       return output.dtype == output.golden_dtype ? 0 : epsilon * output.rms;
     case OpKind::cast:
@@ -224,7 +225,7 @@ Allowance allowance_of(std::string_view op_type, OpKind kind, std::uint32_t slot
   }
   const bool abrupt = kind == OpKind::selection || kind == OpKind::random || kind == OpKind::collective;
   allowance.anything = relative >= kTooFar || (abrupt && differ);
-  if (kind == OpKind::copy && !inputs.empty()) {
+  if ((kind == OpKind::copy || kind == OpKind::exact) && !inputs.empty()) {
     allowance.inherited = {largest, largest};  // each element was an element before
     return allowance;
   }
