@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "check.h"
+#include "compare.h"
 #include "config/nearest.h"
 #include "convert.h"
 #include "dump.h"
@@ -94,6 +95,7 @@ int run_main(int argc, char** argv) {
   add_first_bad(app, exit_status);
   add_stomp(app, exit_status);
   add_convert(app, exit_status);
+  add_compare(app, exit_status);
   add_index(app, exit_status);
   app.add_subcommand("msaccucmp", "CANN's msaccucmp.py by its own options: convert, overflow, …");
   if (argc > 1 && std::string_view(argv[1]) == "msaccucmp") {  // its options follow no rule of ours

@@ -1,0 +1,132 @@
+#include "compare.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "compare_mapping.h"
+#include "compare_report.h"
+#include "dump.h"
+#include "text.h"
+
+namespace sonde {
+namespace {
+
+struct CompareArguments {
+  std::string target, golden;
+  std::string mapping, csv, junit;
+  std::optional<double> rtol, atol;
+  std::optional<std::uint32_t> rank, graph;
+  std::optional<std::uint64_t> step;
+  std::size_t threads = 0;
+  bool json = false, all = false;
+};
+
+std::optional<Catalog> open_side(const std::string& path, int& status) {
+  DumpOptions options;
+  options.dump = path;
+  return open_dump(options, status);
+}
+
+bool write_file(const std::string& path, const std::string& text) {
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  const bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const int error = errno;
+  const bool closed = file != nullptr && std::fclose(file) == 0;
+  if (!written || !closed) print_error(fmt::format("cannot write '{}': {}", path, std::strerror(error)));
+  return written && closed;
+}
+
+bool write_reports(const CompareArguments& arguments, const DumpComparison& comparison) {
+  bool all_written = true;
+  if (!arguments.csv.empty()) all_written = write_file(arguments.csv, csv_of(comparison)) && all_written;
+  if (!arguments.junit.empty()) all_written = write_file(arguments.junit, junit_of(comparison)) && all_written;
+  return all_written;
+}
+
+void print_unreadable(const DumpComparison& comparison) {
+  constexpr std::size_t kShown = 5;
+  for (std::size_t i = 0; i < std::min(comparison.unreadable.size(), kShown); ++i) {
+    print_warning(comparison.unreadable[i]);
+  }
+  if (comparison.unreadable.size() > kShown) {
+    print_warning(fmt::format("{} more files could not be read", comparison.unreadable.size() - kShown));
+  }
+}
+
+int compare(const CompareArguments& arguments) {
+  int status = kNothingFound;
+  CompareOptions options;
+  options.tolerance = {arguments.rtol, arguments.atol};
+  options.threads = arguments.threads;
+  options.rank = arguments.rank;
+  options.graph = arguments.graph;
+  options.step = arguments.step;
+  if (!arguments.mapping.empty()) {
+    Result<NameMap> names = read_mapping(arguments.mapping);
+    if (!names) {
+      print_error(names.error().message);
+      return kUnreadable;
+    }
+    options.names = std::move(*names);
+  }
+  std::optional<Catalog> target = open_side(arguments.target, status);
+  if (!target) return status;
+  std::optional<Catalog> golden = open_side(arguments.golden, status);
+  if (!golden) return status;
+  Result<DumpComparison> comparison = compare_dumps(*target, *golden, options);
+  if (!comparison) {
+    print_error(comparison.error().message);
+    return kUnreadable;
+  }
+  for (const std::string& note : comparison->notes) print_warning(note);
+  print_unreadable(*comparison);
+  std::string text;
+  if (arguments.json) {
+    text = json_report_of(*comparison, options);
+  } else {
+    text = report_of(*comparison, options) + table_of(*comparison, arguments.all, terminal_width());
+  }
+  if (!print_text(text) || !write_reports(arguments, *comparison)) return kUnreadable;
+  if (!comparison->findings.empty()) return kFinding;
+  if (comparison->compared_tensors == 0) {
+    print_error("nothing in the two could be compared");
+    return kUnreadable;
+  }
+  return comparison->unreadable.empty() ? kNothingFound : kUnreadable;
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app, int& exit_status) {
+  auto arguments = std::make_shared<CompareArguments>();
+  CLI::App* verb = app.add_subcommand("compare", "Compare two dumps and say which operator goes wrong first.");
+  verb->add_option("TARGET", arguments->target, "dump that is doubted: a directory, or one file of a tensor")
+      ->type_name("")
+      ->required();
+  verb->add_option("GOLDEN", arguments->golden, "dump that is trusted: of any layout, framework or precision")
+      ->type_name("")
+      ->required();
+  verb->add_option("--mapping", arguments->mapping, "JSON or CSV that says which golden op belongs to which of TARGET")
+      ->type_name("FILE");
+  verb->add_option("--rtol", arguments->rtol, "relative tolerance, in place of what rounding explains")->type_name("X");
+  verb->add_option("--atol", arguments->atol, "absolute tolerance, likewise")->type_name("X");
+  verb->add_option("--step", arguments->step, "only this step (default: all that both have)")->type_name("N");
+  verb->add_option("--graph", arguments->graph, "0 training, 1 evaluation (default: all)")->type_name("N");
+  verb->add_option("--rank", arguments->rank, "only this process (default: all)")->type_name("N");
+  verb->add_option("--threads", arguments->threads, "threads (default: one for each CPU); the answer is the same")
+      ->type_name("N");
+  verb->add_flag("--all", arguments->all, "all operators in the table, also those that are the same");
+  verb->add_flag("--json", arguments->json, "JSON instead of the report");
+  verb->add_option("--csv", arguments->csv, "write a row for each output, too")->type_name("FILE");
+  verb->add_option("--junit", arguments->junit, "write a JUnit XML report, too")->type_name("FILE");
+  verb->footer(
+      "Exit status: 0 no difference that rounding does not explain, 1 a difference, 2 bad usage, 3 unreadable.\n"
+      "Example: sonde compare run_on_npu run_on_cpu --junit compare.xml");
+  verb->callback([arguments, &exit_status] { exit_status = compare(*arguments); });
+}
+
+}  // namespace sonde

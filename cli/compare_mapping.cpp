@@ -1,0 +1,91 @@
+#include "compare_mapping.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace sonde {
+namespace {
+
+Error bad(const std::string& path, const std::string& why) {
+  return Error{ErrorCode::invalid_argument, fmt::format("cannot read mapping '{}': {}", path, why)};
+}
+
+std::string trimmed(const std::string& text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r\"");
+  const std::size_t end = text.find_last_not_of(" \t\r\"");
+  return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
+}
+
+std::vector<std::string> cells_of(const std::string& line) {
+  std::vector<std::string> cells;
+  std::istringstream in(line);
+  for (std::string cell; std::getline(in, cell, ',');) cells.push_back(trimmed(cell));
+  return cells;
+}
+
+// {"target name": "golden name", …}, or a list of {"target": …, "golden": …}.
+Result<NameMap> read_json(const std::string& path, const std::string& text) {
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false, true);
+  NameMap names;
+  if (json.is_object()) {
+    for (const auto& [target, golden] : json.items()) {
+      if (!golden.is_string()) return bad(path, fmt::format("'{}' belongs to no text; expected a golden name", target));
+      names[target] = golden.get<std::string>();
+    }
+    return names;
+  }
+  if (!json.is_array()) return bad(path, R"(it is no JSON; expected {"target name": "golden name"})");
+  for (const nlohmann::json& entry : json) {
+    if (!entry.is_object() || !entry.contains("target") || !entry.contains("golden") || !entry["target"].is_string() ||
+        !entry["golden"].is_string()) {
+      return bad(path, R"(an entry is not {"target": "…", "golden": "…"})");
+    }
+    names[entry["target"].get<std::string>()] = entry["golden"].get<std::string>();
+  }
+  return names;
+}
+
+// `target,golden`; or a table of msaccucmp with the columns NPUDump and GroundTruth, wherever they stand.
+Result<NameMap> read_csv(const std::string& path, const std::string& text) {
+  NameMap names;
+  std::istringstream in(text);
+  std::size_t target = 0, golden = 1, number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (trimmed(line).empty() || line[0] == '#') continue;
+    const std::vector<std::string> cells = cells_of(line);
+    const auto column = [&](std::string_view title) {
+      return static_cast<std::size_t>(std::ranges::find(cells, title) - cells.begin());
+    };
+    if (number == 1 && column("NPUDump") < cells.size() && column("GroundTruth") < cells.size()) {
+      target = column("NPUDump");
+      golden = column("GroundTruth");
+      continue;
+    }
+    if (number == 1 && cells.size() >= 2 && cells[0] == "target" && cells[1] == "golden") continue;
+    if (cells.size() <= std::max(target, golden)) {
+      return bad(path, fmt::format("line {} has {} columns; expected target,golden", number, cells.size()));
+    }
+    if (cells[target].empty() || cells[golden].empty() || cells[golden] == "*" || cells[golden] == "NaN") continue;
+    names[cells[target]] = cells[golden];
+  }
+  return names;
+}
+
+}  // namespace
+
+Result<NameMap> read_mapping(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return bad(path, "it cannot be opened");
+  std::ostringstream text;
+  text << file.rdbuf();
+  const std::string content = text.str();
+  const std::size_t begin = content.find_first_not_of(" \t\r\n");
+  const bool is_json = begin != std::string::npos && (content[begin] == '{' || content[begin] == '[');
+  return is_json ? read_json(path, content) : read_csv(path, content);
+}
+
+}  // namespace sonde

@@ -1,0 +1,13 @@
+// Which op of the target belongs to which golden one, from a file: JSON or CSV (docs/compare.md, "Mapping files").
+#pragma once
+
+#include <string>
+
+#include "analysis/match_ops.h"
+#include "sonde/result.h"
+
+namespace sonde {
+
+Result<NameMap> read_mapping(const std::string& path);
+
+}  // namespace sonde

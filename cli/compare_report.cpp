@@ -1,0 +1,495 @@
+#include "compare_report.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "analysis/compare_words.h"
+#include "analysis/step_graph.h"
+#include "dump.h"
+#include "json.h"
+#include "table.h"
+#include "text.h"
+
+namespace sonde {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr std::size_t kMostFindings = 10;  // told after the first
+constexpr std::size_t kMostAlone = 20;
+
+std::string place_of(const CatalogOp& op) {
+  const std::string source = source_text(op);
+  return source.empty() ? "" : ", " + source;
+}
+
+std::string step_text(const DumpComparison& comparison, const ComparedStep& step) {
+  std::string text = fmt::format("step {}", step.target->step->id.iteration);
+  if (step.target->step->id.graph != 0) text += fmt::format(" of graph {}", step.target->step->id.graph);
+  bool many = false;
+  for (const ComparedStep& other : comparison.steps) many |= other.target->rank->rank != step.target->rank->rank;
+  if (many || step.target->rank->rank != 0) text = fmt::format("rank {}, ", step.target->rank->rank) + text;
+  return text;
+}
+
+std::string slot_of(const ComparedTensor& tensor) {
+  std::string text = slot_text(*tensor.target);
+  if (!tensor.target->tensor_name.empty()) text += " " + std::string(tensor.target->tensor_name);
+  return text;
+}
+
+// What is wrong, and where: one line.
+std::string subject_of(const CompareFinding& finding) {
+  const CatalogOp& op = *finding.culprit;
+  const std::string named = fmt::format("{} {}{}", op.op_type, op.full_name, place_of(op));
+  switch (finding.kind) {
+    case FindingKind::parameter:
+      return fmt::format("parameter {}, {} of {}", finding.tensor->target->tensor_name,
+                         slot_text(*finding.tensor->target), named);
+    case FindingKind::data:
+      return fmt::format("data{}{}, {} of {}", finding.tensor->target->tensor_name.empty() ? "" : " ",
+                         finding.tensor->target->tensor_name, slot_text(*finding.tensor->target), named);
+    case FindingKind::missing:
+      return "golden op " + named;
+    default:
+      return named;
+  }
+}
+
+std::string line_of(const DumpComparison& comparison, const CompareFinding& finding) {
+  const ComparedStep& step = comparison.steps[finding.step];
+  std::string what = finding.what;
+  if (finding.kind == FindingKind::op) what = "adds " + what;
+  return fmt::format("{}, {}: {}", step_text(comparison, step), subject_of(finding), what);
+}
+
+void add_source(std::string& text, const CompareSide& side, const CatalogOp& op, std::string_view title) {
+  if (op.source_file.empty() || op.line == 0) return;
+  SourceTexts sources = sources_of(*side.rank);
+  const std::string line(sources.line(std::string(op.source_file), op.line));
+  const std::size_t begin = line.find_first_not_of(" \t");
+  if (begin != std::string::npos) text += fmt::format("  {:<8}{}\n", title, line.substr(begin));
+}
+
+std::string input_text(const ComparedTensor& input) {
+  const TensorDifference& difference = *input.difference;
+  const std::string shape = shape_text(difference.shape, '(', ')');
+  std::string text = fmt::format("  {} {}: ", slot_of(input), shape);
+  if (difference.by == ComparedBy::nothing) return text + difference.problem + "\n";
+  if (difference.equal) {
+    text += "the same";
+  } else {
+    text += difference_text(FindingKind::data, input);
+  }
+  if (!input.note.empty()) text += "; " + input.note;
+  return text + "\n";
+}
+
+std::string attributes_text(const CatalogOp& op) {
+  if (op.attributes == nullptr || op.attributes->empty()) return "";
+  std::string text;
+  for (const Attribute& attribute : *op.attributes) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : "  ", attribute.name, text_of(attribute));
+  }
+  return text;
+}
+
+// What stands below the first line.
+std::string details_of(const DumpComparison& comparison, const CompareFinding& finding) {
+  const ComparedStep& step = comparison.steps[finding.step];
+  const ComparedOp& op = *finding.op;
+  std::string text;
+  add_source(text, finding.in_golden ? *step.golden : *step.target, *finding.culprit, "source");
+  if (!op.golden.empty()) {
+    const CatalogOp& golden = *op.golden.back();
+    text += fmt::format("  golden  {}{}, matched by {}\n", names_of(op.golden), place_of(golden), word_of(op.how));
+    if (golden.line != op.target.back()->line || golden.source_file != op.target.back()->source_file) {
+      add_source(text, *step.golden, golden, "");
+    }
+  }
+  for (const ComparedTensor& input : op.inputs) text += input_text(input);
+  if (finding.kind == FindingKind::op || finding.kind == FindingKind::non_finite ||
+      finding.kind == FindingKind::shape) {
+    const ComparedTensor& output = *finding.tensor;
+    text += fmt::format("  {} {}: {}\n", slot_of(output), shape_text(output.difference->shape, '(', ')'),
+                        difference_text(FindingKind::data, output));
+    const std::vector<std::string> apart = attributes_apart(*op.target.back(), *op.golden.back());
+    for (const std::string& attribute : apart) text += "  called with   " + attribute + "\n";
+    const std::string called = attributes_text(*op.target.back()), golden = attributes_text(*op.golden.back());
+    if (apart.empty() && called != golden) {
+      if (!called.empty()) text += "  called with        " + called + "\n";
+      if (!golden.empty()) text += "  golden called with " + golden + "\n";
+    }
+    if (op.kind == OpKind::random) text += "  it draws random numbers: do both runs begin with the same seed?\n";
+    if (finding.kind == FindingKind::op) {
+      const Allowance& allowance = output.allowance;
+      text += fmt::format("  tolerance: {} of {} ({} terms), spacing {:.2g}: rms {:.3g}, max {:.3g}\n",
+                          word_of(op.kind), dtype_text(*output.target), static_cast<std::uint64_t>(allowance.reduction),
+                          allowance.epsilon, allowance.total().rms, allowance.total().max);
+    }
+  }
+  return text;
+}
+
+using Counts = std::array<std::size_t, 6>;
+Counts count_verdicts(const DumpComparison& comparison) {
+  Counts counts{};
+  for (const ComparedStep& step : comparison.steps) {
+    for (const ComparedOp& op : step.ops) {
+      ++counts[static_cast<std::size_t>(op.verdict)];
+    }
+  }
+  return counts;
+}
+
+std::string counts_text(const DumpComparison& comparison) {
+  const Counts counts = count_verdicts(comparison);
+  std::size_t golden_alone = 0, target_alone = 0;
+  for (const ComparedStep& step : comparison.steps) {
+    for (const ComparedOp& op : step.ops) {
+      golden_alone += op.verdict == OpVerdict::alone && op.target.empty();
+      target_alone += op.verdict == OpVerdict::alone && op.golden.empty();
+    }
+  }
+  const auto count = [&](OpVerdict verdict) { return counts[static_cast<std::size_t>(verdict)]; };
+  std::string text =
+      fmt::format("{} the same, {} within rounding, {} inherit, {} add", count_text(count(OpVerdict::same), "op"),
+                  count(OpVerdict::rounding), count(OpVerdict::inherited), count(OpVerdict::added));
+  if (target_alone + golden_alone > 0) {
+    text += fmt::format("; without a counterpart {} of the target, {} golden", target_alone, golden_alone);
+  }
+  if (count(OpVerdict::unknown) > 0) text += fmt::format("; {} with nothing to compare", count(OpVerdict::unknown));
+  return text + "\n";
+}
+
+// Ops without a counterpart, with the one that is most like each.
+std::string alone_text(const DumpComparison& comparison) {
+  std::string text;
+  std::size_t shown = 0, more = 0;
+  for (const ComparedStep& step : comparison.steps) {
+    for (const ComparedOp& op : step.ops) {
+      if (op.verdict != OpVerdict::alone) continue;
+      if (shown == kMostAlone) {
+        ++more;
+        continue;
+      }
+      ++shown;
+      const bool is_target = op.golden.empty();
+      const CatalogOp& own = *(is_target ? op.target : op.golden).front();
+      text += fmt::format("  {} {} {}{}", is_target ? "target" : "golden", own.op_type, own.full_name, place_of(own));
+      const CompareSide& other = is_target ? *step.golden : *step.target;
+      if (op.nearest.op != kNoOp) {
+        text += fmt::format("; nearest {}: {}", other.ops[op.nearest.op].op->full_name, op.nearest.why);
+      } else {
+        text += "; " + op.nearest.why;
+      }
+      text += "\n";
+    }
+  }
+  if (more > 0) text += fmt::format("  and {} more (--all)\n", more);
+  return text.empty() ? "" : "without a counterpart:\n" + text;
+}
+
+std::string value_text(double value) { return std::isnan(value) ? "-" : fmt::format("{:.3g}", value); }
+
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + "\"";
+}
+
+std::string xml_text(std::string_view text) {
+  std::string escaped;
+  for (const char c : printable(text)) {
+    switch (c) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      default:
+        escaped += c;
+    }
+  }
+  return escaped;
+}
+
+Json json_of_tensor(const ComparedTensor& tensor) {
+  const TensorDifference& difference = *tensor.difference;
+  Json json = {{"slot", slot_text(*tensor.target)},
+               {"tensor_name", tensor.target->tensor_name},
+               {"dtype", dtype_text(*tensor.target)},
+               {"shape", difference.shape},
+               {"golden_shape", difference.golden_shape},
+               {"compared_by", word_of(difference.by)},
+               {"equal", difference.equal},
+               {"beyond", tensor.beyond}};
+  if (tensor.golden != nullptr) json["golden_slot"] = slot_text(*tensor.golden);
+  if (!difference.problem.empty()) json["problem"] = difference.problem;
+  if (!tensor.note.empty()) json["note"] = tensor.note;
+  if (difference.by == ComparedBy::nothing || difference.by == ComparedBy::checksum) return json;
+  json["relative_error"] = json_of(difference.relative());
+  json["rms_error"] = json_of(difference.rms_error);
+  json["max_error"] = json_of(difference.max_error);
+  json["golden_rms"] = json_of(difference.rms);
+  json["different_non_finite"] = difference.different_non_finite;
+  if (difference.by == ComparedBy::values) {
+    json["cosine"] = json_of(difference.cosine);
+    json["elements"] = difference.count;
+    json["mismatches"] = difference.mismatches;
+    json["worst_index"] = difference.worst_index;
+    json["worst_value"] = json_of(difference.worst_value);
+    json["worst_golden"] = json_of(difference.worst_golden);
+  }
+  if (!tensor.target->is_input) {
+    json["rounding_rms"] = json_of(tensor.allowance.rounding.rms);
+    json["rounding_max"] = json_of(tensor.allowance.rounding.max);
+    json["inherited_rms"] = json_of(tensor.allowance.inherited.rms);
+    json["inherited_max"] = json_of(tensor.allowance.inherited.max);
+  }
+  return json;
+}
+
+Json json_of_op(const ComparedStep& step, const ComparedOp& op) {
+  Json json = {{"rank", step.target->rank->rank},
+               {"graph", step.target->step->id.graph},
+               {"iteration", step.target->step->id.iteration},
+               {"verdict", word_of(op.verdict)}};
+  const auto names = [](const std::vector<const CatalogOp*>& ops) {
+    Json list = Json::array();
+    for (const CatalogOp* one : ops) list.push_back(one->full_name);
+    return list;
+  };
+  json["target"] = names(op.target);
+  json["golden"] = names(op.golden);
+  const CatalogOp& named = op.target.empty() ? *op.golden.back() : *op.target.back();
+  json["op_type"] = named.op_type;
+  json["kind"] = word_of(op.kind);
+  json["matched_by"] = word_of(op.how);
+  json["source_file"] = named.source_file;
+  json["line"] = named.line;
+  if (!op.reason.empty()) json["reason"] = op.reason;
+  if (op.nearest.op != kNoOp) {
+    const CompareSide& other = op.target.empty() ? *step.target : *step.golden;
+    json["nearest"] = other.ops[op.nearest.op].op->full_name;
+  }
+  json["inputs"] = Json::array();
+  for (const ComparedTensor& input : op.inputs) json["inputs"].push_back(json_of_tensor(input));
+  json["outputs"] = Json::array();
+  for (const ComparedTensor& output : op.outputs) json["outputs"].push_back(json_of_tensor(output));
+  return json;
+}
+
+}  // namespace
+
+OutputNumbers numbers_of(const ComparedTensor& output) {
+  const TensorDifference& difference = *output.difference;
+  OutputNumbers numbers{kNaN, kNaN, kNaN, kNaN, kNaN};
+  if (!difference.comparable() || difference.by == ComparedBy::checksum) return numbers;
+  numbers.relative = difference.relative();
+  numbers.max_error = difference.max_error;
+  numbers.allowed = output.allowance.total().max;
+  if (difference.by == ComparedBy::values) {
+    numbers.mean_error = difference.mean_error;
+    numbers.cosine = difference.cosine;
+  }
+  return numbers;
+}
+
+std::string names_of(const std::vector<const CatalogOp*>& ops) {
+  std::string names;
+  for (const CatalogOp* op : ops) names += (names.empty() ? "" : " + ") + std::string(op->full_name);
+  return names.empty() ? "-" : names;
+}
+
+std::string report_of(const DumpComparison& comparison, const CompareOptions& options) {
+  std::string text;
+  if (comparison.findings.empty()) {
+    double largest = 0;
+    for (const ComparedStep& step : comparison.steps) largest = std::max(largest, step.largest_relative);
+    text = comparison.compared_tensors == 0 ? "nothing could be compared\n"
+           : largest == 0
+               ? "no difference\n"
+               : fmt::format("no difference that rounding does not explain: relative errors are at most {:.3g}\n",
+                             largest);
+  } else {
+    const CompareFinding& first = comparison.findings.front();
+    text = "first difference: " + line_of(comparison, first) + "\n" + details_of(comparison, first);
+    const std::size_t shown = std::min(comparison.findings.size(), kMostFindings + 1);
+    for (std::size_t i = 1; i < shown; ++i) text += "also: " + line_of(comparison, comparison.findings[i]) + "\n";
+    if (shown < comparison.findings.size()) {
+      text += fmt::format("and {} more\n", comparison.findings.size() - shown);
+    }
+  }
+  text += counts_text(comparison);
+  if (options.tolerance.rtol || options.tolerance.atol) {
+    text += fmt::format("tolerance: {} + {} x |golden|, in place of what rounding explains\n",
+                        options.tolerance.atol.value_or(0), options.tolerance.rtol.value_or(0));
+  } else {
+    text += "tolerances follow from types, kinds of ops and reduction lengths (--rtol, --atol; docs/compare.md)\n";
+  }
+  return text + alone_text(comparison);
+}
+
+std::string table_of(const DumpComparison& comparison, bool all, std::size_t width) {
+  Table table({{"rank", Align::right},
+               {"step", Align::right},
+               {"verdict"},
+               {"target", Align::left, true},
+               {"golden", Align::left, true},
+               {"slot"},
+               {"shape", Align::left, true, 3},
+               {"relative", Align::right},
+               {"max error", Align::right},
+               {"allowed", Align::right},
+               {"cosine", Align::right, false, 4},
+               {"by", Align::left, false, 2},
+               {"line", Align::left, false, 1}});
+  bool many_ranks = false;
+  for (const ComparedStep& step : comparison.steps) {
+    many_ranks |= step.target->rank->rank != comparison.steps[0].target->rank->rank;
+  }
+  for (const ComparedStep& step : comparison.steps) {
+    for (const ComparedOp& op : step.ops) {
+      if (!all && (op.verdict == OpVerdict::same || op.verdict == OpVerdict::alone)) continue;
+      const ComparedTensor* output = op.worst_output();
+      const OutputNumbers numbers =
+          output != nullptr ? numbers_of(*output) : OutputNumbers{kNaN, kNaN, kNaN, kNaN, kNaN};
+      const CatalogOp& named = op.target.empty() ? *op.golden.back() : *op.target.back();
+      table.add({many_ranks ? std::to_string(step.target->rank->rank) : "",
+                 std::to_string(step.target->step->id.iteration), std::string(word_of(op.verdict)), names_of(op.target),
+                 names_of(op.golden), output != nullptr ? slot_text(*output->target) : "",
+                 output != nullptr ? shape_text(output->difference->shape, '(', ')') : "", value_text(numbers.relative),
+                 value_text(numbers.max_error), value_text(numbers.allowed),
+                 std::isnan(numbers.cosine) ? "-" : fmt::format("{:.6f}", numbers.cosine),
+                 output != nullptr ? std::string(word_of(output->difference->by)) : "", source_text(named)});
+    }
+  }
+  return table.empty() ? "" : "\n" + table.text(width);
+}
+
+std::string json_report_of(const DumpComparison& comparison, const CompareOptions& options) {
+  Json json = Json::object();
+  json["findings"] = Json::array();
+  for (const CompareFinding& finding : comparison.findings) {
+    const ComparedStep& step = comparison.steps[finding.step];
+    Json one = {{"kind", word_of(finding.kind)},
+                {"rank", step.target->rank->rank},
+                {"graph", step.target->step->id.graph},
+                {"iteration", step.target->step->id.iteration},
+                {"full_name", finding.culprit->full_name},
+                {"op_type", finding.culprit->op_type},
+                {"source_file", finding.culprit->source_file},
+                {"line", finding.culprit->line},
+                {"in_golden", finding.in_golden},
+                {"golden", names_of(finding.op->golden)},
+                {"text", line_of(comparison, finding)}};
+    if (finding.tensor != nullptr) one["tensor"] = json_of_tensor(*finding.tensor);
+    one["attributes"] = finding.op->golden.empty()
+                            ? std::vector<std::string>()
+                            : attributes_apart(*finding.op->target.back(), *finding.op->golden.back());
+    json["findings"].push_back(std::move(one));
+  }
+  const Counts counts = count_verdicts(comparison);
+  Json summary = Json::object();
+  for (const OpVerdict verdict : {OpVerdict::same, OpVerdict::rounding, OpVerdict::inherited, OpVerdict::added,
+                                  OpVerdict::alone, OpVerdict::unknown}) {
+    summary[std::string(word_of(verdict))] = counts[static_cast<std::size_t>(verdict)];
+  }
+  json["summary"] = std::move(summary);
+  json["rtol"] = options.tolerance.rtol ? Json(*options.tolerance.rtol) : Json();
+  json["atol"] = options.tolerance.atol ? Json(*options.tolerance.atol) : Json();
+  json["notes"] = comparison.notes;
+  json["unreadable"] = comparison.unreadable;
+  json["ops"] = Json::array();
+  for (const ComparedStep& step : comparison.steps) {
+    for (const ComparedOp& op : step.ops) json["ops"].push_back(json_of_op(step, op));
+  }
+  return document_of(json);
+}
+
+std::string csv_of(const DumpComparison& comparison) {
+  std::string text =
+      "rank,graph,step,verdict,target,golden,op_type,kind,matched_by,slot,golden_slot,dtype,golden_dtype,shape,"
+      "golden_shape,compared_by,relative_error,rms_error,max_error,cosine,mismatches,worst_index,worst_value,"
+      "worst_golden,rounding_max,inherited_max,source,reason\n";
+  const auto number = [](double value) { return fmt::format("{:.9g}", value); };
+  for (const ComparedStep& step : comparison.steps) {
+    for (const ComparedOp& op : step.ops) {
+      const CatalogOp& named = op.target.empty() ? *op.golden.back() : *op.target.back();
+      const std::string begin = fmt::format(
+          "{},{},{},{},{},{},{},{},{}", step.target->rank->rank, step.target->step->id.graph,
+          step.target->step->id.iteration, word_of(op.verdict), csv_cell(names_of(op.target)),
+          csv_cell(names_of(op.golden)), csv_cell(std::string(named.op_type)), word_of(op.kind), word_of(op.how));
+      const std::string end = csv_cell(source_text(named)) + "," + csv_cell(op.reason) + "\n";
+      if (op.outputs.empty()) text += begin + ",,,,,,,,,,,,,,,,,," + end;
+      for (const ComparedTensor& output : op.outputs) {
+        const TensorDifference& d = *output.difference;
+        const bool told = d.comparable() && d.by != ComparedBy::checksum;
+        const bool values = told && d.by == ComparedBy::values;
+        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},", begin, slot_text(*output.target),
+                            slot_text(*output.golden), info(d.dtype).lower, info(d.golden_dtype).lower,
+                            csv_cell(shape_text(d.shape, '(', ')')), csv_cell(shape_text(d.golden_shape, '(', ')')),
+                            word_of(d.by), told ? number(d.relative()) : "", told ? number(d.rms_error) : "",
+                            told ? number(d.max_error) : "", values ? number(d.cosine) : "",
+                            told      ? std::to_string(d.mismatches)
+                            : d.equal ? "0"
+                                      : "",
+                            values ? std::to_string(d.worst_index) : "", values ? number(d.worst_value) : "",
+                            values ? number(d.worst_golden) : "", told ? number(output.allowance.rounding.max) : "",
+                            told ? number(output.allowance.inherited.max) : "");
+        text += end;
+      }
+    }
+  }
+  return text;
+}
+
+std::string junit_of(const DumpComparison& comparison) {
+  std::map<const ComparedOp*, std::vector<const CompareFinding*>> findings;
+  for (const CompareFinding& finding : comparison.findings) findings[finding.op].push_back(&finding);
+  std::string cases;
+  std::size_t tests = 0, failures = 0, skipped = 0;
+  for (const ComparedStep& step : comparison.steps) {
+    for (const ComparedOp& op : step.ops) {
+      ++tests;
+      cases += fmt::format("    <testcase classname=\"{}\" name=\"{}\"", xml_text(step_text(comparison, step)),
+                           xml_text(names_of(op.target.empty() ? op.golden : op.target)));
+      const auto found = findings.find(&op);
+      if (found != findings.end()) {
+        ++failures;
+        cases += ">\n";
+        const CompareFinding& first = *found->second.front();
+        cases += fmt::format("      <failure type=\"{}\" message=\"{}\">", word_of(first.kind),
+                             xml_text(line_of(comparison, first)));
+        for (const CompareFinding* finding : found->second) cases += xml_text(line_of(comparison, *finding)) + "\n";
+        cases += "</failure>\n    </testcase>\n";
+      } else if (op.verdict == OpVerdict::alone || op.verdict == OpVerdict::unknown) {
+        ++skipped;
+        cases += fmt::format(">\n      <skipped message=\"{}\"/>\n    </testcase>\n", xml_text(op.reason));
+      } else {
+        cases += "/>\n";
+      }
+    }
+  }
+  return fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"sonde compare\" tests=\"{}\" "
+      "failures=\"{}\" errors=\"{}\" skipped=\"{}\">\n{}  </testsuite>\n</testsuites>\n",
+      tests, failures, comparison.unreadable.size(), skipped, cases);
+}
+
+}  // namespace sonde

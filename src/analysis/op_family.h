@@ -1,0 +1,48 @@
+// What an op computes, in words that frameworks share: `Conv2D` and `conv2d` are one family, and of one kind.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace sonde {
+
+// How errors come about in an op, and how it hands on those of its inputs.
+enum class OpKind : std::uint8_t {
+  copy,            // moves elements and computes nothing: reshape, transpose, slice, concatenation, gather
+  exact,           // takes one of its elements, or its negative: relu, max, where, clamp
+  cast,            // to another type, or a copy that may be one
+  elementwise,     // one rounding or a few for each element
+  transcendental,  // exp, log, tanh, gelu, …: a few roundings more
+  contraction,     // sums of products: matmul, convolution, attention
+  reduction,       // sums, means
+  normalization,   // batch norm, layer norm, softmax: a reduction, then elements over it
+  selection,       // a small cause may have a large effect: comparisons, argmax, masks of a gradient
+  random,          // dropout, random numbers
+  collective,      // between ranks
+  other,           // unknown
+};
+std::string_view word_of(OpKind kind);  // "contraction"
+
+OpKind kind_of(std::string_view op_type);
+
+// "layernorm" for layer_norm, native_layer_norm and LayerNorm; "layernormgrad" for their gradients.
+std::string shared_type(std::string_view op_type);
+
+// Which types do the same work: by their plain names and the table of op_types.inc. Not for several threads.
+class OpFamilies {
+ public:
+  using Family = std::vector<std::uint32_t>;  // sorted
+  const Family& of(std::string_view op_type);
+  static bool same(const Family& a, const Family& b);  // they share a name
+
+ private:
+  std::uint32_t number_of(const std::string& plain);
+
+  std::unordered_map<std::string, std::uint32_t> numbers_;
+  std::unordered_map<std::string, Family> families_;
+};
+
+}  // namespace sonde

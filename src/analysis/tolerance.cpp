@@ -1,0 +1,255 @@
+#include "analysis/tolerance.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace sonde {
+namespace {
+
+constexpr double kSides = 4;      // both sides round, and not always in the luckiest way
+constexpr double kSpread = 8;     // the largest of many errors over their root mean square
+constexpr double kTooFar = 0.01;  // relative error of an input beyond which an output may be anything
+constexpr double kFloat32Epsilon = 0x1p-23;
+
+double elements_of(const std::vector<std::int64_t>& shape) {
+  double count = 1;
+  for (const std::int64_t size : shape) count *= static_cast<double>(std::max<std::int64_t>(size, 1));
+  return count;
+}
+
+// The inputs whose products an output adds up.
+struct Factors {
+  const TensorDifference* a = nullptr;
+  const TensorDifference* b = nullptr;
+};
+
+Factors factors_of(const std::string& type, std::uint32_t slot, std::span<const InputError> inputs) {
+  const auto at = [&](std::uint32_t wanted) -> const TensorDifference* {
+    for (const InputError& input : inputs) {
+      if (input.slot == wanted) return input.difference;
+    }
+    return nullptr;
+  };
+  if (type == "convolutiongrad") {
+    constexpr std::array<std::uint32_t, 3> kOther = {2, 1, 0};
+    if (slot < 2) return {at(0), at(kOther[slot])};
+    return {at(0), nullptr};
+  }
+  // The two largest: what is small beside them is a bias or a scale.
+  Factors factors;
+  double most = 0, second = 0;
+  for (const InputError& input : inputs) {
+    const double size = elements_of(input.difference->shape);
+    if (size > most) {
+      factors.b = factors.a;
+      second = most;
+      factors.a = input.difference;
+      most = size;
+    } else if (size > second) {
+      factors.b = input.difference;
+      second = size;
+    }
+  }
+  return factors;
+}
+
+bool is_mean(const std::string& type) {
+  return type.find("mean") != std::string::npos || type.find("loss") != std::string::npos ||
+         type.find("avgpool") != std::string::npos || type.find("entropy") != std::string::npos || type == "var" ||
+         type == "std" || type == "kldiv";
+}
+
+double reduction_length(const std::string& type, OpKind kind, const TensorDifference& output, const Factors& factors) {
+  if (factors.a == nullptr) return 1;
+  const double a = elements_of(factors.a->shape), out = elements_of(output.shape);
+  if (kind == OpKind::normalization) {
+    const std::vector<std::int64_t>& shape = factors.a->shape;
+    if (type.find("batchnorm") != std::string::npos && shape.size() > 1) {
+      return std::max(1.0, a / static_cast<double>(std::max<std::int64_t>(shape[1], 1)));
+    }
+    return shape.empty() ? 1 : static_cast<double>(std::max<std::int64_t>(shape.back(), 1));
+  }
+  if (kind == OpKind::contraction && factors.b != nullptr) {
+    // Each dimension of a product stands in two of the three tensors; those added up in the factors alone.
+    return std::max(1.0, std::sqrt(a / out * elements_of(factors.b->shape)));
+  }
+  return std::max(1.0, a / out);
+}
+
+double largest_rms(std::span<const InputError> inputs) {
+  double rms = 0;
+  for (const InputError& input : inputs) rms = std::max(rms, input.difference->rms);
+  return rms;
+}
+
+// As if errors were independent: they grow with the square root of their number.
+double rounding_rms(const std::string& type, OpKind kind, const TensorDifference& output, const Factors& factors,
+                    std::span<const InputError> inputs, double epsilon, double reduction) {
+  const double sums = std::min(epsilon, kFloat32Epsilon);  // half types are added up in float
+  const double root = std::sqrt(reduction);
+  switch (kind) {
+    case OpKind::copy:
+    case OpKind::exact:
+    case OpKind::selection:
+      return output.dtype == output.golden_dtype ? 0 : epsilon * output.rms;
+    case OpKind::cast:
+      return epsilon * output.rms;
+    case OpKind::elementwise:
+      return 2 * epsilon * std::max(output.rms, type == "mul" ? 0 : std::min(largest_rms(inputs), 1e3 * output.rms));
+    case OpKind::transcendental:
+      return 8 * epsilon * output.rms;
+    case OpKind::contraction: {
+      const double scale = factors.a != nullptr && factors.b != nullptr ? root * factors.a->rms * factors.b->rms
+                           : factors.a != nullptr                       ? root * factors.a->rms
+                                                                        : 0;
+      return sums * root * std::max(scale, output.rms) + epsilon * output.rms;
+    }
+    case OpKind::reduction: {
+      const double in = factors.a != nullptr ? factors.a->rms : 0;
+      const double scale = is_mean(type) ? in / root : root * in;
+      return sums * root * std::max(scale, output.rms) + epsilon * output.rms;
+    }
+    case OpKind::normalization: {
+      const double spread = factors.a != nullptr && factors.a->deviation > 0
+                                ? std::clamp(factors.a->rms / factors.a->deviation, 1.0, 1e4)
+                                : 1;
+      return (sums * (2 + std::pow(reduction, 0.25)) * spread + epsilon) * output.rms;
+    }
+    default:
+      return 16 * epsilon * std::max(output.rms, std::min(largest_rms(inputs), 1e3 * output.rms));
+  }
+}
+
+Bound spread(double rms, const TensorDifference& output) {
+  const double peak = output.rms > 0 ? std::max(1.0, output.max_size / output.rms) : 1;
+  return {rms, kSpread * rms * peak};
+}
+
+// What a statistic's text cannot tell.
+void add_digits(Bound& bound, const TensorDifference& output) {
+  if (output.text_digits == 0) return;
+  bound.rms += output.text_digits * output.rms * 2;
+  bound.max += output.text_digits * std::max(output.max_size, output.rms) * 2;
+}
+
+double inherited_rms(const std::string& type, OpKind kind, const TensorDifference& output, const Factors& factors,
+                     std::span<const InputError> inputs, double relative, double reduction) {
+  double sum = 0, scale_in = 0;
+  for (const InputError& input : inputs) {
+    sum += input.difference->rms_error;
+    scale_in = std::max(scale_in, input.difference->rms);
+  }
+  switch (kind) {
+    case OpKind::contraction: {
+      if (factors.a == nullptr) return 0;
+      if (factors.b == nullptr) return reduction * factors.a->rms_error;
+      // |ΔA·B| <= |ΔA|·|B|, of the Frobenius norms.
+      const double products =
+          reduction * (factors.a->rms_error * factors.b->rms + factors.a->rms * factors.b->rms_error);
+      return products + sum;
+    }
+    case OpKind::reduction: {
+      const double of = factors.a != nullptr ? factors.a->rms_error : sum;
+      return (is_mean(type) ? 2 : reduction) * of + 4 * relative * output.rms;
+    }
+    case OpKind::elementwise:
+      return std::max(2 * sum, 10 * relative * output.rms);
+    case OpKind::cast:
+      return sum;
+    case OpKind::transcendental:
+      return 2 * sum + output.rms * (2 * relative + 2 * sum);
+    case OpKind::normalization: {
+      const double wide = factors.a != nullptr && factors.a->deviation > 0
+                              ? std::clamp(factors.a->rms / factors.a->deviation, 1.0, 1e6)
+                              : 1;
+      return (10 * wide * relative + 2 * sum) * output.rms + 2 * sum;
+    }
+    default:
+      return 100 * relative * std::max(output.rms, scale_in);
+  }
+}
+
+Bound given(const TensorDifference& of, const ToleranceOptions& options) {
+  const double rtol = options.rtol.value_or(0), atol = options.atol.value_or(0);
+  return {atol + rtol * of.rms, atol + rtol * of.max_size};
+}
+
+}  // namespace
+
+double epsilon_of(DType dtype) {
+  switch (dtype) {
+    case DType::float64:
+    case DType::complex128:
+      return 0x1p-52;
+    case DType::float32:
+    case DType::complex64:
+      return kFloat32Epsilon;
+    case DType::float16:
+    case DType::complex32:
+      return 0x1p-10;
+    case DType::bfloat16:
+      return 0x1p-7;
+    case DType::float8_e4m3fn:
+    case DType::float8_e4m3fnuz:
+      return 0x1p-3;
+    case DType::float8_e5m2:
+    case DType::float8_e5m2fnuz:
+      return 0x1p-2;
+    case DType::float8_e8m0fnu:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+Allowance allowance_of(std::string_view op_type, OpKind kind, std::uint32_t slot, const TensorDifference& output,
+                       std::span<const InputError> inputs, double seen, const ToleranceOptions& options) {
+  const std::string type = shared_type(op_type);
+  Allowance allowance;
+  allowance.epsilon = std::max(epsilon_of(output.dtype), epsilon_of(output.golden_dtype));
+  const Factors factors = factors_of(type, slot, inputs);
+  allowance.reduction = reduction_length(type, kind, output, factors);
+  const double own = kSides * rounding_rms(type, kind, output, factors, inputs, allowance.epsilon, allowance.reduction);
+  allowance.rounding = options.rtol || options.atol ? given(output, options) : spread(own, output);
+  add_digits(allowance.rounding, output);
+
+  double relative = inputs.empty() ? seen : 0;
+  double largest = 0;
+  bool differ = inputs.empty() && seen > 0;
+  for (const InputError& input : inputs) {
+    relative = std::max(relative, input.difference->relative());
+    largest = std::max(largest, input.difference->max_error);
+    differ = differ || !input.difference->equal;
+  }
+  const bool abrupt = kind == OpKind::selection || kind == OpKind::random || kind == OpKind::collective;
+  allowance.anything = relative >= kTooFar || (abrupt && differ);
+  if ((kind == OpKind::copy || kind == OpKind::exact) && !inputs.empty()) {
+    allowance.inherited = {largest, largest};  // each element was an element before
+    return allowance;
+  }
+  if (!differ) return allowance;
+  allowance.inherited =
+      spread(kSides * inherited_rms(type, kind, output, factors, inputs, relative, allowance.reduction), output);
+  return allowance;
+}
+
+Bound allowance_of_parameter(const TensorDifference& difference, double seen, const ToleranceOptions& options) {
+  if (options.rtol || options.atol) return given(difference, options);
+  const bool one_type = difference.dtype == difference.golden_dtype;
+  const double epsilon = std::max(epsilon_of(difference.dtype), epsilon_of(difference.golden_dtype));
+  Bound bound = spread(((one_type ? 4 : 1) * epsilon + 16 * seen) * difference.rms, difference);
+  if (seen >= kTooFar) bound = {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+  add_digits(bound, difference);
+  return bound;
+}
+
+bool is_beyond(const TensorDifference& difference, const Bound& bound) {
+  if (difference.by == ComparedBy::nothing || difference.equal) return false;
+  if (difference.by == ComparedBy::checksum) return true;
+  if (difference.different_non_finite > 0) return true;
+  return difference.rms_error > bound.rms || difference.max_error > bound.max;
+}
+
+}  // namespace sonde
