@@ -13,7 +13,7 @@
 namespace sonde::msaccucmp {
 namespace {
 
-constexpr std::array kCommands = {&kConvert, &kOverflow};
+constexpr std::array kCommands = {&kCompare, &kConvert, &kFileCompare, &kOverflow};
 
 std::string usage(const Command& command) {
   std::string text = fmt::format("usage: msaccucmp.py {} [-h]", command.name);

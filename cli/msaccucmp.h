@@ -86,7 +86,9 @@ struct Command {
   int (*run)(const Arguments& arguments);  // returns an ExitCode
 };
 // Each defined in its own file, cli/msaccucmp_NAME.cpp, and listed in cli/msaccucmp.cpp.
+extern const Command kCompare;
 extern const Command kConvert;
+extern const Command kFileCompare;
 extern const Command kOverflow;
 
 // All of `sonde msaccucmp WORDS`.
