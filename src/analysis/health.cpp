@@ -1,8 +1,12 @@
 #include "analysis/health.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cmath>
-#include <string_view>
+#include <map>
+#include <optional>
+#include <utility>
 
 #include "analysis/measure.h"
 #include "analysis/parallel.h"
@@ -13,20 +17,14 @@
 namespace sonde {
 namespace {
 
-// A container holds several tensors: those are told apart by their place.
-struct FileKey {
-  std::string_view file;
-  std::uint64_t part;
-  bool operator==(const FileKey&) const = default;
-};
-struct FileHash {
-  std::size_t operator()(const FileKey& key) const {
-    return std::hash<std::string_view>()(key.file) ^ (key.part * 0x9E3779B97F4A7C15ULL);
-  }
-};
-FileKey key_of(const CatalogTensor& tensor) {
-  if (is_container_name(tensor.file)) return {tensor.file, 2 * std::uint64_t{tensor.slot} + tensor.is_input};
-  return {tensor.file, tensor.file.ends_with(".bin") ? static_cast<std::uint64_t>(tensor.dtype) : 0};
+// Names of one file (hard links) are one tensor; a container holds several, told apart by their place. Empty: there is no
+// such file.
+std::optional<FileKey> key_of(const CatalogRank& rank, const CatalogTensor& tensor) {
+  struct stat status {};
+  if (::stat((rank.directory / tensor.file).c_str(), &status) != 0) return std::nullopt;
+  std::uint64_t part = tensor.file.ends_with(".bin") ? static_cast<std::uint64_t>(tensor.dtype) : 0;
+  if (is_container_name(tensor.file)) part = 2 * std::uint64_t{tensor.slot} + tensor.is_input;
+  return FileKey(status.st_dev, status.st_ino, part);
 }
 
 bool is_finite_by_type(const CatalogTensor& tensor) {
@@ -116,13 +114,16 @@ void HealthReader::keep(const CatalogTensor& tensor, Measured measured) {
 }
 
 void HealthReader::prepare(const std::vector<CatalogOp>& ops) {
-  std::unordered_map<FileKey, std::size_t, FileHash> jobs;
-  std::vector<const CatalogTensor*> firsts, wanted;
+  std::map<FileKey, std::size_t> jobs;
+  std::vector<const CatalogTensor*> firsts;
+  std::vector<std::pair<const CatalogTensor*, std::size_t>> wanted;
   for (const CatalogOp& op : ops) {
     for (const CatalogTensor& tensor : op.tensors) {
       if (tensor.statistics || tensor.file.empty() || is_finite_by_type(tensor) || known_.contains(&tensor)) continue;
-      wanted.push_back(&tensor);
-      if (jobs.try_emplace(key_of(tensor), firsts.size()).second) firsts.push_back(&tensor);
+      const std::optional<FileKey> key = key_of(rank_, tensor);
+      const auto job = key ? jobs.try_emplace(*key, firsts.size()) : std::pair(jobs.end(), true);
+      wanted.emplace_back(&tensor, job.second ? firsts.size() : job.first->second);
+      if (job.second) firsts.push_back(&tensor);
     }
   }
   std::vector<Measured> measured(firsts.size());
@@ -135,7 +136,7 @@ void HealthReader::prepare(const std::vector<CatalogOp>& ops) {
     }
   });
   files_read_ += firsts.size();
-  for (const CatalogTensor* tensor : wanted) keep(*tensor, measured[jobs.at(key_of(*tensor))]);
+  for (const auto& [tensor, job] : wanted) keep(*tensor, measured[job]);
 }
 
 const Health& HealthReader::of(const CatalogTensor& tensor) {

@@ -30,8 +30,6 @@ std::string line_text(const CatalogOp& op) {
   return fmt::format(" ({}:{})", std::filesystem::path(op.source_file).filename().string(), op.line);
 }
 
-bool writes_in_place(const CatalogOp& op) { return op.op_type.ends_with('_'); }
-
 bool same_form(const CatalogTensor& a, const CatalogTensor& b) {
   if (a.dtype != DType::undefined && b.dtype != DType::undefined && a.dtype != b.dtype) return false;
   return a.has_shape && b.has_shape && a.shape == b.shape;
@@ -181,9 +179,10 @@ void StompSearch::look_at(const CatalogStep& step) {
 
 // Whether output `slot` is all of the memory that its op wrote, so that what reads it with the same shape reads the same
 // elements. An op that writes in place may have written a part of what others see: then the whole of it must have been
-// made, with this shape, by one that does not.
+// made, with this shape, by one that neither does nor gives a view.
 bool StompSearch::is_whole(const CatalogOp& op, std::uint32_t slot, const CatalogTensor& like, int depth) const {
-  if (!writes_in_place(op)) return nature_of(op.op_type).most_inputs == ~0U || op.tensors.size() <= 3;
+  const OpNature nature = nature_of(op.op_type);
+  if (!nature.in_place) return depth == 0 ? nature.most_inputs == ~0U || op.tensors.size() <= 3 : !nature.only_moves;
   if (depth >= kLongestChain) return false;
   for (const CatalogTensor& tensor : op.tensors) {
     if (!tensor.is_input || tensor.slot != slot || !same_form(tensor, like)) continue;
@@ -275,7 +274,7 @@ void StompSearch::report(const CatalogStep& step, const CatalogOp& writer, const
   Finding finding = finding_at(rank_, step, writer, &written);
   finding.kind = "memory_overwritten";
   finding.code = code_of(reader, sources_);
-  const bool by_reader = watched && writes_in_place(reader);
+  const bool by_reader = watched && nature_of(reader.op_type).in_place;
   finding.why = by_reader
                     ? fmt::format("{} changed in memory that {} writes in place", slot_name(false, written.slot),
                                   reader.full_name)
@@ -302,7 +301,7 @@ void StompSearch::tell_suspects(const CatalogStep& step, const CatalogOp& from, 
     if (&*op == &to && !watched) continue;
     if (++count > kSuspectsShown) continue;
     finding.evidence.push_back(fmt::format("suspect: {}{}{}", op->full_name, line_text(*op),
-                                           writes_in_place(*op) ? ", which writes in place" : ""));
+                                           nature_of(op->op_type).in_place ? ", which writes in place" : ""));
   }
   if (count > kSuspectsShown) finding.evidence.push_back(fmt::format("and {} operators more", count - kSuspectsShown));
   finding.evidence.emplace_back(

@@ -250,6 +250,7 @@ OpNature nature_of(std::string_view op_type) {
                       type.find("grad") != std::string::npos || type.starts_with("foreach");
   nature.gives_number = kNumbers.contains(type);
   nature.checks_gradients = kChecksGradients.contains(type);
+  nature.in_place = in_place;
   nature.is_list = type.find("foreach") != std::string::npos;
   nature.uninitialised = kUninitialised.contains(type);
   // `gather` and `scatter` pick elements as a rule; c10d's are called so too, and end in `_` there.

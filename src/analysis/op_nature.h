@@ -21,6 +21,7 @@ struct OpNature {
   bool gives_number = false;      // hands a number to the program: item
   bool checks_gradients = false;  // the loss scaler looks for infinities
   bool uninitialised = false;     // its result holds what the memory held before
+  bool in_place = false;          // writes what it reads: add_
   bool is_list = false;           // _foreach_…: lists of tensors, element by element
   bool collective = false;
   std::uint32_t most_inputs = ~0U;  // inputs from this one on are where the result goes (out=)

@@ -65,6 +65,7 @@ ValueFlow::ValueFlow(const CatalogRank& rank, std::size_t step, HealthReader& he
   } else if (step + 1 < rank.steps.size() && rank.steps[step + 1].run == run_) {
     add_step(rank.steps[step + 1], true);
   }
+  look_behind_views();
   find_scaler();
   find_ends();
   find_roots();
@@ -174,6 +175,58 @@ void ValueFlow::infer_edges() {
     input.tensor = values_[input.value].tensor;
     values_[input.value].readers.push_back({op, 0});
     ops_[op].inputs.push_back(input);
+  }
+}
+
+// What the memory of a value held before: of an op that writes in place, what it read; of a view, what it shows.
+std::optional<std::uint32_t> ValueFlow::older(std::uint32_t index) const {
+  const Value& value = values_[index];
+  if (value.op == kOutside) return std::nullopt;
+  const Op& op = ops_[value.op];
+  if (!op.nature.in_place && !op.nature.only_moves) return std::nullopt;
+  for (const Input& input : op.inputs) {
+    if (input.tensor->is_input && input.tensor->slot == (op.nature.in_place ? value.slot : 0)) return input.value;
+  }
+  return std::nullopt;
+}
+
+// Whether who reads this memory with this shape reads just these elements. Where the memory was last written in place, that
+// may have been in another part of it.
+bool ValueFlow::covers(std::uint32_t index, const CatalogTensor& read) const {
+  for (std::size_t depth = 0; depth < kLongestPath; ++depth) {
+    const Value& value = values_[index];
+    if (value.op == kOutside) return !value.tensor->tensor_name.empty();
+    if (value.tensor == nullptr || !value.tensor->has_shape || value.tensor->shape != read.shape) return false;
+    const OpNature& nature = ops_[value.op].nature;
+    if (!nature.in_place) return depth == 0 || !nature.only_moves;
+    const std::optional<std::uint32_t> before = older(index);
+    if (!before) return false;
+    index = *before;
+  }
+  return false;
+}
+
+// An input comes from who wrote its memory last. Where that was another view of it, what it holds is of an earlier op.
+void ValueFlow::look_behind_views() {
+  for (std::uint32_t op = 0; op < ops_.size(); ++op) {
+    for (std::uint32_t i = 0; i < ops_[op].inputs.size(); ++i) {
+      const Input& input = ops_[op].inputs[i];
+      const Health& seen = health_.of(*input.tensor);
+      const Value& source = values_[input.value];
+      if (!seen.bad() || source.op == kOutside || source.tensor == nullptr) continue;
+      const Health& made = health_.of(*source.tensor);
+      const bool explained = (!seen.nan || made.nan) && (!seen.inf() || made.inf());
+      if (!made.known || explained || covers(input.value, *input.tensor)) continue;
+      std::optional<std::uint32_t> before = older(input.value);
+      for (std::size_t depth = 0; before && depth < kLongestPath; ++depth) {
+        const Value& candidate = values_[*before];
+        if (candidate.op == kOutside) break;
+        const Health held = candidate.tensor != nullptr ? health_.of(*candidate.tensor) : Health();
+        if (held.known && (!seen.nan || held.nan) && (!seen.inf() || held.inf())) break;
+        before = older(*before);
+      }
+      join(op, i, before ? *before : outside_value(*input.tensor));
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -111,6 +112,9 @@ class ValueFlow {
   std::uint32_t add_value(std::uint32_t op, std::uint32_t slot, const CatalogTensor* tensor);
   void join(std::uint32_t op, std::uint32_t input, std::uint32_t value);
   void infer_edges();
+  void look_behind_views();
+  std::optional<std::uint32_t> older(std::uint32_t value) const;
+  bool covers(std::uint32_t value, const CatalogTensor& read) const;
   void find_scaler();
   void find_ends();
   End end_of(const Value& value, BadKind kind, bool pure);
