@@ -178,9 +178,9 @@ int print_report(const Catalog& catalog, const std::vector<Watchpoint>& watchpoi
   if (!print_text(hits_table(catalog, watchpoints, report))) return kUnreadable;
   fmt::print(stderr, "{}", doubts_text(catalog, watchpoints, report));
   for (const std::string& note : report.notes) fmt::print(stderr, "{}\n", note);
-  fmt::print(stderr, "sonde: {} of {} in {}; {} read ({}), {} known by statistics alone\n", count_text(hits, "hit"),
+  fmt::print(stderr, "sonde: {} of {} in {}; {} read ({})\n", count_text(hits, "hit"),
              count_text(watchpoints.size(), "condition"), count_text(report.tensors, "tensor"),
-             count_text(report.files, "file"), bytes_text(report.bytes), report.known);
+             count_text(report.files, "file"), bytes_text(report.bytes));
   return hits > 0 ? kFinding : kNothingFound;
 }
 

@@ -47,6 +47,11 @@ std::string actual_text(const WatchHit& hit) {
   return joined(parts, ", ");
 }
 
+std::string dtype_of(const WatchHit& hit) {
+  return hit.dtype == DType::undefined ? "?" : std::string(info(hit.dtype).lower);
+}
+std::string shape_of(const WatchHit& hit) { return hit.shape ? shape_text(*hit.shape, '(', ')') : "?"; }
+
 std::string previous_text(const WatchHit& hit) {
   return hit.previous_iteration
              ? fmt::format("{}{}", *hit.previous_iteration, (hit.error_code & kWatchNoHistory) != 0 ? "?" : "")
@@ -96,8 +101,8 @@ Json node_of(const Where& at) {
 Json tensor_of(const Where& at, const WatchHit& hit) {
   Json json = {{"slot", std::to_string(at.tensor->slot)},
                {"is_input", at.tensor->is_input},
-               {"dtype", dtype_text(*at.tensor)},
-               {"shape", at.tensor->has_shape ? Json(at.tensor->shape) : Json()},
+               {"dtype", dtype_of(hit)},
+               {"shape", hit.shape ? Json(*hit.shape) : Json()},
                {"timestamp_us", hit.timestamp_us}};
   if (!at.tensor->file.empty()) json["file"] = (at.rank->directory / at.tensor->file).string();
   json["watch_points"] = Json::array();
@@ -176,7 +181,7 @@ std::string hits_table(const Catalog& catalog, std::span<const Watchpoint> watch
     const Where at = where(catalog, hit.tensor);
     table.add({catalog.ranks.size() > 1 ? std::to_string(at.rank->rank) : "",
                many_graphs ? std::to_string(at.step->id.graph) : "", std::to_string(at.step->id.iteration),
-               std::string(at.op->full_name), slot_text(*at.tensor), dtype_text(*at.tensor), shape_text(*at.tensor),
+               std::string(at.op->full_name), slot_text(*at.tensor), dtype_of(hit), shape_of(hit),
                std::string(watchpoints[hit.watchpoint].condition.info->id), setting_text(hit), actual_text(hit),
                previous_text(hit), source_text(*at.op)});
   }
@@ -229,7 +234,7 @@ Json json_of(const Catalog& catalog, std::span<const Watchpoint> watchpoints, co
           {"not_judged", gaps},
           {"notes", report.notes},
           {"tensors", report.tensors},
-          {"judged_by_statistics", report.known},
+          {"not_read", report.not_read},
           {"files_read", report.files},
           {"bytes_read", report.bytes},
           {"outdated", false}};

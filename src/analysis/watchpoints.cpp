@@ -42,11 +42,15 @@ struct Item {
   std::optional<bool> overflowed;  // operator_overflow, where records tell
   bool by_values = false;          // operator_overflow, where NaN and infinities tell
 
-  bool read = false;  // its file was looked into
+  bool read = false;    // its file was looked into
+  bool copied = false;  // the same file under another name was
   std::string problem, previous_problem;
   bool too_large = false;
   std::uint64_t bytes = 0;
-  std::optional<ValueSummary> values;
+  DType dtype = DType::undefined;  // of the file
+  std::vector<std::int64_t> shape;
+  std::optional<KnownStatistics> statistics;  // where these suffice
+  std::optional<ValueSummary> values;         // else
   std::optional<PairSummary> pair;
   std::vector<ValueRange> ranges;
   std::vector<Tolerance> tolerances;
@@ -133,11 +137,16 @@ class Check {
   void look_at_overflows();
   WatchFacts known_facts(const Item& item) const;
   WatchFacts read_facts(const Item& item) const;
+  WatchFacts statistics_facts(const Item& item, const KnownStatistics& statistics) const;
   bool applies(const Entry& entry) const;
   bool has_to_be_read(const Item& item) const;
   std::vector<std::vector<Item*>> jobs();
   void read_files();
   void read_job(std::span<Item* const> job) const;
+  void collect_needs(Item& item) const;
+  bool is_judged_by_statistics(Item& item, const TensorFile& file) const;
+  bool answers(const Item& item, const KnownStatistics& statistics) const;
+  bool copy_item(Item& item, const Item& other) const;
   bool read_item(Item& item, const TensorFile& file, std::optional<TensorFile>& earlier) const;
   void compare_item(Item& item, const TensorFile& file, std::optional<TensorFile>& earlier) const;
   void report_on(const Item& item);
@@ -224,7 +233,16 @@ WatchFacts Check::known_facts(const Item& item) const {
   return facts;
 }
 
+// Of statistics that were taken just now.
+WatchFacts Check::statistics_facts(const Item& item, const KnownStatistics& statistics) const {
+  WatchFacts facts = facts_of(statistics, true);
+  facts.rounding = 0;
+  tell_overflow(item.overflowed, item.by_values, facts);
+  return facts;
+}
+
 WatchFacts Check::read_facts(const Item& item) const {
+  if (item.statistics) return statistics_facts(item, *item.statistics);
   WatchFacts facts = facts_of(*item.values, item.ranges);
   facts.tolerances = item.tolerances;
   if (item.pair) facts.pair = &*item.pair;
@@ -305,6 +323,35 @@ void Check::compare_item(Item& item, const TensorFile& file, std::optional<Tenso
   }
 }
 
+// The ranges and tolerances that its conditions ask for.
+void Check::collect_needs(Item& item) const {
+  for (const Entry& entry : entries_of(item)) {
+    if (const std::optional<ValueRange> range = range_of(condition(entry));
+        range && !std::ranges::count(item.ranges, *range)) {
+      item.ranges.push_back(*range);
+    }
+    if (condition(entry).info->check == WatchCheck::not_changed &&
+        !std::ranges::count(item.tolerances, tolerance_of(condition(entry)))) {
+      item.tolerances.push_back(tolerance_of(condition(entry)));
+    }
+  }
+}
+
+// The statistics of a dump are several times as fast as what conditions may ask for besides.
+bool Check::is_judged_by_statistics(Item& item, const TensorFile& file) const {
+  if (item.wants_previous) return false;
+  const KnownStatistics found = known(summarize(file.view()));
+  if (answers(item, found)) item.statistics = found;
+  return item.statistics.has_value();
+}
+
+bool Check::answers(const Item& item, const KnownStatistics& statistics) const {
+  const WatchFacts facts = statistics_facts(item, statistics);
+  return std::ranges::none_of(entries_of(item), [&](const Entry& entry) {
+    return judge(condition(entry), facts, true).kind == Judgement::Kind::unknown;
+  });
+}
+
 // `earlier`: the step before, where it is open already. False where nothing could be read.
 bool Check::read_item(Item& item, const TensorFile& file, std::optional<TensorFile>& earlier) const {
   item.bytes = file.view().bytes();
@@ -316,18 +363,30 @@ bool Check::read_item(Item& item, const TensorFile& file, std::optional<TensorFi
     item.too_large = true;
     return false;
   }
-  for (const Entry& entry : entries_of(item)) {
-    if (const std::optional<ValueRange> range = range_of(condition(entry));
-        range && !std::ranges::count(item.ranges, *range)) {
-      item.ranges.push_back(*range);
-    }
-    if (condition(entry).info->check == WatchCheck::not_changed &&
-        !std::ranges::count(item.tolerances, tolerance_of(condition(entry)))) {
-      item.tolerances.push_back(tolerance_of(condition(entry)));
-    }
-  }
+  item.dtype = file.dtype();
+  item.shape = file.shape();
+  collect_needs(item);
+  if (is_judged_by_statistics(item, file)) return true;
   item.values = summarize_values(file.view(), item.ranges);
   if (item.wants_previous) compare_item(item, file, earlier);
+  return true;
+}
+
+// What was found under another name of the same file; false where that does not answer all that is asked here.
+bool Check::copy_item(Item& item, const Item& other) const {
+  if (item.wants_previous || other.wants_previous) return false;
+  collect_needs(item);
+  if (item.ranges != other.ranges || (other.statistics && !answers(item, *other.statistics))) {
+    item.ranges.clear();
+    return false;
+  }
+  item.statistics = other.statistics;
+  item.problem = other.problem;
+  item.too_large = other.too_large;
+  item.dtype = other.dtype;
+  item.shape = other.shape;
+  item.values = other.values;
+  item.copied = true;
   return true;
 }
 
@@ -336,7 +395,10 @@ void Check::read_job(std::span<Item* const> job) const {
   const Item* before = nullptr;
   for (Item* item : job) {
     const CatalogTensor& tensor = tensor_of(catalog_, item->place);
-    // Further names of the file that has just been read are opened again, but their pages are at hand.
+    if (before != nullptr && copy_item(*item, *before)) {
+      if (options_.progress) options_.progress();
+      continue;
+    }
     if (before == nullptr || item->previous.place != before->place) earlier.reset();
     Result<TensorFile> file = TensorFile::open(rank_of(catalog_, item->place).directory / tensor.file, wish_of(tensor));
     item->read = true;
@@ -374,11 +436,17 @@ void Check::report_entry(const Item& item, const Entry& entry, const WatchFacts&
   Judgement judgement = judge(condition(entry), facts, true);
   hit.parameters = std::move(judgement.parameters);
   hit.error_code = judgement.error_code;
+  hit.dtype = tensor.dtype != DType::undefined ? tensor.dtype : item.dtype;
+  if (tensor.has_shape) {
+    hit.shape = tensor.shape;
+  } else if (item.values || item.statistics) {
+    hit.shape = item.shape;
+  }
   if (item.values) {
     hit.nan_count = item.values->nan_count;
     hit.inf_count = item.values->inf_count;
-  } else if (tensor.statistics) {
-    const KnownStatistics& known = *tensor.statistics;
+  } else if (item.statistics || tensor.statistics) {
+    const KnownStatistics& known = item.statistics ? *item.statistics : *tensor.statistics;
     hit.nan_count = known.nan_count;
     if (known.positive_inf_count && known.negative_inf_count) {
       hit.inf_count = *known.positive_inf_count + *known.negative_inf_count;
@@ -410,10 +478,10 @@ void Check::report_on(const Item& item) {
   if (item.read) {
     ++report_.files;
     report_.bytes += item.bytes;
-  } else {
-    ++report_.known;
+  } else if (!item.copied) {
+    ++report_.not_read;
   }
-  const WatchFacts facts = item.values ? read_facts(item) : known_facts(item);
+  const WatchFacts facts = item.values || item.statistics ? read_facts(item) : known_facts(item);
   for (const Entry& entry : entries_of(item)) report_entry(item, entry, facts);
 }
 

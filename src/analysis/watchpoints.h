@@ -73,7 +73,9 @@ struct WatchHit {
   std::vector<WatchParameter> parameters;  // those of the condition, in its order
   std::optional<std::uint64_t> previous_iteration;
   std::optional<std::uint64_t> nan_count, inf_count;  // where they are known
-  std::uint64_t timestamp_us = 0;                     // when the tensor was written; 0: the dump does not say
+  DType dtype = DType::undefined;                     // as the dump says, else as its file does
+  std::optional<std::vector<std::int64_t>> shape;
+  std::uint64_t timestamp_us = 0;  // when the tensor was written; 0: the dump does not say
 };
 
 // "The setting for watchpoint is max_gt = 1. The actual value of the tensor is max_gt = 2.", of each check that fired.
@@ -90,8 +92,8 @@ struct WatchReport {
   std::vector<WatchHit> hits;  // by time, then by their order in the dump, then by watchpoint
   std::vector<WatchGap> gaps;  // in the order of the catalog
   std::vector<std::string> notes;
-  std::uint64_t tensors = 0;           // that were watched
-  std::uint64_t known = 0;             // of these, judged by what the dump says of them
+  std::uint64_t tensors = 0;   // that were watched
+  std::uint64_t not_read = 0;  // of these: what the dump says of them sufficed, or there was nothing to read or compare
   std::uint64_t files = 0, bytes = 0;  // tensors read from files; their bytes in memory
 };
 

@@ -340,7 +340,7 @@ def test_names_in_a_dump_cannot_command_the_terminal(tmp_path):
 
 
 def test_every_verb_has_help_with_exit_status_and_example():
-    verbs = re.findall(r"^  (\w+)", sonde("--help").stdout.split("Subcommands:")[1], re.MULTILINE)
+    verbs = re.findall(r"^  ([\w-]+)", sonde("--help").stdout.split("Subcommands:")[1], re.MULTILINE)
     assert {"ls", "stats", "show"} <= set(verbs)
     for verb in verbs:
         result = sonde(verb, "--help")
