@@ -11,7 +11,6 @@ from .nodes import Node, Source
 
 _FILE = re.compile(r"ms_output_trace_code_graph_(\d+)\.pb")
 _NAMELESS = "\u0444"  # before the name of a parameter of a block
-_PICKS_ONE = ("TupleGetItem", "tuple_getitem")
 _NUMBER = re.compile(r"-op\d+$")
 
 
@@ -147,13 +146,10 @@ def _from_file(data, rank, number, path):
         node = graph.add(Node(graph, parameter["name"].removeprefix(_NAMELESS), "Parameter", kind="parameter"))
         node._outputs = parameter["outputs"]
         by_name[parameter["name"]] = node
-    raw_nodes = {node["name"]: node for node in raw["nodes"]}
     for operator in raw["nodes"]:
-        if operator["type"] not in _PICKS_ONE:
-            by_name[operator["name"]] = graph.add(_node_of(graph, operator))
+        by_name[operator["name"]] = graph.add(_node_of(graph, operator))
     for operator in raw["nodes"]:
-        if operator["type"] not in _PICKS_ONE:
-            _join(by_name, raw_nodes, operator)
+        _join(by_name, operator)
     _match_names(data, graph)
     return graph
 
@@ -172,18 +168,13 @@ def _node_of(graph, raw):
     return node
 
 
-def _join(by_name, raw_nodes, operator):
+def _join(by_name, operator):
+    """Of a tuple that is read, all is."""
     node = by_name[operator["name"]]
     for name in operator["inputs"]:
-        slot, seen, made_by = None, set(), name  # slot None: all there are, of a tuple that is read whole
-        while (raw := raw_nodes.get(made_by)) is not None and raw["type"] in _PICKS_ONE and made_by not in seen:
-            seen.add(made_by)
-            picked = by_name.get(raw["inputs"][1]) if len(raw["inputs"]) > 1 else None
-            slot = picked._value if picked is not None and isinstance(picked._value, int) else 0
-            made_by = raw["inputs"][0] if raw["inputs"] else ""
-        maker = by_name.get(made_by) or by_name.get(made_by.removeprefix(_NAMELESS))
+        maker = by_name.get(name) or by_name.get(name.removeprefix(_NAMELESS))
         if maker is not None:
-            node._inputs.append((maker, slot))
+            node._inputs.append((maker, None))
 
 
 def _match_names(data, graph):
