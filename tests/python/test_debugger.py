@@ -30,6 +30,7 @@ from sonde.debugger import (
     Watchpoint,
 )
 
+WEIGHT = "optimizer.network.conv.weight"
 CONV = "Default/network-Net/conv-Conv2d/Conv2D-op0"
 
 
@@ -72,12 +73,12 @@ def test_nodes_are_selected_by_name_or_by_line(analyzer):
     assert names(analyzer.select_nodes("Conv2D-op0")) == names(
         analyzer.select_nodes("CONV2D-OP0", case_sensitive=False)
     )
-    assert names(analyzer.select_nodes("^conv", use_regex=True)) == ["conv.weight"]
+    assert names(analyzer.select_nodes("^x$", use_regex=True)) == ["x"]
     assert analyzer.select_nodes("conv2d-op0") == []
-    line = next(line for line in node_named(analyzer, CONV).stack if line.file_path.endswith("small.py"))
-    by_line = analyzer.select_nodes(f"small.py:{line.line_no}", select_by="code_stack")
+    line = next(line for line in node_named(analyzer, CONV).stack if line.file_path.endswith("train.py"))
+    by_line = analyzer.select_nodes(f"train.py:{line.line_no}", select_by="code_stack")
     assert CONV in names(by_line)
-    assert all(any(f"small.py:{line.line_no}" in str(each) for each in node.stack) for node in by_line)
+    assert all(any(f"train.py:{line.line_no}" in str(each) for each in node.stack) for node in by_line)
 
 
 def test_neighbours_are_those_of_the_graph(analyzer):
@@ -108,7 +109,7 @@ def test_an_operator_that_the_graph_calls_otherwise_has_its_files(analyzer):
 
 
 def test_files_are_found_by_line(tree):
-    found = DumpParser(tree).get_tensor_files("SMALL.PY", iterations=[1])
+    found = DumpParser(tree).get_tensor_files("TRAIN.PY", iterations=[1])
     files = found[CONV].to_dict()
     assert set(files) == {"rank_0"} and set(files["rank_0"]) == {1}
     assert [path.rsplit("/", 1)[1].split(".")[5:7] for path in files["rank_0"][1]["input"][:2]] == [
@@ -140,13 +141,13 @@ def test_the_workbook_has_the_sheets_and_columns_of_the_original(analyzer, tmp_p
     assert "'pad_mode':" in conv[8] and conv[9] == CONV.rpartition("/")[0]
     assert sum(count for _, count in sheets["statistics"][1:]) == len(sheets["operator"]) - 1
     assert [row[0] for row in sheets["statistics"][1:]] == sorted(row[0] for row in sheets["statistics"][1:])
-    weight = next(row for row in sheets["parameter"] if row[0] == "conv.weight")
-    assert weight[1] == "float32" and weight[2].startswith("(")
+    weight = next(row for row in sheets["parameter"] if row[0] == WEIGHT)
+    assert weight[1:3] == ("float32", "(2, 2, 3, 3)")
 
 
 def test_a_text_that_looks_like_a_formula_is_none(tmp_path, tree, monkeypatch):
     analyzer = DumpAnalyzer(tree)
-    monkeypatch.setattr(analyzer.select_nodes("conv.weight")[0], "_name", "=1+1")
+    monkeypatch.setattr(analyzer.select_nodes(WEIGHT)[0], "_name", "=1+1")
     cell = next(
         cell
         for row in openpyxl.load_workbook(analyzer.export_graphs(tmp_path))["parameter"].iter_rows()
@@ -277,8 +278,8 @@ def test_nan_and_infinity_are_errors_of_conditions_that_compare(tmp_path):
 
 
 def test_a_tensor_without_a_value_is_an_error_only_on_demand(analyzer):
-    assert check(analyzer, TensorOverflowCondition(), "cst1", iterations=[0]) == []
-    (hit,) = check(analyzer, TensorOverflowCondition(), "cst1", True, iterations=[0])
+    assert check(analyzer, TensorOverflowCondition(), "^cst1$", use_regex=True, iterations=[0]) == []
+    (hit,) = check(analyzer, TensorOverflowCondition(), "^cst1$", True, use_regex=True, iterations=[0])
     assert (hit.error_code, hit.error_msg) == (32, ["Tensor has no value."])
 
 

@@ -40,6 +40,11 @@ class Data:
     def names_of(self, rank):
         return [name for of_rank, name in self._ops if of_rank == rank]
 
+    def lines_of(self, rank, name):
+        """(file, line) of the stack of an operator."""
+        _, _, row = self._ops[rank, name][0]
+        return {(file, line) for file, line, _ in self.dump._core.trace(row)}
+
     def tensor(self, row):
         return Tensor(self.dump, row)
 
@@ -178,7 +183,8 @@ def _join(by_name, operator):
 
 
 def _match_names(data, graph):
-    """Operators that MindSpore made anew after their files got a name: those of one scope and type, in order."""
+    """Operators that MindSpore made anew after their files got a name are those of the same scope and type: by their
+    lines, as the catalog has found them (docs/format.md, "MindSpore's own graphs"), else in order."""
     recorded = set(data.names_of(graph.rank))
     known = {node.name for node in graph.nodes}
     left = {}  # scope and type -> names of files
@@ -187,7 +193,13 @@ def _match_names(data, graph):
     for node in graph.nodes:
         stem = _numbered(node.name)[0]
         if node._kind == "operator" and node.name not in recorded and left.get(stem):
-            data.rename(graph, node.name, left[stem].pop(0))
+            lines = {(line.file_path, line.line_no) for line in node.stack}
+            names = left[stem]
+            fitting = next(
+                (name for name in names if (own := data.lines_of(graph.rank, name)) and own <= lines), names[0]
+            )
+            names.remove(fitting)
+            data.rename(graph, node.name, fitting)
 
 
 def _numbered(name):
