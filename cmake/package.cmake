@@ -9,4 +9,4 @@ install(TARGETS sonde_cli RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT p
 install(FILES python/sonde_autoload.py python/sonde_mindspore.pth DESTINATION . COMPONENT package)
 # The adapter is built where it is used, from these.
 install(DIRECTORY adapters/torch DESTINATION sonde/adapters COMPONENT package FILES_MATCHING PATTERN "*.cpp" PATTERN "*.h")
-install(FILES include/sonde/sonde.h DESTINATION sonde/include/sonde COMPONENT package)
+install(DIRECTORY include/sonde DESTINATION sonde/include COMPONENT package FILES_MATCHING PATTERN "*.h")

@@ -361,10 +361,19 @@ nb::tuple watch(const Dump& dump,
 
 // --- the dump --------------------------------------------------------------------------------------------------------
 
-Dump open_dump(const std::string& path) {
+Dump open_dump(const std::string& path, std::vector<std::uint32_t> ranks, std::vector<std::uint64_t> iterations,
+               std::vector<std::uint32_t> graphs, const std::string& op, const std::string& type,
+               const std::string& source) {
+  sonde::DumpSelection only;
+  only.ranks = std::move(ranks);
+  only.iterations = std::move(iterations);
+  only.graphs = std::move(graphs);
+  only.op = op;
+  only.type = type;
+  only.source = source;
   sonde::Result<Dump> dump = [&] {
     const nb::gil_scoped_release release;
-    return Dump::open(path);
+    return Dump::open(path, only);
   }();
   if (!dump) raise(dump.error());
   return *std::move(dump);
@@ -473,5 +482,6 @@ void add_catalog(nb::module_& module) {
           },
           nb::arg("op"), nb::arg("file"), nb::arg("line"));
   module.def("check_condition", &check_condition, nb::arg("condition"), nb::arg("parameters"));
-  module.def("open_dump", &open_dump, nb::arg("path"));
+  module.def("open_dump", &open_dump, nb::arg("path"), nb::arg("ranks"), nb::arg("iterations"), nb::arg("graphs"),
+             nb::arg("op"), nb::arg("type"), nb::arg("source"));
 }

@@ -70,6 +70,12 @@ class OpFilter {
                  "cannot select ops: '" + selection_.op + "' is no regular expression: " + pattern_->error()};
   }
 
+  bool has_name() const { return pattern_ || !selection_.type.empty(); }
+  // What is known before an op is read. Nothing is remembered: these texts are not the catalog's.
+  bool may_take(std::string_view name, std::string_view type) const {
+    return (selection_.type.empty() || same_word(selection_.type, type)) && (!pattern_ || matches(name));
+  }
+
   bool operator()(const CatalogOp& op) {
     if (!selection_.type.empty() && !same_word(selection_.type, op.op_type)) return false;
     if (pattern_ && !named(op.full_name)) return false;
@@ -79,8 +85,12 @@ class OpFilter {
  private:
   bool named(std::string_view name) {
     const auto [at, is_new] = names_.try_emplace(name, false);
-    if (is_new) at->second = re2::RE2::PartialMatch(re2::StringPiece(name.data(), name.size()), *pattern_);
+    if (is_new) at->second = matches(name);
     return at->second;
+  }
+
+  bool matches(std::string_view name) const {
+    return re2::RE2::PartialMatch(re2::StringPiece(name.data(), name.size()), *pattern_);
   }
 
   bool in(std::string_view file, std::uint32_t line) const {
@@ -107,6 +117,31 @@ class OpFilter {
   std::unordered_map<std::string_view, bool> names_;
   std::unordered_map<const void*, bool> traces_;
 };
+
+CatalogQuery query_of(const DumpSelection& only, OpFilter& filter) {
+  CatalogQuery query;
+  if (only.ranks.size() == 1) query.rank = only.ranks[0];
+  if (only.graphs.size() == 1) query.graph = only.graphs[0];
+  if (!only.iterations.empty())
+    query.steps = [&](std::uint64_t iteration) { return allows(only.iterations, iteration); };
+  if (filter.has_name())
+    query.ops = [&](std::string_view name, std::string_view type) { return filter.may_take(name, type); };
+  return query;
+}
+
+void leave_out(Catalog& catalog, const DumpSelection& only, OpFilter& filter) {
+  for (CatalogRank& rank : catalog.ranks) {
+    for (CatalogStep& step : rank.steps) {
+      if (allows(only.ranks, rank.rank) && allows(only.graphs, step.id.graph) &&
+          allows(only.iterations, step.id.iteration)) {
+        if (filter.has_name() || !only.source.empty())
+          std::erase_if(step.ops, [&](const CatalogOp& op) { return !filter(op); });
+      } else {
+        step.ops.clear();
+      }
+    }
+  }
+}
 
 bool selects(const DumpSelection& selection, const CatalogTensor& tensor) {
   return (!selection.inputs || *selection.inputs == tensor.is_input) && allows(selection.slots, tensor.slot);
@@ -234,15 +269,18 @@ DumpTensor Dump::State::describe(std::size_t index) {
   return out;
 }
 
-Result<Dump> Dump::open_version(const std::filesystem::path& path, std::uint32_t version) {
+Result<Dump> Dump::open_version(const std::filesystem::path& path, const DumpSelection& only, std::uint32_t version) {
   if (version != kDumpApiVersion) {
     return Error{ErrorCode::unsupported, "libsonde.so knows version " + std::to_string(kDumpApiVersion) +
                                              " of sonde/dump.h, the program was built with " + std::to_string(version)};
   }
-  Result<Catalog> catalog = open_catalog(path, CatalogQuery());  // all of it, from an index where there is one
+  OpFilter filter(only);
+  if (const Status good = filter.compile(); !good) return good.error();
+  Result<Catalog> catalog = open_catalog(path, query_of(only, filter));
   if (!catalog) return catalog.error();
   auto state = std::make_shared<State>();
   state->catalog = *std::move(catalog);
+  leave_out(state->catalog, only, filter);  // an index may give more than it was asked for
   state->number();
   return Dump(std::move(state));
 }

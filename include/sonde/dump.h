@@ -160,8 +160,11 @@ class DumpValues {
 class Dump {
  public:
   // `path`: a dump, one rank's directory, or any directory inside one. Fails when it is no dump; what cannot be read
-  // inside one is a problem.
-  static Result<Dump> open(const std::filesystem::path& path) { return open_version(path, kDumpApiVersion); }
+  // inside one is a problem. `only`: ops that will be looked at; the others are not there. Of a large dump with a saved
+  // index (docs/catalog.md) these are found at once.
+  static Result<Dump> open(const std::filesystem::path& path, const DumpSelection& only = {}) {
+    return open_version(path, only, kDumpApiVersion);
+  }
 
   SONDE_EXPORT const std::filesystem::path& path() const;
   SONDE_EXPORT std::vector<std::uint32_t> ranks() const;
@@ -208,7 +211,8 @@ class Dump {
 
  private:
   struct State;
-  SONDE_EXPORT static Result<Dump> open_version(const std::filesystem::path& path, std::uint32_t version);
+  SONDE_EXPORT static Result<Dump> open_version(const std::filesystem::path& path, const DumpSelection& only,
+                                                std::uint32_t version);
   explicit Dump(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
   std::shared_ptr<State> state_;

@@ -42,11 +42,16 @@ __all__ = [
 ]
 
 
-def open(path):
-    """Opens a dump, whoever wrote it: dump.Dump, with `ranks`, `steps`, `ops`, `tensors`, `graph`, `problems`."""
-    from . import dump  # NumPy, which `import sonde` does without
-
-    return dump.open(path)
+def open(path, **only):
+    """Opens a dump, whoever wrote it: dump.Dump, with `ranks`, `steps`, `ops`, `tensors`, `graph`, `problems`.
+    `only`: a part of it, by step, rank, graph, op, type or source; see dump.open."""
+    try:
+        from . import dump  # NumPy, which `import sonde` does without
+    except ModuleNotFoundError as error:
+        if error.name != "numpy":
+            raise
+        raise ImportError("sonde.open() needs numpy: pip install 'sonde[open]'", name="numpy") from None
+    return dump.open(path, **only)
 
 
 def __getattr__(name):

@@ -35,11 +35,23 @@ COUNTS = (
 )
 
 
-def open(path):
+def open(path, *, step=None, rank=None, graph=None, op=None, type=None, source=None):
     """Opens a dump, one rank's directory, or any directory inside one. Raises Error when it is no dump; a file inside
-    one that cannot be read is one of its `problems`."""
+    one that cannot be read is one of its `problems`.
+
+    With a selection, as `select` takes it, only those operators are there. That is for dumps of hundreds of thousands
+    of files, of which `sonde index` has saved an index: what is asked for is then found at once.
+    """
+    asked = {
+        "ranks": _numbers("rank", rank),
+        "iterations": _numbers("step", step),
+        "graphs": _numbers("graph", graph),
+        "op": _pattern(op),
+        "type": type or "",
+        "source": source or "",
+    }
     try:
-        core = _core.open_dump(os.fspath(path))
+        core = _core.open_dump(os.fspath(path), **asked)
     except (OSError, RuntimeError) as error:
         raise Error(str(error)) from None
     return Dump(core, Path(path))
@@ -193,11 +205,15 @@ class Dump:
             iterations=_numbers("step", step),
             graphs=_numbers("graph", graph),
             slots=_numbers("slot", slot),
-            op=op.pattern if isinstance(op, re.Pattern) else op or "",
+            op=_pattern(op),
             type=type or "",
             source=source or "",
             inputs=_IS_INPUT[side],
         ).astype(np.intp)
+
+
+def _pattern(expression):
+    return expression.pattern if isinstance(expression, re.Pattern) else expression or ""
 
 
 def _numbers(name, chosen):

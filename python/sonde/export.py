@@ -49,7 +49,7 @@ def save(tensors, path, format=None, *, table="tensors", statistics=TRENDS, meas
     The format goes by the ending: `.parquet`, `.arrow` (`.feather`): one row a tensor, or, with `table`, an op or an
     edge of the graph; `.safetensors`, `.npz`: their values; a directory: TensorBoard's events, `statistics` over the
     steps. `measure`: statistics that the dump lacks are taken from its tensors. Returns {"path", "format", "bytes",
-    "rows", "tensors" or "points", "skipped": [(name, why)]}.
+    "rows", "tensors" or "points", "skipped": [(name, why)]}; of values, also how many are "without_values".
     """
     format = format_of(path, format)
     if table not in TABLES:
@@ -125,9 +125,12 @@ def _inside(name):
 
 
 def _save_npz(tensors, file, **_):
-    skipped, written = [], 0
+    skipped, written, missing = [], 0, 0
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for tensor, name in _names(tensors):
+            if tensor.file is None:
+                missing += 1
+                continue
             try:
                 values = tensor.numpy()
             except Error as error:
@@ -136,12 +139,15 @@ def _save_npz(tensors, file, **_):
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, values, allow_pickle=False)
             written += 1
-    return {"tensors": written, "skipped": skipped}
+    return {"tensors": written, "without_values": missing, "skipped": skipped}
 
 
 def _save_safetensors(tensors, file, **_):
-    entries, skipped = [], []
+    entries, skipped, missing = [], [], 0
     for tensor, name in _names(tensors):
+        if tensor.file is None:
+            missing += 1
+            continue
         try:
             dtype, shape, _ = safetensors.bits_of(tensor)  # opened again when it is written: files stay open only then
         except Error as error:
@@ -149,7 +155,7 @@ def _save_safetensors(tensors, file, **_):
             continue
         entries.append((name, dtype, shape, tensor))
     safetensors.write(file, entries)
-    return {"tensors": len(entries), "skipped": skipped}
+    return {"tensors": len(entries), "without_values": missing, "skipped": skipped}
 
 
 # --- trends -----------------------------------------------------------------------------------------------------------
@@ -239,6 +245,8 @@ def _selected(dump, request):
 
 def _text(result):
     amount = next(f"{result[what]} {what}" for what in ("rows", "tensors", "points") if what in result)
+    missing = result.get("without_values")
+    amount += f" ({missing} more have no values in the dump)" if missing else ""
     return f"{result['path']}: {result['format']}, {amount}, {result['bytes']} bytes"
 
 

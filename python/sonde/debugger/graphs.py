@@ -11,7 +11,6 @@ from .nodes import Node, Source
 
 _FILE = re.compile(r"ms_output_trace_code_graph_(\d+)\.pb")
 _NAMELESS = "\u0444"  # before the name of a parameter of a block
-_PICKS_ONE = ("TupleGetItem", "tuple_getitem")
 _NUMBER = re.compile(r"-op\d+$")
 
 
@@ -40,6 +39,11 @@ class Data:
 
     def names_of(self, rank):
         return [name for of_rank, name in self._ops if of_rank == rank]
+
+    def lines_of(self, rank, name):
+        """(file, line) of the stack of an operator."""
+        _, _, row = self._ops[rank, name][0]
+        return {(file, line) for file, line, _ in self.dump._core.trace(row)}
 
     def tensor(self, row):
         return Tensor(self.dump, row)
@@ -147,13 +151,10 @@ def _from_file(data, rank, number, path):
         node = graph.add(Node(graph, parameter["name"].removeprefix(_NAMELESS), "Parameter", kind="parameter"))
         node._outputs = parameter["outputs"]
         by_name[parameter["name"]] = node
-    raw_nodes = {node["name"]: node for node in raw["nodes"]}
     for operator in raw["nodes"]:
-        if operator["type"] not in _PICKS_ONE:
-            by_name[operator["name"]] = graph.add(_node_of(graph, operator))
+        by_name[operator["name"]] = graph.add(_node_of(graph, operator))
     for operator in raw["nodes"]:
-        if operator["type"] not in _PICKS_ONE:
-            _join(by_name, raw_nodes, operator)
+        _join(by_name, operator)
     _match_names(data, graph)
     return graph
 
@@ -172,22 +173,18 @@ def _node_of(graph, raw):
     return node
 
 
-def _join(by_name, raw_nodes, operator):
+def _join(by_name, operator):
+    """Of a tuple that is read, all is."""
     node = by_name[operator["name"]]
     for name in operator["inputs"]:
-        slot, seen, made_by = None, set(), name  # slot None: all there are, of a tuple that is read whole
-        while (raw := raw_nodes.get(made_by)) is not None and raw["type"] in _PICKS_ONE and made_by not in seen:
-            seen.add(made_by)
-            picked = by_name.get(raw["inputs"][1]) if len(raw["inputs"]) > 1 else None
-            slot = picked._value if picked is not None and isinstance(picked._value, int) else 0
-            made_by = raw["inputs"][0] if raw["inputs"] else ""
-        maker = by_name.get(made_by) or by_name.get(made_by.removeprefix(_NAMELESS))
+        maker = by_name.get(name) or by_name.get(name.removeprefix(_NAMELESS))
         if maker is not None:
-            node._inputs.append((maker, slot))
+            node._inputs.append((maker, None))
 
 
 def _match_names(data, graph):
-    """Operators that MindSpore made anew after their files got a name: those of one scope and type, in order."""
+    """Operators that MindSpore made anew after their files got a name are those of the same scope and type: by their
+    lines, as the catalog has found them (docs/format.md, "MindSpore's own graphs"), else in order."""
     recorded = set(data.names_of(graph.rank))
     known = {node.name for node in graph.nodes}
     left = {}  # scope and type -> names of files
@@ -196,7 +193,13 @@ def _match_names(data, graph):
     for node in graph.nodes:
         stem = _numbered(node.name)[0]
         if node._kind == "operator" and node.name not in recorded and left.get(stem):
-            data.rename(graph, node.name, left[stem].pop(0))
+            lines = {(line.file_path, line.line_no) for line in node.stack}
+            names = left[stem]
+            fitting = next(
+                (name for name in names if (own := data.lines_of(graph.rank, name)) and own <= lines), names[0]
+            )
+            names.remove(fitting)
+            data.rename(graph, node.name, fitting)
 
 
 def _numbered(name):

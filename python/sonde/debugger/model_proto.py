@@ -142,6 +142,8 @@ def _type(data, depth=0):
     if tensor is None:
         return [(_TYPES.get(code), None)]
     named = _named(tensor)
+    if depth and not named.get(2):
+        return [(_TYPES.get(named.get(1), "?"), None)]  # of an element of a tuple the shape is not told
     sizes = []
     for field, dim in _fields(named.get(2, b"")):
         if field == 1:

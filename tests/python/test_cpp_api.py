@@ -1,0 +1,69 @@
+"""sonde/dump.h: a program outside the checkout, compiled against what is installed."""
+
+import pathlib
+import shutil
+import subprocess
+
+import mindspore_tree
+import numpy as np
+import pytest
+
+import sonde
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+PACKAGE = pathlib.Path(sonde.__file__).parent
+
+
+def run(*command, **settings):
+    return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=120, check=False, **settings)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("cpp", numbered=True)
+    include, library = PACKAGE / "include", PACKAGE / "libsonde.so"
+    built = run(
+        *("c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", ROOT / "examples/cpp/largest.cpp", f"-I{include}"),
+        *(library, f"-Wl,-rpath,{PACKAGE}", "-o", directory / "largest"),
+    )
+    assert built.returncode == 0, built.stderr
+    return directory / "largest"
+
+
+def test_a_program_asks_a_dump_through_the_header(program, tmp_path):
+    dump = mindspore_tree.write(tmp_path)
+    values = [float(np.load(file).max()) for file in dump.glob("rank_0/Net/0/*/*.output.*.npy")]
+    asked = run(program, dump)
+    assert asked.returncode == 0, asked.stderr
+    lines = [line.split() for line in asked.stdout.splitlines()]
+    assert [float(line[0]) for line in lines] == sorted(values, reverse=True)[:5]
+    assert all(line[4:] == ["float32", "of", "6", "elements"] for line in lines)
+    chosen = run(program, dump, "Conv2D-op1$").stdout.splitlines()
+    assert [line.split()[3] for line in chosen] == ["Default/network-Net/conv-Conv2d/Conv2D-op1:output.0"] * 2
+
+
+def test_errors_come_as_values(program, tmp_path):
+    assert (run(program, tmp_path / "no").returncode, run(program, tmp_path / "no").stderr.count("\n")) == (3, 1)
+    dump = mindspore_tree.write(tmp_path)
+    assert "is no regular expression" in run(program, dump, "(").stderr
+
+
+@pytest.mark.skipif(not (ROOT / "build" / "CMakeCache.txt").exists(), reason="the engine was built elsewhere")
+def test_pkg_config_and_cmake_find_what_is_installed(tmp_path):
+    installed = run("cmake", "--install", ROOT / "build", "--component", "development", "--prefix", tmp_path / "usr")
+    assert installed.returncode == 0, installed.stderr
+    (pc,) = (tmp_path / "usr").rglob("sonde.pc")
+    flags = run(
+        "pkg-config", "--cflags", "--libs", "sonde", env={"PKG_CONFIG_PATH": str(pc.parent), "PATH": "/usr/bin"}
+    )
+    include, library = (pathlib.Path(flag[2:]) for flag in flags.stdout.split() if flag[:2] in ("-I", "-L"))
+    assert (include / "sonde/dump.h").is_file() and (library / "libsonde.so").is_file(), flags
+    project = tmp_path / "project"
+    project.mkdir()
+    shutil.copy(ROOT / "examples/cpp/largest.cpp", project)
+    (project / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.25)\nproject(example CXX)\nfind_package(sonde 0.1 REQUIRED)\n"
+        'get_target_property(at sonde::sonde IMPORTED_LOCATION)\nmessage(STATUS "found ${at}")\n'
+    )
+    found = run("cmake", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={tmp_path / 'usr'}")
+    assert f"found {library.resolve() / 'libsonde.so'}" in found.stdout, found.stdout + found.stderr
