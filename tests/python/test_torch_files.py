@@ -26,14 +26,10 @@ def tensors():
     torch.manual_seed(3)
     wide = torch.randn(4, 6)
     wide[0, :3] = torch.tensor([float("nan"), float("inf"), -0.0])
-    made = {
-        str(dtype).removeprefix("torch."): (wide * 10).to(dtype)
-        for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128)
-        + (torch.float8_e4m3fn, torch.float8_e5m2)
-    }
+    floats = "float16 bfloat16 float32 float64 complex64 complex128 float8_e4m3fn float8_e5m2"
+    made = {name: (wide * 10).to(getattr(torch, name)) for name in floats.split()}
     whole = torch.arange(24).reshape(4, 6)
-    for dtype in (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32):
-        made[str(dtype).removeprefix("torch.")] = whole.to(dtype)
+    made |= {name: whole.to(getattr(torch, name)) for name in "bool uint8 int8 int16 int32 int64 uint16 uint32".split()}
     return made | {
         "scalar": torch.tensor(2.5),
         "empty": torch.empty(0, 3),
