@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <mutex>
 
+#include "analysis/long_names.h"
 #include "store/files.h"
 
 namespace sonde {
@@ -17,17 +17,6 @@ constexpr std::size_t kTooLong = 255;
 
 bool is_number(std::string_view name) {
   return !name.empty() && std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
-}
-
-std::map<std::string, std::string> read_mapping(const std::filesystem::path& directory) {
-  std::map<std::string, std::string> names;
-  std::ifstream file(directory / "mapping.csv");
-  for (std::string line; std::getline(file, line);) {
-    if (line.ends_with('\r')) line.pop_back();
-    const std::size_t comma = line.find(',');
-    if (comma != std::string::npos) names[line.substr(0, comma)] = line.substr(comma + 1);
-  }
-  return names;
 }
 
 }  // namespace
@@ -63,7 +52,7 @@ std::string LongNames::of(const std::filesystem::path& file) {
   const std::string name = file.filename();
   if (!is_number(name)) return name;
   const auto [directory, is_new] = by_directory_.try_emplace(file.parent_path());
-  if (is_new) directory->second = read_mapping(file.parent_path());
+  if (is_new) directory->second = read_long_names(file.parent_path()).names;
   const auto found = directory->second.find(name);
   return found == directory->second.end() ? name : std::filesystem::path(found->second).filename().string();
 }

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <system_error>
 #include <unordered_map>
 
@@ -12,6 +12,7 @@
 #include "graph/execution_order.h"
 #include "graph/host_graph.h"
 #include "graph/source_trace.h"
+#include "store/mapped_file.h"
 
 namespace sonde {
 namespace {
@@ -22,22 +23,10 @@ constexpr std::uintmax_t kLongestFile = 256 << 20;
 
 // Empty, and `problem` set, when it cannot be read; both empty when there is no such file.
 std::optional<std::string> read_file(const fs::path& path, std::string& problem) {
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) return std::nullopt;
-  const std::uintmax_t bytes = fs::file_size(path, error);
-  std::ifstream file(path, std::ios::binary);
-  if (error || !file) {
-    problem = "cannot read it" + (error ? ": " + error.message() : std::string());
-    return std::nullopt;
-  }
-  if (bytes > kLongestFile) {
-    problem = "it has " + std::to_string(bytes) + " bytes; expected at most " + std::to_string(kLongestFile);
-    return std::nullopt;
-  }
-  std::string text(bytes, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(bytes));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  return text;
+  Result<std::string> text = read_whole_file(path, kLongestFile);
+  if (text) return std::move(*text);
+  if (text.error().code != ErrorCode::not_found) problem = text.error().message;
+  return std::nullopt;
 }
 
 // The files of a graph, as far as they are there.
@@ -66,8 +55,10 @@ class GraphPlaces {
       if (root_.empty() || fs::is_directory(place / "graphs", ignored)) root_ = place;
       if (fs::is_directory(root_ / "graphs", ignored)) break;
     }
-    std::ifstream table(root_ / "graphs" / ("steps_graph_" + std::to_string(graph) + ".csv"));
-    are_ours_ = table.is_open();
+    const Result<std::string> rows =
+        read_whole_file(root_ / "graphs" / ("steps_graph_" + std::to_string(graph) + ".csv"), kLongestFile);
+    are_ours_ = static_cast<bool>(rows);
+    std::istringstream table(rows ? *rows : std::string());
     std::string row;
     while (std::getline(table, row)) {
       std::uint64_t step = 0, shown_by = 0;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "store/mapped_file.h"
+
 namespace sonde {
 
 LongNames parse_long_names(std::string_view csv) {
@@ -23,6 +25,14 @@ LongNames parse_long_names(std::string_view csv) {
     }
   }
   return out;
+}
+
+LongNames read_long_names(const std::filesystem::path& directory) {
+  const Result<std::string> text = read_whole_file(directory / "mapping.csv");
+  if (text) return parse_long_names(*text);
+  LongNames none;
+  if (text.error().code != ErrorCode::not_found) none.problem = text.error().message;
+  return none;
 }
 
 }  // namespace sonde

@@ -1,6 +1,7 @@
 // mapping.csv: the names of files whose own are numbers, since theirs were too long for the file system.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
@@ -15,5 +16,8 @@ struct LongNames {
 // Lines "{number}.npy,{name}.npy"; of CANN's, "{number},{name}". A first line that says what the columns are does no harm.
 // Names that hold a `/` are none of files in this directory.
 LongNames parse_long_names(std::string_view csv);
+
+// That of a directory; empty where there is none. Never waits, whatever stands there.
+LongNames read_long_names(const std::filesystem::path& directory);
 
 }  // namespace sonde

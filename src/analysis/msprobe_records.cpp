@@ -76,11 +76,11 @@ class ItemReader {
     while (json_.next_key(key)) read_item(key, 1);
     are_parameters_ = false;
   }
-  // A parameter's gradients stand in a list of one.
-  void read_gradients(const std::string& key) {
+  // What has a name of its own. A parameter's gradient stands in a list of one.
+  void read_other(const std::string& key) {
     is_input_ = false;
     slot_ = &next_output_;
-    if (!json_.enter_array()) return read_item(key, 1);
+    if (record_.name.ends_with(".debug") || !json_.enter_array()) return read_item(key, 1);
     for (std::size_t i = 0; json_.next_item(); ++i) read_item(i == 0 ? key : key + "." + std::to_string(i), 1);
   }
 
@@ -225,7 +225,7 @@ void read_record(JsonReader& json, MsprobeRecord& record) {
     } else if (key == "is_recompute") {
       if (!json.take_boolean(record.is_recompute)) json.skip();
     } else if (json.peek() == Kind::object || json.peek() == Kind::array) {
-      items.read_gradients(key);
+      items.read_other(key);
     } else {
       json.skip();
     }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "analysis/long_names.h"
 #include "store/file_names.h"
 #include "store/tensor_file.h"
 
@@ -69,7 +70,7 @@ bool has_status(const Json& section) {
 // The same record as text.
 std::optional<Task> task_in_text(const fs::path& path) {
   std::error_code ignored;
-  if (fs::file_size(path, ignored) > kLongestText || ignored) return std::nullopt;
+  if (!fs::is_regular_file(path, ignored) || fs::file_size(path, ignored) > kLongestText) return std::nullopt;
   std::ifstream file(path);
   const Json json = Json::parse(std::string(std::istreambuf_iterator<char>(file), {}), nullptr, false);
   if (!json.is_object()) return std::nullopt;
@@ -111,18 +112,6 @@ bool parse_op(const std::string& name, Task& task, std::string& op_name) {
   task = {op.task_id % kTasks, op.stream_id};
   op_name = op.op_name;
   return true;
-}
-
-std::map<std::string, std::string> long_names(const fs::path& directory) {
-  std::map<std::string, std::string> names;
-  std::ifstream file(directory / "mapping.csv");
-  std::string line;
-  while (std::getline(file, line)) {
-    if (const std::size_t comma = line.find(','); comma != std::string::npos) {
-      names[line.substr(0, comma)] = line.substr(comma + 1);
-    }
-  }
-  return names;
 }
 
 bool asks_for_overflows(const Json& settings) {
@@ -167,7 +156,7 @@ OverflowRecords::Records OverflowRecords::read(const std::string& directory) con
     records.tasks.emplace(task.first % kTasks, task.second);
   }
   if (!records.any) return records;
-  mapping = long_names(path);
+  mapping = read_long_names(path).names;
   for (const std::string& name : others) {
     const auto mapped = mapping.find(name);
     Task task;

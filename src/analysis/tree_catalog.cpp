@@ -72,14 +72,8 @@ class OrderNames {
 };
 
 std::map<std::string, std::string> long_names(const fs::path& directory, Catalog& catalog) {
-  const fs::path path = directory / "mapping.csv";
-  const Result<std::string> text = read_whole_file(path);
-  if (!text) {
-    if (text.error().code != ErrorCode::not_found) catalog.problems.push_back({path, text.error().message});
-    return {};
-  }
-  LongNames read = parse_long_names(*text);
-  if (!read.problem.empty()) catalog.problems.push_back({path, read.problem});
+  LongNames read = read_long_names(directory);
+  if (!read.problem.empty()) catalog.problems.push_back({directory / "mapping.csv", read.problem});
   return std::move(read.names);
 }
 

@@ -29,7 +29,8 @@ def tensors():
     floats = "float16 bfloat16 float32 float64 complex64 complex128 float8_e4m3fn float8_e5m2"
     made = {name: (wide * 10).to(getattr(torch, name)) for name in floats.split()}
     whole = torch.arange(24).reshape(4, 6)
-    made |= {name: whole.to(getattr(torch, name)) for name in "bool uint8 int8 int16 int32 int64 uint16 uint32".split()}
+    integers = "bool uint8 int8 int16 int32 int64 uint16 uint32"
+    made |= {name: whole.to(getattr(torch, name)) for name in integers.split()}
     return made | {
         "scalar": torch.tensor(2.5),
         "empty": torch.empty(0, 3),
