@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "analysis/long_names.h"
+#include "analysis/name_mapping.h"
 #include "analysis/statistic_table.h"
 #include "store/atb_file.h"
 #include "store/file_names.h"
@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   sonde::OpFileName op;
   op.op_name = "a";
   (void)sonde::parse_op_table(text, op);
-  const sonde::LongNames names = sonde::parse_long_names(text);
+  const sonde::NameMapping names = sonde::parse_name_mapping(text);
   for (const auto& [number, name] : names.names) {
     if (name.find('/') != std::string::npos) std::abort();  // outside the directory
     sonde::TensorFileName tensor;

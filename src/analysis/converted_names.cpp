@@ -7,7 +7,7 @@
 #include <array>
 #include <mutex>
 
-#include "analysis/long_names.h"
+#include "analysis/name_mapping.h"
 #include "store/files.h"
 
 namespace sonde {
@@ -52,7 +52,7 @@ std::string LongNames::of(const std::filesystem::path& file) {
   const std::string name = file.filename();
   if (!is_number(name)) return name;
   const auto [directory, is_new] = by_directory_.try_emplace(file.parent_path());
-  if (is_new) directory->second = read_long_names(file.parent_path()).names;
+  if (is_new) directory->second = read_name_mapping(file.parent_path()).names;
   const auto found = directory->second.find(name);
   return found == directory->second.end() ? name : std::filesystem::path(found->second).filename().string();
 }

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "analysis/long_names.h"
+#include "analysis/name_mapping.h"
 #include "store/file_names.h"
 #include "store/tensor_file.h"
 
@@ -156,7 +156,7 @@ OverflowRecords::Records OverflowRecords::read(const std::string& directory) con
     records.tasks.emplace(task.first % kTasks, task.second);
   }
   if (!records.any) return records;
-  mapping = read_long_names(path).names;
+  mapping = read_name_mapping(path).names;
   for (const std::string& name : others) {
     const auto mapped = mapping.find(name);
     Task task;

@@ -9,7 +9,7 @@
 
 #include "analysis/catalog_readers.h"
 #include "analysis/dump_tree.h"
-#include "analysis/long_names.h"
+#include "analysis/name_mapping.h"
 #include "analysis/statistic_table.h"
 #include "store/cann_types.h"
 #include "store/file_names.h"
@@ -72,7 +72,7 @@ class OrderNames {
 };
 
 std::map<std::string, std::string> long_names(const fs::path& directory, Catalog& catalog) {
-  LongNames read = read_long_names(directory);
+  NameMapping read = read_name_mapping(directory);
   if (!read.problem.empty()) catalog.problems.push_back({directory / "mapping.csv", read.problem});
   return std::move(read.names);
 }

@@ -1,4 +1,4 @@
-#include "analysis/long_names.h"
+#include "analysis/name_mapping.h"
 
 #include <algorithm>
 
@@ -6,8 +6,8 @@
 
 namespace sonde {
 
-LongNames parse_long_names(std::string_view csv) {
-  LongNames out;
+NameMapping parse_name_mapping(std::string_view csv) {
+  NameMapping out;
   for (std::size_t number = 1; !csv.empty(); ++number) {
     const std::size_t end = std::min(csv.find('\n'), csv.size());
     std::string_view line = csv.substr(0, end);
@@ -27,10 +27,10 @@ LongNames parse_long_names(std::string_view csv) {
   return out;
 }
 
-LongNames read_long_names(const std::filesystem::path& directory) {
+NameMapping read_name_mapping(const std::filesystem::path& directory) {
   const Result<std::string> text = read_whole_file(directory / "mapping.csv");
-  if (text) return parse_long_names(*text);
-  LongNames none;
+  if (text) return parse_name_mapping(*text);
+  NameMapping none;
   if (text.error().code != ErrorCode::not_found) none.problem = text.error().message;
   return none;
 }

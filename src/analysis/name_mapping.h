@@ -8,16 +8,16 @@
 
 namespace sonde {
 
-struct LongNames {
+struct NameMapping {
   std::map<std::string, std::string> names;  // number (`123.npy`, of CANN `123`) to name
   std::string problem;                       // the first line that makes no sense; empty when all do
 };
 
 // Lines "{number}.npy,{name}.npy"; of CANN's, "{number},{name}". A first line that says what the columns are does no harm.
 // Names that hold a `/` are none of files in this directory.
-LongNames parse_long_names(std::string_view csv);
+NameMapping parse_name_mapping(std::string_view csv);
 
 // That of a directory; empty where there is none. Never waits, whatever stands there.
-LongNames read_long_names(const std::filesystem::path& directory);
+NameMapping read_name_mapping(const std::filesystem::path& directory);
 
 }  // namespace sonde
