@@ -17,6 +17,7 @@
 #include "store/cann_types.h"
 #include "store/file_names.h"
 #include "store/tensor_file.h"
+#include "store/torch_file.h"
 #include "table.h"
 #include "tensor/format.h"
 #include "text.h"
@@ -260,6 +261,17 @@ int print_container(const std::string& path) {
   return print_text(text) ? kNothingFound : kUnreadable;
 }
 
+// The tensors of a .pt, where it holds several.
+int print_torch(const std::string& path, const TorchHeader& header) {
+  Table table({{"slot"}, {"name"}, {"type"}, {"shape"}});
+  for (std::size_t i = 0; i < header.tensors.size(); ++i) {
+    const TorchTensor& tensor = header.tensors[i];
+    table.add({fmt::format("output.{}", i), printable(tensor.name), std::string(info(tensor.dtype).lower),
+               shape_text(tensor.shape, '(', ')')});
+  }
+  return print_text(printable(path) + "\n" + table.text(0)) ? kNothingFound : kUnreadable;
+}
+
 // "output.0"
 bool parse_slot(std::string_view text, TensorWish& wish) {
   wish.is_input = text.starts_with("input.");
@@ -276,7 +288,11 @@ int print_file(const std::string& path, const std::string& slot, const ShowOptio
     print_error("--trend needs the dump that '" + path + "' belongs to, and the name of a tensor in it");
     return kBadUsage;
   }
-  if (slot.empty() && is_container_name(std::filesystem::path(path).filename().native())) {
+  const std::string name = std::filesystem::path(path).filename();
+  const Result<TorchHeader> header = slot.empty() && is_torch_name(name) ? read_torch(path) : TorchHeader();
+  const bool holds_several = is_torch_name(name) ? header && header->tensors.size() > 1 : is_container_name(name);
+  if (slot.empty() && holds_several) {
+    if (is_torch_name(name) && !options.files.any_of_values()) return print_torch(path, *header);
     if (!options.files.any_of_values()) return print_container(path);
     print_error(fmt::format("'{}' holds several tensors: which one? such as `sonde show {} output.0`", path, path));
     return kBadUsage;
@@ -292,7 +308,8 @@ bool is_file(const std::string& path) {
 // Also of one that is not here: the name alone of a file in the dump.
 bool names_file(const std::string& text) {
   OpFileName op;
-  return is_file(text) || text.ends_with(".npy") || text.ends_with(".bin") || parse_op_file_name(text, op);
+  return is_file(text) || text.ends_with(".npy") || text.ends_with(".bin") || is_torch_name(text) ||
+         parse_op_file_name(text, op);
 }
 
 int show(const ShowOptions& options) {

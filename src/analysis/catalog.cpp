@@ -221,6 +221,28 @@ std::string_view TextPool::keep(std::string_view text) {
   return *known_.insert(texts_.emplace_back(text)).first;
 }
 
+namespace {
+
+// A problem has its path apart.
+void shorten_problems(Catalog& catalog) {
+  for (CatalogProblem& problem : catalog.problems) {
+    const std::string start = "cannot read '" + problem.path.string() + "': ";
+    if (problem.message.starts_with(start)) problem.message.erase(0, start.size());
+  }
+}
+
+// A dump.json that is nothing of msprobe's makes no rank beside others.
+void drop_empty_ranks(Catalog& catalog) {
+  const auto is_empty = [](const CatalogRank& rank) {
+    return rank.kind == DumpKind::msprobe &&
+           std::ranges::all_of(rank.steps, [](const CatalogStep& step) { return step.ops.empty(); });
+  };
+  if (std::ranges::all_of(catalog.ranks, is_empty)) return;
+  std::erase_if(catalog.ranks, is_empty);
+}
+
+}  // namespace
+
 Result<Catalog> open_catalog(const fs::path& path) {
   if (Status status = check_directory(path); !status) return status.error();
   std::error_code error;
@@ -238,6 +260,7 @@ Result<Catalog> open_catalog(const fs::path& path) {
     read_trees(found, real, catalog);
     read_msprobe(found, catalog);
     read_loose(found, real, catalog);
+    drop_empty_ranks(catalog);
     name_dumps(real, catalog);
   }
   std::ranges::stable_sort(catalog.ranks, {}, &CatalogRank::rank);
@@ -246,6 +269,7 @@ Result<Catalog> open_catalog(const fs::path& path) {
     if (rank.has_journal || rank.host_tells_data_flow) continue;
     for (CatalogStep& step : rank.steps) add_likely_sources(step);
   }
+  shorten_problems(catalog);
   return catalog;
 }
 

@@ -12,9 +12,8 @@
 namespace sonde {
 namespace {
 
-// Names of one .npy are one tensor; a raw file is of the type that its name says; a .pt may hold several.
+// Names of one .npy are one tensor; a raw file is of the type that its name says.
 std::uint64_t part_of(const CatalogTensor& tensor) {
-  if (tensor.file.ends_with(".pt") || tensor.file.ends_with(".pth")) return tensor.slot;
   if (is_container_name(tensor.file)) return 2 * std::uint64_t{tensor.slot} + (tensor.is_input ? 1 : 0);
   return tensor.file.ends_with(".bin") ? static_cast<std::uint64_t>(tensor.dtype) : 0;
 }

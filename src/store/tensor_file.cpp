@@ -78,12 +78,9 @@ std::string read_start(int fd, std::size_t bytes) {
 
 }  // namespace
 
-bool is_container_name(std::string_view name) {
-  for (const std::string_view suffix : {".npy", ".bin", ".pt", ".pth"}) {
-    if (name.ends_with(suffix)) return false;
-  }
-  return true;
-}
+bool is_container_name(std::string_view name) { return !name.ends_with(".npy") && !name.ends_with(".bin"); }
+
+bool is_torch_name(std::string_view name) { return name.ends_with(".pt") || name.ends_with(".pth"); }
 
 Result<TensorFile> TensorFile::open(const std::filesystem::path& path, const TensorWish& wish) {
   Result<MappedFile> mapped = MappedFile::open(path);
@@ -98,7 +95,7 @@ Result<TensorFile> TensorFile::open(const std::filesystem::path& path, const Ten
 Status TensorFile::read(const std::filesystem::path& path, const TensorWish& wish) {
   const std::string name = path.filename();
   if (is_npy(mapped_.text()) || name.ends_with(".npy")) return read_npy();
-  if (is_torch(mapped_.text()) || name.ends_with(".pt") || name.ends_with(".pth")) return read_torch(wish);
+  if (is_torch(mapped_.text()) || is_torch_name(name)) return read_torch(wish);
   if (is_atb(mapped_.text())) return read_atb(path);
   return is_container_name(name) ? read_container(wish) : read_raw(name, wish);
 }

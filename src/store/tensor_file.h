@@ -29,8 +29,9 @@ struct TensorWish {
   std::string_view name = {};  // of the file, where its own is a number that stands for one
 };
 
-// By its name: `.npy`, `.bin` and `.pt` are none, all else is taken for a container.
+// By its name: `.npy` and `.bin` hold one tensor, all else may hold several.
 bool is_container_name(std::string_view name);
+bool is_torch_name(std::string_view name);  // .pt, .pth
 
 // Owns the mapping of the file; views are valid as long as it lives.
 class TensorFile {
