@@ -1,12 +1,13 @@
 """A dump with as many small files as asked for, and how long the verbs take on it with and without a saved index.
 
-    python benchmarks/many_files.py --make DUMP --files 1000000     4 GB and as many inodes; a minute
-    python benchmarks/many_files.py DUMP                            times on it, each the best and the median of --rounds
-    python benchmarks/many_files.py DUMP --cold                     first without anything in the page cache (root)
+    python benchmarks/many_files.py DUMP --make --files 1000000     4 GB and as many inodes; a minute or two
+    python benchmarks/many_files.py DUMP [--rounds 5] [--json FILE]
+    python benchmarks/many_files.py DUMP --cold                     nothing in the page cache before each call (root)
 
 The tree is one of MindSpore 2.7 without a journal: RANK/NET/0/STEP with npy files and a statistic.csv. Ops have two
 inputs and one output; a third of them lie in the backward pass. Values are random and not needed: all files hold four
-floats. `--links` makes every file a name of one of a thousand, where inodes are short.
+floats. `--links` makes every file a name of one of a thousand, where inodes are short. Times are wall times of whole
+processes, `sonde` or `$SONDE_CLI`; those of SQL are of the question alone, in an open database.
 """
 
 import argparse
@@ -15,9 +16,11 @@ import os
 import pathlib
 import random
 import shutil
+import sqlite3
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 RANKS, TENSORS_PER_STEP = 4, 10_000
@@ -92,15 +95,90 @@ def make(dump, files, links):
     print(f"{written} files in {RANKS} ranks x {steps} steps, {time.monotonic() - began:.0f} s")
 
 
+ONE_OP = "SELECT * FROM all_tensors WHERE full_name = :op"
+QUESTIONS = {
+    "list of steps": "SELECT rank, graph, iteration, ops, tensors, bytes FROM steps JOIN ranks ON ranks.id = rank_id",
+    "one op, one step, one slot": f"{ONE_OP} AND step = :step AND slot = 'output.0'",
+    "one op in all steps": ONE_OP,
+    "ten largest gradients": "SELECT * FROM gradients ORDER BY l2norm DESC LIMIT 10",
+    "ten largest tensors": "SELECT * FROM all_tensors ORDER BY l2norm DESC LIMIT 10",
+    "all NaN": "SELECT * FROM all_tensors WHERE nan_count > 0",
+}
+
+
+def drop_caches():
+    os.sync()
+    pathlib.Path("/proc/sys/vm/drop_caches").write_text("3\n")
+
+
+def times_of(rounds, work, cold=False):
+    seconds = []
+    for _ in range(rounds):
+        if cold:
+            drop_caches()
+        began = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - began)
+    return {"best_ms": 1e3 * min(seconds), "median_ms": 1e3 * statistics.median(seconds)}
+
+
+def measure(dump, rounds, cold):
+    cli = os.environ.get("SONDE_CLI", shutil.which("sonde") or "sonde")
+    with tempfile.TemporaryDirectory() as cache:
+
+        def sonde(*arguments, index="auto"):
+            environment = {"XDG_CACHE_HOME": cache, "SONDE_INDEX": index}
+            output = subprocess.run([cli, *map(str, arguments)], env=environment, check=False, capture_output=True)
+            if output.returncode not in (0, 1):
+                sys.exit(output.stderr.decode())
+            return output.stdout
+
+        op, step = op_names(1)[0][1], "7"
+        verbs = {
+            "ls": ("ls", dump),
+            f"stats --step {step}": ("stats", dump, "--step", step, "--json"),
+            "show OP": ("show", dump, op),
+            f"show OP --step {step}": ("show", dump, op, "--step", step),
+            "ls --ops": ("ls", dump, "--ops"),
+        }
+        table = {}
+        for name, verb in verbs.items():
+            table[name, "no index"] = times_of(min(rounds, 2), lambda verb=verb: sonde(*verb, index="off"), cold)
+        table["index", "building"] = times_of(1, lambda: sonde("index", dump))
+        for name, verb in verbs.items():
+            table[name, "index"] = times_of(rounds, lambda verb=verb: sonde(*verb), cold)
+        file = next(pathlib.Path(cache).rglob("*.sqlite"))
+        with sqlite3.connect(f"file:{file}?mode=ro", uri=True) as database:
+            for name, sql in QUESTIONS.items():
+                values = {"op": op, "step": int(step)}
+                ask = lambda sql=sql, values=values: database.execute(sql, values).fetchall()  # noqa: E731
+                table[name, "SQL"] = times_of(rounds, ask)
+        return table, file.stat().st_size
+
+
+def report(table, size, destination):
+    print(f"index of {size / 1e6:.0f} MB\n{'question':28} {'from':10} {'best ms':>10} {'median ms':>10}")
+    for (name, source), times in table.items():
+        print(f"{name:28} {source:10} {times['best_ms']:10.1f} {times['median_ms']:10.1f}")
+    if destination:
+        rows = [{"question": name, "from": source, **times} for (name, source), times in table.items()]
+        destination.write_text(json.dumps({"index_bytes": size, "rows": rows}, indent=1))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dump", metavar="DUMP", type=pathlib.Path)
-    parser.add_argument("--make", action="store_true")
+    parser.add_argument("--make", action="store_true", help="make DUMP, and measure nothing")
     parser.add_argument("--files", type=int, default=1_000_000)
     parser.add_argument("--links", action="store_true")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--cold", action="store_true")
+    parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     if options.make:
         make(options.dump, options.files, options.links)
+    else:
+        report(*measure(options.dump, options.rounds, options.cold), options.json)
 
 
 if __name__ == "__main__":
