@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::size_t kN = 0, kC = 1, kD = 2, kH = 3, kW = 4;
 constexpr std::int64_t kC04 = 4;
+// Blocks of sizes that nobody uses cut each other into pieces; a plan with more of them is somebody's joke.
+constexpr std::size_t kMostBoxes = 1 << 20;
 using Kind = AxisPart::Kind;
 using Family = FormatAxes::Family;
 
@@ -403,14 +405,17 @@ Status ReformatPlanner::lay_matrix() {
   return {};
 }
 
-void ReformatPlanner::add_boxes(Reformat& plan, const AxisSizes& from_start, const AxisSizes& to_start,
+bool ReformatPlanner::add_boxes(Reformat& plan, const AxisSizes& from_start, const AxisSizes& to_start,
                                 const AxisSizes& length, std::int64_t from_offset, std::int64_t to_offset) const {
   std::vector<CopyBox> boxes(1);
   boxes[0].from_offset = from_offset;
   boxes[0].to_offset = to_offset;
   for (std::size_t a = 0; a < kAxes; ++a) {
-    const std::vector<AxisRun> runs =
-        runs_of(from_.places[a], from_start[a], to_side_.places[a], to_start[a], length[a]);
+    const AxisPlace &from = from_.places[a], &to = to_side_.places[a];
+    const std::int64_t small = std::min(from.block, to.block);
+    if (small > 0 && length[a] / small > static_cast<std::int64_t>(kMostBoxes)) return false;
+    const std::vector<AxisRun> runs = runs_of(from, from_start[a], to, to_start[a], length[a]);
+    if (plan.boxes_.size() + boxes.size() * runs.size() > kMostBoxes) return false;
     std::vector<CopyBox> next;
     for (const CopyBox& box : boxes) {
       for (const AxisRun& run : runs) {
@@ -426,9 +431,10 @@ void ReformatPlanner::add_boxes(Reformat& plan, const AxisSizes& from_start, con
     box.simplify();
     plan.boxes_.push_back(std::move(box));
   }
+  return true;
 }
 
-Reformat ReformatPlanner::build() {
+Result<Reformat> ReformatPlanner::build() {
   Reformat plan;
   plan.shape_ = to_side_.shape;
   plan.elements_ = product(plan.shape_);
@@ -451,7 +457,10 @@ Reformat ReformatPlanner::build() {
     };
     const AxisSizes from_start = start(from_groups_, from_, from_offset);
     const AxisSizes to_start = start(to_groups_, to_side_, to_offset);
-    add_boxes(plan, from_start, to_start, length, from_offset, to_offset);
+    if (groups > static_cast<std::int64_t>(kMostBoxes) ||
+        !add_boxes(plan, from_start, to_start, length, from_offset, to_offset)) {
+      return Error{ErrorCode::unsupported, "shape " + text(stored_.shape) + " falls into too many pieces"};
+    }
   }
   return plan;
 }

@@ -66,8 +66,8 @@ class ReformatPlanner {
   Status lay_image();
   Status lay_matrix();
   Status check_sizes();
-  Reformat build();
-  void add_boxes(Reformat& plan, const AxisSizes& from_start, const AxisSizes& to_start, const AxisSizes& length,
+  Result<Reformat> build();
+  bool add_boxes(Reformat& plan, const AxisSizes& from_start, const AxisSizes& to_start, const AxisSizes& length,
                  std::int64_t from_offset, std::int64_t to_offset) const;
 
   StoredShape stored_;

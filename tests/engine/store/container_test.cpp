@@ -120,13 +120,23 @@ TEST_F(ContainerFile, OfAnUndefinedTypeIsItsBytes) {
   EXPECT_THAT(read->shape(), ElementsAre(3));
 }
 
-TEST_F(ContainerFile, OfATypeThatPyTorchHasNotIsRefusedByName) {
+TEST_F(ContainerFile, DecodesElementsOfLessThanAByte) {
   Container container;
-  container.outputs = {described({2}, 28, 1)};
+  container.outputs = {described({3}, 28, 2)};  // INT4
+  const Result<TensorFile> read = TensorFile::open(file(container_head(container) + "\x8F\x07"));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->dtype(), DType::int8);
+  const auto* elements = reinterpret_cast<const signed char*>(read->view().data);
+  EXPECT_THAT(std::vector<int>(elements, elements + 3), ElementsAre(-1, -8, 7));
+}
+
+TEST_F(ContainerFile, OfATypeWithoutNumbersIsRefusedByName) {
+  Container container;
+  container.outputs = {described({2}, 13, 1)};
   const Result<TensorFile> read = TensorFile::open(file(container_head(container) + "a"));
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().code, ErrorCode::unsupported);
-  EXPECT_THAT(read.error().message, HasSubstr("output.0: elements of INT4 are none that PyTorch has"));
+  EXPECT_THAT(read.error().message, HasSubstr("output.0: elements of STRING are no numbers"));
 }
 
 TEST(Container, ThatIsCutOffSaysWhere) {
@@ -167,11 +177,72 @@ TEST(Container, PassesOverBytesAtItsEndAndFieldsItDoesNotKnow) {
   EXPECT_EQ(complaint(bytes), "");
 }
 
-TEST(Container, OfANanoDeviceIsRefusedByName) {
-  std::string bytes(64, '\0');
-  bytes[0] = 40;
-  bytes.replace(8, 4, "ZZZZ");
-  EXPECT_THAT(complaint(bytes), HasSubstr("the dump of a nano device"));
+void put(std::string& bytes, std::uint64_t value, int count) {
+  for (int i = 0; i < count; ++i) bytes.push_back(static_cast<char>(value >> (8 * i)));
+}
+
+// A small device's file: an input of float16 with a shape, 2 bytes, and an output of uint8 without.
+std::string nano_sample() {
+  std::string header;
+  put(header, 0x5A5A5A5A, 4);
+  put(header, 1, 4);
+  for (const bool is_input : {true, false}) {
+    std::string record;
+    put(record, is_input ? 1 : 4, 4);                                 // GE's numbers
+    put(record, 2, 8);                                                // format, kind of address
+    if (!is_input) record.append(12, '\0');                           // of the original output
+    record.append(16, '\0');                                          // address, offset
+    put(record, 2, 8);                                                // bytes
+    put(record, is_input ? 16 : 0, 4);                                // of what follows
+    if (is_input) put(record, 0 | 8ULL << 32, 8), put(record, 1, 8);  // the shape: tag, length, one size
+    put(header, is_input ? 4 : 5, 4);
+    put(header, record.size() + 4, 4);
+    put(header, 1, 4);
+    header += record;
+  }
+  std::string file;
+  put(file, header.size(), 8);
+  return file + header + "ABCD";
+}
+
+TEST(Container, OfANanoDeviceHasCannsTypes) {
+  const std::string bytes = nano_sample();
+  const Result<Container> container = parse_container(bytes, bytes.size());
+  ASSERT_TRUE(container) << container.error().message;
+  EXPECT_TRUE(container->is_nano);
+  ASSERT_EQ(container->inputs.size(), 1U);
+  EXPECT_EQ(container->inputs[0].data_type, cann_type(DType::float16));
+  EXPECT_THAT(container->inputs[0].shape, ElementsAre(1));
+  EXPECT_EQ(container->inputs[0].offset, bytes.size() - 4);
+  ASSERT_EQ(container->outputs.size(), 1U);
+  EXPECT_EQ(container->outputs[0].data_type, cann_type(DType::uint8));
+  EXPECT_THAT(container->outputs[0].shape, ElementsAre(2));  // all its bytes
+  EXPECT_EQ(container->total_bytes, bytes.size());
+}
+
+TEST(Container, OfANanoDeviceSurvivesDamage) {
+  const std::string whole = nano_sample();
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    EXPECT_FALSE(parse_container(whole.substr(0, length), length)) << length;
+    LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(whole.data()), length);
+  }
+  std::mt19937 random(7);
+  for (int round = 0; round < 3000; ++round) {
+    std::string bytes = whole;
+    bytes[12 + random() % (bytes.size() - 12)] = static_cast<char>(random());
+    LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+  }
+}
+
+TEST(Container, ThatIsCutOffGivesWhatIsWholeWhenAsked) {
+  const std::string whole = sample();
+  const std::string bytes = whole.substr(0, whole.size() - 1);
+  const Result<Container> container = parse_container(bytes, bytes.size(), true);
+  ASSERT_TRUE(container);
+  EXPECT_FALSE(container->inputs[0].is_cut);
+  EXPECT_TRUE(container->outputs[0].is_cut);
+  EXPECT_THAT(container->cut, HasSubstr("output.0 should have 8 bytes"));
+  EXPECT_EQ(container->total_bytes, whole.size());
 }
 
 // Whatever is damaged: an answer, and nothing outside the file is touched.

@@ -386,6 +386,18 @@ TEST(Reformat, RefusesWhatDoesNotFit) {
   EXPECT_FALSE(plan_reformat({Format::nchw, {2, 5, 1, 1}}, Format::fractal_z_c04));
 }
 
+TEST(Reformat, HostileShapesAreRefusedBeforeMemoryIsAskedFor) {
+  constexpr std::int64_t kHuge = 1LL << 50;
+  EXPECT_FALSE(plan_reformat({Format::fractal_z, {kHuge, 1, 16, 16}, 2}, Format::nchw,
+                             LogicalShape{Format::nchw, {kHuge, kHuge, 1, 1}}));
+  EXPECT_FALSE(plan_reformat({Format::nchw, {1 << 30, 1, 1, 1}, 1 << 30}, Format::fractal_z));
+  EXPECT_FALSE(plan_reformat({Format::nc1hwc0, {1, 1 << 22, 1, 1, 3}}, Format::nc1hwc0_c04));
+  EXPECT_FALSE(
+      plan_reformat({Format::fractal_z, {18, 2, 16, 16}}, Format::nchw, LogicalShape{Format::nchw, {20, 30, 0, 3}}));
+  EXPECT_FALSE(
+      plan_reformat({Format::nc1hwc0, {1, 0, 1, 1, 0}}, Format::nchw, LogicalShape{Format::nchw, {1, 1, 1, 1}}));
+}
+
 TEST(Reformat, EmptyTensorsStayEmpty) {
   const auto plan = plan_reformat({Format::nchw, {2, 0, 3, 1}}, Format::nhwc);
   ASSERT_TRUE(plan);
