@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 
 #include "compare_mapping.h"
@@ -25,7 +26,22 @@ struct CompareArguments {
   bool json = false, all = false;
 };
 
+// A file of one tensor, as a dump of one op that wrote it.
+Catalog catalog_of_file(const std::filesystem::path& path) {
+  Catalog catalog;
+  catalog.path = path;
+  CatalogRank& rank = catalog.ranks.emplace_back();
+  rank.directory = path.parent_path();
+  CatalogOp& op = rank.steps.emplace_back().ops.emplace_back();
+  op.full_name = catalog.texts->keep(path.filename().string());
+  CatalogTensor& tensor = op.tensors.emplace_back();
+  tensor.file = op.full_name;
+  return catalog;
+}
+
 std::optional<Catalog> open_side(const std::string& path, int& status) {
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(path, ignored) && path.ends_with(".npy")) return catalog_of_file(path);
   DumpOptions options;
   options.dump = path;
   return open_dump(options, status);
