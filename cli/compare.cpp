@@ -5,9 +5,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 
 #include "compare_mapping.h"
+#include "compare_msprobe.h"
 #include "compare_report.h"
 #include "dump.h"
 #include "text.h"
@@ -17,7 +19,7 @@ namespace {
 
 struct CompareArguments {
   std::string target, golden;
-  std::string mapping, csv, junit;
+  std::string mapping, csv, junit, style = "sonde";
   std::optional<double> rtol, atol;
   std::optional<std::uint32_t> rank, graph;
   std::optional<std::uint64_t> step;
@@ -25,7 +27,22 @@ struct CompareArguments {
   bool json = false, all = false;
 };
 
+// A file of one tensor, as a dump of one op that wrote it.
+Catalog catalog_of_file(const std::filesystem::path& path) {
+  Catalog catalog;
+  catalog.path = path;
+  CatalogRank& rank = catalog.ranks.emplace_back();
+  rank.directory = path.parent_path();
+  CatalogOp& op = rank.steps.emplace_back().ops.emplace_back();
+  op.full_name = catalog.texts->keep(path.filename().string());
+  CatalogTensor& tensor = op.tensors.emplace_back();
+  tensor.file = op.full_name;
+  return catalog;
+}
+
 std::optional<Catalog> open_side(const std::string& path, int& status) {
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(path, ignored) && path.ends_with(".npy")) return catalog_of_file(path);
   DumpOptions options;
   options.dump = path;
   return open_dump(options, status);
@@ -42,7 +59,10 @@ bool write_file(const std::string& path, const std::string& text) {
 
 bool write_reports(const CompareArguments& arguments, const DumpComparison& comparison) {
   bool all_written = true;
-  if (!arguments.csv.empty()) all_written = write_file(arguments.csv, csv_of(comparison)) && all_written;
+  if (!arguments.csv.empty()) {
+    const bool as_msprobe = arguments.style == "msprobe";
+    all_written = write_file(arguments.csv, as_msprobe ? msprobe_csv_of(comparison) : csv_of(comparison));
+  }
   if (!arguments.junit.empty()) all_written = write_file(arguments.junit, junit_of(comparison)) && all_written;
   return all_written;
 }
@@ -62,6 +82,7 @@ int compare(const CompareArguments& arguments) {
   CompareOptions options;
   options.tolerance = {arguments.rtol, arguments.atol};
   options.threads = arguments.threads;
+  options.all_sums = arguments.style == "msprobe";
   options.rank = arguments.rank;
   options.graph = arguments.graph;
   options.step = arguments.step;
@@ -122,6 +143,9 @@ void add_compare(CLI::App& app, int& exit_status) {
   verb->add_flag("--all", arguments->all, "all operators in the table, also those that are the same");
   verb->add_flag("--json", arguments->json, "JSON instead of the report");
   verb->add_option("--csv", arguments->csv, "write a row for each output, too")->type_name("FILE");
+  verb->add_option("--style", arguments->style, "columns of --csv: sonde, or msprobe with its verdicts")
+      ->type_name("STYLE")
+      ->check(CLI::IsMember({"sonde", "msprobe"}));
   verb->add_option("--junit", arguments->junit, "write a JUnit XML report, too")->type_name("FILE");
   verb->footer(
       "Exit status: 0 no difference that rounding does not explain, 1 a difference, 2 bad usage, 3 unreadable.\n"

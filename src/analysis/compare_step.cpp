@@ -14,6 +14,7 @@ namespace sonde {
 namespace {
 
 constexpr double kTooFar = 0.01;          // see tolerance.cpp
+constexpr double kShare = 1e-4;           // of an input's error, that its reader shows where it matters
 constexpr std::size_t kLongestChain = 4;  // ops that one op of the other side may stand for, beside the first
 constexpr std::size_t kMostCandidates = 64;
 constexpr std::uint32_t kNone = 0xFFFFFFFF;
@@ -94,7 +95,7 @@ class StepComparer {
   std::vector<GroupInput> inputs_of(const CompareSide& side, const Group& group) const;
   std::vector<PairedInput> pair_inputs(const Group& target, const Group& golden);
   const TensorDifference* known_difference(const GroupInput& target, const GroupInput& golden);
-  const ComparedOp* producer(const GroupInput& target) const;
+  std::uint32_t find_elsewhere(std::uint32_t target, Judged& judged);
   bool same_producer(const CompareInput& target, const CompareInput& golden) const;
 
   void look_at_inputs(ComparedOp& op, const std::vector<PairedInput>& inputs);
@@ -117,6 +118,7 @@ class StepComparer {
   std::vector<OpMatch> matches_;
   std::vector<std::uint32_t> target_owner_, golden_owner_;  // by op: index into step_.ops
   std::vector<bool> promised_;                              // golden ops that a match will take
+  std::set<std::string_view> target_names_, golden_names_;  // of parameters
   std::set<std::string_view> told_names_;                   // parameters that were found to differ
   std::set<std::uint64_t> told_contents_;
   bool something_differs_ = false;
@@ -149,21 +151,23 @@ bool StepComparer::same_producer(const CompareInput& target, const CompareInput&
   return owner != kNone && owner == golden_owner_[golden.from];
 }
 
-const ComparedOp* StepComparer::producer(const GroupInput& target) const {
-  if (target.input->from == kNoOp) return nullptr;
-  const std::uint32_t owner = target_owner_[target.input->from];
-  return owner == kNone ? nullptr : &step_.ops[owner];
-}
-
 const TensorDifference* StepComparer::known_difference(const GroupInput& target, const GroupInput& golden) {
   if (golden.input != nullptr && target.input->tensor->recorded() && golden.input->tensor->recorded()) {
     const TensorDifference& found = differences_.of(of_target(target.input->tensor), of_golden(golden.input->tensor));
     if (found.by != ComparedBy::nothing) return &found;
   }
-  const ComparedOp* from = producer(target);
-  if (from == nullptr) return nullptr;
-  for (const ComparedTensor& output : from->outputs) {
-    if (output.target->slot == target.input->from_slot || from->outputs.size() == 1) return output.difference;
+  // Of the op it comes from; past those that are alone, which may only pad or cast it.
+  const CompareInput* input = target.input;
+  for (std::size_t steps = 0; steps <= kLongestChain && input->from != kNoOp; ++steps) {
+    const std::uint32_t owner = target_owner_[input->from];
+    if (owner == kNone) return nullptr;
+    const ComparedOp& from = step_.ops[owner];
+    for (const ComparedTensor& output : from.outputs) {
+      if (output.target->slot == input->from_slot || from.outputs.size() == 1) return output.difference;
+    }
+    const std::vector<CompareInput>& before = target_.ops[input->from].inputs;
+    if (!from.golden.empty() || before.empty()) return nullptr;
+    input = &before.front();
   }
   return nullptr;
 }
@@ -436,6 +440,14 @@ Group ops_of(const CompareSide& side, const std::vector<const CatalogOp*>& ops, 
   return group;
 }
 
+// A parameter of its own that is far from the golden one: perhaps that of another op.
+bool reads_another(const Judged& judged) {
+  return std::ranges::any_of(judged.inputs, [](const PairedInput& input) {
+    return input.difference != nullptr && input.golden.input != nullptr && input.target.input->from == kNoOp &&
+           input.golden.input->from == kNoOp && input.difference->relative() > kTooFar;
+  });
+}
+
 void StepComparer::compare_op(std::uint32_t target) {
   if (target_owner_[target] != kNone) return;  // part of one before
   const OpMatch match = matches_[target];
@@ -447,9 +459,48 @@ void StepComparer::compare_op(std::uint32_t target) {
   if (judged.finding && match.how != MatchedBy::mapping) {
     judged = judge_longer({target}, {match.golden}, std::move(judged));
   }
+  const bool by_likeness = match.how == MatchedBy::order || match.how == MatchedBy::flow;
+  if (by_likeness && (judged.finding || reads_another(judged))) {
+    const std::uint32_t other = find_elsewhere(target, judged);
+    if (other != kNoOp) {
+      const auto promised = std::ranges::find(matches_, other, &OpMatch::golden);
+      matches_[target].golden = other;
+      if (promised != matches_.end()) promised->golden = match.golden;
+      if (promised == matches_.end()) promised_[match.golden] = false;
+      promised_[other] = true;
+    }
+  }
   const Group left = ops_of(target_, judged.op.target, judged.op.target_index);
   const Group right = ops_of(golden_, judged.op.golden, judged.op.golden_index);
   keep(std::move(judged), left, right);
+}
+
+// Another golden op of the type and shape that agrees, where the place of this one was guessed.
+std::uint32_t StepComparer::find_elsewhere(std::uint32_t target, Judged& judged) {
+  const CompareOp& own = target_.ops[target];
+  if (own.outputs.empty() || !own.outputs[0]->has_shape) return kNoOp;
+  const auto parameter_of = [](const CompareOp& op) {
+    for (const CompareInput& input : op.inputs) {
+      if (input.from == kNoOp && !input.tensor->tensor_name.empty()) return input.tensor->tensor_name;
+    }
+    return std::string_view();
+  };
+  std::size_t tried = 0;
+  for (std::uint32_t golden = 0; golden < golden_.ops.size() && tried < kMostCandidates; ++golden) {
+    const CompareOp& other = golden_.ops[golden];
+    if (golden_owner_[golden] != kNone || golden == judged.op.golden_index || other.outputs.empty()) continue;
+    if (!OpFamilies::same(*own.family, *other.family) || other.outputs[0]->shape != own.outputs[0]->shape) continue;
+    const std::string_view mine = parameter_of(own), theirs = parameter_of(other);
+    if (!mine.empty() && mine != theirs && (golden_names_.contains(mine) || target_names_.contains(theirs))) continue;
+    ++tried;
+    Judged again = judge({target}, {golden}, MatchedBy::flow);
+    if (again.finding || reads_another(again) || again.op.verdict == OpVerdict::unknown || again.relative > 1e-3) {
+      continue;
+    }
+    judged = std::move(again);
+    return golden;
+  }
+  return kNoOp;
 }
 
 // An op that has no counterpart may be several of the golden dump's at once, which begin where its inputs are read.
@@ -605,6 +656,12 @@ void StepComparer::look_at_parameter(ComparedOp& op, const PairedInput& input, C
     return;
   }
   const std::string holds = what_it_holds(target, golden, *input.difference);
+  // What the other framework calls another name, and an op whose counterpart was guessed: the guess was wrong.
+  const bool guessed = op.how == MatchedBy::order || op.how == MatchedBy::flow;
+  if (guessed && !holds.empty() && !target.tensor_name.empty() && !golden_names_.contains(target.tensor_name)) {
+    shown.note = holds;
+    return;
+  }
   const FindingKind kind = target.tensor_name.empty() || target.tensor_name.starts_with("data-")
                                ? FindingKind::data
                                : FindingKind::parameter;
@@ -615,6 +672,11 @@ void StepComparer::look_at_parameter(ComparedOp& op, const PairedInput& input, C
 void StepComparer::look_at_wiring(ComparedOp& op, const PairedInput& input, ComparedTensor& shown) {
   // Errors known from before may have come here another way.
   if (seen_ >= kTooFar) return;
+  // Where the result is what it should be, ops before it belong to what the other side does in one.
+  const bool shows = op.verdict == OpVerdict::inherited || op.verdict == OpVerdict::added;
+  double result = 0;
+  for (const ComparedTensor& output : op.outputs) result = std::max(result, output.difference->relative());
+  if (!shows || result < kShare * input.difference->relative()) return;
   const std::uint32_t from = input.target.input->from, theirs = input.golden.input->from;
   const auto owner_of = [](const std::vector<std::uint32_t>& owners, std::uint32_t at) {
     return at == kNoOp ? kNone : owners[at];
@@ -680,6 +742,15 @@ void StepComparer::run() {
   for (const OpMatch& match : matches_) {
     if (match.golden != kNoOp) promised_[match.golden] = true;
   }
+  const auto name_all = [](const CompareSide& side, std::set<std::string_view>& names) {
+    for (const CompareOp& op : side.ops) {
+      for (const CompareInput& input : op.inputs) {
+        if (input.from == kNoOp && !input.tensor->tensor_name.empty()) names.insert(input.tensor->tensor_name);
+      }
+    }
+  };
+  name_all(target_, target_names_);
+  name_all(golden_, golden_names_);
   want_all();
   for (std::uint32_t t = 0; t < target_.ops.size(); ++t) compare_op(t);
   for (std::uint32_t g = 0; g < golden_.ops.size(); ++g) {

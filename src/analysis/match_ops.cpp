@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "sonde/tensor.h"
 #include "tensor/mix.h"
@@ -14,7 +15,8 @@ namespace sonde {
 namespace {
 
 constexpr std::size_t kMostCells = 1 << 22;  // of one alignment
-constexpr float kSameFamily = 4, kSameShape = 3, kSameName = 3, kSameParameters = 3, kSameScope = 2;
+constexpr float kSameFamily = 4, kSameShape = 3, kSameName = 3, kSameParameters = 3, kSameScope = 2, kSameLeaf = 1.5F;
+constexpr float kFamilyAlone = 1.5F;  // of ops that give other shapes
 constexpr float kSameLine = 1, kAlikeShape = 1, kSameNeighbour = 1;
 constexpr float kEnough = 5;  // a family alone is no reason, nor is a shape
 
@@ -33,9 +35,21 @@ const CatalogTensor* main_output(const CompareOp& op) { return op.outputs.empty(
 
 // What is compared again and again of an op, as numbers.
 struct Features {
-  std::uint64_t name = 0, scope = 0, line = 0, shape = 0, shape_set = 0, parameters = 0, before = 0, after = 0;
+  std::uint64_t name = 0, scope = 0, leaf = 0, line = 0, shape = 0, shape_set = 0, parameters = 0, parameter = 0,
+                before = 0, after = 0;
   Phase phase = Phase::forward;
 };
+
+// The module's own name: `fc2` of `Default/network-Net/fc2-Linear/Grad_linear`, which other frameworks have, too.
+std::string_view leaf_of(std::string_view scope) {
+  while (!scope.empty()) {
+    const std::size_t slash = scope.rfind('/');
+    std::string_view part = slash == std::string_view::npos ? scope : scope.substr(slash + 1);
+    if (!part.starts_with("Grad_")) return part.substr(0, part.find('-'));
+    scope = slash == std::string_view::npos ? std::string_view() : scope.substr(0, slash);
+  }
+  return scope;
+}
 
 std::uint64_t shape_hash(const CatalogTensor* tensor, bool sorted) {
   if (tensor == nullptr || !tensor->has_shape) return 0;
@@ -53,6 +67,7 @@ std::vector<Features> features_of(const CompareSide& side) {
     Features& features = all[i];
     features.name = name_hash(op.op->full_name);
     features.scope = op.scope.empty() ? 0 : hash_of(op.scope);
+    features.leaf = op.scope.empty() ? 0 : hash_of(leaf_of(op.scope));
     if (op.op->line != 0) {
       features.line = hash_of(op.op->source_file.substr(op.op->source_file.rfind('/') + 1));
       mix(features.line, op.op->line);
@@ -63,6 +78,7 @@ std::vector<Features> features_of(const CompareSide& side) {
     for (const CompareInput& input : op.inputs) {
       if (input.from == kNoOp && !input.tensor->tensor_name.empty()) {
         mix(features.parameters, hash_of(input.tensor->tensor_name));
+        if (features.parameter == 0) features.parameter = hash_of(input.tensor->tensor_name);
       } else if (input.from != kNoOp) {
         mix(features.before, side.ops[input.from].family->front());
       }
@@ -80,7 +96,10 @@ class Matcher {
         left_(features_of(target)),
         right_(features_of(golden)),
         matches_(target.ops.size()),
-        taken_(golden.ops.size(), kNoOp) {}
+        taken_(golden.ops.size(), kNoOp) {
+    for (const Features& features : left_) left_parameters_.insert(features.parameter);
+    for (const Features& features : right_) right_parameters_.insert(features.parameter);
+  }
 
   void by_mapping(const NameMap& names);
   void by_order();
@@ -115,6 +134,7 @@ class Matcher {
   const CompareSide& target_;
   const CompareSide& golden_;
   std::vector<Features> left_, right_;
+  std::unordered_set<std::uint64_t> left_parameters_, right_parameters_;
   std::vector<OpMatch> matches_;
   std::vector<std::uint32_t> taken_;  // by golden ops: the target's
 };
@@ -129,14 +149,25 @@ float Matcher::likeness(std::uint32_t target, std::uint32_t golden) const {
   if (!family && (moves(target_.ops[target]) || moves(golden_.ops[golden]))) {
     if (a.name != b.name) return 0;
   }
-  float sum = family ? kSameFamily : 0;
+  const bool same_place = a.name == b.name || (a.leaf != 0 && a.leaf == b.leaf);
+  const bool other_shape = a.shape != 0 && b.shape != 0 && a.shape_set != b.shape_set;
+  if (other_shape && !same_place) return 0;
+  // Parameters are updated in any order: each by its name, where both sides call it so.
+  const bool updates = a.phase == Phase::optimizer && a.parameter != 0 && b.parameter != 0;
+  const bool named = right_parameters_.contains(a.parameter) || left_parameters_.contains(b.parameter);
+  if (updates && (named || !family) && a.parameter != b.parameter) return 0;
+  float sum = !family ? 0 : other_shape ? kFamilyAlone : kSameFamily;
   if (a.shape != 0 && a.shape == b.shape) {
     sum += kSameShape;
   } else if (a.shape_set != 0 && a.shape_set == b.shape_set) {
     sum += kAlikeShape;
   }
   if (a.name == b.name) sum += kSameName;
-  if (a.scope != 0 && a.scope == b.scope) sum += kSameScope;
+  if (a.scope != 0 && a.scope == b.scope) {
+    sum += kSameScope;
+  } else if (a.leaf != 0 && a.leaf == b.leaf) {
+    sum += kSameLeaf;
+  }
   if (a.parameters != 0 && a.parameters == b.parameters) sum += kSameParameters;
   if (a.line != 0 && a.line == b.line) sum += kSameLine;
   if (a.before == b.before) sum += kSameNeighbour;

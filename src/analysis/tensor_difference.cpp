@@ -363,6 +363,10 @@ struct Differences::State {
     entry.golden = golden;
     if (target.tensor->has_shape) {
       entry.bytes = elements_of(target.tensor->shape) * info(target.tensor->dtype).item_bytes;
+    } else if (!target.tensor->file.empty()) {
+      std::error_code error;
+      const std::uintmax_t bytes = std::filesystem::file_size(target.rank->directory / target.tensor->file, error);
+      if (!error) entry.bytes = bytes;
     }
     return at->second;
   }

@@ -72,6 +72,16 @@ double reduction_length(const std::string& type, OpKind kind, const TensorDiffer
     return shape.empty() ? 1 : static_cast<double>(std::max<std::int64_t>(shape.back(), 1));
   }
   if (kind == OpKind::contraction && factors.b != nullptr) {
+    const bool is_conv = type.find("conv") != std::string::npos && type.find("grad") == std::string::npos &&
+                         type.find("backprop") == std::string::npos && type.find("transpose") == std::string::npos;
+    if (is_conv) {  // of the two the weight has what is added up, for each channel that comes out
+      for (const TensorDifference* factor : {factors.b, factors.a}) {
+        const std::vector<std::int64_t>& shape = factor->shape;
+        const std::vector<std::int64_t>& gives = output.shape;
+        if (shape.size() < 3 || gives.size() < 2 || (shape[0] != gives[1] && shape[0] != gives.back())) continue;
+        return std::max(1.0, elements_of(shape) / static_cast<double>(std::max<std::int64_t>(shape[0], 1)));
+      }
+    }
     // Each dimension of a product stands in two of the three tensors; those added up in the factors alone.
     return std::max(1.0, std::sqrt(a / out * elements_of(factors.b->shape)));
   }

@@ -1,0 +1,13 @@
+// The table of `msprobe compare`, with its verdicts, from a comparison of ours.
+#pragma once
+
+#include <string>
+
+#include "analysis/compare.h"
+
+namespace sonde {
+
+// Needs CompareOptions::all_sums. Columns are those of real data, of statistics, or of checksums, whatever the dumps have.
+std::string msprobe_csv_of(const DumpComparison& comparison);
+
+}  // namespace sonde

@@ -1,0 +1,174 @@
+"""sonde compare: faults planted in a small transformer, and dumps of many kinds."""
+
+import json
+import os
+import sys
+import textwrap
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from processes import CLI, run_in
+
+# A masked transformer block and a loss, two steps of it; each dump with another fault.
+DUMPS = """
+    import sys
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+    import sonde
+
+    torch.set_num_threads(1)
+
+
+    class Block(nn.Module):
+        def __init__(self, fault):
+            super().__init__()
+            self.fault = fault
+            self.norm = nn.LayerNorm(16, eps=1e-6 if fault == "epsilon" else 1e-5)
+            self.q, self.k, self.v, self.out = (nn.Linear(16, 16) for _ in range(4))
+            self.up, self.down = nn.Linear(16, 32), nn.Linear(32, 16)
+
+        def forward(self, x, mask):
+            h = self.norm(x)
+            q, k, v = self.q(h), self.k(h), self.v(h)
+            if self.fault == "cast":
+                v = v.to(torch.float64).to(torch.float32)
+            scores = (q @ k.transpose(-1, -2) / 4).masked_fill(mask, float("-inf"))
+            y = scores.softmax(-1) @ v
+            if self.fault == "inserted":
+                y = y * 1.001
+            x = x + self.out(y)
+            u = self.up(x)
+            u = F.relu(u) if self.fault == "activation" else F.gelu(u)
+            return x + self.down(u)
+
+
+    def dump(fault, saved_data="tensor", name=None):
+        torch.manual_seed(0)
+        network = Block(fault)
+        with torch.no_grad():
+            if fault == "swapped":
+                q = network.q.weight.clone()
+                network.q.weight.copy_(network.k.weight)
+                network.k.weight.copy_(q)
+            if fault == "transposed":
+                network.out.weight.copy_(network.out.weight.t().clone())
+        optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+        mask = torch.triu(torch.ones(6, 6, dtype=torch.bool), 1)
+        with sonde.capture(out=f"{sys.argv[1]}/{name or fault}", saved_data=saved_data):
+            for _ in range(2):
+                optimizer.zero_grad()
+                network(torch.randn(2, 6, 16), mask).square().mean().backward()
+                optimizer.step()
+
+
+    for fault in ("none", "epsilon", "cast", "inserted", "activation", "swapped", "transposed"):
+        dump(fault)
+    dump("none", "statistic", "statistic")
+    dump("inserted", "statistic", "statistic_inserted")
+"""
+
+
+@pytest.fixture(scope="module")
+def dumps(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("compare", numbered=True)
+    (directory / "train.py").write_text(textwrap.dedent(DUMPS))
+    made = run_in(directory, None, sys.executable, "train.py", directory)
+    assert made.status == 0, made.stderr
+    return directory
+
+
+@pytest.fixture(scope="module")
+def compared(dumps):
+    return lambda *arguments: run_in(dumps, None, CLI, "compare", *arguments)
+
+
+@pytest.mark.parametrize("name", ["none", "statistic"])
+def test_a_masked_transformer_is_the_same_as_itself(compared, name):
+    run = compared(name, name)
+    assert run.status == 0, run.stdout + run.stderr
+    assert run.stdout.startswith("no difference\n")
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("epsilon", "layer_norm Default/network-Block/norm-LayerNorm/layer_norm-op0, train.py:"),
+        ("inserted", "mul Default/network-Block/mul-op0, train.py:"),
+        ("activation", "relu Default/network-Block/relu-op0, train.py:"),
+        ("swapped", "parameter q.weight, input.1 of linear Default/network-Block/q-Linear/linear-op0"),
+        ("transposed", "parameter out.weight, input.1 of linear Default/network-Block/out-Linear/linear-op0"),
+    ],
+)
+def test_the_first_line_names_the_planted_fault(compared, fault, said):
+    run = compared(fault, "none")
+    assert run.status == 1, run.stdout + run.stderr
+    first = run.stdout.splitlines()[0]
+    assert first.startswith("first difference: step 0, " + said), first
+
+
+def test_the_first_line_says_why(compared):
+    assert "called with eps=1e-06, golden 1e-05" in compared("epsilon", "none").stdout.splitlines()[0]
+    assert "the golden op is gelu" in compared("activation", "none").stdout.splitlines()[0]
+    assert "it holds the golden k.weight" in compared("swapped", "none").stdout.splitlines()[0]
+    assert "it is the golden one transposed" in compared("transposed", "none").stdout.splitlines()[0]
+    missing = compared("none", "inserted").stdout.splitlines()[0]
+    assert missing.startswith("first difference: step 0, golden op mul Default/network-Block/mul-op0"), missing
+
+
+def test_an_inserted_cast_derails_nothing(compared):
+    run = compared("cast", "none")
+    assert run.status == 0, run.stdout
+    assert "target to Default/network-Block/to-op0" in run.stdout.split("without a counterpart:")[1]
+
+
+def test_statistics_tell_the_inserted_op_too(compared):
+    run = compared("statistic_inserted", "statistic")
+    assert run.status == 1, run.stdout
+    assert " mul Default/network-Block/mul-op0" in run.stdout.splitlines()[0]
+    mixed = compared("statistic", "none")
+    assert mixed.status == 0, mixed.stdout
+
+
+def test_the_answer_is_the_same_for_any_number_of_threads(compared):
+    one = compared("epsilon", "none", "--json", "--threads", 1)
+    assert one.status == 1
+    for threads in (2, 16):
+        assert compared("epsilon", "none", "--json", "--threads", threads).stdout == one.stdout
+
+
+def test_reports_for_programs(compared, dumps):
+    run = compared("swapped", "none", "--json", "--csv", "out.csv", "--junit", "out.xml")
+    report = json.loads(run.stdout)
+    assert report["findings"][0]["kind"] == "parameter"
+    assert report["summary"]["added"] == 0
+    assert len(report["ops"]) == sum(report["summary"].values())
+    rows = (dumps / "out.csv").read_text().splitlines()
+    assert all(len(row.split('"')[0].split(",")) > 1 for row in rows)
+    suite = ElementTree.parse(dumps / "out.xml").getroot()[0]
+    assert int(suite.get("failures")) == len(suite.findall("testcase/failure")) >= 1
+
+
+def test_two_files_are_compared_element_by_element(compared, dumps):
+    values = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    np.save(dumps / "a.npy", values)
+    values[1, 2, 3] = 5
+    np.save(dumps / "b.npy", values)
+    run = compared("b.npy", "a.npy")
+    assert run.status == 1
+    assert "max error 18 at (1,2,3): 5, golden 23" in run.stdout.splitlines()[0]
+    assert compared("a.npy", "a.npy").status == 0
+    assert compared("b.npy", "a.npy", "--atol", 20).status == 0
+
+
+def test_what_cannot_be_compared_is_named(compared, dumps):
+    missing = compared("none", "nowhere")
+    assert missing.status == 3
+    assert "nowhere" in missing.stderr
+    (dumps / "torn.npy").write_bytes(b"\x93NUMPY\x01")
+    torn = compared("torn.npy", "torn.npy")
+    assert torn.status == 3
+    assert "torn.npy" in torn.stderr
+    assert compared("none", "none", "--mapping", os.devnull).status == 0
+    assert compared("none").status == 2
