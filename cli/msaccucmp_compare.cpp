@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <filesystem>
@@ -94,6 +95,14 @@ int check_words(const Arguments& arguments) {
       log_error(fmt::format("argument {}: invalid number: '{}'", name, arguments.value(name)));
       return kBadArguments;
     }
+  }
+  // One word; or, where the second is a digit, numbers only.
+  const std::vector<std::string> algorithms = arguments.values("-alg");
+  const auto is_digit = [](const std::string& word) { return word.size() == 1 && word[0] >= '0' && word[0] <= '9'; };
+  if (algorithms.size() > 1 && !std::ranges::all_of(algorithms, is_digit)) {
+    log_error(fmt::format("argument -alg: not all of '{}' are numbers 0 to 9; names are joined by commas",
+                          fmt::join(algorithms, " ")));
+    return kBadArguments;
   }
   if (arguments.has("-o") && arguments.has("-i")) {
     log_error("argument -i: not allowed with argument -o");

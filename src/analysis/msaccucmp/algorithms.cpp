@@ -199,7 +199,7 @@ std::vector<std::string> compute(std::span<const Algorithm> algorithms, const Op
   std::vector<std::string> values;
   if (algorithms.empty()) return values;
   const Sums sums(operands, for_each);
-  const bool are_bools = operands.left.dtype == DType::bool8 && operands.right.dtype == DType::bool8;
+  const bool are_bools = !operands.bools_are_numbers && operands.left.dtype == DType::bool8 && operands.right.dtype == DType::bool8;
   for (const Algorithm algorithm : algorithms) {
     const bool is_undefined = are_bools && algorithm != Algorithm::cosine_similarity;
     Answer found = is_undefined ? not_available(fmt::format("no {} of bool", name_of(algorithm)))

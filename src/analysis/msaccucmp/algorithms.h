@@ -32,10 +32,12 @@ inline constexpr std::size_t kAlgorithms = 10;
 std::string_view name_of(Algorithm algorithm);
 std::optional<Algorithm> algorithm_from(std::string_view name_or_number);
 
-// Two vectors of equal length. Their dtypes may differ; all but two bools are rounded to float32 first.
+// Two vectors of equal length. Their dtypes may differ; they are rounded to float32 first.
 struct Operands {
   TensorView left, right;
   bool is_scalar = false;  // all sizes of the left shape are 1, or it has none
+  // Two bools are numbers too, 0 and 1; else nothing but their cosine similarity is.
+  bool bools_are_numbers = false;
   std::string_view left_path, right_path;
 };
 

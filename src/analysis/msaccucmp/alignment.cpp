@@ -166,7 +166,7 @@ Outcome<Array> converted(const Array& array, const Shape& stored_shape, const Co
 Outcome<Array> cropped(const Array& array, const Shape& sizes, unsigned threads) {
   const Result<Reformat> plan = plan_crop(array.shape, sizes);
   if (!plan) return Failure{Code::invalid_shape, plan.error().message};
-  if (plan->is_reshape()) return reshaped(array, plan->shape());
+  if (plan->elements() == array.elements()) return reshaped(array, plan->shape());
   Array result = laid_out(array, *plan, threads);
   if (result.shape.size() < kImageRank) result.shape.resize(kImageRank, 1);
   return result;

@@ -50,7 +50,8 @@ bool passes_through(const RuleOp& op) { return op.type == "Cast" || op.type == "
 struct OpRows {
   std::vector<Row> rows;
   std::optional<Failure> failure;
-  Code tensor_status = Code::ok;  // of a golden file that could not be read
+  Code tensor_status = Code::ok;  // of a tensor or golden file that could not be read
+  std::vector<std::string> warnings;
 };
 
 struct OpComparison {
@@ -83,6 +84,8 @@ void compare_tensor(const OpComparison& c, const DumpOp& left, std::size_t index
     row.slice = Row::Slice{c.op.name, "", static_cast<std::int64_t>(index), 0, is_input};
     if (golden) row.slice->producer = golden->producer, row.slice->producer_output = golden->producer_index;
   }
+  // That the rule file has fewer inputs than the dump is told in the log only, as ever.
+  if (!golden && golden.failure().status == Code::out_of_range) return out.warnings.push_back(golden.failure().reason);
   if (!golden) return fail(golden.failure());
   if (golden->files == nullptr) {
     return fail({Code::no_dump_file, fmt::format("there is no dump file of the ground truth {}:{}",
@@ -92,14 +95,15 @@ void compare_tensor(const OpComparison& c, const DumpOp& left, std::size_t index
   const Outcome<Aligned> aligned =
       align_with_golden(c.comparison, c.op, tensor, *golden, AlignFor::comparison, c.hands, right_path);
   if (!aligned) {
-    if (aligned.failure().status == Code::invalid_dump_data) out.tensor_status = Code::invalid_dump_data;
+    const Code status = aligned.failure().status;
+    const bool is_lost = status == Code::invalid_dump_data || status == Code::unsupported_type;
+    if (is_lost && out.tensor_status == Code::ok) out.tensor_status = status;
     return fail(aligned.failure());
   }
   row.left_type = array_type_name(aligned->left.dtype);
   row.right_type = array_type_name(aligned->right.dtype);
   row.shape = bracketed(aligned->shape);
-  fill_values(c.comparison, *aligned, aligned->shape, left.path, right_path, c.comparison.options.most_elements,
-              c.hands, row);
+  fill_values(c.comparison, *aligned, aligned->shape, left.path, right_path, c.hands, row);
 }
 
 
@@ -134,8 +138,9 @@ Row op_row(const RuleOp& op, const std::string& left, const std::string& right, 
   return row;
 }
 
-void append(GroupResult& result, std::vector<Row> rows) {
-  for (Row& row : rows) result.rows.push_back(std::move(row));
+void append(GroupResult& result, OpRows from) {
+  for (Row& row : from.rows) result.rows.push_back(std::move(row));
+  for (std::string& warning : from.warnings) result.warnings.push_back(std::move(warning));
 }
 
 // One of ours for one or several golden ones: every operator stands for itself.
@@ -156,7 +161,7 @@ void compare_any_to_one(const Comparison& comparison, const Group& group, const 
     if (rows.rows.empty()) {
       rows.rows.push_back(op_row(op, op.name, right, rows.failure ? rows.failure->reason : ""));
     }
-    append(result, std::move(rows.rows));
+    append(result, std::move(rows));
   }
 }
 
@@ -189,7 +194,7 @@ void compare_several(const Comparison& comparison, const Group& group, const std
     if (rows.rows.empty()) {
       rows.rows.push_back(op_row(op, left, right, rows.failure ? rows.failure->reason : ""));
     }
-    append(result, std::move(rows.rows));
+    append(result, std::move(rows));
   }
   if (!has_rows) result.rows.push_back(op_row(comparison.rules.ops[group.ops[0]], left, right, reasons));
 }

@@ -45,9 +45,9 @@ struct Hands {
 };
 
 // The values of one pair, and what is to be said of them in `row.reason`. `shape`: what decides whether it is a scalar.
+// Of two NPU dumps without rules bools are compared as numbers, and -max is not looked at.
 void fill_values(const Comparison& comparison, const Aligned& aligned, const std::vector<std::int64_t>& shape,
-                 const std::string& left_path, const std::string& right_path, std::int64_t most_elements,
-                 const Hands& hands, Row& row);
+                 const std::string& left_path, const std::string& right_path, const Hands& hands, Row& row);
 // "YES", "NO" or "NaN": float16 that reached its largest value.
 std::string overflow_text(const DumpTensor& tensor, const Hands& hands);
 // Rows without a value, one for a whole operator.

@@ -122,7 +122,6 @@ struct DetailFiles::Summary {
     std::int64_t most = elements < wanted ? elements - 1 : wanted;
     if (errors.are_bools()) {
       for (std::int64_t i = 0; i < most; ++i) top_absolute.push_back(i);
-      std::ranges::reverse(top_absolute);
       top_relative = top_absolute;
       return;
     }

@@ -51,7 +51,7 @@ void compare_side(const Pair& pair, std::string_view side, const std::vector<Dum
       if (result.status == Code::ok) result.status = aligned.failure().status;
       continue;
     }
-    fill_values(pair.comparison, *aligned, left[i].shape, pair.left.path, pair.right.path, 0, hands, row);
+    fill_values(pair.comparison, *aligned, left[i].shape, pair.left.path, pair.right.path, hands, row);
   }
 }
 

@@ -103,7 +103,7 @@ Code compare_files(const CompareOptions& options, bool save, const Log& log) {
   }
   Row row;
   const Hands hands{comparison.threads.runner(), static_cast<unsigned>(comparison.threads.count())};
-  fill_values(comparison, {*left, *right, left->shape}, left->shape, options.left.string(), options.right.string(), 0,
+  fill_values(comparison, {*left, *right, left->shape}, left->shape, options.left.string(), options.right.string(),
               hands, row);
   log_values(options.algorithms, row.values, log);
   if (!row.reason.empty()) log.info(row.reason);

@@ -309,7 +309,6 @@ Outcome<Rules> parse_rules(std::string_view text, const std::string& name) {
   } catch (const RuleError& error) {
     return Failure{error.failure.status, fmt::format("'{}', {}", name, error.failure.reason)};
   }
-  if (rules.ops.empty()) return Failure{Code::cannot_parse_json, fmt::format("'{}' names no operators", name)};
   std::ranges::stable_sort(rules.in_sequence, {}, [&](std::size_t i) { return rules.ops[i].sequence; });
   leave_out_quantised(rules);
   return rules;
