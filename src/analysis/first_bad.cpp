@@ -115,6 +115,8 @@ bool RankSearch::look_at(std::size_t index, FirstBad& report) {
   ++report.steps;
   report.ops += static_cast<std::uint64_t>(std::ranges::count(step.ops, false, &CatalogOp::is_parameter));
   for (const CatalogOp& op : step.ops) {
+    const bool any = std::ranges::any_of(op.tensors, [](const CatalogTensor& tensor) { return tensor.recorded(); });
+    report.ops_not_recorded += !op.is_parameter && !any && !op.tensors.empty() ? 1 : 0;
     report.tensors += static_cast<std::uint64_t>(
         std::ranges::count_if(op.tensors, [&](const CatalogTensor& tensor) { return health_.of(tensor).known; }));
   }

@@ -200,7 +200,7 @@ void Teller::tell_made() {
     tell_collective();
     return;
   }
-  OpValues values(search_.rank(), op_, root_.tensor, search_.health());
+  OpValues values(search_.rank(), flow_, op_, root_.tensor, search_.health());
   Cause cause = cause_of(values, root_.bad);
   finding_.kind = cause.overflow ? "overflow" : "operator";
   finding_.why = std::move(cause.why);

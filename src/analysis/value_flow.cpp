@@ -29,6 +29,11 @@ bool may_be_floating(const CatalogTensor* tensor) {
          is_complex(tensor->dtype);
 }
 
+// By its name a parameter that a network learns, which no mask is.
+bool is_weight(const CatalogTensor& tensor) {
+  return tensor.tensor_name.ends_with("weight") || tensor.tensor_name.ends_with("bias");
+}
+
 // What an infinity of the other sign, or NaN, was made of.
 bool sign_is_new(const ValueFlow::Op& op, const Health& inputs, const Health& output) {
   if (op.nature.flips_sign) return false;
@@ -257,6 +262,8 @@ Health ValueFlow::health_of_value(std::uint32_t index) {
     for (const Reader& reader : value.readers)
       value.health.add(health_.of(*ops_[reader.op].inputs[reader.input].tensor));
   }
+  // Its op was not kept, since nothing in it was bad.
+  if (!value.health.known && options_.only_overflows) value.health.known = true;
   return value.health;
 }
 
@@ -287,7 +294,9 @@ Health ValueFlow::inputs_of(const Op& op, std::uint32_t output_slot, bool* all_k
     if (!input.is_read || !feeds(op, input, output_slot)) continue;
     const Health health = health_of(input);
     all.add(health);
-    if (all_known != nullptr && !health.known && may_be_floating(input.tensor)) *all_known = false;
+    if (all_known != nullptr && !health.known && may_be_floating(input.tensor) && !is_weight(*input.tensor)) {
+      *all_known = false;
+    }
   }
   return all;
 }
@@ -365,7 +374,7 @@ End ValueFlow::end_of_output(const Op& op, std::uint32_t index, BadKind kind, bo
     // What an op made inside, and nobody showed, tells nothing.
     if (!may_be_floating(output.tensor) || (output.tensor == nullptr && output.readers.empty())) return End::absorbed;
     is_bad = true;
-    return options_.only_overflows ? output.ends[at(kind)] : std::max(End::unknown, output.ends[at(kind)]);
+    return std::min(End::unknown, output.ends[at(kind)]);
   }
   const Health inputs = inputs_of(op, output.slot);
   End worst = End::absorbed;
@@ -473,7 +482,11 @@ void ValueFlow::find_root(std::uint32_t index, BadKind kind) {
   const std::uint8_t harmless = bit(RootKind::placed) | bit(RootKind::external);
   const CatalogTensor* tensor = value.tensor;
   if (is_new) {
-    const RootKind root = op.nature.places ? RootKind::placed : RootKind::created;
+    // Of infinities that may have come in through what was not recorded, nobody is to blame before they do harm.
+    bool inputs_known = true;
+    inputs_of(op, value.slot, &inputs_known);
+    const bool meant = op.nature.places || (kind == BadKind::inf && !inputs_known);
+    const RootKind root = meant ? RootKind::placed : RootKind::created;
     flags = bit(root);
     add_root(root, index, kind, value.op, tensor);
   } else if (changed && (flags & ~harmless) == 0) {
