@@ -115,7 +115,7 @@ std::string looked_text(const FirstBad& report) {
 std::string text_of(const FirstBad& report) {
   std::string text;
   for (std::size_t i = 0; i < report.findings.size(); ++i) {
-    if (i == 1) text += "\nalso, and not because of it:\n";
+    if (i == 1) text += "\nalso wrong in this step:\n";
     text += (i == 0 ? "first bad: " : "") + page_of(report.findings[i]);
     if (i == 0) text += fmt::format("  {:<11} {}: {}\n", "reaches", report.reaches, printable(path_text(report)));
   }

@@ -123,6 +123,8 @@ bool RankSearch::look_at(std::size_t index, FirstBad& report) {
   if (!any_bad(step, health_)) return false;
   ValueFlow::Options options;
   options.only_overflows = settings_.only_overflows;
+  // Other tools read inputs when the operator has run.
+  options.inputs_before = rank_.has_journal && !settings_.inputs_after;
   auto flow = std::make_unique<ValueFlow>(rank_, index, health_, options);
   if (!flow->has_edges()) {
     const std::string note = fmt::format(

@@ -13,6 +13,8 @@ constexpr std::size_t kAbsorbersShown = 3;
 constexpr std::size_t kLongestPath = 64;
 constexpr std::uint32_t kMostSlots = 1 << 20;  // of one op; more is damage
 
+constexpr std::string_view kUninitialised = "uninitialised memory";  // as the journal says why it was not read
+
 constexpr BadKind kKinds[] = {BadKind::nan, BadKind::inf};
 
 std::size_t at(BadKind kind) { return static_cast<std::size_t>(kind); }
@@ -294,7 +296,8 @@ Health ValueFlow::inputs_of(const Op& op, std::uint32_t output_slot, bool* all_k
     if (!input.is_read || !feeds(op, input, output_slot)) continue;
     const Health health = health_of(input);
     all.add(health);
-    if (all_known != nullptr && !health.known && may_be_floating(input.tensor) && !is_weight(*input.tensor)) {
+    if (all_known != nullptr && !health.known && may_be_floating(input.tensor) && !is_weight(*input.tensor) &&
+        input.tensor->skipped != kUninitialised) {
       *all_known = false;
     }
   }
@@ -458,7 +461,8 @@ void ValueFlow::find_roots() {
 void ValueFlow::find_root(std::uint32_t index, BadKind kind) {
   Value& value = values_[index];
   const Op& op = ops_[value.op];
-  if (op.nature.uninitialised) return;
+  // What memory held before is nobody's, until it gets where it matters.
+  if (op.nature.uninitialised && value.ends[at(kind)] < End::scaler) return;
   const Health health = health_of_value(index);
   const Health inputs = inputs_of(op, value.slot);
   const BadKind other = kind == BadKind::nan ? BadKind::inf : BadKind::nan;
@@ -467,11 +471,13 @@ void ValueFlow::find_root(std::uint32_t index, BadKind kind) {
   for (const Input& input : op.inputs) {
     if (!input.is_read || !feeds(op, input, value.slot) || !has(health_of(input), from)) continue;
     const Value& source = values_[input.value];
-    if (source.op != kOutside && source.tensor != nullptr && health_.of(*source.tensor).known &&
-        !has(health_.of(*source.tensor), from)) {
+    const bool differs = source.op != kOutside && source.tensor != nullptr && health_.of(*source.tensor).known &&
+                         !has(health_.of(*source.tensor), from);
+    if (differs && !options_.inputs_before) continue;
+    if (differs) {
       flags |= bit(RootKind::overwritten);
       add_root(RootKind::overwritten, index, kind, value.op, input.tensor);
-    } else if (source.op != kOutside && ops_[source.op].nature.uninitialised) {
+    } else if (source.op != kOutside && source.flags[at(from)] == 0 && ops_[source.op].nature.uninitialised) {
       flags |= bit(RootKind::external);
     } else {
       flags |= source.flags[at(from)];
