@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -57,6 +58,11 @@ std::string counts_text(const std::optional<KnownStatistics>& statistics) {
   if (statistics->negative_inf_count.value_or(0) > 0) {
     parts.push_back(fmt::format("{} -inf", *statistics->negative_inf_count));
   }
+  if (parts.empty()) {  // no counts: a maximum or minimum shows it
+    for (const auto& value : {statistics->max, statistics->min}) {
+      if (value && !std::isfinite(*value)) parts.push_back(number_text(*value));
+    }
+  }
   return joined(parts, ", ");
 }
 
@@ -99,15 +105,17 @@ std::string growth_text(const Growth& growth) {
 }
 
 std::string looked_text(const FirstBad& report) {
-  return fmt::format("{}, {}, {}, {}{}", count_text(report.ranks, "rank"), count_text(report.steps, "step"),
-                     count_text(report.ops, "op"), count_text(report.tensors, "tensor"),
+  const std::string only_names =
+      report.ops_not_recorded > 0 ? fmt::format(" (of {} only the names are known)", report.ops_not_recorded) : "";
+  return fmt::format("{}, {}, {}{}, {}{}", count_text(report.ranks, "rank"), count_text(report.steps, "step"),
+                     count_text(report.ops, "op"), only_names, count_text(report.tensors, "tensor"),
                      report.files_read > 0 ? fmt::format(", {} read", count_text(report.files_read, "file")) : "");
 }
 
 std::string text_of(const FirstBad& report) {
   std::string text;
   for (std::size_t i = 0; i < report.findings.size(); ++i) {
-    if (i == 1) text += "\nalso, and not because of it:\n";
+    if (i == 1) text += "\nalso wrong in this step:\n";
     text += (i == 0 ? "first bad: " : "") + page_of(report.findings[i]);
     if (i == 0) text += fmt::format("  {:<11} {}: {}\n", "reaches", report.reaches, printable(path_text(report)));
   }
@@ -170,6 +178,7 @@ Json report_json(const FirstBad& report) {
            {{"ranks", report.ranks},
             {"steps", report.steps},
             {"ops", report.ops},
+            {"ops_not_recorded", report.ops_not_recorded},
             {"tensors", report.tensors},
             {"files_read", report.files_read}}}};
 }

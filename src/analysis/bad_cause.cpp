@@ -38,8 +38,9 @@ std::string values_at_first_bad(OpValues& values, BadKind bad) {
 // Nothing is known of the op but what goes in and comes out.
 void tell_numbers(OpValues& values, BadKind bad, Cause& cause) {
   for (const ValueFlow::Input& input : values.flow().inputs) {
-    if (!input.is_read || input.tensor->constant) continue;
-    const auto statistics = values.statistics(*input.tensor);
+    const CatalogTensor* tensor = values.input(input.tensor->slot);
+    if (!input.is_read || tensor == nullptr || tensor->constant) continue;
+    const auto statistics = values.statistics(*tensor);
     if (!statistics || !statistics->max || !statistics->min) continue;
     cause.evidence.push_back(fmt::format("input.{}: from {} to {}", input.tensor->slot, number_text(*statistics->min),
                                          number_text(*statistics->max)));
@@ -59,14 +60,24 @@ void tell_eps(OpValues& values, Cause& cause) {
 
 // --- OpValues --------------------------------------------------------------------------------------------------------
 
-OpValues::OpValues(const CatalogRank& rank, const ValueFlow::Op& op, const CatalogTensor* output, HealthReader& health)
-    : rank_(rank), op_(op), output_(output), health_(health), type_(bare_type(op.op->op_type)) {}
+OpValues::OpValues(const CatalogRank& rank, const ValueFlow& flow, const ValueFlow::Op& op, const CatalogTensor* output,
+                   HealthReader& health)
+    : rank_(rank), flow_(flow), op_(op), output_(output), health_(health), type_(bare_type(op.op->op_type)) {}
 
 const CatalogTensor* OpValues::input(std::uint32_t slot) const {
-  for (const CatalogTensor& tensor : op_.op->tensors) {
-    if (tensor.is_input && tensor.slot == slot) return &tensor;
+  for (const ValueFlow::Input& input : op_.inputs) {
+    if (!input.tensor->is_input || input.tensor->slot != slot) continue;
+    if (input.tensor->recorded() || input.tensor->constant) return input.tensor;
+    const CatalogTensor* made = flow_.made(input);
+    const bool same = made != nullptr && made->recorded() && made->shape == input.tensor->shape;
+    return same ? made : input.tensor;
   }
   return nullptr;
+}
+
+bool OpValues::is_recorded(std::uint32_t slot) const {
+  const CatalogTensor* tensor = input(slot);
+  return tensor != nullptr && (tensor->recorded() || tensor->constant || !is_floating(tensor->dtype));
 }
 
 const SlotValues* OpValues::input_values(std::uint32_t slot) {
@@ -152,7 +163,13 @@ Cause cause_of(OpValues& values, BadKind bad) {
         "the dump has statistics of these tensors only: at which elements, and from which values, cannot be known; "
         "--next-config writes a configuration that keeps the tensors");
   }
-  if (cause.why.empty() && values.flow().nature.only_moves) {
+  const bool all_recorded = std::ranges::all_of(values.flow().inputs, [&](const ValueFlow::Input& input) {
+    return !input.is_read || values.is_recorded(input.tensor->slot);
+  });
+  cause.impossible = cause.impossible && all_recorded;
+  const std::string finite = all_recorded ? "its inputs are finite and its result is not"
+                                          : "its result is not finite, and what was recorded of its inputs is";
+  if (cause.why.empty() && values.flow().nature.only_moves && all_recorded) {
     cause.impossible = true;
     cause.why = fmt::format(
         "{} gives only numbers that it was given, or smaller ones, and what was recorded of its inputs "
@@ -160,10 +177,10 @@ Cause cause_of(OpValues& values, BadKind bad) {
         values.op().op_type);
   }
   if (cause.why.empty() && is_low(values.output_type()) && bad == BadKind::inf) {
-    cause.why = fmt::format("its inputs are finite and its result is not; {} holds at most {}",
-                            info(values.output_type()).lower, number_text(largest_of(values.output_type())));
+    cause.why = fmt::format("{}; {} holds at most {}", finite, info(values.output_type()).lower,
+                            number_text(largest_of(values.output_type())));
   }
-  if (cause.why.empty()) cause.why = "its inputs are finite and its result is not";
+  if (cause.why.empty()) cause.why = finite;
   return cause;
 }
 

@@ -27,7 +27,8 @@ struct Cause {
 // One op with what is known of its slots. Values are opened when they are first asked for.
 class OpValues {
  public:
-  OpValues(const CatalogRank& rank, const ValueFlow::Op& op, const CatalogTensor* output, HealthReader& health);
+  OpValues(const CatalogRank& rank, const ValueFlow& flow, const ValueFlow::Op& op, const CatalogTensor* output,
+           HealthReader& health);
 
   const CatalogOp& op() const { return *op_.op; }
   const ValueFlow::Op& flow() const { return op_; }
@@ -39,6 +40,7 @@ class OpValues {
   const SlotValues* input_values(std::uint32_t slot);    // null: not in the dump
   const SlotValues* output_values();
   std::optional<KnownStatistics> statistics(const CatalogTensor& tensor);
+  bool is_recorded(std::uint32_t slot) const;
   bool has_values();  // of the output and of every input that is read
 
   // Named arguments of the call: `dim`, `exponent`, `alpha`.
@@ -47,6 +49,7 @@ class OpValues {
 
  private:
   const CatalogRank& rank_;
+  const ValueFlow& flow_;
   const ValueFlow::Op& op_;
   const CatalogTensor* output_;
   HealthReader& health_;

@@ -43,6 +43,8 @@ DumpSettings settings_of(const CatalogRank& rank) {
     settings.only_overflows = settings.only_overflows || (mode != nullptr && mode->number >= 1 && mode->number <= 3);
     const JsonValue* debug = member(*root, "dump", "dump_debug");
     settings.only_overflows = settings.only_overflows || (debug != nullptr && debug->text == "on");
+    const JsonValue* inputs = member(*root, "sonde_settings", "inputs");
+    settings.inputs_after = settings.inputs_after || (inputs != nullptr && inputs->text == "after");
     const JsonValue* reread = member(*root, "sonde_settings", "reread");
     settings.reread = settings.reread || (reread != nullptr && reread->boolean);
   }

@@ -7,6 +7,7 @@ namespace sonde {
 
 struct DumpSettings {
   bool only_overflows = false;  // ops whose results were finite were not kept
+  bool inputs_after = false;    // inputs are as their operator left them
   bool reread = false;          // every input was read again, also where nobody is known to have written it
 };
 

@@ -115,12 +115,16 @@ bool RankSearch::look_at(std::size_t index, FirstBad& report) {
   ++report.steps;
   report.ops += static_cast<std::uint64_t>(std::ranges::count(step.ops, false, &CatalogOp::is_parameter));
   for (const CatalogOp& op : step.ops) {
+    const bool any = std::ranges::any_of(op.tensors, [](const CatalogTensor& tensor) { return tensor.recorded(); });
+    report.ops_not_recorded += !op.is_parameter && !any && !op.tensors.empty() ? 1 : 0;
     report.tensors += static_cast<std::uint64_t>(
         std::ranges::count_if(op.tensors, [&](const CatalogTensor& tensor) { return health_.of(tensor).known; }));
   }
   if (!any_bad(step, health_)) return false;
   ValueFlow::Options options;
   options.only_overflows = settings_.only_overflows;
+  // Other tools read inputs when the operator has run.
+  options.inputs_before = rank_.has_journal && !settings_.inputs_after;
   auto flow = std::make_unique<ValueFlow>(rank_, index, health_, options);
   if (!flow->has_edges()) {
     const std::string note = fmt::format(

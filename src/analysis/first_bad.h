@@ -57,6 +57,7 @@ struct FirstBad {
   // For --next-config: ops whose tensors would tell more.
   std::vector<std::string> suspects;
   // What was looked at.
+  std::uint64_t ops_not_recorded = 0;  // of `ops`: only their place in the graph is known
   std::uint64_t ranks = 0, steps = 0, ops = 0, tensors = 0, files_read = 0;
 };
 

@@ -200,7 +200,7 @@ void Teller::tell_made() {
     tell_collective();
     return;
   }
-  OpValues values(search_.rank(), op_, root_.tensor, search_.health());
+  OpValues values(search_.rank(), flow_, op_, root_.tensor, search_.health());
   Cause cause = cause_of(values, root_.bad);
   finding_.kind = cause.overflow ? "overflow" : "operator";
   finding_.why = std::move(cause.why);
@@ -212,6 +212,15 @@ void Teller::tell_made() {
     finding_.kind = "memory_overwritten";
     finding_.why +=
         "; the memory was written between the recording of its inputs and its run, or the operator is wrong";
+  }
+  for (const ValueFlow::Input& input : op_.inputs) {
+    if (!input.is_read || input.tensor->skipped != "uninitialised memory") continue;
+    finding_.kind = "bad_input";
+    finding_.why = fmt::format("input.{} is memory that nobody has written (torch.empty)", input.tensor->slot);
+  }
+  if (op_.nature.uninitialised) {
+    finding_.kind = "bad_input";
+    finding_.why = fmt::format("{} gives memory as it is, and nobody writes it before it is read", op_.op->op_type);
   }
   if (root_.kind == RootKind::converted) tell_where_infinities_come_from();
   if (op_.phase == Phase::backward) tell_backward(finding_.why);

@@ -13,6 +13,8 @@ constexpr std::size_t kAbsorbersShown = 3;
 constexpr std::size_t kLongestPath = 64;
 constexpr std::uint32_t kMostSlots = 1 << 20;  // of one op; more is damage
 
+constexpr std::string_view kUninitialised = "uninitialised memory";  // as the journal says why it was not read
+
 constexpr BadKind kKinds[] = {BadKind::nan, BadKind::inf};
 
 std::size_t at(BadKind kind) { return static_cast<std::size_t>(kind); }
@@ -27,6 +29,11 @@ bool is_scalar(const CatalogTensor* tensor) {
 bool may_be_floating(const CatalogTensor* tensor) {
   return tensor == nullptr || tensor->dtype == DType::undefined || is_floating(tensor->dtype) ||
          is_complex(tensor->dtype);
+}
+
+// By its name a parameter that a network learns, which no mask is.
+bool is_weight(const CatalogTensor& tensor) {
+  return tensor.tensor_name.ends_with("weight") || tensor.tensor_name.ends_with("bias");
 }
 
 // What an infinity of the other sign, or NaN, was made of.
@@ -257,6 +264,8 @@ Health ValueFlow::health_of_value(std::uint32_t index) {
     for (const Reader& reader : value.readers)
       value.health.add(health_.of(*ops_[reader.op].inputs[reader.input].tensor));
   }
+  // Its op was not kept, since nothing in it was bad.
+  if (!value.health.known && options_.only_overflows) value.health.known = true;
   return value.health;
 }
 
@@ -287,7 +296,10 @@ Health ValueFlow::inputs_of(const Op& op, std::uint32_t output_slot, bool* all_k
     if (!input.is_read || !feeds(op, input, output_slot)) continue;
     const Health health = health_of(input);
     all.add(health);
-    if (all_known != nullptr && !health.known && may_be_floating(input.tensor)) *all_known = false;
+    if (all_known != nullptr && !health.known && may_be_floating(input.tensor) && !is_weight(*input.tensor) &&
+        input.tensor->skipped != kUninitialised) {
+      *all_known = false;
+    }
   }
   return all;
 }
@@ -365,7 +377,7 @@ End ValueFlow::end_of_output(const Op& op, std::uint32_t index, BadKind kind, bo
     // What an op made inside, and nobody showed, tells nothing.
     if (!may_be_floating(output.tensor) || (output.tensor == nullptr && output.readers.empty())) return End::absorbed;
     is_bad = true;
-    return options_.only_overflows ? output.ends[at(kind)] : std::max(End::unknown, output.ends[at(kind)]);
+    return std::min(End::unknown, output.ends[at(kind)]);
   }
   const Health inputs = inputs_of(op, output.slot);
   End worst = End::absorbed;
@@ -449,7 +461,8 @@ void ValueFlow::find_roots() {
 void ValueFlow::find_root(std::uint32_t index, BadKind kind) {
   Value& value = values_[index];
   const Op& op = ops_[value.op];
-  if (op.nature.uninitialised) return;
+  // What memory held before is nobody's, until it gets where it matters.
+  if (op.nature.uninitialised && value.ends[at(kind)] < End::scaler) return;
   const Health health = health_of_value(index);
   const Health inputs = inputs_of(op, value.slot);
   const BadKind other = kind == BadKind::nan ? BadKind::inf : BadKind::nan;
@@ -458,11 +471,13 @@ void ValueFlow::find_root(std::uint32_t index, BadKind kind) {
   for (const Input& input : op.inputs) {
     if (!input.is_read || !feeds(op, input, value.slot) || !has(health_of(input), from)) continue;
     const Value& source = values_[input.value];
-    if (source.op != kOutside && source.tensor != nullptr && health_.of(*source.tensor).known &&
-        !has(health_.of(*source.tensor), from)) {
+    const bool differs = source.op != kOutside && source.tensor != nullptr && health_.of(*source.tensor).known &&
+                         !has(health_.of(*source.tensor), from);
+    if (differs && !options_.inputs_before) continue;
+    if (differs) {
       flags |= bit(RootKind::overwritten);
       add_root(RootKind::overwritten, index, kind, value.op, input.tensor);
-    } else if (source.op != kOutside && ops_[source.op].nature.uninitialised) {
+    } else if (source.op != kOutside && source.flags[at(from)] == 0 && ops_[source.op].nature.uninitialised) {
       flags |= bit(RootKind::external);
     } else {
       flags |= source.flags[at(from)];
@@ -473,7 +488,11 @@ void ValueFlow::find_root(std::uint32_t index, BadKind kind) {
   const std::uint8_t harmless = bit(RootKind::placed) | bit(RootKind::external);
   const CatalogTensor* tensor = value.tensor;
   if (is_new) {
-    const RootKind root = op.nature.places ? RootKind::placed : RootKind::created;
+    // Of infinities that may have come in through what was not recorded, nobody is to blame before they do harm.
+    bool inputs_known = true;
+    inputs_of(op, value.slot, &inputs_known);
+    const bool meant = op.nature.places || (kind == BadKind::inf && !inputs_known);
+    const RootKind root = meant ? RootKind::placed : RootKind::created;
     flags = bit(root);
     add_root(root, index, kind, value.op, tensor);
   } else if (changed && (flags & ~harmless) == 0) {

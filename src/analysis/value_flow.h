@@ -67,6 +67,7 @@ class ValueFlow {
   };
 
   struct Options {
+    bool inputs_before = true;    // inputs are as their operator found them
     bool only_overflows = false;  // the dump holds nothing but ops that overflowed: who is missing was finite
   };
   // Step `step` of the rank; that after it tells who reads what this one leaves behind.

@@ -1,0 +1,214 @@
+"""`sonde first-bad` and `sonde stomp` over dumps of real programs with planted faults."""
+
+import json
+import pathlib
+import re
+import shutil
+import sys
+from types import SimpleNamespace
+
+import pytest
+from first_bad_program import ADAM, CASES, SCALER
+from processes import CLI, run_in, settings_of
+
+PROGRAM = pathlib.Path(__file__).with_name("first_bad_program.py")
+STEP = {name: step for step, name in enumerate(CASES)} | {"scaler": SCALER, "adam": ADAM}
+LINES = {
+    match[1]: number
+    for number, line in enumerate(PROGRAM.read_text().splitlines(), 1)
+    if (match := re.search(r"# FAULT (\w+)$", line))
+}
+
+
+def record(directory, name, *command, reread=True, **common):
+    dump = directory / name
+    config = directory / f"{name}.json"
+    config.write_text(json.dumps(settings_of(dump, None, {"reread": reread}, common)))
+    run = run_in(directory, dump, sys.executable, *command, MINDSPORE_DUMP_CONFIG=config)
+    assert run.status == 0, run.stderr
+    return dump
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    return tmp_path_factory.mktemp("first_bad")
+
+
+@pytest.fixture(scope="module")
+def full(directory):
+    return record(directory, "full", PROGRAM, saved_data="full")
+
+
+@pytest.fixture(scope="module")
+def statistics(directory):
+    return record(directory, "statistics", PROGRAM, reread=False, saved_data="statistic")
+
+
+def look(verb, dump, *arguments):
+    run = run_in(dump.parent, dump, CLI, verb, dump, "--json", *arguments)
+    assert run.status in (0, 1), run.stderr
+    return SimpleNamespace(status=run.status, **json.loads(run.stdout))
+
+
+def at(dump, case):
+    return look("first-bad", dump, "--step", STEP[case])
+
+
+@pytest.mark.parametrize(
+    ("case", "op", "kind", "why"),
+    [
+        ("log", "log", "operator", "log of 0: input.0[0,0] = 0"),
+        ("forbidden", "cross_entropy_loss", "operator", "a class that is masked out"),
+        ("half", "matmul", "overflow", "is 360000; float16 holds at most 65504, float32 would hold it"),
+        ("bfloat16", "exp", "overflow", "= 90 is 1.2204e+39; bfloat16 holds at most"),
+        ("sqrt_trap", "div", "operator", "0 divided by 0"),
+        ("exp_trap", "exp", "overflow", "input.0[0,0] = 1000"),
+        ("divide", "div", "operator", "division by 0"),
+        ("empty_row", "softmax", "operator", "all 4 elements of the row input.0[1,:] are -inf"),
+        ("stomped", "relu", "memory_overwritten", "sigmoid-op0 wrote only finite numbers"),
+        ("cast", "to", "overflow", "is 70000; float16 holds at most 65504"),
+        ("adam", "addcdiv_", "operator", "0 divided by 0"),
+    ],
+)
+def test_the_operator_its_line_and_the_reason(full, case, op, kind, why):
+    report = at(full, case)
+    assert report.status == 1
+    first = report.first
+    assert (first["op_type"], first["kind"]) == (op, kind), first
+    assert why in first["why"]
+    assert case == "forbidden" or first["code"]["line"] == LINES[case]
+    code = {line["number"]: line["text"] for line in first["code"]["lines"]}
+    assert case == "forbidden" or f"FAULT {case}" in code[LINES[case]]
+
+
+@pytest.mark.parametrize("dump", ["full", "statistics"])
+def test_a_masked_transformer_is_healthy(dump, request):
+    report = at(request.getfixturevalue(dump), "healthy")
+    assert report.status == 0
+    assert report.findings == []
+    absorbed = {
+        name.rsplit("/", 1)[-1].split("-op")[0] for healthy in report.healthy for name in healthy["absorbed_by"]
+    }
+    assert {"softmax", "scaled_dot_product_attention", "maximum", "reciprocal"} <= absorbed
+    assert {healthy["how"] for healthy in report.healthy} >= {"placed", "computed", "from outside"}
+
+
+def test_healthy_masks_beside_a_fault_stay_healthy(full):
+    report = at(full, "log")
+    assert len(report.findings) == 1
+    assert report.reaches == "the loss"
+    assert {"causal", ""} <= {healthy["tensor"]["tensor_name"] for healthy in report.healthy}
+
+
+def test_nan_that_is_masked_out_is_healthy(full):
+    report = at(full, "masked_nan")
+    assert report.status == 0
+    assert "nan_to_num" in report.healthy[0]["absorbed_by"][0]
+
+
+def test_a_bad_batch_comes_from_outside(full):
+    first = at(full, "nan_batch").first
+    assert first["kind"] == "bad_input"
+    assert "input.0[1,2] = nan" in first["evidence"]
+
+
+def test_backward_only(full):
+    assert "backward_only" in at(full, "sqrt_trap").first["tags"]
+    assert "optimizer_only" in at(full, "adam").first["tags"]
+    assert any("mask the operator's input" in line for line in at(full, "sqrt_trap").first["evidence"])
+
+
+def test_what_the_scaler_skipped_is_expected(full):
+    report = at(full, "scaler")
+    assert report.status == 0
+    assert report.expected[0]["kind"] == "scaler_skipped"
+
+
+@pytest.mark.parametrize("case", ["log", "half", "sqrt_trap", "exp_trap", "divide", "empty_row", "bfloat16"])
+def test_statistics_alone_name_the_same_operator(full, statistics, case):
+    told, alone = at(full, case).first, at(statistics, case).first
+    assert alone["op"] == told["op"]
+    assert alone["kind"] == told["kind"]
+    assert any("statistics of these tensors only" in line for line in alone["limits"])
+
+
+def test_what_was_not_read_again_is_told(statistics):
+    first = at(statistics, "stomped").first
+    assert first["kind"] == "memory_overwritten"
+    assert any("not read again" in line for line in first["limits"])
+
+
+def test_without_a_journal_equal_values_stand_in_for_the_data_flow(full, directory):
+    bare = directory / "bare"
+    shutil.copytree(full, bare)
+    shutil.rmtree(bare / "rank_0/.dump_metadata/sonde")
+    report = at(bare, "log")
+    assert report.first["op"] == at(full, "log").first["op"]
+    assert "does not say who reads what" in report.notes[0]
+    assert at(bare, "healthy").status == 0
+
+
+def test_the_whole_run_begins_with_its_first_fault(full):
+    report = look("first-bad", full)
+    assert report.first["iteration"] == STEP["log"]
+    assert report.looked_at["steps"] == STEP["log"] + 1
+
+
+def test_the_next_configuration_is_accepted(full, directory):
+    path = directory / "next.json"
+    run = run_in(directory, full, CLI, "first-bad", full, "--step", STEP["log"], "--next-config", path)
+    assert run.status == 1, run.stderr
+    common = json.loads(path.read_text())["common_dump_settings"]
+    assert common["iteration"] == f"{STEP['log'] - 1}|{STEP['log']}"
+    assert at(full, "log").first["op"] in common["kernels"]
+    assert run_in(directory, full, CLI, "check", path).status == 0
+    again = run_in(directory, full, CLI, "first-bad", full, "--step", STEP["log"], "--next-config", path)
+    assert again.status == 2, "a file that exists is not overwritten"
+
+
+def test_of_two_ranks_the_one_that_was_bad(directory):
+    dump = record(
+        directory, "ranks", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", PROGRAM, "ranks",
+        saved_data="statistic", support_device=[0, 1],
+    )  # fmt: skip
+    report = look("first-bad", dump)
+    first = report.first
+    assert (first["rank"], first["iteration"], first["op_type"]) == (1, 1, "log")
+    assert first["code"]["line"] == LINES["rank"]
+    assert "one_rank_only" in first["tags"]
+    assert any("allreduce" in line and "spread it to rank 0" in line for line in first["evidence"])
+
+
+def test_stomp_names_what_changed_and_where(full):
+    report = look("stomp", full, "--step", STEP["stomped_finite"])
+    assert report.status == 1
+    (finding,) = report.findings
+    assert finding["op_type"] == "sigmoid"
+    assert "and no operator wrote it" in finding["why"]
+    assert finding["numbers"]["first byte"] == 4
+    assert finding["numbers"]["last byte"] == 11
+    assert finding["code"]["line"] == LINES["stomped_finite"]
+    assert look("stomp", full, "--step", STEP["healthy"]).findings == []
+
+
+def test_stomp_says_what_was_not_observable(statistics):
+    report = look("stomp", statistics, "--step", STEP["stomped_finite"])
+    assert report.status == 0
+    assert report.not_observable > 0
+
+
+def test_stomp_of_a_watcher(directory):
+    dump = directory / "watcher"
+    dump.mkdir()
+    config = directory / "acl.json"
+    entry = {"watcher_nodes": ["Default/network1-Small/sigmoid-op0"]}
+    settings = {"dump_list": [entry], "dump_path": str(dump), "dump_mode": "output", "dump_scene": "watcher"}
+    config.write_text(json.dumps({"dump": settings}))
+    run = run_in(directory, dump, sys.executable, PROGRAM, MINDSPORE_DUMP_CONFIG=config)
+    assert run.status == 0, run.stderr
+    report = look("stomp", dump)
+    assert report.status == 1
+    assert report.watched > 0
+    changed = {finding["iteration"] for finding in report.findings}
+    assert changed == {STEP["stomped"], STEP["stomped_finite"]}
+    assert "relu-op0" in report.findings[0]["why"]
