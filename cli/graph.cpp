@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 
+#include "analysis/likely_sources.h"
 #include "analysis/measure.h"
 #include "analysis/select.h"
 #include "dump.h"
@@ -76,6 +77,21 @@ std::string pages(const SelectedStep& step, const StepGraph& graph, const std::v
   return text;
 }
 
+// Where a dump says nothing of its data flow, and has tensors only: equal values tell it.
+void infer_flow(Catalog& catalog, const SelectedStep& step) {
+  for (CatalogRank& rank : catalog.ranks) {
+    for (CatalogStep& own : rank.steps) {
+      if (&own != step.step) continue;
+      std::vector<MeasureTask> tasks;
+      for (CatalogOp& op : own.ops) {
+        for (CatalogTensor& tensor : op.tensors) tasks.push_back({&rank, &tensor});
+      }
+      measure_all(tasks);  // what cannot be read stays without an edge
+      add_likely_sources(own);
+    }
+  }
+}
+
 bool has_likely_flow(const CatalogStep& step) {
   for (const CatalogOp& op : step.ops) {
     for (const CatalogTensor& tensor : op.tensors) {
@@ -98,12 +114,16 @@ int graph(const GraphOptions& options) {
   const std::optional<std::vector<SelectedStep>> steps = select_steps(*catalog, options, status);
   if (!steps) return status;
   const SelectedStep& step = step_of(*steps);
+  const bool is_told = step.rank->has_journal || step.rank->host_tells_data_flow;
+  if (!is_told && !has_likely_flow(*step.step)) infer_flow(*catalog, step);
   const bool is_likely = has_likely_flow(*step.step);
   if (is_likely) print_warning("the dump does not say how data flows; it is told by values that are equal");
-  if (!step.rank->has_journal && !step.rank->host_tells_data_flow && !is_likely) {
-    print_error(fmt::format(
-        "'{}' says nothing of how data flows: it has neither a journal of Sonde nor MindSpore's own graphs/*.pb",
-        step.rank->directory.string()));
+  if (!is_told && !is_likely) {
+    print_error(
+        fmt::format("'{}' says nothing of how data flows: it has neither a journal of Sonde nor MindSpore's own "
+                    "graphs/*.pb, and no "
+                    "input of an op equals an output before it",
+                    step.rank->directory.string()));
     return kUnreadable;
   }
   add_types(step);

@@ -19,11 +19,11 @@ std::uint64_t part_of(const CatalogTensor& tensor) {
 }
 
 // Empty where there is no such file.
-std::optional<MeasureKey> key_of(const CatalogRank& rank, const CatalogTensor& tensor) {
+std::optional<FileKey> key_of(const CatalogRank& rank, const CatalogTensor& tensor) {
   struct stat status {};
   const std::filesystem::path path = rank.directory / tensor.file;
   if (::stat(path.c_str(), &status) != 0) return std::nullopt;
-  return MeasureKey(status.st_dev, status.st_ino, part_of(tensor));
+  return FileKey(status.st_dev, status.st_ino, part_of(tensor));
 }
 
 Result<MeasuredFile> measure_file(const CatalogRank& rank, const CatalogTensor& tensor) {
@@ -61,7 +61,7 @@ TensorWish wish_of(const CatalogTensor& tensor) {
 
 Status Measurer::measure(const CatalogRank& rank, CatalogTensor& tensor) {
   if (is_measured(tensor)) return {};
-  const std::optional<MeasureKey> key = key_of(rank, tensor);
+  const std::optional<FileKey> key = key_of(rank, tensor);
   const auto known_file = key ? by_file_.find(*key) : by_file_.end();
   if (known_file != by_file_.end()) {
     fill_in(known_file->second, tensor);
@@ -77,12 +77,12 @@ Status Measurer::measure(const CatalogRank& rank, CatalogTensor& tensor) {
 std::vector<std::string> measure_all(std::span<const MeasureTask> tasks, std::size_t threads,
                                      const std::function<void()>& done) {
   const Threads pool(threads);
-  std::vector<std::optional<MeasureKey>> keys(tasks.size());
+  std::vector<std::optional<FileKey>> keys(tasks.size());
   pool.for_each(tasks.size(), [&](std::size_t i) {
     if (!is_measured(*tasks[i].tensor)) keys[i] = key_of(*tasks[i].rank, *tasks[i].tensor);
   });
   std::vector<std::vector<std::size_t>> files;  // tasks of one file
-  std::map<MeasureKey, std::size_t> known_files;
+  std::map<FileKey, std::size_t> known_files;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     if (is_measured(*tasks[i].tensor)) continue;
     const auto [at, is_new] =

@@ -30,7 +30,7 @@ std::vector<std::string> measure_all(std::span<const MeasureTask> tasks, std::si
                                      const std::function<void()>& done = {});
 
 // Device, inode, and which of the tensors of a file with several.
-using MeasureKey = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;
+using FileKey = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;
 
 struct MeasuredFile {
   DType dtype = DType::undefined;
@@ -46,7 +46,7 @@ class Measurer {
   Status measure(const CatalogRank& rank, CatalogTensor& tensor);
 
  private:
-  std::map<MeasureKey, MeasuredFile> by_file_;
+  std::map<FileKey, MeasuredFile> by_file_;
 };
 
 }  // namespace sonde

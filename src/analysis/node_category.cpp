@@ -58,18 +58,24 @@ bool is_gradient(const CatalogOp& op, std::string_view name) {
   if (op.is_parameter || op.op_type == "Const") return op.is_parameter && name.ends_with(".grad");
   // Only file names tell the names of some dumps; they have `_` for `/`.
   return name == "gradients" || name.starts_with("gradients/") || name.starts_with("gradients_") ||
-         op.phase == Phase::backward;
+         op.phase == Phase::backward || op.op_type == "parameters_grad";
 }
 
-bool is_weight(const CatalogOp& op, std::string_view name) {
-  if (!op.is_parameter) return false;
+bool is_weight_name(std::string_view name) {
   const bool named =
       name.ends_with(".weight") || name.ends_with(".bias") || name.ends_with("_weight") || name.ends_with("_bias");
   return named && name.find("optimizer-") == std::string_view::npos && !name.starts_with("gradients/") &&
          !is_state(name);
 }
 
+bool is_weight(const CatalogOp& op, std::string_view name) { return op.is_parameter && is_weight_name(name); }
+
 }  // namespace
+
+bool is_weight_of_module(const CatalogOp& op, const CatalogTensor& tensor) {
+  return op.is_module && op.phase == Phase::forward && tensor.is_input && !tensor.tensor_name.empty() &&
+         is_weight_name(lower(tensor.tensor_name));
+}
 
 std::string plain_type(std::string_view op_type) {
   std::string plain = lower(op_type);

@@ -9,6 +9,9 @@ namespace sonde {
 // By MindSpore's rules for names and types, extended to the names of PyTorch. Everything is of the category `tensor`.
 bool is_of(NodeCategory category, const CatalogOp& op);
 
+// msprobe has no nodes for parameters: an input of a module that is a weight of it.
+bool is_weight_of_module(const CatalogOp& op, const CatalogTensor& tensor);
+
 // The type of an operator without what frameworks disagree about: lower case, no underscores, so that `leaky_relu_`,
 // `LeakyReLU` and `_leaky_relu` are one.
 std::string plain_type(std::string_view op_type);

@@ -32,7 +32,8 @@ constexpr std::array<Named, 11> kStatistics = {{
     {"zero_count", [](const KnownStatistics& s) { return count_of(s.zero_count); }},
 }};
 
-const CatalogTensor* find_tensor(const CatalogStep& step, std::string_view full_name, bool is_input, std::uint32_t slot) {
+const CatalogTensor* find_tensor(const CatalogStep& step, std::string_view full_name, bool is_input,
+                                 std::uint32_t slot) {
   for (const CatalogOp& op : step.ops) {
     if (op.full_name != full_name) continue;
     for (const CatalogTensor& tensor : op.tensors) {

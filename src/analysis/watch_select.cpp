@@ -81,14 +81,18 @@ std::vector<TensorPlace> select_watched(const Catalog& catalog, const WatchSelec
       const CatalogStep& step = rank.steps[s];
       for (std::uint32_t o = 0; o < step.ops.size(); ++o) {
         const CatalogOp& op = step.ops[o];
-        if (selection.category != NodeCategory::tensor) {
+        const bool is_weight = selection.category == NodeCategory::weight;
+        const bool of_module = is_weight && op.is_module;
+        if (selection.category != NodeCategory::tensor && !of_module) {
           const auto [at, is_new] = is_of_category.try_emplace(op.full_name.data());
           if (is_new) at->second = is_of(selection.category, op);
           if (!at->second) continue;
         }
         if (selection.takes && !selection.takes(rank, step, op)) continue;
         for (std::uint32_t t = 0; t < op.tensors.size(); ++t) {
-          if (op.tensors[t].recorded() && takes_side(selection.sides, op.tensors[t])) places.push_back({r, s, o, t});
+          const CatalogTensor& tensor = op.tensors[t];
+          const bool taken = of_module ? is_weight_of_module(op, tensor) : takes_side(selection.sides, tensor);
+          if (taken && tensor.recorded()) places.push_back({r, s, o, t});
         }
       }
     }

@@ -9,6 +9,7 @@ import textwrap
 
 import dumps
 import model_proto
+import numpy as np
 import pytest
 from conftest import run_in, settings_of
 
@@ -270,10 +271,31 @@ def test_what_is_no_op_is_told_with_what_is_near(trained, sonde, tmp_path):
     }.items():
         shown = sonde("graph", trained["2.7"], "--step", 0, "--graph", 0, *wrong)
         assert shown.status == 2 and message in shown.stderr, shown.stderr
+    step = tmp_path / "outputs" / "rank_0" / "Net" / "0" / "0"
+    step.mkdir(parents=True)
+    np.save(step / "ReLU.Default_ReLU-op0.0.0.1001.output.0.DefaultFormat.Float32.npy", np.float32([1]))
+    shown = sonde("graph", tmp_path / "outputs")
+    assert shown.status == 3 and "neither a journal of Sonde" in shown.stderr
+
+
+def test_where_nothing_else_tells_it_equal_values_are_the_data_flow(trained, sonde, tmp_path):
+    def edges(dump):
+        shown = sonde("graph", dump, "--json", "--step", 0, "--graph", 0)
+        assert shown.status == 0
+        ops = json.loads(shown.stdout)["ops"]
+        return {
+            (operand["op"], op["full_name"], slot)
+            for op in ops
+            for slot, operand in enumerate(op["inputs"])
+            if "op" in operand
+        }, shown.stderr
+
+    told, _ = edges(trained["2.7"])
     copy = shutil.copytree(trained["2.7"], tmp_path / "copy")
     (copy / "rank_0/.dump_metadata/sonde/journal").unlink()
-    shown = sonde("graph", copy)
-    assert shown.status == 3 and "neither a journal of Sonde" in shown.stderr
+    found, warnings = edges(copy)
+    assert "told by values that are equal" in warnings
+    assert len(told & found) > 0.9 * len(found) > 0
 
 
 def test_without_its_journal_lines_are_those_of_the_graph_files(trained, sonde, tmp_path):
