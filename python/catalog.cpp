@@ -359,6 +359,19 @@ nb::tuple watch(const Dump& dump,
   return nb::make_tuple(hits, gaps);
 }
 
+// (paths written, what failed)
+nb::tuple convert_to_host(const std::string& file) {
+  sonde::DumpConverted converted;
+  {
+    const nb::gil_scoped_release release;
+    converted = Dump::convert_to_host(file);
+  }
+  nb::list written, failed;
+  for (const std::filesystem::path& path : converted.written) written.append(path_text(path));
+  for (const std::string& message : converted.failed) failed.append(text(message));
+  return nb::make_tuple(written, failed);
+}
+
 // --- the dump --------------------------------------------------------------------------------------------------------
 
 Dump open_dump(const std::string& path, std::vector<std::uint32_t> ranks, std::vector<std::uint64_t> iterations,
@@ -481,6 +494,7 @@ void add_catalog(nb::module_& module) {
             return text(dump.code(op, file, line));
           },
           nb::arg("op"), nb::arg("file"), nb::arg("line"));
+  module.def("convert_to_host", &convert_to_host, nb::arg("file"));
   module.def("check_condition", &check_condition, nb::arg("condition"), nb::arg("parameters"));
   module.def("open_dump", &open_dump, nb::arg("path"), nb::arg("ranks"), nb::arg("iterations"), nb::arg("graphs"),
              nb::arg("op"), nb::arg("type"), nb::arg("source"));

@@ -10,6 +10,8 @@
 #include <unordered_map>
 
 #include "analysis/catalog.h"
+#include "analysis/convert.h"
+#include "analysis/converted_names.h"
 #include "analysis/index.h"
 #include "analysis/measure.h"
 #include "analysis/step_graph.h"
@@ -479,6 +481,18 @@ Result<DumpValues> Dump::values(std::size_t index) const {
   DumpValues values;
   values.state_ = std::make_shared<const DumpValues::State>(*std::move(file));
   return values;
+}
+
+DumpConverted Dump::convert_to_host(const std::filesystem::path& file) {
+  ConvertWish wish;
+  wish.format = Format::nchw;
+  wish.type = ConvertedType::msnpy;
+  wish.name = LongNames().of(file);
+  const Converted converted = convert_file(file, file.parent_path(), wish);
+  DumpConverted result;
+  for (const ConvertedFile& written : converted.written) result.written.push_back(written.path);
+  for (const LostTensor& lost : converted.lost) result.failed.push_back(lost.message);
+  return result;
 }
 
 Status Dump::check_condition(const std::string& condition, std::span<const std::pair<std::string, double>> parameters) {
