@@ -25,7 +25,7 @@ def convert_all(dump, root):
 
 
 def _containers(dump):
-    """Files of which each holds all tensors of an operator; those of MindSpore 1.2's synchronous dump are the host's."""
+    """Files of which each holds all tensors of an operator; what MindSpore 1.2 wrote as `.bin` is the host's."""
     files = {}
     for tensor in dump.tensors:
         file = tensor.file
