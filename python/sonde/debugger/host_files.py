@@ -1,10 +1,13 @@
 """Files of a device's dump, converted for the host."""
 
 import os
+import re
 from pathlib import Path
 
 from .. import _core
 
+# {type}.{op}.{task}[.{stream}].{time}, or the number that stands for a longer one.
+_NAME = re.compile(r"[^.]+\..+\.\d+\.\d{10,}|\d+")
 _FAILED = "convert_failed_file_list.txt"
 _ALL_FAILED = "convert_failed_files_summary.txt"
 
@@ -31,4 +34,7 @@ def _containers(dump):
         file = tensor.file
         if file is not None and file.suffix not in (".npy", ".bin"):
             files.setdefault(file)
+    for problem in dump.problems:  # of a file that cannot be read no tensor is known
+        if _NAME.fullmatch(Path(problem.path).name):
+            files.setdefault(Path(problem.path))
     return list(files)
