@@ -165,7 +165,7 @@ nb::dict tensor_columns(const Dump& dump) {
   Column<std::uint64_t> timestamp(rows);
   Column<std::int64_t> sizes(4 * rows);
   Column<std::int32_t> shape_begins(rows + 1);
-  Words dtype(rows), name(rows), file(rows), skipped(rows), md5(rows), sha1(rows);
+  Words dtype(rows), name(rows), key(rows), file(rows), skipped(rows), md5(rows), sha1(rows);
   std::int32_t begins = 0;
   for (std::size_t i = 0; i < rows; ++i) {
     const sonde::DumpTensor tensor = dump.tensor(i);
@@ -180,6 +180,7 @@ nb::dict tensor_columns(const Dump& dump) {
     begins += static_cast<std::int32_t>(tensor.shape.size());
     dtype.add(dtype_name(tensor.dtype));
     name.add(tensor.name);
+    key.add(tensor.key);
     file.add(tensor.file);
     skipped.add(tensor.skipped);
     md5.add(tensor.md5);
@@ -195,6 +196,7 @@ nb::dict tensor_columns(const Dump& dump) {
   columns["shape_begins"] = shape_begins.finish();
   columns["sizes"] = sizes.finish();
   columns["name"] = name.finish();
+  columns["key"] = key.finish();
   columns["file"] = file.finish();
   columns["skipped"] = skipped.finish();
   columns["md5"] = md5.finish();

@@ -262,6 +262,7 @@ DumpTensor Dump::State::describe(std::size_t index) {
   out.has_shape = from.has_shape;
   out.shape = from.shape;
   out.name = from.tensor_name;
+  out.key = from.key;
   out.file = from.file;
   out.skipped = from.skipped;
   out.md5 = from.md5;
@@ -451,13 +452,20 @@ Result<KnownStatistics> Dump::statistics(std::size_t tensor) const {
 
 std::vector<DumpProblem> Dump::measure(std::span<const std::size_t> tensors) const {
   const std::lock_guard lock(state_->mutex);
-  std::vector<DumpProblem> problems;
+  std::vector<MeasureTask> tasks;
   for (const std::size_t index : tensors) {
-    const CatalogTensor& tensor = state_->tensor(index);
-    if (tensor.statistics || tensor.file.empty()) continue;
-    const Status done = state_->measure(index);
-    if (done || done.error().code == ErrorCode::unsupported) continue;
-    problems.push_back({state_->rank_of(state_->op_of_tensor[index]).directory / tensor.file, done.error().message});
+    CatalogTensor& tensor = state_->tensor(index);
+    if (!tensor.statistics && !tensor.file.empty())
+      tasks.push_back({&state_->rank_of(state_->op_of_tensor[index]), &tensor});
+  }
+  const std::vector<std::string> messages = measure_all(tasks);
+  // Of complex numbers there are none, and nothing is wrong.
+  std::erase_if(tasks,
+                [](const MeasureTask& task) { return task.tensor->statistics || is_complex(task.tensor->dtype); });
+  std::vector<DumpProblem> problems;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const bool known = messages.size() == tasks.size();
+    problems.push_back({known ? tasks[i].rank->directory / tasks[i].tensor->file : path(), messages[i]});
   }
   return problems;
 }

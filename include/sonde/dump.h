@@ -71,6 +71,7 @@ struct DumpTensor {
   bool has_shape = false;
   std::span<const std::int64_t> shape;
   std::string_view name;        // of the parameter, gradient or state it is; empty: none
+  std::string_view key;         // where the host calls a slot not by its number: `attn_mask`; else empty
   std::string_view file;        // relative to the rank's directory; empty: no values
   std::string_view skipped;     // why it was not read; empty when it was
   std::string_view md5, sha1;   // empty: the dump does not say
@@ -204,7 +205,7 @@ class Dump {
   SONDE_EXPORT std::optional<KnownStatistics> known_statistics(std::size_t tensor) const;
   // The same, else measured, once, from its file. Fails with `not_found` when there is none, `unsupported` for complex.
   SONDE_EXPORT Result<KnownStatistics> statistics(std::size_t tensor) const;
-  // Measures all of these that have a file and no statistics. What cannot be read comes back.
+  // Measures all of these that have a file and no statistics, several at a time. What cannot be read comes back.
   SONDE_EXPORT std::vector<DumpProblem> measure(std::span<const std::size_t> tensors) const;
   SONDE_EXPORT Result<DumpValues> values(std::size_t tensor) const;
 
