@@ -165,7 +165,7 @@ nb::dict tensor_columns(const Dump& dump) {
   Column<std::uint64_t> timestamp(rows);
   Column<std::int64_t> sizes(4 * rows);
   Column<std::int32_t> shape_begins(rows + 1);
-  Words dtype(rows), name(rows), file(rows), skipped(rows), md5(rows), sha1(rows);
+  Words dtype(rows), name(rows), key(rows), file(rows), skipped(rows), md5(rows), sha1(rows);
   std::int32_t begins = 0;
   for (std::size_t i = 0; i < rows; ++i) {
     const sonde::DumpTensor tensor = dump.tensor(i);
@@ -180,6 +180,7 @@ nb::dict tensor_columns(const Dump& dump) {
     begins += static_cast<std::int32_t>(tensor.shape.size());
     dtype.add(dtype_name(tensor.dtype));
     name.add(tensor.name);
+    key.add(tensor.key);
     file.add(tensor.file);
     skipped.add(tensor.skipped);
     md5.add(tensor.md5);
@@ -195,6 +196,7 @@ nb::dict tensor_columns(const Dump& dump) {
   columns["shape_begins"] = shape_begins.finish();
   columns["sizes"] = sizes.finish();
   columns["name"] = name.finish();
+  columns["key"] = key.finish();
   columns["file"] = file.finish();
   columns["skipped"] = skipped.finish();
   columns["md5"] = md5.finish();
@@ -359,6 +361,19 @@ nb::tuple watch(const Dump& dump,
   return nb::make_tuple(hits, gaps);
 }
 
+// (paths written, what failed)
+nb::tuple convert_to_host(const std::string& file) {
+  sonde::DumpConverted converted;
+  {
+    const nb::gil_scoped_release release;
+    converted = Dump::convert_to_host(file);
+  }
+  nb::list written, failed;
+  for (const std::filesystem::path& path : converted.written) written.append(path_text(path));
+  for (const std::string& message : converted.failed) failed.append(text(message));
+  return nb::make_tuple(written, failed);
+}
+
 // --- the dump --------------------------------------------------------------------------------------------------------
 
 Dump open_dump(const std::string& path, std::vector<std::uint32_t> ranks, std::vector<std::uint64_t> iterations,
@@ -481,6 +496,7 @@ void add_catalog(nb::module_& module) {
             return text(dump.code(op, file, line));
           },
           nb::arg("op"), nb::arg("file"), nb::arg("line"));
+  module.def("convert_to_host", &convert_to_host, nb::arg("file"));
   module.def("check_condition", &check_condition, nb::arg("condition"), nb::arg("parameters"));
   module.def("open_dump", &open_dump, nb::arg("path"), nb::arg("ranks"), nb::arg("iterations"), nb::arg("graphs"),
              nb::arg("op"), nb::arg("type"), nb::arg("source"));

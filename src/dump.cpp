@@ -10,6 +10,8 @@
 #include <unordered_map>
 
 #include "analysis/catalog.h"
+#include "analysis/convert.h"
+#include "analysis/converted_names.h"
 #include "analysis/index.h"
 #include "analysis/measure.h"
 #include "analysis/step_graph.h"
@@ -260,6 +262,7 @@ DumpTensor Dump::State::describe(std::size_t index) {
   out.has_shape = from.has_shape;
   out.shape = from.shape;
   out.name = from.tensor_name;
+  out.key = from.key;
   out.file = from.file;
   out.skipped = from.skipped;
   out.md5 = from.md5;
@@ -449,13 +452,20 @@ Result<KnownStatistics> Dump::statistics(std::size_t tensor) const {
 
 std::vector<DumpProblem> Dump::measure(std::span<const std::size_t> tensors) const {
   const std::lock_guard lock(state_->mutex);
-  std::vector<DumpProblem> problems;
+  std::vector<MeasureTask> tasks;
   for (const std::size_t index : tensors) {
-    const CatalogTensor& tensor = state_->tensor(index);
-    if (tensor.statistics || tensor.file.empty()) continue;
-    const Status done = state_->measure(index);
-    if (done || done.error().code == ErrorCode::unsupported) continue;
-    problems.push_back({state_->rank_of(state_->op_of_tensor[index]).directory / tensor.file, done.error().message});
+    CatalogTensor& tensor = state_->tensor(index);
+    if (!tensor.statistics && !tensor.file.empty())
+      tasks.push_back({&state_->rank_of(state_->op_of_tensor[index]), &tensor});
+  }
+  const std::vector<std::string> messages = measure_all(tasks);
+  // Of complex numbers there are none, and nothing is wrong.
+  std::erase_if(tasks,
+                [](const MeasureTask& task) { return task.tensor->statistics || is_complex(task.tensor->dtype); });
+  std::vector<DumpProblem> problems;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const bool known = messages.size() == tasks.size();
+    problems.push_back({known ? tasks[i].rank->directory / tasks[i].tensor->file : path(), messages[i]});
   }
   return problems;
 }
@@ -479,6 +489,18 @@ Result<DumpValues> Dump::values(std::size_t index) const {
   DumpValues values;
   values.state_ = std::make_shared<const DumpValues::State>(*std::move(file));
   return values;
+}
+
+DumpConverted Dump::convert_to_host(const std::filesystem::path& file) {
+  ConvertWish wish;
+  wish.format = Format::nchw;
+  wish.type = ConvertedType::msnpy;
+  wish.name = LongNames().of(file);
+  const Converted converted = convert_file(file, file.parent_path(), wish);
+  DumpConverted result;
+  for (const ConvertedFile& written : converted.written) result.written.push_back(written.path);
+  for (const LostTensor& lost : converted.lost) result.failed.push_back(lost.message);
+  return result;
 }
 
 Status Dump::check_condition(const std::string& condition, std::span<const std::pair<std::string, double>> parameters) {

@@ -71,6 +71,7 @@ struct DumpTensor {
   bool has_shape = false;
   std::span<const std::int64_t> shape;
   std::string_view name;        // of the parameter, gradient or state it is; empty: none
+  std::string_view key;         // where the host calls a slot not by its number: `attn_mask`; else empty
   std::string_view file;        // relative to the rank's directory; empty: no values
   std::string_view skipped;     // why it was not read; empty when it was
   std::string_view md5, sha1;   // empty: the dump does not say
@@ -143,6 +144,12 @@ struct DumpWatchOptions {
   bool error_on_no_value = false;  // bit 32 for tensors without values, instead of a gap
 };
 
+// What became of one file.
+struct DumpConverted {
+  std::vector<std::filesystem::path> written;
+  std::vector<std::string> failed;  // what could not be read or turned, each with the file's name
+};
+
 // The elements of one tensor: those of its file, mapped, where they lie as they should.
 class DumpValues {
  public:
@@ -198,9 +205,13 @@ class Dump {
   SONDE_EXPORT std::optional<KnownStatistics> known_statistics(std::size_t tensor) const;
   // The same, else measured, once, from its file. Fails with `not_found` when there is none, `unsupported` for complex.
   SONDE_EXPORT Result<KnownStatistics> statistics(std::size_t tensor) const;
-  // Measures all of these that have a file and no statistics. What cannot be read comes back.
+  // Measures all of these that have a file and no statistics, several at a time. What cannot be read comes back.
   SONDE_EXPORT std::vector<DumpProblem> measure(std::span<const std::size_t> tensors) const;
   SONDE_EXPORT Result<DumpValues> values(std::size_t tensor) const;
+
+  // Writes the tensors of one of CANN's files beside it, in the host's format, under the names that MindSpore gives:
+  // `{type}.{op}.{task}.{stream}.{time}.{input|output}.{slot}.NCHW.npy`. A format that has no NCHW stays as it is.
+  SONDE_EXPORT static DumpConverted convert_to_host(const std::filesystem::path& file);
 
   // Holds all watchpoints against their tensors, each tensor read once. Fails on a condition that is none.
   SONDE_EXPORT Result<DumpWatchReport> watch(std::span<const DumpWatchpoint> watchpoints,

@@ -73,5 +73,8 @@ class Dump:
 def open_dump(
     path: str, ranks: list[int], iterations: list[int], graphs: list[int], op: str, type: str, source: str
 ) -> Dump: ...
+def convert_to_host(file: str) -> tuple[list[str], list[str]]:
+    """(files written, what failed) of one of CANN's files."""
+
 def check_condition(condition: str, parameters: Parameters) -> None:
     """Raises ValueError."""

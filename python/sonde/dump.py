@@ -443,6 +443,7 @@ class Tensors(_Collection):
             "side": sides,
             "slot": table["slot"][rows],
             "parameter": table["name"].take(rows),
+            "key": table["key"].take(rows),
             "dtype": table["dtype"].take(rows),
             "shape": shapes,
         }
@@ -622,6 +623,11 @@ class Tensor:
     def parameter(self):
         """The parameter, gradient or optimizer state it is, by name; '' when it is none, or the dump does not say."""
         return self._of("name")
+
+    @property
+    def key(self):
+        """What the host calls the slot, where that is no number: `attn_mask`; else ''."""
+        return self._of("key")
 
     @property
     def dtype(self):

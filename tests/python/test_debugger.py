@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import struct
 import sys
 import textwrap
 
@@ -313,6 +314,44 @@ def test_a_damaged_graph_file_is_passed_over(tree, tmp_path):
     for size in (0, 1, 7, 100, len(whole) // 2, len(whole) - 1):
         file.write_bytes(whole[:size])
         assert CONV in names(DumpAnalyzer(root).select_nodes("")), size
+
+
+def varint(value):
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def field(number, value):
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def container(values, shape):
+    """A file of CANN's with one output: float32 in NC1HWC0 (docs/format.md, "Container")."""
+    sizes, real = (field(1, b"".join(map(varint, each))) for each in (values.shape, shape))
+    output = field(1, 1) + field(2, 3) + field(3, sizes) + field(6, values.nbytes) + field(7, real)
+    header = field(1, b"1.0") + field(3, output) + field(6, b"Default/conv-Conv2d/Conv2D-op0")
+    return struct.pack("<Q", len(header)) + header + values.tobytes()
+
+
+def test_files_of_a_device_are_converted_under_the_names_that_mindspore_gives(tmp_path):
+    step = tmp_path / "rank_0" / "Net" / "0" / "0"
+    step.mkdir(parents=True)
+    values = np.arange(1 * 2 * 2 * 2 * 16, dtype=np.float32).reshape(1, 2, 2, 2, 16)  # 20 channels in blocks of 16
+    name = "Conv2D.Default_conv-Conv2d_Conv2D-op0.3.7.1795310925883564"
+    (step / name).write_bytes(container(values, shape=(1, 20, 2, 2)))
+    (step / name.replace("op0", "op1")).write_bytes(b"\x10" * 64)
+    parser = DumpParser(tmp_path)
+    failed = parser.convert_all_data_to_host()
+    assert failed == [str(step / name.replace("op0", "op1"))]
+    converted = np.load(step / "Conv2D.Conv2D-op0.3.7.1795310925883564.output.0.NCHW.npy")
+    assert np.array_equal(converted, values.transpose(0, 1, 4, 2, 3).reshape(1, 32, 2, 2)[:, :20])
+    assert (step / "convert_failed_file_list.txt").read_text() == f"{failed[0]}\n"
+    assert (tmp_path / "convert_failed_files_summary.txt").read_text() == f"{failed[0]}\n"
 
 
 # --- arguments ------------------------------------------------------------------------------------------------------

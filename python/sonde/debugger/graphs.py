@@ -102,7 +102,7 @@ def graphs_of(dump):
     graphs = []
     for rank in dump.ranks:
         found = {}
-        for number, path in _files(Path(dump._core.directory(rank))):
+        for number, path in _files(Path(dump._core.directory(rank)), rank):
             try:
                 found[number] = _from_file(data, rank, number, path)
             except (model_proto.BadGraph, OSError):
@@ -115,9 +115,10 @@ def graphs_of(dump):
     return graphs, data
 
 
-def _files(directory):
-    """(number, path) of the graph files of a rank."""
-    for place in (directory, directory / ".dump_metadata", directory / ".metadata"):
+def _files(directory, rank):
+    """(number, path) of the graph files of a rank, wherever its layout has them."""
+    metadata = directory / ".dump_metadata"
+    for place in (directory, metadata, metadata / "mindspore" / f"rank_{rank}"):
         found = [(int(match[1]), path) for path in place.glob("graphs/*.pb") if (match := _FILE.fullmatch(path.name))]
         if found:
             return sorted(found)
@@ -135,7 +136,7 @@ def _iterations(data, rank, *numbers):
 
 def _from_file(data, rank, number, path):
     raw = model_proto.read_graph(path)
-    root_id = int(raw["root_name"]) if raw["root_name"].isdecimal() else number
+    root_id = int(raw["root_name"]) if re.fullmatch(r"[0-9]{1,9}", raw["root_name"]) else number
     graph = Graph(
         data, rank, number, root_id=root_id, name=raw["name"], iterations=_iterations(data, rank, root_id, number)
     )

@@ -1,0 +1,40 @@
+"""Files of a device's dump, converted for the host."""
+
+import os
+import re
+from pathlib import Path
+
+from .. import _core
+
+# {type}.{op}.{task}[.{stream}].{time}, or the number that stands for a longer one.
+_NAME = re.compile(r"[^.]+\..+\.\d+\.\d{10,}|\d+")
+_FAILED = "convert_failed_file_list.txt"
+_ALL_FAILED = "convert_failed_files_summary.txt"
+
+
+def convert_all(dump, root):
+    """Every file of CANN's in a dump; those that could not be converted come back, and are listed."""
+    failed = {}
+    for file in _containers(dump):
+        written, problems = _core.convert_to_host(os.fspath(file))
+        if problems or not written:
+            failed.setdefault(file.parent, []).append(str(file))
+    for directory, files in failed.items():
+        (directory / _FAILED).write_text("".join(f"{file}\n" for file in files))
+    every = [file for files in failed.values() for file in files]
+    if every:
+        (Path(root) / _ALL_FAILED).write_text("".join(f"{file}\n" for file in every))
+    return every
+
+
+def _containers(dump):
+    """Files of which each holds all tensors of an operator; what MindSpore 1.2 wrote as `.bin` is the host's."""
+    files = {}
+    for tensor in dump.tensors:
+        file = tensor.file
+        if file is not None and file.suffix not in (".npy", ".bin"):
+            files.setdefault(file)
+    for problem in dump.problems:  # of a file that cannot be read no tensor is known
+        if _NAME.fullmatch(Path(problem.path).name):
+            files.setdefault(Path(problem.path))
+    return list(files)
