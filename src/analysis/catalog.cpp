@@ -244,9 +244,13 @@ void drop_empty_ranks(Catalog& catalog) {
 }  // namespace
 
 Result<Catalog> open_catalog(const fs::path& path) {
-  if (Status status = check_directory(path); !status) return status.error();
   std::error_code error;
-  const fs::path real = fs::canonical(path, error);
+  // msprobe's own tools are given the JSON.
+  const bool is_record = path.filename() == "dump.json" || path.filename() == "debug.json";
+  const fs::path directory =
+      is_record && fs::is_regular_file(path, error) ? fs::absolute(path, error).parent_path() : path;
+  if (Status status = check_directory(directory); !status) return status.error();
+  const fs::path real = fs::canonical(directory, error);
   if (error) return cannot_open(path, ErrorCode::io, error.message());
   Catalog catalog;
   catalog.path = path;
