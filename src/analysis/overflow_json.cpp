@@ -65,8 +65,7 @@ Result<OverflowRecord> read_new(std::span<const std::byte> bytes) {
   const std::size_t statuses = type < 2 && version == 1 ? 4 : 1;
   const std::size_t needed = kHeadBytes + 8 * (fields.size() - 1 + statuses);
   if (bytes.size() < needed) {
-    return corrupt(
-        fmt::format("an overflow record of {} bytes; one of kind {} has {}", bytes.size(), kind, needed));
+    return corrupt(fmt::format("an overflow record of {} bytes; one of kind {} has {}", bytes.size(), kind, needed));
   }
   Json data;
   for (std::size_t i = 0; i < fields.size(); ++i) {
@@ -87,8 +86,7 @@ Result<OverflowRecord> read_new(std::span<const std::byte> bytes) {
   const Json root = {
       {"magic", fmt::format("{:#x}", word(0))},
       {"version", version},
-      {"acc_list",
-       {{"valid", word(2)}, {"acc_type", kind}, {"rsv", word(4)}, {"data_len", word(5)}, {"data", data}}}};
+      {"acc_list", {{"valid", word(2)}, {"acc_type", kind}, {"rsv", word(4)}, {"data_len", word(5)}, {"data", data}}}};
   record.json = root.dump(4);
   return record;
 }
