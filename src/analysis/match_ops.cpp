@@ -15,7 +15,7 @@ namespace sonde {
 namespace {
 
 constexpr std::size_t kMostCells = 1 << 22;  // of one alignment
-constexpr float kSameFamily = 4, kSameShape = 3, kSameName = 3, kSameParameters = 3, kSameScope = 2, kSameLeaf = 1.5F;
+constexpr float kSameFamily = 4, kSameShape = 3, kSameName = 3.5F, kSameParameters = 3, kSameScope = 2, kSameLeaf = 1.5F;
 constexpr float kFamilyAlone = 1.5F;  // of ops that give other shapes
 constexpr float kSameLine = 1, kAlikeShape = 1, kSameNeighbour = 1;
 constexpr float kEnough = 5;  // a family alone is no reason, nor is a shape
@@ -120,8 +120,12 @@ class Matcher {
   bool is_free(std::uint32_t target, std::uint32_t golden) const {
     return matches_[target].golden == kNoOp && taken_[golden] == kNoOp;
   }
+  // A file that only has a name may be of any type.
+  bool has_type(std::uint32_t target, std::uint32_t golden) const {
+    return !target_.ops[target].op->op_type.empty() && !golden_.ops[golden].op->op_type.empty();
+  }
   bool same_family(std::uint32_t target, std::uint32_t golden) const {
-    return OpFamilies::same(*target_.ops[target].family, *golden_.ops[golden].family);
+    return !has_type(target, golden) || OpFamilies::same(*target_.ops[target].family, *golden_.ops[golden].family);
   }
   float likeness(std::uint32_t target, std::uint32_t golden) const;
   // Pairs of ops whose key is the same and stands once on each side, in one order.
@@ -156,7 +160,7 @@ float Matcher::likeness(std::uint32_t target, std::uint32_t golden) const {
   const bool updates = a.phase == Phase::optimizer && a.parameter != 0 && b.parameter != 0;
   const bool named = right_parameters_.contains(a.parameter) || left_parameters_.contains(b.parameter);
   if (updates && (named || !family) && a.parameter != b.parameter) return 0;
-  float sum = !family ? 0 : other_shape ? kFamilyAlone : kSameFamily;
+  float sum = !family ? 0 : other_shape || !has_type(target, golden) ? kFamilyAlone : kSameFamily;
   if (a.shape != 0 && a.shape == b.shape) {
     sum += kSameShape;
   } else if (a.shape_set != 0 && a.shape_set == b.shape_set) {
