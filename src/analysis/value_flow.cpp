@@ -19,6 +19,8 @@ constexpr BadKind kKinds[] = {BadKind::nan, BadKind::inf};
 
 std::size_t at(BadKind kind) { return static_cast<std::size_t>(kind); }
 std::uint8_t bit(RootKind kind) { return static_cast<std::uint8_t>(1U << static_cast<unsigned>(kind)); }
+constexpr std::uint8_t kHarmless =
+    1U << static_cast<unsigned>(RootKind::placed) | 1U << static_cast<unsigned>(RootKind::external);
 bool has(const Health& health, BadKind kind) { return kind == BadKind::nan ? health.nan : health.inf(); }
 
 bool is_scalar(const CatalogTensor* tensor) {
@@ -74,6 +76,7 @@ ValueFlow::ValueFlow(const CatalogRank& rank, std::size_t step, HealthReader& he
   }
   look_behind_views();
   find_scaler();
+  find_flags();
   find_ends();
   find_roots();
 }
@@ -304,6 +307,62 @@ Health ValueFlow::inputs_of(const Op& op, std::uint32_t output_slot, bool* all_k
   return all;
 }
 
+// --- where it begins -------------------------------------------------------------------------------------------------
+
+void ValueFlow::find_flags() {
+  for (std::uint32_t index = 0; index < values_.size(); ++index) {
+    if (values_[index].op != kOutside) continue;
+    for (const BadKind kind : kKinds) {
+      if (has(health_of_value(index), kind)) values_[index].flags[at(kind)] = bit(RootKind::external);
+    }
+  }
+  for (const Op& op : ops_) {
+    for (const std::uint32_t value : op.outputs) {
+      for (const BadKind kind : kKinds) {
+        if (has(health_of_value(value), kind)) find_flags(value, kind);
+      }
+    }
+  }
+}
+
+void ValueFlow::find_flags(std::uint32_t index, BadKind kind) {
+  Value& value = values_[index];
+  const Op& op = ops_[value.op];
+  bool inputs_known = true;
+  const Health inputs = inputs_of(op, value.slot, &inputs_known);
+  const BadKind other = kind == BadKind::nan ? BadKind::inf : BadKind::nan;
+  const BadKind from = has(inputs, kind) ? kind : other;
+  std::uint8_t flags = 0;
+  for (const Input& input : op.inputs) {
+    if (!input.is_read || !feeds(op, input, value.slot) || !has(health_of(input), from)) continue;
+    const Value& source = values_[input.value];
+    const bool differs = source.op != kOutside && source.tensor != nullptr && health_.of(*source.tensor).known &&
+                         !has(health_.of(*source.tensor), from);
+    if (differs && !options_.inputs_before) continue;
+    if (differs) {
+      flags |= bit(RootKind::overwritten);
+      value.root[at(kind)] = RootKind::overwritten;
+      value.overwritten[at(kind)] = input.tensor;
+    } else if (source.flags[at(from)] != 0) {
+      flags |= source.flags[at(from)];
+    } else if (source.op != kOutside && ops_[source.op].nature.uninitialised) {
+      flags |= bit(RootKind::external);
+    }
+  }
+  const bool changed = from != kind || (kind == BadKind::inf && sign_is_new(op, inputs, health_of_value(index)));
+  if (flags == 0) {
+    // Of infinities that may have come in through what was not recorded, nobody is to blame before they do harm.
+    const bool meant = op.nature.places || (kind == BadKind::inf && !inputs_known);
+    value.root[at(kind)] = meant ? RootKind::placed : RootKind::created;
+    flags = bit(*value.root[at(kind)]);
+  } else if (changed && (flags & ~kHarmless) == 0) {
+    // Infinities that were meant became something that was not: this op is where.
+    value.root[at(kind)] = RootKind::converted;
+    flags = bit(RootKind::converted);
+  }
+  value.flags[at(kind)] = flags;
+}
+
 // --- ends ------------------------------------------------------------------------------------------------------------
 
 // Readers come after makers, so the last value's end is known first. Values of ops that were found by their readers only,
@@ -354,23 +413,35 @@ End ValueFlow::end_at_reader(const Value& value, const Reader& reader, BadKind k
   if (with_itself) return End::absorbed;
   if (op.outputs.empty()) return options_.only_overflows ? End::absorbed : End::unknown;
   const End gradient = op.nature.checks_gradients ? (scaler_skipped_ ? End::scaler : End::matters) : End::absorbed;
-  return std::max(gradient, end_of_outputs(op, op.inputs[reader.input], kind, pure));
+  return std::max(gradient, end_of_outputs(op, op.inputs[reader.input], value.flags[at(kind)], kind, pure));
 }
 
-End ValueFlow::end_of_outputs(const Op& op, const Input& input, BadKind kind, bool pure) {
+End ValueFlow::end_of_outputs(const Op& op, const Input& input, std::uint8_t flags, BadKind kind, bool pure) {
   End worst = End::absorbed;
   bool is_bad = false, is_floating = false;
   for (const std::uint32_t output : op.outputs) {
     if (!feeds(op, input, values_[output].slot)) continue;
     is_floating = is_floating || may_be_floating(values_[output].tensor);
-    worst = std::max(worst, end_of_output(op, output, kind, pure, is_bad));
+    worst = std::max(worst, end_of_output(op, output, flags, kind, pure, is_bad));
   }
   // Comparisons, arg-maxima and casts to integers hide NaN without masking it.
   if (!is_bad && kind == BadKind::nan && !is_floating) return End::decides;
   return worst;
 }
 
-End ValueFlow::end_of_output(const Op& op, std::uint32_t index, BadKind kind, bool pure, bool& is_bad) {
+// Whether `kind`, read by the op, is in the output as `next`. What NaN is made of infinities that were computed is not the
+// masks' doing that stand beside them.
+bool ValueFlow::passes(std::uint8_t flags, BadKind kind, const Op& op, std::uint32_t index, BadKind next) {
+  const Value& output = values_[index];
+  if (!has(health_of_value(index), next)) return false;
+  if (next == kind) return true;
+  if (has(inputs_of(op, output.slot), next)) return false;
+  const bool is_mask = kind == BadKind::inf && flags != 0 && (flags & ~kHarmless) == 0;
+  return !is_mask || (output.flags[at(next)] & bit(RootKind::converted)) != 0;
+}
+
+End ValueFlow::end_of_output(const Op& op, std::uint32_t index, std::uint8_t flags, BadKind kind, bool pure,
+                             bool& is_bad) {
   const Value& output = values_[index];
   const Health health = health_of_value(index);
   if (!health.known) {
@@ -379,17 +450,13 @@ End ValueFlow::end_of_output(const Op& op, std::uint32_t index, BadKind kind, bo
     is_bad = true;
     return std::min(End::unknown, output.ends[at(kind)]);
   }
-  const Health inputs = inputs_of(op, output.slot);
   End worst = End::absorbed;
-  if (has(health, kind)) {
+  for (const BadKind next : kKinds) {
+    if (!passes(flags, kind, op, index, next)) continue;
     is_bad = true;
-    const bool other = pure && kind == BadKind::inf && sign_is_new(op, inputs, health);
-    if (!other) worst = pure ? output.pure[at(kind)] : output.ends[at(kind)];
-  }
-  const BadKind become = kind == BadKind::nan ? BadKind::inf : BadKind::nan;
-  if (has(health, become) && !has(inputs, become)) {
-    is_bad = true;
-    if (!pure) worst = std::max(worst, output.ends[at(become)]);
+    const bool other_sign = kind == BadKind::inf && sign_is_new(op, inputs_of(op, output.slot), health);
+    if (pure && (next != kind || other_sign)) continue;
+    worst = std::max(worst, pure ? output.pure[at(next)] : output.ends[at(next)]);
   }
   return worst;
 }
@@ -437,70 +504,24 @@ End ValueFlow::end_unread(const Value& value, BadKind kind) {
 
 void ValueFlow::find_roots() {
   for (std::uint32_t index = 0; index < values_.size(); ++index) {
-    Value& value = values_[index];
-    if (value.op != kOutside) continue;
+    const Value& value = values_[index];
     for (const BadKind kind : kKinds) {
       if (!has(health_of_value(index), kind)) continue;
-      value.flags[at(kind)] = bit(RootKind::external);
-      const auto reader = std::ranges::find_if(
-          value.readers, [&](const Reader& r) { return !ops_[r.op].is_next && ops_[r.op].inputs[r.input].is_read; });
-      if (reader == value.readers.end()) continue;
-      add_root(RootKind::external, index, kind, reader->op, ops_[reader->op].inputs[reader->input].tensor);
-    }
-  }
-  for (std::uint32_t op = 0; op < ops_.size() && !ops_[op].is_next; ++op) {
-    for (const std::uint32_t value : ops_[op].outputs) {
-      for (const BadKind kind : kKinds) {
-        if (has(health_of_value(value), kind)) find_root(value, kind);
+      if (value.op == kOutside) {
+        const auto reader = std::ranges::find_if(
+            value.readers, [&](const Reader& r) { return !ops_[r.op].is_next && ops_[r.op].inputs[r.input].is_read; });
+        if (reader == value.readers.end()) continue;
+        add_root(RootKind::external, index, kind, reader->op, ops_[reader->op].inputs[reader->input].tensor);
+      } else if (!ops_[value.op].is_next && value.root[at(kind)]) {
+        // What memory held before is nobody's, until it gets where it matters.
+        if (ops_[value.op].nature.uninitialised && value.ends[at(kind)] < End::scaler) continue;
+        const bool overwritten = value.root[at(kind)] == RootKind::overwritten;
+        add_root(*value.root[at(kind)], index, kind, value.op,
+                 overwritten ? value.overwritten[at(kind)] : value.tensor);
       }
     }
   }
   sort_roots();
-}
-
-void ValueFlow::find_root(std::uint32_t index, BadKind kind) {
-  Value& value = values_[index];
-  const Op& op = ops_[value.op];
-  // What memory held before is nobody's, until it gets where it matters.
-  if (op.nature.uninitialised && value.ends[at(kind)] < End::scaler) return;
-  const Health health = health_of_value(index);
-  const Health inputs = inputs_of(op, value.slot);
-  const BadKind other = kind == BadKind::nan ? BadKind::inf : BadKind::nan;
-  const BadKind from = has(inputs, kind) ? kind : other;
-  std::uint8_t flags = 0;
-  for (const Input& input : op.inputs) {
-    if (!input.is_read || !feeds(op, input, value.slot) || !has(health_of(input), from)) continue;
-    const Value& source = values_[input.value];
-    const bool differs = source.op != kOutside && source.tensor != nullptr && health_.of(*source.tensor).known &&
-                         !has(health_.of(*source.tensor), from);
-    if (differs && !options_.inputs_before) continue;
-    if (differs) {
-      flags |= bit(RootKind::overwritten);
-      add_root(RootKind::overwritten, index, kind, value.op, input.tensor);
-    } else if (source.op != kOutside && source.flags[at(from)] == 0 && ops_[source.op].nature.uninitialised) {
-      flags |= bit(RootKind::external);
-    } else {
-      flags |= source.flags[at(from)];
-    }
-  }
-  const bool is_new = flags == 0;
-  const bool changed = from != kind || (kind == BadKind::inf && sign_is_new(op, inputs, health));
-  const std::uint8_t harmless = bit(RootKind::placed) | bit(RootKind::external);
-  const CatalogTensor* tensor = value.tensor;
-  if (is_new) {
-    // Of infinities that may have come in through what was not recorded, nobody is to blame before they do harm.
-    bool inputs_known = true;
-    inputs_of(op, value.slot, &inputs_known);
-    const bool meant = op.nature.places || (kind == BadKind::inf && !inputs_known);
-    const RootKind root = meant ? RootKind::placed : RootKind::created;
-    flags = bit(root);
-    add_root(root, index, kind, value.op, tensor);
-  } else if (changed && (flags & ~harmless) == 0) {
-    // Infinities that were meant became something that was not: this op is where.
-    flags = bit(RootKind::converted);
-    add_root(RootKind::converted, index, kind, value.op, tensor);
-  }
-  value.flags[at(kind)] = flags;
 }
 
 void ValueFlow::add_root(RootKind kind, std::uint32_t value, BadKind bad, std::uint32_t op,
@@ -550,13 +571,12 @@ void ValueFlow::trace(Root& root) {
     for (const Reader& reader : value.readers) {
       const Op& op = ops_[reader.op];
       if (!op.inputs[reader.input].is_read) continue;
-      bool passes = false;
+      bool goes_on = false;
       for (const std::uint32_t output : op.outputs) {
         for (const BadKind next : kKinds) {
-          if (!has(health_of_value(output), next)) continue;
           if (!feeds(op, op.inputs[reader.input], values_[output].slot)) continue;
-          if (next != kind && has(inputs_of(op, values_[output].slot), next)) continue;
-          passes = true;
+          if (!passes(value.flags[at(kind)], kind, op, output, next)) continue;
+          goes_on = true;
           const End end = values_[output].ends[at(next)];
           if (root.end == End::absorbed) open.emplace_back(output, next);
           if (root.end != End::absorbed && end > worst_end) {
@@ -566,7 +586,7 @@ void ValueFlow::trace(Root& root) {
         }
       }
       const bool only_asks = op.nature.tests_finite && bare_type(op.op->op_type) != "nantonum";
-      if (!passes && !only_asks) absorbers.insert(reader.op);
+      if (!goes_on && !only_asks) absorbers.insert(reader.op);
     }
     if (worst.first != ~0U && root.path.size() < kLongestPath) {
       root.path.push_back(values_[worst.first].op);

@@ -100,8 +100,10 @@ class ValueFlow {
     const CatalogTensor* tensor = nullptr;  // null: seen by its readers only
     std::vector<Reader> readers;
     End ends[2] = {};
-    End pure[2] = {};            // along ways on which the kind stays what it is
-    std::uint8_t flags[2] = {};  // RootKinds as bits
+    End pure[2] = {};                                          // along ways on which the kind stays what it is
+    std::uint8_t flags[2] = {};                                // RootKinds as bits
+    std::optional<RootKind> root[2];                           // where it begins here
+    const CatalogTensor* overwritten[2] = {nullptr, nullptr};  // the input that its maker recorded otherwise
     bool health_known = false;
     Health health;
   };
@@ -117,17 +119,19 @@ class ValueFlow {
   std::optional<std::uint32_t> older(std::uint32_t value) const;
   bool covers(std::uint32_t value, const CatalogTensor& read) const;
   void find_scaler();
+  void find_flags();
+  void find_flags(std::uint32_t value, BadKind kind);
+  bool passes(std::uint8_t flags, BadKind kind, const Op& op, std::uint32_t output, BadKind next);
   void find_ends();
   End end_of(const Value& value, BadKind kind, bool pure);
-  End end_of_outputs(const Op& op, const Input& input, BadKind kind, bool pure);
-  End end_of_output(const Op& op, std::uint32_t output, BadKind kind, bool pure, bool& is_bad);
+  End end_of_outputs(const Op& op, const Input& input, std::uint8_t flags, BadKind kind, bool pure);
+  End end_of_output(const Op& op, std::uint32_t output, std::uint8_t flags, BadKind kind, bool pure, bool& is_bad);
   End end_at_reader(const Value& value, const Reader& reader, BadKind kind, bool pure);
   End own_end(const Value& value, BadKind kind);
   End end_unread(const Value& value, BadKind kind);
   bool is_loss(const Value& value) const;
   bool is_scaled_loss(const Value& value);
   void find_roots();
-  void find_root(std::uint32_t value, BadKind kind);
   void add_root(RootKind root, std::uint32_t value, BadKind kind, std::uint32_t op, const CatalogTensor* tensor);
   bool feeds(const Op& op, const Input& input, std::uint32_t output_slot) const;
   Health inputs_of(const Op& op, std::uint32_t output_slot, bool* all_known = nullptr);
