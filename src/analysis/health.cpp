@@ -23,20 +23,12 @@ using PartOfFile = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;
 
 // Names of one file (hard links) are one tensor; a container holds several, told apart by their place. Empty: there is no
 // such file.
-<<<<<<< HEAD
 std::optional<PartOfFile> key_of(const CatalogRank& rank, const CatalogTensor& tensor) {
-=======
-std::optional<MeasureKey> key_of(const CatalogRank& rank, const CatalogTensor& tensor) {
->>>>>>> pyface
   struct stat status {};
   if (::stat((rank.directory / tensor.file).c_str(), &status) != 0) return std::nullopt;
   std::uint64_t part = tensor.file.ends_with(".bin") ? static_cast<std::uint64_t>(tensor.dtype) : 0;
   if (is_container_name(tensor.file)) part = 2 * std::uint64_t{tensor.slot} + tensor.is_input;
-<<<<<<< HEAD
   return PartOfFile(status.st_dev, status.st_ino, part);
-=======
-  return MeasureKey(status.st_dev, status.st_ino, part);
->>>>>>> pyface
 }
 
 bool is_finite_by_type(const CatalogTensor& tensor) {
@@ -126,21 +118,13 @@ void HealthReader::keep(const CatalogTensor& tensor, Measured measured) {
 }
 
 void HealthReader::prepare(const std::vector<CatalogOp>& ops) {
-<<<<<<< HEAD
   std::map<PartOfFile, std::size_t> jobs;
-=======
-  std::map<MeasureKey, std::size_t> jobs;
->>>>>>> pyface
   std::vector<const CatalogTensor*> firsts;
   std::vector<std::pair<const CatalogTensor*, std::size_t>> wanted;
   for (const CatalogOp& op : ops) {
     for (const CatalogTensor& tensor : op.tensors) {
       if (tensor.statistics || tensor.file.empty() || is_finite_by_type(tensor) || known_.contains(&tensor)) continue;
-<<<<<<< HEAD
       const std::optional<PartOfFile> key = key_of(rank_, tensor);
-=======
-      const std::optional<MeasureKey> key = key_of(rank_, tensor);
->>>>>>> pyface
       const auto job = key ? jobs.try_emplace(*key, firsts.size()) : std::pair(jobs.end(), true);
       wanted.emplace_back(&tensor, job.second ? firsts.size() : job.first->second);
       if (job.second) firsts.push_back(&tensor);
