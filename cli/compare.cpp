@@ -35,6 +35,7 @@ Catalog catalog_of_file(const std::filesystem::path& path) {
   rank.directory = path.parent_path();
   CatalogOp& op = rank.steps.emplace_back().ops.emplace_back();
   op.full_name = catalog.texts->keep(path.filename().string());
+  op.op_type = "file";
   CatalogTensor& tensor = op.tensors.emplace_back();
   tensor.file = op.full_name;
   return catalog;

@@ -98,6 +98,7 @@ class StepComparer {
   std::uint32_t find_elsewhere(std::uint32_t target, Judged& judged);
   bool same_producer(const CompareInput& target, const CompareInput& golden) const;
 
+  const CatalogOp* alone_before(const std::vector<PairedInput>& inputs) const;
   void look_at_inputs(ComparedOp& op, const std::vector<PairedInput>& inputs);
   void look_at_parameter(ComparedOp& op, const PairedInput& input, ComparedTensor& shown);
   void look_at_wiring(ComparedOp& op, const PairedInput& input, ComparedTensor& shown);
@@ -399,6 +400,18 @@ Judged StepComparer::judge_longer(const Group& target, const Group& golden, Judg
   return best;
 }
 
+// What an op read from an op that is alone, where the golden dump does not tell what its counterpart read.
+const CatalogOp* StepComparer::alone_before(const std::vector<PairedInput>& inputs) const {
+  for (const PairedInput& input : inputs) {
+    const std::uint32_t from = input.target.input->from;
+    if (input.golden.input != nullptr || from == kNoOp || target_owner_[from] == kNone) continue;
+    const ComparedOp& before = step_.ops[target_owner_[from]];
+    const bool computes = before.kind != OpKind::copy && before.kind != OpKind::cast;
+    if (before.golden.empty() && computes) return before.target.front();
+  }
+  return nullptr;
+}
+
 void StepComparer::keep(Judged judged, const Group& target, const Group& golden) {
   const auto index = static_cast<std::uint32_t>(step_.ops.size());
   for (const std::uint32_t t : target) target_owner_[t] = index;
@@ -413,11 +426,15 @@ void StepComparer::keep(Judged judged, const Group& target, const Group& golden)
     for (const std::string& apart : attributes_apart(*op.target.back(), *op.golden.back())) {
       op.reason += "; called with " + apart;
     }
-    if (op.target.back()->op_type != op.golden.back()->op_type) {
+    if (op.target.back()->op_type != op.golden.back()->op_type && !op.golden.back()->op_type.empty()) {
       op.reason += fmt::format("; the golden op is {}", op.golden.back()->op_type);
     }
     if (told_by_inputs) {
       op.verdict = OpVerdict::inherited;
+    } else if (const CatalogOp* before = alone_before(judged.inputs); before != nullptr) {
+      add_finding(FindingKind::inserted, op, before, false, &shown,
+                  fmt::format("has no counterpart in the golden dump, and {}, which reads it, differs: {}",
+                              op.target.front()->full_name, op.reason));
     } else {
       add_finding(judged.kind, op, op.target.back(), false, &shown, op.reason);
     }
