@@ -15,7 +15,8 @@ namespace sonde {
 namespace {
 
 constexpr std::size_t kMostCells = 1 << 22;  // of one alignment
-constexpr float kSameFamily = 4, kSameShape = 3, kSameName = 3.5F, kSameParameters = 3, kSameScope = 2, kSameLeaf = 1.5F;
+constexpr float kSameFamily = 4, kSameShape = 3, kSameName = 3.5F, kSameParameters = 3, kSameScope = 2,
+                kSameLeaf = 1.5F;
 constexpr float kFamilyAlone = 1.5F;  // of ops that give other shapes
 constexpr float kSameLine = 1, kAlikeShape = 1, kSameNeighbour = 1;
 constexpr float kEnough = 5;  // a family alone is no reason, nor is a shape
