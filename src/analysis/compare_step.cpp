@@ -439,6 +439,8 @@ void StepComparer::keep(Judged judged, const Group& target, const Group& golden)
       add_finding(judged.kind, op, op.target.back(), false, &shown, op.reason);
     }
   }
+  // What only hands elements on has no scale of its own: its inputs were counted.
+  if (op.verdict == OpVerdict::inherited && op.kind <= OpKind::cast) return;
   if (std::isfinite(judged.relative)) seen_ = std::max(seen_, judged.relative);
   step_.largest_relative = std::max(step_.largest_relative, judged.relative);
 }
@@ -688,7 +690,7 @@ void StepComparer::look_at_parameter(ComparedOp& op, const PairedInput& input, C
 
 void StepComparer::look_at_wiring(ComparedOp& op, const PairedInput& input, ComparedTensor& shown) {
   // Errors known from before may have come here another way.
-  if (seen_ >= kTooFar) return;
+  if (std::max(seen_, seen_before_) >= kTooFar) return;
   // Where the result is what it should be, ops before it belong to what the other side does in one.
   const bool shows = op.verdict == OpVerdict::inherited || op.verdict == OpVerdict::added;
   double result = 0;
