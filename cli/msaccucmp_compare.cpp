@@ -231,7 +231,8 @@ int run_compare(const Arguments& arguments) {
   const bool are_hdf5 = are_files && options.left.extension() == ".h5" && options.right.extension() == ".h5";
   if (arguments.has("-p") && !are_hdf5) return ending(refuse("-p is for HDF5 files only"));
   const Log log = make_log();
-  Outcome<std::vector<Choice>> algorithms = choose_algorithms(algorithm_names(arguments), options.custom_directory, log);
+  Outcome<std::vector<Choice>> algorithms =
+      choose_algorithms(algorithm_names(arguments), options.custom_directory, log);
   if (!algorithms) {
     log_error(algorithms.failure().reason);
     return ending(static_cast<int>(algorithms.failure().status));
@@ -243,8 +244,8 @@ int run_compare(const Arguments& arguments) {
 int run_file_compare(const Arguments& arguments) {
   for (const std::string_view name : {"-m", "-g", "-out"}) {
     if (is_allowed_path(arguments.value(name))) continue;
-    log_error(fmt::format("argument {}: '{}' has characters other than A-Z a-z 0-9 _ / . , -", name,
-                          arguments.value(name)));
+    log_error(
+        fmt::format("argument {}: '{}' has characters other than A-Z a-z 0-9 _ / . , -", name, arguments.value(name)));
     return kBadArguments;
   }
   const Ending ending;

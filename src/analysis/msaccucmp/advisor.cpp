@@ -48,8 +48,8 @@ Advice advice_on(const Comparison& comparison, const std::vector<Row>& rows) {
   const std::vector<Judged> known = judged(comparison, rows);
   const auto is_bad = [](const Judged& entry) { return entry.cosine < kGoodCosine; };
   for (const std::string& node : comparison.rules.data_nodes) {
-    const auto bad = std::ranges::find_if(
-        known, [&](const Judged& entry) { return is_bad(entry) && entry.row->left == node; });
+    const auto bad =
+        std::ranges::find_if(known, [&](const Judged& entry) { return is_bad(entry) && entry.row->left == node; });
     if (bad == known.end()) continue;
     return {"Input Inconsistent", fmt::format("{}", bad->row->index),
             "The two models were given different inputs. Give both the same data, or look at the preprocessing."};

@@ -15,9 +15,9 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 constexpr std::array<std::string_view, kAlgorithms> kNames = {
-    "CosineSimilarity",         "MaxAbsoluteError",  "AccumulatedRelativeError", "RelativeEuclideanDistance",
+    "CosineSimilarity",          "MaxAbsoluteError",  "AccumulatedRelativeError", "RelativeEuclideanDistance",
     "KullbackLeiblerDivergence", "StandardDeviation", "MeanAbsoluteError",        "RootMeanSquareError",
-    "MaxRelativeError",         "MeanRelativeError"};
+    "MaxRelativeError",          "MeanRelativeError"};
 
 // Everything that one algorithm may need of one pair. Sums of compare_pair leave out what is not finite; here they are
 // put together as NumPy's would be.
@@ -199,7 +199,8 @@ std::vector<std::string> compute(std::span<const Algorithm> algorithms, const Op
   std::vector<std::string> values;
   if (algorithms.empty()) return values;
   const Sums sums(operands, for_each);
-  const bool are_bools = !operands.bools_are_numbers && operands.left.dtype == DType::bool8 && operands.right.dtype == DType::bool8;
+  const bool are_bools =
+      !operands.bools_are_numbers && operands.left.dtype == DType::bool8 && operands.right.dtype == DType::bool8;
   for (const Algorithm algorithm : algorithms) {
     const bool is_undefined = are_bools && algorithm != Algorithm::cosine_similarity;
     Answer found = is_undefined ? not_available(fmt::format("no {} of bool", name_of(algorithm)))

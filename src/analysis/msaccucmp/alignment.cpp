@@ -20,12 +20,12 @@ constexpr std::size_t kImageRank = 4, kVolumeRank = 5;
 
 // What the tool converts; anything else it refuses, and so do we: the rows must be the same.
 constexpr std::pair<Format, Format> kPairs[] = {
-    {Format::nc1hwc0, Format::nchw},     {Format::nc1hwc0, Format::nhwc},   {Format::nc1hwc0, Format::hwcn},
-    {Format::fractal_z, Format::nchw},   {Format::fractal_z, Format::hwcn}, {Format::fractal_nz, Format::nd},
-    {Format::fractal_nz, Format::nchw},  {Format::fractal_nz, Format::nhwc}, {Format::ndc1hwc0, Format::ncdhw},
-    {Format::ndc1hwc0, Format::nd},      {Format::nchw, Format::nhwc},      {Format::nhwc, Format::nchw},
-    {Format::nhwc, Format::hwcn},        {Format::hwcn, Format::nchw},      {Format::hwcn, Format::nhwc},
-    {Format::nchw, Format::fractal_z},   {Format::nhwc, Format::fractal_z}, {Format::hwcn, Format::fractal_z}};
+    {Format::nc1hwc0, Format::nchw},    {Format::nc1hwc0, Format::nhwc},    {Format::nc1hwc0, Format::hwcn},
+    {Format::fractal_z, Format::nchw},  {Format::fractal_z, Format::hwcn},  {Format::fractal_nz, Format::nd},
+    {Format::fractal_nz, Format::nchw}, {Format::fractal_nz, Format::nhwc}, {Format::ndc1hwc0, Format::ncdhw},
+    {Format::ndc1hwc0, Format::nd},     {Format::nchw, Format::nhwc},       {Format::nhwc, Format::nchw},
+    {Format::nhwc, Format::hwcn},       {Format::hwcn, Format::nchw},       {Format::hwcn, Format::nhwc},
+    {Format::nchw, Format::fractal_z},  {Format::nhwc, Format::fractal_z},  {Format::hwcn, Format::fractal_z}};
 
 bool is_listed(Format from, Format to) { return std::ranges::find(kPairs, std::pair(from, to)) != std::end(kPairs); }
 
@@ -143,8 +143,8 @@ Outcome<Array> converted(const Array& array, const Shape& stored_shape, const Co
       if (array.elements() != product(lead) * product(blocks)) return reshaped(array, stored_shape);
     }
     if (!fits_fractal_nz(stored_shape, target)) {
-      return Failure{Code::invalid_fractal_nz, fmt::format("FRACTAL_NZ {} does not hold {}", bracketed(stored_shape),
-                                                           bracketed(target))};
+      return Failure{Code::invalid_fractal_nz,
+                     fmt::format("FRACTAL_NZ {} does not hold {}", bracketed(stored_shape), bracketed(target))};
     }
   }
   if (!is_listed(from, to)) {
@@ -156,8 +156,8 @@ Outcome<Array> converted(const Array& array, const Shape& stored_shape, const Co
   }
   const StoredShape stored{from, stored_shape, std::max<std::int64_t>(groups, 1)};
   const Format laid = from == Format::ndc1hwc0 ? Format::ncdhw : to;
-  const Result<Reformat> plan = plan_reformat(stored, from == Format::fractal_nz ? Format::nd : laid,
-                                              real_shape(from, to, stored, target));
+  const Result<Reformat> plan =
+      plan_reformat(stored, from == Format::fractal_nz ? Format::nd : laid, real_shape(from, to, stored, target));
   if (!plan) return conversion_failed(from, to, plan.error().message);
   return laid_out(array, *plan, threads);
 }
@@ -226,9 +226,8 @@ Outcome<Aligned> align_stored(const DumpTensor& left, const DumpTensor& right, u
   const bool differ = left.format != right.format;
   Aligned aligned{restored(left, differ, threads), restored(right, differ, threads), left.shape};
   if (aligned.left.elements() != aligned.right.elements()) {
-    return Failure{Code::invalid_shape,
-                   fmt::format("without padding my output is {}, the ground truth {}", bracketed(aligned.left.shape),
-                               bracketed(aligned.right.shape))};
+    return Failure{Code::invalid_shape, fmt::format("without padding my output is {}, the ground truth {}",
+                                                    bracketed(aligned.left.shape), bracketed(aligned.right.shape))};
   }
   return aligned;
 }

@@ -71,7 +71,8 @@ struct Match {
 };
 
 // Models that were compiled twice carry another time in their name, but the same last number.
-Outcome<const std::vector<fs::path>*> similar_model(const std::string& graph, const StepsByModel& steps, const Log& log) {
+Outcome<const std::vector<fs::path>*> similar_model(const std::string& graph, const StepsByModel& steps,
+                                                    const Log& log) {
   const std::vector<std::string> wanted = numbers_in(graph);
   const std::vector<fs::path>* found = nullptr;
   for (const auto& [model, paths] : steps) {
@@ -117,8 +118,8 @@ Outcome<std::vector<Match>> match_models(const CompareOptions& options, const Lo
     known->steps = *paths;
   }
   if (matches.empty()) {
-    return Failure{Code::invalid_path, fmt::format("no model in '{}' has rules in '{}'", options.left.string(),
-                                                   options.rules)};
+    return Failure{Code::invalid_path,
+                   fmt::format("no model in '{}' has rules in '{}'", options.left.string(), options.rules)};
   }
   return matches;
 }

@@ -88,8 +88,8 @@ void compare_tensor(const OpComparison& c, const DumpOp& left, std::size_t index
   if (!golden && golden.failure().status == Code::out_of_range) return out.warnings.push_back(golden.failure().reason);
   if (!golden) return fail(golden.failure());
   if (golden->files == nullptr) {
-    return fail({Code::no_dump_file, fmt::format("there is no dump file of the ground truth {}:{}",
-                                                 golden->origin.name, golden->index)});
+    return fail({Code::no_dump_file,
+                 fmt::format("there is no dump file of the ground truth {}:{}", golden->origin.name, golden->index)});
   }
   std::string right_path;
   const Outcome<Aligned> aligned =
@@ -106,15 +106,15 @@ void compare_tensor(const OpComparison& c, const DumpOp& left, std::size_t index
   fill_values(c.comparison, *aligned, aligned->shape, left.path, right_path, c.hands, row);
 }
 
-
 OpRows compare_op(const OpComparison& c) {
   OpRows out;
   const bool is_quant_file = c.comparison.left.kind == DumpKind::quant;
   const OpFiles* files =
       c.comparison.left.find(c.op.name, is_quant_file ? std::optional<std::int64_t>(0) : std::nullopt);
   if (files == nullptr) {
-    out.failure = Failure{Code::no_dump_file, fmt::format("[{}] there is no dump file of my output, an operator of type {}",
-                                                          c.op.name, c.op.type)};
+    out.failure =
+        Failure{Code::no_dump_file,
+                fmt::format("[{}] there is no dump file of my output, an operator of type {}", c.op.name, c.op.type)};
     return out;
   }
   const Outcome<DumpOp> left = read_op(*files);
@@ -244,8 +244,8 @@ Outcome<Golden> find_golden(const Comparison& comparison, const RuleOp& op, std:
   }
   const std::vector<OriginOutput>& outputs = from.op->outputs;
   const auto no_file = [&](std::string_view why) {
-    return Failure{Code::no_dump_file, fmt::format("there is no dump file of the ground truth: {}:{} {}",
-                                                   from.op->name, from.index, why)};
+    return Failure{Code::no_dump_file,
+                   fmt::format("there is no dump file of the ground truth: {}:{} {}", from.op->name, from.index, why)};
   };
   if (outputs.empty()) return no_file("is not described in the rule file");
   const auto place = static_cast<std::size_t>(from.index);

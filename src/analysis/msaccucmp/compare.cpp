@@ -57,7 +57,8 @@ std::optional<Failure> check_combination(const CompareOptions& options, const Di
 }
 
 Outcome<Rules> load_rules(const CompareOptions& options) {
-  if (options.rules.empty()) return options.quant_rules.empty() ? Outcome<Rules>(Rules()) : read_rules(options.quant_rules);
+  if (options.rules.empty())
+    return options.quant_rules.empty() ? Outcome<Rules>(Rules()) : read_rules(options.quant_rules);
   Outcome<Rules> rules = read_rules(options.rules);
   if (!rules) return rules;
   const std::string& second = options.quant_rules.empty() ? options.unfused_rules : options.quant_rules;
@@ -103,9 +104,8 @@ std::vector<GroupResult> run(const Comparison& comparison, const std::vector<con
       return bytes_of(comparison.left.find(comparison.rules.ops[op].name, std::nullopt)) > kLargeFile;
     });
   };
-  return run_parts(comparison, groups.size(), is_large, [&](std::size_t i, const Hands& hands) {
-    return compare_group(comparison, *groups[i], hands);
-  });
+  return run_parts(comparison, groups.size(), is_large,
+                   [&](std::size_t i, const Hands& hands) { return compare_group(comparison, *groups[i], hands); });
 }
 
 Code write_comparison(const Comparison& comparison, const std::vector<const Group*>& groups, const fs::path& file) {
@@ -194,8 +194,10 @@ Code compare_directories(CompareOptions options, const Log& log) {
   Outcome<Rules> rules = load_rules(options);
   if (!rules) return fail(rules.failure());
   Columns columns = columns_of(options, *left, *right);
-  Comparison comparison{options,           log,  std::move(*left), std::move(*right), std::move(*rules),
-                        std::move(columns), nullptr, Threads(options.threads)};
+  Comparison comparison{options,           log,
+                        std::move(*left),  std::move(*right),
+                        std::move(*rules), std::move(columns),
+                        nullptr,           Threads(options.threads)};
   if (std::ranges::any_of(options.algorithms, [](const Choice& choice) { return !choice.builtin; })) {
     auto custom = CustomAlgorithms::start(options.custom_directory, options.algorithm_options);
     if (!custom) return fail(custom.failure());
@@ -237,7 +239,8 @@ Outcome<std::vector<Choice>> choose_algorithms(const std::string& names, const s
     }
   }
   if (chosen.empty()) {
-    return Failure{Code::unknown_algorithm, fmt::format("'{}' names no algorithm: 0 to 9, their names, or those of -c", names)};
+    return Failure{Code::unknown_algorithm,
+                   fmt::format("'{}' names no algorithm: 0 to 9, their names, or those of -c", names)};
   }
   return chosen;
 }

@@ -33,12 +33,16 @@ std::string address_text(const DumpTensor& tensor) { return fmt::format("{}", te
 void fill_values(const Comparison& comparison, const Aligned& aligned, const std::vector<std::int64_t>& shape,
                  const std::string& left_path, const std::string& right_path, const Hands& hands, Row& row) {
   std::int64_t left_dims[2], right_dims[2];
-  const bool is_direct = comparison.left.kind == DumpKind::offline && !comparison.has_rules() &&
-                         !comparison.left.ops.empty();
+  const bool is_direct =
+      comparison.left.kind == DumpKind::offline && !comparison.has_rules() && !comparison.left.ops.empty();
   const std::int64_t wanted = is_direct ? 0 : comparison.options.most_elements;
   const std::int64_t most = wanted > 0 ? wanted : -1;
-  const Operands operands{aligned.left.flat(left_dims, most), aligned.right.flat(right_dims, most), is_scalar(shape),
-                          is_direct, left_path, right_path};
+  const Operands operands{aligned.left.flat(left_dims, most),
+                          aligned.right.flat(right_dims, most),
+                          is_scalar(shape),
+                          is_direct,
+                          left_path,
+                          right_path};
   std::vector<Algorithm> builtin;
   for (const Choice& choice : comparison.options.algorithms) {
     if (choice.builtin) builtin.push_back(*choice.builtin);

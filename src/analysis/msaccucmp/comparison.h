@@ -71,7 +71,7 @@ struct Golden {
   OriginOutput origin;
   std::int64_t index = 0;
   const OpFiles* files = nullptr;
-  std::string producer;             // the operator whose output this is
+  std::string producer;  // the operator whose output this is
   std::int64_t producer_index = 0;
 };
 Outcome<Golden> find_golden(const Comparison& comparison, const RuleOp& op, std::size_t index, bool is_input);

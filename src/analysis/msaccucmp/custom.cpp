@@ -187,8 +187,8 @@ CustomAlgorithms::Answer CustomAlgorithms::compute(const std::string& name, cons
   const auto bytes = [](const std::vector<float>& values) {
     return std::string_view(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
   };
-  const std::string_view parts[] = {name, left_path, right_path, is_scalar ? "1" : "0", bytes(left_values),
-                                    bytes(right_values)};
+  const std::string_view parts[] = {
+      name, left_path, right_path, is_scalar ? "1" : "0", bytes(left_values), bytes(right_values)};
   std::uint64_t lengths[6];
   for (std::size_t i = 0; i < 6; ++i) lengths[i] = parts[i].size();
   const std::lock_guard lock(process_->mutex);

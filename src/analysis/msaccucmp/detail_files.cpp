@@ -241,10 +241,10 @@ Outcome<bool> DetailFiles::write_tops(const ElementErrors& errors, const Aligned
       ElementError e = errors.at(i);
       if (std::isinf(e.absolute)) e.absolute = std::numeric_limits<double>::quiet_NaN();
       const bool is_bool = errors.are_bools();
-      lines.push_back(without_words(fmt::format(
-          "{},{},{}\t,{}\t,{}\t,{}\t\n", i, place_text(i, aligned.shape), is_bool ? bool_text(e.left) : fixed(e.left),
-          is_bool ? bool_text(e.right) : fixed(e.right), is_bool ? "nan" : fixed(e.absolute),
-          is_bool ? "nan" : fixed(e.relative))));
+      lines.push_back(without_words(
+          fmt::format("{},{},{}\t,{}\t,{}\t,{}\t\n", i, place_text(i, aligned.shape),
+                      is_bool ? bool_text(e.left) : fixed(e.left), is_bool ? bool_text(e.right) : fixed(e.right),
+                      is_bool ? "nan" : fixed(e.absolute), is_bool ? "nan" : fixed(e.relative))));
     }
     log.print("\n\n");
     log.info(fmt::format("{} TopN", title));
@@ -271,8 +271,7 @@ Outcome<bool> DetailFiles::write(const Aligned& aligned, const DetailNames& name
   remove_old();
   if (Outcome<bool> written = write_array(aligned); !written) return written;
   const ElementErrors errors(aligned.left, aligned.right);
-  const std::string header =
-      fmt::format("Index,{},NPUDump,GroundTruth,AbsoluteError,RelativeError\n", names.axes);
+  const std::string header = fmt::format("Index,{},NPUDump,GroundTruth,AbsoluteError,RelativeError\n", names.axes);
   const Summary summary(errors, aligned.left.elements(), single_.top);
   if (errors.are_bools()) log.warning("bool: there are no absolute and no relative errors");
   if (Outcome<bool> written = write_summary(summary, names, errors.are_bools()); !written) return written;

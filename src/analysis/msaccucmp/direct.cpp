@@ -61,7 +61,7 @@ std::vector<DirectOp> direct_ops(const Directory& left, const Directory& right) 
   const auto by_time = [](const Directory& directory) {
     std::vector<const OpFiles*> ops;
     for (const OpFiles& op : directory.ops) ops.push_back(&op);
-    std::ranges::stable_sort(ops, {}, &OpFiles::timestamp);
+    std::ranges::stable_sort(ops, {}, [](const OpFiles* op) { return std::pair(op->timestamp, op->moment); });
     return ops;
   };
   std::vector<DirectOp> pairs;

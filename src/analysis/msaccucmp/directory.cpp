@@ -16,8 +16,8 @@ constexpr std::string_view kMapping = "mapping.csv", kFailedList = "convert_fail
 constexpr std::size_t kTimestampDigits = 16, kLongestNumber = 255;
 constexpr std::size_t kOrdinaryFields = 5;
 constexpr std::array<std::string_view, 11> kQuantMarkers = {
-    "_quant_layer", "_anti_quant_layer", "AscendQuant",   "AscendWeightQuant", "AntiQuant", "_quant",
-    "_weight_quant", "_anti_quant",      "_dequant_layer", "AscendDequant",     "_dequant"};
+    "_quant_layer",  "_anti_quant_layer", "AscendQuant",    "AscendWeightQuant", "AntiQuant", "_quant",
+    "_weight_quant", "_anti_quant",       "_dequant_layer", "AscendDequant",     "_dequant"};
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_name_char(char c) {
@@ -68,11 +68,19 @@ std::uint64_t timestamp_of(std::string_view name, SliceMode mode) {
   std::string_view text = fields.back();
   if (is_golden(name)) {
     text = fields.size() > 2 ? fields[2] : "";
-  } else if (mode != SliceMode::whole || fields.size() > kOrdinaryFields + 1) {
+  } else if (mode != SliceMode::whole) {
     text = fields.size() > 4 ? fields[4] : "";
     if (text.size() != kTimestampDigits && fields.size() > kOrdinaryFields) text = fields[5];  // after a dump number
   }
   return text.size() == kTimestampDigits && is_number(text) ? number(text) : 0;
+}
+
+// The first field that can be one.
+std::uint64_t moment_of(std::string_view name) {
+  for (const std::string_view field : fields_of(name)) {
+    if (field.size() == kTimestampDigits && is_number(field)) return number(field);
+  }
+  return 0;
 }
 
 // The number that puts the slices of an operator in order.
@@ -87,9 +95,11 @@ void sort_files(OpFiles& op) {
   const auto by = [&](auto key) {
     std::ranges::stable_sort(op.files, {}, [&](const DumpFile& file) { return key(file.name); });
   };
+  by(moment_of);
   by([&](std::string_view name) { return timestamp_of(name, op.mode); });
   if (op.mode != SliceMode::whole) by([&](std::string_view name) { return slice_of(name, op.mode); });
   op.timestamp = timestamp_of(op.files.back().name, op.mode);
+  op.moment = moment_of(op.files.back().name);
 }
 
 // A name as CANN's newest writer makes it for captured graphs: a dump number before the task.
@@ -106,8 +116,9 @@ Outcome<SliceMode> slice_mode(std::string_view name) {
     return name.find("_lxslice") != std::string_view::npos ? SliceMode::manual : SliceMode::automatic;
   }
   if (task_type.size() == 1 && task_type[0] >= '0' && task_type[0] <= '3') return SliceMode::whole;
-  return Failure{Code::invalid_task_type,
-                 fmt::format("'{}': the task type '{}', the fourth field from the end, is not 0 to 4", name, task_type)};
+  return Failure{
+      Code::invalid_task_type,
+      fmt::format("'{}': the task type '{}', the fourth field from the end, is not 0 to 4", name, task_type)};
 }
 
 using NameMap = std::unordered_map<std::string, std::string>;
@@ -157,12 +168,13 @@ struct Classes {
 };
 
 Code take_file(Directory& directory, Classes& classes, DumpFile file, const ScanOptions& options, std::string& reason,
-                 const std::function<void(const std::string&)>& warn) {
+               const std::function<void(const std::string&)>& warn) {
   const std::optional<Found> found = classify(file.name, options);
   if (!found) {
-    warn(fmt::format("'{}' is passed over: its name is neither op_type.op_name.task_id[.stream_id].timestamp nor "
-                     "op_name.output_index.timestamp with .npy, .pb or .quant",
-                     file.path.string()));
+    warn(
+        fmt::format("'{}' is passed over: its name is neither op_type.op_name.task_id[.stream_id].timestamp nor "
+                    "op_name.output_index.timestamp with .npy, .pb or .quant",
+                    file.path.string()));
     return Code::ok;
   }
   if (found->key.empty()) return Code::ok;
@@ -191,7 +203,8 @@ Code take_file(Directory& directory, Classes& classes, DumpFile file, const Scan
 // The name to judge a file by; empty for a number that nothing explains.
 std::string real_name(const std::string& name, const NameMap& names,
                       const std::function<void(const std::string&)>& warn) {
-  const std::string_view stem = std::string_view(name).substr(0, name.ends_with(".npy") ? name.size() - 4 : name.size());
+  const std::string_view stem =
+      std::string_view(name).substr(0, name.ends_with(".npy") ? name.size() - 4 : name.size());
   if (!is_number(stem)) return name;
   const auto known = names.find(name);
   if (known != names.end()) return known->second;
@@ -226,8 +239,7 @@ std::string_view golden_key(std::string_view name, std::string_view suffix) {
   if (!name.ends_with(suffix)) return "";
   name.remove_suffix(suffix.size());
   const std::size_t time = name.rfind('.');
-  if (time == std::string_view::npos || !is_number(name.substr(time + 1)) ||
-      name.size() - time - 1 > kLongestNumber) {
+  if (time == std::string_view::npos || !is_number(name.substr(time + 1)) || name.size() - time - 1 > kLongestNumber) {
     return "";
   }
   const std::string_view key = name.substr(0, time);

@@ -34,7 +34,9 @@ struct OpFiles {
   std::string key;  // op name; `op name.output index` for golden files
   std::vector<DumpFile> files;
   SliceMode mode = SliceMode::whole;
-  std::uint64_t timestamp = 0;  // of the latest; 0 when its name has none of 16 digits
+  // Of the latest, where msaccucmp looks for it: the last field of an ordinary name. 0 when that is none of 16 digits.
+  std::uint64_t timestamp = 0;
+  std::uint64_t moment = 0;  // the same, wherever it stands: for the order of those without
 };
 
 struct Directory {

@@ -30,9 +30,7 @@ bool count_elements(const std::vector<std::int64_t>& shape, std::int64_t& elemen
   return true;
 }
 
-std::vector<std::int64_t> signed_sizes(const std::vector<std::uint64_t>& sizes) {
-  return {sizes.begin(), sizes.end()};
-}
+std::vector<std::int64_t> signed_sizes(const std::vector<std::uint64_t>& sizes) { return {sizes.begin(), sizes.end()}; }
 
 // Elements as an array's: the bytes of the file where they are that.
 Array array_of(const ContainerTensor& from, const CannElements& kind, std::int64_t elements,

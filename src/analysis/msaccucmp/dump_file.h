@@ -31,11 +31,11 @@ struct Array {
 struct DumpTensor {
   std::int32_t data_type = 0;  // CANN's number
   std::int32_t format = 0;
-  std::int64_t groups = 0;     // of a convolution's weight
+  std::int64_t groups = 0;  // of a convolution's weight
   std::vector<std::int64_t> shape, original_shape;
   std::uint64_t address = 0;
   std::optional<std::int32_t> original_format;
-  bool is_sliced = false;      // by FFTS+, or put together again from its slices
+  bool is_sliced = false;  // by FFTS+, or put together again from its slices
   Array array;
   std::optional<Failure> problem;  // why `array` has no elements
 };
@@ -44,8 +44,8 @@ struct DumpTensor {
 struct Slicing {
   bool is_automatic = false;
   std::int64_t slices = 0;
-  std::vector<std::vector<std::int64_t>> output_cuts;                       // per output, per axis
-  std::vector<std::vector<std::vector<std::int64_t>>> output_shapes;        // per thread, per output
+  std::vector<std::vector<std::int64_t>> output_cuts;                 // per output, per axis
+  std::vector<std::vector<std::vector<std::int64_t>>> output_shapes;  // per thread, per output
 };
 
 struct DumpOp {
@@ -53,8 +53,8 @@ struct DumpOp {
   std::string name;  // inside the file, with `/`
   std::vector<DumpTensor> inputs, outputs;
   std::optional<Slicing> slicing;
-  bool renames = false;           // rows show `name` instead of the operator's name in the file name
-  bool lacks_slices = false;      // merged from fewer or more files than there are slices
+  bool renames = false;       // rows show `name` instead of the operator's name in the file name
+  bool lacks_slices = false;  // merged from fewer or more files than there are slices
 };
 
 // A container, the dump of a nano device, or a .npy file (one output). Tensors whose element type is unknown, or whose

@@ -57,9 +57,10 @@ Outcome<Array> read_text(const std::filesystem::path& file) {
 
 Outcome<Array> read_file(const std::filesystem::path& file) {
   if (file.extension() == ".txt") return read_text(file);
-  Outcome<DumpOp> op = file.extension() == ".npy" ? read_dump_file(file)
-                                                  : Failure{Code::invalid_dump_data,
-                                                            fmt::format("'{}' is neither .npy nor .txt", file.string())};
+  Outcome<DumpOp> op =
+      file.extension() == ".npy"
+          ? read_dump_file(file)
+          : Failure{Code::invalid_dump_data, fmt::format("'{}' is neither .npy nor .txt", file.string())};
   if (!op) return op.failure();
   if (op->outputs[0].problem) return *op->outputs[0].problem;
   return std::move(op->outputs[0].array);
@@ -91,9 +92,9 @@ Code compare_files(const CompareOptions& options, bool save, const Log& log) {
   const Outcome<Array> right = read_file(options.right);
   if (!right) return fail(right.failure());
   if (left->shape != right->shape) {
-    return fail({Code::invalid_shape,
-                 fmt::format("'{}' is {}, '{}' is {}: cannot be compared", options.left.string(),
-                             bracketed(left->shape), options.right.string(), bracketed(right->shape))});
+    return fail(
+        {Code::invalid_shape, fmt::format("'{}' is {}, '{}' is {}: cannot be compared", options.left.string(),
+                                          bracketed(left->shape), options.right.string(), bracketed(right->shape))});
   }
   Comparison comparison{options, log, {}, {}, {}, {}, nullptr, Threads(options.threads)};
   if (std::ranges::any_of(options.algorithms, [](const Choice& choice) { return !choice.builtin; })) {

@@ -26,7 +26,8 @@ std::string golden_path(const Comparison& comparison, const RuleOp& op, std::siz
   return golden->files->files.back().path.string();
 }
 
-void map_op(const Comparison& comparison, const RuleOp& op, MappingRow row, std::vector<std::vector<std::string>>& rows) {
+void map_op(const Comparison& comparison, const RuleOp& op, MappingRow row,
+            std::vector<std::vector<std::string>>& rows) {
   const bool is_quant_file = comparison.left.kind == DumpKind::quant;
   const OpFiles* files = comparison.left.find(op.name, is_quant_file ? std::optional<std::int64_t>(0) : std::nullopt);
   const auto give_up = [&] { rows.push_back(cells(comparison, row)); };
@@ -75,8 +76,8 @@ Code write_mapping(const Comparison& comparison, const std::vector<const Group*>
   const auto index_of = [&](std::size_t g) { return comparison.rules.ops[groups[g]->ops[0]].index; };
   std::ranges::stable_sort(order, {}, index_of);
   std::string text;
-  std::vector<std::string> header = {"Index", "OpType", "NPUDump", "GroundTruth", "TensorIndex", "NPUDumpPath",
-                                     "GroundTruthPath"};
+  std::vector<std::string> header = {"Index",       "OpType",      "NPUDump",        "GroundTruth",
+                                     "TensorIndex", "NPUDumpPath", "GroundTruthPath"};
   if (comparison.columns.sequence) header.insert(header.begin() + 1, "OpSequence");
   add_csv_line(text, header);
   for (const std::size_t g : order) {

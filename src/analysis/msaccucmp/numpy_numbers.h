@@ -8,8 +8,8 @@
 namespace sonde::msaccucmp {
 
 struct ElementError {
-  double left = 0, right = 0;           // as both are printed
-  double absolute = 0, relative = 0;    // |x-y|, |x-y|/|y|
+  double left = 0, right = 0;         // as both are printed
+  double absolute = 0, relative = 0;  // |x-y|, |x-y|/|y|
 };
 
 class ElementErrors {

@@ -54,8 +54,7 @@ Outcome<Range> parse_range(const std::string& text, std::int64_t count) {
   }
   if (range.end == -1) range.end = count;
   const auto outside = [&](std::string_view what, std::int64_t value, std::int64_t least, std::int64_t most) {
-    return Failure{Code::out_of_range,
-                   fmt::format("-r '{}': {} is {}, not {} to {}", text, what, value, least, most)};
+    return Failure{Code::out_of_range, fmt::format("-r '{}': {} is {}, not {} to {}", text, what, value, least, most)};
   };
   if (range.start < 1 || range.start > count) return outside("start", range.start, 1, count);
   if (range.end < range.start || range.end > count) return outside("end", range.end, range.start, count);

@@ -109,8 +109,6 @@ Outcome<bool> write_result(const std::filesystem::path& file, std::string_view t
   return true;
 }
 
-std::string now_digits() {
-  return fmt::format("{:%Y%m%d%H%M%S}", fmt::localtime(std::time(nullptr)));
-}
+std::string now_digits() { return fmt::format("{:%Y%m%d%H%M%S}", fmt::localtime(std::time(nullptr))); }
 
 }  // namespace sonde::msaccucmp

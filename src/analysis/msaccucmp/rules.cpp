@@ -32,7 +32,8 @@ struct RuleError {
 const JsonValue& member(const JsonValue& object, std::string_view key, Kind kind, std::string_view expected) {
   const JsonMember* found = object.find(key);
   if (found == nullptr) fail(object.line, fmt::format("there is no '{}'", key));
-  if (!found->value.is(kind)) fail(found->line, fmt::format("'{}' is {}, not {}", key, spelled(found->value), expected));
+  if (!found->value.is(kind))
+    fail(found->value.line, fmt::format("'{}' is {}, not {}", key, spelled(found->value), expected));
   return found->value;
 }
 const JsonValue& array(const JsonValue& object, std::string_view key) {
@@ -219,8 +220,8 @@ void leave_out_quantised(Rules& rules) {
     RuleOp& op = rules.ops[i];
     const bool quantises =
         names_one_of(op, {"_quant_layer", "/AscendQuant", "/AscendWeightQuant", ".quant", ".weight_quant"});
-    const bool dequantises = names_one_of(op, {"_dequant_layer", "_anti_quant_layer", "/AscendDequant", "/AntiQuant",
-                                               ".dequant", ".anti_quant"});
+    const bool dequantises = names_one_of(
+        op, {"_dequant_layer", "_anti_quant_layer", "/AscendDequant", "/AntiQuant", ".dequant", ".anti_quant"});
     const bool is_inside = reads_quantised(op, places);
     std::vector<Place>& outputs = places[op.name];
     outputs.clear();

@@ -28,9 +28,9 @@ struct RuleOp {
   std::int64_t index = 0;     // the `Index` column: of its group
   std::int64_t sequence = 0;  // `id`: the order of execution
   std::string name, type;
-  std::vector<std::string> inputs;       // "name:index"
+  std::vector<std::string> inputs;  // "name:index"
   std::vector<OriginOutput> outputs;
-  std::vector<std::string> origins;      // golden operators; {""}: a new one
+  std::vector<std::string> origins;  // golden operators; {""}: a new one
   std::string l1_group;
   bool is_multi = false;
   bool is_left_out = false;  // between a pair that quantises and dequantises
@@ -50,7 +50,7 @@ struct Group {
 
 struct Rules {
   std::vector<RuleOp> ops;
-  std::vector<Group> groups;         // in the order of their first operator
+  std::vector<Group> groups;  // in the order of their first operator
   std::vector<std::size_t> in_sequence;
   std::unordered_map<std::string, std::size_t> group_by_key;
   std::unordered_map<std::string, std::string> key_by_op;

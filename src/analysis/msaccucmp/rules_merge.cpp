@@ -131,7 +131,7 @@ Rules against_unfused(const Rules& fused, const Rules& unfused) {
       RuleOp op = fused.ops[i];
       const std::string first = op.origins.empty() ? "" : op.origins[0];
       if (!seen_origins.insert(first).second) continue;
-      if (const auto known = by_origin.find(first); 
+      if (const auto known = by_origin.find(first);
           known != by_origin.end() && !seen_unfused.insert(known->second).second) {
         continue;
       }

@@ -23,8 +23,7 @@ struct Detail {
 };
 
 Outcome<std::int64_t> check(const SingleOperator& single) {
-  constexpr std::string_view kAllowed =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_\\./:()=-";
+  constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_\\./:()=-";
   if (single.op_name.empty() || single.op_name.find_first_not_of(kAllowed) != std::string::npos) {
     return Failure{Code::invalid_parameter, fmt::format("-op '{}' is no operator's name", single.op_name)};
   }
@@ -65,7 +64,8 @@ Outcome<DumpOp> read_side(const Directory& directory, const std::string& op_name
   const OpFiles* files =
       directory.find(op_name, directory.kind == DumpKind::quant ? std::optional<std::int64_t>(0) : std::nullopt);
   if (files == nullptr) {
-    return Failure{Code::no_dump_file, fmt::format("there is no dump file of '{}' in the directory of {}", op_name, option)};
+    return Failure{Code::no_dump_file,
+                   fmt::format("there is no dump file of '{}' in the directory of {}", op_name, option)};
   }
   return read_op(*files);
 }
@@ -117,8 +117,7 @@ Outcome<Detail> detail_by_rule(const Comparison& comparison, const SingleOperato
                                                    golden->origin.name, golden->index)};
   }
   std::string right_path;
-  Outcome<Aligned> aligned =
-      align_with_golden(comparison, *op, **tensor, *golden, AlignFor::detail, hands, right_path);
+  Outcome<Aligned> aligned = align_with_golden(comparison, *op, **tensor, *golden, AlignFor::detail, hands, right_path);
   if (!aligned) return aligned.failure();
   auto [left_ops, right_ops] = comparison.rules.names(*comparison.rules.group_of(op->name));
   std::ranges::replace(left_ops, ',', ' ');
@@ -142,8 +141,8 @@ Code compare_single(const Comparison& comparison) {
                                                         : detail_of_dumps(comparison, single, *index);
   if (!detail) return fail(detail.failure());
   const DetailFiles files(comparison.options.output, single, *index, detail->dump_file);
-  const Outcome<bool> written =
-      files.write(detail->aligned, {detail->left_ops, detail->right_ops, detail->axes}, comparison.threads, comparison.log);
+  const Outcome<bool> written = files.write(detail->aligned, {detail->left_ops, detail->right_ops, detail->axes},
+                                            comparison.threads, comparison.log);
   return written ? Code::ok : fail(written.failure());
 }
 

@@ -94,7 +94,7 @@ Outcome<Array> slice_array(const DumpOp& op, std::size_t thread, std::size_t out
   const bool fits = std::ranges::all_of(shape, [](std::int64_t size) { return size >= 0; });
   if (!fits || product(shape) != array.elements()) {
     return Failure{Code::slices_mismatch, fmt::format("slice {} of output {} has {} elements, its shape {}", thread,
-                                                        output, array.elements(), fits ? product(shape) : 0)};
+                                                      output, array.elements(), fits ? product(shape) : 0)};
   }
   array.shape = shape;
   return array;
@@ -152,9 +152,8 @@ Outcome<DumpOp> merge_slices(const OpFiles& files, std::vector<DumpOp> slices) {
   merged.lacks_slices = lacks_slices;
   for (const DumpOp& slice : slices) {
     if (slice.outputs.size() != base.outputs.size()) {
-      return Failure{Code::invalid_dump_data,
-                     fmt::format("'{}' has {} outputs, '{}' {}", slice.path, slice.outputs.size(), base.path,
-                                 base.outputs.size())};
+      return Failure{Code::invalid_dump_data, fmt::format("'{}' has {} outputs, '{}' {}", slice.path,
+                                                          slice.outputs.size(), base.path, base.outputs.size())};
     }
   }
   for (std::size_t k = 0; k < std::min(cuts.size(), base.outputs.size()); ++k) {
