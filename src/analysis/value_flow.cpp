@@ -177,7 +177,9 @@ void ValueFlow::infer_edges() {
         return same_shape && same_type && health_.of(made) == wanted;
       };
       const auto found = std::find_if(bad.rbegin(), bad.rend(), same);
-      if (found != bad.rend()) join(op, i, *found);
+      if (found == bad.rend()) continue;
+      join(op, i, *found);
+      inferred_ = true;
     }
     for (const std::uint32_t value : ops_[op].outputs) {
       if (values_[value].tensor != nullptr && health_.of(*values_[value].tensor).bad()) bad.push_back(value);
