@@ -126,9 +126,10 @@ bool RankSearch::look_at(std::size_t index, FirstBad& report) {
   // Other tools read inputs when the operator has run.
   options.inputs_before = rank_.has_journal && !settings_.inputs_after;
   auto flow = std::make_unique<ValueFlow>(rank_, index, health_, options);
-  if (!flow->has_edges()) {
+  if (flow->inferred()) {
     const std::string note = fmt::format(
-        "rank {}: the dump does not say who reads what of whom: equal values, and the order in which operators ran, "
+        "rank {}: the dump does not say who reads what of whom, or not of all: equal values, and the order in which "
+        "operators ran, "
         "stand in for it",
         rank_.rank);
     if (std::ranges::find(report.notes, note) == report.notes.end()) report.notes.push_back(note);

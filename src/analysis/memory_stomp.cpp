@@ -37,6 +37,17 @@ bool same_form(const CatalogTensor& a, const CatalogTensor& b) {
 
 bool close(double a, double b) { return a == b || std::fabs(a - b) <= 1e-9 * std::max(std::fabs(a), std::fabs(b)); }
 
+// By statistics alone, which may prove a difference and not that there is none.
+bool differ(const CatalogTensor& a, const CatalogTensor& b) {
+  if (!a.statistics || !b.statistics) return false;
+  const KnownStatistics &s = *a.statistics, &t = *b.statistics;
+  const auto other = [](const std::optional<double>& x, const std::optional<double>& y) {
+    return x && y && *x != *y && !(std::isnan(*x) && std::isnan(*y));
+  };
+  return other(s.max, t.max) || other(s.min, t.min) || (s.zero_count && t.zero_count && s.zero_count != t.zero_count) ||
+         (s.nan_count && t.nan_count && s.nan_count != t.nan_count);
+}
+
 // Whether two tensors may be views of the same elements in another order.
 bool same_in_another_order(const CatalogRank& rank, const CatalogTensor& a, const CatalogTensor& b) {
   if (a.shape.size() < 2) return false;
@@ -212,7 +223,9 @@ std::optional<bool> StompSearch::same(const CatalogTensor& before, const Catalog
   if (watched && before.content != 0 && after.content != 0) return before.content == after.content;
   if (const std::optional<bool> known = same_(before, after)) return known;
   const auto first = SlotValues::open(rank_, before), second = SlotValues::open(rank_, after);
-  if (!first || !second || first->shape() != second->shape() || first->elements() > kMostSorted) return std::nullopt;
+  if (!first || !second || first->shape() != second->shape() || first->elements() > kMostSorted) {
+    return differ(before, after) ? std::optional(false) : std::nullopt;
+  }
   const std::vector<double> x = first->values(), y = second->values();
   return x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(double)) == 0;
 }

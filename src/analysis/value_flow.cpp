@@ -69,9 +69,9 @@ std::string_view word_of(End end) {
 ValueFlow::ValueFlow(const CatalogRank& rank, std::size_t step, HealthReader& health, Options options)
     : rank_(rank), health_(health), options_(options), run_(rank.steps[step].run) {
   add_step(rank.steps[step], false);
-  if (!has_edges_) {
-    infer_edges();
-  } else if (step + 1 < rank.steps.size() && rank.steps[step + 1].run == run_) {
+  // What other tools' graphs leave out, or tell of another step, is inferred too.
+  if (!has_edges_ || !rank.has_journal) infer_edges();
+  if (has_edges_ && rank.has_journal && step + 1 < rank.steps.size() && rank.steps[step + 1].run == run_) {
     add_step(rank.steps[step + 1], true);
   }
   look_behind_views();
@@ -164,6 +164,11 @@ void ValueFlow::infer_edges() {
       const CatalogTensor& tensor = *ops_[op].inputs[i].tensor;
       const Health& wanted = health_.of(tensor);
       if (!wanted.bad()) continue;
+      const Value& told = values_[ops_[op].inputs[i].value];
+      if (told.op != kOutside && told.tensor != nullptr) {
+        const Health& made = health_.of(*told.tensor);
+        if (made.known && (!wanted.nan || made.nan) && (!wanted.inf() || made.inf())) continue;
+      }
       const auto same = [&](std::uint32_t value) {
         const CatalogTensor& made = *values_[value].tensor;
         const bool same_shape = !made.has_shape || !tensor.has_shape || made.shape == tensor.shape;
@@ -172,14 +177,16 @@ void ValueFlow::infer_edges() {
         return same_shape && same_type && health_.of(made) == wanted;
       };
       const auto found = std::find_if(bad.rbegin(), bad.rend(), same);
-      if (found != bad.rend()) join(op, i, *found);
+      if (found == bad.rend()) continue;
+      join(op, i, *found);
+      inferred_ = true;
     }
     for (const std::uint32_t value : ops_[op].outputs) {
-      if (health_.of(*values_[value].tensor).bad()) bad.push_back(value);
+      if (values_[value].tensor != nullptr && health_.of(*values_[value].tensor).bad()) bad.push_back(value);
     }
   }
   for (std::uint32_t op = 1; op < ops_.size(); ++op) {
-    if (!ops_[op].inputs.empty() || ops_[op - 1].outputs.empty()) continue;
+    if (has_edges_ || !ops_[op].inputs.empty() || ops_[op - 1].outputs.empty()) continue;
     Input input;
     input.value = ops_[op - 1].outputs.front();
     input.tensor = values_[input.value].tensor;
@@ -434,9 +441,11 @@ End ValueFlow::end_of_outputs(const Op& op, const Input& input, std::uint8_t fla
 bool ValueFlow::passes(std::uint8_t flags, BadKind kind, const Op& op, std::uint32_t index, BadKind next) {
   const Value& output = values_[index];
   if (!has(health_of_value(index), next)) return false;
-  if (next == kind) return true;
-  if (has(inputs_of(op, output.slot), next)) return false;
   const bool is_mask = kind == BadKind::inf && flags != 0 && (flags & ~kHarmless) == 0;
+  if (next == kind)
+    return !is_mask || (output.flags[at(next)] & ~kHarmless) == 0 ||
+           sign_is_new(op, inputs_of(op, output.slot), health_of_value(index));
+  if (has(inputs_of(op, output.slot), next)) return false;
   return !is_mask || (output.flags[at(next)] & bit(RootKind::converted)) != 0;
 }
 

@@ -86,9 +86,10 @@ class ValueFlow {
   const CatalogTensor* made(const Input& input) const;
   std::uint32_t index_of(const Op& op) const { return static_cast<std::uint32_t>(&op - ops_.data()); }
 
-  bool has_edges() const { return has_edges_; }            // the dump says who reads what of whom
-  bool scaler_skipped() const { return scaler_skipped_; }  // the loss scaler found infinities and no optimizer ran
-  std::uint64_t tensors() const { return tensors_; }       // of the step, that something is known of
+  bool inferred() const { return inferred_ || !has_edges_; }  // the dump does not say, or not of all: see infer_edges
+  bool has_edges() const { return has_edges_; }               // the dump says who reads what of whom
+  bool scaler_skipped() const { return scaler_skipped_; }     // the loss scaler found infinities and no optimizer ran
+  std::uint64_t tensors() const { return tensors_; }          // of the step, that something is known of
 
  private:
   struct Reader {
@@ -146,7 +147,7 @@ class ValueFlow {
   std::vector<Value> values_;
   std::unordered_map<std::uint64_t, std::uint32_t> by_sequence_;
   std::unordered_map<std::string, std::uint32_t> outside_;
-  bool has_edges_ = false, scaler_skipped_ = false;
+  bool inferred_ = false, has_edges_ = false, scaler_skipped_ = false;
   std::uint64_t tensors_ = 0;
   std::vector<Root> roots_, healthy_;
 };
