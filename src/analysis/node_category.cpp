@@ -13,27 +13,27 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-bool starts_with_any(std::string_view text, std::span<const std::string_view> starts) {
-  return std::ranges::any_of(starts, [&](std::string_view start) { return text.starts_with(start); });
+// What optimizers keep for each parameter, as PyTorch's and MindSpore's call it: no weight, though named after one.
+constexpr std::array<std::string_view, 26> kStates = {
+    "acc_delta.", "accum.",          "accumulation.", "adam_m.",       "adam_v.",     "ax.",
+    "col_var.",   "etas.",           "exp_avg.",      "exp_avg_diff.", "exp_avg_sq.", "exp_inf.",
+    "grad_avg.",  "max_exp_avg_sq.", "moment1.",      "moment2.",      "moments.",    "momentum_buffer.",
+    "mu.",        "mu_product.",     "prev_grad.",    "row_var.",      "square_avg.", "step_size.",
+    "sum.",       "variance.",
+};
+
+bool is_state(std::string_view name) {
+  // Where only file names tell names, `_` stands for the dots.
+  const bool has_dots = name.find('.') != std::string_view::npos;
+  return std::ranges::any_of(kStates, [&](std::string_view start) {
+    if (has_dots) return name.starts_with(start);
+    start.remove_suffix(1);
+    return name.starts_with(start) && name.substr(start.size()).starts_with('_');
+  });
 }
 
-// What optimizers keep for each parameter, as PyTorch's and MindSpore's call it: no weight, though named after one.
-constexpr std::array<std::string_view, 27> kStates = {
-    "accum.",      "accumulation.", "adam_m.",     "adam_v.",
-    "acc_delta.",  "ax.",           "d.",          "eta.",
-    "etas.",       "exp_avg.",      "exp_avg_sq.", "exp_avg_diff.",
-    "exp_inf.",    "grad_avg.",     "linear.",     "max_exp_avg_sq.",
-    "moment1.",    "moment2.",      "moments.",    "momentum_buffer.",
-    "mu.",         "mu_product.",   "prev.",       "prev_grad.",
-    "square_avg.", "stat.",         "step_size.",
-};
-// Of these, what may just as well be a module that somebody called so: MindSpore's alone, and rare.
-constexpr std::array<std::string_view, 5> kAmbiguous = {"d.", "linear.", "prev.", "stat.", "eta."};
-
-bool is_state(std::string_view name) { return starts_with_any(name, kStates) && !starts_with_any(name, kAmbiguous); }
-
-// The types that the debugger calls activations, and those that PyTorch has besides.
-constexpr std::array<std::string_view, 33> kActivations = {
+// Sorted: the types that the debugger calls activations, and those that PyTorch has besides.
+constexpr std::array<std::string_view, 37> kActivations = {
     "celu",        "elu",
     "fastgelu",    "gelu",
     "geluv2",      "glu",
@@ -47,12 +47,14 @@ constexpr std::array<std::string_view, 33> kActivations = {
     "prelukernel", "relu",
     "relu6",       "reluv2",
     "rrelu",       "rreluwithnoise",
-    "seluext",     "selu",
+    "selu",        "seluext",
     "sigmoid",     "silu",
     "softmax",     "softmaxv2",
-    "softplus",
+    "softplus",    "softshrink",
+    "softsign",    "swish",
+    "tanh",
 };
-constexpr std::array<std::string_view, 4> kMoreActivations = {"softshrink", "softsign", "swish", "tanh"};
+static_assert(std::ranges::is_sorted(kActivations));
 
 bool is_gradient(const CatalogOp& op, std::string_view name) {
   if (op.is_parameter || op.op_type == "Const") return op.is_parameter && name.ends_with(".grad");
@@ -94,8 +96,7 @@ bool is_of(NodeCategory category, const CatalogOp& op) {
     default: {
       if (op.is_parameter || is_gradient(op, name)) return false;
       const std::string type = plain_type(op.op_type);
-      return std::ranges::find(kActivations, type) != kActivations.end() ||
-             std::ranges::find(kMoreActivations, type) != kMoreActivations.end();
+      return std::ranges::binary_search(kActivations, type);
     }
   }
 }

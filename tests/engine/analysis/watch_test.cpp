@@ -355,8 +355,21 @@ TEST(Categories, WeightsAreParametersByName) {
   EXPECT_TRUE(is_of(weight, op("attn.in_proj_weight", "Parameter")));
   EXPECT_FALSE(is_of(weight, op("conv1.weight.grad", "Parameter")));
   EXPECT_FALSE(is_of(weight, op("exp_avg.conv1.weight", "Parameter")));
+  EXPECT_FALSE(is_of(weight, op("moments_conv1_weight", "Parameter")));
+  EXPECT_TRUE(is_of(weight, op("conv1_weight", "Parameter")));
   EXPECT_FALSE(is_of(weight, op("Default/optimizer-Momentum/moments.conv1.weight", "Parameter")));
   EXPECT_FALSE(is_of(weight, op("Default/conv1.weight", "Load")));
+}
+
+TEST(Categories, WeightsOfMsprobeAreInputsOfTheirModule) {
+  CatalogOp module = op("Module.fc.Linear.forward.0", "Linear");
+  module.is_module = true;
+  CatalogTensor weight;
+  weight.is_input = true;
+  weight.tensor_name = "fc.weight";
+  EXPECT_TRUE(is_weight_of_module(module, weight));
+  weight.tensor_name = {};
+  EXPECT_FALSE(is_weight_of_module(module, weight));
 }
 
 TEST(Categories, GradientsAndActivations) {
