@@ -3,8 +3,7 @@
     python benchmarks/compare.py [--gigabytes 0.55] [--tensors 9000] [--directory DIR]
 
 Files are written first and read from the page cache. The bandwidth beside it is that of this machine's threads reading
-both files through their mappings (numpy's sum over int64), the best of five, like every time here. Where
-mindstudio-probe is installed, `msprobe compare` is the peer of the tiny tensors.
+both files through their mappings (numpy's sum over int64), the best of five, like every time here.
 """
 
 import argparse
