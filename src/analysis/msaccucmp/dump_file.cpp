@@ -133,6 +133,7 @@ Outcome<DumpOp> read_dump_file(const std::filesystem::path& file) {
   for (const ContainerTensor& tensor : container->inputs) op.inputs.push_back(described(tensor, mapped));
   for (const ContainerTensor& tensor : container->outputs) op.outputs.push_back(described(tensor, mapped));
   if (!container->attributes.empty()) op.slicing = parse_slicing(container->attributes.front().second);
+  op.renames = op.slicing && !op.name.empty();
   for (DumpTensor& tensor : op.inputs) tensor.is_sliced = op.slicing.has_value();
   for (DumpTensor& tensor : op.outputs) tensor.is_sliced = op.slicing.has_value();
   return op;

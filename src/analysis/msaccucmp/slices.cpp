@@ -134,10 +134,7 @@ std::optional<Slicing> parse_slicing(std::string_view text) {
 }
 
 Outcome<DumpOp> merge_slices(const OpFiles& files, std::vector<DumpOp> slices) {
-  if (slices.size() == 1) {
-    slices[0].renames = !slices[0].name.empty() && slices[0].slicing.has_value();
-    return std::move(slices[0]);
-  }
+  if (slices.size() == 1) return std::move(slices[0]);
   const DumpOp& base = slices[0];
   const bool lacks_slices = !base.slicing || base.slicing->slices != static_cast<std::int64_t>(slices.size());
   const std::vector<std::vector<std::int64_t>> cuts =
@@ -148,7 +145,6 @@ Outcome<DumpOp> merge_slices(const OpFiles& files, std::vector<DumpOp> slices) {
   DumpOp merged;
   merged.name = without_slices(base.name);
   merged.inputs = base.inputs;
-  merged.renames = false;
   merged.lacks_slices = lacks_slices;
   for (const DumpOp& slice : slices) {
     if (slice.outputs.size() != base.outputs.size()) {
