@@ -418,7 +418,10 @@ End ValueFlow::end_at_reader(const Value& value, const Reader& reader, BadKind k
       std::ranges::count_if(value.readers, [&](const Reader& other) { return other.op == reader.op; }) > 1 &&
       op.outputs.size() == 1 && !may_be_floating(values_[op.outputs[0]].tensor);
   if (with_itself) return End::absorbed;
-  if (op.outputs.empty()) return options_.only_overflows ? End::absorbed : End::unknown;
+  if (op.outputs.empty()) {
+    // A view of what nobody has written yet leaves no result behind; whoever reads it is asked in its own right.
+    return options_.only_overflows || op.nature.only_moves ? End::absorbed : End::unknown;
+  }
   const End gradient = op.nature.checks_gradients ? (scaler_skipped_ ? End::scaler : End::matters) : End::absorbed;
   return std::max(gradient, end_of_outputs(op, op.inputs[reader.input], value.flags[at(kind)], kind, pure));
 }
