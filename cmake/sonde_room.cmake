@@ -4,7 +4,7 @@
 set(SONDE_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC 12 sees overlapping and endless copies in `"x" + std::string` where there are none (gcc.gnu.org/PR105651).
-  list(APPEND SONDE_WARNINGS -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds)
+  list(APPEND SONDE_WARNINGS -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds)
 endif()
 
 function(sonde_target_defaults target)
