@@ -49,3 +49,28 @@ def test_finding_says_what_is_missing(execute, tmp_path):
     assert f"no .ir below {tmp_path}" in nothing.stderr
     mistyped = execute(sys.executable, ALEXNET / "find_operator.py", tmp_path, "train_alexnet.py")
     assert "expected FILE:LINE" in mistyped.stderr
+
+
+def test_the_operator_that_went_wrong_is_named_in_one_dump_and_beside_a_good_one(execute, dump):
+    example = ALEXNET.parent / "first_bad"
+    for name, *options in (("nan",), ("good", "--healthy")):
+        run = execute(
+            sys.executable,
+            example / "train.py",
+            *options,
+            MINDSPORE_DUMP_CONFIG=example / "data_dump.json",
+            MS_DIAGNOSTIC_DATA_PATH=dump / name,
+        )
+        assert run.status == 0, run.stderr
+    sonde = pathlib.Path(sysconfig.get_path("scripts")) / "sonde"
+
+    found = execute(sonde, "first-bad", dump / "nan")
+    assert found.status == 1
+    assert found.stdout.startswith("first bad: Default/network-Network/log-op0\n")
+    assert "log of a negative number" in found.stdout
+    assert re.search(r"^masked_fill-op0:output.0 .*softmax-op0", found.stdout, re.M)
+    assert execute(sonde, "first-bad", dump / "good").status == 0
+
+    compared = execute(sonde, "compare", dump / "nan", dump / "good")
+    assert compared.status == 1
+    assert re.match(r"first difference: step 2, sub .*/sub-op0, train.py:\d+: is called with 0.2", compared.stdout)
