@@ -110,7 +110,7 @@ int compare(const CompareArguments& arguments) {
   if (arguments.json) {
     text = json_report_of(*comparison, options);
   } else {
-    text = report_of(*comparison, options) + table_of(*comparison, arguments.all, terminal_width());
+    text = report_of(*comparison, options, arguments.all) + table_of(*comparison, arguments.all, terminal_width());
   }
   if (!print_text(text) || !write_reports(arguments, *comparison)) return kUnreadable;
   if (!comparison->findings.empty()) return kFinding;
@@ -141,7 +141,7 @@ void add_compare(CLI::App& app, int& exit_status) {
   verb->add_option("--rank", arguments->rank, "only this process (default: all)")->type_name("N");
   verb->add_option("--threads", arguments->threads, "threads (default: one for each CPU); the answer is the same")
       ->type_name("N");
-  verb->add_flag("--all", arguments->all, "all operators in the table, also those that are the same");
+  verb->add_flag("--all", arguments->all, "all operators, also those that are the same or without a counterpart");
   verb->add_flag("--json", arguments->json, "JSON instead of the report");
   verb->add_option("--csv", arguments->csv, "write a row for each output, too")->type_name("FILE");
   verb->add_option("--style", arguments->style, "columns of --csv: sonde, or msprobe with its verdicts")

@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 
 #include "analysis/compare_words.h"
+#include "analysis/slot_values.h"
 #include "analysis/step_graph.h"
 #include "dump.h"
 #include "json.h"
@@ -97,6 +100,48 @@ std::string attributes_text(const CatalogOp& op) {
   return text;
 }
 
+// Attributes, and the numbers among the inputs that were not compared: MindSpore passes an epsilon as one.
+std::string call_text(const CompareSide& side, const CatalogOp& op, const std::vector<ComparedTensor>& compared) {
+  std::string text = attributes_text(op);
+  for (const CatalogTensor& tensor : op.tensors) {
+    if (!tensor.is_input || !tensor.has_shape || !tensor.shape.empty()) continue;
+    const bool is_told = std::ranges::any_of(
+        compared, [&](const ComparedTensor& input) { return input.target == &tensor || input.golden == &tensor; });
+    const std::optional<SlotValues> number = is_told ? std::nullopt : SlotValues::open(*side.rank, tensor);
+    if (!number) continue;
+    text += fmt::format("{}input.{}={:g}", text.empty() ? "" : "  ", tensor.slot, number->at({}));
+  }
+  return text;
+}
+
+// Ops of one side that have no counterpart and hand it what it reads: a pad, say, that the other op does itself.
+std::string alone_before_text(const ComparedStep& step, const CompareSide& side, std::uint32_t last,
+                              std::size_t group_size) {
+  constexpr std::size_t kMost = 4;
+  std::vector<const CatalogOp*> alone;
+  std::uint32_t at = last;
+  for (std::size_t i = 0; i < kMost + group_size && !side.ops[at].inputs.empty(); ++i) {
+    at = side.ops[at].inputs.front().from;
+    if (at == kNoOp) break;
+    if (i + 1 < group_size) continue;
+    const bool is_alone = std::ranges::any_of(step.ops, [&](const ComparedOp& op) {
+      const bool is_it = (&side == step.target.get() ? op.target_index : op.golden_index) == at;
+      return is_it && op.verdict == OpVerdict::alone;
+    });
+    if (!is_alone) break;
+    alone.push_back(side.ops[at].op);
+  }
+  const std::string_view before = &side == step.target.get() ? "it" : "the golden one";
+  std::string text;
+  for (auto op = alone.rbegin(); op != alone.rend(); ++op) {
+    const std::string called = call_text(side, **op, {});
+    if (called.empty()) continue;  // a view
+    text += fmt::format("  before {}, without a counterpart: {} {}{}\n    called with  {}\n", before, (*op)->op_type,
+                        (*op)->full_name, place_of(**op), called);
+  }
+  return text;
+}
+
 // What stands below the first line.
 std::string details_of(const DumpComparison& comparison, const CompareFinding& finding) {
   const ComparedStep& step = comparison.steps[finding.step];
@@ -118,7 +163,10 @@ std::string details_of(const DumpComparison& comparison, const CompareFinding& f
                         difference_text(FindingKind::data, output));
     const std::vector<std::string> apart = attributes_apart(*op.target.back(), *op.golden.back());
     for (const std::string& attribute : apart) text += "  called with   " + attribute + "\n";
-    const std::string called = attributes_text(*op.target.back()), golden = attributes_text(*op.golden.back());
+    text += alone_before_text(step, *step.target, op.target_index, op.target.size());
+    text += alone_before_text(step, *step.golden, op.golden_index, op.golden.size());
+    const std::string called = call_text(*step.target, *op.target.back(), op.inputs);
+    const std::string golden = call_text(*step.golden, *op.golden.back(), op.inputs);
     if (apart.empty() && called != golden) {
       if (!called.empty()) text += "  called with        " + called + "\n";
       if (!golden.empty()) text += "  golden called with " + golden + "\n";
@@ -166,13 +214,13 @@ std::string counts_text(const DumpComparison& comparison) {
 }
 
 // Ops without a counterpart, with the one that is most like each.
-std::string alone_text(const DumpComparison& comparison) {
+std::string alone_text(const DumpComparison& comparison, bool all) {
   std::string text;
   std::size_t shown = 0, more = 0;
   for (const ComparedStep& step : comparison.steps) {
     for (const ComparedOp& op : step.ops) {
       if (op.verdict != OpVerdict::alone) continue;
-      if (shown == kMostAlone) {
+      if (!all && shown == kMostAlone) {
         ++more;
         continue;
       }
@@ -316,7 +364,7 @@ std::string names_of(const std::vector<const CatalogOp*>& ops) {
   return names.empty() ? "-" : names;
 }
 
-std::string report_of(const DumpComparison& comparison, const CompareOptions& options) {
+std::string report_of(const DumpComparison& comparison, const CompareOptions& options, bool all) {
   std::string text;
   if (comparison.findings.empty()) {
     double largest = 0;
@@ -342,7 +390,7 @@ std::string report_of(const DumpComparison& comparison, const CompareOptions& op
   } else {
     text += "tolerances follow from types, kinds of ops and reduction lengths (--rtol, --atol; docs/compare.md)\n";
   }
-  return text + alone_text(comparison);
+  return text + alone_text(comparison, all);
 }
 
 std::string table_of(const DumpComparison& comparison, bool all, std::size_t width) {

@@ -7,8 +7,9 @@
 
 namespace sonde {
 
-// Opens with what went wrong first; then what it read and was called with, other findings, and how many ops are what.
-std::string report_of(const DumpComparison& comparison, const CompareOptions& options);
+// Opens with what went wrong first; then what it read and was called with, other findings, how many ops are what, and
+// those without a counterpart: the first ones, or all of them where `all`.
+std::string report_of(const DumpComparison& comparison, const CompareOptions& options, bool all);
 // Ops that are not the same to the bit; all of them where `all`.
 std::string table_of(const DumpComparison& comparison, bool all, std::size_t width);
 std::string json_report_of(const DumpComparison& comparison, const CompareOptions& options);

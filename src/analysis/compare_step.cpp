@@ -342,7 +342,8 @@ void StepComparer::judge_verdict(Judged& judged, const std::vector<InputError>& 
     all_equal = all_equal && difference.equal;
     if (!is_beyond(difference, output.allowance.rounding)) continue;
     all_rounding = false;
-    const bool explained = output.allowance.anything || (non_finite_in && difference.different_non_finite > 0);
+    const bool explained =
+        shapes_in || output.allowance.anything || (non_finite_in && difference.different_non_finite > 0);
     const bool only_checksums = difference.by == ComparedBy::checksum && !inputs_equal && !op.inputs.empty();
     output.beyond = !explained && !only_checksums && is_beyond(difference, output.allowance.total());
     if (!output.beyond) continue;
