@@ -264,9 +264,10 @@ Status TensorFile::settle(const TensorView& saved, bool big_endian) {
     strides_ = c_strides(shape_);
     return {};
   }
-  if (is_aligned && !turn && !saved.conjugate && !saved.negative && saved.is_dense()) return {};
   std::uint64_t bytes = 0;
-  if (!bytes_of(shape_, item, bytes) || bytes > std::max<std::uint64_t>(mapped_.bytes(), kMostExpanded)) {
+  const bool can_be_counted = bytes_of(shape_, item, bytes);  // before a view multiplies the sizes
+  if (can_be_counted && is_aligned && !turn && !saved.conjugate && !saved.negative && saved.is_dense()) return {};
+  if (!can_be_counted || bytes > std::max<std::uint64_t>(mapped_.bytes(), kMostExpanded)) {
     return Error{ErrorCode::unsupported,
                  fmt::format("{} of {} repeats the {} bytes of the file; written out it needs {}",
                              shape_text(shape_, '(', ')'), info(dtype_).lower, mapped_.bytes(),
