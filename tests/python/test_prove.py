@@ -91,10 +91,14 @@ def test_a_difference_in_one_gradient_bit_is_named_by_step_and_tensor(prove):
     assert verdict["compared"]["steps"] == 2
 
 
-def test_a_number_drawn_more_is_seen_in_the_random_state(prove):
-    run = prove(training(inside="torch.rand(1) if recording else None", steps=1), "--json")
+@pytest.mark.parametrize("name", ["torch", "Python", "NumPy"])
+def test_a_number_drawn_more_is_seen_in_the_random_state(prove, name):
+    draw = {"torch": "torch.rand(1)", "Python": "random.random()", "NumPy": "numpy.random.rand()"}[name]
+    before = "import random; import numpy; numpy.random.seed(0); random.seed(0)"
+    run = prove(training(inside=f"{draw} if recording else None", before=before, steps=1), "--json")
     assert run.status == 1
-    assert json.loads(run.stdout)["compared"]["first_difference"]["kind"] == "random state"
+    first = json.loads(run.stdout)["compared"]["first_difference"]
+    assert (first["kind"], first["name"]) == ("random state", name)
 
 
 def test_a_program_that_is_random_by_itself_is_said_to_be(prove):
