@@ -1,6 +1,7 @@
 """Runs training scripts as a user does: a file, a configuration, `python train.py`; then looks at what is left."""
 
 import json
+import os
 import pathlib
 import sys
 import textwrap
@@ -37,6 +38,22 @@ SMALL_TRAINING = """
         optimizer.step()
     print("trained", loss.item())
 """
+
+
+# Tests that may be left out where CI is true, and why; any other that is left out there fails.
+MAY_SKIP = {
+    "test_on_a_full_disk_training_goes_on_and_what_was_written_stays": "mounting is forbidden in many containers",
+}
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    outcome = yield
+    report = outcome.get_result()
+    expected = item.originalname in MAY_SKIP or item.get_closest_marker("needs_mindspore")
+    if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("CI") == "true" and not expected:
+        report.outcome = "failed"
+        report.longrepr = f"left out in CI, and not in MAY_SKIP: {report.longrepr}"
 
 
 class Comparison:

@@ -21,7 +21,7 @@ def writer() -> str:
         program = ROOT / build / "tests/engine/journal/write_sample_journal"
         if program.is_file():
             return str(program)
-    pytest.skip("the engine's tests are not built (write_sample_journal)")
+    pytest.fail("the engine's tests are not built: no write_sample_journal in build/; run scripts/setup")
 
 
 @pytest.fixture(scope="module")
