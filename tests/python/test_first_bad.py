@@ -127,7 +127,7 @@ def test_what_the_scaler_skipped_is_expected(full):
 @pytest.mark.parametrize("case", ["log", "half", "sqrt_trap", "exp_trap", "divide", "empty_row", "bfloat16"])
 def test_statistics_alone_name_the_same_operator(full, statistics, case):
     told, alone = at(full, case).first, at(statistics, case).first
-    assert alone["op"] == told["op"]
+    assert alone["op_name"] == told["op_name"]
     assert alone["kind"] == told["kind"]
     assert any("statistics of these tensors only" in line for line in alone["limits"])
 
