@@ -66,14 +66,14 @@ class Comparison:
         self.dump = recorded.dump
 
     def stats(self):
-        """Rows of `sonde stats --json`."""
-        shown = run_in(self.directory, self.dump, CLI, "stats", self.dump, "--json")
+        """Rows of `sonde stats --jsonl`."""
+        shown = run_in(self.directory, self.dump, CLI, "stats", self.dump, "--jsonl")
         return [json.loads(line) for line in shown.stdout.splitlines()]
 
     def ops(self):
-        """Rows of `sonde ls --ops --json` that are operators."""
-        listed = run_in(self.directory, self.dump, CLI, "ls", self.dump, "--ops", "--json")
-        return [row for row in map(json.loads, listed.stdout.splitlines()) if "full_name" in row]
+        """Rows of `sonde ls --ops --jsonl` that are operators."""
+        listed = run_in(self.directory, self.dump, CLI, "ls", self.dump, "--ops", "--jsonl")
+        return [json.loads(line) for line in listed.stdout.splitlines()]
 
 
 @pytest.fixture(scope="module")

@@ -397,13 +397,13 @@ def cases(compare):
     assert order == NAMES
     run.listed = collections.defaultdict(list)
     for row in run.stats():
-        if not row["is_parameter"] and row["iteration"] % 2 == 0:
-            run.listed[order[row["iteration"] // 2]].append(row)
+        if not row["is_parameter"] and row["step"] % 2 == 0:
+            run.listed[order[row["step"] // 2]].append(row)
     return run
 
 
 def names(cases, case):
-    return list(dict.fromkeys(row["full_name"] for row in cases.listed[case]))
+    return list(dict.fromkeys(row["op_name"] for row in cases.listed[case]))
 
 
 def test_no_result_differs(cases):
@@ -422,9 +422,9 @@ def test_every_backward_operator_has_the_scope_and_line_of_its_forward(case, cas
     assert any(row["phase"] == "backward" for row in cases.listed[case]) == (case not in WITHOUT_BACKWARD)
     for row in cases.listed[case]:
         if row["phase"] in ("backward", "recompute", "forward"):
-            assert row.get("line", 0) > 0, row["full_name"]
+            assert row.get("source_line", 0) > 0, row["op_name"]
         if row["phase"] == "backward":
-            assert re.match(r"Gradients/Default/(.+/)?Grad_\w+/\w+-op\d+$", row["full_name"]), row["full_name"]
+            assert re.match(r"Gradients/Default/(.+/)?Grad_\w+/\w+-op\d+$", row["op_name"]), row["op_name"]
 
 
 CHECKPOINTED = "network-Checkpointed/second-Block"
@@ -467,10 +467,10 @@ EXPECTED = {
 @pytest.mark.parametrize("case", EXPECTED)
 def test_names_and_lines(case, cases):
     source = (cases.directory / "train.py").read_text().splitlines()
-    rows = {row["full_name"]: row for row in cases.listed[case]}
+    rows = {row["op_name"]: row for row in cases.listed[case]}
     for name, text in EXPECTED[case].items():
         assert name in rows, list(rows)
-        assert text in source[rows[name]["line"] - 1]
+        assert text in source[rows[name]["source_line"] - 1]
 
 
 def test_forwards_run_again_do_not_move_the_numbers_of_others(cases):
@@ -482,7 +482,7 @@ def test_forwards_run_again_do_not_move_the_numbers_of_others(cases):
 def test_under_autocast_the_inner_operator_is_the_computation(cases):
     rows = [r for r in cases.listed["autocast"] if r["op_type"] == "linear"]
     assert {row["dtype"] for row in rows} == {"bfloat16"}
-    assert len({row["full_name"] for row in rows}) == 1
+    assert len({row["op_name"] for row in rows}) == 1
 
 
 PROFILED = """

@@ -414,7 +414,7 @@ def test_a_hostile_program_runs_as_without_sonde(hostile):
 def test_its_dump_can_be_read(hostile):
     cases = hostile.bare.stdout.splitlines()
     rows = hostile.stats()
-    assert len({row["iteration"] for row in rows}) >= len(cases) - 1
+    assert len({row["step"] for row in rows}) >= len(cases) - 1
     compared = 0
     for step in dumps.steps(hostile.dump):
         arrays = dumps.tensors(hostile.dump, step, numbered=True)
@@ -431,12 +431,12 @@ def test_its_dump_can_be_read(hostile):
 
 
 def test_a_failed_operator_is_marked_and_its_successor_is_whole(hostile):
-    names = [row["full_name"] for row in hostile.stats() if row["iteration"] == 0]
+    names = [row["op_name"] for row in hostile.stats() if row["step"] == 0]
     assert "Default/matmul-op0" in names and "Default/neg-op0" in names
 
 
 def test_modules_a_thousand_deep_keep_their_root(hostile):
-    deepest = [row["full_name"] for row in hostile.stats() if row["full_name"].count("inner-") > 900]
+    deepest = [row["op_name"] for row in hostile.stats() if row["op_name"].count("inner-") > 900]
     assert any(name.startswith("Default/network") and name.endswith("/inner-Linear/linear-op0") for name in deepest)
 
 
