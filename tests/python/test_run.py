@@ -96,9 +96,10 @@ def test_a_failing_training_keeps_its_status_and_what_was_recorded(sonde, script
     assert (dump / "rank_0" / "Net").is_dir()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"])
 def test_signals_go_through_to_the_command(tmp_path, sonde, dump, number):
     del sonde  # checked that the command is there
+    number = signal.Signals[number]
     waiting = f"""
 import signal, sys, time
 def received(number, frame):
