@@ -56,6 +56,7 @@ class Answer {
   void note_problem(const Problem& problem);  // one that is told already
   // Something that was asked for was not looked at: the exit status is 3, whatever was found in the rest.
   void set_incomplete() { is_incomplete_ = true; }
+  bool is_incomplete() const { return is_incomplete_; }
   void note_warning(const std::string& message) { warnings_.push_back(message); }
   void note_error(const std::string& message) { errors_.push_back(message); }
 

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <set>
 #include <unordered_map>
 
@@ -25,9 +26,11 @@ std::uint64_t now_ms() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
-void add_problems(const Catalog& catalog) {
+// What is lost first: of many problems a few are shown.
+void add_problems(std::vector<CatalogProblem> found) {
+  std::ranges::stable_sort(found, std::ranges::greater(), &CatalogProblem::is_lost);
   std::vector<Problem> problems;
-  for (const CatalogProblem& problem : catalog.problems) problems.push_back({problem.path, problem.message});
+  for (const CatalogProblem& problem : found) problems.push_back({problem.path, problem.message});
   Answer::get().add_problems(problems);
 }
 
@@ -164,16 +167,21 @@ std::optional<Catalog> open_dump(const DumpOptions& options, const CatalogQuery&
     exit_status = catalog.error().code == ErrorCode::invalid_argument ? kBadUsage : kUnreadable;
     return std::nullopt;
   }
-  add_problems(*catalog);
+  add_problems(catalog->problems);
+  if (catalog->has_lost()) Answer::get().set_incomplete();
   print_dumps(*catalog);
   return std::move(*catalog);
 }
 
+void add_unreadable(const std::vector<CatalogProblem>& problems) {
+  add_problems(problems);
+  if (!problems.empty()) Answer::get().set_incomplete();
+}
+
 void add_unreadable(const std::vector<std::string>& messages) {
-  std::vector<Problem> problems;
+  std::vector<CatalogProblem> problems;
   for (const std::string& message : messages) problems.push_back({{}, message});
-  Answer::get().add_problems(problems);
-  if (!messages.empty()) Answer::get().set_incomplete();
+  add_unreadable(problems);
 }
 
 void print_diagnostic(const Diagnostic& diagnostic, const std::filesystem::path& file) {

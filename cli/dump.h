@@ -39,6 +39,7 @@ CatalogQuery query_of(const DumpOptions& options);
 CatalogQuery query_of_selected(const DumpOptions& options);
 
 // Files that were asked for and could not be read: told, in the document, and the exit status is 3.
+void add_unreadable(const std::vector<CatalogProblem>& problems);
 void add_unreadable(const std::vector<std::string>& messages);
 
 // A line on stderr about a configuration.

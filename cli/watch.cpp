@@ -170,6 +170,7 @@ std::optional<std::vector<Watchpoint>> make_watchpoints(const Catalog& catalog,
 
 int print_report(const Catalog& catalog, const std::vector<Watchpoint>& watchpoints, const WatchReport& report,
                  bool json) {
+  add_unreadable(report.problems);
   const auto hits = static_cast<std::size_t>(std::ranges::count_if(report.hits, &WatchHit::hit));
   if (json) {
     Answer::get().add(json_of(catalog, watchpoints, report));
