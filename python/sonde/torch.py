@@ -161,9 +161,9 @@ class Watch:
         if self.closed:  # by another thread meanwhile
             handle.remove()
             return
-        # This first forward has begun already; a model in training may begin it with gradients off, as one with frozen
-        # layers and DistributedDataParallel do.
-        self.root_called(module, may_train_without_grad=_in_training(module))
+        # This first forward has begun already; a model in training may begin it by turning gradients off itself, as one
+        # with frozen layers and DistributedDataParallel do.
+        self.root_called(module, may_train_without_grad=_in_training(module) and _turns_gradients_off(module))
 
     # --- hooks ----------------------------------------------------------------------------------------------------
 
@@ -391,6 +391,22 @@ def _children(module):
 
 def _in_training(module):
     return _attributes(module).get("training") is True
+
+
+_GRADIENT_MODES = {"no_grad", "inference_mode", "set_grad_enabled", "_set_grad_enabled"}
+
+
+def _turns_gradients_off(module):
+    """Whether some function between the running line and the call of `module` names what turns gradients off."""
+    frame = sys._getframe(1)
+    found = False
+    while frame is not None:
+        code = frame.f_code
+        if code is nn.Module._wrapped_call_impl.__code__ and frame.f_locals.get("self") is module:
+            return found
+        found = found or not _GRADIENT_MODES.isdisjoint(code.co_names) or code.co_name == "decorate_context"
+        frame = frame.f_back
+    return found
 
 
 def _may_train(module):

@@ -228,6 +228,19 @@ PROGRAMS = {
         [0, 1],
         [0, 1, 2, 3],
     ),
+    "policy in training mode, acting first": (
+        """
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for batch in range(2):
+        for moment in range(3):
+            with torch.no_grad():
+                net(x)
+        net(x).sum().backward()
+        optimizer.step()
+    """,
+        [0, 1],
+        [0, 1, 2, 3, 4, 5],
+    ),
     "averaged model, evaluated after each epoch": (
         TEACHER
         + """

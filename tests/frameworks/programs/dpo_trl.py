@@ -8,7 +8,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 from trl import DPOConfig, DPOTrainer
 
-words = {word: number for number, word in enumerate("<pad> <eos> a b c d e f g h".split())}
+words = {word: number for number, word in enumerate(["<pad>", "<eos>", *"abcdefgh"])}
 tokenizer = Tokenizer(models.WordLevel(words, unk_token="<pad>"))
 tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
 tokenizer = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>")
@@ -17,7 +17,14 @@ tokenizer = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>
 def model():
     return GPT2LMHeadModel(
         GPT2Config(
-            vocab_size=16, n_positions=32, n_embd=16, n_layer=2, n_head=2, bos_token_id=1, eos_token_id=1, pad_token_id=0
+            vocab_size=16,
+            n_positions=32,
+            n_embd=16,
+            n_layer=2,
+            n_head=2,
+            bos_token_id=1,
+            eos_token_id=1,
+            pad_token_id=0,
         )
     )
 

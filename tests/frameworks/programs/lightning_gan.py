@@ -28,7 +28,10 @@ class Gan(lightning.LightningModule):
         self.manual_backward(loss)
         for_generator.step()
         results["numbers"].append(self.global_step)
-        loss = nn.functional.softplus(-self.critic(batch)).mean() + nn.functional.softplus(self.critic(fake.detach())).mean()
+        loss = (
+            nn.functional.softplus(-self.critic(batch)).mean()
+            + nn.functional.softplus(self.critic(fake.detach())).mean()
+        )
         for_critic.zero_grad()
         self.manual_backward(loss)
         for_critic.step()

@@ -18,6 +18,4 @@ base = LlamaForCausalLM(
 )
 model = get_peft_model(base, LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"], lora_dropout=0.1))
 with tempfile.TemporaryDirectory() as directory:
-    Trainer(
-        model=model, args=arguments(directory), train_dataset=text(), callbacks=[trainer_callback()]
-    ).train()
+    Trainer(model=model, args=arguments(directory), train_dataset=text(), callbacks=[trainer_callback()]).train()

@@ -3,7 +3,13 @@
 import tempfile
 
 from common import settings, text, trainer_callback
-from transformers import GenerationConfig, Seq2SeqTrainer, Seq2SeqTrainingArguments, T5Config, T5ForConditionalGeneration
+from transformers import (
+    GenerationConfig,
+    Seq2SeqTrainer,
+    Seq2SeqTrainingArguments,
+    T5Config,
+    T5ForConditionalGeneration,
+)
 
 model = T5ForConditionalGeneration(
     T5Config(
