@@ -2,9 +2,9 @@
 
     python observe.py OUT.json program.py      # with OBSERVE_OPERATORS=1: PyTorch's profiler and forward hooks, too
 
-Written down: after every outermost Optimizer.step digests of all parameters, buffers and gradients; at the end the states of
-all random generators and what the program left in `observe.results`. With OBSERVE_OPERATORS=1 also how many operators each
-training step ran, by PyTorch's profiler, and the outputs of leaf modules and the gradients, reduced with NumPy.
+Written down: after every outermost Optimizer.step digests of its parameters and their gradients; at the end the states
+of all random generators and what the program left in `observe.results`. With OBSERVE_OPERATORS=1 also how many operators
+each training step ran, by PyTorch's profiler, and the outputs of leaf modules and the gradients, reduced with NumPy.
 No operator is run for any of it: both runs, bare and recorded, stay what they are.
 """
 

@@ -1,11 +1,10 @@
-"""Trainings with public libraries, as their users write them: recorded, they are the same, and the dump says what they did.
+"""Trainings with public libraries, as their users write them: recorded, they are the same; the dump says what they did.
 
 Each program runs twice, bare under PyTorch's profiler and recorded. docs/frameworks.md has the table of a whole run.
 """
 
 import pathlib
 
-import pytest
 from findings import close
 
 PROGRAMS = sorted(

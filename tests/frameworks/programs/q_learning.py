@@ -3,7 +3,7 @@
 import copy
 
 import torch
-from common import results, step
+from common import step
 from torch import nn
 
 policy = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 2))
