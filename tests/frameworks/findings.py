@@ -87,9 +87,10 @@ class Pair:
         """{(step, shape): [statistics]} of everything that training wrote."""
         found = collections.defaultdict(list)
         for tensor in self.dump.tensors:
+            if tensor.graph != 0 or tensor.side != "output" or tensor.skipped:
+                continue
             values = tensor.statistics
-            if values is not None and tensor.graph == 0:
-                found[tensor.step, tuple(tensor.shape)].append((values.min, values.max, values.avg, values.l2norm))
+            found[tensor.step, tensor.shape].append((values.min, values.max, values.avg, values.l2norm))
         return found
 
     def row(self):

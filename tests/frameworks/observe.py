@@ -3,8 +3,8 @@
     python observe.py OUT.json program.py      # with OBSERVE_OPERATORS=1: PyTorch's profiler and forward hooks, too
 
 Written down: after every outermost Optimizer.step digests of its parameters and their gradients; at the end the states
-of all random generators and what the program left in `observe.results`. With OBSERVE_OPERATORS=1 also how many operators
-each training step ran, by PyTorch's profiler, and the outputs of leaf modules and the gradients, reduced with NumPy.
+of all random generators and what the program left in `observe.results`. With OBSERVE_OPERATORS=1 also the operators of
+each training step, by PyTorch's profiler, and the outputs of leaf modules and the gradients, reduced with NumPy.
 No operator is run for any of it: both runs, bare and recorded, stay what they are.
 """
 
@@ -158,10 +158,15 @@ def operators_by_step(profile):
 
 
 def is_entry_of_autocast(events, at):
+    """It casts, then calls itself, and does nothing else."""
     event = events[at]
-    end = event.start_ns() + event.duration_ns()
-    inner = itertools.takewhile(lambda e: e.start_ns() < end, itertools.islice(events, at + 1, None))
-    return any(e.name() == event.name() and e.start_thread_id() == event.start_thread_id() for e in inner)
+    end, inside = event.start_ns() + event.duration_ns(), 0
+    called = set()
+    for inner in itertools.takewhile(lambda e: e.start_ns() < end, itertools.islice(events, at + 1, None)):
+        if inner.start_thread_id() == event.start_thread_id() and inner.start_ns() >= inside:
+            called.add(inner.name())
+            inside = inner.start_ns() + inner.duration_ns()
+    return event.name() in called and called <= {event.name(), "aten::to"}
 
 
 def random_states():

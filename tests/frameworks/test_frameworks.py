@@ -5,6 +5,7 @@ Each program runs twice, bare under PyTorch's profiler and recorded. docs/framew
 
 import pathlib
 
+import pytest
 from findings import close
 
 PROGRAMS = sorted(
@@ -21,8 +22,10 @@ BESIDE = {
 
 
 def pytest_generate_tests(metafunc):
-    short = metafunc.config.getoption("--short")
-    metafunc.parametrize("pair", SHORT if short else PROGRAMS, indirect=True, scope="module")
+    programs = SHORT if metafunc.config.getoption("--short") else PROGRAMS
+    # A program's tests belong to one worker, which runs it once.
+    marked = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in programs]
+    metafunc.parametrize("pair", marked, indirect=True, scope="module", ids=programs)
 
 
 def test_losses_gradients_parameters_and_random_states_are_the_same(pair):

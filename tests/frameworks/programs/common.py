@@ -1,8 +1,10 @@
 """What the programs share: small data, the trainer's step numbers, and torchvision without its compiled part."""
 
 import os
+import random
 import sys
 
+import numpy as np
 import torch
 from observe import results
 
@@ -10,6 +12,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 torch.set_num_threads(1)
 torch.manual_seed(0)
+random.seed(0)
+np.random.seed(0)
 results["numbers"] = []  # of the training steps, as the trainer counts them
 results["losses"] = []
 
