@@ -127,7 +127,7 @@ void add_compare(CLI::App& app, int& exit_status) {
   verb->add_option("--rtol", arguments->rtol, "relative tolerance, in place of what rounding explains")->type_name("X");
   verb->add_option("--atol", arguments->atol, "absolute tolerance, likewise")->type_name("X");
   verb->add_option("--step", arguments->step, "only this step (default: all that both have)")->type_name("N");
-  verb->add_option("--graph", arguments->graph, "0 training, 1 evaluation (default: all)")->type_name("N");
+  verb->add_option("--graph", arguments->graph, "0 training, 1 and 2 without gradients (default: all)")->type_name("N");
   verb->add_option("--rank", arguments->rank, "only this process (default: all)")->type_name("N");
   verb->add_option("--threads", arguments->threads, "threads (default: one for each CPU); the answer is the same")
       ->type_name("N");

@@ -145,7 +145,7 @@ void add_dump_options(CLI::App& verb, DumpOptions& options, bool with_select, st
       ->check([](const std::string& text) {
         return is_step_text(text) ? "" : "'" + text + "' names no steps; say 3, 0-5 or 1|4";
       });
-  verb.add_option("--graph", options.graph, "0 training, 1 evaluation (default: all)")->type_name("N");
+  verb.add_option("--graph", options.graph, "0 training, 1 and 2 without gradients (default: all)")->type_name("N");
   verb.add_option("--rank", options.rank, "number of the process (default: all)")->type_name("N");
   add_json_options(verb, options.json, rows);
 }

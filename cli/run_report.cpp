@@ -97,8 +97,9 @@ void print_contents(const Catalog& catalog) {
     for (const CatalogStep* step : steps_of_last_run(rank)) graphs[step->id.graph].push_back(step);
     for (const auto& [graph, steps] : graphs) {
       const Sum sum = sum_of(steps);
-      table.add({fmt::format("{}", rank.rank), graph == 0 ? "0 training" : "1 evaluation", fmt::format("{}", sum.steps),
-                 fmt::format("{}", sum.ops), fmt::format("{}", sum.tensors), fmt::format("{}", sum.not_finite)});
+      table.add({fmt::format("{}", rank.rank), fmt::format("{} {}", graph, graph == 0 ? "training" : "no gradients"),
+                 fmt::format("{}", sum.steps), fmt::format("{}", sum.ops), fmt::format("{}", sum.tensors),
+                 fmt::format("{}", sum.not_finite)});
       if (first.empty()) first = first_not_finite(steps);
     }
   }

@@ -324,21 +324,32 @@ void forget_dead_storages() {
 
 bool capturing() { return g_on.load() && !g_inert.load(); }
 
-void root_forward(PyObject* module, bool has_parameters, bool optimizer_alive, bool may_train_without_grad) {
-  if (g_inert) return;
+bool root_forward(PyObject* module, const RootForward& forward) {
+  if (g_inert) return false;
   ThreadState& state = thread_state();
   int depth = 0;
-  if (outermost_module(setup().frames, depth) != module) return;
-  const bool grad = at::GradMode::is_enabled() || (may_train_without_grad && state.grad_outside);
+  if (outermost_module(setup().frames, depth) != module) return false;
+  const bool grad = at::GradMode::is_enabled() || (forward.may_train_without_grad && state.grad_outside);
   const bool trains = grad && !c10::InferenceMode::is_enabled();
-  if (has_parameters) {
+  if (forward.has_parameters) {
     g_root_seen = true;
     state.current_root = module;
     state.current_root_trains = trains;
   }
   forget_dead_storages();
-  api().root_forward(has_parameters ? 1 : 0, trains ? 1 : 0, optimizer_alive ? 1 : 0);
+  if (trains || !forward.has_parameters) {
+    api().root_forward(forward.has_parameters ? 1 : 0, trains ? 1 : 0, forward.optimizer_alive ? 1 : 0);
+  } else {
+    sonde_quiet_forward quiet{};
+    quiet.size = sizeof quiet;
+    quiet.root = reinterpret_cast<std::uint64_t>(module);
+    quiet.optimizer_alive = forward.optimizer_alive ? 1 : 0;
+    quiet.trained = forward.trained ? 1 : 0;
+    quiet.evaluates = forward.evaluates ? 1 : 0;
+    api().quiet_forward(&quiet);
+  }
   set_capture();
+  return trains;
 }
 
 void step_returned() { thread_state().step_returned = true; }

@@ -16,7 +16,13 @@ void forget_dead_storages();
 // A root's forward begins on this thread (from its pre-hook, or when it is first seen). `module` must be the outermost.
 // `may_train_without_grad`: it was first seen somewhere inside, where gradients may be off for a while; then it counts
 // whether they were on outside.
-void root_forward(PyObject* module, bool has_parameters, bool optimizer_alive, bool may_train_without_grad);
+struct RootForward {
+  bool has_parameters = false, optimizer_alive = false;
+  bool may_train_without_grad = false;     // gradients may have been on when it began
+  bool trained = true, evaluates = false;  // as in sonde_quiet_forward
+};
+// Whether it is a forward with gradients; false also where another module called this one.
+bool root_forward(PyObject* module, const RootForward& forward);
 // The Optimizer.step that is ending on this thread has returned and not raised.
 void step_returned();
 

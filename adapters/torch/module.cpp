@@ -79,14 +79,20 @@ PyObject* set_run_info(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-// root_forward(module, has_parameters, optimizer_alive, may_train_without_grad) -> operators are being captured
+// root_forward(module, has_parameters, optimizer_alive, may_train_without_grad, trained, evaluates)
+//   -> (operators are being captured, it is a forward with gradients)
 PyObject* root_forward(PyObject*, PyObject* args) {
   PyObject* module;
-  int has_parameters, optimizer_alive, may_train_without_grad;
-  if (!PyArg_ParseTuple(args, "Oppp", &module, &has_parameters, &optimizer_alive, &may_train_without_grad))
+  int has_parameters, optimizer_alive, may_train_without_grad, trained, evaluates;
+  if (!PyArg_ParseTuple(args, "Oppppp", &module, &has_parameters, &optimizer_alive, &may_train_without_grad, &trained,
+                        &evaluates))
     return nullptr;
-  sonde_torch::root_forward(module, has_parameters != 0, optimizer_alive != 0, may_train_without_grad != 0);
-  return PyBool_FromLong(sonde_torch::capturing());
+  const bool trains = sonde_torch::root_forward(module, {.has_parameters = has_parameters != 0,
+                                                         .optimizer_alive = optimizer_alive != 0,
+                                                         .may_train_without_grad = may_train_without_grad != 0,
+                                                         .trained = trained != 0,
+                                                         .evaluates = evaluates != 0});
+  return Py_BuildValue("(NN)", PyBool_FromLong(sonde_torch::capturing()), PyBool_FromLong(trains));
 }
 
 // name_tensor(name, tensor)

@@ -111,6 +111,15 @@ struct sonde_attribute {
 #define SONDE_GRAPH_OUTSIDE_GRAD 2u
 #define SONDE_GRAPH_OUTSIDE_NO_GRAD 3u
 
+/* A forward without gradients: of evaluation, or, as a reference model's, of a training step. */
+struct sonde_quiet_forward {
+  uint32_t size;
+  int32_t optimizer_alive;
+  uint64_t root;     /* the same number for the same module */
+  int32_t trained;   /* some optimizer trains a parameter of it */
+  int32_t evaluates; /* the model that trains has changed its mode since, or is this one, not in training mode */
+};
+
 struct sonde_op; /* one op in flight on one thread */
 
 /* --- hosts that name their operators and count the steps of their graphs themselves: MindSpore ---------------------- */
@@ -164,6 +173,8 @@ struct sonde_api {
   /* --- clock: each returns SONDE_CAPTURE_* ------------------------------------------------------------------ */
   /* A module that no other module called begins its forward. Not for forwards run inside Optimizer.step. */
   unsigned (*root_forward)(int has_parameters, int grad_enabled, int optimizer_alive);
+  /* The same of a module with parameters whose gradients are off, by a host that can say whose forward it is. */
+  unsigned (*quiet_forward)(const struct sonde_quiet_forward* forward);
   unsigned (*optimizer_end)(void); /* an outermost Optimizer.step has returned */
   unsigned (*scaler_update)(void); /* GradScaler.update: the step is over although no optimizer stepped */
   unsigned (*manual_step)(void);   /* sonde.step() */

@@ -17,6 +17,7 @@ class AliveOptimizers:
 
     def __init__(self):
         self._bare = {}  # id of an optimizer -> it trains tensors of no module
+        self._trained = {}  # id of a module -> (weak reference to it, an optimizer trains a parameter of it)
         self._alive = []
         if any("step" in vars(c) and getattr(vars(c)["step"], "hooked", False) for c in _subclasses(Optimizer)):
             # type(), not isinstance(): a user's __class__ property must not run.
@@ -41,7 +42,19 @@ class AliveOptimizers:
                 self._bare[id(optimizer)] = not owned.issuperset(trained)
         return any(self._bare[id(optimizer)] for optimizer in alive)
 
+    def train(self, module, tensors_of):
+        """Whether some optimizer trains a parameter of `module`, as it was when the module was first asked about."""
+        known = self._trained.get(id(module))
+        if known is None or known[0]() is not module:
+            alive = [optimizer for optimizer in (reference() for reference in self._alive) if optimizer is not None]
+            groups = [group for optimizer in alive for group in vars(optimizer).get("param_groups", ())]
+            trained = {id(parameter) for group in groups for parameter in group["params"] if parameter.requires_grad}
+            answer = any(id(parameter) in trained for _, parameter in tensors_of(module, "_parameters"))
+            known = self._trained[id(module)] = weakref.ref(module), answer
+        return known[1]
+
     def _made(self, optimizer):
+        self._trained.clear()
         self._bare.pop(id(optimizer), None)  # of another one that had this address
         self._alive = [reference for reference in self._alive if reference() is not None]
         self._alive.append(weakref.ref(optimizer))

@@ -105,6 +105,7 @@ class Watch:
         self.names = ModuleNames(library.forget_scopes)
         self.roots = {}  # id of a root module -> handle of its hook
         self.roots_seen = False  # one with parameters
+        self.training_root = None, True  # weak reference to the root that ran with gradients last; its mode then
         self.closed = False
         self.optimizers = optimizers.AliveOptimizers()
         library.load(_core.api())
@@ -154,14 +155,15 @@ class Watch:
         hooks = _attributes(module).get("_forward_pre_hooks", {})
         if any(isinstance(hook, RootHook) for hook in hooks.values()):
             return  # of a copied model: it has said that this forward begins
-        handle = self.roots[id(module)] = nn.Module.register_forward_pre_hook(module, _root_hook)
+        # First of all hooks: what the user's compute belongs to the step that begins here.
+        handle = self.roots[id(module)] = nn.Module.register_forward_pre_hook(module, _root_hook, prepend=True)
         weakref.finalize(module, self.roots.pop, id(module), None).atexit = False
         if self.closed:  # by another thread meanwhile
             handle.remove()
             return
-        # This first forward has begun already; a model in training may begin it with gradients off, as one with frozen
-        # layers and DistributedDataParallel do.
-        self.root_called(module, may_train_without_grad=module.training is True)
+        # This first forward has begun already; a model in training may begin it by turning gradients off itself, as one
+        # with frozen layers and DistributedDataParallel do.
+        self.root_called(module, may_train_without_grad=_in_training(module) and _turns_gradients_off(module))
 
     # --- hooks ----------------------------------------------------------------------------------------------------
 
@@ -173,13 +175,29 @@ class Watch:
             has_parameters = next(_tensors_of(module, "_parameters"), None) is not None
             self.roots_seen = self.roots_seen or has_parameters
             alive = self.optimizers.any()
-            if self.library.root_forward(module, has_parameters, alive, may_train_without_grad):
+            trained, evaluates = True, False
+            if not torch.is_grad_enabled() or torch.is_inference_mode_enabled():
+                trained = self.optimizers.train(module, _tensors_of) if alive else _may_train(module)
+                evaluates = self._evaluates(module)
+            may_train = may_train_without_grad and trained
+            capturing, trains = self.library.root_forward(module, has_parameters, alive, may_train, trained, evaluates)
+            if trains:
+                self.training_root = weakref.ref(module), _in_training(module)
+            if capturing:
                 self._name_parameters(module)
             self._tell_failure()
         except RecursionError:
             return  # of the user's own: there was no room left for ours
         except Exception as error:  # never into the user's forward
             say_once(f"sonde: internal error at a module's forward: {type(error).__name__}: {error}")
+
+    def _evaluates(self, module):
+        """Without gradients: the model that trains has changed its mode since, or is `module`, not in training mode."""
+        reference, mode = self.training_root
+        trains = reference() if reference is not None else None
+        if trains is None:
+            return False
+        return not _in_training(module) if trains is module else _in_training(trains) != mode
 
     def _before_optimizer_step(self, optimizer, _args, _kwargs):
         """Gradients and optimizer state get their names just before the optimizer reads them."""
@@ -369,6 +387,30 @@ def _modules_below(root):
 
 def _children(module):
     return list(_attributes(module).get("_modules", {}).items())
+
+
+def _in_training(module):
+    return _attributes(module).get("training") is True
+
+
+_GRADIENT_MODES = {"no_grad", "inference_mode", "set_grad_enabled", "_set_grad_enabled"}
+
+
+def _turns_gradients_off(module):
+    """Whether some function between the running line and the call of `module` names what turns gradients off."""
+    frame = sys._getframe(1)
+    found = False
+    while frame is not None:
+        code = frame.f_code
+        if code is nn.Module._wrapped_call_impl.__code__ and frame.f_locals.get("self") is module:
+            return found
+        found = found or not _GRADIENT_MODES.isdisjoint(code.co_names) or code.co_name == "decorate_context"
+        frame = frame.f_back
+    return found
+
+
+def _may_train(module):
+    return any(tensor.requires_grad for _, tensor in _tensors_of(module, "_parameters"))
 
 
 def _attributes(module):

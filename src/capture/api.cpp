@@ -144,6 +144,14 @@ unsigned root_forward(int has_parameters, int grad_enabled, int optimizer_alive)
   return guarded(
       0u, [&](Session& s) { return s.root_forward(has_parameters != 0, grad_enabled != 0, optimizer_alive != 0); });
 }
+unsigned quiet_forward(const sonde_quiet_forward* forward) {
+  return guarded(0u, [&](Session& s) {
+    return s.quiet_forward({.root = forward->root,
+                            .optimizer_alive = forward->optimizer_alive != 0,
+                            .trained = forward->trained != 0,
+                            .evaluates = forward->evaluates != 0});
+  });
+}
 unsigned optimizer_end() {
   return guarded(0u, [](Session& s) { return s.optimizer_end(); });
 }
@@ -316,6 +324,7 @@ constexpr struct sonde_api kApi = {
     .forked_child = forked_child,
     .take_failure = take_failure,
     .root_forward = root_forward,
+    .quiet_forward = quiet_forward,
     .optimizer_end = optimizer_end,
     .scaler_update = scaler_update,
     .manual_step = manual_step,

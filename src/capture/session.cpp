@@ -154,6 +154,14 @@ unsigned Session::root_forward(bool has_parameters, bool grad_enabled, bool opti
   return answer();
 }
 
+unsigned Session::quiet_forward(const QuietForward& forward) {
+  const std::lock_guard lock(mutex_);
+  seen_root_ = true;
+  ensure_recorder();
+  apply(clock_.quiet_forward(forward));
+  return answer();
+}
+
 unsigned Session::optimizer_end() {
   const std::lock_guard lock(mutex_);
   apply(clock_.optimizer_end());
@@ -261,6 +269,7 @@ std::string Session::stop() {
   if (totals.records_dropped > 0) {
     text += fmt::format("; {} records were dropped because the disk could not follow", totals.records_dropped);
   }
+  if (!nothing && !failed_) text += how_steps_were_counted();
   if (other_host_) {
     text += fmt::format("\nsonde: two frameworks ran in this process; the one that came first, {}, was recorded",
                         run_info_.host);
@@ -274,6 +283,23 @@ std::string Session::stop() {
     if (!entry.nearest.empty()) text += fmt::format("; nearest: {}", fmt::join(entry.nearest, ", "));
   }
   return text;
+}
+
+// Where more than training ran. How a step is found: step_clock.h.
+std::string Session::how_steps_were_counted() const {
+  if (named_owner_ || clock_.manual()) return "";
+  std::string counted;
+  if (clock_.references_begun() > 0) {
+    counted += fmt::format("; what ran without gradients inside a training step has its number, in graph {}",
+                           clock_.reference_graph());
+  }
+  if (clock_.evaluations_begun() > 0) {
+    counted += fmt::format("; evaluation counts its own steps, in graph {}", clock_.evaluation_graph());
+  }
+  if (counted.empty()) return "";
+  const bool by_forward = plan_.sonde.step == StepRule::forward;
+  return fmt::format("\nsonde: a step is {}{}; sonde_settings.step sets another rule",
+                     by_forward ? "one forward of the model" : "what ran from one Optimizer.step to the next", counted);
 }
 
 std::string Session::why_nothing(const Totals& totals) const {
@@ -290,8 +316,8 @@ std::string Session::why_nothing(const Totals& totals) const {
     return fmt::format("no step matched iteration \"{}\" (steps {}-{} ran)", plan_.iteration.text(),
                        host_steps_.first_seen(), host_steps_.last_seen());
   }
-  const std::uint64_t training = clock_.steps_begun(0);
-  const std::uint64_t evaluation = clock_.steps_begun(1);
+  const std::uint64_t training = clock_.steps_begun();
+  const std::uint64_t evaluation = clock_.evaluations_begun();
   if (training + evaluation == 0 && !host_names_) {
     return "no step began: no module with parameters was called and no optimizer stepped; set "
            "sonde_settings.step to \"manual\" and call sonde.step() at the end of each step";

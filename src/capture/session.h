@@ -57,6 +57,7 @@ class Session {
   void set_run_info(const sonde_run_info& info);
 
   unsigned root_forward(bool has_parameters, bool grad_enabled, bool optimizer_alive);
+  unsigned quiet_forward(const QuietForward& forward);
   unsigned optimizer_end();
   unsigned scaler_update();
   unsigned manual_step();
@@ -107,8 +108,8 @@ class Session {
   // (type, scope): numbers its ops.
   struct NameKey {
     std::string op_type;
-    std::uint64_t stamp[2] = {0, 0};
-    std::uint32_t next[2] = {0, 0};
+    std::uint64_t stamp[3] = {0, 0, 0};
+    std::uint32_t next[3] = {0, 0, 0};
     struct Entry {
       const OpName* name;
       Selector::Wanted wanted, wanted_if_flagged;
@@ -186,6 +187,7 @@ class Session {
   void note_found(const Record& record);
   std::string line_in_graph(const std::string& full_name, std::uint32_t graph) const;
   std::string why_nothing(const Totals& totals) const;
+  std::string how_steps_were_counted() const;
   void shrink();
 
   const Plan plan_;

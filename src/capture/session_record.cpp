@@ -196,8 +196,12 @@ void Session::source_text(const char* file, const char* text) {
 unsigned Session::op_begin(std::uint32_t site_id, std::uint32_t graph, std::uint64_t attributes, Op*& op) {
   const std::lock_guard lock(mutex_);
   if (failed_ || site_id == 0 || site_id > sites_.size()) return 0;
-  if (graph >= SONDE_GRAPH_OUTSIDE_GRAD) {
+  if (graph == SONDE_GRAPH_EVALUATION) {
+    graph = clock_.quiet_graph();
+  } else if (graph >= SONDE_GRAPH_OUTSIDE_GRAD) {
     graph = clock_.graph_outside_modules(graph == SONDE_GRAPH_OUTSIDE_GRAD);
+  } else if (sites_[site_id - 1].phase == Phase::backward) {
+    clock_.backward_ran();
   }
   if (clock_.manual()) graph = SONDE_GRAPH_TRAINING;
   const auto step = clock_.recording(graph);

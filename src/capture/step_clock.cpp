@@ -4,8 +4,13 @@
 
 namespace sonde {
 namespace {
+
 constexpr std::uint32_t kTraining = 0;
-constexpr std::uint32_t kEvaluation = 1;
+constexpr std::uint64_t kNone = ~std::uint64_t{0};
+// In a row, of one root, before the first training step and before any: of a reference model, which may be given a few
+// batches for one step. More are a loop of evaluation.
+constexpr std::uint32_t kMostAtFirst = 2, kMostInARow = 4;
+
 }  // namespace
 
 StepClock::StepClock(StepRule rule, IterationSet chosen, std::uint64_t initial_iteration)
@@ -14,14 +19,20 @@ StepClock::StepClock(StepRule rule, IterationSet chosen, std::uint64_t initial_i
 }
 
 void StepClock::open(std::uint32_t graph, std::vector<StepChange>& changes) {
+  const Counter& counter = counter_[graph];
+  open(graph, initial_iteration_ + (counter.begun - counter.base), changes);
+}
+
+void StepClock::open(std::uint32_t graph, std::uint64_t iteration, std::vector<StepChange>& changes) {
   Counter& counter = counter_[graph];
   counter.open = true;
-  counter.iteration = initial_iteration_ + (counter.begun++ - counter.base);
-  counter.chosen = switched_ ? on_ : chosen_.contains(counter.iteration);
+  ++counter.begun;
+  counter.iteration = iteration;
+  counter.chosen = switched_ ? on_ : chosen_.contains(iteration);
   counter.seen = counter.chosen;
   if (graph == kTraining) stepped_ = false;
   if (counter.begun > 1) discovering_ = false;
-  if (counter.chosen) changes.push_back({true, false, {graph, counter.iteration}});
+  if (counter.chosen) changes.push_back({true, false, {graph, iteration}});
 }
 
 void StepClock::close(std::uint32_t graph, std::vector<StepChange>& changes) {
@@ -31,29 +42,101 @@ void StepClock::close(std::uint32_t graph, std::vector<StepChange>& changes) {
   if (counter.chosen) changes.push_back({false, false, {graph, counter.iteration}});
 }
 
+// What ran without gradients in training steps ends with them.
+void StepClock::close_references(std::uint64_t all_but, std::vector<StepChange>& changes) {
+  const std::uint32_t graph = reference_graph();
+  if (graph != 0 && counter_[graph].iteration != all_but) close(graph, changes);
+}
+
+std::uint64_t StepClock::begun_of(Quiet kind) const {
+  const std::uint32_t graph = graph_of_[static_cast<int>(kind)];
+  return graph != 0 ? counter_[graph].begun : 0;
+}
+
+std::uint64_t StepClock::next_training() const {
+  return initial_iteration_ + (counter_[kTraining].begun - counter_[kTraining].base);
+}
+
+bool StepClock::by_optimizer(bool optimizer_alive) const {
+  return rule_ == StepRule::optimizer || (rule_ == StepRule::automatic && optimizer_alive);
+}
+
 std::vector<StepChange> StepClock::root_forward(bool has_parameters, bool grad_enabled, bool optimizer_alive) {
+  if (rule_ == StepRule::manual || !has_parameters) return {};
+  if (!grad_enabled) return quiet_forward({.optimizer_alive = optimizer_alive});
   std::vector<StepChange> changes;
-  if (rule_ == StepRule::manual || !has_parameters) return changes;
   root_seen_ = true;
   forward_since_step_ = true;
-  const bool by_optimizer = rule_ == StepRule::optimizer || (rule_ == StepRule::automatic && optimizer_alive);
+  quiet_ran_last_ = false;
+  end_gap();
+  if (const std::uint32_t graph = evaluation_graph()) close(graph, changes);
   Counter& training = counter_[kTraining];
-  if (!grad_enabled) {
-    if (training.open && stepped_) close(kTraining, changes);
-    close(kEvaluation, changes);
-    open(kEvaluation, changes);
-    return changes;
-  }
-  close(kEvaluation, changes);
-  if (training.open && (stepped_ || !by_optimizer)) close(kTraining, changes);
+  const bool ends = training.open && (stepped_ || !by_optimizer(optimizer_alive));
+  close_references(training.open && !ends ? training.iteration : next_training(), changes);
+  if (ends) close(kTraining, changes);
   if (!training.open) open(kTraining, changes);
   return changes;
+}
+
+std::vector<StepChange> StepClock::quiet_forward(const QuietForward& forward) {
+  std::vector<StepChange> changes;
+  if (rule_ == StepRule::manual) return changes;
+  root_seen_ = true;
+  forward_since_step_ = true;
+  quiet_ran_last_ = true;
+  begin_gap();
+  ++gap_[forward.root];
+  const bool of_training_step = by_optimizer(forward.optimizer_alive) && of_training(forward);
+  if (counter_[kTraining].open && stepped_) {
+    close_references(kNone, changes);
+    close(kTraining, changes);
+  }
+  open_quiet(of_training_step ? Quiet::reference : Quiet::evaluation, changes);
+  return changes;
+}
+
+bool StepClock::of_training(const QuietForward& forward) {
+  if (forward.evaluates) return false;
+  const Counter& training = counter_[kTraining];
+  if (training.open && !stepped_) return true;
+  if (forward.trained) return false;
+  const auto known = companions_.find(forward.root);
+  const std::uint32_t expected = known != companions_.end() ? known->second : 0;
+  return gap_[forward.root] <= (training.begun == 0 ? kMostAtFirst : expected);
+}
+
+void StepClock::open_quiet(Quiet kind, std::vector<StepChange>& changes) {
+  std::uint32_t& graph = graph_of_[static_cast<int>(kind)];
+  if (graph == 0) graph = evaluation_graph() == 0 && reference_graph() == 0 ? 1 : 2;
+  quiet_graph_ = graph;
+  if (kind == Quiet::evaluation) {
+    close(graph, changes);
+    return open(graph, changes);
+  }
+  const std::uint64_t number = counter_[kTraining].open ? counter_[kTraining].iteration : next_training();
+  if (counter_[graph].open && counter_[graph].iteration == number) return;
+  close(graph, changes);
+  open(graph, number, changes);
+}
+
+// The first forward after the optimizer has stepped.
+void StepClock::begin_gap() {
+  if (std::exchange(gap_ended_, false)) gap_.clear();
+}
+
+// A forward with gradients: what ran without before the step that it begins may do so before the next one.
+void StepClock::end_gap() {
+  begin_gap();
+  if (!stepped_ && counter_[kTraining].open) return;
+  companions_ = gap_;
+  std::erase_if(companions_, [](const auto& item) { return item.second > kMostInARow; });
 }
 
 std::vector<StepChange> StepClock::optimizer_end() {
   std::vector<StepChange> changes;
   if (rule_ == StepRule::manual || rule_ == StepRule::forward) return changes;
   if (root_seen_) {
+    gap_ended_ = true;
     stepped_ = counter_[kTraining].open;
     // An optimizer steps although no known root was called: another model may be trained now. Look for it.
     if (!std::exchange(forward_since_step_, false)) discovering_ = true;
@@ -85,7 +168,7 @@ std::vector<StepChange> StepClock::manual_step() {
   std::vector<StepChange> changes;
   rule_ = StepRule::manual;  // from the first call on, the user's word is the only one
   discovering_ = false;
-  close(kEvaluation, changes);
+  for (std::uint32_t graph = 1; graph < kGraphs; ++graph) close(graph, changes);
   if (counter_[kTraining].begun == 0) counter_[kTraining].begun = 1;  // the one that ends here went by unseen
   if (counter_[kTraining].open) close(kTraining, changes);
   open(kTraining, changes);
@@ -102,7 +185,7 @@ std::vector<StepChange> StepClock::dump_switch(bool on) {
   std::vector<StepChange> changes;
   switched_ = true;
   on_ = on;
-  for (const std::uint32_t graph : {kTraining, kEvaluation}) {
+  for (std::uint32_t graph = 0; graph < kGraphs; ++graph) {
     Counter& counter = counter_[graph];
     if (!counter.open || counter.chosen == on) continue;
     counter.chosen = on;
@@ -119,8 +202,7 @@ void StepClock::set_iteration(std::uint64_t iteration) {
 
 std::vector<StepChange> StepClock::stop() {
   std::vector<StepChange> changes;
-  close(kEvaluation, changes);
-  close(kTraining, changes);
+  for (std::uint32_t graph = kGraphs; graph-- > 0;) close(graph, changes);
   return changes;
 }
 
@@ -130,12 +212,17 @@ std::optional<StepId> StepClock::recording(std::uint32_t graph) const {
   return StepId{graph, counter.iteration};
 }
 
-bool StepClock::needs_operators() const { return discovering_ || recording(kTraining) || recording(kEvaluation); }
+bool StepClock::needs_operators() const {
+  for (std::uint32_t graph = 0; graph < kGraphs; ++graph) {
+    if (recording(graph)) return true;
+  }
+  return discovering_;
+}
 
 std::uint32_t StepClock::graph_outside_modules(bool grad_enabled) const {
   const bool training_open = counter_[kTraining].open;
-  if (rule_ == StepRule::manual || (training_open && grad_enabled)) return kTraining;
-  return counter_[kEvaluation].open ? kEvaluation : kTraining;
+  if (rule_ == StepRule::manual || (training_open && (grad_enabled || !quiet_ran_last_))) return kTraining;
+  return counter_[quiet_graph_].open ? quiet_graph_ : kTraining;
 }
 
 }  // namespace sonde

@@ -9,11 +9,22 @@
 //                                    an optimizer has stepped
 //   manual                           sonde.step() closes a step
 //
-// Graph 0 is training (forward with gradients), graph 1 evaluation, each with its own count.
+// Graph 0 is training: forward with gradients. A forward without gradients is, where an optimizer exists,
+//
+//   of the training step             between the step's first forward with gradients and its Optimizer.step: reference
+//                                    models, pseudo-labels
+//   of the training step to come     before its first forward with gradients, of a root that no optimizer trains: as
+//                                    often as it did so for the step before; for the first step, at most twice
+//   evaluation                       every other one; always where the model that trains has changed its mode since
+//                                    (model.eval()), or is itself called while not in training mode
+//
+// and evaluation, which counts its own steps, where none exists. What belongs to a training step has its number. The
+// two kinds never share a graph: the one that comes first is graph 1, the other graph 2.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "sonde/plan.h"
@@ -27,12 +38,21 @@ struct StepChange {
   StepId step;
 };
 
+// A root with parameters is called without gradients.
+struct QuietForward {
+  std::uint64_t root = 0;  // the same for the same module
+  bool optimizer_alive = false;
+  bool trained = true;     // an optimizer trains a parameter of it
+  bool evaluates = false;  // the model that trains has changed its mode since, or is this one, not in training mode
+};
+
 class StepClock {
  public:
   StepClock(StepRule rule, IterationSet chosen, std::uint64_t initial_iteration);
 
   // Each returns the chosen steps that ended or began, in order. Steps that are not chosen are counted in silence.
   std::vector<StepChange> root_forward(bool has_parameters, bool grad_enabled, bool optimizer_alive);
+  std::vector<StepChange> quiet_forward(const QuietForward& forward);
   std::vector<StepChange> optimizer_end();
   std::vector<StepChange> scaler_update();
   std::vector<StepChange> manual_step();
@@ -47,14 +67,25 @@ class StepClock {
   std::optional<StepId> recording(std::uint32_t graph) const;
   // Whether operator callbacks need to run: a chosen step is open, or roots are still to be found.
   bool needs_operators() const;
-  // An op outside every module: the evaluation's, or the training step's.
+  // The graph of ops inside the root that was called last without gradients.
+  std::uint32_t quiet_graph() const { return quiet_graph_; }
+  // An op outside every module: of the forward without gradients, or the training step's.
   std::uint32_t graph_outside_modules(bool grad_enabled) const;
+  void backward_ran() { quiet_ran_last_ = false; }
 
   bool manual() const { return rule_ == StepRule::manual; }
   bool discovering() const { return discovering_; }
-  std::uint64_t steps_begun(std::uint32_t graph) const { return counter_[graph].begun; }
+  std::uint64_t steps_begun() const { return counter_[0].begun; }  // of training
+  std::uint64_t evaluations_begun() const { return begun_of(Quiet::evaluation); }
+  // Training steps with forwards without gradients of their own.
+  std::uint64_t references_begun() const { return begun_of(Quiet::reference); }
+  // 0: there was none.
+  std::uint32_t evaluation_graph() const { return graph_of_[static_cast<int>(Quiet::evaluation)]; }
+  std::uint32_t reference_graph() const { return graph_of_[static_cast<int>(Quiet::reference)]; }
 
  private:
+  enum class Quiet { evaluation, reference };
+  static constexpr std::uint32_t kGraphs = 3;
   struct Counter {
     std::uint64_t begun = 0;  // steps begun so far
     std::uint64_t base = 0;   // of them, those before set_iteration()
@@ -64,12 +95,27 @@ class StepClock {
     std::uint64_t iteration = 0;
   };
   void open(std::uint32_t graph, std::vector<StepChange>& changes);
+  void open(std::uint32_t graph, std::uint64_t iteration, std::vector<StepChange>& changes);
   void close(std::uint32_t graph, std::vector<StepChange>& changes);
+  void close_references(std::uint64_t all_but, std::vector<StepChange>& changes);
+  void open_quiet(Quiet kind, std::vector<StepChange>& changes);
+  bool by_optimizer(bool optimizer_alive) const;
+  bool of_training(const QuietForward& forward);
+  std::uint64_t next_training() const;
+  std::uint64_t begun_of(Quiet kind) const;
+  void begin_gap();
+  void end_gap();
 
   StepRule rule_;
   IterationSet chosen_;
   std::uint64_t initial_iteration_;
-  Counter counter_[2];
+  Counter counter_[kGraphs];
+  std::uint32_t graph_of_[2] = {0, 0};  // by Quiet; 0: none yet
+  std::uint32_t quiet_graph_ = 1;
+  bool quiet_ran_last_ = false;  // of forwards with and without gradients, and backward
+  // Forwards without gradients, by root: since the optimizer stepped; before the last training step.
+  std::unordered_map<std::uint64_t, std::uint32_t> gap_, companions_;
+  bool gap_ended_ = false;           // the optimizer has stepped since
   bool switched_ = false;            // dump_switch() was called: iterations do not count
   bool on_ = true;                   // what it said last
   bool forward_since_step_ = false;  // a root has been called since the optimizer stepped

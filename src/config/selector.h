@@ -31,7 +31,7 @@ class Selector {
     std::string_view op_type;     // the ATen base name (`relu_`)
     std::string_view scope = {};  // `network-AlexNet/conv1-Conv2d`; its first part is the model. Empty: outside
     bool flagged = false;         // set_dump was called for it: matters under dump_mode 2 only
-    std::uint32_t graph = 0;      // 0 training, 1 evaluation
+    std::uint32_t graph = 0;      // 0 training, others without gradients
   };
   struct Wanted {
     bool inputs = false;

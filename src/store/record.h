@@ -66,7 +66,7 @@ struct OpName {
 };
 
 struct StepId {
-  std::uint32_t graph = 0;      // 0 training, 1 evaluation
+  std::uint32_t graph = 0;      // 0 training, others without gradients
   std::uint64_t iteration = 0;  // initial_iteration already added
   friend bool operator==(const StepId&, const StepId&) = default;
 };

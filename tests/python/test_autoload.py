@@ -145,6 +145,31 @@ def test_a_compile_worker_of_inductor_is_left_alone(monkeypatch):
     assert sonde_autoload._not_the_training() == "a compile worker of Inductor"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python /bin/accelerate launch train.py",
+        "python /bin/accelerate-launch --num_processes 2 train.py",
+        "python -m accelerate.commands.launch train.py",
+        "python -m accelerate.commands.accelerate_cli launch train.py",
+        "python /bin/torchrun --nproc-per-node 2 train.py",
+        "python -m torch.distributed.run train.py",
+        "python /bin/fabric run train.py",
+        "python -m lightning.fabric.cli run train.py",
+        "python /bin/deepspeed train.py",
+        "python -m deepspeed.launcher.launch train.py",
+        "python /bin/composer -n 2 train.py",
+    ],
+)
+def test_launchers_are_left_alone_and_what_they_launch_is_not(command, monkeypatch):
+    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.delenv("RANK_ID", raising=False)
+    monkeypatch.setattr(sys, "orig_argv", command.split())
+    assert sonde_autoload._not_the_training() == "the launcher of a distributed training"
+    monkeypatch.setattr(sys, "orig_argv", ["python", "-u", "train.py"])
+    assert sonde_autoload._not_the_training() is None
+
+
 def test_a_training_is_not_taken_for_a_helper(monkeypatch):
     monkeypatch.setattr(sys, "orig_argv", ["python", "train.py"])
     assert sonde_autoload._not_the_training() is None

@@ -12,6 +12,14 @@ HEAD = """
     x = torch.ones(1, 2)
 """
 
+TEACHER = """
+    teacher = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    def guide():
+        with torch.no_grad():
+            return teacher(x)
+"""
+
 PROGRAMS = {
     # name: (program, steps of graph 0, steps of graph 1)
     "accumulation": (
@@ -157,6 +165,94 @@ PROGRAMS = {
         [0, 1],
         [],
     ),
+    "teacher, called after the student": (
+        TEACHER
+        + """
+    for batch in range(3):
+        loss = (net(x) - guide()).square().sum() + (net(x) - guide()).square().sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    """,
+        [0, 1, 2],
+        [0, 1, 2],
+    ),
+    "teacher, called first": (
+        TEACHER
+        + """
+    for batch in range(3):
+        first, second = guide(), guide()
+        (net(x) - first - second).square().sum().backward()
+        optimizer.step()
+    """,
+        [0, 1, 2],
+        [0, 1, 2],
+    ),
+    "teacher in training mode": (
+        TEACHER
+        + """
+    teacher.train()
+    for batch in range(3):
+        first, second = guide(), guide()
+        (net(x) - first - second).square().sum().backward()
+        optimizer.step()
+    """,
+        [0, 1, 2],
+        [0, 1, 2],
+    ),
+    "reference without its adapter": (
+        """
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for batch in range(2):
+        loss = net(x).sum()
+        with torch.no_grad():
+            net(x), net(x)
+        loss.backward()
+        optimizer.step()
+    """,
+        [0, 1],
+        [0, 1],
+    ),
+    "validation within accumulation": (
+        """
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for batch in range(4):
+        net(x).sum().backward()
+        if batch % 2:
+            optimizer.step()
+        net.eval()
+        with torch.no_grad():
+            net(x)
+        net.train()
+    """,
+        [0, 1],
+        [0, 1, 2, 3],
+    ),
+    "policy in training mode, acting first": (
+        """
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for batch in range(2):
+        for moment in range(3):
+            with torch.no_grad():
+                net(x)
+        net(x).sum().backward()
+        optimizer.step()
+    """,
+        [0, 1],
+        [0, 1, 2, 3, 4, 5],
+    ),
+    "averaged model, evaluated after each epoch": (
+        TEACHER
+        + """
+    for epoch in range(2):
+        for batch in range(2):
+            net(x).sum().backward()
+            optimizer.step()
+        guide(), guide(), guide()
+    """,
+        [0, 1, 2, 3],
+        [0, 1, 2, 3, 4, 5],
+    ),
     "stopped in mid-step": (
         """
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -226,3 +322,61 @@ def test_the_first_forward_of_a_copied_model_is_one_step(train, config):
         config(),
     )
     assert dumps.steps(run.dump) == [0, 1, 2], run.stderr
+
+
+def test_reference_models_and_evaluation_have_a_graph_each(train, config):
+    run = train(
+        HEAD
+        + TEACHER
+        + """
+    for epoch in range(2):
+        for batch in range(2):
+            net.train()
+            (net(x) - guide()).square().sum().backward()
+            optimizer.step()
+        net.eval()
+        with torch.no_grad():
+            for batch in range(3):
+                net(x)
+    """,
+        config(saved_data="statistic", statistic_category=["max"], iteration="2"),
+    )
+    assert [dumps.steps(run.dump, graph) for graph in (0, 1, 2)] == [[2], [2], [2]], run.stderr
+    assert "what ran without gradients inside a training step has its number, in graph 1" in run.stderr
+    assert "evaluation counts its own steps, in graph 2; sonde_settings.step sets another rule" in run.stderr
+
+
+def test_the_forward_of_a_reference_model_is_in_the_graph_of_its_step(train, config):
+    run = train(
+        HEAD
+        + TEACHER
+        + """
+    for batch in range(3):
+        loss = (net(x) - guide()).square().sum() + (net(x) - guide()).square().sum()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+    """,
+        config(saved_data="statistic", statistic_category=["max"], iteration="1"),
+    )
+    order = dumps.execution_order(run.dump, 1)
+    assert len(order) == 2 and all("-Linear/linear-op" in line for line in order), order
+    trained = "\n".join(dumps.execution_order(run.dump, 0))
+    assert trained.count("linear-op") == 2 and "norm" in trained, trained  # gradients are clipped in training
+
+
+def test_what_a_hook_on_the_model_computes_belongs_to_the_step_that_begins(train, config):
+    run = train(
+        HEAD
+        + """
+    net.register_forward_pre_hook(lambda module, arguments: (arguments[0].cos(),))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for batch in range(3):
+        net(x).sum().backward()
+        optimizer.step()
+    """,
+        config(saved_data="statistic", statistic_category=["max"]),
+    )
+    order = [dumps.statistics(run.dump, step) for step in range(3)]
+    # A row for each tensor: cos has two.
+    assert [[row["Op Type"] for row in rows].count("cos") for rows in order] == [2, 2, 2], run.stderr

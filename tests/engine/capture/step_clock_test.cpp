@@ -18,6 +18,9 @@ class Program {
 
   Program& forward(bool has_parameters = true) { return note(clock_.root_forward(has_parameters, true, optimizer_)); }
   Program& evaluate() { return note(clock_.root_forward(true, false, optimizer_)); }
+  // A forward without gradients of a root that an optimizer trains, or of one that none does.
+  Program& own(std::uint64_t root = 1, bool evaluates = false) { return quiet(root, true, evaluates); }
+  Program& other(std::uint64_t root = 2, bool evaluates = false) { return quiet(root, false, evaluates); }
   Program& optimizer_steps() { return note(clock_.optimizer_end()); }
   Program& scaler_updates() { return note(clock_.scaler_update()); }
   Program& user_steps() { return note(clock_.manual_step()); }
@@ -34,6 +37,10 @@ class Program {
   const std::string& log() const { return log_; }
 
  private:
+  Program& quiet(std::uint64_t root, bool trained, bool evaluates) {
+    return note(clock_.quiet_forward(
+        {.root = root, .optimizer_alive = optimizer_, .trained = trained, .evaluates = evaluates}));
+  }
   Program& note(const std::vector<StepChange>& changes) {
     for (const StepChange& change : changes) {
       log_ += (change.began ? "+" : "-") + std::to_string(change.step.graph) + "." +
@@ -93,14 +100,100 @@ TEST(StepClock, EvaluationIsGraphOneWithItsOwnCountAndClosesAPendingStep) {
   EXPECT_EQ(p.log(), "+0.0 -0.0 +1.0 -1.0 +1.1 -1.1 +0.1 ");
 }
 
-TEST(StepClock, AnEvaluationForwardInsideAStepLeavesItOpen) {
+TEST(StepClock, AForwardWithoutGradientsInsideATrainingStepHasItsNumber) {
   Program p;
-  p.make_optimizer().forward().evaluate();  // a teacher network, before the loss
+  p.make_optimizer().forward().other();  // a teacher, before the loss
   EXPECT_EQ(p.log(), "+0.0 +1.0 ");
   EXPECT_EQ(p.clock().graph_outside_modules(true), 0u);  // the loss belongs to the training step
   EXPECT_EQ(p.clock().graph_outside_modules(false), 1u);
-  p.optimizer_steps().forward();
+  p.clock().backward_ran();
+  EXPECT_EQ(p.clock().graph_outside_modules(false), 0u);  // gradients are clipped
+  p.other().optimizer_steps().forward();                  // it is given two batches
   EXPECT_EQ(p.log(), "+0.0 +1.0 -1.0 -0.0 +0.1 ");
+  p.own();  // so is the model itself, for pseudo-labels
+  EXPECT_EQ(p.end(), "+0.0 +1.0 -1.0 -0.0 +0.1 +1.1 -1.1 -0.1 ");
+}
+
+TEST(StepClock, AccumulationWithAReferenceModelStaysInOneStep) {
+  Program p;
+  p.make_optimizer().forward().other().forward().other().optimizer_steps().forward();
+  EXPECT_EQ(p.log(), "+0.0 +1.0 -1.0 -0.0 +0.1 ");
+}
+
+TEST(StepClock, AReferenceModelThatRunsBeforeTheFirstForwardBelongsToTheStepToCome) {
+  Program p;
+  p.make_optimizer();
+  for (int step = 0; step < 3; ++step) p.other().other().forward().optimizer_steps();
+  EXPECT_EQ(p.end(), "+1.0 +0.0 -1.0 -0.0 +1.1 +0.1 -1.1 -0.1 +1.2 +0.2 -1.2 -0.2 ");
+}
+
+TEST(StepClock, AReferenceModelThatRunsOftenerThanForTheStepBeforeIsEvaluated) {
+  Program p;
+  p.make_optimizer();
+  p.other().forward().optimizer_steps();
+  p.other();  // as before
+  EXPECT_EQ(p.log(), "+1.0 +0.0 -1.0 -0.0 +1.1 ");
+  p.other().other();
+  EXPECT_EQ(p.log(), "+1.0 +0.0 -1.0 -0.0 +1.1 +2.0 -2.0 +2.1 ");
+}
+
+TEST(StepClock, AReferenceModelBeforeTheFirstStepMoreThanTwiceIsEvaluated) {
+  Program p;
+  p.make_optimizer().other().other().other().other().forward();
+  EXPECT_EQ(p.log(), "+1.0 +2.0 -2.0 +2.1 -2.1 +0.0 ");
+}
+
+TEST(StepClock, ARootThatIsTrainedAndRunsBetweenStepsIsEvaluated) {
+  Program p;
+  p.make_optimizer();
+  for (int step = 0; step < 2; ++step) p.forward().optimizer_steps().own().own();
+  EXPECT_EQ(p.end(), "+0.0 -0.0 +1.0 -1.0 +1.1 -1.1 +0.1 -0.1 +1.2 -1.2 +1.3 -1.3 ");
+}
+
+TEST(StepClock, AModelThatIsOnlyEvaluatedDoesNotBelongToTraining) {
+  Program p;
+  p.make_optimizer();
+  p.forward().optimizer_steps().forward().optimizer_steps();
+  p.other().other().forward();  // an averaged model, after each epoch
+  EXPECT_EQ(p.log(), "+0.0 -0.0 +0.1 -0.1 +1.0 -1.0 +1.1 -1.1 +0.2 ");
+}
+
+TEST(StepClock, WhereTheModelHasChangedItsModeItIsEvaluation) {
+  Program p;
+  p.make_optimizer();
+  p.forward().own(1, true).own(1, true);  // within accumulation
+  EXPECT_EQ(p.log(), "+0.0 +1.0 -1.0 +1.1 ");
+  p.forward().optimizer_steps().other(2, true);
+  EXPECT_EQ(p.log(), "+0.0 +1.0 -1.0 +1.1 -1.1 -0.0 +1.2 ");
+}
+
+TEST(StepClock, EvaluationAndReferenceModelsHaveAGraphEach) {
+  Program p;
+  p.make_optimizer();
+  p.own(1, true).own(1, true);  // before training
+  p.forward().other().optimizer_steps().forward().other();
+  EXPECT_EQ(p.log(), "+1.0 -1.0 +1.1 -1.1 +0.0 +2.0 -2.0 -0.0 +0.1 +2.1 ");
+  EXPECT_EQ(p.clock().evaluation_graph(), 1u);
+  EXPECT_EQ(p.clock().reference_graph(), 2u);
+}
+
+TEST(StepClock, WithoutAnOptimizerEveryForwardWithoutGradientsIsEvaluation) {
+  Program p;
+  p.forward().other().other().forward();
+  EXPECT_EQ(p.log(), "+0.0 +1.0 -1.0 +1.1 -1.1 -0.0 +0.1 ");
+}
+
+TEST(StepClock, TheForwardRuleKnowsNoReferenceModels) {
+  Program p("all", StepRule::forward);
+  p.make_optimizer().forward().other().other();
+  EXPECT_EQ(p.log(), "+0.0 +1.0 -1.0 +1.1 ");
+}
+
+TEST(StepClock, TheChosenStepsAreTheSameForReferenceModels) {
+  Program p("2");
+  p.make_optimizer();
+  for (int step = 0; step < 4; ++step) p.forward().other().other().optimizer_steps();
+  EXPECT_EQ(p.end(), "+0.2 +1.2 -1.2 -0.2 ");
 }
 
 TEST(StepClock, AnOverflowingScalerStepIsAStepToo) {
