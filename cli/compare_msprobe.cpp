@@ -10,6 +10,7 @@
 #include "compare_report.h"
 #include "dump.h"
 #include "json.h"
+#include "text.h"
 
 namespace sonde {
 namespace {
@@ -42,7 +43,8 @@ Mode mode_of(const DumpComparison& comparison) {
 }
 
 // A comma separates cells: those that have one are quoted; an infinity has a blank before it.
-std::string cell(const std::string& text) {
+std::string cell(const std::string& raw) {
+  const std::string text = printable(raw);
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);

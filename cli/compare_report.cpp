@@ -25,7 +25,7 @@ constexpr std::size_t kMostFindings = 10;  // told after the first
 constexpr std::size_t kMostAlone = 20;
 
 std::string place_of(const CatalogOp& op) {
-  const std::string source = source_text(op);
+  const std::string source = printable(source_text(op));
   return source.empty() ? "" : ", " + source;
 }
 
@@ -40,7 +40,7 @@ std::string step_text(const DumpComparison& comparison, const ComparedStep& step
 
 std::string slot_of(const ComparedTensor& tensor) {
   std::string text = slot_text(*tensor.target);
-  if (!tensor.target->tensor_name.empty()) text += " " + std::string(tensor.target->tensor_name);
+  if (!tensor.target->tensor_name.empty()) text += " " + printable(tensor.target->tensor_name);
   return text;
 }
 
@@ -66,7 +66,7 @@ std::string line_of(const DumpComparison& comparison, const CompareFinding& find
   const ComparedStep& step = comparison.steps[finding.step];
   std::string what = finding.what;
   if (finding.kind == FindingKind::op) what = "adds " + what;
-  return fmt::format("{}, {}: {}", step_text(comparison, step), subject_of(finding), what);
+  return printable(fmt::format("{}, {}: {}", step_text(comparison, step), subject_of(finding), what));
 }
 
 void add_source(std::string& text, const CompareSide& side, const CatalogOp& op, std::string_view title) {
@@ -74,20 +74,20 @@ void add_source(std::string& text, const CompareSide& side, const CatalogOp& op,
   SourceTexts sources = sources_of(*side.rank);
   const std::string line(sources.line(std::string(op.source_file), op.line));
   const std::size_t begin = line.find_first_not_of(" \t");
-  if (begin != std::string::npos) text += fmt::format("  {:<8}{}\n", title, line.substr(begin));
+  if (begin != std::string::npos) text += fmt::format("  {:<8}{}\n", title, printable(line.substr(begin)));
 }
 
 std::string input_text(const ComparedTensor& input) {
   const TensorDifference& difference = *input.difference;
   const std::string shape = shape_text(difference.shape, '(', ')');
   std::string text = fmt::format("  {} {}: ", slot_of(input), shape);
-  if (difference.by == ComparedBy::nothing) return text + difference.problem + "\n";
+  if (difference.by == ComparedBy::nothing) return text + printable(difference.problem) + "\n";
   if (difference.equal) {
     text += "the same";
   } else {
     text += difference_text(FindingKind::data, input);
   }
-  if (!input.note.empty()) text += "; " + input.note;
+  if (!input.note.empty()) text += "; " + printable(input.note);
   return text + "\n";
 }
 
@@ -97,7 +97,7 @@ std::string attributes_text(const CatalogOp& op) {
   for (const Attribute& attribute : *op.attributes) {
     text += fmt::format("{}{}={}", text.empty() ? "" : "  ", attribute.name, text_of(attribute));
   }
-  return text;
+  return printable(text);
 }
 
 // Attributes, and the numbers among the inputs that were not compared: MindSpore passes an epsilon as one.
@@ -136,8 +136,8 @@ std::string alone_before_text(const ComparedStep& step, const CompareSide& side,
   for (auto op = alone.rbegin(); op != alone.rend(); ++op) {
     const std::string called = call_text(side, **op, {});
     if (called.empty()) continue;  // a view
-    text += fmt::format("  before {}, without a counterpart: {} {}{}\n    called with  {}\n", before, (*op)->op_type,
-                        (*op)->full_name, place_of(**op), called);
+    text += fmt::format("  before {}, without a counterpart: {} {}{}\n    called with  {}\n", before,
+                        printable((*op)->op_type), printable((*op)->full_name), place_of(**op), called);
   }
   return text;
 }
@@ -150,7 +150,8 @@ std::string details_of(const DumpComparison& comparison, const CompareFinding& f
   add_source(text, finding.in_golden ? *step.golden : *step.target, *finding.culprit, "source");
   if (!op.golden.empty()) {
     const CatalogOp& golden = *op.golden.back();
-    text += fmt::format("  golden  {}{}, matched by {}\n", names_of(op.golden), place_of(golden), word_of(op.how));
+    text += fmt::format("  golden  {}{}, matched by {}\n", printable(names_of(op.golden)), place_of(golden),
+                        word_of(op.how));
     if (golden.line != op.target.back()->line || golden.source_file != op.target.back()->source_file) {
       add_source(text, *step.golden, golden, "");
     }
@@ -162,7 +163,7 @@ std::string details_of(const DumpComparison& comparison, const CompareFinding& f
     text += fmt::format("  {} {}: {}\n", slot_of(output), shape_text(output.difference->shape, '(', ')'),
                         difference_text(FindingKind::data, output));
     const std::vector<std::string> apart = attributes_apart(*op.target.back(), *op.golden.back());
-    for (const std::string& attribute : apart) text += "  called with   " + attribute + "\n";
+    for (const std::string& attribute : apart) text += "  called with   " + printable(attribute) + "\n";
     text += alone_before_text(step, *step.target, op.target_index, op.target.size());
     text += alone_before_text(step, *step.golden, op.golden_index, op.golden.size());
     const std::string called = call_text(*step.target, *op.target.back(), op.inputs);
@@ -227,10 +228,11 @@ std::string alone_text(const DumpComparison& comparison, bool all) {
       ++shown;
       const bool is_target = op.golden.empty();
       const CatalogOp& own = *(is_target ? op.target : op.golden).front();
-      text += fmt::format("  {} {} {}{}", is_target ? "target" : "golden", own.op_type, own.full_name, place_of(own));
+      text += printable(
+          fmt::format("  {} {} {}{}", is_target ? "target" : "golden", own.op_type, own.full_name, place_of(own)));
       const CompareSide& other = is_target ? *step.golden : *step.target;
       if (op.nearest.op != kNoOp) {
-        text += fmt::format("; nearest {}: {}", other.ops[op.nearest.op].op->full_name, op.nearest.why);
+        text += printable(fmt::format("; nearest {}: {}", other.ops[op.nearest.op].op->full_name, op.nearest.why));
       } else {
         text += "; " + op.nearest.why;
       }
@@ -243,7 +245,9 @@ std::string alone_text(const DumpComparison& comparison, bool all) {
 
 std::string value_text(double value) { return std::isnan(value) ? "-" : fmt::format("{:.3g}", value); }
 
-std::string csv_cell(const std::string& text) {
+// The name of a dump's op as a table may show it: a spreadsheet is a terminal of its own.
+std::string csv_cell(const std::string& raw) {
+  const std::string text = printable(raw);
   if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) {

@@ -272,7 +272,8 @@ std::string nearest_ops(const std::vector<SelectedStep>& steps, const std::strin
   candidates.insert(candidates.end(), names.begin(), names.end());
   std::erase(candidates, std::string_view());
   if (candidates.size() > kMostNames) candidates.resize(kMostNames);
-  const std::vector<std::string> near = nearest(name, candidates, 3);
+  std::vector<std::string> near = nearest(name, candidates, 3);
+  std::erase_if(near, [&](const std::string& candidate) { return !is_close(name, candidate); });
   return near.empty() ? "" : "nearest: " + printable(joined(near, ", "));
 }
 

@@ -183,11 +183,12 @@ std::string name_of(const CatalogOp& op, const CatalogTensor& tensor) {
 Flow flow_of(const std::vector<SelectedStep>& steps, const FoundTensor& found) {
   Flow flow;
   const SameValue is_same = same_value_as(found);
+  const bool has_writer = found.tensor->is_input;  // what the op itself wrote comes from nowhere else
   for (const SelectedStep& step : steps) {
     if (step.rank != found.step->rank || step.step->run != found.step->step->run) continue;
     const bool same_step = step.step == found.step->step;
     for (const CatalogOp& op : step.step->ops) {
-      if (op.sequence == is_same.source) {
+      if (has_writer && op.sequence == is_same.source) {
         flow.written_by = is_same.source_slot == kInnerSlot
                               ? fmt::format("the inside of {}", op.full_name)
                               : fmt::format("{}:output.{}", op.full_name, is_same.source_slot);

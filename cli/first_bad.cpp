@@ -124,7 +124,9 @@ std::string text_of(const FirstBad& report) {
                         printable(finding.tensor.op), printable(finding.why), finding.step.iteration);
   }
   if (report.findings.empty()) {
-    text += fmt::format("nothing wrong: no NaN or infinity that matters in {}", looked_text(report));
+    const bool is_whole = report.tensors > 0 && report.problems.empty();
+    text += fmt::format("{}: no NaN or infinity that matters in {}",
+                        is_whole ? "nothing wrong" : "nothing found in what could be looked at", looked_text(report));
     if (!report.healthy.empty()) {
       const std::uint64_t healthy = report.healthy.size() + report.healthy_left_out;
       text += fmt::format("; {} healthy {}", healthy, healthy == 1 ? "infinity" : "infinities");

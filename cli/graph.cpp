@@ -76,28 +76,13 @@ std::string pages(const SelectedStep& step, const StepGraph& graph, const std::v
   return text;
 }
 
-// Where a dump says nothing of its data flow, and has tensors only: equal values tell it.
-void infer_flow(Catalog& catalog, const SelectedStep& step) {
+FlowKnown flow_of(Catalog& catalog, const SelectedStep& step) {
   for (CatalogRank& rank : catalog.ranks) {
     for (CatalogStep& own : rank.steps) {
-      if (&own != step.step) continue;
-      std::vector<MeasureTask> tasks;
-      for (CatalogOp& op : own.ops) {
-        for (CatalogTensor& tensor : op.tensors) tasks.push_back({&rank, &tensor});
-      }
-      measure_all(tasks);  // what cannot be read stays without an edge
-      add_likely_sources(own);
+      if (&own == step.step) return find_flow(rank, own);
     }
   }
-}
-
-bool has_likely_flow(const CatalogStep& step) {
-  for (const CatalogOp& op : step.ops) {
-    for (const CatalogTensor& tensor : op.tensors) {
-      if (tensor.source_is_likely) return true;
-    }
-  }
-  return false;
+  return FlowKnown::not_at_all;
 }
 
 int graph(const GraphOptions& options) {
@@ -117,11 +102,10 @@ int graph(const GraphOptions& options) {
     return kUnreadable;
   }
   const SelectedStep& step = step_of(*steps);
-  const bool is_told = step.rank->has_journal || step.rank->host_tells_data_flow;
-  if (!is_told && !has_likely_flow(*step.step)) infer_flow(*catalog, step);
-  const bool is_likely = has_likely_flow(*step.step);
-  if (is_likely) print_warning("the dump does not say how data flows; it is told by values that are equal");
-  if (!is_told && !is_likely) {
+  const FlowKnown flow = flow_of(*catalog, step);
+  if (flow == FlowKnown::by_values) {
+    print_warning("the dump does not say how data flows; it is told by values that are equal");
+  } else if (flow == FlowKnown::not_at_all) {
     print_error(
         fmt::format("'{}' says nothing of how data flows: it has neither a journal of Sonde nor MindSpore's own "
                     "graphs/*.pb, and no "

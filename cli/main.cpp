@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "answer.h"
 #include "check.h"
 #include "compare.h"
+#include "completion.h"
 #include "config/nearest.h"
 #include "convert.h"
 #include "export.h"
@@ -29,11 +31,11 @@
 namespace sonde {
 namespace {
 
-// The one of `known` that `word` was probably meant to be: "; did you mean 'stats'?".
+// The one of `known` that `word` was probably meant to be: "; did you mean 'stats'?"; empty where none is like it.
 std::string suggestion(std::string_view word, const std::vector<std::string>& known) {
   const std::vector<std::string_view> candidates(known.begin(), known.end());
   const std::vector<std::string> near = nearest(word, candidates, 1);
-  return near.empty() ? "" : fmt::format("; did you mean '{}'?", near[0]);
+  return near.empty() || !is_close(word, near[0]) ? "" : fmt::format("; did you mean '{}'?", near[0]);
 }
 
 std::vector<std::string> verbs_of(const CLI::App& app) {
@@ -83,12 +85,30 @@ int explain(const CLI::App& app, const CLI::ParseError& error) {
   return kBadUsage;
 }
 
+void add_help(CLI::App& app, int& exit_status) {
+  auto name = std::make_shared<std::string>();
+  CLI::App* help = app.add_subcommand("help", "Show the help of a verb, or of all.");
+  help->add_option("VERB", *name, "the verb")->type_name("");
+  help->footer("Exit status: 0 shown, 2 no such verb.\nExample: sonde help stats");
+  help->callback([&app, name, &exit_status] {
+    const std::vector<std::string> verbs = verbs_of(app);
+    if (!name->empty() && std::ranges::find(verbs, *name) == verbs.end()) {
+      print_error(fmt::format("unknown verb '{}'{}", *name, suggestion(*name, verbs)));
+      exit_status = kBadUsage;
+    } else if (*name == "msaccucmp") {
+      exit_status = msaccucmp::run(std::vector<std::string>{"--help"});
+    } else {
+      print_text(name->empty() ? app.help() : app.get_subcommand(*name)->help());
+    }
+  });
+}
+
 int run_main(int argc, char** argv) {
   int exit_status = 0;
   CLI::App app("Record what every operator of a training read and wrote, and look at it.", "sonde");
-  app.set_version_flag("--version", "sonde " SONDE_VERSION);
+  app.set_version_flag("-V,--version", "sonde " SONDE_VERSION);
   app.require_subcommand(1);
-  app.footer("Help of a verb: sonde VERB --help\nExample: sonde ls run7");
+  app.footer("Help of a verb: sonde help VERB, or sonde VERB --help\nExample: sonde ls run7");
   add_run(app, exit_status);
   add_check(app, exit_status);
   add_info(app, exit_status);
@@ -107,6 +127,8 @@ int run_main(int argc, char** argv) {
     return msaccucmp::run(std::vector<std::string>(argv + 2, argv + argc));
   }
   add_export(app, exit_status);
+  add_completion(app, exit_status);
+  add_help(app, exit_status);
   Answer::get().set_form(form_of(argc, argv));
   if (argc == 1) {
     print_text(app.help());

@@ -34,11 +34,10 @@ struct RunOptions {
   bool prove = false, json = false;
 };
 
-// What the options ask for, in MindSpore's words.
+// What the options ask for, in MindSpore's words; the path, which may have any characters, in ours.
 nlohmann::json settings_of(const RunOptions& options) {
   nlohmann::json common = {
       {"dump_mode", options.kernels.empty() ? 0 : 1},
-      {"path", fs::absolute(options.out).lexically_normal().string()},
       {"net_name", options.net_name},
       {"iteration", options.iteration},
       {"saved_data", options.saved_data},
@@ -48,7 +47,14 @@ nlohmann::json settings_of(const RunOptions& options) {
   };
   if (options.saved_data != "tensor")
     common["statistic_category"] = options.statistics.empty() ? kUsualStatistics : options.statistics;
-  return {{"common_dump_settings", common}, {"e2e_dump_settings", {{"enable", true}, {"trans_flag", true}}}};
+  const std::string path = fs::absolute(options.out).lexically_normal().string();
+  nlohmann::json settings = {{"common_dump_settings", common},
+                             {"e2e_dump_settings", {{"enable", true}, {"trans_flag", true}}}};
+  constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_/";
+  // MindSpore reads its own key in its own process.
+  settings[path.find_first_not_of(kPlain) == std::string::npos ? "common_dump_settings" : "sonde_settings"]["path"] =
+      path;
+  return settings;
 }
 
 // The configuration to run under: --config, else made from --out, else the one the environment names.

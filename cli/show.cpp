@@ -166,6 +166,23 @@ std::string place_text(const FoundTensor& found) {
                      found.step->step->id.iteration);
 }
 
+// Where several steps have it, the first is shown: who did not choose one is told.
+void tell_choice(const FoundTensor& found, const std::vector<SelectedStep>& steps, const ShowOptions& options) {
+  std::size_t others = 0;
+  for (const SelectedStep& step : steps) {
+    if (step.step == found.step->step) continue;
+    others += std::ranges::any_of(step.ops, [&](const CatalogOp* op) {
+      return op->full_name == found.op->full_name && std::ranges::any_of(op->tensors, [&](const CatalogTensor& tensor) {
+               return tensor.is_input == found.tensor->is_input && tensor.slot == found.tensor->slot &&
+                      tensor.recorded();
+             });
+    });
+  }
+  if (others == 0 || !options.files.trend.empty()) return;
+  print_warning(fmt::format("{} have it; showing {} (--step, --graph, --rank choose)", count_text(others + 1, "step"),
+                            place_text(found)));
+}
+
 int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, const ShowOptions& options) {
   Measurer measurer;
   int status = kNothingFound;
@@ -372,7 +389,10 @@ int show(const ShowOptions& options) {
   }
   std::string wrong;
   FoundTensor found = find_by_name(*steps, options.tensor, wrong);
-  if (found.tensor != nullptr) return print_found(found, *steps, options);
+  if (found.tensor != nullptr) {
+    tell_choice(found, *steps, options);
+    return print_found(found, *steps, options);
+  }
   if (comes_from_index(*catalog)) {  // what is like it may be among ops that nobody asked the index for
     catalog = open_dump(options, query_of(options), status);
     if (catalog) steps = select_steps(*catalog, options, status);

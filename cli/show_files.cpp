@@ -204,7 +204,8 @@ std::string complaint_of(const ShowFiles& files) {
     if (std::ranges::find(known, name) != known.end()) continue;
     const std::vector<std::string> near = nearest(name, known, 1);
     return fmt::format("--trend: no statistic '{}'{}; there are {}", name,
-                       near.empty() ? "" : fmt::format("; did you mean '{}'?", near[0]), fmt::join(known, ", "));
+                       near.empty() || !is_close(name, near[0]) ? "" : fmt::format("; did you mean '{}'?", near[0]),
+                       fmt::join(known, ", "));
   }
   return "";
 }

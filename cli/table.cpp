@@ -11,7 +11,8 @@ namespace {
 constexpr std::size_t kGap = 2;
 constexpr int kDrops = 9;
 constexpr std::size_t kComfortable = 24;  // columns are cut to this before others are left out,
-constexpr std::size_t kNarrowest = 12;    // and to this after
+constexpr std::size_t kNarrowest = 12;    // to this after,
+constexpr std::size_t kLeast = 5;         // and to this where nothing else helps
 
 void append_cell(const std::string& cell, std::size_t width, Align align, bool last, std::string& out) {
   const std::string text = shortened(cell, width);
@@ -65,6 +66,11 @@ std::vector<std::size_t> Table::widths(std::size_t width) const {
     }
   }
   shrink(columns_, kNarrowest, width, widths);
+  if (total(widths) <= width) return widths;
+  std::vector<Column> any = columns_;  // what else could not be cut, then; and what is right of the edge
+  for (Column& column : any) column.may_shrink = true;
+  shrink(any, kLeast, width, widths);
+  for (std::size_t i = widths.size(); i-- > 1 && total(widths) > width;) widths[i] = 0;
   return widths;
 }
 

@@ -148,6 +148,17 @@ bool add_conditions(const Catalog& catalog, const std::vector<WatchCondition>& c
   return true;
 }
 
+bool holds_anything(const Catalog& catalog) {
+  for (const CatalogRank& rank : catalog.ranks) {
+    for (const CatalogStep& step : rank.steps) {
+      for (const CatalogOp& op : step.ops) {
+        if (std::ranges::any_of(op.tensors, &CatalogTensor::recorded)) return true;
+      }
+    }
+  }
+  return false;
+}
+
 bool has_tensors(const std::vector<Watchpoint>& watchpoints) {
   return std::ranges::any_of(watchpoints, [](const Watchpoint& watchpoint) { return !watchpoint.tensors.empty(); });
 }
@@ -215,6 +226,10 @@ int watch(const WatchVerbOptions& options) {
   Selection chosen;
   std::optional<WatchSelection> selection = chosen.make(*catalog, options, status);
   if (!selection) return status;
+  if (!holds_anything(*catalog)) {
+    print_error("no value and no statistic of any tensor is in this dump");
+    return kUnreadable;
+  }
   const auto watchpoints = make_watchpoints(*catalog, conditions, options, *selection);
   if (!watchpoints) return kBadUsage;
   WatchOptions how;

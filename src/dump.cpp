@@ -13,6 +13,7 @@
 #include "analysis/convert.h"
 #include "analysis/converted_names.h"
 #include "analysis/index.h"
+#include "analysis/likely_sources.h"
 #include "analysis/measure.h"
 #include "analysis/step_graph.h"
 #include "analysis/values.h"
@@ -42,7 +43,7 @@ struct OpPlace {
 
 struct StepPlace {
   std::uint32_t rank = 0;
-  const CatalogStep* step = nullptr;
+  CatalogStep* step = nullptr;
   std::size_t first_op = 0;
 };
 
@@ -404,6 +405,8 @@ std::string Dump::code(std::size_t op, std::string_view file, std::uint32_t line
 
 std::vector<DumpEdge> Dump::edges(std::size_t step) const {
   const StepPlace& place = state_->steps.at(step);
+  const std::lock_guard lock(state_->mutex);
+  find_flow(state_->catalog.ranks[place.rank], *place.step);
   const StepGraph graph = graph_of(*place.step);
   const CatalogOp* first = place.step->ops.data();
   const auto number = [&](std::uint32_t node) {

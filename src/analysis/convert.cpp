@@ -252,12 +252,26 @@ void Conversion::raw() {
     const bool is_io = tensor.error().code == ErrorCode::io || tensor.error().code == ErrorCode::not_found;
     return lose(is_io ? ConvertFault::unreadable : ConvertFault::damaged, "", tensor.error().message);
   }
-  guarded("output.0", [&] {
+  TensorFileName named;
+  parse_tensor_file_name(wish_.name.empty() ? base_ : wish_.name, named);
+  if (!is_wanted(named.is_input, named.slot)) return;
+  StoredTensor stored;
+  stored.is_input = named.is_input;
+  stored.slot = named.slot;
+  guarded(stored.what(), [&] {
     const TensorView view = tensor->view();
-    const CannElements elements = {view.dtype, static_cast<std::uint8_t>(info(view.dtype).item_bytes * 8), false};
-    const auto stream = ElementStream::make(view.data, kCannUndefined, elements, view.elements());
+    stored.data_type = kCannUndefined;
+    stored.elements = {view.dtype, static_cast<std::uint8_t>(info(view.dtype).item_bytes * 8), false};
+    stored.shape = tensor->shape();
+    stored.count = view.elements();
+    stored.data = view.data;
+    const bool is_image = named.format == "DefaultFormat" && stored.shape.size() == 4;
+    stored.format = is_image ? Format::nchw : format_from_name(named.format).value_or(Format::nd);
+    const ConvertTarget made = target(stored);
+    const auto stream = ElementStream::make(stored.data, stored.data_type, stored.elements, stored.count, made.plan);
     if (!stream) throw Lost{ConvertFault::conversion, stream.error().message};
-    write_elements(fs::path(base_).stem().string() + std::string(suffix()), *stream, tensor->shape());
+    const std::string sizes = made.is_converted ? fmt::format(".{}", fmt::join(made.shape, "x")) : "";
+    write_elements(fs::path(base_).stem().string() + sizes + std::string(suffix()), *stream, made.shape);
   });
 }
 

@@ -86,6 +86,8 @@ ConvertTarget Conversion::target(const StoredTensor& tensor) {
   const Shape& wanted = wish_.shape.empty() ? tensor.original_shape : wish_.shape;
   if (from == Format::fractal_nz && (wish_.is_strict || !wanted.empty())) check_nz(tensor, wanted);
   if (from == to) return {tensor.shape, to, true, std::nullopt};
+  // A bias lies the same in every order of axes.
+  if (from == Format::nd && tensor.shape.size() <= 1 && !is_blocked(to)) return {tensor.shape, to, true, std::nullopt};
   const bool is_rule = can_reformat(from, to) && !(wish_.is_strict && to == Format::nd && !is_blocked(from));
   if (!is_rule) {
     if (!wish_.is_strict && !is_blocked(from)) {

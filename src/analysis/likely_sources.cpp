@@ -1,9 +1,13 @@
 #include "analysis/likely_sources.h"
 
+#include <algorithm>
 #include <bit>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
+
+#include "analysis/measure.h"
 
 namespace sonde {
 namespace {
@@ -88,6 +92,24 @@ void add_likely_sources(CatalogStep& step) {
     }
   }
   name_parameters(step);
+}
+
+FlowKnown find_flow(const CatalogRank& rank, CatalogStep& step) {
+  if (rank.has_journal || rank.host_tells_data_flow) return FlowKnown::by_dump;
+  const auto is_likely = [&] {
+    return std::ranges::any_of(step.ops, [](const CatalogOp& op) {
+      return std::ranges::any_of(op.tensors, &CatalogTensor::source_is_likely);
+    });
+  };
+  if (!is_likely()) {
+    std::vector<MeasureTask> tasks;
+    for (CatalogOp& op : step.ops) {
+      for (CatalogTensor& tensor : op.tensors) tasks.push_back({&rank, &tensor});
+    }
+    measure_all(tasks);
+    add_likely_sources(step);
+  }
+  return is_likely() ? FlowKnown::by_values : FlowKnown::not_at_all;
 }
 
 }  // namespace sonde

@@ -10,4 +10,9 @@ namespace sonde {
 // without. Names inputs that are a parameter of the module around the op, where the dump lists those.
 void add_likely_sources(CatalogStep& step);
 
+// How the data of a step flow: what the dump says or, where it says nothing, what equal values tell; tensors without
+// statistics are then read (those that cannot be stay without an edge).
+enum class FlowKnown { by_dump, by_values, not_at_all };
+FlowKnown find_flow(const CatalogRank& rank, CatalogStep& step);
+
 }  // namespace sonde

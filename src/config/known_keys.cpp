@@ -81,6 +81,7 @@ constexpr KnownKey kKnownKeys[] = {
     {kSonde, "inputs"},
     {kSonde, "acl_quirks"},
     {kSonde, "saved_data"},
+    {kSonde, "path"},
 };
 
 std::string place_of(const KnownKey& known) {

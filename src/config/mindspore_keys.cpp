@@ -131,7 +131,7 @@ std::uint64_t read_choice(ObjectReader& reader, std::string_view key, std::uint6
 }  // namespace
 
 void read_place(ObjectReader& reader, const JsonValue& object, Plan& plan, Diagnostics& diagnostics) {
-  plan.path = read_path(reader, object, plan.sonde.rules, diagnostics);
+  if (plan.path.empty()) plan.path = read_path(reader, object, plan.sonde.rules, diagnostics);  // else: sonde_settings
   read_net_name(reader, plan);
   warn_of_long_names(plan, reader);
 }

@@ -86,6 +86,13 @@ OwnSettings read_sonde_settings(const JsonValue& root, Plan& plan, Diagnostics& 
     settings.budget_bytes = *budget;
     if (*budget < kLeastBudget) reader.refuse(*reader.find("budget_bytes"), kBudget);
   }
+  // MindSpore's own `path` takes letters, digits, '-', '_' and '/' only.
+  constexpr std::string_view kPath = "an absolute path";
+  if (const auto path = reader.string("path", kPath)) {
+    plan.path = std::filesystem::path(*path).lexically_normal();
+    if (!plan.path.has_filename() && plan.path != plan.path.root_path()) plan.path = plan.path.parent_path();
+    if (!plan.path.is_absolute() || path->find('\0') != std::string::npos) reader.refuse(*reader.find("path"), kPath);
+  }
   settings.reread = reader.boolean("reread").value_or(settings.reread);
   settings.raw_bfloat16 = reader.boolean("raw_bfloat16").value_or(settings.raw_bfloat16);
   constexpr std::array<std::string_view, 2> kInputs = {"before", "after"};

@@ -79,6 +79,7 @@ Status OpFiles::append_table(const Record& record) {
     ++rows_;
   }
   if (rows.empty()) return {};
+  row_bytes_ += rows.size();
   Result<OpenDirectory*> directory = places_.of(record);
   if (!directory) return directory.error();
   const std::uint64_t time = record.tensors.front().timestamp_us;

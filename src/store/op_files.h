@@ -28,6 +28,7 @@ class OpFiles {
   void define(const Attributes& attributes);
   Status append(const Record& record);
   std::uint64_t rows() const { return rows_; }
+  std::uint64_t row_bytes() const { return row_bytes_; }
 
  private:
   Status append_table(const Record& record);
@@ -41,7 +42,7 @@ class OpFiles {
   int aside_;
   Places& places_;
   std::map<std::uint32_t, std::string> arguments_;  // JSON, by id; those that ops may still have
-  std::uint64_t rows_ = 0;
+  std::uint64_t rows_ = 0, row_bytes_ = 0;
 };
 
 }  // namespace sonde

@@ -180,7 +180,11 @@ const Totals& Recording::totals() {
     totals_.files = tensors_->files();
     totals_.bytes_written = tensors_->bytes_written();
   }
-  if (files_) totals_.rows = files_->rows() + (op_files_ ? op_files_->rows() : 0);
+  if (files_) {
+    totals_.rows = files_->rows() + (op_files_ ? op_files_->rows() : 0);
+    totals_.bytes_written =
+        (tensors_ ? tensors_->bytes_written() : 0) + files_->row_bytes() + (op_files_ ? op_files_->row_bytes() : 0);
+  }
   return totals_;
 }
 

@@ -60,7 +60,7 @@ struct RunFiles::State {
   std::vector<StepTable> tables;                 // few are open at a time
   std::map<std::uint32_t, OpenStep> open_steps;  // by graph
   std::map<std::uint32_t, AppendFile> histories;
-  std::uint64_t rows = 0;
+  std::uint64_t rows = 0, row_bytes = 0;
 
   Result<Fd> make_directory(const std::filesystem::path& path);
   Result<AppendFile*> table_of(const Record& record);
@@ -102,7 +102,9 @@ Status RunFiles::State::append_rows(const Record& record) {
   if (!table) return table.error();
   for (const TensorRecord& tensor : record.tensors) {
     if (!has_row(tensor)) continue;
+    const std::size_t before = (*table)->rows().size();
     append_statistic_row(layout, record, tensor, categories, low_precision, (*table)->rows());
+    row_bytes += (*table)->rows().size() - before;
     ++rows;
   }
   return (*table)->rows().size() > kFlushBytes ? flush() : Status();
@@ -270,5 +272,7 @@ Status RunFiles::finish(const std::string& end_json, bool failed) {
 }
 
 std::uint64_t RunFiles::rows() const { return state_->rows; }
+
+std::uint64_t RunFiles::row_bytes() const { return state_->row_bytes; }
 
 }  // namespace sonde

@@ -43,6 +43,7 @@ class RunFiles {
   Status finish(const std::string& end_json, bool failed);
 
   std::uint64_t rows() const;
+  std::uint64_t row_bytes() const;  // of these rows of tables
 
  private:
   struct State;
