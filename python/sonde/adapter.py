@@ -188,7 +188,7 @@ def _compile(compiler, torch, library):
         _run_all(jobs)
         built = os.path.join(scratch, library.name)
         libraries = [f"-L{torch.directory / 'lib'}", "-ltorch_cpu", "-ltorch_python", "-lc10"]
-        _run_all([[*compiler, "-shared", "-o", built, *objects, *libraries]])
+        _run_all([[*compiler, "-shared", "-o", built, *objects, *libraries, *_more_flags()]])
         os.chmod(built, 0o755)  # whatever the umask: see _usable
         os.replace(built, library)
 
@@ -197,7 +197,12 @@ def _compile_flags(torch):
     # NDEBUG changes the layout of RecordFunction: it must be as in the torch that was released.
     flags = ["-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden"]
     system = [torch.directory / "include", sysconfig.get_path("include")]
-    return flags + [part for directory in system for part in ("-isystem", str(directory))]
+    return flags + [part for directory in system for part in ("-isystem", str(directory))] + _more_flags()
+
+
+def _more_flags():
+    """For work on Sonde: warnings as errors, sanitizers. Not CXXFLAGS, which may be meant for another compiler."""
+    return shlex.split(os.environ.get("SONDE_ADAPTER_CXXFLAGS", ""))
 
 
 def _run_all(commands):

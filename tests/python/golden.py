@@ -3,12 +3,15 @@
     python tests/python/golden.py            writes tests/golden/ anew; `git diff tests/golden` is then to be reviewed
     python tests/python/golden.py acl        only the cases whose names begin so
     python tests/python/golden.py --check    writes nothing, shows what differs
+    python tests/python/golden.py --into D   writes the texts of now into the directory D, for a comparison
 
 Each case trains one small network, whose numbers are all exact, for two steps under one configuration, in this process.
+A text holds the configuration, the closing line, every file with its type, shape and values, and the tables.
 """
 
 import argparse
 import difflib
+import hashlib
 import json
 import os
 import pathlib
@@ -16,6 +19,7 @@ import re
 import sys
 import tempfile
 
+import container_reader
 import golden_cases
 import numpy as np
 
@@ -23,7 +27,9 @@ GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 PROGRAM = pathlib.Path(__file__).with_name("golden_program.py")
 _TEXTS = (".csv", ".json")
 _NAMES_ONLY = (".dump_metadata/sonde/", "data_dump.json", "/sources/")
-_MOST_ROWS = 60
+_CONTAINER = re.compile(r"\.1[6-9]\d{14}$")  # files without a suffix end in their time
+_MOST_ROWS = 60  # of a table; what comes after them is in a digest
+_MOST_VALUES = 24
 
 
 def record(case, directory):
@@ -69,20 +75,38 @@ def rendered(case, dump, summary):
         texts = sorted(plain(path.read_text(), dump) for path in tables[name])
         for text in dict.fromkeys(texts):
             lines = text.splitlines()
-            more = [f"... {len(lines) - _MOST_ROWS} more"] if len(lines) > _MOST_ROWS else []
+            rest = "\n".join(lines[_MOST_ROWS:])
+            more = [f"... {len(lines) - _MOST_ROWS} more, {digest(rest.encode())}"] if rest else []
             parts += ["", f"## {name}", *lines[:_MOST_ROWS], *more]
     return "\n".join(parts) + "\n"
 
 
 def described(path):
-    """What a reader of the file finds: type and shape of a .npy, the tensors of a container."""
+    """What a reader of the file finds: type, shape and values of a .npy and of each tensor of a container."""
     if path.suffix == ".npy":
         try:
-            values = np.load(path)
+            return "  " + valued(np.load(path))
         except ValueError:
             return "  [not for numpy]"
-        return f"  {values.dtype} {values.shape}"
+    if _CONTAINER.search(path.name):
+        op = container_reader.read(path)
+        tensors = [("input", tensor) for tensor in op["inputs"]] + [("output", tensor) for tensor in op["outputs"]]
+        texts = [f"{side} {valued(tensor['array'])}" for side, tensor in tensors if tensor["array"] is not None]
+        return "  " + "; ".join(texts)
+    if path.suffix == ".bin":
+        return f"  {path.stat().st_size} bytes {digest(path.read_bytes())}"
     return ""
+
+
+def valued(array):
+    """Type, shape, and all values, or of many a digest of their bytes."""
+    flat = array.reshape(-1)
+    values = " ".join(format(value, "g") for value in flat.tolist()) if flat.size <= _MOST_VALUES else digest(array)
+    return f"{array.dtype} {array.shape}: {values}"
+
+
+def digest(data):
+    return "sha1 " + hashlib.sha1(np.ascontiguousarray(data) if isinstance(data, np.ndarray) else data).hexdigest()[:12]
 
 
 def plain(text, dump):
@@ -104,10 +128,15 @@ def produced(name):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; show what differs; exit status 1 if any")
+    parser.add_argument("--into", type=pathlib.Path, metavar="D", help="write there what runs of now give, and stop")
     parser.add_argument("names", nargs="*", help="beginnings of the names of cases; none: all")
     options = parser.parse_args()
     wanted = [name for name in golden_cases.CASES if name.startswith(tuple(options.names) or "")]
     status = 0
+    if options.into:
+        for name in wanted:
+            (options.into / f"{name}.txt").write_text(produced(name))
+        return
     for name in wanted:
         path = GOLDEN / f"{name}.txt"
         now = produced(name)
