@@ -1,5 +1,6 @@
 // sonde: the command line. One file per verb; this one only puts them together and explains what was mistyped.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -130,11 +131,21 @@ bool is_written(int status) {
   return false;
 }
 
+// A file that is mapped has become shorter. (Those of other users are not mapped: store/mapped_file.h.)
+void end_unreadable(int) {
+  constexpr std::string_view kWhy =
+      "sonde: error: a file became shorter while it was read; if the dump is being copied or removed, try again after "
+      "that\n";
+  static_cast<void>(!::write(STDERR_FILENO, kWhy.data(), kWhy.size()));
+  ::_exit(kUnreadable);
+}
+
 }  // namespace
 }  // namespace sonde
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_DFL);  // `| head` ends us silently
+  std::signal(SIGBUS, sonde::end_unreadable);
   try {
     const int status = sonde::run_main(argc, argv);
     return sonde::is_written(status) ? status : sonde::kUnreadable;
