@@ -64,7 +64,7 @@ def test_the_observer_itself_is_not_recorded(sonde, script, tmp_path):
         out = tmp_path / f"dump{len(options)}"
         run = sonde("run", *options, "--out", out, "--", sys.executable, script())
         assert run.status == 0, run.stderr
-        return [json.loads(line) for line in sonde("ls", out, "--ops", "--json").stdout.splitlines()]
+        return [json.loads(line) for line in sonde("ls", out, "--ops", "--jsonl").stdout.splitlines()]
 
     recorded = ops()
     assert len(recorded) > 40
