@@ -12,8 +12,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <sstream>
 #include <string_view>
+
+#include "analysis/python_path.h"
 
 extern char** environ;
 
@@ -164,13 +165,8 @@ std::vector<std::string> python_command(const std::string& python, const std::ve
 }
 
 ChildSetting python_setting() {
-  const char* const value = std::getenv("PYTHONPATH");
-  if (value == nullptr) return {};
-  std::string kept;
-  std::istringstream parts(value);
-  for (std::string part; std::getline(parts, part, ':');) {
-    if (part.starts_with('/')) kept += (kept.empty() ? "" : ":") + part;
-  }
+  if (std::getenv("PYTHONPATH") == nullptr) return {};
+  const std::string kept = safe_python_path();
   ChildSetting setting;
   if (kept.empty()) {
     setting.without.emplace_back("PYTHONPATH");

@@ -1,6 +1,7 @@
 #include "compare.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -12,6 +13,7 @@
 #include "compare_msprobe.h"
 #include "compare_report.h"
 #include "dump.h"
+#include "store/safe_path.h"
 #include "text.h"
 
 namespace sonde {
@@ -50,12 +52,15 @@ std::optional<Catalog> open_side(const std::string& path, int& status) {
 }
 
 bool write_file(const std::string& path, const std::string& text) {
-  std::FILE* file = std::fopen(path.c_str(), "w");
-  const bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const int error = errno;
-  const bool closed = file != nullptr && std::fclose(file) == 0;
-  if (!written || !closed) print_error(fmt::format("cannot write '{}': {}", path, std::strerror(error)));
-  return written && closed;
+  Result<Fd> file = open_output(path, OutputMode::rewrite);
+  if (!file) {
+    print_error(file.error().message);
+    return false;
+  }
+  int error = write_all(file->get(), text.data(), text.size());
+  if (::close(file->release()) != 0 && error == 0) error = errno;
+  if (error != 0) print_error(io_error("write", path, error).message);
+  return error == 0;
 }
 
 bool write_reports(const CompareArguments& arguments, const DumpComparison& comparison) {

@@ -1,5 +1,6 @@
 // sonde: the command line. One file per verb; this one only puts them together and explains what was mistyped.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -150,11 +151,21 @@ int run_main(int argc, char** argv) {
   return exit_status;
 }
 
+// A file that is mapped has become shorter. (Those of other users are not mapped: store/mapped_file.h.)
+void end_unreadable(int) {
+  constexpr std::string_view kWhy =
+      "sonde: error: a file became shorter while it was read; if the dump is being copied or removed, try again after "
+      "that\n";
+  static_cast<void>(!::write(STDERR_FILENO, kWhy.data(), kWhy.size()));
+  ::_exit(kUnreadable);
+}
+
 }  // namespace
 }  // namespace sonde
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_DFL);  // `| head` ends us silently
+  std::signal(SIGBUS, sonde::end_unreadable);
   int status = sonde::kUnreadable;
   try {
     status = sonde::run_main(argc, argv);

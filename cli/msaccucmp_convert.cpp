@@ -16,6 +16,7 @@
 #include "custom_scripts.h"
 #include "msaccucmp.h"
 #include "store/files.h"
+#include "store/safe_path.h"
 
 namespace sonde::msaccucmp {
 namespace {
@@ -187,9 +188,9 @@ void write_failed_list(const fs::path& out, std::span<const ConvertTask> tasks, 
   }
   if (lines.empty()) return;
   const fs::path path = out / kFailedList;
-  const Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, kOpenMode));
-  if (!file || write_all(file.get(), lines.data(), lines.size()) != 0) {
-    log_error(fmt::format("cannot write '{}'", path.string()));
+  const Result<Fd> file = open_output(path, OutputMode::append, kOpenMode);
+  if (!file || write_all(file->get(), lines.data(), lines.size()) != 0) {
+    log_error(file ? fmt::format("cannot write '{}'", path.string()) : file.error().message);
   } else {
     log_info(fmt::format("the files of which something was lost are listed in '{}'", path.string()));
   }

@@ -19,6 +19,7 @@
 #include "msaccucmp.h"
 #include "store/files.h"
 #include "store/npy_reader.h"
+#include "store/safe_path.h"
 #include "store/tensor_file.h"
 #include "tensor/format.h"
 #include "text.h"
@@ -212,9 +213,9 @@ int overflow(const Arguments& arguments) {
   print_notice(text);
   const std::time_t now = std::time(nullptr);
   const fs::path summary = out / fmt::format("overflow_summary_{:%Y%m%d%H%M%S}.txt", fmt::localtime(now));
-  const Fd file(::open(summary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, kOpenMode));
-  if (file && write_all(file.get(), text.data(), text.size()) == 0) return kDone;
-  log_error(fmt::format("cannot write '{}'", summary.string()));
+  const Result<Fd> file = open_output(summary, OutputMode::rewrite, kOpenMode);
+  if (file && write_all(file->get(), text.data(), text.size()) == 0) return kDone;
+  log_error(file ? fmt::format("cannot write '{}'", summary.string()) : file.error().message);
   return kCannotWrite;
 }
 

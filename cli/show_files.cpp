@@ -15,6 +15,7 @@
 #include "analysis/values.h"
 #include "config/nearest.h"
 #include "dump.h"
+#include "store/safe_path.h"
 #include "table.h"
 #include "tensor/walk.h"
 #include "text.h"
@@ -23,17 +24,27 @@ namespace sonde {
 namespace {
 
 // A file that is written from front to back, or stdout.
-class Output {
+class OutputFile {
  public:
-  explicit Output(const std::string& path) : path_(path) {
-    file_ = path == "-" ? stdout : std::fopen(path.c_str(), "wb");
-    failed_ = file_ == nullptr ? errno : 0;
+  explicit OutputFile(const std::string& path) : path_(path) {
+    if (path == "-") {
+      file_ = stdout;
+      return;
+    }
+    Result<Fd> opened = open_output(path, OutputMode::rewrite);
+    if (!opened) {
+      why_ = opened.error().message;
+      failed_ = EIO;
+    } else {
+      file_ = ::fdopen(opened->release(), "wb");
+      failed_ = file_ == nullptr ? errno : 0;
+    }
   }
-  ~Output() {
+  ~OutputFile() {
     if (file_ != nullptr && file_ != stdout) std::fclose(file_);
   }
-  Output(const Output&) = delete;
-  Output& operator=(const Output&) = delete;
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
 
   void write(std::string_view text) {
     if (failed_ == 0 && std::fwrite(text.data(), 1, text.size(), file_) != text.size()) failed_ = errno;
@@ -43,14 +54,16 @@ class Output {
     if (file_ != nullptr && file_ == stdout && std::fflush(stdout) != 0 && failed_ == 0) failed_ = errno;
     if (file_ != nullptr && file_ != stdout && std::fclose(file_) != 0 && failed_ == 0) failed_ = errno;
     file_ = nullptr;
-    if (failed_ != 0) print_error(fmt::format("cannot write '{}': {}", path_, std::strerror(failed_)));
+    if (failed_ != 0) {
+      print_error(why_.empty() ? fmt::format("cannot write '{}': {}", path_, std::strerror(failed_)) : why_);
+    }
     return failed_ == 0;
   }
 
  private:
-  std::string path_;
-  std::FILE* file_;
-  int failed_;
+  std::string path_, why_;
+  std::FILE* file_ = nullptr;
+  int failed_ = 0;
 };
 
 // "[0, 3, :, :]": which of the last two dimensions' tables the element `index` begins; empty where there is one only.
@@ -67,7 +80,7 @@ std::string table_title(std::span<const std::int64_t> shape, std::int64_t index)
 
 // As numpy.savetxt: a row for each index but the last; `#` before what is no number.
 bool write_text(const std::string& path, const TensorView& view, const std::string& name) {
-  Output out(path);
+  OutputFile out(path);
   out.write(fmt::format("# {}\n# shape {} dtype {}\n", printable(name), shape_text(view.shape, '(', ')'),
                         info(view.dtype).lower));
   const std::int64_t elements = view.elements();
@@ -101,7 +114,7 @@ bool write_picture(const std::string& path, const Canvas& canvas) {
     print_error(png.error().message);
     return false;
   }
-  Output out(path);
+  OutputFile out(path);
   out.write(*png);
   return out.close();
 }

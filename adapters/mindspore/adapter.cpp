@@ -1,6 +1,6 @@
 #include "adapter.h"
 
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -233,10 +233,12 @@ void set_engine(const struct sonde_api* api, const sonde_run_info& run, const st
 }
 
 void make_directory() {
-  if (g_run.directory.empty() || ::access(g_run.directory.c_str(), F_OK) == 0) return;
-  std::error_code ignored;  // MindSpore says what it cannot write
-  std::filesystem::create_directories(g_run.directory, ignored);
-  std::filesystem::permissions(g_run.directory, std::filesystem::perms::owner_all, ignored);
+  // Only what is missing is made, and nothing that is there is touched. MindSpore says what it cannot write.
+  std::filesystem::path made;
+  for (const std::filesystem::path& part : std::filesystem::path(g_run.directory)) {
+    made /= part;
+    ::mkdir(made.c_str(), 0700);
+  }
 }
 
 // A kernel that launches kernels is one operator.

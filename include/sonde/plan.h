@@ -128,6 +128,7 @@ struct SondeSettings {
   // MindSpore's own dumper reads inputs after the operator ran, when some are already overwritten. Hosts that are not
   // MindSpore read them before in any case.
   bool inputs_after = false;
+  bool is_private = false;  // "private": command line, source texts and absolute paths stay out of the dump
   bool acl_quirks = false;  // CANN's per-operator csv with its slips (docs/format.md), instead of correct
 };
 

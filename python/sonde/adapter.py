@@ -118,7 +118,9 @@ def build(torch, directory, announce=False):
     compiler = _compiler()
     _check_headers(torch)
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for place in [*reversed(directory.parents), directory]:
+            if not place.is_dir():
+                place.mkdir(mode=0o700, exist_ok=True)  # the missing ones above, too, whatever the umask
         if directory != _BUILT:
             _check_trusted(directory)
         lock = _open_lock(directory)

@@ -1,6 +1,5 @@
 #include "analysis/converted_names.h"
 
-#include <fcntl.h>
 #include <openssl/evp.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 
 #include "analysis/name_mapping.h"
 #include "store/files.h"
+#include "store/safe_path.h"
 
 namespace sonde {
 namespace {
@@ -42,9 +42,8 @@ std::string fitting_name(const std::filesystem::path& directory, const std::stri
   const std::string line = fitting + "," + name + "\n";
   static std::mutex mutex;  // whole lines, also on file systems whose appends are not
   const std::scoped_lock lock(mutex);
-  const Fd file(
-      ::open((directory / "mapping.csv").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, kOpenMode));
-  if (file) write_all(file.get(), line.data(), line.size());  // the tensor itself matters more than its long name
+  const Result<Fd> file = open_output(directory / "mapping.csv", OutputMode::append, kOpenMode);
+  if (file) write_all(file->get(), line.data(), line.size());  // the tensor itself matters more than its long name
   return fitting;
 }
 

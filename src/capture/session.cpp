@@ -339,8 +339,9 @@ std::string Session::why_nothing(const Totals& totals) const {
         "chosen steps",
         ops);
   }
-  if (plan_.dump_mode == DumpMode::kernels) {
-    return fmt::format("none of the {} ops of the chosen steps matched kernels", ops);
+  if (totals.nothing_chosen && plan_.dump_mode != DumpMode::flagged) {
+    return fmt::format("none of the {} ops of the chosen steps matched {}", ops,
+                       plan_.acl.in_use ? "dump_list" : "kernels");
   }
   return fmt::format("the {} ops of the chosen steps had no tensor that can be read", ops);
 }

@@ -95,6 +95,7 @@ OwnSettings read_sonde_settings(const JsonValue& root, Plan& plan, Diagnostics& 
   }
   settings.reread = reader.boolean("reread").value_or(settings.reread);
   settings.raw_bfloat16 = reader.boolean("raw_bfloat16").value_or(settings.raw_bfloat16);
+  settings.is_private = reader.boolean("private").value_or(settings.is_private);
   constexpr std::array<std::string_view, 2> kInputs = {"before", "after"};
   if (const auto inputs = reader.word("inputs", kInputs)) settings.inputs_after = *inputs == 1;
   settings.acl_quirks = reader.boolean("acl_quirks").value_or(settings.acl_quirks);

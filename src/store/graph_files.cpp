@@ -58,8 +58,13 @@ T& grown(std::vector<T>& table, std::size_t index) {
 
 }  // namespace
 
-GraphFiles::GraphFiles(const Layout& layout, int rank, int aside, SourceLines lines)
-    : layout_(layout), rank_(rank), aside_(aside), lines_(lines), sources_(read_source) {}
+GraphFiles::GraphFiles(const Layout& layout, int rank, int aside, SourceLines lines, bool with_sources)
+    : layout_(layout),
+      rank_(rank),
+      aside_(aside),
+      lines_(lines),
+      with_sources_(with_sources),
+      sources_(with_sources ? read_source : [](const std::string&) { return std::optional<std::string>(); }) {}
 
 void GraphFiles::define(const Site& site) {
   for (const SourceLine& line : site.trace) {
@@ -72,7 +77,9 @@ void GraphFiles::define(const OpName& name) { grown(names_, name.id) = name; }
 
 void GraphFiles::define(const Attributes& attributes) { attributes_[attributes.id] = attributes; }
 
-void GraphFiles::define(const SourceText& text) { sources_.set(text.file, text.text); }
+void GraphFiles::define(const SourceText& text) {
+  if (with_sources_) sources_.set(text.file, text.text);
+}
 
 void GraphFiles::begin_step(StepId step) {
   GraphState& state = graphs_[step.graph];

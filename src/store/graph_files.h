@@ -22,8 +22,8 @@ namespace sonde {
 // flow differ from all before gets its own in `graphs/step_{n}/`, and a table says which step has which.
 class GraphFiles {
  public:
-  // `rank` and `aside` are open directories that outlive this.
-  GraphFiles(const Layout& layout, int rank, int aside, SourceLines lines = SourceLines::all);
+  // `rank` and `aside` are open directories that outlive this. Without `with_sources` no text of the program is shown.
+  GraphFiles(const Layout& layout, int rank, int aside, SourceLines lines = SourceLines::all, bool with_sources = true);
 
   void define(const Site& site);
   void define(const OpName& name);
@@ -80,6 +80,7 @@ class GraphFiles {
   Layout layout_;
   int rank_, aside_;
   SourceLines lines_;
+  bool with_sources_;
   std::vector<Site> sites_;                         // index = id
   std::vector<OpName> names_;                       // index = id
   std::map<std::uint32_t, Attributes> attributes_;  // by id; those that ops may still have

@@ -1,4 +1,4 @@
-// MappedFile: the bytes of a file to look at in place.
+// MappedFile: the bytes of a file to look at, in place where nobody else can change the file meanwhile.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,9 @@ Result<std::string> read_whole_file(const std::filesystem::path& path,
 class MappedFile {
  public:
   MappedFile() = default;
-  // A regular file with at least one byte. The mapping is private: nobody's writes go to the disk.
+  // A regular file with at least one byte. A file of this user's or root's is mapped; a small one, and one that somebody
+  // else could cut short while it is looked at (which ends a process that has it mapped), is read into memory. All
+  // that is read so at one time takes at most half of the machine's memory.
   static Result<MappedFile> open(const std::filesystem::path& path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
@@ -30,10 +32,12 @@ class MappedFile {
   const std::byte* data() const { return static_cast<const std::byte*>(mapping_); }
   std::size_t bytes() const { return bytes_; }
   std::string_view text() const { return {static_cast<const char*>(mapping_), bytes_}; }
+  bool is_copy() const { return is_copy_; }
 
  private:
   void* mapping_ = nullptr;
   std::size_t bytes_ = 0;
+  bool is_copy_ = false;
 };
 
 }  // namespace sonde

@@ -3,11 +3,14 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <iterator>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <type_traits>
@@ -42,7 +45,36 @@ struct Dropped {
   std::uint64_t records = 0, bytes = 0;
 };
 
-bool begins_recording(const Record& record) { return record.kind != RecordKind::note; }
+// Overflow and exception modes choose when they have looked; a graph is of all ops.
+bool chooses_by_name(const Plan& plan) {
+  return (plan.dump_mode != DumpMode::all || plan.acl.in_use) && plan.saved_data != SavedData::graph &&
+         !plan.overflow_only() && !plan.exception_only();
+}
+
+bool is_chosen(const Record& record) {
+  return record.selected || std::ranges::any_of(record.tensors, &TensorRecord::wanted);
+}
+
+// Sequence numbers that will never be recorded, joined where they touch: [from, to).
+class Forgotten {
+ public:
+  void add(std::uint64_t from, std::uint64_t to) {
+    auto next = ranges_.upper_bound(from);
+    if (next != ranges_.begin() && std::prev(next)->second == from) {
+      from = std::prev(next)->first;
+      ranges_.erase(std::prev(next));
+    }
+    if (next != ranges_.end() && next->first == to) {
+      to = next->second;
+      ranges_.erase(next);
+    }
+    ranges_[from] = to;
+  }
+  const std::map<std::uint64_t, std::uint64_t>& ranges() const { return ranges_; }
+
+ private:
+  std::map<std::uint64_t, std::uint64_t> ranges_;
+};
 
 // The host's signal handlers run on the host's threads.
 class SignalsBlocked {
@@ -65,11 +97,13 @@ class SignalsBlocked {
 struct Recorder::State {
   State(const Plan& plan, const RunInfo& run, const Layout& naming)
       : layout(naming),
+        waits_for_choice(chooses_by_name(plan)),
         waits(plan.sonde.when_full == WhenFull::wait),
         pool(plan.sonde.budget_bytes, [this] { queue.wake(); }),
         recording(plan, run, naming) {}
 
   const Layout layout;
+  const bool waits_for_choice;
   const bool waits;
   BlockPool pool;  // outlives the queue and the recording, which hold its blocks
   Queue<Item> queue;
@@ -77,12 +111,17 @@ struct Recorder::State {
   std::atomic<std::uint64_t> sequence{0};
   std::atomic<bool> abandoned{false};
   std::atomic<bool> running{false};  // the thread exists
+  std::atomic<bool> ran{false};      // and has existed
+  std::atomic<bool> chosen{false};   // an op was, where the plan chooses by name
   std::atomic<bool> stopping{false};
   std::atomic<int> owner{-1};
 
   std::mutex life;  // starting and finishing
   bool finished = false;
   std::thread thread;
+  std::vector<Item> known;  // definitions, of before the first choice
+  Forgotten forgotten;
+  std::atomic<std::uint64_t> held_records{0}, ops_forgotten{0};
 
   mutable std::mutex news;  // what other threads may ask
   std::condition_variable flushed;
@@ -93,6 +132,8 @@ struct Recorder::State {
 
   Recording recording;  // the thread's own
 
+  void hold(Record&& record);
+  void forget(StepId step);
   void start();
   void stop();
   void run();
@@ -105,12 +146,56 @@ struct Recorder::State {
   void fail(const std::string& why);
 };
 
+// Before the thread runs.
+void Recorder::State::hold(Record&& record) {
+  // A step without an end must not fill the memory.
+  const bool waits_on = waits_for_choice && !chosen.load() && held_records.fetch_add(1) < kMostQueued;
+  const bool starts = record.kind != RecordKind::note && !waits_on;
+  const bool forgets = waits_on && record.kind == RecordKind::step_end;
+  const StepId step = record.step;
+  queue.push(Item(std::move(record)));
+  if (starts) {
+    start();
+  } else if (forgets) {
+    forget(step);
+  }
+}
+
+// `step` is over, and the plan has chosen none of its ops: nothing is kept of it but what later steps may name.
+void Recorder::State::forget(StepId step) {
+  const std::lock_guard lock(life);
+  if (running.load() || finished) return;
+  held_records = 0;
+  std::vector<Item> held;
+  queue.take_all(held, milliseconds(0));
+  for (Item& item : held) {
+    const auto* record = std::get_if<Record>(&item);
+    if (const auto* skip = std::get_if<Skip>(&item)) {
+      forgotten.add(skip->from, skip->to);
+    } else if (record == nullptr) {
+      known.push_back(std::move(item));
+    } else if (record->step == step && record->kind != RecordKind::note) {
+      if (record->kind == RecordKind::op && !record->completes) ++ops_forgotten;
+      if (!record->completes) forgotten.add(record->sequence, record->sequence + 1);
+    } else {
+      queue.push(std::move(item));
+    }
+  }
+}
+
 void Recorder::State::start() {
   const std::lock_guard lock(life);
   if (running.load() || finished) return;
+  std::vector<Item> held;
+  queue.take_all(held, milliseconds(0));
+  for (Item& item : known) queue.push(std::move(item));
+  known.clear();
+  for (const auto& [from, to] : forgotten.ranges()) queue.push(Item(Skip{from, to}));
+  for (Item& item : held) queue.push(std::move(item));
   try {
     const SignalsBlocked blocked;
     thread = std::thread([this] { run(); });
+    ran.store(true);
     running.store(true, std::memory_order_release);
   } catch (const std::exception& problem) {
     finished = true;
@@ -290,13 +375,12 @@ void Recorder::push(Record&& record) {
   for (const TensorRecord& tensor : record.tensors) {
     if (tensor.bytes) state.pool.hand_to_writer(*tensor.bytes);
   }
-  const bool starts = begins_recording(record);
+  if (state.waits_for_choice && !state.chosen.load(std::memory_order_relaxed) && is_chosen(record)) state.chosen = true;
   const bool running = state.running.load(std::memory_order_acquire);
   if (running) {
     state.push(std::move(record));
   } else {
-    state.queue.push(Item(std::move(record)));
-    if (starts) state.start();
+    state.hold(std::move(record));
   }
 }
 
@@ -325,7 +409,10 @@ Totals Recorder::finish() {
 Totals Recorder::totals() const {
   if (state_->abandoned.load()) return {};
   const std::lock_guard lock(state_->news);
-  return state_->totals;
+  Totals totals = state_->totals;
+  totals.nothing_chosen = state_->waits_for_choice && !state_->chosen;
+  if (!state_->ran) totals.ops = state_->ops_forgotten;
+  return totals;
 }
 
 std::optional<Error> Recorder::error() const {

@@ -1,7 +1,8 @@
 // Recorder: takes records from the host's threads and makes them a dump on disk, behind the run's back.
 //
 // One background thread writes tensor files as they come, then appends journal, csv and order files
-// in sequence order. Nothing touches the disk before the first step_begin. After the first error
+// in sequence order. Nothing touches the disk before the first step_begin; where the plan chooses operators by name, before
+// the first that it chooses: steps before that are forgotten. After the first error
 // that cannot be lived with (no space, directory gone) it stops writing, keeps what is on disk
 // readable, and reports once through `error()`.
 #pragma once
@@ -23,6 +24,7 @@ struct Totals {
   std::uint64_t bytes_written = 0;  // tensor bytes that reached a file (links not counted), and rows of tables
   std::uint64_t bytes_dropped = 0;
   std::uint64_t records_dropped = 0;  // the disk could not follow, and the plan says not to wait for it
+  bool nothing_chosen = false;        // of the ops that ran, by the names in the plan
 };
 
 class Recorder {

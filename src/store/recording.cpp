@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "store/private_text.h"
 #include "store/run_json.h"
 #include "store/safe_path.h"
 
@@ -152,7 +153,7 @@ void Recording::fail(Error error) {
   if (!files_) return;
   // What has its place on disk is still told, if the disk takes it; then the reason.
   append_ready(true);
-  files_->append_note("recording stopped: " + error_->message);
+  files_->append_note(note_text(plan_, "recording stopped: " + error_->message));
   static_cast<void>(files_->flush());
 }
 
@@ -161,7 +162,9 @@ void Recording::close() {
   totals();
   if (files_) {
     const bool failed = error_.has_value();
-    Status status = files_->finish(end_json(totals_, error_, now_us()), failed);
+    std::optional<Error> told = error_;
+    if (told) told->message = note_text(plan_, told->message);
+    Status status = files_->finish(end_json(totals_, told, now_us()), failed);
     if (!status && !error_) error_ = status.error();
   }
   totals();

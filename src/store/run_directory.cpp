@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "store/private_text.h"
 #include "store/safe_path.h"
 #include "store/side_files.h"
 
@@ -90,12 +91,12 @@ Status write_metadata(const Plan& plan, const Layout& layout, RunDirectory& dire
   for (const char* name : {"data_dump.json", "config.json"}) {
     if (Status ours = check_replaceable(metadata->get(), path / name); !ours) return ours;
   }
-  if (!plan.source_text.empty()) {
+  if (const std::string text = config_copy(plan); !text.empty()) {
     directory.config_file = config_file_name(metadata->get());
     const std::filesystem::path file = path / directory.config_file;
     const Result<Fd> place = open_in_dump(layout.root(), file.parent_path(), Missing::leave);
     if (!place) return place.error();
-    if (Status status = write_whole_file(aside->get(), place->get(), file, plan.source_text); !status) return status;
+    if (Status status = write_whole_file(aside->get(), place->get(), file, text); !status) return status;
   }
   if (is_there(metadata->get(), "config.json")) return {};
   const std::string release(info(plan.sonde.version).name);

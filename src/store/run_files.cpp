@@ -8,6 +8,7 @@
 #include "store/files.h"
 #include "store/graph_files.h"
 #include "store/journal.h"
+#include "store/private_text.h"
 #include "store/safe_path.h"
 #include "store/statistic_csv.h"
 
@@ -41,16 +42,17 @@ struct RunFiles::State {
         Fd aside_directory)
       : layout(naming),
         with_graphs(!host_graphs),
+        is_private(chosen.sonde.is_private),
         with_rows(chosen.wants_statistics() && !naming.has_op_tables()),
         low_precision(chosen.low_precision),
         categories(chosen.statistic_category),
         rank(std::move(rank_directory)),
         aside(std::move(aside_directory)),
         journal_file(std::move(file)),
-        graphs(naming, rank.get(), aside.get(), chosen.source_lines) {}
+        graphs(naming, rank.get(), aside.get(), chosen.source_lines, !chosen.sonde.is_private) {}
 
   Layout layout;
-  bool with_graphs, with_rows, low_precision;
+  bool with_graphs, is_private, with_rows, low_precision;
   std::vector<Category> categories;
   std::string header;  // of statistic.csv
   Fd rank, aside;
@@ -193,7 +195,8 @@ Result<RunFiles> RunFiles::open(const Plan& plan, const Layout& layout, const st
   return RunFiles(std::move(state));
 }
 
-void RunFiles::define(const Site& site) {
+void RunFiles::define(const Site& named) {
+  const Site site = state_->is_private ? without_paths(named) : named;
   state_->journal.site(site);
   state_->graphs.define(site);
 }

@@ -131,9 +131,10 @@ class Way {
     return {};
   }
 
-  // For reading too.
+  // For reading too, where that is allowed.
   Result<Fd> finish() const {
     Fd fd(::openat(at_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!fd && errno == EACCES) fd = Fd(::openat(at_, ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!fd) return io_error("open directory", path_, errno);
     return fd;
   }
@@ -148,9 +149,7 @@ class Way {
     struct stat status {};
     const Fd fd(::openat(at_, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     if (!fd || ::fstat(fd.get(), &status) != 0) return io_error("open directory", path, errno);
-    if (!S_ISLNK(status.st_mode)) {
-      return link != nullptr ? io_error("make directory", path, ENOTDIR) : wrong_kind(path, "a directory", status);
-    }
+    if (!S_ISLNK(status.st_mode)) return wrong_kind(path, "a directory", status);
     if (link == nullptr) {
       return refuse(path,
                     fmt::format("it is a symbolic link of user {}, and none is followed inside a dump; remove it, "
@@ -284,6 +283,36 @@ Status check_replaceable(int directory, const fs::path& path) {
     return errno == ENOENT ? Status() : io_error("write", path, errno);
   }
   return check_file(directory, path, status, false);
+}
+
+Result<Fd> open_output(const fs::path& path, OutputMode how, mode_t mode) {
+  const auto failed = [&](const std::string& why) {
+    return Error{ErrorCode::io, fmt::format("cannot write '{}': {}", path.string(), why)};
+  };
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  const int end = how == OutputMode::append ? O_APPEND : 0;
+  Fd fd(::open(path.c_str(), kFlags | end | O_NOFOLLOW, mode));
+  struct stat status {};
+  if (!fd && errno == ELOOP && ::lstat(path.c_str(), &status) == 0) {
+    if (status.st_uid != 0 && status.st_uid != ::geteuid()) {
+      return failed(fmt::format("it is a symbolic link of user {}; name the file itself", status.st_uid));
+    }
+    fd = Fd(::open(path.c_str(), kFlags | end, mode));
+  }
+  if (!fd && errno == ENXIO) return failed("it is a socket, or a pipe that nobody reads");
+  if (!fd || ::fstat(fd.get(), &status) != 0) return io_error("write", path, errno);
+  if (S_ISREG(status.st_mode)) {
+    if (status.st_uid != ::geteuid()) {
+      return failed(
+          fmt::format("the file belongs to user {}, and this process is user {}; remove it, or choose another "
+                      "name",
+                      status.st_uid, ::geteuid()));
+    }
+    if (how == OutputMode::rewrite && ::ftruncate(fd.get(), 0) != 0) return io_error("write", path, errno);
+  }
+  const int flags = ::fcntl(fd.get(), F_GETFL);
+  ::fcntl(fd.get(), F_SETFL, flags & ~O_NONBLOCK);
+  return fd;
 }
 
 void remove_numbered(int directory, int levels) {

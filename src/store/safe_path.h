@@ -36,6 +36,12 @@ Result<Fd> open_own_file(int directory, const std::filesystem::path& path, Acces
 // Fails when there is something under this name that is no regular file of this user: what is to be replaced.
 Status check_replaceable(int directory, const std::filesystem::path& path);
 
+// A file that the user names, or that stands in a directory the user names, to be written from its beginning or at its end.
+// Another user's file is not emptied and another user's link not followed; nothing is waited for. Devices and pipes, as
+// /dev/stdout, are written to as they are.
+enum class OutputMode { rewrite, append };
+Result<Fd> open_output(const std::filesystem::path& path, OutputMode how, mode_t mode = 0666);
+
 // Removes the regular files in `directory` whose names are decimal numbers, and, with a second level, those in
 // directories with such names, and these.
 void remove_numbered(int directory, int levels);

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "store/files.h"
+#include "store/private_text.h"
 #include "store/safe_path.h"
 
 namespace sonde {
@@ -52,7 +53,7 @@ std::string acl_config_json(const Plan& plan) {
   nlohmann::json dump = {{"dump_list", nlohmann::json::array()},
                          {"dump_mode", mode_word(plan.input_output)},
                          {"dump_op_switch", "on"},
-                         {"dump_path", plan.path.string()}};
+                         {"dump_path", plan.sonde.is_private ? std::string() : plan.path.string()}};
   if (plan.dump_mode == DumpMode::kernels && !plan.kernels.empty()) {
     dump["dump_list"].push_back({{"layer", plan.kernels}});
   }
@@ -64,12 +65,13 @@ Status write_side_files(const Plan& plan, const Layout& layout, const std::files
   Result<Fd> directory = open_in_dump(layout.root(), aside, Missing::leave);
   if (!directory) return directory.error();
   const std::filesystem::path old_copy = layout.old_config_copy();
-  if (!old_copy.empty() && !plan.source_text.empty()) {
-    Status status = write_side_file(directory->get(), layout, old_copy, plan.source_text, true);
+  if (const std::string text = config_copy(plan); !old_copy.empty() && !text.empty()) {
+    Status status = write_side_file(directory->get(), layout, old_copy, text, true);
     if (!status) return status;
   }
   const std::filesystem::path table_copy = layout.rank_table_copy();
-  if (const std::string table = table_copy.empty() ? "" : rank_table(); !table.empty()) {
+  const bool tells = !table_copy.empty() && !plan.sonde.is_private;
+  if (const std::string table = tells ? rank_table() : ""; !table.empty()) {
     if (Status status = write_side_file(directory->get(), layout, table_copy, table, false); !status) return status;
   }
   const std::filesystem::path acl = layout.acl_config();

@@ -63,6 +63,15 @@ def test_a_model_is_its_module_and_not_what_runs_outside(recorded, dump):
     assert {"conv.weight", "fc.bias"} <= set(slots)  # what feeds the selected operators
 
 
+def test_a_model_that_does_not_run_leaves_nothing_and_is_named(train, dump, configuration):
+    dump.mkdir()
+    run = train(config=configuration(acl(dump, dump_list=[{"model_name": "Other"}])))
+    assert run.status == 0
+    assert "nothing was recorded: none of the " in run.stderr and "matched dump_list" in run.stderr
+    assert "dump_list[0].model_name entry 'Other' matched nothing; nearest: Small" in run.stderr
+    assert list(dump.iterdir()) == []
+
+
 def test_outside_the_models_the_switch_decides(recorded, dump):
     slots, _ = recorded(acl(dump, dump_list=[{"model_name": "Other"}], dump_op_switch="on"))
     assert operators(slots)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import struct
 import subprocess
 
@@ -33,9 +34,9 @@ def write(path, inputs=(), outputs=()):
     path.write_bytes(struct.pack("<Q", len(message)) + message + payload)
 
 
-def compare(*arguments, command="compare"):
+def compare(*arguments, command="compare", **where):
     return subprocess.run(
-        ["sonde", "msaccucmp", command, *map(str, arguments)], capture_output=True, text=True, check=False
+        ["sonde", "msaccucmp", command, *map(str, arguments)], capture_output=True, text=True, check=False, **where
     )
 
 
@@ -216,6 +217,19 @@ def test_own_algorithms(dumps, tmp_path):
     header, *found = rows(tmp_path)
     assert header[10:12] == ["Sum", "MaxAbsoluteError"]
     assert found[3][10:] == ["-78.0", "12.000000", "hello"]
+
+
+def test_own_algorithms_run_without_the_modules_of_the_current_directory(dumps, tmp_path):
+    (tmp_path / "own" / "algorithm").mkdir(parents=True)
+    (tmp_path / "own" / "algorithm" / "alg_Sum.py").write_text(
+        "def compare(left, right, args):\n    return f'{(left - right).sum():.1f}', ''\n"
+    )
+    for name in ("numpy.py", "struct.py", "importlib.py"):
+        (tmp_path / name).write_text(f"open({str(tmp_path / 'sprung')!r}, 'w').close()\n")
+    paths = ["-m", dumps / "npu", "-g", dumps / "other", "-out", tmp_path]
+    compare(*paths, "-c", tmp_path / "own", "-alg", "Sum", cwd=tmp_path, env={**os.environ, "PYTHONPATH": ":."})
+    assert not (tmp_path / "sprung").exists()
+    assert rows(tmp_path)[4][10] == "-78.0"
 
 
 def test_two_files(tmp_path):

@@ -43,6 +43,8 @@ def test_an_entry_that_matches_nothing_is_told_with_the_nearest_names(train, con
     said = "\n".join(run.sonde_lines)
     assert "nothing was recorded" in said
     assert "Default/network-Small/conv-Conv2d/conv2d-op0" in said
+    assert "ops of the chosen steps matched kernels" in said
+    assert not run.dump.exists()
 
 
 @pytest.mark.parametrize(("sides", "expected"), [(0, {"input", "output"}), (1, {"input"}), (2, {"output"})])

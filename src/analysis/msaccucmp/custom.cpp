@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <mutex>
 
+#include "analysis/python_path.h"
 #include "stats/pair_kernels.h"
 #include "stats/pair_values.h"
 #include "store/files.h"
@@ -29,7 +30,9 @@ constexpr std::string_view kPrefix = "alg_", kSuffix = ".py";
 // Reads requests from descriptor 3 and answers on 4; what the scripts print goes to standard error. A request is six
 // lengths and six parts: name, left path, right path, scalar, left and right values (float32).
 constexpr const char* kProgram = R"PY(
-import importlib, os, struct, sys
+import sys
+sys.path[:] = [place for place in sys.path if place.startswith("/")]  # not the current directory: any Python 3, so no -P
+import importlib, os, struct
 os.dup2(2, 1)
 ask, tell = os.fdopen(3, "rb"), os.fdopen(4, "wb")
 sys.path.insert(0, sys.argv[1])
@@ -172,7 +175,16 @@ Outcome<std::unique_ptr<CustomAlgorithms>> CustomAlgorithms::start(const std::st
               what = options;
   char* arguments[] = {python.data(), code.data(), program.data(), where.data(), what.data(), nullptr};
   std::unique_ptr<CustomAlgorithms> custom(new CustomAlgorithms);
-  const int problem = ::posix_spawnp(&custom->process_->pid, "python3", &actions, nullptr, arguments, environ);
+  std::vector<std::string> kept;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (!std::string_view(*entry).starts_with("PYTHONPATH=")) kept.emplace_back(*entry);
+  }
+  if (const std::string path = safe_python_path(); !path.empty()) kept.push_back("PYTHONPATH=" + path);
+  std::vector<char*> environment;
+  for (std::string& entry : kept) environment.push_back(entry.data());
+  environment.push_back(nullptr);
+  const int problem =
+      ::posix_spawnp(&custom->process_->pid, "python3", &actions, nullptr, arguments, environment.data());
   posix_spawn_file_actions_destroy(&actions);
   if (problem != 0) return failed(problem);
   custom->process_->ask = std::move(ask.write);

@@ -13,6 +13,7 @@
 #include "analysis/msaccucmp/algorithms.h"
 #include "analysis/msaccucmp/result_table.h"
 #include "store/npy.h"
+#include "store/safe_path.h"
 
 namespace sonde::msaccucmp {
 namespace {
@@ -158,7 +159,9 @@ fs::path DetailFiles::file(const std::string& ending, const std::string& short_e
   if (shorter.size() > kLongestName) shorter = fmt::format("{:016x}{}", std::hash<std::string>()(name), short_ending);
   std::error_code problem;
   fs::create_directories(directory_, problem);
-  std::ofstream(directory_ / kShortNames, std::ios::app) << shorter << ',' << name << '\n';
+  const std::string line = shorter + "," + name + "\n";
+  const Result<Fd> list = open_output(directory_ / kShortNames, OutputMode::append);
+  if (list) write_all(list->get(), line.data(), line.size());
   return directory_ / shorter;
 }
 
@@ -179,7 +182,8 @@ void DetailFiles::remove_old() const {
   for (std::string line; std::getline(list, line);) {
     const std::size_t comma = line.find(',');
     if (comma != std::string::npos && is_ours(line.substr(comma + 1))) {
-      old.push_back(directory_ / line.substr(0, comma));
+      // A list that somebody else wrote may name what lies elsewhere.
+      if (line.find('/') == std::string::npos) old.push_back(directory_ / line.substr(0, comma));
     } else {
       kept += line + "\n";
     }
@@ -189,7 +193,8 @@ void DetailFiles::remove_old() const {
     if (kept.empty()) {
       fs::remove(directory_ / kShortNames, problem);
     } else {
-      std::ofstream(directory_ / kShortNames, std::ios::trunc) << kept;
+      const Result<Fd> rest = open_output(directory_ / kShortNames, OutputMode::rewrite);
+      if (rest) write_all(rest->get(), kept.data(), kept.size());
     }
   }
   for (const fs::path& path : old) fs::remove(path, problem);

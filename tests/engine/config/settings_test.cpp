@@ -19,9 +19,9 @@ std::string only_error(const std::string& edit) {
 }
 
 TEST(SondeSettings, AreHeldInThePlan) {
-  const PlanResult result =
-      parse_edits({"s.layout=\"mindspore-2.7\"", "s.version=\"2.7\"", "s.step=\"manual\"", "s.budget_bytes=1048576",
-                   "s.when_full=\"drop\"", "s.reread=true", "s.raw_bfloat16=true", "s.saved_data=\"graph\""});
+  const PlanResult result = parse_edits({"s.layout=\"mindspore-2.7\"", "s.version=\"2.7\"", "s.step=\"manual\"",
+                                         "s.budget_bytes=1048576", "s.when_full=\"drop\"", "s.reread=true",
+                                         "s.raw_bfloat16=true", "s.private=true", "s.saved_data=\"graph\""});
   ASSERT_TRUE(result.plan);
   EXPECT_TRUE(result.diagnostics.empty());
   const SondeSettings& settings = result.plan->sonde;
@@ -30,6 +30,7 @@ TEST(SondeSettings, AreHeldInThePlan) {
   EXPECT_EQ(settings.when_full, WhenFull::drop);
   EXPECT_TRUE(settings.reread);
   EXPECT_TRUE(settings.raw_bfloat16);
+  EXPECT_TRUE(settings.is_private);
   EXPECT_EQ(result.plan->saved_data, SavedData::graph);
   EXPECT_FALSE(result.plan->wants_tensors());
   EXPECT_FALSE(result.plan->wants_statistics());

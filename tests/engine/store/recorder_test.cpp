@@ -54,6 +54,35 @@ TEST_F(Dump, TouchesNothingBeforeTheFirstStep) {
   EXPECT_FALSE(std::filesystem::exists(root));
 }
 
+TEST_F(Dump, OfAPlanThatChoosesByNameBeginsWithTheFirstOpItChooses) {
+  Plan plan = plan_for(root);
+  plan.dump_mode = DumpMode::kernels;
+  Host run(plan);
+  const auto push_step = [&](std::uint64_t iteration, bool chosen) {
+    run.begin({0, iteration});
+    Record record = run.record(run.op("Default/add-op0"), {0, iteration}, run.structure({2}));
+    record.selected = chosen;
+    for (TensorRecord& tensor : record.tensors) tensor.wanted = false;
+    run->push(std::move(record));
+    run.end({0, iteration});
+  };
+  for (std::uint64_t iteration = 0; iteration < 3; ++iteration) push_step(iteration, false);
+  run->flush();
+  EXPECT_FALSE(std::filesystem::exists(root));
+  EXPECT_TRUE(run->totals().nothing_chosen);
+  EXPECT_EQ(run->totals().ops, 3U);
+  push_step(3, true);
+  push_step(4, false);
+  const Totals totals = run->finish();
+  EXPECT_FALSE(totals.nothing_chosen);
+  EXPECT_EQ(totals.steps, 2U);
+  EXPECT_EQ(test::read_text(root / "rank_0/execution_order/ms_global_execution_order_graph_0.csv"), "3\n4\n");
+  const Result<Journal> journal = read_journal(root / "rank_0/.dump_metadata/sonde/journal");
+  ASSERT_TRUE(journal);
+  ASSERT_EQ(journal->runs.at(0).records.size(), 6U);
+  ASSERT_EQ(journal->runs[0].op_names.size(), 1U) << "what was defined before is known";
+}
+
 TEST_F(Dump, HasTheTreeOfMindSpore) {
   Host run(plan_for(root));
   two_ops(run, kFirst);
