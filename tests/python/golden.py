@@ -75,7 +75,7 @@ def rendered(case, dump, summary):
 
 
 def described(path):
-    """What a reader of the file finds: type and shape of a .npy, the tensors of a container."""
+    """Type and shape of a .npy; nothing of other files."""
     if path.suffix == ".npy":
         try:
             values = np.load(path)
