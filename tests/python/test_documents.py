@@ -106,6 +106,7 @@ class Document:
         self.problem(block, f"a block of '{block.language}' is neither run nor marked '<!-- not run: REASON -->'")
 
 
+@pytest.mark.timeout(900)  # trains AlexNet, in its own size
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_what_a_document_shows_is_what_its_commands_print(name, tmp_path_factory):
     document = Document(name, World(tmp_path_factory.mktemp("document")))
