@@ -17,7 +17,7 @@ import pytest
 from document_blocks import CHECKOUT, World, blocks_of, doctest_steps, session_steps
 from document_output import renewed, same
 
-DOCUMENTS = ["README.md", "docs/guide.md"]
+DOCUMENTS = ["README.md", "docs/guide.md", "docs/python.md", "docs/watch.md"]
 MOST_LINES = 60  # of what was printed, in a complaint
 
 
