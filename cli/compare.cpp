@@ -106,19 +106,18 @@ int compare(const CompareArguments& arguments) {
   }
   for (const std::string& note : comparison->notes) print_warning(note);
   print_unreadable(*comparison);
+  const bool problems = !target->problems.empty() || !golden->problems.empty();
   std::string text;
   if (arguments.json) {
     text = json_report_of(*comparison, options);
   } else {
-    text = report_of(*comparison, options, arguments.all) + table_of(*comparison, arguments.all, terminal_width());
+    text = report_of(*comparison, options, arguments.all, problems);
+    if (arguments.all) text += table_of(*comparison, terminal_width());
   }
   if (!print_text(text) || !write_reports(arguments, *comparison)) return kUnreadable;
-  if (!comparison->findings.empty()) return kFinding;
-  if (comparison->compared_tensors == 0) {
-    print_error("nothing in the two could be compared");
-    return kUnreadable;
-  }
-  return comparison->unreadable.empty() ? kNothingFound : kUnreadable;
+  if (comparison->compared_tensors == 0) print_error("nothing in the two could be compared");
+  if (problems || is_incomplete(*comparison)) return kUnreadable;
+  return comparison->findings.empty() ? kNothingFound : kFinding;
 }
 
 }  // namespace
@@ -141,7 +140,7 @@ void add_compare(CLI::App& app, int& exit_status) {
   verb->add_option("--rank", arguments->rank, "only this process (default: all)")->type_name("N");
   verb->add_option("--threads", arguments->threads, "threads (default: one for each CPU); the answer is the same")
       ->type_name("N");
-  verb->add_flag("--all", arguments->all, "all operators, also those that are the same or without a counterpart");
+  verb->add_flag("--all", arguments->all, "every finding, and all operators with their numbers");
   verb->add_flag("--json", arguments->json, "JSON instead of the report");
   verb->add_option("--csv", arguments->csv, "write a row for each output, too")->type_name("FILE");
   verb->add_option("--style", arguments->style, "columns of --csv: sonde, or msprobe with its verdicts")
@@ -149,7 +148,8 @@ void add_compare(CLI::App& app, int& exit_status) {
       ->check(CLI::IsMember({"sonde", "msprobe"}));
   verb->add_option("--junit", arguments->junit, "write a JUnit XML report, too")->type_name("FILE");
   verb->footer(
-      "Exit status: 0 no difference that rounding does not explain, 1 a difference, 2 bad usage, 3 unreadable.\n"
+      "Exit status: 0 no difference that rounding does not explain, 1 a difference, 2 bad usage, 3 something could not "
+      "be read or compared.\n"
       "Example: sonde compare run_on_npu run_on_cpu --junit compare.xml");
   verb->callback([arguments, &exit_status] { exit_status = compare(*arguments); });
 }

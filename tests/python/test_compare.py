@@ -118,7 +118,7 @@ def test_the_first_line_says_why(compared):
 
 
 def test_an_inserted_cast_derails_nothing(compared):
-    run = compared("cast", "none")
+    run = compared("cast", "none", "--all")
     assert run.status == 0, run.stdout
     assert "target to Default/network-Block/to-op0" in run.stdout.split("without a counterpart:")[1]
 
