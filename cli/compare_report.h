@@ -15,7 +15,7 @@ bool is_incomplete(const DumpComparison& comparison);
 std::string report_of(const DumpComparison& comparison, const CompareOptions& options, bool all, bool problems);
 // Every op that has a counterpart, with its numbers.
 std::string table_of(const DumpComparison& comparison, std::size_t width);
-std::string json_report_of(const DumpComparison& comparison, const CompareOptions& options);
+void answer(const DumpComparison& comparison, const CompareOptions& options);  // into the document of --json
 std::string csv_of(const DumpComparison& comparison);
 std::string junit_of(const DumpComparison& comparison);
 

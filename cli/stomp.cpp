@@ -55,7 +55,8 @@ int run(const DumpOptions& options) {
   wanted.graph = options.graph;
   wanted.rank = options.rank;
   const StompReport report = memory_stomp(*catalog, wanted);
-  if (!print_text(options.json ? document_of(report_json(report)) : text_of(report))) return kUnreadable;
+  if (options.json) Answer::get().add(report_json(report));
+  if (!options.json && !print_text(text_of(report))) return kUnreadable;
   return status_of(report.findings);
 }
 
