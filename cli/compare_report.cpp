@@ -21,7 +21,7 @@ namespace sonde {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr std::size_t kMostFindings = 2;  // told after the first
+constexpr std::size_t kMostFindings = 2;  // after the first
 
 std::string place_of(const CatalogOp& op) {
   const std::string source = source_text(op);

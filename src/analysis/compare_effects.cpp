@@ -74,7 +74,8 @@ std::vector<OpPair> StepComparer::without_effect() const {
                           finding.kind == FindingKind::missing || finding.kind == FindingKind::shape ||
                           finding.kind == FindingKind::op;
     const ComparedOp& op = *finding.op;
-    if (!by_place || op.target.empty() || op.golden.empty() || op.how == MatchedBy::mapping) continue;
+    const bool is_parameter = finding.kind == FindingKind::shape && finding.tensor->target->is_input;
+    if (!by_place || is_parameter || op.target.empty() || op.golden.empty() || op.how == MatchedBy::mapping) continue;
     if (finding.kind == FindingKind::op && !is_doubtful(op)) continue;
     if (finding.certain) continue;
     if (!has_effect(finding)) pairs.emplace_back(op.target_index, op.golden_index);
@@ -130,6 +131,10 @@ void StepComparer::find_updates_left_out() {
 // Of other batches neither numbers nor shapes nor values are what they were; only parameters stay the same.
 void StepComparer::leave_other_batches_out() {
   if (step_.notes.empty()) return;
+  const bool other_parameters = std::ranges::any_of(findings_, [](const CompareFinding& finding) {
+    return finding.kind == FindingKind::shape && finding.tensor != nullptr && finding.tensor->target->is_input;
+  });
+  if (other_parameters) return step_.notes.clear();  // no other batch, but another network
   std::erase_if(findings_, [](const CompareFinding& finding) { return finding.kind != FindingKind::parameter; });
 }
 

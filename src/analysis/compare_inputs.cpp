@@ -60,7 +60,7 @@ bool StepComparer::is_from_unknown(const CompareInput& input) const {
   return std::ranges::all_of(from.inputs, [](const ComparedTensor& read) { return read.difference->equal; });
 }
 
-// What it hands on stands in another order, where nothing but that shows it.
+// What it hands on is in another order, where nothing but that shows it.
 void StepComparer::look_at_order(ComparedOp& op, const std::vector<PairedInput>& inputs) {
   if (op.kind != OpKind::copy || op.target.size() != 1 || op.golden.size() != 1 || op.outputs.empty()) return;
   if (op.outputs[0].difference->by == ComparedBy::values || op.target[0]->op_type != op.golden[0]->op_type) return;
@@ -130,7 +130,12 @@ void StepComparer::look_at_parameter(ComparedOp& op, const PairedInput& input, C
   const bool is_data = target.tensor_name.empty() || target.tensor_name.starts_with("data-") ||
                        target.tensor_name.starts_with("carried-");
   if (!input.difference->same_shape) {
-    if (is_data && told_names_.insert(target.tensor_name).second) tell_other_size(op, input);
+    const bool is_new = told_names_.insert(target.tensor_name).second;
+    if (is_data && is_new) tell_other_size(op, input);
+    if (!is_data && is_new && target.tensor_name == golden.tensor_name) {
+      shown.beyond = true;
+      add_finding(FindingKind::shape, op, op.target.front(), false, &shown, difference_text(FindingKind::shape, shown));
+    }
     return;
   }
   if (!is_beyond(*input.difference, bound_of_parameter(golden, *input.difference, known))) return;
