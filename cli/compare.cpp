@@ -101,19 +101,19 @@ int compare(const CompareArguments& arguments) {
   }
   for (const std::string& note : comparison->notes) print_warning(note);
   add_unreadable(comparison->unreadable);
+  add_unreadable(comparison->left_out);
+  const bool problems = !target->problems.empty() || !golden->problems.empty();
   if (arguments.json) {
     answer(*comparison, options);
-  } else if (!print_text(report_of(*comparison, options, arguments.all) +
-                         table_of(*comparison, arguments.all, terminal_width()))) {
-    return kUnreadable;
+  } else {
+    std::string text = report_of(*comparison, options, arguments.all, problems);
+    if (arguments.all) text += table_of(*comparison, terminal_width());
+    if (!print_text(text)) return kUnreadable;
   }
   if (!write_reports(arguments, *comparison)) return kUnreadable;
-  if (!comparison->findings.empty()) return kFinding;
-  if (comparison->compared_tensors == 0) {
-    print_error("nothing in the two could be compared");
-    return kUnreadable;
-  }
-  return kNothingFound;
+  if (comparison->compared_tensors == 0) print_error("nothing in the two could be compared");
+  if (problems || is_incomplete(*comparison)) return kUnreadable;
+  return comparison->findings.empty() ? kNothingFound : kFinding;
 }
 
 }  // namespace
@@ -136,7 +136,7 @@ void add_compare(CLI::App& app, int& exit_status) {
   verb->add_option("--rank", arguments->rank, "only this process (default: all)")->type_name("N");
   verb->add_option("--threads", arguments->threads, "threads (default: one for each CPU); the answer is the same")
       ->type_name("N");
-  verb->add_flag("--all", arguments->all, "all operators, also those that are the same or without a counterpart");
+  verb->add_flag("--all", arguments->all, "every finding, and all operators with their numbers");
   add_json_options(*verb, arguments->json);
   verb->add_option("--csv", arguments->csv, "write a row for each output, too")->type_name("FILE");
   verb->add_option("--style", arguments->style, "columns of --csv: sonde, or msprobe with its verdicts")
@@ -144,7 +144,8 @@ void add_compare(CLI::App& app, int& exit_status) {
       ->check(CLI::IsMember({"sonde", "msprobe"}));
   verb->add_option("--junit", arguments->junit, "write a JUnit XML report, too")->type_name("FILE");
   verb->footer(
-      "Exit status: 0 no difference that rounding does not explain, 1 a difference, 2 bad usage, 3 unreadable.\n"
+      "Exit status: 0 no difference that rounding does not explain, 1 a difference, 2 bad usage, 3 something could not "
+      "be read or compared.\n"
       "Example: sonde compare run_on_npu run_on_cpu --junit compare.xml");
   verb->callback([arguments, &exit_status] { exit_status = compare(*arguments); });
 }

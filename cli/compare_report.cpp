@@ -21,8 +21,7 @@ namespace sonde {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr std::size_t kMostFindings = 10;  // told after the first
-constexpr std::size_t kMostAlone = 20;
+constexpr std::size_t kMostFindings = 2;  // after the first
 
 std::string place_of(const CatalogOp& op) {
   const std::string source = printable(source_text(op));
@@ -148,7 +147,7 @@ std::string details_of(const DumpComparison& comparison, const CompareFinding& f
   const ComparedOp& op = *finding.op;
   std::string text;
   add_source(text, finding.in_golden ? *step.golden : *step.target, *finding.culprit, "source");
-  if (!op.golden.empty()) {
+  if (!op.golden.empty() && !op.target.empty()) {
     const CatalogOp& golden = *op.golden.back();
     text += fmt::format("  golden  {}{}, matched by {}\n", printable(names_of(op.golden)), place_of(golden),
                         word_of(op.how));
@@ -157,8 +156,8 @@ std::string details_of(const DumpComparison& comparison, const CompareFinding& f
     }
   }
   for (const ComparedTensor& input : op.inputs) text += input_text(input);
-  if (finding.kind == FindingKind::op || finding.kind == FindingKind::non_finite ||
-      finding.kind == FindingKind::shape) {
+  const bool is_of_output = finding.tensor != nullptr && !finding.tensor->target->is_input;
+  if (is_of_output && !op.golden.empty() && finding.culprit == op.target.back()) {
     const ComparedTensor& output = *finding.tensor;
     text += fmt::format("  {} {}: {}\n", slot_of(output), shape_text(output.difference->shape, '(', ')'),
                         difference_text(FindingKind::data, output));
@@ -215,17 +214,11 @@ std::string counts_text(const DumpComparison& comparison) {
 }
 
 // Ops without a counterpart, with the one that is most like each.
-std::string alone_text(const DumpComparison& comparison, bool all) {
+std::string alone_text(const DumpComparison& comparison) {
   std::string text;
-  std::size_t shown = 0, more = 0;
   for (const ComparedStep& step : comparison.steps) {
     for (const ComparedOp& op : step.ops) {
       if (op.verdict != OpVerdict::alone) continue;
-      if (!all && shown == kMostAlone) {
-        ++more;
-        continue;
-      }
-      ++shown;
       const bool is_target = op.golden.empty();
       const CatalogOp& own = *(is_target ? op.target : op.golden).front();
       text += printable(
@@ -239,7 +232,6 @@ std::string alone_text(const DumpComparison& comparison, bool all) {
       text += "\n";
     }
   }
-  if (more > 0) text += fmt::format("  and {} more (--all)\n", more);
   return text.empty() ? "" : "without a counterpart:\n" + text;
 }
 
@@ -363,25 +355,41 @@ std::string names_of(const std::vector<const CatalogOp*>& ops) {
   return names.empty() ? "-" : names;
 }
 
-std::string report_of(const DumpComparison& comparison, const CompareOptions& options, bool all) {
-  std::string text;
-  if (comparison.findings.empty()) {
-    double largest = 0;
-    for (const ComparedStep& step : comparison.steps) largest = std::max(largest, step.largest_relative);
-    text = comparison.compared_tensors == 0 ? "nothing could be compared\n"
-           : largest == 0
-               ? "no difference\n"
-               : fmt::format("no difference that rounding does not explain: relative errors are at most {:.3g}\n",
-                             largest);
-  } else {
-    const CompareFinding& first = comparison.findings.front();
-    text = "first difference: " + line_of(comparison, first) + "\n" + details_of(comparison, first);
-    const std::size_t shown = std::min(comparison.findings.size(), kMostFindings + 1);
-    for (std::size_t i = 1; i < shown; ++i) text += "also: " + line_of(comparison, comparison.findings[i]) + "\n";
-    if (shown < comparison.findings.size()) {
-      text += fmt::format("and {} more\n", comparison.findings.size() - shown);
-    }
+bool is_incomplete(const DumpComparison& comparison) {
+  return !comparison.unreadable.empty() || !comparison.left_out.empty() || comparison.compared_tensors == 0;
+}
+
+namespace {
+
+// Where no op is to blame.
+std::string all_clear_of(const DumpComparison& comparison, bool problems) {
+  if (comparison.compared_tensors == 0) return "nothing could be compared\n";
+  const std::string where = problems || is_incomplete(comparison) ? " in what could be compared, which is not all" : "";
+  double largest = 0;
+  for (const ComparedStep& step : comparison.steps) largest = std::max(largest, step.largest_relative);
+  if (!where.empty()) return "no cause found" + where + "\n";
+  if (largest == 0) return "no difference\n";
+  const std::string said = "no difference that rounding does not explain";
+  // Of what is nearly 0, or behind something abrupt, relative errors tell nothing.
+  if (largest >= 0.01) return said + "\n";
+  return fmt::format("{}: relative errors are at most {:.3g}\n", said, largest);
+}
+
+std::string findings_of(const DumpComparison& comparison, bool all) {
+  const CompareFinding& first = comparison.findings.front();
+  std::string text = "first difference: " + line_of(comparison, first) + "\n" + details_of(comparison, first);
+  const std::size_t shown = all ? comparison.findings.size() : std::min(comparison.findings.size(), kMostFindings + 1);
+  for (std::size_t i = 1; i < shown; ++i) text += "also: " + line_of(comparison, comparison.findings[i]) + "\n";
+  if (shown < comparison.findings.size()) {
+    text += fmt::format("and {} more (--all)\n", comparison.findings.size() - shown);
   }
+  return text;
+}
+
+}  // namespace
+
+std::string report_of(const DumpComparison& comparison, const CompareOptions& options, bool all, bool problems) {
+  std::string text = comparison.findings.empty() ? all_clear_of(comparison, problems) : findings_of(comparison, all);
   text += counts_text(comparison);
   if (options.tolerance.rtol || options.tolerance.atol) {
     text += fmt::format("tolerance: {} + {} x |golden|, in place of what rounding explains\n",
@@ -389,10 +397,11 @@ std::string report_of(const DumpComparison& comparison, const CompareOptions& op
   } else {
     text += "tolerances follow from types, kinds of ops and reduction lengths (--rtol, --atol; docs/compare.md)\n";
   }
-  return text + alone_text(comparison, all);
+  if (!all) return text + "every op and its numbers: --all\n";
+  return text + alone_text(comparison);
 }
 
-std::string table_of(const DumpComparison& comparison, bool all, std::size_t width) {
+std::string table_of(const DumpComparison& comparison, std::size_t width) {
   Table table({{"rank", Align::right},
                {"step", Align::right},
                {"verdict"},
@@ -412,7 +421,7 @@ std::string table_of(const DumpComparison& comparison, bool all, std::size_t wid
   }
   for (const ComparedStep& step : comparison.steps) {
     for (const ComparedOp& op : step.ops) {
-      if (!all && (op.verdict == OpVerdict::same || op.verdict == OpVerdict::alone)) continue;
+      if (op.verdict == OpVerdict::alone) continue;
       const ComparedTensor* output = op.worst_output();
       const OutputNumbers numbers =
           output != nullptr ? numbers_of(*output) : OutputNumbers{kNaN, kNaN, kNaN, kNaN, kNaN};
@@ -444,8 +453,10 @@ void answer(const DumpComparison& comparison, const CompareOptions& options) {
                 {"in_golden", finding.in_golden},
                 {"golden", names_of(finding.op->golden)},
                 {"text", line_of(comparison, finding)}};
+    one["tags"] = Json::array();
+    if (finding.uncertain) one["tags"].push_back("uncertain");
     if (finding.tensor != nullptr) one["tensor"] = json_of_tensor(*finding.tensor);
-    one["attributes"] = finding.op->golden.empty()
+    one["attributes"] = finding.op->golden.empty() || finding.op->target.empty()
                             ? std::vector<std::string>()
                             : attributes_apart(*finding.op->target.back(), *finding.op->golden.back());
     findings.push_back(std::move(one));

@@ -7,11 +7,14 @@
 
 namespace sonde {
 
-// Opens with what went wrong first; then what it read and was called with, other findings, how many ops are what, and
-// those without a counterpart: the first ones, or all of them where `all`.
-std::string report_of(const DumpComparison& comparison, const CompareOptions& options, bool all);
-// Ops that are not the same to the bit; all of them where `all`.
-std::string table_of(const DumpComparison& comparison, bool all, std::size_t width);
+// Something could not be looked at: "no difference" must not be said.
+bool is_incomplete(const DumpComparison& comparison);
+
+// Opens with what went wrong first; then what it read and was called with, two more findings and how many ops are what.
+// `all`: every finding, and the ops without a counterpart. `problems`: a dump could not be read wholly.
+std::string report_of(const DumpComparison& comparison, const CompareOptions& options, bool all, bool problems);
+// Every op that has a counterpart, with its numbers.
+std::string table_of(const DumpComparison& comparison, std::size_t width);
 void answer(const DumpComparison& comparison, const CompareOptions& options);  // into the document of --json
 std::string csv_of(const DumpComparison& comparison);
 std::string junit_of(const DumpComparison& comparison);

@@ -113,10 +113,21 @@ void sort_findings(DumpComparison& comparison) {
   const auto place = [&](const CompareFinding& finding) {
     const ComparedStep& step = comparison.steps[finding.step];
     const StepId& id = step.target->step->id;
-    return std::tuple(id.iteration, id.graph, finding.op->target_index);
+    return std::tuple(id.iteration, id.graph, finding.place);
   };
   std::ranges::stable_sort(comparison.findings,
                            [&](const CompareFinding& a, const CompareFinding& b) { return place(a) < place(b); });
+}
+
+// Each once, with the first step that has it.
+void gather_notes(DumpComparison& comparison) {
+  const auto add = [](std::vector<std::string>& to, const std::string& note) {
+    if (std::ranges::find(to, note) == to.end()) to.push_back(note);
+  };
+  for (const ComparedStep& step : comparison.steps) {
+    for (const std::string& note : step.notes) add(comparison.left_out, note);
+    for (const std::string& note : step.notes_of_both) add(comparison.notes, note);
+  }
 }
 
 void count_up(DumpComparison& comparison) {
@@ -147,8 +158,8 @@ std::string_view word_of(OpVerdict verdict) {
 }
 
 std::string_view word_of(FindingKind kind) {
-  constexpr std::string_view kWords[] = {"op",      "parameter", "data",  "number",    "inserted",
-                                         "missing", "wiring",    "shape", "non-finite"};
+  constexpr std::string_view kWords[] = {"op",     "parameter", "data",       "number", "inserted", "missing",
+                                         "wiring", "shape",     "non-finite", "type",   "changed"};
   return kWords[static_cast<std::size_t>(kind)];
 }
 
@@ -160,14 +171,15 @@ Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golde
                  fmt::format("'{}' and '{}' have no step in common", target.path.string(), golden.path.string())};
   }
   const Threads threads(options.threads);
-  std::map<std::uint32_t, double> seen;  // by rank
+  std::map<std::uint32_t, RankHistory> histories;  // by rank
   for (const StepPair& pair : pairs) {
     ComparedStep& step = comparison.steps.emplace_back();
     step.target = std::make_shared<CompareSide>(side_of(*pair.target_rank, *pair.target, *comparison.families));
     step.golden = std::make_shared<CompareSide>(side_of(*pair.golden_rank, *pair.golden, *comparison.families));
     step.differences = std::make_shared<Differences>(threads, DifferenceOptions{.all_sums = options.all_sums});
-    compare_step(step, comparison.steps.size() - 1, options, seen[pair.target_rank->rank], comparison.findings);
+    compare_step(step, comparison.steps.size() - 1, options, histories[pair.target_rank->rank], comparison.findings);
   }
+  gather_notes(comparison);
   drop_innocent_collectives(comparison);
   sort_findings(comparison);
   count_up(comparison);

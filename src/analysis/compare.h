@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -62,6 +63,8 @@ enum class FindingKind : std::uint8_t {
   wiring,      // an op reads another tensor
   shape,       // an op gives another shape
   non_finite,  // NaN or infinity on one side
+  type,        // an op gives a coarser type
+  changed,     // a tensor changed between the op that wrote it and the one that reads it
 };
 std::string_view word_of(FindingKind kind);
 
@@ -73,13 +76,32 @@ struct CompareFinding {
   bool in_golden = false;
   const ComparedTensor* tensor = nullptr;  // the slot that shows it; null: none
   std::string what;                        // "adds 0.0227 relative error (…)"
+  std::uint32_t place = 0;                 // in the order of the target's ops
+  bool uncertain = false;                  // `what` says what would settle it
+  bool certain = false;                    // whatever becomes of it: two outputs of one op were exchanged
 };
 
 struct ComparedStep {
   std::shared_ptr<CompareSide> target, golden;
   std::shared_ptr<Differences> differences;
-  std::deque<ComparedOp> ops;   // in the target's order, then golden ones that are alone
-  double largest_relative = 0;  // of outputs within their allowance and beyond
+  std::deque<ComparedOp> ops;              // in the target's order, then golden ones that are alone
+  double largest_relative = 0;             // of outputs within their allowance and beyond
+  std::vector<std::string> notes;          // what could not be looked at
+  std::vector<std::string> notes_of_both;  // how the two differ without being wrong
+};
+
+// What earlier steps of a rank left behind.
+struct RankHistory {
+  struct State {
+    Bound apart;                            // how far from the golden one it was left
+    const CatalogTensor* golden = nullptr;  // as it was read in that step
+    const CatalogRank* rank = nullptr;
+    bool judged = false;  // `apart` was measured
+  };
+  double seen = 0;  // the largest relative error
+  std::optional<std::uint64_t> step;
+  bool other_optimizer = false;
+  std::map<std::string, State, std::less<>> states;  // by the names of parameters and states
 };
 
 struct DumpComparison {
@@ -87,6 +109,7 @@ struct DumpComparison {
   std::deque<ComparedStep> steps;                                         // findings point into them
   std::vector<CompareFinding> findings;                                   // what went wrong first is first
   std::vector<std::string> notes;                                         // ranks and steps that only one dump has
+  std::vector<std::string> left_out;                                      // what could not be looked at
   std::vector<std::string> unreadable;                                    // files
   std::uint64_t compared_tensors = 0, compared_bytes = 0;
 };
@@ -103,8 +126,8 @@ struct CompareOptions {
 // Both catalogs must outlive the comparison. Fails with `not_found` when they have no step in common.
 Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golden, const CompareOptions& options);
 
-// One step (compare_step.cpp). `seen`: the largest relative error of earlier steps of the rank; moved on.
-void compare_step(ComparedStep& step, std::size_t index, const CompareOptions& options, double& seen,
+// One step (compare_step.cpp). `history`: of earlier steps of the rank; moved on.
+void compare_step(ComparedStep& step, std::size_t index, const CompareOptions& options, RankHistory& history,
                   std::vector<CompareFinding>& findings);
 
 // "(0, 3, 1)" of the element's place in the shape.

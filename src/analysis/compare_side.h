@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,7 @@ struct CompareInput {
   const CatalogTensor* tensor = nullptr;
   std::uint32_t from = kNoOp;  // op of the same side; kNoOp: a parameter, data, or unknown
   std::uint32_t from_slot = 0;
+  bool is_read = true;  // false: only its shape counts, or the result goes there
 };
 
 struct CompareOp {
@@ -28,6 +30,16 @@ struct CompareOp {
   const OpFamilies::Family* family = nullptr;
   OpKind kind = OpKind::other;
   std::string_view scope;  // of the full name: `Default/network-Net/fc1-Linear`
+  bool in_place = false;   // writes what it reads
+  bool unwritten = false;  // gives memory that nobody has written yet
+  // By output: the parameter, gradient or state that it overwrites; empty: none.
+  std::vector<std::string_view> states;
+};
+
+// Who wrote a parameter or state last.
+struct StateWriter {
+  std::uint32_t op = kNoOp;
+  const CatalogTensor* output = nullptr;
 };
 
 struct CompareSide {
@@ -36,6 +48,7 @@ struct CompareSide {
   std::vector<CompareOp> ops;  // in the order in which they ran; parameters are not among them
   std::vector<const CatalogOp*> parameters;
   bool has_flow = false;  // the dump tells who reads what of whom
+  std::map<std::string_view, StateWriter> written;
 
   const CatalogTensor* output(std::uint32_t op, std::uint32_t slot) const;  // null: none
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "sonde/tensor.h"
 
@@ -33,6 +34,19 @@ std::string non_finite_text(const TensorDifference& difference) {
                      side(sums.golden_nan_count, sums.golden_positive_inf_count, sums.golden_negative_inf_count));
 }
 
+using IsTold = bool (*)(const Attribute&, const Attribute&);
+
+std::vector<std::string> apart_where(const CatalogOp& target, const CatalogOp& golden, IsTold is_told) {
+  std::vector<std::string> apart;
+  if (target.attributes == nullptr || golden.attributes == nullptr || target.op_type != golden.op_type) return apart;
+  for (const Attribute& attribute : *target.attributes) {
+    const auto other = std::ranges::find(*golden.attributes, attribute.name, &Attribute::name);
+    if (other == golden.attributes->end() || *other == attribute || !is_told(attribute, *other)) continue;
+    apart.push_back(fmt::format("{}={}, golden {}", attribute.name, text_of(attribute), text_of(*other)));
+  }
+  return apart;
+}
+
 }  // namespace
 
 std::string place_text(std::uint64_t index, const std::vector<std::int64_t>& shape) {
@@ -53,6 +67,9 @@ std::string difference_text(FindingKind kind, const ComparedTensor& tensor) {
   }
   if (difference.by == ComparedBy::checksum) return "checksums differ; by how much the dumps do not tell";
   if (difference.different_non_finite > 0) return non_finite_text(difference);
+  if (kind == FindingKind::type) {
+    return fmt::format("gives {}, golden {}", info(difference.dtype).lower, info(difference.golden_dtype).lower);
+  }
   const bool lower = difference.by == ComparedBy::statistics;
   std::string text = fmt::format("relative error {}{}, max error {}{}", lower ? "at least " : "",
                                  rough(difference.relative()), rough(difference.max_error), worst_text(difference));
@@ -75,14 +92,19 @@ std::string axes_text(const TensorDifference& difference) {
 }
 
 std::vector<std::string> attributes_apart(const CatalogOp& target, const CatalogOp& golden) {
-  std::vector<std::string> apart;
-  if (target.attributes == nullptr || golden.attributes == nullptr || target.op_type != golden.op_type) return apart;
-  for (const Attribute& attribute : *target.attributes) {
-    const auto other = std::ranges::find(*golden.attributes, attribute.name, &Attribute::name);
-    if (other == golden.attributes->end() || *other == attribute) continue;
-    apart.push_back(fmt::format("{}={}, golden {}", attribute.name, text_of(attribute), text_of(*other)));
-  }
-  return apart;
+  return apart_where(target, golden, [](const Attribute&, const Attribute&) { return true; });
+}
+
+std::vector<std::string> numbers_apart(const CatalogOp& target, const CatalogOp& golden) {
+  return apart_where(target, golden, [](const Attribute& a, const Attribute& b) {
+    if (a.kind == AttributeKind::boolean || a.kind == AttributeKind::text) return a.kind == b.kind;
+    if (a.reals.size() != b.reals.size() || a.reals.empty()) return false;
+    for (std::size_t i = 0; i < a.reals.size(); ++i) {
+      // Computed by the program, in another order perhaps.
+      if (std::abs(a.reals[i] - b.reals[i]) > 1e-6 * std::abs(b.reals[i])) return true;
+    }
+    return false;
+  });
 }
 
 }  // namespace sonde

@@ -16,5 +16,7 @@ std::string axes_text(const TensorDifference& difference);
 
 // What two calls of one type were called with, where they differ: "eps=0.001, golden 1e-05".
 std::vector<std::string> attributes_apart(const CatalogOp& target, const CatalogOp& golden);
+// Of those the ones that change results, not only shapes: numbers with a fraction, switches, modes.
+std::vector<std::string> numbers_apart(const CatalogOp& target, const CatalogOp& golden);
 
 }  // namespace sonde

@@ -39,6 +39,7 @@ struct Features {
   std::uint64_t name = 0, scope = 0, leaf = 0, line = 0, shape = 0, shape_set = 0, parameters = 0, parameter = 0,
                 before = 0, after = 0;
   Phase phase = Phase::forward;
+  bool of_lists = false;  // _foreach_…: nothing that one tensor goes through
 };
 
 // The module's own name: `fc2` of `Default/network-Net/fc2-Linear/Grad_linear`, which other frameworks have, too.
@@ -76,6 +77,7 @@ std::vector<Features> features_of(const CompareSide& side) {
     features.shape = shape_hash(main_output(op), false);
     features.shape_set = shape_hash(main_output(op), true);
     features.phase = op.op->phase;
+    features.of_lists = op.op->op_type.find("_foreach_") != std::string_view::npos;
     for (const CompareInput& input : op.inputs) {
       if (input.from == kNoOp && !input.tensor->tensor_name.empty()) {
         mix(features.parameters, hash_of(input.tensor->tensor_name));
@@ -126,6 +128,7 @@ class Matcher {
     return !target_.ops[target].op->op_type.empty() && !golden_.ops[golden].op->op_type.empty();
   }
   bool same_family(std::uint32_t target, std::uint32_t golden) const {
+    if (left_[target].of_lists != right_[golden].of_lists) return false;
     return !has_type(target, golden) || OpFamilies::same(*target_.ops[target].family, *golden_.ops[golden].family);
   }
   float likeness(std::uint32_t target, std::uint32_t golden) const;
@@ -148,6 +151,7 @@ float Matcher::likeness(std::uint32_t target, std::uint32_t golden) const {
   const Features& a = left_[target];
   const Features& b = right_[golden];
   if (a.phase != b.phase && target_.rank->has_journal && golden_.rank->has_journal) return 0;
+  if (a.of_lists != b.of_lists) return 0;
   const bool family = same_family(target, golden);
   // Another op in one's place computes something at least.
   const auto moves = [](const CompareOp& op) { return op.kind == OpKind::copy || op.kind == OpKind::cast; };

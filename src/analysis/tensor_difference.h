@@ -71,7 +71,7 @@ class Differences {
   // Pairs that will be asked for: run() compares them all, small tensors side by side, large ones cut in pieces.
   void want(const TensorOf& target, const TensorOf& golden);
   void run();
-  // Compares now what was not wanted. Valid as long as this is.
+  // Compares now what was not wanted. Valid as long as this is. Both may be of one dump.
   const TensorDifference& of(const TensorOf& target, const TensorOf& golden);
 
  private:

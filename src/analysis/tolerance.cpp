@@ -4,12 +4,14 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 namespace sonde {
 namespace {
 
 constexpr double kSides = 4;      // both sides round, and not always in the luckiest way
 constexpr double kSpread = 8;     // the largest of many errors over their root mean square
+constexpr double kUnseen = 10;    // an error over what statistics show of it
 constexpr double kTooFar = 0.01;  // relative error of an input beyond which an output may be anything
 constexpr double kFloat32Epsilon = 0x1p-23;
 
@@ -181,6 +183,40 @@ double inherited_rms(const std::string& type, OpKind kind, const TensorDifferenc
   }
 }
 
+// Statistics tell how large an error is at least.
+TensorDifference at_most(const TensorDifference& of) {
+  TensorDifference out = of;
+  if (of.by != ComparedBy::statistics || of.equal) return out;
+  const double spacing = std::max(epsilon_of(of.dtype), epsilon_of(of.golden_dtype));
+  out.rms_error = std::max(kUnseen * of.rms_error, kSides * spacing * of.rms);
+  out.max_error = std::max({kUnseen * of.max_error, kSpread * out.rms_error, kSides * spacing * of.max_size});
+  return out;
+}
+
+// Slots of what an op divides by; none: it does not.
+bool divides_by(const std::string& type, std::uint32_t slot) {
+  const std::string_view plain =
+      type.starts_with("foreach") ? std::string_view(type).substr(7) : std::string_view(type);
+  if (plain == "div" || plain == "divide" || plain == "truedivide" || plain == "realdiv") return slot == 1;
+  if (plain == "addcdiv") return slot == 2;
+  return (plain == "reciprocal" || plain == "rsqrt") && slot == 0;
+}
+
+// The largest relative error of an element that the op divides by; infinite where one may be 0.
+double error_of_divisors(const std::string& type, std::span<const InputError> inputs) {
+  double worst = 0;
+  for (const InputError& input : inputs) {
+    const TensorDifference& of = *input.difference;
+    if (!divides_by(type, input.slot) || of.equal) continue;
+    const bool by_values = of.by == ComparedBy::values;
+    const double low = by_values ? of.sums.golden_min : of.golden_statistics.min.value_or(0);
+    const double high = by_values ? of.sums.golden_max : of.golden_statistics.max.value_or(0);
+    const double least = low > 0 ? low : high < 0 ? -high : 0;
+    worst = least > 0 ? std::max(worst, of.max_error / least) : std::numeric_limits<double>::infinity();
+  }
+  return worst;
+}
+
 Bound given(const TensorDifference& of, const ToleranceOptions& options) {
   const double rtol = options.rtol.value_or(0), atol = options.atol.value_or(0);
   return {atol + rtol * of.rms, atol + rtol * of.max_size};
@@ -215,8 +251,12 @@ double epsilon_of(DType dtype) {
 }
 
 Allowance allowance_of(std::string_view op_type, OpKind kind, std::uint32_t slot, const TensorDifference& output,
-                       std::span<const InputError> inputs, double seen, const ToleranceOptions& options) {
+                       std::span<const InputError> known, double seen, const ToleranceOptions& options) {
   const std::string type = shared_type(op_type);
+  std::vector<TensorDifference> most;
+  std::vector<InputError> inputs;
+  most.reserve(known.size());
+  for (const InputError& input : known) inputs.push_back({&most.emplace_back(at_most(*input.difference)), input.slot});
   Allowance allowance;
   allowance.epsilon = std::max(epsilon_of(output.dtype), epsilon_of(output.golden_dtype));
   const Factors factors = factors_of(type, slot, inputs);
@@ -233,6 +273,7 @@ Allowance allowance_of(std::string_view op_type, OpKind kind, std::uint32_t slot
     largest = std::max(largest, input.difference->max_error);
     differ = differ || !input.difference->equal;
   }
+  relative = std::max(relative, error_of_divisors(type, inputs));
   const bool abrupt = kind == OpKind::selection || kind == OpKind::random || kind == OpKind::collective;
   allowance.anything = relative >= kTooFar || (abrupt && differ);
   if ((kind == OpKind::copy || kind == OpKind::exact) && !inputs.empty()) {

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 import textwrap
 from xml.etree import ElementTree
@@ -41,6 +42,8 @@ DUMPS = """
             x = x + self.out(y)
             u = self.up(x)
             u = F.relu(u) if self.fault == "activation" else F.gelu(u)
+            if self.fault == "half":
+                u = u.half().float()
             return x + self.down(u)
 
 
@@ -63,7 +66,7 @@ DUMPS = """
                 optimizer.step()
 
 
-    for fault in ("none", "epsilon", "cast", "inserted", "activation", "swapped", "transposed"):
+    for fault in ("none", "epsilon", "cast", "half", "inserted", "activation", "swapped", "transposed"):
         dump(fault)
     dump("none", "statistic", "statistic")
     dump("inserted", "statistic", "statistic_inserted")
@@ -97,6 +100,7 @@ def test_a_masked_transformer_is_the_same_as_itself(compared, name):
         ("epsilon", "layer_norm Default/network-Block/norm-LayerNorm/layer_norm-op0, train.py:"),
         ("inserted", "mul Default/network-Block/mul-op0, train.py:"),
         ("activation", "relu Default/network-Block/relu-op0, train.py:"),
+        ("half", "to Default/network-Block/to-op0, train.py:"),
         ("swapped", "parameter q.weight, input.1 of linear Default/network-Block/q-Linear/linear-op0"),
         ("transposed", "parameter out.weight, input.1 of linear Default/network-Block/out-Linear/linear-op0"),
     ],
@@ -118,9 +122,29 @@ def test_the_first_line_says_why(compared):
 
 
 def test_an_inserted_cast_derails_nothing(compared):
-    run = compared("cast", "none")
+    run = compared("cast", "none", "--all")
     assert run.status == 0, run.stdout
     assert "target to Default/network-Block/to-op0" in run.stdout.split("without a counterpart:")[1]
+
+
+def test_the_answer_is_short_and_all_of_it_is_there_on_request(compared):
+    short, long = compared("half", "none"), compared("half", "none", "--all")
+    assert len(short.stdout.splitlines()) < 30
+    assert sum(line.startswith("also: ") for line in short.stdout.splitlines()) <= 2
+    assert long.stdout.splitlines()[0] == short.stdout.splitlines()[0]
+    assert "without a counterpart:" in long.stdout
+    assert len(long.stdout.splitlines()) > 100
+
+
+def test_a_damaged_dump_is_never_called_the_same(compared, dumps):
+    shutil.copytree(dumps / "none", dumps / "damaged")
+    torn = sorted(dumps.glob("damaged/rank_0/**/*gelu*output*.npy"))[0]
+    os.chmod(torn, 0o600)
+    torn.write_bytes(torn.read_bytes()[:200])
+    run = compared("damaged", "none")
+    assert run.status == 3
+    assert "no difference" not in run.stdout
+    assert torn.name in run.stderr
 
 
 def test_statistics_tell_the_inserted_op_too(compared):

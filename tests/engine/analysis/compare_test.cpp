@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <deque>
 
 #include "dump_files.h"
 
@@ -13,6 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 
 using Values = std::vector<float>;
@@ -33,6 +35,7 @@ class Program {
     std::string name;
     Values values;
     std::string shape;
+    std::uint32_t slot = 0;
   };
   static Ref parameter(const std::string& name, const Values& values, const std::string& shape) {
     return {kNoSequence, name, values, shape};
@@ -48,10 +51,25 @@ class Program {
     for (const Ref& input : inputs) {
       CatalogTensor& tensor = add_tensor(op, true, input.values, input.shape);
       tensor.source = input.op;
+      tensor.source_slot = input.slot;
       tensor.tensor_name = keep(input.name);
     }
     add_tensor(op, false, output, shape);
     return {op.sequence, "", output, shape};
+  }
+
+  // Of the last op, one output more.
+  Ref add_output(const Values& output, const std::string& shape) {
+    CatalogOp& op = last();
+    const CatalogTensor& tensor = add_tensor(op, false, output, shape);
+    return {op.sequence, "", output, shape, tensor.slot};
+  }
+
+  CatalogOp& last() { return catalog_.ranks[0].steps[0].ops.back(); }
+
+  void call_with(const Attribute& attribute) {
+    attributes_.push_back({attribute});
+    last().attributes = &attributes_.back();
   }
 
   // What the statistics of its tensors tell, in place of the tensors.
@@ -98,6 +116,7 @@ class Program {
 
   TemporaryDirectory directory_;
   Catalog catalog_;
+  std::deque<std::vector<Attribute>> attributes_;
   std::map<std::string, int> numbers_;
   std::map<std::string, Values> values_;
   int files_ = 0;
@@ -283,6 +302,216 @@ TEST(Compare, NaNOnOneSideIsAFinding) {
   ASSERT_FALSE(comparison.findings.empty());
   EXPECT_EQ(comparison.findings[0].kind, FindingKind::non_finite);
   EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/relu-op0");
+}
+
+const Values kWeight = {1, -2, 0.5F, 4}, kGradient = {0.5F, 0.25F, -1, 2};
+
+Attribute real(const std::string& name, double value) {
+  Attribute attribute;
+  attribute.name = name;
+  attribute.kind = AttributeKind::real;
+  attribute.reals = {value};
+  return attribute;
+}
+
+// A chunk in two, and the difference of the halves, which `exchanged` reads the other way round.
+void write_halves(Program& program, bool exchanged) {
+  const auto first = program.add("chunk", {Program::parameter("", kX, "(3,2)")}, {1, 2, 3}, "(3)");
+  const auto second = program.add_output({4, 5, 6}, "(3)");
+  const auto h =
+      program.add("exp", {exchanged ? second : first}, exchanged ? Values{55, 148, 403} : Values{3, 7, 20}, "(3)");
+  program.add("neg", {h}, times(h.values, -1), "(3)");
+}
+
+TEST(Compare, AnotherOutputOfTheSameOpIsAnotherTensor) {
+  for (const bool by_statistics : {false, true}) {
+    Program target, golden;
+    write_halves(target, true);
+    write_halves(golden, false);
+    if (by_statistics) target.forget_values();
+    if (by_statistics) golden.forget_values();
+    const DumpComparison comparison = compared(target, golden);
+    ASSERT_FALSE(comparison.findings.empty());
+    EXPECT_EQ(comparison.findings[0].kind, FindingKind::wiring);
+    EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/exp-op0");
+    EXPECT_THAT(comparison.findings[0].what, HasSubstr("comes from Default/net/chunk-op0:output.1"));
+    EXPECT_THAT(comparison.findings[0].what, HasSubstr("from Default/net/chunk-op0:output.0"));
+  }
+}
+
+// backward -> [zero_] -> add_ with so small a rate that the parameter hardly moves.
+void write_update(Program& program, const Values& gradient, bool has_extra) {
+  auto g = program.add("mm", {Program::parameter("", kX, "(3,2)")}, kGradient, "(2,2)");
+  if (has_extra) g = program.add("mul_", {g}, gradient, "(2,2)");
+  const auto w = Program::parameter("weight", kWeight, "(2,2)");
+  Values updated = kWeight;
+  for (std::size_t i = 0; i < updated.size(); ++i) updated[i] -= 2e-6F * gradient[i];
+  program.add("add_", {w, {g.op, "", gradient, "(2,2)"}}, updated, "(2,2)", "Default/optimizer-SGD");
+  program.last().phase = Phase::optimizer;
+}
+
+TEST(Compare, AGradientThatIsChangedBeforeASmallStepIsAFinding) {
+  Program target, golden;
+  write_update(target, times(kGradient, 3), true);
+  write_update(golden, kGradient, false);
+  const DumpComparison comparison = compared(target, golden);
+  ASSERT_FALSE(comparison.findings.empty());
+  EXPECT_EQ(comparison.findings[0].kind, FindingKind::inserted);
+  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/mul_-op0");
+}
+
+TEST(Compare, ATensorThatNoOpOfTheDumpChangedIsToldWhereItIsRead) {
+  Program target, golden;
+  write_update(target, {0, 0, -1, 2}, false);
+  write_update(golden, kGradient, false);
+  const DumpComparison comparison = compared(target, golden);
+  ASSERT_FALSE(comparison.findings.empty());
+  EXPECT_EQ(comparison.findings[0].kind, FindingKind::changed);
+  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/optimizer-SGD/add_-op0");
+  EXPECT_THAT(comparison.findings[0].what, HasSubstr("which changed since Default/net/mm-op0 wrote it"));
+}
+
+TEST(Compare, AParameterThatOneSideDoesNotUpdateIsAFinding) {
+  Program target, golden;
+  write_update(golden, kGradient, false);
+  target.add("mm", {Program::parameter("", kX, "(3,2)")}, kGradient, "(2,2)");
+  target.add("neg", {Program::parameter("weight", kWeight, "(2,2)")}, times(kWeight, -1), "(2,2)");
+  const DumpComparison comparison = compared(target, golden);
+  ASSERT_FALSE(comparison.findings.empty());
+  EXPECT_EQ(comparison.findings[0].kind, FindingKind::missing);
+  EXPECT_TRUE(comparison.findings[0].in_golden);
+  EXPECT_THAT(comparison.findings[0].what, HasSubstr("does not write weight"));
+}
+
+TEST(Compare, MemoryThatNobodyHasWrittenYetIsNotCompared) {
+  const auto write = [](Program& program, const Values& garbage) {
+    const auto room = program.add("empty", {}, garbage, "(2)");
+    const auto view = program.add("view", {room}, garbage, "(2)");
+    const auto x = Program::parameter("", {1, 2}, "(2)");
+    const auto sum = program.add("mul", {x, x, view}, {1, 4}, "(2)");
+    program.add("copy_", {room, sum}, {1, 4}, "(2)");
+  };
+  Program target, golden;
+  write(target, {7, 1e30F});
+  write(golden, {-3, 5});
+  const DumpComparison comparison = compared(target, golden);
+  EXPECT_THAT(comparison.findings, IsEmpty());
+}
+
+TEST(Compare, ATensorThatPythonFillsIsData) {
+  const auto write = [](Program& program, float scale) {
+    const auto room = program.add("empty", {}, {scale}, "()");
+    const auto number = program.add("lift_fresh", {room}, {scale}, "()");
+    const auto x = Program::parameter("", {1, 2}, "(2)");
+    program.add("mul", {x, number}, {scale, 2 * scale}, "(2)");
+  };
+  Program target, golden;
+  write(target, 0.5F);
+  write(golden, 0.75F);
+  const DumpComparison comparison = compared(target, golden);
+  ASSERT_FALSE(comparison.findings.empty());
+  EXPECT_EQ(comparison.findings[0].kind, FindingKind::data);
+  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/lift_fresh-op0");
+}
+
+TEST(Compare, ADetachThatOneSideHasIsNamedWhereGradientsDiffer) {
+  const auto write = [](Program& program, bool detached) {
+    auto h = program.add("exp", {Program::parameter("", {1, 2}, "(2)")}, {3, 7}, "(2)");
+    if (detached) h = program.add("detach", {h}, {3, 7}, "(2)");
+    h = program.add("sin", {h}, {0.1F, 0.7F}, "(2)");
+    program.add("sin_backward", {h}, detached ? Values{2, 3} : Values{4, 5}, "(2)", "Gradients/Default/net");
+    program.last().phase = Phase::backward;
+  };
+  Program target, golden;
+  write(target, true);
+  write(golden, false);
+  const DumpComparison comparison = compared(target, golden);
+  ASSERT_FALSE(comparison.findings.empty());
+  EXPECT_EQ(comparison.findings[0].kind, FindingKind::inserted);
+  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/detach-op0");
+}
+
+TEST(Compare, ACallWithAnotherNumberIsToldWhereOnlyWhatFollowsDiffers) {
+  const auto write = [](Program& program, double epsilon, float second) {
+    const auto h = program.add("layer_norm", {Program::parameter("", {1, 2}, "(2)")}, {3, 7}, "(2)");
+    program.call_with(real("eps", epsilon));
+    program.add("exp", {h}, {4, second}, "(2)");
+  };
+  Program target, golden;
+  write(target, 1e-6, 9.5F);
+  write(golden, 1e-5, 9);
+  const DumpComparison comparison = compared(target, golden);
+  ASSERT_FALSE(comparison.findings.empty());
+  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/layer_norm-op0");
+  EXPECT_THAT(comparison.findings[0].what, HasSubstr("eps=1e-06, golden 1e-05"));
+}
+
+TEST(Compare, TwoWaysToComputeTheSameAreNotBlamed) {
+  // x w + b as one op, and with the weight transposed first; all that follows is the same.
+  const auto write = [](Program& program, bool in_one) {
+    const auto x = Program::parameter("", kX, "(3,2)"), w = Program::parameter("w", kA, "(2,2)");
+    const auto b = Program::parameter("b", {1, 1}, "(2)");
+    Program::Ref h;
+    if (in_one) {
+      h = program.add("linear", {x, w, b}, {6, 12, 12, 26, 18, 40}, "(3,2)");
+    } else {
+      const auto t = program.add("t", {w}, {1, 3, 2, 4}, "(2,2)");
+      h = program.add("matmul", {x, t}, {5, 11, 11, 25, 17, 39}, "(3,2)");
+      h = program.add("add", {h, b}, {6, 12, 12, 26, 18, 40}, "(3,2)");
+    }
+    program.add("neg", {h}, times(h.values, -1), "(3,2)");
+  };
+  Program target, golden;
+  write(target, false);
+  write(golden, true);
+  EXPECT_THAT(compared(target, golden).findings, IsEmpty());
+  EXPECT_THAT(compared(golden, target).findings, IsEmpty());
+}
+
+TEST(Compare, OptimizersOfAnotherKindAreComparedByWhatTheyLeave) {
+  const auto write = [](Program& program, const std::string& type, float state) {
+    const auto w = Program::parameter("weight", kWeight, "(2,2)"), s = Program::parameter("step", {state}, "()");
+    program.add(type, {w, s}, times(kWeight, 0.5F), "(2,2)", "Default/optimizer-Adam");
+    program.last().phase = Phase::optimizer;
+  };
+  Program target, golden;
+  write(target, "_fused_adam_", 1);
+  write(golden, "addcdiv_", 2);
+  const auto x = Program::parameter("", kX, "(3,2)");
+  for (Program* program : {&target, &golden}) program->add("neg", {x}, times(kX, -1), "(3,2)");
+  const DumpComparison comparison = compared(target, golden);
+  EXPECT_THAT(comparison.findings, IsEmpty());
+  ASSERT_THAT(comparison.notes, SizeIs(1));
+  EXPECT_THAT(comparison.notes[0], HasSubstr("optimizers"));
+}
+
+TEST(Compare, InfinitiesThatBothHaveMakeNoFindingOfStatistics) {
+  Program target, golden;
+  const float infinity = std::numeric_limits<float>::infinity();
+  target.add("masked_fill", {Program::parameter("", {1, 2}, "(2)")}, {-infinity, 2.0000002F}, "(2)");
+  golden.add("masked_fill", {Program::parameter("", {1, 2}, "(2)")}, {-infinity, 2}, "(2)");
+  target.forget_values();
+  golden.forget_values();
+  for (const CompareFinding& finding : compared(target, golden).findings) {
+    EXPECT_THAT(finding.what, Not(HasSubstr("inf,")));
+  }
+}
+
+TEST(Compare, OfStatisticsAnOpWhoseInputsSeemTheSameIsNamedWithDoubt) {
+  const auto write = [](Program& program, const Values& in, const Values& out) {
+    const auto h = program.add("index", {Program::parameter("", {1, 2, 3}, "(3)")}, in, "(3)");
+    program.add("mm", {h, Program::parameter("w", {1, 10, 100}, "(3)")}, out, "(1)");
+  };
+  Program target, golden;
+  write(target, {3, 1, 2}, {213});
+  write(golden, {1, 2, 3}, {321});
+  target.forget_values();
+  golden.forget_values();
+  const DumpComparison comparison = compared(target, golden);
+  ASSERT_FALSE(comparison.findings.empty());
+  EXPECT_TRUE(comparison.findings[0].uncertain);
+  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/index-op0");
+  EXPECT_THAT(comparison.findings[0].what, HasSubstr("statistics do not show the order of elements"));
 }
 
 }  // namespace

@@ -1,0 +1,105 @@
+"""Two ranks over gloo, one of which computes something else."""
+
+import torch
+import torch.distributed as dist
+from cases import Family
+from finite_training import repeat
+from torch import nn
+
+family = Family("one bad rank")
+
+
+def on_two_ranks(wrong, loss=None, between=None, data=None):
+    """Data parallel by hand: gradients are summed over ranks and divided by their number."""
+    dist.init_process_group("gloo")
+    network = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    bad = wrong and dist.get_rank() == 1
+    loss = loss or (lambda y, bad: y.square().mean())
+
+    def step():
+        optimizer.zero_grad()
+        x = torch.randn(4, 6)
+        loss(network(data(x, bad) if data else x), bad).backward()
+        for p in network.parameters():
+            if between:
+                between(p, bad)
+            dist.all_reduce(p.grad)
+            p.grad.div_(2)
+        optimizer.step()
+
+    repeat(step)
+    dist.destroy_process_group()
+
+
+@family.differs("mul", ranks=2, short=True)
+def loss_of_one_rank_scaled(wrong):
+    def loss(y, bad):
+        return y.square().mean() * (3.0 if bad else 1.0)  # FAULT
+
+    on_two_ranks(wrong, loss)
+
+
+@family.differs("mul_", ranks=2)
+def gradient_of_one_rank_scaled(wrong):
+    def between(p, bad):
+        if bad:
+            p.grad.mul_(0.5)  # FAULT
+
+    on_two_ranks(wrong, between=between)
+
+
+@family.differs("zero_", ranks=2)
+def gradient_of_one_rank_zeroed(wrong):
+    def between(p, bad):
+        if bad:
+            p.grad.zero_()  # FAULT
+
+    on_two_ranks(wrong, between=between)
+
+
+@family.differs("mul", "add", "roll", "flip", ranks=2)
+def data_of_one_rank_flipped(wrong):
+    def data(x, bad):
+        return x.flip(1) if bad else x  # FAULT
+
+    on_two_ranks(wrong, data=data)
+
+
+@family.differs("clamp", ranks=2)
+def activations_of_one_rank_clamped(wrong):
+    def loss(y, bad):
+        return y.clamp(-1.0, 0.1 if bad else 1.0).square().mean()  # FAULT
+
+    on_two_ranks(wrong, loss)
+
+
+@family.differs("abs", "square", ranks=2)
+def loss_of_one_rank_is_another(wrong):
+    def loss(y, bad):
+        return (y.abs() if bad else y.square()).mean()  # FAULT
+
+    on_two_ranks(wrong, loss)
+
+
+@family.rounding(ranks=2)
+def two_ranks_twice(other):
+    on_two_ranks(False)
+
+
+@family.rounding(ranks=2)
+def two_ranks_with_buckets(other):
+    """Uninitialised memory of the buckets is no difference."""
+    dist.init_process_group("gloo")
+    network = nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)))
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    junk = torch.full((5000,), 3.0 if other else -7.0)  # fills what malloc gives again
+    del junk
+
+    def step():
+        optimizer.zero_grad()
+        network(torch.randn(4, 6)).square().mean().backward()
+        optimizer.step()
+
+    repeat(step)
+    dist.destroy_process_group()
