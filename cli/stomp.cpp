@@ -32,18 +32,24 @@ std::string text_of(const StompReport& report) {
   for (const Finding& finding : report.findings) text += page_of(finding) + "\n";
   if (report.findings_left_out > 0) text += fmt::format("and {} changes more\n", report.findings_left_out);
   if (report.findings.empty()) {
-    text += report.compared > 0 ? "nothing wrong: no tensor changed between its writer and its readers; "
-                                : "nothing was seen to change, and nothing could be seen; ";
+    const bool is_all = report.compared > 0 && report.problems.empty() && report.not_known == 0;
+    text += is_all                ? "nothing wrong: no tensor changed between its writer and its readers; "
+            : report.compared > 0 ? "nothing was seen to change in what could be looked at; "
+                                  : "nothing was seen to change, and nothing could be seen; ";
   }
   return text + looked_text(report);
 }
 
 Json report_json(const StompReport& report) {
   Json findings = Json::array();
+  Json problems = Json::array();
   for (const Finding& finding : report.findings) findings.push_back(json_of(finding));
-  return {
-      {"findings", findings},      {"findings_left_out", report.findings_left_out}, {"compared", report.compared},
-      {"watched", report.watched}, {"not_observable", report.not_observable},       {"not_known", report.not_known}};
+  for (const CatalogProblem& problem : report.problems) {
+    problems.push_back({{"path", problem.path.string()}, {"message", problem.message}});
+  }
+  return {{"problems", problems},         {"findings", findings},      {"findings_left_out", report.findings_left_out},
+          {"compared", report.compared},  {"watched", report.watched}, {"not_observable", report.not_observable},
+          {"not_known", report.not_known}};
 }
 
 int run(const DumpOptions& options) {
@@ -54,9 +60,10 @@ int run(const DumpOptions& options) {
   if (!options.step.empty()) wanted.steps = IterationSet::parse(options.step);
   wanted.graph = options.graph;
   wanted.rank = options.rank;
-  const StompReport report = memory_stomp(*catalog, wanted);
+  StompReport report = memory_stomp(*catalog, wanted);
+  report.problems.insert(report.problems.begin(), catalog->problems.begin(), catalog->problems.end());
   if (!print_text(options.json ? document_of(report_json(report)) : text_of(report))) return kUnreadable;
-  return status_of(report.findings);
+  return report.problems.empty() ? status_of(report.findings) : kUnreadable;
 }
 
 }  // namespace
@@ -69,7 +76,7 @@ void add_stomp(CLI::App& app, int& exit_status) {
       "Reads a dump of the watcher (acl.json, \"dump_scene\": \"watcher\") or ordinary steps; what was not read twice "
       "is\n"
       "not observable, which \"sonde_settings\": {\"reread\": true} mends.\n"
-      "Exit status: 0 nothing wrong, 1 found, 2 bad usage, 3 dump unreadable.\n"
+      "Exit status: 0 nothing wrong, 1 found, 2 bad usage, 3 something could not be read.\n"
       "Example: sonde stomp run7 --step 3");
   verb->callback([options, &exit_status] { exit_status = run(*options); });
 }
