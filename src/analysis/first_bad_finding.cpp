@@ -275,7 +275,7 @@ void Teller::tell_backward(const std::string& why) {
 void Teller::tell_tags() {
   if (op_.phase == Phase::backward) finding_.tags.emplace_back("backward_only");
   if (op_.phase == Phase::optimizer) finding_.tags.emplace_back("optimizer_only");
-  if (root_.end == End::unknown || (impossible_ && !search_.settings().reread) || flow_.inferred()) doubted_ = true;
+  if (root_.end == End::unknown || impossible_ || flow_.inferred()) doubted_ = true;
   if (doubted_) finding_.tags.emplace_back("uncertain");
 }
 

@@ -699,7 +699,7 @@ void ValueFlow::add_root(RootKind kind, std::uint32_t value, BadKind bad, std::u
 
 // Nobody reads it but the program: a metric beside a training that goes on, or one that is computed outside of the model.
 bool ValueFlow::is_aside(const Root& root) const {
-  if (root.end != End::unread) return false;
+  if (root.end != End::unread || inferred()) return false;
   return trains_ || (has_modules_ && ops_[root.op].phase == Phase::outside);
 }
 
