@@ -156,11 +156,11 @@ std::string text_of(const FirstBad& report) {
 Json growth_json(const Growth& growth) {
   Json series = Json::array();
   for (const Growth::Point& point : growth.series) {
-    series.push_back({{"iteration", point.iteration}, {"value", json_of(point.value)}});
+    series.push_back({{"step", point.iteration}, {"value", json_of(point.value)}});
   }
   return {{"tensor", json_of(growth.tensor)},
           {"rank", growth.rank},
-          {"iteration", growth.step.iteration},
+          {"step", growth.step.iteration},
           {"before", json_of(growth.before)},
           {"now", json_of(growth.now)},
           {"of_norm", growth.of_norm},
@@ -170,17 +170,13 @@ Json growth_json(const Growth& growth) {
 
 Json report_json(const FirstBad& report) {
   Json findings = Json::array(), expected = Json::array(), asides = Json::array(), healthy = Json::array();
-  Json problems = Json::array();
   for (const Finding& finding : report.asides) asides.push_back(json_of(finding));
-  for (const CatalogProblem& problem : report.problems) {
-    problems.push_back({{"path", problem.path.string()}, {"message", problem.message}});
-  }
   for (const Finding& finding : report.findings) findings.push_back(json_of(finding));
   for (const Finding& finding : report.expected) expected.push_back(json_of(finding));
   for (const HealthyInfinity& one : report.healthy) {
     healthy.push_back({{"tensor", json_of(one.tensor)},
                        {"rank", one.rank},
-                       {"iteration", one.step.iteration},
+                       {"step", one.step.iteration},
                        {"how", one.how},
                        {"absorbed_by", one.absorbed_by},
                        {"code", json_of(one.code)}});
@@ -196,7 +192,6 @@ Json report_json(const FirstBad& report) {
           {"growth", report.growth ? growth_json(*report.growth) : Json()},
           {"suspects", report.suspects},
           {"notes", report.notes},
-          {"problems", problems},
           {"looked_at",
            {{"ranks", report.ranks},
             {"steps", report.steps},
@@ -206,23 +201,10 @@ Json report_json(const FirstBad& report) {
             {"files_read", report.files_read}}}};
 }
 
-void print_problems(const FirstBad& report) {
-  for (std::size_t i = 0; i < std::min<std::size_t>(report.problems.size(), 5); ++i) {
-    print_warning(report.problems[i].message);
-  }
-  if (report.problems.size() > 5) print_warning(fmt::format("{} more could not be read", report.problems.size() - 5));
-}
-
-// What could not be read of the dump as a whole, before what could not be read of its files.
-void add_problems(const Catalog& catalog, FirstBad& report) {
-  std::vector<CatalogProblem> all = catalog.problems;
-  for (CatalogProblem& problem : report.problems) {
-    const bool is_known = std::ranges::any_of(all, [&](const CatalogProblem& other) {
-      return other.path == problem.path && other.message == problem.message;
-    });
-    if (!is_known) all.push_back(std::move(problem));
-  }
-  report.problems = std::move(all);
+void add_problems(const FirstBad& report) {
+  std::vector<std::string> messages;
+  for (const CatalogProblem& problem : report.problems) messages.push_back(problem.message);
+  add_unreadable(messages);
 }
 
 // The options mean something in this dump; what does not is told as the other verbs tell it.
@@ -255,12 +237,13 @@ int run(const FirstBadVerb& options) {
   wanted.rank = options.rank;
   wanted.trend = !options.no_trend;
   FirstBad report = first_bad(*catalog, wanted);
-  print_problems(report);  // those of the dump as a whole are printed
-  add_problems(*catalog, report);
+  add_problems(report);
+  report.problems.insert(report.problems.end(), catalog->problems.begin(), catalog->problems.end());
   for (const std::string& note : report.notes) {
     if (!options.json) print_warning(note);
   }
-  if (!print_text(options.json ? document_of(report_json(report)) : text_of(report))) return kUnreadable;
+  if (options.json) Answer::get().add(report_json(report));
+  if (!options.json && !print_text(text_of(report))) return kUnreadable;
   if (!options.next_config.empty() && !write_next_config(*catalog, report, options.next_config)) return kBadUsage;
   if (report.tensors == 0 && !report.only_overflows) {
     print_error("no value and no statistic of any tensor is in this dump");

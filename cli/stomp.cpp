@@ -42,14 +42,10 @@ std::string text_of(const StompReport& report) {
 
 Json report_json(const StompReport& report) {
   Json findings = Json::array();
-  Json problems = Json::array();
   for (const Finding& finding : report.findings) findings.push_back(json_of(finding));
-  for (const CatalogProblem& problem : report.problems) {
-    problems.push_back({{"path", problem.path.string()}, {"message", problem.message}});
-  }
-  return {{"problems", problems},         {"findings", findings},      {"findings_left_out", report.findings_left_out},
-          {"compared", report.compared},  {"watched", report.watched}, {"not_observable", report.not_observable},
-          {"not_known", report.not_known}};
+  return {
+      {"findings", findings},      {"findings_left_out", report.findings_left_out}, {"compared", report.compared},
+      {"watched", report.watched}, {"not_observable", report.not_observable},       {"not_known", report.not_known}};
 }
 
 int run(const DumpOptions& options) {
@@ -61,8 +57,12 @@ int run(const DumpOptions& options) {
   wanted.graph = options.graph;
   wanted.rank = options.rank;
   StompReport report = memory_stomp(*catalog, wanted);
-  report.problems.insert(report.problems.begin(), catalog->problems.begin(), catalog->problems.end());
-  if (!print_text(options.json ? document_of(report_json(report)) : text_of(report))) return kUnreadable;
+  std::vector<std::string> messages;
+  for (const CatalogProblem& problem : report.problems) messages.push_back(problem.message);
+  add_unreadable(messages);
+  report.problems.insert(report.problems.end(), catalog->problems.begin(), catalog->problems.end());
+  if (options.json) Answer::get().add(report_json(report));
+  if (!options.json && !print_text(text_of(report))) return kUnreadable;
   return report.problems.empty() ? status_of(report.findings) : kUnreadable;
 }
 

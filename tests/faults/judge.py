@@ -36,8 +36,8 @@ def ask(case, dump, golden=None):
 def place_of(finding):
     """Type, file, line and verdict of a finding, by either verb."""
     code = finding.get("code", {})
-    file = finding.get("source_file", code.get("file", ""))
-    line = finding.get("source_line", finding.get("line", code.get("line", 0)))
+    file = finding.get("source_file", code.get("source_file", ""))
+    line = finding.get("source_line", code.get("source_line", 0))
     return finding["op_type"], file, line, finding["kind"]
 
 
