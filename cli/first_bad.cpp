@@ -112,6 +112,16 @@ std::string looked_text(const FirstBad& report) {
                      report.files_read > 0 ? fmt::format(", {} read", count_text(report.files_read, "file")) : "");
 }
 
+std::string place_text(const FindingCode& code) {
+  if (code.file.empty()) return "";
+  return fmt::format(", {}:{}", printable(std::filesystem::path(code.file).filename().string()), code.line);
+}
+
+// Only then is nothing wrong where nothing was found.
+bool looked_at_all(const FirstBad& report) {
+  return !Answer::get().is_incomplete() && (report.tensors > 0 || report.only_overflows);
+}
+
 std::string text_of(const FirstBad& report) {
   std::string text;
   for (std::size_t i = 0; i < report.findings.size(); ++i) {
@@ -123,10 +133,14 @@ std::string text_of(const FirstBad& report) {
     text += fmt::format("expected: {}: {} (step {}); the loss scaler found it and skipped the step\n",
                         printable(finding.tensor.op), printable(finding.why), finding.step.iteration);
   }
+  for (const Finding& finding : report.asides) {
+    text += fmt::format("aside: {}: {} (step {}{}); nothing that is trained reads it\n", printable(finding.tensor.op),
+                        printable(finding.why), finding.step.iteration, place_text(finding.code));
+  }
   if (report.findings.empty()) {
-    const bool is_whole = report.tensors > 0 && report.problems.empty();
     text += fmt::format("{}: no NaN or infinity that matters in {}",
-                        is_whole ? "nothing wrong" : "nothing found in what could be looked at", looked_text(report));
+                        looked_at_all(report) ? "nothing wrong" : "nothing found in what could be looked at",
+                        looked_text(report));
     if (!report.healthy.empty()) {
       const std::uint64_t healthy = report.healthy.size() + report.healthy_left_out;
       text += fmt::format("; {} healthy {}", healthy, healthy == 1 ? "infinity" : "infinities");
@@ -155,7 +169,8 @@ Json growth_json(const Growth& growth) {
 }
 
 Json report_json(const FirstBad& report) {
-  Json findings = Json::array(), expected = Json::array(), healthy = Json::array();
+  Json findings = Json::array(), expected = Json::array(), asides = Json::array(), healthy = Json::array();
+  for (const Finding& finding : report.asides) asides.push_back(json_of(finding));
   for (const Finding& finding : report.findings) findings.push_back(json_of(finding));
   for (const Finding& finding : report.expected) expected.push_back(json_of(finding));
   for (const HealthyInfinity& one : report.healthy) {
@@ -171,6 +186,7 @@ Json report_json(const FirstBad& report) {
           {"reaches", report.reaches},
           {"path", report.path},
           {"expected", expected},
+          {"asides", asides},
           {"healthy", healthy},
           {"healthy_left_out", report.healthy_left_out},
           {"growth", report.growth ? growth_json(*report.growth) : Json()},
@@ -183,12 +199,6 @@ Json report_json(const FirstBad& report) {
             {"ops_not_recorded", report.ops_not_recorded},
             {"tensors", report.tensors},
             {"files_read", report.files_read}}}};
-}
-
-void add_problems(const FirstBad& report) {
-  std::vector<std::string> messages;
-  for (const CatalogProblem& problem : report.problems) messages.push_back(problem.message);
-  add_unreadable(messages);
 }
 
 // The options mean something in this dump; what does not is told as the other verbs tell it.
@@ -221,18 +231,17 @@ int run(const FirstBadVerb& options) {
   wanted.rank = options.rank;
   wanted.trend = !options.no_trend;
   const FirstBad report = first_bad(*catalog, wanted);
-  add_problems(report);
+  add_unreadable(report.problems);
   for (const std::string& note : report.notes) {
     if (!options.json) print_warning(note);
   }
   if (options.json) Answer::get().add(report_json(report));
   if (!options.json && !print_text(text_of(report))) return kUnreadable;
   if (!options.next_config.empty() && !write_next_config(*catalog, report, options.next_config)) return kBadUsage;
-  if (report.tensors == 0) {
+  if (report.tensors == 0 && !report.only_overflows) {
     print_error("no value and no statistic of any tensor is in this dump");
-    return kUnreadable;
   }
-  return status_of(report.findings);
+  return looked_at_all(report) ? status_of(report.findings) : kUnreadable;
 }
 
 }  // namespace
@@ -248,7 +257,7 @@ void add_first_bad(CLI::App& app, int& exit_status) {
       ->type_name("FILE");
   verb->add_flag("--no-trend", options->no_trend, "do not look for the norm that grew first");
   verb->footer(
-      "Exit status: 0 nothing wrong, 1 found, 2 bad usage, 3 dump unreadable.\n"
+      "Exit status: 0 nothing wrong and all looked at, 1 found, 2 bad usage, 3 something could not be looked at.\n"
       "Example: sonde first-bad run7 --next-config next.json");
   verb->callback([options, &exit_status] { exit_status = run(*options); });
 }

@@ -15,7 +15,7 @@ namespace sonde {
 namespace {
 
 std::string looked_text(const StompReport& report) {
-  std::string text = fmt::format("{} held against what was written", count_text(report.compared, "read"));
+  std::string text = fmt::format("{} compared with what was written", count_text(report.compared, "read"));
   if (report.watched > 0) text += fmt::format(" ({} by the watcher)", report.watched);
   if (report.not_known > 0) text += fmt::format(", {} without values or statistics", report.not_known);
   if (report.not_observable > 0) {
@@ -32,10 +32,10 @@ std::string text_of(const StompReport& report) {
   for (const Finding& finding : report.findings) text += page_of(finding) + "\n";
   if (report.findings_left_out > 0) text += fmt::format("and {} changes more\n", report.findings_left_out);
   if (report.findings.empty()) {
-    text += report.compared == 0 ? "nothing was seen to change, and nothing could be seen; "
-            : Answer::get().is_incomplete()
-                ? "no tensor that could be read changed between its writer and its readers; "
-                : "nothing wrong: no tensor changed between its writer and its readers; ";
+    const bool is_all = report.compared > 0 && report.not_known == 0 && !Answer::get().is_incomplete();
+    text += is_all                ? "nothing wrong: no tensor changed between its writer and its readers; "
+            : report.compared > 0 ? "nothing was seen to change in what could be looked at; "
+                                  : "nothing was seen to change, and nothing could be seen; ";
   }
   return text + looked_text(report);
 }
@@ -73,7 +73,7 @@ void add_stomp(CLI::App& app, int& exit_status) {
       "Reads a dump of the watcher (acl.json, \"dump_scene\": \"watcher\") or ordinary steps; what was not read twice "
       "is\n"
       "not observable, which \"sonde_settings\": {\"reread\": true} mends.\n"
-      "Exit status: 0 nothing wrong, 1 found, 2 bad usage, 3 dump unreadable.\n"
+      "Exit status: 0 nothing wrong, 1 found, 2 bad usage, 3 something could not be read.\n"
       "Example: sonde stomp run7 --step 3");
   verb->callback([options, &exit_status] { exit_status = run(*options); });
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
+#include <set>
 
 #include "analysis/measure.h"
 
@@ -56,6 +57,81 @@ void tell_eps(OpValues& values, Cause& cause) {
   cause.why = "eps is 0, and something that it divides by has variance or norm 0";
 }
 
+// Of `add_(alpha=nan)`, the rate of an optimizer: the argument that is no number.
+bool argument_cause(const OpValues& values, Cause& cause) {
+  if (values.op().attributes == nullptr) return false;
+  static const std::set<std::string_view> kUsed = {"alpha",  "value", "other",       "exponent", "weight",
+                                                   "lr",     "eps",   "beta",        "beta1",    "beta2",
+                                                   "scalar", "p",     "weight_decay"};
+  for (const Attribute& a : *values.op().attributes) {
+    const auto bad = std::ranges::find_if(a.reals, [](double number) { return !std::isfinite(number); });
+    if (bad == a.reals.end() || !kUsed.contains(a.name)) continue;
+    cause.explained = true;
+    cause.why = fmt::format("its argument {} is {}", a.name, number_text(*bad));
+    cause.numbers.push_back({std::string(a.name), *bad});
+    return true;
+  }
+  return false;
+}
+
+double largest_magnitude(const KnownStatistics& s) {
+  return std::max(std::fabs(s.max.value_or(0)), std::fabs(s.min.value_or(0)));
+}
+
+// What is kept is scaled by 1 / (1 - p).
+bool dropout_cause(OpValues& values, Cause& cause) {
+  const std::string& type = values.type();
+  const std::optional<double> p = values.number("p");
+  if ((type != "dropout" && type != "nativedropout") || !p || *p >= 1 || values.input(0) == nullptr) return false;
+  const std::optional<KnownStatistics> input = values.statistics(*values.input(0));
+  if (!input) return false;
+  const double scaled = largest_magnitude(*input) / (1 - *p);
+  if (!overflows(values.output_type(), scaled)) return false;
+  cause.why = fmt::format("{} scales what it keeps by {}, the largest to {}", values.op().op_type,
+                          number_text(1 / (1 - *p)), number_text(scaled));
+  tell_overflow(values.output_type(), scaled, cause);
+  return true;
+}
+
+// The mean or sum of squares of differences.
+bool squared_error_cause(OpValues& values, Cause& cause) {
+  if (values.type() != "mseloss" || values.input(0) == nullptr || values.input(1) == nullptr) return false;
+  const auto a = values.statistics(*values.input(0)), b = values.statistics(*values.input(1));
+  if (!a || !b || !a->max || !a->min || !b->max || !b->min) return false;
+  const double apart = std::max(std::fabs(*a->max - *b->min), std::fabs(*a->min - *b->max));
+  if (!overflows(values.output_type(), apart * apart)) return false;
+  cause.why =
+      fmt::format("differences up to {} are squared, which is {}", number_text(apart), number_text(apart * apart));
+  tell_overflow(values.output_type(), apart * apart, cause);
+  return true;
+}
+
+// Normalised by statistics that the program keeps: the fourth and fifth input, of fewer the last.
+bool running_variance_cause(OpValues& values, Cause& cause) {
+  if (values.type().find("batchnorm") == std::string::npos || values.input(4) == nullptr) return false;
+  const std::optional<KnownStatistics> variance = values.statistics(*values.input(4));
+  const double eps = values.number("eps").value_or(0);
+  if (!variance || !variance->min || *variance->min + eps > 0) return false;
+  cause.explained = true;
+  cause.why = fmt::format("the running variance, input.4, goes down to {}: {}", number_text(*variance->min),
+                          *variance->min + eps < 0 ? "the square root of a negative number" : "division by 0");
+  return true;
+}
+
+// Of ops that give elements of their inputs, or smaller ones.
+bool is_impossible(const OpValues& values) {
+  if (!values.flow().nature.only_moves) return false;
+  for (const ValueFlow::Input& input : values.flow().inputs) {
+    const DType type = input.tensor->dtype;
+    if (input.is_read && !input.tensor->constant && is_floating(type) && type != values.output_type()) return false;
+    if (input.tensor->constant && !std::isfinite(*input.tensor->constant)) return false;
+  }
+  if (values.op().attributes == nullptr) return true;
+  return std::ranges::all_of(*values.op().attributes, [](const Attribute& a) {
+    return a.name != "decimals" && std::ranges::all_of(a.reals, [](double number) { return std::isfinite(number); });
+  });
+}
+
 }  // namespace
 
 // --- OpValues --------------------------------------------------------------------------------------------------------
@@ -95,6 +171,8 @@ const SlotValues* OpValues::values_of(const CatalogTensor& tensor) {
   }
   return known->second ? &*known->second : nullptr;
 }
+
+bool OpValues::is_bad(const CatalogTensor& tensor) const { return health_.of(tensor).bad(); }
 
 std::optional<KnownStatistics> OpValues::statistics(const CatalogTensor& tensor) {
   if (const KnownStatistics* known = health_.statistics(tensor)) return *known;
@@ -154,22 +232,28 @@ void tell_overflow(DType type, double value, Cause& cause) {
 
 Cause cause_of(OpValues& values, BadKind bad) {
   Cause cause;
-  const bool known = elementwise_cause(values, bad, cause) || row_cause(values, bad, cause) ||
-                     product_cause(values, bad, cause) || statistics_cause(values, bad, cause);
+  const bool known = argument_cause(values, cause) || dropout_cause(values, cause) ||
+                     elementwise_cause(values, bad, cause) || row_cause(values, bad, cause) ||
+                     product_cause(values, bad, cause) || squared_error_cause(values, cause) ||
+                     running_variance_cause(values, cause) || statistics_cause(values, bad, cause);
   if (!known) tell_eps(values, cause);
   if (cause.evidence.empty()) tell_numbers(values, bad, cause);
   if (!values.has_values()) {
     cause.limits.push_back(
-        "the dump has statistics of these tensors only: at which elements, and from which values, cannot be known; "
-        "--next-config writes a configuration that keeps the tensors");
+        "which elements: the dump has statistics of these tensors only (--next-config keeps the tensors)");
   }
   const bool all_recorded = std::ranges::all_of(values.flow().inputs, [&](const ValueFlow::Input& input) {
     return !input.is_read || values.is_recorded(input.tensor->slot);
   });
   cause.impossible = cause.impossible && all_recorded;
-  const std::string finite = all_recorded ? "its inputs are finite and its result is not"
-                                          : "its result is not finite, and what was recorded of its inputs is";
-  if (cause.why.empty() && values.flow().nature.only_moves && all_recorded) {
+  const bool all_finite = std::ranges::none_of(values.flow().inputs, [&](const ValueFlow::Input& input) {
+    const CatalogTensor* tensor = input.is_read ? values.input(input.tensor->slot) : nullptr;
+    return tensor != nullptr && values.is_bad(*tensor);
+  });
+  const std::string finite = !all_finite    ? "infinities among its inputs become what is no number"
+                             : all_recorded ? "its inputs are finite and its result is not"
+                                            : "its result is not finite, and what was recorded of its inputs is";
+  if (cause.why.empty() && is_impossible(values) && all_recorded) {
     cause.impossible = true;
     cause.why = fmt::format(
         "{} gives only numbers that it was given, or smaller ones, and what was recorded of its inputs "

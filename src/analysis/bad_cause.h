@@ -41,7 +41,8 @@ class OpValues {
   const SlotValues* output_values();
   std::optional<KnownStatistics> statistics(const CatalogTensor& tensor);
   bool is_recorded(std::uint32_t slot) const;
-  bool has_values();  // of the output and of every input that is read
+  bool is_bad(const CatalogTensor& tensor) const;  // it holds NaN or infinities
+  bool has_values();                               // of the output and of every input that is read
 
   // Named arguments of the call: `dim`, `exponent`, `alpha`.
   std::optional<double> number(std::string_view attribute) const;

@@ -1,6 +1,7 @@
 // Ops whose result at one place depends on their inputs at that place.
 #include <fmt/format.h>
 
+#include <cfloat>
 #include <cmath>
 #include <string>
 #include <unordered_map>
@@ -96,6 +97,11 @@ const std::unordered_map<std::string, Formula>& formulas() {
       {"power", kPow},
       {"square", kSquare},
       {"sqrt", kSqrt},
+      {"erfinv",
+       {1, [](double, double) { return HUGE_VAL; },
+        [](double a, double) {
+          return std::fabs(a) == 1 ? "erfinv of 1 or -1" : std::fabs(a) > 1 ? "erfinv of more than 1" : "";
+        }}},
       {"rsqrt", kRsqrt},
       {"sqrtgrad", kSqrtGrad},
       {"reciprocal", kReciprocal},
@@ -184,6 +190,15 @@ std::string text_of(const Operands& operands, const Formula& formula, const Posi
   return text + ", " + (operands.number ? number_text(*operands.number) : of(*operands.second, place));
 }
 
+// A number of the program's code becomes an infinity before the kernel sees it: float32 tensors take it as float32.
+std::string too_large_number(const OpValues& values, const Operands& operands) {
+  if (values.output_type() == DType::float64 || largest_of(values.output_type()) == 0) return "";
+  std::optional<double> number = operands.number;
+  if (operands.second != nullptr && operands.second->tensor().constant) number = operands.second->tensor().constant;
+  if (!number || !std::isfinite(*number) || std::fabs(*number) <= FLT_MAX) return "";
+  return fmt::format("the number {} is more than float32 holds and becomes an infinity", number_text(*number));
+}
+
 // Why these operands give what is in the output at `place`.
 void judge(OpValues& values, const Formula& formula, const Operands& operands, const Position& place, Cause& cause) {
   const double a = operands.first->broadcast_at(place);
@@ -194,6 +209,11 @@ void judge(OpValues& values, const Formula& formula, const Operands& operands, c
   const std::string wrong = formula.wrong(a, operands.scale * b);
   const std::string text = text_of(operands, formula, place);
   cause.numbers.push_back({"offending input", wrong.empty() || formula.operands == 1 ? a : b});
+  if (const std::string number = formula.operands == 2 ? too_large_number(values, operands) : ""; !number.empty()) {
+    cause.why = fmt::format("{}: {}", number, text);
+    cause.overflow = true;
+    return;
+  }
   if (!wrong.empty()) {
     cause.why = fmt::format("{}: {}", wrong, text);
   } else if (std::isfinite(true_value) && overflows(values.output_type(), true_value)) {

@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t kMostFindings = 5;
 constexpr std::size_t kMostHealthy = 200;
 constexpr std::size_t kMostSuspects = 16;
+constexpr std::size_t kMostAsides = 20;
 
 bool takes(const FirstBadOptions& options, const CatalogStep& step) {
   return options.steps.contains(step.id.iteration) && (!options.graph || *options.graph == step.id.graph);
@@ -80,6 +81,13 @@ void tell(RankSearch& search, const RankVerdict& verdict, FirstBad& report) {
   first.tags.insert(first.tags.end(), verdict.tags.begin(), verdict.tags.end());
   first.evidence.insert(first.evidence.end(), verdict.evidence.begin(), verdict.evidence.end());
   const Root& root = search.roots().front();
+  if (search.made_as_in_next()) {
+    const ValueFlow::Op& reader = search.flow().ops()[search.roots()[1].op];
+    first.evidence.push_back(fmt::format(
+        "{} reads data that holds the same and was made before the first step, which the dump does not hold; what "
+        "this operator gives is read there in the next step",
+        reader.op->full_name));
+  }
   add_path(search.flow(), root, report);
   add_suspects(search.flow(), root, report);
   report.reaches = reaches_of(search, root);
@@ -90,7 +98,7 @@ std::vector<Root> distinct(const std::vector<Root>& roots) {
   std::vector<Root> kept;
   std::set<std::uint32_t> ops;
   for (const Root& root : roots) {
-    if (!is_expected(root) && ops.insert(root.op).second) kept.push_back(root);
+    if (!is_expected(root) && !root.aside && ops.insert(root.op).second) kept.push_back(root);
   }
   return kept;
 }
@@ -123,6 +131,8 @@ bool RankSearch::look_at(std::size_t index, FirstBad& report) {
   if (!any_bad(step, health_)) return false;
   ValueFlow::Options options;
   options.only_overflows = settings_.only_overflows;
+  if (!losses_) losses_ = loss_places(rank_);
+  options.losses = &*losses_;
   // Other tools read inputs when the operator has run.
   options.inputs_before = rank_.has_journal && !settings_.inputs_after;
   auto flow = std::make_unique<ValueFlow>(rank_, index, health_, options);
@@ -148,9 +158,38 @@ bool RankSearch::look_at(std::size_t index, FirstBad& report) {
     report.expected.push_back(std::move(finding));
     break;
   }
+  note_asides(report);
+  find_maker_of_data();
   if (!roots_.empty()) return true;
   flow_.reset();
   return false;
+}
+
+void RankSearch::note_asides(FirstBad& report) {
+  SourceTexts sources = sources_of(rank_);
+  for (const Root& root : flow_->roots()) {
+    if (!root.aside || report.asides.size() >= kMostAsides) continue;
+    Finding finding = finding_of(*this, root);
+    finding.severity = Severity::note;
+    finding.tags.emplace_back("aside");
+    finding.code = code_of(*flow_->ops()[root.op].op, sources);
+    report.asides.push_back(std::move(finding));
+  }
+}
+
+// What makes the first batch runs before the first step and is not in the dump; what makes the second is.
+void RankSearch::find_maker_of_data() {
+  made_as_in_next_ = false;
+  if (roots_.size() < 2 || roots_.front().kind != RootKind::external) return;
+  const CatalogTensor& data = *roots_.front().tensor;
+  if (!data.tensor_name.empty() && !data.tensor_name.starts_with("data-")) return;
+  const std::string_view reader = flow_->ops()[roots_.front().op].op->full_name;
+  const auto maker = std::ranges::find_if(roots_, [&](const Root& root) {
+    return root.kind != RootKind::external && flow_->reaches_next(root, reader, data.slot);
+  });
+  if (maker == roots_.end()) return;
+  std::rotate(roots_.begin(), maker, maker + 1);
+  made_as_in_next_ = true;
 }
 
 void RankSearch::note_healthy(const ValueFlow& flow, const CatalogStep& step, FirstBad& report) {
@@ -158,6 +197,10 @@ void RankSearch::note_healthy(const ValueFlow& flow, const CatalogStep& step, Fi
   for (const Root& root : flow.healthy()) {
     const ValueFlow::Op& op = flow.ops()[root.op];
     if (root.tensor == nullptr || op.nature.uninitialised) continue;
+    // It is no mask that was taken away: who reads it gives NaN of something else beside it.
+    if (root.drowned && root.absorbed_by.empty()) continue;
+    const auto is_same = [&](const Root& other) { return other.value == root.value && !other.aside; };
+    if (std::ranges::any_of(flow.roots(), is_same)) continue;
     FindingTensor tensor = finding_tensor(rank_, *op.op, *root.tensor);
     if (const KnownStatistics* known = health_.statistics(*root.tensor)) tensor.statistics = *known;
     const bool told = std::ranges::any_of(report.healthy, [&](const HealthyInfinity& other) {
@@ -189,6 +232,7 @@ FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options) {
     ++report.ranks;
     searches.push_back(std::make_unique<RankSearch>(rank, options));
     searches.back()->run(report);
+    report.only_overflows = report.only_overflows || searches.back()->settings().only_overflows;
   }
   const bool any = std::ranges::any_of(searches, [](const auto& search) { return search->found(); });
   if (!any) return report;

@@ -47,13 +47,15 @@ struct Growth {
 struct FirstBad {
   std::vector<Finding> findings;  // the first is the answer; then others of the same step, of which it is not the cause
   std::vector<Finding> expected;  // what a loss scaler found and skipped
+  std::vector<Finding> asides;    // notes: metrics and numbers that are printed, which no training reads
   std::vector<HealthyInfinity> healthy;  // of the step of the answer, or of all steps where there is none
   std::uint64_t healthy_left_out = 0;
   std::optional<Growth> growth;
-  std::vector<std::string> path;   // ops from the answer to where it matters, by full name
-  std::string reaches;             // "the loss", "a gradient", …
-  std::vector<std::string> notes;  // how the search was done where the dump lacks something
-  std::vector<CatalogProblem> problems;
+  std::vector<std::string> path;         // ops from the answer to where it matters, by full name
+  std::string reaches;                   // "the loss", "a gradient", …
+  std::vector<std::string> notes;        // how the search was done where the dump lacks something
+  std::vector<CatalogProblem> problems;  // what could not be looked at
+  bool only_overflows = false;           // the dump holds nothing but operators that overflowed
   // For --next-config: ops whose tensors would tell more.
   std::vector<std::string> suspects;
   // What was looked at.

@@ -58,8 +58,8 @@ class Teller {
         tell_made();
         break;
     }
-    tell_tags();
     tell_limits();
+    tell_tags();
     return std::move(finding_);
   }
 
@@ -68,6 +68,7 @@ class Teller {
   void tell_overwritten();
   void tell_placed();
   void tell_made();
+  void tell_unwritten();
   void tell_collective();
   void tell_backward(const std::string& why);
   void tell_where_infinities_come_from();
@@ -83,6 +84,7 @@ class Teller {
   const ValueFlow::Op& op_;
   Finding finding_;
   bool impossible_ = false;
+  bool doubted_ = false;  // another operator may be to blame: a limit says why
 };
 
 void Teller::tell_positions(const CatalogTensor& tensor) {
@@ -149,6 +151,7 @@ void Teller::tell_external() {
   }
   if (!is_data) tell_earlier(name);
   if (is_data && tensor.source != kNoSequence && made_before(tensor) == nullptr) {
+    doubted_ = true;
     finding_.limits.push_back("an operator made it that the dump does not hold: in an earlier step, or not recorded");
   }
 }
@@ -186,8 +189,15 @@ void Teller::tell_placed() {
     return;
   }
   finding_.kind = "operator";
-  finding_.why =
-      fmt::format("{} writes {}: that is the value it was told to write", op_.op->op_type, health_text(health));
+  finding_.why = fmt::format("{} writes {}: that is the value it was given", op_.op->op_type, health_text(health));
+  if (root_.bad == BadKind::inf && root_.path.size() > 1) {
+    const ValueFlow::Op& reader = flow_.ops()[root_.path[1]];
+    if (reader.nature.mixes) {
+      finding_.why = fmt::format("{} writes {} into memory that {} reads, where an infinity is no mask",
+                                 op_.op->op_type, health_text(health), reader.op->full_name);
+      finding_.evidence.push_back(fmt::format("read by {}{}", reader.op->full_name, line_text(*reader.op)));
+    }
+  }
   for (const ValueFlow::Input& input : op_.inputs) {
     if (input.tensor->constant) finding_.numbers.push_back({"value", *input.tensor->constant});
   }
@@ -196,6 +206,10 @@ void Teller::tell_placed() {
 
 // The op's own doing, or what the types that it works in do to it.
 void Teller::tell_made() {
+  if (op_.nature.uninitialised) {
+    tell_unwritten();
+    return;
+  }
   if (op_.nature.collective) {
     tell_collective();
     return;
@@ -213,17 +227,19 @@ void Teller::tell_made() {
     finding_.why +=
         "; the memory was written between the recording of its inputs and its run, or the operator is wrong";
   }
-  for (const ValueFlow::Input& input : op_.inputs) {
-    if (!input.is_read || input.tensor->skipped != "uninitialised memory") continue;
-    finding_.kind = "bad_input";
-    finding_.why = fmt::format("input.{} is memory that nobody has written (torch.empty)", input.tensor->slot);
-  }
-  if (op_.nature.uninitialised) {
-    finding_.kind = "bad_input";
-    finding_.why = fmt::format("{} gives memory as it is, and nobody writes it before it is read", op_.op->op_type);
+  if (root_.lost) {
+    finding_.why += "; it is divided by, and nothing but zeros come out of numbers that are none";
   }
   if (root_.kind == RootKind::converted) tell_where_infinities_come_from();
   if (op_.phase == Phase::backward) tell_backward(finding_.why);
+}
+
+void Teller::tell_unwritten() {
+  finding_.kind = "bad_input";
+  finding_.why = fmt::format("{} gives memory as it is, and nobody writes it before it is read", op_.op->op_type);
+  if (root_.path.size() < 2) return;
+  const ValueFlow::Op& reader = flow_.ops()[root_.path[1]];
+  finding_.evidence.push_back(fmt::format("first read by {}{}", reader.op->full_name, line_text(*reader.op)));
 }
 
 void Teller::tell_collective() {
@@ -259,13 +275,21 @@ void Teller::tell_backward(const std::string& why) {
 void Teller::tell_tags() {
   if (op_.phase == Phase::backward) finding_.tags.emplace_back("backward_only");
   if (op_.phase == Phase::optimizer) finding_.tags.emplace_back("optimizer_only");
+  if (root_.end == End::unknown || impossible_ || flow_.inferred()) doubted_ = true;
+  if (doubted_) finding_.tags.emplace_back("uncertain");
 }
 
 void Teller::tell_limits() {
   if (root_.kind != RootKind::created && root_.kind != RootKind::converted) return;
   if (!root_.inputs_known) {
+    doubted_ = true;
     finding_.limits.push_back(
-        "not all inputs of this operator were recorded: the values may have come in through those");
+        "not all inputs of this operator were recorded: the values may have come in through those; --next-config "
+        "writes "
+        "a configuration that records them");
+  }
+  if (root_.end == End::unknown) {
+    finding_.limits.push_back("what its readers made of it was not recorded: it may do no harm");
   }
   std::string unread;
   for (const ValueFlow::Input& input : op_.inputs) {
@@ -276,10 +300,8 @@ void Teller::tell_limits() {
     }
   }
   if (unread.empty() || search_.settings().reread) return;
-  finding_.limits.push_back(fmt::format(
-      "{}: not read again after it was written, since no operator wrote it since: a write behind the framework's back "
-      "(NumPy, data_ptr) would not show; \"sonde_settings\": {{\"reread\": true}} shows it",
-      unread));
+  finding_.limits.push_back(
+      fmt::format("{}: not read again; a write behind the framework's back would not show (\"reread\": true)", unread));
 }
 
 }  // namespace
@@ -291,13 +313,14 @@ std::string reaches_of(RankSearch& search, const Root& root) {
   switch (root.end) {
     case End::matters:
     case End::scaler:
+      if (root.lost) return "a normalisation";
       if (last.phase == Phase::backward) return "a gradient";
       if (last.phase == Phase::optimizer) return "a parameter";
       return "the loss";
     case End::decides:
-      return "a comparison, an index or a number of the program";
+      return "a comparison or an index";
     case End::unread:
-      return "a result that nobody in the dump reads";
+      return "a result that nobody in the dump reads, or only the program itself";
     default:
       return "operators whose results were not recorded";
   }

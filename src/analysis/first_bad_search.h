@@ -28,11 +28,15 @@ class RankSearch {
   ValueFlow& flow() { return *flow_; }
   HealthReader& health() { return health_; }
   const DumpSettings& settings() const { return settings_; }
+  // The input of the first root comes from outside, and the second makes the same for the next step.
+  bool made_as_in_next() const { return made_as_in_next_; }
   // Roots that are errors, the first first.
   const std::vector<Root>& roots() const { return roots_; }
 
  private:
   bool look_at(std::size_t step, FirstBad& report);
+  void note_asides(FirstBad& report);
+  void find_maker_of_data();
   void note_healthy(const ValueFlow& flow, const CatalogStep& step, FirstBad& report);
 
   const CatalogRank& rank_;
@@ -42,6 +46,8 @@ class RankSearch {
   std::unique_ptr<ValueFlow> flow_;
   std::size_t step_ = 0;
   std::vector<Root> roots_;
+  std::optional<LossPlaces> losses_;
+  bool made_as_in_next_ = false;
 };
 
 // What is said of one root.

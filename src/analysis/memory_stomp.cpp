@@ -7,6 +7,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <map>
+#include <numeric>
 #include <set>
 #include <unordered_map>
 
@@ -21,7 +22,7 @@
 namespace sonde {
 namespace {
 
-constexpr std::uint64_t kMostBytes = 8ULL << 30;  // of files that are held against each other
+constexpr std::uint64_t kMostBytes = 8ULL << 30;  // of files that are compared
 constexpr std::size_t kMostFindings = 100;
 constexpr std::size_t kSuspectsShown = 5;
 constexpr std::size_t kValuesShown = 3;
@@ -51,20 +52,44 @@ bool differ(const CatalogTensor& a, const CatalogTensor& b) {
          (s.nan_count && t.nan_count && s.nan_count != t.nan_count);
 }
 
-// Whether two tensors may be views of the same elements in another order.
-bool same_in_another_order(const CatalogRank& rank, const CatalogTensor& a, const CatalogTensor& b) {
+bool same_value(double a, double b) { return std::memcmp(&a, &b, sizeof a) == 0; }
+
+// Whether `b` is `a` with its dimensions in this order.
+bool is_permuted(const SlotValues& a, const SlotValues& b, const std::vector<std::size_t>& order) {
+  const std::size_t rank = order.size();
+  for (std::size_t i = 0; i < rank; ++i) {
+    if (b.shape()[i] != a.shape()[order[i]]) return false;
+  }
+  Position at_a(rank, 0), at_b(rank, 0);
+  for (;;) {
+    for (std::size_t i = 0; i < rank; ++i) at_a[order[i]] = at_b[i];
+    if (!same_value(a.at(at_a), b.at(at_b))) return false;
+    std::size_t i = rank;
+    while (i-- > 0 && ++at_b[i] >= b.shape()[i]) at_b[i] = 0;
+    if (i == ~std::size_t{0}) return true;
+  }
+}
+
+// Whether two tensors may be views of the same elements in another order: their dimensions exchanged. Empty: that cannot be
+// known.
+std::optional<bool> same_in_another_order(const CatalogRank& rank, const CatalogTensor& a, const CatalogTensor& b) {
   if (a.shape.size() < 2) return false;
   const auto first = SlotValues::open(rank, a), second = SlotValues::open(rank, b);
-  if (first && second && first->elements() <= kMostSorted) {
-    std::vector<double> x = first->values(), y = second->values();
-    std::ranges::sort(x);
-    std::ranges::sort(y);
-    return x == y;
+  if (first && second && first->elements() <= kMostSorted && first->elements() > 0) {
+    constexpr std::size_t kMostDimensions = 5;
+    if (a.shape.size() > kMostDimensions) return std::nullopt;
+    std::vector<std::size_t> order(a.shape.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    while (std::next_permutation(order.begin(), order.end())) {
+      if (is_permuted(*first, *second, order)) return true;
+    }
+    return false;
   }
   if (!a.statistics || !b.statistics) return false;
   const KnownStatistics &s = *a.statistics, &t = *b.statistics;
-  return s.max == t.max && s.min == t.min && s.zero_count == t.zero_count &&
-         close(s.avg.value_or(0), t.avg.value_or(0)) && close(s.l2norm.value_or(0), t.l2norm.value_or(0));
+  const bool same = s.max == t.max && s.min == t.min && s.zero_count == t.zero_count &&
+                    close(s.avg.value_or(0), t.avg.value_or(0)) && close(s.l2norm.value_or(0), t.l2norm.value_or(0));
+  return same ? std::nullopt : std::optional(false);
 }
 
 // Which elements differ, and how far apart the first and the last of them lie.
@@ -159,6 +184,7 @@ class StompSearch {
   bool is_whole(const CatalogOp& op, std::uint32_t slot, const CatalogTensor& like, int depth) const;
   void report(const CatalogStep& step, const CatalogOp& writer, const CatalogTensor& written, const Seen& before,
               const CatalogOp& reader, const CatalogTensor& after, bool watched);
+  void note_unreadable(const CatalogTensor& tensor);
   std::optional<bool> same(const CatalogTensor& before, const CatalogTensor& after, bool watched);
   void tell_suspects(const CatalogStep& step, const CatalogOp& from, const CatalogOp& to, bool watched,
                      Finding& finding);
@@ -198,7 +224,10 @@ void StompSearch::look_at(const CatalogStep& step) {
 // made, with this shape, by one that neither does nor gives a view.
 bool StompSearch::is_whole(const CatalogOp& op, std::uint32_t slot, const CatalogTensor& like, int depth) const {
   const OpNature nature = nature_of(op.op_type);
-  if (!nature.in_place) return depth == 0 ? nature.most_inputs == ~0U || op.tensors.size() <= 3 : !nature.only_moves;
+  if (!nature.in_place) {
+    const auto inputs = std::ranges::count(op.tensors, true, &CatalogTensor::is_input);
+    return depth == 0 ? inputs <= std::int64_t{nature.most_inputs} : !nature.only_moves;
+  }
   if (depth >= kLongestChain) return false;
   for (const CatalogTensor& tensor : op.tensors) {
     if (!tensor.is_input || tensor.slot != slot || !same_form(tensor, like)) continue;
@@ -222,11 +251,21 @@ const CatalogTensor* StompSearch::written(const CatalogTensor& input, Maker& mak
   return nullptr;
 }
 
+void StompSearch::note_unreadable(const CatalogTensor& tensor) {
+  if (tensor.file.empty()) return;
+  const std::filesystem::path path = rank_.directory / tensor.file;
+  const Result<TensorFile> file = TensorFile::open(path, wish_of(tensor));
+  if (file || std::ranges::find(report_.problems, path, &CatalogProblem::path) != report_.problems.end()) return;
+  report_.problems.push_back({path, file.error().message});
+}
+
 // The watcher gives what has not changed the number that it had.
 std::optional<bool> StompSearch::same(const CatalogTensor& before, const CatalogTensor& after, bool watched) {
   if (watched && before.content != 0 && after.content != 0) return before.content == after.content;
   if (const std::optional<bool> known = same_(before, after)) return known;
   const auto first = SlotValues::open(rank_, before), second = SlotValues::open(rank_, after);
+  if (!first) note_unreadable(before);
+  if (!second) note_unreadable(after);
   if (!first || !second || first->shape() != second->shape() || first->elements() > kMostSorted) {
     return differ(before, after) ? std::optional(false) : std::nullopt;
   }
@@ -263,11 +302,11 @@ void StompSearch::look_at_reads(const CatalogStep& step, const CatalogOp& op, bo
       if (reports) add_unreadable({seen.tensor, &input});
       continue;
     }
-    report_.compared += reports ? 1 : 0;
     const Seen before = seen;
     seen = {&op, &input};
-    const bool other_order = !*same && same_in_another_order(rank_, *before.tensor, input);
-    if (*same || other_order || !reports) continue;
+    const std::optional<bool> other_order = *same ? true : same_in_another_order(rank_, *before.tensor, input);
+    (other_order ? report_.compared : report_.not_known) += reports ? 1 : 0;
+    if (other_order.value_or(true) || !reports) continue;
     report(step, *maker.op, *output, before, op, input, false);
   }
 }

@@ -114,10 +114,9 @@ const Names kMoves = {"relu",
                       "sign",
                       "floor",
                       "ceil",
-                      "round",
                       "trunc",
-                      "dropout",
                       "broadcastto",
+                      "broadcasttensors",
                       "viewasreal",
                       "viewascomplex",
                       "atleast1d",
@@ -133,7 +132,6 @@ const Names kMoves = {"relu",
                       "zero",
                       "newzeros",
                       "newones",
-                      "arange",
                       "bernoulli",
                       "uniform"};
 
@@ -149,13 +147,109 @@ const Names kOverwrites = {"fill",        "zero",   "copy",      "normal", "unif
 const Names kTests = {"isnan",    "isinf",     "isfinite",          "isposinf",    "isneginf",
                       "nantonum", "allfinite", "npugetfloatstatus", "floatstatus", "amptestoverflow"};
 
-const Names kFlips = {
-    "mul",         "muls",     "neg",         "div",         "realdiv",    "sub",        "rsub",
-    "matmul",      "mm",       "bmm",         "addmm",       "baddbmm",    "linear",     "pow",
-    "reciprocal",  "einsum",   "dot",         "addcmul",     "addcdiv",    "abs",        "conv2d",
-    "convolution", "conv1d",   "conv3d",      "linearlayer", "multiply",   "divide",     "subtract",
-    "square",      "matmulv2", "batchmatmul", "foreachmul",  "foreachneg", "foreachdiv", "linalgvectornorm",
-    "norm",        "var",      "std",         "negative",    "lerp",       "outer"};
+const Names kFlips = {"mul",
+                      "muls",
+                      "neg",
+                      "div",
+                      "realdiv",
+                      "sub",
+                      "rsub",
+                      "matmul",
+                      "mm",
+                      "bmm",
+                      "addmm",
+                      "baddbmm",
+                      "linear",
+                      "pow",
+                      "einsum",
+                      "dot",
+                      "addcmul",
+                      "addcdiv",
+                      "abs",
+                      "conv2d",
+                      "convolution",
+                      "conv1d",
+                      "conv3d",
+                      "linearlayer",
+                      "multiply",
+                      "divide",
+                      "subtract",
+                      "square",
+                      "matmulv2",
+                      "batchmatmul",
+                      "foreachmul",
+                      "foreachneg",
+                      "foreachdiv",
+                      "linalgvectornorm",
+                      "norm",
+                      "negative",
+                      "lerp",
+                      "outer",
+                      "mv",
+                      "addmv",
+                      "addbmm",
+                      "addr",
+                      "vdot",
+                      "inner",
+                      "kron",
+                      "prod",
+                      "cumprod",
+                      "mseloss",
+                      "l1loss",
+                      "smoothl1loss",
+                      "huberloss",
+                      "cosh",
+                      "truedivide",
+                      "tensordot",
+                      "hypot",
+                      "cdist",
+                      "dist",
+                      "copysign",
+                      "frobeniusnorm",
+                      "convtranspose1d",
+                      "convtranspose2d",
+                      "convtranspose3d",
+                      "bilinear"};
+
+// An infinity in what these multiply or normalise comes out as an infinity or NaN: there is none that they take away.
+const Names kMixes = {"linear",
+                      "dense",
+                      "addmm",
+                      "mm",
+                      "bmm",
+                      "matmul",
+                      "batchmatmul",
+                      "matmulv2",
+                      "baddbmm",
+                      "addbmm",
+                      "addmv",
+                      "mv",
+                      "dot",
+                      "vdot",
+                      "inner",
+                      "einsum",
+                      "tensordot",
+                      "outer",
+                      "addr",
+                      "bilinear",
+                      "conv1d",
+                      "conv2d",
+                      "conv3d",
+                      "convolution",
+                      "convtranspose1d",
+                      "convtranspose2d",
+                      "convtranspose3d",
+                      "layernorm",
+                      "nativelayernorm",
+                      "batchnorm",
+                      "nativebatchnorm",
+                      "groupnorm",
+                      "nativegroupnorm",
+                      "instancenorm",
+                      "rmsnorm",
+                      "fusedrmsnorm",
+                      "mseloss",
+                      "cosinesimilarity"};
 
 const Names kNumbers = {"item", "localscalardense", "equal", "allclose", "isnonzero", "tolist"};
 
@@ -202,8 +296,30 @@ const Names kCollectives = {"allreduce",
                             "broadcastv2",
                             "neighborexchange"};
 
-// Inputs of ops that take `out=`: what stands after them is only written.
-const Names kTwoInputs = {"mul", "add", "sub", "div", "pow", "mm", "bmm", "matmul", "maximum", "minimum"};
+// Tensors that ops read which take `out=`: what comes after them is only written.
+const Names kOneInput = {"abs",        "acos",     "acosh",      "asin",
+                         "asinh",      "atan",     "atanh",      "ceil",
+                         "cos",        "cosh",     "erf",        "erfc",
+                         "erfinv",     "exp",      "exp2",       "expm1",
+                         "floor",      "log",      "log10",      "log1p",
+                         "log2",       "logit",    "neg",        "negative",
+                         "reciprocal", "rsqrt",    "sigmoid",    "sign",
+                         "sgn",        "sin",      "sinh",       "sqrt",
+                         "square",     "tan",      "tanh",       "trunc",
+                         "sum",        "mean",     "prod",       "cumsum",
+                         "cumprod",    "nansum",   "norm",       "linalgvectornorm",
+                         "logsumexp",  "amax",     "amin",       "std",
+                         "var",        "softmax",  "logsoftmax", "tril",
+                         "triu",       "gelu",     "silu",       "softplus",
+                         "logsigmoid", "hardtanh", "nantonum",   "frac",
+                         "lgamma",     "digamma"};
+const Names kTwoInputs = {"mul",      "add",        "sub",     "div",         "pow",        "mm",       "bmm",
+                          "matmul",   "maximum",    "minimum", "fmax",        "fmin",       "multiply", "divide",
+                          "subtract", "truedivide", "atan2",   "fmod",        "remainder",  "hypot",    "copysign",
+                          "xlogy",    "dot",        "vdot",    "mv",          "outer",      "inner",    "gather",
+                          "take",     "logaddexp",  "mseloss", "floordivide", "indexselect"};
+const Names kThreeInputs = {"addmm",   "baddbmm", "addbmm", "addmv", "addr",  "addcmul",
+                            "addcdiv", "lerp",    "linear", "where", "clamp", "clip"};
 
 std::string_view after_colons(std::string_view text) {
   const std::size_t at = text.rfind("::");
@@ -223,6 +339,12 @@ std::string_view type_part(std::string_view text) {
     return rest.substr(0, rest.find('.'));
   }
   return head;  // an overload: `add.Tensor`
+}
+
+std::uint32_t most_inputs_of(std::string_view type) {
+  if (kOneInput.contains(type)) return 1;
+  if (kTwoInputs.contains(type)) return 2;
+  return kThreeInputs.contains(type) ? 3 : ~0U;
 }
 
 }  // namespace
@@ -259,7 +381,11 @@ OpNature nature_of(std::string_view op_type) {
       kCollectives.contains(type) &&
       (!ambiguous || (in_place && type != "scatter") || op_type.find("c10d") != std::string_view::npos ||
        op_type.find("Distributed") != std::string_view::npos || op_type == "Broadcast");
-  if (kTwoInputs.contains(type)) nature.most_inputs = 2;
+  nature.most_inputs = most_inputs_of(type);
+  nature.mixes = kMixes.contains(type);
+  const bool adds_the_first =
+      type == "addmm" || type == "baddbmm" || type == "addbmm" || type == "addmv" || type == "addr";
+  nature.first_mixed = adds_the_first ? 1 : 0;
   return nature;
 }
 

@@ -1,6 +1,7 @@
 // What maxima, minima and counts of the inputs alone tell of a result that is no number.
 #include <fmt/format.h>
 
+#include <cfloat>
 #include <cmath>
 
 #include "analysis/bad_cause.h"
@@ -70,7 +71,7 @@ bool tell_one(OpValues& values, BadKind bad, const KnownStatistics& s, Cause& ca
            tell_too_large(values, std::pow(std::fabs(largest), *exponent),
                           fmt::format("{} to the power {}", number_text(largest), number_text(*exponent)), cause);
   }
-  if (type == "to" || type == "tocopy" || type == "cast") {
+  if (type == "to" || type == "tocopy" || type == "cast" || type == "half" || type == "bfloat16") {
     return tell_too_large(values, largest, "its largest input", cause);
   }
   if (type.find("softmax") != std::string::npos && bad == BadKind::nan && s.negative_inf_count.value_or(0) > 0) {
@@ -90,6 +91,15 @@ bool tell_two(OpValues& values, const KnownStatistics& a, const KnownStatistics&
     cause.why = fmt::format("division by 0: {}{}", range_text(1, b), is_surely_zero(b) ? "" : " may hold it");
     return true;
   }
+  const auto tell_number = [&](const KnownStatistics& s) {
+    const bool is_number = s.max && s.min && s.max == s.min && !s.l2norm;
+    if (!is_number || values.output_type() == DType::float64 || largest_of(values.output_type()) == 0) return false;
+    if (!std::isfinite(*s.max) || std::fabs(*s.max) <= FLT_MAX) return false;
+    cause.why = fmt::format("the number {} is more than float32 holds and becomes an infinity", number_text(*s.max));
+    return cause.overflow = true;
+  };
+  if ((type == "mul" || type == "muls" || type == "div" || type == "add" || type == "sub") && tell_number(b))
+    return true;
   if (type == "mul" || type == "multiply" || type == "muls") {
     return tell_too_large(values, largest(a) * largest(b),
                           fmt::format("{} times {}", number_text(largest(a)), number_text(largest(b))), cause);

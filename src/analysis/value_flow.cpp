@@ -33,6 +33,13 @@ bool may_be_floating(const CatalogTensor* tensor) {
          is_complex(tensor->dtype);
 }
 
+bool is_data(const CatalogTensor& tensor) {
+  const std::string_view name = tensor.tensor_name;
+  return name.empty() || name.starts_with("data-") || name.starts_with("carried-");
+}
+
+bool is_all_zero(const KnownStatistics* known) { return known != nullptr && known->max == 0.0 && known->min == 0.0; }
+
 // By its name a parameter that a network learns, which no mask is.
 bool is_weight(const CatalogTensor& tensor) {
   return tensor.tensor_name.ends_with("weight") || tensor.tensor_name.ends_with("bias");
@@ -64,10 +71,32 @@ std::string_view word_of(End end) {
   return "";
 }
 
+LossPlaces loss_places(const CatalogRank& rank) {
+  LossPlaces places;
+  for (const CatalogStep& step : rank.steps) {
+    std::unordered_map<std::uint64_t, const CatalogOp*> makers;
+    for (const CatalogOp& op : step.ops) {
+      if (op.is_parameter) continue;
+      if (bare_type(op.op_type) == "oneslike" && !op.tensors.empty() && is_scalar(&op.tensors[0])) {
+        const auto maker = makers.find(op.tensors[0].source);
+        if (maker != makers.end() && maker->second->line != 0) {
+          places.insert({maker->second->source_file, maker->second->line, maker->second->op_type});
+        }
+      }
+      makers.emplace(op.sequence, &op);
+    }
+  }
+  return places;
+}
+
 // --- building --------------------------------------------------------------------------------------------------------
 
 ValueFlow::ValueFlow(const CatalogRank& rank, std::size_t step, HealthReader& health, Options options)
-    : rank_(rank), health_(health), options_(options), run_(rank.steps[step].run) {
+    : rank_(rank),
+      health_(health),
+      options_(options),
+      run_(rank.steps[step].run),
+      is_evaluation_(rank.steps[step].id.graph != 0) {
   add_step(rank.steps[step], false);
   // What other tools' graphs leave out, or tell of another step, is inferred too.
   if (!has_edges_ || !rank.has_journal || rank.steps[step].is_mended) infer_edges();
@@ -94,6 +123,10 @@ void ValueFlow::add_op(const CatalogOp& op, bool is_next) {
   added.nature = nature_of(op.op_type);
   added.phase = phase_of(op);
   added.is_next = is_next;
+  if (!is_next) {
+    trains_ = trains_ || added.phase == Phase::backward || added.phase == Phase::optimizer;
+    has_modules_ = has_modules_ || added.phase == Phase::forward;
+  }
   for (const CatalogTensor& tensor : op.tensors) {
     if (!is_next && health_.of(tensor).known) ++tensors_;
     if (!tensor.is_input) {
@@ -102,8 +135,9 @@ void ValueFlow::add_op(const CatalogOp& op, bool is_next) {
     }
     Input input;
     input.tensor = &tensor;
-    input.is_read = !added.nature.shape_only && !added.nature.uninitialised && tensor.slot < added.nature.most_inputs &&
-                    !(added.nature.overwrites && tensor.slot == 0);
+    // What the program brings in lies in memory that it has written itself.
+    input.is_read = !added.nature.shape_only && !added.nature.uninitialised && !added.nature.brings &&
+                    tensor.slot < added.nature.most_inputs && !(added.nature.overwrites && tensor.slot == 0);
     const auto made = by_sequence_.find(tensor.source);
     if (tensor.source != kNoSequence) has_edges_ = true;
     input.value = made != by_sequence_.end() ? value_of(made->second, tensor.source_slot) : outside_value(tensor);
@@ -271,8 +305,10 @@ Health ValueFlow::health_of_value(std::uint32_t index) {
   value.health_known = true;
   if (value.tensor != nullptr && value.op != kOutside) value.health = health_.of(*value.tensor);
   if (!value.health.known) {
-    for (const Reader& reader : value.readers)
+    for (const Reader& reader : value.readers) {
+      if (ops_[reader.op].nature.brings) continue;
       value.health.add(health_.of(*ops_[reader.op].inputs[reader.input].tensor));
+    }
   }
   // Its op was not kept, since nothing in it was bad.
   if (!value.health.known && options_.only_overflows) value.health.known = true;
@@ -356,6 +392,12 @@ void ValueFlow::find_flags(std::uint32_t index, BadKind kind) {
       flags |= bit(RootKind::external);
     }
   }
+  if (from == BadKind::inf && flags != 0 && (flags & ~kHarmless) == 0 && op.nature.mixes) {
+    find_leak(op, value.slot);
+    for (const Input& input : op.inputs) {
+      if (input.is_read && has(health_of(input), from)) flags |= values_[input.value].flags[at(from)];
+    }
+  }
   const bool changed = from != kind || (kind == BadKind::inf && sign_is_new(op, inputs, health_of_value(index)));
   if (flags == 0) {
     // Of infinities that may have come in through what was not recorded, nobody is to blame before they do harm.
@@ -368,6 +410,41 @@ void ValueFlow::find_flags(std::uint32_t index, BadKind kind) {
     flags = bit(RootKind::converted);
   }
   value.flags[at(kind)] = flags;
+}
+
+// Where an infinity comes from that was meant as a mask, or as nothing at all, and that this op multiplies or normalises as
+// any number: data from outside, a weight, or memory that was masked in place under another name.
+std::optional<std::uint32_t> ValueFlow::leak_of(const Op& op, const Input& input) {
+  if (!input.is_read || input.tensor->slot < op.nature.first_mixed || !health_of(input).inf()) return std::nullopt;
+  std::uint32_t index = input.value;
+  for (std::size_t depth = 0; depth < kLongestPath; ++depth) {
+    const Value& value = values_[index];
+    const bool is_outside = value.op == kOutside;
+    if (is_outside && !is_data(*value.tensor) && !is_weight(*value.tensor)) return std::nullopt;
+    if (is_outside) return index;
+    const Op& maker = ops_[value.op];
+    if (maker.nature.places && (maker.nature.in_place || maker.nature.brings)) return index;
+    if (maker.nature.places || (!maker.nature.only_moves && !maker.nature.in_place)) return std::nullopt;
+    const std::optional<std::uint32_t> before = older(index);
+    if (!before) return std::nullopt;
+    index = *before;
+  }
+  return std::nullopt;
+}
+
+void ValueFlow::find_leak(const Op& op, std::uint32_t slot) {
+  for (const Input& input : op.inputs) {
+    const std::optional<std::uint32_t> from = feeds(op, input, slot) ? leak_of(op, input) : std::nullopt;
+    if (!from) continue;
+    Value& value = values_[*from];
+    value.leaked = true;
+    value.flags[at(BadKind::inf)] |= bit(RootKind::created);
+    if (value.op != kOutside) value.root[at(BadKind::inf)] = RootKind::placed;
+    // On the way there.
+    for (std::optional<std::uint32_t> index = input.value; index && *index != *from; index = older(*index)) {
+      values_[*index].flags[at(BadKind::inf)] |= bit(RootKind::created);
+    }
+  }
 }
 
 // --- ends ------------------------------------------------------------------------------------------------------------
@@ -392,38 +469,68 @@ void ValueFlow::find_ends() {
 End ValueFlow::end_of(const Value& value, BadKind kind, bool pure) {
   const Health health = health_of_value(static_cast<std::uint32_t>(&value - values_.data()));
   if (health.known && !has(health, kind)) return End::absorbed;
-  End worst = own_end(value, kind);
-  bool is_read = false;
+  Reading reading;
+  reading.worst = own_end(value, kind);
   for (const Reader& reader : value.readers) {
     const Op& op = ops_[reader.op];
-    if (!op.inputs[reader.input].is_read) {
-      is_read = is_read || op.nature.overwrites || op.nature.most_inputs != ~0U;
-      continue;
+    if (op.inputs[reader.input].is_read) {
+      look_at_reader(value, reader, kind, pure, reading);
+    } else {
+      reading.is_read = reading.is_read || op.nature.overwrites || op.nature.most_inputs != ~0U;
     }
-    is_read = true;
-    worst = std::max(worst, end_at_reader(value, reader, kind, pure));
   }
-  if (!is_read) worst = std::max(worst, end_unread(value, kind));
-  return worst;
+  if (reading.is_read) return reading.worst;
+  return std::max(reading.worst, end_unread(value, kind, reading.is_asked));
 }
 
-End ValueFlow::end_at_reader(const Value& value, const Reader& reader, BadKind kind, bool pure) {
+// `x != x` asks for NaN.
+bool ValueFlow::is_self_compared(const Value& value, const Op& op, std::uint32_t index) const {
+  return std::ranges::count_if(value.readers, [&](const Reader& other) { return other.op == index; }) > 1 &&
+         op.outputs.size() == 1 && !may_be_floating(values_[op.outputs[0]].tensor);
+}
+
+// Whether what this op decides gets to the model, a gradient or the loss, and not just to numbers of the program.
+bool ValueFlow::steers(const Op& op) const {
+  std::vector<std::uint32_t> open(op.outputs);
+  std::set<std::uint32_t> seen;
+  while (!open.empty() && seen.size() < 256) {
+    const std::uint32_t index = open.back();
+    open.pop_back();
+    if (!seen.insert(index).second) continue;
+    if (is_loss(values_[index])) return true;
+    for (const Reader& reader : values_[index].readers) {
+      const Op& next = ops_[reader.op];
+      if (next.nature.gives_number || !next.inputs[reader.input].is_read) continue;
+      if (next.phase != Phase::outside) return true;
+      open.insert(open.end(), next.outputs.begin(), next.outputs.end());
+    }
+  }
+  return false;
+}
+
+void ValueFlow::look_at_reader(const Value& value, const Reader& reader, BadKind kind, bool pure, Reading& reading) {
   const Op& op = ops_[reader.op];
   const Health& seen = health_.of(*op.inputs[reader.input].tensor);
-  if (seen.known && !has(seen, kind)) return End::absorbed;  // written over meanwhile
-  if (op.nature.tests_finite) return End::absorbed;
-  if (op.nature.gives_number) return kind == BadKind::nan ? End::decides : End::absorbed;
-  // What the memory held before is read by nobody: `x != x` asks for NaN.
-  const bool with_itself =
-      std::ranges::count_if(value.readers, [&](const Reader& other) { return other.op == reader.op; }) > 1 &&
-      op.outputs.size() == 1 && !may_be_floating(values_[op.outputs[0]].tensor);
-  if (with_itself) return End::absorbed;
-  if (op.outputs.empty()) {
-    // A view of what nobody has written yet leaves no result behind; whoever reads it is asked in its own right.
-    return options_.only_overflows || op.nature.only_moves ? End::absorbed : End::unknown;
+  const bool replaces = op.nature.tests_finite && !op.outputs.empty() && may_be_floating(values_[op.outputs[0]].tensor);
+  if ((op.nature.tests_finite && !replaces) || is_self_compared(value, op, reader.op)) {
+    reading.is_asked = true;
+    return;
   }
-  const End gradient = op.nature.checks_gradients ? (scaler_skipped_ ? End::scaler : End::matters) : End::absorbed;
-  return std::max(gradient, end_of_outputs(op, op.inputs[reader.input], value.flags[at(kind)], kind, pure));
+  if (op.nature.gives_number) return;
+  End end = End::absorbed;
+  if (seen.known && !has(seen, kind)) {
+    // Written over meanwhile.
+  } else if (replaces) {
+    // Whoever replaces it knows of it.
+  } else if (op.outputs.empty()) {
+    // A view of what nobody has written yet leaves no result behind; whoever reads it is asked in its own right.
+    end = options_.only_overflows || op.nature.only_moves ? End::absorbed : End::unknown;
+  } else {
+    end = end_of_outputs(op, op.inputs[reader.input], value.flags[at(kind)], kind, pure);
+    if (op.nature.checks_gradients) end = std::max(end, scaler_skipped_ ? End::scaler : End::matters);
+  }
+  reading.is_read = reading.is_read || end != End::unread;  // a comparison that steers nothing
+  reading.worst = std::max(reading.worst, end);
 }
 
 End ValueFlow::end_of_outputs(const Op& op, const Input& input, std::uint8_t flags, BadKind kind, bool pure) {
@@ -435,7 +542,7 @@ End ValueFlow::end_of_outputs(const Op& op, const Input& input, std::uint8_t fla
     worst = std::max(worst, end_of_output(op, output, flags, kind, pure, is_bad));
   }
   // Comparisons, arg-maxima and casts to integers hide NaN without masking it.
-  if (!is_bad && kind == BadKind::nan && !is_floating) return End::decides;
+  if (!is_bad && kind == BadKind::nan && !is_floating) return steers(op) ? End::decides : End::unread;
   return worst;
 }
 
@@ -491,23 +598,46 @@ bool ValueFlow::is_scaled_loss(const Value& value) {
   return scaler_skipped_ && bare_type(op.op->op_type) == "mul" && !inputs_of(op, 0).bad();
 }
 
+// Backward begins at this line in another step, or for another part of the batch: the program left it out for this one.
+bool ValueFlow::is_loss_elsewhere(const Value& value) const {
+  if (options_.losses == nullptr || value.op == kOutside || !is_scalar(value.tensor)) return false;
+  const CatalogOp& op = *ops_[value.op].op;
+  return op.line != 0 && options_.losses->contains({op.source_file, op.line, op.op_type});
+}
+
+// A parameter or buffer that an op writes in place, also through a view of it.
+bool ValueFlow::is_state(const Value& value) const {
+  if (value.tensor != nullptr && !is_data(*value.tensor)) return true;
+  if (!ops_[value.op].nature.in_place) return false;
+  std::optional<std::uint32_t> before = older(static_cast<std::uint32_t>(&value - values_.data()));
+  for (std::size_t depth = 0; before && depth < kLongestPath; ++depth) {
+    if (values_[*before].op == kOutside) return !is_data(*values_[*before].tensor);
+    before = older(*before);
+  }
+  return false;
+}
+
 End ValueFlow::own_end(const Value& value, BadKind kind) {
   static_cast<void>(kind);
   if (value.op == kOutside) return End::absorbed;
   const Op& op = ops_[value.op];
   if (is_loss(value)) return is_scaled_loss(value) ? End::scaler : End::matters;
+  if (!op.is_next && is_loss_elsewhere(value)) return scaler_skipped_ ? End::scaler : End::matters;
   const bool named = value.tensor != nullptr && !value.tensor->tensor_name.empty();
   if (named && op.phase == Phase::optimizer) return End::matters;
   return End::absorbed;
 }
 
-End ValueFlow::end_unread(const Value& value, BadKind kind) {
+// `is_asked`: whether it is finite. Where no training goes on, the answer ended it.
+End ValueFlow::end_unread(const Value& value, BadKind kind, bool is_asked) {
   if (value.op == kOutside || value.tensor == nullptr) return End::absorbed;
   const Op& op = ops_[value.op];
   if (op.phase == Phase::backward) return scaler_skipped_ ? End::scaler : End::matters;
   if (op.phase == Phase::optimizer) return End::matters;
   if (op.nature.checks_gradients) return scaler_skipped_ ? End::scaler : End::matters;
   if (op.nature.uninitialised) return End::absorbed;
+  if (is_asked && !trains_ && !is_evaluation_) return End::matters;
+  if (is_state(value)) return End::matters;
   if (options_.only_overflows && kind == BadKind::inf && !is_scalar(value.tensor)) return End::absorbed;
   return End::unread;
 }
@@ -520,8 +650,10 @@ void ValueFlow::find_roots() {
     for (const BadKind kind : kKinds) {
       if (!has(health_of_value(index), kind)) continue;
       if (value.op == kOutside) {
-        const auto reader = std::ranges::find_if(
-            value.readers, [&](const Reader& r) { return !ops_[r.op].is_next && ops_[r.op].inputs[r.input].is_read; });
+        const auto reader = std::ranges::find_if(value.readers, [&](const Reader& r) {
+          const Input& input = ops_[r.op].inputs[r.input];
+          return !ops_[r.op].is_next && input.is_read && has(health_of(input), kind);
+        });
         if (reader == value.readers.end()) continue;
         add_root(RootKind::external, index, kind, reader->op, ops_[reader->op].inputs[reader->input].tensor);
       } else if (!ops_[value.op].is_next && value.root[at(kind)]) {
@@ -546,14 +678,93 @@ void ValueFlow::add_root(RootKind kind, std::uint32_t value, BadKind bad, std::u
   root.value = value;
   root.end = values_[value].ends[at(bad)];
   inputs_of(ops_[op], values_[value].slot, &root.inputs_known);
+  if (root.end == End::absorbed && bad == BadKind::inf && kind == RootKind::created && normalises_to_nothing(value)) {
+    root.end = End::matters;
+    root.lost = true;
+  }
+  if (const std::uint32_t empty = kind == RootKind::created ? unwritten(ops_[op]) : kOutside; empty != kOutside) {
+    root.op = empty;
+    root.tensor = ops_[empty].outputs.empty() ? nullptr : values_[ops_[empty].outputs[0]].tensor;
+  }
   const bool meant = bad == BadKind::inf && (kind == RootKind::placed || kind == RootKind::external);
-  if (meant) {
+  if (meant && !values_[value].leaked) {
     // It counts as itself only where it arrives as itself; what it became has a root of its own.
     const End pure = values_[value].pure[at(bad)];
     if (root.end > End::unread && pure < End::scaler) return;
     root.end = pure < End::scaler ? End::absorbed : pure;
   }
+  root.aside = is_aside(root);
   (root.end == End::absorbed ? healthy_ : roots_).push_back(std::move(root));
+}
+
+// Nobody reads it but the program: a metric beside a training that goes on, or one that is computed outside of the model.
+bool ValueFlow::is_aside(const Root& root) const {
+  if (root.end != End::unread || inferred()) return false;
+  return trains_ || (has_modules_ && ops_[root.op].phase == Phase::outside);
+}
+
+// The op that gave memory as it is, where this op reads such memory before anybody has written it.
+std::uint32_t ValueFlow::unwritten(const Op& op) const {
+  for (const Input& input : op.inputs) {
+    if (!input.is_read || input.tensor->skipped != kUninitialised) continue;
+    std::optional<std::uint32_t> index = input.value;
+    for (std::size_t depth = 0; index && depth < kLongestPath; ++depth) {
+      if (values_[*index].op == kOutside) break;
+      if (ops_[values_[*index].op].nature.uninitialised) return values_[*index].op;
+      index = older(*index);
+    }
+  }
+  return kOutside;
+}
+
+// x / sqrt(mean(x ** 2)) where x ** 2 is too large for its type: an infinity that is divided by, and nothing but zeros come
+// out of an x that was none.
+bool ValueFlow::normalises_to_nothing(std::uint32_t value) {
+  if (options_.only_overflows && !has_edges_) return false;
+  std::set<std::uint32_t> sources;
+  for (const Input& input : ops_[values_[value].op].inputs) {
+    if (input.is_read && !input.tensor->constant) sources.insert(input.value);
+  }
+  std::vector<std::uint32_t> open = {value};
+  std::set<std::uint32_t> seen;
+  while (!open.empty() && seen.size() < kLongestPath) {
+    const std::uint32_t index = open.back();
+    open.pop_back();
+    if (!seen.insert(index).second) continue;
+    for (const Reader& reader : values_[index].readers) {
+      const Op& op = ops_[reader.op];
+      const std::string type = bare_type(op.op->op_type);
+      if (op.phase == Phase::backward || op.outputs.size() != 1 || !op.inputs[reader.input].is_read) continue;
+      const Value& output = values_[op.outputs[0]];
+      const bool is_zero = output.tensor != nullptr && is_all_zero(health_.statistics(*output.tensor));
+      const bool is_quotient = type == "mul" || type == "div";
+      const bool has_source = std::ranges::any_of(op.inputs, [&](const Input& input) {
+        return sources.contains(input.value) && !is_all_zero(health_.statistics(*input.tensor));
+      });
+      if (is_quotient && is_zero && has_source && reader.op != values_[value].op) return true;
+      const bool goes_on = is_zero ? type == "rsqrt" || type == "reciprocal" || type == "div" || type == "to" ||
+                                         type == "tocopy" || op.nature.only_moves
+                                   : has(health_of_value(op.outputs[0]), BadKind::inf);
+      if (goes_on) open.push_back(op.outputs[0]);
+    }
+  }
+  return false;
+}
+
+bool ValueFlow::reaches_next(const Root& root, std::string_view full_name, std::uint32_t slot) {
+  std::vector<std::uint32_t> open = {root.value};
+  std::set<std::uint32_t> seen;
+  while (!open.empty() && seen.size() < 4096) {
+    const std::uint32_t index = open.back();
+    open.pop_back();
+    if (!seen.insert(index).second || !health_of_value(index).bad()) continue;
+    for (const Reader& reader : values_[index].readers) {
+      const Op& op = ops_[reader.op];
+      if (op.is_next && op.op->full_name == full_name && op.inputs[reader.input].tensor->slot == slot) return true;
+      if (!op.is_next) open.insert(open.end(), op.outputs.begin(), op.outputs.end());
+    }
+  }
+  return false;
 }
 
 void ValueFlow::sort_roots() {
@@ -570,6 +781,9 @@ void ValueFlow::sort_roots() {
 // The way to the worst end; of what is absorbed, who absorbs it.
 void ValueFlow::trace(Root& root) {
   root.path.push_back(root.op);
+  if (root.op != values_[root.value].op && values_[root.value].op != kOutside && root.kind == RootKind::created) {
+    root.path.push_back(values_[root.value].op);
+  }
   std::set<std::pair<std::uint32_t, BadKind>> seen;
   std::vector<std::pair<std::uint32_t, BadKind>> open = {{root.value, root.bad}};
   std::set<std::uint32_t> absorbers;
@@ -598,7 +812,12 @@ void ValueFlow::trace(Root& root) {
         }
       }
       const bool only_asks = op.nature.tests_finite && bare_type(op.op->op_type) != "nantonum";
-      if (!goes_on && !only_asks) absorbers.insert(reader.op);
+      // A product of it holds no mask any more.
+      const bool is_bad = op.nature.mixes && std::ranges::any_of(op.outputs, [&](std::uint32_t output) {
+                            return health_of_value(output).bad();
+                          });
+      root.drowned = root.drowned || (!goes_on && is_bad);
+      if (!goes_on && !only_asks && !is_bad) absorbers.insert(reader.op);
     }
     if (worst.first != ~0U && root.path.size() < kLongestPath) {
       root.path.push_back(values_[worst.first].op);

@@ -74,6 +74,16 @@ def stomp(y, values):
     return y
 
 
+def exchange_rows(y):
+    array = y.detach().numpy()
+    array[[0, 2]] = array[[2, 0]]
+    return y
+
+
+def numbered(y):
+    return torch.sigmoid(y * torch.arange(1.0, 4).unsqueeze(1))
+
+
 CASES = {
     "healthy": language,
     "log": lambda: language("log"),
@@ -90,6 +100,7 @@ CASES = {
     "stomped": lambda: small(lambda y: torch.relu(stomp(torch.sigmoid(y), [np.nan]))),  # FAULT stomped
     "stomped_finite": lambda: small(lambda y: torch.relu(stomp(torch.sigmoid(y), [7, 8]))),  # FAULT stomped_finite
     "masked_nan": lambda: small(lambda y: torch.nan_to_num(torch.log(y - 1e9).detach()) * 1e-9 + y),
+    "rows_exchanged": lambda: small(lambda y: torch.relu(exchange_rows(numbered(y)))),  # FAULT rows_exchanged
     "cast": lambda: small(lambda y: (y * 0 + 70000).half().float()),  # FAULT cast
 }
 SCALER, ADAM = len(CASES), len(CASES) + 1

@@ -191,6 +191,26 @@ def test_stomp_names_what_changed_and_where(full):
     assert look("stomp", full, "--step", STEP["healthy"]).findings == []
 
 
+def test_stomp_sees_rows_that_changed_places(full):
+    report = look("stomp", full, "--step", STEP["rows_exchanged"])
+    finding = report.findings[0]
+    assert finding["op_type"] == "sigmoid"
+    assert finding["code"]["source_line"] == LINES["rows_exchanged"]
+    assert finding["numbers"]["elements that differ"] == 8
+
+
+def test_a_file_of_the_bad_step_that_cannot_be_read_is_no_clean_answer(directory):
+    dump = record(directory, "tensors", PROGRAM, saved_data="tensor")
+    for file in dump.glob(f"rank_0/Net/0/{STEP['log']}/*.npy"):
+        file.write_bytes(file.read_bytes()[:40])
+    step = ("--step", STEP["log"])
+    run = run_in(directory, dump, CLI, "first-bad", dump, *step)
+    assert run.status == 3
+    assert "nothing wrong" not in run.stdout
+    assert "nothing found in what could be looked at" in run.stdout
+    assert json.loads(run_in(directory, dump, CLI, "first-bad", dump, "--json", *step).stdout)["problems"]
+
+
 def test_stomp_says_what_was_not_observable(statistics):
     report = look("stomp", statistics, "--step", STEP["stomped_finite"])
     assert report.status == 0
@@ -210,5 +230,5 @@ def test_stomp_of_a_watcher(directory):
     assert report.status == 1
     assert report.watched > 0
     changed = {finding["step"] for finding in report.findings}
-    assert changed == {STEP["stomped"], STEP["stomped_finite"]}
+    assert changed == {STEP["stomped"], STEP["stomped_finite"], STEP["rows_exchanged"]}
     assert "relu-op0" in report.findings[0]["why"]

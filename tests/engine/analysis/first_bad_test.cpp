@@ -312,5 +312,93 @@ TEST(Stomp, AViewOfMemoryThatAnotherViewWroteIsNotCompared) {
   EXPECT_THAT(memory_stomp(run.catalog()).findings, SizeIs(0));
 }
 
+TEST(FirstBad, ANumberThatIsOnlyPrintedBesideATrainingIsAside) {
+  MadeRun run;
+  const Made y = run.op("linear", {run.outside("x")});
+  run.loss("mse_loss", {y});
+  const Made ratio = run.loss("div", {run.outside("count")}, kNan);
+  run.op("item", {ratio});
+  run.phase(Phase::backward);
+  run.op("mm", {y});
+  const FirstBad report = first_bad(run.catalog());
+  EXPECT_THAT(report.findings, IsEmpty());
+  ASSERT_THAT(report.asides, SizeIs(1));
+  EXPECT_EQ(report.asides[0].tensor.op, "Default/div-op2");
+}
+
+TEST(FirstBad, TheSearchGoesOnBehindANumberThatIsOnlyPrinted) {
+  MadeRun run;
+  const Made y = run.op("linear", {run.outside("x")});
+  run.loss("div", {run.outside("count")}, kNan);
+  run.phase(Phase::backward);
+  run.op("mm", {y});
+  run.next_step();
+  run.phase(Phase::forward);
+  run.loss("mse_loss", {run.op("log", {run.outside("x")}, kNan)}, kNan);
+  const FirstBad report = first_bad(run.catalog());
+  ASSERT_THAT(report.findings, SizeIs(1));
+  EXPECT_EQ(report.findings[0].tensor.op_type, "log");
+  EXPECT_EQ(report.findings[0].step.iteration, 1U);
+}
+
+TEST(FirstBad, ALossThatOnlyItsGuardReadsMatters) {
+  MadeRun run;
+  const Made loss = run.loss("mean", {run.op("sqrt", {run.outside("x")}, kNan)}, kNan);
+  run.op("isnan", {loss});
+  run.last_output().dtype = DType::bool8;
+  const FirstBad report = first_bad(run.catalog());
+  EXPECT_EQ(first_op(report), "Default/sqrt-op0");
+  EXPECT_EQ(report.reaches, "the loss");
+}
+
+TEST(FirstBad, AMaskThatIsMultipliedUnderAnotherNameIsToBlameWhereItWasWritten) {
+  MadeRun run;
+  const Made h = run.op("linear", {run.outside("x")});
+  const Made masked = run.op("masked_fill_", {h}, kMasked);
+  run.loss("mse_loss", {run.op("linear", {masked}, kNan)}, kNan);
+  const FirstBad report = first_bad(run.catalog());
+  EXPECT_EQ(first_op(report), "Default/masked_fill_-op1");
+  EXPECT_THAT(report.findings[0].why, HasSubstr("where an infinity is no mask"));
+}
+
+TEST(FirstBad, WhatIsNamedFirstIsNotListedAsHealthyToo) {
+  MadeRun run;
+  const Made both = run.op("div", {run.outside("x")}, {.nan = 1, .positive_inf = 2});
+  run.loss("mse_loss", {run.op("mm", {both}, kNan)}, kNan);
+  const FirstBad report = first_bad(run.catalog());
+  EXPECT_EQ(first_op(report), "Default/div-op0");
+  EXPECT_THAT(report.healthy, IsEmpty());
+}
+
+TEST(FirstBad, OfMemoryThatNobodyWroteTheOpThatGaveItIsNamed) {
+  MadeRun run;
+  const Made memory = run.op("empty");
+  const Made sum = run.op("add", {run.outside("x"), memory}, kNan);
+  CatalogTensor& read = run.last_input(1);
+  read.statistics.reset();
+  read.skipped = "uninitialised memory";
+  run.rank().steps[0].ops[0].tensors[0].statistics.reset();
+  run.loss("mse_loss", {sum}, kNan);
+  const FirstBad report = first_bad(run.catalog());
+  EXPECT_EQ(first_op(report), "Default/empty-op0");
+  EXPECT_EQ(report.findings[0].kind, "bad_input");
+  EXPECT_THAT(report.findings[0].evidence, Contains(HasSubstr("first read by Default/add-op1")));
+}
+
+TEST(FirstBad, DropoutThatScalesBeyondItsTypeIsNoOverwrittenMemory) {
+  MadeRun run;
+  run.loss("mse_loss", {run.op("dropout", {run.outside("x")}, kHuge)}, kNan);
+  EXPECT_EQ(first_bad(run.catalog()).findings[0].kind, "operator");
+}
+
+TEST(FirstBad, WhatCouldNotBeReadIsAProblem) {
+  MadeRun run;
+  run.loss("mse_loss", {run.op("log", {run.outside("x")})});
+  CatalogTensor& output = run.rank().steps[0].ops[0].tensors[1];
+  output.statistics.reset();
+  output.file = "nothing.npy";
+  EXPECT_THAT(first_bad(run.catalog()).problems, SizeIs(1));
+}
+
 }  // namespace
 }  // namespace sonde

@@ -111,7 +111,7 @@ def acos_of_one_backward():
 @family.fault("div")
 def where_behind_the_log():
     def body(y):
-        z = torch.relu(y - 100)
+        z = y - y.detach()
         return torch.where(z > 0, torch.log(z), torch.zeros_like(z))  # FAULT
 
     train(Small(body))
@@ -246,3 +246,103 @@ def printed_before_it_kills():
         loss = (y / scale).mean()  # FAULT
         loss.backward()
         optimizer.step()
+
+
+@family.fault("sqrt")
+def in_a_buffer_only():
+    """What goes bad is a running statistic that this step does not use."""
+
+    class Running(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(4, 4)
+            self.register_buffer("spread", torch.ones(4))
+
+        def forward(self, x):
+            y = self.fc(x)
+            with torch.no_grad():
+                self.spread.copy_(torch.sqrt(y.mean(0) - 10))  # FAULT
+            return y
+
+    train(Running(), steps=1)
+
+
+@family.fault("log")
+def under_reentrant_checkpointing():
+    from torch.utils.checkpoint import checkpoint
+
+    def body(y):
+        return torch.log(torch.relu(y - 50)) + y  # FAULT
+
+    train(Small(lambda y: checkpoint(body, y, use_reentrant=True)))
+
+
+@family.fault("div")
+def in_a_pre_hook():
+    net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    net[1].register_forward_pre_hook(lambda module, inputs: (inputs[0] / (inputs[0] * 0),))  # FAULT
+    train(net)
+
+
+@family.fault("_foreach_div_", "_foreach_div")
+def foreach_by_zero():
+    net = nn.Linear(4, 4)
+    (net(batch()) * 0).sum().backward()
+    grads = [p.grad for p in net.parameters()]
+    torch._foreach_div_(grads, torch._foreach_norm(grads))  # FAULT
+    torch.optim.SGD(net.parameters(), lr=0.1).step()
+
+
+@family.fault("log", evidence=("tensors", "statistics"))
+def bad_validation():
+    """Training is well; what the model gives in evaluation is not."""
+    net = Small(lambda y: y if torch.is_grad_enabled() else torch.log(y - 50))  # FAULT
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    for _ in range(2):
+        optimizer.zero_grad()
+        net(batch()).mean().backward()
+        optimizer.step()
+        with torch.no_grad():
+            print("validation", F.mse_loss(net(batch()), torch.zeros(6, 4)).item())
+
+
+@family.fault("log", short=True)
+def inference_only():
+    net = Small(lambda y: torch.log(y - 50)).eval()  # FAULT
+    with torch.no_grad():
+        for _ in range(2):
+            print(net(batch()).argmax(-1).tolist())
+
+
+@family.fault("reciprocal")
+def detached_scale():
+    def body(y):
+        scale = (y.detach() * 0).abs().amax()
+        return y * (1 / scale)  # FAULT
+
+    train(Small(body))
+
+
+@family.fault("bmm", "matmul", "mul")
+def zero_times_infinity_in_a_matmul():
+    """A mask of -inf multiplied, not added."""
+
+    def body(y):
+        mask = torch.triu(torch.full((6, 6), -float("inf")), 1)
+        return mask @ y  # FAULT
+
+    train(Small(body))
+
+
+@family.fault("mul")
+def mask_multiplied():
+    def body(y):
+        mask = torch.full((6, 4), -float("inf"))
+        return y + mask * (y.detach() > 100)  # FAULT
+
+    train(Small(body))
+
+
+@family.fault("tan", "lgamma", "digamma")
+def digamma_of_zero():
+    train(Small(lambda y: torch.digamma(torch.relu(y - 50))))  # FAULT

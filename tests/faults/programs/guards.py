@@ -112,3 +112,29 @@ def nan_to_num_hides_the_loss():
             continue
         loss.backward()
         optimizer.step()
+
+
+@family.fault("log")
+def one_micro_batch_is_skipped():
+    """Of three parts of a batch one is bad in each step; the others are trained on."""
+    net = nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    for _ in range(2):
+        optimizer.zero_grad()
+        for micro in range(3):
+            y = net(batch())
+            loss = torch.log(y.abs() * (micro != 1)).mean()  # FAULT
+            if not torch.isfinite(loss):
+                continue
+            loss.backward()
+        optimizer.step()
+
+
+@family.fault("sqrt")
+def first_loss_raises():
+    net = nn.Linear(4, 4)
+    for _ in range(2):
+        loss = torch.sqrt(net(batch()) - 50).mean()  # FAULT
+        if loss != loss:  # noqa: PLR0124
+            raise FloatingPointError("NaN")
+        loss.backward()

@@ -3,7 +3,7 @@
 import math
 
 import torch
-from cases import Family
+from cases import STATISTICS, TENSORS, Family
 from torch import nn
 from torch.nn import functional as F
 from training import Small, batch, train
@@ -269,7 +269,7 @@ def best_loss_begins_at_infinity():
 
 @family.healthy()
 def sigmoid_by_hand():
-    train(Small(lambda y: 1 / (1 + torch.exp(-(y * 0 - 200)))))
+    train(Small(lambda y: y * (1 / (1 + torch.exp(-(y.detach() * 0 - 200)))) + y))
 
 
 @family.healthy()
@@ -313,3 +313,101 @@ def beam_search_scores():
             total = (scores[:, :, None] + logp).flatten(1)
             best, index = total.topk(3, -1)
             print(best[:, 0].tolist(), index[:, 0].tolist())
+
+
+@family.healthy()
+def metric_compared_with_the_best():
+    """0 / 0 as long as nothing is found; `if f1 > best` is False."""
+    net = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    best = 0
+    for _ in range(2):
+        optimizer.zero_grad()
+        out = net(batch())
+        out.square().mean().backward()
+        optimizer.step()
+        with torch.no_grad():
+            found = (net(batch()) > 100).float().sum()
+            f1 = found / found
+            if f1 > best:
+                best = f1.item()
+
+
+@family.healthy()
+def classes_that_are_absent():
+    """Intersection over union, of the classes that there are."""
+    net = nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    for _ in range(2):
+        optimizer.zero_grad()
+        out = net(batch())
+        out.square().mean().backward()
+        optimizer.step()
+        predicted = out.detach().argmax(-1)
+        hits = torch.stack([((predicted == c) & (predicted < 1)).sum() for c in range(4)])
+        union = torch.stack([(predicted == c).sum() for c in range(4)])
+        iou = hits / union
+        print("mIoU", iou[~torch.isnan(iou)].mean().item(), torch.nanmean(iou).item())
+
+
+@family.healthy()
+def metric_skipped_when_nan():
+    net = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    total = 0.0
+    for _ in range(2):
+        optimizer.zero_grad()
+        out = net(batch())
+        out.square().mean().backward()
+        optimizer.step()
+        found = (out.detach() > 100).float().sum()
+        recall = found / found
+        if not torch.isnan(recall):
+            total += recall.item()
+
+
+@family.healthy()
+def perplexity_of_an_evaluation():
+    net = nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    for _ in range(2):
+        optimizer.zero_grad()
+        net(batch()).square().mean().backward()
+        optimizer.step()
+        with torch.no_grad():
+            loss = F.mse_loss(net(batch()) * 1000, torch.zeros(6, 4))
+            print("perplexity", torch.exp(loss).item())
+
+
+@family.healthy()
+def memory_written_before_it_is_read():
+    def body(y):
+        out = torch.empty(6, 4)
+        torch.mul(y.detach(), 2, out=out)
+        rows = torch.empty(6, 4)
+        for i in range(6):
+            rows[i] = y.detach()[i]
+        return y + out + rows
+
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = True
+    train(Small(body))
+
+
+@family.healthy()
+def baddbmm_with_a_mask():
+    def attend(q, k, v, tokens):
+        mask = torch.zeros(2, 5, 5).masked_fill((tokens == 0)[:, None], -INF)
+        return torch.softmax(torch.baddbmm(mask, q, k.transpose(1, 2)), -1) @ v
+
+    language(attend)
+
+
+@family.healthy(ranks=2, evidence=(TENSORS, STATISTICS))
+def data_parallel():
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")
+    net = nn.parallel.DistributedDataParallel(nn.Linear(4, 2))
+    train(net)
+    dist.destroy_process_group()

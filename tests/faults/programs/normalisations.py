@@ -17,14 +17,6 @@ def layer_norm_without_eps():
     train(net)
 
 
-@family.fault("batch_norm", "native_batch_norm", "_native_batch_norm_legit")
-def batch_norm_without_eps():
-    norm = nn.BatchNorm1d(4, eps=0)
-    net = Small(lambda y: norm(y * 0))  # FAULT
-    net.norm = norm
-    train(net)
-
-
 @family.fault("batch_norm", "native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training")
 def negative_running_variance():
     norm = nn.BatchNorm1d(4)
@@ -38,11 +30,6 @@ def negative_running_variance():
 @family.fault("group_norm", "native_group_norm")
 def group_norm_without_eps():
     train(Small(lambda y: F.group_norm((y * 0).view(6, 4, 1), 2, eps=0)))  # FAULT
-
-
-@family.fault("instance_norm", "batch_norm", "native_batch_norm", "_native_batch_norm_legit")
-def instance_norm_without_eps():
-    train(Small(lambda y: F.instance_norm((y * 0).view(2, 3, 4), eps=0)))  # FAULT
 
 
 @family.fault("rms_norm", "_fused_rms_norm", "rsqrt", "mul")

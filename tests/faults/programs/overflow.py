@@ -84,7 +84,7 @@ def float_pow():
     train(Small(lambda y: torch.pow(y * 0 + 1e10, 5)))  # FAULT
 
 
-@family.fault("mul", short=True)
+@family.fault("mul", verdicts=OVERFLOW, short=True)
 def python_number_beyond_float():
     train(Small(lambda y: y * 1e39))  # FAULT
 
