@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -34,7 +35,7 @@ class DumpList {
   enum class Place : std::uint8_t { before, inside, after, broken };
   struct Range {
     Name begin, end;
-    Place places[2] = {Place::before, Place::before};  // by graph
+    std::map<std::uint32_t, Place> places;  // by graph; none: before
   };
   struct Blacklist {
     Name name;

@@ -135,7 +135,10 @@ TEST(DumpList, BeginsARangeAgainWithEachStepAndGraph) {
   selector.begin_step(0);
   EXPECT_TRUE(takes("b", 0));
   selector.begin_step(1);
+  selector.begin_step(2);
   EXPECT_FALSE(takes("x", 1));  // an evaluation within a training step has a range of its own
+  EXPECT_FALSE(takes("x", 2));  // and a reference model
+  EXPECT_FALSE(takes("x", 70));
   EXPECT_TRUE(takes("x", 0));
   EXPECT_TRUE(takes("c", 0));
   EXPECT_FALSE(takes("x", 0));
