@@ -68,8 +68,10 @@ bool StepComparer::has_effect(const CompareFinding& finding) const {
 }
 
 std::vector<OpPair> StepComparer::without_effect() const {
+  constexpr std::size_t kMostFollowed = 64;  // the first are those that count
   std::vector<OpPair> pairs;
-  for (const CompareFinding& finding : findings_) {
+  for (std::size_t i = 0; i < std::min(findings_.size(), kMostFollowed); ++i) {
+    const CompareFinding& finding = findings_[i];
     const bool by_place = finding.kind == FindingKind::wiring || finding.kind == FindingKind::inserted ||
                           finding.kind == FindingKind::missing || finding.kind == FindingKind::shape ||
                           finding.kind == FindingKind::op;
@@ -108,7 +110,11 @@ std::uint32_t StepComparer::place_of_golden(std::uint32_t golden) const {
 
 // A parameter or state that one of the two writes and the other only reads.
 void StepComparer::find_updates_left_out() {
-  if (other_optimizer_) return;
+  // Of other frameworks the names do not say who writes in place.
+  const auto says_who_writes = [](const CompareSide& side) {
+    return std::ranges::any_of(side.ops, &CompareOp::in_place);
+  };
+  if (other_optimizer_ || !says_who_writes(target_) || !says_who_writes(golden_)) return;
   const auto op_of = [&](const std::vector<std::uint32_t>& owner, std::uint32_t at) -> const ComparedOp* {
     if (owner[at] == kNone || step_.ops[owner[at]].verdict != OpVerdict::alone) return nullptr;
     return &step_.ops[owner[at]];

@@ -17,12 +17,12 @@ void StepComparer::add_finding(FindingKind kind, const ComparedOp& op, const Cat
 }
 
 // What an op read from an op that is alone, where the golden dump does not tell what its counterpart read.
-const CatalogOp* StepComparer::alone_before(const std::vector<PairedInput>& inputs) const {
+const CatalogOp* StepComparer::alone_before(const std::vector<PairedInput>& inputs, bool by_shape) const {
   for (const PairedInput& input : inputs) {
     const std::uint32_t from = input.target.input->from;
     if (input.golden.input != nullptr || from == kNoOp || target_owner_[from] == kNone) continue;
     const ComparedOp& before = step_.ops[target_owner_[from]];
-    const bool computes = before.kind != OpKind::copy && before.kind != OpKind::cast;
+    const bool computes = by_shape || (before.kind != OpKind::copy && before.kind != OpKind::cast);
     if (before.golden.empty() && computes) return before.target.front();
   }
   return nullptr;

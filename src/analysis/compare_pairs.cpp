@@ -125,7 +125,10 @@ std::vector<PairedInput> StepComparer::pair_inputs(const Group& target, const Gr
   });
   if (one_type) {  // of another size: what is made of it cannot be compared either
     pass([&](const GroupInput& a, const GroupInput& b) {
-      return a.input->tensor->slot == b.input->tensor->slot && a.input->is_read && b.input->is_read;
+      const bool from_outside = a.input->from == kNoOp && b.input->from == kNoOp;
+      const bool is_read = a.input->is_read && b.input->is_read;
+      return a.input->tensor->slot == b.input->tensor->slot && is_read &&
+             (from_outside || same_producer(*a.input, *b.input));
     });
   }
   for (PairedInput& pair : pairs) pair.difference = known_difference(pair.target, pair.golden);

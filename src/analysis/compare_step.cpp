@@ -51,7 +51,8 @@ void StepComparer::keep(Judged judged, const Group& target, const Group& golden)
     }
     if (told_by_inputs) {
       op.verdict = OpVerdict::inherited;
-    } else if (const CatalogOp* before = alone_before(judged.inputs); before != nullptr) {
+    } else if (const CatalogOp* before = alone_before(judged.inputs, judged.kind == FindingKind::shape);
+               before != nullptr) {
       add_finding(FindingKind::inserted, op, before, false, &shown,
                   fmt::format("has no counterpart in the golden dump, and {}, which reads it, differs: {}",
                               op.target.front()->full_name, op.reason));

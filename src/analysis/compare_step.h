@@ -104,7 +104,7 @@ class StepComparer {
   const ComparedTensor* output_read(const CompareInput& target, const CompareInput& golden) const;
 
   // compare_inputs.cpp
-  const CatalogOp* alone_before(const std::vector<PairedInput>& inputs) const;
+  const CatalogOp* alone_before(const std::vector<PairedInput>& inputs, bool by_shape) const;
   void look_at_inputs(ComparedOp& op, const std::vector<PairedInput>& inputs);
   void look_at_parameter(ComparedOp& op, const PairedInput& input, ComparedTensor& shown);
   void look_at_order(ComparedOp& op, const std::vector<PairedInput>& inputs);

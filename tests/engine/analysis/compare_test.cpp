@@ -376,6 +376,9 @@ TEST(Compare, AParameterThatOneSideDoesNotUpdateIsAFinding) {
   write_update(golden, kGradient, false);
   target.add("mm", {Program::parameter("", kX, "(3,2)")}, kGradient, "(2,2)");
   target.add("neg", {Program::parameter("weight", kWeight, "(2,2)")}, times(kWeight, -1), "(2,2)");
+  for (Program* program : {&target, &golden}) {
+    program->add("mul_", {Program::parameter("other", kX, "(3,2)")}, kX, "(3,2)", "Default/optimizer-SGD");
+  }
   const DumpComparison comparison = compared(target, golden);
   ASSERT_FALSE(comparison.findings.empty());
   EXPECT_EQ(comparison.findings[0].kind, FindingKind::missing);
@@ -483,6 +486,24 @@ TEST(Compare, OptimizersOfAnotherKindAreComparedByWhatTheyLeave) {
   EXPECT_THAT(comparison.findings, IsEmpty());
   ASSERT_THAT(comparison.notes, SizeIs(1));
   EXPECT_THAT(comparison.notes[0], HasSubstr("optimizers"));
+}
+
+TEST(Compare, AFrameworkThatDoesNotSayWhoWritesInPlaceLeavesNoUpdateOut) {
+  Program target, golden;
+  write_update(target, kGradient, false);
+  golden.add("MatMul", {Program::parameter("", kX, "(3,2)")}, kGradient, "(2,2)");
+  golden.add("ApplyMomentum", {Program::parameter("weight", kWeight, "(2,2)")}, kWeight, "(2,2)");
+  EXPECT_THAT(compared(target, golden).findings, IsEmpty());
+}
+
+TEST(Compare, BatchesOfOtherSizesAreLeftOutAndAreNoFinding) {
+  Program target, golden;
+  target.add("relu", {Program::parameter("data-0", {1, 2}, "(2)")}, {1, 2}, "(2)");
+  golden.add("relu", {Program::parameter("data-0", {1, 2, 3}, "(3)")}, {1, 2, 3}, "(3)");
+  const DumpComparison comparison = compared(target, golden);
+  EXPECT_THAT(comparison.findings, IsEmpty());
+  ASSERT_THAT(comparison.left_out, SizeIs(1));
+  EXPECT_THAT(comparison.left_out[0], HasSubstr("(2), the golden op (3)"));
 }
 
 TEST(Compare, InfinitiesThatBothHaveMakeNoFindingOfStatistics) {

@@ -9,7 +9,7 @@ from torch import nn
 family = Family("one bad rank")
 
 
-def on_two_ranks(wrong, loss=None, between=None, data=None):
+def on_two_ranks(wrong, loss=None, between=None):
     """Data parallel by hand: gradients are summed over ranks and divided by their number."""
     dist.init_process_group("gloo")
     network = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
@@ -19,8 +19,7 @@ def on_two_ranks(wrong, loss=None, between=None, data=None):
 
     def step():
         optimizer.zero_grad()
-        x = torch.randn(4, 6)
-        loss(network(data(x, bad) if data else x), bad).backward()
+        loss(network(torch.randn(4, 6)), bad).backward()
         for p in network.parameters():
             if between:
                 between(p, bad)
@@ -58,12 +57,13 @@ def gradient_of_one_rank_zeroed(wrong):
     on_two_ranks(wrong, between=between)
 
 
-@family.differs("mul", "add", "roll", "flip", ranks=2)
-def data_of_one_rank_flipped(wrong):
-    def data(x, bad):
-        return x.flip(1) if bad else x  # FAULT
+@family.differs("flip", ranks=2)
+def outputs_of_one_rank_flipped(wrong):
+    def loss(y, bad):
+        goal = torch.linspace(-1.0, 2.0, 3)
+        return ((y.flip(1) if bad else y) - goal).square().mean()  # FAULT
 
-    on_two_ranks(wrong, data=data)
+    on_two_ranks(wrong, loss)
 
 
 @family.differs("clamp", ranks=2)
