@@ -118,6 +118,16 @@ bool running_variance_cause(OpValues& values, Cause& cause) {
   return true;
 }
 
+// Sums and products: of finite numbers they give an infinity only where the type is too small.
+bool only_adds_up(const std::string& type) {
+  static const std::set<std::string_view> kTypes = {
+      "sum",      "mean",       "cumsum", "prod",   "cumprod", "norm",   "linalgvectornorm", "dot",     "mv",
+      "mm",       "bmm",        "addmm",  "matmul", "linear",  "conv1d", "conv2d",           "conv3d",  "convolution",
+      "baddbmm",  "addmv",      "einsum", "add",    "sub",     "mul",    "square",           "addcmul", "mseloss",
+      "indexadd", "scatteradd", "outer"};
+  return kTypes.contains(type);
+}
+
 // Of ops that give elements of their inputs, or smaller ones.
 bool is_impossible(const OpValues& values) {
   if (!values.flow().nature.only_moves) return false;
@@ -250,6 +260,10 @@ Cause cause_of(OpValues& values, BadKind bad) {
     const CatalogTensor* tensor = input.is_read ? values.input(input.tensor->slot) : nullptr;
     return tensor != nullptr && values.is_bad(*tensor);
   });
+  if (cause.why.empty() && values.flow().nature.skips_nan && bad == BadKind::nan) {
+    cause.why = fmt::format("{} leaves NaN out, and nothing is left", values.op().op_type);
+    cause.explained = true;
+  }
   const std::string finite = !all_finite    ? "infinities among its inputs become what is no number"
                              : all_recorded ? "its inputs are finite and its result is not"
                                             : "its result is not finite, and what was recorded of its inputs is";
@@ -259,6 +273,12 @@ Cause cause_of(OpValues& values, BadKind bad) {
         "{} gives only numbers that it was given, or smaller ones, and what was recorded of its inputs "
         "is finite",
         values.op().op_type);
+  }
+  if (cause.why.empty() && bad == BadKind::inf && all_finite && all_recorded && largest_of(values.output_type()) > 0 &&
+      only_adds_up(values.type())) {
+    cause.overflow = true;
+    cause.why = fmt::format("finite numbers make more than {} holds, which is {}", info(values.output_type()).lower,
+                            number_text(largest_of(values.output_type())));
   }
   if (cause.why.empty() && is_low(values.output_type()) && bad == BadKind::inf) {
     cause.why = fmt::format("{}; {} holds at most {}", finite, info(values.output_type()).lower,

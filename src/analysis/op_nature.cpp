@@ -211,6 +211,8 @@ const Names kFlips = {"mul",
                       "convtranspose3d",
                       "bilinear"};
 
+const Names kSkipsNan = {"nanmean", "nansum", "nanmedian", "nanquantile"};
+
 // An infinity in what these multiply or normalise comes out as an infinity or NaN: there is none that they take away.
 const Names kMixes = {"linear",
                       "dense",
@@ -383,6 +385,7 @@ OpNature nature_of(std::string_view op_type) {
        op_type.find("Distributed") != std::string_view::npos || op_type == "Broadcast");
   nature.most_inputs = most_inputs_of(type);
   nature.mixes = kMixes.contains(type);
+  nature.skips_nan = kSkipsNan.contains(type);
   const bool adds_the_first =
       type == "addmm" || type == "baddbmm" || type == "addbmm" || type == "addmv" || type == "addr";
   nature.first_mixed = adds_the_first ? 1 : 0;

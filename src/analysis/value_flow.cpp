@@ -398,7 +398,8 @@ void ValueFlow::find_flags(std::uint32_t index, BadKind kind) {
       if (input.is_read && has(health_of(input), from)) flags |= values_[input.value].flags[at(from)];
     }
   }
-  const bool changed = from != kind || (kind == BadKind::inf && sign_is_new(op, inputs, health_of_value(index)));
+  const bool changed = from != kind || (kind == BadKind::nan && op.nature.skips_nan) ||
+                       (kind == BadKind::inf && sign_is_new(op, inputs, health_of_value(index)));
   if (flags == 0) {
     // Of infinities that may have come in through what was not recorded, nobody is to blame before they do harm.
     const bool meant = op.nature.places || (kind == BadKind::inf && !inputs_known);
@@ -551,6 +552,8 @@ End ValueFlow::end_of_outputs(const Op& op, const Input& input, std::uint8_t fla
 bool ValueFlow::passes(std::uint8_t flags, BadKind kind, const Op& op, std::uint32_t index, BadKind next) {
   const Value& output = values_[index];
   if (!has(health_of_value(index), next)) return false;
+  if (kind == BadKind::nan && op.nature.skips_nan && (output.flags[at(next)] & bit(RootKind::converted)) != 0)
+    return false;
   const bool is_mask = kind == BadKind::inf && flags != 0 && (flags & ~kHarmless) == 0;
   if (next == kind)
     return !is_mask || (output.flags[at(next)] & ~kHarmless) == 0 ||

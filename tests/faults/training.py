@@ -29,3 +29,14 @@ def train(net, *inputs, loss_of=lambda out: out.mean(), steps=3, optimizer=None)
         loss.backward()
         optimizer.step()
     return loss
+
+
+_kept = []
+
+
+def parallel(net):
+    """For the ranks. It is kept: in PyTorch 2.13 a process may hang, without Sonde too, where its gloo threads wait for
+    the interpreter while the network is destroyed."""
+    net = nn.parallel.DistributedDataParallel(net)
+    _kept.append(net)
+    return net

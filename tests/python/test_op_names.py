@@ -2,11 +2,15 @@
 extremes. A name in a list that is not so of the operator fails; so does a name that this file does not know."""
 
 import itertools
+import json
 import pathlib
 import re
+import sys
 
 import pytest
 import torch
+from op_extremes import CALLS
+from processes import CLI, run_in, settings_of
 from torch.nn import functional as F
 
 INF, NAN = float("inf"), float("nan")
@@ -298,6 +302,19 @@ def test_what_asks_for_infinities_gives_none(name):
         assert torch.isfinite(TESTS[name](with_one(value)).float()).all()
 
 
+SKIPS_NAN = {
+    "nanmean": torch.nanmean,
+    "nansum": torch.nansum,
+    "nanmedian": torch.nanmedian,
+    "nanquantile": lambda x: torch.nanquantile(x, 0.5),
+}
+
+
+@pytest.mark.parametrize("name", known_names("kSkipsNan", SKIPS_NAN))
+def test_what_skips_nan_gives_none_where_anything_is_left(name):
+    assert torch.isfinite(SKIPS_NAN[name](with_one(NAN)))
+
+
 SHAPE_ONLY = {
     "oneslike": torch.ones_like,
     "zeroslike": torch.zeros_like,
@@ -378,3 +395,40 @@ def test_no_name_is_in_a_list_twice():
         assert sorted(set(names)) == sorted(names), table
     every = [set(names_in(table)) for table in COUNTS]
     assert not any(a & b for a, b in itertools.combinations(every, 2))
+
+
+FORMULAS = SOURCE.with_name("elementwise_cause.cpp")
+# The same under the names of others, or of its kernels.
+OTHER_NAMES = """realdiv divide truedivide divnonan multiply muls addv2 adds addext subext subtract power sqrtgrad inv
+    tocopy cast type half bfloat16 arccos arcsin"""
+
+
+@pytest.fixture(scope="module", params=["full", "statistic"])
+def answers(request, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("extremes")
+    config = directory / "data_dump.json"
+    dump = directory / "dump"
+    config.write_text(json.dumps(settings_of(dump, None, {"reread": True}, {"saved_data": request.param})))
+    program = pathlib.Path(__file__).with_name("op_extremes.py")
+    run = run_in(directory, dump, sys.executable, program, MINDSPORE_DUMP_CONFIG=config)
+    assert run.status == 0, run.stderr
+    found = {}
+    for step, name in enumerate(CALLS):
+        look = run_in(directory, dump, CLI, "first-bad", dump, "--json", "--step", step)
+        found[name] = json.loads(look.stdout)["first"]
+    return found
+
+
+def test_every_formula_is_run():
+    table = FORMULAS.read_text().split("kFormulas = ")[1].split("return kFormulas")[0]
+    names = set(re.findall(r'\{"(\w+)",', table))
+    assert len(names) > 40
+    assert names - set(OTHER_NAMES.split()) - set(CALLS) == set()
+
+
+def test_what_is_computed_again_agrees_with_the_operator(answers):
+    for name, first in answers.items():
+        assert first is not None, name
+        assert first["op_type"].strip("_").replace("_copy", "") in (name, "half", "to"), (name, first)
+        assert first["kind"] in ("operator", "overflow"), (name, first["why"])
+        assert "uncertain" not in first["tags"], (name, first["why"])

@@ -12,7 +12,7 @@ family = Family("aliasing")
 INF = float("inf")
 
 
-@family.fault("masked_fill_")
+@family.fault("masked_fill_", short=True)
 def shared_buffer_masked_in_place():
     class Shared(nn.Module):
         def __init__(self):

@@ -4,14 +4,14 @@ import torch
 import torch.distributed as dist
 from cases import Family
 from torch import nn
-from training import batch
+from training import batch, parallel
 
 family = Family("distributed")
 
 
 def ddp(loss_of, steps=2):
     dist.init_process_group("gloo")
-    net = nn.parallel.DistributedDataParallel(nn.Linear(4, 2))
+    net = parallel(nn.Linear(4, 2))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for step in range(steps):
         optimizer.zero_grad()

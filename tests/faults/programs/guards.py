@@ -42,7 +42,7 @@ def guard(*ops, **what):
     return add
 
 
-@guard("log")
+@guard("log", short=True)
 def isnan_then_continue():
     guarded(lambda loss: torch.isnan(loss) or torch.isinf(loss))
 

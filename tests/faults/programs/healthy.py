@@ -6,7 +6,7 @@ import torch
 from cases import STATISTICS, TENSORS, Family
 from torch import nn
 from torch.nn import functional as F
-from training import Small, batch, train
+from training import Small, batch, parallel, train
 
 family = Family("healthy")
 NAN, INF = float("nan"), float("inf")
@@ -408,6 +408,6 @@ def data_parallel():
     import torch.distributed as dist
 
     dist.init_process_group("gloo")
-    net = nn.parallel.DistributedDataParallel(nn.Linear(4, 2))
+    net = parallel(nn.Linear(4, 2))
     train(net)
     dist.destroy_process_group()

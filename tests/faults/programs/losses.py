@@ -181,3 +181,38 @@ def hard_example_mining():
             continue
         loss.backward()
         optimizer.step()
+
+
+@family.fault("cross_entropy_loss", "nll_loss", "nll_loss_forward")
+def class_weights_are_zero():
+    weight = torch.zeros(4)
+    targets = torch.tensor([0, 1, 2, 3, 0, 1])
+    train(nn.Linear(4, 4), loss_of=lambda out: F.cross_entropy(out, targets, weight=weight))  # FAULT
+
+
+@family.fault("div")
+def divided_by_its_own_zero():
+    def loss_of(out):
+        loss = (out - out.detach()).abs().sum()
+        return loss / loss.detach()  # FAULT
+
+    train(nn.Linear(4, 4), loss_of=loss_of)
+
+
+@family.fault("exp", verdicts=("overflow",))
+def variational_log_variance():
+    def loss_of(out):
+        mean, log_variance = (out * 0 + 200).chunk(2, -1)
+        sample = mean + torch.randn_like(mean) * torch.exp(0.5 * log_variance)  # FAULT
+        return sample.square().mean()
+
+    train(nn.Linear(4, 4), loss_of=loss_of)
+
+
+@family.fault("log")
+def kl_of_logarithms_of_zero():
+    def loss_of(out):
+        q = torch.softmax(out * 1e6, -1)
+        return F.kl_div(torch.log(q), torch.full((6, 4), 0.25), reduction="batchmean")  # FAULT
+
+    train(nn.Linear(4, 4), loss_of=loss_of)

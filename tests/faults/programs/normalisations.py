@@ -81,3 +81,15 @@ def layer_norm_of_large():
     net = Small(lambda y: norm(y * 1e25))  # FAULT
     net.norm = norm
     train(net)
+
+
+@family.fault("batch_norm", "native_batch_norm", "_native_batch_norm_legit_no_training")
+def momentum_makes_the_running_variance_negative():
+    norm = nn.BatchNorm1d(4, momentum=30)
+    net = Small(lambda y: norm(y))  # noqa: PLW0108  # FAULT
+    net.norm = norm
+    train(net, steps=1)
+    with torch.no_grad():
+        norm.running_var.fill_(-3)
+        net.eval()
+    train(net)

@@ -141,3 +141,36 @@ def clipped_by_an_infinite_norm():
     for p in net.parameters():
         p.grad.mul_(total / (total * 2))  # FAULT
     optimizer.step()
+
+
+@family.fault("reciprocal")
+def scale_of_zero():
+    net = nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    scale = torch.zeros(())
+    for _ in range(2):
+        optimizer.zero_grad()
+        (net(batch()).mean() * scale).backward()
+        inverse = scale.reciprocal()  # FAULT
+        for p in net.parameters():
+            p.grad.mul_(inverse)
+        optimizer.step()
+
+
+@of_step("add_", "_foreach_add_")
+def scheduler_gives_nan():
+    net = nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: float("nan"))
+    step(net, optimizer, moving)
+
+
+@family.fault("square", "mul_")
+def weights_grow_by_a_huge_decay():
+    net = nn.Linear(4, 4)
+    for _ in range(3):
+        net.zero_grad()
+        net(batch()).square().mean().backward()  # FAULT
+        with torch.no_grad():
+            for p in net.parameters():
+                p.mul_(1e30)  # FAULT

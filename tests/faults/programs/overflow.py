@@ -168,9 +168,8 @@ def half_rms_norm():
 @family.fault("addmm", "linear", "pow", "mse_loss", "sub", "mul", "mean")
 def diverges_by_its_rate():
     net = nn.Linear(4, 4)
-    train(
-        net, loss_of=lambda out: (out**2).mean(), optimizer=torch.optim.SGD(net.parameters(), lr=1e15), steps=4
-    )  # FAULT
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e15)
+    train(net, loss_of=lambda out: (out**2).mean(), optimizer=optimizer, steps=4)  # FAULT
 
 
 @family.fault("sinh", "cosh")
@@ -206,3 +205,26 @@ def half_mean():
         return large.sum(-1).float() / 1600  # FAULT
 
     train(Small(body))
+
+
+@family.fault("div")
+def eps_lost_in_half():
+    def body(y):
+        z = (y * 0).half()
+        return (z / (z.abs().amax() + 1e-8)).float()  # FAULT
+
+    train(Small(body))
+
+
+@family.fault("div")
+def quantised_by_a_scale_of_zero():
+    def body(y):
+        scale = (y.detach() * 0).abs().amax() / 127
+        return torch.round(y / scale) * scale  # FAULT
+
+    train(Small(body))
+
+
+@family.fault("log")
+def eps_of_a_logarithm_lost_in_half():
+    train(Small(lambda y: torch.log(torch.relu(y - 50).half() + 1e-8).float()))  # FAULT

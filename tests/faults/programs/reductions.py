@@ -56,15 +56,6 @@ def norm_of_large():
     train(Small(lambda y: (y * 0 + 30000).half().norm(p=1, dim=-1).float() * 1))  # FAULT
 
 
-@family.fault("div", "div_")
-def deviation_of_constants_backward():
-    def body(y):
-        same = y[:, :1].expand(6, 4) * 1
-        return (same - same.mean(-1, keepdim=True)) / (same.std(-1, keepdim=True) + 1e-5)  # FAULT
-
-    train(Small(body))
-
-
 @family.fault("div")
 def normalised_without_eps():
     def body(y):
@@ -106,3 +97,35 @@ def average_of_an_empty_segment():
         return total / count[:, None]  # FAULT
 
     train(Small(body))
+
+
+@family.fault("div", "div_", "softmax")
+def gumbel_softmax_without_a_temperature():
+    train(Small(lambda y: F.gumbel_softmax(y, tau=0)))  # FAULT
+
+
+@family.fault("div")
+def rows_divided_by_their_zero_sums():
+    def body(y):
+        z = torch.relu(y - torch.tensor([[0.0], [0], [90], [0], [0], [0]]))
+        return z / z.sum(-1, keepdim=True)  # FAULT
+
+    train(Small(body))
+
+
+@family.fault(
+    "softmax", "_softmax", "scaled_dot_product_attention", "_scaled_dot_product_attention_math", "safe_softmax"
+)
+def attention_of_a_padded_row():
+    def body(y):
+        scores = y @ y.t()
+        padding = torch.zeros(6, dtype=torch.bool)
+        padding[:] = True
+        return torch.softmax(scores.masked_fill_(padding, -INF), -1)  # FAULT
+
+    train(Small(body))
+
+
+@family.fault("logdet", "_linalg_slogdet", "linalg_slogdet", "log", "det", "_linalg_det")
+def logdet_of_a_singular_matrix():
+    train(Small(lambda y: torch.logdet(y[:4] * 0) + y.sum()))  # FAULT
