@@ -87,6 +87,8 @@ OwnSettings read_sonde_settings(const JsonValue& root, Plan& plan, Diagnostics& 
     if (*budget < kLeastBudget) reader.refuse(*reader.find("budget_bytes"), kBudget);
   }
   settings.reread = reader.boolean("reread").value_or(settings.reread);
+  settings.class_names_in_scope = reader.boolean("class_names_in_scope").value_or(settings.class_names_in_scope);
+  settings.stop_after = reader.boolean("stop_after").value_or(settings.stop_after);
   settings.raw_bfloat16 = reader.boolean("raw_bfloat16").value_or(settings.raw_bfloat16);
   constexpr std::array<std::string_view, 2> kInputs = {"before", "after"};
   if (const auto inputs = reader.word("inputs", kInputs)) settings.inputs_after = *inputs == 1;
