@@ -79,6 +79,10 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
     frame.wanted = wanted;
     state.catches = (wanted & SONDE_WANT_FAILURE) != 0;
     state.failed_last = false;
+    if ((wanted & SONDE_WANT_MODULES) != 0) {
+      api().modules_exist(parameters_exist(state) ? 1 : 0);
+      set_capture();
+    }
     if (wanted != 0) {
       tell_start(state, frame, values, (wanted & SONDE_WANT_ATTRIBUTES) != 0);
     } else if (info.writes) {
@@ -331,8 +335,8 @@ void root_forward(PyObject* module, bool has_parameters, bool optimizer_alive, b
   if (outermost_module(setup().frames, depth) != module) return;
   const bool grad = at::GradMode::is_enabled() || (may_train_without_grad && state.grad_outside);
   const bool trains = grad && !c10::InferenceMode::is_enabled();
-  if (has_parameters) {
-    g_root_seen = true;
+  if (has_parameters) g_root_seen = true;
+  if (has_parameters || !g_root_seen) {
     state.current_root = module;
     state.current_root_trains = trains;
   }
