@@ -31,7 +31,7 @@ struct RunOptions {
   std::vector<std::string> kernels;
   std::vector<std::string> statistics;
   std::vector<std::string> command;
-  bool prove = false, json = false;
+  bool prove = false, json = false, stop_after = false;
 };
 
 // What the options ask for, in MindSpore's words; the path, which may have any characters, in ours.
@@ -93,10 +93,10 @@ int run(const RunOptions& options) {
   if (!plan) return kBadUsage;
   if (options.prove) return prove({options.command, *config, plan->path, scratch.path(), options.json});
   const fs::path report = scratch.path() / "report";
-  const Result<ChildEnd> end = run_child(
-      options.command, {.environment = {{"SONDE_CONFIG", config->string()}, {"SONDE_RUN_REPORT", report.string()}},
-                        .without = {},
-                        .output = {}});
+  std::vector<std::pair<std::string, std::string>> environment = {{"SONDE_CONFIG", config->string()},
+                                                                  {"SONDE_RUN_REPORT", report.string()}};
+  if (options.stop_after) environment.emplace_back("SONDE_STOP_AFTER", "1");
+  const Result<ChildEnd> end = run_child(options.command, {.environment = environment, .without = {}, .output = {}});
   if (!end) {
     print_error(end.error().message);
     return status_of_no_run(end.error());
@@ -133,6 +133,8 @@ void add_run(CLI::App& app, int& exit_status) {
   CLI::Option* prove =
       verb->add_flag("--prove", options->prove,
                      "run the command twice, without Sonde and recording, and compare all that it computes");
+  verb->add_flag("--stop-after", options->stop_after, "end the command when the last step of `iteration` is recorded")
+      ->excludes(prove);
   verb->add_flag("--json", options->json, "with --prove: the verdict as JSON")->needs(prove);
   verb->add_option("command", options->command, "what to run, after --")->required()->type_name("COMMAND...");
   verb->footer(

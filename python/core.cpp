@@ -75,6 +75,7 @@ NB_MODULE(_core, module) {
       "dump_switch", [](bool on) { return engine().dump_switch(on ? 1 : 0); }, nb::arg("on"));
   module.def(
       "set_iteration", [](std::uint64_t iteration) { return engine().set_iteration(iteration); }, nb::arg("iteration"));
+  module.def("is_over", [] { return engine().capture() == SONDE_CAPTURE_OVER; });
   module.def("records_exceptions", [] { return engine().records_exceptions() != 0; });
   module.def("host_settings", &host_settings);
   module.def(

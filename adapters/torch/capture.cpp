@@ -79,6 +79,10 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
     frame.wanted = wanted;
     state.catches = (wanted & SONDE_WANT_FAILURE) != 0;
     state.failed_last = false;
+    if ((wanted & SONDE_WANT_MODULES) != 0) {
+      api().modules_exist(parameters_exist(state) ? 1 : 0);
+      set_capture();
+    }
     if (wanted != 0) {
       tell_start(state, frame, values, (wanted & SONDE_WANT_ATTRIBUTES) != 0);
     } else if (info.writes) {
@@ -331,8 +335,8 @@ bool root_forward(PyObject* module, const RootForward& forward) {
   if (outermost_module(setup().frames, depth) != module) return false;
   const bool grad = at::GradMode::is_enabled() || (forward.may_train_without_grad && state.grad_outside);
   const bool trains = grad && !c10::InferenceMode::is_enabled();
-  if (forward.has_parameters) {
-    g_root_seen = true;
+  if (forward.has_parameters) g_root_seen = true;
+  if (forward.has_parameters || !g_root_seen) {
     state.current_root = module;
     state.current_root_trains = trains;
   }

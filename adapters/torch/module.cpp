@@ -36,15 +36,17 @@ PyObject* load(PyObject*, PyObject* address) {
   return PyUnicode_FromString(api->engine);
 }
 
-// install(module_call, optimizer_step, prefixes, scope_of, new_root, source_of, bare_training)
+// install(module_call, optimizer_step, prefixes, scope_of, new_root, source_of, bare_training, parameters_exist)
 PyObject* install(PyObject*, PyObject* args) {
-  PyObject *module_call, *optimizer_step, *prefixes, *scope_of, *new_root, *source_of, *bare_training;
-  if (!PyArg_ParseTuple(args, "O!O!O!OOOO", &PyCode_Type, &module_call, &PyCode_Type, &optimizer_step, &PyTuple_Type,
-                        &prefixes, &scope_of, &new_root, &source_of, &bare_training)) {
+  PyObject *module_call, *optimizer_step, *prefixes, *scope_of, *new_root, *source_of, *bare_training,
+      *parameters_exist;
+  if (!PyArg_ParseTuple(args, "O!O!O!OOOOO", &PyCode_Type, &module_call, &PyCode_Type, &optimizer_step, &PyTuple_Type,
+                        &prefixes, &scope_of, &new_root, &source_of, &bare_training, &parameters_exist)) {
     return nullptr;
   }
   if (g_pending.api == nullptr) return fail("load() comes first");
-  for (PyObject* held : {module_call, optimizer_step, scope_of, new_root, source_of, bare_training}) Py_INCREF(held);
+  for (PyObject* held : {module_call, optimizer_step, scope_of, new_root, source_of, bare_training, parameters_exist})
+    Py_INCREF(held);
   g_pending.frames.module_call = reinterpret_cast<PyCodeObject*>(module_call);
   g_pending.frames.optimizer_step = reinterpret_cast<PyCodeObject*>(optimizer_step);
   for (int i = 0; i < 4; ++i) {
@@ -58,6 +60,7 @@ PyObject* install(PyObject*, PyObject* args) {
   g_pending.python.new_root = new_root;
   g_pending.python.source_of = source_of;
   g_pending.python.bare_training = bare_training;
+  g_pending.python.parameters_exist = parameters_exist;
   sonde_torch::install(g_pending);
   Py_RETURN_NONE;
 }
@@ -93,6 +96,13 @@ PyObject* root_forward(PyObject*, PyObject* args) {
                                                          .trained = trained != 0,
                                                          .evaluates = evaluates != 0});
   return Py_BuildValue("(NN)", PyBool_FromLong(sonde_torch::capturing()), PyBool_FromLong(trains));
+}
+
+// modules_exist(with parameters): steps were counted by calls of modules without
+PyObject* modules_exist(PyObject*, PyObject* with_parameters) {
+  g_pending.api->modules_exist(with_parameters == Py_True ? 1 : 0);
+  sonde_torch::set_capture();
+  Py_RETURN_NONE;
 }
 
 // name_tensor(name, tensor)
@@ -224,6 +234,7 @@ PyMethodDef kMethods[] = {
     {"uninstall", uninstall, METH_NOARGS, nullptr},
     {"set_run_info", set_run_info, METH_VARARGS, nullptr},
     {"root_forward", root_forward, METH_VARARGS, nullptr},
+    {"modules_exist", modules_exist, METH_O, nullptr},
     {"name_tensor", name_tensor, METH_VARARGS, nullptr},
     {"memory_written", memory_written, METH_VARARGS, nullptr},
     {"memory_of", memory_of, METH_O, nullptr},

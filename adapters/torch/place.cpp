@@ -149,6 +149,21 @@ void see_root(ThreadState& state, PyObject* module) {
   state.busy = false;
 }
 
+bool says_yes(ThreadState& state, PyObject* question) {
+  if (!python_is_alive()) return false;
+  state.busy = true;
+  bool answer = false;
+  {
+    const Gil gil;
+    const SavedError saved;
+    PyObject* result = PyObject_CallNoArgs(question);
+    answer = result == Py_True;
+    Py_XDECREF(result);
+  }
+  state.busy = false;
+  return answer;
+}
+
 std::uint32_t outside_graph() {
   return at::GradMode::is_enabled() ? SONDE_GRAPH_OUTSIDE_GRAD : SONDE_GRAPH_OUTSIDE_NO_GRAD;
 }
@@ -244,20 +259,11 @@ std::uint32_t site_of_node(ThreadState& state, const char* name, std::uint32_t f
 bool bare_training(ThreadState& state) {
   constexpr std::uint64_t kAskEachTime = 1000, kThenEvery = 100;
   const std::uint64_t asked = state.asked_bare++;
-  if ((asked > kAskEachTime && asked % kThenEvery != 0) || !python_is_alive()) return false;
-  state.busy = true;
-  bool answer = false;
-  {
-    const Gil gil;
-    const SavedError saved;
-    if (PyObject* result = PyObject_CallNoArgs(setup().python.bare_training)) {
-      answer = result == Py_True;
-      Py_DECREF(result);
-    }
-  }
-  state.busy = false;
-  return answer;
+  if (asked > kAskEachTime && asked % kThenEvery != 0) return false;
+  return says_yes(state, setup().python.bare_training);
 }
+
+bool parameters_exist(ThreadState& state) { return says_yes(state, setup().python.parameters_exist); }
 
 void forget_scopes() { g_generation.fetch_add(1); }
 

@@ -21,6 +21,8 @@ std::uint32_t site_of_node(ThreadState& state, const char* name, std::uint32_t f
 
 // Whether the step clock must begin without a root: asked while none was seen, less and less often.
 bool bare_training(ThreadState& state);
+// Whether a module with parameters exists, which may be called yet.
+bool parameters_exist(ThreadState& state);
 
 // Module objects died or changed: names known by address are stale.
 void forget_scopes();

@@ -16,6 +16,8 @@ struct PythonSide {
   PyObject* source_of = nullptr;
   // () -> bool: an optimizer trains tensors of no module
   PyObject* bare_training = nullptr;
+  // () -> bool: a module with parameters exists
+  PyObject* parameters_exist = nullptr;
 };
 
 struct Setup {

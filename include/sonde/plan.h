@@ -123,8 +123,10 @@ struct SondeSettings {
   StepRule step = StepRule::automatic;
   std::uint64_t budget_bytes = 1ULL << 30;  // bytes of tensors in flight between the run and the disk
   WhenFull when_full = WhenFull::wait;
-  bool reread = false;        // read every input again, even where its bytes are known (finds silent writes)
-  bool raw_bfloat16 = false;  // write `<E2` as MindSpore 2.10 does, instead of float32
+  bool reread = false;               // read every input again, even where its bytes are known (finds silent writes)
+  bool class_names_in_scope = true;  // false: `network/conv1`, as MindSpore's reserve_class_name_in_scope=False
+  bool stop_after = false;           // end the program when the last chosen step is over
+  bool raw_bfloat16 = false;         // write `<E2` as MindSpore 2.10 does, instead of float32
   // MindSpore's own dumper reads inputs after the operator ran, when some are already overwritten. Hosts that are not
   // MindSpore read them before in any case.
   bool inputs_after = false;

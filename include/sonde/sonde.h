@@ -99,10 +99,12 @@ struct sonde_attribute {
 #define SONDE_WANT_FAILURE 32u /* an op that throws is wanted: op_failed before op_input, and op_end may take a while */
 #define SONDE_WANT_KEEP 64u    /* its outputs are watched: remember where they lie, without keeping them alive */
 #define SONDE_WANT_WATCHED 128u /* after op_output: op_watched with every output remembered so */
+#define SONDE_WANT_MODULES 256u /* call modules_exist, within this op or before the next one */
 
 /* Whether the host's operator callbacks need to run. Returned by every clock function. */
 #define SONDE_CAPTURE_OFF 0u
 #define SONDE_CAPTURE_ON 1u
+#define SONDE_CAPTURE_OVER 2u /* off, and the plan wants the program to end here: the last chosen step is over */
 
 /* To which graph an op belongs: that of the root forward it runs in, of backward and optimizer (training), or, outside
  * every root, what the step clock says. */
@@ -179,7 +181,9 @@ struct sonde_api {
   unsigned (*scaler_update)(void); /* GradScaler.update: the step is over although no optimizer stepped */
   unsigned (*manual_step)(void);   /* sonde.step() */
   unsigned (*autograd_seen)(void); /* an op with a gradient history ran before any root was seen */
-  unsigned (*capture)(void);       /* the current answer; the first call begins a manual clock's first step */
+  /* SONDE_WANT_MODULES: whether modules with parameters exist, of which none was called yet. */
+  unsigned (*modules_exist)(int with_parameters);
+  unsigned (*capture)(void); /* the current answer; the first call begins a manual clock's first step */
   /* From the first call on the plan's iterations do not count: what runs while it is on is recorded. */
   unsigned (*dump_switch)(int on);
   /* The step that begins next has this number (that of every graph). */

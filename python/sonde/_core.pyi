@@ -19,6 +19,9 @@ def take_failure() -> str | None:
 def manual_step() -> int: ...
 def dump_switch(on: bool) -> int: ...
 def set_iteration(iteration: int) -> int: ...
+def is_over() -> bool:
+    """The plan wants the program to end here: the last chosen step is over."""
+
 def records_exceptions() -> bool:
     """The session's plan asks for the operator that throws."""
 

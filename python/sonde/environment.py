@@ -6,6 +6,8 @@ exceptions.
     ASCEND_DUMP_SCENE=aic_err_brief_dump …   # what the operator read that threw
 """
 
+import contextlib
+import glob
 import os
 
 # The one stage there is here: the program runs the graph that it wrote.
@@ -23,6 +25,18 @@ def configuration():
     if not level.isdigit() and not any(part and part in stage for part in level.split("|") for stage in _STAGES):
         return None, f"DUMP_GRAPH_LEVEL '{level}' names no stage there is here; allowed: 1 to 4, Build, PreRunBegin"
     return _graphs(_path_of_ge()), ""
+
+
+def link_graphs(configuration):
+    """MindSpore calls the graphs that MS_DEV_SAVE_GRAPHS asks for `trace_code_graph_…`, beside `graphs` of a dump."""
+    if not _on("MS_DEV_SAVE_GRAPHS") or os.environ.get("ASCEND_DUMP_SCENE"):
+        return
+    path = configuration["common_dump_settings"]["path"]
+    prefix = "ms_output_"
+    for graph in glob.glob(os.path.join(glob.escape(path), "rank_*", "graphs", f"{prefix}trace_code_graph_*.ir")):
+        graphs, name = os.path.split(graph)
+        with contextlib.suppress(OSError):  # there already: another rank's, or an older run's
+            os.link(graph, os.path.join(os.path.dirname(graphs), name.removeprefix(prefix)))
 
 
 def _on(name):

@@ -19,7 +19,13 @@ class Error(Exception):
     """Sonde cannot do what was asked; the text says what, why, and what would help."""
 
 
+class _LastStepIsOver(SystemExit):
+    """Ends the program as sys.exit() does: `stop_after` asks for it. No `except Exception` takes it for an error."""
+
+
 _owner = None  # pid of the process that started the session; a forked child is not the owner
+_by_a_switch = None  # the configuration of sonde.environment, if it is that: one of the program's own takes its place
+_ended = False  # the program was ended because of `stop_after`
 _records_exceptions = False  # the session's plan asks for the operator that throws
 _life = threading.RLock()  # held while a session starts or stops; a signal handler may stop it meanwhile
 _MOST_RANKS = 2**31 - 1
@@ -36,6 +42,8 @@ def start(config):
     if hasattr(config, "configuration"):
         config = config.configuration()
     with _life:
+        if _mine() and _by_a_switch:
+            _make_room()
         if _mine():
             raise Error("cannot start a session: one is running; call sonde.stop() first")
         with _as_file(config) as path:
@@ -55,10 +63,32 @@ def stop():
                 host.detach()
         finally:
             summary = _core.stop() + _why_it_ended()
+            if _by_a_switch:
+                environment.link_graphs(_by_a_switch)
             _forget()
     if summary:
         tell("summary", summary)
     return summary
+
+
+def _make_room():
+    """The variables asked for the graph alone, or for what throws; the program itself says more."""
+    for host in _attached:
+        host.detach()
+    summary = _core.stop()
+    environment.link_graphs(_by_a_switch)
+    _forget()
+    tell("warning", "the recording that a variable has begun ends: the program starts one itself")
+    if "nothing was recorded" not in summary:
+        tell("summary", summary)
+
+
+def end_if_over():
+    """At the boundary of a step: end the program where the plan has `stop_after` and its last step is over."""
+    global _ended
+    if _mine() and _core.is_over():
+        _ended = True
+        raise _LastStepIsOver(0)
 
 
 def running():
@@ -74,6 +104,7 @@ def step():
         host.step()
     if not _attached:
         _core.manual_step()
+    end_if_over()
 
 
 def dump_start():
@@ -175,9 +206,11 @@ def start_from_environment(config, framework="torch"):
         config, why_not = environment.configuration()
         if config is None:
             raise Error(why_not)
+    global _by_a_switch
     tell("started", config if isinstance(config, str) else "a switch of the environment")
     try:
         start(config)
+        _by_a_switch = config if isinstance(config, dict) else None
     except Exception as error:
         tell("refused", str(error))
         # MindSpore would end the program over the same file.
@@ -232,7 +265,9 @@ def _write_to_stderr(text):
 
 
 def _why_it_ended():
-    """The error that ends the program, when exceptions are what was recorded: Python keeps it for us."""
+    """`stop_after`; or, where exceptions are recorded, the one that ends the program: Python keeps it for us."""
+    if _ended:
+        return "\nended after the last chosen step (stop_after)"
     error = getattr(sys, "last_value", None)
     if not _records_exceptions or not isinstance(error, BaseException):
         return ""
@@ -311,8 +346,9 @@ def _in_forked_child():
 
 
 def _forget():
-    global _owner
-    _owner = None
+    global _owner, _by_a_switch, _ended
+    _owner = _by_a_switch = None
+    _ended = False
     _attached.clear()
     sonde_autoload.waiting = None
 

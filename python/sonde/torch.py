@@ -24,10 +24,13 @@ from torch.optim.optimizer import (
 )
 
 from . import _core, adapter, flags, optimizers, past_operators
-from .session import number_from, say_once, tell
+from .session import end_if_over, number_from, say_once, tell
 
 # Containers that only hold modules: their level in a name is the attribute alone (`features/0-Conv2d`).
 _PLAIN_CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+
+# Calls of modules without parameters, before any with: then it is decided whether they are steps.
+_MOST_CALLS_OPEN = 8
 
 _watch = None  # the Watch of this process while a session runs
 
@@ -86,6 +89,7 @@ class RootHook:
             return  # never part of a compiled or exported graph
         if _watch is not None:
             _watch.root_called(module)
+            end_if_over()
 
     def __deepcopy__(self, _memo):
         return self
@@ -106,6 +110,7 @@ class Watch:
         self.roots = {}  # id of a root module -> handle of its hook
         self.roots_seen = False  # one with parameters
         self.training_root = None, True  # weak reference to the root that ran with gradients last; its mode then
+        self.calls_without_parameters = 0
         self.closed = False
         self.optimizers = optimizers.AliveOptimizers()
         library.load(_core.api())
@@ -128,9 +133,12 @@ class Watch:
             self.new_root,
             _source_of,
             self.optimizers.train_bare_parameters,
+            self._parameters_exist,
         )
 
     def close(self):
+        if not self.roots_seen and torch.distributed.is_available() and torch.distributed.is_initialized():
+            self._tell_run_info()  # a program without modules: nothing has asked since the session began
         self.library.uninstall()
         for undo in self.undo:
             undo()
@@ -174,6 +182,8 @@ class Watch:
                 self._tell_run_info()
             has_parameters = next(_tensors_of(module, "_parameters"), None) is not None
             self.roots_seen = self.roots_seen or has_parameters
+            if not has_parameters and not self.roots_seen:
+                self._settle_after_some_calls()
             alive = self.optimizers.any()
             trained, evaluates = True, False
             if not torch.is_grad_enabled() or torch.is_inference_mode_enabled():
@@ -199,8 +209,22 @@ class Watch:
             return False
         return not _in_training(module) if trains is module else _in_training(trains) != mode
 
+    def _settle_after_some_calls(self):
+        """Modules without parameters make steps, unless they are the preamble of a model that is called later."""
+        self.calls_without_parameters += 1
+        if self.calls_without_parameters == _MOST_CALLS_OPEN:
+            self.library.modules_exist(self._parameters_exist())
+
+    def _parameters_exist(self):
+        """Whether some module has parameters: then its first call is what the steps are counted from."""
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            self._tell_run_info()
+        modules = (o for o in gc.get_objects() if issubclass(type(o), nn.Module))
+        return any(value is not None for m in modules for value in (vars(m).get("_parameters") or {}).values())
+
     def _before_optimizer_step(self, optimizer, _args, _kwargs):
         """Gradients and optimizer state get their names just before the optimizer reads them."""
+        end_if_over()  # where no module is called, the next step of the optimizer is the first to say so
         if _watch is not self or not self.library.capturing():
             return
         try:

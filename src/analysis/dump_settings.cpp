@@ -39,8 +39,11 @@ DumpSettings settings_of(const CatalogRank& rank) {
     if (at->path().extension() != ".json") continue;
     const std::optional<JsonValue> root = read_json(at->path());
     if (!root) continue;
-    const JsonValue* mode = member(*root, "common_dump_settings", "op_debug_mode");
-    settings.only_overflows = settings.only_overflows || (mode != nullptr && mode->number >= 1 && mode->number <= 3);
+    // 1 and 2 are the overflow modes of single units; MindSpore 1.2 has an object of its own for them.
+    for (const std::string_view object : {"common_dump_settings", "async_dump_settings"}) {
+      const JsonValue* mode = member(*root, object, "op_debug_mode");
+      settings.only_overflows = settings.only_overflows || (mode != nullptr && mode->number >= 1 && mode->number <= 3);
+    }
     const JsonValue* debug = member(*root, "dump", "dump_debug");
     settings.only_overflows = settings.only_overflows || (debug != nullptr && debug->text == "on");
     const JsonValue* inputs = member(*root, "sonde_settings", "inputs");

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "analysis/dump_settings.h"
 #include "analysis/name_mapping.h"
 #include "store/file_names.h"
 #include "store/tensor_file.h"
@@ -114,26 +115,10 @@ bool parse_op(const std::string& name, Task& task, std::string& op_name) {
   return true;
 }
 
-bool asks_for_overflows(const Json& settings) {
-  if (!settings.is_object()) return false;
-  if (const auto common = settings.find("common_dump_settings"); common != settings.end() && common->is_object()) {
-    const auto mode = common->find("op_debug_mode");
-    if (mode != common->end() && mode->is_number_integer() && *mode == 3) return true;
-  }
-  const auto dump = settings.find("dump");
-  return dump != settings.end() && dump->is_object() && dump->contains("dump_debug") && (*dump)["dump_debug"] == "on";
-}
-
 }  // namespace
 
-OverflowRecords::OverflowRecords(const CatalogRank& rank) : rank_(rank) {
-  std::error_code ignored;
-  const fs::path path = rank.metadata / "data_dump.json";
-  if (!fs::is_regular_file(path, ignored) || fs::file_size(path, ignored) > kLongestText) return;
-  std::ifstream file(path);
-  only_overflows_ =
-      asks_for_overflows(Json::parse(std::string(std::istreambuf_iterator<char>(file), {}), nullptr, false));
-}
+OverflowRecords::OverflowRecords(const CatalogRank& rank)
+    : rank_(rank), only_overflows_(settings_of(rank).only_overflows) {}
 
 OverflowRecords::Records OverflowRecords::read(const std::string& directory) const {
   Records records;

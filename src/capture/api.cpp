@@ -164,6 +164,9 @@ unsigned manual_step() {
 unsigned autograd_seen() {
   return guarded(0u, [](Session& s) { return s.autograd_seen(); });
 }
+unsigned modules_exist(int with_parameters) {
+  return guarded(0u, [&](Session& s) { return s.modules_exist(with_parameters != 0); });
+}
 unsigned capture() {
   return guarded(0u, [](Session& s) { return s.capture(); });
 }
@@ -329,6 +332,7 @@ constexpr struct sonde_api kApi = {
     .scaler_update = scaler_update,
     .manual_step = manual_step,
     .autograd_seen = autograd_seen,
+    .modules_exist = modules_exist,
     .capture = capture,
     .dump_switch = dump_switch,
     .set_iteration = set_iteration,

@@ -21,7 +21,7 @@ Session::~Session() {
 
 void Session::set_run_info(const sonde_run_info& info) {
   const std::lock_guard lock(mutex_);
-  if (recorder_) return;  // the dump has its place already
+  if (recorder_ && !clock_.provisional()) return;  // the dump has its place already
   run_info_.rank = info.rank;
   run_info_.world_size = std::max(info.world_size, 1u);
   run_info_.device = info.device;
@@ -55,13 +55,14 @@ bool Session::take_failure(std::string& message) {
 
 // `named`: for a host that names its operators.
 bool Session::ensure_recorder(bool named) {
+  if (recorder_ && named && !named_owner_ && clock_.provisional()) apply(clock_.modules_exist());
   if (recorder_) {
     other_host_ = other_host_ || named != named_owner_;
     return named == named_owner_;
   }
   if (failed_ || excluded_ || !plan_.nothing.empty()) return false;
   run_info_.host_graphs = named;
-  auto opened = Recorder::open(plan_, run_info_);
+  auto opened = Recorder::open(plan_, run_info_, !named && clock_.provisional());
   if (!opened) {
     failure_ = opened.error().message;
     failed_ = true;
@@ -75,7 +76,54 @@ bool Session::ensure_recorder(bool named) {
 
 void Session::tell_source_texts() {
   for (const SourceText& text : source_texts_) recorder_->define(text);
+  if (!clock_.provisional()) source_texts_.clear();
+}
+
+// What was recorded so far was the preamble of a program with modules: nothing of it remains. What the host has said of
+// its program (sites, flags, texts of sources) does.
+void Session::begin_again() {
+  ++beginning_;
+  ops_provisional_ = 0;
+  asked_for_modules_ = false;
+  if (recorder_) {
+    recorder_->discard();
+    taken_back_.push_back({std::move(recorder_), std::move(names_)});
+  }
+  recorder_.reset();
+  names_ = {};
+  selector_ = std::make_unique<Selector>(plan_);
+  identity_.clear();
+  next_content_ = next_attributes_ = 1;
+  nodes_ = 0;
+  std::ranges::fill(site_keys_, kNoKey);
+  site_defined_ = {};
+  attribute_ids_ = {};
+  name_keys_ = {};
+  name_key_ids_ = {};
+  entries_of_step_ = {};
+  parameter_ids_ = {};
+  named_ = {};
+  data_names_ = {};
+  constants_stamp_ = {};
+  step_announced_ = {};
+  held_ = {};
+  held_attributes_ = {};
+  dropped_ = {};
+  steps_recorded_ = steps_seen_ = ops_seen_ = ops_found_ = ops_flagged_ = 0;
+  first_found_.clear();
+  watcher_ = {};
+}
+
+// What was provisional is for the dump.
+void Session::settle() {
+  if (!clock_.provisional()) return;
+  clock_.settle();
+  if (!recorder_) return;
   source_texts_.clear();
+  if (const Status released = recorder_->release(plan_, run_info_); !released && !failed_) {
+    failure_ = released.error().message;
+    failed_ = true;
+  }
 }
 
 void Session::push_step(bool began, StepId step) {
@@ -94,13 +142,18 @@ void Session::announce(StepId step) {
 
 void Session::apply(const std::vector<StepChange>& changes, bool named) {
   for (const StepChange& change : changes) {
+    if (change.forgotten) {
+      begin_again();
+      continue;
+    }
     if (!ensure_recorder(named)) return;
     bool& announced = step_announced_[change.step.graph];
     if (change.began) {
       announced = false;
       ++steps_recorded_;
       forget_unnamed();
-      held_[change.step.graph].kept = looks_ && steps_recorded_ == 1;  // the graph of the first step is wanted anyway
+      // The graph of the first step is wanted anyway.
+      held_[change.step.graph].kept = looks_ && steps_recorded_ == 1 && !clock_.provisional();
       if (change.resumed) continue;  // switched off and on within: it goes on where it was
       step_stamp_[change.step.graph] = ++stamp_;
       selector_->begin_step(change.step.graph);
@@ -136,6 +189,10 @@ bool Session::found_enough() const {
 }
 
 unsigned Session::answer() {
+  if (plan_.sonde.stop_after && clock_.is_over()) {
+    identity_.clear();
+    return SONDE_CAPTURE_OVER;
+  }
   if (failed_ || excluded_ || !plan_.nothing.empty()) return SONDE_CAPTURE_OFF;
   if (recorder_ && (named_owner_ || recorder_->error())) return SONDE_CAPTURE_OFF;
   const bool on = clock_.needs_operators() && !found_enough();
@@ -146,11 +203,11 @@ unsigned Session::answer() {
 
 unsigned Session::root_forward(bool has_parameters, bool grad_enabled, bool optimizer_alive) {
   const std::lock_guard lock(mutex_);
+  apply(clock_.root_forward(has_parameters, grad_enabled, optimizer_alive));
   if (has_parameters) {
     seen_root_ = true;
-    ensure_recorder();  // a directory that cannot be written is told before the first step
+    ensure_recorder();  // a directory that cannot be written is told before the first chosen step
   }
-  apply(clock_.root_forward(has_parameters, grad_enabled, optimizer_alive));
   return answer();
 }
 
@@ -176,14 +233,26 @@ unsigned Session::scaler_update() {
 
 unsigned Session::manual_step() {
   const std::lock_guard lock(mutex_);
+  settle();
   apply(clock_.manual_step());
   return answer();
 }
 
 unsigned Session::autograd_seen() {
   const std::lock_guard lock(mutex_);
-  ensure_recorder();
   apply(clock_.autograd_seen());
+  ensure_recorder();
+  return answer();
+}
+
+// So many operators ran that it must be known what kind of program it is.
+unsigned Session::modules_exist(bool with_parameters) {
+  const std::lock_guard lock(mutex_);
+  if (with_parameters) {
+    apply(clock_.modules_exist());
+  } else {
+    settle();
+  }
   return answer();
 }
 
@@ -231,6 +300,7 @@ void Session::shrink() {
 
 std::string Session::stop() {
   std::unique_lock lock(mutex_);
+  settle();
   if (recorder_) apply(named_owner_ ? host_steps_.end() : clock_.stop(), named_owner_);
   if (recorder_) skip_dropped();
   lock.unlock();
@@ -254,6 +324,9 @@ std::string Session::stop() {
     text += found_line(totals);
   } else if (nothing) {
     text += "sonde: nothing was recorded: " + why_nothing(totals);
+  } else if (!reads_) {
+    text += fmt::format("sonde: recorded the graph of {} ops of {} step{} in {}", totals.ops, totals.steps,
+                        totals.steps == 1 ? "" : "s", recorder_->layout().rank_directory().string());
   } else {
     text += fmt::format(
         "sonde: recorded {} ops and {} tensors of {} step{} ({} file{}, {} row{}, {:.1f} MB written) "
@@ -319,8 +392,8 @@ std::string Session::why_nothing(const Totals& totals) const {
   const std::uint64_t training = clock_.steps_begun();
   const std::uint64_t evaluation = clock_.evaluations_begun();
   if (training + evaluation == 0 && !host_names_) {
-    return "no step began: no module with parameters was called and no optimizer stepped; set "
-           "sonde_settings.step to \"manual\" and call sonde.step() at the end of each step";
+    return "no step began: no module was called, and no operator ran that belongs to none; where modules are used "
+           "without being called, set sonde_settings.step to \"manual\" and call sonde.step() at the end of each step";
   }
   if (steps_recorded_ == 0 && !host_names_) {
     std::string ran;

@@ -46,6 +46,8 @@ struct Op {
   bool deferred = false;  // op_defer gave it
   std::vector<Snapshot> before;
   class Session* owner = nullptr;
+  std::uint32_t beginning = 0;   // of the session's: what was begun before the last one is no longer wanted
+  Recorder* recorder = nullptr;  // of that beginning
 };
 
 class Session {
@@ -62,6 +64,7 @@ class Session {
   unsigned scaler_update();
   unsigned manual_step();
   unsigned autograd_seen();
+  unsigned modules_exist(bool with_parameters);
   unsigned capture();
   unsigned dump_switch(bool on);
   unsigned set_iteration(std::uint64_t iteration);
@@ -145,6 +148,10 @@ class Session {
   void apply(const std::vector<StepChange>& changes, bool named = false);
   void forget_unnamed();
   bool ensure_recorder(bool named = false);
+  void begin_again();
+  void settle();
+  bool is_undecided();
+  bool is_stale(const Op& op) const { return op.beginning != beginning_; }
   unsigned answer();
   void push_step(bool began, StepId step);
   void announce(StepId step);
@@ -174,16 +181,17 @@ class Session {
   void note_change(const Op& op, std::uint32_t name, std::uint32_t slot, std::uint64_t fingerprint,
                    const TensorRecord& now);
   const OpName& pair_name(const OpName& reader, const OpName& watched);
-  void submit(Record&& record);         // without the lock
+  void submit(Op& op);                  // without the lock
   void submit_locked(Record&& record);  // with it
   void keep_step(std::uint32_t graph);
   void end_held(std::uint32_t graph);
   void skip_dropped();
   std::string found_line(const Totals& totals) const;
-  void read(const sonde_tensor& tensor, const TensorKey& key, bool wanted, TensorRecord& out);
-  void emit_parameter(const OpName& name, const sonde_tensor& tensor, const Record& reader, bool in_constants);
-  void emit_named(const sonde_tensor& tensor, const Record& reader, TensorRecord& out);
-  void emit_unwritten(const sonde_tensor& tensor, const Record& reader, bool backward, TensorRecord& out);
+  void read(Recorder& recorder, const sonde_tensor& tensor, const TensorKey& key, bool wanted, TensorRecord& out);
+  void emit_parameter(Recorder& recorder, const OpName& name, const sonde_tensor& tensor, const Record& reader,
+                      bool in_constants);
+  void emit_named(const Op& op, const sonde_tensor& tensor, TensorRecord& out);
+  void emit_unwritten(const Op& op, const sonde_tensor& tensor, TensorRecord& out);
   void note_found(const Record& record);
   std::string line_in_graph(const std::string& full_name, std::uint32_t graph) const;
   std::string why_nothing(const Totals& totals) const;
@@ -194,6 +202,7 @@ class Session {
   const bool looks_ = plan_.overflow_only();     // every op is looked at, those whose output is not finite are kept
   const bool catches_ = plan_.exception_only();  // the op that throws is kept
   const bool holds_ = looks_ || catches_;
+  const bool reads_ = plan_.saved_data != SavedData::graph;  // any tensor at all
   const bool watches_ = plan_.acl.scene == Scene::watcher;
   const bool emits_parameters_ = !holds_ && !watches_;
   // Only then is it asked twice what is selected.
@@ -209,7 +218,7 @@ class Session {
   std::uint64_t next_content_ = 1;
   std::uint32_t next_attributes_ = 1;
   std::unordered_map<std::uint64_t, std::uint32_t> attribute_ids_;  // by the host's hash
-  std::vector<SourceText> source_texts_;                            // until there is a recorder to tell
+  std::vector<SourceText> source_texts_;                            // until the recorder is told for good
   std::deque<Site> sites_;                                          // index = id - 1
   std::unordered_map<std::string, std::uint32_t> site_ids_;
   std::vector<std::uint32_t> site_keys_;  // site id - 1 -> index into name_keys_
@@ -248,6 +257,15 @@ class Session {
   std::uint64_t named_asked_ = 0;                         // ops that the host asked wants_named() about
   std::uint64_t ops_flagged_ = 0;
   Watcher watcher_;
+  // What the step clock took back: another thread's op may still be inside it.
+  struct Beginning {
+    std::unique_ptr<Recorder> recorder;
+    std::deque<OpName> names;
+  };
+  std::deque<Beginning> taken_back_;
+  std::uint32_t beginning_ = 0;
+  std::uint64_t ops_provisional_ = 0;
+  bool asked_for_modules_ = false;
   bool excluded_ = false;  // this device is not in support_device
   bool seen_root_ = false;
   bool started_ = false;  // capture() was called

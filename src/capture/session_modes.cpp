@@ -52,7 +52,7 @@ bool Session::is_flagged(const Site& site) const {
 // Statistics are taken at once, which costs less than a copy; of bytes and hashes only a copy can be kept.
 void Session::add_before(Op& op, std::uint32_t slot, const sonde_tensor& tensor) {
   TensorRecord& record = op.record.tensors.emplace_back();
-  if (!describe(op, true, slot, tensor, record)) return;
+  if (!describe(op, true, slot, tensor, record) || !reads_) return;
   const TensorView view = view_of(tensor);
   const TensorKey key = key_of(tensor, view);
   {
@@ -69,9 +69,9 @@ void Session::add_before(Op& op, std::uint32_t slot, const sonde_tensor& tensor)
   Snapshot snapshot;
   snapshot.index = op.record.tensors.size() - 1;
   if (!plan_.wants_tensors() && !plan_.wants(Category::md5) && !plan_.wants(Category::sha1) && !reshapes_) {
-    read(tensor, key, true, record);
+    read(*op.recorder, tensor, key, true, record);
   } else {
-    snapshot.image = recorder_->blocks().take(view.bytes());
+    snapshot.image = op.recorder->blocks().take(view.bytes());
     if (snapshot.image == nullptr) {
       record.skipped = "no memory for its value before the operator";
       return;
@@ -108,7 +108,7 @@ void Session::settle_before(Op& op, bool kept) {
         strides[d - 1] = strides[d] * std::max<std::int64_t>(snapshot.shape[d], 1);
     }
     image.strides = strides.data();
-    read(image, key_of(image, view_of(image)), true, record);
+    read(*op.recorder, image, key_of(image, view_of(image)), true, record);
   }
   op.before.clear();
 }
@@ -124,6 +124,7 @@ bool Session::is_finite(Op& op, const sonde_tensor& output) {
   {
     const std::lock_guard lock(mutex_);
     if (identity_.known_finite(key.storage, key.data, extent)) return true;
+    if (identity_.find(key).uninitialised) return true;  // a view of what nobody has written
     epoch = identity_.epoch(key.storage);
   }
   bool finite = false;
@@ -131,7 +132,7 @@ bool Session::is_finite(Op& op, const sonde_tensor& output) {
   if (kept_statistics && info(view.dtype).has_statistics) {
     // What an op wrote in place, the next step's op overwrites: with statistics now it need not be read again then.
     TensorRecord read_now;
-    read(output, key, true, read_now);
+    read(*op.recorder, output, key, true, read_now);
     finite = read_now.has_statistics && read_now.statistics.all_finite();
   } else {
     finite = access_of(output)->all_finite(view);
@@ -152,7 +153,8 @@ void Session::op_look(Op& op, const sonde_tensor& output) {
   }
   if (is_finite(op, output)) return;
   const std::lock_guard lock(mutex_);
-  if (found_enough()) return;
+  if (found_enough() || is_stale(op)) return;
+  settle();  // whatever the program is, this is wanted
   if (++ops_found_ == 1) note_found(op.record);
   op.record.overflowed = true;
   op.wanted = {.inputs = true, .outputs = true};
@@ -164,6 +166,8 @@ void Session::op_look(Op& op, const sonde_tensor& output) {
 void Session::op_failed(Op& op) {
   if (!catches_) return;
   const std::lock_guard lock(mutex_);
+  if (is_stale(op)) return;
+  settle();
   op.wanted = {.inputs = true, .outputs = false};
   op.record.failed = true;
   // The last one is the one that ends the run, if any does.
@@ -182,10 +186,10 @@ void Session::note_found(const Record& record) {
 
 // --- records that wait -----------------------------------------------------------------------------------------------
 
-void Session::submit(Record&& record) {
-  if (!holds_) return recorder_->push(std::move(record));
+void Session::submit(Op& op) {
+  if (!holds_) return op.recorder->push(std::move(op.record));
   const std::lock_guard lock(mutex_);
-  submit_locked(std::move(record));
+  if (!is_stale(op)) submit_locked(std::move(op.record));
 }
 
 void Session::submit_locked(Record&& record) {
@@ -254,7 +258,7 @@ bool Session::op_watched(Op& op, std::uint32_t name, std::uint32_t slot, const s
   {
     const std::lock_guard lock(mutex_);
     Watcher::Watched* watched = watcher_.find(name);
-    if (watched == nullptr || watched->stamp != step_stamp_[watched->step.graph] || !recorder_) return false;
+    if (watched == nullptr || watched->stamp != step_stamp_[watched->step.graph] || is_stale(op)) return false;
     if (watched->step != op.record.step) return true;
     if (tensor.skip != nullptr || access_of(tensor) == nullptr) {
       watcher_.stopped(*watched, tensor.skip != nullptr ? tensor.skip : "its device cannot be read");
@@ -284,19 +288,19 @@ bool Session::op_watched(Op& op, std::uint32_t name, std::uint32_t slot, const s
   out.timestamp_us = record.timestamp_us;
   const bool same = fingerprint == before.fingerprint;
   // Containers are files of their own: the first after another op is written, those with the same bytes are links to it.
-  const bool contained = plan_.wants_tensors() && recorder_->layout().tensor_form() == TensorForm::container;
+  const bool contained = plan_.wants_tensors() && op.recorder->layout().tensor_form() == TensorForm::container;
   const bool again = contained && before.written == kNoSequence;
   if (!same || again) {
     TensorKey unknown = key_of(tensor, view_of(tensor));
     unknown.storage = 0;
-    read(tensor, unknown, true, out);
+    read(*op.recorder, tensor, unknown, true, out);
     if (!same) note_change(op, name, slot, fingerprint, out);
   }
   if (same) tell_content(before.content, out);
   if (contained && !out.bytes) record.repeats = before.written;
-  record.sequence = recorder_->next_sequence();
+  record.sequence = op.recorder->next_sequence();
   if (contained && out.bytes) note_written(name, slot, record.sequence);
-  recorder_->push(std::move(record));
+  op.recorder->push(std::move(record));
   return true;
 }
 

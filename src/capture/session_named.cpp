@@ -100,6 +100,7 @@ Status Session::host_settings(sonde_host_settings& settings) {
   settings.inputs_after = plan_.sonde.inputs_after && !catches_ ? 1 : 0;
   host_path_ = path;
   host_names_ = true;
+  apply(clock_.modules_exist());  // what the other host has done so far was no step
   return {};
 }
 
@@ -236,7 +237,7 @@ void Session::named_parameter(const sonde_named_op& named, const sonde_tensor& t
   }
   Record reader;
   reader.step = step;
-  emit_parameter(*name, tensor, reader, false);
+  emit_parameter(*recorder_, *name, tensor, reader, false);
 }
 
 void Session::named_step_end() {

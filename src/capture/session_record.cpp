@@ -27,6 +27,17 @@ bool first_is_nan(const DeviceAccess& reader, TensorView view, const Statistics&
   return reader.summarize(view).nan_count > 0;
 }
 
+// "network-AlexNet/features/0-Conv2d" -> "network/features/0".
+std::string without_classes(std::string_view scope) {
+  std::string attributes;
+  while (!scope.empty()) {
+    const std::string_view level = scope.substr(0, scope.find('/'));
+    scope.remove_prefix(std::min(level.size() + 1, scope.size()));
+    attributes.append(attributes.empty() ? "" : "/").append(level.substr(0, level.rfind('-')));
+  }
+  return attributes;
+}
+
 }  // namespace
 
 SourceLine line_of(const sonde_source_line& in) {
@@ -55,6 +66,8 @@ std::uint32_t Session::site(const sonde_site& in) {
   site.phase = static_cast<Phase>(in.phase);
   site.op_type = in.op_type;
   site.scope = in.scope != nullptr ? in.scope : "";
+  const bool of_modules = site.phase == Phase::forward || site.phase == Phase::recompute;
+  if (of_modules && !plan_.sonde.class_names_in_scope) site.scope = without_classes(site.scope);
   site.flagged = (in.flags & SONDE_SITE_FLAGGED) != 0;
   for (std::uint32_t i = 0; i < in.trace_count; ++i) site.trace.push_back(line_of(in.trace[i]));
   site.forward_site = in.forward_site;
@@ -178,8 +191,9 @@ void Session::op_attributes(Op& op, std::span<const sonde_attribute> attributes)
   Attributes all;
   all.id = op.record.attributes;
   for (const sonde_attribute& attribute : attributes) all.values.push_back(attribute_of(attribute));
-  if (!holds_) return recorder_->define(all);
+  if (!holds_) return op.recorder->define(all);
   const std::lock_guard lock(mutex_);
+  if (is_stale(op)) return;
   if (held_[op.record.step.graph].kept) {
     recorder_->define(all);
   } else {
@@ -190,7 +204,19 @@ void Session::op_attributes(Op& op, std::span<const sonde_attribute> attributes)
 void Session::source_text(const char* file, const char* text) {
   const std::lock_guard lock(mutex_);
   source_texts_.push_back({file, text});
-  if (recorder_) tell_source_texts();
+  if (recorder_) recorder_->define(source_texts_.back());
+  if (recorder_ && !clock_.provisional()) source_texts_.clear();
+}
+
+// Many ops have run, or many bytes wait, and it is still open whether they are a preamble. Asked once; a host that does
+// not know settles it.
+bool Session::is_undecided() {
+  constexpr std::uint64_t kMostOps = 1000;
+  if (!clock_.provisional() || holds_) return false;
+  if (++ops_provisional_ <= kMostOps && recorder_->held_bytes() <= plan_.sonde.budget_bytes / 4) return false;
+  if (!std::exchange(asked_for_modules_, true)) return true;
+  settle();
+  return false;
 }
 
 unsigned Session::op_begin(std::uint32_t site_id, std::uint32_t graph, std::uint64_t attributes, Op*& op) {
@@ -204,6 +230,7 @@ unsigned Session::op_begin(std::uint32_t site_id, std::uint32_t graph, std::uint
     clock_.backward_ran();
   }
   if (clock_.manual()) graph = SONDE_GRAPH_TRAINING;
+  if (!host_names_) apply(clock_.operator_seen());
   const auto step = clock_.recording(graph);
   if (!step || !recorder_ || named_owner_) return 0;
 
@@ -236,11 +263,14 @@ unsigned Session::op_begin(std::uint32_t site_id, std::uint32_t graph, std::uint
   op->wanted = flagged ? entry.wanted_if_flagged : entry.wanted;
   if (selector_->in_order()) op->wanted = decide_in_order(*record.op, site, graph, flagged);
   record.selected = op->wanted.any();
-  return begin_in_mode(*op, flagged) | (op->wanted.inputs ? SONDE_WANT_INPUTS : 0u) |
-         (op->wanted.outputs ? SONDE_WANT_OUTPUTS : 0u) | (fresh_attributes ? SONDE_WANT_ATTRIBUTES : 0u);
+  return begin_in_mode(*op, flagged) | (is_undecided() ? SONDE_WANT_MODULES : 0u) |
+         (op->wanted.inputs ? SONDE_WANT_INPUTS : 0u) | (op->wanted.outputs ? SONDE_WANT_OUTPUTS : 0u) |
+         (fresh_attributes ? SONDE_WANT_ATTRIBUTES : 0u);
 }
 
 void Session::begin_record(Op& op, const OpName& name, StepId step, std::uint32_t site) {
+  op.beginning = beginning_;
+  op.recorder = recorder_.get();
   Record& record = op.record;
   record.kind = RecordKind::op;
   record.op = &name;
@@ -283,7 +313,7 @@ void Session::op_input(Op& op, std::uint32_t slot, const sonde_tensor& tensor) {
 
 void Session::op_wrote(Op& op, std::uint64_t storage) {
   const std::lock_guard lock(mutex_);
-  identity_.wrote(storage, op.record.sequence);
+  if (!is_stale(op)) identity_.wrote(storage, op.record.sequence);
 }
 
 void Session::forget(std::span<const std::uint64_t> storages) {
@@ -306,6 +336,7 @@ void Session::wrote(std::uint64_t storage) {
 void Session::op_output(Op& op, std::uint32_t slot, const sonde_tensor& tensor) {
   {
     const std::lock_guard lock(mutex_);
+    if (is_stale(op)) return;
     identity_.made(place_of(tensor), {op.record.sequence, slot});
     if ((tensor.flags & SONDE_TENSOR_UNINITIALISED) != 0) identity_.uninitialised(tensor.storage);
   }
@@ -322,9 +353,9 @@ void Session::op_end(Op& op, bool failed) {
     return a.is_input != b.is_input ? a.is_input : a.slot < b.slot;
   });
   for (TensorRecord& tensor : op.record.tensors) tensor.timestamp_us = op.record.timestamp_us;
-  submit(std::move(op.record));
+  submit(op);
   // The program may be gone a moment later: nothing that says why may still be on its way.
-  if (catches_ && failed) recorder_->flush();
+  if (catches_ && failed) op.recorder->flush();
 }
 
 std::unique_ptr<Op> Session::op_defer(Op& op) {
@@ -333,6 +364,8 @@ std::unique_ptr<Op> Session::op_defer(Op& op) {
   rest->wanted = op.wanted;
   rest->backward = op.backward;
   rest->deferred = true;
+  rest->beginning = op.beginning;
+  rest->recorder = op.recorder;
   Record& record = rest->record;
   record.completes = true;
   record.op = op.record.op;
@@ -356,6 +389,7 @@ bool Session::describe(Op& op, bool is_input, std::uint32_t slot, const sonde_te
   if (is_input) {
     record.constant = constant_of(tensor);
     const std::lock_guard lock(mutex_);
+    if (is_stale(op)) return false;
     const Origin origin = identity_.origin_of(place_of(tensor), op.record.sequence);
     if (origin.sequence != op.record.sequence) {
       record.source = origin.sequence;
@@ -379,15 +413,15 @@ bool Session::describe(Op& op, bool is_input, std::uint32_t slot, const sonde_te
   const bool brings_parameter =
       (op.wanted.any() && !op.wanted.excludes(is_input, slot)) || !selector_->parameters_follow_ops();
   if (is_input && brings_parameter) {
-    emit_named(tensor, op.record, record);
-    if (record.tensor_name == 0) emit_unwritten(tensor, op.record, op.backward, record);
+    emit_named(op, tensor, record);
+    if (record.tensor_name == 0) emit_unwritten(op, tensor, record);
   }
   return true;
 }
 
 void Session::add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_tensor& tensor) {
   TensorRecord& record = op.record.tensors.emplace_back();
-  if (!describe(op, is_input, slot, tensor, record)) return;
+  if (!describe(op, is_input, slot, tensor, record) || !reads_) return;
   TensorKey key = key_of(tensor, view_of(tensor));
   const bool reread = is_input && plan_.sonde.reread;
   {
@@ -399,18 +433,18 @@ void Session::add_tensor(Op& op, bool is_input, std::uint32_t slot, const sonde_
     }
   }
   if (reread) key.storage = 0;
-  read(tensor, key, record.wanted, record);
+  read(*op.recorder, tensor, key, record.wanted, record);
 }
 
-void Session::emit_named(const sonde_tensor& tensor, const Record& reader, TensorRecord& record) {
-  const StepId step = reader.step;
+void Session::emit_named(const Op& op, const sonde_tensor& tensor, TensorRecord& record) {
+  const StepId step = op.record.step;
   const OpName* name = nullptr;
   sonde_tensor whole = tensor;
   Dims shape, strides;
   {
     const std::lock_guard lock(mutex_);
     const auto it = named_.find(tensor.storage);
-    if (it == named_.end()) return;
+    if (it == named_.end() || is_stale(op)) return;
     const std::uint64_t bytes = std::max<std::uint64_t>(view_of(tensor).bytes(), 1);
     for (NamedTensor& candidate : it->second) {
       if (!overlaps(tensor.data, bytes, candidate.data, candidate.extent_bytes)) continue;
@@ -433,22 +467,22 @@ void Session::emit_named(const sonde_tensor& tensor, const Record& reader, Tenso
   const auto* begin = static_cast<const std::byte*>(tensor.storage_data);
   const auto* data = static_cast<const std::byte*>(whole.data);
   if (data < begin || data + extent_bytes(view_of(whole)) > begin + tensor.storage_bytes) return;
-  emit_parameter(*name, whole, reader, false);
+  emit_parameter(*op.recorder, *name, whole, op.record, false);
 }
 
 // What backward finds unwritten for the first time, an op of the forward has saved for it inside.
-void Session::emit_unwritten(const sonde_tensor& tensor, const Record& reader, bool backward, TensorRecord& record) {
-  const StepId step = reader.step;
+void Session::emit_unwritten(const Op& op, const sonde_tensor& tensor, TensorRecord& record) {
+  const StepId step = op.record.step;
   if (tensor.storage == 0 || (tensor.flags & SONDE_TENSOR_CONSTANT) != 0) return;
   const OpName* name = nullptr;
   {
     const std::lock_guard lock(mutex_);
     TensorKey probe;
     probe.storage = tensor.storage;
-    if (identity_.find(probe).written) return;
+    if (is_stale(op) || identity_.find(probe).written) return;
     auto& names = data_names_[step.graph];
-    if (backward && !names.contains(tensor.storage)) return;
-    if (recorder_->layout().has_constants()) {
+    if (op.backward && !names.contains(tensor.storage)) return;
+    if (op.recorder->layout().has_constants()) {
       // They are those of one step, each under its name as long as it lives; what comes later is data, not a constant.
       std::uint64_t& collected_in = constants_stamp_[step.graph];
       if (collected_in == 0) collected_in = step_stamp_[step.graph];
@@ -459,10 +493,11 @@ void Session::emit_unwritten(const sonde_tensor& tensor, const Record& reader, b
     record.tensor_name = name->id;
     if (!fresh || !emits_parameters_ || !selector_->decide_parameter(name->full_name)) return;
   }
-  emit_parameter(*name, tensor, reader, recorder_->layout().has_constants());
+  emit_parameter(*op.recorder, *name, tensor, op.record, op.recorder->layout().has_constants());
 }
 
-void Session::emit_parameter(const OpName& name, const sonde_tensor& tensor, const Record& reader, bool in_constants) {
+void Session::emit_parameter(Recorder& recorder, const OpName& name, const sonde_tensor& tensor, const Record& reader,
+                             bool in_constants) {
   Record record;
   record.kind = RecordKind::parameter;
   record.in_constants = in_constants;
@@ -476,13 +511,14 @@ void Session::emit_parameter(const OpName& name, const sonde_tensor& tensor, con
   out.shape = Dims({tensor.shape, tensor.ndim});
   out.tensor_name = name.id;
   out.timestamp_us = record.timestamp_us;
-  read(tensor, key_of(tensor, view_of(tensor)), true, out);
-  record.sequence = recorder_->next_sequence();
-  recorder_->push(std::move(record));
+  if (reads_) read(recorder, tensor, key_of(tensor, view_of(tensor)), true, out);
+  record.sequence = recorder.next_sequence();
+  recorder.push(std::move(record));
 }
 
 // Fills content, statistics and bytes of `out`: from what is known, else from memory.
-void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted, TensorRecord& out) {
+void Session::read(Recorder& recorder, const sonde_tensor& tensor, const TensorKey& key, bool wanted,
+                   TensorRecord& out) {
   std::optional<Written> written;
   const TensorView whole = view_of(tensor);
   const DeviceAccess& access = *access_of(tensor);
@@ -500,17 +536,18 @@ void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted
     const std::lock_guard lock(mutex_);
     const Identity::Found found = identity_.find(key);
     // A file with all tensors of an op holds the bytes of each, known or not.
-    const bool again = need_bytes && recorder_->layout().tensor_form() == TensorForm::container;
+    const bool again = need_bytes && recorder.layout().tensor_form() == TensorForm::container;
     if (found.same != nullptr && (!wanted || !need_bytes || (found.same->has_bytes && !again))) {
       tell_content(*found.same, out);
       return;
     }
     if (!wanted) return;
-    if (found.same_set != nullptr) {
+    // Bytes and statistics are of one reading: somebody may have written the memory unseen since the last one.
+    if (found.same_set != nullptr && !need_bytes) {
       content.has_statistics = found.same_set->has_statistics;
       content.statistics = found.same_set->statistics;
     }
-    if (found.same != nullptr && again) content = *found.same;
+    if (found.same != nullptr && again) content.id = found.same->id;
     if (content.id == 0) content.id = next_content_++;
     epoch = found.epoch;
   }
@@ -524,7 +561,7 @@ void Session::read(const sonde_tensor& tensor, const TensorKey& key, bool wanted
   }
   if (need_bytes) {
     const bool wait = plan_.sonde.when_full == WhenFull::wait;
-    out.bytes = wait ? recorder_->blocks().take(view.bytes()) : recorder_->blocks().try_take(view.bytes());
+    out.bytes = wait ? recorder.blocks().take(view.bytes()) : recorder.blocks().try_take(view.bytes());
     if (out.bytes == nullptr) {
       out.skipped = plan_.sonde.when_full == WhenFull::drop ? "dropped: the budget was full"
                                                             : "statistics only: the budget was full";

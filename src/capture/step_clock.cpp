@@ -1,5 +1,6 @@
 #include "capture/step_clock.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace sonde {
@@ -30,8 +31,8 @@ void StepClock::open(std::uint32_t graph, std::uint64_t iteration, std::vector<S
   counter.iteration = iteration;
   counter.chosen = switched_ ? on_ : chosen_.contains(iteration);
   counter.seen = counter.chosen;
-  if (graph == kTraining) stepped_ = false;
-  if (counter.begun > 1) discovering_ = false;
+  if (graph == kTraining) stepped_ = by_operator_ = false;
+  if (counter.begun > 1 && !provisional_) discovering_ = false;
   if (counter.chosen) changes.push_back({true, false, {graph, iteration}});
 }
 
@@ -61,17 +62,56 @@ bool StepClock::by_optimizer(bool optimizer_alive) const {
   return rule_ == StepRule::optimizer || (rule_ == StepRule::automatic && optimizer_alive);
 }
 
+bool StepClock::any_begun() const {
+  return std::ranges::any_of(counter_, [](const Counter& counter) { return counter.begun > 0; });
+}
+
+// As if the program began here.
+void StepClock::forget(std::vector<StepChange>& changes) {
+  if (!std::exchange(provisional_, false)) return;
+  for (Counter& counter : counter_) counter = {};
+  for (std::uint32_t& graph : graph_of_) graph = 0;
+  quiet_graph_ = 1;
+  gap_.clear();
+  companions_.clear();
+  gap_ended_ = quiet_ran_last_ = false;
+  stepped_ = forward_since_step_ = by_operator_ = bare_root_seen_ = scaler_pending_ = false;
+  changes.emplace_back().forgotten = true;
+}
+
+void StepClock::settle() {
+  if (!std::exchange(provisional_, false)) return;
+  if (std::ranges::any_of(counter_, [](const Counter& counter) { return counter.begun > 1; })) discovering_ = false;
+}
+
+// Whether this call of a root says anything of steps.
+bool StepClock::root_called(bool has_parameters, std::vector<StepChange>& changes) {
+  if (has_parameters) {
+    forget(changes);
+    root_seen_ = true;
+    waits_ = false;
+    return true;
+  }
+  if (root_seen_ || bare_ || waits_) return false;
+  if (!any_begun()) provisional_ = true;
+  bare_root_seen_ = true;
+  return true;
+}
+
 std::vector<StepChange> StepClock::root_forward(bool has_parameters, bool grad_enabled, bool optimizer_alive) {
-  if (rule_ == StepRule::manual || !has_parameters) return {};
-  if (!grad_enabled) return quiet_forward({.optimizer_alive = optimizer_alive});
   std::vector<StepChange> changes;
-  root_seen_ = true;
+  if (rule_ == StepRule::manual || !root_called(has_parameters, changes)) return changes;
+  if (!grad_enabled) {
+    count_quiet({.optimizer_alive = optimizer_alive}, changes);
+    return changes;
+  }
   forward_since_step_ = true;
   quiet_ran_last_ = false;
   end_gap();
   if (const std::uint32_t graph = evaluation_graph()) close(graph, changes);
   Counter& training = counter_[kTraining];
-  const bool ends = training.open && (stepped_ || !by_optimizer(optimizer_alive));
+  const bool goes_on = std::exchange(by_operator_, false);
+  const bool ends = training.open && !goes_on && (stepped_ || !by_optimizer(optimizer_alive));
   close_references(training.open && !ends ? training.iteration : next_training(), changes);
   if (ends) close(kTraining, changes);
   if (!training.open) open(kTraining, changes);
@@ -80,8 +120,12 @@ std::vector<StepChange> StepClock::root_forward(bool has_parameters, bool grad_e
 
 std::vector<StepChange> StepClock::quiet_forward(const QuietForward& forward) {
   std::vector<StepChange> changes;
-  if (rule_ == StepRule::manual) return changes;
-  root_seen_ = true;
+  if (rule_ == StepRule::manual || !root_called(true, changes)) return changes;
+  count_quiet(forward, changes);
+  return changes;
+}
+
+void StepClock::count_quiet(const QuietForward& forward, std::vector<StepChange>& changes) {
   forward_since_step_ = true;
   quiet_ran_last_ = true;
   begin_gap();
@@ -92,7 +136,6 @@ std::vector<StepChange> StepClock::quiet_forward(const QuietForward& forward) {
     close(kTraining, changes);
   }
   open_quiet(of_training_step ? Quiet::reference : Quiet::evaluation, changes);
-  return changes;
 }
 
 bool StepClock::of_training(const QuietForward& forward) {
@@ -135,17 +178,19 @@ void StepClock::end_gap() {
 std::vector<StepChange> StepClock::optimizer_end() {
   std::vector<StepChange> changes;
   if (rule_ == StepRule::manual || rule_ == StepRule::forward) return changes;
-  if (root_seen_) {
+  const bool forward_announces = root_seen_ || (bare_root_seen_ && !by_operator_);
+  if (forward_announces) {
     gap_ended_ = true;
     stepped_ = counter_[kTraining].open;
     // An optimizer steps although no known root was called: another model may be trained now. Look for it.
     if (!std::exchange(forward_since_step_, false)) discovering_ = true;
     return changes;
   }
-  // Only bare parameters: nothing announces the next forward, so the next step begins here.
+  // Nothing announces the next forward, so the next step begins here.
   if (!counter_[kTraining].open) return changes;
   close(kTraining, changes);
   open(kTraining, changes);
+  by_operator_ = true;
   scaler_pending_ = true;
   return changes;
 }
@@ -159,13 +204,35 @@ std::vector<StepChange> StepClock::scaler_update() {
 
 std::vector<StepChange> StepClock::autograd_seen() {
   std::vector<StepChange> changes;
-  if (rule_ == StepRule::manual || root_seen_ || counter_[kTraining].open) return changes;
+  if (rule_ == StepRule::manual || root_seen_ || std::exchange(bare_, true)) return changes;
+  forget(changes);
+  if (counter_[kTraining].open) return changes;
   open(kTraining, changes);
+  by_operator_ = true;
+  return changes;
+}
+
+std::vector<StepChange> StepClock::operator_seen() {
+  std::vector<StepChange> changes;
+  if (rule_ == StepRule::manual || root_seen_ || waits_) return changes;
+  if (any_begun()) return changes;
+  provisional_ = true;
+  open(kTraining, changes);
+  by_operator_ = true;
+  return changes;
+}
+
+std::vector<StepChange> StepClock::modules_exist() {
+  std::vector<StepChange> changes;
+  if (!provisional_) return changes;
+  forget(changes);
+  waits_ = true;
   return changes;
 }
 
 std::vector<StepChange> StepClock::manual_step() {
   std::vector<StepChange> changes;
+  settle();
   rule_ = StepRule::manual;  // from the first call on, the user's word is the only one
   discovering_ = false;
   for (std::uint32_t graph = 1; graph < kGraphs; ++graph) close(graph, changes);
@@ -196,12 +263,14 @@ std::vector<StepChange> StepClock::dump_switch(bool on) {
 }
 
 void StepClock::set_iteration(std::uint64_t iteration) {
+  if (std::exchange(by_operator_, false)) stepped_ = true;  // the forward that comes has that number
   initial_iteration_ = iteration;
   for (Counter& counter : counter_) counter.base = counter.begun;
 }
 
 std::vector<StepChange> StepClock::stop() {
   std::vector<StepChange> changes;
+  settle();
   for (std::uint32_t graph = kGraphs; graph-- > 0;) close(graph, changes);
   return changes;
 }
@@ -210,6 +279,15 @@ std::optional<StepId> StepClock::recording(std::uint32_t graph) const {
   const Counter& counter = counter_[graph];
   if (!counter.open || !counter.chosen) return std::nullopt;
   return StepId{graph, counter.iteration};
+}
+
+bool StepClock::is_over() const {
+  const std::optional<std::uint64_t> last = chosen_.last();
+  if (!last || switched_ || provisional_) return false;
+  const Counter& training = counter_[kTraining];
+  const Counter& counter = training.begun > 0 ? training : counter_[evaluation_graph()];
+  if (counter.begun == 0) return false;
+  return counter.iteration > *last || (counter.iteration == *last && !counter.open);
 }
 
 bool StepClock::needs_operators() const {

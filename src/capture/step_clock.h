@@ -1,13 +1,23 @@
 // StepClock: turns what a training program does into numbered steps. A state machine without threads or I/O.
 //
-//   automatic, an optimizer exists   a step closes at the first forward of a root with parameters
-//   after
-//                                    Optimizer.step has returned; accumulation stays in one step
-//   automatic, no optimizer          a step begins at each forward of a root with parameters
-//   no module at all                 a step begins with the first op that has a gradient history
-//   and closes whenever
+//   automatic, an optimizer exists   a step closes at the first forward of a root after Optimizer.step has returned;
+//                                    accumulation stays in one step
+//   automatic, no optimizer          a step begins at each forward of a root
+//   tensors of no module are trained a step begins with the first op that has a gradient history, and closes whenever
 //                                    an optimizer has stepped
 //   manual                           sonde.step() closes a step
+//
+// A root with parameters settles which line holds. Before one is called, what runs counts provisionally:
+//
+//   the first op                     opens step 0; it closes whenever an optimizer has stepped
+//   a forward of a root without      goes on with the step that the first op has opened, else as of a root with
+//   parameters                       parameters; from the first root with parameters on it says nothing (a loss)
+//   a root with parameters is        all that was provisional is forgotten, and its first step is step 0: making a model
+//   called, tensors of no module     and its data is no step
+//   are trained
+//   modules with parameters exist    the same, and their first call is waited for
+//   settle(), sonde.step(), stop()   it was no preamble: the steps so far are steps, and the first forward after them
+//                                    goes on with one that no forward has begun
 //
 // Graph 0 is training: forward with gradients. A forward without gradients is, where an optimizer exists,
 //
@@ -36,6 +46,7 @@ struct StepChange {
   bool began = false;    // else it ended
   bool resumed = false;  // began: it has begun before, and was switched off meanwhile
   StepId step;
+  bool forgotten = false;  // instead of both: whatever was told so far was no step
 };
 
 // A root with parameters is called without gradients.
@@ -57,14 +68,22 @@ class StepClock {
   std::vector<StepChange> scaler_update();
   std::vector<StepChange> manual_step();
   std::vector<StepChange> autograd_seen();
-  std::vector<StepChange> start();  // manual rule: the first step begins at once
-  std::vector<StepChange> stop();   // closes what is open
+  std::vector<StepChange> operator_seen();
+  std::vector<StepChange> modules_exist();  // with parameters, and none was called yet
+  std::vector<StepChange> start();          // manual rule: the first step begins at once
+  std::vector<StepChange> stop();           // closes what is open
   // From the first call on, what is chosen is decided by this alone, at once.
   std::vector<StepChange> dump_switch(bool on);
   void set_iteration(std::uint64_t iteration);  // of the step that begins next
 
+  // What was told so far may still be forgotten.
+  bool provisional() const { return provisional_; }
+  void settle();
+
   // The chosen step an op of this graph belongs to; nullopt when there is none.
   std::optional<StepId> recording(std::uint32_t graph) const;
+  // Every step that was chosen has ended. Never where something else than the numbers of steps chooses.
+  bool is_over() const;
   // Whether operator callbacks need to run: a chosen step is open, or roots are still to be found.
   bool needs_operators() const;
   // The graph of ops inside the root that was called last without gradients.
@@ -105,6 +124,10 @@ class StepClock {
   std::uint64_t begun_of(Quiet kind) const;
   void begin_gap();
   void end_gap();
+  void count_quiet(const QuietForward& forward, std::vector<StepChange>& changes);
+  bool root_called(bool has_parameters, std::vector<StepChange>& changes);
+  void forget(std::vector<StepChange>& changes);
+  bool any_begun() const;
 
   StepRule rule_;
   IterationSet chosen_;
@@ -121,6 +144,11 @@ class StepClock {
   bool forward_since_step_ = false;  // a root has been called since the optimizer stepped
   bool stepped_ = false;             // the optimizer has stepped in the open training step
   bool root_seen_ = false;           // some root with parameters was called
+  bool provisional_ = false;         // nothing of what has begun is settled
+  bool by_operator_ = false;         // no forward has begun the open training step
+  bool bare_ = false;                // tensors of no module are trained
+  bool bare_root_seen_ = false;      // a root without parameters was called
+  bool waits_ = false;               // modules with parameters exist: for the first call of one
   bool discovering_ = true;          // roots may still be unknown: until the second step of either graph begins
   bool scaler_pending_ = false;      // rootless: this scaler.update belongs to a step that is closed already
 };

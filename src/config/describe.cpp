@@ -134,6 +134,9 @@ std::string steps(const Plan& plan) {
       text += "; a step ends where the program calls sonde.step()";
       break;
   }
+  if (const auto last = plan.iteration.last(); plan.sonde.stop_after && last) {
+    text += fmt::format("; the program is ended after step {}", *last);
+  }
   return text + "\n";
 }
 
@@ -225,12 +228,29 @@ std::string step_directory(const Plan& plan) {
   }
 }
 
+// Most documents describe an older release than the newest, whose names and tree are the default.
+std::string release_in_words(const Plan& plan) {
+  if (plan.acl.in_use) return "";
+  const Release release = plan.sonde.version;
+  std::string others;
+  for (const ReleaseInfo& other : releases()) {
+    if (other.release != release) others += fmt::format("{}{}", others.empty() ? "" : ", ", other.name);
+  }
+  const Release example = release == Release::v2_3 ? Release::v2_7 : Release::v2_3;
+  return fmt::format(
+      "  names, numbers, columns and tree are those of MindSpore {}{}; where your documents describe another release "
+      "({}):\n  \"sonde_settings\": {{\"version\": \"{}\"}} gives those of {}\n",
+      info(release).name, release == releases().back().release ? ", the newest" : "", others, info(example).name,
+      info(example).name);
+}
+
 std::string place(const Plan& plan) {
   std::string text = fmt::format("written to: {}\n", (plan.path / step_directory(plan)).string());
   if (plan.sonde.layout == LayoutKind::acl) {
     text += fmt::format("  operators outside every module: {}\n", (plan.path / "TIME/DEVICE").string());
   }
-  return text + fmt::format("  layout {}, dialect {}\n", info(plan.sonde.layout).name, plan.dialect);
+  text += fmt::format("  layout {}, dialect {}\n", info(plan.sonde.layout).name, plan.dialect);
+  return text + release_in_words(plan);
 }
 
 std::string budget(const Plan& plan) {

@@ -58,7 +58,7 @@ void remember(std::set<std::string, std::less<>>& seen, std::string_view text) {
 }  // namespace
 
 bool names_op(std::string_view entry, std::string_view full_name, std::string_view op_type) {
-  if (entry == full_name || is_type(entry, op_type)) return true;
+  if (entry == full_name || is_type(entry, op_type) || is_name_in_files(entry, full_name)) return true;
   return entry.find('-') == entry.npos && same_with_underscores(entry, full_name);
 }
 

@@ -77,6 +77,8 @@ constexpr KnownKey kKnownKeys[] = {
     {kSonde, "budget_bytes"},
     {kSonde, "when_full"},
     {kSonde, "reread"},
+    {kSonde, "stop_after"},
+    {kSonde, "class_names_in_scope"},
     {kSonde, "raw_bfloat16"},
     {kSonde, "inputs"},
     {kSonde, "acl_quirks"},

@@ -39,13 +39,13 @@ std::string allowed_op_debug_modes(const Mode& mode, const Plan& plan) {
   constexpr std::string_view kOld = "an unsigned integer: 0 (off), 1, 2, 3 (overflow)";
   if (mode.rules < Release::v2_3) return std::string(kOld);
   if (mode.rules > Release::v2_3 || !mode.asynchronous) return std::string(kOpDebugModes);
-  return plan.sonde.layout == LayoutKind::o2 ? std::string(kOld) + ", 4 (exception)" : std::string(kOld);
+  return plan.sonde.layout == LayoutKind::ge ? std::string(kOld) : std::string(kOld) + ", 4 (exception)";
 }
 
 bool is_op_debug_mode(std::uint64_t value, const Mode& mode, const Plan& plan) {
   if (mode.rules > Release::v2_3) return value <= 4;  // 1 and 2 in silence
   if (mode.rules == Release::v2_3 && !mode.asynchronous) return value == 0 || value == 3 || value == 4;
-  return value <= 3 || (value == 4 && mode.rules == Release::v2_3 && plan.sonde.layout == LayoutKind::o2);
+  return value <= 3 || (value == 4 && mode.rules == Release::v2_3 && plan.sonde.layout != LayoutKind::ge);
 }
 
 // 1 and 2, the overflow modes of single units on old hardware, mean 3 today. Nullopt when the value is an error.
@@ -253,8 +253,13 @@ bool is_this_file(const char* name, const Plan& plan) {
 }
 
 // Where the dump goes when sonde_settings does not name a layout: docs/compatibility.md, "Which tree".
-void choose_layout(bool named, Plan& plan) {
+void choose_layout(bool named, const JsonValue& root, Plan& plan) {
   if (plan.e2e) return;
+  // Of the asynchronous dumps of 2.3 only this one knows exceptions.
+  const JsonMember* common = root.find(kCommon);
+  const JsonMember* debug = common != nullptr ? common->value.find("op_debug_mode") : nullptr;
+  const bool exceptions =
+      debug != nullptr && debug->value.is(JsonValue::Kind::unsigned_integer) && debug->value.number == 4;
   const bool acl_dump = is_this_file(std::getenv("MS_ACL_DUMP_CFG_PATH"), plan);
   const char* ge_dump = std::getenv("ENABLE_MS_GE_DUMP");
   const bool wants_ge = ge_dump != nullptr && std::string_view(ge_dump) == "1";
@@ -264,7 +269,7 @@ void choose_layout(bool named, Plan& plan) {
     sonde.layout = wants_ge ? LayoutKind::ge : LayoutKind::o2;
     sonde.version = Release::v2_5;
   } else if (sonde.version == Release::v2_3) {
-    sonde.layout = acl_dump ? LayoutKind::o2 : LayoutKind::ge;
+    sonde.layout = acl_dump || exceptions ? LayoutKind::o2 : LayoutKind::ge;
   } else if (sonde.version > Release::v2_3) {
     sonde.layout = wants_ge ? LayoutKind::ge : LayoutKind::o2;
   }
@@ -325,7 +330,7 @@ void read_mindspore(const JsonValue& root, const OwnSettings& own, Plan& plan, D
   plan.e2e = e2e != nullptr;
   Mode mode{plan.sonde.rules, own.version};
   warn_of_unknown_keys(root, "", diagnostics);
-  if (!own.layout) choose_layout(own.version, plan);
+  if (!own.layout) choose_layout(own.version, root, plan);
 
   const JsonValue& e2e_value = e2e != nullptr ? e2e->value : empty_object();
   warn_of_unknown_keys(e2e_value, kE2e, diagnostics);

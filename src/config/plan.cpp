@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <string_view>
@@ -70,18 +71,36 @@ Result<std::string> read_configuration_file(const std::filesystem::path& file) {
 
 namespace {
 
-// MindSpore 1.2 wrote `iteration` as a number; to be sure that it is no mistake, something else must say so too.
-bool is_mindspore_1_2(const JsonValue& root, const OwnSettings& own, const Plan& plan) {
+bool has_keys_of_1_2(const JsonValue& object, std::string_view name) {
+  return std::ranges::all_of(object.members, [&](const JsonMember& member) {
+    const auto known = std::ranges::find_if(
+        known_keys(), [&](const KnownKey& key) { return key.object == name && key.key == member.key; });
+    return known == known_keys().end() || known->since == Release::v1_2;  // others are read by nobody
+  });
+}
+
+// MindSpore 1.2 wrote `iteration` as a number, which all after it refuse; a file with a younger key is theirs.
+bool is_mindspore_1_2(const JsonValue& root, const OwnSettings& own, const Plan& plan, Diagnostics& diagnostics) {
   if (own.version) return plan.sonde.version == Release::v1_2;
-  const JsonMember* iteration = root.find("common_dump_settings")->value.find("iteration");
-  return root.find("async_dump_settings") != nullptr && iteration != nullptr &&
-         iteration->value.is(JsonValue::Kind::unsigned_integer);
+  const JsonValue& common = root.find("common_dump_settings")->value;
+  const JsonMember* iteration = common.find("iteration");
+  if (iteration == nullptr || !iteration->value.is(JsonValue::Kind::unsigned_integer)) return false;
+  if (root.find("async_dump_settings") != nullptr) return true;
+  const JsonMember* e2e = root.find("e2e_dump_settings");
+  if (!has_keys_of_1_2(common, "common_dump_settings")) return false;
+  if (e2e == nullptr || !has_keys_of_1_2(e2e->value, "e2e_dump_settings")) return false;
+  diagnostics.warning(
+      iteration->line, "common_dump_settings.iteration",
+      fmt::format("found the number {}, and no key that is younger than MindSpore 1.2: the file is read "
+                  "as 1.2 reads it; \"sonde_settings\": {{\"version\": \"2.7\"}} reads it as the newest",
+                  spelled(iteration->value)));
+  return true;
 }
 
 // A dialect is told by the object that only it has.
 void read_dialect(const JsonValue& root, const OwnSettings& own, Plan& plan, Diagnostics& diagnostics) {
   if (root.find("common_dump_settings") != nullptr) {
-    const bool is_1_2 = is_mindspore_1_2(root, own, plan);
+    const bool is_1_2 = is_mindspore_1_2(root, own, plan, diagnostics);
     return is_1_2 ? read_mindspore_1_2(root, own, plan, diagnostics) : read_mindspore(root, own, plan, diagnostics);
   }
   if (root.find("dump") != nullptr) return read_acl(root, own, plan, diagnostics);
@@ -113,6 +132,16 @@ void read_environment(Plan& plan, Diagnostics& diagnostics) {
   }
 }
 
+void check_stop_after(Plan& plan, Diagnostics& diagnostics) {
+  if (const char* asked = std::getenv("SONDE_STOP_AFTER"); asked != nullptr && std::string_view(asked) == "1") {
+    plan.sonde.stop_after = true;  // `sonde run --stop-after`
+  }
+  if (!plan.sonde.stop_after || plan.iteration.last()) return;
+  diagnostics.warning(0, "sonde_settings.stop_after",
+                      fmt::format("iteration \"{}\" names no last step: the program runs to its own end",
+                                  plan.iteration.is_all() ? "all" : plan.iteration.text()));
+}
+
 void read_root(const JsonValue& root, Plan& plan, Diagnostics& diagnostics) {
   if (!root.is(JsonValue::Kind::object)) {
     diagnostics.error(root.line, "", fmt::format("found {} at the top of the file; allowed: an object", spelled(root)));
@@ -121,6 +150,7 @@ void read_root(const JsonValue& root, Plan& plan, Diagnostics& diagnostics) {
   const OwnSettings own = read_sonde_settings(root, plan, diagnostics);
   read_dialect(root, own, plan, diagnostics);
   read_environment(plan, diagnostics);
+  check_stop_after(plan, diagnostics);
   if (own.graph_only) plan.saved_data = SavedData::graph;
 }
 

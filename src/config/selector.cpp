@@ -60,6 +60,20 @@ EntryKind kind_of_entry(std::string_view entry, Release release) {
   return EntryKind::op_type;
 }
 
+bool is_name_in_files(std::string_view entry, std::string_view full_name) {
+  const auto is_written = [](char in_file, char in_name) {
+    const bool separates = in_name == '/' || in_name == '\\' || in_name == '.' || in_name == ' ';
+    return in_file == (separates ? '_' : in_name);
+  };
+  if (std::equal(entry.begin(), entry.end(), full_name.begin(), full_name.end(), is_written)) return true;
+  for (const char c : full_name) {
+    const std::string_view written = c == '/' ? std::string_view("--") : std::string_view(&c, 1);
+    if (!entry.starts_with(written)) return false;
+    entry.remove_prefix(written.size());
+  }
+  return entry.empty();
+}
+
 std::string_view expression_of(std::string_view entry) {
   entry.remove_prefix(kRegexPrefix.size());
   entry.remove_suffix(1);
@@ -132,6 +146,9 @@ bool Selector::State::matches(std::string_view name, std::string_view op_type) {
   if (same == full_names.end() && short_names) same = full_names.find(std::string(last_part(name)));
   if (same != full_names.end()) return hit(same->second);
   const std::string part = lowered(type_part(name));
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (is_name_in_files(entries[i], name)) return hit(i);
+  }
   for (const TypeEntry& type : types) {
     if (part.find(type.type) != part.npos || is_alias(type.type, op_type)) return hit(type.entry);
   }

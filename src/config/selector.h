@@ -19,6 +19,8 @@ namespace sonde {
 // 2.0 no expressions, 1.2 and 1.3 full names only.
 enum class EntryKind : std::uint8_t { regex, full_name, op_type };
 EntryKind kind_of_entry(std::string_view entry, Release release = Release::v2_7);
+// Whether `entry` is `full_name` as it stands in names of files: with `_` (2.3 on) or `--` (up to 2.0) for what separates.
+bool is_name_in_files(std::string_view entry, std::string_view full_name);
 // The expression inside "name-regex(…)"; only for EntryKind::regex.
 std::string_view expression_of(std::string_view entry);
 

@@ -94,6 +94,8 @@ OwnSettings read_sonde_settings(const JsonValue& root, Plan& plan, Diagnostics& 
     if (!plan.path.is_absolute() || path->find('\0') != std::string::npos) reader.refuse(*reader.find("path"), kPath);
   }
   settings.reread = reader.boolean("reread").value_or(settings.reread);
+  settings.class_names_in_scope = reader.boolean("class_names_in_scope").value_or(settings.class_names_in_scope);
+  settings.stop_after = reader.boolean("stop_after").value_or(settings.stop_after);
   settings.raw_bfloat16 = reader.boolean("raw_bfloat16").value_or(settings.raw_bfloat16);
   settings.is_private = reader.boolean("private").value_or(settings.is_private);
   constexpr std::array<std::string_view, 2> kInputs = {"before", "after"};

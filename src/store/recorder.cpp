@@ -98,12 +98,14 @@ struct Recorder::State {
   State(const Plan& plan, const RunInfo& run, const Layout& naming)
       : layout(naming),
         waits_for_choice(chooses_by_name(plan)),
+        rank(run.rank),
         waits(plan.sonde.when_full == WhenFull::wait),
         pool(plan.sonde.budget_bytes, [this] { queue.wake(); }),
-        recording(plan, run, naming) {}
+        recording(std::in_place, plan, run, naming) {}
 
-  const Layout layout;
+  Layout layout;
   const bool waits_for_choice;
+  const std::uint32_t rank;
   const bool waits;
   BlockPool pool;  // outlives the queue and the recording, which hold its blocks
   Queue<Item> queue;
@@ -130,9 +132,18 @@ struct Recorder::State {
   std::optional<Error> error;
   Dropped dropped;
 
-  Recording recording;  // the thread's own
+  std::optional<Recording> recording;  // the thread's own
 
-  void hold(Record&& record);
+  std::atomic<bool> holds{false};
+  mutable std::mutex holding;
+  std::vector<Item> held;  // in order
+  std::uint64_t held_bytes = 0;
+  bool discarded = false;
+
+  void accept(Item&& item);
+  bool hold(Item& item);
+  void hand_on(Item&& item);
+  void wait_for_choice(Record&& record);
   void forget(StepId step);
   void start();
   void stop();
@@ -146,8 +157,40 @@ struct Recorder::State {
   void fail(const std::string& why);
 };
 
+void Recorder::State::accept(Item&& item) {
+  if (abandoned.load(std::memory_order_relaxed) || hold(item)) return;
+  hand_on(std::move(item));
+}
+
+// Whether it was taken: to be recorded by and by, or never.
+bool Recorder::State::hold(Item& item) {
+  if (!holds.load(std::memory_order_acquire)) return false;
+  const std::lock_guard lock(holding);
+  if (!holds.load()) return false;
+  if (discarded) return true;
+  if (const auto* record = std::get_if<Record>(&item)) {
+    for (const TensorRecord& tensor : record->tensors) held_bytes += tensor.bytes ? tensor.bytes->bytes : 0;
+  }
+  held.push_back(std::move(item));
+  return true;
+}
+
+void Recorder::State::hand_on(Item&& item) {
+  const auto* record = std::get_if<Record>(&item);
+  if (record == nullptr) return queue.push(std::move(item));
+  for (const TensorRecord& tensor : record->tensors) {
+    if (tensor.bytes) pool.hand_to_writer(*tensor.bytes);
+  }
+  if (waits_for_choice && !chosen.load(std::memory_order_relaxed) && is_chosen(*record)) chosen = true;
+  if (running.load(std::memory_order_acquire)) {
+    push(std::move(std::get<Record>(item)));
+  } else {
+    wait_for_choice(std::move(std::get<Record>(item)));
+  }
+}
+
 // Before the thread runs.
-void Recorder::State::hold(Record&& record) {
+void Recorder::State::wait_for_choice(Record&& record) {
   // A step without an end must not fill the memory.
   const bool waits_on = waits_for_choice && !chosen.load() && held_records.fetch_add(1) < kMostQueued;
   const bool starts = record.kind != RecordKind::note && !waits_on;
@@ -166,9 +209,9 @@ void Recorder::State::forget(StepId step) {
   const std::lock_guard lock(life);
   if (running.load() || finished) return;
   held_records = 0;
-  std::vector<Item> held;
-  queue.take_all(held, milliseconds(0));
-  for (Item& item : held) {
+  std::vector<Item> waiting;
+  queue.take_all(waiting, milliseconds(0));
+  for (Item& item : waiting) {
     const auto* record = std::get_if<Record>(&item);
     if (const auto* skip = std::get_if<Skip>(&item)) {
       forgotten.add(skip->from, skip->to);
@@ -186,12 +229,12 @@ void Recorder::State::forget(StepId step) {
 void Recorder::State::start() {
   const std::lock_guard lock(life);
   if (running.load() || finished) return;
-  std::vector<Item> held;
-  queue.take_all(held, milliseconds(0));
+  std::vector<Item> waiting;
+  queue.take_all(waiting, milliseconds(0));
   for (Item& item : known) queue.push(std::move(item));
   known.clear();
   for (const auto& [from, to] : forgotten.ranges()) queue.push(Item(Skip{from, to}));
-  for (Item& item : held) queue.push(std::move(item));
+  for (Item& item : waiting) queue.push(std::move(item));
   try {
     const SignalsBlocked blocked;
     thread = std::thread([this] { run(); });
@@ -219,14 +262,14 @@ void Recorder::State::run() {
       work();
       done = true;
     } catch (const std::exception& problem) {
-      recording.fail(Error{ErrorCode::io, std::string("cannot go on recording: ") + problem.what()});
+      recording->fail(Error{ErrorCode::io, std::string("cannot go on recording: ") + problem.what()});
     }
   }
 }
 
 void Recorder::State::work() {
-  if (owner.load() < 0 && !recording.error()) recording.open();
-  owner.store(recording.owner());
+  if (owner.load() < 0 && !recording->error()) recording->open();
+  owner.store(recording->owner());
   std::vector<Item> batch;
   Clock::time_point last_flush = Clock::now();
   while (true) {
@@ -238,35 +281,35 @@ void Recorder::State::work() {
     }
     // The wake-up of a request seen here may be used up already: do not wait for another.
     const bool asked = last || ticket > flush_done;
-    queue.take_all(batch, asked ? milliseconds(0) : recording.has_unflushed() ? kLongestUnflushed : kIdle);
+    queue.take_all(batch, asked ? milliseconds(0) : recording->has_unflushed() ? kLongestUnflushed : kIdle);
     skip_dropped();
     for (Item& item : batch) {
       handle(item);
       if (Clock::now() - last_flush < kLongestUnflushed) continue;
-      recording.flush_appends();
+      recording->flush_appends();
       last_flush = Clock::now();
     }
-    recording.flush_appends();  // batches are gathered: this is a few hundred times a second at most
+    recording->flush_appends();  // batches are gathered: this is a few hundred times a second at most
     last_flush = Clock::now();
-    if (ticket > flush_done) recording.flush_all();
+    if (ticket > flush_done) recording->flush_all();
     if (last && batch.empty()) break;
     publish(ticket);
   }
   skip_dropped();
-  recording.close();
+  recording->close();
   owner.store(-1);
   publish(~std::uint64_t{0});
 }
 
 void Recorder::State::handle(Item& item) {
   if (auto* record = std::get_if<Record>(&item)) {
-    recording.add(std::move(*record));
+    recording->add(std::move(*record));
   } else if (const auto* skip = std::get_if<Skip>(&item)) {
-    recording.skip(skip->from, skip->to);
+    recording->skip(skip->from, skip->to);
   } else {
     std::visit(
         [this]<typename T>(const T& definition) {
-          if constexpr (!std::is_same_v<T, Record> && !std::is_same_v<T, Skip>) recording.define(definition);
+          if constexpr (!std::is_same_v<T, Record> && !std::is_same_v<T, Skip>) recording->define(definition);
         },
         item);
   }
@@ -300,17 +343,17 @@ void Recorder::State::skip_dropped() {
     const std::lock_guard lock(news);
     std::swap(missed, dropped);
   }
-  recording.count_dropped(missed.records, missed.bytes);
+  recording->count_dropped(missed.records, missed.bytes);
   for (const auto& [from, to] : missed.sequences) {
-    recording.skip(from, to);
+    recording->skip(from, to);
   }
 }
 
 void Recorder::State::publish(std::uint64_t flush_ticket) {
   {
     const std::lock_guard lock(news);
-    totals = recording.totals();
-    if (!error) error = recording.error();
+    totals = recording->totals();
+    if (!error) error = recording->error();
     flush_done = flush_ticket;
   }
   flushed.notify_all();
@@ -336,59 +379,75 @@ Recorder::~Recorder() {
   if (state_->abandoned.load()) static_cast<void>(state_.release());
 }
 
-Result<std::unique_ptr<Recorder>> Recorder::open(const Plan& plan, RunInfo run) {
-  const Layout layout = Layout::make(plan, run);
+namespace {
+
+Status check_place(const Layout& layout) {
   if (Status free = check_not_owned(layout); !free) return free.error();
   if (Status fit = check_tree(layout); !fit) return fit.error();
-  if (Status writable = check_can_write(layout.own_directory()); !writable) {
-    return writable.error();
-  }
+  return check_can_write(layout.own_directory());
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Recorder>> Recorder::open(const Plan& plan, const RunInfo& run, bool held) {
+  const Layout layout = Layout::make(plan, run);
+  if (Status fit = check_place(layout); !fit) return fit.error();
   std::unique_ptr<Recorder> recorder(new Recorder);
   recorder->state_ = std::make_unique<State>(plan, run, layout);
+  recorder->state_->holds = held;
   return recorder;
+}
+
+Status Recorder::release(const Plan& plan, const RunInfo& run) {
+  State& state = *state_;
+  const std::lock_guard lock(state.holding);
+  if (!state.holds || state.discarded) return {};
+  if (run.rank != state.rank) {
+    const Layout layout = Layout::make(plan, run);
+    if (Status fit = check_place(layout); !fit) return fit.error();
+    state.layout = layout;
+    state.recording.emplace(plan, run, layout);
+  }
+  // Others wait for the lock: what they bring comes after what they built on.
+  for (Item& item : state.held) state.hand_on(std::move(item));
+  std::vector<Item>().swap(state.held);
+  state.holds.store(false, std::memory_order_release);
+  return {};
+}
+
+void Recorder::discard() {
+  std::vector<Item> gone;
+  const std::lock_guard lock(state_->holding);
+  if (!state_->holds) return;
+  state_->discarded = true;
+  gone.swap(state_->held);
+}
+
+std::uint64_t Recorder::held_bytes() const {
+  const std::lock_guard lock(state_->holding);
+  return state_->held_bytes;
 }
 
 const Layout& Recorder::layout() const { return state_->layout; }
 BlockPool& Recorder::blocks() { return state_->pool; }
 
-void Recorder::define(const Site& site) {
-  if (!state_->abandoned.load(std::memory_order_relaxed)) state_->queue.push(Item(site));
-}
+void Recorder::define(const Site& site) { state_->accept(Item(site)); }
 
-void Recorder::define(const OpName& name) {
-  if (!state_->abandoned.load(std::memory_order_relaxed)) state_->queue.push(Item(name));
-}
+void Recorder::define(const OpName& name) { state_->accept(Item(name)); }
 
-void Recorder::define(const Attributes& attributes) {
-  if (!state_->abandoned.load(std::memory_order_relaxed)) state_->queue.push(Item(attributes));
-}
+void Recorder::define(const Attributes& attributes) { state_->accept(Item(attributes)); }
 
-void Recorder::define(const SourceText& text) {
-  if (!state_->abandoned.load(std::memory_order_relaxed)) state_->queue.push(Item(text));
-}
+void Recorder::define(const SourceText& text) { state_->accept(Item(text)); }
 
 std::uint64_t Recorder::next_sequence() { return state_->sequence.fetch_add(1, std::memory_order_relaxed); }
 
 void Recorder::push(Record&& record) {
-  State& state = *state_;
-  if (state.abandoned.load(std::memory_order_relaxed) || state.stopping.load()) return;
-  for (const TensorRecord& tensor : record.tensors) {
-    if (tensor.bytes) state.pool.hand_to_writer(*tensor.bytes);
-  }
-  if (state.waits_for_choice && !state.chosen.load(std::memory_order_relaxed) && is_chosen(record)) state.chosen = true;
-  const bool running = state.running.load(std::memory_order_acquire);
-  if (running) {
-    state.push(std::move(record));
-  } else {
-    state.hold(std::move(record));
-  }
+  if (!state_->stopping.load()) state_->accept(Item(std::move(record)));
 }
 
 void Recorder::skip(std::uint64_t sequence) { skip(sequence, sequence + 1); }
 
-void Recorder::skip(std::uint64_t from, std::uint64_t to) {
-  if (!state_->abandoned.load(std::memory_order_relaxed)) state_->queue.push(Item(Skip{from, to}));
-}
+void Recorder::skip(std::uint64_t from, std::uint64_t to) { state_->accept(Item(Skip{from, to})); }
 
 void Recorder::flush() {
   State& state = *state_;

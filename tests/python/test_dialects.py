@@ -1,9 +1,11 @@
 """Configurations of every system a user may come from, run as they would run them."""
 
 import json
+import textwrap
 
 import dumps
 import pytest
+from conftest import SMALL_TRAINING
 
 from sonde import torchair
 
@@ -227,7 +229,8 @@ def test_graphs_alone_are_written_for_mindspores_switch(train, tmp_path):
     run = train(MS_DEV_SAVE_GRAPHS="2")
     assert run.status == 0
     rank = tmp_path / "rank_0"
-    assert (rank / "graphs" / "ms_output_trace_code_graph_0.ir").exists()
+    graph = rank / "graphs" / "ms_output_trace_code_graph_0.ir"
+    assert (rank / "trace_code_graph_0.ir").read_text() == graph.read_text()
     assert "Default/network-Small/conv-Conv2d/conv2d-op0" in dumps.execution_order(tmp_path)
     assert not list(rank.rglob("*.npy"))
     assert not list(rank.rglob("statistic.csv"))
@@ -242,6 +245,16 @@ def test_graphs_alone_are_written_where_ges_switch_says(train, tmp_path):
     assert own.name.endswith("_deviceid_0")
     assert "Default/network-Small/conv-Conv2d/conv2d-op0" in dumps.execution_order(own)
     assert len(run.sonde_lines) == 1
+
+
+def test_a_recording_that_the_program_starts_takes_the_place_of_a_switchs(train, config, dump, tmp_path):
+    head, _, rest = textwrap.dedent(SMALL_TRAINING).partition("import torch\n")
+    source = f"import torch, sonde\nsonde.start({str(config())!r})\n" + head + rest
+    run = train(source, DUMP_GE_GRAPH="2", DUMP_GRAPH_PATH=tmp_path / "graphs")
+    assert run.status == 0, run.stderr
+    assert dumps.steps(dump) == [0, 1, 2]
+    assert "the recording that a variable has begun ends: the program starts one itself" in run.stderr
+    assert not (tmp_path / "graphs").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Where steps begin and end in real programs (docs/guide.md, "Steps")."""
 
+import sys
+
 import dumps
 import numpy as np
 import pytest
@@ -253,6 +255,51 @@ PROGRAMS = {
         [0, 1, 2, 3],
         [0, 1, 2, 3, 4, 5],
     ),
+    "no module at all": (
+        """
+    y = x * 2
+    with torch.no_grad():
+        y = y.log()
+    """,
+        [0],
+        [],
+    ),
+    "a module without parameters": (
+        """
+    class Twice(nn.Module):
+        def forward(self, x):
+            return x * 2
+    for batch in range(3):
+        Twice()(x)
+    """,
+        [0, 1, 2],
+        [],
+    ),
+    "modules without parameters before the model": (
+        """
+    for sample in range(12):
+        nn.Softmax(0)(x)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    optimizer.step()
+    for batch in range(2):
+        nn.MSELoss()(net(x), torch.zeros(1, 1)).backward()
+        optimizer.step()
+    """,
+        [0, 1],
+        [],
+    ),
+    "a model made after much else": (
+        """
+    del net
+    for sample in range(1200):
+        x = x * 1
+    net = nn.Linear(2, 1)
+    for batch in range(2):
+        net(x)
+    """,
+        [0, 1],
+        [],
+    ),
     "stopped in mid-step": (
         """
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -272,6 +319,35 @@ def test_steps_of(name, train, config):
     run = train(HEAD + program, config(saved_data="statistic", statistic_category=["max"]))
     assert run.status == 0, run.stderr
     assert (dumps.steps(run.dump), dumps.steps(run.dump, graph=1)) == (training, evaluation)
+
+
+def test_what_makes_the_model_and_its_data_is_in_no_step(train, config):
+    program = """
+    import torch
+    x = torch.ones(1, 2) * 3
+    net = torch.nn.Linear(2, 1)
+    net(x)
+    """
+    run = train(program, config(saved_data="tensor"))
+    assert dumps.execution_order(run.dump) == ["Default/network-Linear/linear-op0"], run.stderr
+    assert np.load(next(dumps.step_directory(run.dump).glob("Parameter.data-0.*"))).tolist() == [[3, 3]]
+
+
+def test_a_script_without_modules_is_recorded_to_its_last_operator(train, config):
+    program = """
+    import torch
+    x = torch.ones(2)
+    for i in range(1500):
+        x = x + 1
+    print(x[0].item())
+    """
+    run = train(program, config(saved_data="statistic", statistic_category=["max"]))
+    assert run.status == 0, run.stderr
+    order = dumps.execution_order(run.dump)
+    assert order[:2] == ["Default/ones-op0", "Default/add-op0"]
+    assert order.count("Default/add-op1499") == 1
+    last = next(r for r in dumps.statistics(run.dump) if r["Op Name"] == "Default/add-op1499" and r["IO"] == "output")
+    assert last["Max Value"] == "1501"
 
 
 def test_manual_steps_are_the_users(train, config):
@@ -380,3 +456,73 @@ def test_what_a_hook_on_the_model_computes_belongs_to_the_step_that_begins(train
     order = [dumps.statistics(run.dump, step) for step in range(3)]
     # A row for each tensor: cos has two.
     assert [[row["Op Type"] for row in rows].count("cos") for rows in order] == [2, 2, 2], run.stderr
+
+
+ENDLESS = {
+    # name: (program, steps)
+    "a model and a data loader": (
+        """
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    loader = torch.utils.data.DataLoader([torch.ones(2)] * 1000, batch_size=1, num_workers=1)
+    try:
+        for batch in loader:
+            try:
+                net(batch).sum().backward()
+                optimizer.step()
+            except Exception:
+                pass
+    finally:
+        print("finally")
+    """,
+        [0, 1],
+    ),
+    "tensors of no module": (
+        """
+    weight = torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    for batch in range(1000):
+        (weight * 3).sum().backward()
+        optimizer.step()
+    """,
+        [0, 1],
+    ),
+    "steps of the user's": (
+        """
+    import sonde
+    for batch in range(1000):
+        x = x * 1
+        sonde.step()
+    """,
+        [0, 1],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_stop_after_ends_the_program_after_the_last_chosen_step(name, train, config):
+    program, steps = ENDLESS[name]
+    head = HEAD + '\n    import atexit; atexit.register(print, "at exit")\n'
+    path = config(
+        saved_data="statistic", statistic_category=["max"], iteration="0-1", sonde_settings={"stop_after": True}
+    )
+    run = train(head + program + '\n    print("came to its end")\n', path)
+    assert run.status == 0, run.stderr
+    assert dumps.steps(run.dump) == steps
+    assert run.stdout.splitlines()[-1] == "at exit"
+    assert "came to its end" not in run.stdout
+    assert ("finally" in run.stdout) == ("finally" in program)
+    assert run.sonde_lines[-1] == "sonde: ended after the last chosen step (stop_after)"
+
+
+def test_sonde_run_ends_the_program_after_the_last_chosen_step(sonde, script, dump):
+    endless = HEAD + "\n    while True:\n        net(x)\n"
+    command = ("--stop-after", "--iteration", "1", "--out", dump, "--", sys.executable, script(endless))
+    run = sonde("run", *command)
+    assert run.status == 0, run.stderr
+    assert dumps.steps(dump) == [1]
+    assert "ended after the last chosen step (stop_after)" in run.stderr
+
+
+def test_stop_after_without_a_last_step_is_told(train, config):
+    run = train(HEAD + "\n    net(x)\n", config(sonde_settings={"stop_after": True}))
+    assert 'stop_after: iteration "all" names no last step' in run.stderr

@@ -244,6 +244,156 @@ TEST_F(Host, AnOutputReadByTheNextOpIsOneContent) {
   EXPECT_EQ(read.statistics.sum, 12);
 }
 
+TEST_F(Host, BytesAndStatisticsOfARecordAreOfOneReading) {
+  start();
+  api().root_forward(1, 1, 0);
+  Tensor x = tensor({1, 2, 3, 4});
+  doubled(site("mul", "network-Net", 1), x);
+  x.values = {5, 6, 7, 8};  // nobody tells
+  Tensor square = x;
+  square.shape = {2, 2};
+  square.strides = {2, 1};
+  sonde_op* op = nullptr;
+  ASSERT_NE(api().op_begin(site("view", "network-Net", 2), 0, 0, &op), 0u);
+  const sonde_tensor view = square.view();
+  api().op_output(op, 0, &view);
+  api().op_end(op, 0);
+  stop();
+  const JournalRun run = journal();
+  EXPECT_EQ(ops(run).at(1)->tensors.at(0).tensor.statistics.sum, 26);
+  std::size_t read = 0;
+  for (const auto& entry : fs::directory_iterator(dump() / "rank_0/Net/0/0")) {
+    if (!entry.path().filename().string().starts_with("view.")) continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    file.seekg(-4 * static_cast<int>(sizeof(float)), std::ios::end);
+    std::array<float, 4> values{};
+    file.read(reinterpret_cast<char*>(values.data()), sizeof values);
+    EXPECT_EQ(values, (std::array<float, 4>{5, 6, 7, 8}));
+    ++read;
+  }
+  EXPECT_EQ(read, 1u);
+}
+
+TEST_F(Host, NamesMayBeWithoutTheClassesOfModules) {
+  start("full", "", "all", R"({"class_names_in_scope":false})");
+  api().root_forward(1, 1, 0);
+  const std::uint32_t forward = site("conv2d", "network-Net/layers/0-Conv2d", 12);
+  doubled(forward, tensor({1}));
+  doubled(site("convolution_backward", "", 0, SONDE_PHASE_BACKWARD, forward), tensor({1}));
+  doubled(site("add_", "optimizer-SGD", 14, SONDE_PHASE_OPTIMIZER), tensor({1}));
+  stop();
+  const JournalRun run = journal();
+  std::vector<std::string> names;
+  for (const auto* op : ops(run)) names.push_back(name(run, op->op));
+  EXPECT_EQ(names, (std::vector<std::string>{"Default/network/layers/0/conv2d-op0",
+                                             "Gradients/Default/network/layers/0/Grad_conv2d/convolution_backward-op0",
+                                             "Default/optimizer-SGD/add_-op0"}));
+}
+
+TEST_F(Host, TheGraphAloneReadsNoTensor) {
+  start("full", "", "all", R"({"saved_data":"graph"})");
+  api().root_forward(1, 1, 0);
+  const Tensor weight = tensor({5, 6});
+  const sonde_tensor named = weight.view();
+  api().name_tensor("fc.weight", &named);
+  const Tensor y = doubled(site("mul", "network-Net", 1), weight);
+  doubled(site("mul", "network-Net", 2), y);
+  EXPECT_NE(stop().find("recorded the graph of 2 ops of 1 step"), std::string::npos);
+  const JournalRun run = journal();
+  for (const auto& record : run.records) {
+    for (const auto& slot : record.tensors) {
+      EXPECT_EQ(slot.tensor.bytes_read, 0u);
+      EXPECT_FALSE(slot.tensor.has_statistics);
+    }
+  }
+  EXPECT_EQ(ops(run).at(1)->tensors.at(0).tensor.source, ops(run).at(0)->sequence);
+  EXPECT_EQ(name(run, ops(run).at(0)->tensors.at(0).tensor.tensor_name), "fc.weight");
+}
+
+TEST_F(Host, AProgramWithoutModulesIsStepZero) {
+  start();
+  doubled(site("mul", "", 1), tensor({1, 2}), SONDE_GRAPH_OUTSIDE_GRAD);
+  doubled(site("mul", "", 2), tensor({1, 2}), SONDE_GRAPH_OUTSIDE_NO_GRAD);
+  EXPECT_FALSE(fs::exists(dump()));  // it may still be the preamble of a model
+  EXPECT_NE(stop().find("recorded 2 ops and 6 tensors of 1 step"), std::string::npos);  // data-0 and data-1 with them
+  EXPECT_EQ(ops(journal()).size(), 2u);
+}
+
+TEST_F(Host, OfWhatRanBeforeTheFirstModelNothingRemains) {
+  start("full", "", "all", R"({"layout":"mindspore-2.0"})");  // which numbers nodes throughout
+  const std::uint32_t outside = site("mul", "", 1);
+  const Tensor x = doubled(outside, tensor({1, 2}), SONDE_GRAPH_OUTSIDE_GRAD);
+  sonde_run_info info{};
+  info.size = sizeof info;
+  info.rank = 3;
+  info.host = "a test";
+  info.command = "test";
+  api().set_run_info(&info);
+  api().root_forward(1, 1, 0);
+  doubled(outside, x);
+  EXPECT_NE(stop().find("rank_3"), std::string::npos);
+  EXPECT_FALSE(fs::exists(dump() / "rank_0"));
+  Result<Journal> read = read_journal(dump() / "rank_3/.dump_metadata/sonde/journal");
+  ASSERT_TRUE(read);
+  const JournalRun& run = read->runs.at(0);
+  ASSERT_EQ(ops(run).size(), 1u);
+  EXPECT_EQ(name(run, ops(run)[0]->op), "Default/mul-op0");
+  EXPECT_EQ(ops(run)[0]->tensors.at(0).tensor.source, kNoSequence);
+  EXPECT_EQ(name(run, ops(run)[0]->tensors.at(0).tensor.tensor_name), "data-0");
+}
+
+TEST_F(Host, AnOpThatEndsAfterTheFirstModelWasCalledBelongsToThePreamble) {
+  start();
+  sonde_op* op = nullptr;
+  ASSERT_NE(api().op_begin(site("mul", "", 1), 0, 0, &op), 0u);  // of another thread
+  api().root_forward(1, 1, 0);
+  const Tensor x = tensor({1, 2});
+  const sonde_tensor view = x.view();
+  api().op_wrote(op, x.storage);
+  api().op_output(op, 0, &view);
+  api().op_end(op, 0);
+  doubled(site("mul", "", 2), x);
+  stop();
+  const JournalRun run = journal();
+  ASSERT_EQ(ops(run).size(), 1u);
+  EXPECT_EQ(ops(run)[0]->tensors.at(0).tensor.source, kNoSequence);
+}
+
+TEST_F(Host, AfterManyOpsItIsAskedWhetherModelsExist) {
+  for (const int models : {0, 1}) {
+    start("statistic");
+    const std::uint32_t where = site("mul", "", 1);
+    unsigned wanted = 0;
+    int before = 0;
+    for (; (wanted & SONDE_WANT_MODULES) == 0 && before < 5000; ++before) {
+      sonde_op* op = nullptr;
+      wanted = api().op_begin(where, 0, 0, &op);
+      ASSERT_NE(wanted, 0u);
+      api().op_end(op, 0);
+    }
+    EXPECT_LT(before, 5000);
+    api().modules_exist(models);
+    doubled(where, tensor({1}));
+    api().root_forward(1, 1, 0);
+    doubled(where, tensor({1}));
+    stop();
+    EXPECT_EQ(ops(journal()).size(), models == 0 ? static_cast<std::size_t>(before) + 2 : 1u);
+    fs::remove_all(dump());
+  }
+}
+
+TEST_F(Host, StopAfterSaysThatTheLastChosenStepIsOver) {
+  start("statistic", "", "0|1", R"({"stop_after":true})");
+  const std::uint32_t where = site("mul", "network-Net", 1);
+  for (int step = 0; step < 2; ++step) {
+    EXPECT_EQ(api().root_forward(1, 1, 0), SONDE_CAPTURE_ON);
+    doubled(where, tensor({1}));
+  }
+  EXPECT_EQ(api().root_forward(1, 1, 0), SONDE_CAPTURE_OVER);
+  EXPECT_EQ(api().capture(), SONDE_CAPTURE_OVER);
+  EXPECT_NE(stop().find("of 2 steps"), std::string::npos);
+}
+
 TEST_F(Host, AnInPlaceOpShowsItsInputBeforeAndItsOutputAfter) {
   start();
   api().root_forward(1, 1, 0);

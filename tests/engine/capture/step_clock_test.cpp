@@ -8,7 +8,8 @@
 namespace sonde {
 namespace {
 
-// Plays events and writes down which chosen steps began (`+graph.iteration`) and ended (`-graph.iteration`).
+// Plays events and writes down which chosen steps began (`+graph.iteration`) and ended (`-graph.iteration`), and where
+// all of it was taken back (`~`).
 class Program {
  public:
   explicit Program(const std::string& iteration = "all", StepRule rule = StepRule::automatic, std::uint64_t initial = 0)
@@ -17,6 +18,16 @@ class Program {
   }
 
   Program& forward(bool has_parameters = true) { return note(clock_.root_forward(has_parameters, true, optimizer_)); }
+  Program& evaluate_without_parameters() { return note(clock_.root_forward(false, false, optimizer_)); }
+  Program& operators() {
+    note(clock_.operator_seen());
+    return note(clock_.operator_seen());
+  }
+  Program& modules_exist() { return note(clock_.modules_exist()); }
+  Program& settle() {
+    clock_.settle();
+    return *this;
+  }
   Program& evaluate() { return note(clock_.root_forward(true, false, optimizer_)); }
   // A forward without gradients of a root that an optimizer trains, or of one that none does.
   Program& own(std::uint64_t root = 1, bool evaluates = false) { return quiet(root, true, evaluates); }
@@ -43,6 +54,10 @@ class Program {
   }
   Program& note(const std::vector<StepChange>& changes) {
     for (const StepChange& change : changes) {
+      if (change.forgotten) {
+        log_ += "~ ";
+        continue;
+      }
       log_ += (change.began ? "+" : "-") + std::to_string(change.step.graph) + "." +
               std::to_string(change.step.iteration) + " ";
     }
@@ -88,10 +103,115 @@ TEST(StepClock, WithoutAnOptimizerEachForwardIsAStep) {
   EXPECT_EQ(p.end(), "+0.0 -0.0 +0.1 -0.1 ");
 }
 
-TEST(StepClock, AModuleWithoutParametersBeginsNothing) {
+TEST(StepClock, AProgramWithoutModulesIsStepZero) {
   Program p;
-  p.forward(false);
-  EXPECT_EQ(p.end(), "");
+  p.operators().operators();
+  EXPECT_EQ(p.end(), "+0.0 -0.0 ");
+}
+
+TEST(StepClock, WithoutModulesAnOptimizerClosesTheStep) {
+  Program p;
+  p.make_optimizer().operators().optimizer_steps().operators().optimizer_steps();
+  EXPECT_EQ(p.end(), "+0.0 -0.0 +0.1 -0.1 +0.2 -0.2 ");
+}
+
+TEST(StepClock, WhatRunsBeforeTheFirstModelIsForgottenAndTakesNoNumber) {
+  Program p;
+  p.operators().make_optimizer().operators().forward().operators().optimizer_steps().forward();
+  EXPECT_EQ(p.end(), "+0.0 ~ +0.0 -0.0 +0.1 -0.1 ");
+}
+
+TEST(StepClock, AnOptimizerThatStepsBeforeTheFirstForwardTakesNoNumber) {
+  Program p;  // as learning rate schedulers ask for
+  p.operators().make_optimizer().optimizer_steps().forward().optimizer_steps().forward();
+  EXPECT_EQ(p.log(), "+0.0 -0.0 +0.1 ~ +0.0 -0.0 +0.1 ");
+}
+
+TEST(StepClock, APreambleInTheNumbersOfAnIterationThatIsNotChosenIsSilent) {
+  Program p("1");
+  p.operators().make_optimizer().forward().optimizer_steps().forward();
+  EXPECT_EQ(p.end(), "~ +0.1 -0.1 ");
+}
+
+TEST(StepClock, AnEvaluationFirstForgetsThePreambleToo) {
+  Program p;
+  p.operators().evaluate();
+  EXPECT_EQ(p.end(), "+0.0 ~ +1.0 -1.0 ");
+}
+
+TEST(StepClock, CallsOfAModuleWithoutParametersAreSteps) {
+  Program p;
+  p.forward(false).forward(false);
+  EXPECT_EQ(p.end(), "+0.0 -0.0 +0.1 -0.1 ");
+}
+
+TEST(StepClock, TheFirstCallOfAModuleWithoutParametersGoesOnWithTheStepOfTheOperators) {
+  Program p;
+  p.operators().forward(false).forward(false);
+  EXPECT_EQ(p.end(), "+0.0 -0.0 +0.1 -0.1 ");
+}
+
+TEST(StepClock, CallsWithoutGradientsOfAModuleWithoutParametersAreEvaluation) {
+  Program p;
+  p.evaluate_without_parameters().evaluate_without_parameters();
+  EXPECT_EQ(p.end(), "+1.0 -1.0 +1.1 -1.1 ");
+}
+
+TEST(StepClock, CallsOfModulesWithoutParametersBeforeTheFirstModelTakeNoNumbers) {
+  Program p;
+  p.forward(false).forward(false).forward(false).forward().forward(false);  // the data's transforms; then a loss
+  EXPECT_EQ(p.end(), "+0.0 -0.0 +0.1 -0.1 +0.2 ~ +0.0 -0.0 ");
+}
+
+TEST(StepClock, AModuleWithoutParametersIsNoStepWhereModelsExistAndWaitToBeCalled) {
+  Program p;
+  p.forward(false).modules_exist().operators().forward(false).forward();
+  EXPECT_EQ(p.end(), "+0.0 ~ +0.0 -0.0 ");
+}
+
+TEST(StepClock, ALossWithoutParametersIsNoStepBesideTrainedTensorsOfNoModule) {
+  Program p;
+  p.operators().make_optimizer().gradient_history().forward(false).optimizer_steps().forward(false);
+  EXPECT_EQ(p.end(), "+0.0 ~ +0.0 -0.0 +0.1 -0.1 ");
+}
+
+TEST(StepClock, WhatIsSettledStaysAndTheFirstForwardGoesOnWithItsStep) {
+  Program p;
+  p.operators().settle().forward().forward();
+  EXPECT_EQ(p.end(), "+0.0 -0.0 +0.1 -0.1 ");
+}
+
+TEST(StepClock, AfterSettledStepsOfAModuleWithoutParametersAModelCountsOn) {
+  Program p;
+  p.forward(false).forward(false).settle().forward();
+  EXPECT_EQ(p.end(), "+0.0 -0.0 +0.1 -0.1 +0.2 -0.2 ");
+}
+
+TEST(StepClock, TheNumberOfTheNextStepIsThatOfTheFirstForwardAfterThePreamble) {
+  Program p;
+  p.operators();
+  p.clock().set_iteration(500);
+  p.make_optimizer().forward().optimizer_steps().forward();
+  EXPECT_EQ(p.end(), "+0.0 ~ +0.500 -0.500 +0.501 -0.501 ");
+  Program settled;
+  settled.operators().settle();
+  settled.clock().set_iteration(500);
+  settled.make_optimizer().forward();
+  EXPECT_EQ(settled.end(), "+0.0 -0.0 +0.500 -0.500 ");
+}
+
+TEST(StepClock, TheUsersFirstStepEndsTheStepOfTheOperators) {
+  Program p;
+  p.operators().user_steps().forward();
+  EXPECT_EQ(p.end(), "+0.0 -0.0 +0.1 -0.1 ");
+}
+
+TEST(StepClock, RootsAreLookedForAsLongAsStepsAreProvisional) {
+  Program p("5");
+  p.forward(false).forward(false).forward(false);
+  EXPECT_TRUE(p.clock().needs_operators());
+  p.settle();
+  EXPECT_FALSE(p.clock().needs_operators());
 }
 
 TEST(StepClock, EvaluationIsGraphOneWithItsOwnCountAndClosesAPendingStep) {

@@ -56,6 +56,16 @@ TEST(Describe, SaysWhichTreeAndWhichFiles) {
   for (const auto& [edits, parts] : cases) expect_said(edits, parts);
 }
 
+TEST(Describe, SaysWhoseNamesAndTreeTheDumpHasAndHowToGetAnother) {
+  expect_said({}, {"those of MindSpore 2.7, the newest;", "another release (1.2, 1.3, 2.0, 2.3, 2.5)",
+                   "\"sonde_settings\": {\"version\": \"2.3\"}"});
+  expect_said({"s.version=\"2.3\""}, {"those of MindSpore 2.3;", "(1.2, 1.3, 2.0, 2.5, 2.7)"});
+}
+
+TEST(Describe, SaysWhereTheProgramIsEnded) {
+  expect_said({"s.stop_after=true", "c.iteration=\"1|3-5\""}, {"the program is ended after step 5\n"});
+}
+
 TEST(Describe, SaysThatNothingIsRecorded) {
   expect_said({"s.version=\"1.2\"", "c.iteration=0", "e.enable=false"}, {"records nothing: neither"});
 }

@@ -72,6 +72,11 @@ TEST(DumpList, TakesLayersByNameAndByTypeOfAnySystem) {
   EXPECT_EQ(taken(plan_of({{.model_name = "Head", .layer = {"Conv2D"}}})), "");
 }
 
+TEST(DumpList, TakesLayersByTheirNamesInFiles) {
+  EXPECT_EQ(taken(plan_of({{.layer = {"Default_network-AlexNet_conv1-Conv2d_conv2d-op0"}}})), "c");
+  EXPECT_EQ(taken(plan_of({{.layer = {"Default_network-AlexNet_conv2-Conv2d_conv2d-op0"}}})), "");
+}
+
 TEST(DumpList, RecordsTheSidesOfThePlan) {
   Plan plan = plan_of({{}});
   plan.input_output = Sides::outputs;

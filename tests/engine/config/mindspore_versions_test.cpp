@@ -72,6 +72,26 @@ TEST(MindSpore12, TakesIterationZeroForEveryStep) {
   expect_told(good("1.2", {"-c.iteration"}), "error common_dump_settings.iteration", "missing");
 }
 
+TEST(MindSpore12, IsToldByANumberAsIterationWhereEveryKeyIsItsOwn) {
+  const Plan plan = plan_with({"c.iteration=0"});
+  EXPECT_EQ(plan.dialect, "mindspore-1.2");
+  EXPECT_EQ(plan.sonde.layout, LayoutKind::mindspore_1_2);
+  EXPECT_TRUE(plan.iteration.is_all());
+  expect_told({"c.iteration=0"}, "warning common_dump_settings.iteration", "the file is read as 1.2 reads it");
+  for (const char* younger : {"c.saved_data=\"tensor\"", "c.op_debug_mode=0", "e.sample_mode=0"}) {
+    expect_told({"c.iteration=0", younger}, "error common_dump_settings.iteration", "found 0");
+  }
+  expect_told({"c.iteration=0", "s.version=\"2.7\""}, "error common_dump_settings.iteration", "found 0");
+  expect_told({"c.iteration=0", "-e"}, "error common_dump_settings.iteration", "found 0");
+}
+
+TEST(MindSporeVersions, ExceptionsOfAnAsynchronousDumpOf23AreThoseOfTheTreeThatKnowsThem) {
+  const Plan plan = plan_with(good("2.3", {"-e", "c.op_debug_mode=4"}));
+  EXPECT_EQ(plan.op_debug_mode, 4U);
+  EXPECT_EQ(plan.sonde.layout, LayoutKind::o2);
+  EXPECT_EQ(layout_of_edits(good("2.3", {"-e", "c.op_debug_mode=3"})), "ge");
+}
+
 TEST(MindSpore12, IsSynchronousWhereBothAreEnabled) {
   const Plan both = plan_with({"c.iteration=0", "async_dump_settings={\"enable\": true, \"op_debug_mode\": 3}"});
   EXPECT_EQ(both.sonde.layout, LayoutKind::mindspore_1_2);
@@ -141,7 +161,7 @@ TEST(MindSporeVersions, RefuseWhatTheOriginalRefuses) {
       {"2.0", {"-e", "c.op_debug_mode=4"}, c + "op_debug_mode", "found 4"},
       {"2.0", {"-e", "c.file_format=\"txt\""}, c + "file_format", "allowed: \"bin\", \"npy\""},
       {"2.3", {"c.op_debug_mode=1"}, c + "op_debug_mode", "found 1; allowed: an unsigned integer: 0 (off), 3"},
-      {"2.3", {"-e", "c.op_debug_mode=4"}, c + "op_debug_mode", "found 4"},
+      {"2.3", {"-e", "s.layout=\"ge\"", "c.op_debug_mode=4"}, c + "op_debug_mode", "found 4"},
       {"2.3", {"c.op_debug_mode=5"}, c + "op_debug_mode", "found 5"},
       {"2.3", {"-e.trans_flag"}, e + "trans_flag", "missing"},
       {"2.3", {"e.sample_mode=2"}, e + "sample_mode", "found 2"},

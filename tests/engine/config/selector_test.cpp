@@ -47,6 +47,15 @@ TEST(Selector, TakesANameWithoutScopeWhereTheLayoutNumbersOpsThroughout) {
   EXPECT_EQ(Selector(plan).decide_op(kConv, "conv2d"), kBoth);
 }
 
+TEST(Selector, TakesANameAsItStandsInNamesOfFiles) {
+  EXPECT_TRUE(selects("Default_network-Net_conv1-Conv2d_conv2d-op0", kConv, "conv2d"));
+  EXPECT_TRUE(selects("Default--network-Net--conv1-Conv2d--conv2d-op0", kConv, "conv2d"));
+  EXPECT_TRUE(selects("Default_layers_0-Linear_linear-op1", "Default/layers.0-Linear/linear-op1", "linear"));
+  EXPECT_FALSE(selects("Default_network-Net_conv1-Conv2d_conv2d-op", kConv, "conv2d"));
+  EXPECT_FALSE(selects("Default_network-Net_conv2-Conv2d_conv2d-op0", kConv, "conv2d"));
+  EXPECT_TRUE(Selector(plan_of({"conv1_weight"})).decide_parameter("conv1.weight"));
+}
+
 TEST(Selector, TakesOnlyFlaggedOpsUnderDumpModeTwo) {
   Plan plan;
   plan.dump_mode = DumpMode::flagged;
@@ -79,7 +88,6 @@ TEST(Selector, WantsFullNamesExact) {
   EXPECT_FALSE(selects("default/network-Net/conv1-Conv2d/conv2d-op0", kConv, "conv2d"));
   EXPECT_FALSE(selects("Default/network-Net/conv1-Conv2d", kConv, "conv2d"));
   EXPECT_FALSE(selects("conv2d-op0", kConv, "conv2d"));
-  EXPECT_FALSE(selects("Default_network-Net_conv1-Conv2d_conv2d-op0", kConv, "conv2d"));
 }
 
 TEST(Selector, LooksForTypesInTheLastPartBeforeTheLastDash) {

@@ -19,9 +19,10 @@ std::string only_error(const std::string& edit) {
 }
 
 TEST(SondeSettings, AreHeldInThePlan) {
-  const PlanResult result = parse_edits({"s.layout=\"mindspore-2.7\"", "s.version=\"2.7\"", "s.step=\"manual\"",
-                                         "s.budget_bytes=1048576", "s.when_full=\"drop\"", "s.reread=true",
-                                         "s.raw_bfloat16=true", "s.private=true", "s.saved_data=\"graph\""});
+  const PlanResult result =
+      parse_edits({"s.layout=\"mindspore-2.7\"", "s.version=\"2.7\"", "s.step=\"manual\"", "s.budget_bytes=1048576",
+                   "s.when_full=\"drop\"", "s.reread=true", "s.stop_after=true", "c.iteration=\"3\"",
+                   "s.raw_bfloat16=true", "s.private=true", "s.saved_data=\"graph\""});
   ASSERT_TRUE(result.plan);
   EXPECT_TRUE(result.diagnostics.empty());
   const SondeSettings& settings = result.plan->sonde;
@@ -29,6 +30,7 @@ TEST(SondeSettings, AreHeldInThePlan) {
   EXPECT_EQ(settings.budget_bytes, 1U << 20);
   EXPECT_EQ(settings.when_full, WhenFull::drop);
   EXPECT_TRUE(settings.reread);
+  EXPECT_TRUE(settings.stop_after);
   EXPECT_TRUE(settings.raw_bfloat16);
   EXPECT_TRUE(settings.is_private);
   EXPECT_EQ(result.plan->saved_data, SavedData::graph);
