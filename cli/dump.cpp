@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <set>
 #include <unordered_map>
 
@@ -27,14 +28,19 @@ std::uint64_t now_ms() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
+bool incomplete = false;
+
+// What is lost first: of many problems a few are shown.
 void print_problems(const Catalog& catalog) {
-  const std::size_t shown = std::min(catalog.problems.size(), kProblemsShown);
+  std::vector<const CatalogProblem*> problems;
+  for (const CatalogProblem& problem : catalog.problems) problems.push_back(&problem);
+  std::ranges::stable_sort(problems, std::ranges::greater(), &CatalogProblem::is_lost);
+  const std::size_t shown = std::min(problems.size(), kProblemsShown);
   for (std::size_t i = 0; i < shown; ++i) {
-    const CatalogProblem& problem = catalog.problems[i];
-    print_warning(fmt::format("{}: {}", problem.path.string(), problem.message));
+    print_warning(fmt::format("{}: {}", problems[i]->path.string(), problems[i]->message));
   }
-  if (shown < catalog.problems.size()) {
-    print_warning(fmt::format("{} more files could not be read wholly", catalog.problems.size() - shown));
+  if (shown < problems.size()) {
+    print_warning(fmt::format("{} more files could not be read wholly", problems.size() - shown));
   }
 }
 
@@ -166,8 +172,22 @@ std::optional<Catalog> open_dump(const DumpOptions& options, const CatalogQuery&
     return std::nullopt;
   }
   print_problems(*catalog);
+  if (catalog->has_lost()) set_incomplete();
   print_dumps(*catalog);
   return std::move(*catalog);
+}
+
+void set_incomplete() { incomplete = true; }
+
+bool is_incomplete() { return incomplete; }
+
+void tell_unreadable(const std::vector<CatalogProblem>& problems) {
+  const std::size_t shown = std::min(problems.size(), kProblemsShown);
+  for (std::size_t i = 0; i < shown; ++i) print_warning(problems[i].message);
+  if (shown < problems.size()) {
+    print_warning(fmt::format("{} more files could not be read", problems.size() - shown));
+  }
+  if (!problems.empty()) set_incomplete();
 }
 
 bool comes_from_index(const Catalog& catalog) {

@@ -34,6 +34,13 @@ std::optional<Catalog> open_dump(const DumpOptions& options, int& exit_status);
 // milliseconds.
 std::optional<Catalog> open_dump(const DumpOptions& options, const CatalogQuery& query, int& exit_status);
 
+// Something could not be read, or looked at: the program then ends with kUnreadable, whatever it found, and no verb may
+// say that nothing is wrong. open_dump() calls it for what a dump lost.
+void set_incomplete();
+bool is_incomplete();
+// Files that could not be read, on stderr; incomplete when there is one.
+void tell_unreadable(const std::vector<CatalogProblem>& problems);
+
 // The ranks, graphs and steps that were chosen, with all of their ops.
 CatalogQuery query_of(const DumpOptions& options);
 // Their ops that `options.select` chooses.

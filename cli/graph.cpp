@@ -113,6 +113,10 @@ int graph(const GraphOptions& options) {
   if (!catalog) return status;
   const std::optional<std::vector<SelectedStep>> steps = select_steps(*catalog, options, status);
   if (!steps) return status;
+  if (steps->empty()) {
+    print_error(fmt::format("no step was recorded in '{}'", options.dump));
+    return kUnreadable;
+  }
   const SelectedStep& step = step_of(*steps);
   const bool is_told = step.rank->has_journal || step.rank->host_tells_data_flow;
   if (!is_told && !has_likely_flow(*step.step)) infer_flow(*catalog, step);

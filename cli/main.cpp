@@ -137,7 +137,9 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_DFL);  // `| head` ends us silently
   try {
     const int status = sonde::run_main(argc, argv);
-    return sonde::is_written(status) ? status : sonde::kUnreadable;
+    const bool is_answer = status == sonde::kNothingFound || status == sonde::kFinding;
+    const bool is_whole = sonde::is_written(status) && !(is_answer && sonde::is_incomplete());
+    return is_whole ? status : sonde::kUnreadable;
   } catch (const std::exception& error) {  // memory, in practice
     fmt::print(stderr, "sonde: error: {}\n", error.what());
     return sonde::kUnreadable;

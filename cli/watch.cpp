@@ -170,6 +170,7 @@ std::optional<std::vector<Watchpoint>> make_watchpoints(const Catalog& catalog,
 
 int print_report(const Catalog& catalog, const std::vector<Watchpoint>& watchpoints, const WatchReport& report,
                  bool json) {
+  tell_unreadable(report.problems);
   const auto hits = static_cast<std::size_t>(std::ranges::count_if(report.hits, &WatchHit::hit));
   if (json) {
     if (!print_text(document_of(json_of(catalog, watchpoints, report)))) return kUnreadable;

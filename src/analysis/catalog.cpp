@@ -10,6 +10,9 @@
 #include "analysis/find_dumps.h"
 #include "analysis/host_graphs.h"
 #include "analysis/likely_sources.h"
+#include "analysis/statistic_table.h"
+#include "analysis/unentered_tensors.h"
+#include "store/live_run.h"
 
 namespace sonde {
 namespace {
@@ -90,23 +93,92 @@ void read_loose(const Findings& found, const fs::path& given, Catalog& catalog) 
   }
 }
 
+// The directories with tensors or tables of one rank, inside `part` of it.
+struct RankTree {
+  std::vector<StepPlace> steps;
+  std::vector<fs::path> constants;
+};
+
+RankTree tree_of(const JournalPlace& place, const fs::path& part) {
+  Findings found = find_dumps(part, false);
+  RankTree tree;
+  for (const fs::path& step : found.steps) {
+    const StepPlace at = place_of(step, place.directory);
+    if (at.metadata == place.metadata) tree.steps.push_back(at);  // in o2 the directory is shared
+  }
+  tree.constants = std::move(found.constants);
+  return tree;
+}
+
+// False when there is nothing to read.
+bool read_tree_instead(const RankTree& tree, const CatalogRank& like, Catalog& catalog) {
+  if (tree.steps.empty()) return false;
+  CatalogRank rank;
+  rank.directory = like.directory;
+  rank.metadata = like.metadata;
+  rank.rank = tree.steps.front().rank;
+  rank.kind = DumpKind::tree;
+  read_rank_tree(tree.steps, tree.constants, rank, catalog);
+  catalog.ranks.push_back(std::move(rank));
+  return true;
+}
+
+// What the journal lacks. A torn last row is no loss: each row is in the journal before it is in a table.
+void add_unentered(const RankTree& tree, const CatalogFilter& filter, const JournalPlace& place,
+                   const JournalRemains& remains, CatalogRank& rank, Catalog& catalog) {
+  Catalog read;
+  CatalogRank found;
+  found.directory = rank.directory;
+  found.metadata = rank.metadata;
+  std::swap(read.texts, catalog.texts);  // one pool: tensors move from one to the other
+  read_rank_tree(tree.steps, tree.constants, found, read);
+  std::swap(read.texts, catalog.texts);
+  for (CatalogProblem& problem : read.problems) {
+    if (problem.message != kTornRow) catalog.problems.push_back(std::move(problem));
+  }
+  const Unentered added = add_unentered_tensors(found, filter, remains, rank, *catalog.texts);
+  if (added.files + added.rows == 0) return;
+  std::string what = added.files > 0 ? std::to_string(added.files) + " tensors in whole files" : std::string();
+  if (added.rows > 0) {
+    what += (what.empty() ? "" : " and ") + std::to_string(added.rows) + " rows of tables";
+  }
+  // Rows come after their entry: where one is missing the journal was cut off later.
+  const bool is_lost = remains.is_damaged || added.rows > 0;
+  catalog.problems.push_back({journal_in(place.metadata),
+                              what + " are not entered here, since " +
+                                  (is_lost ? "entries are lost" : "the run was killed or its disk was full") +
+                                  "; their names say what they are, and they are shown" +
+                                  (added.ops > 0 ? ". What they come from is not known" : ""),
+                              is_lost});
+}
+
 void read_journal_rank(const JournalPlace& place, const CatalogFilter& filter, const fs::path& part, Catalog& catalog) {
   CatalogRank rank;
   rank.directory = place.directory;
   rank.metadata = place.metadata;
-  const Status read = read_rank_journal(journal_in(place.metadata), filter, rank, catalog);
+  JournalRemains remains;
+  const Status read = read_rank_journal(journal_in(place.metadata), filter, rank, remains, catalog);
   // What the directory is called counts: it may be a copy.
   if (std::uint32_t number = 0;
       place.directory.filename().native().starts_with("rank_") && rank_number(place.directory.filename(), number)) {
     rank.rank = number;
   }
-  if (read) {
-    catalog.ranks.push_back(std::move(rank));
+  if (!read) {
+    catalog.problems.push_back(
+        {journal_in(place.metadata), read.error().message + "; file names and tables are used instead"});
+    if (!read_tree_instead(tree_of(place, part), rank, catalog)) catalog.ranks.push_back(std::move(rank));
     return;
   }
-  catalog.problems.push_back(
-      {journal_in(place.metadata), read.error().message + "; file names and tables are used instead"});
-  read_trees(find_dumps(part, false), place.directory, catalog);
+  if (remains.is_incomplete && !is_recording(place.metadata / "sonde")) {
+    const RankTree tree = tree_of(place, part);
+    if (remains.ops == 0 && read_tree_instead(tree, rank, catalog)) {
+      catalog.problems.push_back(
+          {journal_in(place.metadata), "it holds no op; file names and tables are used instead", remains.is_damaged});
+      return;
+    }
+    add_unentered(tree, filter, place, remains, rank, catalog);
+  }
+  catalog.ranks.push_back(std::move(rank));
 }
 
 // Which dump a rank is of: where one path holds several, their ranks are told apart by it. Several runs are several dumps,
@@ -276,6 +348,8 @@ Result<Catalog> open_catalog(const fs::path& path) {
   shorten_problems(catalog);
   return catalog;
 }
+
+bool Catalog::has_lost() const { return std::ranges::any_of(problems, &CatalogProblem::is_lost); }
 
 const CatalogOp* find_op(const CatalogStep& step, std::string_view full_name) {
   const auto found = std::ranges::find(step.ops, full_name, &CatalogOp::full_name);

@@ -91,8 +91,10 @@ struct CatalogStep {
   std::size_t run = 0;                         // index into the rank's runs
   std::uint64_t started_us = 0, ended_us = 0;  // 0: unknown
   bool ended = false;                          // false: the run was cut off inside it
-  std::string_view directory;                  // relative to the rank's directory; empty: its files name it
-  std::vector<CatalogOp> ops;                  // in the order in which they began
+  // Some of its ops come from file names and tables, since the journal lacks them: it is not known what they read.
+  bool is_mended = false;
+  std::string_view directory;  // relative to the rank's directory; empty: its files name it
+  std::vector<CatalogOp> ops;  // in the order in which they began
   // Known without `ops` where the catalog comes from a saved index (analysis/index.h); these are then only those asked for.
   std::optional<StepSum> sum;
 };
@@ -138,6 +140,9 @@ struct CatalogRank {
 struct CatalogProblem {
   std::filesystem::path path;
   std::string message;  // with the line or the byte
+  // Something of the dump could not be looked at: nobody may say that nothing is wrong. False: worth knowing, and all that
+  // was recorded is there.
+  bool is_lost = true;
 };
 
 // Keeps one copy of each text; views of it stay valid wherever the pool is moved.
@@ -154,6 +159,7 @@ struct Catalog {
   std::filesystem::path path;      // as given
   std::vector<CatalogRank> ranks;  // by number
   std::vector<CatalogProblem> problems;
+  bool has_lost() const;  // something of it could not be looked at
   std::unique_ptr<TextPool> texts = std::make_unique<TextPool>();
   std::shared_ptr<const void> owner;  // of what else its views and pointers lead to
 };

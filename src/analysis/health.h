@@ -22,6 +22,8 @@ struct Health {
   friend bool operator==(const Health&, const Health&) = default;
 };
 Health health_of(const KnownStatistics& statistics);
+// Whether both may be of one tensor: tables of some versions count nothing.
+bool alike(const Health& a, const Health& b);
 
 // Looks statistics up first and reads files only where there are none: whether all is finite, at the speed of memory, and
 // the counts of what is not. One thread uses it; it uses all cores.

@@ -101,8 +101,8 @@ class Reader {
   }
 
   Status read_frame() {
-    Status status = each("SELECT path, message FROM problems", [&](const Statement& row) {
-      catalog_.problems.push_back({std::string(row.text(0)), std::string(row.text(1))});
+    Status status = each("SELECT path, message, is_lost FROM problems", [&](const Statement& row) {
+      catalog_.problems.push_back({std::string(row.text(0)), std::string(row.text(1)), row.number(2) != 0});
     });
     if (status)
       status = each(
@@ -125,7 +125,7 @@ class Reader {
     if (status)
       status = each(
           "SELECT rank_id, run, graph, iteration, started_us, ended_us, ended, directory, first_op, end_op, "
-          "ops, parameters, tensors, files, bytes, new_bytes FROM steps ORDER BY id",
+          "ops, parameters, tensors, files, bytes, new_bytes, is_mended FROM steps ORDER BY id",
           [&](const Statement& row) { add_step(row); });
     return status;
   }
@@ -195,6 +195,7 @@ class Reader {
     step.ended = row.integer(6) != 0;
     step.directory = catalog_.texts->keep(row.text(7));
     step.sum = {row.number(10), row.number(11), row.number(12), row.number(13), row.number(14), row.number(15)};
+    step.is_mended = row.integer(16) != 0;
     place.is_asked_for = query_.takes(rank->rank, step.id) && !(query_.first_step_only && any_asked_for_);
     any_asked_for_ |= place.is_asked_for;
     places_.push_back(place);

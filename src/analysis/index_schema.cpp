@@ -5,7 +5,7 @@ namespace sonde {
 const char* const kIndexTables = R"sql(
 CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE sources(path TEXT NOT NULL, kind INTEGER, inode INTEGER, size INTEGER, mtime_ns INTEGER, ctime_ns INTEGER);
-CREATE TABLE problems(path TEXT NOT NULL, message TEXT NOT NULL);
+CREATE TABLE problems(path TEXT NOT NULL, message TEXT NOT NULL, is_lost INTEGER);
 CREATE TABLE texts(id INTEGER PRIMARY KEY, text TEXT NOT NULL);
 CREATE TABLE op_names(id INTEGER PRIMARY KEY, full_name TEXT NOT NULL, op_type TEXT NOT NULL);
 CREATE TABLE traces(id INTEGER PRIMARY KEY, lines TEXT NOT NULL);
@@ -20,7 +20,7 @@ CREATE TABLE runs(rank_id INTEGER, run INTEGER, finished INTEGER, host TEXT, com
 CREATE TABLE notes(rank_id INTEGER, run INTEGER, note TEXT NOT NULL);
 CREATE TABLE steps(id INTEGER PRIMARY KEY, rank_id INTEGER, run INTEGER, graph INTEGER, iteration INTEGER,
   started_us INTEGER, ended_us INTEGER, ended INTEGER, directory TEXT, first_op INTEGER, end_op INTEGER,
-  ops INTEGER, parameters INTEGER, tensors INTEGER, files INTEGER, bytes INTEGER, new_bytes INTEGER);
+  ops INTEGER, parameters INTEGER, tensors INTEGER, files INTEGER, bytes INTEGER, new_bytes INTEGER, is_mended INTEGER);
 CREATE TABLE ops(id INTEGER PRIMARY KEY, step_id INTEGER, name_id INTEGER, phase TEXT, flags INTEGER, sequence INTEGER,
   timestamp_us INTEGER, thread INTEGER, scope INTEGER, parent INTEGER, source_file INTEGER, line INTEGER, function INTEGER, trace INTEGER,
   attributes INTEGER);

@@ -93,7 +93,7 @@ class Writer {
     const std::vector<std::vector<StepSum>> sums = step_sums(catalog);
     bool written = write_meta(root, snapshot);
     for (const CatalogProblem& problem : catalog.problems) {
-      written &= Row(problem_).add(problem.path.native()).add(problem.message).run();
+      written &= Row(problem_).add(problem.path.native()).add(problem.message).add(problem.is_lost).run();
     }
     for (std::size_t i = 0; written && i < catalog.ranks.size(); ++i)
       written = write_rank(catalog.ranks[i], i, sums[i]);
@@ -119,7 +119,7 @@ class Writer {
     const std::pair<Statement*, const char*> all[] = {
         {&meta_, "INSERT INTO meta VALUES(?,?)"},
         {&source_, "INSERT INTO sources VALUES(?,?,?,?,?,?)"},
-        {&problem_, "INSERT INTO problems VALUES(?,?)"},
+        {&problem_, "INSERT INTO problems VALUES(?,?,?)"},
         {&text_, "INSERT INTO texts VALUES(?,?)"},
         {&op_name_, "INSERT INTO op_names VALUES(?,?,?)"},
         {&trace_, "INSERT INTO traces VALUES(?,?)"},
@@ -128,7 +128,7 @@ class Writer {
         {&rank_, "INSERT INTO ranks VALUES(?,?,?,?,?,?,?,?)"},
         {&run_, "INSERT INTO runs VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
         {&note_, "INSERT INTO notes VALUES(?,?,?)"},
-        {&step_, "INSERT INTO steps VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
+        {&step_, "INSERT INTO steps VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
         {&op_, "INSERT INTO ops VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
         {&tensor_, "INSERT INTO tensors VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
     };
@@ -223,6 +223,7 @@ class Writer {
                        .add(sum.files)
                        .add(sum.bytes)
                        .add(sum.new_bytes)
+                       .add(step.is_mended)
                        .run();
     for (std::size_t i = 0; written && i < step.ops.size(); ++i) written = write_op(step.ops[i], step_id);
     return written;

@@ -2,10 +2,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "analysis/catalog_readers.h"
-#include "store/file_names.h"
 #include "store/journal.h"
 
 namespace sonde {
@@ -212,67 +210,67 @@ void drop_outside_files(JournalRun& run, const std::filesystem::path& journal, C
   }
 }
 
-// A run that ended badly may have finished files that it could not enter any more.
-void tell_unnamed_files(const Journal& journal, const std::filesystem::path& path, const CatalogRank& rank,
-                        Catalog& catalog) {
-  if (rank.metadata.parent_path() != rank.directory) return;  // shared with other ranks, whose files are not named here
-  std::unordered_set<std::string> named;
-  bool ended_badly = false;
-  for (const JournalRun& run : journal.runs) {
-    const CatalogRun read = run_of(run);
-    ended_badly = ended_badly || !read.finished || !read.error.empty();
-    for (const JournalRecord& record : run.records) {
-      for (const JournalTensor& slot : record.tensors) named.insert(slot.file);
-    }
+// "12 at byte 345, 6 at byte 789"
+std::string where(const Journal& journal, bool is_tail) {
+  constexpr std::size_t kShown = 3;
+  std::string text;
+  std::size_t count = 0;
+  for (const JournalGap& gap : journal.gaps) {
+    if (gap.is_tail != is_tail) continue;
+    if (++count > kShown) return text + ", …";
+    text += (count > 1 ? ", " : "") + std::to_string(gap.bytes) + " at byte " + std::to_string(gap.offset);
   }
-  if (!ended_badly) return;
-  std::size_t unnamed = 0;
-  std::error_code error;
-  std::filesystem::recursive_directory_iterator at(rank.directory, error);
-  for (; !error && at != std::filesystem::recursive_directory_iterator(); at.increment(error)) {
-    if (at->path().filename() == ".dump_metadata") at.disable_recursion_pending();
-    TensorFileName tensor;
-    OpFileName op;
-    const std::string name = at->path().filename();
-    const bool of_op = parse_op_file_name(name, op) && !op.is_table && !op.is_overflow_record();
-    if (!of_op && !parse_tensor_file_name(name, tensor) && at->path().extension() != ".npy") continue;
-    if (!named.contains(at->path().lexically_relative(rank.directory).string())) ++unnamed;
-  }
-  if (unnamed == 0) return;
-  catalog.problems.push_back({path, std::to_string(unnamed) +
-                                        " tensor files are whole but not entered here, since the run was killed or its "
-                                        "disk was full; their names tell the op"});
+  return text;
 }
 
-std::string where(const Journal& journal) {
-  std::string text;
-  for (std::size_t i = 0; i < journal.gaps.size() && i < 3; ++i) {
-    text += (i > 0 ? ", " : "") + std::to_string(journal.gaps[i].bytes) + " at byte " +
-            std::to_string(journal.gaps[i].offset);
+void tell_damage(const Journal& journal, const std::filesystem::path& path, Catalog& catalog) {
+  if (const std::string damaged = where(journal, false); !damaged.empty()) {
+    catalog.problems.push_back({path, "damaged: bytes that are no whole entry were passed over: " + damaged +
+                                          "; what they said is lost, but for what files and tables tell"});
   }
-  return journal.gaps.size() > 3 ? text + ", …" : text;
+  if (const std::string torn = where(journal, true); !torn.empty()) {
+    catalog.problems.push_back(
+        {path, "the last entry breaks off (" + torn + "): a run was killed, or still writes", false});
+  }
+  if (journal.malformed_entries > 0) {
+    catalog.problems.push_back({path, std::to_string(journal.malformed_entries) + " entries do not make sense"});
+  }
+}
+
+void remember(const JournalRun& run, const CatalogRun& read, JournalRemains& remains) {
+  if (!read.finished || !read.error.empty() || run.header_json.empty()) remains.is_incomplete = true;
+  JournalRemains::Run& left = remains.runs.emplace_back();
+  left.started_us = read.started_us;
+  for (const JournalRecord& record : run.records) {
+    left.sequences.push_back(record.sequence);
+    if (record.kind == RecordKind::op || record.kind == RecordKind::parameter) ++remains.ops;
+    for (const JournalTensor& slot : record.tensors) {
+      if (!slot.file.empty()) remains.files.insert(slot.file);
+    }
+  }
+  std::ranges::sort(left.sequences);
+  for (const JournalFile& file : run.lone_files) left.lone_files.emplace(file.file, file.sequence);
+  for (const OpName& name : run.op_names) remains.names.emplace_back(name.op_type, name.full_name);
 }
 
 }  // namespace
 
 Status read_rank_journal(const std::filesystem::path& path, const CatalogFilter& filter, CatalogRank& rank,
-                         Catalog& catalog) {
+                         JournalRemains& remains, Catalog& catalog) {
   Result<Journal> journal = read_journal(path);
   if (!journal) return journal.error();
-  if (journal->torn_bytes > 0) {
-    catalog.problems.push_back({path, "bytes that are no whole entry were left out: " + where(*journal) +
-                                          "; a run was killed, or still writes, or the file is damaged"});
-  }
-  if (journal->malformed_entries > 0) {
-    catalog.problems.push_back({path, std::to_string(journal->malformed_entries) + " entries do not make sense"});
-  }
   rank.has_journal = true;
   rank.kind = DumpKind::journal;
-  tell_unnamed_files(*journal, path, rank, catalog);
+  if (journal->runs.empty() && journal->gaps.empty()) return Error{ErrorCode::corrupt, "it is empty"};
+  tell_damage(*journal, path, catalog);
+  remains.is_damaged = journal->malformed_entries > 0 ||
+                       std::ranges::any_of(journal->gaps, [](const JournalGap& gap) { return !gap.is_tail; });
+  remains.is_incomplete = remains.is_damaged || journal->torn_bytes > 0;
   for (JournalRun& run : journal->runs) {
     drop_outside_files(run, path, catalog);
     rank.runs.push_back(run_of(run));
     rank.rank = static_cast<std::uint32_t>(number_of(object_of(run.header_json), "rank"));
+    remember(run, rank.runs.back(), remains);
     RunReader(run, rank.runs.size() - 1, filter, rank, *catalog.texts).read();
   }
   return {};

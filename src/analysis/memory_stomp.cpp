@@ -5,15 +5,18 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
 #include <map>
 #include <set>
 #include <unordered_map>
 
+#include "analysis/measure.h"
 #include "analysis/op_nature.h"
 #include "analysis/same_values.h"
 #include "analysis/slot_values.h"
 #include "analysis/step_graph.h"
 #include "store/file_names.h"
+#include "store/tensor_file.h"
 
 namespace sonde {
 namespace {
@@ -150,6 +153,7 @@ class StompSearch {
 
   void look_at(const CatalogStep& step);
   void look_at_reads(const CatalogStep& step, const CatalogOp& op, bool reports);
+  void add_unreadable(std::initializer_list<const CatalogTensor*> tensors);
   void look_at_pair(const CatalogStep& step, const CatalogOp& pair, bool reports);
   const CatalogTensor* written(const CatalogTensor& input, Maker& maker) const;
   bool is_whole(const CatalogOp& op, std::uint32_t slot, const CatalogTensor& like, int depth) const;
@@ -230,6 +234,17 @@ std::optional<bool> StompSearch::same(const CatalogTensor& before, const Catalog
   return x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(double)) == 0;
 }
 
+// Those whose values are in the dump and could not be looked at.
+void StompSearch::add_unreadable(std::initializer_list<const CatalogTensor*> tensors) {
+  for (const CatalogTensor* tensor : tensors) {
+    if (tensor->file.empty()) continue;
+    const std::filesystem::path path = rank_.directory / tensor->file;
+    const Result<TensorFile> file = TensorFile::open(path, wish_of(*tensor));
+    if (file || std::ranges::find(report_.problems, path, &CatalogProblem::path) != report_.problems.end()) continue;
+    report_.problems.push_back({path, file.error().message});
+  }
+}
+
 void StompSearch::look_at_reads(const CatalogStep& step, const CatalogOp& op, bool reports) {
   for (const CatalogTensor& input : op.tensors) {
     if (!input.is_input || input.source == kNoSequence || !input.recorded()) continue;
@@ -245,6 +260,7 @@ void StompSearch::look_at_reads(const CatalogStep& step, const CatalogOp& op, bo
     const std::optional<bool> same = this->same(*seen.tensor, input, false);
     if (!same) {
       report_.not_known += reports ? 1 : 0;
+      if (reports) add_unreadable({seen.tensor, &input});
       continue;
     }
     report_.compared += reports ? 1 : 0;
@@ -277,6 +293,7 @@ void StompSearch::look_at_pair(const CatalogStep& step, const CatalogOp& pair, b
       const std::optional<bool> same = this->same(*seen.tensor, tensor, true);
       if (!same) {
         report_.not_known += reports ? 1 : 0;
+        if (reports) add_unreadable({seen.tensor, &tensor});
         continue;
       }
       report_.compared += reports ? 1 : 0;

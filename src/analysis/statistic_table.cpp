@@ -231,8 +231,13 @@ StatisticTable parse_rows(std::string_view text, const Header& header, const Sta
   StatisticTable table;
   std::size_t bad = 0;
   for (std::size_t number = 2; !text.empty(); ++number) {
+    const bool is_whole = text.find('\n') != std::string_view::npos;
     const std::string_view line = take_line(text);
     if (line.empty()) continue;
+    if (!is_whole) {
+      table.is_torn = true;
+      break;
+    }
     StatisticRow row = first;
     const std::string wrong = parse_row(line, header, row);
     if (wrong.empty()) {

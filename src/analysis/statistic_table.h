@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "analysis/catalog.h"
@@ -25,7 +26,9 @@ struct StatisticRow {
 struct StatisticTable {
   std::vector<StatisticRow> rows;  // in file order
   std::string problem;             // the first bad row and how many there are; empty when all are good
+  bool is_torn = false;            // the last row lacks its newline: what it says may be cut off, and it is passed over
 };
+inline constexpr std::string_view kTornRow = "the last row breaks off; it is passed over";
 
 // Columns are found by their names, in any order; unknown ones are passed over. Rows may end with a
 // comma, shapes may stand in either bracket, numbers may be `null` or `-nan`. Fails when there is

@@ -22,15 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Fits a name of a file to the name of a row or an order line: versions differ in how they write `/`.
-std::string comparable(std::string_view name) {
-  std::string out = sanitised(name);
-  for (std::size_t at = out.find("--"); at != std::string::npos; at = out.find("--", at)) {
-    out.replace(at, 2, "_");
-  }
-  return out;
-}
-
 // Real names of ops by their names in file names, from the execution order of a graph, and of the steps that differ from
 // it: graphs/step_{iteration}.
 class OrderNames {
@@ -49,7 +40,7 @@ class OrderNames {
 
   // `name` itself when nothing is known of it.
   const std::string& real(const std::string& op_type, const std::string& name) const {
-    const std::string key = comparable(name);
+    const std::string key = comparable_name(name);
     if (const auto whole = names_.find(key); whole != names_.end()) return whole->second;
     const auto end = op_type != "Parameter" ? ends_.find(key) : ends_.end();
     return end != ends_.end() && !end->second.empty() ? end->second : name;
@@ -61,9 +52,9 @@ class OrderNames {
     std::istringstream lines(text ? *text : std::string());
     std::string line;
     while (std::getline(lines, line)) {
-      names_.emplace(comparable(line), line);
+      names_.emplace(comparable_name(line), line);
       // 2.0 leaves the scope out; there no two names end alike.
-      const auto [at, is_new] = ends_.try_emplace(comparable(line.substr(line.rfind('/') + 1)), line);
+      const auto [at, is_new] = ends_.try_emplace(comparable_name(line.substr(line.rfind('/') + 1)), line);
       if (!is_new && at->second != line) at->second.clear();
     }
   }
@@ -271,7 +262,7 @@ class StepReader {
  private:
   // A parameter may be called like an op whose scope is left out.
   static std::string key_of(const std::string& op_type, const std::string& op_name) {
-    return (op_type == "Parameter" ? "Parameter." : "") + comparable(op_name);
+    return (op_type == "Parameter" ? "Parameter." : "") + comparable_name(op_name);
   }
 
   CatalogTensor& slot_of(const std::string& op_type, const std::string& op_name, bool is_input, std::uint32_t slot,
@@ -335,6 +326,7 @@ void read_directory(const fs::path& directory, const CatalogRank& rank, StepRead
     } else {
       for (const StatisticRow& row : table->rows) reader.add_row(row);
       if (!table->problem.empty()) catalog.problems.push_back({table_file, table->problem});
+      if (table->is_torn) catalog.problems.push_back({table_file, std::string(kTornRow)});
     }
   }
   const FoundFiles files = files_of(directory, rank.directory, catalog);
@@ -346,6 +338,7 @@ void read_directory(const fs::path& directory, const CatalogRank& rank, StepRead
     }
     for (const StatisticRow& row : table->rows) reader.add_row(row);
     if (!table->problem.empty()) catalog.problems.push_back({path, table->problem});
+    if (table->is_torn) catalog.problems.push_back({path, std::string(kTornRow)});
   }
   for (const FoundTensor& tensor : files.tensors) reader.add_file(tensor);
 }
@@ -384,6 +377,14 @@ std::map<fs::path, fs::path> constants_by_step(std::vector<StepPlace> steps, con
 }
 
 }  // namespace
+
+std::string comparable_name(std::string_view name) {
+  std::string out = sanitised(name);
+  for (std::size_t at = out.find("--"); at != std::string::npos; at = out.find("--", at)) {
+    out.replace(at, 2, "_");
+  }
+  return out;
+}
 
 void read_rank_tree(const std::vector<StepPlace>& steps, const std::vector<fs::path>& constants, CatalogRank& rank,
                     Catalog& catalog) {

@@ -70,7 +70,7 @@ ValueFlow::ValueFlow(const CatalogRank& rank, std::size_t step, HealthReader& he
     : rank_(rank), health_(health), options_(options), run_(rank.steps[step].run) {
   add_step(rank.steps[step], false);
   // What other tools' graphs leave out, or tell of another step, is inferred too.
-  if (!has_edges_ || !rank.has_journal) infer_edges();
+  if (!has_edges_ || !rank.has_journal || rank.steps[step].is_mended) infer_edges();
   if (has_edges_ && rank.has_journal && step + 1 < rank.steps.size() && rank.steps[step + 1].run == run_) {
     add_step(rank.steps[step + 1], true);
   }
@@ -174,7 +174,7 @@ void ValueFlow::infer_edges() {
         const bool same_shape = !made.has_shape || !tensor.has_shape || made.shape == tensor.shape;
         const bool same_type =
             made.dtype == DType::undefined || tensor.dtype == DType::undefined || made.dtype == tensor.dtype;
-        return same_shape && same_type && health_.of(made) == wanted;
+        return same_shape && same_type && alike(health_.of(made), wanted);
       };
       const auto found = std::find_if(bad.rbegin(), bad.rend(), same);
       if (found == bad.rend()) continue;

@@ -45,6 +45,7 @@ struct Item {
   bool read = false;    // its file was looked into
   bool copied = false;  // the same file under another name was
   std::string problem, previous_problem;
+  bool unreadable = false, previous_unreadable = false;  // what these say is of a file
   bool too_large = false;
   std::uint64_t bytes = 0;
   DType dtype = DType::undefined;  // of the file
@@ -151,6 +152,7 @@ class Check {
   void compare_item(Item& item, const TensorFile& file, std::optional<TensorFile>& earlier) const;
   void report_on(const Item& item);
   void report_entry(const Item& item, const Entry& entry, const WatchFacts& facts);
+  void add_problems(const Item& item);
   void sort_hits();
   void add_notes();
   std::string gap_reason(const Item& item, const Entry& entry) const;
@@ -307,6 +309,7 @@ void Check::compare_item(Item& item, const TensorFile& file, std::optional<Tenso
         TensorFile::open(rank_of(catalog_, item.place).directory / tensor.file, wish_of(tensor));
     if (!opened) {
       item.previous_problem = opened.error().message;
+      item.previous_unreadable = true;
       return;
     }
     earlier = std::move(*opened);
@@ -405,6 +408,7 @@ void Check::read_job(std::span<Item* const> job) const {
     item->read = true;
     if (!file) {
       item->problem = file.error().message;
+      item->unreadable = true;
       earlier.reset();
     } else {
       read_item(*item, *file, earlier);
@@ -484,6 +488,17 @@ void Check::report_on(const Item& item) {
   }
   const WatchFacts facts = item.values || item.statistics ? read_facts(item) : known_facts(item);
   for (const Entry& entry : entries_of(item)) report_entry(item, entry, facts);
+  add_problems(item);
+}
+
+void Check::add_problems(const Item& item) {
+  const auto add = [&](const TensorPlace& place, const std::string& message) {
+    const std::filesystem::path path = rank_of(catalog_, place).directory / tensor_of(catalog_, place).file;
+    const bool is_known = !report_.problems.empty() && report_.problems.back().path == path;
+    if (!is_known) report_.problems.push_back({path, message});
+  };
+  if (item.unreadable) add(item.place, item.problem);
+  if (item.previous_unreadable) add(*item.previous.place, item.previous_problem);
 }
 
 void Check::sort_hits() {

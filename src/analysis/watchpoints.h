@@ -92,7 +92,8 @@ struct WatchReport {
   std::vector<WatchHit> hits;  // by time, then by their order in the dump, then by watchpoint
   std::vector<WatchGap> gaps;  // in the order of the catalog
   std::vector<std::string> notes;
-  std::uint64_t tensors = 0;   // that were watched
+  std::vector<CatalogProblem> problems;  // files that could not be read
+  std::uint64_t tensors = 0;             // that were watched
   std::uint64_t not_read = 0;  // of these: what the dump says of them sufficed, or there was nothing to read or compare
   std::uint64_t files = 0, bytes = 0;  // tensors read from files; their bytes in memory
 };

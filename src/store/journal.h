@@ -52,18 +52,30 @@ struct JournalRecord {
   std::vector<JournalTensor> tensors;
   std::string note;
 };
+// A file entry whose record, or whose slot of it, is not there.
+struct JournalFile {
+  std::uint64_t sequence = 0;
+  bool is_input = false;
+  std::uint32_t slot = 0;
+  std::string file;
+};
 struct JournalRun {
-  std::string header_json;  // as given to run()
+  std::string header_json;  // as given to run(); empty: lost
   std::string end_json;     // empty: the run did not finish
   std::vector<Site> sites;
   std::vector<OpName> op_names;
   std::vector<Attributes> attributes;
   std::vector<JournalRecord> records;
+  std::vector<JournalFile> lone_files;
+  std::uint64_t offset = 0;  // of its first byte in the file
 };
-// Bytes that are no whole entry: the tail of a killed run, or damage. Reading goes on at the next run.
+// Bytes that are no whole entry. Reading goes on at the next whole entry, or the next run.
 struct JournalGap {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
+  // The beginning of an entry or a header that breaks off where the file, or the run, ends: what a killed run leaves, or
+  // what a live one is appending. Else damage.
+  bool is_tail = false;
 };
 struct Journal {
   std::vector<JournalRun> runs;  // one per run that appended to this file
@@ -72,8 +84,8 @@ struct Journal {
   std::uint64_t malformed_entries = 0;  // whole, but their content is not what their type promises; left out
 };
 
-// Reads what is there now; a run may go on appending. Fails with `corrupt` for a file that is no journal and
-// `unsupported` for a version this build does not know; a torn or damaged part is reported in `gaps`.
+// Reads what is there now; a run may go on appending. Fails with `corrupt` for a file in which no header and no entry is
+// found and `unsupported` for a version this build does not know; a torn or damaged part is reported in `gaps`.
 Result<Journal> read_journal(const std::filesystem::path& file);
 Result<Journal> parse_journal(std::string_view bytes, const std::filesystem::path& name);
 

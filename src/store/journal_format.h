@@ -20,6 +20,11 @@ inline constexpr std::size_t kEntryBytes = 9;
 // No writer makes longer payloads, so that a reader may refuse them before it asks for memory.
 inline constexpr std::uint32_t kLongestPayload = 1U << 28;
 
+// What a reader looks for behind damage, byte by byte: longer entries of these types are passed over there, and the sum
+// of all bytes that it takes checksums of on the way has a bound.
+inline constexpr std::uint32_t kLongestFoundRecord = 1U << 24;
+inline constexpr std::uint32_t kLongestFoundDefinition = 1U << 20;
+
 enum class Entry : std::uint8_t { run = 1, site = 2, op_name = 3, record = 4, file = 5, end = 6, attributes = 7 };
 
 // Flags of a record.

@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "store/journal.h"
 #include "store/journal_format.h"
@@ -245,15 +246,8 @@ Attributes take_attributes(Fields& fields) {
   return attributes;
 }
 
-struct FileEntry {
-  std::uint64_t sequence = 0;
-  bool is_input = false;
-  std::uint32_t slot = 0;
-  std::string file;
-};
-
-FileEntry take_file(Fields& fields) {
-  FileEntry entry;
+JournalFile take_file(Fields& fields) {
+  JournalFile entry;
   entry.sequence = fields.varint();
   entry.is_input = fields.u8() != 0;
   entry.slot = fields.number<std::uint32_t>();
@@ -265,8 +259,10 @@ FileEntry take_file(Fields& fields) {
 // complete before or after the record that owns it was appended.
 struct OpenRun {
   JournalRun run;
-  std::vector<FileEntry> files;
-  bool any = false;  // a run entry was seen
+  std::vector<JournalFile> files;
+  std::unordered_set<std::uint64_t> ids;  // of sites and of names that were defined
+  bool any = false;                       // an entry was seen
+  bool is_damaged = false;                // something of it was lost
 };
 
 using BySequence = std::unordered_map<std::uint64_t, std::size_t>;
@@ -293,21 +289,46 @@ void join_files(OpenRun& open) {
   for (std::size_t i = 0; i < open.run.records.size(); ++i) {
     by_sequence.emplace(open.run.records[i].sequence, i);
   }
-  for (FileEntry& entry : open.files) {
+  const auto slot_of = [&](const JournalFile& entry) -> JournalTensor* {
     const auto found = by_sequence.find(entry.sequence);
-    if (found == by_sequence.end()) continue;
-    for (JournalTensor& slot : open.run.records[found->second].tensors) {
-      if (slot.tensor.is_input == entry.is_input && slot.tensor.slot == entry.slot) {
-        slot.file = std::move(entry.file);
-        break;
-      }
+    if (found == by_sequence.end()) return nullptr;
+    std::vector<JournalTensor>& tensors = open.run.records[found->second].tensors;
+    const auto slot = std::ranges::find_if(tensors, [&](const JournalTensor& tensor) {
+      return tensor.tensor.is_input == entry.is_input && tensor.tensor.slot == entry.slot;
+    });
+    return slot != tensors.end() ? &*slot : nullptr;
+  };
+  for (JournalFile& entry : open.files) {
+    if (JournalTensor* slot = slot_of(entry)) {
+      slot->file = std::move(entry.file);
+    } else {
+      open.run.lone_files.push_back(std::move(entry));
     }
+  }
+}
+
+bool is_known(std::uint8_t type) {
+  return type >= static_cast<std::uint8_t>(Entry::run) && type <= static_cast<std::uint8_t>(Entry::attributes);
+}
+
+// Whether bytes behind damage may be an entry of this type: what says no at little cost.
+bool may_begin(Entry type, std::uint32_t payload, std::string_view start) {
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(start[i]); };
+  switch (type) {
+    case Entry::run:
+    case Entry::end:
+      return payload <= kLongestFoundDefinition && payload >= 2 && byte(0) == '{';
+    case Entry::record:
+      return payload <= kLongestFoundRecord && payload >= 2 && byte(0) <= static_cast<std::uint8_t>(RecordKind::note) &&
+             byte(1) <= (kFailed | kCompletes);
+    default:
+      return payload <= kLongestFoundDefinition;
   }
 }
 
 class Reader {
  public:
-  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+  explicit Reader(std::string_view bytes) : bytes_(bytes), checksum_budget_(kLeastBudget + 16 * bytes.size()) {}
 
   Result<Journal> read(const std::filesystem::path& file) {
     while (at_ < bytes_.size()) {
@@ -319,9 +340,9 @@ class Reader {
                                                    "; this build reads version 1"};
         }
         close_run();
-        in_run_ = true;
+        any_ = true;
         at_ += kHeaderBytes;
-      } else if (!in_run_ || !take_entry()) {
+      } else if (!take_entry()) {
         skip_damage();
       }
     }
@@ -329,31 +350,60 @@ class Reader {
     return std::move(journal_);
   }
 
+  bool found_any() const { return any_; }
+
  private:
+  static constexpr std::uint64_t kLeastBudget = 64 << 20;
+
   bool is_header() const {
     return bytes_.size() - at_ >= kHeaderBytes && bytes_.substr(at_, kMagic.size()) == kMagic &&
            XXH32(bytes_.data() + at_, kHeaderBytes - 4, 0) == u32_at(bytes_, at_ + kHeaderBytes - 4);
   }
 
+  // The length of the whole entry that starts here; 0: none does.
+  std::size_t entry_bytes() const {
+    if (bytes_.size() - at_ < kEntryBytes) return 0;
+    const std::uint32_t payload = u32_at(bytes_, at_ + 4);
+    if (payload > kLongestPayload || payload > bytes_.size() - at_ - kEntryBytes) return 0;
+    const std::size_t whole = kEntryBytes + payload;
+    return XXH32(bytes_.data() + at_ + 4, whole - 4, 0) == u32_at(bytes_, at_) ? whole : 0;
+  }
+
   // False when no whole entry starts here.
   bool take_entry() {
-    if (bytes_.size() - at_ < kEntryBytes) return false;
-    const std::uint32_t payload = u32_at(bytes_, at_ + 4);
-    if (payload > kLongestPayload || payload > bytes_.size() - at_ - kEntryBytes) return false;
-    const std::size_t whole = kEntryBytes + payload;
-    if (XXH32(bytes_.data() + at_ + 4, whole - 4, 0) != u32_at(bytes_, at_)) return false;
-    take_payload(static_cast<std::uint8_t>(bytes_[at_ + 8]), bytes_.substr(at_ + kEntryBytes, payload));
+    const std::size_t whole = entry_bytes();
+    if (whole == 0) return false;
+    any_ = true;
+    take_payload(static_cast<std::uint8_t>(bytes_[at_ + 8]), bytes_.substr(at_ + kEntryBytes, whole - kEntryBytes));
     at_ += whole;
     return true;
   }
 
+  // The header between two runs may be lost: a run has one entry of its kind, the first, nothing follows its end, and its
+  // ids are defined once.
+  void divide_runs(Entry type, std::uint64_t id) {
+    const bool is_definition = type == Entry::site || type == Entry::op_name;
+    const std::uint64_t key = id * 2 + (type == Entry::site ? 1 : 0);
+    const bool is_next = type == Entry::run ? open_.any : !open_.run.end_json.empty();
+    const bool is_again = is_definition && open_.is_damaged && open_.ids.contains(key);
+    if (is_next || is_again) close_run();
+    if (!open_.any) open_.run.offset = at_;
+    open_.any = true;
+    if (is_definition) open_.ids.insert(key);
+  }
+
   void take_payload(std::uint8_t type, std::string_view payload) {
+    if (!is_known(type)) return;  // of a later writer
     Fields fields(payload);
+    std::uint64_t id = 0;
+    if (type == static_cast<std::uint8_t>(Entry::site) || type == static_cast<std::uint8_t>(Entry::op_name)) {
+      id = Fields(payload).varint();
+    }
+    divide_runs(static_cast<Entry>(type), id);
     JournalRun& run = open_.run;
     switch (static_cast<Entry>(type)) {
       case Entry::run:
         run.header_json = std::string(payload);
-        open_.any = true;
         break;
       case Entry::site:
         if (Site site = take_site(fields); fields.good()) run.sites.push_back(std::move(site));
@@ -369,7 +419,7 @@ class Reader {
         }
         break;
       case Entry::file:
-        if (FileEntry entry = take_file(fields); fields.good()) {
+        if (JournalFile entry = take_file(fields); fields.good()) {
           open_.files.push_back(std::move(entry));
         }
         break;
@@ -381,24 +431,41 @@ class Reader {
       case Entry::end:
         run.end_json = std::string(payload);
         break;
-      default:  // of a later writer
-        return;
     }
     if (!fields.good()) ++journal_.malformed_entries;
   }
 
-  // A killed writer's torn tail, or damage: everything up to the next run's header is lost.
+  // Behind damage: whether an entry that is worth a checksum starts here, and is whole.
+  bool is_found_entry() {
+    if (bytes_.size() - at_ < kEntryBytes) return false;
+    const auto type = static_cast<std::uint8_t>(bytes_[at_ + 8]);
+    const std::uint32_t payload = u32_at(bytes_, at_ + 4);
+    if (!is_known(type) || payload > bytes_.size() - at_ - kEntryBytes || payload > checksum_budget_) return false;
+    if (!may_begin(static_cast<Entry>(type), payload, bytes_.substr(at_ + kEntryBytes, payload))) return false;
+    checksum_budget_ -= payload;
+    return entry_bytes() != 0;
+  }
+
+  // What a killed writer leaves: an entry or a header that begins at `start` and breaks off at at_.
+  bool is_tail(std::size_t start) const {
+    const std::string_view torn = bytes_.substr(start, at_ - start);
+    if (at_ < bytes_.size() && bytes_.substr(at_, kMagic.size()) != kMagic) return false;
+    if (torn.size() < kHeaderBytes && kMagic.starts_with(torn.substr(0, kMagic.size()))) return true;
+    if (torn.size() < kEntryBytes) return true;
+    const std::uint32_t payload = u32_at(torn, 4);
+    return is_known(static_cast<std::uint8_t>(torn[8])) && payload <= kLongestPayload &&
+           payload > torn.size() - kEntryBytes;
+  }
+
+  // A killed writer's torn tail, or damage: everything up to the next whole entry, or header, is lost.
   void skip_damage() {
     const std::size_t start = at_;
     do {
-      at_ = std::min(bytes_.find(kMagic, at_ + 1), bytes_.size());
-    } while (at_ < bytes_.size() && !is_header());
+      ++at_;
+    } while (at_ < bytes_.size() && !(bytes_[at_] == kMagic[0] && is_header()) && !is_found_entry());
     journal_.torn_bytes += at_ - start;
-    if (journal_.gaps.empty() || journal_.gaps.back().offset + journal_.gaps.back().bytes != start) {
-      journal_.gaps.push_back({start, at_ - start});
-    } else {
-      journal_.gaps.back().bytes += at_ - start;
-    }
+    journal_.gaps.push_back({start, at_ - start, is_tail(start)});
+    open_.is_damaged = true;
   }
 
   void close_run() {
@@ -412,7 +479,8 @@ class Reader {
 
   std::string_view bytes_;
   std::size_t at_ = 0;
-  bool in_run_ = false;
+  std::uint64_t checksum_budget_;
+  bool any_ = false;
   OpenRun open_;
   Journal journal_;
 };
@@ -454,12 +522,14 @@ Result<std::string> read_whole(const std::filesystem::path& file) {
 }  // namespace
 
 Result<Journal> parse_journal(std::string_view bytes, const std::filesystem::path& file) {
+  Reader reader(bytes);
+  Result<Journal> journal = reader.read(file);
   const std::size_t known = std::min(bytes.size(), kMagic.size());
-  // What stands before a run's mark may be another run's torn beginning.
-  if (bytes.substr(0, known) != kMagic.substr(0, known) && bytes.find(kMagic) == std::string_view::npos) {
-    return cannot_read(file, ErrorCode::corrupt, "it does not start with the eight bytes 89 53 4f 4e 44 45 4a 0a");
+  if (journal && !reader.found_any() && bytes.substr(0, known) != kMagic.substr(0, known)) {
+    return cannot_read(file, ErrorCode::corrupt,
+                       "it does not start with the eight bytes 89 53 4f 4e 44 45 4a 0a, and holds no whole entry");
   }
-  return Reader(bytes).read(file);
+  return journal;
 }
 
 Result<Journal> read_journal(const std::filesystem::path& file) {

@@ -184,8 +184,9 @@ class Run:
 
     def take(self, kind: int, payload: bytes) -> None:
         fields = Fields(payload)
+        self.seen = True
         if kind == 1:
-            self.header, self.seen = payload.decode("utf-8", "replace"), True
+            self.header = payload.decode("utf-8", "replace")
         elif kind == 2:
             self.sites.append(_site(fields))
         elif kind == 3:
@@ -237,15 +238,16 @@ def _entry_bytes(data: bytes, at: int) -> int:
     return size if xxh32(data[at + 4 : at + size]) == checksum else 0
 
 
+def _may_be_entry(data: bytes, at: int) -> bool:
+    return len(data) - at >= ENTRY_BYTES and 1 <= data[at + 8] <= 7 and _entry_bytes(data, at) > 0
+
+
 def read(data: bytes) -> Journal:
     """What a journal says, run by run."""
-    known = min(len(data), len(MAGIC))
-    if data[:known] != MAGIC[:known]:
-        raise Corrupt("no journal")
-    journal, run, at = Journal(), None, 0
+    journal, run, at, found = Journal(), Run(), 0, False
 
     def close() -> None:
-        if run is not None and run.seen:
+        if run.seen:
             run.join_files()
             journal.runs.append(run)
 
@@ -255,21 +257,25 @@ def read(data: bytes) -> Journal:
             if version != VERSION:
                 raise Unsupported(f"version {version}")
             close()
-            run = Run()
+            run, found = Run(), True
             at += HEADER_BYTES
-        elif run is not None and (size := _entry_bytes(data, at)):
+        elif size := _entry_bytes(data, at):
+            found = True
+            if run.end or (run.seen and data[at + 8] == 1):  # its header is lost
+                close()
+                run = Run()
             try:
                 run.take(data[at + 8], data[at + ENTRY_BYTES : at + size])
             except Corrupt:
                 journal.malformed_entries += 1
             at += size
         else:
-            start = at
-            while True:
-                at = data.find(MAGIC, at + 1)
-                at = len(data) if at < 0 else at
-                if at == len(data) or _is_header(data, at):
-                    break
+            start, at = at, at + 1
+            while at < len(data) and not _is_header(data, at) and not _may_be_entry(data, at):
+                at += 1
             journal.torn_bytes += at - start
+    known = min(len(data), len(MAGIC))
+    if not found and data[:known] != MAGIC[:known]:
+        raise Corrupt("no journal")
     close()
     return journal

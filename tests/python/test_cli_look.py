@@ -323,7 +323,7 @@ def test_a_torn_journal_is_read_to_its_last_whole_entry(trained, tmp_path):
     torn.write_bytes(journal.read_bytes()[:-200])
     result = sonde("ls", tmp_path)
     assert result.returncode == FINITE
-    assert "no whole entry" in result.stderr
+    assert "the last entry breaks off" in result.stderr
     assert "not finished" in result.stdout
 
 

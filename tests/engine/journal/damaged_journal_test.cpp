@@ -80,20 +80,104 @@ TEST(DamagedJournal, ARunBehindATornTailIsFound) {
   }
 }
 
-TEST(DamagedJournal, AFlippedBitCostsItsRunsRestAndIsReported) {
+TEST(DamagedJournal, AFlippedBitCostsOneEntryAndIsReported) {
   const std::string first = write(sample_run());
   const std::vector<std::size_t> ends = entry_ends(first);
-  std::string bytes = first + write(sample_run());
-  bytes[ends[4] + kEntryBytes + 1] ^= 4;  // inside the sixth entry
+  for (std::size_t entry = 1; entry < ends.size(); ++entry) {
+    std::string bytes = first + write(sample_run());
+    bytes[ends[entry - 1] + kEntryBytes + 1] ^= 4;
+    const Journal journal = parsed(bytes);
+    ASSERT_EQ(journal.runs.size(), 2) << entry;
+    ASSERT_EQ(journal.gaps.size(), 1) << entry;
+    EXPECT_EQ(journal.gaps[0].offset, ends[entry - 1]);
+    EXPECT_EQ(journal.gaps[0].bytes, ends[entry] - ends[entry - 1]);
+    EXPECT_FALSE(journal.gaps[0].is_tail);
+    const JournalRun &damaged = journal.runs[0], &whole = journal.runs[1];
+    const auto count = [](const JournalRun& run) {
+      return run.sites.size() + run.op_names.size() + run.attributes.size() + run.records.size() +
+             (run.end_json.empty() ? 0 : 1);
+    };
+    const bool is_file = first[ends[entry - 1] + 8] == 5;
+    EXPECT_EQ(count(damaged), count(whole) - (is_file ? 0 : 1)) << entry;
+  }
+}
+
+TEST(DamagedJournal, AFlippedLengthDoesNotHideTheEntriesBehindIt) {
+  const std::string whole = write(sample_run());
+  const std::vector<std::size_t> ends = entry_ends(whole);
+  for (const std::size_t byte : {4U, 5U, 6U, 7U}) {
+    std::string bytes = whole;
+    bytes[ends[1] + byte] ^= 1;
+    const Journal journal = parsed(bytes);
+    ASSERT_EQ(journal.runs.size(), 1);
+    EXPECT_EQ(journal.runs[0].records.size(), 3) << byte;
+    EXPECT_EQ(journal.runs[0].end_json, sample_run().end);
+    EXPECT_EQ(journal.torn_bytes, ends[2] - ends[1]);
+    EXPECT_FALSE(journal.gaps[0].is_tail);
+  }
+}
+
+TEST(DamagedJournal, ARunWithoutItsHeaderOrItsFirstEntryIsStillThere) {
+  const std::string first = write(sample_run());
+  for (const std::size_t byte : {0U, 9U, 13U, 18U, 26U}) {  // of the header, then of the run's entry
+    std::string bytes = first;
+    bytes[byte] ^= 32;
+    const Journal journal = parsed(bytes);
+    ASSERT_EQ(journal.runs.size(), 1) << byte;
+    EXPECT_EQ(journal.runs[0].records.size(), 3) << byte;
+    EXPECT_EQ(journal.runs[0].header_json.empty(), byte >= kHeaderBytes);
+    EXPECT_EQ(journal.gaps.size(), 1);
+  }
+}
+
+TEST(DamagedJournal, ASecondRunWhoseBeginningIsLostDoesNotJoinTheFirst) {
+  for (const bool finished : {true, false}) {
+    const std::string first = write(sample_run(), finished);
+    const std::string second = write(sample_run());
+    std::string bytes = first + second;
+    for (std::size_t i = 0; i < entry_ends(second)[0]; ++i) bytes[first.size() + i] ^= 0x55;  // header and run
+    const Journal journal = parsed(bytes);
+    ASSERT_EQ(journal.runs.size(), 2) << finished;
+    for (const JournalRun& run : journal.runs) EXPECT_EQ(run.records.size(), 3);
+    EXPECT_TRUE(journal.runs[1].header_json.empty());
+  }
+}
+
+TEST(DamagedJournal, WhatAKilledWriterLeavesIsATailAndDamageIsNot) {
+  const std::string whole = write(sample_run());
+  const std::vector<std::size_t> ends = entry_ends(whole);
+  for (std::size_t size = ends[3] + 1; size < ends[4]; ++size) {
+    const Journal journal = parsed(whole.substr(0, size) + whole);
+    ASSERT_EQ(journal.gaps.size(), 1) << size;
+    EXPECT_TRUE(journal.gaps[0].is_tail) << size;
+  }
+  std::string bytes = whole;
+  bytes[ends[ends.size() - 2] + kEntryBytes] ^= 1;  // the last entry, of its right length
+  EXPECT_FALSE(parsed(bytes).gaps.at(0).is_tail);
+}
+
+// Where every byte may begin an entry, the time that is spent on looking has a bound.
+TEST(DamagedJournal, BytesThatAllLookLikeEntriesAreGivenUp) {
+  const std::string whole = write(sample_run());
+  const std::string bytes = whole + std::string(std::size_t{8} << 20, '\x01') + whole;
   const Journal journal = parsed(bytes);
   ASSERT_EQ(journal.runs.size(), 2);
-  EXPECT_EQ(journal.runs[0].op_names.size(), 2);
-  EXPECT_EQ(journal.runs[0].records.size(), 0);
   EXPECT_EQ(journal.runs[1].records.size(), 3);
-  ASSERT_EQ(journal.gaps.size(), 1);
-  EXPECT_EQ(journal.gaps[0].offset, ends[4]);
-  EXPECT_EQ(journal.gaps[0].bytes, first.size() - ends[4]);
-  EXPECT_EQ(journal.torn_bytes, first.size() - ends[4]);
+}
+
+TEST(DamagedJournal, AFileWhoseRecordIsLostIsKept) {
+  const std::string whole = write(sample_run());
+  const std::vector<std::size_t> ends = entry_ends(whole);
+  std::size_t lost = 0;
+  for (std::size_t entry = 1; entry < ends.size(); ++entry) {
+    if (whole[ends[entry - 1] + 8] != 4) continue;
+    std::string bytes = whole;
+    bytes[ends[entry - 1] + kEntryBytes + 1] ^= 8;
+    const Journal journal = parsed(bytes);
+    ASSERT_EQ(journal.runs.size(), 1);
+    lost += journal.runs[0].lone_files.size();
+  }
+  EXPECT_EQ(lost, sample_run().files.size());
 }
 
 TEST(DamagedJournal, RandomDamageNeverDoesMoreThanLoseEntries) {
