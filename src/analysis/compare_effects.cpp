@@ -224,6 +224,15 @@ void StepComparer::blame_reordering() {
   }
 }
 
+// One op that changes what many read is one cause.
+void StepComparer::tell_each_cause_once() {
+  std::set<std::pair<const CatalogOp*, FindingKind>> known;
+  std::erase_if(findings_, [&](const CompareFinding& finding) {
+    const bool is_between = finding.kind == FindingKind::inserted || finding.kind == FindingKind::missing;
+    return is_between && !known.emplace(finding.culprit, finding.kind).second;
+  });
+}
+
 // A call with another number whose own result is the same, before anything differs; and a detach that only one of the two
 // has, where gradients differ.
 void StepComparer::name_suspects() {

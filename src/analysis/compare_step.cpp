@@ -2,6 +2,7 @@
 #include "analysis/compare_step.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -42,9 +43,13 @@ void StepComparer::keep(Judged judged, const Group& target, const Group& golden)
   if (judged.finding) {
     const ComparedTensor& shown = op.outputs[judged.tensor];
     const bool told_by_inputs = something_differs_ && !had_findings;
-    op.reason = difference_text(judged.kind, shown);
-    for (const std::string& apart : attributes_apart(*op.target.back(), *op.golden.back())) {
-      op.reason += "; called with " + apart;
+    const std::vector<std::string> apart = attributes_apart(*op.target.back(), *op.golden.back());
+    if (judged.kind == FindingKind::op && shown.difference->equal && !apart.empty()) {  // which only the call shows
+      judged.kind = FindingKind::number;
+      op.reason = fmt::format("is called with {}", fmt::join(apart, "; "));
+    } else {
+      op.reason = difference_text(judged.kind, shown);
+      for (const std::string& one : apart) op.reason += "; called with " + one;
     }
     if (op.target.back()->op_type != op.golden.back()->op_type && !op.golden.back()->op_type.empty()) {
       op.reason += fmt::format("; the golden op is {}", op.golden.back()->op_type);
@@ -229,6 +234,7 @@ void StepComparer::finish() {
   leave_other_batches_out();
   blame_reordering();
   tell_doubts();
+  tell_each_cause_once();
   name_suspects();
 }
 

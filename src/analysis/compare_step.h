@@ -128,6 +128,7 @@ class StepComparer {
   void find_updates_left_out();
   void blame_reordering();
   void tell_doubts();
+  void tell_each_cause_once();
   void leave_other_batches_out();
   std::pair<const ComparedOp*, const CatalogOp*> reordering_before(const ComparedOp& op) const;
   void name_suspects();
