@@ -11,7 +11,6 @@ namespace {
 
 constexpr std::size_t kAbsorbersShown = 3;
 constexpr std::size_t kLongestPath = 64;
-constexpr std::uint32_t kMostSlots = 1 << 20;  // of one op; more is damage
 
 constexpr std::string_view kUninitialised = "uninitialised memory";  // as the journal says why it was not read
 
@@ -67,7 +66,7 @@ std::string_view word_of(End end) {
 // --- building --------------------------------------------------------------------------------------------------------
 
 ValueFlow::ValueFlow(const CatalogRank& rank, std::size_t step, HealthReader& health, Options options)
-    : rank_(rank), health_(health), options_(options), run_(rank.steps[step].run) {
+    : health_(health), options_(options), run_(rank.steps[step].run) {
   add_step(rank.steps[step], false);
   // What other tools' graphs leave out, or tell of another step, is inferred too.
   if (!has_edges_ || !rank.has_journal) infer_edges();
