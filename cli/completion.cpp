@@ -52,8 +52,8 @@ _sonde() {{
     return
   fi
   case ${{COMP_WORDS[1]}} in
-{}    help) options="{}" ;;
-  esac
+    help) options="{}" ;;
+{}  esac
   case $word in
     -*) COMPREPLY=($(compgen -W "$options" -- "$word")) ;;
     *)
@@ -64,7 +64,7 @@ _sonde() {{
 }}
 complete -o default -F _sonde sonde
 )",
-                     names_of(app), cases, names_of(app));
+                     names_of(app), names_of(app), cases);
 }
 
 // Within single quotes of a shell.
@@ -106,8 +106,8 @@ _sonde() {{
   shift words
   (( CURRENT-- ))
   case $verb in
-{}    help) _describe verb verbs ;;
-  esac
+    help) _describe verb verbs ;;
+{}  esac
 }}
 if [ "$funcstack[1]" = _sonde ]; then _sonde "$@"; else compdef _sonde sonde; fi
 )",

@@ -99,7 +99,7 @@ void add_help(CLI::App& app, int& exit_status) {
     } else if (*name == "msaccucmp") {
       exit_status = msaccucmp::run(std::vector<std::string>{"--help"});
     } else {
-      print_text(name->empty() ? app.help() : app.get_subcommand(*name)->help());
+      print_text(name->empty() ? app.help() : app.get_subcommand(*name)->help("sonde"));
     }
   });
 }

@@ -122,7 +122,7 @@ int stats(const DumpOptions& options) {
     for (const CatalogOp* op : step.ops) {
       for (const CatalogTensor& tensor : op->tensors) {
         if (!has_row(tensor)) continue;
-        ++outcome.rows;
+        outcome.rows += tensor.recorded();  // what was left out has a row with the reason
         if (tensor.statistics && !tensor.statistics->all_finite()) ++outcome.not_finite;
         if (options.json) {
           Answer::get().add_row(json_of(*step.rank, *step.step, *op, tensor));

@@ -412,6 +412,14 @@ class Tensors(_Collection):
     def _one(dump, row):
         return Tensor(dump, row)
 
+    @property
+    def recorded(self):
+        """Those of which the dump has values or statistics: what `sonde ls` and the closing line of a run count."""
+        has = np.array([file != "" for file in self._dump._table("tensor")["file"].take(self._rows).texts()], bool)
+        for _values, known in self._dump._core.statistics_columns(self._rows.tolist()).values():
+            has |= known.astype(bool)
+        return Tensors(self._dump, self._rows[has])
+
     def measure(self):
         """Takes the statistics of those that have values in the dump and no statistics. Returns the files that could
         not be read, as Problems."""

@@ -290,7 +290,22 @@ std::string_view TextPool::keep(std::string_view text) {
   if (text.empty()) return {};
   const auto found = known_.find(text);
   if (found != known_.end()) return *found;
-  return *known_.insert(texts_.emplace_back(text)).first;
+  return *known_.insert(keep_unique(text)).first;
+}
+
+std::string_view TextPool::keep_unique(std::string_view text) {
+  if (text.empty()) return {};
+  const std::size_t size = text.size() + 1;  // its end is marked, for who takes it for C's
+  if (size > left_) {
+    left_ = std::max(size, kBlock);
+    free_ = blocks_.emplace_back(std::make_unique_for_overwrite<char[]>(left_)).get();
+  }
+  char* const place = free_;
+  std::ranges::copy(text, place);
+  place[text.size()] = '\0';
+  free_ += size;
+  left_ -= size;
+  return {place, text.size()};
 }
 
 namespace {

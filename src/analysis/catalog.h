@@ -149,9 +149,14 @@ struct CatalogProblem {
 class TextPool {
  public:
   std::string_view keep(std::string_view text);
+  // Of texts that are all different, such as names of files: without looking whether it is there.
+  std::string_view keep_unique(std::string_view text);
 
  private:
-  std::deque<std::string> texts_;
+  static constexpr std::size_t kBlock = 1 << 16;
+  std::deque<std::unique_ptr<char[]>> blocks_;
+  char* free_ = nullptr;  // in the last block
+  std::size_t left_ = 0;
   std::unordered_set<std::string_view> known_;
 };
 

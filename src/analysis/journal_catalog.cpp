@@ -179,7 +179,7 @@ class RunReader {
       tensor.md5 = texts_.keep(statistics->tensor.md5);
       tensor.sha1 = texts_.keep(statistics->tensor.sha1);
     }
-    if (file != nullptr) tensor.file = texts_.keep(file->file);
+    if (file != nullptr) tensor.file = texts_.keep_unique(file->file);
   }
 
   JournalRun& journal_;

@@ -178,7 +178,7 @@ class LooseReader {
     tensor.slot = file.name.slot;
     tensor.key = catalog_.texts->keep(file.name.key);
     tensor.timestamp_us = file.name.timestamp_us;
-    tensor.file = catalog_.texts->keep(file.path);
+    tensor.file = catalog_.texts->keep_unique(file.path);
     if (!file.path.ends_with(".pt") && !file.path.ends_with(".pth")) return {tensor};
     const Result<TorchHeader> header = read_torch(rank_.directory / file.path);
     if (!header) {

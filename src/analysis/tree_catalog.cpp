@@ -241,7 +241,7 @@ class StepReader {
     CatalogTensor& tensor = row != rows_.end()
                                 ? step_.ops[row->second.first].tensors[row->second.second]
                                 : slot_of(name.op_type, name.op_name, name.is_input, name.slot, name.timestamp_us);
-    tensor.file = texts_.keep(file.path);
+    tensor.file = texts_.keep_unique(file.path);
     tensor.key = texts_.keep(name.key);
     if (tensor.dtype == DType::undefined) tensor.dtype = file.dtype;
     if (!tensor.has_shape && file.shape) {
@@ -256,7 +256,9 @@ class StepReader {
       std::ranges::stable_sort(op.tensors, [](const CatalogTensor& a, const CatalogTensor& b) {
         return a.is_input != b.is_input ? a.is_input : a.slot < b.slot;
       });
+      op.tensors.shrink_to_fit();
     }
+    step_.ops.shrink_to_fit();
   }
 
  private:

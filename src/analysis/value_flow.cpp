@@ -11,7 +11,6 @@ namespace {
 
 constexpr std::size_t kAbsorbersShown = 3;
 constexpr std::size_t kLongestPath = 64;
-constexpr std::uint32_t kMostSlots = 1 << 20;  // of one op; more is damage
 
 constexpr std::string_view kUninitialised = "uninitialised memory";  // as the journal says why it was not read
 
@@ -92,8 +91,7 @@ LossPlaces loss_places(const CatalogRank& rank) {
 // --- building --------------------------------------------------------------------------------------------------------
 
 ValueFlow::ValueFlow(const CatalogRank& rank, std::size_t step, HealthReader& health, Options options)
-    : rank_(rank),
-      health_(health),
+    : health_(health),
       options_(options),
       run_(rank.steps[step].run),
       is_evaluation_(rank.steps[step].id.graph != 0) {

@@ -168,7 +168,6 @@ class ValueFlow {
   void sort_roots();
   void trace(Root& root);
 
-  const CatalogRank& rank_;
   HealthReader& health_;
   Options options_;
   std::size_t run_ = 0;

@@ -73,12 +73,14 @@ ExecutionOrderNames::ExecutionOrderNames(std::string_view csv) : names_(lines_of
 void ExecutionOrderNames::add_group(std::string_view stem, const std::vector<std::uint32_t>& members) {
   Group& group = groups_[stem];
   group.candidates = members;
-  const auto old = std::ranges::stable_partition(group.candidates, [&](std::uint32_t name) {
+  const auto is_beyond = [&](std::uint32_t name) {
     std::string_view ignored;
     std::uint64_t number = 0;
     return split_number(names_[name], ignored, number) && number >= members.size();
-  });
-  group.made_anew = group.candidates.size() - old.size();
+  };
+  // Not std::ranges: clang 14 cannot compile the subrange of GCC 12's library.
+  const auto old = std::stable_partition(group.candidates.begin(), group.candidates.end(), is_beyond);
+  group.made_anew = static_cast<std::size_t>(old - group.candidates.begin());
 }
 
 std::string_view ExecutionOrderNames::name_of(std::string_view full_name) {

@@ -82,7 +82,7 @@ def foreign(directory):
     (cann / "Conv2D.conv1.3.7.1700000000000000").write_bytes(cann_files.container([image, bias], [image], "net/conv1"))
     (cann / "12345678901234567890").write_bytes(cann_files.container([bias], [bias], "net/" + "long" * 60))
     (cann / "mapping.csv").write_text(f"12345678901234567890,Add.{'long' * 60}.4.7.1700000000000001\n")
-    (cann / "Nano.nano.5.7.1700000000000002").write_bytes(cann_files.nano([bias], [bias]))
+    (cann / "Nano.nano.5.7.1700000000000002").write_bytes(cann_files.nano([(bias, (2,))], [(bias, (2,))]))
     torch.save({"a": torch.ones(2), "b": [torch.zeros(3)]}, cann / "several.pt")
 
 

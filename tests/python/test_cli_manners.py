@@ -33,7 +33,9 @@ def place(tmp_path_factory):
     shutil.rmtree(alone / "rank_0/graphs")
     for table in alone.rglob("statistic.csv"):
         table.unlink()
-    (directory / "empty/rank_0/Net/0/0").mkdir(parents=True)
+    nothing = directory / "empty/rank_0/Net/0/0/statistic.csv"  # a run that selected no op
+    nothing.parent.mkdir(parents=True)
+    nothing.write_text("Op Type,Op Name,Task ID,Stream ID,Timestamp,IO,Slot,Data Size,Data Type,Shape,Max Value\n")
     return directory
 
 
@@ -184,3 +186,31 @@ def test_a_table_of_statistics_is_read_as_the_guide_says(place):
     assert table["Op Name"].str.contains("conv2d-op0").any()
     comma = io.StringIO("Op Name,IO,Max Value\nDefault/conv2d-op0,output,1,\n")  # as rows of 2.5 and 2.7 may end
     assert list(eval(call, {"pandas": pandas, "path": comma})["IO"]) == ["output"]
+
+
+PARTLY_RECORDED = """
+    import torch
+
+    x = torch.ones(2, 3)
+    y = x.to_sparse()  # left out, with the reason
+    z = (y.to_dense() * 2).sum()
+    w = torch.ones(3, device="meta") * 2
+"""
+
+
+def test_all_faces_count_the_same_tensors(tmp_path):
+    (tmp_path / "train.py").write_text(textwrap.dedent(PARTLY_RECORDED) + "import sonde\nsonde.step()\n")
+    config = tmp_path / "config.json"
+    settings = settings_of(tmp_path / "dump", None, {"step": "manual"}, {"saved_data": "full"})
+    config.write_text(json.dumps(settings))
+    run = run_in(tmp_path, None, sys.executable, "train.py", MINDSPORE_DUMP_CONFIG=config)
+    told = int(re.search(r"(\d+) tensors of", run.stderr)[1])
+    (rank,) = json.loads(run_in(tmp_path, None, CLI, "ls", "dump", "--json").stdout)["ranks"]
+    looked = json.loads(run_in(tmp_path, None, CLI, "first-bad", "dump", "--json").stdout)["looked_at"]
+    index = json.loads(run_in(tmp_path, None, CLI, "index", "dump", "--out", "i.sqlite", "--json").stdout)
+    rows = run_in(tmp_path, None, CLI, "stats", "dump", "--jsonl").stdout.splitlines()
+    program = "import sonde; t = sonde.open('dump').tensors; print(len(t.recorded), len(t))"
+    recorded, every = map(int, run_in(tmp_path, None, sys.executable, "-c", program).stdout.split())
+    assert every > recorded == told == sum(step["tensors"] for step in rank["steps"]) == looked["tensors"]
+    assert index["tensors"] == told
+    assert sum("max" in json.loads(row) for row in rows) == told

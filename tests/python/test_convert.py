@@ -85,3 +85,19 @@ def test_says_when_there_is_nothing_to_convert(sonde, tmp_path):
     missing = sonde("convert", tmp_path / "absent", "--out", tmp_path / "npy")
     assert missing.status == 3
     assert "absent" in missing.stderr
+
+
+def test_a_raw_file_is_put_into_the_format_and_shape_that_were_asked_for(sonde, tmp_path):
+    dump, out = tmp_path / "dump", tmp_path / "npy"
+    dump.mkdir()
+    image = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
+    padded = np.zeros((2, 16, 4, 5), np.float32)
+    padded[:, :3] = image
+    blocked = padded.reshape(2, 1, 16, 4, 5).transpose(0, 1, 3, 4, 2)
+    (dump / "conv_output_0_shape_2_1_4_5_16_Float32_NC1HWC0.bin").write_bytes(blocked.tobytes())
+    (dump / "conv_input_0_shape_2_3_4_5_Float32_NCHW.bin").write_bytes(image.tobytes())
+    done = sonde("convert", dump, "--out", out, "--format", "NHWC", "--shape", "2,4,5,3", "--output", "0")
+    assert done.status == 0, done.stderr
+    (path,) = out.iterdir()
+    assert path.name == "conv_output_0_shape_2_1_4_5_16_Float32_NC1HWC0.2x4x5x3.npy"
+    assert np.array_equal(np.load(path), image.transpose(0, 2, 3, 1))

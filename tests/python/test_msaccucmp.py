@@ -350,3 +350,11 @@ def test_msaccucmp_py_is_found_by_name_and_runs(tmp_path):
     assert (tmp_path / "A.a.1.2.1700000000000000.input.0.npy").exists()
     assert subprocess.run([sys.executable, script], capture_output=True, check=False).returncode == 6
     assert os.access(script, os.R_OK)
+
+
+def test_a_bias_lies_the_same_in_every_order_of_axes(convert):
+    image = cann.Tensor(np.ones((1, 2, 3, 3), np.float32), cann_format=cann.NHWC)
+    done = convert(cann.container([image, np.float32([1, 2])], [image]), "-f", "NCHW")
+    assert done.status == 0, done.stderr
+    assert set(done.files) == {"input.0.1x3x2x3.npy", "input.1.2.npy", "output.0.1x3x2x3.npy"}
+    assert np.load(done.files["input.1.2.npy"]).tolist() == [1, 2]

@@ -16,7 +16,6 @@ constexpr int kLineHeight = kTextHeight + 4;
 constexpr int kLargestMap = 640;     // pixels of the longer side, of a picture with one map
 constexpr int kLargestWhole = 1600;  // pixels of the longer side, of all maps together
 constexpr int kNarrowest = 800;      // pixels of a picture, for its title
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 std::string number_text(double value) { return std::isnan(value) ? "nan" : fmt::format("{:.4g}", value); }
 
