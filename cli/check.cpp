@@ -1,17 +1,13 @@
 #include "check.h"
 
-#include <fmt/format.h>
-
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "dump.h"
 #include "sonde/plan.h"
 
 namespace sonde {
 namespace {
-
-constexpr int kBadUsage = 2;
 
 constexpr const char* kFooter =
     "Exit status: 0 the file can be used (warnings included), 2 it cannot.\n"
@@ -22,39 +18,34 @@ struct CheckOptions {
   bool json = false;
 };
 
-nlohmann::json json_of(const Diagnostic& diagnostic) {
+Json json_of(const Diagnostic& diagnostic) {
   return {{"severity", diagnostic.is_error ? "error" : "warning"},
           {"line", diagnostic.line},
           {"key", diagnostic.key},
           {"message", diagnostic.message}};
 }
 
-// One object; bytes that are not UTF-8 (in a file's name) are replaced.
-void print_json(const CheckOptions& options, const PlanResult& result) {
-  nlohmann::json report = {
-      {"file", options.file}, {"ok", result.plan.has_value()}, {"diagnostics", nlohmann::json::array()}};
-  for (const Diagnostic& diagnostic : result.diagnostics) {
-    report["diagnostics"].push_back(json_of(diagnostic));
+void answer(const CheckOptions& options, const PlanResult& result) {
+  Json diagnostics = Json::array();
+  for (const Diagnostic& diagnostic : result.diagnostics) diagnostics.push_back(json_of(diagnostic));
+  Answer::get().add({{"file", options.file}, {"ok", result.plan.has_value()}, {"diagnostics", diagnostics}});
+  if (!result.plan) {
+    Answer::get().note_error("the configuration cannot be used");
+    return;
   }
-  if (result.plan) {
-    report["dialect"] = result.plan->dialect;
-    report["path"] = result.plan->path.string();
-    report["plan"] = describe(*result.plan);
-  }
-  fmt::print("{}\n", report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  Answer::get().add(
+      {{"dialect", result.plan->dialect}, {"path", result.plan->path.string()}, {"plan", describe(*result.plan)}});
 }
 
 int check(const CheckOptions& options) {
   const PlanResult result = read_plan(options.file);
   if (options.json) {
-    print_json(options, result);
+    answer(options, result);
   } else {
-    for (const Diagnostic& diagnostic : result.diagnostics) {
-      fmt::print(stderr, "{}\n", text_of(diagnostic, options.file));
-    }
-    if (result.plan) fmt::print("{}", describe(*result.plan));
+    for (const Diagnostic& diagnostic : result.diagnostics) print_diagnostic(diagnostic, options.file);
+    if (result.plan) print_text(describe(*result.plan));
   }
-  return result.plan ? 0 : kBadUsage;
+  return result.plan ? kNothingFound : kBadUsage;
 }
 
 }  // namespace
@@ -64,7 +55,7 @@ void add_check(CLI::App& app, int& exit_status) {
   CLI::App* verb =
       app.add_subcommand("check", "Say in plain words what a configuration records, or what is wrong with it.");
   verb->add_option("FILE", options->file, "configuration file, as MINDSPORE_DUMP_CONFIG names it")->required();
-  verb->add_flag("--json", options->json, "one JSON object instead of text");
+  add_json_options(*verb, options->json);
   verb->footer(kFooter);
   verb->callback([options, &exit_status] { exit_status = check(*options); });
 }

@@ -68,16 +68,6 @@ bool write_reports(const CompareArguments& arguments, const DumpComparison& comp
   return all_written;
 }
 
-void print_unreadable(const DumpComparison& comparison) {
-  constexpr std::size_t kShown = 5;
-  for (std::size_t i = 0; i < std::min(comparison.unreadable.size(), kShown); ++i) {
-    print_warning(comparison.unreadable[i]);
-  }
-  if (comparison.unreadable.size() > kShown) {
-    print_warning(fmt::format("{} more files could not be read", comparison.unreadable.size() - kShown));
-  }
-}
-
 int compare(const CompareArguments& arguments) {
   int status = kNothingFound;
   CompareOptions options;
@@ -105,20 +95,20 @@ int compare(const CompareArguments& arguments) {
     return kUnreadable;
   }
   for (const std::string& note : comparison->notes) print_warning(note);
-  print_unreadable(*comparison);
-  std::string text;
+  add_unreadable(comparison->unreadable);
   if (arguments.json) {
-    text = json_report_of(*comparison, options);
-  } else {
-    text = report_of(*comparison, options, arguments.all) + table_of(*comparison, arguments.all, terminal_width());
+    answer(*comparison, options);
+  } else if (!print_text(report_of(*comparison, options, arguments.all) +
+                         table_of(*comparison, arguments.all, terminal_width()))) {
+    return kUnreadable;
   }
-  if (!print_text(text) || !write_reports(arguments, *comparison)) return kUnreadable;
+  if (!write_reports(arguments, *comparison)) return kUnreadable;
   if (!comparison->findings.empty()) return kFinding;
   if (comparison->compared_tensors == 0) {
     print_error("nothing in the two could be compared");
     return kUnreadable;
   }
-  return comparison->unreadable.empty() ? kNothingFound : kUnreadable;
+  return kNothingFound;
 }
 
 }  // namespace
@@ -142,7 +132,7 @@ void add_compare(CLI::App& app, int& exit_status) {
   verb->add_option("--threads", arguments->threads, "threads (default: one for each CPU); the answer is the same")
       ->type_name("N");
   verb->add_flag("--all", arguments->all, "all operators, also those that are the same or without a counterpart");
-  verb->add_flag("--json", arguments->json, "JSON instead of the report");
+  add_json_options(*verb, arguments->json);
   verb->add_option("--csv", arguments->csv, "write a row for each output, too")->type_name("FILE");
   verb->add_option("--style", arguments->style, "columns of --csv: sonde, or msprobe with its verdicts")
       ->type_name("STYLE")

@@ -278,15 +278,11 @@ std::string xml_text(std::string_view text) {
 
 Json json_of_tensor(const ComparedTensor& tensor) {
   const TensorDifference& difference = *tensor.difference;
-  Json json = {{"slot", slot_text(*tensor.target)},
-               {"tensor_name", tensor.target->tensor_name},
-               {"dtype", dtype_text(*tensor.target)},
-               {"shape", difference.shape},
-               {"golden_shape", difference.golden_shape},
-               {"compared_by", word_of(difference.by)},
-               {"equal", difference.equal},
-               {"beyond", tensor.beyond}};
-  if (tensor.golden != nullptr) json["golden_slot"] = slot_text(*tensor.golden);
+  Json json = {
+      {"side", side_of(*tensor.target)},       {"slot", tensor.target->slot}, {"parameter", tensor.target->tensor_name},
+      {"dtype", dtype_text(*tensor.target)},   {"shape", difference.shape},   {"golden_shape", difference.golden_shape},
+      {"compared_by", word_of(difference.by)}, {"equal", difference.equal},   {"beyond", tensor.beyond}};
+  if (tensor.golden != nullptr) json["golden_slot"] = tensor.golden->slot;
   if (!difference.problem.empty()) json["problem"] = difference.problem;
   if (!tensor.note.empty()) json["note"] = tensor.note;
   if (difference.by == ComparedBy::nothing || difference.by == ComparedBy::checksum) return json;
@@ -315,7 +311,7 @@ Json json_of_tensor(const ComparedTensor& tensor) {
 Json json_of_op(const ComparedStep& step, const ComparedOp& op) {
   Json json = {{"rank", step.target->rank->rank},
                {"graph", step.target->step->id.graph},
-               {"iteration", step.target->step->id.iteration},
+               {"step", step.target->step->id.iteration},
                {"verdict", word_of(op.verdict)}};
   const auto names = [](const std::vector<const CatalogOp*>& ops) {
     Json list = Json::array();
@@ -328,8 +324,7 @@ Json json_of_op(const ComparedStep& step, const ComparedOp& op) {
   json["op_type"] = named.op_type;
   json["kind"] = word_of(op.kind);
   json["matched_by"] = word_of(op.how);
-  json["source_file"] = named.source_file;
-  json["line"] = named.line;
+  json.update(json_of_source(named));
   if (!op.reason.empty()) json["reason"] = op.reason;
   if (op.nearest.op != kNoOp) {
     const CompareSide& other = op.target.empty() ? *step.target : *step.golden;
@@ -430,19 +425,18 @@ std::string table_of(const DumpComparison& comparison, bool all, std::size_t wid
   return table.empty() ? "" : "\n" + table.text(width);
 }
 
-std::string json_report_of(const DumpComparison& comparison, const CompareOptions& options) {
-  Json json = Json::object();
-  json["findings"] = Json::array();
+void answer(const DumpComparison& comparison, const CompareOptions& options) {
+  Json findings = Json::array();
   for (const CompareFinding& finding : comparison.findings) {
     const ComparedStep& step = comparison.steps[finding.step];
     Json one = {{"kind", word_of(finding.kind)},
                 {"rank", step.target->rank->rank},
                 {"graph", step.target->step->id.graph},
-                {"iteration", step.target->step->id.iteration},
-                {"full_name", finding.culprit->full_name},
+                {"step", step.target->step->id.iteration},
+                {"op_name", finding.culprit->full_name},
                 {"op_type", finding.culprit->op_type},
                 {"source_file", finding.culprit->source_file},
-                {"line", finding.culprit->line},
+                {"source_line", finding.culprit->line},
                 {"in_golden", finding.in_golden},
                 {"golden", names_of(finding.op->golden)},
                 {"text", line_of(comparison, finding)}};
@@ -450,7 +444,7 @@ std::string json_report_of(const DumpComparison& comparison, const CompareOption
     one["attributes"] = finding.op->golden.empty()
                             ? std::vector<std::string>()
                             : attributes_apart(*finding.op->target.back(), *finding.op->golden.back());
-    json["findings"].push_back(std::move(one));
+    findings.push_back(std::move(one));
   }
   const Counts counts = count_verdicts(comparison);
   Json summary = Json::object();
@@ -458,16 +452,16 @@ std::string json_report_of(const DumpComparison& comparison, const CompareOption
                                   OpVerdict::alone, OpVerdict::unknown}) {
     summary[std::string(word_of(verdict))] = counts[static_cast<std::size_t>(verdict)];
   }
-  json["summary"] = std::move(summary);
-  json["rtol"] = options.tolerance.rtol ? Json(*options.tolerance.rtol) : Json();
-  json["atol"] = options.tolerance.atol ? Json(*options.tolerance.atol) : Json();
-  json["notes"] = comparison.notes;
-  json["unreadable"] = comparison.unreadable;
-  json["ops"] = Json::array();
+  Answer& answer = Answer::get();
+  answer.add("findings", findings);
+  answer.add("summary", summary);
+  answer.add("rtol", options.tolerance.rtol ? Json(*options.tolerance.rtol) : Json());
+  answer.add("atol", options.tolerance.atol ? Json(*options.tolerance.atol) : Json());
+  answer.add("notes", comparison.notes);
+  answer.begin_list("ops");
   for (const ComparedStep& step : comparison.steps) {
-    for (const ComparedOp& op : step.ops) json["ops"].push_back(json_of_op(step, op));
+    for (const ComparedOp& op : step.ops) answer.add_row(json_of_op(step, op));
   }
-  return document_of(json);
 }
 
 std::string csv_of(const DumpComparison& comparison) {

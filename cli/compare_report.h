@@ -12,7 +12,7 @@ namespace sonde {
 std::string report_of(const DumpComparison& comparison, const CompareOptions& options, bool all);
 // Ops that are not the same to the bit; all of them where `all`.
 std::string table_of(const DumpComparison& comparison, bool all, std::size_t width);
-std::string json_report_of(const DumpComparison& comparison, const CompareOptions& options);
+void answer(const DumpComparison& comparison, const CompareOptions& options);  // into the document of --json
 std::string csv_of(const DumpComparison& comparison);
 std::string junit_of(const DumpComparison& comparison);
 

@@ -86,33 +86,35 @@ struct Totals {
   std::uint64_t bytes = 0;
 };
 
-std::string json_lines(const ConvertTask& task, const Converted& converted) {
-  std::string lines;
+void answer(const ConvertTask& task, const Converted& converted) {
   for (const ConvertedFile& file : converted.written) {
-    lines += Json{{"from", task.file.string()}, {"to", file.path.string()}, {"bytes", file.bytes}}.dump() + "\n";
+    Answer::get().add_row({{"from", task.file.string()}, {"to", file.path.string()}, {"bytes", file.bytes}});
   }
   for (const LostTensor& lost : converted.lost) {
-    Json line = {{"from", task.file.string()}, {"lost", lost.what}, {"why", lost.message}};
-    lines += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    Answer::get().add_row({{"from", task.file.string()}, {"lost", lost.what}, {"why", lost.message}});
   }
-  return lines;
 }
 
-// All that the tasks are; what cannot be read is told at once. Fills `lines`, one text for each task.
-Totals convert_tasks(const std::vector<ConvertTask>& tasks, const ConvertWish& wish, bool json,
-                     std::vector<std::string>& lines) {
+// All that the tasks are; what cannot be read is told at once.
+Totals convert_tasks(const std::vector<ConvertTask>& tasks, const ConvertWish& wish) {
   Totals totals;
+  std::vector<Converted> results(Answer::get().is_json() ? tasks.size() : 0);  // for the order of the tasks
   Progress progress("converting", tasks.size());
   convert_files(tasks, wish, [&](std::size_t task, Converted&& converted) {
     progress.advance();
     for (const std::string& note : converted.notes) print_warning(note);
-    for (const LostTensor& lost : converted.lost) print_error(lost.message);
+    for (const LostTensor& lost : converted.lost) {
+      print_notice("sonde: error: " + printable(lost.message) + "\n");
+      Answer::get().note_problem({tasks[task].file, lost.message});
+    }
     totals.failed += !converted.lost.empty();
     totals.lost += converted.lost.size();
     totals.files += converted.written.size();
     for (const ConvertedFile& file : converted.written) totals.bytes += file.bytes;
-    if (json) lines[task] = json_lines(tasks[task], converted);
+    if (!results.empty()) results[task] = std::move(converted);
   });
+  Answer::get().begin_list("files");
+  for (std::size_t i = 0; i < results.size(); ++i) answer(tasks[i], results[i]);
   return totals;
 }
 
@@ -135,23 +137,25 @@ int convert(const ConvertOptions& options) {
   std::vector<ConvertTask> tasks;
   LongNames names;
   for (const std::string& path : options.paths) {
+    std::error_code ignored;
+    if (!fs::exists(path, ignored)) {
+      print_error(fmt::format("'{}' does not exist", path));
+      return kUnreadable;
+    }
     const std::size_t before = tasks.size();
     collect(path, options.out, names, tasks);
     if (tasks.size() > before) continue;
     print_error(fmt::format("'{}' holds no binary tensor files; .npy files need no conversion", path));
     return kUnreadable;
   }
-  std::vector<std::string> lines(tasks.size());
-  const Totals totals = convert_tasks(tasks, *wish, options.json, lines);
-  std::string text;
-  for (const std::string& line : lines) text += line;
-  if (!options.json) {
-    text =
-        fmt::format("{} of {} with {} in {}{}\n", count_text(totals.files, "tensor"), count_text(tasks.size(), "file"),
-                    bytes_text(totals.bytes), options.out,
-                    totals.failed == 0 ? "" : fmt::format("; {} could not be read", count_text(totals.failed, "file")));
-  }
-  return print_text(text) && totals.failed == 0 ? kNothingFound : kUnreadable;
+  const Totals totals = convert_tasks(tasks, *wish);
+  if (totals.failed > 0) Answer::get().set_incomplete();
+  if (options.json) return kNothingFound;
+  const std::string text =
+      fmt::format("{} of {} with {} in {}{}\n", count_text(totals.files, "tensor"), count_text(tasks.size(), "file"),
+                  bytes_text(totals.bytes), printable(options.out),
+                  totals.failed == 0 ? "" : fmt::format("; {} could not be read", count_text(totals.failed, "file")));
+  return print_text(text) ? kNothingFound : kUnreadable;
 }
 
 }  // namespace
@@ -178,7 +182,7 @@ void add_convert(CLI::App& app, int& exit_status) {
       ->type_name("TYPE");
   verb->add_option("--scripts", options->scripts, "directory with rules of your own: format_convert/convert_X_to_Y.py")
       ->type_name("DIR");
-  verb->add_flag("--json", options->json, "one line for each file written, and for each tensor lost");
+  add_json_options(*verb, options->json, "file written, and for each tensor lost");
   verb->footer(
       "Names: FILE.{input|output}.SLOT.npy, with --format FILE.{input|output}.SLOT.2x3.npy. Types that NumPy does not "
       "have "

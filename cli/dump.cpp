@@ -8,19 +8,16 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <functional>
 #include <set>
 #include <unordered_map>
 
 #include "analysis/select.h"
 #include "config/nearest.h"
-#include "sonde/plan.h"
 #include "text.h"
 
 namespace sonde {
 namespace {
 
-constexpr std::size_t kProblemsShown = 5;
 constexpr std::size_t kMostNames = 20000;  // compared with a mistyped one
 
 std::uint64_t now_ms() {
@@ -28,20 +25,16 @@ std::uint64_t now_ms() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
-bool incomplete = false;
-
 // What is lost first: of many problems a few are shown.
-void print_problems(const Catalog& catalog) {
-  std::vector<const CatalogProblem*> problems;
-  for (const CatalogProblem& problem : catalog.problems) problems.push_back(&problem);
-  std::ranges::stable_sort(problems, std::ranges::greater(), &CatalogProblem::is_lost);
-  const std::size_t shown = std::min(problems.size(), kProblemsShown);
-  for (std::size_t i = 0; i < shown; ++i) {
-    print_warning(fmt::format("{}: {}", problems[i]->path.string(), problems[i]->message));
+void add_problems(const Catalog& catalog) {
+  std::vector<Problem> problems;
+  for (const bool is_lost : {true, false}) {
+    for (const CatalogProblem& problem : catalog.problems) {
+      if (problem.is_lost == is_lost) problems.push_back({problem.path, problem.message});
+    }
   }
-  if (shown < problems.size()) {
-    print_warning(fmt::format("{} more files could not be read wholly", problems.size() - shown));
-  }
+  Answer::get().add_problems(problems);
+  if (catalog.has_lost()) Answer::get().set_incomplete();
 }
 
 // Ranks of one number in several dumps are shown beside each other: who did not mean that is told.
@@ -140,7 +133,7 @@ bool is_step_text(const std::string& text) {
 
 }  // namespace
 
-void add_dump_options(CLI::App& verb, DumpOptions& options, bool with_select) {
+void add_dump_options(CLI::App& verb, DumpOptions& options, bool with_select, std::string_view rows) {
   verb.add_option("DUMP", options.dump, "directory of a dump, or any directory inside one")->type_name("")->required();
   if (with_select) {
     verb.add_option("-s,--select", options.select,
@@ -157,7 +150,13 @@ void add_dump_options(CLI::App& verb, DumpOptions& options, bool with_select) {
       });
   verb.add_option("--graph", options.graph, "0 training, 1 evaluation (default: all)")->type_name("N");
   verb.add_option("--rank", options.rank, "number of the process (default: all)")->type_name("N");
-  verb.add_flag("--json", options.json, "JSON instead of a table");
+  add_json_options(verb, options.json, rows);
+}
+
+void add_json_options(CLI::App& verb, bool& json, std::string_view rows) {
+  verb.add_flag("--json", json, "one JSON document instead of text");
+  if (rows.empty()) return;
+  verb.add_flag("--jsonl", json, fmt::format("a line of JSON for each {}", rows))->excludes("--json");
 }
 
 std::optional<Catalog> open_dump(const DumpOptions& options, int& exit_status) {
@@ -171,23 +170,27 @@ std::optional<Catalog> open_dump(const DumpOptions& options, const CatalogQuery&
     exit_status = catalog.error().code == ErrorCode::invalid_argument ? kBadUsage : kUnreadable;
     return std::nullopt;
   }
-  print_problems(*catalog);
-  if (catalog->has_lost()) set_incomplete();
+  add_problems(*catalog);
   print_dumps(*catalog);
   return std::move(*catalog);
 }
 
-void set_incomplete() { incomplete = true; }
+void tell_unreadable(const std::vector<CatalogProblem>& unreadable) {
+  std::vector<Problem> problems;
+  for (const CatalogProblem& problem : unreadable) problems.push_back({problem.path, problem.message});
+  Answer::get().add_problems(problems);
+  if (!problems.empty()) Answer::get().set_incomplete();
+}
 
-bool is_incomplete() { return incomplete; }
+void add_unreadable(const std::vector<std::string>& messages) {
+  std::vector<Problem> problems;
+  for (const std::string& message : messages) problems.push_back({{}, message});
+  Answer::get().add_problems(problems);
+  if (!messages.empty()) Answer::get().set_incomplete();
+}
 
-void tell_unreadable(const std::vector<CatalogProblem>& problems) {
-  const std::size_t shown = std::min(problems.size(), kProblemsShown);
-  for (std::size_t i = 0; i < shown; ++i) print_warning(problems[i].message);
-  if (shown < problems.size()) {
-    print_warning(fmt::format("{} more files could not be read", problems.size() - shown));
-  }
-  if (!problems.empty()) set_incomplete();
+void print_diagnostic(const Diagnostic& diagnostic, const std::filesystem::path& file) {
+  print_notice(printable(text_of(diagnostic, file)) + "\n");
 }
 
 bool comes_from_index(const Catalog& catalog) {
@@ -278,18 +281,6 @@ std::string nearest_ops(const std::vector<SelectedStep>& steps, const std::strin
   return near.empty() ? "" : "nearest: " + printable(joined(near, ", "));
 }
 
-void print_error(const std::string& message) { fmt::print(stderr, "sonde: error: {}\n", printable(message)); }
-
-void print_warning(const std::string& message) { fmt::print(stderr, "sonde: warning: {}\n", printable(message)); }
-
-bool print_text(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) {
-    return true;
-  }
-  print_error(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
-  return false;
-}
-
 std::string rank_text(const CatalogRank& rank) {
   return fmt::format("{}{}{}", rank.rank, rank.dump.empty() ? "" : " of ", rank.dump);
 }
@@ -315,7 +306,7 @@ Progress::Progress(std::string what, std::size_t total)
     : what_(std::move(what)), total_(total), began_ms_(now_ms()), is_terminal_(::isatty(STDERR_FILENO) == 1) {}
 
 Progress::~Progress() {
-  if (shown_ms_ != 0) fmt::print(stderr, "\r\033[K");
+  if (shown_ms_ != 0) std::fputs("\r\033[K", stderr);
 }
 
 void Progress::advance() {

@@ -9,13 +9,10 @@
 
 #include "analysis/catalog.h"
 #include "analysis/index.h"
+#include "answer.h"
+#include "sonde/plan.h"
 
 namespace sonde {
-
-inline constexpr int kNothingFound = 0;
-inline constexpr int kFinding = 1;
-inline constexpr int kBadUsage = 2;
-inline constexpr int kUnreadable = 3;
 
 struct DumpOptions {
   std::string dump;
@@ -25,8 +22,10 @@ struct DumpOptions {
   bool json = false;
 };
 
+// --json; and --jsonl where the verb's list can be printed as lines: `rows` says what of.
+void add_json_options(CLI::App& verb, bool& json, std::string_view rows = "");
 // DUMP, --step, --graph, --rank, --json; and -s where `with_select`.
-void add_dump_options(CLI::App& verb, DumpOptions& options, bool with_select);
+void add_dump_options(CLI::App& verb, DumpOptions& options, bool with_select, std::string_view rows = "");
 
 // Opens options.dump and tells its problems on stderr. Empty, the exit status set, when there is nothing to look at.
 std::optional<Catalog> open_dump(const DumpOptions& options, int& exit_status);
@@ -34,17 +33,19 @@ std::optional<Catalog> open_dump(const DumpOptions& options, int& exit_status);
 // milliseconds.
 std::optional<Catalog> open_dump(const DumpOptions& options, const CatalogQuery& query, int& exit_status);
 
-// Something could not be read, or looked at: the program then ends with kUnreadable, whatever it found, and no verb may
-// say that nothing is wrong. open_dump() calls it for what a dump lost.
-void set_incomplete();
-bool is_incomplete();
-// Files that could not be read, on stderr; incomplete when there is one.
+// Files that could not be read: told, in the document, and the exit status is 3.
 void tell_unreadable(const std::vector<CatalogProblem>& problems);
 
 // The ranks, graphs and steps that were chosen, with all of their ops.
 CatalogQuery query_of(const DumpOptions& options);
 // Their ops that `options.select` chooses.
 CatalogQuery query_of_selected(const DumpOptions& options);
+
+// Files that were asked for and could not be read: told, in the document, and the exit status is 3.
+void add_unreadable(const std::vector<std::string>& messages);
+
+// A line on stderr about a configuration.
+void print_diagnostic(const Diagnostic& diagnostic, const std::filesystem::path& file);
 
 // Its steps may then lack ops that were not asked for.
 bool comes_from_index(const Catalog& catalog);
@@ -61,13 +62,6 @@ std::optional<std::vector<SelectedStep>> select_steps(Catalog& catalog, const Du
 
 // Up to three names of ops, types or tensors in these steps like `name`: "nearest: a, b, c"; empty when none is.
 std::string nearest_ops(const std::vector<SelectedStep>& steps, const std::string& name);
-
-// "error: …" or "warning: …" on stderr.
-void print_error(const std::string& message);
-void print_warning(const std::string& message);
-
-// Writes to stdout; false, with a line on stderr, when it cannot (a closed pipe ends the program silently).
-bool print_text(const std::string& text);
 
 std::string rank_text(const CatalogRank& rank);       // "0"; "0 of run7" where the path holds several dumps
 std::string slot_text(const CatalogTensor& tensor);   // "output.0"

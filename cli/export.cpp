@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -12,8 +11,6 @@
 
 namespace sonde {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct ExportOptions {
   std::string dump, python, format, table;
@@ -70,6 +67,7 @@ int export_dump(const ExportOptions& options) {
     print_error(end.error().message + "; name an interpreter that has sonde installed: --python");
     return kBadUsage;
   }
+  Answer::get().set_form(AnswerForm::text);  // the child has printed its own
   return end->exit_code;
 }
 
@@ -102,7 +100,7 @@ void add_export(CLI::App& app, int& exit_status) {
   verb->add_flag("--no-measure", options->no_measure, "only the statistics that the dump has; no tensor is read");
   verb->add_option("--python", options->python, "interpreter (default: the one beside this program)")
       ->type_name("PROGRAM");
-  verb->add_flag("--json", options->json, "what was written, as one JSON object");
+  add_json_options(*verb, options->json);
   verb->footer(kFooter);
   verb->callback([options, &exit_status] { exit_status = export_dump(*options); });
 }

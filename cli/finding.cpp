@@ -43,22 +43,22 @@ std::string tensor_text(const FindingTensor& tensor) {
 }  // namespace
 
 Json json_of(const FindingTensor& tensor) {
-  Json json = {{"op", tensor.op},
+  Json json = {{"op_name", tensor.op},
                {"op_type", tensor.op_type},
-               {"is_input", tensor.is_input},
+               {"side", tensor.is_input ? "input" : "output"},
                {"slot", tensor.slot},
-               {"tensor_name", tensor.tensor_name}};
+               {"parameter", tensor.tensor_name}};
   json["dtype"] = tensor.dtype == DType::undefined ? Json() : Json(info(tensor.dtype).lower);
   json["shape"] = tensor.has_shape ? Json(tensor.shape) : Json();
   if (tensor.statistics) json.update(json_of(*tensor.statistics));
-  if (!tensor.file.empty()) json["file"] = tensor.file;
+  if (!tensor.file.empty()) json["tensor_file"] = tensor.file;
   return json;
 }
 
 Json json_of(const FindingCode& code) {
   Json lines = Json::array();
   for (const FindingCode::Line& line : code.lines) lines.push_back({{"number", line.number}, {"text", line.text}});
-  return {{"file", code.file}, {"line", code.line}, {"function", code.function}, {"lines", lines}};
+  return {{"source_file", code.file}, {"source_line", code.line}, {"function", code.function}, {"lines", lines}};
 }
 
 Json json_of(const Finding& finding) {
@@ -68,9 +68,9 @@ Json json_of(const Finding& finding) {
           {"severity", word_of(finding.severity)},
           {"rank", finding.rank},
           {"graph", finding.step.graph},
-          {"iteration", finding.step.iteration},
+          {"step", finding.step.iteration},
           {"phase", word_of(finding.phase)},
-          {"op", finding.tensor.op},
+          {"op_name", finding.tensor.op},
           {"op_type", finding.tensor.op_type},
           {"tags", finding.tags},
           {"why", finding.why},

@@ -140,11 +140,11 @@ std::string text_of(const FirstBad& report) {
 Json growth_json(const Growth& growth) {
   Json series = Json::array();
   for (const Growth::Point& point : growth.series) {
-    series.push_back({{"iteration", point.iteration}, {"value", json_of(point.value)}});
+    series.push_back({{"step", point.iteration}, {"value", json_of(point.value)}});
   }
   return {{"tensor", json_of(growth.tensor)},
           {"rank", growth.rank},
-          {"iteration", growth.step.iteration},
+          {"step", growth.step.iteration},
           {"before", json_of(growth.before)},
           {"now", json_of(growth.now)},
           {"of_norm", growth.of_norm},
@@ -159,7 +159,7 @@ Json report_json(const FirstBad& report) {
   for (const HealthyInfinity& one : report.healthy) {
     healthy.push_back({{"tensor", json_of(one.tensor)},
                        {"rank", one.rank},
-                       {"iteration", one.step.iteration},
+                       {"step", one.step.iteration},
                        {"how", one.how},
                        {"absorbed_by", one.absorbed_by},
                        {"code", json_of(one.code)}});
@@ -183,12 +183,10 @@ Json report_json(const FirstBad& report) {
             {"files_read", report.files_read}}}};
 }
 
-void print_problems(const FirstBad& report) {
-  for (std::size_t i = 0; i < std::min<std::size_t>(report.problems.size(), 5); ++i) {
-    print_warning(report.problems[i].message);
-  }
-  if (report.problems.size() > 5)
-    print_warning(fmt::format("{} more files could not be read", report.problems.size() - 5));
+void add_problems(const FirstBad& report) {
+  std::vector<std::string> messages;
+  for (const CatalogProblem& problem : report.problems) messages.push_back(problem.message);
+  add_unreadable(messages);
 }
 
 // The options mean something in this dump; what does not is told as the other verbs tell it.
@@ -221,11 +219,12 @@ int run(const FirstBadVerb& options) {
   wanted.rank = options.rank;
   wanted.trend = !options.no_trend;
   const FirstBad report = first_bad(*catalog, wanted);
-  print_problems(report);
+  add_problems(report);
   for (const std::string& note : report.notes) {
     if (!options.json) print_warning(note);
   }
-  if (!print_text(options.json ? document_of(report_json(report)) : text_of(report))) return kUnreadable;
+  if (options.json) Answer::get().add(report_json(report));
+  if (!options.json && !print_text(text_of(report))) return kUnreadable;
   if (!options.next_config.empty() && !write_next_config(*catalog, report, options.next_config)) return kBadUsage;
   if (report.tensors == 0) {
     print_error("no value and no statistic of any tensor is in this dump");

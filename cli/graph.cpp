@@ -64,10 +64,9 @@ std::vector<std::uint32_t> all_nodes(const StepGraph& graph) {
   return nodes;
 }
 
-std::string document(const SelectedStep& step, const StepGraph& graph, const std::vector<std::uint32_t>& nodes) {
-  Json json = {{"rank", step.rank->rank}, {"graph", step.step->id.graph}, {"iteration", step.step->id.iteration}};
-  json.update(json_of(graph, nodes));
-  return document_of(json);
+void answer(const SelectedStep& step, const StepGraph& graph, const std::vector<std::uint32_t>& nodes) {
+  Answer::get().add({{"rank", step.rank->rank}, {"graph", step.step->id.graph}, {"step", step.step->id.iteration}});
+  Answer::get().add(json_of(graph, nodes));
 }
 
 std::string pages(const SelectedStep& step, const StepGraph& graph, const std::vector<std::uint32_t>& nodes) {
@@ -141,10 +140,13 @@ int graph(const GraphOptions& options) {
   }
   const bool one_page = !options.op.empty() && !options.dot && !options.json;
   if (!options.op.empty() && !one_page) nodes = neighbourhood(whole, std::move(nodes), options.distance.value_or(1));
-  const std::string text = options.dot    ? dot_of(whole, nodes)
-                           : options.json ? document(step, whole, nodes)
-                           : one_page     ? pages(step, whole, nodes)
-                                          : table_of(whole, nodes);
+  if (options.json) {
+    answer(step, whole, nodes);
+    return kNothingFound;
+  }
+  const std::string text = options.dot ? dot_of(whole, nodes)
+                           : one_page  ? pages(step, whole, nodes)
+                                       : table_of(whole, nodes);
   return print_text(text) ? kNothingFound : kUnreadable;
 }
 

@@ -137,8 +137,12 @@ Json json_of(const Graph& graph, const Operand& operand) {
   Json json = {{"type", json_of(operand.type)}};
   switch (operand.kind) {
     case Operand::Kind::node:
-      json["op"] = graph.nodes[operand.index].full_name;
-      json["output"] = is_inner(graph, operand) ? Json("inner") : Json(operand.slot);
+      json["op_name"] = graph.nodes[operand.index].full_name;
+      if (is_inner(graph, operand)) {
+        json["is_inner"] = true;  // something inside of the op, none of its outputs
+      } else {
+        json["slot"] = operand.slot;
+      }
       break;
     case Operand::Kind::parameter:
       json["parameter"] = graph.parameters[operand.index].name;
@@ -154,19 +158,19 @@ Json json_of(const Graph& graph, const Operand& operand) {
 
 Json json_of(const StepGraph& graph, std::uint32_t node) {
   const GraphNode& op = graph.graph.nodes[node];
-  Json json = {{"full_name", op.full_name}, {"op_type", op.op_type}, {"phase", word_of(graph.ops[node]->phase)}};
+  const CatalogOp& own = *graph.ops[node];
+  Json json = {
+      {"op_name", op.full_name}, {"op_type", op.op_type}, {"scope", scope_of(own)}, {"phase", word_of(own.phase)}};
   json["inputs"] = Json::array();
   for (const Operand& input : op.inputs) json["inputs"].push_back(json_of(graph.graph, input));
   json["outputs"] = Json::array();
   for (const ValueType& output : op.outputs) json["outputs"].push_back(json_of(output));
   json["attributes"] = Json::object();
   for (const Attribute& attribute : op.attributes) json["attributes"][attribute.name] = json_of(attribute);
-  json["source_file"] = graph.ops[node]->source_file;
-  json["line"] = graph.ops[node]->line;
-  json["function"] = graph.ops[node]->function;
+  json.update(json_of_source(own));
   json["trace"] = Json::array();
   for (const SourceLine& line : op.trace) {
-    json["trace"].push_back({{"file", line.file}, {"line", line.line}, {"function", line.function}});
+    json["trace"].push_back({{"source_file", line.file}, {"source_line", line.line}, {"function", line.function}});
   }
   return json;
 }
@@ -175,7 +179,7 @@ Json json_of(const StepGraph& graph, std::uint32_t node) {
 std::string call_text(std::string_view label, const SourceLine& line, SourceTexts& sources) {
   std::string_view code = sources.line(line.file, line.line);
   code.remove_prefix(std::min(code.find_first_not_of(" \t"), code.size()));
-  return fmt::format("  {:<11} {}:{}  {}\n", label, line.file, line.line, printable(code));
+  return fmt::format("  {:<11} {}:{}  {}\n", label, printable(line.file), line.line, printable(code));
 }
 
 std::string source_block(const CatalogOp& op, const GraphNode& node, SourceTexts& sources) {
@@ -186,7 +190,8 @@ std::string source_block(const CatalogOp& op, const GraphNode& node, SourceTexts
   const std::size_t at = own == node.trace.end() ? 0 : static_cast<std::size_t>(own - node.trace.begin());
   const SourceLine& line = node.trace[at];
   std::string text =
-      fmt::format("  {}:{}{}{}\n", line.file, line.line, line.function.empty() ? "" : " in ", line.function);
+      printable(fmt::format("  {}:{}{}{}", line.file, line.line, line.function.empty() ? "" : " in ", line.function)) +
+      "\n";
   const std::uint64_t last = std::uint64_t{line.line} + 1;  // a damaged dump may say any number
   for (std::uint64_t n = line.line > 1 ? line.line - 1 : 1; n <= last; ++n) {
     const std::string_view code = sources.line(line.file, static_cast<std::uint32_t>(n));
@@ -288,7 +293,7 @@ std::string dot_of(const StepGraph& graph, const std::vector<std::uint32_t>& nod
 Json json_of(const StepGraph& graph, const std::vector<std::uint32_t>& nodes) {
   Json json = {{"parameters", Json::array()}, {"ops", Json::array()}};
   for (const GraphParameter& parameter : graph.graph.parameters) {
-    json["parameters"].push_back({{"name", parameter.name}, {"type", json_of(parameter.type)}});
+    json["parameters"].push_back({{"parameter", parameter.name}, {"type", json_of(parameter.type)}});
   }
   for (const std::uint32_t node : nodes) json["ops"].push_back(json_of(graph, node));
   return json;

@@ -23,20 +23,19 @@ int index(const IndexOptions& options) {
     print_error(built.error().message);
     return built.error().code == ErrorCode::invalid_argument ? kBadUsage : kUnreadable;
   }
-  std::string text;
   if (options.json) {
-    text = line_of({{"file", built->file.string()},
-                    {"files", built->files},
-                    {"tensors", built->tensors},
-                    {"bytes", built->bytes},
-                    {"read_seconds", built->read_seconds},
-                    {"write_seconds", built->write_seconds}});
-  } else {
-    text = fmt::format("{}\n{} and {} of {} in {}; read in {:.2f} s, written in {:.2f} s\n",
-                       printable(built->file.string()), count_text(built->files, "file"),
-                       count_text(built->tensors, "tensor"), printable(options.dump), bytes_text(built->bytes),
-                       built->read_seconds, built->write_seconds);
+    Answer::get().add({{"file", built->file.string()},
+                       {"files", built->files},
+                       {"tensors", built->tensors},
+                       {"bytes", built->bytes},
+                       {"read_seconds", built->read_seconds},
+                       {"write_seconds", built->write_seconds}});
+    return kNothingFound;
   }
+  const std::string text =
+      fmt::format("{}\n{} and {} of {} in {}; read in {:.2f} s, written in {:.2f} s\n", printable(built->file.string()),
+                  count_text(built->files, "file"), count_text(built->tensors, "tensor"), printable(options.dump),
+                  bytes_text(built->bytes), built->read_seconds, built->write_seconds);
   return print_text(text) ? kNothingFound : kUnreadable;
 }
 
@@ -53,7 +52,7 @@ void add_index(CLI::App& app, int& exit_status) {
                    "the file to write, for questions in SQL (default: one in $XDG_CACHE_HOME/sonde/index\n"
                    "or ~/.cache/sonde/index, which the other verbs use while the dump does not change)")
       ->type_name("FILE");
-  verb->add_flag("--json", options->json, "JSON instead of text");
+  add_json_options(*verb, options->json);
   verb->footer(
       "The verbs save one by themselves when a dump took long to open. Tables and examples: docs/catalog.md.\n"
       "Exit status: 0 written, 2 bad usage, 3 dump unreadable or still being written, or the file could not be "

@@ -14,12 +14,12 @@
 #include "child.h"
 #include "dump.h"
 #include "sonde/statistics.h"
+#include "text.h"
 
 namespace sonde {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 struct Variable {
   const char* name;
@@ -100,30 +100,33 @@ std::string joined(const Json& list) {
   return text.empty() ? "none known" : text;
 }
 
-void print_row(std::string_view name, std::string_view value) { fmt::print("{:<13} {}\n", name, value); }
+std::string row(std::string_view name, std::string_view value) {
+  return fmt::format("{:<13} {}\n", name, printable(value));
+}
 
-void print_text(const Json& info) {
-  print_row("version", info["version"].get<std::string>());
-  print_row("compiler", info["compiler"].get<std::string>());
-  print_row("kernel", info["kernel"].get<std::string>());
-  print_row("cpu features", joined(info["cpu_features"]));
-  print_row("cores", std::to_string(info["cores"].get<unsigned>()));
+std::string text_of(const Json& info) {
+  std::string text = row("version", info["version"].get<std::string>());
+  text += row("compiler", info["compiler"].get<std::string>());
+  text += row("kernel", info["kernel"].get<std::string>());
+  text += row("cpu features", joined(info["cpu_features"]));
+  text += row("cores", std::to_string(info["cores"].get<unsigned>()));
   std::string libraries;
   for (const auto& [name, version] : info["libraries"].items())
     libraries += (libraries.empty() ? "" : ", ") + name + " " + version.get<std::string>();
-  print_row("libraries", libraries);
+  text += row("libraries", libraries);
   const Json& python = info["python"];
-  print_row("python", python.value("executable", "") +
-                          (python.contains("python") ? " (" + python.value("python", "") + ")" : ""));
-  if (python.contains("torch")) print_row("torch", python.value("torch", ""));
-  if (python.contains("adapter")) print_row("adapter", python.value("adapter", ""));
-  if (python.contains("problem")) print_row("problem", python.value("problem", ""));
-  fmt::print("environment\n");
+  text += row("python", python.value("executable", "") +
+                            (python.contains("python") ? " (" + python.value("python", "") + ")" : ""));
+  if (python.contains("torch")) text += row("torch", python.value("torch", ""));
+  if (python.contains("adapter")) text += row("adapter", python.value("adapter", ""));
+  if (python.contains("problem")) text += row("problem", python.value("problem", ""));
+  text += "environment\n";
   for (const Variable& variable : kVariables) {
     const auto found = info["environment"].find(variable.name);
     const std::string value = found == info["environment"].end() ? "(not set)" : found->get<std::string>();
-    fmt::print("  {:<29} {}\n  {:<29}   {}\n", variable.name, value, "", variable.meaning);
+    text += fmt::format("  {:<29} {}\n  {:<29}   {}\n", variable.name, printable(value), "", variable.meaning);
   }
+  return text;
 }
 
 }  // namespace
@@ -138,16 +141,17 @@ void add_info(CLI::App& app, int& exit_status) {
   verb->add_option("--python", options->python,
                    "interpreter to ask about PyTorch (default: the one beside this program)")
       ->type_name("PROGRAM");
-  verb->add_flag("--json", options->json, "one JSON object instead of text");
+  add_json_options(*verb, options->json);
   verb->footer("Exit status: 0, 2 bad usage.\nExample: sonde info --python .venv/bin/python --json");
   verb->callback([options, &exit_status] {
     if (const std::string complaint = kernel_complaint(); !complaint.empty()) print_warning(complaint);
     const Json info = gather(options->python.empty() ? default_python() : options->python);
-    if (options->json)
-      fmt::print("{}\n", info.dump(2));
-    else
-      print_text(info);
-    exit_status = 0;
+    if (options->json) {
+      Answer::get().add(info);
+    } else {
+      print_text(text_of(info));
+    }
+    exit_status = kNothingFound;
   });
 }
 

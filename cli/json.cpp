@@ -35,33 +35,35 @@ Json json_of(const KnownStatistics& statistics) {
 }
 
 Json json_of(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op, const CatalogTensor& tensor) {
-  Json json = {{"rank", rank.rank},
-               {"graph", step.id.graph},
-               {"iteration", step.id.iteration},
-               {"full_name", op.full_name},
-               {"op_type", op.op_type},
-               {"phase", word_of(op.phase)},
-               {"is_parameter", op.is_parameter},
-               {"is_input", tensor.is_input},
-               {"slot", tensor.slot},
-               {"tensor_name", tensor.tensor_name},
-               {"dtype", dtype_text(tensor)}};
+  Json json = {{"rank", rank.rank},          {"graph", step.id.graph},          {"step", step.id.iteration},
+               {"op_name", op.full_name},    {"op_type", op.op_type},           {"scope", scope_of(op)},
+               {"phase", word_of(op.phase)}, {"is_parameter", op.is_parameter}, {"side", side_of(tensor)},
+               {"slot", tensor.slot},        {"parameter", tensor.tensor_name}, {"dtype", dtype_text(tensor)}};
   if (!rank.dump.empty()) json["dump"] = rank.dump;
   if (!tensor.key.empty()) json["key"] = tensor.key;
-  if (!op.scope.empty()) json["scope"] = op.scope;
   if (op.is_module) json["is_module"] = true;
   json["shape"] = tensor.has_shape ? Json(tensor.shape) : Json();
   if (tensor.statistics) json.update(json_of(*tensor.statistics));
   if (!tensor.md5.empty()) json["md5"] = tensor.md5;
   if (!tensor.sha1.empty()) json["sha1"] = tensor.sha1;
   if (!tensor.skipped.empty()) json["skipped"] = tensor.skipped;
-  if (!tensor.file.empty()) json["file"] = (rank.directory / tensor.file).string();
-  json["source_file"] = op.source_file;
-  json["line"] = op.line;
-  json["function"] = op.function;
+  if (!tensor.file.empty()) json["tensor_file"] = (rank.directory / tensor.file).string();
+  json.update(json_of_source(op));
   json["timestamp_us"] = tensor.timestamp_us != 0 ? tensor.timestamp_us : op.timestamp_us;
   return json;
 }
+
+Json json_of_source(const CatalogOp& op) {
+  return {{"source_file", op.source_file}, {"source_line", op.line}, {"function", op.function}};
+}
+
+std::string_view scope_of(const CatalogOp& op) {
+  if (!op.scope.empty() || op.is_parameter) return op.scope;
+  const std::size_t slash = op.full_name.rfind('/');
+  return slash == std::string_view::npos ? std::string_view() : op.full_name.substr(0, slash);
+}
+
+std::string_view side_of(const CatalogTensor& tensor) { return tensor.is_input ? "input" : "output"; }
 
 std::string_view word_of(Phase phase) {
   switch (phase) {
@@ -78,9 +80,5 @@ std::string_view word_of(Phase phase) {
   }
   return "";
 }
-
-std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
-
-std::string document_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 }  // namespace sonde

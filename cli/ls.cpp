@@ -188,7 +188,7 @@ Json json_of(const CatalogRun& run) {
 
 Json json_of(const SelectedStep& selected, const Sum& sum) {
   return {{"graph", selected.step->id.graph},
-          {"iteration", selected.step->id.iteration},
+          {"step", selected.step->id.iteration},
           {"run", selected.step->run},
           {"ended", selected.step->ended},
           {"started_us", selected.step->started_us},
@@ -200,8 +200,7 @@ Json json_of(const SelectedStep& selected, const Sum& sum) {
           {"bytes", sum.bytes}};
 }
 
-std::string summary_json(const Catalog& catalog, const std::vector<SelectedStep>& steps, bool from_index) {
-  Json ranks = Json::array();
+void answer_summary(const Catalog& catalog, const std::vector<SelectedStep>& steps, bool from_index) {
   Sizes sizes;
   Progress progress("looking at step", steps.size());
   for (const CatalogRank& rank : catalog.ranks) {
@@ -218,13 +217,8 @@ std::string summary_json(const Catalog& catalog, const std::vector<SelectedStep>
       add_step(step, from_index, sizes, progress, sum);
       json["steps"].push_back(json_of(step, sum));
     }
-    ranks.push_back(std::move(json));
+    Answer::get().add_row(json);
   }
-  Json problems = Json::array();
-  for (const CatalogProblem& problem : catalog.problems) {
-    problems.push_back({{"path", problem.path.string()}, {"message", problem.message}});
-  }
-  return document_of({{"path", catalog.path.string()}, {"ranks", ranks}, {"problems", problems}});
 }
 
 // One op of the network, over all selected steps and ranks.
@@ -274,22 +268,20 @@ std::string ops_text(const std::vector<SelectedStep>& steps) {
   return table.empty() ? "" : table.text(terminal_width());
 }
 
-std::string ops_json(const std::vector<SelectedStep>& steps) {
-  std::string text;
+void answer_ops(const std::vector<SelectedStep>& steps) {
   for (const OpLine& line : op_lines(steps)) {
-    text += line_of({{"full_name", line.op->full_name},
-                     {"op_type", line.op->op_type},
-                     {"phase", word_of(line.op->phase)},
-                     {"is_parameter", line.op->is_parameter},
-                     {"inputs", line.inputs},
-                     {"outputs", line.outputs},
-                     {"times", line.times},
-                     {"tensors", line.recorded},
-                     {"source_file", line.op->source_file},
-                     {"line", line.op->line},
-                     {"function", line.op->function}});
+    Json row = {{"op_name", line.op->full_name},
+                {"op_type", line.op->op_type},
+                {"scope", scope_of(*line.op)},
+                {"phase", word_of(line.op->phase)},
+                {"is_parameter", line.op->is_parameter},
+                {"inputs", line.inputs},
+                {"outputs", line.outputs},
+                {"times", line.times},
+                {"tensors", line.recorded}};
+    row.update(json_of_source(*line.op));
+    Answer::get().add_row(row);
   }
-  return text;
 }
 
 // Whether an index has counted what all these steps come to: a file that several of them share must count for the first,
@@ -321,13 +313,14 @@ int ls(const LsOptions& options) {
     steps = select_steps(*catalog, options, status);
     if (!steps) return status;
   }
-  std::string text;
-  if (options.ops) {
-    text = options.json ? ops_json(*steps) : ops_text(*steps);
-  } else {
-    text = options.json ? summary_json(*catalog, *steps, from_index) : summary_text(*catalog, *steps, from_index);
+  if (options.json) {
+    Answer::get().add("path", catalog->path.string());
+    Answer::get().begin_list(options.ops ? "ops" : "ranks");
+    options.ops ? answer_ops(*steps) : answer_summary(*catalog, *steps, from_index);
+    return kNothingFound;
   }
-  return print_text(text) ? kNothingFound : kUnreadable;
+  return print_text(options.ops ? ops_text(*steps) : summary_text(*catalog, *steps, from_index)) ? kNothingFound
+                                                                                                 : kUnreadable;
 }
 
 }  // namespace
@@ -335,7 +328,7 @@ int ls(const LsOptions& options) {
 void add_ls(CLI::App& app, int& exit_status) {
   auto options = std::make_shared<LsOptions>();
   CLI::App* verb = app.add_subcommand("ls", "List what a dump holds: ranks, steps, ops, files.");
-  add_dump_options(*verb, *options, true);
+  add_dump_options(*verb, *options, true, "rank, or with --ops for each op");
   verb->add_flag("--ops", options->ops, "list the ops, with scope and source line");
   verb->footer(
       "Exit status: 0 listed, 2 bad usage, 3 dump unreadable.\n"

@@ -3,20 +3,16 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
-#include <cstdio>
-#include <cstring>
-#include <iostream>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "answer.h"
 #include "check.h"
 #include "compare.h"
 #include "config/nearest.h"
 #include "convert.h"
-#include "dump.h"
 #include "export.h"
 #include "first_bad.h"
 #include "graph.h"
@@ -28,6 +24,7 @@
 #include "show.h"
 #include "stats.h"
 #include "stomp.h"
+#include "verify.h"
 #include "watch.h"
 
 namespace sonde {
@@ -62,6 +59,15 @@ std::string unknown_verb(const CLI::App& app, int argc, char** argv) {
   return std::ranges::find(verbs, word) == verbs.end() ? word : "";
 }
 
+// Also of a call that cannot be parsed. What comes after `--` is somebody else's.
+AnswerForm form_of(int argc, char** argv) {
+  for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
+    if (std::string_view(argv[i]) == "--json") return AnswerForm::json;
+    if (std::string_view(argv[i]) == "--jsonl") return AnswerForm::json_lines;
+  }
+  return AnswerForm::text;
+}
+
 int explain(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* verb = &app;
   for (const CLI::App* used : app.get_subcommands()) verb = used;
@@ -70,11 +76,11 @@ int explain(const CLI::App& app, const CLI::ParseError& error) {
     if (!rest.starts_with("-") || rest == "-" || rest == "--") continue;
     const std::string flag = rest.substr(0, rest.find('='));
     print_error(fmt::format("unknown option '{}'{}", flag, suggestion(flag, flags_of(*verb))));
-    fmt::print(stderr, "try `{} --help`\n", name);
+    print_notice(fmt::format("try `{} --help`\n", name));
     return kBadUsage;
   }
   print_error(error.what());
-  fmt::print(stderr, "try `{} --help`\n", name);
+  print_notice(fmt::format("try `{} --help`\n", name));
   return kBadUsage;
 }
 
@@ -97,23 +103,26 @@ int run_main(int argc, char** argv) {
   add_convert(app, exit_status);
   add_compare(app, exit_status);
   add_index(app, exit_status);
+  add_verify(app, exit_status);
   app.add_subcommand("msaccucmp", "CANN's msaccucmp.py by its own options: convert, overflow, …");
   if (argc > 1 && std::string_view(argv[1]) == "msaccucmp") {  // its options follow no rule of ours
     return msaccucmp::run(std::vector<std::string>(argv + 2, argv + argc));
   }
   add_export(app, exit_status);
+  Answer::get().set_form(form_of(argc, argv));
   if (argc == 1) {
-    fmt::print("{}", app.help());
+    print_text(app.help());
     return kBadUsage;
   }
   if (const std::string word = unknown_verb(app, argc, argv); !word.empty()) {
     print_error(fmt::format("unknown verb '{}'{}", word, suggestion(word, verbs_of(app))));
-    fmt::print(stderr, "try `sonde --help`\n");
+    print_notice("try `sonde --help`\n");
     return kBadUsage;
   }
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help, --version
+    Answer::get().set_form(AnswerForm::text);
     return app.exit(asked);
   } catch (const CLI::ParseError& error) {
     return explain(app, error);
@@ -121,27 +130,16 @@ int run_main(int argc, char** argv) {
   return exit_status;
 }
 
-// Whether all that was printed has arrived; what failed before has been told.
-bool is_written(int status) {
-  if (status != kNothingFound && status != kFinding) return true;
-  std::cout.flush();
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return true;
-  print_error(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
-  return false;
-}
-
 }  // namespace
 }  // namespace sonde
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_DFL);  // `| head` ends us silently
+  int status = sonde::kUnreadable;
   try {
-    const int status = sonde::run_main(argc, argv);
-    const bool is_answer = status == sonde::kNothingFound || status == sonde::kFinding;
-    const bool is_whole = sonde::is_written(status) && !(is_answer && sonde::is_incomplete());
-    return is_whole ? status : sonde::kUnreadable;
+    status = sonde::run_main(argc, argv);
   } catch (const std::exception& error) {  // memory, in practice
-    fmt::print(stderr, "sonde: error: {}\n", error.what());
-    return sonde::kUnreadable;
+    sonde::print_error(error.what());
   }
+  return sonde::Answer::get().finish(status);
 }

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdio>
 #include <ctime>
+
+#include "answer.h"
+#include "text.h"
 
 namespace sonde::msaccucmp {
 namespace {
@@ -49,27 +51,25 @@ std::string general_help() {
 }
 
 int refuse(const std::string& usage_text, std::string_view program, std::string_view problem) {
-  fmt::print(stderr, "{}{}: error: {}\n", usage_text, program, problem);
+  print_notice(fmt::format("{}{}: error: {}\n", usage_text, program, printable(problem)));
   return kBadArguments;
 }
 
 void log(std::string_view level, std::string_view text) {
-  std::string safe(text);
-  std::ranges::replace_if(
-      safe, [](unsigned char c) { return c < 0x20 || c == 0x7F; }, '_');
   const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  fmt::print(stderr, "{:%Y-%m-%d %H:%M:%S} ({}) - [{}] {}\n", fmt::localtime(now), ::getpid(), level, safe);
+  print_notice(
+      fmt::format("{:%Y-%m-%d %H:%M:%S} ({}) - [{}] {}\n", fmt::localtime(now), ::getpid(), level, printable(text)));
 }
 
 }  // namespace
 
 int run(std::span<const std::string> words) {
   if (words.empty()) {
-    fmt::print("{}", general_help());
+    print_text(general_help());
     return kInvalidParameter;
   }
   if (words[0] == "-h" || words[0] == "--help") {
-    fmt::print("{}", general_help());
+    print_text(general_help());
     return kDone;
   }
   const auto command = std::ranges::find(kCommands, std::string_view(words[0]), [](auto* c) { return c->name; });
@@ -81,7 +81,7 @@ int run(std::span<const std::string> words) {
   }
   const Arguments arguments((*command)->options, words.subspan(1));
   if (arguments.asks_for_help()) {
-    fmt::print("{}", help(**command));
+    print_text(help(**command));
     return kDone;
   }
   if (!arguments.problem().empty()) {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "analysis/msaccucmp/compare.h"
+#include "answer.h"
 #include "msaccucmp.h"
 
 namespace sonde::msaccucmp {
@@ -52,7 +53,7 @@ const Option kFileCompareOptions[] = {
 };
 
 Log make_log() {
-  return {log_info, log_warning, log_error, [](std::string_view text) { fmt::print("{}", text); }};
+  return {log_info, log_warning, log_error, [](std::string_view text) { print_text(text); }};
 }
 
 // The commands end with how long they took, as the original does.

@@ -15,11 +15,13 @@
 #include "analysis/converted_names.h"
 #include "analysis/numpy_summary.h"
 #include "analysis/overflow_json.h"
+#include "answer.h"
 #include "msaccucmp.h"
 #include "store/files.h"
 #include "store/npy_reader.h"
 #include "store/tensor_file.h"
 #include "tensor/format.h"
+#include "text.h"
 
 namespace sonde::msaccucmp {
 namespace {
@@ -168,7 +170,7 @@ int tell_overflow(std::size_t index, const DumpName& debug, const fs::path& out,
     if (file.op_type == "Opdebug" || !is_same_task(file, *record)) continue;
     if (!convert_into(file, out)) return kInvalidDump;
     const Result<Container> container = read_container(file.path);
-    text += fmt::format("[{}] {}\n", file.op_type, container ? container->op_name : "");
+    text += printable(fmt::format("[{}] {}", file.op_type, container ? container->op_name : "")) + "\n";
     text += lines;
     return tell_tensors(file, out, text);
   }
@@ -207,7 +209,7 @@ int overflow(const Arguments& arguments) {
   for (std::size_t i = 0; i < count; ++i) {
     if (const int status = tell_overflow(i + 1, debugs[i], out, text); status != kDone) return status;
   }
-  fmt::print(stderr, "{}", text);
+  print_notice(text);
   const std::time_t now = std::time(nullptr);
   const fs::path summary = out / fmt::format("overflow_summary_{:%Y%m%d%H%M%S}.txt", fmt::localtime(now));
   const Fd file(::open(summary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, kOpenMode));

@@ -46,8 +46,8 @@ Result<Observed> observe(const ProveRequest& request, const char* name, bool rec
   if (!end) return end.error();
   run.end = *end;
   run.told = read_told(place / "report");
-  fmt::print(stderr, "sonde: {}: {:.2f} s, exit status {}\n", recording ? "recording" : "without Sonde",
-             run.end.seconds, run.end.exit_code);
+  print_notice(fmt::format("sonde: {}: {:.2f} s, exit status {}\n", recording ? "recording" : "without Sonde",
+                           run.end.seconds, run.end.exit_code));
   return run;
 }
 
@@ -129,6 +129,11 @@ void compare_by_itself(const Observed& without, const Observed& again, Finding& 
 
 // --- telling ---------------------------------------------------------------------------------------------------------
 
+template <typename... Parts>
+void say(fmt::format_string<Parts...> text, Parts&&... parts) {
+  print_text(fmt::format(text, std::forward<Parts>(parts)...));
+}
+
 std::string amounts(const Comparison& tensors) {
   std::string text = fmt::format("{}, {}", count_text(tensors.steps, "step"), count_text(tensors.tensors, "tensor"));
   return tensors.processes.size() > 1 ? fmt::format("{} processes, {}", tensors.processes.size(), text) : text;
@@ -153,9 +158,8 @@ std::string where(const Difference& difference) {
 
 void say_difference(const Comparison& compared, const char* first, const char* second) {
   const Difference& difference = *compared.first_difference;
-  fmt::print("  first difference: {}\n    {:13}  {}\n    {:13}  {}\n  equal before it: {}\n",
-             printable(where(difference)), first, printable(difference.first), second, printable(difference.second),
-             amounts(compared));
+  say("  first difference: {}\n    {:13}  {}\n    {:13}  {}\n  equal before it: {}\n", printable(where(difference)),
+      first, printable(difference.first), second, printable(difference.second), amounts(compared));
 }
 
 std::string numbers_text(std::vector<std::size_t> lines) {
@@ -180,33 +184,32 @@ std::string status_text(const Finding& finding) {
 
 void say_identical(const Finding& finding) {
   if (finding.tensors.events == 0)
-    fmt::print("identical: {}; {}; no tensors were seen\n", output_text(finding), status_text(finding));
+    say("identical: {}; {}; no tensors were seen\n", output_text(finding), status_text(finding));
   else
-    fmt::print("identical bit for bit: {}: {}; {}; {}\n", amounts(finding.tensors), kinds_text(finding.tensors),
-               output_text(finding), status_text(finding));
+    say("identical bit for bit: {}: {}; {}; {}\n", amounts(finding.tensors), kinds_text(finding.tensors),
+        output_text(finding), status_text(finding));
 }
 
 void say_verdict(const Finding& finding) {
   if (finding.verdict == kUnproved) {
-    fmt::print("nothing is proved: {}\n", finding.unproved);
+    say("nothing is proved: {}\n", finding.unproved);
   } else if (finding.verdict == kIdentical) {
     say_identical(finding);
   } else if (finding.verdict == kDifferent) {
-    fmt::print("different: with Sonde the command computes something else; twice without Sonde it does not\n");
+    say("different: with Sonde the command computes something else; twice without Sonde it does not\n");
     if (tensors_by_sonde(finding)) say_difference(finding.tensors, "without Sonde", "recording");
-    fmt::print("  {}; {}\n", output_text(finding), status_text(finding));
+    say("  {}; {}\n", output_text(finding), status_text(finding));
   } else {
-    fmt::print("not reproducible by itself: two runs without Sonde differ, so nothing can be said of Sonde\n");
+    say("not reproducible by itself: two runs without Sonde differ, so nothing can be said of Sonde\n");
     if (finding.by_itself->first_difference) say_difference(*finding.by_itself, "first run", "second run");
-    fmt::print("  {}; {}\n", output_text(finding), status_text(finding));
-    fmt::print(
-        "  seeds (torch.manual_seed, PYTHONHASHSEED), one thread, and no files left by a run make it reproducible\n");
+    say("  {}; {}\n", output_text(finding), status_text(finding));
+    say("  seeds (torch.manual_seed, PYTHONHASHSEED), one thread, and no files left by a run make it reproducible\n");
   }
   for (const auto& [why, tensors] : finding.tensors.skipped)
-    fmt::print("  not compared: {} ({})\n", count_text(tensors, "tensor"), why);
+    say("  not compared: {} ({})\n", count_text(tensors, "tensor"), why);
   if (!finding.started && finding.verdict == kIdentical)
-    fmt::print("  nothing was recorded: no process of the run imported PyTorch in a Python that has sonde installed\n");
-  if (finding.verdict == kDifferent) fmt::print("  this is a defect of Sonde: please report it\n");
+    say("  nothing was recorded: no process of the run imported PyTorch in a Python that has sonde installed\n");
+  if (finding.verdict == kDifferent) say("  this is a defect of Sonde: please report it\n");
 }
 
 Json json_of(const Difference& difference) {
@@ -238,10 +241,10 @@ Json json_of(const Finding& finding) {
 }  // namespace
 
 int prove(const ProveRequest& request) {
-  fmt::print(stderr,
-             "sonde: running the command twice, first without Sonde, then recording into {}; what it prints is kept "
-             "and compared\n",
-             request.dump.string());
+  print_notice(fmt::format(
+      "sonde: running the command twice, first without Sonde, then recording into {}; what it prints is kept "
+      "and compared\n",
+      printable(request.dump.string())));
   std::vector<Observed> runs;  // without, recording, and without again if they differ
   Finding finding;
   for (const char* name : {"without", "recording", "again"}) {
@@ -255,18 +258,18 @@ int prove(const ProveRequest& request) {
     if (runs.size() == 1) continue;
     if (runs.size() == 3) break;
     finding = compare(runs[0], runs[1]);
-    for (const std::string& line : finding.recorded) fmt::print(stderr, "{}\n", line);
+    for (const std::string& line : finding.recorded) print_notice(printable(line) + "\n");
     finding.unproved = why_unproved(runs[0], runs[1]);
     if (!finding.unproved.empty()) finding.verdict = kUnproved;
     if (finding.verdict == kUnproved || all_equal(finding)) break;
-    fmt::print(stderr, "sonde: the two runs differ; running it once more without Sonde\n");
+    print_notice("sonde: the two runs differ; running it once more without Sonde\n");
   }
   if (runs.size() == 3) {
     compare_by_itself(runs[0], runs[2], finding);
     judge(finding);
   }
   if (request.json)
-    print_text(document_of(json_of(finding)));
+    Answer::get().add(json_of(finding));
   else
     say_verdict(finding);
   return finding.verdict;

@@ -68,7 +68,7 @@ std::optional<fs::path> choose_config(const RunOptions& options, const fs::path&
 std::optional<Plan> checked_plan(const fs::path& config, const RunOptions& options) {
   PlanResult result = read_plan(config);
   const fs::path shown = options.out.empty() ? config : fs::path("--out");
-  for (const Diagnostic& diagnostic : result.diagnostics) fmt::print(stderr, "{}\n", text_of(diagnostic, shown));
+  for (const Diagnostic& diagnostic : result.diagnostics) print_diagnostic(diagnostic, shown);
   return std::move(result.plan);
 }
 

@@ -1,6 +1,7 @@
 #include "run_report.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -13,13 +14,16 @@
 #include "analysis/catalog.h"
 #include "dump.h"
 #include "table.h"
+#include "text.h"
 
 namespace sonde {
 namespace {
 
 namespace fs = std::filesystem;
 
-void say(const std::string& text) { fmt::print(stderr, "{}{}\n", text.starts_with("sonde:") ? "" : "sonde: ", text); }
+void say(const std::string& text) {
+  print_notice(fmt::format("{}{}\n", text.starts_with("sonde:") ? "" : "sonde: ", printable(text)));
+}
 
 std::string how_it_ended(const std::string& program, const ChildEnd& end) {
   if (end.signal != 0)
@@ -99,7 +103,7 @@ void print_contents(const Catalog& catalog) {
     }
   }
   if (table.empty()) return;
-  fmt::print(stderr, "{}", table.text(0));
+  print_notice(table.text(terminal_width(STDERR_FILENO)));
   if (!first.empty()) say(first);
 }
 

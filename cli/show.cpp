@@ -185,8 +185,7 @@ int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, cons
       if (status != kNothingFound || options.files.text_alone()) return status;
       values = values_of(*file);
     } else {
-      print_error(file ? measured.error().message : file.error().message);
-      status = kUnreadable;
+      add_unreadable({file ? measured.error().message : file.error().message});
     }
   }
   const Flow flow = flow_of(steps, found);
@@ -197,11 +196,12 @@ int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, cons
     json["read_by"] = flow.read_by;
     if (values) json.update(json_of(*values));
     if (!options.files.trend.empty()) trend_text(options.files, steps, found, &json, status);
-    text = document_of(json);
+    Answer::get().add(json);
+    return status;
   } else {
     text = head_text(found, flow);
     if (values) text += corner_text(values->corner) + histogram_text(values->histogram);
-    if (!values && status == kNothingFound && found.tensor->skipped.empty()) {
+    if (!values && found.tensor->file.empty() && found.tensor->skipped.empty()) {
       text += found.tensor->recorded() ? "\nvalues were not recorded; saved_data \"tensor\" or \"full\" keeps them\n"
                                        : "\nonly its place in the graph was recorded\n";
     }
@@ -227,10 +227,11 @@ int print_tensor(const std::string& path, const std::string& title, const Tensor
   if (info(tensor.dtype).has_statistics) tensor.statistics = known(summarize(file->view()));
   const Values values = values_of(*file);
   if (options.json) {
-    Json document = {{"file", path}, {"dtype", dtype_text(tensor)}, {"shape", tensor.shape}};
+    Json document = {{"tensor_file", path}, {"dtype", dtype_text(tensor)}, {"shape", tensor.shape}};
     if (tensor.statistics) document.update(json_of(*tensor.statistics));
     document.update(json_of(values));
-    return print_text(document_of(document)) ? kNothingFound : kUnreadable;
+    Answer::get().add(document);
+    return kNothingFound;
   }
   const std::string text = printable(title) + "\n" + field("shape", shape_text(tensor) + " " + dtype_text(tensor)) +
                            fmt::format("  {:<11} {}\n", "statistics", statistics_text(tensor)) +
@@ -238,38 +239,66 @@ int print_tensor(const std::string& path, const std::string& title, const Tensor
   return print_text(text) ? kNothingFound : kUnreadable;
 }
 
+std::string format_text(const ContainerTensor& tensor) {
+  const std::string_view name = name_of(static_cast<Format>(tensor.format));
+  return name.empty() ? std::to_string(tensor.format) : std::string(name);
+}
+
 // What a container holds, slot by slot.
-int print_container(const std::string& path) {
+int print_container(const std::string& path, const ShowOptions& options) {
   const Result<Container> container = read_container(path);
   if (!container) {
     print_error(container.error().message);
     return kUnreadable;
   }
   Table table({{"slot"}, {"type"}, {"format"}, {"shape"}, {"bytes", Align::right}});
+  Json tensors = Json::array();
   for (const bool is_input : {true, false}) {
     const std::vector<ContainerTensor>& side = is_input ? container->inputs : container->outputs;
     for (std::size_t slot = 0; slot < side.size(); ++slot) {
       const ContainerTensor& tensor = side[slot];
-      const auto format = static_cast<Format>(tensor.format);
-      table.add({fmt::format("{}.{}", is_input ? "input" : "output", slot), cann_type_name(tensor.data_type),
-                 name_of(format).empty() ? std::to_string(tensor.format) : std::string(name_of(format)),
+      const std::string type = cann_type_name(tensor.data_type), format = format_text(tensor);
+      tensors.push_back({{"side", is_input ? "input" : "output"},
+                         {"slot", slot},
+                         {"cann_type", type},
+                         {"format", format},
+                         {"shape", tensor.shape},
+                         {"bytes", tensor.bytes}});
+      table.add({fmt::format("{}.{}", is_input ? "input" : "output", slot), type, format,
                  fmt::format("({})", fmt::join(tensor.shape, ",")), std::to_string(tensor.bytes)});
     }
   }
+  if (options.json) {
+    Answer::get().add({{"tensor_file", path},
+                       {"op_name", container->op_name},
+                       {"timestamp_us", container->dump_time},
+                       {"tensors", tensors}});
+    return kNothingFound;
+  }
   const std::string text = printable(path) + "\n" + field("op", container->op_name) +
-                           field("written", time_text(container->dump_time)) + "\n" + table.text(0);
+                           field("written", time_text(container->dump_time)) + "\n" + table.text(terminal_width());
   return print_text(text) ? kNothingFound : kUnreadable;
 }
 
 // The tensors of a .pt, where it holds several.
-int print_torch(const std::string& path, const TorchHeader& header) {
+int print_torch(const std::string& path, const TorchHeader& header, const ShowOptions& options) {
   Table table({{"slot"}, {"name"}, {"type"}, {"shape"}});
+  Json tensors = Json::array();
   for (std::size_t i = 0; i < header.tensors.size(); ++i) {
     const TorchTensor& tensor = header.tensors[i];
-    table.add({fmt::format("output.{}", i), printable(tensor.name), std::string(info(tensor.dtype).lower),
+    tensors.push_back({{"side", "output"},
+                       {"slot", i},
+                       {"parameter", tensor.name},
+                       {"dtype", info(tensor.dtype).lower},
+                       {"shape", tensor.shape}});
+    table.add({fmt::format("output.{}", i), tensor.name, std::string(info(tensor.dtype).lower),
                shape_text(tensor.shape, '(', ')')});
   }
-  return print_text(printable(path) + "\n" + table.text(0)) ? kNothingFound : kUnreadable;
+  if (options.json) {
+    Answer::get().add({{"tensor_file", path}, {"tensors", tensors}});
+    return kNothingFound;
+  }
+  return print_text(printable(path) + "\n" + table.text(terminal_width())) ? kNothingFound : kUnreadable;
 }
 
 // "output.0"
@@ -292,8 +321,8 @@ int print_file(const std::string& path, const std::string& slot, const ShowOptio
   const Result<TorchHeader> header = slot.empty() && is_torch_name(name) ? read_torch(path) : TorchHeader();
   const bool holds_several = is_torch_name(name) ? header && header->tensors.size() > 1 : is_container_name(name);
   if (slot.empty() && holds_several) {
-    if (is_torch_name(name) && !options.files.any_of_values()) return print_torch(path, *header);
-    if (!options.files.any_of_values()) return print_container(path);
+    if (is_torch_name(name) && !options.files.any_of_values()) return print_torch(path, *header, options);
+    if (!options.files.any_of_values()) return print_container(path, options);
     print_error(fmt::format("'{}' holds several tensors: which one? such as `sonde show {} output.0`", path, path));
     return kBadUsage;
   }
@@ -315,6 +344,10 @@ bool names_file(const std::string& text) {
 int show(const ShowOptions& options) {
   if (const std::string wrong = complaint_of(options.files); !wrong.empty()) {
     print_error(wrong);
+    return kBadUsage;
+  }
+  if (options.json && options.files.text == "-") {
+    print_error("--txt - writes the values where --json answers; name a file");
     return kBadUsage;
   }
   TensorWish slot;

@@ -156,7 +156,7 @@ std::string trend_table(const std::vector<std::string>& names, const std::vector
 Json trend_json(const std::vector<std::string>& names, const std::vector<TrendStep>& trend) {
   Json rows = Json::array();
   for (const TrendStep& at : trend) {
-    Json row = {{"rank", at.rank->rank}, {"iteration", at.step->id.iteration}};
+    Json row = {{"rank", at.rank->rank}, {"step", at.step->id.iteration}};
     for (const std::string& name : names) {
       const std::optional<double> value = at.statistics ? statistic(*at.statistics, name) : std::nullopt;
       row[name] = value ? json_of(*value) : Json();
@@ -231,8 +231,7 @@ std::string trend_text(const ShowFiles& files, const std::vector<SelectedStep>& 
   std::vector<std::string> problems;
   const std::vector<TrendStep> trend =
       trend_of(sources_of(steps, found), found.op->full_name, found.tensor->is_input, found.tensor->slot, problems);
-  for (const std::string& problem : problems) print_error(problem);
-  if (!problems.empty()) status = kUnreadable;
+  add_unreadable(problems);
   if (!files.picture.empty()) {
     const Canvas canvas = draw_trend(panels_of(files.trend, trend), printable(name_of(*found.op, *found.tensor)));
     if (!write_picture(files.picture, canvas)) status = kUnreadable;

@@ -79,8 +79,8 @@ void add_row(const SelectedStep& step, const CatalogOp& op, const CatalogTensor&
 
 bool has_row(const CatalogTensor& tensor) { return tensor.recorded() || (tensor.wanted && !tensor.skipped.empty()); }
 
-// Opens the files of tensors that the dump has no statistics of. False when a file could not be read.
-bool measure_missing(std::vector<SelectedStep>& steps) {
+// Opens the files of tensors that the dump has no statistics of.
+void measure_missing(std::vector<SelectedStep>& steps) {
   std::vector<MeasureTask> missing;
   for (SelectedStep& step : steps) {
     for (CatalogOp* op : step.ops) {
@@ -90,29 +90,20 @@ bool measure_missing(std::vector<SelectedStep>& steps) {
     }
   }
   Progress progress("reading tensor", missing.size());
-  const std::vector<std::string> wrong = measure_all(missing, 0, [&] { progress.advance(); });
-  for (std::size_t i = 0; i < std::min<std::size_t>(wrong.size(), 5); ++i) print_warning(wrong[i]);
-  if (wrong.size() > 5) print_warning(fmt::format("{} more files could not be read", wrong.size() - 5));
-  return wrong.empty();
+  add_unreadable(measure_all(missing, 0, [&] { progress.advance(); }));
 }
 
 struct Outcome {
-  std::string text;  // JSON lines
   std::size_t rows = 0, not_finite = 0;
 };
 
-int print_outcome(const Outcome& outcome, const Table& table, const DumpOptions& options, bool all_read) {
-  if (options.json) {
-    if (!print_text(outcome.text)) return kUnreadable;
-  } else if (!table.empty() && !print_text(table.text(terminal_width()))) {
-    return kUnreadable;
-  }
+int print_outcome(const Outcome& outcome, const Table& table, const DumpOptions& options) {
+  if (!options.json && !table.empty() && !print_text(table.text(terminal_width()))) return kUnreadable;
   if (outcome.rows == 0) print_warning("no tensor of these ops was recorded");
   if (!options.json && outcome.not_finite > 0) {
-    fmt::print(stderr, "sonde: {} of {} hold NaN or infinity\n", outcome.not_finite,
-               count_text(outcome.rows, "tensor"));
+    print_notice(
+        fmt::format("sonde: {} of {} hold NaN or infinity\n", outcome.not_finite, count_text(outcome.rows, "tensor")));
   }
-  if (!all_read) return kUnreadable;
   return outcome.not_finite > 0 ? kFinding : kNothingFound;
 }
 
@@ -122,10 +113,11 @@ int stats(const DumpOptions& options) {
   if (!catalog) return status;
   std::optional<std::vector<SelectedStep>> steps = select_steps(*catalog, options, status);
   if (!steps) return status;
-  const bool all_read = measure_missing(*steps);
+  measure_missing(*steps);
   const Form form = form_of(*steps);
   Table table = make_table();
   Outcome outcome;
+  Answer::get().begin_list("tensors");
   for (const SelectedStep& step : *steps) {
     for (const CatalogOp* op : step.ops) {
       for (const CatalogTensor& tensor : op->tensors) {
@@ -133,14 +125,14 @@ int stats(const DumpOptions& options) {
         ++outcome.rows;
         if (tensor.statistics && !tensor.statistics->all_finite()) ++outcome.not_finite;
         if (options.json) {
-          outcome.text += line_of(json_of(*step.rank, *step.step, *op, tensor));
+          Answer::get().add_row(json_of(*step.rank, *step.step, *op, tensor));
         } else {
           add_row(step, *op, tensor, form, table);
         }
       }
     }
   }
-  return print_outcome(outcome, table, options, all_read);
+  return print_outcome(outcome, table, options);
 }
 
 }  // namespace
@@ -148,10 +140,10 @@ int stats(const DumpOptions& options) {
 void add_stats(CLI::App& app, int& exit_status) {
   auto options = std::make_shared<DumpOptions>();
   CLI::App* verb = app.add_subcommand("stats", "Print statistics of the tensors in a dump.");
-  add_dump_options(*verb, *options, true);
+  add_dump_options(*verb, *options, true, "tensor");
   verb->footer(
       "Exit status: 0 all finite, 1 NaN or infinity found, 2 bad usage, 3 dump unreadable.\n"
-      "Example: sonde stats run7 -s '**/0-Conv2d/*' --step 0 --json | head -3");
+      "Example: sonde stats run7 -s '**/0-Conv2d/*' --step 0 --jsonl | head -3");
   verb->callback([options, &exit_status] { exit_status = stats(*options); });
 }
 

@@ -33,8 +33,9 @@ std::string text_of(const StompReport& report) {
   if (report.findings_left_out > 0) text += fmt::format("and {} changes more\n", report.findings_left_out);
   if (report.findings.empty()) {
     text += report.compared == 0 ? "nothing was seen to change, and nothing could be seen; "
-            : is_incomplete()    ? "no tensor that could be read changed between its writer and its readers; "
-                                 : "nothing wrong: no tensor changed between its writer and its readers; ";
+            : Answer::get().is_incomplete()
+                ? "no tensor that could be read changed between its writer and its readers; "
+                : "nothing wrong: no tensor changed between its writer and its readers; ";
   }
   return text + looked_text(report);
 }
@@ -57,7 +58,8 @@ int run(const DumpOptions& options) {
   wanted.rank = options.rank;
   const StompReport report = memory_stomp(*catalog, wanted);
   tell_unreadable(report.problems);
-  if (!print_text(options.json ? document_of(report_json(report)) : text_of(report))) return kUnreadable;
+  if (options.json) Answer::get().add(report_json(report));
+  if (!options.json && !print_text(text_of(report))) return kUnreadable;
   return status_of(report.findings);
 }
 

@@ -11,12 +11,20 @@
 namespace sonde {
 namespace {
 
-// One character at the front of `text`: its bytes and how wide it is. Bytes that are no UTF-8 count singly.
+// One character at the front of `text`: its bytes, its code and how wide it is. Bytes that are no UTF-8 count singly.
 struct Character {
   std::size_t bytes = 1;
   std::size_t width = 1;
-  bool valid = false;
+  char32_t code = 0;
+  bool is_utf8 = false;
 };
+
+// What a terminal obeys, or what makes one name look like another: controls, marks of direction, ends of lines.
+bool is_unsafe(char32_t c) {
+  return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x61C || c == 0x200E || c == 0x200F ||
+         (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069) || c == 0xFEFF || (c >= 0xFFF9 && c <= 0xFFFB) ||
+         (c >= 0xE0000 && c <= 0xE007F);
+}
 
 std::size_t width_of(char32_t c) {
   const bool combining = (c >= 0x300 && c <= 0x36F) || c == 0x200B || c == 0x200D || c == 0xFE0F;
@@ -30,7 +38,7 @@ std::size_t width_of(char32_t c) {
 Character first_character(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
-  if (lead < 0x80) return {1, 1, lead >= 0x20 && lead != 0x7F};
+  if (lead < 0x80) return {1, 1, lead, true};
   const std::size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
   if (lead < 0xC2 || lead > 0xF4 || bytes > text.size()) return {};
   char32_t code = lead & (0x7FU >> bytes);
@@ -40,25 +48,58 @@ Character first_character(std::string_view text) {
   }
   constexpr char32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
   const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
-  if (code < kSmallest[bytes] || code > 0x10FFFF || surrogate || code < 0xA0) return {};
-  // Marks that turn the direction of text could make one name look like another.
-  const bool direction = (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
-  return {bytes, width_of(code), !direction};
+  if (code < kSmallest[bytes] || code > 0x10FFFF || surrogate) return {};
+  return {bytes, width_of(code), code, true};
 }
 
-}  // namespace
+// `\x1b`, `\n`, `\u202e`: an unsafe character, or a byte that is no UTF-8, as C would write it.
+std::string escape_of(const Character& character, unsigned char byte) {
+  if (!character.is_utf8 || character.code < 0x80) {
+    if (byte == '\n') return "\\n";
+    if (byte == '\r') return "\\r";
+    if (byte == '\t') return "\\t";
+    return fmt::format("\\x{:02x}", byte);
+  }
+  const auto code = static_cast<std::uint32_t>(character.code);
+  return code > 0xFFFF ? fmt::format("\\U{:08x}", code) : fmt::format("\\u{:04x}", code);
+}
 
-std::string printable(std::string_view text) {
+std::string escaped(std::string_view text, std::string_view kept) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
     const Character character = first_character(text);
-    if (character.valid) {
+    const bool is_kept = kept.find(text[0]) != std::string_view::npos;
+    if (character.is_utf8 && (is_kept || !is_unsafe(character.code))) {
       out.append(text.substr(0, character.bytes));
     } else {
-      out.push_back('?');
+      out.append(escape_of(character, static_cast<unsigned char>(text[0])));
     }
     text.remove_prefix(character.bytes);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) { return escaped(text, ""); }
+
+std::string text_for_terminal(std::string_view text) { return escaped(text, "\n\t"); }
+
+std::string json_for_terminal(std::string_view json) {
+  std::string out;
+  out.reserve(json.size());
+  while (!json.empty()) {
+    const Character character = first_character(json);
+    if (json[0] == '\n' || !is_unsafe(character.code)) {
+      out.append(json.substr(0, character.bytes));
+    } else if (character.code > 0xFFFF) {
+      const auto rest = static_cast<std::uint32_t>(character.code - 0x10000);
+      out += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + (rest >> 10), 0xDC00 + (rest & 0x3FF));
+    } else {
+      out += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(character.code));
+    }
+    json.remove_prefix(character.bytes);
   }
   return out;
 }
@@ -146,13 +187,13 @@ std::string joined(const std::vector<std::string>& texts, std::string_view betwe
   return fmt::format("{}", fmt::join(texts, between));
 }
 
-std::size_t terminal_width() {
+std::size_t terminal_width(int file) {
   if (const char* columns = std::getenv("COLUMNS")) {
     const long width = std::strtol(columns, nullptr, 10);
     if (width > 0) return static_cast<std::size_t>(width);
   }
   winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
+  if (ioctl(file, TIOCGWINSZ, &size) != 0) return 0;
   return size.ws_col;
 }
 

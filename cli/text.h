@@ -9,8 +9,13 @@
 
 namespace sonde {
 
-// Names come from files that anybody may have written: control characters and bytes that are no UTF-8 become `?`.
+// Names come from files that anybody may have written. What a terminal would obey, marks of direction and bytes that are no
+// UTF-8 become `\x1b`, `\n`, `\u202e`: one line, that looks like what it is.
 std::string printable(std::string_view text);
+// The same for a whole text, whose lines and tabs are ours.
+std::string text_for_terminal(std::string_view text);
+// The same for JSON, where such characters stand in texts only: another way to write the same document.
+std::string json_for_terminal(std::string_view json);
 
 std::size_t display_width(std::string_view text);
 // At most `width` columns, the middle replaced by `…`.
@@ -25,6 +30,6 @@ std::string ranges_text(std::vector<std::uint64_t> numbers);
 std::string joined(const std::vector<std::string>& texts, std::string_view between);
 
 // Columns of the terminal that stdout is; 0 when it is none (COLUMNS overrides).
-std::size_t terminal_width();
+std::size_t terminal_width(int file = 1);
 
 }  // namespace sonde

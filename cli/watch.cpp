@@ -173,20 +173,21 @@ int print_report(const Catalog& catalog, const std::vector<Watchpoint>& watchpoi
   tell_unreadable(report.problems);
   const auto hits = static_cast<std::size_t>(std::ranges::count_if(report.hits, &WatchHit::hit));
   if (json) {
-    if (!print_text(document_of(json_of(catalog, watchpoints, report)))) return kUnreadable;
+    Answer::get().add(json_of(catalog, watchpoints, report));
     return hits > 0 ? kFinding : kNothingFound;
   }
   if (!print_text(hits_table(catalog, watchpoints, report))) return kUnreadable;
-  fmt::print(stderr, "{}", doubts_text(catalog, watchpoints, report));
-  for (const std::string& note : report.notes) fmt::print(stderr, "{}\n", note);
-  fmt::print(stderr, "sonde: {} of {} in {}; {} read ({})\n", count_text(hits, "hit"),
-             count_text(watchpoints.size(), "condition"), count_text(report.tensors, "tensor"),
-             count_text(report.files, "file"), bytes_text(report.bytes));
+  print_notice(doubts_text(catalog, watchpoints, report));
+  for (const std::string& note : report.notes) print_notice(printable(note) + "\n");
+  print_notice(fmt::format("sonde: {} of {} in {}; {} read ({})\n", count_text(hits, "hit"),
+                           count_text(watchpoints.size(), "condition"), count_text(report.tensors, "tensor"),
+                           count_text(report.files, "file"), bytes_text(report.bytes)));
   return hits > 0 ? kFinding : kNothingFound;
 }
 
 int list_conditions(bool json) {
-  return print_text(json ? document_of(conditions_json()) : conditions_table()) ? kNothingFound : kUnreadable;
+  if (json) Answer::get().add("conditions", conditions_json());
+  return json || print_text(conditions_table()) ? kNothingFound : kUnreadable;
 }
 
 int watch(const WatchVerbOptions& options) {

@@ -80,31 +80,29 @@ Json point_of(const Watchpoint& watchpoint, const WatchHit& hit) {
                {"error_list", error_words(hit.error_code)},
                {"error_msg", error_messages(hit.error_code)}};
   if (const std::string detail = detail_of(hit); !detail.empty()) json["hit_detail"] = detail;
-  if (hit.previous_iteration) json["previous_iteration"] = *hit.previous_iteration;
+  if (hit.previous_iteration) json["previous_step"] = *hit.previous_iteration;
   if (hit.nan_count) json["nan_count"] = *hit.nan_count;
   if (hit.inf_count) json["inf_count"] = *hit.inf_count;
   return json;
 }
 
 Json node_of(const Where& at) {
-  return {{"node_name", at.op->full_name},
-          {"graph_name", fmt::format("kernel_graph_{}", at.step->id.graph)},
-          {"rank_id", at.rank->rank},
-          {"graph", at.step->id.graph},
-          {"iteration", at.step->id.iteration},
-          {"node_type", at.op->op_type},
-          {"source_file", at.op->source_file},
-          {"line", at.op->line},
-          {"tensors", Json::array()}};
+  Json json = {{"op_name", at.op->full_name},  {"op_type", at.op->op_type},
+               {"scope", scope_of(*at.op)},    {"rank", at.rank->rank},
+               {"graph", at.step->id.graph},   {"graph_name", fmt::format("kernel_graph_{}", at.step->id.graph)},
+               {"step", at.step->id.iteration}};
+  json.update(json_of_source(*at.op));
+  json["tensors"] = Json::array();
+  return json;
 }
 
 Json tensor_of(const Where& at, const WatchHit& hit) {
-  Json json = {{"slot", std::to_string(at.tensor->slot)},
-               {"is_input", at.tensor->is_input},
+  Json json = {{"side", side_of(*at.tensor)},
+               {"slot", at.tensor->slot},
                {"dtype", dtype_of(hit)},
                {"shape", hit.shape ? Json(*hit.shape) : Json()},
                {"timestamp_us", hit.timestamp_us}};
-  if (!at.tensor->file.empty()) json["file"] = (at.rank->directory / at.tensor->file).string();
+  if (!at.tensor->file.empty()) json["tensor_file"] = (at.rank->directory / at.tensor->file).string();
   json["watch_points"] = Json::array();
   return json;
 }
@@ -221,12 +219,12 @@ Json json_of(const Catalog& catalog, std::span<const Watchpoint> watchpoints, co
   for (const WatchGap& gap : report.gaps) {
     const Where at = where(catalog, gap.tensor);
     gaps.push_back({{"id", gap.watchpoint + 1},
-                    {"node_name", at.op->full_name},
-                    {"rank_id", at.rank->rank},
+                    {"op_name", at.op->full_name},
+                    {"rank", at.rank->rank},
                     {"graph", at.step->id.graph},
-                    {"iteration", at.step->id.iteration},
-                    {"slot", std::to_string(at.tensor->slot)},
-                    {"is_input", at.tensor->is_input},
+                    {"step", at.step->id.iteration},
+                    {"side", side_of(*at.tensor)},
+                    {"slot", at.tensor->slot},
                     {"reason", gap.reason}});
   }
   return {{"watch_points", watchpoints_json(watchpoints)},

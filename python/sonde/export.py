@@ -8,7 +8,6 @@ sonde.export.save(tensors, "run7.safetensors")        # values; bfloat16 and 8-b
 import json
 import os
 import re
-import sys
 import tempfile
 import zipfile
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 
 from . import dump as dumps
 from . import safetensors, tensorboard
+from .answer import Answer
 from .session import Error
 
 FORMATS = ("parquet", "arrow", "safetensors", "npz", "tensorboard")
@@ -253,30 +253,28 @@ def _text(result):
 def main(request):
     """What `sonde export` runs; the request is its options, as JSON. Returns the exit status."""
     request = json.loads(request)
+    answer = Answer(request.get("json"))
+    status, results = 0, []
     try:
-        for path in request["to"]:
-            format_of(path, request.get("format"))
-        dump = dumps.open(request["dump"])
-        for problem in dump.problems:
-            print(f"sonde: warning: {problem.path}: {problem.message}", file=sys.stderr)
-        tensors = _selected(dump, request)
-        settings = {name: request[name] for name in ("format", "table", "statistics", "measure") if name in request}
-        results = [save(tensors, path, **settings) for path in request["to"]]
+        results = _export(request, answer)
     except (ValueError, ImportError) as error:
-        print(f"sonde: error: {error}", file=sys.stderr)
-        return 2
+        status = answer.error(error, 2)
     except (Error, OSError) as error:
-        print(f"sonde: error: {error}", file=sys.stderr)
-        return 3
+        status = answer.error(error, 3)
+    return answer.finish(status, {"written": results}, [_text(result) for result in results])
+
+
+def _export(request, answer):
+    for path in request["to"]:
+        format_of(path, request.get("format"))
+    dump = dumps.open(request["dump"])
+    for problem in dump.problems:
+        answer.problem(problem.path, problem.message, incomplete=False)
+    tensors = _selected(dump, request)
+    settings = {name: request[name] for name in ("format", "table", "statistics", "measure") if name in request}
+    results = [save(tensors, path, **settings) for path in request["to"]]
     for result in results:
-        for name, why in result["skipped"][:10]:
-            print(f"sonde: warning: left out {name}: {why}", file=sys.stderr)
-        if len(result["skipped"]) > 10:
-            print(f"sonde: warning: … and {len(result['skipped']) - 10} more", file=sys.stderr)
-    if request.get("json"):
-        for result in results:
-            result["skipped"] = [{"name": name, "why": why} for name, why in result["skipped"]]
-        print(json.dumps({"written": results}, indent=2))
-    else:
-        print("\n".join(_text(result) for result in results))
-    return 0
+        result["skipped"] = [{"name": name, "why": why} for name, why in result["skipped"]]
+        for left_out in result["skipped"]:
+            answer.problem("", f"left out {left_out['name']}: {left_out['why']}")
+    return results

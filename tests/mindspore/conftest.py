@@ -66,7 +66,7 @@ def rows(sonde):
     """rows(verb, ...): what the command says, as JSON objects."""
 
     def read(*arguments):
-        said = sonde(*arguments, "--json")
+        said = sonde(*arguments, "--jsonl")
         assert said.status in (0, 1), said.stderr
         return [json.loads(line) for line in said.stdout.splitlines()]
 

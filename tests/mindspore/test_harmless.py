@@ -87,7 +87,7 @@ def test_what_was_written_is_readable_after_a_kill(case, rows, sonde):
         process.send_signal(signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
     assert third.exists()
-    recorded = sum(row["file"] is not None for row in rows("stats", case.dump) if "file" in row)
+    recorded = sum(row["tensor_file"] is not None for row in rows("stats", case.dump) if "tensor_file" in row)
     files = list(case.dump.glob("rank_0/Net/0/*/*.npy"))
     assert len(files) > 100
     for path in files:

@@ -101,7 +101,5 @@ def test_infinities_and_nan_are_counted(infinite):
 def test_the_command_shows_them(statistics, rows):
     shown = rows("stats", statistics.dump, "--step", 0)
     assert len(shown) == len(dumps.statistics(statistics.dump, 0))
-    named = {
-        (dumps.sanitised(row["full_name"]), "input" if row["is_input"] else "output", row["slot"]) for row in shown
-    }
+    named = {(dumps.sanitised(row["op_name"]), row["side"], row["slot"]) for row in shown}
     assert named == {key(row) for row in dumps.statistics(statistics.dump, 0)}

@@ -5,10 +5,10 @@ import struct
 import numpy as np
 
 # The numbers of the container's types and formats.
-FLOAT, FLOAT16, INT8, UINT8, INT32, BF16, INT4, UINT1, STRING, HIFLOAT8 = 1, 2, 3, 4, 7, 27, 28, 29, 13, 33
+FLOAT, FLOAT16, INT8, UINT8, INT32, BOOL, BF16, INT4, UINT1, STRING, HIFLOAT8 = 1, 2, 3, 4, 7, 11, 27, 28, 29, 13, 33
 E5M2, E4M3, E8M0, E3M2, E2M3, E2M1, E1M2, COMPLEX32 = 34, 35, 36, 37, 38, 39, 40, 32
 NCHW, NHWC, ND, NC1HWC0, FRACTAL_Z, HWCN, FRACTAL_NZ = 0, 1, 2, 3, 4, 16, 29
-NUMBERS = {"float32": FLOAT, "float16": FLOAT16, "int8": INT8, "uint8": UINT8, "int32": INT32}
+NUMBERS = {"float32": FLOAT, "float16": FLOAT16, "int8": INT8, "uint8": UINT8, "int32": INT32, "bool": BOOL}
 
 
 def varint(value):

@@ -1,6 +1,7 @@
 """Runs training scripts as a user does: a file, a configuration, `python train.py`; then looks at what is left."""
 
 import json
+import os
 import pathlib
 import sys
 import textwrap
@@ -39,6 +40,22 @@ SMALL_TRAINING = """
 """
 
 
+# Tests that may be left out where CI is true, and why; any other that is left out there fails.
+MAY_SKIP = {
+    "test_on_a_full_disk_training_goes_on_and_what_was_written_stays": "mounting is forbidden in many containers",
+}
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    outcome = yield
+    report = outcome.get_result()
+    expected = item.originalname in MAY_SKIP or item.get_closest_marker("needs_mindspore")
+    if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("CI") == "true" and not expected:
+        report.outcome = "failed"
+        report.longrepr = f"left out in CI, and not in MAY_SKIP: {report.longrepr}"
+
+
 class Comparison:
     """One program run twice, bare and recorded, for many tests to look at."""
 
@@ -49,14 +66,14 @@ class Comparison:
         self.dump = recorded.dump
 
     def stats(self):
-        """Rows of `sonde stats --json`."""
-        shown = run_in(self.directory, self.dump, CLI, "stats", self.dump, "--json")
+        """Rows of `sonde stats --jsonl`."""
+        shown = run_in(self.directory, self.dump, CLI, "stats", self.dump, "--jsonl")
         return [json.loads(line) for line in shown.stdout.splitlines()]
 
     def ops(self):
-        """Rows of `sonde ls --ops --json` that are operators."""
-        listed = run_in(self.directory, self.dump, CLI, "ls", self.dump, "--ops", "--json")
-        return [row for row in map(json.loads, listed.stdout.splitlines()) if "full_name" in row]
+        """Rows of `sonde ls --ops --jsonl` that are operators."""
+        listed = run_in(self.directory, self.dump, CLI, "ls", self.dump, "--ops", "--jsonl")
+        return [json.loads(line) for line in listed.stdout.splitlines()]
 
 
 @pytest.fixture(scope="module")

@@ -15,11 +15,15 @@ def step_directory(dump, iteration=0, graph=0, rank=0, net="Net"):
     return dump / f"rank_{rank}" / net / str(graph) / str(iteration)
 
 
-def tensors(dump, iteration=0, graph=0, rank=0):
-    """{(sanitised op name, 'input' or 'output', slot): array} of one step."""
+def tensors(dump, iteration=0, graph=0, rank=0, numbered=False):
+    """{(sanitised op name, 'input' or 'output', slot): array} of one step.
+
+    numbered: files whose names were too long, so that mapping.csv knows them by a number, are left out."""
     found = {}
     for path in step_directory(dump, iteration, graph, rank).glob("*.npy"):
         parts = NAME.match(path.name)
+        if numbered and path.stem.isdecimal():
+            continue
         assert parts, path.name
         found[parts["name"], parts["io"], int(parts["slot"])] = np.load(path)
     return found

@@ -128,8 +128,8 @@ def test_statistics_are_numpys(reference):
 
 def test_source_lines_lead_to_the_users_code(reference, sonde, tmp_path):
     run, _, _ = reference
-    listed = [json.loads(line) for line in sonde("ls", run.dump, "--ops", "--json").stdout.splitlines()]
-    by_name = {op["full_name"]: op for op in listed if "full_name" in op}
+    listed = [json.loads(line) for line in sonde("ls", run.dump, "--ops", "--jsonl").stdout.splitlines()]
+    by_name = {op["op_name"]: op for op in listed}
     lines = (tmp_path / "train.py").read_text().splitlines()
     block_line = next(i for i, text in enumerate(lines, 1) if "# the block's line" in text)
     scope = "network-Net/features/0-Block"
@@ -138,9 +138,10 @@ def test_source_lines_lead_to_the_users_code(reference, sonde, tmp_path):
         f"Default/{scope}/conv-Conv2d/conv2d-op0",
         f"Gradients/Default/{scope}/conv-Conv2d/Grad_conv2d/convolution_backward-op0",
     ):
-        assert (by_name[name]["source_file"].rsplit("/", 1)[-1], by_name[name]["line"]) == ("train.py", block_line), (
-            name
-        )
+        assert (by_name[name]["source_file"].rsplit("/", 1)[-1], by_name[name]["source_line"]) == (
+            "train.py",
+            block_line,
+        ), name
 
 
 def test_equal_tensors_are_one_file_under_two_names(reference):

@@ -24,7 +24,7 @@ def sonde(*arguments, **environment):
 
 def rows(*arguments):
     """The answer of a verb as one dictionary per line."""
-    result = sonde(*arguments, "--json")
+    result = sonde(*arguments, "--jsonl")
     assert result.returncode in (FINITE, FINDING), result.stderr
     return [json.loads(line) for line in result.stdout.splitlines()]
 
@@ -95,21 +95,21 @@ def test_ls_counts_what_is_on_disk(trained):
     assert sum(step["files"] for step in rank["steps"]) == len(files)
     inodes = {file.stat().st_ino: file.stat().st_size for file in files}
     assert sum(step["bytes"] for step in rank["steps"]) == sum(inodes.values())
-    assert [step["iteration"] for step in rank["steps"]] == [0, 2]
+    assert [step["step"] for step in rank["steps"]] == [0, 2]
 
 
 def test_ls_ops_lists_each_op_once_with_its_line(trained):
-    ops = {op["full_name"]: op for op in rows("ls", trained, "--ops", "--step", "0")}
+    ops = {op["op_name"]: op for op in rows("ls", trained, "--ops", "--step", "0")}
     conv = ops["Default/network-Small/conv-Conv2d/conv2d-op0"]
     assert (conv["op_type"], conv["phase"], conv["times"], conv["outputs"]) == ("conv2d", "forward", 1, 1)
     lines = textwrap.dedent(SMALL_TRAINING).splitlines()
-    assert "self.conv(x)" in lines[conv["line"] - 1]
+    assert "self.conv(x)" in lines[conv["source_line"] - 1]
     order = (trained / "rank_0/execution_order/ms_execution_order_graph_0.csv").read_text().splitlines()[1:]
     assert [name for name in ops if not ops[name]["is_parameter"]] == order
 
 
 def test_ls_selects_by_type_scope_and_step(trained):
-    names = [op["full_name"] for op in rows("ls", trained, "--ops", "-s", "conv2d", "-s", "**/fc-Linear/*")]
+    names = [op["op_name"] for op in rows("ls", trained, "--ops", "-s", "conv2d", "-s", "**/fc-Linear/*")]
     assert any(name.endswith("/conv2d-op0") for name in names)
     assert any("/fc-Linear/" in name for name in names)
     assert not any("/relu" in name for name in names)
@@ -119,7 +119,7 @@ def test_ls_selects_by_type_scope_and_step(trained):
 
 def test_ls_of_one_step_directory_shows_that_step(trained):
     (rank,) = json.loads(sonde("ls", trained / "rank_0/Net/0/2", "--json").stdout)["ranks"]
-    assert [step["iteration"] for step in rank["steps"]] == [2]
+    assert [step["step"] for step in rank["steps"]] == [2]
 
 
 # --- stats
@@ -128,7 +128,7 @@ def test_ls_of_one_step_directory_shows_that_step(trained):
 def test_stats_are_numpys(trained):
     checked = 0
     for row in rows("stats", trained):
-        array = np.load(row["file"]).astype(np.float64)
+        array = np.load(row["tensor_file"]).astype(np.float64)
         assert row["shape"] == list(array.shape)
         assert row["count"] == array.size
         assert row["max"] == array.max()
@@ -143,16 +143,16 @@ def test_stats_are_numpys(trained):
 def test_stats_of_tensors_alone_are_computed_from_them(tensors_only):
     found = rows("stats", tensors_only, "--step", "0")
     for row in found:
-        assert row["max"] == np.load(row["file"]).max()
+        assert row["max"] == np.load(row["tensor_file"]).max()
     assert len(found) > 50
 
 
 def test_stats_show_parameters_and_gradients_by_name(trained):
     found = rows("stats", trained, "--step", "2")
-    parameters = {row["full_name"] for row in found if row["is_parameter"]}
+    parameters = {row["op_name"] for row in found if row["is_parameter"]}
     assert {"conv.weight", "fc.bias", "conv.weight.grad"} <= parameters
     conv = [row for row in found if row["op_type"] == "conv2d"]
-    assert "conv.weight" in [row["tensor_name"] for row in conv]
+    assert "conv.weight" in [row["parameter"] for row in conv]
 
 
 def test_stats_table_has_a_line_per_slot(trained):
@@ -181,10 +181,10 @@ def test_stats_answer_with_one_when_something_is_not_finite(foreign):
     result = sonde("stats", foreign)
     assert result.returncode == FINDING
     assert "2 of 3 tensors hold NaN or infinity" in result.stderr
-    by_slot = {(row["full_name"], row["is_input"]): row for row in rows("stats", foreign)}
-    relu = by_slot["Default_ReLU-op0", False]
+    by_slot = {(row["op_name"], row["side"]): row for row in rows("stats", foreign)}
+    relu = by_slot["Default_ReLU-op0", "output"]
     assert (relu["nan_count"], relu["max"], relu["shape"]) == (1, "nan", [2, 2])
-    assert by_slot["Default_Cast-op0", False]["max"] == "inf"
+    assert by_slot["Default_Cast-op0", "output"]["max"] == "inf"
     assert sonde("stats", foreign, "-s", "Cast").returncode == FINDING
 
 
@@ -208,7 +208,7 @@ def test_a_csv_of_mindspore_is_read_with_its_files(foreign):
         'Cast,Default/Cast-op0,0,0,1003,output,0,16,float64,"(2)",inf,-nan\n'
     )
     (row,) = rows("stats", foreign, "-s", "Cast")
-    assert (row["full_name"], row["max"], row["min"]) == ("Default/Cast-op0", "inf", "nan")
+    assert (row["op_name"], row["max"], row["min"]) == ("Default/Cast-op0", "inf", "nan")
     assert "avg" not in row
 
 
@@ -229,13 +229,13 @@ def test_show_tells_all_about_a_tensor(trained):
     assert text.startswith("Default/network-Small/conv-Conv2d/conv2d-op0:output.0\n")
     for part in ("rank 0, graph 0, step 2", "(2,4,6,6) float32", "train.py:", "batch_norm-op0:input.0", "█"):
         assert part in text
-    (row,) = [r for r in rows("stats", trained, "-s", "conv2d", "--step", "2") if not r["is_input"]]
-    assert f"{np.load(row['file'])[0, 0, 0, 0]:g}" in text
+    (row,) = [r for r in rows("stats", trained, "-s", "conv2d", "--step", "2") if r["side"] == "output"]
+    assert f"{np.load(row['tensor_file'])[0, 0, 0, 0]:g}" in text
 
 
 def test_show_json_holds_corner_and_histogram(trained):
     shown = json.loads(sonde("show", trained, "conv.weight", "--json").stdout)
-    array = np.load(shown["file"])
+    array = np.load(shown["tensor_file"])
     assert shown["shape"] == [4, 1, 3, 3]
     assert [[float(cell) for cell in row] for row in shown["corner"]] == pytest.approx(array[0, 0], rel=1e-5)
     counts, edges = np.histogram(array, bins=len(shown["histogram_counts"]))
@@ -251,7 +251,7 @@ def test_show_names_who_wrote_an_input(trained):
 
 
 def test_an_op_of_a_later_step_is_found_too(trained):
-    first, later = ({row["full_name"] for row in rows("ls", trained, "--ops", "--step", step)} for step in ("0", "2"))
+    first, later = ({row["op_name"] for row in rows("ls", trained, "--ops", "--step", step)} for step in ("0", "2"))
     name = min(later - first)  # SGD multiplies its momentum from the second step on
     result = sonde("show", trained, f"{name}:output.77")
     assert result.returncode == BAD_USAGE
@@ -260,8 +260,8 @@ def test_an_op_of_a_later_step_is_found_too(trained):
 
 
 def test_show_takes_a_file_inside_a_dump_or_alone(trained, tmp_path):
-    (row,) = [r for r in rows("stats", trained, "-s", "conv2d", "--step", "0") if not r["is_input"]]
-    assert "conv2d-op0:output.0" in sonde("show", trained, row["file"]).stdout
+    (row,) = [r for r in rows("stats", trained, "-s", "conv2d", "--step", "0") if r["side"] == "output"]
+    assert "conv2d-op0:output.0" in sonde("show", trained, row["tensor_file"]).stdout
     np.save(tmp_path / "mine.npy", np.asfortranarray(np.arange(6, dtype=">i4").reshape(2, 3)))
     alone = json.loads(sonde("show", tmp_path / "mine.npy", "--json").stdout)
     assert alone["corner"] == [["0", "1", "2"], ["3", "4", "5"]]
@@ -354,7 +354,9 @@ def test_the_version_is_told():
 
 
 def test_a_closed_pipe_is_silent(trained):
-    with subprocess.Popen([CLI, "stats", trained, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [CLI, "stats", trained, "--jsonl"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         process.stdout.close()
         assert process.stderr.read() == b""
 

@@ -57,7 +57,7 @@ def test_every_type_of_a_container_keeps_its_values(train, config, sonde, tmp_pa
 def test_raw_files_of_version_1_2_take_type_and_shape_from_their_names(train, config, sonde, tmp_path):
     dump = dumped(train, config, "mindspore-1.2", iteration="1")  # where steps count from 1
     out = tmp_path / "npy"
-    done = sonde("convert", dump, "--out", out, "--json")
+    done = sonde("convert", dump, "--out", out, "--jsonl")
     assert done.status == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert {row["to"] for row in rows} == {str(path) for path in out.rglob("*.npy")}

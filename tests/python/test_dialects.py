@@ -375,7 +375,7 @@ def test_a_script_with_torchairs_options_records_layers_and_scopes(train, dump, 
     run = train(source)
     assert "trained" in run.stdout
     assert "worldsize1_global_rank0" in run.stderr
-    rows = [json.loads(line) for line in sonde("ls", dump, "--ops", "--json").stdout.splitlines()]
+    rows = [json.loads(line) for line in sonde("ls", dump, "--ops", "--jsonl").stdout.splitlines()]
     assert rows
     files = [path.name for path in dump.rglob("*") if path.is_file() and path.name.startswith(("add.", "sub.", "mul."))]
     assert {name.partition(".")[0] for name in files} == {"add", "sub"}

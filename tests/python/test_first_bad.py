@@ -76,7 +76,7 @@ def test_the_operator_its_line_and_the_reason(full, case, op, kind, why):
     first = report.first
     assert (first["op_type"], first["kind"]) == (op, kind), first
     assert why in first["why"]
-    assert case == "forbidden" or first["code"]["line"] == LINES[case]
+    assert case == "forbidden" or first["code"]["source_line"] == LINES[case]
     code = {line["number"]: line["text"] for line in first["code"]["lines"]}
     assert case == "forbidden" or f"FAULT {case}" in code[LINES[case]]
 
@@ -97,7 +97,7 @@ def test_healthy_masks_beside_a_fault_stay_healthy(full):
     report = at(full, "log")
     assert len(report.findings) == 1
     assert report.reaches == "the loss"
-    assert {"causal", ""} <= {healthy["tensor"]["tensor_name"] for healthy in report.healthy}
+    assert {"causal", ""} <= {healthy["tensor"]["parameter"] for healthy in report.healthy}
 
 
 def test_nan_that_is_masked_out_is_healthy(full):
@@ -127,7 +127,7 @@ def test_what_the_scaler_skipped_is_expected(full):
 @pytest.mark.parametrize("case", ["log", "half", "sqrt_trap", "exp_trap", "divide", "empty_row", "bfloat16"])
 def test_statistics_alone_name_the_same_operator(full, statistics, case):
     told, alone = at(full, case).first, at(statistics, case).first
-    assert alone["op"] == told["op"]
+    assert alone["op_name"] == told["op_name"]
     assert alone["kind"] == told["kind"]
     assert any("statistics of these tensors only" in line for line in alone["limits"])
 
@@ -143,14 +143,14 @@ def test_without_a_journal_equal_values_stand_in_for_the_data_flow(full, directo
     shutil.copytree(full, bare)
     shutil.rmtree(bare / "rank_0/.dump_metadata/sonde")
     report = at(bare, "log")
-    assert report.first["op"] == at(full, "log").first["op"]
+    assert report.first["op_name"] == at(full, "log").first["op_name"]
     assert "does not say who reads what" in report.notes[0]
     assert at(bare, "healthy").status == 0
 
 
 def test_the_whole_run_begins_with_its_first_fault(full):
     report = look("first-bad", full)
-    assert report.first["iteration"] == STEP["log"]
+    assert report.first["step"] == STEP["log"]
     assert report.looked_at["steps"] == STEP["log"] + 1
 
 
@@ -160,7 +160,7 @@ def test_the_next_configuration_is_accepted(full, directory):
     assert run.status == 1, run.stderr
     common = json.loads(path.read_text())["common_dump_settings"]
     assert common["iteration"] == f"{STEP['log'] - 1}|{STEP['log']}"
-    assert at(full, "log").first["op"] in common["kernels"]
+    assert at(full, "log").first["op_name"] in common["kernels"]
     assert run_in(directory, full, CLI, "check", path).status == 0
     again = run_in(directory, full, CLI, "first-bad", full, "--step", STEP["log"], "--next-config", path)
     assert again.status == 2, "a file that exists is not overwritten"
@@ -173,8 +173,8 @@ def test_of_two_ranks_the_one_that_was_bad(directory):
     )  # fmt: skip
     report = look("first-bad", dump)
     first = report.first
-    assert (first["rank"], first["iteration"], first["op_type"]) == (1, 1, "log")
-    assert first["code"]["line"] == LINES["rank"]
+    assert (first["rank"], first["step"], first["op_type"]) == (1, 1, "log")
+    assert first["code"]["source_line"] == LINES["rank"]
     assert "one_rank_only" in first["tags"]
     assert any("allreduce" in line and "spread it to rank 0" in line for line in first["evidence"])
 
@@ -187,7 +187,7 @@ def test_stomp_names_what_changed_and_where(full):
     assert "and no operator wrote it" in finding["why"]
     assert finding["numbers"]["first byte"] == 4
     assert finding["numbers"]["last byte"] == 11
-    assert finding["code"]["line"] == LINES["stomped_finite"]
+    assert finding["code"]["source_line"] == LINES["stomped_finite"]
     assert look("stomp", full, "--step", STEP["healthy"]).findings == []
 
 
@@ -209,6 +209,6 @@ def test_stomp_of_a_watcher(directory):
     report = look("stomp", dump)
     assert report.status == 1
     assert report.watched > 0
-    changed = {finding["iteration"] for finding in report.findings}
+    changed = {finding["step"] for finding in report.findings}
     assert changed == {STEP["stomped"], STEP["stomped_finite"]}
     assert "relu-op0" in report.findings[0]["why"]

@@ -75,11 +75,11 @@ def recorded(train, config, dump, kept):
 
 def convolution(sonde, dump):
     """Rows of `sonde stats` that are the convolution's."""
-    shown = sonde("stats", dump, "--select", "conv2d", "--json")
+    shown = sonde("stats", dump, "--select", "conv2d", "--jsonl")
     assert shown.status in (0, 1), shown.stderr
     rows = [json.loads(line) for line in shown.stdout.splitlines()]
     for row in rows:
-        row["place"] = f"{'input' if row['is_input'] else 'output'}.{row['slot']}"
+        row["place"] = f"{row['side']}.{row['slot']}"
     return rows
 
 
@@ -99,11 +99,11 @@ def test_sonde_reads_the_values_back(recorded, sonde, layout):
     rows = [row for row in convolution(sonde, dump) if row["place"] == "output.0"]
     assert len(rows) == 3
     first = rows[0]
-    shown = sonde("show", dump, first["full_name"] + ":output.0", "--step", first["iteration"], "--json")
+    shown = sonde("show", dump, first["op_name"] + ":output.0", "--step", first["step"], "--json")
     assert shown.status == 0, shown.stderr
     seen = json.loads(shown.stdout)
     assert seen["shape"] == [2, 4, 6, 6]
-    assert seen["file"]
+    assert seen["tensor_file"]
     assert max(seen["histogram_edges"]) == pytest.approx(seen["max"], rel=1e-5)
 
 
@@ -128,15 +128,15 @@ def test_containers_are_read_from_the_text_of_the_format(recorded, layout):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_without_its_journal_a_dump_is_read_by_names(recorded, sonde, tmp_path, layout):
     dump = recorded(layout)
-    known = {(row["iteration"], row["place"]): row for row in convolution(sonde, dump)}
+    known = {(row["step"], row["place"]): row for row in convolution(sonde, dump)}
     copy = tmp_path / "copy"
     shutil.copytree(dump, copy)
     for metadata in copy.rglob(".dump_metadata"):
         shutil.rmtree(metadata)
     rows = convolution(sonde, copy)
-    assert {(row["iteration"], row["place"]) for row in rows} == set(known)
+    assert {(row["step"], row["place"]) for row in rows} == set(known)
     for row in rows:
-        same = known[row["iteration"], row["place"]]
+        same = known[row["step"], row["place"]]
         assert row["shape"] == same["shape"]
         assert row["dtype"] == same["dtype"]
         assert row["max"] == pytest.approx(same["max"], rel=1e-5)
@@ -207,10 +207,10 @@ def test_side_files_are_those_of_the_version(recorded):
 def test_part_of_a_tree_is_opened_by_itself(recorded, sonde):
     for layout in LAYOUTS:
         dump = recorded(layout)
-        first = convolution(sonde, dump)[0]["iteration"]
+        first = convolution(sonde, dump)[0]["step"]
         directory = next(path.parent for name, path in files(dump).items() if name.startswith(STEP[layout] + "/"))
         rows = convolution(sonde, directory)
-        assert rows and {row["iteration"] for row in rows} == {first}, layout
+        assert rows and {row["step"] for row in rows} == {first}, layout
 
 
 def test_a_container_is_shown_by_itself(recorded, sonde):

@@ -101,7 +101,7 @@ def test_names_are_the_same_in_graph_order_table_and_journal(version, trained, s
     assert len(names) > 50
     assert names == dumps.execution_order(dump)
     told = json.loads(sonde("graph", dump, "--step", 0, "--graph", 0, "--json").stdout)
-    assert [op["full_name"] for op in told["ops"]] == names
+    assert [op["op_name"] for op in told["ops"]] == names
     with open(dumps.step_directory(dump) / "statistic.csv", newline="") as file:
         rows = {row["Op Name"] for row in csv.DictReader(file) if row["Op Type"] != "Parameter"}
     as_in_table = {
@@ -142,24 +142,24 @@ def test_everything_a_first_step_reads_has_a_name(trained):
 
 def test_backward_reads_what_forward_saved_and_the_optimizer_what_backward_made(trained, sonde):
     told = json.loads(sonde("graph", trained["2.7"], "--step", 0, "--graph", 0, "--json").stdout)
-    ops = {op["full_name"]: op for op in told["ops"]}
+    ops = {op["op_name"]: op for op in told["ops"]}
 
     def reads(name):
-        return {value.get("op", value.get("parameter")) for value in ops[name]["inputs"]}
+        return {value.get("op_name", value.get("parameter")) for value in ops[name]["inputs"]}
 
     net = "network-Net"
     norm = f"Gradients/Default/{net}/norm-BatchNorm2d/Grad_batch_norm/native_batch_norm_backward-op0"
     # running mean and variance, which it updates, then mean and deviation of the batch
-    inside = [(v.get("op"), v.get("output")) for v in ops[norm]["inputs"][3:]]
-    assert inside == [(f"Default/{net}/norm-BatchNorm2d/batch_norm-op0", "inner")] * 4
+    inside = [(v.get("op_name"), v.get("is_inner")) for v in ops[norm]["inputs"][3:]]
+    assert inside == [(f"Default/{net}/norm-BatchNorm2d/batch_norm-op0", True)] * 4
     assert f"Default/{net}/conv-Conv2d/conv2d-op0" in reads(norm)
     mask = [op for name, op in ops.items() if "Grad_dropout" in name]
-    assert any(v.get("op") == f"Default/{net}/dropout-op0" for op in mask for v in op["inputs"])
+    assert any(v.get("op_name") == f"Default/{net}/dropout-op0" for op in mask for v in op["inputs"])
     assert f"Default/{net}/norm-BatchNorm2d/batch_norm-op0" in reads(f"Default/{net}/relu-op0")
     steps = [op for name, op in ops.items() if name.startswith("Default/optimizer-SGD/add_")]
     assert len(steps) == 6
     for op in steps:
-        change = op["inputs"][1]["op"]  # the momentum, a copy of the gradient
+        change = op["inputs"][1]["op_name"]  # the momentum, a copy of the gradient
         assert change.startswith("Default/optimizer-SGD/clone")
         while change.startswith("Default/optimizer-SGD/"):
             (change,) = reads(change)
@@ -284,10 +284,10 @@ def test_where_nothing_else_tells_it_equal_values_are_the_data_flow(trained, son
         assert shown.status == 0
         ops = json.loads(shown.stdout)["ops"]
         return {
-            (operand["op"], op["full_name"], slot)
+            (operand["op_name"], op["op_name"], slot)
             for op in ops
             for slot, operand in enumerate(op["inputs"])
-            if "op" in operand
+            if "op_name" in operand
         }, shown.stderr
 
     told, _ = edges(trained["2.7"])
@@ -303,8 +303,8 @@ def test_without_its_journal_lines_are_those_of_the_graph_files(trained, sonde, 
     (copy / "rank_0/.dump_metadata/sonde/journal").unlink()
 
     def lines(dump):
-        rows = map(json.loads, sonde("ls", dump, "--ops", "--json").stdout.splitlines())
-        return {row["full_name"]: (row["source_file"], row["line"]) for row in rows if not row["is_parameter"]}
+        rows = map(json.loads, sonde("ls", dump, "--ops", "--jsonl").stdout.splitlines())
+        return {row["op_name"]: (row["source_file"], row["source_line"]) for row in rows if not row["is_parameter"]}
 
     with_journal = lines(trained["2.7"])
     assert lines(copy)

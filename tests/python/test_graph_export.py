@@ -88,18 +88,18 @@ def _storage(node):
 class Recorded:
     def __init__(self, graph):
         ops = [op for op in graph["ops"] if op["phase"] in ("forward", "outside")]
-        index = {op["full_name"]: i for i, op in enumerate(ops)}
+        index = {op["op_name"]: i for i, op in enumerate(ops)}
         self.ops = [op["op_type"] for op in ops]
-        self.names = [op["full_name"] for op in ops]
+        self.names = [op["op_name"] for op in ops]
         # `Default/network-Sequential/1-Residual/conv1-Conv2d/conv2d-op0` is in module `1.conv1`
         scopes = [name.split("/")[2:-1] for name in self.names]
         self.scopes = [".".join(part.rpartition("-")[0] or part for part in parts) for parts in scopes]
-        self.lines = [op["trace"][0]["line"] for op in ops]
+        self.lines = [op["trace"][0]["source_line"] for op in ops]
         self.edges = set()
         for i, op in enumerate(ops):
             for slot, value in enumerate(op["inputs"]):
-                if "op" in value:
-                    self.edges.add((i, slot, index[value["op"]], value["output"]))
+                if "op_name" in value:
+                    self.edges.add((i, slot, index[value["op_name"]], value["slot"]))
                 elif "parameter" in value:
                     name = value["parameter"]
                     self.edges.add((i, slot, "data" if name.startswith("data-") else name, 0))

@@ -28,13 +28,13 @@ def sonde(*arguments):
 
 
 def rows(*arguments):
-    result = sonde(*arguments, "--json")
+    result = sonde(*arguments, "--jsonl")
     assert result.returncode in (0, 1), result.stderr
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
 def graph(dump):
-    return {op["full_name"]: op for op in json.loads(sonde("graph", dump, "--json").stdout)["ops"]}
+    return {op["op_name"]: op for op in json.loads(sonde("graph", dump, "--json").stdout)["ops"]}
 
 
 @pytest.fixture(params=["2.7", "2.10"])
@@ -60,18 +60,18 @@ def test_every_op_is_listed_with_scope_and_line(dump):
     order = (dump / "rank_0/execution_order/ms_execution_order_graph_0.csv").read_text().split()[1:]
     assert len(ops) == len(order)
     scopes = sorted(name.rpartition("/")[0] for name in order)
-    assert sorted(op["full_name"].rpartition("/")[0] for op in ops) == scopes
-    without = [op["op_type"] for op in ops if not op["line"]]
+    assert sorted(op["op_name"].rpartition("/")[0] for op in ops) == scopes
+    without = [op["op_type"] for op in ops if not op["source_line"]]
     assert without == ["AddN"]  # of which MindSpore knows none
-    conv = next(op for op in ops if op["full_name"] == "Default/network-Net/conv-Conv2d/Conv2D-op0")
-    assert (conv["source_file"], conv["line"], conv["function"]) == ("/home/user/train.py", 14, "block")
+    conv = next(op for op in ops if op["op_name"] == "Default/network-Net/conv-Conv2d/Conv2D-op0")
+    assert (conv["source_file"], conv["source_line"], conv["function"]) == ("/home/user/train.py", 14, "block")
     listed = sonde("ls", dump, "--ops").stdout
     assert re.search(r"conv-Conv2d/Conv2D-op0 .* train\.py:14 +block", listed)
 
 
 def test_a_tensor_is_shown_with_its_line_and_where_it_comes_from(dump):
     (shown,) = [json.loads(sonde("show", dump, "network-Net/ReLU-op1:input.0", "--json").stdout)]
-    assert (shown["source_file"], shown["line"]) == ("/home/user/train.py", 14)
+    assert (shown["source_file"], shown["source_line"]) == ("/home/user/train.py", 14)
     assert shown["written_by"] == "Default/network-Net/conv-Conv2d/Conv2D-op1:output.0"
     assert shown["corner"]
     text = sonde("show", dump, "network-Net/ReLU-op1:input.0").stdout
@@ -83,7 +83,7 @@ def test_a_tensor_is_shown_with_its_line_and_where_it_comes_from(dump):
 
 def test_statistics_have_the_line(dump):
     found = rows("stats", dump, "-s", "**/Conv2D-op1")
-    assert {(row["source_file"], row["line"]) for row in found} == {("/home/user/train.py", 14)}
+    assert {(row["source_file"], row["source_line"]) for row in found} == {("/home/user/train.py", 14)}
     assert "train.py:14" in sonde("stats", dump, "-s", "**/Conv2D-op1").stdout
 
 
@@ -91,20 +91,20 @@ def test_the_graph_says_what_feeds_each_op(dump):
     ops = graph(dump)
     concat = ops["Default/network-Net/Concat-op0"]
     split = next(name for name in ops if re.fullmatch(r"Default/(network-Net/)?Split-op0", name))
-    assert [(i.get("op"), i.get("output")) for i in concat["inputs"][:2]] == [(split, 1), (split, 0)]
+    assert [(i.get("op_name"), i.get("slot")) for i in concat["inputs"][:2]] == [(split, 1), (split, 0)]
     assert concat["inputs"][0]["type"] == {"dtype": "float32", "shape": [2, 3]}
     conv = ops["Default/network-Net/conv-Conv2d/Conv2D-op0"]
     assert [i["parameter"] for i in conv["inputs"]] == ["x", "optimizer.network.conv.weight"]
     assert conv["attributes"]["kernel_size"] == [3, 3]
-    assert [pathlib.Path(line["file"]).name for line in conv["trace"]] == ["conv.py"] + ["train.py"] * 3
-    assert conv["line"] == 14
+    assert [pathlib.Path(line["source_file"]).name for line in conv["trace"]] == ["conv.py"] + ["train.py"] * 3
+    assert conv["source_line"] == 14
 
 
 def test_ops_that_were_made_anew_are_joined_by_the_order_of_the_first_step(dump):
     ops = graph(dump)
     first = ops[f"{FILTER}-op1"]
-    assert first["inputs"][0]["op"] == "Gradients/Default/network-Net/Grad_ReLU/ReluGrad-op0"
-    assert [i["op"] for i in ops["Gradients/Default/AddN-op0"]["inputs"]] == [f"{FILTER}-op0", f"{FILTER}-op1"]
+    assert first["inputs"][0]["op_name"] == "Gradients/Default/network-Net/Grad_ReLU/ReluGrad-op0"
+    assert [i["op_name"] for i in ops["Gradients/Default/AddN-op0"]["inputs"]] == [f"{FILTER}-op0", f"{FILTER}-op1"]
 
 
 def test_a_page_shows_the_code_though_the_source_is_gone(dump):
@@ -125,7 +125,7 @@ def test_damaged_graph_files_are_one_finding_and_the_tensors_are_there(dump, dam
         path.write_bytes({"cut": data[: len(data) // 3], "noise": noise, "empty": b""}[damage])
     order = dump / "rank_0/execution_order/ms_execution_order_graph_0.csv"
     order.write_bytes(order.read_bytes()[:500] + b"\xff\x00")
-    result = sonde("stats", dump, "--json")
+    result = sonde("stats", dump, "--jsonl")
     assert result.returncode == 0
     assert len(result.stdout.splitlines()) == len(list((dump / "rank_0/Net/0/0").iterdir()))
     assert result.stderr.count("warning") == 1

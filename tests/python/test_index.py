@@ -68,18 +68,18 @@ def said(cache, *arguments, index="auto"):
 
 def questions(dump, cache):
     """All that the verbs may be asked of this dump, with names and steps that it has, and some that it has not."""
-    rows = [json.loads(line) for line in said(cache, "ls", dump, "--ops", "--json", index="off")[1].splitlines()]
-    tensors = [json.loads(line) for line in said(cache, "stats", dump, "--json", index="off")[1].splitlines()]
-    op, last = rows[0]["full_name"], rows[-1]
-    step = str(tensors[-1]["iteration"])
+    rows = [json.loads(line) for line in said(cache, "ls", dump, "--ops", "--jsonl", index="off")[1].splitlines()]
+    tensors = [json.loads(line) for line in said(cache, "stats", dump, "--jsonl", index="off")[1].splitlines()]
+    op, last = rows[0]["op_name"], rows[-1]
+    step = str(tensors[-1]["step"])
     asked = [
         ("ls", dump), ("ls", dump, "--step", step, "--json"), ("ls", dump, "--ops", "-s", last["op_type"]),
         ("ls", dump, "-s", "no_such_op"), ("stats", dump, "--json"), ("graph", dump, "--json"),
         ("show", dump, op), ("show", dump, op + "x"),
-        ("show", dump, last["full_name"].rsplit("/", 1)[-1] + ":output.0"),
+        ("show", dump, last["op_name"].rsplit("/", 1)[-1] + ":output.0"),
     ]  # fmt: skip
-    files = [pathlib.Path(tensor["file"]).name for tensor in tensors if "file" in tensor]
-    names = [tensor["tensor_name"] for tensor in tensors if tensor["tensor_name"]]
+    files = [pathlib.Path(tensor["tensor_file"]).name for tensor in tensors if "tensor_file" in tensor]
+    names = [tensor["parameter"] for tensor in tensors if tensor["parameter"]]
     return asked + [("show", dump, name, "--json") for name in files[:1] + names[:1]]
 
 

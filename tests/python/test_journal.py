@@ -21,7 +21,7 @@ def writer() -> str:
         program = ROOT / build / "tests/engine/journal/write_sample_journal"
         if program.is_file():
             return str(program)
-    pytest.skip("the engine's tests are not built (write_sample_journal)")
+    pytest.fail("the engine's tests are not built: no write_sample_journal in build/; run scripts/setup")
 
 
 @pytest.fixture(scope="module")
@@ -94,10 +94,10 @@ def test_the_engine_reads_the_worked_example_too(tmp_path):
     metadata = tmp_path / "rank_0/.dump_metadata/sonde"
     metadata.mkdir(parents=True)
     (metadata / "journal").write_bytes(worked_example())
-    result = subprocess.run([CLI, "stats", str(tmp_path), "--json"], capture_output=True, text=True, check=False)
+    result = subprocess.run([CLI, "stats", str(tmp_path), "--jsonl"], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     row = json.loads(result.stdout)
-    assert (row["full_name"], row["iteration"], row["line"]) == ("Default/relu-op0", 5, 3)
+    assert (row["op_name"], row["step"], row["source_line"]) == ("Default/relu-op0", 5, 3)
     assert (row["max"], row["min"], row["zero_count"], row["shape"]) == (1.5, 0, 1, [2])
 
 

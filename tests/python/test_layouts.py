@@ -254,11 +254,11 @@ def test_every_layout_is_read_back_with_and_without_its_journal(small, sonde, tm
 
     def values(where):
         """Values come with six digits from the table; parameters have their names as the files have them."""
-        stats = sonde("stats", "--json", "--step", "0", where)
+        stats = sonde("stats", "--jsonl", "--step", "0", where)
         assert stats.status == 0, stats.stderr
         rows = [json.loads(line) for line in stats.stdout.splitlines()]
         return {
-            (row["full_name"].replace(".", "_"), row["is_input"], row["slot"]): (
+            (row["op_name"].replace(".", "_"), row["side"] == "input", row["slot"]): (
                 row["shape"],
                 row["dtype"],
                 row["phase"] == "backward",
@@ -276,7 +276,7 @@ def test_every_layout_is_read_back_with_and_without_its_journal(small, sonde, tm
         shown = sonde("show", where, f"{conv}:output.0", "--step", "1", "--json")
         assert shown.status == 0, shown.stderr
         shown = json.loads(shown.stdout)
-        assert shown["full_name"] == conv and shown["shape"] == [2, 4, 6, 6] and shown["corner"]
+        assert shown["op_name"] == conv and shown["shape"] == [2, 4, 6, 6] and shown["corner"]
 
 
 def test_show_finds_a_constant_by_its_file(small, sonde):

@@ -147,13 +147,13 @@ def test_the_right_port_computes_what_the_original_computes(story, comparison):
         story.report("pytorch")[0],
     )
     assert comparison["findings"] == []
-    assert comparison["unreadable"] == []
+    assert comparison["problems"] == []
 
 
 @needs_mindspore
 def test_every_operator_of_the_forward_pass_has_a_counterpart(comparison):
     for step in range(3):
-        ops = [op for op in comparison["ops"] if op["iteration"] == step]
+        ops = [op for op in comparison["ops"] if op["step"] == step]
         forward = [op for op in ops if op["target"] and op["golden"] and op["target"][0].startswith("Default/network")]
         assert len(forward) == 13
         assert not [name for op in ops if not op["target"] for name in op["golden"] if name.startswith("Default/net")]

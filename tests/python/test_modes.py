@@ -416,7 +416,8 @@ def test_switching_records_what_runs_between_whatever_iteration_says(train, conf
     train(source, config(iteration="0"))
     assert dumps.steps(dump) == [0, 1, 2]
     source = training("step == 2 and sonde.dump_start()", "import sonde; sonde.dump_stop()")
-    train(source, config(iteration="0"))
+    assert train(source, config(iteration="0", net_name="Late")).status == 0
+    assert dumps.steps(dump, net="Late") == [1, 2, 3], "what is left of the step that was open, and all later ones"
 
 
 def test_a_part_of_a_step_can_be_recorded(train, config, dump):

@@ -7,33 +7,17 @@ import subprocess
 
 import numpy as np
 import pytest
+from cann_files import NUMBERS, field, shape_message
 
-NUMBERS = {"float32": 1, "float16": 2, "int32": 7, "bool": 11}
 TIME = 1700000000000000
-
-
-def varint(value):
-    out = b""
-    while value >= 0x80:
-        out += bytes([value & 0x7F | 0x80])
-        value >>= 7
-    return out + bytes([value])
-
-
-def field(number, value):
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    return varint(number << 3 | 2) + varint(len(value)) + value
-
-
-def shape(sizes):
-    return field(1, b"".join(map(varint, sizes)))
 
 
 def tensor(array, is_input, *, format=2, original=(), address=0, data_type=None):
     size, original_field, address_field = (5, 6, 8) if is_input else (6, 7, 9)
-    message = field(1, data_type or NUMBERS[str(array.dtype)]) + field(2, format) + field(3, shape(array.shape))
-    message += field(size, array.nbytes) + field(original_field, shape(original)) + field(address_field, address)
+    message = field(1, data_type or NUMBERS[str(array.dtype)]) + field(2, format) + field(3, shape_message(array.shape))
+    message += (
+        field(size, array.nbytes) + field(original_field, shape_message(original)) + field(address_field, address)
+    )
     return message
 
 

@@ -1,6 +1,7 @@
 """`sonde run --prove`: what is the same is called the same, and what is not is found and named."""
 
 import json
+import random
 import sys
 import textwrap
 
@@ -63,7 +64,7 @@ def test_the_observer_itself_is_not_recorded(sonde, script, tmp_path):
         out = tmp_path / f"dump{len(options)}"
         run = sonde("run", *options, "--out", out, "--", sys.executable, script())
         assert run.status == 0, run.stderr
-        return [json.loads(line) for line in sonde("ls", out, "--ops", "--json").stdout.splitlines()]
+        return [json.loads(line) for line in sonde("ls", out, "--ops", "--jsonl").stdout.splitlines()]
 
     recorded = ops()
     assert len(recorded) > 40
@@ -95,6 +96,28 @@ def test_a_number_drawn_more_is_seen_in_the_random_state(prove):
     run = prove(training(inside="torch.rand(1) if recording else None", steps=1), "--json")
     assert run.status == 1
     assert json.loads(run.stdout)["compared"]["first_difference"]["kind"] == "random state"
+
+
+def test_the_generators_of_torch_python_and_numpy_are_all_observed():
+    import numpy
+    import torch
+
+    from sonde import adapter
+    from sonde.prove import Event
+
+    def states():
+        event = Event(adapter.load())
+        event.add_random_numbers()
+        return {name: digest for _, name, _, digest in event.values}
+
+    torch.manual_seed(0), random.seed(0), numpy.random.seed(0)
+    draws = {"torch": lambda: torch.rand(1), "Python": random.random, "NumPy": numpy.random.rand}
+    for generator, draw in draws.items():
+        before = states()
+        draw()
+        after = states()
+        assert before.keys() == draws.keys()
+        assert [name for name in draws if before[name] != after[name]] == [generator]
 
 
 def test_a_program_that_is_random_by_itself_is_said_to_be(prove):

@@ -3,6 +3,7 @@
 import os
 import stat
 import subprocess
+import textwrap
 
 import dumps
 import pytest
@@ -126,6 +127,15 @@ def test_on_a_full_disk_training_goes_on_and_what_was_written_stays(small_disk, 
     assert (run.status, run.stdout) == (0, "trained\n")
     assert run.stderr.count("no space left on device") == 1, run.stderr
     whole = dumps.tensors(small_disk / "dump", 0)
+    assert whole  # numpy opened every one of them
+
+
+def test_under_a_limit_of_file_sizes_training_goes_on_and_what_was_written_stays(train, config, dump):
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (200 << 10, 200 << 10))\n"
+    run = train(limit + textwrap.dedent(BIG), config(saved_data="tensor"))
+    assert (run.status, run.stdout) == (0, "trained\n")
+    assert run.stderr.count("file too large") == 1, run.stderr
+    whole = dumps.tensors(dump, 0)
     assert whole  # numpy opened every one of them
 
 

@@ -49,8 +49,16 @@ def test_stop_without_start_does_nothing():
     assert sonde.stop() == ""
 
 
-def test_step_without_start_does_nothing():
-    sonde.step()
+def test_a_step_that_ends_before_the_session_starts_is_not_counted(train, config, dump):
+    source = f"""
+        import sonde
+        sonde.step()
+        sonde.step()
+        sonde.start({str(config(sonde_settings={"step": "manual"}))!r})
+    """
+    run = train(dedented(source) + dedented(TRAIN))
+    assert run.status == 0, run.stderr
+    assert [path.name for path in (dump / "rank_0" / "Net" / "0").iterdir()] == ["0"]
 
 
 def test_a_session_can_follow_a_session(train, config, tmp_path):

@@ -115,9 +115,9 @@ def test_the_trend_is_a_table_json_and_a_picture(tmp_path):
     dump = tree(tmp_path / "dump", {1: np.float32([1, -2]), 3: np.float32([np.nan, 5]), 4: np.float32([3, 3])})
     result = show(dump, "MatMul-op0", "--trend", "max,nan_count", "--picture", tmp_path / "t.png", "--json")
     assert json.loads(result.stdout)["trend"] == [
-        {"rank": 0, "iteration": 1, "max": 1, "nan_count": 0},
-        {"rank": 0, "iteration": 3, "max": "nan", "nan_count": 1},
-        {"rank": 0, "iteration": 4, "max": 3, "nan_count": 0},
+        {"rank": 0, "step": 1, "max": 1, "nan_count": 0},
+        {"rank": 0, "step": 3, "max": "nan", "nan_count": 1},
+        {"rank": 0, "step": 4, "max": 3, "nan_count": 0},
     ]
     pixels = picture(tmp_path / "t.png")
     assert (pixels == NAN).sum() > 20

@@ -287,7 +287,7 @@ def kinds(compare):
 
 def first_input(run, name):
     """What `sonde stats` says of the first input of the first operator of a kind's step."""
-    return next(r for r in run.rows if r["iteration"] == run.steps[name] and r["is_input"] and r["slot"] == 0)
+    return next(r for r in run.rows if r["step"] == run.steps[name] and r["side"] == "input" and r["slot"] == 0)
 
 
 def test_no_kind_of_tensor_changes_a_result_or_raises_a_complaint(kinds):
@@ -299,7 +299,7 @@ def test_no_kind_of_tensor_changes_a_result_or_raises_a_complaint(kinds):
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_recorded_with_its_value(name, kinds):
-    op = first_input(kinds, name)["full_name"].replace("/", "_")
+    op = first_input(kinds, name)["op_name"].replace("/", "_")
     found = dumps.tensors(kinds.dump, kinds.steps[name])
     assert found[op, "input", 0].shape == kinds.truth[name].shape
     np.testing.assert_array_equal(found[op, "input", 0], kinds.truth[name])
@@ -311,4 +311,4 @@ def test_left_out_with_its_reason(name, kinds):
     row = first_input(kinds, name)
     assert row["skipped"] == LEFT_OUT[name][2]
     files = dumps.tensors(kinds.dump, kinds.steps[name])
-    assert (row["full_name"].replace("/", "_"), "input", 0) not in files
+    assert (row["op_name"].replace("/", "_"), "input", 0) not in files

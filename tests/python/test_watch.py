@@ -24,7 +24,7 @@ def found(dump, *conditions):
     for node in json.loads(result.stdout)["hits"]:
         for tensor in node["tensors"]:
             for point in tensor["watch_points"]:
-                key = (point["id"] - 1, node["iteration"], node["node_name"], int(tensor["slot"]))
+                key = (point["id"] - 1, node["step"], node["op_name"], tensor["slot"])
                 assert key not in points
                 points[key] = point
     return points
@@ -209,7 +209,7 @@ def test_unchanged_is_all_close(dump, rtol, atol):
                 continue
             before = tensors_of(step - 1)[name].astype(np.float64)
             assert bool(point) == np.allclose(values.astype(np.float64), before, rtol=rtol, atol=atol), name
-            assert not point or point["previous_iteration"] == step - 1
+            assert not point or point["previous_step"] == step - 1
     assert {(step, name) for index, step, name, _ in points if index == 1 and step > 0} == {
         (1, "conv1_bias"),
         (2, "conv1_bias"),
@@ -248,7 +248,7 @@ def test_without_a_history_the_next_lower_step_stands_in_and_says_so(dump, tmp_p
     points = found(tmp_path, "weight_not_changed")
     assert points[0, 2, "fc_bias", 0]["error_list"] == ["no_prev_tensor", "no_history"]
     hit = points[0, 7, "fc_bias", 0]
-    assert (hit["hit"], hit["previous_iteration"], hit["error_list"]) == (True, 2, ["no_history"])
+    assert (hit["hit"], hit["previous_step"], hit["error_list"]) == (True, 2, ["no_history"])
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_what_cannot_be_watched_is_refused_with_the_reason(dump, arguments, mess
 def test_nodes_are_chosen_by_name_category_and_pattern(dump):
     def ops(*arguments):
         result = watch(dump, "-c", "max_min_gt:param=-1", "--json", *arguments)
-        return {node["node_name"] for node in json.loads(result.stdout)["hits"]}
+        return {node["op_name"] for node in json.loads(result.stdout)["hits"]}
 
     assert ops("--nodes", "(Tanh|ReLU)-op0$") == {"Default_network_ReLU-op0", "Default_network_Tanh-op0"}
     assert ops("--category", "weight") == {"conv1_weight", "conv1_bias"}
@@ -286,7 +286,7 @@ def test_nodes_are_chosen_by_name_category_and_pattern(dump):
 
 
 def test_the_catalogue_lists_ids_numbers_and_parameters():
-    listed = {row["id"]: row for row in json.loads(watch("--list", "--json").stdout)}
+    listed = {row["id"]: row for row in json.loads(watch("--list", "--json").stdout)["conditions"]}
     assert len(listed) == 32
     assert listed["weight_not_changed"]["abbr"] == "WNC"
     assert listed["weight_not_changed"]["backend"] == 20

@@ -23,6 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(Identity, KnowsFiniteMemoryUntilItIsWritten) {
   Identity identity;
@@ -244,6 +245,82 @@ TEST_F(Modes, OfStepsInWhichNothingOverflowsOnlyTheFirstIsKept) {
     if (record.kind == RecordKind::op) ops.emplace_back(record.step.iteration, record.tensors.at(0).tensor.wanted);
   }
   EXPECT_EQ(ops, (std::vector<std::pair<std::uint64_t, bool>>{{0, false}, {2, true}}));
+}
+
+TEST_F(Modes, AnOpOfAnotherStepThatRunsMeanwhileFindsNothingAndTheWatchGoesOn) {
+  plan_.acl.in_use = plan_.acl.anywhere = true;
+  plan_.acl.scene = Scene::watcher;
+  plan_.input_output = Sides::outputs;
+  DumpListEntry entry;
+  entry.watcher_nodes = {"Default/network-Net/mul-op0"};
+  plan_.acl.dump_list = {entry};
+  start();
+  Op watched;
+  begin("mul", watched);
+  Tensor kept = tensor({1, 2, 3});
+  output(watched, kept);
+  const std::uint32_t id = watched.record.op->id;
+  session_->op_end(watched, false);
+
+  session_->root_forward(true, false, false);  // an evaluation, while the training step is open
+  Op evaluation;
+  Op* begun = &evaluation;
+  session_->op_begin(site("add"), 1, 0, begun);
+  ASSERT_EQ(evaluation.record.step.graph, 1U);
+  kept.values[0] = 10;
+  EXPECT_TRUE(session_->op_watched(evaluation, id, 0, kept.view())) << "it is still to be asked about";
+  session_->op_end(evaluation, false);
+  EXPECT_THAT(session_->stop(), Not(HasSubstr("changed in step")));
+  for (const auto& record : journal().records) EXPECT_NE(record.kind, RecordKind::parameter);
+}
+
+TEST_F(Modes, WhatLiesBetweenTheElementsOfAStridedViewIsLookedAtToo) {
+  plan_.op_debug_mode = 3;
+  start();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor whole = tensor({1, nan, 2, nan, 3, nan, 4});  // ends where the view of it ends
+  Tensor every_second = whole;
+  every_second.shape = 4;
+  every_second.stride = 2;
+  const auto look = [&](const char* type, const sonde_tensor& view) {
+    Op op;
+    begin(type, op);
+    session_->op_look(op, view);
+    session_->op_output(op, 0, view);
+    session_->op_end(op, false);
+  };
+  sonde_tensor spread = every_second.view();
+  spread.data = spread.storage_data = whole.values.data();
+  look("slice", spread);
+  look("view", whole.view());
+  EXPECT_THAT(session_->stop(), HasSubstr("1 op overflowed, the first was Default/network-Net/view-op0"));
+}
+
+// Two inputs of one op and a budget for one: the first is still in flight when the second is read.
+TEST_F(Modes, AFullBudgetDropsATensorOrKeepsItsStatisticsAsThePlanSays) {
+  for (const WhenFull when_full : {WhenFull::drop, WhenFull::statistics}) {
+    plan_.path = directory_ / (when_full == WhenFull::drop ? "drop" : "statistics");
+    plan_.sonde.budget_bytes = 256;
+    plan_.sonde.when_full = when_full;
+    start();
+    const Tensor first = tensor(std::vector<float>(64, 1)), second = tensor(std::vector<float>(64, 2));
+    Op op;
+    begin("add", op);
+    session_->op_input(op, 0, first.view());
+    session_->op_input(op, 1, second.view());
+    session_->op_end(op, false);
+    session_->stop();
+    for (const auto& record : journal().records) {
+      if (record.kind != RecordKind::op) continue;
+      const JournalTensor& kept = record.tensors.at(0);
+      const JournalTensor& refused = record.tensors.at(1);
+      EXPECT_EQ(kept.skipped, "");
+      EXPECT_FALSE(kept.file.empty());
+      EXPECT_TRUE(refused.file.empty());
+      EXPECT_THAT(refused.skipped, HasSubstr("the budget was full"));
+      EXPECT_EQ(refused.tensor.has_statistics, when_full == WhenFull::statistics);
+    }
+  }
 }
 
 TEST(DumpLife, WantsItsCallsInOrder) {

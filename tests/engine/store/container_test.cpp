@@ -9,6 +9,7 @@
 #include "dump_fixture.h"
 #include "store/cann_types.h"
 #include "store/tensor_file.h"
+#include "tensor/format.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
@@ -67,6 +68,14 @@ TEST(Container, IsReadBack) {
   ASSERT_EQ(container->outputs.size(), 1U);
   EXPECT_THAT(container->inputs[0].shape, ElementsAre(2, 2));
   EXPECT_EQ(container->outputs[0].offset + 8, bytes.size());
+}
+
+TEST(ContainerFormat, IsTheOneThatCannGivesATensorOfSoManyDimensions) {
+  EXPECT_EQ(named_for_cann(Format::default_format, 3), Format::nd);
+  EXPECT_EQ(named_for_cann(Format::default_format, 4), Format::nchw);
+  EXPECT_EQ(named_for_cann(Format::default_format, 5), Format::ncdhw);
+  EXPECT_EQ(named_for_cann(Format::default_format, 6), Format::nd);
+  EXPECT_EQ(named_for_cann(Format::nhwc, 4), Format::nhwc);
 }
 
 TEST_F(ContainerFile, GivesEachSlotItsElements) {

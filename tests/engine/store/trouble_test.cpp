@@ -142,6 +142,9 @@ TEST_F(Trouble, AKilledRunLeavesWholeFilesAndAReadableJournal) {
   const Result<Journal> journal = read_journal(rank / ".dump_metadata/sonde/journal");
   ASSERT_TRUE(journal) << journal.error().message;
   ASSERT_EQ(journal->runs.size(), 1U);
+  for (const JournalRecord& record : journal->runs[0].records) {
+    for (const JournalTensor& tensor : record.tensors) EXPECT_TRUE(std::filesystem::exists(rank / tensor.file));
+  }
   EXPECT_TRUE(journal->runs[0].end_json.empty());
   // The next run takes over, and removes what was half written.
   std::ofstream(rank / ".dump_metadata/sonde/partial/7") << "half";
@@ -154,6 +157,38 @@ TEST_F(Trouble, AKilledRunLeavesWholeFilesAndAReadableJournal) {
   EXPECT_FALSE(next->error());
   EXPECT_TRUE(test::files_below(rank / ".dump_metadata/sonde/partial").empty());
   EXPECT_EQ(read_journal(rank / ".dump_metadata/sonde/journal")->runs.size(), 2U);
+}
+
+std::size_t files_in(const std::filesystem::path& path) {
+  const Result<Journal> journal = read_journal(path);
+  std::size_t files = 0;
+  if (!journal || journal->runs.empty()) return 0;
+  for (const JournalRecord& record : journal->runs[0].records) {
+    files += static_cast<std::size_t>(std::ranges::count_if(record.tensors, [](auto& t) { return !t.file.empty(); }));
+  }
+  return files;
+}
+
+// All tensors are in the queue before the first is written, as when the disk is slower than the run for a long time.
+TEST_F(Trouble, AKilledRunThatHadMuchToWriteLosesOnlyTheLastMomentOfItsJournal) {
+  constexpr std::size_t kElements = 2 << 20, kTensors = 40;
+  const ::pid_t child = ::fork();
+  if (child == 0) {
+    Host run(plan_for(root));
+    run.begin(kStep);
+    const std::vector<float> values(kElements, 1);
+    std::vector<Record> records;
+    for (std::uint64_t i = 1; i <= kTensors; ++i) {
+      records.push_back(run.record(run.op("Default/add-op" + std::to_string(i)), kStep, run.tensor(values, i)));
+    }
+    for (Record& record : records) run->push(std::move(record));
+    for (;;) ::pause();
+  }
+  while (npy_files(rank).size() < kTensors * 3 / 4) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  const std::size_t whole = npy_files(rank).size();
+  EXPECT_GE(files_in(rank / ".dump_metadata/sonde/journal") + kTensors / 2, whole) << "of " << whole;
 }
 
 TEST_F(Trouble, ASecondLiveRunIsRefusedWithTheProcessThatOwnsTheDirectory) {

@@ -1,0 +1,131 @@
+#include "answer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+
+#include "text.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::size_t kProblemsShown = 5;
+
+std::string dump(const Json& json, int indent) {
+  return json_for_terminal(json.dump(indent, ' ', false, Json::error_handler_t::replace));
+}
+
+// As a member of a document stands: two blanks further in.
+std::string indented(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    out += c;
+    if (c == '\n') out += "  ";
+  }
+  return out;
+}
+
+bool write(std::FILE* file, std::string_view text) {
+  return std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fflush(file) == 0;
+}
+
+bool print_json(std::string_view text) {
+  if (write(stdout, text)) return true;
+  print_error(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
+  return false;
+}
+
+}  // namespace
+
+Answer& Answer::get() {
+  static Answer answer;
+  return answer;
+}
+
+void Answer::add(std::string_view name, const Json& value) {
+  if (form_ != AnswerForm::json) return;
+  if (in_list_) members_ += has_rows_ ? "\n  ]" : "]";
+  in_list_ = false;
+  members_ += fmt::format("{}\n  {}: {}", members_.empty() ? "" : ",", dump(Json(name), -1), indented(dump(value, 2)));
+}
+
+void Answer::add(const Json& object) {
+  for (const auto& [name, value] : object.items()) add(name, value);
+}
+
+void Answer::begin_list(std::string_view name) {
+  add(name, Json::array());
+  if (form_ != AnswerForm::json) return;
+  members_.pop_back();  // the bracket that ends it
+  in_list_ = true;
+  has_rows_ = false;
+}
+
+void Answer::add_row(const Json& row) {
+  if (form_ == AnswerForm::json_lines) {
+    const std::string line = dump(row, -1) + "\n";
+    std::fwrite(line.data(), 1, line.size(), stdout);  // finish() looks whether all has arrived
+  } else if (form_ == AnswerForm::json) {
+    members_ += (has_rows_ ? ",\n    " : "\n    ") + dump(row, -1);
+    has_rows_ = true;
+  }
+}
+
+void Answer::note_problem(const Problem& problem) {
+  if (!known_problems_.insert(problem).second) return;
+  problems_.push_back({{"path", problem.path.string()}, {"message", problem.message}});
+}
+
+void Answer::add_problems(const std::vector<Problem>& problems) {
+  std::size_t added = 0;
+  for (const Problem& problem : problems) {
+    if (known_problems_.contains(problem)) continue;
+    note_problem(problem);
+    if (++added > kProblemsShown) continue;
+    const std::string text = problem.path.empty() ? problem.message : problem.path.string() + ": " + problem.message;
+    print_notice("sonde: warning: " + printable(text) + "\n");
+  }
+  if (added > kProblemsShown) {
+    print_notice(fmt::format("sonde: warning: {} more files could not be read wholly\n", added - kProblemsShown));
+  }
+}
+
+bool Answer::print_document(int status) {
+  Json error;
+  if (!errors_.empty()) error = {{"message", joined(errors_, "\n")}, {"status", status}};
+  if (form_ == AnswerForm::json_lines) return error.is_null() || print_json(dump({{"error", error}}, -1) + "\n");
+  add("problems", problems_);
+  add("warnings", warnings_);
+  if (!error.is_null()) add("error", error);
+  return print_json("{" + members_ + "\n}\n");
+}
+
+int Answer::finish(int status) {
+  if (is_incomplete_ && (status == kNothingFound || status == kFinding)) status = kUnreadable;
+  if (is_json() && !print_document(status)) return kUnreadable;
+  if (status != kNothingFound && status != kFinding) return status;  // what failed before has been told
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  print_error(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
+  return kUnreadable;
+}
+
+bool print_text(std::string_view text) { return print_json(text_for_terminal(text)); }
+
+void print_notice(std::string_view text) { write(stderr, text_for_terminal(text)); }
+
+void print_error(const std::string& message) {
+  Answer::get().note_error(message);
+  print_notice("sonde: error: " + printable(message) + "\n");
+}
+
+void print_warning(const std::string& message) {
+  Answer::get().note_warning(message);
+  print_notice("sonde: warning: " + printable(message) + "\n");
+}
+
+}  // namespace sonde

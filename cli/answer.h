@@ -1,0 +1,88 @@
+// What a call prints: the one place that writes to standard output and standard error. Text may come from a dump, which
+// anybody may have written: nothing that a terminal would obey gets through.
+//
+// With --json a verb fills one document. main() prints it at the end, with what could not be read on the way (`problems`),
+// what else is worth a word (`warnings`) and, where the call failed, the reason (`error`).
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sonde {
+
+using Json = nlohmann::ordered_json;
+
+inline constexpr int kNothingFound = 0;
+inline constexpr int kFinding = 1;
+inline constexpr int kBadUsage = 2;
+inline constexpr int kUnreadable = 3;
+
+enum class AnswerForm {
+  text,
+  json,        // one document
+  json_lines,  // a line for each row of the verb's list
+};
+
+struct Problem {
+  std::filesystem::path path;  // empty: the message says where
+  std::string message;
+  auto operator<=>(const Problem&) const = default;
+};
+
+class Answer {
+ public:
+  // Of this call; main() chooses its form.
+  static Answer& get();
+
+  void set_form(AnswerForm form) { form_ = form; }
+  AnswerForm form() const { return form_; }
+  bool is_json() const { return form_ != AnswerForm::text; }
+
+  // One member of the document, or all of an object's. Lines have none of them.
+  void add(std::string_view name, const Json& value);
+  void add(const Json& object);
+  // A list that may be long: its rows are kept as text, or printed at once as lines.
+  void begin_list(std::string_view name);
+  void add_row(const Json& row);
+
+  // What could not be read, or not wholly: the first few are printed on stderr, all are in the document.
+  void add_problems(const std::vector<Problem>& problems);
+  void note_problem(const Problem& problem);  // one that is told already
+  // Something that was asked for was not looked at: the exit status is 3, whatever was found in the rest.
+  void set_incomplete() { is_incomplete_ = true; }
+  bool is_incomplete() const { return is_incomplete_; }
+  void note_warning(const std::string& message) { warnings_.push_back(message); }
+  void note_error(const std::string& message) { errors_.push_back(message); }
+
+  // Prints what is to be printed at the end, and gives the exit status.
+  int finish(int status);
+
+ private:
+  bool print_document(int status);
+
+  AnswerForm form_ = AnswerForm::text;
+  std::string members_;  // without the braces
+  bool in_list_ = false;
+  bool has_rows_ = false;
+  bool is_incomplete_ = false;
+  std::set<Problem> known_problems_;  // a dump may be opened twice
+  Json problems_ = Json::array();
+  std::vector<std::string> warnings_, errors_;
+};
+
+// Writes to stdout; false, with a line on stderr, when it cannot (a closed pipe ends the program silently).
+bool print_text(std::string_view text);
+// Writes to stderr, as it is but for what a terminal would obey.
+void print_notice(std::string_view text);
+
+// "error: …" or "warning: …", one line on stderr; also in the document.
+void print_error(const std::string& message);
+void print_warning(const std::string& message);
+
+}  // namespace sonde

@@ -1,0 +1,75 @@
+"""What `sonde export` prints, in the manner of the other verbs (cli/answer.h).
+
+Text from a dump never commands a terminal; with --json the answer is one document with its problems.
+"""
+
+import json
+import os
+import re
+import sys
+
+# Controls, marks of direction, ends of lines, and what stands for bytes that are no UTF-8.
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
+    "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def _escape(match):
+    character = match[0]
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte of a file's name
+        return f"\\x{code - 0xDC00:02x}"
+    if character in _SHORT:
+        return _SHORT[character]
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def printable(text):
+    """One line of text that looks like what it is: `\\x1b`, `\\n`, `\\u202e` for what a terminal would obey."""
+    return _UNSAFE.sub(_escape, str(text))
+
+
+class Answer:
+    """The answer of one call."""
+
+    def __init__(self, as_json):
+        self._as_json = as_json
+        self._problems, self._warnings, self._error, self._incomplete = [], [], None, False
+
+    def problem(self, path, message, *, incomplete=True):
+        """Something that could not be read; the rest is looked at all the same. `incomplete`: the exit status is 3."""
+        self._incomplete |= incomplete
+        self._problems.append({"path": str(path), "message": str(message)})
+        if len(self._problems) <= 10:
+            print(f"sonde: warning: {printable(f'{path}: {message}' if path else message)}", file=sys.stderr)
+
+    def error(self, message, status):
+        """Why there is no answer. Returns the status."""
+        self._error = {"message": str(message), "status": status}
+        print(f"sonde: error: {printable(message)}", file=sys.stderr)
+        return status
+
+    def finish(self, status, document, lines):
+        """Prints the document, or the lines. Returns the exit status."""
+        if len(self._problems) > 10:
+            print(f"sonde: warning: {len(self._problems) - 10} more could not be read", file=sys.stderr)
+        if self._as_json:
+            document |= {"problems": self._problems, "warnings": self._warnings}
+            if self._error is not None:
+                document["error"] = self._error
+            lines = [json.dumps(document, indent=2)]
+        else:
+            lines = map(printable, lines)
+        try:
+            for line in lines:
+                print(line)
+            sys.stdout.flush()
+        except OSError as error:
+            print(f"sonde: error: cannot write to standard output: {error.strerror}", file=sys.stderr)
+            os.dup2(
+                os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+            )  # what is left must not fail again at the end
+            return 3
+        return 3 if self._incomplete and status == 0 else status

@@ -1,0 +1,92 @@
+"""The bench's registry: small programs, each with one planted fault or none, and what is true of it.
+
+    family = Family("domain errors")
+
+    @family.fault("log")
+    def log_of_zero():
+        net = Small(lambda y: torch.log(y * 0))  # FAULT
+        train(net)
+
+A program is a function of one of the modules in programs/. The true line is marked `# FAULT`; several marks are as many
+right answers. Programs of the kinds `differs` and `rounding` take one argument: True in the run under test, False in
+the golden one.
+"""
+
+import dataclasses
+import importlib
+import inspect
+import pathlib
+import pkgutil
+
+TENSORS, STATISTICS, OVERFLOW = "tensors", "statistics", "overflow"
+KINDS = ("non_finite", "differs", "healthy", "rounding")
+PROGRAMS = pathlib.Path(__file__).with_name("programs")
+
+_cases = {}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    name: str
+    family: str
+    kind: str  # of KINDS
+    program: object
+    ops: tuple = ()  # types of operators, any of which is right
+    verdicts: tuple = ()  # of first-bad; empty: any
+    evidence: tuple = (TENSORS, STATISTICS)
+    ranks: int = 1
+    short: bool = False  # in the short form too
+
+    @property
+    def file(self):
+        return inspect.getsourcefile(self.program)
+
+    @property
+    def lines(self):
+        """Numbers of the lines marked as faults."""
+        text, first = inspect.getsourcelines(self.program)
+        return [first + i for i, line in enumerate(text) if line.rstrip().endswith("# FAULT")]
+
+    @property
+    def has_golden(self):
+        return self.kind in ("differs", "rounding")
+
+
+class Family:
+    def __init__(self, name):
+        self.name = name
+
+    def fault(self, *ops, verdicts=(), evidence=(TENSORS, STATISTICS, OVERFLOW), ranks=1, short=False):
+        """A NaN or an infinity that one of `ops` makes, on a marked line."""
+        return self._add(kind="non_finite", ops=ops, verdicts=verdicts, evidence=evidence, ranks=ranks, short=short)
+
+    def differs(self, *ops, evidence=(TENSORS, STATISTICS), ranks=1, short=False):
+        """Finite numbers that are not the golden run's; one of `ops`, on a marked line, is why."""
+        return self._add(kind="differs", ops=ops, evidence=evidence, ranks=ranks, short=short)
+
+    def healthy(self, evidence=(TENSORS, STATISTICS, OVERFLOW), ranks=1, short=False):
+        """Nothing is wrong, whatever NaN and infinities there are."""
+        return self._add(kind="healthy", evidence=evidence, ranks=ranks, short=short)
+
+    def rounding(self, evidence=(TENSORS, STATISTICS), ranks=1, short=False):
+        """The two runs differ by rounding only."""
+        return self._add(kind="rounding", evidence=evidence, ranks=ranks, short=short)
+
+    def _add(self, **what):
+        def add(program):
+            case = Case(name=program.__name__, family=self.name, program=program, **what)
+            if case.name in _cases:
+                raise ValueError(f"two programs are called {case.name}")
+            if case.kind in ("non_finite", "differs") and not case.lines:
+                raise ValueError(f"no line of {case.name} is marked as its fault")
+            _cases[case.name] = case
+            return program
+
+        return add
+
+
+def all_cases():
+    """Every case, in the order of the modules' names and of their functions."""
+    for module in sorted(module.name for module in pkgutil.iter_modules([str(PROGRAMS)])):
+        importlib.import_module(f"programs.{module}")
+    return list(_cases.values())

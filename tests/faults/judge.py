@@ -1,0 +1,83 @@
+"""What the answer of `sonde first-bad` or `sonde compare` to one recorded program is worth."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sysconfig
+
+CLI = os.environ.get("SONDE_CLI") or os.path.join(sysconfig.get_path("scripts"), "sonde")
+
+# Of a fault: `first`: the true operator and line first. `listed`: another first, with a word of doubt, and the true one
+# among the others. `doubted`: another first, with a word of doubt. `wrong`: another first, without one. `silent`:
+# nothing. Of a program without: `clean` or `blamed`. `failed`: no answer.
+OF_FAULTS = ("first", "listed", "doubted", "wrong", "silent", "failed")
+OF_HEALTHY = ("clean", "blamed", "failed")
+
+
+class Answer:
+    """One look of a verb at a dump."""
+
+    def __init__(self, *command):
+        done = subprocess.run([CLI, *map(str, command), "--json"], capture_output=True, text=True, check=False)
+        self.status = done.returncode
+        try:
+            self.report = json.loads(done.stdout)
+            self.findings = self.report["findings"]
+        except (json.JSONDecodeError, KeyError):
+            self.report, self.findings = None, []
+            self.error = done.stderr.strip() or f"exit status {done.returncode}"
+
+
+def ask(case, dump, golden=None):
+    return Answer("compare", dump, golden) if case.has_golden else Answer("first-bad", dump)
+
+
+def place_of(finding):
+    """Type, file, line and verdict of a finding, by either verb."""
+    code = finding.get("code", {})
+    file = finding.get("source_file", code.get("source_file", ""))
+    line = finding.get("source_line", code.get("source_line", 0))
+    return finding["op_type"], file, line, finding["kind"]
+
+
+def is_true(case, finding):
+    op_type, file, line, verdict = place_of(finding)
+    is_there = pathlib.Path(file).name == pathlib.Path(case.file).name and line in case.lines
+    return op_type in case.ops and is_there and (not case.verdicts or verdict in case.verdicts)
+
+
+def is_doubted(finding):
+    return "uncertain" in finding.get("tags", ())
+
+
+def outcome(case, answer):
+    if answer.report is None or answer.status not in (0, 1):
+        return "failed"
+    if case.kind in ("healthy", "rounding"):
+        return "blamed" if answer.status == 1 or answer.findings else "clean"
+    if answer.status == 0 or not answer.findings:
+        return "silent"
+    first, *others = answer.findings
+    if is_true(case, first):
+        return "first"
+    if not is_doubted(first):
+        return "wrong"
+    return "listed" if any(is_true(case, other) for other in others) else "doubted"
+
+
+def _where(finding):
+    op_type, file, line, _verdict = place_of(finding)
+    return f"{op_type} at {pathlib.Path(file).name}:{line}"
+
+
+def said(answer):
+    """The answer in one line."""
+    if answer.report is None:
+        return answer.error.splitlines()[-1]
+    if not answer.findings:
+        return f"nothing (exit status {answer.status})"
+    first = answer.findings[0]
+    others = ", ".join(_where(other) for other in answer.findings[1:])
+    text = f"{_where(first)}: {first['kind']}: {first.get('why') or first.get('text', '')}"
+    return text + (f"; also {others}" if others else "")

@@ -1,0 +1,109 @@
+"""Runs one program in a forked process, recorded as `sonde run` records it.
+
+Importing torch takes seconds, so the bench does it once and forks for every run. Each run starts Sonde by itself before
+the program's first operator.
+"""
+
+import contextlib
+import faulthandler
+import os
+import signal
+import socket
+import sys
+import time
+import traceback
+
+from cases import OVERFLOW, STATISTICS, TENSORS
+
+SAVED = {TENSORS: "full", STATISTICS: "statistic", OVERFLOW: "full"}
+LONGEST = 60  # seconds
+
+
+def settings(dump, evidence):
+    """As `sonde run --out DUMP --saved-data …` writes them."""
+    common = {
+        "dump_mode": 0,
+        "path": str(dump),
+        "net_name": "Net",
+        "iteration": "all",
+        "saved_data": SAVED[evidence],
+        "input_output": 0,
+        "kernels": [],
+        "support_device": list(range(8)),
+        "statistic_category": ["max", "min", "avg", "l2norm", "nan count"],
+    }
+    if evidence == OVERFLOW:
+        common["op_debug_mode"] = 3
+    return {"common_dump_settings": common, "e2e_dump_settings": {"enable": True, "trans_flag": True}}
+
+
+def record(case, evidence, dump, arguments=()):
+    """The dump's directory is made by Sonde; beside it a log. Raises where the program does not run to its end."""
+    port = _free_port()
+    children = [_fork(case, evidence, dump, arguments, (rank, port)) for rank in range(case.ranks)]
+    deadline = time.monotonic() + LONGEST
+    failed = [_wait(child, deadline) for child in children]
+    if any(failed):
+        raise RuntimeError(f"{case.name} ({evidence}) did not run to its end:\n{_log(dump).read_text()}")
+
+
+def _log(dump):
+    return dump.with_name(dump.name + ".log")
+
+
+def _fork(case, evidence, dump, arguments, place):
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        _run(case, evidence, dump, arguments, place)
+    return child
+
+
+def _run(case, evidence, dump, arguments, place):
+    """In the child; does not return."""
+    status = 1
+    try:
+        log = os.open(_log(dump), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        faulthandler.dump_traceback_later(LONGEST * 0.9)  # where it hangs
+        if case.ranks > 1:
+            rank, port = place
+            os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(case.ranks))
+            os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+        import torch
+
+        import sonde
+
+        sonde.start(settings(dump, evidence))
+        torch.manual_seed(0)
+        torch.set_num_threads(1)
+        # The program may end by an exception of its own: guards raise.
+        with contextlib.suppress(FloatingPointError):
+            case.program(*arguments)
+        sonde.stop()
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _wait(child, deadline):
+    """True: it failed, or was too slow."""
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return status != 0
+        time.sleep(0.005)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return True
+
+
+def _free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]

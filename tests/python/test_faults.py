@@ -1,0 +1,30 @@
+"""The short form of the bench of planted faults: the true operator and line, or nothing where nothing is wrong."""
+
+import json
+import pathlib
+import sys
+
+import pytest
+from processes import CLI, run_in
+
+SCORE = pathlib.Path(__file__).parents[1] / "faults" / "score.py"
+RIGHT = {"non_finite": "first", "differs": "first", "healthy": "clean", "rounding": "clean"}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("faults")
+    run = run_in(directory, None, sys.executable, SCORE, "--short", "--json", timeout=600, SONDE_CLI=CLI)
+    return json.loads(run.stdout)["results"]
+
+
+@pytest.mark.parametrize("evidence", ["tensors", "statistics", "overflow"])
+def test_the_answer_to_every_program_is_right(results, evidence):
+    of_evidence = [result for result in results if result["evidence"] == evidence]
+    wrong = [result for result in of_evidence if result["outcome"] != RIGHT[result["kind"]]]
+    assert not wrong, "\n".join(f"{r['case']}: {r['outcome']}: {r['said']}" for r in wrong)
+
+
+def test_the_short_form_has_a_program_of_each_family_that_is_right_with_tensors(results):
+    families = {result["family"] for result in results if result["outcome"] == RIGHT[result["kind"]]}
+    assert families >= {"domain errors", "overflow", "reductions", "normalisations", "losses", "optimizers", "healthy"}
