@@ -9,8 +9,10 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <map>
+#include <sstream>
 #include <string_view>
 
 extern char** environ;
@@ -132,7 +134,7 @@ Result<ChildEnd> run_child(const std::vector<std::string>& command, const ChildS
 
 int status_of_no_run(const Error& error) { return error.code == ErrorCode::not_found ? kNoSuchCommand : kCannotRun; }
 
-Result<std::string> ask_child(const std::vector<std::string>& command) {
+Result<std::string> ask_child(const std::vector<std::string>& command, const ChildSetting& setting) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0)
     return Error{ErrorCode::io, std::string("cannot make a pipe: ") + std::strerror(errno)};
@@ -140,7 +142,7 @@ Result<std::string> ask_child(const std::vector<std::string>& command) {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  const Result<pid_t> pid = spawn(command, environment_of({}), &actions);
+  const Result<pid_t> pid = spawn(command, environment_of(setting), &actions);
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   std::string text;
@@ -153,6 +155,29 @@ Result<std::string> ask_child(const std::vector<std::string>& command) {
   if (!pid) return pid.error();
   if (status != 0) return Error{ErrorCode::io, "'" + command[0] + "' did not answer"};
   return text;
+}
+
+std::vector<std::string> python_command(const std::string& python, const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {python, "-P"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return command;
+}
+
+ChildSetting python_setting() {
+  const char* const value = std::getenv("PYTHONPATH");
+  if (value == nullptr) return {};
+  std::string kept;
+  std::istringstream parts(value);
+  for (std::string part; std::getline(parts, part, ':');) {
+    if (part.starts_with('/')) kept += (kept.empty() ? "" : ":") + part;
+  }
+  ChildSetting setting;
+  if (kept.empty()) {
+    setting.without.emplace_back("PYTHONPATH");
+  } else {
+    setting.environment.emplace_back("PYTHONPATH", kept);
+  }
+  return setting;
 }
 
 std::string default_python() {

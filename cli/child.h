@@ -33,9 +33,14 @@ inline constexpr int kNoSuchCommand = 127;
 int status_of_no_run(const Error& error);
 
 // Runs `command` and gives what it wrote to standard output; for questions to an interpreter. stderr is dropped.
-Result<std::string> ask_child(const std::vector<std::string>& command);
+Result<std::string> ask_child(const std::vector<std::string>& command, const ChildSetting& setting);
 
 // The interpreter beside this program, as in a virtual environment; else the first on the path.
 std::string default_python();
+
+// `python` with `arguments`, for programs of ours. They import nothing from the current directory, which may lie in somebody
+// else's dump: neither of themselves (-P) nor through a part of PYTHONPATH that is empty or relative (python_setting).
+std::vector<std::string> python_command(const std::string& python, const std::vector<std::string>& arguments);
+ChildSetting python_setting();
 
 }  // namespace sonde

@@ -91,8 +91,10 @@ Result<fs::path> Scripts::run(const Request& request) {
   nlohmann::json words = {{"from", request.from_shape}, {"to", request.to_shape}};
   if (script.filename().string().find("to_FRACTAL_Z") != std::string::npos) words["group"] = request.groups;
   const std::scoped_lock lock(mutex_);
+  // Any Python 3 will do, so no -P: what stands in its place on the path is the scratch directory, where the helper lies.
   const Result<ChildEnd> end = run_child(
-      {"python3", helper_.string(), script.string(), request.elements.string(), result.string(), words.dump()}, {});
+      {"python3", helper_.string(), script.string(), request.elements.string(), result.string(), words.dump()},
+      python_setting());
   if (!end) return end.error();
   if (end->exit_code == 0 && fs::exists(result)) return result;
   return Error{ErrorCode::invalid_argument,

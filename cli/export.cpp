@@ -62,7 +62,8 @@ std::string request_of(const ExportOptions& options) {
 
 int export_dump(const ExportOptions& options) {
   const std::string python = options.python.empty() ? default_python() : options.python;
-  const Result<ChildEnd> end = run_child({python, "-c", kProgram, request_of(options)}, {});
+  const Result<ChildEnd> end =
+      run_child(python_command(python, {"-c", kProgram, request_of(options)}), python_setting());
   if (!end) {
     print_error(end.error().message + "; name an interpreter that has sonde installed: --python");
     return kBadUsage;

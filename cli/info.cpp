@@ -69,7 +69,8 @@ Json variables() {
 
 // What `python -m sonde.adapter status` says; "problem" when it says nothing.
 Json python_facts(const std::string& python) {
-  const Result<std::string> answer = ask_child({python, "-m", "sonde.adapter", "status"});
+  const Result<std::string> answer =
+      ask_child(python_command(python, {"-m", "sonde.adapter", "status"}), python_setting());
   if (answer) {
     Json facts = Json::parse(*answer, nullptr, false);
     if (facts.is_object()) return facts;
@@ -79,7 +80,7 @@ Json python_facts(const std::string& python) {
                          ? answer.error().message
                          : "the package sonde is not installed in it, or cannot be loaded; try "
                            "'" +
-                               python + " -m sonde.adapter status'";
+                               python + " -P -m sonde.adapter status'";
   return facts;
 }
 

@@ -10,6 +10,7 @@ builds it into the package; elsewhere the first use builds it into the user's ca
 import argparse
 import concurrent.futures
 import contextlib
+import errno
 import fcntl
 import hashlib
 import importlib.machinery
@@ -21,6 +22,7 @@ import platform
 import runpy
 import shlex
 import shutil
+import stat
 import subprocess
 import sys
 import sysconfig
@@ -34,6 +36,7 @@ PYTHON_MINORS = ("3.11",)
 _PACKAGE = pathlib.Path(__file__).resolve().parent
 _SOURCES = _PACKAGE / "adapters" / "torch"
 _INCLUDE = _PACKAGE / "include"
+_BUILT = _PACKAGE / "adapters" / "built"  # beside the code that loads it: what is to be said of one goes for the other
 _NAME = "_sonde_torch"
 
 
@@ -63,9 +66,9 @@ def find_or_build():
 
 def find(torch):
     """The path of a library already built for `torch` and this Python; None when there is none."""
-    for directory in (_PACKAGE / "adapters" / "built", _cache_directory()):
+    for directory in (_BUILT, _cache_directory()):
         library = directory / _file_name(torch)
-        if _usable(library):
+        if _usable(library) and (directory == _BUILT or _trusted(directory)):
             return library
     return None
 
@@ -116,10 +119,14 @@ def build(torch, directory, announce=False):
     _check_headers(torch)
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = open(directory / ".lock", "w")  # noqa: SIM115
-    except OSError:
-        directory = pathlib.Path(tempfile.mkdtemp(prefix="sonde-adapter-"))  # this run only
-        lock = open(directory / ".lock", "w")  # noqa: SIM115
+        if directory != _BUILT:
+            _check_trusted(directory)
+        lock = _open_lock(directory)
+    except OSError as error:
+        if announce:
+            _say(f"sonde: cannot keep the adapter: {_reason(error)}; it is built for this run only")
+        directory = pathlib.Path(tempfile.mkdtemp(prefix="sonde-adapter-"))
+        lock = _open_lock(directory)
     library = directory / _file_name(torch)
     with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -129,12 +136,45 @@ def build(torch, directory, announce=False):
                 _say(f"sonde: building the adapter for PyTorch {torch.version} (only once) ... ", end="")
             try:
                 _compile(compiler, torch, library)
-            except BaseException:
+            except BaseException as error:
                 _say("failed" if announce else "", end="\n" if announce else "")
+                if isinstance(error, OSError):
+                    raise AdapterError(f"cannot build the adapter: {_reason(error)}") from error
                 raise
             if announce:
                 _say(f"{time.monotonic() - started:.0f} s")
     return library
+
+
+def _open_lock(directory):
+    """The file `.lock`, for a lock alone: it is never emptied, and what is not a file of this user's is refused."""
+    path = directory / ".lock"
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    file = open(path, "r+b", buffering=0, opener=lambda name, _: os.open(name, flags, 0o600))  # noqa: SIM115
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+        file.close()
+        raise PermissionError(errno.EPERM, f"expected a file of user {os.geteuid()}", str(path))
+    return file
+
+
+def _check_trusted(directory):
+    """Raise PermissionError unless nobody but root and this user can put a library into `directory`, or another
+    directory into its place."""
+    own = directory.resolve()
+    for place in [own, *own.parents]:
+        status = os.stat(place)
+        if status.st_uid not in ((os.geteuid(),) if place == own else (0, os.geteuid())):
+            raise PermissionError(errno.EPERM, f"it belongs to user {status.st_uid}", str(place))
+        # A group of the user's own, as umask 002 supposes, is nobody else.
+        others = status.st_mode & (0o002 if status.st_gid == os.getegid() and place != own else 0o022)
+        if others and (place == own or not status.st_mode & stat.S_ISVTX):
+            mode = stat.S_IMODE(status.st_mode)
+            raise PermissionError(errno.EPERM, f"others may write to it (mode {mode:04o})", str(place))
+
+
+def _reason(error):
+    return f"'{error.filename}': {error.strerror}" if error.filename else str(error)
 
 
 def _compile(compiler, torch, library):
@@ -227,10 +267,19 @@ def _cache_directory():
 
 def _usable(library):
     """A library somebody else could have put there is not loaded."""
-    if not library.is_file():
+    try:
+        status = library.lstat()  # no link's target
+    except OSError:
         return False
-    status = library.stat()
-    return status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022
+    return stat.S_ISREG(status.st_mode) and status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022
+
+
+def _trusted(directory):
+    try:
+        _check_trusted(directory)
+    except OSError:
+        return False
+    return True
 
 
 def _say(text, end="\n"):
@@ -265,7 +314,7 @@ def main(arguments=None):
         return 0
     try:
         torch = find_torch()
-        directory = _PACKAGE / "adapters" / "built" if options.into_package else _cache_directory()
+        directory = _BUILT if options.into_package else _cache_directory()
         print(build(torch, directory, announce=True))
     except AdapterError as error:
         print(f"sonde: {error}", file=sys.stderr)

@@ -73,6 +73,9 @@ class _whole:
     def __enter__(self):
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._file = tempfile.NamedTemporaryFile(dir=self._path.parent, prefix=f".{self._path.name}.", delete=False)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.fchmod(self._file.fileno(), 0o666 & ~mask)  # as open() would have made it
         return self._file
 
     def __exit__(self, failed, *_):
@@ -80,9 +83,6 @@ class _whole:
         if failed:
             os.unlink(self._file.name)
             return
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(self._file.name, 0o666 & ~mask)
         os.replace(self._file.name, self._path)
 
 

@@ -10,18 +10,25 @@ import sys
 
 def _sonde():
     """The program that was installed with this file, or the one on the path."""
-    place = os.path.dirname(os.path.realpath(__file__))
-    # prefix/lib/python3.11/site-packages/sonde, or prefix/lib/python3/dist-packages/sonde
-    for _ in range(5):
-        place = os.path.dirname(place)
-        program = os.path.join(place, "bin", "sonde")
-        if os.access(program, os.X_OK) and os.path.isfile(program):
-            return program
-    for directory in os.environ.get("PATH", "").split(os.pathsep):
+    for directory in [*_beside(), *os.environ.get("PATH", "").split(os.pathsep)]:
         program = os.path.join(directory, "sonde")
-        if directory and os.access(program, os.X_OK) and os.path.isfile(program):
+        # Not in the current directory, which may be anybody's: what PATH has of it is passed over.
+        if os.path.isabs(directory) and os.access(program, os.X_OK) and os.path.isfile(program):
             return program
     return None
+
+
+def _beside():
+    """The directory of programs that belongs to this installation, and none further up: that may be anybody's."""
+    packages, name = os.path.split(os.path.dirname(os.path.realpath(__file__)))
+    if name != "sonde":
+        return
+    python, kind = os.path.split(packages)
+    prefix, library = os.path.split(os.path.dirname(python))
+    if kind in ("site-packages", "dist-packages") and library.startswith("lib"):
+        yield os.path.join(prefix, "bin")  # prefix/lib/python3.11/site-packages/sonde
+    else:
+        yield os.path.join(packages, "bin")  # as pip install --target puts it
 
 
 def main():

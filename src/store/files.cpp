@@ -15,6 +15,8 @@
 #include <cstdio>
 #include <system_error>
 
+#include "store/safe_path.h"
+
 namespace sonde {
 namespace {
 
@@ -73,18 +75,16 @@ Error io_error(std::string_view operation, const std::filesystem::path& path, in
                                   .append(reason(error_number))};
 }
 
-Status make_directories(const std::filesystem::path& path) { return make_directories(AT_FDCWD, path); }
-
-Status make_directories(int base, const std::filesystem::path& path) {
+Status make_directories(const std::filesystem::path& path) {
   if (has_parent_step(path)) return io_error("make directory", path, EINVAL);
-  if (::mkdirat(base, path.c_str(), kDirectoryMode) == 0) return {};
+  if (::mkdir(path.c_str(), kDirectoryMode) == 0) return {};
   std::filesystem::path made;
   for (const auto& part : path) {
     made /= part;
-    if (part.empty() || ::mkdirat(base, made.c_str(), kDirectoryMode) == 0) continue;
+    if (part.empty() || ::mkdir(made.c_str(), kDirectoryMode) == 0) continue;
     const int error_number = errno;
     struct stat status {};
-    if (::fstatat(base, made.c_str(), &status, 0) != 0) {
+    if (::stat(made.c_str(), &status) != 0) {
       return io_error("make directory", made, error_number == EEXIST ? errno : error_number);
     }
     if (!S_ISDIR(status.st_mode)) return io_error("make directory", made, ENOTDIR);
@@ -192,32 +192,26 @@ AsideFile::~AsideFile() {
   if (name_[0] != '\0') ::unlinkat(aside_, name_, 0);
 }
 
-Status write_whole_file(int aside, const std::filesystem::path& path, std::string_view text) {
+Status write_whole_file(int aside, int directory, const std::filesystem::path& path, std::string_view text) {
+  if (Status free = check_replaceable(directory, path); !free) return free;
   AsideFile file(aside);
   int error_number = file.create();
   if (error_number == 0) error_number = file.write(text, nullptr, 0);
-  if (error_number == 0) error_number = file.commit(AT_FDCWD, path.c_str(), true);
+  if (error_number == 0) error_number = file.commit(directory, path.filename().c_str(), true);
   if (error_number != 0) return io_error("write", path, error_number);
   return {};
 }
 
-Result<AppendFile> AppendFile::open(std::filesystem::path path, std::string_view header,
+Result<AppendFile> AppendFile::open(int directory, std::filesystem::path path, std::string_view header,
                                     std::optional<std::uint64_t> keep_bytes) {
+  Result<Fd> opened = open_own_file(directory, path, Access::append);
+  if (!opened) return opened.error();
   AppendFile file;
   file.path_ = std::move(path);
-  const char* name = file.path_.c_str();
-  constexpr int kFlags = O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
-  file.fd_ = Fd(::open(name, kFlags, kOpenMode));
-  if (!file.fd_ && errno == EACCES && ::chmod(name, kOpenMode) == 0) {
-    file.fd_ = Fd(::open(name, kFlags, kOpenMode));  // finished by an earlier run
-  }
-  if (!file.fd_) return io_error("open", file.path_, errno);
+  file.fd_ = std::move(*opened);
   const int fd = file.fd_.get();
   struct stat status {};
   if (::fstat(fd, &status) != 0) return io_error("open", file.path_, errno);
-  if ((status.st_mode & 0777) != kOpenMode && ::fchmod(fd, kOpenMode) != 0) {
-    return io_error("open", file.path_, errno);
-  }
   const auto size = static_cast<std::uint64_t>(status.st_size);
   file.size_ = keep_bytes ? std::min(size, *keep_bytes) : whole_row_bytes(fd, size);
   if (file.size_ != size && ::ftruncate(fd, static_cast<off_t>(file.size_)) != 0) {

@@ -39,11 +39,9 @@ class Fd {
 // "cannot {operation} '{path}': {reason}", code io.
 Error io_error(std::string_view operation, const std::filesystem::path& path, int error_number);
 
-// Makes what is missing of `path`; what exists keeps its mode. Refuses `..`. A relative path starts
-// at the open directory `base`: when that has been removed it fails, rather than making a second
-// dump beside the lost one.
+// Makes what is missing of `path`; what exists keeps its mode. Refuses `..`. Follows links: for paths that the user names.
+// Directories of a dump being recorded: safe_path.h.
 Status make_directories(const std::filesystem::path& path);
-Status make_directories(int base, const std::filesystem::path& path);
 Result<Fd> open_directory(const std::filesystem::path& path);
 // Fails when `path` could not be made or written to, or its device is full. Leaves nothing behind.
 Status check_can_write(const std::filesystem::path& path);
@@ -74,16 +72,17 @@ class AsideFile {
   char name_[24] = {};
 };
 
-// A whole small file, replaced if there is one.
-Status write_whole_file(int aside, const std::filesystem::path& path, std::string_view text);
+// A whole small file with the name of `path` in the open `directory`; one of this user's that is there is replaced.
+Status write_whole_file(int aside, int directory, const std::filesystem::path& path, std::string_view text);
 
 // An append-only file: 0600 while open, 0400 once closed. Rows collect in `rows()`; flush() gives
 // them to the kernel in one append, all or none.
 class AppendFile {
  public:
-  // Opens or makes `path`. What a killed run left behind the last whole row is cut off: after the
-  // last newline, or after `keep_bytes` where the caller knows. `header` goes into an empty file.
-  static Result<AppendFile> open(std::filesystem::path path, std::string_view header,
+  // Opens or makes the file with the name of `path` in the open `directory` (see open_own_file). What a killed run left
+  // behind the last whole row is cut off: after the last newline, or after `keep_bytes` where the caller knows. `header`
+  // goes into an empty file.
+  static Result<AppendFile> open(int directory, std::filesystem::path path, std::string_view header,
                                  std::optional<std::uint64_t> keep_bytes = std::nullopt);
   AppendFile(AppendFile&&) noexcept = default;
   AppendFile& operator=(AppendFile&&) noexcept = default;

@@ -11,6 +11,7 @@
 
 #include "graph/ir_text.h"
 #include "graph/model_proto.h"
+#include "store/safe_path.h"
 #include "tensor/mix.h"
 
 namespace sonde {
@@ -152,10 +153,14 @@ Graph GraphFiles::graph_of(const Step& step) const {
   return builder.finish();
 }
 
+Result<Fd> GraphFiles::directory_of(const std::filesystem::path& file) const {
+  const std::filesystem::path& rank = layout_.rank_directory();
+  return open_below(rank_, rank, file.parent_path().lexically_relative(rank), Missing::make);
+}
+
 Status GraphFiles::write_file(const std::filesystem::path& path, const std::string& text) {
-  const std::filesystem::path directory = path.parent_path().lexically_relative(layout_.rank_directory());
-  if (Status made = make_directories(rank_, directory); !made) return made;
-  return write_whole_file(aside_, path, text);
+  const Result<Fd> directory = directory_of(path);
+  return directory ? write_whole_file(aside_, directory->get(), path, text) : directory.error();
 }
 
 Status GraphFiles::write(const Step& step, bool first) {
@@ -173,9 +178,9 @@ Status GraphFiles::note_step(GraphState& state, std::uint64_t shown_by) {
   const StepId step = state.step->id;
   if (!state.table) {
     const std::filesystem::path path = layout_.graph_steps_file(step.graph);
-    const std::filesystem::path directory = path.parent_path().lexically_relative(layout_.rank_directory());
-    if (Status made = make_directories(rank_, directory); !made) return made;
-    Result<AppendFile> table = AppendFile::open(path, kTableHeader);
+    const Result<Fd> directory = directory_of(path);
+    if (!directory) return directory.error();
+    Result<AppendFile> table = AppendFile::open(directory->get(), path, kTableHeader);
     if (!table) return table.error();
     state.table = std::move(*table);
   }

@@ -72,6 +72,7 @@ class GraphFiles {
   Graph graph_of(const Step& step) const;
   void forget_old_attributes();
   Status write(const Step& step, bool first);
+  Result<Fd> directory_of(const std::filesystem::path& file) const;
   Status write_file(const std::filesystem::path& path, const std::string& text);
   Status note_step(GraphState& state, std::uint64_t shown_by);
   Status write_source(const std::string& file);

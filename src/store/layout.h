@@ -53,6 +53,7 @@ class Layout {
   std::string full_name(const Site& site, std::uint32_t number) const;
 
   // --- directories: docs/format.md, "Trees" --------------------------------------------------------------------------
+  const std::filesystem::path& root() const { return root_; }  // the plan's path
   // One rank's own directory. Paths in the journal are relative to it.
   std::filesystem::path rank_directory() const { return rank_directory_; }
   // Where the files of `record` lie, relative to rank_directory(), with a `/` at the end; empty: there itself.

@@ -86,13 +86,14 @@ Status OpFiles::append_table(const Record& record) {
   std::string path = (*directory)->path + name;
   if (name.size() > NAME_MAX) {
     const auto make = [](int at, const char* free) {
-      return Fd(::openat(at, free, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kOpenMode)) ? 0 : errno;
+      return Fd(::openat(at, free, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kOpenMode)) ? 0 : errno;
     };
     const int error_number = places_.place(
         **directory, [&](int) { return name; }, make, path);
-    if (error_number != 0) return io_error("write a table in", (*directory)->full_path, error_number);
+    if (error_number != 0) return places_.error("write a table in", **directory, error_number);
   }
-  Result<AppendFile> file = AppendFile::open(layout_.rank_directory() / path, form_.header());
+  Result<AppendFile> file =
+      AppendFile::open((*directory)->directory.get(), layout_.rank_directory() / path, form_.header());
   if (!file) return file.error();
   file->rows().append(rows);
   return file->close();
@@ -109,7 +110,7 @@ Status OpFiles::write(const Record& record, const std::string& text, const Place
     const auto put = [&](int at, const char* free) { return file.commit(at, free, replace); };
     error_number = places_.place(**directory, name, put, path);
   }
-  if (error_number != 0) return io_error("write what belongs to an op in", (*directory)->full_path, error_number);
+  if (error_number != 0) return places_.error("write what belongs to an op in", **directory, error_number);
   return {};
 }
 

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <climits>
 
+#include "store/safe_path.h"
+
 namespace sonde {
 namespace {
 
@@ -34,10 +36,7 @@ Result<OpenDirectory*> Places::of(const Record& record) {
   auto fresh = std::make_unique<OpenDirectory>();
   fresh->step = record.step;
   fresh->full_path = layout_.rank_directory() / path;
-  if (!path.empty()) {
-    if (Status made = make_directories(rank_, path); !made) return made.error();
-  }
-  Result<Fd> directory = open_directory(fresh->full_path);
+  Result<Fd> directory = open_below(rank_, layout_.rank_directory(), path, Missing::make);
   if (!directory) return directory.error();
   fresh->directory = std::move(*directory);
   fresh->path = std::move(path);
@@ -62,8 +61,11 @@ int Places::place(OpenDirectory& directory, const Name& name, const Put& put, st
 // is harmless, a number that nobody knows is a lost tensor. MindSpore's numbers are random, CANN's are hashes.
 int Places::place_long(OpenDirectory& directory, const std::string& name, const Put& put, std::string& path) {
   if (!directory.mapping) {
-    Result<AppendFile> mapping = AppendFile::open(directory.full_path / "mapping.csv", {});
-    if (!mapping) return EIO;
+    Result<AppendFile> mapping = AppendFile::open(directory.directory.get(), directory.full_path / "mapping.csv", {});
+    if (!mapping) {
+      mapping_error_ = mapping.error();
+      return EIO;
+    }
     directory.mapping = std::move(*mapping);
   }
   const std::string extension = extension_of(name);
@@ -71,7 +73,7 @@ int Places::place_long(OpenDirectory& directory, const std::string& name, const 
     const std::uint64_t digits =
         extension.empty() ? std::hash<std::string>()(name) + static_cast<std::uint64_t>(attempt) : random_();
     const std::string number = std::to_string(digits) + extension;
-    if (::faccessat(directory.directory.get(), number.c_str(), F_OK, 0) == 0) continue;
+    if (::faccessat(directory.directory.get(), number.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) continue;
     directory.mapping->rows().append(number).append(",").append(name).append("\n");
     if (!directory.mapping->flush()) return ENOSPC;
     const int error_number = put(directory.directory.get(), number.c_str());
@@ -79,6 +81,10 @@ int Places::place_long(OpenDirectory& directory, const std::string& name, const 
     if (error_number != EEXIST) return error_number;
   }
   return EEXIST;
+}
+
+Error Places::error(std::string_view operation, const OpenDirectory& directory, int error_number) const {
+  return mapping_error_ ? *mapping_error_ : io_error(operation, directory.full_path, error_number);
 }
 
 void Places::close_step(StepId step) {

@@ -42,6 +42,8 @@ class Places {
   // Lets `put` make the file under the first name that is free. A name that is taken is never written to. 0, and the
   // file's path relative to the rank directory; or an errno.
   int place(OpenDirectory& directory, const Name& name, const Put& put, std::string& path);
+  // Why place() failed: `{operation} '{directory}'` and the errno it gave, or what stood in the way of mapping.csv.
+  Error error(std::string_view operation, const OpenDirectory& directory, int error_number) const;
   // No more files of `step` are expected.
   void close_step(StepId step);
 
@@ -51,6 +53,7 @@ class Places {
   Layout layout_;
   int rank_;
   std::vector<std::unique_ptr<OpenDirectory>> open_;  // few at a time
+  std::optional<Error> mapping_error_;
   std::minstd_rand random_{std::random_device{}()};
 };
 

@@ -254,6 +254,7 @@ Recorder::~Recorder() {
 Result<std::unique_ptr<Recorder>> Recorder::open(const Plan& plan, RunInfo run) {
   const Layout layout = Layout::make(plan, run);
   if (Status free = check_not_owned(layout); !free) return free.error();
+  if (Status fit = check_tree(layout); !fit) return fit.error();
   if (Status writable = check_can_write(layout.own_directory()); !writable) {
     return writable.error();
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "store/run_json.h"
+#include "store/safe_path.h"
 
 namespace sonde {
 
@@ -26,7 +27,7 @@ Status Recording::try_open() {
   const std::string header = run_json(plan_, run_, directory_.config_file, now_us());
   Result<RunFiles> files = RunFiles::open(plan_, layout_, directory_.aside, header, run_.host_graphs);
   if (!files) return files.error();
-  Result<Fd> aside = open_directory(directory_.aside);
+  Result<Fd> aside = open_in_dump(layout_.root(), directory_.aside, Missing::leave);
   if (!aside) return aside.error();
   tensors_ = std::move(*tensors);
   files_ = std::move(*files);

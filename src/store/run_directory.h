@@ -14,8 +14,12 @@ namespace sonde {
 struct RunDirectory {
   std::filesystem::path aside;  // where files are written before they get their name
   std::string config_file;      // of this run, relative to the metadata directory; empty: the plan has no text
+  Fd all_aside;                 // the directory that `aside` lies in
   Fd owner;                     // the locked file; the lock ends with it
 };
+
+// Whether what is there already may be written to: docs/format.md, "What is written where". Creates nothing.
+Status check_tree(const Layout& layout);
 
 // `busy`, with the process id, when another live run records there. Creates nothing.
 Status check_not_owned(const Layout& layout);

@@ -8,6 +8,7 @@
 #include "store/files.h"
 #include "store/graph_files.h"
 #include "store/journal.h"
+#include "store/safe_path.h"
 #include "store/statistic_csv.h"
 
 namespace sonde {
@@ -61,7 +62,7 @@ struct RunFiles::State {
   std::map<std::uint32_t, AppendFile> histories;
   std::uint64_t rows = 0;
 
-  Status make_directory(const std::filesystem::path& path);
+  Result<Fd> make_directory(const std::filesystem::path& path);
   Result<AppendFile*> table_of(const Record& record);
   Status append_rows(const Record& record);
   void begin_step(StepId step);
@@ -71,8 +72,9 @@ struct RunFiles::State {
   Status flush();
 };
 
-Status RunFiles::State::make_directory(const std::filesystem::path& path) {
-  return make_directories(rank.get(), path.lexically_relative(layout.rank_directory()));
+Result<Fd> RunFiles::State::make_directory(const std::filesystem::path& path) {
+  const std::filesystem::path& above = layout.rank_directory();
+  return open_below(rank.get(), above, path.lexically_relative(above), Missing::make);
 }
 
 Result<AppendFile*> RunFiles::State::table_of(const Record& record) {
@@ -86,8 +88,9 @@ Result<AppendFile*> RunFiles::State::table_of(const Record& record) {
     if (!closed) return closed.error();
   }
   const std::filesystem::path directory = layout.rank_directory() / path;
-  if (Status made = make_directory(directory); !made) return made.error();
-  Result<AppendFile> file = AppendFile::open(directory / "statistic.csv", header);
+  const Result<Fd> made = make_directory(directory);
+  if (!made) return made.error();
+  Result<AppendFile> file = AppendFile::open(made->get(), directory / "statistic.csv", header);
   if (!file) return file.error();
   tables.push_back({record.step, std::move(path), std::move(*file)});
   return &tables.back().file;
@@ -115,8 +118,9 @@ Status RunFiles::State::append_history(std::uint32_t graph, OpenStep& step) {
   step.is_open = false;
   auto at = histories.find(graph);
   if (at == histories.end()) {
-    if (Status made = make_directory(layout.execution_order_directory()); !made) return made;
-    Result<AppendFile> file = AppendFile::open(layout.history_file(graph), {});
+    const Result<Fd> made = make_directory(layout.execution_order_directory());
+    if (!made) return made.error();
+    Result<AppendFile> file = AppendFile::open(made->get(), layout.history_file(graph), {});
     if (!file) return file.error();
     at = histories.emplace(graph, std::move(*file)).first;
   }
@@ -171,11 +175,14 @@ RunFiles::~RunFiles() = default;
 Result<RunFiles> RunFiles::open(const Plan& plan, const Layout& layout, const std::filesystem::path& aside,
                                 const std::string& run_json, bool host_graphs) {
   // A torn tail of the journal stays: each run begins with a mark that readers find behind it.
-  Result<AppendFile> file = AppendFile::open(layout.journal_file(), {}, std::numeric_limits<std::uint64_t>::max());
+  constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
+  const Result<Fd> own = open_in_dump(layout.root(), layout.own_directory(), Missing::leave);
+  if (!own) return own.error();
+  Result<AppendFile> file = AppendFile::open(own->get(), layout.journal_file(), {}, kAll);
   if (!file) return file.error();
-  Result<Fd> aside_directory = open_directory(aside);
+  Result<Fd> aside_directory = open_in_dump(layout.root(), aside, Missing::leave);
   if (!aside_directory) return aside_directory.error();
-  Result<Fd> rank = open_directory(layout.rank_directory());
+  Result<Fd> rank = open_in_dump(layout.root(), layout.rank_directory(), Missing::leave);
   if (!rank) return rank.error();
   auto state = std::make_unique<State>(plan, layout, host_graphs, std::move(*file), std::move(*rank),
                                        std::move(*aside_directory));

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "store/files.h"
+#include "store/safe_path.h"
 
 namespace sonde {
 namespace {
@@ -25,15 +26,17 @@ std::string rank_table() {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// Several processes share it: the first one's stays.
-Status write_shared(int aside, const std::filesystem::path& path, const std::string& text) {
-  std::error_code ignored;
-  if (std::filesystem::exists(path, ignored)) return {};
-  if (Status made = make_directories(path.parent_path()); !made) return made;
+// `first_stays`: several processes share the file, or several runs.
+Status write_side_file(int aside, const Layout& layout, const std::filesystem::path& path, const std::string& text,
+                       bool first_stays) {
+  const Result<Fd> directory = open_in_dump(layout.root(), path.parent_path(), Missing::make);
+  if (!directory) return directory.error();
+  if (!first_stays) return write_whole_file(aside, directory->get(), path, text);
+  if (Status free = check_replaceable(directory->get(), path); !free) return free;
   AsideFile file(aside);
   int error_number = file.create();
   if (error_number == 0) error_number = file.write(text, nullptr, 0);
-  if (error_number == 0) error_number = file.commit(AT_FDCWD, path.c_str(), false);
+  if (error_number == 0) error_number = file.commit(directory->get(), path.filename().c_str(), false);
   if (error_number != 0 && error_number != EEXIST) return io_error("write", path, error_number);
   return {};
 }
@@ -58,18 +61,19 @@ std::string acl_config_json(const Plan& plan) {
 }
 
 Status write_side_files(const Plan& plan, const Layout& layout, const std::filesystem::path& aside) {
-  Result<Fd> directory = open_directory(aside);
+  Result<Fd> directory = open_in_dump(layout.root(), aside, Missing::leave);
   if (!directory) return directory.error();
   const std::filesystem::path old_copy = layout.old_config_copy();
   if (!old_copy.empty() && !plan.source_text.empty()) {
-    if (Status status = write_shared(directory->get(), old_copy, plan.source_text); !status) return status;
+    Status status = write_side_file(directory->get(), layout, old_copy, plan.source_text, true);
+    if (!status) return status;
   }
   const std::filesystem::path table_copy = layout.rank_table_copy();
   if (const std::string table = table_copy.empty() ? "" : rank_table(); !table.empty()) {
-    if (Status status = write_whole_file(directory->get(), table_copy, table); !status) return status;
+    if (Status status = write_side_file(directory->get(), layout, table_copy, table, false); !status) return status;
   }
   const std::filesystem::path acl = layout.acl_config();
-  return acl.empty() ? Status() : write_whole_file(directory->get(), acl, acl_config_json(plan));
+  return acl.empty() ? Status() : write_side_file(directory->get(), layout, acl, acl_config_json(plan), false);
 }
 
 }  // namespace sonde

@@ -1,6 +1,7 @@
 #include "store/tensor_writer.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -13,6 +14,7 @@
 #include "store/container_file.h"
 #include "store/lru_table.h"
 #include "store/npy.h"
+#include "store/safe_path.h"
 #include "store/write_method.h"
 
 namespace sonde {
@@ -159,8 +161,10 @@ int TensorWriter::State::write_bytes(AsideFile& file, std::string_view header, c
 }
 
 int TensorWriter::State::copy_file(const std::string& from, AsideFile& file) {
-  const Fd in(::openat(rank.get(), from.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const Fd in(::openat(rank.get(), from.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!in) return errno;
+  struct stat status {};
+  if (::fstat(in.get(), &status) != 0 || !S_ISREG(status.st_mode)) return ENOENT;  // the user put something else there
   scratch.resize(kWidenElements * sizeof(float));
   while (true) {
     const ssize_t got = ::read(in.get(), scratch.data(), scratch.size());
@@ -228,11 +232,11 @@ Status TensorWriter::State::store_bytes(OpenDirectory& step, const Record& recor
   }
   if (error_number == ENOENT) {  // new, or the user has removed the file since
     error_number = write_primary(step, record, tensor, header, path);
-    if (error_number != 0) return io_error("write a tensor in", step.full_path, error_number);
+    if (error_number != 0) return places->error("write a tensor in", step, error_number);
     primary = std::make_shared<Primary>(path, tensor.dtype);
     fingerprints.put(key, primary);
   }
-  if (error_number != 0) return io_error("link a tensor in", step.full_path, error_number);
+  if (error_number != 0) return places->error("link a tensor in", step, error_number);
   // Equal files may stand for different types (quint8, uint8): later appearances ask for theirs.
   if (primary->dtype != tensor.dtype) primary = std::make_shared<Primary>(path, tensor.dtype);
   if (tensor.content != 0) contents.put(tensor.content, std::move(primary));
@@ -259,7 +263,7 @@ Status TensorWriter::State::store_one(const Record& record, TensorRecord& tensor
     if (error_number == ENOENT) {
       ++lost;
     } else if (error_number != 0) {
-      return io_error("link a tensor in", (*step)->full_path, error_number);
+      return places->error("link a tensor in", **step, error_number);
     }
   } else {
     waiting.emplace(tensor.content, Waiting{record.sequence, record.step, record.in_constants, record.kind, record.op,
@@ -330,7 +334,7 @@ Status TensorWriter::State::store_container(Record& record, std::vector<StoredFi
     return repeats ? repeat_container(*first, directory, free) : file.commit(directory, free, false);
   };
   if (error_number == 0) error_number = places->place(**step, name, put, path);
-  if (error_number != 0) return io_error("write the tensors of an op in", (*step)->full_path, error_number);
+  if (error_number != 0) return places->error("write the tensors of an op in", **step, error_number);
   ++files;
   for (TensorRecord& tensor : record.tensors) {
     tensor.timestamp_us = time + static_cast<std::uint64_t>(taken);
@@ -350,9 +354,9 @@ TensorWriter::~TensorWriter() = default;
 Result<TensorWriter> TensorWriter::open(const Layout& layout, const std::filesystem::path& aside,
                                         TensorWriterOptions options) {
   auto state = std::make_unique<State>(layout, options);
-  Result<Fd> rank = open_directory(layout.rank_directory());
+  Result<Fd> rank = open_in_dump(layout.root(), layout.rank_directory(), Missing::leave);
   if (!rank) return rank.error();
-  Result<Fd> aside_directory = open_directory(aside);
+  Result<Fd> aside_directory = open_in_dump(layout.root(), aside, Missing::leave);
   if (!aside_directory) return aside_directory.error();
   state->rank = std::move(*rank);
   state->places.emplace(layout, state->rank.get());

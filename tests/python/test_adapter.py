@@ -19,6 +19,7 @@ def package(monkeypatch, tmp_path):
     sources.mkdir(parents=True)
     (sources / "one.cpp").write_text('extern "C" int one() { return 1; }\n')
     monkeypatch.setattr(adapter, "_PACKAGE", tmp_path / "package")
+    monkeypatch.setattr(adapter, "_BUILT", tmp_path / "package" / "adapters" / "built")
     monkeypatch.setattr(adapter, "_SOURCES", sources)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("CXX", raising=False)
@@ -76,6 +77,59 @@ def test_a_library_built_under_a_loose_umask_is_still_found(package):
         assert adapter.find_or_build() == adapter.find(adapter.find_torch())
     finally:
         os.umask(before)
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling link", "pipe", "directory", "another user's"])
+def test_what_stands_in_the_place_of_the_lock_is_left_alone_and_never_waited_for(package, kind, capfd):
+    victim, lock = package / "victim", package / "cache" / "sonde" / ".lock"
+    victim.write_text("precious")
+    lock.parent.mkdir(parents=True, mode=0o700)
+    if kind == "link":
+        lock.symlink_to(victim)
+    elif kind == "dangling link":
+        lock.symlink_to(package / "new")
+    elif kind == "pipe":
+        os.mkfifo(lock)
+    elif kind == "directory":
+        lock.mkdir()
+    else:
+        if os.geteuid() != 0:
+            pytest.skip("needs a second user: runs as root")
+        lock.write_text("")
+        os.chown(lock, 65534, 65534)
+    library = adapter.find_or_build()
+    assert library.exists() and library.parent != lock.parent
+    shutil.rmtree(library.parent)
+    assert victim.read_text() == "precious" and not (package / "new").exists()
+    assert f"sonde: cannot keep the adapter: '{lock}': " in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("level", ["sonde", "cache"])
+@pytest.mark.parametrize("kind", ["others write", "another user's"])
+def test_a_cache_that_others_could_have_filled_is_neither_loaded_from_nor_built_into(package, level, kind, capfd):
+    library = adapter.find_or_build()
+    place = library.parent if level == "sonde" else library.parent.parent
+    if kind == "others write":
+        place.chmod(0o777)
+    elif os.geteuid() != 0:
+        pytest.skip("needs a second user: runs as root")
+    else:
+        os.chown(place, 65534, 65534)
+    capfd.readouterr()
+    assert adapter.find(adapter.find_torch()) is None
+    other = adapter.find_or_build()
+    assert other.parent != library.parent
+    shutil.rmtree(other.parent)
+    assert f"sonde: cannot keep the adapter: '{place}': " in capfd.readouterr().err
+    assert sorted(os.listdir(library.parent)) == [".lock", library.name]
+
+
+def test_a_library_that_is_a_link_is_not_loaded(package):
+    library = adapter.find_or_build()
+    elsewhere = library.rename(package / "elsewhere.so")
+    library.symlink_to(elsewhere)
+    assert adapter.find(adapter.find_torch()) is None
+    assert adapter.find_or_build() == library and not library.is_symlink()
 
 
 def test_a_cache_that_cannot_be_made_does_not_stop_the_build(package, monkeypatch):

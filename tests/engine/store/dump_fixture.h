@@ -25,8 +25,8 @@ namespace fs = std::filesystem;
 
 class TemporaryDirectory {
  public:
-  TemporaryDirectory() {
-    std::string name = (fs::temp_directory_path() / "sonde-store-XXXXXX").string();
+  explicit TemporaryDirectory(const fs::path& where = fs::temp_directory_path()) {
+    std::string name = (where / "sonde-store-XXXXXX").string();
     path_ = ::mkdtemp(name.data());
   }
   ~TemporaryDirectory() {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "dump_fixture.h"
+#include "store/safe_path.h"
 
 namespace sonde {
 namespace {
@@ -15,8 +16,12 @@ class Files : public testing::Test {
   test::TemporaryDirectory directory;
   const std::filesystem::path& root = directory.path();
 
+  Result<AppendFile> open(const std::string& name, std::string_view header) {
+    const Result<Fd> base = open_directory(root);
+    return base ? AppendFile::open(base->get(), root / name, header) : base.error();
+  }
   void append(const std::string& rows, std::string_view header = "head\n") {
-    Result<AppendFile> file = AppendFile::open(root / "table.csv", header);
+    Result<AppendFile> file = open("table.csv", header);
     ASSERT_TRUE(file) << file.error().message;
     file->rows() += rows;
     ASSERT_TRUE(file->close());
@@ -51,7 +56,7 @@ TEST_F(Files, ADirectoryThatWasRemovedIsNotMadeAgainBelowAnOpenOne) {
   Result<Fd> base = open_directory(root);
   ASSERT_TRUE(base);
   std::filesystem::remove_all(root);
-  EXPECT_FALSE(make_directories(base->get(), "a/b"));
+  EXPECT_FALSE(open_below(base->get(), root, "a/b", Missing::make));
   EXPECT_FALSE(std::filesystem::exists(root));
 }
 
@@ -90,7 +95,7 @@ TEST_F(Files, AnAsideFileNeverTakesANameUnlessAllowedAndMayTryAnother) {
 }
 
 TEST_F(Files, AnAppendFileIsOpenTo0600And0400AfterClosing) {
-  Result<AppendFile> file = AppendFile::open(root / "table.csv", "head\n");
+  Result<AppendFile> file = open("table.csv", "head\n");
   ASSERT_TRUE(file);
   EXPECT_EQ(mode_of(root / "table.csv"), 0600U);
   ASSERT_TRUE(file->close());
@@ -109,7 +114,7 @@ TEST_F(Files, ARowTornByAKilledRunIsCutOff) {
   append("3\n");
   EXPECT_EQ(read_text(root / "table.csv"), "head\n1\n3\n");
   put("torn.csv", "hea");
-  Result<AppendFile> file = AppendFile::open(root / "torn.csv", "head\n");
+  Result<AppendFile> file = open("torn.csv", "head\n");
   ASSERT_TRUE(file);
   ASSERT_TRUE(file->close());
   EXPECT_EQ(read_text(root / "torn.csv"), "head\n");
@@ -118,7 +123,7 @@ TEST_F(Files, ARowTornByAKilledRunIsCutOff) {
 TEST_F(Files, ALinkInThePlaceOfAnAppendFileIsNotFollowed) {
   put("victim", "precious");
   std::filesystem::create_symlink(root / "victim", root / "table.csv");
-  EXPECT_FALSE(AppendFile::open(root / "table.csv", "head\n"));
+  EXPECT_FALSE(open("table.csv", "head\n"));
   EXPECT_EQ(read_text(root / "victim"), "precious");
 }
 

@@ -115,28 +115,41 @@ TEST_F(Late, WhatCompletesALostOpStandsForIt) {
   EXPECT_EQ(read->runs[0].records[0].tensors.size(), 1U);
 }
 
-// The journal is a pipe that nobody reads: the writer stands still at its 64 KiB.
+// The descriptor in this process that stands for `path`.
+int descriptor_of(const std::filesystem::path& path) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    if (std::filesystem::read_symlink(entry.path(), gone) == path) return std::stoi(entry.path().filename());
+  }
+  return -1;
+}
+
+// The journal becomes a pipe that nobody reads: the writer stands still at its 64 KiB.
 TEST_F(Late, WithoutWaitingADiskThatHangsCostsRecordsAndNotTheProgramsTime) {
   constexpr std::uint64_t kRecords = 150000;
-  const auto metadata = dump / "rank_0/.dump_metadata/sonde";
-  std::filesystem::create_directories(metadata);
-  ASSERT_EQ(::mkfifo((metadata / "journal").c_str(), 0600), 0);
   Plan plan = plan_for(dump, SavedData::statistic);
   plan.sonde.when_full = WhenFull::drop;
   Host run(plan);
   ASSERT_TRUE(run.is_open()) << run.refused().message;
   run.begin(kStep);
+  run->flush();
+  int pipe_ends[2] = {};
+  ASSERT_EQ(::pipe(pipe_ends), 0);
+  const int journal = descriptor_of(std::filesystem::canonical(dump) / "rank_0/.dump_metadata/sonde/journal");
+  ASSERT_GE(journal, 0);
+  ASSERT_EQ(::dup2(pipe_ends[1], journal), journal);
+  ::close(pipe_ends[1]);
+  ::fcntl(pipe_ends[0], F_SETFL, O_NONBLOCK);
   const OpName& name = run.op("Default/add-op0");
   for (std::uint64_t i = 0; i < kRecords; ++i) run->push(run.record(name, kStep));  // would wait for ever
   run.end(kStep);
   std::atomic<bool> done{false};
   std::thread disk([&] {
-    const int pipe = ::open((metadata / "journal").c_str(), O_RDONLY | O_NONBLOCK);
     std::array<char, 1 << 16> bytes{};
     while (!done.load()) {
-      if (::read(pipe, bytes.data(), bytes.size()) <= 0) std::this_thread::yield();
+      if (::read(pipe_ends[0], bytes.data(), bytes.size()) <= 0) std::this_thread::yield();
     }
-    ::close(pipe);
+    ::close(pipe_ends[0]);
   });
   const Totals totals = run->finish();
   done = true;
