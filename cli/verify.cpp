@@ -53,11 +53,12 @@ std::string issues_text(const VerifyReport& report) {
     std::size_t count = 0;
     for (const VerifyIssue& issue : report.issues) {
       if (static_cast<int>(issue.kind) != kind || ++count > kIssuesShown) continue;
-      text += fmt::format("{}: {}: {}\n", word_of(issue.kind), printable(issue.path.string()), printable(issue.message));
+      text +=
+          fmt::format("{}: {}: {}\n", word_of(issue.kind), printable(issue.path.string()), printable(issue.message));
     }
     if (count > kIssuesShown) {
-      text += fmt::format("{}: {} more (--json lists all)\n", word_of(static_cast<IssueKind>(kind)),
-                          count - kIssuesShown);
+      text +=
+          fmt::format("{}: {} more (--json lists all)\n", word_of(static_cast<IssueKind>(kind)), count - kIssuesShown);
     }
   }
   return text;
@@ -76,9 +77,8 @@ std::string end_text(const VerifyReport& report, const VerifyVerb& options) {
   std::string text = findings > 0 ? count_text(findings, "thing") + " wrong"
                      : all_read   ? std::string("nothing wrong")
                                   : std::string("not everything could be looked at");
-  text += fmt::format(": {} of the journal, {} ({}), {} of tables looked at{}\n",
-                      count_text(report.entries, "record"), count_text(report.files, "tensor file"),
-                      bytes_text(report.bytes), count_text(report.rows, "row"),
+  text += fmt::format(": {} of the journal, {} ({}), {} of tables looked at{}\n", count_text(report.entries, "record"),
+                      count_text(report.files, "tensor file"), bytes_text(report.bytes), count_text(report.rows, "row"),
                       options.hashes ? ", all values read" : "");
   if (findings > 0 && !options.complete && can_complete(report)) {
     text += fmt::format("`sonde verify {} --complete` makes again what the journal tells, and enters what it lacks\n",
@@ -183,8 +183,11 @@ int verify(const VerifyVerb& options) {
 
 void add_verify(CLI::App& app, int& exit_status) {
   auto options = std::make_shared<VerifyVerb>();
-  CLI::App* verb = app.add_subcommand("verify", "Say what of a dump is whole, what is missing, and why; and repair it.");
-  verb->add_option("DUMP", options->dump, "directory of a dump, or any directory inside one")->type_name("")->required();
+  CLI::App* verb =
+      app.add_subcommand("verify", "Say what of a dump is whole, what is missing, and why; and repair it.");
+  verb->add_option("DUMP", options->dump, "directory of a dump, or any directory inside one")
+      ->type_name("")
+      ->required();
   verb->add_option("--rank", options->rank, "number of the process (default: all)")->type_name("N");
   verb->add_flag("--hashes", options->hashes,
                  "also read every tensor, and compare it with the statistics and hashes that were recorded");

@@ -143,7 +143,8 @@ void add_unentered(const RankTree& tree, const CatalogFilter& filter, const Jour
     what += (what.empty() ? "" : " and ") + std::to_string(added.rows) + " rows of tables";
   }
   // Rows come after their entry: where one is missing the journal was cut off later.
-  const bool is_lost = remains.is_damaged || added.rows > 0;
+  const bool has_failed = std::ranges::any_of(rank.runs, [](const CatalogRun& run) { return !run.error.empty(); });
+  const bool is_lost = remains.is_damaged || (added.rows > 0 && !has_failed);
   catalog.problems.push_back({journal_in(place.metadata),
                               what + " are not entered here, since " +
                                   (is_lost ? "entries are lost" : "the run was killed or its disk was full") +

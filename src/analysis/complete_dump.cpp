@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -146,16 +147,20 @@ class RankCompleter {
     return true;
   }
 
+  // `.dump_metadata/sonde`, of o2 `.dump_metadata/device_N/sonde`: the journal of the replay itself.
+  static bool is_own(const fs::path& relative) {
+    const auto parts = std::distance(relative.begin(), relative.end());
+    return parts <= 3 && *relative.begin() == ".dump_metadata" && relative.filename() == "sonde";
+  }
+
   Status take_over(const fs::path& made) {
     std::error_code error;
     if (made.empty()) return {};
     fs::recursive_directory_iterator at(made, error);
     for (; !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
-      if (at->path().filename() == "sonde" && at->path().parent_path().filename() != "sources") {
-        at.disable_recursion_pending();
-      }
-      if (!at->is_regular_file()) continue;
       const fs::path relative = at->path().lexically_relative(made);
+      if (is_own(relative)) at.disable_recursion_pending();
+      if (!at->is_regular_file()) continue;
       if (!is_plain(relative)) continue;
       if (Status status = take_file(at->path(), rank_.directory / relative); !status) return status;
     }
@@ -260,8 +265,8 @@ class RankCompleter {
   template <typename IsMissing>
   void enter(const JournalRun& run, const CatalogStep& step, const CatalogOp& op, const IsMissing& is_missing,
              JournalWriter& writer, std::uint32_t& next_id) {
-    const bool is_known = std::ranges::any_of(
-        run.records, [&](const JournalRecord& record) { return record.sequence == op.sequence; });
+    const bool is_known =
+        std::ranges::any_of(run.records, [&](const JournalRecord& record) { return record.sequence == op.sequence; });
     Record record;
     const OpName name{is_known ? 0 : ++next_id, std::string(op.op_type), std::string(op.full_name)};
     record.kind = op.is_parameter ? RecordKind::parameter : RecordKind::op;

@@ -95,6 +95,7 @@ class RunReader {
       step.ended_us = record.timestamp_us;
       step.ended = true;
     } else {
+      step.is_mended = step.is_mended || record.is_supplement;
       step.ops.push_back(op_of(record));
     }
   }

@@ -42,7 +42,8 @@ Plan plan_of(const Json& header, const fs::path& metadata) {
   }
   plan.net_name = text_of(header, "net_name");
   plan.saved_data = saved_data_of(text_of(header, "saved_data"));
-  if (const auto low = header.find("low_precision"); low != header.end() && low->is_boolean()) plan.low_precision = *low;
+  if (const auto low = header.find("low_precision"); low != header.end() && low->is_boolean())
+    plan.low_precision = *low;
   if (const auto lines = header.find("source_lines"); lines != header.end() && lines->is_number_unsigned()) {
     plan.source_lines = static_cast<SourceLines>(std::min<unsigned>(lines->get<unsigned>(), 2U));
   }
@@ -50,7 +51,8 @@ Plan plan_of(const Json& header, const fs::path& metadata) {
     plan.statistic_category.clear();
     for (const Json& column : *columns) {
       for (const CategoryInfo& row : all_categories()) {
-        if (column.is_string() && column.get<std::string>() == row.column) plan.statistic_category.push_back(row.category);
+        if (column.is_string() && column.get<std::string>() == row.column)
+          plan.statistic_category.push_back(row.category);
       }
     }
   }

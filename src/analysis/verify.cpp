@@ -281,9 +281,7 @@ class RankVerifier {
     }
   }
 
-  static bool is_table(const std::string& name) {
-    return name.ends_with(".csv");
-  }
+  static bool is_table(const std::string& name) { return name.ends_with(".csv"); }
 
   // Every file below the rank's directory, but those of other ranks that share it.
   void walk() {
@@ -298,7 +296,8 @@ class RankVerifier {
         add(IssueKind::unreadable, {}, at->path(), "its contents cannot be read");
       }
       if (!S_ISLNK(status.st_mode) && (status.st_mode & 0022) != 0) {
-        add(IssueKind::permission, {}, at->path(), fmt::format("others may write it (mode {:o})", status.st_mode & 0777));
+        add(IssueKind::permission, {}, at->path(),
+            fmt::format("others may write it (mode {:o})", status.st_mode & 0777));
       }
       if (S_ISREG(status.st_mode) && status.st_size > 0 && is_table(name) && !live_) check_end(at->path());
     }
@@ -360,7 +359,8 @@ class RankVerifier {
       if (step != steps.end() && !line.empty() && line[0] >= '0' && line[0] <= '9' && step->second > 0) --step->second;
     }
     for (const auto& [iteration, count] : steps) {
-      if (count > 0) add(IssueKind::missing, StepId{graph, iteration}, path, fmt::format("step {} is not in it", iteration));
+      if (count > 0)
+        add(IssueKind::missing, StepId{graph, iteration}, path, fmt::format("step {} is not in it", iteration));
     }
   }
 
@@ -369,14 +369,15 @@ class RankVerifier {
     const Result<std::string> text = read_whole_file(side_file(table));
     if (!text) return;
     std::set<std::string> shown;
-    std::string first;
     for (const std::string& line : lines_of(*text)) {
       const std::size_t comma = line.find(',');
-      if (comma == std::string::npos || line.starts_with("step")) continue;
-      if (first.empty()) first = line.substr(comma + 1);
-      shown.insert(line.substr(comma + 1));
+      if (comma != std::string::npos && !line.starts_with("step")) shown.insert(line.substr(comma + 1));
     }
-    shown.erase(first);
+    std::set<std::size_t> runs;
+    for (const VerifyStep& step : out_.steps) {
+      if (step.id.graph != graph || !step.ended || !runs.insert(step.run).second) continue;
+      shown.erase(std::to_string(step.id.iteration));  // the first of its run
+    }
     for (const std::string& step : shown) {
       const StepId id{graph, std::strtoull(step.c_str(), nullptr, 10)};
       for (const char* end : {".ir", ".pb"}) expect_file(fmt::format("graphs/step_{}/{}{}", step, name, end), id);
@@ -432,8 +433,8 @@ VerifyRank verify_tree(const CatalogRank& rank, VerifyReport& report) {
         if (file) continue;
         ++step.damaged;
         const bool may_read = ::access(path.c_str(), R_OK) == 0;
-        report.issues.push_back({may_read ? IssueKind::damaged : IssueKind::unreadable, rank.rank, from.id, path,
-                                 file.error().message});
+        report.issues.push_back(
+            {may_read ? IssueKind::damaged : IssueKind::unreadable, rank.rank, from.id, path, file.error().message});
       }
     }
   }
@@ -445,12 +446,12 @@ void add_problems(const Catalog& catalog, VerifyReport& report) {
   for (const CatalogProblem& problem : catalog.problems) {
     const bool is_journal = problem.path.filename() == "journal";
     const bool may_read = ::access(problem.path.c_str(), R_OK) == 0;
-    const IssueKind kind = !may_read                                            ? IssueKind::unreadable
-                           : !is_journal                                        ? IssueKind::damaged
+    const IssueKind kind = !may_read                                                  ? IssueKind::unreadable
+                           : !is_journal                                              ? IssueKind::damaged
                            : problem.message.find("not entered") != std::string::npos ? IssueKind::unentered
                            : problem.message.starts_with("the last entry breaks off") ? IssueKind::torn
                            : problem.message.starts_with("the last entry of")         ? IssueKind::cut_off
-                                                                                : IssueKind::damaged;
+                                                                                      : IssueKind::damaged;
     report.issues.push_back({kind, {}, {}, problem.path, problem.message});
   }
 }

@@ -48,6 +48,7 @@ struct JournalRecord {
   bool failed = false;
   std::uint32_t attributes = 0;  // id
   bool completes = false;        // what is left of an op whose own record was lost
+  bool is_supplement = false;    // entered later, by the name of its file: what it read is not known
   std::uint64_t timestamp_us = 0;
   std::vector<JournalTensor> tensors;
   std::string note;

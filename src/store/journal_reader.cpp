@@ -501,14 +501,18 @@ class Reader {
   // A run whose header says {"mends": k} holds what run k could not enter any more.
   void join_supplements() {
     std::vector<JournalRun>& runs = journal_.runs;
-    for (std::size_t i = 1; i < runs.size(); ++i) {
+    std::vector<std::size_t> own;  // what `k` counts: runs that mend nothing
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      own.push_back(i);
       if (runs[i].header_json.find("\"mends\"") == std::string::npos) continue;
       const nlohmann::json header = nlohmann::json::parse(runs[i].header_json, nullptr, false);
       const auto mends = header.is_object() ? header.find("mends") : header.end();
       if (!header.is_object() || mends == header.end() || !mends->is_number_unsigned()) continue;
-      const auto target = mends->get<std::size_t>();
-      if (target >= i || is_supplement_[target]) continue;
+      own.pop_back();
+      if (mends->get<std::size_t>() >= own.size()) continue;
+      const std::size_t target = own[mends->get<std::size_t>()];
       is_supplement_[i] = true;
+      for (JournalRecord& record : runs[i].records) record.is_supplement = true;
       OpenRun joined;
       joined.run = std::move(runs[target]);
       std::ranges::move(runs[i].op_names, std::back_inserter(joined.run.op_names));
