@@ -258,7 +258,8 @@ void skip_mark(std::string_view& text) {
 
 Result<StatisticTable> parse_statistic_table(std::string_view text) {
   skip_mark(text);
-  if (text.find('\n') == std::string_view::npos && text.starts_with("Op Type")) {  // a run was killed in its header
+  if (text.empty() ||
+      (text.find('\n') == std::string_view::npos && text.starts_with("Op Type"))) {  // a run was killed in its header
     StatisticTable torn;
     torn.is_torn = true;
     return torn;
