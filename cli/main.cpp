@@ -27,6 +27,7 @@
 #include "show.h"
 #include "stats.h"
 #include "stomp.h"
+#include "verify.h"
 #include "watch.h"
 
 namespace sonde {
@@ -123,6 +124,7 @@ int run_main(int argc, char** argv) {
   add_convert(app, exit_status);
   add_compare(app, exit_status);
   add_index(app, exit_status);
+  add_verify(app, exit_status);
   app.add_subcommand("msaccucmp", "CANN's msaccucmp.py by its own options: convert, overflow, …");
   if (argc > 1 && std::string_view(argv[1]) == "msaccucmp") {  // its options follow no rule of ours
     return msaccucmp::run(std::vector<std::string>(argv + 2, argv + argc));

@@ -118,7 +118,15 @@ bool read_tree_instead(const RankTree& tree, const CatalogRank& like, Catalog& c
   rank.metadata = like.metadata;
   rank.rank = tree.steps.front().rank;
   rank.kind = DumpKind::tree;
-  read_rank_tree(tree.steps, tree.constants, rank, catalog);
+  Catalog read;
+  std::swap(read.texts, catalog.texts);
+  read_rank_tree(tree.steps, tree.constants, rank, read);
+  std::swap(read.texts, catalog.texts);
+  if (std::ranges::all_of(rank.steps, [](const CatalogStep& step) { return step.ops.empty(); })) return false;
+  for (CatalogProblem& problem : read.problems) {
+    problem.is_lost = problem.is_lost && problem.message != kTornRow;
+    catalog.problems.push_back(std::move(problem));
+  }
   catalog.ranks.push_back(std::move(rank));
   return true;
 }
@@ -143,7 +151,11 @@ void add_unentered(const RankTree& tree, const CatalogFilter& filter, const Jour
     what += (what.empty() ? "" : " and ") + std::to_string(added.rows) + " rows of tables";
   }
   // Rows come after their entry: where one is missing the journal was cut off later.
-  const bool is_lost = remains.is_damaged || added.rows > 0;
+  const bool has_failed = std::ranges::any_of(rank.runs, [](const CatalogRun& run) {
+    const auto is_end = [](const std::string& note) { return note.starts_with("recording stopped"); };
+    return !run.error.empty() || std::ranges::any_of(run.notes, is_end);  // the note alone, where no more fitted
+  });
+  const bool is_lost = remains.is_damaged || (added.rows > 0 && !has_failed);
   catalog.problems.push_back({journal_in(place.metadata),
                               what + " are not entered here, since " +
                                   (is_lost ? "entries are lost" : "the run was killed or its disk was full") +
@@ -171,9 +183,9 @@ void read_journal_rank(const JournalPlace& place, const CatalogFilter& filter, c
   }
   if (remains.is_incomplete && !is_recording(place.metadata / "sonde")) {
     const RankTree tree = tree_of(place, part);
-    if (remains.ops == 0 && read_tree_instead(tree, rank, catalog)) {
+    if (remains.runs.empty() && read_tree_instead(tree, rank, catalog)) {
       catalog.problems.push_back(
-          {journal_in(place.metadata), "it holds no op; file names and tables are used instead", remains.is_damaged});
+          {journal_in(place.metadata), "it holds no run; file names and tables are used instead", remains.is_damaged});
       return;
     }
     add_unentered(tree, filter, place, remains, rank, catalog);

@@ -95,6 +95,7 @@ class RunReader {
       step.ended_us = record.timestamp_us;
       step.ended = true;
     } else {
+      step.is_mended = step.is_mended || record.is_supplement;
       step.ops.push_back(op_of(record));
     }
   }
@@ -211,12 +212,12 @@ void drop_outside_files(JournalRun& run, const std::filesystem::path& journal, C
 }
 
 // "12 at byte 345, 6 at byte 789"
-std::string where(const Journal& journal, bool is_tail) {
+std::string where_damaged(const Journal& journal) {
   constexpr std::size_t kShown = 3;
   std::string text;
   std::size_t count = 0;
   for (const JournalGap& gap : journal.gaps) {
-    if (gap.is_tail != is_tail) continue;
+    if (gap.is_tail) continue;
     if (++count > kShown) return text + ", …";
     text += (count > 1 ? ", " : "") + std::to_string(gap.bytes) + " at byte " + std::to_string(gap.offset);
   }
@@ -224,13 +225,19 @@ std::string where(const Journal& journal, bool is_tail) {
 }
 
 void tell_damage(const Journal& journal, const std::filesystem::path& path, Catalog& catalog) {
-  if (const std::string damaged = where(journal, false); !damaged.empty()) {
+  if (const std::string damaged = where_damaged(journal); !damaged.empty()) {
     catalog.problems.push_back({path, "damaged: bytes that are no whole entry were passed over: " + damaged +
                                           "; what they said is lost, but for what files and tables tell"});
   }
-  if (const std::string torn = where(journal, true); !torn.empty()) {
-    catalog.problems.push_back(
-        {path, "the last entry breaks off (" + torn + "): a run was killed, or still writes", false});
+  for (const JournalGap& gap : journal.gaps) {
+    if (!gap.is_tail) continue;
+    const bool is_last = journal.runs.empty() || journal.runs.back().offset < gap.offset;
+    catalog.problems.push_back({path,
+                                std::string(is_last ? "the last entry" : "the last entry of a run before others") +
+                                    " breaks off (" + std::to_string(gap.bytes) + " at byte " +
+                                    std::to_string(gap.offset) + "): a run was killed" +
+                                    (is_last ? ", or still writes" : ""),
+                                false});
   }
   if (journal.malformed_entries > 0) {
     catalog.problems.push_back({path, std::to_string(journal.malformed_entries) + " entries do not make sense"});

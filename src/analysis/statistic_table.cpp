@@ -258,6 +258,12 @@ void skip_mark(std::string_view& text) {
 
 Result<StatisticTable> parse_statistic_table(std::string_view text) {
   skip_mark(text);
+  if (text.empty() ||
+      (text.find('\n') == std::string_view::npos && text.starts_with("Op Type"))) {  // a run was killed in its header
+    StatisticTable torn;
+    torn.is_torn = true;
+    return torn;
+  }
   Header header;
   if (!parse_header(take_line(text), kColumns, {"Op Name", "IO", "Slot"}, header)) {
     return Error{ErrorCode::corrupt, "line 1 is no header of a statistic.csv: it should name Op Name, IO and Slot"};

@@ -267,7 +267,8 @@ class Adder {
   }
 
   void join(const CatalogTensor& from, CatalogTensor& known) {
-    if (!from.file.empty() && known.file.empty()) {
+    // One that is there already is of an equal tensor.
+    if (!from.file.empty() && (known.file.empty() || from.timestamp_us == known.timestamp_us)) {
       known.file = from.file;
       known.wanted = true;
       ++added_.files;

@@ -48,6 +48,7 @@ struct JournalRecord {
   bool failed = false;
   std::uint32_t attributes = 0;  // id
   bool completes = false;        // what is left of an op whose own record was lost
+  bool is_supplement = false;    // entered later, by the name of its file: what it read is not known
   std::uint64_t timestamp_us = 0;
   std::vector<JournalTensor> tensors;
   std::string note;
@@ -84,9 +85,23 @@ struct Journal {
   std::uint64_t malformed_entries = 0;  // whole, but their content is not what their type promises; left out
 };
 
+// Is given each entry as it stands in the journal, in order, with nothing joined to anything.
+class JournalVisitor {
+ public:
+  virtual ~JournalVisitor() = default;
+  virtual void begin_run() = 0;
+  virtual void header(const std::string& json) = 0;
+  virtual void site(const Site& site) = 0;
+  virtual void op_name(const OpName& name) = 0;
+  virtual void attributes(const Attributes& attributes) = 0;
+  virtual void record(const JournalRecord& record) = 0;
+  virtual void end(const std::string& json) = 0;
+};
+
 // Reads what is there now; a run may go on appending. Fails with `corrupt` for a file in which no header and no entry is
 // found and `unsupported` for a version this build does not know; a torn or damaged part is reported in `gaps`.
-Result<Journal> read_journal(const std::filesystem::path& file);
-Result<Journal> parse_journal(std::string_view bytes, const std::filesystem::path& name);
+Result<Journal> read_journal(const std::filesystem::path& file, JournalVisitor* visitor = nullptr);
+Result<Journal> parse_journal(std::string_view bytes, const std::filesystem::path& name,
+                              JournalVisitor* visitor = nullptr);
 
 }  // namespace sonde

@@ -9,11 +9,14 @@
 #include <cstring>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "store/journal.h"
 #include "store/journal_format.h"
@@ -328,7 +331,8 @@ bool may_begin(Entry type, std::uint32_t payload, std::string_view start) {
 
 class Reader {
  public:
-  explicit Reader(std::string_view bytes) : bytes_(bytes), checksum_budget_(kLeastBudget + 16 * bytes.size()) {}
+  Reader(std::string_view bytes, JournalVisitor* visitor)
+      : bytes_(bytes), checksum_budget_(kLeastBudget + 16 * bytes.size()), visitor_(visitor) {}
 
   Result<Journal> read(const std::filesystem::path& file) {
     while (at_ < bytes_.size()) {
@@ -347,6 +351,7 @@ class Reader {
       }
     }
     close_run();
+    join_supplements();
     return std::move(journal_);
   }
 
@@ -388,6 +393,7 @@ class Reader {
     const bool is_again = is_definition && open_.is_damaged && open_.ids.contains(key);
     if (is_next || is_again) close_run();
     if (!open_.any) open_.run.offset = at_;
+    if (!open_.any && visitor_ != nullptr) visitor_->begin_run();
     open_.any = true;
     if (is_definition) open_.ids.insert(key);
   }
@@ -432,7 +438,31 @@ class Reader {
         run.end_json = std::string(payload);
         break;
     }
-    if (!fields.good()) ++journal_.malformed_entries;
+    if (!fields.good()) {
+      ++journal_.malformed_entries;
+    } else if (visitor_ != nullptr) {
+      show(static_cast<Entry>(type), run);
+    }
+  }
+
+  // The entry that was just taken.
+  void show(Entry type, const JournalRun& run) {
+    switch (type) {
+      case Entry::run:
+        return visitor_->header(run.header_json);
+      case Entry::site:
+        return visitor_->site(run.sites.back());
+      case Entry::op_name:
+        return visitor_->op_name(run.op_names.back());
+      case Entry::attributes:
+        return visitor_->attributes(run.attributes.back());
+      case Entry::record:
+        return visitor_->record(run.records.back());
+      case Entry::end:
+        return visitor_->end(run.end_json);
+      case Entry::file:
+        return;
+    }
   }
 
   // Behind damage: whether an entry that is worth a checksum starts here, and is whole.
@@ -468,6 +498,34 @@ class Reader {
     open_.is_damaged = true;
   }
 
+  // A run whose header says {"mends": k} holds what run k could not enter any more.
+  void join_supplements() {
+    std::vector<JournalRun>& runs = journal_.runs;
+    std::vector<std::size_t> own;  // what `k` counts: runs that mend nothing
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      own.push_back(i);
+      if (runs[i].header_json.find("\"mends\"") == std::string::npos) continue;
+      const nlohmann::json header = nlohmann::json::parse(runs[i].header_json, nullptr, false);
+      const auto mends = header.is_object() ? header.find("mends") : header.end();
+      if (!header.is_object() || mends == header.end() || !mends->is_number_unsigned()) continue;
+      own.pop_back();
+      if (mends->get<std::size_t>() >= own.size()) continue;
+      const std::size_t target = own[mends->get<std::size_t>()];
+      is_supplement_[i] = true;
+      for (JournalRecord& record : runs[i].records) record.is_supplement = true;
+      OpenRun joined;
+      joined.run = std::move(runs[target]);
+      std::ranges::move(runs[i].op_names, std::back_inserter(joined.run.op_names));
+      std::ranges::move(runs[i].records, std::back_inserter(joined.run.records));
+      joined.files = std::exchange(joined.run.lone_files, {});
+      std::ranges::move(runs[i].lone_files, std::back_inserter(joined.files));
+      join_files(joined);
+      runs[target] = std::move(joined.run);
+    }
+    std::size_t index = 0;
+    std::erase_if(runs, [&](const JournalRun&) { return is_supplement_[index++]; });
+  }
+
   void close_run() {
     if (open_.any) {
       join_completions(open_.run.records);
@@ -480,9 +538,11 @@ class Reader {
   std::string_view bytes_;
   std::size_t at_ = 0;
   std::uint64_t checksum_budget_;
+  JournalVisitor* visitor_;
   bool any_ = false;
   OpenRun open_;
   Journal journal_;
+  std::map<std::size_t, bool> is_supplement_;  // of runs
 };
 
 Error cannot_read(const std::filesystem::path& file, ErrorCode code, const std::string& why) {
@@ -521,8 +581,8 @@ Result<std::string> read_whole(const std::filesystem::path& file) {
 
 }  // namespace
 
-Result<Journal> parse_journal(std::string_view bytes, const std::filesystem::path& file) {
-  Reader reader(bytes);
+Result<Journal> parse_journal(std::string_view bytes, const std::filesystem::path& file, JournalVisitor* visitor) {
+  Reader reader(bytes, visitor);
   Result<Journal> journal = reader.read(file);
   const std::size_t known = std::min(bytes.size(), kMagic.size());
   if (journal && !reader.found_any() && bytes.substr(0, known) != kMagic.substr(0, known)) {
@@ -532,11 +592,11 @@ Result<Journal> parse_journal(std::string_view bytes, const std::filesystem::pat
   return journal;
 }
 
-Result<Journal> read_journal(const std::filesystem::path& file) {
+Result<Journal> read_journal(const std::filesystem::path& file, JournalVisitor* visitor) {
   try {
     const Result<std::string> bytes = read_whole(file);
     if (!bytes) return bytes.error();
-    return parse_journal(*bytes, file);
+    return parse_journal(*bytes, file, visitor);
   } catch (const std::bad_alloc&) {
     return cannot_read(file, ErrorCode::io, "not enough memory");
   } catch (const std::length_error&) {

@@ -160,6 +160,11 @@ Status RunFiles::State::flush_journal() {
 
 Status RunFiles::State::flush() {
   Status status = flush_journal();
+  if (!status) {  // no row without its record
+    for (StepTable& table : tables) table.file.rows().clear();
+    for (auto& [graph, history] : histories) history.rows().clear();
+    return status;
+  }
   for (StepTable& table : tables) {
     Status flushed = status ? table.file.flush() : Status();
     if (!flushed) status = std::move(flushed);

@@ -57,6 +57,9 @@ std::string run_json(const Plan& plan, const RunInfo& run, const std::string& co
   json["input_output"] = static_cast<int>(plan.input_output);
   json["saved_data"] = word_of(plan.saved_data);
   json["statistic_columns"] = columns_of(plan);
+  json["version"] = info(plan.sonde.version).name;
+  json["low_precision"] = plan.low_precision;
+  json["source_lines"] = static_cast<int>(plan.source_lines);
   json["raw_bfloat16"] = plan.sonde.raw_bfloat16;
   return text_of(json);
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from dataclasses import dataclass, field
 
@@ -238,6 +239,19 @@ def _entry_bytes(data: bytes, at: int) -> int:
     return size if xxh32(data[at + 4 : at + size]) == checksum else 0
 
 
+def _join_supplements(journal: Journal) -> None:
+    kept = []
+    for run in journal.runs:
+        mends = json.loads(run.header).get("mends") if '"mends"' in run.header else None
+        if mends is None or mends >= len(kept):
+            kept.append(run)
+            continue
+        for name in ("op_names", "records", "files"):
+            getattr(kept[mends], name).extend(getattr(run, name))
+        kept[mends].join_files()
+    journal.runs = kept
+
+
 def _may_be_entry(data: bytes, at: int) -> bool:
     return len(data) - at >= ENTRY_BYTES and 1 <= data[at + 8] <= 7 and _entry_bytes(data, at) > 0
 
@@ -278,4 +292,5 @@ def read(data: bytes) -> Journal:
     if not found and data[:known] != MAGIC[:known]:
         raise Corrupt("no journal")
     close()
+    _join_supplements(journal)
     return journal

@@ -102,7 +102,7 @@ VERBS = {
 
 def first_op(result):
     found = json.loads(result.stdout)["first"]
-    return found and found["tensor"]["op"]
+    return found and found["tensor"]["op_name"]
 
 
 @pytest.mark.parametrize("saved_data", ["full", "statistic", "tensor"])
@@ -190,9 +190,7 @@ def entries(journal):
 
 
 def tensors_of(dump):
-    return sorted(
-        (t.op.full_name, t.op.iteration, t.is_input, t.slot, pathlib.Path(t.file).name) for t in dump.tensors if t.file
-    )
+    return sorted((t.op.name, t.step, t.side, t.slot, pathlib.Path(t.file).name) for t in dump.tensors if t.file)
 
 
 def test_files_that_a_kill_left_outside_the_journal_are_shown_under_their_ops(dumps, tmp_path):

@@ -99,6 +99,8 @@ ANSWERS = {
     "watch, list": ["watch", "--list"],
     "stomp": ["stomp", "full"],
     "convert": ["convert", "raw", "--out", "npy"],
+    "verify": ["verify", "full"],
+    "verify, completed": ["verify", "statistic", "--complete"],
     "index": ["index", "full", "--out", "full.sqlite"],
     "export": ["export", "full", "--to", "full.npz", "--python", sys.executable],
     "run": ["run", "--prove", "--out", "proved", "--", sys.executable, "-c", "print(1)"],

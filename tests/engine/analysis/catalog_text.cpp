@@ -16,7 +16,7 @@ class Text {
   void add(const Catalog& catalog) {
     const auto& [path, ranks, problems, texts, owner] = catalog;
     put("catalog", path.native());
-    for (const CatalogProblem& problem : problems) put("problem", problem.path.native(), problem.message);
+    for (const CatalogProblem& problem : problems) put("problem", problem.path.native(), problem.message, problem.is_lost);
     for (const CatalogRank& rank : ranks) add(rank);
   }
 
@@ -65,8 +65,8 @@ class Text {
   }
 
   void add(const CatalogStep& step) {
-    const auto& [id, run, started_us, ended_us, ended, directory, ops, sum] = step;
-    put("step", id.graph, id.iteration, run, started_us, ended_us, ended, directory);
+    const auto& [id, run, started_us, ended_us, ended, is_mended, directory, ops, sum] = step;
+    put("step", id.graph, id.iteration, run, started_us, ended_us, ended, is_mended, directory);
     for (const CatalogOp& op : ops) add(op);
   }
 

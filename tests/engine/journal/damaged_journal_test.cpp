@@ -2,11 +2,14 @@
 #include <gtest/gtest.h>
 #include <xxhash.h>
 
+#include <cstdint>
 #include <random>
 
 #include "sample.h"
 #include "store/journal.h"
 #include "store/journal_format.h"
+
+extern "C" int fuzz_journal(const std::uint8_t* data, std::size_t size);
 
 namespace sonde {
 namespace {
@@ -195,6 +198,60 @@ TEST(DamagedJournal, RandomDamageNeverDoesMoreThanLoseEntries) {
     EXPECT_LE(journal->torn_bytes, bytes.size());
     EXPECT_LE(journal->runs.size(), 3);
   }
+}
+
+// Flips, drops, repeats and moves pieces of whole journals, the same ones every time.
+TEST(DamagedJournal, TheFuzzEntryHoldsOverMutatedJournals) {
+  const std::string seeds[] = {write(sample_run()), write(sample_run(), false) + write(sample_run()),
+                               write(sample_run()) + write(sample_run(), false)};
+  std::mt19937_64 random(20261122);
+  for (const std::string& seed : seeds) {
+    for (int round = 0; round < 5000; ++round) {
+      std::string bytes = seed;
+      for (std::uint64_t edits = 1 + random() % 4; edits > 0 && !bytes.empty(); --edits) {
+        const std::size_t at = random() % bytes.size();
+        const std::size_t length = std::min<std::size_t>(random() % 60, bytes.size() - at);
+        switch (random() % 4) {
+          case 0:
+            bytes[at] = static_cast<char>(random());
+            break;
+          case 1:
+            bytes.erase(at, length);
+            break;
+          case 2:
+            bytes.insert(random() % bytes.size(), bytes.substr(at, length));
+            break;
+          default:
+            bytes.resize(at);
+        }
+      }
+      EXPECT_EQ(fuzz_journal(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()), 0);
+    }
+  }
+}
+
+TEST(DamagedJournal, ARunThatMendsAnotherJoinsIt) {
+  JournalWriter writer;
+  writer.run(R"({"mends":0})");
+  const OpName name{77, "relu", "Default/relu-op9"};
+  writer.op_name(name);
+  Record record;
+  record.sequence = 1000;
+  record.op = &name;
+  TensorRecord& tensor = record.tensors.emplace_back();
+  tensor.dtype = DType::float32;
+  tensor.shape = dims({2});
+  writer.record(record);
+  writer.file(1000, false, 0, "Net/0/5/relu.npy");
+  writer.file(1, true, 0, "Net/0/5/late.npy");  // of a record that run 0 has
+  writer.end("{}");
+  const Journal journal = parsed(write(sample_run(), false) + writer.buffer());
+  ASSERT_EQ(journal.runs.size(), 1);
+  EXPECT_EQ(journal.runs[0].header_json, sample_run().header);
+  EXPECT_TRUE(journal.runs[0].end_json.empty());
+  ASSERT_EQ(journal.runs[0].records.size(), 4);
+  EXPECT_EQ(journal.runs[0].records.back().tensors.at(0).file, "Net/0/5/relu.npy");
+  EXPECT_EQ(journal.runs[0].op_names.back().full_name, "Default/relu-op9");
 }
 
 // The checksum of every entry is made right again, so that the damage reaches the fields.

@@ -1,0 +1,26 @@
+// Complete: makes again what the journal of a dump tells, where it is missing or cut off: statistic.csv, execution order,
+// history, graphs. Enters tensor files that a kill left outside the journal. Tensor files are never touched.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sonde/result.h"
+
+namespace sonde {
+
+struct Completion {
+  std::vector<std::filesystem::path> made;     // files that were missing, or lacked rows
+  std::vector<std::filesystem::path> trimmed;  // files whose last row broke off
+  std::vector<std::filesystem::path> entered;  // tensor files that the journal now names
+  std::vector<std::filesystem::path> kept;     // tables with rows that the journal does not tell of: left as they are
+  std::vector<std::string> notes;
+};
+
+// Calling it again changes nothing. Fails with `busy` while a run records there, and like open_catalog.
+Result<Completion> complete_dump(const std::filesystem::path& dump, std::optional<std::uint32_t> rank = {});
+
+}  // namespace sonde
