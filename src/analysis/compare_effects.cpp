@@ -308,7 +308,8 @@ void StepComparer::remember(RankHistory& history) const {
   for (const ComparedOp& op : step_.ops) {
     for (const ComparedTensor& input : op.inputs) {
       const std::string_view name = input.target->tensor_name;
-      if (!name.empty() && !golden_.written.contains(name) && !target_.written.contains(name)) {
+      const bool is_of_before = input.target->source == kNoSequence;
+      if (is_of_before && !name.empty() && !golden_.written.contains(name) && !target_.written.contains(name)) {
         measure(name, *input.difference);
       }
     }
