@@ -128,6 +128,14 @@ void StepComparer::find_updates_left_out() {
   }
   for (const auto& [name, writer] : target_.written) {
     const ComparedOp* op = op_of(target_owner_, writer.op);
+    const auto theirs = golden_.written.find(name);
+    if (op != nullptr && theirs != golden_.written.end()) {  // written once more than in the golden run
+      const TensorDifference& left = differences_.of(of_target(writer.output), of_golden(theirs->second.output));
+      if (!left.comparable() || !is_beyond(left, allowance_of_parameter(left, seen_, options_.tolerance))) continue;
+      add_finding(FindingKind::inserted, *op, target_.ops[writer.op].op, false, nullptr,
+                  fmt::format("has no counterpart in the golden dump, and writes {}", name));
+      continue;
+    }
     if (op == nullptr || golden_.written.contains(name) || !golden_names_.contains(name)) continue;
     add_finding(FindingKind::inserted, *op, target_.ops[writer.op].op, false, nullptr,
                 fmt::format("has no counterpart in the golden dump, where nothing writes {}", name));
@@ -300,7 +308,8 @@ void StepComparer::remember(RankHistory& history) const {
   for (const ComparedOp& op : step_.ops) {
     for (const ComparedTensor& input : op.inputs) {
       const std::string_view name = input.target->tensor_name;
-      if (!name.empty() && !golden_.written.contains(name) && !target_.written.contains(name)) {
+      const bool is_of_before = input.target->source == kNoSequence;
+      if (is_of_before && !name.empty() && !golden_.written.contains(name) && !target_.written.contains(name)) {
         measure(name, *input.difference);
       }
     }

@@ -74,9 +74,28 @@ void StepComparer::look_at_order(ComparedOp& op, const std::vector<PairedInput>&
   }
 }
 
+// A buffer that an op updates beside its results: running statistics of a norm.
+void StepComparer::look_at_side_effect(const PairedInput& input, ComparedTensor& shown) {
+  const std::string_view name = input.target.input->tensor->tensor_name;
+  const ComparedOp& writer = step_.ops[target_owner_[input.target.input->from]];
+  if (name.empty() || !target_names_.contains(name) || writer.target.empty() || writer.golden.empty()) return;
+  // Of another framework it may be read before or after.
+  if (writer.target.back()->op_type != writer.golden.back()->op_type) return;
+  if (std::max(seen_, seen_before_) >= kTooFar || input.difference->by == ComparedBy::checksum) return;
+  if (!is_beyond(*input.difference, allowance_of_parameter(*input.difference, seen_, options_.tolerance))) return;
+  if (!told_names_.insert(name).second) return;
+  shown.beyond = true;
+  std::string what = fmt::format("leaves another {}: {}", name, difference_text(FindingKind::changed, shown));
+  for (const std::string& one : attributes_apart(*writer.target.back(), *writer.golden.back())) {
+    what += "; called with " + one;
+  }
+  add_finding(FindingKind::changed, writer, writer.target.back(), false, nullptr, what);
+}
+
 // Both read what ops that belong together wrote: as far apart as it was written.
 void StepComparer::look_at_change(ComparedOp& op, const PairedInput& input, ComparedTensor& shown) {
   const ComparedTensor* output = output_read(*input.target.input, *input.golden.input);
+  if (output == nullptr) look_at_side_effect(input, shown);
   if (output == nullptr || !target_.rank->has_journal || !golden_.rank->has_journal) return;
   const TensorDifference &read = *input.difference, &written = *output->difference;
   if (read.by != written.by || !read.same_shape || !written.same_shape || read.count != written.count) return;

@@ -78,6 +78,10 @@ Judged StepComparer::judge(const Group& target, const Group& golden, MatchedBy h
   if (op.kind == OpKind::copy || op.kind == OpKind::cast || op.kind == OpKind::other) {
     op.kind = golden_.ops[golden.front()].kind;
   }
+  // Of two types that were paired by a guess, one may compute what the other copies.
+  const bool guessed = how == MatchedBy::order || how == MatchedBy::flow;
+  const bool one_type = shared_type(op.target.front()->op_type) == shared_type(op.golden.front()->op_type);
+  if (op.kind == OpKind::copy && guessed && !one_type) op.kind = OpKind::elementwise;
   judged.inputs = pair_inputs(target, golden);
   std::vector<InputError> errors;
   bool integers_differ = false;

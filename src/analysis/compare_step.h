@@ -107,6 +107,7 @@ class StepComparer {
   const CatalogOp* alone_before(const std::vector<PairedInput>& inputs, bool by_shape) const;
   void look_at_inputs(ComparedOp& op, const std::vector<PairedInput>& inputs);
   void look_at_parameter(ComparedOp& op, const PairedInput& input, ComparedTensor& shown);
+  void look_at_side_effect(const PairedInput& input, ComparedTensor& shown);
   void look_at_order(ComparedOp& op, const std::vector<PairedInput>& inputs);
   bool is_from_unknown(const CompareInput& input) const;
   void look_at_wiring(ComparedOp& op, const PairedInput& input, ComparedTensor& shown);
