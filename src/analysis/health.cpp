@@ -90,9 +90,9 @@ Health health_of(const KnownStatistics& statistics) {
 
 bool alike(const Health& a, const Health& b) {
   const auto counts = [](std::uint64_t x, std::uint64_t y) { return x == 0 || y == 0 || x == y; };
-  return a.known == b.known && a.nan == b.nan && a.positive_inf == b.positive_inf &&
-         a.negative_inf == b.negative_inf && counts(a.nan_count, b.nan_count) &&
-         counts(a.positive_inf_count, b.positive_inf_count) && counts(a.negative_inf_count, b.negative_inf_count);
+  return a.known == b.known && a.nan == b.nan && a.positive_inf == b.positive_inf && a.negative_inf == b.negative_inf &&
+         counts(a.nan_count, b.nan_count) && counts(a.positive_inf_count, b.positive_inf_count) &&
+         counts(a.negative_inf_count, b.negative_inf_count);
 }
 
 HealthReader::Measured HealthReader::measure(const std::filesystem::path& path, const CatalogTensor& tensor) {

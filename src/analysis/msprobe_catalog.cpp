@@ -207,7 +207,8 @@ class MsprobeReader {
     if (name.find('/') != std::string::npos || name == "..") {
       if (++leaving_ == 1) first_leaving_ = name;
     } else if (files_.has(name)) {
-      tensor.file = texts_.keep_unique(((place_.directory / kData).lexically_relative(rank_.directory) / name).native());
+      tensor.file =
+          texts_.keep_unique(((place_.directory / kData).lexically_relative(rank_.directory) / name).native());
     } else if (!files_.refused(name) && ++missing_ == 1) {
       first_missing_ = name;
     }
@@ -235,7 +236,8 @@ class MsprobeReader {
         const bool taken = &other != &tensor && other.is_input == tensor.is_input && other.slot >= tensor.slot;
         if (taken) tensor.slot = other.slot + 1;
       }
-      tensor.file = texts_.keep_unique(((place_.directory / kData).lexically_relative(rank_.directory) / file).native());
+      tensor.file =
+          texts_.keep_unique(((place_.directory / kData).lexically_relative(rank_.directory) / file).native());
       sort_slots(op);
     }
     catalog_.problems.push_back(

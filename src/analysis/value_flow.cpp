@@ -91,10 +91,7 @@ LossPlaces loss_places(const CatalogRank& rank) {
 // --- building --------------------------------------------------------------------------------------------------------
 
 ValueFlow::ValueFlow(const CatalogRank& rank, std::size_t step, HealthReader& health, Options options)
-    : health_(health),
-      options_(options),
-      run_(rank.steps[step].run),
-      is_evaluation_(rank.steps[step].id.graph != 0) {
+    : health_(health), options_(options), run_(rank.steps[step].run), is_evaluation_(rank.steps[step].id.graph != 0) {
   add_step(rank.steps[step], false);
   // What other tools' graphs leave out, or tell of another step, is inferred too.
   if (!has_edges_ || !rank.has_journal || rank.steps[step].is_mended) infer_edges();

@@ -16,7 +16,8 @@ class Text {
   void add(const Catalog& catalog) {
     const auto& [path, ranks, problems, texts, owner] = catalog;
     put("catalog", path.native());
-    for (const CatalogProblem& problem : problems) put("problem", problem.path.native(), problem.message, problem.is_lost);
+    for (const CatalogProblem& problem : problems)
+      put("problem", problem.path.native(), problem.message, problem.is_lost);
     for (const CatalogRank& rank : ranks) add(rank);
   }
 
