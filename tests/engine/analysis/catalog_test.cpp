@@ -155,7 +155,7 @@ TEST(Catalog, ShowsWhatAKilledRunLeft) {
   EXPECT_FALSE(catalog.ranks[0].steps[1].ended);
   EXPECT_THAT(catalog.ranks[0].steps[1].ops, SizeIs(1));
   ASSERT_THAT(catalog.problems, SizeIs(1));
-  EXPECT_THAT(catalog.problems[0].message, HasSubstr("no whole entry"));
+  EXPECT_THAT(catalog.problems[0].message, HasSubstr("the last entry breaks off"));
 }
 
 TEST(Catalog, KeepsRunsIntoOneDirectoryApart) {

@@ -8,6 +8,7 @@
 #include "analysis/statistic_table.h"
 #include "dump_files.h"
 #include "store/container.h"
+#include "store/journal.h"
 
 namespace sonde {
 namespace {
@@ -190,7 +191,10 @@ TEST(ForeignCann, OfRanksThatBeganInDifferentSecondsIsOneDump) {
 // In o2 a journal lies at the top; what another layout left in the same directory is not hidden by it.
 TEST(DumpTree, OfO2DoesNotHideAnotherDump) {
   const TemporaryDirectory dump;
-  dump.write(".dump_metadata/device_0/sonde/journal", "");
+  JournalWriter journal;
+  journal.run("{}");
+  journal.end("{}");
+  dump.write(".dump_metadata/device_0/sonde/journal", journal.buffer());
   dump.write("7/" + kTime + "/0/Net/0/0/Add.a.1.0." + kStamp, add_one("a"));
   EXPECT_TRUE(open_catalog(dump.path()));
   dump.write("rank_0/Net/0/0/Add.a.0.0.1.output.0.DefaultFormat.npy", npy("<f4", "(1,)", bytes_of({1})));

@@ -96,8 +96,17 @@ TEST(StatisticTable, NamesTheCellThatIsWrong) {
 }
 
 TEST(StatisticTable, RefusesAFileWithoutItsHeader) {
-  EXPECT_FALSE(parse_statistic_table(""));
   EXPECT_FALSE(parse_statistic_table("1,2,3\n4,5,6\n"));
+  EXPECT_FALSE(parse_statistic_table("1,2,3"));
+}
+
+TEST(StatisticTable, ThatAKillLeftWithoutAWholeHeaderIsTornAndEmpty) {
+  for (const char* text : {"", "Op Type,Op Na"}) {
+    const Result<StatisticTable> table = parse_statistic_table(text);
+    ASSERT_TRUE(table) << text;
+    EXPECT_TRUE(table->is_torn);
+    EXPECT_TRUE(table->rows.empty());
+  }
 }
 
 }  // namespace
