@@ -100,7 +100,9 @@ void add_help(CLI::App& app, int& exit_status) {
     } else if (*name == "msaccucmp") {
       exit_status = msaccucmp::run(std::vector<std::string>{"--help"});
     } else {
-      print_text(name->empty() ? app.help() : app.get_subcommand(*name)->help("sonde"));
+      // app.help() would be that of the subcommand which was called: this one.
+      print_text(name->empty() ? app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal)
+                               : app.get_subcommand(*name)->help("sonde"));
     }
   });
 }

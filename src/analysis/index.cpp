@@ -208,7 +208,9 @@ Result<IndexReport> build_index(const fs::path& dump, const fs::path& given_file
   report.files = snapshot->files;
   for (const CatalogRank& rank : catalog->ranks) {
     for (const CatalogStep& step : rank.steps) {
-      for (const CatalogOp& op : step.ops) report.tensors += op.tensors.size();
+      for (const CatalogOp& op : step.ops) {
+        report.tensors += static_cast<std::uint64_t>(std::ranges::count_if(op.tensors, &CatalogTensor::recorded));
+      }
     }
   }
   std::error_code ignored;

@@ -70,7 +70,7 @@ def test_a_model_that_does_not_run_leaves_nothing_and_is_named(train, dump, conf
     run = train(config=configuration(acl(dump, dump_list=[{"model_name": "Other"}])))
     assert run.status == 0
     assert "nothing was recorded: none of the " in run.stderr and "matched dump_list" in run.stderr
-    assert "dump_list[0].model_name entry 'Other' matched nothing; nearest: Small" in run.stderr
+    assert "dump_list[0].model_name entry 'Other' matched nothing; nearest: network-Small" in run.stderr
     assert list(dump.iterdir()) == []
 
 

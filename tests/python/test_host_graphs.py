@@ -126,7 +126,7 @@ def test_damaged_graph_files_are_one_finding_and_the_tensors_are_there(dump, dam
     order = dump / "rank_0/execution_order/ms_execution_order_graph_0.csv"
     order.write_bytes(order.read_bytes()[:500] + b"\xff\x00")
     result = sonde("stats", dump, "--jsonl")
-    assert result.returncode == 0
+    assert result.returncode == 3
     assert len(result.stdout.splitlines()) == len(list((dump / "rank_0/Net/0/0").iterdir()))
     assert result.stderr.count("warning") == 1
     assert "ms_output_trace_code_graph_0.pb: it" in result.stderr

@@ -176,4 +176,4 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path):
     np.save(tmp_path / "v.npy", np.zeros((2, 2)))
     result = show(tmp_path / "v.npy", "--picture", tmp_path / "none" / "x.png")
     assert result.returncode == 3
-    assert "x.png': No such file or directory" in result.stderr
+    assert "x.png': no such file or directory" in result.stderr

@@ -11,7 +11,7 @@ from processes import CLI
 
 import sonde
 
-READ, UNREADABLE = 0, 3
+UNREADABLE = 3
 
 
 def bits_of(tensor):
@@ -101,7 +101,7 @@ def test_a_pickle_that_calls_costs_one_problem_and_calls_nothing(tmp_path):
     torch.save(torch.ones(2), tree / "good.pt")
     torch.save([torch.ones(1), Hostile(str(marker))], tree / "bad.pt")
     listed = subprocess.run([CLI, "ls", "--json", tree], capture_output=True, text=True, timeout=60, check=False)
-    assert listed.returncode == READ
+    assert listed.returncode == UNREADABLE  # bad.pt was not looked at
     (problem,) = json.loads(listed.stdout)["problems"]
     assert problem["path"].endswith("bad.pt")
     assert "calls posix.mkdir, which is not allowed" in problem["message"]

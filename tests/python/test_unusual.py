@@ -253,7 +253,7 @@ def test_a_watched_model_can_be_exported_compiled_and_traced(look, train, config
 
 
 def test_a_run_for_the_graph_alone_in_which_no_step_began_says_so(train, config):
-    run = train("import torch\nprint(torch.ones(2).sum())", config(sonde_settings={"saved_data": "graph"}))
+    run = train("import torch\nprint(torch.__name__)", config(sonde_settings={"saved_data": "graph"}))
     assert run.status == 0
     assert "nothing was recorded" in run.stderr
 

@@ -12,11 +12,11 @@ NAN, INF = float("nan"), float("inf")
 OUTSIDE = ("bad_input",)
 
 
-@family.fault("linear", "addmm", verdicts=OUTSIDE, short=True)
+@family.fault("linear", "addmm", "lift_fresh", verdicts=OUTSIDE, short=True)
 def nan_in_a_batch():
     array = np.ones((6, 4), np.float32)
     array[3, 2] = NAN
-    x = torch.from_numpy(array)
+    x = torch.from_numpy(array)  # FAULT
     net = nn.Linear(4, 4)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for _ in range(2):
