@@ -157,6 +157,11 @@ def renamed(path, random):
 OF_FILE = [as_directory, as_fifo, as_link_to_itself, as_link_to_zeros, unreadable, as_hole]
 
 
+def can_be_damaged(path):
+    """A file with bytes of its own, and not the hole, of which a copy would need a terabyte of memory."""
+    return path.is_file() and not path.is_symlink() and path.stat().st_size < 1 << 30
+
+
 def apply(random, path):
     """Damages the file, whose other names keep what it was. Says how."""
     kind = random.random()

@@ -3,7 +3,8 @@
     python tests/hostile/run.py                                  # 10,000 mutations
     python tests/hostile/run.py --mutations 200 --jobs 2
     python tests/hostile/run.py --cli build-asan/cli/sonde --memory 4000 --timeout 60
-    python tests/hostile/run.py --only 4711 --keep /tmp/4711     # one of them again; its dump stays
+    python tests/hostile/run.py --keep /tmp/hostile              # what failed stays there, and so do the whole dumps
+    python tests/hostile/run.py --keep /tmp/hostile --only 4711  # one of them again, of the same whole dumps
 
 A call fails when it ends by a signal, with an exit status that docs/json/README.md does not name (of msaccucmp: more
 than 40), after more than --timeout seconds, with more than --memory MB, with a word of a sanitizer or a traceback, with
@@ -35,7 +36,8 @@ from processes import CLI
 
 OBEYED = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]")
 COMPLAINTS = re.compile(rb"AddressSanitizer|LeakSanitizer|ThreadSanitizer|runtime error:|Traceback|terminate called")
-# {D}: the damaged dump, {G}: the whole one, {F}: the damaged file, {O}: a directory to write to.
+# {D}: the damaged dump, {G}: the whole one, {F}: the damaged file, {P}: its directory, {Q}: that of the whole one,
+# {O}: a directory to write to.
 CALLS = [
     call.split()
     for call in """
@@ -64,13 +66,17 @@ CALLS = [
     index {D} --out {O}/index.sqlite
     msaccucmp convert -d {F} -out {O}
     msaccucmp overflow -d {D} -out {O}
-    msaccucmp compare -m {D} -g {G} -out {O}
+    msaccucmp compare -m {P} -g {Q} -out {O}
+    msaccucmp compare -m {Q} -g {P} -out {O}
     SAVED ls {D}
     SAVED stats {D}
     EXPORT export {D} --to {O}/all.npz
 """.strip().splitlines()
 ]
 
+# A file that a call writes ends at 2 GB (in blocks of 512 bytes): the copy of a hole must not fill the disk.
+LIMITED = ["sh", "-c", 'ulimit -f 4194304; exec "$@"', "sh"]
+WITH = {"SAVED", "EXPORT"}  # what a call has besides its words
 KNOWN = {"run", "info", "completion", "help", *(word for call in CALLS for word in call[:2] if word.islower())}
 
 
@@ -84,6 +90,14 @@ def other_verbs(cli):
     ]
 
 
+def _megabytes(pid):
+    """What the process holds now."""
+    try:
+        return int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize() >> 20
+    except (OSError, IndexError):
+        return 0
+
+
 class Call:
     """One run of the command, with what it took."""
 
@@ -91,7 +105,7 @@ class Call:
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             began = time.monotonic()
             process = subprocess.Popen(
-                command, cwd=directory, stdout=out, stderr=err, stdin=subprocess.DEVNULL, env=environment,
+                [*LIMITED, *command], cwd=directory, stdout=out, stderr=err, stdin=subprocess.DEVNULL, env=environment,
                 start_new_session=True, restore_signals=False,
             )  # fmt: skip
             self.timed_out = False
@@ -99,8 +113,8 @@ class Call:
                 pid, status, usage = os.wait4(process.pid, os.WNOHANG)
                 if pid:
                     break
-                if time.monotonic() - began > options.timeout:
-                    self.timed_out = True
+                self.timed_out = time.monotonic() - began > options.timeout
+                if self.timed_out or _megabytes(process.pid) > options.memory * 2:  # before it has all of the machine's
                     os.killpg(process.pid, signal.SIGKILL)
                     _, status, usage = os.wait4(process.pid, 0)
                     break
@@ -118,10 +132,10 @@ class Call:
         obeyed = OBEYED.search(self.stdout) or OBEYED.search(self.stderr)
         wrong = {
             f"no answer after {options.timeout} s": self.timed_out,
+            f"{self.megabytes:.0f} MB": self.megabytes > options.memory,
             f"ended by signal {-self.status}": self.status < 0,
             f"exit status {self.status}": self.status > (40 if "msaccucmp" in command else 3),
             f"it complains: {word and word[0]}": word,
-            f"{self.megabytes:.0f} MB": self.megabytes > options.memory,
             f"a terminal would obey {obeyed and obeyed[0]}": obeyed,
             "no JSON document": "--json" in command and not self._is_json(),
         }
@@ -166,12 +180,13 @@ def mutate(number, options, seed_dumps, calls):
         file = next((path for path in sorted(out.rglob("*")) if path.is_file()), file)
     how = mutations.apply(chance, file)
     if chance.random() < 0.15 and call[0] != "SAVED":  # several at a time
-        others = [path for path in dump.rglob("*") if path.is_file() and not path.is_symlink()]
+        others = [path for path in dump.rglob("*") if mutations.can_be_damaged(path)]
         how += "," + mutations.apply(chance, chance.choice(others)) if others else ""
     words = {"{D}": str(dump), "{G}": str(seed_dumps[name]), "{F}": str(file), "{O}": str(out)}
+    words |= {"{P}": str(file.parent), "{Q}": str(seed_dumps[name] / os.path.relpath(file.parent, dump))}
     command = [
         options.cli,
-        *(re.sub(r"\{.\}", lambda found: words[found[0]], word) for word in call if not word.isupper()),
+        *(re.sub(r"\{.\}", lambda found: words[found[0]], word) for word in call if word not in WITH),
     ]
     if call[0] == "EXPORT":
         command += ["--python", sys.executable]
@@ -179,13 +194,14 @@ def mutate(number, options, seed_dumps, calls):
         command.append("--json")
     ended = Call(command, place, options, environment)
     result = {
-        "number": number, "verb": call[1] if call[0].isupper() else call[0], "how": how, "status": ended.status,
+        "number": number, "verb": call[1] if call[0] in WITH else call[0], "how": how, "status": ended.status,
         "file": os.fsencode(os.path.relpath(file, place)).decode(errors="replace"), "seconds": ended.seconds,
         "megabytes": ended.megabytes, "complaint": ended.complaint(command, options), "command": command,
     }  # fmt: skip
     if result["complaint"]:
         result["stderr"] = ended.stderr[-1500:].decode(errors="replace")
-    if not options.keep:
+        print(f"{number}: {result['complaint']}: {how} of {command[1:]!a}", file=sys.stderr, flush=True)
+    if not options.keep or (not result["complaint"] and options.only is None):
         subprocess.run(["chmod", "-R", "u+rwX", place], capture_output=True, check=False)
         shutil.rmtree(place, ignore_errors=True)
     return result
@@ -200,15 +216,17 @@ def parse(arguments):
     parser.add_argument("--timeout", type=float, default=10, help="seconds of one call")
     parser.add_argument("--memory", type=float, default=1000, help="MB of one call")
     parser.add_argument("--only", type=int, help="this mutation alone")
-    parser.add_argument("--keep", help="directory for the damaged dumps, which stay")
+    parser.add_argument("--keep", help="directory for the dumps: the whole ones and those that failed stay")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    options.cli = shutil.which(options.cli) or parser.error(f"no command '{options.cli}'")
+    options.cli = os.path.abspath(options.cli)
+    return options
 
 
 def main():
     options = parse(sys.argv[1:])
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4 << 40, 4 << 40))
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="sonde-hostile-") as scratch:
         options.directory = options.keep or scratch
@@ -231,9 +249,9 @@ def main():
         print(json.dumps({**totals, "failures": failed}, indent=1))
     else:
         for result in failed:
-            print(f"{result['number']}: {result['complaint']}: {result['how']} of {result['file']}")
-            print("    " + " ".join(result["command"]))
-            print("    " + result["stderr"].replace("\n", "\n    ")[-800:])
+            print(f"{result['number']}: {result['complaint']}: {result['how']} of {result['file']!a}")
+            print("    " + ascii(" ".join(result["command"])))
+            print("    " + ascii(result["stderr"][-800:]))
         for name, value in totals.items():
             print(f"{name}: {dict(sorted(value.items())) if isinstance(value, dict) else value}")
     sys.exit(1 if failed else 0)

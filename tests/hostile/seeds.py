@@ -87,10 +87,13 @@ def foreign(directory):
 
 
 def make(directory):
-    """Writes all of them below `directory`; {name: path}."""
+    """Writes all of them below `directory`, where they may be from an earlier call; {name: path}."""
     directory = pathlib.Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
-    for name in LAYOUTS:
-        record(directory, name)
-    foreign(directory)
+    if not (directory / "complete").exists():
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
+        for name in LAYOUTS:
+            record(directory, name)
+        foreign(directory)
+        (directory / "complete").touch()
     return {name: directory / name for name in (*LAYOUTS, "mindspore", "msprobe", "cann")}
