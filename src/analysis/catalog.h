@@ -145,9 +145,6 @@ struct CatalogProblem {
   bool is_lost = true;
 };
 
-// What a run leaves that was killed while it made its first file: nothing is lost.
-inline constexpr std::string_view kNeverBegan = "it is empty: the run ended before its first entry";
-
 // Keeps one copy of each text; views of it stay valid wherever the pool is moved.
 class TextPool {
  public:
