@@ -176,9 +176,13 @@ void read_journal_rank(const JournalPlace& place, const CatalogFilter& filter, c
     rank.rank = number;
   }
   if (!read) {
-    catalog.problems.push_back(
-        {journal_in(place.metadata), read.error().message + "; file names and tables are used instead"});
-    if (!read_tree_instead(tree_of(place, part), rank, catalog)) catalog.ranks.push_back(std::move(rank));
+    const fs::path journal = journal_in(place.metadata);
+    const std::size_t at = catalog.problems.size();
+    catalog.problems.push_back({journal, read.error().message + "; file names and tables are used instead"});
+    if (read_tree_instead(tree_of(place, part), rank, catalog)) return;
+    std::error_code error;
+    if (fs::file_size(journal, error) == 0) catalog.problems[at] = {journal, std::string(kNeverBegan), false};
+    catalog.ranks.push_back(std::move(rank));
     return;
   }
   if (remains.is_incomplete && !is_recording(place.metadata / "sonde")) {

@@ -106,6 +106,7 @@ class RankCompleter {
   Status complete() {
     if (Status free = lock(); !free) return free;
     remove_leftovers();
+    if (rank_.runs.empty()) return {};
     const Scratch scratch(own_ / "partial" / std::to_string(::getpid()));
     if (Status made = make_directories(scratch.path()); !made) return made;
     JournalReplay replay(rank_, scratch.path());
@@ -315,7 +316,9 @@ Result<Completion> complete_dump(const fs::path& dump, std::optional<std::uint32
   Completion done;
   for (const CatalogRank& one : catalog->ranks) {
     if (rank && one.rank != *rank) continue;
-    if (!one.has_journal || one.runs.empty()) {
+    std::error_code error;
+    const bool never_began = one.runs.empty() && fs::file_size(journal_in(one.metadata), error) == 0;
+    if (!one.has_journal || (one.runs.empty() && !never_began)) {
       done.notes.push_back("'" + one.directory.string() + "' has no journal that can be read: nothing is made again");
       continue;
     }

@@ -451,6 +451,7 @@ void add_problems(const Catalog& catalog, VerifyReport& report) {
                            : problem.message.find("not entered") != std::string::npos ? IssueKind::unentered
                            : problem.message.starts_with("the last entry breaks off") ? IssueKind::torn
                            : problem.message.starts_with("the last entry of")         ? IssueKind::cut_off
+                           : problem.message == kNeverBegan                           ? IssueKind::cut_off
                                                                                       : IssueKind::damaged;
     report.issues.push_back({kind, {}, {}, problem.path, problem.message});
   }

@@ -222,11 +222,11 @@ Result<AppendFile> AppendFile::open(int directory, std::filesystem::path path, s
 }
 
 Status AppendFile::flush() {
-  if (rows_.empty() || !fd_) return {};
-  const int error_number = write_all(fd_.get(), rows_.data(), rows_.size());
+  if (rows_.empty()) return {};
+  const int error_number = fd_ ? write_all(fd_.get(), rows_.data(), rows_.size()) : EBADF;
   if (error_number != 0) {
     rows_.clear();
-    if (::ftruncate(fd_.get(), static_cast<off_t>(size_)) != 0) fd_.reset();
+    if (fd_ && ::ftruncate(fd_.get(), static_cast<off_t>(size_)) != 0) fd_.reset();
     return io_error("append to", path_, error_number);
   }
   size_ += rows_.size();

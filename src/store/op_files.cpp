@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <climits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "store/container_file.h"
 
@@ -59,14 +60,27 @@ void OpFiles::define(const Attributes& attributes) {
   arguments_.erase(arguments_.begin(), arguments_.lower_bound(newest - kMostAttributesKnown));
 }
 
-Status OpFiles::append(const Record& record) {
+Status OpFiles::append(Record&& record) {
   if (record.op == nullptr) return {};
   Status status;
-  if (with_tables_) status = append_table(record);
-  if (record.kind != RecordKind::op || !status) return status;
+  if (record.kind == RecordKind::op) status = write_side_files(record);
+  if (status && with_tables_) tables_to_write_.push_back(std::move(record));
+  return status;
+}
+
+Status OpFiles::write_side_files(const Record& record) {
+  Status status;
   if (record.overflowed) status = write_overflow(record);
   if (status && !record.completes && with_arguments_ && (!overflowed_only_ || record.overflowed))
     status = write_arguments(record);
+  return status;
+}
+
+Status OpFiles::flush() {
+  Status status;
+  for (const Record& record : std::exchange(tables_to_write_, {})) {
+    if (status) status = append_table(record);
+  }
   return status;
 }
 

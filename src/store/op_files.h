@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "graph/attribute.h"
 #include "sonde/plan.h"
@@ -26,11 +27,14 @@ class OpFiles {
   OpFiles(const Plan& plan, const Layout& layout, int aside, Places& places);
 
   void define(const Attributes& attributes);
-  Status append(const Record& record);
+  // Rows of tables collect until flush(), for which the journal has the records by then.
+  Status append(Record&& record);
+  Status flush();
   std::uint64_t rows() const { return rows_; }
   std::uint64_t row_bytes() const { return row_bytes_; }
 
  private:
+  Status write_side_files(const Record& record);
   Status append_table(const Record& record);
   Status write_overflow(const Record& record);
   Status write_arguments(const Record& record);
@@ -41,6 +45,7 @@ class OpFiles {
   bool with_tables_, with_arguments_, overflowed_only_;
   int aside_;
   Places& places_;
+  std::vector<Record> tables_to_write_;
   std::map<std::uint32_t, std::string> arguments_;  // JSON, by id; those that ops may still have
   std::uint64_t rows_ = 0, row_bytes_ = 0;
 };

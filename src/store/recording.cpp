@@ -69,7 +69,7 @@ void Recording::add(Record&& record) {
     entry->settled = true;
     entry->record = std::move(record);
   } else {
-    append(record, {});
+    append(std::move(record), {});
   }
   attach(stored_);
   append_ready(error_.has_value());
@@ -78,7 +78,7 @@ void Recording::add(Record&& record) {
 // The op it completes is on disk already, or still waits for its turn.
 void Recording::complete(Record&& record) {
   Reorder::Entry* entry = reorder_.waiting(record.sequence);
-  if (entry == nullptr) return append(record, {});
+  if (entry == nullptr) return append(std::move(record), {});
   entry->record->failed = entry->record->failed || record.failed;
   entry->record->overflowed = entry->record->overflowed || record.overflowed;
   std::ranges::move(record.tensors, std::back_inserter(entry->record->tensors));
@@ -115,16 +115,19 @@ void Recording::attach(const std::vector<StoredFile>& stored) {
 
 void Recording::append_ready(bool force) {
   while (std::optional<Reorder::Entry> entry = reorder_.pop(force)) {
-    append(*entry->record, entry->files);
+    append(std::move(*entry->record), entry->files);
   }
 }
 
-void Recording::append(const Record& record, const std::vector<StoredFile>& stored) {
+void Recording::append(Record&& record, const std::vector<StoredFile>& stored) {
   count(record);
+  const bool ends_step = record.kind == RecordKind::step_end;
+  const StepId step = record.step;
   Status status = files_->append(record, stored);
-  if (status && !error_) status = op_files_->append(record);
+  if (status && !error_) status = op_files_->append(std::move(record));
+  if (status && !error_ && ends_step) status = op_files_->flush();
   if (!status) fail(status.error());
-  if (record.kind == RecordKind::step_end) tensors_->close_step(record.step);
+  if (ends_step) tensors_->close_step(step);
 }
 
 void Recording::count(const Record& record) {
@@ -138,7 +141,9 @@ void Recording::count(const Record& record) {
 
 void Recording::flush_appends() {
   if (error_) return;
-  if (Status status = files_->flush(); !status) fail(status.error());
+  Status status = files_->flush();
+  if (status) status = op_files_->flush();
+  if (!status) fail(status.error());
 }
 
 void Recording::flush_all() {
@@ -154,7 +159,7 @@ void Recording::fail(Error error) {
   // What has its place on disk is still told, if the disk takes it; then the reason.
   append_ready(true);
   files_->append_note(note_text(plan_, "recording stopped: " + error_->message));
-  static_cast<void>(files_->flush());
+  if (Status told = files_->flush(); told && op_files_) static_cast<void>(op_files_->flush());
 }
 
 void Recording::close() {

@@ -43,7 +43,7 @@ class Recording {
   void drop(Record& record);
   void attach(const std::vector<StoredFile>& stored);
   void append_ready(bool force);
-  void append(const Record& record, const std::vector<StoredFile>& stored);
+  void append(Record&& record, const std::vector<StoredFile>& stored);
   void count(const Record& record);
   Status try_open();
 

@@ -63,6 +63,7 @@ struct RunFiles::State {
   std::map<std::uint32_t, OpenStep> open_steps;  // by graph
   std::map<std::uint32_t, AppendFile> histories;
   std::uint64_t rows = 0, row_bytes = 0;
+  bool lost_entries = false;  // the journal was not taken once: what comes later may name what it lacks
 
   Result<Fd> make_directory(const std::filesystem::path& path);
   Result<AppendFile*> table_of(const Record& record);
@@ -85,7 +86,8 @@ Result<AppendFile*> RunFiles::State::table_of(const Record& record) {
     if (table.step == record.step && table.directory == path) return &table.file;
   }
   if (tables.size() >= kMostTables) {
-    Status closed = tables.front().file.close();
+    Status closed = flush();  // with the records of its rows
+    if (closed) closed = tables.front().file.close();
     tables.erase(tables.begin());
     if (!closed) return closed.error();
   }
@@ -137,9 +139,9 @@ Status RunFiles::State::end_step(StepId step) {
   if (open != open_steps.end() && open->second.is_open) {
     if (Status status = append_history(step.graph, open->second); !status) return status;
   }
-  Status status = with_graphs ? graphs.end_step(step) : Status();
-  if (!status) return status;
-  status = flush();
+  Status status = flush();
+  if (status && with_graphs) status = graphs.end_step(step);
+  if (status) status = graphs.flush();
   for (StepTable& table : tables) {
     Status closed = table.step == step ? table.file.close() : Status();
     if (status) status = std::move(closed);
@@ -161,6 +163,7 @@ Status RunFiles::State::flush_journal() {
 Status RunFiles::State::flush() {
   Status status = flush_journal();
   if (!status) {  // no row without its record
+    lost_entries = true;
     for (StepTable& table : tables) table.file.rows().clear();
     for (auto& [graph, history] : histories) history.rows().clear();
     return status;
@@ -201,17 +204,20 @@ Result<RunFiles> RunFiles::open(const Plan& plan, const Layout& layout, const st
 }
 
 void RunFiles::define(const Site& named) {
+  if (state_->lost_entries) return;
   const Site site = state_->is_private ? without_paths(named) : named;
   state_->journal.site(site);
   state_->graphs.define(site);
 }
 
 void RunFiles::define(const OpName& name) {
+  if (state_->lost_entries) return;
   state_->journal.op_name(name);
   state_->graphs.define(name);
 }
 
 void RunFiles::define(const Attributes& attributes) {
+  if (state_->lost_entries) return;
   state_->journal.attributes(attributes);
   state_->graphs.define(attributes);
 }
@@ -220,6 +226,7 @@ void RunFiles::define(const SourceText& text) { state_->graphs.define(text); }
 
 Status RunFiles::append(const Record& record, const std::vector<StoredFile>& files) {
   State& state = *state_;
+  if (state.lost_entries) return {};
   state.journal.record(record);
   for (const StoredFile& file : files) append_file(file);
   switch (record.kind) {
@@ -241,7 +248,7 @@ Status RunFiles::append(const Record& record, const std::vector<StoredFile>& fil
 }
 
 void RunFiles::append_file(const StoredFile& file) {
-  state_->journal.file(file.sequence, file.is_input, file.slot, file.path);
+  if (!state_->lost_entries) state_->journal.file(file.sequence, file.is_input, file.slot, file.path);
 }
 
 void RunFiles::append_note(const std::string& text) {

@@ -16,6 +16,7 @@
 namespace sonde {
 
 // One thread. Text collects in memory until flush(): the journal goes to the kernel first, what derives from it after.
+// Once the kernel has refused a part of the journal, only notes and the last entry are still tried.
 class RunFiles {
  public:
   // `run_json` becomes the journal's first entry. The directories exist (open_run_directory). `host_graphs`: graphs,

@@ -291,6 +291,23 @@ def test_files_that_a_kill_left_outside_the_journal_are_entered(copy):
     assert again["entered"] == [] and one(dump, "journal").read_bytes() == journal
 
 
+@pytest.mark.parametrize("form", ["empty", "with files"])
+def test_a_run_that_ended_before_its_first_entry_lost_nothing(copy, form):
+    dump = copy("full")
+    overwrite(one(dump, "journal"), b"")
+    (one(dump, "partial") / "4711").mkdir()
+    if form == "with files":  # an entry was there before each of them
+        assert "damaged" in {issue["kind"] for issue in issues(dump)}
+        return
+    for path in (dump / "rank_0").iterdir():
+        if path.name != ".dump_metadata":
+            shutil.rmtree(path)
+    assert [issue["kind"] for issue in issues(dump)] == ["leftover"]
+    assert issues(dump, "--complete", status=NOTHING) == []
+    assert issues(dump, status=NOTHING) == []
+    assert subprocess.run([CLI, "ls", dump], capture_output=True, check=False).returncode == 0
+
+
 def test_a_dump_that_is_being_recorded_is_not_completed(copy):
     dump = copy("full")
     before = tree(dump)

@@ -9,6 +9,7 @@
 
 #include "dump_fixture.h"
 #include "store/journal.h"
+#include "store/recording.h"
 
 namespace sonde {
 namespace {
@@ -93,6 +94,109 @@ TEST_F(Trouble, AFileThatMayNotGrowStopsTheRecordingAndLeavesNoPart) {
   EXPECT_EQ(status, 0);
   EXPECT_EQ(npy_files(rank).size(), 1U);
   EXPECT_TRUE(test::files_below(rank / ".dump_metadata/sonde/partial").empty());
+}
+
+// What the thread that writes does, step by step.
+class Writing {
+ public:
+  explicit Writing(const Plan& plan) : recording_(plan, RunInfo(), Layout::make(plan, RunInfo())) { recording_.open(); }
+  Recording* operator->() { return &recording_; }
+
+  void add(std::uint64_t sequence, StepId step = kStep) {
+    const auto number = static_cast<std::uint32_t>(sequence);
+    const OpName& name = names_.emplace_back(number + 1, "add", "Default/add-op" + std::to_string(number));
+    recording_.define(name);
+    Record record;
+    record.op = &name;
+    record.sequence = sequence;
+    record.step = step;
+    TensorRecord& tensor = record.tensors.emplace_back();
+    tensor.dtype = DType::float32;
+    tensor.content = sequence + 1;
+    tensor.timestamp_us = test::kTime + sequence;
+    tensor.has_statistics = true;
+    tensor.statistics.count = 1;
+    tensor.bytes = pool_.take(sizeof(float));
+    std::memset(tensor.bytes->data, 1, sizeof(float));
+    recording_.add(std::move(record));
+  }
+
+ private:
+  std::deque<OpName> names_;
+  BlockPool pool_{1 << 20};
+  Recording recording_;
+};
+
+// The rows of all tables on disk, without headers.
+std::size_t rows_below(const std::filesystem::path& directory) {
+  std::size_t rows = 0;
+  for (const std::string& name : test::files_below(directory)) {
+    if (name.find(".dump_metadata") != std::string::npos || !name.ends_with(".csv")) continue;
+    const std::string text = test::read_text(directory / name);
+    const auto lines = static_cast<std::size_t>(std::ranges::count(text, '\n'));
+    if (lines > 0) rows += lines - 1;
+  }
+  return rows;
+}
+
+// An entry that names what was refused would be damage.
+TEST_F(Trouble, AJournalThatMayNotGrowNamesNothingThatItLacks) {
+  const int status = in_child([&] {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{64 << 10, 64 << 10};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    Writing writing(plan_for(root));
+    writing.add(0);
+    writing->flush_appends();
+    Site site;
+    site.id = 1;
+    site.scope.assign(64 << 10, 's');
+    writing->define(site);
+    writing.add(1);
+    writing.add(3);  // waits for 2
+    writing->flush_appends();
+    const bool has_failed = writing->error().has_value();
+    writing->close();
+    return has_failed ? 0 : 1;
+  });
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(npy_files(rank).size(), 3U);
+  const Result<Journal> journal = read_journal(rank / ".dump_metadata/sonde/journal");
+  ASSERT_TRUE(journal);
+  EXPECT_EQ(journal->malformed_entries, 0U);
+  ASSERT_EQ(journal->runs.size(), 1U);
+  const JournalRun& run = journal->runs[0];
+  EXPECT_TRUE(run.lone_files.empty());
+  EXPECT_NE(run.end_json.find("file too large"), std::string::npos);
+  ASSERT_EQ(run.records.size(), 2U);
+  EXPECT_EQ(run.records[0].sequence, 0U);
+  EXPECT_NE(run.records[1].note.find("recording stopped"), std::string::npos);
+  EXPECT_EQ(rows_below(rank), 1U);
+}
+
+TEST_F(Trouble, NoRowIsOnDiskBeforeItsRecordIsInTheJournal) {
+  Writing writing(plan_for(root));
+  for (std::uint64_t i = 0; i < 40; ++i) writing.add(i, {0, i});  // more tables than are kept open
+  const Result<Journal> journal = read_journal(rank / ".dump_metadata/sonde/journal");
+  ASSERT_TRUE(journal);
+  EXPECT_GE(journal->runs.at(0).records.size(), rows_below(rank));
+  writing->flush_appends();
+  EXPECT_EQ(rows_below(rank), 40U);
+  EXPECT_EQ(read_journal(rank / ".dump_metadata/sonde/journal")->runs.at(0).records.size(), 40U);
+  writing->close();
+}
+
+TEST_F(Trouble, NoTableOfAnOpIsOnDiskBeforeItsRecordIsInTheJournal) {
+  Plan plan = plan_for(root, SavedData::statistic);
+  plan.sonde.layout = LayoutKind::acl;
+  plan.sonde.version = info(LayoutKind::acl).release;
+  Writing writing(plan);
+  writing.add(0);
+  EXPECT_EQ(rows_below(root), 0U);
+  writing->flush_appends();
+  EXPECT_EQ(rows_below(root), 1U);
+  writing->close();
+  EXPECT_FALSE(writing->error());
 }
 
 TEST_F(Trouble, ADirectoryRemovedWhileRunningIsAnErrorAndStaysRemoved) {
