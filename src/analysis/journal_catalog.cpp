@@ -249,7 +249,7 @@ void remember(const JournalRun& run, const CatalogRun& read, JournalRemains& rem
   JournalRemains::Run& left = remains.runs.emplace_back();
   left.started_us = read.started_us;
   for (const JournalRecord& record : run.records) {
-    left.sequences.push_back(record.sequence);
+    if (record.sequence != kNoSequence) left.sequences.push_back(record.sequence);  // a note has none
     if (record.kind == RecordKind::op || record.kind == RecordKind::parameter) ++remains.ops;
     for (const JournalTensor& slot : record.tensors) {
       if (!slot.file.empty()) remains.files.insert(slot.file);

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import shutil
+import struct
 import subprocess
 import sys
 import textwrap
@@ -12,6 +13,7 @@ import textwrap
 import numpy as np
 import pytest
 from conftest import CLI
+from journal_reader import xxh32
 
 NOTHING, FINDING, UNREADABLE = 0, 1, 3
 
@@ -289,6 +291,25 @@ def test_files_that_a_kill_left_outside_the_journal_are_entered(copy):
     journal = one(dump, "journal").read_bytes()
     again = json.loads(verify(dump, "--complete", "--json").stdout)
     assert again["entered"] == [] and one(dump, "journal").read_bytes() == journal
+
+
+def record_entry(kind, sequence, note=""):
+    """A record of step 0 without op and tensors."""
+    payload = bytes([kind, 0]) + sequence + bytes(6) + bytes([len(note)]) + note.encode() + bytes(2)
+    rest = struct.pack("<IB", len(payload), 4) + payload
+    return struct.pack("<I", xxh32(rest)) + rest
+
+
+def test_files_of_a_run_whose_journal_has_nothing_but_why_it_stopped_are_entered(copy):
+    dump = copy("hashed")
+    journal = one(dump, "journal")
+    data = journal.read_bytes()
+    note = record_entry(4, b"\xff" * 9 + b"\x01", "recording stopped: file too large")  # notes have no number
+    overwrite(journal, data[: entries(data)[1]] + record_entry(2, b"\0") + note)
+    for table in dump.rglob("statistic.csv"):  # its rows would come after their records
+        table.unlink()
+    assert {issue["kind"] for issue in issues(dump)} == {"unentered"}
+    assert issues(dump, "--complete", status=NOTHING) == []
 
 
 @pytest.mark.parametrize("form", ["empty", "with files"])
