@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "store/mapped_file.h"
+
 namespace sonde {
 namespace {
+
+constexpr std::uint64_t kLongest = 64 << 20;  // bytes
 
 Error bad(const std::string& path, const std::string& why) {
   return Error{ErrorCode::invalid_argument, fmt::format("cannot read mapping '{}': {}", path, why)};
@@ -78,14 +81,11 @@ Result<NameMap> read_csv(const std::string& path, const std::string& text) {
 }  // namespace
 
 Result<NameMap> read_mapping(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return bad(path, "it cannot be opened");
-  std::ostringstream text;
-  text << file.rdbuf();
-  const std::string content = text.str();
-  const std::size_t begin = content.find_first_not_of(" \t\r\n");
-  const bool is_json = begin != std::string::npos && (content[begin] == '{' || content[begin] == '[');
-  return is_json ? read_json(path, content) : read_csv(path, content);
+  const Result<std::string> content = read_whole_file(path, kLongest);
+  if (!content) return content.error();
+  const std::size_t begin = content->find_first_not_of(" \t\r\n");
+  const bool is_json = begin != std::string::npos && ((*content)[begin] == '{' || (*content)[begin] == '[');
+  return is_json ? read_json(path, *content) : read_csv(path, *content);
 }
 
 }  // namespace sonde

@@ -50,7 +50,7 @@ void collect(const fs::path& path, const fs::path& out, LongNames& names, std::v
   }
   std::vector<fs::path> found;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(path, problem)) {
-    if (entry.is_regular_file(problem) && is_binary(entry.path())) found.push_back(entry.path());
+    if (!entry.is_directory(problem) && is_binary(entry.path())) found.push_back(entry.path());
   }
   std::ranges::sort(found);
   for (fs::path& file : found) {

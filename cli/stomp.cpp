@@ -27,13 +27,17 @@ std::string looked_text(const StompReport& report) {
   return text + "\n";
 }
 
+// Only then is nothing wrong where nothing was found.
+bool looked_at_all(const StompReport& report) {
+  return report.compared > 0 && report.not_known == 0 && !Answer::get().is_incomplete();
+}
+
 std::string text_of(const StompReport& report) {
   std::string text;
   for (const Finding& finding : report.findings) text += page_of(finding) + "\n";
   if (report.findings_left_out > 0) text += fmt::format("and {} changes more\n", report.findings_left_out);
   if (report.findings.empty()) {
-    const bool is_all = report.compared > 0 && report.not_known == 0 && !Answer::get().is_incomplete();
-    text += is_all                ? "nothing wrong: no tensor changed between its writer and its readers; "
+    text += looked_at_all(report) ? "nothing wrong: no tensor changed between its writer and its readers; "
             : report.compared > 0 ? "nothing was seen to change in what could be looked at; "
                                   : "nothing was seen to change, and nothing could be seen; ";
   }
@@ -60,7 +64,8 @@ int run(const DumpOptions& options) {
   add_unreadable(report.problems);
   if (options.json) Answer::get().add(report_json(report));
   if (!options.json && !print_text(text_of(report))) return kUnreadable;
-  return status_of(report.findings);
+  if (report.compared == 0) print_error("no read of any tensor could be compared with what was written");
+  return report.compared > 0 ? status_of(report.findings) : kUnreadable;
 }
 
 }  // namespace
@@ -73,7 +78,7 @@ void add_stomp(CLI::App& app, int& exit_status) {
       "Reads a dump of the watcher (acl.json, \"dump_scene\": \"watcher\") or ordinary steps; what was not read twice "
       "is\n"
       "not observable, which \"sonde_settings\": {\"reread\": true} mends.\n"
-      "Exit status: 0 nothing wrong, 1 found, 2 bad usage, 3 something could not be read.\n"
+      "Exit status: 0 nothing wrong, 1 found, 2 bad usage, 3 nothing could be compared, or something not read.\n"
       "Example: sonde stomp run7 --step 3");
   verb->callback([options, &exit_status] { exit_status = run(*options); });
 }

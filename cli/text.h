@@ -7,12 +7,11 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/printable.h"
+
 namespace sonde {
 
-// Names come from files that anybody may have written. What a terminal would obey, marks of direction and bytes that are no
-// UTF-8 become `\x1b`, `\n`, `\u202e`: one line, that looks like what it is.
-std::string printable(std::string_view text);
-// The same for a whole text, whose lines and tabs are ours.
+// `printable` for a whole text, whose lines and tabs are ours.
 std::string text_for_terminal(std::string_view text);
 // The same for JSON, where such characters stand in texts only: another way to write the same document.
 std::string json_for_terminal(std::string_view json);

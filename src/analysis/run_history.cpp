@@ -3,19 +3,23 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
+#include <sstream>
 #include <string>
+
+#include "store/mapped_file.h"
 
 namespace sonde {
 namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::uint64_t kLongest = 64 << 20;  // bytes
+
 // One iteration a line, in its first column; empty when there is no such file.
 std::optional<std::vector<std::uint64_t>> read_history(const fs::path& path) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored)) return std::nullopt;
-  std::ifstream file(path);
+  const Result<std::string> text = read_whole_file(path, kLongest);
+  if (!text) return std::nullopt;
+  std::istringstream file(*text);
   std::vector<std::uint64_t> iterations;
   std::string line;
   while (std::getline(file, line)) {

@@ -16,6 +16,7 @@ import argparse
 import collections
 import concurrent.futures
 import json
+import math
 import os
 import pathlib
 import random
@@ -210,6 +211,7 @@ def mutate(number, options, seed_dumps, calls):
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mutations", type=int, default=10000)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no mutation after that time")
     parser.add_argument("--cli", default=CLI, help="the command (default: the one that is installed)")
     parser.add_argument("--seed", default="1")
     parser.add_argument("--jobs", type=int, default=2)
@@ -235,12 +237,17 @@ def main():
         calls = CALLS + other_verbs(options.cli)
         numbers = [options.only] if options.only is not None else range(options.mutations)
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            results = list(pool.map(lambda number: mutate(number, options, dumps, calls), numbers))
+
+            def result_of(number):
+                in_time = time.monotonic() - began < options.seconds
+                return mutate(number, options, dumps, calls) if in_time else None
+
+            results = [result for result in pool.map(result_of, numbers) if result]
     failed = [result for result in results if result["complaint"]]
     totals = {
         "mutations": len(results), "failed": len(failed), "seconds": round(time.monotonic() - began),
-        "slowest_seconds": round(max(result["seconds"] for result in results), 2),
-        "most_megabytes": round(max(result["megabytes"] for result in results)),
+        "slowest_seconds": round(max((result["seconds"] for result in results), default=0), 2),
+        "most_megabytes": round(max((result["megabytes"] for result in results), default=0)),
         "verbs": collections.Counter(result["verb"] for result in results),
         "statuses": collections.Counter(result["status"] for result in results),
         "changes": collections.Counter(how for result in results for how in re.split(r"[+,]", result["how"])),

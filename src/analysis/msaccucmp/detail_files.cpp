@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <queue>
 #include <sstream>
 
 #include "analysis/msaccucmp/algorithms.h"
 #include "analysis/msaccucmp/result_table.h"
+#include "store/mapped_file.h"
 #include "store/npy.h"
 #include "store/safe_path.h"
 
@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kLongestName = 254;
 constexpr std::size_t kRank = 4;
+constexpr std::uint64_t kLongestList = 64 << 20;  // bytes
 constexpr std::string_view kShortNames = "simple_op_mapping.csv";
 
 // What does not count as an error of a size.
@@ -178,7 +179,8 @@ void DetailFiles::remove_old() const {
   }
   // Those under shorter names, and their lines in the list of these.
   std::string kept;
-  std::ifstream list(directory_ / kShortNames);
+  const Result<std::string> short_names = read_whole_file(directory_ / kShortNames, kLongestList);
+  std::istringstream list(short_names ? *short_names : "");
   for (std::string line; std::getline(list, line);) {
     const std::size_t comma = line.find(',');
     if (comma != std::string::npos && is_ours(line.substr(comma + 1))) {
@@ -188,8 +190,7 @@ void DetailFiles::remove_old() const {
       kept += line + "\n";
     }
   }
-  if (list.is_open() || !kept.empty()) {
-    list.close();
+  if (short_names) {
     if (kept.empty()) {
       fs::remove(directory_ / kShortNames, problem);
     } else {

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <fstream>
+#include <sstream>
+
+#include "store/mapped_file.h"
 
 namespace sonde::msaccucmp {
 namespace {
@@ -123,9 +125,13 @@ Outcome<SliceMode> slice_mode(std::string_view name) {
 
 using NameMap = std::unordered_map<std::string, std::string>;
 
+constexpr std::uint64_t kLongestMapping = 64 << 20;  // bytes
+
 NameMap read_mapping(const fs::path& directory) {
   NameMap names;
-  std::ifstream file(directory / kMapping);
+  const Result<std::string> text = read_whole_file(directory / kMapping, kLongestMapping);
+  if (!text) return names;
+  std::istringstream file(*text);
   for (std::string line; std::getline(file, line);) {
     if (line.ends_with('\r')) line.pop_back();
     const std::size_t comma = line.find(',');

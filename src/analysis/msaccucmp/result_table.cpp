@@ -9,6 +9,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "analysis/printable.h"
 #include "store/files.h"
 
 namespace sonde::msaccucmp {
@@ -75,8 +76,8 @@ std::vector<std::string> cells_of(const Columns& columns, const Row& row) {
 void add_csv_line(std::string& text, const std::vector<std::string>& cells) {
   for (std::size_t i = 0; i < cells.size(); ++i) {
     if (i > 0) text += ',';
-    const std::string cell = is_formula(cells[i]) ? "'" + cells[i] : cells[i];
-    if (cell.find_first_of(",\"\r\n") == std::string::npos) {
+    const std::string cell = (is_formula(cells[i]) ? "'" : "") + printable(cells[i]);
+    if (cell.find_first_of(",\"") == std::string::npos) {
       text += cell;
       continue;
     }

@@ -46,7 +46,7 @@ struct Row {
 std::string csv_text(const Columns& columns, const std::vector<Row>& rows);
 
 // One line of cells, ended by CR LF; quoted as RFC 4180 has it. A cell that a spreadsheet would take for a formula gets
-// an apostrophe before it; numbers do not.
+// an apostrophe before it; numbers do not. What a terminal would obey becomes `\x1b`, `\n`.
 void add_csv_line(std::string& text, const std::vector<std::string>& cells);
 
 // A file of a result, mode 0600, in place of an older one; directories are made with mode 0700.

@@ -10,6 +10,7 @@
 
 #include "analysis/catalog.h"
 #include "analysis/measure.h"
+#include "analysis/run_history.h"
 #include "dump_files.h"
 #include "store/container.h"
 #include "store/file_names.h"
@@ -186,6 +187,20 @@ TEST(HostileTree, CostsOneProblemPerBadFileAndNeverWaits) {
   EXPECT_THAT(all, HasSubstr("above: a symbolic link to a directory"));
   EXPECT_THAT(all, HasSubstr("statistic.csv: "));
   EXPECT_THAT(all, HasSubstr("mapping.csv: "));
+}
+
+TEST(HostileTree, WithAHistoryThatNeverEndsHasNone) {
+  const TemporaryDirectory dump;
+  for (const char* step : {"3", "9"}) {
+    dump.write(std::string("rank_0/Net/0/") + step + "/Add.good.0.0.1.output.0.DefaultFormat.npy", kNpy);
+  }
+  dump.write("rank_0/execution_order/ms_global_execution_order_graph_0.csv", "3\n5\n9\n");
+  const std::filesystem::path history = dump.path() / "rank_0/execution_order/ms_global_execution_order_graph_0.csv";
+  const Catalog catalog = opened(dump.path());
+  ASSERT_THAT(catalog.ranks.at(0).steps, SizeIs(2));
+  EXPECT_EQ(RunHistory(catalog.ranks[0]).before(1).iteration, 5);
+  std::filesystem::resize_file(history, 65 << 20);
+  EXPECT_FALSE(RunHistory(catalog.ranks[0]).before(1).from_history);
 }
 
 TEST(HostileTree, OfPtFilesKeepsTheGoodOnes) {

@@ -181,6 +181,13 @@ TEST(Table, QuotesAndDisarmsCells) {
   EXPECT_EQ(text, "'-a,-1.5,\"a,b\",\"say \"\"x\"\"\",'a;=b,nan,\r\n");
 }
 
+TEST(Table, CommandsNoTerminal) {
+  std::string text;
+  add_csv_line(text, {"a\x1b]0;x\x07,b", "\r\n=1", "\xe2\x80\xae\xc2\x9b", "\xff\x7f"});
+  EXPECT_EQ(text, R"("a\x1b]0;x\x07,b",\r\n=1,\u202e\u009b,\xff\x7f)"
+                  "\r\n");
+}
+
 TEST(Alignment, TakesOnlyRealPaddingAway) {
   // NC1HWC0 of one image of 2 x 1 with 3 channels in NHWC: 13 of 16 are padding.
   DumpTensor tensor;

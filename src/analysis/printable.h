@@ -1,0 +1,28 @@
+// Text from files that anybody may have written, as a terminal or a table may show it.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace sonde {
+
+// One character at the front of `text`: its bytes, its code and how wide it is. Bytes that are no UTF-8 count singly.
+struct Character {
+  std::size_t bytes = 1;
+  std::size_t width = 1;
+  char32_t code = 0;
+  bool is_utf8 = false;
+};
+
+Character first_character(std::string_view text);
+
+// What a terminal obeys, or what makes one name look like another: controls, marks of direction, ends of lines.
+bool is_unsafe(char32_t c);
+
+// Unsafe characters and bytes that are no UTF-8 become `\x1b`, `\n`, `\u202e`: one line, that looks like what it is. The
+// characters of `kept` (ASCII) stay.
+std::string printable(std::string_view text, std::string_view kept);
+std::string printable(std::string_view text);
+
+}  // namespace sonde
