@@ -53,7 +53,7 @@ def test_layouts(case, native, rows, layout):
     first = values(found[0])  # in version 2.0 the name is without the scope; the first is that of conv1
     assert first.tobytes() == native.tobytes()
     shown = rows("stats", run.dump, "--select", "Default/network-WithLossCell/**/conv1-Conv2d/Conv2D-op*")
-    assert [row["shape"] for row in shown if not row["is_input"]] == [list(first.shape)]
+    assert [row["shape"] for row in shown if row["side"] == "output"] == [list(first.shape)]
 
 
 def test_file_format_bin_makes_containers(case, native):
