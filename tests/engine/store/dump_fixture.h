@@ -187,11 +187,11 @@ class Host {
     recorder_->push(std::move(record));
   }
 
-  std::unique_ptr<Recorder> recorder_;
   Error refused_;
   std::deque<OpName> names_;
   std::map<std::string, std::size_t> ids_;
   std::uint64_t clock_ = 0;
+  std::unique_ptr<Recorder> recorder_;  // the last: its thread reads the names until it is gone
 };
 
 inline std::vector<float> values_from(const fs::path& npy) {

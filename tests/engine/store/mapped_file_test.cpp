@@ -1,6 +1,7 @@
 #include "store/mapped_file.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "dump_fixture.h"
 
@@ -45,7 +46,8 @@ TEST_F(MappedFiles, OfAnotherUserKeepTheirBytesWhenTheyAreCutShort) {
 
 TEST_F(MappedFiles, OfOthersThatAreLargerThanTheMemoryAreRefusedAndNotRead) {
   permit(0666);
-  std::filesystem::resize_file(path, std::uintmax_t{1} << 42);  // without blocks
+  const auto memory = static_cast<std::uintmax_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+  std::filesystem::resize_file(path, 2 * memory);  // without blocks
   const Result<MappedFile> file = MappedFile::open(path);
   ASSERT_FALSE(file);
   EXPECT_NE(file.error().message.find("do not fit into half of the memory"), std::string::npos);
