@@ -1,7 +1,6 @@
 #include "analysis/complete_dump.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,17 +16,15 @@
 #include "analysis/measure.h"
 #include "store/files.h"
 #include "store/journal.h"
+#include "store/live_run.h"
 #include "store/mapped_file.h"
+#include "store/safe_path.h"
 #include "store/tensor_file.h"
 
 namespace sonde {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_number(const std::string& name) {
-  return !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
-}
 
 // Bytes up to and with the last newline.
 std::string_view whole_rows(std::string_view text) {
@@ -54,48 +51,40 @@ bool grows(const std::string& name) {
 // A file that was finished, for as long as its end changes.
 class OpenedEnd {
  public:
-  explicit OpenedEnd(const fs::path& path) : path_(path) {
+  OpenedEnd(int directory, const fs::path& path) : path_(path) {
     struct stat status {};
-    if (::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return;
-    mode_ = status.st_mode & 0777;
-    if ((mode_ & 0200) == 0 && ::chmod(path.c_str(), mode_ | 0600) != 0) return;
-    fd_ = Fd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (::fstatat(directory, path.filename().c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) mode_ = status.st_mode & 0777;
+    fd_ = open_own_file(directory, path, Access::append);
   }
   ~OpenedEnd() {
-    if (fd_) ::fchmod(fd_.get(), mode_);
+    if (fd_) ::fchmod(fd_->get(), mode_);
   }
   OpenedEnd(const OpenedEnd&) = delete;
   OpenedEnd& operator=(const OpenedEnd&) = delete;
 
   Status cut(std::uint64_t bytes) {
-    if (fd_ && ::ftruncate(fd_.get(), static_cast<off_t>(bytes)) == 0) return {};
-    return io_error("repair the end of", path_, errno);
+    if (!fd_) return fd_.error();
+    return ::ftruncate(fd_->get(), static_cast<off_t>(bytes)) == 0 ? Status()
+                                                                   : io_error("repair the end of", path_, errno);
   }
   Status append(const std::string& bytes) {
-    const int error_number = fd_ ? write_all(fd_.get(), bytes.data(), bytes.size()) : errno;
+    if (!fd_) return fd_.error();
+    const int error_number = write_all(fd_->get(), bytes.data(), bytes.size());
     return error_number == 0 ? Status() : io_error("append to", path_, error_number);
   }
 
  private:
   fs::path path_;
   mode_t mode_ = kFinishedMode;
-  Fd fd_;
+  Result<Fd> fd_ = Error{ErrorCode::io, "not opened"};
 };
 
-class Scratch {
- public:
-  explicit Scratch(fs::path path) : path_(std::move(path)) {}
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
+// What holds `.dump_metadata`: everything that is changed lies below it, or below the rank's directory.
+fs::path root_of(const fs::path& metadata) {
+  fs::path at = metadata;
+  while (at.has_relative_path() && at.filename() != ".dump_metadata") at = at.parent_path();
+  return at.parent_path();
+}
 
 // One rank with a journal, locked.
 class RankCompleter {
@@ -104,12 +93,46 @@ class RankCompleter {
       : rank_(rank), own_(rank.metadata / "sonde"), journal_(journal_in(rank.metadata)), done_(done) {}
 
   Status complete() {
+    if (Status opened = open_places(); !opened) return opened;
     if (Status free = lock(); !free) return free;
-    remove_leftovers();
+    const Result<Fd> aside = open_below(own_directory_.get(), own_, kAside, Missing::make);
+    if (!aside) {
+      done_.notes.push_back(aside.error().message + "; nothing is made again");
+      return {};
+    }
+    remove_numbered(aside->get(), 2);
     if (rank_.runs.empty()) return {};
-    const Scratch scratch(own_ / "partial" / std::to_string(::getpid()));
-    if (Status made = make_directories(scratch.path()); !made) return made;
-    JournalReplay replay(rank_, scratch.path());
+    const std::string own_name = std::to_string(::getpid());
+    if (Result<Fd> made = open_below(aside->get(), own_ / kAside, own_name, Missing::make); !made) return made.error();
+    const Status status = make_again(own_ / kAside / own_name);
+    remove_numbered(aside->get(), 2);
+    return status;
+  }
+
+ private:
+  static constexpr const char* kAside = "partial";
+
+  Status open_places() {
+    Result<Fd> own = open_in_dump(root_of(rank_.metadata), own_, Missing::leave);
+    if (!own) return own.error();
+    own_directory_ = std::move(*own);
+    Result<Fd> rank = open_dump_path(rank_.directory, Missing::leave);
+    if (!rank) return rank.error();
+    rank_directory_ = std::move(*rank);
+    return {};
+  }
+
+  Status lock() {
+    Result<Fd> owner = open_own_file(own_directory_.get(), own_ / "owner", Access::read);
+    if (!owner) return owner.error().code == ErrorCode::not_found ? Status() : owner.error();
+    owner_ = std::move(*owner);
+    if (!is_locked_elsewhere(owner_.get())) return {};
+    return Error{ErrorCode::busy, "cannot complete '" + rank_.directory.string() +
+                                      "': a run is recording there; wait until it has ended"};
+  }
+
+  Status make_again(const fs::path& scratch) {
+    JournalReplay replay(rank_, scratch);
     const Result<Journal> journal = read_journal(journal_, &replay);
     if (!journal) return journal.error();
     Status status = replay.finish();
@@ -120,32 +143,9 @@ class RankCompleter {
     return status ? enter_files(*journal) : status;
   }
 
- private:
-  Status lock() {
-    owner_ = Fd(::open((own_ / "owner").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-    if (!owner_ || ::flock(owner_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return {};
-    return Error{ErrorCode::busy, "cannot complete '" + rank_.directory.string() +
-                                      "': a run is recording there; wait until it has ended"};
-  }
-
-  void remove_leftovers() {
-    std::error_code ignored;
-    for (const fs::directory_entry& entry : fs::directory_iterator(own_ / "partial", ignored)) {
-      if (is_number(entry.path().filename()) && !entry.is_symlink(ignored)) fs::remove_all(entry.path(), ignored);
-    }
-  }
-
-  // Nothing is written through a link that somebody put into the dump.
-  bool is_plain(const fs::path& relative) {
-    fs::path at = rank_.directory;
-    for (const fs::path& part : relative) {
-      at /= part;
-      struct stat status {};
-      if (::lstat(at.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) continue;
-      done_.notes.push_back("'" + at.string() + "' is a symbolic link; nothing is written there");
-      return false;
-    }
-    return true;
+  // The directory of a file of the rank. Nothing is written through a link that somebody put into the dump.
+  Result<Fd> directory_of(const fs::path& relative, Missing missing) const {
+    return open_below(rank_directory_.get(), rank_.directory, relative.parent_path(), missing);
   }
 
   // `.dump_metadata/sonde`, of o2 `.dump_metadata/device_N/sonde`: the journal of the replay itself.
@@ -162,26 +162,29 @@ class RankCompleter {
       const fs::path relative = at->path().lexically_relative(made);
       if (is_own(relative)) at.disable_recursion_pending();
       if (!at->is_regular_file()) continue;
-      if (!is_plain(relative)) continue;
-      if (Status status = take_file(at->path(), rank_.directory / relative); !status) return status;
+      const Result<Fd> directory = directory_of(relative, Missing::make);
+      const Status ours =
+          directory ? check_replaceable(directory->get(), rank_.directory / relative) : Status(directory.error());
+      if (!ours) {
+        done_.notes.push_back(ours.error().message);
+        continue;
+      }
+      if (Status status = take_file(at->path(), directory->get(), rank_.directory / relative); !status) return status;
     }
     return error ? Status(Error{ErrorCode::io, "cannot look into '" + made.string() + "': " + error.message()})
                  : Status();
   }
 
-  Status take_file(const fs::path& made, const fs::path& real) {
+  Status take_file(const fs::path& made, int directory, const fs::path& real) {
     struct stat status {};
-    const bool is_there = ::lstat(real.c_str(), &status) == 0;
+    const bool is_there = ::fstatat(directory, real.filename().c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
     if (is_there && !grows(real.filename())) return {};
-    if (!is_there) {
-      if (Status directories = make_directories(real.parent_path()); !directories) return directories;
-      return put(made, real, done_.made);
-    }
+    if (!is_there) return put(made, directory, real, done_.made);
     const Result<std::string> own = read_whole_file(made), other = read_whole_file(real);
     if (!own || !other) return own ? other.error() : own.error();
     if (*own == *other) return {};
     const std::string_view whole = whole_rows(*other);
-    if (whole == *own) return put(made, real, done_.trimmed);
+    if (whole == *own) return put(made, directory, real, done_.trimmed);
     if (!own->starts_with(whole)) {
       const std::multiset<std::string_view> has = rows_of(whole), makes = rows_of(*own);
       if (!std::ranges::includes(makes, has)) {
@@ -189,11 +192,12 @@ class RankCompleter {
         return {};
       }
     }
-    return put(made, real, done_.made);
+    return put(made, directory, real, done_.made);
   }
 
-  static Status put(const fs::path& made, const fs::path& real, std::vector<fs::path>& told) {
-    if (::rename(made.c_str(), real.c_str()) != 0) return io_error("write", real, errno);
+  static Status put(const fs::path& made, int directory, const fs::path& real, std::vector<fs::path>& told) {
+    if (::renameat(AT_FDCWD, made.c_str(), directory, real.filename().c_str()) != 0)
+      return io_error("write", real, errno);
     told.push_back(real);
     return {};
   }
@@ -208,7 +212,9 @@ class RankCompleter {
       if (!name.ends_with(".csv") || at->is_symlink() || !at->is_regular_file()) continue;
       const Result<std::string> text = read_whole_file(at->path());
       if (!text || text->empty() || text->ends_with('\n')) continue;
-      OpenedEnd file(at->path());
+      const Result<Fd> directory = directory_of(at->path().lexically_relative(rank_.directory), Missing::leave);
+      if (!directory) return directory.error();
+      OpenedEnd file(directory->get(), at->path());
       if (Status status = file.cut(whole_rows(*text).size()); !status) return status;
       done_.trimmed.push_back(at->path());
     }
@@ -220,7 +226,7 @@ class RankCompleter {
     const JournalGap& last = journal.gaps.back();
     std::error_code error;
     if (fs::file_size(journal_, error) != last.offset + last.bytes || error) return {};
-    OpenedEnd file(journal_);
+    OpenedEnd file(own_directory_.get(), journal_);
     if (Status status = file.cut(last.offset); !status) return status;
     done_.trimmed.push_back(journal_);
     return {};
@@ -254,7 +260,7 @@ class RankCompleter {
       writer.end("{}");
       bytes += writer.buffer();
     }
-    OpenedEnd file(journal_);
+    OpenedEnd file(own_directory_.get(), journal_);
     return file.append(bytes);
   }
 
@@ -305,6 +311,7 @@ class RankCompleter {
   const CatalogRank& rank_;
   const fs::path own_, journal_;
   Completion& done_;
+  Fd own_directory_, rank_directory_;
   Fd owner_;  // locked
 };
 

@@ -6,6 +6,7 @@
 #include "sonde/plan.h"
 #include "store/files.h"
 #include "store/mapped_file.h"
+#include "store/safe_path.h"
 
 namespace sonde {
 namespace {
@@ -96,7 +97,7 @@ void JournalReplay::header(const std::string& json) {
   const Json header = Json::parse(json, nullptr, false);
   if (!header.is_object() || header.contains("mends")) return;
   Plan plan = plan_of(header, rank_.metadata);
-  plan.path = scratch_ / "tree";
+  plan.path = scratch_ / kMadeAgain;
   RunInfo run;
   run.rank = rank_.rank;
   const std::string own = rank_.metadata.filename();  // of o2: device_N

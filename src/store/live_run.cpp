@@ -18,4 +18,6 @@ bool is_recording(const std::filesystem::path& own_directory) {
   return ::flock(owner.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
+bool is_locked_elsewhere(int owner) { return ::flock(owner, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; }
+
 }  // namespace sonde

@@ -9,4 +9,8 @@ namespace sonde {
 // Never waits, and changes nothing.
 bool is_recording(const std::filesystem::path& own_directory);
 
+// Takes the lock on the open file `owner`, for as long as it is open. True: another has it. A file system that cannot lock
+// (some network ones) is used without a lock.
+bool is_locked_elsewhere(int owner);
+
 }  // namespace sonde

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/fs.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "store/live_run.h"
 #include "store/private_text.h"
 #include "store/safe_path.h"
 #include "store/side_files.h"
@@ -31,9 +31,6 @@ Error owned_elsewhere(const Layout& layout, int owner) {
   return Error{ErrorCode::busy, "cannot record to '" + layout.rank_directory().string() + "': " + who +
                                     " is recording there; wait for it, or choose another path"};
 }
-
-// A file system that cannot lock (some network ones) is used without a lock.
-bool is_locked_elsewhere(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; }
 
 Result<Fd> take_ownership(const Layout& layout, int own_directory) {
   const std::filesystem::path path = layout.own_directory() / kOwnerFile;

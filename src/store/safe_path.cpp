@@ -14,6 +14,7 @@
 #include <climits>
 #include <deque>
 #include <string>
+#include <vector>
 
 namespace sonde {
 namespace {
@@ -207,6 +208,46 @@ Error cannot_open(int directory, const fs::path& path, int error_number) {
   return io_error("open", path, error_number);
 }
 
+struct Entry {
+  std::string name;
+  mode_t mode = 0;
+};
+
+// All that lies in `directory`, but for itself and the one above.
+std::vector<Entry> entries_of(int directory) {
+  std::vector<Entry> found;
+  Fd copy(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  DIR* const entries = copy ? ::fdopendir(copy.get()) : nullptr;
+  if (entries == nullptr) return found;
+  static_cast<void>(copy.release());
+  while (const dirent* entry = ::readdir(entries)) {
+    struct stat status {};
+    const std::string name = entry->d_name;
+    if (name == "." || name == ".." || ::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    found.push_back({name, status.st_mode});
+  }
+  ::closedir(entries);
+  return found;
+}
+
+Fd open_entry(int directory, const std::string& name) {
+  return Fd(::openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+// A link in it is removed and not followed.
+void remove_tree(int directory, const std::string& name) {
+  const Fd tree = open_entry(directory, name);
+  if (!tree) return;
+  for (const Entry& entry : entries_of(tree.get())) {
+    if (S_ISDIR(entry.mode)) {
+      remove_tree(tree.get(), entry.name);
+    } else {
+      ::unlinkat(tree.get(), entry.name.c_str(), 0);
+    }
+  }
+  ::unlinkat(directory, name.c_str(), AT_REMOVEDIR);
+}
+
 }  // namespace
 
 Result<Fd> open_dump_path(const fs::path& path, Missing missing) {
@@ -316,21 +357,16 @@ Result<Fd> open_output(const fs::path& path, OutputMode how, mode_t mode) {
 }
 
 void remove_numbered(int directory, int levels) {
-  Fd copy(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!copy) return;
-  DIR* const entries = ::fdopendir(copy.get());
-  if (entries == nullptr) return;
-  static_cast<void>(copy.release());
-  while (const dirent* entry = ::readdir(entries)) {
-    struct stat status {};
-    if (!is_number(entry->d_name) || ::fstatat(directory, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    if (S_ISREG(status.st_mode)) ::unlinkat(directory, entry->d_name, 0);
-    if (!S_ISDIR(status.st_mode) || levels < 2) continue;
-    const Fd below(::openat(directory, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (below) remove_numbered(below.get(), levels - 1);
-    ::unlinkat(directory, entry->d_name, AT_REMOVEDIR);
+  for (const Entry& entry : entries_of(directory)) {
+    if (!is_number(entry.name)) continue;
+    if (S_ISREG(entry.mode)) ::unlinkat(directory, entry.name.c_str(), 0);
+    if (!S_ISDIR(entry.mode) || levels < 2) continue;
+    if (const Fd below = open_entry(directory, entry.name)) {
+      remove_tree(below.get(), kMadeAgain);
+      remove_numbered(below.get(), levels - 1);
+    }
+    ::unlinkat(directory, entry.name.c_str(), AT_REMOVEDIR);
   }
-  ::closedir(entries);
 }
 
 }  // namespace sonde

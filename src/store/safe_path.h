@@ -42,8 +42,11 @@ Status check_replaceable(int directory, const std::filesystem::path& path);
 enum class OutputMode { rewrite, append };
 Result<Fd> open_output(const std::filesystem::path& path, OutputMode how, mode_t mode = 0666);
 
+// What `sonde verify --complete` makes is made in a directory of this name, below one that is a number.
+inline constexpr const char* kMadeAgain = "tree";
+
 // Removes the regular files in `directory` whose names are decimal numbers, and, with a second level, those in
-// directories with such names, and these.
+// directories with such names, their kMadeAgain with all that is in it, and these.
 void remove_numbered(int directory, int levels);
 
 }  // namespace sonde

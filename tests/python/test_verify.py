@@ -351,3 +351,27 @@ def test_nothing_is_made_behind_a_link_that_leads_out_of_the_dump(copy, tmp_path
     result = verify(dump, "--complete")
     assert result.returncode == FINDING and "symbolic link" in result.stderr
     assert list(outside.iterdir()) == []
+
+
+def test_nothing_is_removed_behind_a_link_in_the_place_of_leftovers(copy, tmp_path):
+    dump = copy("full")
+    victim = tmp_path / "victim"
+    (victim / "7").mkdir(parents=True)
+    (victim / "7/kept").write_text("kept")
+    partial = dump / "rank_0/.dump_metadata/sonde/partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.symlink_to(victim)
+    result = verify(dump, "--complete")
+    assert "symbolic link" in result.stderr
+    assert (victim / "7/kept").read_text() == "kept" and sorted(victim.iterdir()) == [victim / "7"]
+
+
+def test_what_an_unfinished_completion_left_is_removed(copy):
+    dump = copy("full")
+    left = dump / "rank_0/.dump_metadata/sonde/partial/4242"
+    (left / "tree/rank_0/Net").mkdir(parents=True)
+    (left / "tree/rank_0/Net/statistic.csv").write_text("half")
+    (left / "17").write_text("half")
+    assert "leftover" in {issue["kind"] for issue in json.loads(verify(dump, "--json").stdout)["issues"]}
+    assert verify(dump, "--complete").returncode == NOTHING
+    assert not left.exists()
