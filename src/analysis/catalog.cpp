@@ -124,7 +124,7 @@ bool read_tree_instead(const RankTree& tree, const CatalogRank& like, Catalog& c
   std::swap(read.texts, catalog.texts);
   if (std::ranges::all_of(rank.steps, [](const CatalogStep& step) { return step.ops.empty(); })) return false;
   for (CatalogProblem& problem : read.problems) {
-    problem.is_lost = problem.is_lost && problem.message != kTornRow;
+    problem.is_lost = problem.is_lost && problem.kind != ProblemKind::torn;
     catalog.problems.push_back(std::move(problem));
   }
   catalog.ranks.push_back(std::move(rank));
@@ -142,7 +142,7 @@ void add_unentered(const RankTree& tree, const CatalogFilter& filter, const Jour
   read_rank_tree(tree.steps, tree.constants, found, read);
   std::swap(read.texts, catalog.texts);
   for (CatalogProblem& problem : read.problems) {
-    if (problem.message != kTornRow) catalog.problems.push_back(std::move(problem));
+    if (problem.kind != ProblemKind::torn) catalog.problems.push_back(std::move(problem));
   }
   const Unentered added = add_unentered_tensors(found, filter, remains, rank, *catalog.texts);
   if (added.files + added.rows == 0) return;
@@ -161,7 +161,7 @@ void add_unentered(const RankTree& tree, const CatalogFilter& filter, const Jour
                                   (is_lost ? "entries are lost" : "the run was killed or its disk was full") +
                                   "; their names say what they are, and they are shown" +
                                   (added.ops > 0 ? ". What they come from is not known" : ""),
-                              is_lost});
+                              is_lost, ProblemKind::unentered});
 }
 
 void read_journal_rank(const JournalPlace& place, const CatalogFilter& filter, const fs::path& part, Catalog& catalog) {
@@ -181,7 +181,10 @@ void read_journal_rank(const JournalPlace& place, const CatalogFilter& filter, c
     catalog.problems.push_back({journal, read.error().message + "; file names and tables are used instead"});
     if (read_tree_instead(tree_of(place, part), rank, catalog)) return;
     std::error_code error;
-    if (fs::file_size(journal, error) == 0) catalog.problems[at] = {journal, std::string(kNeverBegan), false};
+    if (fs::file_size(journal, error) == 0) {
+      catalog.problems[at] = {journal, "it is empty: the run ended before its first entry", false,
+                              ProblemKind::cut_off};
+    }
     catalog.ranks.push_back(std::move(rank));
     return;
   }

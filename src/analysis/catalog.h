@@ -137,12 +137,20 @@ struct CatalogRank {
 };
 
 // One file that could not be read, or not wholly; the rest of the dump is there all the same.
+enum class ProblemKind : std::uint8_t {
+  damaged,
+  torn,       // the last row or entry breaks off: of a killed run, or of one that still writes
+  cut_off,    // what an earlier run had entered breaks off, or a run ended before it had entered anything
+  unentered,  // whole files or rows that the journal lacks
+};
+
 struct CatalogProblem {
   std::filesystem::path path;
   std::string message;  // with the line or the byte
   // Something of the dump could not be looked at: nobody may say that nothing is wrong. False: worth knowing, and all that
   // was recorded is there.
   bool is_lost = true;
+  ProblemKind kind = ProblemKind::damaged;
 };
 
 // Keeps one copy of each text; views of it stay valid wherever the pool is moved.

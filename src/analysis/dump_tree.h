@@ -18,8 +18,6 @@ std::vector<std::filesystem::path> journals_of(const std::filesystem::path& dire
 inline std::filesystem::path journal_in(const std::filesystem::path& metadata) {
   return metadata / "sonde" / "journal";
 }
-// What a run leaves that was killed while it made its first file: nothing is lost.
-inline constexpr std::string_view kNeverBegan = "it is empty: the run ended before its first entry";
 
 // The number of `rank_3`, `worldsize8_global_rank3` or `device_3`; false for other names.
 bool rank_number(const std::string& name, std::uint32_t& rank);

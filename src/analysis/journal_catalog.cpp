@@ -237,7 +237,7 @@ void tell_damage(const Journal& journal, const std::filesystem::path& path, Cata
                                     " breaks off (" + std::to_string(gap.bytes) + " at byte " +
                                     std::to_string(gap.offset) + "): a run was killed" +
                                     (is_last ? ", or still writes" : ""),
-                                false});
+                                false, is_last ? ProblemKind::torn : ProblemKind::cut_off});
   }
   if (journal.malformed_entries > 0) {
     catalog.problems.push_back({path, std::to_string(journal.malformed_entries) + " entries do not make sense"});

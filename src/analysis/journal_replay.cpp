@@ -6,6 +6,7 @@
 #include "sonde/plan.h"
 #include "store/files.h"
 #include "store/mapped_file.h"
+#include "store/run_json.h"
 #include "store/safe_path.h"
 
 namespace sonde {
@@ -17,12 +18,6 @@ using Json = nlohmann::json;
 std::string text_of(const Json& json, const char* key) {
   const auto at = json.find(key);
   return at != json.end() && at->is_string() ? at->get<std::string>() : std::string();
-}
-
-SavedData saved_data_of(const std::string& word) {
-  if (word == "statistic") return SavedData::statistic;
-  if (word == "full") return SavedData::full;
-  return word == "graph" ? SavedData::graph : SavedData::tensor;
 }
 
 // The configuration that the dump keeps, and what the run's first entry says.

@@ -328,7 +328,7 @@ void read_directory(const fs::path& directory, const CatalogRank& rank, StepRead
     } else {
       for (const StatisticRow& row : table->rows) reader.add_row(row);
       if (!table->problem.empty()) catalog.problems.push_back({table_file, table->problem});
-      if (table->is_torn) catalog.problems.push_back({table_file, std::string(kTornRow)});
+      if (table->is_torn) catalog.problems.push_back({table_file, std::string(kTornRow), true, ProblemKind::torn});
     }
   }
   const FoundFiles files = files_of(directory, rank.directory, catalog);
@@ -340,7 +340,7 @@ void read_directory(const fs::path& directory, const CatalogRank& rank, StepRead
     }
     for (const StatisticRow& row : table->rows) reader.add_row(row);
     if (!table->problem.empty()) catalog.problems.push_back({path, table->problem});
-    if (table->is_torn) catalog.problems.push_back({path, std::string(kTornRow)});
+    if (table->is_torn) catalog.problems.push_back({path, std::string(kTornRow), true, ProblemKind::torn});
   }
   for (const FoundTensor& tensor : files.tensors) reader.add_file(tensor);
 }

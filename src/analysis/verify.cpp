@@ -19,6 +19,7 @@
 #include "store/journal.h"
 #include "store/live_run.h"
 #include "store/mapped_file.h"
+#include "store/statistic_csv.h"
 #include "store/tensor_file.h"
 
 namespace sonde {
@@ -137,16 +138,12 @@ class RankVerifier {
       if (record.kind == RecordKind::op) ++step.ops;
       for (const JournalTensor& slot : record.tensors) {
         if (!slot.file.empty()) check_file(record, slot, step);
-        if (has_rows && record.op != 0 && has_row(slot.tensor)) expect_row(record, slot, number);
+        if (has_rows && record.op != 0 && has_statistic_row(slot.tensor)) expect_row(record, slot, number);
       }
     }
     for (const JournalFile& file : run.lone_files) {
       add(IssueKind::damaged, {}, rank_.directory / file.file, "its record is not in the journal");
     }
-  }
-
-  static bool has_row(const TensorRecord& tensor) {
-    return tensor.wanted && tensor.has_statistics && std::ranges::count(tensor.shape.values(), 0) == 0;
   }
 
   void expect_row(const JournalRecord& record, const JournalTensor& slot, std::size_t run) {
@@ -181,7 +178,6 @@ class RankVerifier {
       add(IssueKind::damaged, record.step, path, "it is no regular file");
       return;
     }
-    named_.insert(path.native());
     const bool is_new = inodes_.emplace(status.st_dev, status.st_ino).second;
     if (is_new) {
       ++report_.files;
@@ -400,7 +396,6 @@ class RankVerifier {
   std::map<StepKey, std::size_t> steps_;
   std::map<RowKey, std::vector<std::pair<std::size_t, StepId>>> rows_;  // expected
   std::unordered_map<std::uint64_t, const JournalTensor*> contents_;    // of the run that is looked at
-  std::set<std::string> named_;
   std::set<std::pair<std::uint64_t, std::uint64_t>> inodes_;
 };
 
@@ -441,19 +436,26 @@ VerifyRank verify_tree(const CatalogRank& rank, VerifyReport& report) {
   return out;
 }
 
-// What the catalog met is told by the file it is of.
+IssueKind issue_of(ProblemKind kind) {
+  switch (kind) {
+    case ProblemKind::torn:
+      return IssueKind::torn;
+    case ProblemKind::cut_off:
+      return IssueKind::cut_off;
+    case ProblemKind::unentered:
+      return IssueKind::unentered;
+    case ProblemKind::damaged:
+      break;
+  }
+  return IssueKind::damaged;
+}
+
 void add_problems(const Catalog& catalog, VerifyReport& report) {
   for (const CatalogProblem& problem : catalog.problems) {
-    const bool is_journal = problem.path.filename() == "journal";
+    const bool is_journal = problem.path.filename() == "journal";  // torn tables are found again, by their end
     const bool may_read = ::access(problem.path.c_str(), R_OK) == 0;
-    const IssueKind kind = !may_read                                                  ? IssueKind::unreadable
-                           : !is_journal                                              ? IssueKind::damaged
-                           : problem.message.find("not entered") != std::string::npos ? IssueKind::unentered
-                           : problem.message.starts_with("the last entry breaks off") ? IssueKind::torn
-                           : problem.message.starts_with("the last entry of")         ? IssueKind::cut_off
-                           : problem.message == kNeverBegan                           ? IssueKind::cut_off
-                                                                                      : IssueKind::damaged;
-    report.issues.push_back({kind, {}, {}, problem.path, problem.message});
+    const IssueKind found = is_journal ? issue_of(problem.kind) : IssueKind::damaged;
+    report.issues.push_back({may_read ? found : IssueKind::unreadable, {}, {}, problem.path, problem.message});
   }
 }
 

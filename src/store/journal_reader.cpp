@@ -9,9 +9,9 @@
 #include <cstring>
 #include <iterator>
 #include <limits>
-#include <map>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <unordered_map>
@@ -500,30 +500,37 @@ class Reader {
 
   // A run whose header says {"mends": k} holds what run k could not enter any more.
   void join_supplements() {
-    std::vector<JournalRun>& runs = journal_.runs;
-    std::vector<std::size_t> own;  // what `k` counts: runs that mend nothing
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      own.push_back(i);
-      if (runs[i].header_json.find("\"mends\"") == std::string::npos) continue;
-      const nlohmann::json header = nlohmann::json::parse(runs[i].header_json, nullptr, false);
-      const auto mends = header.is_object() ? header.find("mends") : header.end();
-      if (!header.is_object() || mends == header.end() || !mends->is_number_unsigned()) continue;
-      own.pop_back();
-      if (mends->get<std::size_t>() >= own.size()) continue;
-      const std::size_t target = own[mends->get<std::size_t>()];
-      is_supplement_[i] = true;
-      for (JournalRecord& record : runs[i].records) record.is_supplement = true;
-      OpenRun joined;
-      joined.run = std::move(runs[target]);
-      std::ranges::move(runs[i].op_names, std::back_inserter(joined.run.op_names));
-      std::ranges::move(runs[i].records, std::back_inserter(joined.run.records));
-      joined.files = std::exchange(joined.run.lone_files, {});
-      std::ranges::move(runs[i].lone_files, std::back_inserter(joined.files));
-      join_files(joined);
-      runs[target] = std::move(joined.run);
+    std::vector<JournalRun> runs;
+    std::vector<std::size_t> own;  // of those that mend nothing: what `k` counts
+    for (JournalRun& run : journal_.runs) {
+      const std::optional<std::size_t> mended = mended_by(run);
+      if (mended && *mended < own.size()) {
+        join_supplement(run, runs[own[*mended]]);
+        continue;
+      }
+      if (!mended) own.push_back(runs.size());
+      runs.push_back(std::move(run));
     }
-    std::size_t index = 0;
-    std::erase_if(runs, [&](const JournalRun&) { return is_supplement_[index++]; });
+    journal_.runs = std::move(runs);
+  }
+
+  static std::optional<std::size_t> mended_by(const JournalRun& run) {
+    if (run.header_json.find("\"mends\"") == std::string::npos) return std::nullopt;
+    const nlohmann::json header = nlohmann::json::parse(run.header_json, nullptr, false);
+    if (!header.is_object() || !header.contains("mends") || !header["mends"].is_number_unsigned()) return std::nullopt;
+    return header["mends"].get<std::size_t>();
+  }
+
+  static void join_supplement(JournalRun& supplement, JournalRun& run) {
+    for (JournalRecord& record : supplement.records) record.is_supplement = true;
+    OpenRun joined;
+    joined.run = std::move(run);
+    std::ranges::move(supplement.op_names, std::back_inserter(joined.run.op_names));
+    std::ranges::move(supplement.records, std::back_inserter(joined.run.records));
+    joined.files = std::exchange(joined.run.lone_files, {});
+    std::ranges::move(supplement.lone_files, std::back_inserter(joined.files));
+    join_files(joined);
+    run = std::move(joined.run);
   }
 
   void close_run() {
@@ -542,7 +549,6 @@ class Reader {
   bool any_ = false;
   OpenRun open_;
   Journal journal_;
-  std::map<std::size_t, bool> is_supplement_;  // of runs
 };
 
 Error cannot_read(const std::filesystem::path& file, ErrorCode code, const std::string& why) {

@@ -30,11 +30,6 @@ struct StepTable {
   AppendFile file;
 };
 
-bool has_row(const TensorRecord& tensor) {
-  if (!tensor.wanted || !tensor.has_statistics) return false;
-  return std::ranges::none_of(tensor.shape.values(), [](std::int64_t size) { return size == 0; });
-}
-
 }  // namespace
 
 struct RunFiles::State {
@@ -101,11 +96,11 @@ Result<AppendFile*> RunFiles::State::table_of(const Record& record) {
 }
 
 Status RunFiles::State::append_rows(const Record& record) {
-  if (!with_rows || record.op == nullptr || std::ranges::none_of(record.tensors, has_row)) return {};
+  if (!with_rows || record.op == nullptr || std::ranges::none_of(record.tensors, has_statistic_row)) return {};
   Result<AppendFile*> table = table_of(record);
   if (!table) return table.error();
   for (const TensorRecord& tensor : record.tensors) {
-    if (!has_row(tensor)) continue;
+    if (!has_statistic_row(tensor)) continue;
     const std::size_t before = (*table)->rows().size();
     append_statistic_row(layout, record, tensor, categories, low_precision, (*table)->rows());
     row_bytes += (*table)->rows().size() - before;

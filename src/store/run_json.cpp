@@ -12,6 +12,18 @@ using Json = nlohmann::ordered_json;
 // Paths and commands may hold any bytes; JSON may not.
 std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
+Json columns_of(const Plan& plan) {
+  Json columns = Json::array();
+  for (const Category category : plan.statistic_category) {
+    for (const CategoryInfo& row : all_categories()) {
+      if (row.category == category) columns.push_back(row.column);
+    }
+  }
+  return columns;
+}
+
+}  // namespace
+
 std::string_view word_of(SavedData saved) {
   switch (saved) {
     case SavedData::tensor:
@@ -26,17 +38,12 @@ std::string_view word_of(SavedData saved) {
   return "";
 }
 
-Json columns_of(const Plan& plan) {
-  Json columns = Json::array();
-  for (const Category category : plan.statistic_category) {
-    for (const CategoryInfo& row : all_categories()) {
-      if (row.category == category) columns.push_back(row.column);
-    }
+SavedData saved_data_of(std::string_view word) {
+  for (const SavedData saved : {SavedData::statistic, SavedData::full, SavedData::graph}) {
+    if (word_of(saved) == word) return saved;
   }
-  return columns;
+  return SavedData::tensor;
 }
-
-}  // namespace
 
 std::string run_json(const Plan& plan, const RunInfo& run, const std::string& config_file, std::uint64_t started_us) {
   Json json;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <iterator>
@@ -62,6 +63,11 @@ std::string statistic_header(std::span<const Category> categories) {
     }
   }
   return line.append("\n");
+}
+
+bool has_statistic_row(const TensorRecord& tensor) {
+  if (!tensor.wanted || !tensor.has_statistics) return false;
+  return std::ranges::none_of(tensor.shape.values(), [](std::int64_t size) { return size == 0; });
 }
 
 void append_statistic_row(const Layout& layout, const Record& record, const TensorRecord& tensor,

@@ -18,6 +18,9 @@ inline constexpr std::string_view kStatisticColumns =
 // One line, with its newline: the fixed columns, then one per category in the order given.
 std::string statistic_header(std::span<const Category> categories);
 
+// Whether statistic.csv has a row of `tensor`.
+bool has_statistic_row(const TensorRecord& tensor);
+
 // Appends the row of `tensor`, one of `record`, to `out`, in the form of `layout`. A name that holds a comma, a quote or a newline is
 // quoted, so that every row stays one row.
 void append_statistic_row(const Layout& layout, const Record& record, const TensorRecord& tensor,
