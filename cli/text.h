@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/printable.h"
+#include "config/printable.h"
 
 namespace sonde {
 

@@ -137,7 +137,7 @@ class Watch:
         )
 
     def close(self):
-        if not self.roots_seen and torch.distributed.is_available() and torch.distributed.is_initialized():
+        if not self.roots_seen and _is_distributed():
             self._tell_run_info()  # a program without modules: nothing has asked since the session began
         self.library.uninstall()
         for undo in self.undo:
@@ -217,7 +217,7 @@ class Watch:
 
     def _parameters_exist(self):
         """Whether some module has parameters: then its first call is what the steps are counted from."""
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
+        if _is_distributed():
             self._tell_run_info()
         modules = (o for o in gc.get_objects() if issubclass(type(o), nn.Module))
         return any(value is not None for m in modules for value in (vars(m).get("_parameters") or {}).values())
@@ -571,13 +571,17 @@ def _hide_hook_from_scripting():
     _recursive.get_hook_stubs = get_hook_stubs
 
 
+def _is_distributed():
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
 def _rank():
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
+    if _is_distributed():
         return torch.distributed.get_rank()
     return number_from("RANK", number_from("RANK_ID", 0))
 
 
 def _world_size():
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
+    if _is_distributed():
         return torch.distributed.get_world_size()
     return number_from("WORLD_SIZE", number_from("RANK_SIZE", 1))

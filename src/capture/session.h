@@ -5,6 +5,7 @@
 // the disk. Every function is safe to call after a failure: it then does nothing.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <deque>
 #include <filesystem>
@@ -111,8 +112,8 @@ class Session {
   // (type, scope): numbers its ops.
   struct NameKey {
     std::string op_type;
-    std::uint64_t stamp[3] = {0, 0, 0};
-    std::uint32_t next[3] = {0, 0, 0};
+    std::array<std::uint64_t, StepClock::kGraphs> stamp{};
+    std::array<std::uint32_t, StepClock::kGraphs> next{};
     struct Entry {
       const OpName* name;
       Selector::Wanted wanted, wanted_if_flagged;

@@ -59,6 +59,8 @@ struct QuietForward {
 
 class StepClock {
  public:
+  static constexpr std::uint32_t kGraphs = 3;  // training, and the two kinds without gradients
+
   StepClock(StepRule rule, IterationSet chosen, std::uint64_t initial_iteration);
 
   // Each returns the chosen steps that ended or began, in order. Steps that are not chosen are counted in silence.
@@ -104,7 +106,6 @@ class StepClock {
 
  private:
   enum class Quiet { evaluation, reference };
-  static constexpr std::uint32_t kGraphs = 3;
   struct Counter {
     std::uint64_t begun = 0;  // steps begun so far
     std::uint64_t base = 0;   // of them, those before set_iteration()

@@ -18,6 +18,7 @@
 
 #include "config/diagnostics.h"
 #include "config/dialect.h"
+#include "config/printable.h"
 
 namespace sonde {
 namespace {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "config/diagnostics.h"
+#include "config/printable.h"
 
 namespace sonde {
 namespace {

@@ -52,8 +52,6 @@ std::optional<JsonValue> parse_json(std::string_view text, Diagnostics& diagnost
 std::string spelled(const JsonValue& value);
 // The value as compact JSON text, strings unescaped as little as needed; what MindSpore sees of a `kernels` entry.
 std::string compact(const JsonValue& value);
-// `text` cut to about `most` bytes, control characters and broken UTF-8 shown as \xNN.
-std::string printable(std::string_view text, std::size_t most);
 // The same in double quotes, about 60 bytes.
 std::string in_quotes(std::string_view text);
 

@@ -2,28 +2,12 @@
 #include <fmt/format.h>
 
 #include "config/json.h"
+#include "config/printable.h"
 
 namespace sonde {
 namespace {
 
 constexpr std::size_t kShown = 60;  // bytes of a value that a message repeats
-
-// Length of the well-formed UTF-8 sequence at the start of `text`, 0 when there is none.
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  const std::size_t length = first < 0x80   ? 1
-                             : first < 0xC2 ? 0
-                             : first < 0xE0 ? 2
-                             : first < 0xF0 ? 3
-                             : first < 0xF5 ? 4
-                                            : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  return length;
-}
 
 // A string as nlohmann writes it: quotes, backslashes and control characters escaped, everything else as it is.
 std::string escaped(std::string_view text) {
@@ -63,23 +47,6 @@ std::string escaped(std::string_view text) {
 }
 
 }  // namespace
-
-std::string printable(std::string_view text, std::size_t most) {
-  std::string shown;
-  while (!text.empty()) {
-    if (shown.size() >= most) return shown + "…";
-    const auto byte = static_cast<unsigned char>(text[0]);
-    const std::size_t length = utf8_length(text);
-    if (length == 0 || byte < 0x20 || byte == 0x7F) {
-      shown += byte == '\n' ? std::string("\\n") : byte == '\t' ? std::string("\\t") : fmt::format("\\x{:02x}", byte);
-      text.remove_prefix(1);
-    } else {
-      shown += text.substr(0, length);
-      text.remove_prefix(length);
-    }
-  }
-  return shown;
-}
 
 std::string in_quotes(std::string_view text) { return '"' + printable(text, kShown) + '"'; }
 

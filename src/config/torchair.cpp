@@ -19,6 +19,7 @@
 #include "config/acl.h"
 #include "config/diagnostics.h"
 #include "config/dialect.h"
+#include "config/printable.h"
 
 namespace sonde {
 namespace {

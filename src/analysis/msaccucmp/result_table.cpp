@@ -9,7 +9,7 @@
 #include <cstring>
 #include <ctime>
 
-#include "analysis/printable.h"
+#include "config/printable.h"
 #include "store/files.h"
 
 namespace sonde::msaccucmp {

@@ -93,6 +93,16 @@ class Modes : public ::testing::Test {
     session_->root_forward(true, true, false);
   }
 
+  void start_watching(const char* op) {
+    plan_.acl.in_use = plan_.acl.anywhere = true;
+    plan_.acl.scene = Scene::watcher;
+    plan_.input_output = Sides::outputs;
+    DumpListEntry entry;
+    entry.watcher_nodes = {op};
+    plan_.acl.dump_list = {entry};
+    start();
+  }
+
   struct Tensor {
     std::vector<float> values;
     std::uint64_t storage;
@@ -186,13 +196,7 @@ TEST_F(Modes, MemoryOfADeviceIsReadByWhatIsRegisteredForIt) {
 }
 
 TEST_F(Modes, AWatchedOutputIsReadAgainAfterEveryOpAndWhoChangedItIsTold) {
-  plan_.acl.in_use = plan_.acl.anywhere = true;
-  plan_.acl.scene = Scene::watcher;
-  plan_.input_output = Sides::outputs;
-  DumpListEntry entry;
-  entry.watcher_nodes = {"Default/network-Net/mul-op0"};
-  plan_.acl.dump_list = {entry};
-  start();
+  start_watching("Default/network-Net/mul-op0");
   Op watched;
   EXPECT_TRUE((begin("mul", watched) & SONDE_WANT_KEEP) != 0);
   Tensor kept = tensor({1, 2, 3});
@@ -248,13 +252,7 @@ TEST_F(Modes, OfStepsInWhichNothingOverflowsOnlyTheFirstIsKept) {
 }
 
 TEST_F(Modes, AnOpOfAnotherStepThatRunsMeanwhileFindsNothingAndTheWatchGoesOn) {
-  plan_.acl.in_use = plan_.acl.anywhere = true;
-  plan_.acl.scene = Scene::watcher;
-  plan_.input_output = Sides::outputs;
-  DumpListEntry entry;
-  entry.watcher_nodes = {"Default/network-Net/mul-op0"};
-  plan_.acl.dump_list = {entry};
-  start();
+  start_watching("Default/network-Net/mul-op0");
   Op watched;
   begin("mul", watched);
   Tensor kept = tensor({1, 2, 3});

@@ -146,5 +146,12 @@ TEST(Diagnostics, KeepsABoundedNumberInFileOrder) {
   EXPECT_EQ(kept.back().message, "800 more of the same kind are not shown");
 }
 
+TEST(JsonText, OfAMessageCommandsNoTerminal) {
+  EXPECT_EQ(in_quotes("a\x1b[2J\r\n"), "\"a\\x1b[2J\\r\\n\"");
+  EXPECT_EQ(in_quotes("\xC2\x9B\xE2\x80\xAE"), "\"\\u009b\\u202e\"") << "a control of one byte, a mark of direction";
+  EXPECT_EQ(in_quotes("\xFFz"), "\"\\xffz\"");
+  EXPECT_EQ(in_quotes("é"), "\"é\"");
+}
+
 }  // namespace
 }  // namespace sonde

@@ -1,4 +1,4 @@
-#include "analysis/printable.h"
+#include "config/printable.h"
 
 #include <fmt/format.h>
 
@@ -26,6 +26,18 @@ std::string escape_of(const Character& character, unsigned char byte) {
   }
   const auto code = static_cast<std::uint32_t>(character.code);
   return code > 0xFFFF ? fmt::format("\\U{:08x}", code) : fmt::format("\\u{:04x}", code);
+}
+
+// The first character of `text` goes, as it may be shown, to the end of `out`.
+void take_first(std::string_view& text, std::string_view kept, std::string& out) {
+  const Character character = first_character(text);
+  const bool is_kept = kept.find(text[0]) != std::string_view::npos;
+  if (character.is_utf8 && (is_kept || !is_unsafe(character.code))) {
+    out.append(text.substr(0, character.bytes));
+  } else {
+    out.append(escape_of(character, static_cast<unsigned char>(text[0])));
+  }
+  text.remove_prefix(character.bytes);
 }
 
 }  // namespace
@@ -56,19 +68,19 @@ Character first_character(std::string_view text) {
 std::string printable(std::string_view text, std::string_view kept) {
   std::string out;
   out.reserve(text.size());
-  while (!text.empty()) {
-    const Character character = first_character(text);
-    const bool is_kept = kept.find(text[0]) != std::string_view::npos;
-    if (character.is_utf8 && (is_kept || !is_unsafe(character.code))) {
-      out.append(text.substr(0, character.bytes));
-    } else {
-      out.append(escape_of(character, static_cast<unsigned char>(text[0])));
-    }
-    text.remove_prefix(character.bytes);
-  }
+  while (!text.empty()) take_first(text, kept, out);
   return out;
 }
 
-std::string printable(std::string_view text) { return printable(text, ""); }
+std::string printable(std::string_view text) { return printable(text, std::string_view()); }
+
+std::string printable(std::string_view text, std::size_t most) {
+  std::string out;
+  while (!text.empty()) {
+    if (out.size() >= most) return out + "…";
+    take_first(text, {}, out);
+  }
+  return out;
+}
 
 }  // namespace sonde

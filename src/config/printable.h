@@ -24,5 +24,7 @@ bool is_unsafe(char32_t c);
 // characters of `kept` (ASCII) stay.
 std::string printable(std::string_view text, std::string_view kept);
 std::string printable(std::string_view text);
+// The same, cut to about `most` bytes.
+std::string printable(std::string_view text, std::size_t most);
 
 }  // namespace sonde
