@@ -60,6 +60,7 @@ enum class LayoutKind : std::uint8_t {
   mindspore_2_5,
   mindspore_2_7,
   ge,
+  o0,
   o2,
   acl,
   torchair,

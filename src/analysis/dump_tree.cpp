@@ -130,8 +130,10 @@ CatalogFilter filter_of(const fs::path& rank_directory, const fs::path& inside) 
   CatalogFilter filter;
   if (parts.empty() || old_step(parts, filter)) return filter;
   std::uint64_t iteration = 0;
-  if (parse_number(parts[0], iteration) && (parts.size() == 1 || is_time(parts[1]))) {  // o2
+  if (parse_number(parts[0], iteration) && (parts.size() == 1 || is_time(parts[1]))) {  // o0, o2
     filter.iteration = iteration;
+    std::uint32_t graph = 0;
+    if (parts.size() == 4 && parse_number(parts[3], graph)) filter.graph = graph;
     if (parts.size() > 4) filter.graph = model_step({parts[3], parts[4]}).graph;
     return filter;
   }

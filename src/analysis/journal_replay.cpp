@@ -53,7 +53,7 @@ Plan plan_of(const Json& header, const fs::path& metadata) {
     }
   }
   // The time of the run is part of the path there, and the journal does not say it.
-  if (plan.sonde.layout == LayoutKind::o2) plan.saved_data = SavedData::tensor;
+  if (plan.sonde.layout == LayoutKind::o0 || plan.sonde.layout == LayoutKind::o2) plan.saved_data = SavedData::tensor;
   return plan;
 }
 

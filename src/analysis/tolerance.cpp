@@ -222,6 +222,13 @@ Bound given(const TensorDifference& of, const ToleranceOptions& options) {
   return {atol + rtol * of.rms, atol + rtol * of.max_size};
 }
 
+
+// The bits of another type, as they are in memory: a digit's difference in one is any difference in the other.
+bool shows_bits(std::string_view type, std::span<const InputError> inputs, const TensorDifference& output) {
+  if (inputs.empty() || (type != "view" && type != "bitcast")) return false;
+  return inputs.front().difference->dtype != output.dtype;
+}
+
 }  // namespace
 
 double epsilon_of(DType dtype) {
@@ -275,7 +282,7 @@ Allowance allowance_of(std::string_view op_type, OpKind kind, std::uint32_t slot
   }
   relative = std::max(relative, error_of_divisors(type, inputs));
   const bool abrupt = kind == OpKind::selection || kind == OpKind::random || kind == OpKind::collective;
-  allowance.anything = relative >= kTooFar || (abrupt && differ);
+  allowance.anything = relative >= kTooFar || ((abrupt || shows_bits(type, inputs, output)) && differ);
   if ((kind == OpKind::copy || kind == OpKind::exact) && !inputs.empty()) {
     allowance.inherited = {largest, largest};  // each element was an element before
     return allowance;

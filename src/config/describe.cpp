@@ -217,6 +217,8 @@ std::string step_directory(const Plan& plan) {
       return fmt::format("device_N/{}_graph_GRAPH/GRAPH/STEP", net);
     case LayoutKind::ge:
       return fmt::format("TIME/DEVICE/{}/GRAPH/STEP", net);
+    case LayoutKind::o0:
+      return "STEP/TIME/DEVICE/GRAPH";
     case LayoutKind::o2:
       return fmt::format("STEP/TIME/DEVICE/{}/GRAPH/0", net);
     case LayoutKind::acl:

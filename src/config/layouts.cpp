@@ -34,7 +34,7 @@ constexpr std::array<ReleaseInfo, 6> kReleases = {{
 }};
 
 using enum LayoutKind;
-constexpr std::array<LayoutInfo, 10> kLayouts = {{
+constexpr std::array<LayoutInfo, 11> kLayouts = {{
     {mindspore_1_2, "mindspore-1.2", Release::v1_2, Release::v1_2, Release::v1_2},
     {mindspore_1_2_async, "mindspore-1.2-async", Release::v1_2, Release::v1_2, Release::v1_2},
     {mindspore_2_0, "mindspore-2.0", Release::v2_0, Release::v1_3, Release::v2_0},
@@ -42,6 +42,7 @@ constexpr std::array<LayoutInfo, 10> kLayouts = {{
     {mindspore_2_5, "mindspore-2.5", Release::v2_5, Release::v2_5, Release::v2_5},
     {mindspore_2_7, "mindspore-2.7", Release::v2_7, Release::v2_7, Release::v2_7},
     {ge, "ge", Release::v2_3, Release::v2_3, Release::v2_7},
+    {o0, "o0", Release::v2_3, Release::v2_3, Release::v2_5},
     {o2, "o2", Release::v2_5, Release::v2_3, Release::v2_7},
     {acl, "acl", Release::v2_7, Release::v2_7, Release::v2_7},
     {torchair, "torchair", Release::v2_7, Release::v2_7, Release::v2_7},

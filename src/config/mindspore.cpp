@@ -93,7 +93,7 @@ void read_saved_data(ObjectReader& reader, Plan& plan) {
 
 // Layouts that CANN writes: files are containers unless something else is asked for.
 bool is_written_by_cann(LayoutKind layout) {
-  return layout == LayoutKind::ge || layout == LayoutKind::o2 || layout == LayoutKind::mindspore_1_2_async;
+  return layout == LayoutKind::ge || layout == LayoutKind::o0 || layout == LayoutKind::o2 || layout == LayoutKind::mindspore_1_2_async;
 }
 
 // A synchronous dump has npy files, whatever the key holds.

@@ -97,7 +97,7 @@ std::string Layout::tensor_file_name(const OpName& op, const TensorRecord& tenso
   }
   // Of five dimensions, too, MindSpore says ND.
   const Format unset = tensor.shape.size() == 4 ? Format::nchw : Format::nd;
-  const Format format = is_of_cann() && tensor.format == Format::default_format ? unset : tensor.format;
+  const Format format = has_tasks() && tensor.format == Format::default_format ? unset : tensor.format;
   std::string name = fmt::format("{}.{}.{}.0.{}.{}.{}.{}", sanitised(op.op_type), name_in_files(op), task,
                                  tensor.timestamp_us, side, tensor.slot, name_of(format));
   if (is_of_cann()) {

@@ -38,6 +38,8 @@ class Layout {
   bool has_op_tables() const { return kind_ == LayoutKind::acl || kind_ == LayoutKind::torchair; }
   // What the device's own software writes: names with the number of the task.
   bool is_of_cann() const { return kind_ >= LayoutKind::ge; }
+  // npy files with the number of the task and CANN's name of the format, and records of overflows beside them.
+  bool has_tasks() const { return is_of_cann() || is_asynchronous_2_0_; }
 
   // --- names of ops --------------------------------------------------------------------------------------------------
   // Ops with the same key, type and scope, share one counter within a step.
@@ -94,11 +96,12 @@ class Layout {
                                int attempt = 0) const;
   // "{op_type}.{op_name}.{task}.{stream}.{timestamp}"; 1.2 has no stream. The container, and what belongs to it.
   std::string op_file_name(const OpName& op, std::uint32_t task, std::uint64_t timestamp_us) const;
-  // The number of the task in names of single tensors and in tables: 0, but for what CANN writes.
-  std::uint32_t shown_task(const Record& record) const { return is_of_cann() ? task_number(record) : 0; }
+  // The number of the task in names of single tensors and in tables: 0 in synchronous dumps.
+  std::uint32_t shown_task(const Record& record) const { return has_tasks() ? task_number(record) : 0; }
 
  private:
   bool has_rank_tree() const { return kind_ >= LayoutKind::mindspore_2_0 && kind_ <= LayoutKind::mindspore_2_7; }
+  bool begins_with_step() const { return kind_ == LayoutKind::o0 || kind_ == LayoutKind::o2; }
   std::string name_prefix(const Site& site) const;
   void place(const RunInfo& run);
   std::string model_of(const Record& record) const;
@@ -109,6 +112,7 @@ class Layout {
   std::filesystem::path root_;
   std::string net_name_, time_;  // time_: of the run, YYYYMMDDhhmmss
   std::uint32_t device_ = 0;
+  bool is_asynchronous_2_0_ = false;
   bool exceptions_ = false;  // acl: the ops that threw, in a directory of their own
   std::filesystem::path rank_directory_, metadata_, sides_;
 };

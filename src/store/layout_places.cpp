@@ -39,8 +39,10 @@ Layout Layout::make(const Plan& plan, const RunInfo& run) {
   layout.form_ = form_of(plan);
   layout.root_ = plan.path;
   layout.net_name_ = plan.net_name;
-  layout.time_ = time_text(std::time(nullptr));
+  layout.time_ = time_text(run.started != 0 ? run.started : std::time(nullptr));
   layout.device_ = run.device;
+  layout.is_asynchronous_2_0_ = layout.kind_ == LayoutKind::mindspore_2_0 && layout.release_ == Release::v2_0 &&
+                                !plan.synchronous();
   layout.exceptions_ = layout.kind_ == LayoutKind::acl && plan.acl.is_exception_scene();
   layout.place(run);
   return layout;
@@ -63,6 +65,7 @@ void Layout::place(const RunInfo& run) {
     case LayoutKind::torchair:
       rank_directory_ = root_ / fmt::format("worldsize{}_global_rank{}", run.world_size, run.rank) / time_ / device;
       break;
+    case LayoutKind::o0:
     case LayoutKind::o2:  // the step comes first: all devices share the directory, and only their metadata are apart
       rank_directory_ = root_;
       break;
@@ -71,7 +74,7 @@ void Layout::place(const RunInfo& run) {
       break;
   }
   metadata_ = rank_directory_ / ".dump_metadata";
-  if (kind_ == LayoutKind::o2) metadata_ /= named_device;
+  if (begins_with_step()) metadata_ /= named_device;
   // CANN writes no graphs: ours stay out of the way of what walks its trees.
   sides_ = is_of_cann() ? metadata_ : rank_directory_;
 }
@@ -96,6 +99,8 @@ std::string Layout::directory_of(const Record& record) const {
                              : fmt::format("graph_{}/iteration_{}/", step.graph, step.iteration);
     case LayoutKind::mindspore_1_2_async:
       return fmt::format("{}_graph_{}/{}/{}/", net_name_, step.graph, step.graph, step.iteration);
+    case LayoutKind::o0:
+      return fmt::format("{}/{}/{}/{}/", step.iteration, time_, device_, step.graph);
     case LayoutKind::o2:
       return fmt::format("{}/{}/{}/{}0/", step.iteration, time_, device_, model_of(record));
     case LayoutKind::acl: {
@@ -139,7 +144,7 @@ std::filesystem::path Layout::rank_table_copy() const {
 }
 
 std::filesystem::path Layout::acl_config() const {
-  return kind_ == LayoutKind::o2 ? root_ / fmt::format("acl_dump_{}.json", device_) : std::filesystem::path();
+  return begins_with_step() ? root_ / fmt::format("acl_dump_{}.json", device_) : std::filesystem::path();
 }
 
 }  // namespace sonde

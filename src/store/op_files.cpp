@@ -129,11 +129,11 @@ Status OpFiles::write(const Record& record, const std::string& text, const Place
   return {};
 }
 
-// Beside containers the record is one too; where CANN converts to npy, it is JSON. MindSpore's own dumps have none.
+// Beside containers the record is one too; where CANN converts to npy, it is JSON. Synchronous dumps have none.
 Status OpFiles::write_overflow(const Record& record) {
   static const OpName kDebug{0, "Opdebug", "Node_OpDebug"};
   const bool contained = layout_.tensor_form() == TensorForm::container;
-  if (!contained && !layout_.is_of_cann()) return {};
+  if (!contained && !layout_.has_tasks()) return {};
   const auto name = [&](int attempt) {
     const std::uint64_t time = record.timestamp_us + static_cast<std::uint64_t>(attempt);
     return layout_.op_file_name(kDebug, task_number(record), time) + (contained ? "" : ".output.0.json");

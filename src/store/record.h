@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +37,7 @@ struct RunInfo {
   std::uint32_t device = 0;  // local rank
   std::string host;          // "torch 2.13.0+cpu, CPython 3.11.7"
   std::string command;       // the program's arguments, for people
+  std::time_t started = 0;   // names a run's directory in the trees of GE and CANN; 0: now
   bool host_graphs = false;  // the host writes graphs, execution orders and histories itself: the store writes none
 };
 

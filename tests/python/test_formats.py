@@ -9,13 +9,14 @@ import container_reader
 import numpy as np
 import pytest
 
-LAYOUTS = ["mindspore-1.2", "mindspore-1.2-async", "ge", "o2", "acl", "torchair"]
+LAYOUTS = ["mindspore-1.2", "mindspore-1.2-async", "ge", "o0", "o2", "acl", "torchair"]
 CONTAINERS = ["mindspore-1.2-async", "acl", "torchair"]
 # The directory of the convolution in the first step; T is the time of the run.
 STEP = {
     "mindspore-1.2": "Net/device_0/iteration_1",
     "mindspore-1.2-async": "device_0/Net_graph_0/0/1",
     "ge": "T/0/Net/0/0",
+    "o0": "0/T/0/0",
     "o2": "0/T/0/Net/0/0",
     "acl": "T/0/Small/0/0",
     "torchair": "worldsize1_global_rank0/T/0/graph_1/1/0",
@@ -152,10 +153,10 @@ def test_raw_files_hold_nothing_but_the_elements(recorded):
     only(found, r"^cst1_output_0_shape_2_1_8_8_Float32_DefaultFormat\.bin$")
 
 
-@pytest.mark.parametrize("layout", ["ge", "o2"])
+@pytest.mark.parametrize("layout", ["ge", "o0", "o2"])
 def test_npy_files_of_cann_carry_the_task(recorded, layout):
     found = files(recorded(layout), STEP[layout])
-    dtype = "" if layout == "ge" else r"\.float32"
+    dtype = r"\.float32" if layout == "o2" else ""
     name = (
         r"^conv2d\.Default_network-Small_conv-Conv2d_conv2d-op0\.(\d+)\.0\.\d{16}\.output\.0\.NCHW" + dtype + r"\.npy$"
     )
@@ -200,7 +201,7 @@ def test_side_files_are_those_of_the_version(recorded):
         assert (old / "Net" / "device_0" / name).exists()
     o2 = recorded("o2")
     assert json.loads((o2 / "acl_dump_0.json").read_text())["dump"]["dump_mode"] == "all"
-    for layout in ("ge", "o2", "acl", "torchair"):
+    for layout in ("ge", "o0", "o2", "acl", "torchair"):
         assert not [name for name in files(recorded(layout)) if "graph_0.ir" in name or "execution_order" in name]
 
 
@@ -328,7 +329,7 @@ OVERFLOW = """
 """
 
 
-@pytest.mark.parametrize("layout", ["acl", "o2"])
+@pytest.mark.parametrize("layout", ["acl", "o0", "o2"])
 def test_an_overflow_has_its_record(train, config, dump, layout):
     path = config(
         sonde_settings={"layout": layout, "step": "forward"}, saved_data="tensor", op_debug_mode=3, file_format="npy"
@@ -338,11 +339,23 @@ def test_an_overflow_has_its_record(train, config, dump, layout):
     found = files(dump)
     record = only(found, r"/Opdebug\.Node_OpDebug\.")
     task = record.name.split(".")[2]
-    assert only(found, rf"/mul\..*mul-op1\.{task}\.0\.[0-9]{{16}}(\.output\.0\.ND\.float32\.npy)?$")
+    assert only(found, rf"/mul\..*mul-op1\.{task}\.0\.[0-9]{{16}}(\.output\.0\.ND(\.float32)?\.npy)?$")
     assert not [name for name in found if "mul-op0" in name]
-    if layout == "o2":
+    if layout != "acl":
         core = json.loads(record.read_text())["AI Core"]
         assert (core["task_id"], core["status"]) == (int(task), 32)
     else:
         words = container_reader.read(record)["outputs"][0]["array"].view("<u8")
         assert (words[34], words[130]) == (int(task), 32)
+
+
+def test_an_overflow_of_an_asynchronous_dump_of_two_point_zero_has_its_record_beside_npy_files(train, config, dump):
+    settings = {"layout": "mindspore-2.0", "step": "forward"}
+    path = without_e2e(config(sonde_settings=settings), saved_data="tensor", op_debug_mode=3, file_format="npy")
+    done = train(OVERFLOW, config=path)
+    assert done.status == 0, done.stderr
+    found = files(dump)
+    record = only(found, r"^rank_0/Net/0/0/Opdebug\.Node_OpDebug\..*\.output\.0\.json$")
+    task = record.name.split(".")[2]
+    assert json.loads(record.read_text())["AI Core"]["task_id"] == int(task)
+    only(found, rf"^rank_0/Net/0/0/mul\.mul-op\d+\.{task}\.0\.[0-9]{{16}}\.output\.0\.ND\.npy$")

@@ -122,6 +122,18 @@ TEST(Tolerance, WhatAnInputIsApartIsHandedOn) {
   EXPECT_NEAR(inherited("layer_norm", kMatrix, {}, kMatrix), 4 * (10 * e + 2 * e + 2 * e), 1e-9);
 }
 
+TEST(Tolerance, BitsReadAsAnotherTypeMayDifferByAnything) {
+  for (const char* type : {"view", "BitCast"}) {
+    SCOPED_TRACE(type);
+    TensorDifference output = of_shape({400}, DType::uint8, DType::uint8);
+    const Case one = {"", type, DType::float32, DType::float32, {100}, {}, {400}, 0};
+    EXPECT_TRUE(allowed(one, output, 1e-6).anything);
+    EXPECT_FALSE(allowed(one, output, 0).anything);
+    output = of_shape({400}, DType::float32, DType::float32);
+    EXPECT_FALSE(allowed(one, output, 1e-6).anything);
+  }
+}
+
 TEST(Tolerance, AnInputThatIsOnePercentOffExplainsAnything) {
   const Case product = {"mul", "mul", DType::float32, DType::float32, kRow, kRow, kRow, 0};
   const TensorDifference output = of_shape(kRow, DType::float32, DType::float32);

@@ -5,8 +5,9 @@
 namespace sonde {
 namespace {
 
-Layout layout(const std::string& name = "mindspore-2.7") {
+Layout layout(const std::string& name = "mindspore-2.7", bool synchronous = true) {
   Plan plan;
+  plan.e2e = plan.enable = synchronous;
   plan.sonde.layout = *layout_from_name(name);
   plan.sonde.version = info(plan.sonde.layout).release;
   plan.path = "/dump";
@@ -179,6 +180,7 @@ TEST(Layout, HasATreeForEveryKind) {
   EXPECT_EQ(directory_of("mindspore-1.2", {1, 1}, op), "/dump/Net/device_1/graph_1/iteration_1/");
   EXPECT_EQ(directory_of("mindspore-1.2-async", {1, 2}, op), "/dump/device_1/Net_graph_1/1/2/");
   EXPECT_EQ(without_time(directory_of("ge", {1, 2}, op)), "/dump/T/1/Net/1/2/");
+  EXPECT_EQ(without_time(directory_of("o0", {1, 2}, op)), "/dump/2/T/1/1/");
   EXPECT_EQ(without_time(directory_of("o2", {1, 2}, op)), "/dump/2/T/1/Net/1/0/");
   EXPECT_EQ(without_time(directory_of("acl", {1, 2}, op)), "/dump/T/1/AlexNet/1/2/");
   EXPECT_EQ(without_time(directory_of("acl", {1, 2}, "Default/add-op0")), "/dump/T/1/");
@@ -257,6 +259,16 @@ TEST(Layout, NamesFilesOfCannByTask) {
             "a_b_c.Default_network-Net_add-op7.9.0.1700000000000001.output.0.NCHW.bfloat16.npy");
   EXPECT_EQ(layout("ge").tensor_file_name(op, tensor, 9),
             "a_b_c.Default_network-Net_add-op7.9.0.1700000000000001.output.0.NCHW.npy");
+}
+
+TEST(Layout, NamesFilesOfAsynchronousDumpsOfTwoPointZeroByTask) {
+  TensorRecord tensor;
+  tensor.timestamp_us = 1700000000000001;
+  const OpName op{1, "add", "Default/network-Net/add-op7"};
+  EXPECT_EQ(layout("mindspore-2.0", false).tensor_file_name(op, tensor, 9),
+            "add.add-op7.9.0.1700000000000001.output.0.ND.npy");
+  EXPECT_EQ(layout("mindspore-2.0").tensor_file_name(op, tensor),
+            "add.add-op7.0.0.1700000000000001.output.0.DefaultFormat.npy");
 }
 
 TEST(OpFileName, IsReadInEveryForm) {
