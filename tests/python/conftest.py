@@ -6,6 +6,7 @@ import pathlib
 import sys
 import textwrap
 
+import processes
 import pytest
 from processes import CLI, run_in, settings_of
 
@@ -56,6 +57,11 @@ def pytest_runtest_makereport(item):
     if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("CI") == "true" and not expected:
         report.outcome = "failed"
         report.longrepr = f"left out in CI, and not in MAY_SKIP: {report.longrepr}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    processes.cold = item.get_closest_marker("cold") is not None
 
 
 class Comparison:

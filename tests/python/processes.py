@@ -4,6 +4,8 @@ import os
 import subprocess
 import sysconfig
 
+from warm_python import WarmPython
+
 CLI = os.environ.get("SONDE_CLI") or os.path.join(sysconfig.get_path("scripts"), "sonde")
 
 _OURS = (
@@ -21,6 +23,10 @@ _OURS = (
     "LOCAL_RANK",
     "TORCH_DEVICE_BACKEND",
 )
+
+
+_warm = WarmPython()
+cold = False  # whether a script gets an interpreter of its own: the test is marked so
 
 
 class Run:
@@ -59,6 +65,8 @@ def run_in(directory, dump, *command, timeout=120, **environment):
     """The command in a clean environment, outside the checkout."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
     kept.update({name: str(value) for name, value in environment.items()})
+    if not (cold or os.environ.get("SONDE_TESTS_COLD")) and _warm.can_run(command, environment):
+        return Run(_warm.run(command, directory, kept, timeout), dump)
     process = subprocess.run(
         [str(part) for part in command],
         cwd=directory,

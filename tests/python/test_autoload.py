@@ -9,6 +9,8 @@ import pytest
 import sonde as package
 import sonde_autoload
 
+pytestmark = pytest.mark.cold
+
 IMPORT = "import torch; print('imported', int(torch.ones(2).sum()))"
 LOADED = "import sys, torch; print(sorted(m for m in sys.modules if m.split('.')[0] == 'sonde'))"
 

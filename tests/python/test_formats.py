@@ -355,7 +355,7 @@ def test_an_overflow_of_an_asynchronous_dump_of_two_point_zero_has_its_record_be
     done = train(OVERFLOW, config=path)
     assert done.status == 0, done.stderr
     found = files(dump)
-    record = only(found, r"^rank_0/Net/0/0/Opdebug\.Node_OpDebug\..*\.output\.0\.json$")
+    record = only(found, r"^rank_0/Net/1/0/Opdebug\.Node_OpDebug\..*\.output\.0\.json$")
     task = record.name.split(".")[2]
     assert json.loads(record.read_text())["AI Core"]["task_id"] == int(task)
-    only(found, rf"^rank_0/Net/0/0/mul\.mul-op\d+\.{task}\.0\.[0-9]{{16}}\.output\.0\.ND\.npy$")
+    only(found, rf"^rank_0/Net/1/0/mul\.mul-op\d+\.{task}\.0\.[0-9]{{16}}\.output\.0\.ND\.npy$")

@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.cold
+
 PRELUDE = """
     import hashlib
     import torch

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from conftest import SMALL_TRAINING
 
+pytestmark = pytest.mark.cold
+
 DISTRIBUTED = """
     import os, torch
     import torch.distributed as dist

@@ -6,6 +6,8 @@ import signal
 import dumps
 import pytest
 
+pytestmark = pytest.mark.cold
+
 HEAD = """
     import threading, torch
     from torch import nn
