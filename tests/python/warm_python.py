@@ -1,9 +1,8 @@
 """Runs scripts in forks of one interpreter that has PyTorch: to import it takes two seconds, longer than most tests.
 
 The fork has the environment, directory, arguments and output of a process of its own, and `__main__` is the script. At
-its first `import torch` PyTorch calls what it calls at the end of a real import. No frame of ours is between the script
-and the interpreter: as its `<frozen …>` file shows, it belongs to nobody. A test that needs an interpreter of its own is
-marked `cold`.
+its first `import torch` PyTorch calls what it calls at the end of a real import. Frames of this file are named
+`<frozen …>`, so that nobody takes them for the program's. A test that needs an interpreter of its own is marked `cold`.
 """
 
 import contextlib
