@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "store/npy.h"
-#include "store/recorder.h"
-#include "store/tensor_writer.h"
+#include "formats/npy.h"
+#include "writer/recorder.h"
+#include "writer/tensor_writer.h"
 
 namespace sonde {
 namespace {

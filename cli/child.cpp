@@ -14,7 +14,7 @@
 #include <map>
 #include <string_view>
 
-#include "analysis/python_path.h"
+#include "base/python_path.h"
 
 extern char** environ;
 

@@ -13,7 +13,7 @@
 #include "compare_msprobe.h"
 #include "compare_report.h"
 #include "dump.h"
-#include "store/safe_path.h"
+#include "files/safe_path.h"
 #include "text.h"
 
 namespace sonde {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "store/mapped_file.h"
+#include "files/mapped_file.h"
 
 namespace sonde {
 namespace {

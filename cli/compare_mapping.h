@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "analysis/match_ops.h"
+#include "compare/match_ops.h"
 #include "sonde/result.h"
 
 namespace sonde {

@@ -9,11 +9,11 @@
 #include <map>
 #include <optional>
 
-#include "analysis/compare_words.h"
-#include "analysis/slot_values.h"
-#include "analysis/step_graph.h"
+#include "catalog/step_graph.h"
+#include "compare/compare_words.h"
 #include "dump.h"
 #include "json.h"
+#include "measure/slot_values.h"
 #include "table.h"
 #include "text.h"
 

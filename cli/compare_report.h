@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "analysis/compare.h"
+#include "compare/compare.h"
 
 namespace sonde {
 

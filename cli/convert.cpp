@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "analysis/convert_files.h"
-#include "analysis/converted_names.h"
+#include "convert/convert_files.h"
+#include "convert/converted_names.h"
 #include "custom_scripts.h"
 #include "dump.h"
+#include "formats/file_names.h"
 #include "json.h"
-#include "store/file_names.h"
 #include "text.h"
 
 namespace sonde {

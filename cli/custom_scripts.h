@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "analysis/convert.h"
+#include "convert/convert.h"
 
 namespace sonde {
 

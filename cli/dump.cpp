@@ -11,7 +11,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "analysis/select.h"
+#include "catalog/select.h"
 #include "config/nearest.h"
 #include "text.h"
 

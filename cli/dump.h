@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "analysis/catalog.h"
-#include "analysis/index.h"
 #include "answer.h"
+#include "catalog/catalog.h"
+#include "index/index.h"
 #include "sonde/plan.h"
 
 namespace sonde {

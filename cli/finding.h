@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/finding.h"
+#include "finding/finding.h"
 #include "json.h"
 #include "table.h"
 

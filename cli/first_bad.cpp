@@ -11,10 +11,10 @@
 #include <optional>
 #include <string>
 
-#include "analysis/first_bad.h"
-#include "analysis/next_config.h"
 #include "dump.h"
 #include "finding.h"
+#include "first_bad/first_bad.h"
+#include "first_bad/next_config.h"
 #include "json.h"
 #include "table.h"
 #include "text.h"

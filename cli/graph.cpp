@@ -6,12 +6,12 @@
 #include <numeric>
 #include <optional>
 
-#include "analysis/likely_sources.h"
-#include "analysis/measure.h"
-#include "analysis/select.h"
+#include "catalog/select.h"
 #include "dump.h"
 #include "find_tensor.h"
 #include "graph_text.h"
+#include "measure/find_flow.h"
+#include "measure/measure.h"
 #include "text.h"
 
 namespace sonde {

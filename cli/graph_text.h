@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/step_graph.h"
+#include "catalog/step_graph.h"
 #include "dump.h"
 #include "json.h"
 

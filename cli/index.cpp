@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "analysis/index.h"
 #include "dump.h"
+#include "index/index.h"
 #include "json.h"
 #include "text.h"
 

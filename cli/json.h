@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "analysis/catalog.h"
 #include "answer.h"
+#include "catalog/catalog.h"
 
 namespace sonde {
 

@@ -155,7 +155,7 @@ int run_main(int argc, char** argv) {
   return exit_status;
 }
 
-// A file that is mapped has become shorter. (Those of other users are not mapped: store/mapped_file.h.)
+// A file that is mapped has become shorter. (Those of other users are not mapped: files/mapped_file.h.)
 void end_unreadable(int) {
   constexpr std::string_view kWhy =
       "sonde: error: a file became shorter while it was read; if the dump is being copied or removed, try again after "

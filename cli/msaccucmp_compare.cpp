@@ -9,9 +9,9 @@
 #include <optional>
 #include <string>
 
-#include "analysis/msaccucmp/compare.h"
 #include "answer.h"
 #include "msaccucmp.h"
+#include "msaccucmp/compare.h"
 
 namespace sonde::msaccucmp {
 namespace {

@@ -11,12 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "analysis/convert_files.h"
-#include "analysis/converted_names.h"
+#include "base/parse_number.h"
+#include "convert/convert_files.h"
+#include "convert/converted_names.h"
 #include "custom_scripts.h"
+#include "files/files.h"
+#include "files/safe_path.h"
 #include "msaccucmp.h"
-#include "store/files.h"
-#include "store/safe_path.h"
 
 namespace sonde::msaccucmp {
 namespace {
@@ -76,12 +77,6 @@ std::vector<std::string> split(const std::string& text) {
     begin = comma + 1;
   }
   return parts;
-}
-
-template <typename Number>
-bool parse_number(const std::string& text, Number& out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return !text.empty() && error == std::errc() && end == text.data() + text.size();
 }
 
 // What `-f` and its companions say. Returns an ExitCode.

@@ -11,16 +11,16 @@
 #include <string>
 #include <vector>
 
-#include "analysis/convert.h"
-#include "analysis/converted_names.h"
-#include "analysis/numpy_summary.h"
-#include "analysis/overflow_json.h"
 #include "answer.h"
+#include "convert/convert.h"
+#include "convert/converted_names.h"
+#include "convert/overflow_json.h"
+#include "files/files.h"
+#include "files/safe_path.h"
+#include "formats/npy_reader.h"
+#include "formats/tensor_file.h"
+#include "measure/numpy_summary.h"
 #include "msaccucmp.h"
-#include "store/files.h"
-#include "store/npy_reader.h"
-#include "store/safe_path.h"
-#include "store/tensor_file.h"
 #include "tensor/format.h"
 #include "text.h"
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/catalog.h"
+#include "catalog/catalog.h"
 #include "dump.h"
 #include "table.h"
 #include "text.h"

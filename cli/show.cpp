@@ -8,16 +8,16 @@
 #include <memory>
 #include <string_view>
 
-#include "analysis/measure.h"
-#include "analysis/values.h"
 #include "dump.h"
 #include "find_tensor.h"
+#include "formats/cann_types.h"
+#include "formats/file_names.h"
+#include "formats/tensor_file.h"
+#include "formats/torch_file.h"
 #include "json.h"
+#include "measure/measure.h"
+#include "measure/values.h"
 #include "show_files.h"
-#include "store/cann_types.h"
-#include "store/file_names.h"
-#include "store/tensor_file.h"
-#include "store/torch_file.h"
 #include "table.h"
 #include "tensor/format.h"
 #include "text.h"

@@ -10,12 +10,12 @@
 #include <map>
 #include <memory>
 
-#include "analysis/picture/pictures.h"
-#include "analysis/trend.h"
-#include "analysis/values.h"
 #include "config/nearest.h"
 #include "dump.h"
-#include "store/safe_path.h"
+#include "files/safe_path.h"
+#include "measure/trend.h"
+#include "measure/values.h"
+#include "plot/pictures.h"
 #include "table.h"
 #include "tensor/walk.h"
 #include "text.h"

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <memory>
 
-#include "analysis/measure.h"
 #include "dump.h"
 #include "json.h"
+#include "measure/measure.h"
 #include "table.h"
 #include "text.h"
 

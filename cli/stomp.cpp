@@ -5,10 +5,10 @@
 #include <memory>
 #include <optional>
 
-#include "analysis/memory_stomp.h"
 #include "dump.h"
 #include "finding.h"
 #include "json.h"
+#include "stomp/memory_stomp.h"
 #include "text.h"
 
 namespace sonde {

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <memory>
 
-#include "analysis/complete_dump.h"
-#include "analysis/verify.h"
 #include "dump.h"
 #include "json.h"
 #include "table.h"
 #include "text.h"
+#include "verify/complete_dump.h"
+#include "verify/verify.h"
 
 namespace sonde {
 namespace {

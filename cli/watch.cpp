@@ -9,10 +9,10 @@
 #include <mutex>
 #include <unordered_set>
 
-#include "analysis/step_graph.h"
-#include "analysis/watchpoints.h"
+#include "catalog/step_graph.h"
 #include "dump.h"
 #include "text.h"
+#include "watch/watchpoints.h"
 #include "watch_report.h"
 
 namespace sonde {

@@ -4,8 +4,8 @@
 #include <span>
 #include <string>
 
-#include "analysis/watchpoints.h"
 #include "json.h"
+#include "watch/watchpoints.h"
 
 namespace sonde {
 

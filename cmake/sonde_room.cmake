@@ -36,6 +36,16 @@ function(sonde_compiled_headers name)
   target_link_libraries(${name} PRIVATE ${SHARED_DEPENDS})
 endfunction()
 
+# Files of a target are compiled several at a time: most of the work is in headers and in what templates make of them.
+# A file with options of its own is compiled alone. -DSONDE_UNITY=OFF: every file alone, for quick rounds in one file.
+option(SONDE_UNITY "Compile files of a target together" ON)
+function(sonde_unity target)
+  if(SONDE_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${ARGN})
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # GCC takes a source that is included for a header
+  endif()
+endfunction()
+
 function(sonde_room name)
   cmake_parse_arguments(ROOM "OWN_FLAGS" "" "SOURCES;DEPENDS" ${ARGN})
   add_library(sonde_${name} STATIC ${ROOM_SOURCES})
@@ -46,6 +56,7 @@ function(sonde_room name)
       sonde_compiled_headers(sonde_room_headers HEADERS ${SONDE_ROOM_HEADERS})
     endif()
     target_precompile_headers(sonde_${name} REUSE_FROM sonde_room_headers)
+    sonde_unity(sonde_${name} 8)
   endif()
 endfunction()
 
@@ -66,6 +77,8 @@ function(sonde_test name)
   endif()
   target_precompile_headers(${name} REUSE_FROM sonde_test_headers)
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  sonde_unity(${name} 8)
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests/engine")
   target_link_libraries(${name} PRIVATE ${TEST_DEPENDS} GTest::gtest_main GTest::gmock)
   add_test(NAME ${name} COMMAND ${name})
 endfunction()

@@ -1,12 +1,12 @@
 // libFuzzer entry over parse_container: clang++ -fsanitize=fuzzer,address … fuzz/parse_container.cpp. ctest runs it over
-// a small mutated corpus (tests/engine/store/container_test.cpp).
+// a small mutated corpus (tests/engine/formats/container_test.cpp).
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 #include <vector>
 
-#include "store/container.h"
+#include "formats/container.h"
 #include "tensor/reformat.h"
 
 namespace {

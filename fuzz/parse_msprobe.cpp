@@ -1,12 +1,12 @@
 // libFuzzer entry over the readers of msprobe's JSON: clang++ -fsanitize=fuzzer,address … fuzz/parse_msprobe.cpp. ctest runs
-// it over a small mutated corpus (tests/engine/analysis/readers_fuzz_test.cpp).
+// it over a small mutated corpus (tests/engine/catalog/readers_fuzz_test.cpp).
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
-#include "analysis/msprobe_records.h"
-#include "store/free_names.h"
+#include "catalog/msprobe_records.h"
+#include "formats/free_names.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

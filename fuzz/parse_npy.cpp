@@ -1,11 +1,11 @@
 // libFuzzer entry over parse_npy_header: clang++ -fsanitize=fuzzer,address … fuzz/parse_npy.cpp. ctest runs it over a small
-// mutated corpus (tests/engine/analysis/readers_fuzz_test.cpp).
+// mutated corpus (tests/engine/catalog/readers_fuzz_test.cpp).
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
-#include "store/npy_reader.h"
+#include "formats/npy_reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);

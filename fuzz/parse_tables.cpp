@@ -1,15 +1,15 @@
 // libFuzzer entry over the tables of dumps (statistic.csv, an op's table, mapping.csv) and the names of their files:
 // clang++ -fsanitize=fuzzer,address … fuzz/parse_tables.cpp. ctest runs it over a small mutated corpus
-// (tests/engine/analysis/readers_fuzz_test.cpp).
+// (tests/engine/catalog/readers_fuzz_test.cpp).
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
-#include "analysis/name_mapping.h"
-#include "analysis/statistic_table.h"
-#include "store/atb_file.h"
-#include "store/file_names.h"
+#include "catalog/name_mapping.h"
+#include "catalog/statistic_table.h"
+#include "formats/atb_file.h"
+#include "formats/file_names.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -1,12 +1,12 @@
 // libFuzzer entry over parse_torch, and over the pickle alone: clang++ -fsanitize=fuzzer,address … fuzz/parse_torch.cpp.
-// ctest runs it over a small mutated corpus (tests/engine/analysis/readers_fuzz_test.cpp).
+// ctest runs it over a small mutated corpus (tests/engine/catalog/readers_fuzz_test.cpp).
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
-#include "store/pickle.h"
-#include "store/torch_file.h"
+#include "formats/pickle.h"
+#include "formats/torch_file.h"
 
 namespace {
 

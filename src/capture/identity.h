@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "store/record.h"
+#include "journal/record.h"
 
 namespace sonde {
 

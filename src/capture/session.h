@@ -27,7 +27,7 @@
 #include "graph/execution_order.h"
 #include "sonde/plan.h"
 #include "sonde/sonde.h"
-#include "store/recorder.h"
+#include "writer/recorder.h"
 
 namespace sonde {
 

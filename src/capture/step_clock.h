@@ -37,8 +37,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "journal/record.h"
 #include "sonde/plan.h"
-#include "store/record.h"
 
 namespace sonde {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "store/file_names.h"
+#include "formats/file_names.h"
 
 namespace sonde {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "capture/identity.h"
-#include "store/record.h"
+#include "journal/record.h"
 
 namespace sonde {
 

@@ -16,7 +16,7 @@ constexpr std::string_view kMustBeString = "must be string";
 constexpr std::string_view kMustBeArray = "must be array";
 constexpr std::string_view kMemberString = "array member must be string";
 constexpr std::string_view kMemberObject = "array member must be object";
-constexpr std::string_view kEmpty = "The configuration item value is empty";
+constexpr std::string_view kEmptyItem = "The configuration item value is empty";
 constexpr std::size_t kMostBlack = 100;
 
 // "input0", "output12".
@@ -175,11 +175,11 @@ void check_ranges(const JsonValue& entry, const DumpListEntry& read, const std::
   }
   const JsonMember* model = entry.find("model_name");
   if (model == nullptr) complaints.content(entry.line, where + ".model_name", kNotFound);
-  if (model != nullptr && read.model_name.empty()) complaints.content(model->line, where + ".model_name", kEmpty);
+  if (model != nullptr && read.model_name.empty()) complaints.content(model->line, where + ".model_name", kEmptyItem);
   for (std::size_t i = 0; i < read.opname_range.size(); ++i) {
     const std::size_t line = ranges->value.items[i].line;
-    if (read.opname_range[i].begin.empty()) complaints.content(line, fmt::format("{}[{}].begin", item, i), kEmpty);
-    if (read.opname_range[i].end.empty()) complaints.content(line, fmt::format("{}[{}].end", item, i), kEmpty);
+    if (read.opname_range[i].begin.empty()) complaints.content(line, fmt::format("{}[{}].begin", item, i), kEmptyItem);
+    if (read.opname_range[i].end.empty()) complaints.content(line, fmt::format("{}[{}].end", item, i), kEmptyItem);
   }
 }
 
@@ -197,7 +197,7 @@ void check_watcher(const JsonValue& entry, const DumpListEntry& read, const std:
     return;
   }
   if (nodes == nullptr) complaints.content(entry.line, item, kNotFound);
-  if (nodes != nullptr && read.watcher_nodes.empty()) complaints.content(nodes->line, item, kEmpty);
+  if (nodes != nullptr && read.watcher_nodes.empty()) complaints.content(nodes->line, item, kEmptyItem);
   if (const JsonMember* model = entry.find("model_name")) {
     complaints.conflict(model->line, where + ".model_name",
                         fmt::format("When configuration item dump_scene is set to watcher, configuration item "
@@ -228,7 +228,7 @@ void check_dump_list(const JsonValue& list, const Plan& plan, AclComplaints& com
     const std::string where = fmt::format("dump_list[{}]", i);
     const auto present = [&](std::string_view key, bool empty) {
       const JsonMember* member = entry.find(key);
-      if (member != nullptr && empty) complaints.content(member->line, fmt::format("{}.{}", where, key), kEmpty);
+      if (member != nullptr && empty) complaints.content(member->line, fmt::format("{}.{}", where, key), kEmptyItem);
     };
     if (!plan.acl.single_ops) {
       present("model_name", read.model_name.empty());

@@ -10,13 +10,10 @@
 
 #include "config/nearest.h"
 #include "config/op_types.h"
+#include "config/seen_names.h"
 
 namespace sonde {
 namespace {
-
-constexpr std::size_t kMostSeen = 4096;        // names, types and models kept for suggestions
-constexpr std::size_t kMostSuggestedFor = 20;  // entries; each costs a comparison with every name kept
-constexpr std::size_t kSuggestions = 3;
 
 bool same_ignoring_case(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
@@ -49,10 +46,6 @@ std::uint64_t number_of_model(std::string_view model) {
   std::uint64_t number = 0;
   std::from_chars(digits.data(), digits.data() + digits.size(), number);
   return number + 1;
-}
-
-void remember(std::set<std::string, std::less<>>& seen, std::string_view text) {
-  if (seen.size() < kMostSeen && !text.empty()) seen.emplace(text);
 }
 
 }  // namespace

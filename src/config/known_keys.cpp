@@ -8,16 +8,13 @@
 #include "config/diagnostics.h"
 #include "config/dialect.h"
 #include "config/nearest.h"
+#include "config/sections.h"
 
 namespace sonde {
 namespace {
 
-constexpr std::string_view kCommon = "common_dump_settings";
-constexpr std::string_view kE2e = "e2e_dump_settings";
 constexpr std::string_view kSonde = "sonde_settings";
-constexpr std::string_view kAsync = "async_dump_settings";  // MindSpore 1.2
-constexpr std::string_view kDumpSettings = "DumpSettings";  // before 1.2
-constexpr std::string_view kDump = "dump";                  // CANN's acl.json
+constexpr std::string_view kDump = "dump";  // CANN's acl.json
 constexpr std::string_view kDumpList = "dump.dump_list";
 
 constexpr KnownKey kKnownKeys[] = {

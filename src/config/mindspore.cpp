@@ -15,13 +15,11 @@
 #include "config/dialect.h"
 #include "config/mindspore_keys.h"
 #include "config/object_reader.h"
+#include "config/sections.h"
 #include "config/statistic_category.h"
 
 namespace sonde {
 namespace {
-
-constexpr std::string_view kCommon = "common_dump_settings";
-constexpr std::string_view kE2e = "e2e_dump_settings";
 
 constexpr std::string_view kOpDebugModes = "an unsigned integer: 0 (off), 3 (overflow), 4 (exception)";
 
@@ -93,7 +91,8 @@ void read_saved_data(ObjectReader& reader, Plan& plan) {
 
 // Layouts that CANN writes: files are containers unless something else is asked for.
 bool is_written_by_cann(LayoutKind layout) {
-  return layout == LayoutKind::ge || layout == LayoutKind::o0 || layout == LayoutKind::o2 || layout == LayoutKind::mindspore_1_2_async;
+  return layout == LayoutKind::ge || layout == LayoutKind::o0 || layout == LayoutKind::o2 ||
+         layout == LayoutKind::mindspore_1_2_async;
 }
 
 // A synchronous dump has npy files, whatever the key holds.

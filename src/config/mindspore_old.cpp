@@ -8,14 +8,11 @@
 #include "config/dialect.h"
 #include "config/mindspore_keys.h"
 #include "config/object_reader.h"
+#include "config/sections.h"
 
 namespace sonde {
 namespace {
 
-constexpr std::string_view kCommon = "common_dump_settings";
-constexpr std::string_view kE2e = "e2e_dump_settings";
-constexpr std::string_view kAsync = "async_dump_settings";
-constexpr std::string_view kDumpSettings = "DumpSettings";
 constexpr std::string_view kBoolean = "true, false (without quotes)";
 
 // The object `key`, or null; what is no object is an error.
@@ -33,7 +30,7 @@ bool needed_boolean(ObjectReader& reader, std::string_view key) {
   return reader.boolean(key).value_or(false);
 }
 
-void choose_layout(LayoutKind layout, const OwnSettings& own, Plan& plan) {
+void choose_old_layout(LayoutKind layout, const OwnSettings& own, Plan& plan) {
   plan.sonde.rules = Release::v1_2;
   if (!own.layout) plan.sonde.layout = layout;
   if (!own.layout && !own.version) plan.sonde.version = Release::v1_2;
@@ -85,7 +82,7 @@ void read_mindspore_1_2(const JsonValue& root, const OwnSettings& own, Plan& pla
                         "not used: e2e_dump_settings is enabled too, and wins");
   }
   if (plan.enable) plan.op_debug_mode = 0;  // it is async_dump_settings' own
-  choose_layout(plan.enable ? LayoutKind::mindspore_1_2 : LayoutKind::mindspore_1_2_async, own, plan);
+  choose_old_layout(plan.enable ? LayoutKind::mindspore_1_2 : LayoutKind::mindspore_1_2_async, own, plan);
   if (!plan.enable && !async_enabled) {
     plan.nothing = "neither e2e_dump_settings nor async_dump_settings is enabled";
     diagnostics.warning(root.line, "", plan.nothing + ": nothing is recorded, as in MindSpore 1.2");
@@ -108,7 +105,7 @@ void read_mindspore_1_2(const JsonValue& root, const OwnSettings& own, Plan& pla
 void read_mindspore_1_0(const JsonValue& root, const OwnSettings& own, Plan& plan, Diagnostics& diagnostics) {
   plan.dialect = "mindspore-1.0";
   plan.every_device = true;  // one file for each device
-  choose_layout(LayoutKind::mindspore_1_2, own, plan);
+  choose_old_layout(LayoutKind::mindspore_1_2, own, plan);
   const JsonValue* settings = object_of(root, kDumpSettings, diagnostics);
   if (settings == nullptr) return;
   warn_of_unknown_keys(*settings, kDumpSettings, diagnostics);

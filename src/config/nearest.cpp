@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text.h"
+
 namespace sonde {
 namespace {
 
 constexpr std::size_t kCompared = 256;  // the end of a name tells more than its scope
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 std::string lowered_tail(std::string_view text) {
   if (text.size() > kCompared) text.remove_prefix(text.size() - kCompared);

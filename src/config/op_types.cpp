@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace sonde {
 namespace {
 
@@ -10,8 +12,6 @@ constexpr OpTypeAlias kAliases[] = {
 #include "config/op_types.inc"
 #undef OP
 };
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 bool less_ignoring_case(std::string_view a, std::string_view b) {
   return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(),

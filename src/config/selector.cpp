@@ -11,13 +11,11 @@
 #include "config/nearest.h"
 #include "config/op_types.h"
 #include "config/pattern.h"
+#include "config/seen_names.h"
 
 namespace sonde {
 namespace {
 
-constexpr std::size_t kMostSeen = 4096;        // names and types kept for suggestions
-constexpr std::size_t kMostSuggestedFor = 20;  // entries; each costs a comparison with every name kept
-constexpr std::size_t kSuggestions = 3;
 constexpr std::string_view kRegexPrefix = "name-regex(";
 
 std::string lowered(std::string_view text) {
@@ -39,10 +37,6 @@ std::string_view type_part(std::string_view name) {
 }
 
 // Keeps the first kMostSeen different texts.
-void remember(std::set<std::string, std::less<>>& seen, std::string_view text) {
-  if (seen.size() < kMostSeen) seen.emplace(text);
-}
-
 // Up to 2.3 an asynchronous dump of a collective is only of use together with what feeds it.
 bool feeds_are_dumped(const Plan& plan) {
   if (plan.acl.in_use || plan.dump_mode != DumpMode::kernels || plan.synchronous()) return false;

@@ -12,18 +12,18 @@
 namespace sonde {
 namespace {
 
-constexpr std::string_view kObject = "sonde_settings";
+constexpr std::string_view kSondeSettings = "sonde_settings";
 constexpr std::uint64_t kLeastBudget = 1 << 20;
 
 // Unlike MindSpore's objects, ours is read by us alone, so a key we do not know is a mistake.
 void refuse_unknown_keys(const JsonValue& object, Diagnostics& diagnostics) {
   std::vector<std::string_view> ours;
   for (const KnownKey& known : known_keys()) {
-    if (known.object == kObject) ours.push_back(known.key);
+    if (known.object == kSondeSettings) ours.push_back(known.key);
   }
   for (const JsonMember& member : object.members) {
     if (std::find(ours.begin(), ours.end(), member.key) != ours.end()) continue;
-    diagnostics.error(member.line, fmt::format("{}.{}", kObject, member.key),
+    diagnostics.error(member.line, fmt::format("{}.{}", kSondeSettings, member.key),
                       fmt::format("unknown key; the nearest known key is '{}'", nearest(member.key, ours).front()));
   }
 }
@@ -61,15 +61,15 @@ OwnSettings read_layout(ObjectReader& reader, SondeSettings& settings) {
 }  // namespace
 
 OwnSettings read_sonde_settings(const JsonValue& root, Plan& plan, Diagnostics& diagnostics) {
-  const JsonMember* member = root.find(kObject);
+  const JsonMember* member = root.find(kSondeSettings);
   if (member == nullptr) return {};
   if (!member->value.is(JsonValue::Kind::object)) {
-    diagnostics.error(member->value.line, std::string(kObject),
+    diagnostics.error(member->value.line, std::string(kSondeSettings),
                       fmt::format("found {}; allowed: an object", spelled(member->value)));
     return {};
   }
   SondeSettings& settings = plan.sonde;
-  ObjectReader reader(member->value, kObject, diagnostics);
+  ObjectReader reader(member->value, kSondeSettings, diagnostics);
   refuse_unknown_keys(member->value, diagnostics);
   OwnSettings own = read_layout(reader, settings);
 

@@ -24,7 +24,7 @@
 namespace sonde {
 namespace {
 
-constexpr std::string_view kObject = "dump_config";
+constexpr std::string_view kDumpConfig = "dump_config";
 constexpr std::array<std::string_view, 9> kOptions = {"enable_dump",    "dump_path",        "dump_mode",
                                                       "quant_dumpable", "dump_step",        "dump_layer",
                                                       "dump_data",      "dump_config_path", "data_dump_stage"};
@@ -145,7 +145,7 @@ class OptionReader {
   bool has(std::string_view key) const { return object_.find(key) != nullptr; }
   std::size_t line(std::string_view key) const { return has(key) ? object_.find(key)->value.line : object_.line; }
   void warning(std::string_view key, std::string message) {
-    diagnostics_.warning(line(key), fmt::format("{}.{}", kObject, key), std::move(message));
+    diagnostics_.warning(line(key), fmt::format("{}.{}", kDumpConfig, key), std::move(message));
   }
 
  private:
@@ -162,7 +162,7 @@ class OptionReader {
   }
 
   void error(const JsonMember& member, std::string_view exception, const std::string& message) {
-    diagnostics_.error(member.value.line, fmt::format("{}.{}", kObject, printable(member.key, 60)),
+    diagnostics_.error(member.value.line, fmt::format("{}.{}", kDumpConfig, printable(member.key, 60)),
                        fmt::format("{}: {}", exception, message));
   }
 
@@ -209,7 +209,7 @@ void read_named_file(const std::string& path, std::size_t line, const OwnSetting
     }
   }
   plan.source = outer;
-  const std::string key = fmt::format("{}.dump_config_path", kObject);
+  const std::string key = fmt::format("{}.dump_config_path", kDumpConfig);
   for (const Diagnostic& one : inner.take()) {
     const std::string message = text_of(one, path);
     one.is_error ? diagnostics.error(line, key, message) : diagnostics.warning(line, key, message);
@@ -228,9 +228,9 @@ void take_step(std::string step, OptionReader& reader, Plan& plan, Diagnostics& 
 }  // namespace
 
 void read_torchair(const JsonValue& root, const OwnSettings& own, Plan& plan, Diagnostics& diagnostics) {
-  const JsonMember* member = root.find(kObject);
+  const JsonMember* member = root.find(kDumpConfig);
   if (!member->value.is(JsonValue::Kind::object)) {
-    diagnostics.error(member->value.line, std::string(kObject),
+    diagnostics.error(member->value.line, std::string(kDumpConfig),
                       fmt::format("found {}; allowed: an object", spelled(member->value)));
     return;
   }

@@ -8,14 +8,14 @@ namespace sonde {
 namespace {
 
 // How a value of each kind is written. A list is its elements in brackets.
-struct Style {
+struct AttributeStyle {
   std::string_view boolean, integer, real, text;
   bool words;  // true and false, not 1 and 0
 };
-constexpr Style kPlain{"{}", "{}", "{}", "{}", true};
-constexpr Style kIr{"Bool({})", "I64({})", "F64({})", "\"{}\"", false};
+constexpr AttributeStyle kPlain{"{}", "{}", "{}", "{}", true};
+constexpr AttributeStyle kIr{"Bool({})", "I64({})", "F64({})", "\"{}\"", false};
 
-std::string boolean_text(const Style& style, std::int64_t value) {
+std::string boolean_text(const AttributeStyle& style, std::int64_t value) {
   const std::string_view word = value != 0 ? "true" : "false";
   if (style.words) return std::string(word);
   return fmt::format(fmt::runtime(style.boolean), value != 0 ? 1 : 0);
@@ -31,7 +31,7 @@ std::string list_text(const Values& values, Write write) {
   return text + "]";
 }
 
-std::string written(const Attribute& attribute, const Style& style) {
+std::string written(const Attribute& attribute, const AttributeStyle& style) {
   const auto boolean = [&](std::int64_t value) { return boolean_text(style, value); };
   const auto integer = [&](std::int64_t value) { return fmt::format(fmt::runtime(style.integer), value); };
   const auto real = [&](double value) { return fmt::format(fmt::runtime(style.real), value); };

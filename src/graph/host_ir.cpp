@@ -1,18 +1,12 @@
 #include <algorithm>
 
+#include "base/text.h"
 #include "graph/host_graph.h"
 #include "graph/host_trace.h"
 #include "graph/source_trace.h"
 
 namespace sonde {
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t from = std::min(text.find_first_not_of(" \t"), text.size());
-  text.remove_prefix(from);
-  while (text.ends_with(' ') || text.ends_with('\r')) text.remove_suffix(1);
-  return text;
-}
 
 // `# Fullname with scope: (name)`, `: full_name_with_scope: (name)` or, 2.0, `: (name)`; empty for any other line.
 std::string_view full_name_of(std::string_view line) {

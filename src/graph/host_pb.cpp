@@ -5,6 +5,7 @@
 
 #include "graph/host_graph.h"
 #include "graph/host_trace.h"
+#include "graph/model_fields.h"
 #include "graph/source_trace.h"
 
 namespace sonde {
@@ -13,28 +14,8 @@ namespace {
 using protozero::pbf_message;
 using protozero::pbf_reader;
 using WireType = protozero::pbf_wire_type;
-using Tag = protozero::pbf_tag_type;
+using namespace pb;
 
-enum class Model : Tag { graph = 4 };
-enum class GraphP : Tag { node = 1, parameters = 3, const_vals = 5 };
-enum class Node : Tag { input = 1, name = 2, op_type = 3, attribute = 5, output_type = 6, full_name = 8, source = 9 };
-constexpr Tag kName = 1;      // of Input, ParameterProto, AttributeProto; the key of NamedValueProto
-constexpr Tag kThing = 2;     // their type or value
-constexpr Tag kFullName = 3;  // of NamedValueProto
-enum class Type : Tag { data_type = 1, sequence_type = 3 };
-constexpr Tag kElementTypes = 1;
-enum class Value : Tag {
-  dtype = 1,
-  bool_val = 2,
-  int_val = 3,
-  uint_val = 4,
-  float_val = 5,
-  double_val = 6,
-  str_val = 7,
-  values = 18
-};
-
-constexpr std::int32_t kTuple = 31, kList = 32, kMonad = 43, kIoMonad = 44;
 constexpr std::size_t kMostInputs = 1 << 16;        // of one op, tuples laid out
 constexpr std::size_t kMostOfGraph = 1 << 20;       // inputs of all ops together
 constexpr std::size_t kMostSteps = 1 << 24;         // from all ops to what feeds them
@@ -213,7 +194,7 @@ RawType take_type(pbf_reader bytes) {
     } else if (message.tag() == Type::sequence_type) {
       pbf_reader elements = message_in(message);
       while (elements.next()) {
-        if (elements.tag() == kElementTypes && type.elements < kMostInputs) ++type.elements;
+        if (elements.tag() == Tag(Sequence::elem_types) && type.elements < kMostInputs) ++type.elements;
         elements.skip();
       }
     } else {
@@ -228,11 +209,11 @@ std::string_view take_named(pbf_reader message, std::optional<pbf_reader>* thing
                             std::string_view* full_name = nullptr) {
   std::string_view name;
   while (message.next()) {
-    if (message.tag() == kName) {
+    if (message.tag() == Tag(Named::name)) {
       name = text_in(message);
-    } else if (message.tag() == kThing && thing != nullptr) {
+    } else if (message.tag() == Tag(Named::thing) && thing != nullptr) {
       *thing = message_in(message);
-    } else if (message.tag() == kFullName && full_name != nullptr) {
+    } else if (message.tag() == Tag(Named::full_name) && full_name != nullptr) {
       *full_name = text_in(message);
     } else {
       message.skip();
@@ -267,7 +248,7 @@ RawNode take_node(pbf_reader bytes) {
       case Node::full_name:
         node.full_name = text_in(message);
         break;
-      case Node::source:
+      case Node::source_address:
         node.source = text_in(message);
         break;
       default:

@@ -32,7 +32,7 @@ std::string type_text(const ValueType& type) {
 std::string number_text(const Operand& operand) { return fmt::format("{}", operand.value); }
 
 // What differs between the grammars.
-struct Style {
+struct IrStyle {
   IrGrammar grammar;
   bool is_new() const { return grammar == IrGrammar::v2_7; }
 
@@ -47,9 +47,9 @@ struct Style {
   }
 };
 
-class Writer {
+class IrWriter {
  public:
-  Writer(const Graph& graph, IrGrammar grammar, SourceTexts& sources)
+  IrWriter(const Graph& graph, IrGrammar grammar, SourceTexts& sources)
       : graph_(graph), style_{grammar}, sources_(sources), name_(style_.graph_name(graph.id)) {}
 
   std::string text() {
@@ -242,7 +242,7 @@ class Writer {
   }
 
   const Graph& graph_;
-  const Style style_;
+  const IrStyle style_;
   SourceTexts& sources_;
   const std::string name_;
   bool in_bookkeeping_ = false;
@@ -262,7 +262,7 @@ std::string source_text(const SourceLine& line, IrGrammar grammar, SourceTexts& 
 }
 
 std::string ir_text(const Graph& graph, IrGrammar grammar, SourceTexts& sources) {
-  return Writer(graph, grammar, sources).text();
+  return IrWriter(graph, grammar, sources).text();
 }
 
 }  // namespace sonde

@@ -7,51 +7,12 @@
 #include <string_view>
 
 #include "graph/ir_text.h"
+#include "graph/model_fields.h"
 
 namespace sonde {
 namespace {
 
-// Field numbers, message by message.
-enum class Model : protozero::pbf_tag_type { ir_version = 1, graph = 4 };
-enum class GraphP : protozero::pbf_tag_type {
-  node = 1,
-  name = 2,
-  parameters = 3,
-  outputs = 4,
-  const_vals = 5,
-  root_name = 6
-};
-enum class Node : protozero::pbf_tag_type {
-  input = 1,
-  name = 2,
-  op_type = 3,
-  scope = 4,
-  attribute = 5,
-  output_type = 6,
-  output_i = 7,
-  full_name = 8,
-  source_address = 9
-};
-enum class Input : protozero::pbf_tag_type { name = 1, type = 2 };
-// ParameterProto, OutputProto and AttributeProto: a name and a thing.
-enum class Named : protozero::pbf_tag_type { name = 1, thing = 2, full_name = 3 };
-enum class Type : protozero::pbf_tag_type { data_type = 1, tensor_type = 2, sequence_type = 3 };
-enum class TensorType : protozero::pbf_tag_type { elem_type = 1, shape = 2 };
-enum class Sequence : protozero::pbf_tag_type { elem_types = 1 };
-enum class Shape : protozero::pbf_tag_type { dim = 1 };
-enum class Dim : protozero::pbf_tag_type { size = 1 };
-enum class Value : protozero::pbf_tag_type {
-  dtype = 1,
-  bool_val = 2,
-  int_val = 3,
-  double_val = 6,
-  str_val = 7,
-  values = 18
-};
-
-// enum DataType
-constexpr std::int32_t kBool = 1, kInt64 = 5, kFloat64 = 12, kString = 13, kTensor = 14, kTuple = 31, kList = 32,
-                       kNone = 34;
+using namespace pb;
 
 std::int32_t data_type(DType dtype) {
   switch (dtype) {
@@ -166,9 +127,9 @@ void put_value(Builder<Value>& out, const Attribute& attribute) {
   for (const double value : attribute.reals) put(0, value);
 }
 
-class Writer {
+class ProtoWriter {
  public:
-  Writer(const Graph& graph, SourceTexts& sources) : graph_(graph), sources_(sources) {}
+  ProtoWriter(const Graph& graph, SourceTexts& sources) : graph_(graph), sources_(sources) {}
 
   std::string bytes() {
     std::string all;
@@ -264,6 +225,6 @@ class Writer {
 
 }  // namespace
 
-std::string model_proto(const Graph& graph, SourceTexts& sources) { return Writer(graph, sources).bytes(); }
+std::string model_proto(const Graph& graph, SourceTexts& sources) { return ProtoWriter(graph, sources).bytes(); }
 
 }  // namespace sonde

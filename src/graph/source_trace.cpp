@@ -4,6 +4,8 @@
 #include <charconv>
 #include <optional>
 
+#include "base/text.h"
+
 namespace sonde {
 namespace {
 
@@ -51,11 +53,6 @@ bool split(std::string_view rest, bool only_python, TracedLine& out) {
     return true;
   }
   return false;
-}
-
-std::string_view trimmed(std::string_view text) {
-  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
-  return text;
 }
 
 // "forward" of `def forward(self, x):`; empty, but there, for a decorator, which stands for the function below it.

@@ -15,7 +15,7 @@
 namespace sonde {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
 // How two views are read: once decided, the same for all chunks.
 struct PairPlan {
@@ -263,7 +263,7 @@ PairSums compare_pair(const TensorView& target, const TensorView& golden, const 
 
 double kl_divergence(const TensorView& target, const TensorView& golden, const PairSums& sums,
                      const PairOptions& options, const ForEach& for_each) {
-  if (sums.count == 0 || sums.finite_pairs != sums.count) return kNaN;
+  if (sums.count == 0 || sums.finite_pairs != sums.count) return kNoNumber;
   const PairPlan plan(chosen_pair_kernel(), target, golden, options);
   std::vector<Divergence> chunks(plan.chunks());
   for_each(chunks.size(), [&](std::size_t chunk) {

@@ -91,7 +91,7 @@ constexpr Kernel make_scalar_kernel() {
   return kernel;
 }
 
-double add_lanes(double* lanes) {
+double take_lanes(double* lanes) {
   for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
     for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
   }
@@ -108,8 +108,8 @@ const Kernel& scalar_kernel() {
 }
 
 void finish_block(Moments& moments) {
-  moments.sum += add_lanes(moments.sum_lanes);
-  moments.squares += add_lanes(moments.square_lanes);
+  moments.sum += take_lanes(moments.sum_lanes);
+  moments.squares += take_lanes(moments.square_lanes);
 }
 
 Statistics finish(Moments& moments) {

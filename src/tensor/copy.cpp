@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tensor/strided_copy.h"
 #include "tensor/walk.h"
 
 namespace sonde {
@@ -83,10 +84,6 @@ void copy_plane(const Plane& plane, const std::byte* data, std::byte* out) {
 }
 
 using CopyPlane = void (*)(const Plane&, const std::byte*, std::byte*);
-
-struct Item16 {
-  std::uint64_t halves[2];
-};
 
 CopyPlane plane_copier(std::size_t item_bytes) {
   switch (item_bytes) {

@@ -10,10 +10,6 @@ namespace {
 
 using Dim = CopyBox::Dim;
 
-struct Item16 {
-  std::uint64_t halves[2];
-};
-
 // --- transposes ------------------------------------------------------------------------------------------------------
 
 // A square of elements that fills one register per row, turned by log2(side) rounds of interleaving.
@@ -46,14 +42,14 @@ struct Square {
 };
 
 // `lines` lie side by side where they come from, `columns` where they go.
-struct Plane {
+struct StridedPlane {
   std::int64_t lines, columns;
   std::int64_t from_stride;  // from one column to the next in the source
   std::int64_t to_stride;    // from one line to the next in the target
 };
 
 template <typename Item>
-void copy_plane_slowly(const Plane& plane, const Item* from, Item* to, std::int64_t line, std::int64_t line_end,
+void copy_plane_slowly(const StridedPlane& plane, const Item* from, Item* to, std::int64_t line, std::int64_t line_end,
                        std::int64_t column, std::int64_t column_end) {
   for (std::int64_t l = line; l < line_end; ++l) {
     for (std::int64_t c = column; c < column_end; ++c) {
@@ -64,14 +60,14 @@ void copy_plane_slowly(const Plane& plane, const Item* from, Item* to, std::int6
 
 // Lines worked on together: enough to read the source in long stretches, few enough for the target's pages to stay in
 // the address cache.
-constexpr std::int64_t kBand = 256;
+constexpr std::int64_t kStridedBand = 256;
 
 template <typename Item>
-void copy_squares(const Plane& plane, const Item* from, Item* to, std::int64_t lines, std::int64_t columns) {
+void copy_squares(const StridedPlane& plane, const Item* from, Item* to, std::int64_t lines, std::int64_t columns) {
   constexpr auto kSide = static_cast<std::int64_t>(Square<Item>::kSide);
   constexpr std::int64_t kLine = 4 * kSide;  // a line of the cache
-  for (std::int64_t band = 0; band < lines; band += kBand) {
-    const std::int64_t band_end = std::min(band + kBand, lines);
+  for (std::int64_t band = 0; band < lines; band += kStridedBand) {
+    const std::int64_t band_end = std::min(band + kStridedBand, lines);
     for (std::int64_t c = 0; c < columns; c += kLine) {
       const std::int64_t c_end = std::min(c + kLine, columns);
       for (std::int64_t l = band; l < band_end; l += kSide) {
@@ -91,7 +87,7 @@ void copy_squares(const Plane& plane, const Item* from, Item* to, std::int64_t l
 }
 
 template <typename Item>
-void copy_plane(const Plane& plane, const std::byte* from_bytes, std::byte* to_bytes) {
+void copy_strided_plane(const StridedPlane& plane, const std::byte* from_bytes, std::byte* to_bytes) {
   // Never dereferenced as such: elements need not lie at a multiple of their size.
   const Item* from = reinterpret_cast<const Item*>(from_bytes);
   Item* to = reinterpret_cast<Item*>(to_bytes);
@@ -169,18 +165,18 @@ struct Sides {
   }
 };
 
-void copy_plane_of(std::size_t item_bytes, const Plane& plane, const std::byte* from, std::byte* to) {
+void copy_plane_of(std::size_t item_bytes, const StridedPlane& plane, const std::byte* from, std::byte* to) {
   switch (item_bytes) {
     case 1:
-      return copy_plane<std::uint8_t>(plane, from, to);
+      return copy_strided_plane<std::uint8_t>(plane, from, to);
     case 2:
-      return copy_plane<std::uint16_t>(plane, from, to);
+      return copy_strided_plane<std::uint16_t>(plane, from, to);
     case 4:
-      return copy_plane<std::uint32_t>(plane, from, to);
+      return copy_strided_plane<std::uint32_t>(plane, from, to);
     case 8:
-      return copy_plane<std::uint64_t>(plane, from, to);
+      return copy_strided_plane<std::uint64_t>(plane, from, to);
     default:
-      return copy_plane<Item16>(plane, from, to);
+      return copy_strided_plane<Item16>(plane, from, to);
   }
 }
 
@@ -230,7 +226,7 @@ void copy_whole(const Sides& sides, std::span<const Dim> dims, std::int64_t from
     return copy_by_rows(sides, dims, from, to);
   }
   const Dim columns = dims.back();
-  const Plane plane = {lines->size, columns.size, columns.from_stride, lines->to_stride};
+  const StridedPlane plane = {lines->size, columns.size, columns.from_stride, lines->to_stride};
   std::vector<Dim> outer(dims.begin(), dims.end() - 1);
   outer.erase(outer.begin() + (lines - dims.begin()));
   for_each(std::span<const Dim>(outer), from, to, [&](std::int64_t f, std::int64_t t) {

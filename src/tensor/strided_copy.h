@@ -7,6 +7,11 @@
 
 namespace sonde {
 
+// An element of 16 bytes, as complex128.
+struct Item16 {
+  std::uint64_t halves[2];
+};
+
 // One rectangular set of elements, and how far apart its elements lie where they come from and where they go. All
 // distances are in elements and not negative.
 struct CopyBox {

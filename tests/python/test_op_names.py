@@ -1,4 +1,4 @@
-"""What the engine believes of an operator by its name (src/analysis/op_nature.cpp), against the real operator at its
+"""What the engine believes of an operator by its name (src/operators/op_nature.cpp), against the real operator at its
 extremes. A name in a list that is not so of the operator fails; so does a name that this file does not know."""
 
 import itertools

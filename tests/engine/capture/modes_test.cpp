@@ -15,8 +15,8 @@
 #include "capture/session.h"
 #include "capture/step_clock.h"
 #include "capture/watcher.h"
+#include "journal/journal.h"
 #include "stats/device.h"
-#include "store/journal.h"
 
 namespace sonde {
 namespace {

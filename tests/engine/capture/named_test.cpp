@@ -14,7 +14,7 @@
 
 #include "capture/host_steps.h"
 #include "capture/session.h"
-#include "store/journal.h"
+#include "journal/journal.h"
 
 namespace sonde {
 namespace {
@@ -192,6 +192,7 @@ TEST_F(Named, LayoutsWithoutScopesNumberOperatorsThroughout) {
   plan_.saved_data = SavedData::tensor;
   plan_.dump_mode = DumpMode::kernels;
   plan_.kernels = {kConv, "Default/network-Net/second-Conv2d/Conv2D-op0"};
+  plan_.e2e = plan_.enable = true;
   start();
   EXPECT_NE(run(named(kConv, "Conv2D", 0), {1}), 0u) << "selected by the host's name";
   EXPECT_NE(run(named("Default/network-Net/second-Conv2d/Conv2D-op0", "Conv2D", 0), {2}), 0u);

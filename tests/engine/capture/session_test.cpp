@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "capture/api.h"
+#include "journal/journal.h"
 #include "sonde/sonde.h"
-#include "store/journal.h"
 
 namespace sonde {
 namespace {

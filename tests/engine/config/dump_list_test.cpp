@@ -12,7 +12,7 @@ namespace {
 using Asked = Selector::AskedOp;
 
 constexpr const char* kScope = "network-AlexNet/conv1-Conv2d";
-const Asked kConv = {
+const Asked kConvolution = {
     .full_name = "Default/network-AlexNet/conv1-Conv2d/conv2d-op0", .op_type = "conv2d", .scope = kScope};
 const Asked kRelu = {.full_name = "Default/network-AlexNet/relu-op0", .op_type = "relu_", .scope = "network-AlexNet"};
 const Asked kAdd = {.full_name = "Default/network1-Head/add-op0", .op_type = "add", .scope = "network1-Head"};
@@ -32,7 +32,8 @@ Plan plan_of(std::vector<DumpListEntry> entries, bool single_ops = false) {
 std::string taken(const Plan& plan) {
   Selector selector(plan);
   std::string letters;
-  for (const auto& [letter, op] : {std::pair{'c', kConv}, {'r', kRelu}, {'a', kAdd}, {'s', kStep}, {'l', kLoose}}) {
+  for (const auto& [letter, op] :
+       {std::pair{'c', kConvolution}, {'r', kRelu}, {'a', kAdd}, {'s', kStep}, {'l', kLoose}}) {
     if (selector.decide_op(op).any()) letters += letter;
   }
   return letters;
@@ -80,19 +81,19 @@ TEST(DumpList, TakesLayersByTheirNamesInFiles) {
 TEST(DumpList, RecordsTheSidesOfThePlan) {
   Plan plan = plan_of({{}});
   plan.input_output = Sides::outputs;
-  EXPECT_EQ(Selector(plan).decide_op(kConv), (Selector::Wanted{.outputs = true}));
+  EXPECT_EQ(Selector(plan).decide_op(kConvolution), (Selector::Wanted{.outputs = true}));
   EXPECT_TRUE(Selector(plan).decide_parameter("conv1.weight"));
   plan.input_output = Sides::inputs;
-  EXPECT_EQ(Selector(plan).decide_op(kConv), (Selector::Wanted{.inputs = true}));
+  EXPECT_EQ(Selector(plan).decide_op(kConvolution), (Selector::Wanted{.inputs = true}));
   EXPECT_FALSE(Selector(plan).decide_parameter("conv1.weight"));
   EXPECT_TRUE(Selector(plan).parameters_follow_ops());
 }
 
 TEST(DumpList, TakesSlotsOutByOperatorAndByType) {
   const DumpListEntry entry = {.optype_blacklist = {{"Conv2D", {{true, 1}, {true, 2}}}, {"ReLU", {{false, 0}}}},
-                               .opname_blacklist = {{kConv.full_name.data(), {{false, 0}}}}};
+                               .opname_blacklist = {{kConvolution.full_name.data(), {{false, 0}}}}};
   Selector selector(plan_of({entry}));
-  const Selector::Wanted conv = selector.decide_op(kConv);  // the list of names is looked at first
+  const Selector::Wanted conv = selector.decide_op(kConvolution);  // the list of names is looked at first
   EXPECT_TRUE(conv.slot(true, 1));
   EXPECT_FALSE(conv.slot(false, 0));
   EXPECT_TRUE(conv.slot(false, 1));
@@ -154,7 +155,7 @@ TEST(DumpList, WatchesOpsAndNamesThoseAfterWhichToLook) {
   plan.acl.scene = Scene::watcher;
   plan.input_output = Sides::outputs;
   Selector selector(plan);
-  EXPECT_EQ(selector.decide_op(kConv), (Selector::Wanted{.outputs = true, .watched = true}));
+  EXPECT_EQ(selector.decide_op(kConvolution), (Selector::Wanted{.outputs = true, .watched = true}));
   EXPECT_EQ(selector.decide_op(kRelu), (Selector::Wanted{.checks = true}));
   EXPECT_EQ(selector.decide_op(kAdd), Selector::Wanted());
   EXPECT_FALSE(selector.decide_parameter("conv1.weight"));
@@ -173,7 +174,7 @@ TEST(DumpList, ReportsWhatNothingMatched) {
                               .optype_blacklist = {{"MaxPool", {}}},
                               .opname_range = {{"relu", "Default/network-AlexNet/relu-op9"}}},
                              {.model_name = "AlexNett", .layer = {"x"}}}));
-  for (const Asked& op : {kConv, kRelu, kAdd}) selector.decide_op(op);
+  for (const Asked& op : {kConvolution, kRelu, kAdd}) selector.decide_op(op);
   std::vector<std::string> told;
   for (const auto& entry : selector.unused()) told.push_back(entry.key + " " + entry.text + " " + entry.nearest[0]);
   EXPECT_EQ(told,

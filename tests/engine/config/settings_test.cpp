@@ -7,7 +7,7 @@
 namespace sonde::test {
 namespace {
 
-std::string only_error(const std::string& edit) {
+std::string error_of(const std::string& edit) {
   const PlanResult result = parse_edits({edit});
   EXPECT_FALSE(result.plan) << edit;
   EXPECT_EQ(result.diagnostics.size(), 1U) << edit;
@@ -42,7 +42,7 @@ TEST(SondeSettings, ReadInputsBeforeTheOperatorUnlessToldOtherwise) {
   EXPECT_FALSE(parse_edits({}).plan->sonde.inputs_after);
   EXPECT_FALSE(parse_edits({"s.inputs=\"before\""}).plan->sonde.inputs_after);
   EXPECT_TRUE(parse_edits({"s.inputs=\"after\""}).plan->sonde.inputs_after);
-  EXPECT_NE(only_error("s.inputs=\"during\"").find("after"), std::string::npos);
+  EXPECT_NE(error_of("s.inputs=\"during\"").find("after"), std::string::npos);
 }
 
 TEST(SondeSettings, TakeEveryStepRuleAndEveryWhenFull) {
@@ -61,8 +61,8 @@ TEST(SondeSettings, TakeEveryStepRuleAndEveryWhenFull) {
 }
 
 TEST(SondeSettings, RefuseUnknownKeysAndNameTheNearest) {
-  EXPECT_EQ(only_error("s.buget_bytes=1048576"), "unknown key; the nearest known key is 'budget_bytes'");
-  EXPECT_EQ(only_error("s.dump_mode=1").rfind("unknown key", 0), 0U);
+  EXPECT_EQ(error_of("s.buget_bytes=1048576"), "unknown key; the nearest known key is 'budget_bytes'");
+  EXPECT_EQ(error_of("s.dump_mode=1").rfind("unknown key", 0), 0U);
 }
 
 TEST(SondeSettings, ListTheLayoutsAndTheVersionsThereAre) {
@@ -72,8 +72,8 @@ TEST(SondeSettings, ListTheLayoutsAndTheVersionsThereAre) {
     EXPECT_EQ(result.plan->sonde.layout, layout.kind);
     EXPECT_EQ(result.plan->sonde.version, layout.release);
   }
-  EXPECT_NE(only_error("s.layout=\"mindspore\"").find("allowed: \"mindspore-1.2\""), std::string::npos);
-  EXPECT_NE(only_error("s.version=\"9\"").find("allowed:"), std::string::npos);
+  EXPECT_NE(error_of("s.layout=\"mindspore\"").find("allowed: \"mindspore-1.2\""), std::string::npos);
+  EXPECT_NE(error_of("s.version=\"9\"").find("allowed:"), std::string::npos);
 }
 
 TEST(SondeSettings, TakeTheLayoutFromTheVersionAndTheVersionFromTheLayout) {
@@ -140,15 +140,15 @@ TEST(SondeSettings, SettleWhatAnEmptyKernelsMeans) {
 }
 
 TEST(SondeSettings, RefuseWrongValues) {
-  EXPECT_NE(only_error("s.budget_bytes=1048575").find("at least 1048576"), std::string::npos);
-  EXPECT_NE(only_error("s.budget_bytes=\"1GB\"").find("found \"1GB\""), std::string::npos);
-  EXPECT_NE(only_error("s.budget_bytes=-1").find("found -1"), std::string::npos);
-  EXPECT_NE(only_error("s.step=\"auto\"").find("\"automatic\""), std::string::npos);
-  EXPECT_NE(only_error("s.when_full=1").find("\"wait\""), std::string::npos);
-  EXPECT_NE(only_error("s.reread=1").find("true, false"), std::string::npos);
-  EXPECT_NE(only_error("s.raw_bfloat16=\"true\"").find("true, false"), std::string::npos);
-  EXPECT_NE(only_error("s.saved_data=\"tensor\"").find("\"graph\""), std::string::npos);
-  EXPECT_NE(only_error("sonde_settings=[]").find("allowed: an object"), std::string::npos);
+  EXPECT_NE(error_of("s.budget_bytes=1048575").find("at least 1048576"), std::string::npos);
+  EXPECT_NE(error_of("s.budget_bytes=\"1GB\"").find("found \"1GB\""), std::string::npos);
+  EXPECT_NE(error_of("s.budget_bytes=-1").find("found -1"), std::string::npos);
+  EXPECT_NE(error_of("s.step=\"auto\"").find("\"automatic\""), std::string::npos);
+  EXPECT_NE(error_of("s.when_full=1").find("\"wait\""), std::string::npos);
+  EXPECT_NE(error_of("s.reread=1").find("true, false"), std::string::npos);
+  EXPECT_NE(error_of("s.raw_bfloat16=\"true\"").find("true, false"), std::string::npos);
+  EXPECT_NE(error_of("s.saved_data=\"tensor\"").find("\"graph\""), std::string::npos);
+  EXPECT_NE(error_of("sonde_settings=[]").find("allowed: an object"), std::string::npos);
 }
 
 }  // namespace

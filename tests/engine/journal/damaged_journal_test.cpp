@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <random>
 
+#include "journal/journal.h"
+#include "journal/journal_format.h"
 #include "sample.h"
-#include "store/journal.h"
-#include "store/journal_format.h"
 
 extern "C" int fuzz_journal(const std::uint8_t* data, std::size_t size);
 

@@ -1,4 +1,4 @@
-#include "store/journal.h"
+#include "journal/journal.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 #include <cmath>
 #include <fstream>
 
+#include "journal/journal_format.h"
 #include "sample.h"
-#include "store/journal_format.h"
 
 namespace sonde {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "store/journal.h"
+#include "journal/journal.h"
 
 namespace sonde {
 

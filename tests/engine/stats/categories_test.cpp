@@ -4,14 +4,13 @@
 #include <cstdio>
 #include <limits>
 
-#include "sample_tensors.h"
+#include "tensor/sample_tensors.h"
 
 namespace sonde {
 namespace {
 
 using sample::floats;
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 std::string text(const std::vector<float>& values, Category category) {

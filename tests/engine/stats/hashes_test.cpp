@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string>
 
-#include "sample_tensors.h"
+#include "tensor/sample_tensors.h"
 
 namespace sonde {
 namespace {

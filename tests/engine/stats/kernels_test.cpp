@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sample_tensors.h"
+#include "tensor/sample_tensors.h"
 
 namespace sonde {
 namespace {
@@ -75,10 +75,6 @@ std::vector<DType> narrow_dtypes() {
   std::vector<DType> dtypes = sample::dtypes_with_statistics();
   std::erase_if(dtypes, [](DType dtype) { return info(dtype).item_bytes > 2; });
   return dtypes;
-}
-
-std::string name_of(const testing::TestParamInfo<DType>& tested) {
-  return std::string(sonde::info(tested.param).lower);
 }
 
 INSTANTIATE_TEST_SUITE_P(AllDTypes, Kernels, testing::ValuesIn(sample::dtypes_with_statistics()), name_of);

@@ -7,8 +7,8 @@
 #include <limits>
 #include <thread>
 
-#include "sample_tensors.h"
 #include "stats/pair_kernels.h"
+#include "tensor/sample_tensors.h"
 
 namespace sonde {
 namespace {
@@ -18,7 +18,6 @@ using sample::floats;
 using sample::Mix;
 using sample::Tensor;
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 PairSums compared(const Tensor& x, const Tensor& y) { return compare_pair(x.view(), y.view()); }
@@ -152,8 +151,6 @@ TEST_P(PairKernels, AgreeWithTheScalarOne) {
     }
   }
 }
-
-std::string name_of(const testing::TestParamInfo<DType>& tested) { return std::string(info(tested.param).lower); }
 
 INSTANTIATE_TEST_SUITE_P(AllTypes, PairKernels, testing::ValuesIn(sample::dtypes_with_statistics()), name_of);
 

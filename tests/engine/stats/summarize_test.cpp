@@ -5,8 +5,8 @@
 #include <limits>
 #include <thread>
 
-#include "sample_tensors.h"
 #include "stats/kernels.h"
+#include "tensor/sample_tensors.h"
 
 #if defined(__SSE2__)
 #include <xmmintrin.h>
@@ -21,7 +21,6 @@ using sample::floats;
 using sample::Mix;
 using sample::Tensor;
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr float kInfF = std::numeric_limits<float>::infinity();
 constexpr float kNanF = std::numeric_limits<float>::quiet_NaN();
 

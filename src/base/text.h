@@ -1,0 +1,17 @@
+// Letters of ASCII, whatever the locale of the host.
+#pragma once
+
+#include <string_view>
+
+namespace sonde {
+
+constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+// Without spaces, tabs and ends of lines around it.
+constexpr std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const std::size_t first = text.find_first_not_of(kSpace);
+  return first == text.npos ? std::string_view() : text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+}  // namespace sonde

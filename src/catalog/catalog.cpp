@@ -1,0 +1,393 @@
+#include "catalog/catalog.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "catalog/catalog_readers.h"
+#include "catalog/dump_tree.h"
+#include "catalog/find_dumps.h"
+#include "catalog/host_graphs.h"
+#include "catalog/likely_sources.h"
+#include "catalog/statistic_table.h"
+#include "catalog/unentered_tensors.h"
+#include "writer/live_run.h"
+
+namespace sonde {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error cannot_open(const fs::path& path, ErrorCode code, const std::string& why) {
+  return Error{code, "cannot open dump '" + path.string() + "': " + why};
+}
+
+void read_trees(const Findings& found, const fs::path& given, Catalog& catalog) {
+  std::map<std::pair<fs::path, std::uint32_t>, std::vector<StepPlace>> by_rank;
+  for (const fs::path& step : found.steps) {
+    const StepPlace place = place_of(step, given);
+    by_rank[{place.rank_directory, place.rank}].push_back(place);
+  }
+  for (const auto& [key, of_rank] : by_rank) {
+    CatalogRank rank;
+    rank.directory = key.first;
+    rank.rank = key.second;
+    rank.kind = DumpKind::tree;
+    rank.metadata = of_rank.front().metadata;
+    read_rank_tree(of_rank, found.constants, rank, catalog);
+    catalog.ranks.push_back(std::move(rank));
+  }
+}
+
+// Processes without a rank get one in the order of their numbers, after those that have.
+void number_processes(std::vector<MsprobePlace>& places) {
+  std::map<fs::path, std::set<std::uint64_t>> processes;
+  std::map<fs::path, std::uint32_t> next;
+  for (const MsprobePlace& place : places) {
+    if (place.process != 0) {
+      processes[place.root].insert(place.process);
+    } else {
+      next[place.root] = std::max(next[place.root], place.rank + 1);
+    }
+  }
+  for (MsprobePlace& place : places) {
+    if (place.process == 0) continue;
+    const std::set<std::uint64_t>& known = processes[place.root];
+    place.rank = next[place.root] + static_cast<std::uint32_t>(std::distance(known.begin(), known.find(place.process)));
+  }
+}
+
+void read_msprobe(const Findings& found, Catalog& catalog) {
+  std::vector<MsprobePlace> places;
+  for (const fs::path& directory : found.msprobe) places.push_back(msprobe_place_of(directory));
+  number_processes(places);
+  std::map<std::pair<fs::path, std::uint32_t>, std::vector<MsprobePlace>> by_rank;
+  for (const MsprobePlace& place : places) by_rank[{place.root, place.rank}].push_back(place);
+  for (auto& [key, of_rank] : by_rank) {
+    std::ranges::stable_sort(of_rank, {}, &MsprobePlace::step);
+    CatalogRank rank;
+    rank.directory = key.first;
+    rank.metadata = key.first / ".dump_metadata";
+    rank.rank = key.second;
+    rank.kind = DumpKind::msprobe;
+    read_msprobe_rank(of_rank, rank, catalog);
+    catalog.ranks.push_back(std::move(rank));
+  }
+}
+
+void read_loose(const Findings& found, const fs::path& given, Catalog& catalog) {
+  std::map<std::uint32_t, std::vector<LoosePlace>> by_rank;
+  for (const fs::path& directory : found.loose) {
+    const LoosePlace place = loose_place_of(directory, given);
+    by_rank[place.rank].push_back(place);
+  }
+  for (const auto& [number, of_rank] : by_rank) {
+    CatalogRank rank;
+    rank.directory = given;
+    rank.metadata = given / ".dump_metadata";
+    rank.rank = number;
+    rank.kind = DumpKind::files;
+    read_loose_rank(of_rank, rank, catalog);
+    catalog.ranks.push_back(std::move(rank));
+  }
+}
+
+// The directories with tensors or tables of one rank, inside `part` of it.
+struct RankTree {
+  std::vector<StepPlace> steps;
+  std::vector<fs::path> constants;
+};
+
+RankTree tree_of(const JournalPlace& place, const fs::path& part) {
+  Findings found = find_dumps(part, false);
+  RankTree tree;
+  for (const fs::path& step : found.steps) {
+    const StepPlace at = place_of(step, place.directory);
+    if (at.metadata == place.metadata) tree.steps.push_back(at);  // in o2 the directory is shared
+  }
+  tree.constants = std::move(found.constants);
+  return tree;
+}
+
+// False when there is nothing to read.
+bool read_tree_instead(const RankTree& tree, const CatalogRank& like, Catalog& catalog) {
+  if (tree.steps.empty()) return false;
+  CatalogRank rank;
+  rank.directory = like.directory;
+  rank.metadata = like.metadata;
+  rank.rank = tree.steps.front().rank;
+  rank.kind = DumpKind::tree;
+  Catalog read;
+  std::swap(read.texts, catalog.texts);
+  read_rank_tree(tree.steps, tree.constants, rank, read);
+  std::swap(read.texts, catalog.texts);
+  if (std::ranges::all_of(rank.steps, [](const CatalogStep& step) { return step.ops.empty(); })) return false;
+  for (CatalogProblem& problem : read.problems) {
+    problem.is_lost = problem.is_lost && problem.kind != ProblemKind::torn;
+    catalog.problems.push_back(std::move(problem));
+  }
+  catalog.ranks.push_back(std::move(rank));
+  return true;
+}
+
+// What the journal lacks. A torn last row is no loss: each row is in the journal before it is in a table.
+void add_unentered(const RankTree& tree, const CatalogFilter& filter, const JournalPlace& place,
+                   const JournalRemains& remains, CatalogRank& rank, Catalog& catalog) {
+  Catalog read;
+  CatalogRank found;
+  found.directory = rank.directory;
+  found.metadata = rank.metadata;
+  std::swap(read.texts, catalog.texts);  // one pool: tensors move from one to the other
+  read_rank_tree(tree.steps, tree.constants, found, read);
+  std::swap(read.texts, catalog.texts);
+  for (CatalogProblem& problem : read.problems) {
+    if (problem.kind != ProblemKind::torn) catalog.problems.push_back(std::move(problem));
+  }
+  const Unentered added = add_unentered_tensors(found, filter, remains, rank, *catalog.texts);
+  if (added.files + added.rows == 0) return;
+  std::string what = added.files > 0 ? std::to_string(added.files) + " tensors in whole files" : std::string();
+  if (added.rows > 0) {
+    what += (what.empty() ? "" : " and ") + std::to_string(added.rows) + " rows of tables";
+  }
+  // Rows come after their entry: where one is missing the journal was cut off later.
+  const bool has_failed = std::ranges::any_of(rank.runs, [](const CatalogRun& run) {
+    const auto is_end = [](const std::string& note) { return note.starts_with("recording stopped"); };
+    return !run.error.empty() || std::ranges::any_of(run.notes, is_end);  // the note alone, where no more fitted
+  });
+  const bool is_lost = remains.is_damaged || (added.rows > 0 && !has_failed);
+  catalog.problems.push_back({journal_in(place.metadata),
+                              what + " are not entered here, since " +
+                                  (is_lost ? "entries are lost" : "the run was killed or its disk was full") +
+                                  "; their names say what they are, and they are shown" +
+                                  (added.ops > 0 ? ". What they come from is not known" : ""),
+                              is_lost, ProblemKind::unentered});
+}
+
+void read_journal_rank(const JournalPlace& place, const CatalogFilter& filter, const fs::path& part, Catalog& catalog) {
+  CatalogRank rank;
+  rank.directory = place.directory;
+  rank.metadata = place.metadata;
+  JournalRemains remains;
+  const Status read = read_rank_journal(journal_in(place.metadata), filter, rank, remains, catalog);
+  // What the directory is called counts: it may be a copy.
+  if (std::uint32_t number = 0;
+      place.directory.filename().native().starts_with("rank_") && rank_number(place.directory.filename(), number)) {
+    rank.rank = number;
+  }
+  if (!read) {
+    const fs::path journal = journal_in(place.metadata);
+    const std::size_t at = catalog.problems.size();
+    catalog.problems.push_back({journal, read.error().message + "; file names and tables are used instead"});
+    if (read_tree_instead(tree_of(place, part), rank, catalog)) return;
+    std::error_code error;
+    if (fs::file_size(journal, error) == 0) {
+      catalog.problems[at] = {journal, "it is empty: the run ended before its first entry", false,
+                              ProblemKind::cut_off};
+    }
+    catalog.ranks.push_back(std::move(rank));
+    return;
+  }
+  if (remains.is_incomplete && !is_recording(place.metadata / "sonde")) {
+    const RankTree tree = tree_of(place, part);
+    if (remains.runs.empty() && read_tree_instead(tree, rank, catalog)) {
+      catalog.problems.push_back(
+          {journal_in(place.metadata), "it holds no run; file names and tables are used instead", remains.is_damaged});
+      return;
+    }
+    add_unentered(tree, filter, place, remains, rank, catalog);
+  }
+  catalog.ranks.push_back(std::move(rank));
+}
+
+// Which dump a rank is of: where one path holds several, their ranks are told apart by it. Several runs are several dumps,
+// where each has a directory that is called after its time and a rank comes in more than one; ranks of one run may have
+// begun in different seconds.
+void name_dumps(const fs::path& given, Catalog& catalog) {
+  std::vector<fs::path> dumps, runs;
+  std::map<std::pair<fs::path, std::string>, std::set<fs::path>> runs_of_rank;
+  for (const CatalogRank& rank : catalog.ranks) {
+    const bool is_shared = rank.has_journal && rank.metadata.parent_path() != rank.directory;  // o2
+    RankOf of;
+    if (is_shared) {
+      of.dump = rank.metadata.parent_path();
+    } else if (rank.kind == DumpKind::journal || rank.kind == DumpKind::tree) {
+      of = rank_of(rank.directory);
+    } else {
+      of.dump = rank.directory;
+    }
+    dumps.push_back(of.dump);
+    runs.push_back(of.run.empty() ? of.dump : of.run);
+    if (!of.run.empty()) runs_of_rank[{of.dump, of.rank}].insert(of.run);
+  }
+  if (std::ranges::any_of(runs_of_rank, [](const auto& rank) { return rank.second.size() > 1; })) dumps = runs;
+  // Also two kinds in one directory are two dumps.
+  std::set<std::pair<fs::path, bool>> distinct;
+  for (std::size_t i = 0; i < dumps.size(); ++i) {
+    distinct.insert({dumps[i], catalog.ranks[i].kind >= DumpKind::msprobe});
+  }
+  if (distinct.size() < 2) return;
+  for (std::size_t i = 0; i < dumps.size(); ++i) catalog.ranks[i].dump = dumps[i].lexically_relative(given).native();
+}
+
+// Where `path` lies inside ranks with a journal: those, and which part of them it is.
+struct Inside {
+  std::vector<JournalPlace> ranks;  // empty: it does not
+  CatalogFilter filter;
+};
+
+Inside inside_of(const fs::path& path) {
+  Inside inside;
+  for (fs::path at = path.parent_path(); at.has_relative_path(); at = at.parent_path()) {
+    for (const fs::path& metadata : journals_of(at)) inside.ranks.push_back({at, metadata});
+    if (inside.ranks.empty()) continue;
+    inside.filter = filter_of(at, path.lexically_relative(at));
+    return inside;
+  }
+  return inside;
+}
+
+Error not_a_dump(const fs::path& path, const Findings& found) {
+  if (!found.unreadable.empty()) {
+    return cannot_open(path, ErrorCode::io, "cannot look into " + found.unreadable);
+  }
+  std::string what =
+      "found " + std::to_string(found.files) + " files in " + std::to_string(found.directories) + " directories";
+  if (!found.first.empty()) what += " (such as '" + found.first + "')";
+  return cannot_open(path, ErrorCode::corrupt,
+                     what +
+                         "; expected rank_N/.dump_metadata/sonde/journal, MindSpore's "
+                         "rank_N/NET/GRAPH/ITERATION with .npy files or statistic.csv, or CANN's "
+                         "TIME/DEVICE/MODEL/ID/STEP with files of ops, msprobe's stepN/rankN/dump.json, or tensors "
+                         "in .npy or .pt files");
+}
+
+Status check_directory(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found) {
+    return cannot_open(path, ErrorCode::not_found, "no such directory");
+  }
+  if (error) return cannot_open(path, ErrorCode::io, error.message());
+  if (status.type() != fs::file_type::directory) {
+    return cannot_open(path, ErrorCode::corrupt, "it is a file; expected the directory of a dump");
+  }
+  return {};
+}
+
+}  // namespace
+
+bool KnownStatistics::all_finite() const {
+  for (const auto& bad : {nan_count, positive_inf_count, negative_inf_count}) {
+    if (bad.value_or(0) > 0) return false;
+  }
+  if (nan_count && positive_inf_count && negative_inf_count) return true;
+  // l2norm proves nothing: the squares of large finite numbers leave the range of a double.
+  const auto is_finite = [](const std::optional<double>& value) { return !value || std::isfinite(*value); };
+  return is_finite(max) && is_finite(min) && is_finite(avg);
+}
+
+KnownStatistics known(const Statistics& statistics) {
+  KnownStatistics out;
+  if (statistics.count > 0) {  // no element, no value
+    out.max = value_of(statistics, Category::max);
+    out.min = value_of(statistics, Category::min);
+    out.avg = value_of(statistics, Category::avg);
+    out.l2norm = value_of(statistics, Category::l2norm);
+  }
+  out.count = statistics.count;
+  out.nan_count = statistics.nan_count;
+  out.positive_inf_count = statistics.positive_inf_count;
+  out.negative_inf_count = statistics.negative_inf_count;
+  out.positive_count = statistics.positive_count;
+  out.negative_count = statistics.negative_count;
+  out.zero_count = statistics.zero_count;
+  return out;
+}
+
+std::string_view TextPool::keep(std::string_view text) {
+  if (text.empty()) return {};
+  const auto found = known_.find(text);
+  if (found != known_.end()) return *found;
+  return *known_.insert(keep_unique(text)).first;
+}
+
+std::string_view TextPool::keep_unique(std::string_view text) {
+  if (text.empty()) return {};
+  const std::size_t size = text.size() + 1;  // its end is marked, for who takes it for C's
+  if (size > left_) {
+    left_ = std::max(size, kBlock);
+    free_ = blocks_.emplace_back(std::make_unique_for_overwrite<char[]>(left_)).get();
+  }
+  char* const place = free_;
+  std::ranges::copy(text, place);
+  place[text.size()] = '\0';
+  free_ += size;
+  left_ -= size;
+  return {place, text.size()};
+}
+
+namespace {
+
+// A problem has its path apart.
+void shorten_problems(Catalog& catalog) {
+  for (CatalogProblem& problem : catalog.problems) {
+    const std::string start = "cannot read '" + problem.path.string() + "': ";
+    if (problem.message.starts_with(start)) problem.message.erase(0, start.size());
+  }
+}
+
+// A dump.json that is nothing of msprobe's makes no rank beside others.
+void drop_empty_ranks(Catalog& catalog) {
+  const auto is_empty = [](const CatalogRank& rank) {
+    return rank.kind == DumpKind::msprobe &&
+           std::ranges::all_of(rank.steps, [](const CatalogStep& step) { return step.ops.empty(); });
+  };
+  if (std::ranges::all_of(catalog.ranks, is_empty)) return;
+  std::erase_if(catalog.ranks, is_empty);
+}
+
+}  // namespace
+
+Result<Catalog> open_catalog(const fs::path& path) {
+  std::error_code error;
+  // msprobe's own tools are given the JSON.
+  const bool is_record = path.filename() == "dump.json" || path.filename() == "debug.json";
+  const fs::path directory =
+      is_record && fs::is_regular_file(path, error) ? fs::absolute(path, error).parent_path() : path;
+  if (Status status = check_directory(directory); !status) return status.error();
+  const fs::path real = fs::canonical(directory, error);
+  if (error) return cannot_open(path, ErrorCode::io, error.message());
+  Catalog catalog;
+  catalog.path = path;
+  if (const Inside inside = inside_of(real); !inside.ranks.empty()) {
+    for (const JournalPlace& rank : inside.ranks) read_journal_rank(rank, inside.filter, real, catalog);
+  } else {
+    Findings found = find_dumps(real, true);
+    if (found.empty()) return not_a_dump(path, found);
+    catalog.problems = std::move(found.problems);
+    for (const JournalPlace& rank : found.journals) read_journal_rank(rank, {}, rank.directory, catalog);
+    read_trees(found, real, catalog);
+    read_msprobe(found, catalog);
+    read_loose(found, real, catalog);
+    drop_empty_ranks(catalog);
+    name_dumps(real, catalog);
+  }
+  std::ranges::stable_sort(catalog.ranks, {}, &CatalogRank::rank);
+  for (CatalogRank& rank : catalog.ranks) {
+    add_host_graphs(rank, catalog);
+    if (rank.has_journal || rank.host_tells_data_flow) continue;
+    for (CatalogStep& step : rank.steps) add_likely_sources(step);
+  }
+  shorten_problems(catalog);
+  return catalog;
+}
+
+bool Catalog::has_lost() const { return std::ranges::any_of(problems, &CatalogProblem::is_lost); }
+
+const CatalogOp* find_op(const CatalogStep& step, std::string_view full_name) {
+  const auto found = std::ranges::find(step.ops, full_name, &CatalogOp::full_name);
+  return found == step.ops.end() ? nullptr : &*found;
+}
+
+}  // namespace sonde

@@ -1,0 +1,62 @@
+// The two ways to read one rank of a dump: from its journal, or from what MindSpore leaves behind.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "catalog/catalog.h"
+
+namespace sonde {
+
+// What part of a rank to take; everything when empty.
+struct CatalogFilter {
+  std::optional<std::uint32_t> graph;
+  std::optional<std::uint64_t> iteration;
+
+  bool takes(StepId step) const {
+    return (!graph || *graph == step.graph) && (!iteration || *iteration == step.iteration);
+  }
+};
+
+// What is left of a journal, for those who look for the rest (unentered_tensors.h).
+struct JournalRemains {
+  struct Run {
+    std::uint64_t started_us = 0;
+    std::vector<std::uint64_t> sequences;                       // of its records, sorted
+    std::unordered_map<std::string, std::uint64_t> lone_files;  // whose record is lost, with its sequence
+  };
+  bool is_incomplete = false;  // a run was killed or failed, or entries are damaged
+  bool is_damaged = false;     // not only cut off
+  std::size_t ops = 0;
+  std::vector<Run> runs;
+  std::unordered_set<std::string> files;                   // of its tensors
+  std::vector<std::pair<std::string, std::string>> names;  // of ops: type, full name
+};
+
+// `rank.directory` is set; `rank.rank` becomes what the journal says. Damage inside the journal becomes a problem of the catalog.
+Status read_rank_journal(const std::filesystem::path& journal, const CatalogFilter& filter, CatalogRank& rank,
+                         JournalRemains& remains, Catalog& catalog);
+
+// `steps`: directories below `rank.directory` that hold tensor files or tables. Each of `constants` that stands beside
+// some of them joins the first of those.
+struct StepPlace;
+// A name as it fits names of files, rows and order lines alike: versions differ in how they write `/`.
+std::string comparable_name(std::string_view name);
+void read_rank_tree(const std::vector<StepPlace>& steps, const std::vector<std::filesystem::path>& constants,
+                    CatalogRank& rank, Catalog& catalog);
+
+// `places`: directories with a dump.json, all of one rank, below `rank.directory`.
+struct MsprobePlace;
+void read_msprobe_rank(const std::vector<MsprobePlace>& places, CatalogRank& rank, Catalog& catalog);
+
+// `places`: directories with tensors in files of free names, all of one rank, below `rank.directory`.
+struct LoosePlace;
+void read_loose_rank(const std::vector<LoosePlace>& places, CatalogRank& rank, Catalog& catalog);
+
+}  // namespace sonde

@@ -1,0 +1,286 @@
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "catalog/catalog_readers.h"
+#include "journal/journal.h"
+
+namespace sonde {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string text_of(const Json& json, const char* key) {
+  const auto at = json.find(key);
+  return at != json.end() && at->is_string() ? at->get<std::string>() : std::string();
+}
+
+std::uint64_t number_of(const Json& json, const char* key) {
+  const auto at = json.find(key);
+  return at != json.end() && at->is_number_unsigned() ? at->get<std::uint64_t>() : 0;
+}
+
+// A header that is no JSON object leaves its fields empty: nothing else depends on it.
+Json object_of(const std::string& text) {
+  Json json = Json::parse(text, nullptr, false);
+  return json.is_object() ? json : Json::object();
+}
+
+CatalogRun run_of(const JournalRun& journal) {
+  const Json header = object_of(journal.header_json);
+  const Json end = object_of(journal.end_json);
+  CatalogRun run;
+  run.finished = !journal.end_json.empty();
+  run.host = text_of(header, "host");
+  run.command = text_of(header, "command");
+  run.layout = text_of(header, "layout");
+  run.saved_data = text_of(header, "saved_data");
+  run.net_name = text_of(header, "net_name");
+  run.error = text_of(end, "error");
+  run.pid = number_of(header, "pid");
+  run.started_us = number_of(header, "started_us");
+  run.ended_us = number_of(end, "ended_us");
+  run.bytes_read = number_of(end, "bytes_read");
+  run.bytes_written = number_of(end, "bytes_written");
+  return run;
+}
+
+// Turns the records of one run into steps.
+class RunReader {
+ public:
+  RunReader(JournalRun& journal, std::size_t run, const CatalogFilter& filter, CatalogRank& rank, TextPool& texts)
+      : journal_(journal), run_(run), filter_(filter), rank_(rank), texts_(texts) {}
+
+  void read() {
+    CatalogRun& run = rank_.runs[run_];
+    run.sites = std::make_shared<const std::vector<Site>>(std::move(journal_.sites));
+    run.attributes = std::make_shared<const std::vector<Attributes>>(std::move(journal_.attributes));
+    for (const Site& site : *run.sites) sites_[site.id] = &site;
+    for (const Attributes& attributes : *run.attributes) attributes_[attributes.id] = &attributes;
+    for (const OpName& name : journal_.op_names) names_[name.id] = &name;
+    std::ranges::stable_sort(journal_.records, {}, &JournalRecord::sequence);
+    remember_contents();
+    for (const JournalRecord& record : journal_.records) add(record);
+  }
+
+ private:
+  // Equal tensors were read and written once; what is known of one is known of all.
+  struct Known {
+    const JournalTensor* statistics = nullptr;
+    const JournalTensor* file = nullptr;
+  };
+
+  void remember_contents() {
+    for (const JournalRecord& record : journal_.records) {
+      for (const JournalTensor& slot : record.tensors) {
+        if (slot.tensor.content == 0) continue;
+        Known& known = contents_[slot.tensor.content];
+        if (slot.tensor.has_statistics && known.statistics == nullptr) known.statistics = &slot;
+        if (!slot.file.empty() && known.file == nullptr) known.file = &slot;
+      }
+    }
+  }
+
+  void add(const JournalRecord& record) {
+    if (record.kind == RecordKind::note) {
+      rank_.runs[run_].notes.push_back(record.note);
+      return;
+    }
+    if (!filter_.takes(record.step)) return;
+    CatalogStep& step = step_of(record.step);
+    if (record.kind == RecordKind::step_begin) {
+      step.started_us = record.timestamp_us;
+    } else if (record.kind == RecordKind::step_end) {
+      step.ended_us = record.timestamp_us;
+      step.ended = true;
+    } else {
+      step.is_mended = step.is_mended || record.is_supplement;
+      step.ops.push_back(op_of(record));
+    }
+  }
+
+  CatalogStep& step_of(StepId id) {
+    const auto [at, is_new] = steps_.try_emplace({id.graph, id.iteration}, rank_.steps.size());
+    if (is_new) {
+      CatalogStep step;
+      step.id = id;
+      step.run = run_;
+      rank_.steps.push_back(std::move(step));
+    }
+    return rank_.steps[at->second];
+  }
+
+  CatalogOp op_of(const JournalRecord& record) {
+    CatalogOp op;
+    op.is_parameter = record.kind == RecordKind::parameter;
+    op.sequence = record.sequence;
+    op.timestamp_us = record.timestamp_us;
+    op.thread = record.thread;
+    op.failed = record.failed;
+    if (const auto name = names_.find(record.op); name != names_.end()) {
+      op.full_name = texts_.keep(name->second->full_name);
+      op.op_type = texts_.keep(name->second->op_type);
+    } else {  // its definition was lost to damage
+      op.full_name = texts_.keep("?op-" + std::to_string(record.op));
+    }
+    if (const auto site = sites_.find(record.site); site != sites_.end()) {
+      op.phase = site->second->phase;
+      if (!site->second->trace.empty()) {
+        const SourceLine& line = site->second->trace.front();
+        op.source_file = texts_.keep(line.file);
+        op.line = line.line;
+        op.function = texts_.keep(line.function);
+        op.trace = &site->second->trace;
+      }
+      if (op.op_type.empty()) op.op_type = texts_.keep(site->second->op_type);
+    }
+    if (const auto found = attributes_.find(record.attributes); found != attributes_.end()) {
+      op.attributes = &found->second->values;
+    }
+    op.tensors.reserve(record.tensors.size());
+    for (const JournalTensor& slot : record.tensors) op.tensors.push_back(tensor_of(slot));
+    std::ranges::stable_sort(op.tensors, [](const CatalogTensor& a, const CatalogTensor& b) {
+      return a.is_input != b.is_input ? a.is_input : a.slot < b.slot;
+    });
+    return op;
+  }
+
+  CatalogTensor tensor_of(const JournalTensor& slot) {
+    const TensorRecord& from = slot.tensor;
+    CatalogTensor tensor;
+    tensor.is_input = from.is_input;
+    tensor.slot = from.slot;
+    tensor.dtype = from.dtype;
+    tensor.has_shape = true;
+    tensor.shape.assign(from.shape.values().begin(), from.shape.values().end());
+    tensor.skipped = texts_.keep(slot.skipped);
+    tensor.wanted = from.wanted;
+    tensor.content = from.content;
+    tensor.source = from.source;
+    tensor.source_slot = from.source_slot;
+    tensor.constant = from.constant;
+    tensor.timestamp_us = from.timestamp_us;
+    if (const auto name = names_.find(from.tensor_name); name != names_.end()) {
+      tensor.tensor_name = texts_.keep(name->second->full_name);
+    }
+    if (from.wanted) add_known(slot, tensor);
+    return tensor;
+  }
+
+  void add_known(const JournalTensor& slot, CatalogTensor& tensor) {
+    const JournalTensor* statistics = slot.tensor.has_statistics ? &slot : nullptr;
+    const JournalTensor* file = slot.file.empty() ? nullptr : &slot;
+    if (const auto same = contents_.find(slot.tensor.content); same != contents_.end()) {
+      if (statistics == nullptr) statistics = same->second.statistics;
+      if (file == nullptr) file = same->second.file;
+    }
+    if (statistics != nullptr) {
+      tensor.statistics = known(statistics->tensor.statistics);
+      tensor.md5 = texts_.keep(statistics->tensor.md5);
+      tensor.sha1 = texts_.keep(statistics->tensor.sha1);
+    }
+    if (file != nullptr) tensor.file = texts_.keep_unique(file->file);
+  }
+
+  JournalRun& journal_;
+  std::size_t run_;
+  const CatalogFilter& filter_;
+  CatalogRank& rank_;
+  TextPool& texts_;
+  std::unordered_map<std::uint32_t, const Site*> sites_;
+  std::unordered_map<std::uint32_t, const Attributes*> attributes_;
+  std::unordered_map<std::uint32_t, const OpName*> names_;
+  std::unordered_map<std::uint64_t, Known> contents_;
+  std::map<std::pair<std::uint32_t, std::uint64_t>, std::size_t> steps_;
+};
+
+// The paths in a journal stay inside the rank's directory, or are not used.
+void drop_outside_files(JournalRun& run, const std::filesystem::path& journal, Catalog& catalog) {
+  bool told = false;
+  for (JournalRecord& record : run.records) {
+    for (JournalTensor& slot : record.tensors) {
+      const std::filesystem::path path(slot.file);
+      if (!path.is_absolute() && std::ranges::find(path, "..") == path.end()) continue;
+      slot.file.clear();
+      if (!told) {
+        catalog.problems.push_back({journal, "it names files outside the dump; they are left out"});
+      }
+      told = true;
+    }
+  }
+}
+
+// "12 at byte 345, 6 at byte 789"
+std::string where_damaged(const Journal& journal) {
+  constexpr std::size_t kShown = 3;
+  std::string text;
+  std::size_t count = 0;
+  for (const JournalGap& gap : journal.gaps) {
+    if (gap.is_tail) continue;
+    if (++count > kShown) return text + ", …";
+    text += (count > 1 ? ", " : "") + std::to_string(gap.bytes) + " at byte " + std::to_string(gap.offset);
+  }
+  return text;
+}
+
+void tell_damage(const Journal& journal, const std::filesystem::path& path, Catalog& catalog) {
+  if (const std::string damaged = where_damaged(journal); !damaged.empty()) {
+    catalog.problems.push_back({path, "damaged: bytes that are no whole entry were passed over: " + damaged +
+                                          "; what they said is lost, but for what files and tables tell"});
+  }
+  for (const JournalGap& gap : journal.gaps) {
+    if (!gap.is_tail) continue;
+    const bool is_last = journal.runs.empty() || journal.runs.back().offset < gap.offset;
+    catalog.problems.push_back({path,
+                                std::string(is_last ? "the last entry" : "the last entry of a run before others") +
+                                    " breaks off (" + std::to_string(gap.bytes) + " at byte " +
+                                    std::to_string(gap.offset) + "): a run was killed" +
+                                    (is_last ? ", or still writes" : ""),
+                                false, is_last ? ProblemKind::torn : ProblemKind::cut_off});
+  }
+  if (journal.malformed_entries > 0) {
+    catalog.problems.push_back({path, std::to_string(journal.malformed_entries) + " entries do not make sense"});
+  }
+}
+
+void remember(const JournalRun& run, const CatalogRun& read, JournalRemains& remains) {
+  if (!read.finished || !read.error.empty() || run.header_json.empty()) remains.is_incomplete = true;
+  JournalRemains::Run& left = remains.runs.emplace_back();
+  left.started_us = read.started_us;
+  for (const JournalRecord& record : run.records) {
+    if (record.sequence != kNoSequence) left.sequences.push_back(record.sequence);  // a note has none
+    if (record.kind == RecordKind::op || record.kind == RecordKind::parameter) ++remains.ops;
+    for (const JournalTensor& slot : record.tensors) {
+      if (!slot.file.empty()) remains.files.insert(slot.file);
+    }
+  }
+  std::ranges::sort(left.sequences);
+  for (const JournalFile& file : run.lone_files) left.lone_files.emplace(file.file, file.sequence);
+  for (const OpName& name : run.op_names) remains.names.emplace_back(name.op_type, name.full_name);
+}
+
+}  // namespace
+
+Status read_rank_journal(const std::filesystem::path& path, const CatalogFilter& filter, CatalogRank& rank,
+                         JournalRemains& remains, Catalog& catalog) {
+  Result<Journal> journal = read_journal(path);
+  if (!journal) return journal.error();
+  rank.has_journal = true;
+  rank.kind = DumpKind::journal;
+  if (journal->runs.empty() && journal->gaps.empty()) return Error{ErrorCode::corrupt, "it is empty"};
+  tell_damage(*journal, path, catalog);
+  remains.is_damaged = journal->malformed_entries > 0 ||
+                       std::ranges::any_of(journal->gaps, [](const JournalGap& gap) { return !gap.is_tail; });
+  remains.is_incomplete = remains.is_damaged || journal->torn_bytes > 0;
+  for (JournalRun& run : journal->runs) {
+    drop_outside_files(run, path, catalog);
+    rank.runs.push_back(run_of(run));
+    rank.rank = static_cast<std::uint32_t>(number_of(object_of(run.header_json), "rank"));
+    remember(run, rank.runs.back(), remains);
+    RunReader(run, rank.runs.size() - 1, filter, rank, *catalog.texts).read();
+  }
+  return {};
+}
+
+}  // namespace sonde

@@ -1,0 +1,53 @@
+// The records of msprobe's dump.json and debug.json: what each op or module read and wrote, in the order of the run.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "catalog/catalog.h"
+#include "catalog/json_reader.h"
+
+namespace sonde {
+
+// A tensor or a number, at its place.
+struct MsprobeItem {
+  bool is_input = false;
+  bool is_parameter = false;  // of a module: one of its `parameters`
+  std::uint32_t slot = 0;     // lists flattened, what is no tensor keeps its place
+  std::string key;            // `attn_mask`, `0.1`; empty when the slot says it all
+  DType dtype = DType::undefined;
+  bool has_shape = false;
+  std::vector<std::int64_t> shape;
+  std::optional<KnownStatistics> statistics;
+  std::string checksum, data_name;
+  std::optional<double> constant;
+};
+
+struct MsprobeRecord {
+  std::string name;
+  std::vector<MsprobeItem> items;
+  bool is_recompute = false;
+};
+
+struct MsprobeHead {
+  std::string task, level, framework;
+};
+
+// `add` gets each record as soon as it is read. Empty when all was read, else what is wrong and at which byte; the records
+// before it have been handed over.
+std::string read_msprobe_records(std::string_view json, MsprobeHead& head,
+                                 const std::function<void(MsprobeRecord&&)>& add);
+
+// stack.json: names of records, and the lines that called them, innermost first.
+std::string read_msprobe_stacks(std::string_view json,
+                                const std::function<void(std::vector<std::string>&&, std::vector<SourceLine>&&)>& add);
+
+// construct.json: each record and the module around it, which may be empty.
+std::string read_msprobe_parents(std::string_view json,
+                                 const std::function<void(std::string_view, std::string_view)>& add);
+
+}  // namespace sonde

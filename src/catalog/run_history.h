@@ -1,0 +1,34 @@
+// Which step came before a step, in the graph it belongs to.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "catalog/catalog.h"
+
+namespace sonde {
+
+struct PreviousStep {
+  std::optional<std::uint32_t> step;       // index into the rank's steps; empty: there is none, or it was not dumped
+  std::optional<std::uint64_t> iteration;  // of that step, also where it was not dumped; empty: there is none
+  bool from_history = true;                // false: nothing tells which steps ran; it is the next lower that was dumped
+};
+
+class RunHistory {
+ public:
+  // The journal tells; else the files execution_order/ms_global_execution_order_graph_{id}.csv.
+  explicit RunHistory(const CatalogRank& rank) : rank_(rank) {}
+
+  PreviousStep before(std::uint32_t step);
+
+ private:
+  const std::vector<std::uint64_t>* iterations_of(std::uint32_t graph);
+  std::optional<std::uint32_t> find(StepId id) const;
+
+  const CatalogRank& rank_;
+  std::map<std::uint32_t, std::optional<std::vector<std::uint64_t>>> by_graph_;
+};
+
+}  // namespace sonde

@@ -1,0 +1,37 @@
+#include "catalog/select.h"
+
+#include <vector>
+
+namespace sonde {
+
+bool glob_matches(std::string_view pattern, std::string_view name) {
+  // reachable[i]: the first i characters of the name can be matched by the pattern read so far.
+  std::vector<char> reachable(name.size() + 1, 0);
+  std::vector<char> next(name.size() + 1, 0);
+  reachable[0] = 1;
+  for (std::size_t p = 0; p < pattern.size(); ++p) {
+    const bool star = pattern[p] == '*';
+    const bool two = star && p + 1 < pattern.size() && pattern[p + 1] == '*';
+    p += two ? 1 : 0;
+    next[0] = star ? reachable[0] : 0;
+    for (std::size_t i = 0; i < name.size(); ++i) {
+      const bool within = name[i] != '/';
+      if (star) {
+        next[i + 1] = reachable[i + 1] || (next[i] && (two || within));
+      } else {
+        next[i + 1] = reachable[i] && (pattern[p] == '?' ? within : pattern[p] == name[i]);
+      }
+    }
+    std::swap(reachable, next);
+  }
+  return reachable[name.size()] != 0;
+}
+
+bool selects(std::string_view pattern, std::string_view full_name, std::string_view op_type) {
+  if (glob_matches(pattern, full_name) || glob_matches(pattern, op_type)) return true;
+  if (pattern.find('/') != std::string_view::npos) return false;
+  const std::size_t slash = full_name.rfind('/');
+  return slash != std::string_view::npos && glob_matches(pattern, full_name.substr(slash + 1));
+}
+
+}  // namespace sonde

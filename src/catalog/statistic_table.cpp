@@ -1,0 +1,294 @@
+#include "catalog/statistic_table.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <functional>
+#include <initializer_list>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "base/parse_number.h"
+#include "files/mapped_file.h"
+#include "formats/cann_types.h"
+
+namespace sonde {
+namespace {
+
+using Cells = std::vector<std::string>;
+
+// The cells of one line; false when a quote is not closed. `""` inside quotes is a quote.
+bool split(std::string_view line, Cells& cells) {
+  cells.clear();
+  std::string cell;
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (c == '"' && quoted && i + 1 < line.size() && line[i + 1] == '"') {
+      cell.push_back(line[++i]);
+    } else if (c == '"') {
+      quoted = !quoted;
+    } else if (c == ',' && !quoted) {
+      cells.push_back(std::move(cell));
+      cell.clear();
+    } else {
+      cell.push_back(c);
+    }
+  }
+  cells.push_back(std::move(cell));
+  return !quoted;
+}
+
+bool parse_value(std::string_view text, std::optional<double>& out) {
+  if (text.empty() || text == "null" || text == "NA") return true;
+  if (text == "nan" || text == "-nan") {
+    out = std::numeric_limits<double>::quiet_NaN();
+    return true;
+  }
+  double value = 0;
+  if (!parse_number(text, value)) {
+    // Out of range is what "%g" of a denormal may be to some readers; not so to strtod.
+    char* end = nullptr;
+    const std::string copy(text);
+    value = std::strtod(copy.c_str(), &end);
+    if (end != copy.c_str() + copy.size()) return false;
+  }
+  out = value;
+  return true;
+}
+
+bool parse_count(std::string_view text, std::optional<std::uint64_t>& out) {
+  if (text.empty() || text == "null" || text == "NA") return true;
+  std::uint64_t value = 0;
+  if (!parse_number(text, value)) return false;
+  out = value;
+  return true;
+}
+
+// "(2,3)", "[2,3]", "()", "(3,)".
+bool parse_shape(std::string_view text, std::vector<std::int64_t>& out) {
+  if (text.size() < 2) return false;
+  const bool round = text.front() == '(' && text.back() == ')';
+  if (!round && !(text.front() == '[' && text.back() == ']')) return false;
+  text = text.substr(1, text.size() - 2);
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(','), text.size());
+    std::string_view size = text.substr(0, end);
+    while (size.starts_with(' ')) size.remove_prefix(1);
+    std::int64_t value = 0;
+    if (!parse_number(size, value) || value < 0) return false;
+    out.push_back(value);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return true;
+}
+
+using Setter = bool (*)(std::string_view, StatisticRow&);
+
+struct ColumnInfo {
+  std::string_view name;
+  Setter set;
+};
+
+template <auto Member>
+bool set_value(std::string_view text, StatisticRow& row) {
+  return parse_value(text, row.statistics.*Member);
+}
+template <auto Member>
+bool set_count(std::string_view text, StatisticRow& row) {
+  return parse_count(text, row.statistics.*Member);
+}
+template <auto Member>
+bool set_text(std::string_view text, StatisticRow& row) {
+  row.*Member = text;
+  return true;
+}
+
+// "null" where the tensor's type is none that MindSpore can measure.
+bool set_dtype(std::string_view text, StatisticRow& row) {
+  row.dtype = dtype_from_name(text);
+  return true;
+}
+bool set_side(std::string_view text, StatisticRow& row) {
+  row.is_input = text == "input";
+  return row.is_input || text == "output";
+}
+bool set_slot(std::string_view text, StatisticRow& row) { return parse_number(text, row.slot); }
+bool set_time(std::string_view text, StatisticRow& row) { return parse_number(text, row.timestamp_us); }
+bool set_shape(std::string_view text, StatisticRow& row) { return parse_shape(text, row.shape); }
+
+constexpr std::array kColumns = {
+    ColumnInfo{"Op Type", set_text<&StatisticRow::op_type>},
+    ColumnInfo{"Op Name", set_text<&StatisticRow::op_name>},
+    ColumnInfo{"Timestamp", set_time},
+    ColumnInfo{"IO", set_side},
+    ColumnInfo{"Slot", set_slot},
+    ColumnInfo{"Data Type", set_dtype},
+    ColumnInfo{"Shape", set_shape},
+    ColumnInfo{"Max Value", set_value<&KnownStatistics::max>},
+    ColumnInfo{"Min Value", set_value<&KnownStatistics::min>},
+    ColumnInfo{"Avg Value", set_value<&KnownStatistics::avg>},
+    ColumnInfo{"L2Norm Value", set_value<&KnownStatistics::l2norm>},
+    ColumnInfo{"Count", set_count<&KnownStatistics::count>},
+    ColumnInfo{"Negative Zero Count", set_count<&KnownStatistics::negative_count>},
+    ColumnInfo{"Positive Zero Count", set_count<&KnownStatistics::positive_count>},
+    ColumnInfo{"NaN Count", set_count<&KnownStatistics::nan_count>},
+    ColumnInfo{"Nan Count", set_count<&KnownStatistics::nan_count>},  // one state of 2.4
+    ColumnInfo{"Negative Inf Count", set_count<&KnownStatistics::negative_inf_count>},
+    ColumnInfo{"Positive Inf Count", set_count<&KnownStatistics::positive_inf_count>},
+    ColumnInfo{"Zero Count", set_count<&KnownStatistics::zero_count>},
+    ColumnInfo{"MD5", set_text<&StatisticRow::md5>},
+    ColumnInfo{"SHA1", set_text<&StatisticRow::sha1>},
+};
+
+// CANN's own words.
+bool set_side_of_op(std::string_view text, StatisticRow& row) {
+  row.is_input = text == "Input";
+  return row.is_input || text == "Output";
+}
+bool set_type_of_op(std::string_view text, StatisticRow& row) {
+  row.dtype = dtype_of_cann_name(text);
+  return true;
+}
+// "2x3"; `-` for a scalar, `NA` for more dimensions than its writer counts.
+bool set_shape_of_op(std::string_view text, StatisticRow& row) {
+  if (text == "-" || text == "NA") return true;
+  std::string listed(text);
+  std::ranges::replace(listed, 'x', ',');
+  return parse_shape("(" + listed + ")", row.shape);
+}
+
+constexpr std::array kOpColumns = {
+    ColumnInfo{"Input/Output", set_side_of_op},
+    ColumnInfo{"Index", set_slot},
+    ColumnInfo{"Data Type", set_type_of_op},
+    ColumnInfo{"Shape", set_shape_of_op},
+    ColumnInfo{"Max Value", set_value<&KnownStatistics::max>},
+    ColumnInfo{"Min Value", set_value<&KnownStatistics::min>},
+    ColumnInfo{"Avg Value", set_value<&KnownStatistics::avg>},
+    ColumnInfo{"Count", set_count<&KnownStatistics::count>},
+    ColumnInfo{"Nan Count", set_count<&KnownStatistics::nan_count>},
+    ColumnInfo{"Negative Inf Count", set_count<&KnownStatistics::negative_inf_count>},
+    ColumnInfo{"Positive Inf Count", set_count<&KnownStatistics::positive_inf_count>},
+    ColumnInfo{"l2norm", set_value<&KnownStatistics::l2norm>},
+};
+
+using Header = std::vector<const ColumnInfo*>;  // null: a column that is passed over
+
+// False when a column of `needed` is missing.
+bool parse_header(std::string_view line, std::span<const ColumnInfo> columns,
+                  std::initializer_list<std::string_view> needed, Header& header) {
+  Cells cells;
+  if (!split(line, cells)) return false;
+  for (const std::string& cell : cells) {
+    const auto found = std::ranges::find(columns, std::string_view(cell), &ColumnInfo::name);
+    header.push_back(found == columns.end() ? nullptr : &*found);
+  }
+  return std::ranges::all_of(needed, [&](std::string_view name) {
+    return std::ranges::any_of(header, [&](const ColumnInfo* c) { return c != nullptr && c->name == name; });
+  });
+}
+
+// Where nothing could be computed, one of CANN's writers forgets the count.
+void add_forgotten_count(const Header& header, Cells& cells) {
+  if (cells.size() + 1 != header.size() || cells.empty() || cells.back() != "NA") return;
+  const auto count = std::ranges::find_if(header, [](const ColumnInfo* c) { return c && c->name == "Count"; });
+  if (count != header.end()) cells.insert(cells.begin() + (count - header.begin()), "");
+}
+
+// Empty when the row is good, else what is wrong with it.
+std::string parse_row(std::string_view line, const Header& header, StatisticRow& row) {
+  Cells cells;
+  if (!split(line, cells)) return "a quote is not closed";
+  if (cells.size() == header.size() + 1 && cells.back().empty()) cells.pop_back();
+  add_forgotten_count(header, cells);
+  if (cells.size() != header.size()) {
+    return std::to_string(cells.size()) + " cells, " + std::to_string(header.size()) + " expected";
+  }
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (header[i] == nullptr || header[i]->set(cells[i], row)) continue;
+    return "'" + cells[i] + "' is no " + std::string(header[i]->name);
+  }
+  return row.op_name.empty() ? "the op has no name" : "";
+}
+
+std::string_view take_line(std::string_view& text) {
+  const std::size_t end = std::min(text.find('\n'), text.size());
+  std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+// `first`: what every row begins with.
+StatisticTable parse_rows(std::string_view text, const Header& header, const StatisticRow& first) {
+  StatisticTable table;
+  std::size_t bad = 0;
+  for (std::size_t number = 2; !text.empty(); ++number) {
+    const bool is_whole = text.find('\n') != std::string_view::npos;
+    const std::string_view line = take_line(text);
+    if (line.empty()) continue;
+    if (!is_whole) {
+      table.is_torn = true;
+      break;
+    }
+    StatisticRow row = first;
+    const std::string wrong = parse_row(line, header, row);
+    if (wrong.empty()) {
+      table.rows.push_back(std::move(row));
+    } else if (++bad == 1) {
+      table.problem = "line " + std::to_string(number) + ": " + wrong;
+    }
+  }
+  if (bad > 1) table.problem += " (and " + std::to_string(bad - 1) + " more rows like it)";
+  return table;
+}
+
+void skip_mark(std::string_view& text) {
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+}
+
+}  // namespace
+
+Result<StatisticTable> parse_statistic_table(std::string_view text) {
+  skip_mark(text);
+  if (text.empty() ||
+      (text.find('\n') == std::string_view::npos && text.starts_with("Op Type"))) {  // a run was killed in its header
+    StatisticTable torn;
+    torn.is_torn = true;
+    return torn;
+  }
+  Header header;
+  if (!parse_header(take_line(text), kColumns, {"Op Name", "IO", "Slot"}, header)) {
+    return Error{ErrorCode::corrupt, "line 1 is no header of a statistic.csv: it should name Op Name, IO and Slot"};
+  }
+  return parse_rows(text, header, {});
+}
+
+Result<StatisticTable> read_statistic_table(const std::filesystem::path& file) {
+  const Result<std::string> text = read_whole_file(file);
+  if (!text) return text.error();
+  return parse_statistic_table(*text);
+}
+
+Result<StatisticTable> parse_op_table(std::string_view text, const OpFileName& name) {
+  skip_mark(text);
+  Header header;
+  if (!parse_header(take_line(text), kOpColumns, {"Input/Output", "Index"}, header)) {
+    return Error{ErrorCode::corrupt, "line 1 is no header of an op's table: it should name Input/Output and Index"};
+  }
+  StatisticRow first;
+  first.op_type = name.op_type;
+  first.op_name = name.op_name;
+  first.timestamp_us = name.timestamp_us;
+  return parse_rows(text, header, first);
+}
+
+Result<StatisticTable> read_op_table(const std::filesystem::path& file, const OpFileName& name) {
+  const Result<std::string> text = read_whole_file(file);
+  if (!text) return text.error();
+  return parse_op_table(*text, name);
+}
+
+}  // namespace sonde

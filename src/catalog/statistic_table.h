@@ -1,0 +1,44 @@
+// Tables of statistics, read row by row: statistic.csv of any version of MindSpore, and CANN's, one for each op.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "catalog/catalog.h"
+#include "formats/file_names.h"
+#include "sonde/result.h"
+
+namespace sonde {
+
+struct StatisticRow {
+  std::string op_type, op_name;
+  std::uint64_t timestamp_us = 0;
+  bool is_input = false;
+  std::uint32_t slot = 0;
+  DType dtype = DType::undefined;
+  std::vector<std::int64_t> shape;
+  KnownStatistics statistics;
+  std::string md5, sha1;
+};
+
+struct StatisticTable {
+  std::vector<StatisticRow> rows;  // in file order
+  std::string problem;             // the first bad row and how many there are; empty when all are good
+  bool is_torn = false;            // the last row lacks its newline: what it says may be cut off, and it is passed over
+};
+inline constexpr std::string_view kTornRow = "the last row breaks off; it is passed over";
+
+// Columns are found by their names, in any order; unknown ones are passed over. Rows may end with a
+// comma, shapes may stand in either bracket, numbers may be `null` or `-nan`. Fails when there is
+// no header that names op, side and slot.
+Result<StatisticTable> parse_statistic_table(std::string_view text);
+Result<StatisticTable> read_statistic_table(const std::filesystem::path& file);
+
+// The table of one op as CANN writes it; `name` tells which. Both of its headers, cells that are empty or `NA`, and rows
+// that lack their Count.
+Result<StatisticTable> parse_op_table(std::string_view text, const OpFileName& name);
+Result<StatisticTable> read_op_table(const std::filesystem::path& file, const OpFileName& name);
+
+}  // namespace sonde

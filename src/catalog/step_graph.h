@@ -1,0 +1,39 @@
+// The data flow of one step of a dump: who reads what of whom, and where its source lines are kept.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "catalog/catalog.h"
+#include "graph/graph.h"
+#include "graph/source_text.h"
+
+namespace sonde {
+
+// A way along which a tensor goes.
+struct Edge {
+  std::uint32_t from = 0, from_slot = 0;  // node and its output
+  std::uint32_t to = 0, to_slot = 0;      // node and its input
+  bool from_parameter = false;            // then `from` is one of the graph's parameters
+};
+
+// `graph.nodes[i]` is `ops[i]`.
+struct StepGraph {
+  Graph graph;
+  std::vector<const CatalogOp*> ops;
+  std::vector<Edge> edges;                           // in the order of the readers
+  std::vector<std::vector<std::uint32_t>> incoming;  // of a node: into `edges`
+  std::vector<std::vector<std::uint32_t>> outgoing;  // of a node: its readers
+};
+
+StepGraph graph_of(const CatalogStep& step);
+
+// Nodes that are at most `distance` edges away from `nodes`, those included, in the order of the run.
+std::vector<std::uint32_t> neighbourhood(const StepGraph& graph, std::vector<std::uint32_t> nodes,
+                                         std::uint32_t distance);
+
+// Sources as they were when the dump was made: the copies kept in it, else what the host's graph files quote of them.
+SourceTexts sources_of(const CatalogRank& rank);
+
+}  // namespace sonde

@@ -1,0 +1,416 @@
+// A dump without a journal: MindSpore's own, or one whose journal is gone. Everything is told by
+// the names of directories and files, by statistic.csv, mapping.csv and the execution order.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <tuple>
+#include <unordered_map>
+
+#include "catalog/catalog_readers.h"
+#include "catalog/dump_tree.h"
+#include "catalog/name_mapping.h"
+#include "catalog/statistic_table.h"
+#include "files/mapped_file.h"
+#include "formats/cann_types.h"
+#include "formats/file_names.h"
+#include "formats/free_names.h"
+#include "formats/tensor_file.h"
+
+namespace sonde {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Real names of ops by their names in file names, from the execution order of a graph, and of the steps that differ from
+// it: graphs/step_{iteration}.
+class OrderNames {
+ public:
+  // `rank`, `metadata`: where such files may lie.
+  OrderNames(const fs::path& rank, const fs::path& metadata, std::uint32_t graph) {
+    const std::string name = "ms_execution_order_graph_" + std::to_string(graph) + ".csv";
+    for (const fs::path& place : {rank, metadata}) {
+      read(place / "execution_order" / name);
+      std::error_code ignored;
+      for (const fs::directory_entry& entry : fs::directory_iterator(place / "graphs", ignored)) {
+        if (entry.path().filename().native().starts_with("step_")) read(entry.path() / name);
+      }
+    }
+  }
+
+  // `name` itself when nothing is known of it.
+  const std::string& real(const std::string& op_type, const std::string& name) const {
+    const std::string key = comparable_name(name);
+    if (const auto whole = names_.find(key); whole != names_.end()) return whole->second;
+    const auto end = op_type != "Parameter" ? ends_.find(key) : ends_.end();
+    return end != ends_.end() && !end->second.empty() ? end->second : name;
+  }
+
+ private:
+  void read(const fs::path& path) {
+    const Result<std::string> text = read_whole_file(path);
+    std::istringstream lines(text ? *text : std::string());
+    std::string line;
+    while (std::getline(lines, line)) {
+      names_.emplace(comparable_name(line), line);
+      // 2.0 leaves the scope out; there no two names end alike.
+      const auto [at, is_new] = ends_.try_emplace(comparable_name(line.substr(line.rfind('/') + 1)), line);
+      if (!is_new && at->second != line) at->second.clear();
+    }
+  }
+
+  std::unordered_map<std::string, std::string> names_, ends_;
+};
+
+std::map<std::string, std::string> long_names(const fs::path& directory, Catalog& catalog) {
+  NameMapping read = read_name_mapping(directory);
+  if (!read.problem.empty()) catalog.problems.push_back({directory / "mapping.csv", read.problem});
+  return std::move(read.names);
+}
+
+// A tensor by the name of its file, or by its place in the file of an op.
+struct FoundTensor {
+  TensorFileName name;
+  std::string real_name;  // of the op, where the file says it
+  DType dtype = DType::undefined;
+  std::optional<std::vector<std::int64_t>> shape;
+  std::string path;  // relative to the rank's directory
+};
+
+struct FoundFiles {
+  std::vector<FoundTensor> tensors;
+  std::vector<std::pair<OpFileName, fs::path>> tables;
+};
+
+void add_tensor_file(const std::string& name, const std::string& path, std::vector<FoundTensor>& tensors) {
+  FoundTensor tensor;
+  if (!parse_tensor_file_name(name, tensor.name)) {
+    if (!is_free_tensor_name(name)) return;
+    // Whose name nobody has noted (mapping.csv is lost), or that somebody else put here.
+    const FreeTensorName free = parse_free_tensor_name(name);
+    tensor.name.op_name = free.op_name;
+    tensor.name.op_type = free.op_type;
+    tensor.name.is_input = free.is_input;
+    tensor.name.slot = free.slot;
+    tensor.name.timestamp_us = free.timestamp_us;
+  }
+  tensor.path = path;
+  tensor.dtype = dtype_from_name(tensor.name.dtype);
+  if (name.ends_with(".bin")) tensor.shape = tensor.name.shape;
+  tensors.push_back(std::move(tensor));
+}
+
+void add_container(const fs::path& file, const OpFileName& name, const std::string& path, FoundFiles& found,
+                   Catalog& catalog) {
+  const Result<Container> container = read_container(file);
+  if (!container) {
+    catalog.problems.push_back({file, container.error().message});
+    return;
+  }
+  for (const bool is_input : {true, false}) {
+    const std::vector<ContainerTensor>& side = is_input ? container->inputs : container->outputs;
+    for (std::size_t slot = 0; slot < side.size(); ++slot) {
+      const ContainerTensor& from = side[slot];
+      if (from.data_type == kCannUndefined && from.bytes == 0) continue;  // no tensor
+      FoundTensor& tensor = found.tensors.emplace_back();
+      tensor.name.op_type = name.op_type;
+      tensor.name.op_name = name.op_name;
+      tensor.name.timestamp_us = name.timestamp_us;
+      tensor.name.is_input = is_input;
+      tensor.name.slot = static_cast<std::uint32_t>(slot);
+      tensor.real_name = container->op_name;
+      tensor.dtype = dtype_of_cann(from.data_type);
+      if (from.data_type != kCannUndefined) tensor.shape.emplace(from.shape.begin(), from.shape.end());
+      if (from.bytes > 0) tensor.path = path;
+    }
+  }
+}
+
+// Tells what is no regular file, and links that lead out of the rank; false: it is not to be read.
+bool may_read(const fs::directory_entry& entry, const fs::path& rank, Catalog& catalog) {
+  std::error_code ignored;
+  if (entry.is_directory(ignored)) return false;
+  if (entry.is_symlink(ignored)) {
+    if (Status inside = check_link(entry.path(), rank); !inside) {
+      catalog.problems.push_back({entry.path(), inside.error().message});
+      return false;
+    }
+  }
+  if (entry.is_regular_file(ignored)) return true;
+  catalog.problems.push_back({entry.path(), "it is no regular file; it is not read"});
+  return false;
+}
+
+// The name of an op's file, also where it does not say so for certain: then its first bytes do.
+bool is_op_file(const fs::path& file, const std::string& name, OpFileName& op) {
+  if (parse_op_file_name(name, op)) return true;
+  if (parse_op_file_name(name, op, true)) return op.is_table || is_container_file(file);
+  const bool is_hash = name.find_first_not_of("0123456789") == std::string::npos;
+  if (!is_hash || !is_container_file(file)) return false;
+  op = OpFileName();
+  op.op_name = name;  // until the container says its own
+  return true;
+}
+
+// TorchAir numbers items of a list within it ("0.1"): the inputs of such an op are counted through, lists flattened.
+void count_items_of_lists(std::vector<FoundTensor>& tensors) {
+  std::map<std::pair<std::string_view, bool>, std::vector<FoundTensor*>> sides;
+  for (FoundTensor& tensor : tensors) {
+    if (!tensor.name.key.empty()) sides[{tensor.name.op_name, tensor.name.is_input}];
+  }
+  if (sides.empty()) return;
+  for (FoundTensor& tensor : tensors) {
+    const auto side = sides.find({tensor.name.op_name, tensor.name.is_input});
+    if (side != sides.end()) side->second.push_back(&tensor);
+  }
+  for (auto& [key, side] : sides) {
+    std::ranges::stable_sort(side, [](const FoundTensor* a, const FoundTensor* b) {
+      const std::string &x = a->name.key, &y = b->name.key;
+      if (a->name.slot != b->name.slot) return a->name.slot < b->name.slot;
+      return x.size() != y.size() ? x.size() < y.size() : x < y;
+    });
+    std::uint32_t next = 0;
+    for (FoundTensor* tensor : side) {
+      if (tensor->name.key.empty() && tensor->name.slot != next) tensor->name.key = std::to_string(tensor->name.slot);
+      tensor->name.slot = next++;
+    }
+  }
+}
+
+FoundFiles files_of(const fs::path& directory, const fs::path& rank, Catalog& catalog) {
+  const std::map<std::string, std::string> mapping = long_names(directory, catalog);
+  FoundFiles found;
+  const std::string relative = directory.lexically_relative(rank).native();
+  const std::string prefix = relative == "." ? "" : relative + "/";
+  std::error_code error;
+  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
+    const fs::directory_entry& entry = *at;
+    if (!may_read(entry, rank, catalog)) continue;
+    std::string name = entry.path().filename();
+    const std::string path = prefix + name;
+    if (const auto mapped = mapping.find(name); mapped != mapping.end()) name = mapped->second;
+    OpFileName op;
+    if (!is_op_file(entry.path(), name, op)) {
+      add_tensor_file(name, path, found.tensors);
+    } else if (op.is_table) {
+      found.tables.emplace_back(op, entry.path());
+    } else if (!op.is_overflow_record()) {
+      add_container(entry.path(), op, path, found, catalog);
+    }
+  }
+  if (error) catalog.problems.push_back({directory, "cannot look into it: " + error.message()});
+  std::ranges::sort(found.tensors, [](const FoundTensor& a, const FoundTensor& b) {
+    const auto key = [](const FoundTensor& f) {
+      return std::tuple(f.name.timestamp_us, !f.name.is_input, f.name.slot);
+    };
+    return key(a) != key(b) ? key(a) < key(b) : a.path < b.path;
+  });
+  count_items_of_lists(found.tensors);
+  std::ranges::sort(found.tables, {}, [](const auto& table) { return table.first.timestamp_us; });
+  return found;
+}
+
+Phase phase_of(std::string_view name) {
+  if (name.starts_with("Gradients")) return Phase::backward;
+  if (name.starts_with("Default/recompute") || name.starts_with("Default_recompute")) {
+    return Phase::recompute;
+  }
+  return name.starts_with("Default/optimizer") || name.starts_with("Default_optimizer") ? Phase::optimizer
+                                                                                        : Phase::forward;
+}
+
+// Collects the tensors of one step into ops: a slot that comes again belongs to a further run of the same op.
+class StepReader {
+ public:
+  StepReader(CatalogStep& step, TextPool& texts, const OrderNames& names) : step_(step), texts_(texts), names_(names) {}
+
+  void add_row(const StatisticRow& row) {
+    CatalogTensor& tensor = slot_of(row.op_type, row.op_name, row.is_input, row.slot, row.timestamp_us);
+    tensor.dtype = row.dtype;
+    tensor.has_shape = true;
+    tensor.shape = row.shape;
+    tensor.statistics = row.statistics;
+    tensor.md5 = texts_.keep(row.md5);
+    tensor.sha1 = texts_.keep(row.sha1);
+  }
+
+  // Joins the row with the same op, side, slot and time when there is one.
+  void add_file(const FoundTensor& file) {
+    const TensorFileName& name = file.name;
+    const auto row = rows_.find({key_of(name.op_type, name.op_name), name.is_input, name.slot, name.timestamp_us});
+    CatalogTensor& tensor = row != rows_.end()
+                                ? step_.ops[row->second.first].tensors[row->second.second]
+                                : slot_of(name.op_type, name.op_name, name.is_input, name.slot, name.timestamp_us);
+    tensor.file = texts_.keep_unique(file.path);
+    tensor.key = texts_.keep(name.key);
+    if (tensor.dtype == DType::undefined) tensor.dtype = file.dtype;
+    if (!tensor.has_shape && file.shape) {
+      tensor.has_shape = true;
+      tensor.shape = *file.shape;
+    }
+    if (!file.real_name.empty()) name_op(key_of(name.op_type, name.op_name), file.real_name);
+  }
+
+  void sort_slots() {
+    for (CatalogOp& op : step_.ops) {
+      std::ranges::stable_sort(op.tensors, [](const CatalogTensor& a, const CatalogTensor& b) {
+        return a.is_input != b.is_input ? a.is_input : a.slot < b.slot;
+      });
+      op.tensors.shrink_to_fit();
+    }
+    step_.ops.shrink_to_fit();
+  }
+
+ private:
+  // A parameter may be called like an op whose scope is left out.
+  static std::string key_of(const std::string& op_type, const std::string& op_name) {
+    return (op_type == "Parameter" ? "Parameter." : "") + comparable_name(op_name);
+  }
+
+  CatalogTensor& slot_of(const std::string& op_type, const std::string& op_name, bool is_input, std::uint32_t slot,
+                         std::uint64_t timestamp_us) {
+    const std::string key = key_of(op_type, op_name);
+    auto at = last_.find(key);
+    if (at == last_.end() || has_slot(step_.ops[at->second], is_input, slot)) {
+      at = last_.insert_or_assign(key, step_.ops.size()).first;
+      step_.ops.push_back(new_op(op_type, op_name, timestamp_us));
+    }
+    std::vector<CatalogTensor>& tensors = step_.ops[at->second].tensors;
+    rows_[{key, is_input, slot, timestamp_us}] = {at->second, tensors.size()};
+    CatalogTensor tensor;
+    tensor.is_input = is_input;
+    tensor.slot = slot;
+    tensor.timestamp_us = timestamp_us;
+    tensors.push_back(std::move(tensor));
+    return tensors.back();
+  }
+
+  static bool has_slot(const CatalogOp& op, bool is_input, std::uint32_t slot) {
+    return std::ranges::any_of(
+        op.tensors, [&](const CatalogTensor& tensor) { return tensor.is_input == is_input && tensor.slot == slot; });
+  }
+
+  // What a container says counts more than what its name tells.
+  void name_op(const std::string& key, const std::string& real_name) {
+    const auto at = last_.find(key);
+    if (at == last_.end()) return;
+    CatalogOp& op = step_.ops[at->second];
+    op.full_name = texts_.keep(real_name);
+    op.phase = phase_of(op.full_name);
+  }
+
+  CatalogOp new_op(const std::string& op_type, const std::string& op_name, std::uint64_t timestamp_us) {
+    CatalogOp op;
+    op.full_name = texts_.keep(names_.real(op_type, op_name));
+    op.op_type = texts_.keep(op_type);
+    op.is_parameter = op_type == "Parameter";
+    op.phase = phase_of(op.full_name);
+    op.timestamp_us = timestamp_us;
+    return op;
+  }
+
+  CatalogStep& step_;
+  TextPool& texts_;
+  const OrderNames& names_;
+  std::unordered_map<std::string, std::size_t> last_;  // the op that a name means at present
+  std::map<std::tuple<std::string, bool, std::uint32_t, std::uint64_t>, std::pair<std::size_t, std::size_t>>
+      rows_;  // op and tensor by what a file name tells
+};
+
+// What one directory tells: its table, then its files.
+void read_directory(const fs::path& directory, const CatalogRank& rank, StepReader& reader, Catalog& catalog) {
+  const fs::path table_file = directory / "statistic.csv";
+  std::error_code ignored;
+  if (fs::exists(table_file, ignored)) {
+    const Result<StatisticTable> table = read_statistic_table(table_file);
+    if (!table) {
+      catalog.problems.push_back({table_file, table.error().message});
+    } else {
+      for (const StatisticRow& row : table->rows) reader.add_row(row);
+      if (!table->problem.empty()) catalog.problems.push_back({table_file, table->problem});
+      if (table->is_torn) catalog.problems.push_back({table_file, std::string(kTornRow), true, ProblemKind::torn});
+    }
+  }
+  const FoundFiles files = files_of(directory, rank.directory, catalog);
+  for (const auto& [name, path] : files.tables) {
+    const Result<StatisticTable> table = read_op_table(path, name);
+    if (!table) {
+      catalog.problems.push_back({path, table.error().message});
+      continue;
+    }
+    for (const StatisticRow& row : table->rows) reader.add_row(row);
+    if (!table->problem.empty()) catalog.problems.push_back({path, table->problem});
+    if (table->is_torn) catalog.problems.push_back({path, std::string(kTornRow), true, ProblemKind::torn});
+  }
+  for (const FoundTensor& tensor : files.tensors) reader.add_file(tensor);
+}
+
+// `constants` may be empty.
+CatalogStep read_step(const StepPlace& place, const fs::path& constants, const CatalogRank& rank,
+                      const OrderNames& names, Catalog& catalog) {
+  const fs::path& directory = place.directory;
+  CatalogStep step;
+  step.id = place.step;
+  step.ended = true;
+  step.directory = catalog.texts->keep(directory.lexically_relative(rank.directory).native());
+  StepReader reader(step, *catalog.texts, names);
+  read_directory(directory, rank, reader, catalog);
+  if (!constants.empty()) read_directory(constants, rank, reader, catalog);
+  reader.sort_slots();
+  for (const CatalogOp& op : step.ops) {
+    if (op.timestamp_us == 0) continue;
+    if (step.started_us == 0) step.started_us = op.timestamp_us;
+    step.started_us = std::min(step.started_us, op.timestamp_us);
+    step.ended_us = std::max(step.ended_us, op.timestamp_us);
+  }
+  return step;
+}
+
+// The constants of a graph belong to the first of its steps, in which they were written.
+std::map<fs::path, fs::path> constants_by_step(std::vector<StepPlace> steps, const std::vector<fs::path>& constants) {
+  std::ranges::stable_sort(steps, {}, [](const StepPlace& place) { return place.step.iteration; });
+  std::map<fs::path, fs::path> found;
+  for (const fs::path& directory : constants) {
+    const auto first = std::ranges::find(steps, directory.parent_path(),
+                                         [](const StepPlace& place) { return place.directory.parent_path(); });
+    if (first != steps.end()) found.emplace(first->directory, directory);
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string comparable_name(std::string_view name) {
+  std::string out = sanitised(name);
+  for (std::size_t at = out.find("--"); at != std::string::npos; at = out.find("--", at)) {
+    out.replace(at, 2, "_");
+  }
+  return out;
+}
+
+void read_rank_tree(const std::vector<StepPlace>& steps, const std::vector<fs::path>& constants, CatalogRank& rank,
+                    Catalog& catalog) {
+  std::map<std::uint32_t, OrderNames> names;
+  std::map<fs::path, fs::path> constants_of = constants_by_step(steps, constants);
+  for (const StepPlace& place : steps) {
+    const std::uint32_t graph = place.step.graph;
+    const OrderNames& order = names.try_emplace(graph, rank.directory, rank.metadata, graph).first->second;
+    rank.steps.push_back(read_step(place, constants_of[place.directory], rank, order, catalog));
+  }
+  std::ranges::stable_sort(rank.steps, [](const CatalogStep& a, const CatalogStep& b) {
+    return a.id.graph != b.id.graph ? a.id.graph < b.id.graph : a.id.iteration < b.id.iteration;
+  });
+  CatalogRun run;
+  run.finished = true;
+  std::uint64_t sequence = 0;
+  for (CatalogStep& step : rank.steps) {
+    for (CatalogOp& op : step.ops) op.sequence = sequence++;
+    if (step.started_us != 0 && (run.started_us == 0 || step.started_us < run.started_us)) {
+      run.started_us = step.started_us;
+    }
+    run.ended_us = std::max(run.ended_us, step.ended_us);
+  }
+  rank.runs.push_back(std::move(run));
+}
+
+}  // namespace sonde

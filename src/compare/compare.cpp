@@ -1,0 +1,189 @@
+#include "compare/compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "config/op_types.h"
+
+namespace sonde {
+namespace {
+
+struct StepPair {
+  const CatalogRank* target_rank;
+  const CatalogStep* target;
+  const CatalogRank* golden_rank;
+  const CatalogStep* golden;
+};
+
+bool is_chosen(const CatalogStep& step, const CompareOptions& options) {
+  return (!options.graph || step.id.graph == *options.graph) && (!options.step || step.id.iteration == *options.step) &&
+         !step.ops.empty();
+}
+
+std::vector<const CatalogStep*> steps_of(const CatalogRank& rank, const CompareOptions& options) {
+  std::vector<const CatalogStep*> steps;
+  for (const CatalogStep& step : rank.steps) {
+    if (is_chosen(step, options)) steps.push_back(&step);
+  }
+  return steps;
+}
+
+std::string step_text(const CatalogStep& step) {
+  return step.id.graph == 0 ? std::to_string(step.id.iteration)
+                            : fmt::format("{} of graph {}", step.id.iteration, step.id.graph);
+}
+
+// By number; where no number is on both sides, by order.
+void pair_steps(const CatalogRank& target, const CatalogRank& golden, const CompareOptions& options,
+                std::vector<StepPair>& pairs, std::vector<std::string>& notes) {
+  const std::vector<const CatalogStep*> left = steps_of(target, options), right = steps_of(golden, options);
+  std::vector<const CatalogStep*> alone;
+  std::size_t found = 0;
+  for (const CatalogStep* step : left) {
+    const auto at = std::ranges::find_if(right, [&](const CatalogStep* other) { return other->id == step->id; });
+    if (at == right.end()) {
+      alone.push_back(step);
+      continue;
+    }
+    pairs.push_back({&target, step, &golden, *at});
+    ++found;
+  }
+  if (found == 0 && !left.empty() && !right.empty()) {
+    for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
+      pairs.push_back({&target, left[i], &golden, right[i]});
+      if (!(left[i]->id == right[i]->id)) {
+        notes.push_back(
+            fmt::format("no step has the same number on both sides; step {} is compared with golden step {}",
+                        step_text(*left[i]), step_text(*right[i])));
+      }
+    }
+    return;
+  }
+  for (const CatalogStep* step : alone) {
+    notes.push_back(fmt::format("rank {}: step {} is not in the golden dump", target.rank, step_text(*step)));
+  }
+}
+
+std::vector<StepPair> pair_all(const Catalog& target, const Catalog& golden, const CompareOptions& options,
+                               std::vector<std::string>& notes) {
+  std::vector<StepPair> pairs;
+  for (const CatalogRank& rank : target.ranks) {
+    if (options.rank && rank.rank != *options.rank) continue;
+    const auto same = std::ranges::find(golden.ranks, rank.rank, &CatalogRank::rank);
+    const CatalogRank* other = same != golden.ranks.end() ? &*same : nullptr;
+    if (other == nullptr && golden.ranks.size() == 1) {  // replicas of one golden run
+      other = &golden.ranks.front();
+      notes.push_back(fmt::format("rank {} is compared with golden rank {}, the only one", rank.rank, other->rank));
+    }
+    if (other == nullptr) {
+      notes.push_back(fmt::format("rank {} is not in the golden dump", rank.rank));
+      continue;
+    }
+    pair_steps(rank, *other, options, pairs, notes);
+  }
+  return pairs;
+}
+
+// A collective hands on what another rank gave it: it is to blame only where no rank has another finding in that step.
+void drop_innocent_collectives(DumpComparison& comparison) {
+  std::map<StepId, bool, decltype([](const StepId& a, const StepId& b) {
+             return std::tie(a.graph, a.iteration) < std::tie(b.graph, b.iteration);
+           })>
+      has_other;
+  const auto id_of = [&](const CompareFinding& finding) { return comparison.steps[finding.step].target->step->id; };
+  const auto is_from_collective = [](const CompareFinding& finding) {
+    return finding.kind != FindingKind::parameter && finding.culprit != nullptr &&
+           is_collective(finding.culprit->op_type);
+  };
+  for (const CompareFinding& finding : comparison.findings) {
+    if (!is_from_collective(finding)) has_other[id_of(finding)] = true;
+  }
+  std::erase_if(comparison.findings, [&](const CompareFinding& finding) {
+    if (!is_from_collective(finding) || !has_other.contains(id_of(finding))) return false;
+    const_cast<ComparedOp*>(finding.op)->verdict = OpVerdict::inherited;
+    return true;
+  });
+}
+
+// By step over all ranks, then by how far the rank had come.
+void sort_findings(DumpComparison& comparison) {
+  const auto place = [&](const CompareFinding& finding) {
+    const ComparedStep& step = comparison.steps[finding.step];
+    const StepId& id = step.target->step->id;
+    return std::tuple(id.iteration, id.graph, finding.place);
+  };
+  std::ranges::stable_sort(comparison.findings,
+                           [&](const CompareFinding& a, const CompareFinding& b) { return place(a) < place(b); });
+}
+
+// Each once, with the first step that has it.
+void gather_notes(DumpComparison& comparison) {
+  const auto add = [](std::vector<std::string>& to, const std::string& note) {
+    if (std::ranges::find(to, note) == to.end()) to.push_back(note);
+  };
+  for (const ComparedStep& step : comparison.steps) {
+    for (const std::string& note : step.notes) add(comparison.left_out, note);
+    for (const std::string& note : step.notes_of_both) add(comparison.notes, note);
+  }
+}
+
+void count_up(DumpComparison& comparison) {
+  std::map<const TensorDifference*, bool> counted;
+  for (const ComparedStep& step : comparison.steps) {
+    for (const ComparedOp& op : step.ops) {
+      for (const std::vector<ComparedTensor>* side : {&op.inputs, &op.outputs}) {
+        for (const ComparedTensor& tensor : *side) {
+          if (!counted.try_emplace(tensor.difference, true).second) continue;
+          const TensorDifference& difference = *tensor.difference;
+          if (difference.unreadable) comparison.unreadable.push_back(difference.problem);
+          if (difference.by == ComparedBy::nothing) continue;
+          ++comparison.compared_tensors;
+          if (difference.by != ComparedBy::values) continue;
+          comparison.compared_bytes +=
+              difference.count * (info(difference.dtype).item_bytes + info(difference.golden_dtype).item_bytes);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::string_view word_of(OpVerdict verdict) {
+  constexpr std::string_view kWords[] = {"same", "rounding", "inherited", "added", "alone", "unknown"};
+  return kWords[static_cast<std::size_t>(verdict)];
+}
+
+std::string_view word_of(FindingKind kind) {
+  constexpr std::string_view kWords[] = {"op",     "parameter", "data",       "number", "inserted", "missing",
+                                         "wiring", "shape",     "non-finite", "type",   "changed"};
+  return kWords[static_cast<std::size_t>(kind)];
+}
+
+Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golden, const CompareOptions& options) {
+  DumpComparison comparison;
+  const std::vector<StepPair> pairs = pair_all(target, golden, options, comparison.notes);
+  if (pairs.empty()) {
+    return Error{ErrorCode::not_found,
+                 fmt::format("'{}' and '{}' have no step in common", target.path.string(), golden.path.string())};
+  }
+  const Threads threads(options.threads);
+  std::map<std::uint32_t, RankHistory> histories;  // by rank
+  for (const StepPair& pair : pairs) {
+    ComparedStep& step = comparison.steps.emplace_back();
+    step.target = std::make_shared<CompareSide>(side_of(*pair.target_rank, *pair.target, *comparison.families));
+    step.golden = std::make_shared<CompareSide>(side_of(*pair.golden_rank, *pair.golden, *comparison.families));
+    step.differences = std::make_shared<Differences>(threads, DifferenceOptions{.all_sums = options.all_sums});
+    compare_step(step, comparison.steps.size() - 1, options, histories[pair.target_rank->rank], comparison.findings);
+  }
+  gather_notes(comparison);
+  drop_innocent_collectives(comparison);
+  sort_findings(comparison);
+  count_up(comparison);
+  return comparison;
+}
+
+}  // namespace sonde

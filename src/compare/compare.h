@@ -1,0 +1,136 @@
+// Two dumps, compared op by op: which op adds an error that its rounding does not explain, and which only hand it on.
+//
+//   Result<DumpComparison> found = compare_dumps(target, golden, {});
+//   if (!found.findings.empty()) ... found.findings.front() is what went wrong first
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "catalog/catalog.h"
+#include "compare/compare_side.h"
+#include "compare/match_ops.h"
+#include "compare/tolerance.h"
+#include "measure/tensor_difference.h"
+
+namespace sonde {
+
+enum class OpVerdict : std::uint8_t {
+  same,       // to the last bit
+  rounding,   // as far apart as rounding explains
+  inherited,  // as far apart as the errors of its inputs explain
+  added,      // a finding: the op itself computes something else, or reads something else
+  alone,      // without a counterpart
+  unknown,    // nothing to compare
+};
+std::string_view word_of(OpVerdict verdict);
+
+// One slot of the target's op and the golden one that belongs to it.
+struct ComparedTensor {
+  const CatalogTensor* target = nullptr;
+  const CatalogTensor* golden = nullptr;
+  const TensorDifference* difference = nullptr;  // null: nothing to compare
+  Allowance allowance;                           // of outputs
+  bool beyond = false;                           // more than is allowed
+  std::string note;                              // "the golden one is transposed"
+};
+
+struct ComparedOp {
+  std::uint32_t target_index = kNoOp, golden_index = kNoOp;  // in the sides' ops
+  // The ops that together do it on one side: one, or the parts of what the other side does in one. In order.
+  std::vector<const CatalogOp*> target, golden;  // empty: it is alone
+  MatchedBy how = MatchedBy::nothing;
+  OpKind kind = OpKind::other;
+  OpVerdict verdict = OpVerdict::unknown;
+  std::vector<ComparedTensor> inputs, outputs;
+  std::string reason;                          // for people: what was found, or why nothing could be
+  Nearest nearest;                             // of an op that is alone
+  const ComparedTensor* worst_output() const;  // the furthest beyond its allowance; null without outputs
+};
+
+enum class FindingKind : std::uint8_t {
+  op,          // an op adds an error
+  parameter,   // a parameter has other values
+  data,        // what comes from outside has other values
+  number,      // the program calls an op with another number
+  inserted,    // an op without a counterpart changes what others read
+  missing,     // the golden dump has an op that changes what others read
+  wiring,      // an op reads another tensor
+  shape,       // an op gives another shape
+  non_finite,  // NaN or infinity on one side
+  type,        // an op gives a coarser type
+  changed,     // a tensor changed between the op that wrote it and the one that reads it
+};
+std::string_view word_of(FindingKind kind);
+
+struct CompareFinding {
+  FindingKind kind = FindingKind::op;
+  std::size_t step = 0;                // index into DumpComparison::steps
+  const ComparedOp* op = nullptr;      // where it shows
+  const CatalogOp* culprit = nullptr;  // the op to look at: of the target, of the golden dump where `in_golden`
+  bool in_golden = false;
+  const ComparedTensor* tensor = nullptr;  // the slot that shows it; null: none
+  std::string what;                        // "adds 0.0227 relative error (…)"
+  std::uint32_t place = 0;                 // in the order of the target's ops
+  bool uncertain = false;                  // `what` says what would settle it
+  bool certain = false;                    // whatever becomes of it: two outputs of one op were exchanged
+};
+
+struct ComparedStep {
+  std::shared_ptr<CompareSide> target, golden;
+  std::shared_ptr<Differences> differences;
+  std::deque<ComparedOp> ops;              // in the target's order, then golden ones that are alone
+  double largest_relative = 0;             // of outputs within their allowance and beyond
+  std::vector<std::string> notes;          // what could not be looked at
+  std::vector<std::string> notes_of_both;  // how the two differ without being wrong
+};
+
+// What earlier steps of a rank left behind.
+struct RankHistory {
+  struct State {
+    Bound apart;                            // how far from the golden one it was left
+    const CatalogTensor* golden = nullptr;  // as it was read in that step
+    const CatalogRank* rank = nullptr;
+    bool judged = false;  // `apart` was measured
+  };
+  double seen = 0;  // the largest relative error
+  std::optional<std::uint64_t> step;
+  bool other_optimizer = false;
+  std::map<std::string, State, std::less<>> states;  // by the names of parameters and states
+};
+
+struct DumpComparison {
+  std::shared_ptr<OpFamilies> families = std::make_shared<OpFamilies>();  // the sides' ops point into it
+  std::deque<ComparedStep> steps;                                         // findings point into them
+  std::vector<CompareFinding> findings;                                   // what went wrong first is first
+  std::vector<std::string> notes;                                         // ranks and steps that only one dump has
+  std::vector<std::string> left_out;                                      // what could not be looked at
+  std::vector<std::string> unreadable;                                    // files
+  std::uint64_t compared_tensors = 0, compared_bytes = 0;
+};
+
+struct CompareOptions {
+  ToleranceOptions tolerance;
+  NameMap names;
+  std::size_t threads = 0;  // 0: as many as CPUs
+  bool all_sums = false;    // relative errors of every element, for msprobe's columns
+  std::optional<std::uint32_t> rank, graph;
+  std::optional<std::uint64_t> step;
+};
+
+// Both catalogs must outlive the comparison. Fails with `not_found` when they have no step in common.
+Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golden, const CompareOptions& options);
+
+// One step (compare_step.cpp). `history`: of earlier steps of the rank; moved on.
+void compare_step(ComparedStep& step, std::size_t index, const CompareOptions& options, RankHistory& history,
+                  std::vector<CompareFinding>& findings);
+
+// "(0, 3, 1)" of the element's place in the shape.
+std::string place_text(std::uint64_t index, const std::vector<std::int64_t>& shape);
+
+}  // namespace sonde

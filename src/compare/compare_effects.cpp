@@ -1,0 +1,328 @@
+// What becomes of a difference further on; and what shows nowhere by itself but explains what does.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compare/compare_step.h"
+#include "compare/compare_words.h"
+#include "operators/op_nature.h"
+
+namespace sonde {
+namespace {
+
+// Nothing is left of an error of this size: `source` is what it was where it began.
+bool is_healed(const ComparedTensor& tensor, double source) {
+  const TensorDifference& difference = *tensor.difference;
+  if (difference.equal) return true;
+  const double rounding = 8 * std::max(epsilon_of(difference.dtype), epsilon_of(difference.golden_dtype));
+  return difference.different_non_finite == 0 &&
+         difference.relative() <= std::max(rounding, 1e-4 * std::min(source, 1.0));
+}
+
+bool can_tell(const ComparedTensor& tensor) {
+  const TensorDifference& difference = *tensor.difference;
+  return difference.comparable() && (difference.equal || difference.by != ComparedBy::checksum);
+}
+
+}  // namespace
+
+// Follows what reads it until it agrees again; where that is so on all ways, the two only compute in another way.
+bool StepComparer::has_effect(const CompareFinding& finding) const {
+  const ComparedOp& at = *finding.op;
+  double source = 1;
+  if (finding.tensor != nullptr && finding.tensor->difference->same_shape) {
+    source = finding.tensor->difference->relative();
+  }
+  std::vector<bool> visited(target_.ops.size(), false);
+  std::vector<std::uint32_t> border = {at.target_index};
+  visited[at.target_index] = true;
+  bool any_healed = false;
+  while (!border.empty()) {
+    const std::uint32_t t = border.back();
+    border.pop_back();
+    const ComparedOp& op = step_.ops[target_owner_[t]];
+    const bool is_last = !op.golden.empty() && op.target_index == t;
+    const bool tells = is_last && !op.outputs.empty() && std::ranges::all_of(op.outputs, can_tell);
+    const auto healed = [&](const ComparedTensor& tensor) { return is_healed(tensor, source); };
+    if (tells && std::ranges::all_of(op.outputs, healed)) {
+      // What the optimizer reads counts, however little of it is left in the parameter.
+      const bool updates = phase_of(*target_.ops[t].op) == Phase::optimizer;
+      if (updates &&
+          !std::ranges::all_of(op.inputs, [&](const ComparedTensor& in) { return can_tell(in) && healed(in); })) {
+        return true;
+      }
+      any_healed = true;
+      continue;
+    }
+    bool is_read = false;
+    for (const std::uint32_t reader : target_.ops[t].readers) {
+      const auto reads = [&](const CompareInput& input) { return input.from == t && input.is_read; };
+      is_read = is_read || std::ranges::any_of(target_.ops[reader].inputs, reads);
+      if (visited[reader]) continue;
+      visited[reader] = true;
+      border.push_back(reader);
+    }
+    if (!is_read && tells) return true;  // an end that differs: the loss, a parameter, a gradient
+  }
+  return !any_healed;
+}
+
+std::vector<OpPair> StepComparer::without_effect() const {
+  constexpr std::size_t kMostFollowed = 64;  // the first are those that count
+  std::vector<OpPair> pairs;
+  for (std::size_t i = 0; i < std::min(findings_.size(), kMostFollowed); ++i) {
+    const CompareFinding& finding = findings_[i];
+    const bool by_place = finding.kind == FindingKind::wiring || finding.kind == FindingKind::inserted ||
+                          finding.kind == FindingKind::missing || finding.kind == FindingKind::shape ||
+                          finding.kind == FindingKind::op;
+    const ComparedOp& op = *finding.op;
+    const bool is_parameter = finding.kind == FindingKind::shape && finding.tensor->target->is_input;
+    if (!by_place || is_parameter || op.target.empty() || op.golden.empty() || op.how == MatchedBy::mapping) continue;
+    if (finding.kind == FindingKind::op && !is_doubtful(op)) continue;
+    if (finding.certain) continue;
+    if (!has_effect(finding)) pairs.emplace_back(op.target_index, op.golden_index);
+  }
+  return pairs;
+}
+
+// It reads, or is read by, what has no counterpart.
+bool StepComparer::is_doubtful(const ComparedOp& op) const {
+  const auto alone = [&](const std::vector<std::uint32_t>& owner, std::uint32_t at) {
+    return at != kNoOp && owner[at] != kNone && step_.ops[owner[at]].verdict == OpVerdict::alone;
+  };
+  const auto around = [&](const CompareSide& side, const std::vector<std::uint32_t>& owner, std::uint32_t at) {
+    const CompareOp& one = side.ops[at];
+    return std::ranges::any_of(one.inputs, [&](const CompareInput& input) { return alone(owner, input.from); }) ||
+           std::ranges::any_of(one.readers, [&](std::uint32_t reader) { return alone(owner, reader); });
+  };
+  return around(target_, target_owner_, op.target_index) || around(golden_, golden_owner_, op.golden_index);
+}
+
+// The place of a golden op in the order of the target's.
+std::uint32_t StepComparer::place_of_golden(std::uint32_t golden) const {
+  for (std::uint32_t g = golden + 1; g-- > 0;) {
+    if (golden_owner_[g] == kNone) continue;
+    const std::uint32_t target = step_.ops[golden_owner_[g]].target_index;
+    if (target != kNoOp) return target;
+  }
+  return 0;
+}
+
+// A parameter or state that one of the two writes and the other only reads.
+void StepComparer::find_updates_left_out() {
+  // Of other frameworks the names do not say who writes in place.
+  const auto says_who_writes = [](const CompareSide& side) {
+    return std::ranges::any_of(side.ops, &CompareOp::in_place);
+  };
+  if (other_optimizer_ || !says_who_writes(target_) || !says_who_writes(golden_)) return;
+  const auto op_of = [&](const std::vector<std::uint32_t>& owner, std::uint32_t at) -> const ComparedOp* {
+    if (owner[at] == kNone || step_.ops[owner[at]].verdict != OpVerdict::alone) return nullptr;
+    return &step_.ops[owner[at]];
+  };
+  for (const auto& [name, writer] : golden_.written) {
+    const ComparedOp* op = op_of(golden_owner_, writer.op);
+    if (op == nullptr || target_.written.contains(name) || !target_names_.contains(name)) continue;
+    add_finding(FindingKind::missing, *op, golden_.ops[writer.op].op, true, nullptr,
+                fmt::format("has no counterpart in the target, which does not write {}", name));
+    findings_.back().place = place_of_golden(writer.op);
+  }
+  for (const auto& [name, writer] : target_.written) {
+    const ComparedOp* op = op_of(target_owner_, writer.op);
+    const auto theirs = golden_.written.find(name);
+    if (op != nullptr && theirs != golden_.written.end()) {  // written once more than in the golden run
+      const TensorDifference& left = differences_.of(of_target(writer.output), of_golden(theirs->second.output));
+      if (!left.comparable() || !is_beyond(left, allowance_of_parameter(left, seen_, options_.tolerance))) continue;
+      add_finding(FindingKind::inserted, *op, target_.ops[writer.op].op, false, nullptr,
+                  fmt::format("has no counterpart in the golden dump, and writes {}", name));
+      continue;
+    }
+    if (op == nullptr || golden_.written.contains(name) || !golden_names_.contains(name)) continue;
+    add_finding(FindingKind::inserted, *op, target_.ops[writer.op].op, false, nullptr,
+                fmt::format("has no counterpart in the golden dump, where nothing writes {}", name));
+  }
+}
+
+// Of other batches neither numbers nor shapes nor values are what they were; only parameters stay the same.
+void StepComparer::leave_other_batches_out() {
+  if (step_.notes.empty()) return;
+  const bool other_parameters = std::ranges::any_of(findings_, [](const CompareFinding& finding) {
+    return finding.kind == FindingKind::shape && finding.tensor != nullptr && finding.tensor->target->is_input;
+  });
+  if (other_parameters) return step_.notes.clear();  // no other batch, but another network
+  std::erase_if(findings_, [](const CompareFinding& finding) { return finding.kind != FindingKind::parameter; });
+}
+
+// The op that may have put what this one reads in another order, of those that only move elements: it has no counterpart,
+// was called otherwise, or chooses by numbers. And the compared op where it shows.
+std::pair<const ComparedOp*, const CatalogOp*> StepComparer::reordering_before(const ComparedOp& op) const {
+  constexpr std::size_t kMost = 24;
+  const auto chooses = [](const CatalogOp& one) {
+    const std::string type = bare_type(one.op_type);
+    return type.starts_with("index") || type.starts_with("gather") || type == "take" || type == "embedding";
+  };
+  const ComparedOp* choosing = nullptr;
+  for (const bool in_golden : {false, true}) {
+    const CompareSide& side = in_golden ? golden_ : target_;
+    const std::vector<std::uint32_t>& owner = in_golden ? golden_owner_ : target_owner_;
+    Group border = {in_golden ? op.golden_index : op.target_index};
+    for (std::size_t i = 0; i < border.size() && i < kMost; ++i) {
+      for (const CompareInput& input : side.ops[border[i]].inputs) {
+        if (input.from == kNoOp || !input.is_read || owner[input.from] == kNone) continue;
+        const ComparedOp& before = step_.ops[owner[input.from]];
+        const OpKind kind = side.ops[input.from].kind;
+        const bool is_alone = before.verdict == OpVerdict::alone;
+        const bool is_elementwise =
+            kind == OpKind::exact || kind == OpKind::elementwise || kind == OpKind::transcendental;
+        if (kind != OpKind::copy) {  // what came in another order goes on in it
+          if (is_elementwise && !is_alone) border.push_back(input.from);
+          continue;
+        }
+        if (is_alone || !attributes_apart(*before.target.back(), *before.golden.back()).empty()) {
+          return {&before, side.ops[input.from].op};
+        }
+        if (choosing == nullptr && chooses(*before.target.back())) choosing = &before;
+        border.push_back(input.from);
+      }
+    }
+  }
+  if (choosing != nullptr) return {choosing, choosing->target.back()};
+  return {nullptr, nullptr};
+}
+
+// Ops around it have no counterpart: where two programs are built in different ways, one of those may be the cause.
+void StepComparer::tell_doubts() {
+  for (CompareFinding& finding : findings_) {
+    const ComparedOp& op = *finding.op;
+    const bool by_place = finding.kind == FindingKind::op || finding.kind == FindingKind::shape;
+    if (finding.uncertain || !by_place || op.target.empty() || op.golden.empty() || !is_doubtful(op)) continue;
+    finding.uncertain = true;
+    finding.what += "; or one of the ops around it, which have no counterpart (--all; --mapping FILE pairs them)";
+  }
+}
+
+// Statistics do not show the order of elements: of an op whose inputs seem to be the same, those that order them.
+void StepComparer::blame_reordering() {
+  for (CompareFinding& finding : findings_) {
+    if (finding.kind != FindingKind::op || finding.tensor == nullptr || finding.op->golden.empty()) continue;
+    if (finding.tensor->difference->by != ComparedBy::statistics || finding.op->inputs.empty()) continue;
+    const bool seem_equal = std::ranges::all_of(
+        finding.op->inputs, [](const ComparedTensor& input) { return input.difference->relative() <= 1e-12; });
+    if (!seem_equal) continue;
+    finding.uncertain = true;
+    const std::string settle = fmt::format(
+        "statistics do not show the order of elements; dumps of the tensors of {} and of the operators before it "
+        "settle it",
+        finding.op->target.back()->full_name);
+    const auto [op, culprit] = reordering_before(*finding.op);
+    if (culprit == nullptr) {
+      finding.what += "; or what it reads holds the same elements in another order (" + settle + ")";
+      continue;
+    }
+    std::string why = op->verdict == OpVerdict::alone ? "has no counterpart" : "may choose other elements";
+    if (op->verdict != OpVerdict::alone) {
+      const std::vector<std::string> apart = attributes_apart(*op->target.back(), *op->golden.back());
+      if (!apart.empty()) why = "is called with " + apart.front();
+    }
+    finding.what = fmt::format("{}, and {}, which reads what it gives, {} ({})", why, finding.culprit->full_name,
+                               "adds " + finding.what, settle);
+    finding.kind = FindingKind::wiring;
+    finding.in_golden = op->target.empty();
+    finding.culprit = culprit;
+    finding.place = op->target.empty() ? place_of_golden(op->golden_index) : op->target_index;
+  }
+}
+
+// One op that changes what many read is one cause.
+void StepComparer::tell_each_cause_once() {
+  std::set<std::pair<const CatalogOp*, FindingKind>> known;
+  std::erase_if(findings_, [&](const CompareFinding& finding) {
+    const bool is_between = finding.kind == FindingKind::inserted || finding.kind == FindingKind::missing;
+    return is_between && !known.emplace(finding.culprit, finding.kind).second;
+  });
+}
+
+// A call with another number whose own result is the same, before anything differs; and a detach that only one of the two
+// has, where gradients differ.
+void StepComparer::name_suspects() {
+  const auto first = std::ranges::min_element(findings_, {}, &CompareFinding::place);
+  const bool any_rounding = std::ranges::any_of(step_.ops, [](const ComparedOp& op) {
+    return op.verdict == OpVerdict::rounding || op.verdict == OpVerdict::inherited;
+  });
+  if (suspect_ != nullptr && (first != findings_.end() ? first->place > suspect_->target_index : any_rounding)) {
+    const std::vector<std::string> apart = numbers_apart(*suspect_->target.back(), *suspect_->golden.back());
+    add_finding(
+        FindingKind::op, *suspect_, suspect_->target.back(), false, nullptr,
+        fmt::format("is called with {}: its own result is the same, what follows from it is not", apart.front()));
+    return;
+  }
+  if (first == findings_.end() || first->op->target.empty()) {
+    if (first == findings_.end() || first->kind != FindingKind::missing) return;
+  } else if (phase_of(*first->op->target.front()) == Phase::forward) {
+    return;
+  }
+  const std::uint32_t place = first->place;
+  const std::string shown = fmt::format("{} {}", first->culprit->full_name, first->what);
+  const ComparedOp* op = nullptr;
+  std::uint32_t begins = place;
+  for (const ComparedOp& one : step_.ops) {
+    if (one.verdict != OpVerdict::alone) continue;
+    const CatalogOp& own = *(one.golden.empty() ? one.target : one.golden).front();
+    const std::string type = bare_type(own.op_type);
+    if ((type != "detach" && type != "stopgradient") || phase_of(own) != Phase::forward) continue;
+    const std::uint32_t at = one.golden.empty() ? one.target_index : place_of_golden(one.golden_index);
+    if (at >= begins) continue;
+    begins = at;
+    op = &one;
+  }
+  if (op == nullptr) return;
+  const bool in_golden = op->target.empty();
+  add_finding(in_golden ? FindingKind::missing : FindingKind::inserted, *op,
+              (in_golden ? op->golden : op->target).front(), in_golden, nullptr,
+              fmt::format("has no counterpart in the {}, and gradients differ: {}",
+                          in_golden ? "target" : "golden dump", shown));
+  findings_.back().place = begins;
+}
+
+void StepComparer::remember(RankHistory& history) const {
+  history.seen = std::max(history.seen, seen_);
+  history.step = target_.step->id.iteration;
+  history.other_optimizer = other_optimizer_;
+  const auto lasts = [](std::string_view name) {
+    return !name.empty() && !name.starts_with("data-") && !name.starts_with("carried-");
+  };
+  for (const CompareOp& op : golden_.ops) {
+    for (const CompareInput& input : op.inputs) {
+      if (input.from != kNoOp || !lasts(input.tensor->tensor_name)) continue;
+      RankHistory::State& state = history.states[std::string(input.tensor->tensor_name)];
+      state.golden = input.tensor;
+      state.rank = golden_.rank;
+      state.judged = false;
+    }
+  }
+  const auto measure = [&](std::string_view name, const TensorDifference& difference) {
+    const auto state = history.states.find(name);
+    if (state == history.states.end() || !difference.comparable()) return;
+    state->second.apart = {difference.rms_error, difference.max_error};
+    state->second.judged = difference.by == ComparedBy::values || difference.by == ComparedBy::statistics;
+  };
+  for (const ComparedOp& op : step_.ops) {
+    for (const ComparedTensor& input : op.inputs) {
+      const std::string_view name = input.target->tensor_name;
+      const bool is_of_before = input.target->source == kNoSequence;
+      if (is_of_before && !name.empty() && !golden_.written.contains(name) && !target_.written.contains(name)) {
+        measure(name, *input.difference);
+      }
+    }
+    if (op.target.empty() || op.golden.empty()) continue;
+    for (const ComparedTensor& output : op.outputs) {
+      const CompareOp& writer = golden_.ops[op.golden_index];
+      for (std::size_t i = 0; i < writer.outputs.size(); ++i) {
+        if (writer.outputs[i] != output.golden || writer.states[i].empty()) continue;
+        const auto last = golden_.written.find(writer.states[i]);
+        if (last->second.output == output.golden) measure(writer.states[i], *output.difference);
+      }
+    }
+  }
+}
+
+}  // namespace sonde

@@ -1,0 +1,316 @@
+// What an op read: parameters and data with other values, tensors of another op, tensors that changed on the way.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compare/compare_step.h"
+#include "compare/compare_words.h"
+#include "sonde/tensor.h"
+
+namespace sonde {
+
+void StepComparer::add_finding(FindingKind kind, const ComparedOp& op, const CatalogOp* culprit, bool in_golden,
+                               const ComparedTensor* tensor, std::string what) {
+  something_differs_ = true;
+  CompareFinding& finding = findings_.emplace_back();
+  finding = {kind, index_, &op, culprit, in_golden, tensor, std::move(what), op.target_index};
+}
+
+// What an op read from an op that is alone, where the golden dump does not tell what its counterpart read.
+const CatalogOp* StepComparer::alone_before(const std::vector<PairedInput>& inputs, bool by_shape) const {
+  for (const PairedInput& input : inputs) {
+    const std::uint32_t from = input.target.input->from;
+    if (input.golden.input != nullptr || from == kNoOp || target_owner_[from] == kNone) continue;
+    const ComparedOp& before = step_.ops[target_owner_[from]];
+    const bool computes = by_shape || (before.kind != OpKind::copy && before.kind != OpKind::cast);
+    if (before.golden.empty() && computes) return before.target.front();
+  }
+  return nullptr;
+}
+
+void StepComparer::look_at_inputs(ComparedOp& op, const std::vector<PairedInput>& inputs) {
+  std::size_t shown = 0;
+  for (const PairedInput& input : inputs) {
+    if (input.difference == nullptr || !input.target.input->is_read) continue;
+    ComparedTensor& tensor = op.inputs[shown++];
+    tensor.note = axes_text(*input.difference);
+    if (input.difference->equal || input.golden.input == nullptr) continue;
+    // A dump by MindSpore itself shows what an op has made of its inputs.
+    const bool overwritten = !golden_.rank->has_journal && input.target.input->tensor->slot >= 3 &&
+                             shared_type(op.target.front()->op_type).find("batchnorm") != std::string::npos;
+    if (overwritten || !input.golden.input->is_read) continue;
+    if (same_producer(*input.target.input, *input.golden.input)) {
+      if (is_from_unknown(*input.target.input)) {
+        look_at_parameter(op, input, tensor);
+      } else {
+        look_at_change(op, input, tensor);
+      }
+    } else if (input.target.input->from == kNoOp) {
+      look_at_parameter(op, input, tensor);
+    } else {
+      look_at_wiring(op, input, tensor);
+    }
+  }
+}
+
+// Nothing is known of what its producer wrote, nor that it read anything that differs: memory that Python fills.
+bool StepComparer::is_from_unknown(const CompareInput& input) const {
+  const ComparedOp& from = step_.ops[target_owner_[input.from]];
+  if (from.verdict != OpVerdict::unknown) return false;
+  return std::ranges::all_of(from.inputs, [](const ComparedTensor& read) { return read.difference->equal; });
+}
+
+// What it hands on is in another order, where nothing but that shows it.
+void StepComparer::look_at_order(ComparedOp& op, const std::vector<PairedInput>& inputs) {
+  if (op.kind != OpKind::copy || op.target.size() != 1 || op.golden.size() != 1 || op.outputs.empty()) return;
+  if (op.outputs[0].difference->by == ComparedBy::values || op.target[0]->op_type != op.golden[0]->op_type) return;
+  for (const PairedInput& input : inputs) {
+    if (input.golden.input == nullptr || input.target.input->from == kNoOp) continue;
+    const std::uint32_t slot = input.target.input->tensor->slot, theirs = input.golden.input->tensor->slot;
+    if (slot == theirs || !same_producer(*input.target.input, *input.golden.input)) continue;
+    add_finding(FindingKind::wiring, op, op.target.front(), false, nullptr,
+                fmt::format("reads as input.{} what the golden op reads as input.{}", slot, theirs));
+    return;
+  }
+}
+
+// A buffer that an op updates beside its results: running statistics of a norm.
+void StepComparer::look_at_side_effect(const PairedInput& input, ComparedTensor& shown) {
+  const std::string_view name = input.target.input->tensor->tensor_name;
+  const ComparedOp& writer = step_.ops[target_owner_[input.target.input->from]];
+  if (name.empty() || !target_names_.contains(name) || writer.target.empty() || writer.golden.empty()) return;
+  // Of another framework it may be read before or after.
+  if (writer.target.back()->op_type != writer.golden.back()->op_type) return;
+  if (std::max(seen_, seen_before_) >= kTooFar || input.difference->by == ComparedBy::checksum) return;
+  if (!is_beyond(*input.difference, allowance_of_parameter(*input.difference, seen_, options_.tolerance))) return;
+  if (!told_names_.insert(name).second) return;
+  shown.beyond = true;
+  std::string what = fmt::format("leaves another {}: {}", name, difference_text(FindingKind::changed, shown));
+  for (const std::string& one : attributes_apart(*writer.target.back(), *writer.golden.back())) {
+    what += "; called with " + one;
+  }
+  add_finding(FindingKind::changed, writer, writer.target.back(), false, nullptr, what);
+}
+
+// Both read what ops that belong together wrote: as far apart as it was written.
+void StepComparer::look_at_change(ComparedOp& op, const PairedInput& input, ComparedTensor& shown) {
+  const ComparedTensor* output = output_read(*input.target.input, *input.golden.input);
+  if (output == nullptr) look_at_side_effect(input, shown);
+  if (output == nullptr || !target_.rank->has_journal || !golden_.rank->has_journal) return;
+  const TensorDifference &read = *input.difference, &written = *output->difference;
+  if (read.by != written.by || !read.same_shape || !written.same_shape || read.count != written.count) return;
+  if (read.by == ComparedBy::checksum || read.dtype != written.dtype) return;
+  const double spacing = std::max(epsilon_of(read.dtype), epsilon_of(read.golden_dtype));
+  if (read.rms_error <= 1.01 * written.rms_error + 0.5 * spacing * read.rms) return;
+  const CatalogTensor *now = input.target.input->tensor, *then = output->target;
+  const bool in_target = !differences_.of(of_target(now), of_target(then)).equal;
+  shown.beyond = true;
+  const CatalogOp& writer =
+      in_target ? *target_.ops[input.target.input->from].op : *golden_.ops[input.golden.input->from].op;
+  add_finding(FindingKind::changed, op, op.target.front(), false, &shown,
+              fmt::format("reads input.{}, which {} since {} wrote it, by no operator of the dump (NumPy, a pointer, a "
+                          "kernel of its own?): {}",
+                          shown.target->slot, in_target ? "changed" : "changed in the golden run", writer.full_name,
+                          difference_text(FindingKind::changed, shown)));
+}
+
+std::string StepComparer::what_it_holds(const CatalogTensor& target, const CatalogTensor& golden,
+                                        const TensorDifference& difference) {
+  if (difference.shape.size() == 2 && difference.shape == difference.golden_shape) {
+    const TensorDifference turned = difference_along(of_target(&target), of_golden(&golden), {1, 0}, in_order);
+    if (turned.by == ComparedBy::values && turned.relative() < kTooFar) return "it is the golden one transposed";
+  }
+  std::set<std::string_view> tried;
+  for (const CompareOp& op : golden_.ops) {
+    for (const CompareInput& input : op.inputs) {
+      const CatalogTensor& other = *input.tensor;
+      if (input.from != kNoOp || &other == &golden || other.tensor_name.empty() || other.file.empty()) continue;
+      if (other.tensor_name == golden.tensor_name || !same_elements(target, other)) continue;
+      if (!tried.insert(other.tensor_name).second) continue;
+      if (tried.size() > kMostCandidates) return "";
+      const TensorDifference& found = differences_.of(of_target(&target), of_golden(&other));
+      if (found.comparable() && found.by == ComparedBy::values && found.relative() < 1e-6) {
+        return fmt::format("it holds the golden {}{}", other.tensor_name,
+                           found.axes.empty() ? "" : ", " + axes_text(found));
+      }
+    }
+  }
+  return "";
+}
+
+void StepComparer::look_at_parameter(ComparedOp& op, const PairedInput& input, ComparedTensor& shown) {
+  const CatalogTensor& target = *input.target.input->tensor;
+  const CatalogTensor& golden = *input.golden.input->tensor;
+  // Without data flow it may come from an op before it.
+  const bool known = !target.tensor_name.empty() || (target_.has_flow && golden_.has_flow);
+  if (!known && something_differs_) return;
+  const bool one_source = same_producer(*input.target.input, *input.golden.input);
+  if (golden_.has_flow && input.golden.input->from != kNoOp && !one_source) return look_at_wiring(op, input, shown);
+  const bool is_data = target.tensor_name.empty() || target.tensor_name.starts_with("data-") ||
+                       target.tensor_name.starts_with("carried-");
+  if (!input.difference->same_shape) {
+    const bool is_new = told_names_.insert(target.tensor_name).second;
+    if (is_data && is_new) tell_other_size(op, input);
+    if (!is_data && is_new && target.tensor_name == golden.tensor_name) {
+      shown.beyond = true;
+      add_finding(FindingKind::shape, op, op.target.front(), false, &shown, difference_text(FindingKind::shape, shown));
+    }
+    return;
+  }
+  if (!is_beyond(*input.difference, bound_of_parameter(golden, *input.difference, known))) return;
+  // An error that an op of this step made is handed on in place, too.
+  if (!known && seen_ >= kTooFar) return;
+  shown.beyond = true;
+  const bool is_new_name = target.tensor_name.empty() || told_names_.insert(target.tensor_name).second;
+  const bool is_new_content = target.content == 0 || told_contents_.insert(target.content).second;
+  if (!is_new_name || !is_new_content) return;
+  if (target.constant && golden.constant) {  // a number of the program: the call is another one
+    if (op.target.front()->op_type != op.golden.front()->op_type) return;
+    add_finding(FindingKind::number, op, op.target.front(), false, &shown,
+                fmt::format("is called with {:.9g}, golden {:.9g} (input.{})", *target.constant, *golden.constant,
+                            target.slot));
+    return;
+  }
+  const bool other = !target.tensor_name.empty() && !golden.tensor_name.empty() &&
+                     target.tensor_name != golden.tensor_name &&
+                     op.target.back()->full_name == op.golden.back()->full_name;
+  if (other) {
+    add_finding(FindingKind::wiring, op, op.target.front(), false, &shown,
+                fmt::format("reads {}, the golden op reads {}", target.tensor_name, golden.tensor_name));
+    return;
+  }
+  const std::string holds = what_it_holds(target, golden, *input.difference);
+  // What the other framework calls another name, and an op whose counterpart was guessed: the guess was wrong.
+  const bool guessed = op.how == MatchedBy::order || op.how == MatchedBy::flow;
+  if (guessed && !holds.empty() && !target.tensor_name.empty() && !golden_names_.contains(target.tensor_name)) {
+    shown.note = holds;
+    return;
+  }
+  const FindingKind kind = is_data ? FindingKind::data : FindingKind::parameter;
+  const std::string numbers = difference_text(kind, shown);
+  add_finding(kind, op, op.target.front(), false, &shown, holds.empty() ? numbers : holds + " (" + numbers + ")");
+}
+
+// What an earlier step left behind is as far apart as it was then.
+Bound StepComparer::bound_of_parameter(const CatalogTensor& golden, const TensorDifference& difference, bool known) {
+  const double seen = known ? seen_before_ : std::max(seen_, seen_before_);
+  const auto left = golden.tensor_name.empty() ? history_.states.end() : history_.states.find(golden.tensor_name);
+  if (left == history_.states.end() || difference.by == ComparedBy::checksum) {
+    return allowance_of_parameter(difference, seen, options_.tolerance);
+  }
+  const RankHistory::State& state = left->second;
+  Bound bound = allowance_of_parameter(difference, state.judged ? 0 : seen, options_.tolerance);
+  if (state.judged) {
+    bound.rms += 1.01 * state.apart.rms;
+    bound.max += 1.01 * state.apart.max;
+  }
+  if (history_.other_optimizer && state.golden != nullptr) {
+    // A tiny gradient decides by its sign which way an element goes, as far as all others.
+    const TensorDifference& update = differences_.of(of_golden(&golden), {state.rank, state.golden});
+    const double share = update.by == ComparedBy::values ? 0.02 : 1;
+    bound.rms += share * update.rms_error;
+    bound.max += 2.5 * update.max_error;
+  }
+  return bound;
+}
+
+// The spacing of the coarsest type on the way from the golden tensor's type: of two runs in one precision its own.
+double StepComparer::spacing_between(std::uint32_t from, const TensorDifference& read) const {
+  double spacing = epsilon_of(read.golden_dtype);
+  if (!other_precision_) return spacing;
+  spacing = std::max(spacing, epsilon_of(read.dtype));
+  for (std::uint32_t at = from, steps = 0; at != kNoOp && steps < kLongestChain; ++steps) {
+    for (const CatalogTensor* output : target_.ops[at].outputs) spacing = std::max(spacing, epsilon_of(output->dtype));
+    if (target_owner_[at] == kNone || !step_.ops[target_owner_[at]].golden.empty()) break;
+    at = target_.ops[at].inputs.empty() ? kNoOp : target_.ops[at].inputs[0].from;
+  }
+  return spacing;
+}
+
+void StepComparer::look_at_wiring(ComparedOp& op, const PairedInput& input, ComparedTensor& shown) {
+  const TensorDifference& read = *input.difference;
+  // Errors known from before may have come here another way.
+  if (std::max(seen_, seen_before_) >= kTooFar || read.by == ComparedBy::checksum) return;
+  // Where the result is what it should be, ops before it belong to what the other side does in one; but two ops of one
+  // type that read a slot read it for the same purpose.
+  const bool is_single = op.target.size() == 1 && op.golden.size() == 1;
+  const bool in_its_place = is_single && shared_type(op.target[0]->op_type) == shared_type(op.golden[0]->op_type) &&
+                            input.target.input->tensor->slot == input.golden.input->tensor->slot;
+  double result = 0;
+  for (const ComparedTensor& output : op.outputs) result = std::max(result, output.difference->relative());
+  const bool shows =
+      (op.verdict == OpVerdict::inherited || op.verdict == OpVerdict::added) && result >= kShare * read.relative();
+  if (op.verdict == OpVerdict::same || (!in_its_place && !shows)) return;
+  if (read.same_shape) {
+    Bound bound = allowance_of_parameter(read, seen_, options_.tolerance);
+    if (!other_precision_ && epsilon_of(read.dtype) > epsilon_of(read.golden_dtype)) bound = {};
+    if (!is_beyond(read, bound)) return;
+    const std::uint32_t from = input.target.input->from;
+    const std::uint32_t left = from == kNoOp ? kNone : target_owner_[from];
+    const bool inserted = left != kNone && step_.ops[left].golden.empty();
+    if (inserted && read.relative() <= spacing_between(from, read)) return;
+  }
+  shown.beyond = true;
+  tell_wiring(op, input, shown);
+}
+
+void StepComparer::tell_wiring(ComparedOp& op, const PairedInput& input, ComparedTensor& shown) {
+  const std::uint32_t from = input.target.input->from, theirs = input.golden.input->from;
+  const std::uint32_t left = from == kNoOp ? kNone : target_owner_[from];
+  const bool inserted = left != kNone && step_.ops[left].golden.empty();
+  const bool missing = theirs != kNoOp && golden_owner_[theirs] == kNone && !promised_[theirs];
+  const std::string numbers = difference_text(FindingKind::wiring, shown);
+  const std::string slot = fmt::format("input.{} of {}", shown.target->slot, op.target.front()->full_name);
+  if (inserted) {
+    add_finding(FindingKind::inserted, op, first_alone(from), false, &shown,
+                fmt::format("has no counterpart in the golden dump, and changes {}: {}", slot, numbers));
+    return;
+  }
+  if (missing) {
+    add_finding(FindingKind::missing, op, golden_.ops[theirs].op, true, &shown,
+                fmt::format("has no counterpart in the target, which changes {}: {}", slot, numbers));
+    return;
+  }
+  if (left == kNone && from != kNoOp) return;
+  const auto place = [](const CompareSide& side, const CompareInput& of) {
+    if (of.from == kNoOp)
+      return of.tensor->tensor_name.empty() ? "outside the step" : std::string(of.tensor->tensor_name);
+    const CompareOp& producer = side.ops[of.from];
+    const std::string slot_of = producer.outputs.size() > 1 ? fmt::format(":output.{}", of.from_slot) : "";
+    return std::string(producer.op->full_name) + slot_of;
+  };
+  add_finding(FindingKind::wiring, op, op.target.front(), false, &shown,
+              fmt::format("input.{} comes from {}, in the golden dump from {}: {}", shown.target->slot,
+                          place(target_, *input.target.input), place(golden_, *input.golden.input), numbers));
+  findings_.back().certain = left != kNone && theirs != kNoOp && left == golden_owner_[theirs] &&
+                             target_.ops[from].op->op_type == golden_.ops[theirs].op->op_type;
+}
+
+// Of the ops without a counterpart that lead here one after the other, the first.
+const CatalogOp* StepComparer::first_alone(std::uint32_t from) const {
+  const CatalogOp* first = target_.ops[from].op;
+  for (std::size_t steps = 0; steps < kLongestChain; ++steps) {
+    std::uint32_t before = kNoOp;
+    for (const CompareInput& input : target_.ops[from].inputs) {
+      if (input.from == kNoOp || target_owner_[input.from] == kNone) continue;
+      if (step_.ops[target_owner_[input.from]].golden.empty()) before = input.from;
+    }
+    if (before == kNoOp) break;
+    from = before;
+    const OpKind kind = target_.ops[from].kind;
+    if (kind != OpKind::copy) first = target_.ops[from].op;
+  }
+  return first;
+}
+
+// Nothing that is made of it can be compared: another batch, most often.
+void StepComparer::tell_other_size(const ComparedOp& op, const PairedInput& input) {
+  const TensorDifference& difference = *input.difference;
+  step_.notes.push_back(fmt::format(
+      "{} reads {} of shape {}, the golden op {}: what is made of it is not compared; run both with the same batches",
+      op.target.front()->full_name,
+      input.target.input->tensor->tensor_name.empty() ? "data" : input.target.input->tensor->tensor_name,
+      shape_text(difference.shape, '(', ')'), shape_text(difference.golden_shape, '(', ')')));
+}
+
+}  // namespace sonde

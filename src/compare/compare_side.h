@@ -1,0 +1,58 @@
+// CompareSide: one step of one dump, as comparisons need it: ops with what they read and wrote, and who reads what.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "catalog/catalog.h"
+#include "catalog/step_graph.h"
+#include "operators/op_family.h"
+
+namespace sonde {
+
+inline constexpr std::uint32_t kNoOp = 0xFFFFFFFF;
+
+struct CompareInput {
+  const CatalogTensor* tensor = nullptr;
+  std::uint32_t from = kNoOp;  // op of the same side; kNoOp: a parameter, data, or unknown
+  std::uint32_t from_slot = 0;
+  bool is_read = true;  // false: only its shape counts, or the result goes there
+};
+
+struct CompareOp {
+  const CatalogOp* op = nullptr;
+  std::vector<CompareInput> inputs;           // by slot
+  std::vector<const CatalogTensor*> outputs;  // by slot
+  std::vector<std::uint32_t> readers;         // ops, each once, in order
+  const OpFamilies::Family* family = nullptr;
+  OpKind kind = OpKind::other;
+  std::string_view scope;  // of the full name: `Default/network-Net/fc1-Linear`
+  bool in_place = false;   // writes what it reads
+  bool unwritten = false;  // gives memory that nobody has written yet
+  // By output: the parameter, gradient or state that it overwrites; empty: none.
+  std::vector<std::string_view> states;
+};
+
+// Who wrote a parameter or state last.
+struct StateWriter {
+  std::uint32_t op = kNoOp;
+  const CatalogTensor* output = nullptr;
+};
+
+struct CompareSide {
+  const CatalogRank* rank = nullptr;
+  const CatalogStep* step = nullptr;
+  std::vector<CompareOp> ops;  // in the order in which they ran; parameters are not among them
+  std::vector<const CatalogOp*> parameters;
+  bool has_flow = false;  // the dump tells who reads what of whom
+  std::map<std::string_view, StateWriter> written;
+
+  const CatalogTensor* output(std::uint32_t op, std::uint32_t slot) const;  // null: none
+};
+
+CompareSide side_of(const CatalogRank& rank, const CatalogStep& step, OpFamilies& families);
+
+}  // namespace sonde

@@ -1,0 +1,160 @@
+// StepComparer: judges the ops of one step in the order in which they ran. compare.h is what others use.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "compare/compare.h"
+
+namespace sonde {
+
+inline constexpr double kTooFar = 0.01;          // see tolerance.cpp
+inline constexpr double kShare = 1e-4;           // of an input's error, that its reader shows where it matters
+inline constexpr std::size_t kLongestChain = 4;  // ops that one op of the other side may stand for, beside the first
+inline constexpr std::size_t kMostCandidates = 64;
+inline constexpr std::uint32_t kNone = 0xFFFFFFFF;
+
+using Group = std::vector<std::uint32_t>;                // ops of one side, in order; the last gives the outputs
+using OpPair = std::pair<std::uint32_t, std::uint32_t>;  // of the target, golden
+
+struct GroupInput {
+  const CompareInput* input = nullptr;
+  std::uint32_t op = 0;
+};
+
+struct PairedInput {
+  GroupInput target, golden;  // golden.input null: only the target's difference is known
+  const TensorDifference* difference = nullptr;
+};
+
+struct Judged {
+  ComparedOp op;
+  std::vector<PairedInput> inputs;
+  bool finding = false;
+  FindingKind kind = FindingKind::op;
+  std::size_t tensor = 0;  // of op.outputs, that shows it
+  double relative = 0;     // the largest of its outputs
+};
+
+std::uint64_t elements_of(const CatalogTensor& tensor);
+bool same_elements(const CatalogTensor& a, const CatalogTensor& b);  // or one's shape is not known
+
+// A parameter of its own that is far from the golden one: perhaps that of another op.
+bool reads_another(const Judged& judged);
+// Of ops, their places in the order of their side.
+Group ops_of(const CompareSide& side, const std::vector<const CatalogOp*>& ops, std::uint32_t last);
+
+class StepComparer {
+ public:
+  // `apart`: pairs that a first look has shown not to belong together.
+  StepComparer(ComparedStep& step, std::size_t index, const CompareOptions& options, RankHistory& history,
+               const std::set<OpPair>& apart);
+
+  void run();
+  // After the last look at the step.
+  void finish();
+  std::vector<CompareFinding>& findings() { return findings_; }
+  // Pairs whose finding has no effect: all that is made of what they read agrees again.
+  std::vector<OpPair> without_effect() const;
+  void remember(RankHistory& history) const;
+
+ private:
+  TensorOf of_target(const CatalogTensor* tensor) const { return {target_.rank, tensor}; }
+  TensorOf of_golden(const CatalogTensor* tensor) const { return {golden_.rank, tensor}; }
+
+  void match();
+  void want_all();
+  void find_precision();
+  void leave_optimizers_out();
+  void compare_op(std::uint32_t target);
+  void keep(Judged judged, const Group& target, const Group& golden);
+  void keep_alone(std::uint32_t target);
+  void keep_golden_alone();
+
+  // compare_groups.cpp
+  bool find_fused(std::uint32_t target);
+  bool find_parts(std::uint32_t golden);
+  Judged judge_longer(const Group& target, const Group& golden, Judged first);
+  std::uint32_t find_elsewhere(std::uint32_t target, Judged& judged);
+  Group chain_of(const CompareSide& side, const std::vector<std::uint32_t>& owner, std::uint32_t from) const;
+  bool reads_foreign(const Judged& judged) const;
+  bool is_coarser_inside(const Group& target, const Group& golden) const;
+  bool is_alike(const Judged& judged, const Group& target, const Group& golden) const;
+
+  // compare_judge.cpp
+  Judged judge(const Group& target, const Group& golden, MatchedBy how);
+  void judge_outputs(Judged& judged);
+  void judge_verdict(Judged& judged, const std::vector<InputError>& errors, bool integers_differ);
+  struct Verdicts;
+  void judge_output(Judged& judged, std::size_t output, const std::vector<InputError>& errors, Verdicts& all);
+  bool has_coarser_type(const ComparedTensor& output, const ComparedOp& op) const;
+  bool says_why(const Judged& judged, const Verdicts& all) const;
+
+  // compare_pairs.cpp
+  std::vector<GroupInput> inputs_of(const CompareSide& side, const Group& group) const;
+  std::vector<PairedInput> pair_inputs(const Group& target, const Group& golden);
+  const TensorDifference* known_difference(const GroupInput& target, const GroupInput& golden);
+  bool same_producer(const CompareInput& target, const CompareInput& golden) const;
+  // The compared output that both read; null: they come from outside or from ops that do not belong together.
+  const ComparedTensor* output_read(const CompareInput& target, const CompareInput& golden) const;
+
+  // compare_inputs.cpp
+  const CatalogOp* alone_before(const std::vector<PairedInput>& inputs, bool by_shape) const;
+  void look_at_inputs(ComparedOp& op, const std::vector<PairedInput>& inputs);
+  void look_at_parameter(ComparedOp& op, const PairedInput& input, ComparedTensor& shown);
+  void look_at_side_effect(const PairedInput& input, ComparedTensor& shown);
+  void look_at_order(ComparedOp& op, const std::vector<PairedInput>& inputs);
+  bool is_from_unknown(const CompareInput& input) const;
+  void look_at_wiring(ComparedOp& op, const PairedInput& input, ComparedTensor& shown);
+  void look_at_change(ComparedOp& op, const PairedInput& input, ComparedTensor& shown);
+  const CatalogOp* first_alone(std::uint32_t from) const;
+  void tell_other_size(const ComparedOp& op, const PairedInput& input);
+  void tell_wiring(ComparedOp& op, const PairedInput& input, ComparedTensor& shown);
+  Bound bound_of_parameter(const CatalogTensor& golden, const TensorDifference& difference, bool known);
+  double spacing_between(std::uint32_t from, const TensorDifference& read) const;
+  std::string what_it_holds(const CatalogTensor& target, const CatalogTensor& golden,
+                            const TensorDifference& difference);
+  void add_finding(FindingKind kind, const ComparedOp& op, const CatalogOp* culprit, bool in_golden,
+                   const ComparedTensor* tensor, std::string what);
+
+  // compare_effects.cpp
+  bool has_effect(const CompareFinding& finding) const;
+  bool is_doubtful(const ComparedOp& op) const;
+  std::uint32_t place_of_golden(std::uint32_t golden) const;
+  void find_updates_left_out();
+  void blame_reordering();
+  void tell_doubts();
+  void tell_each_cause_once();
+  void leave_other_batches_out();
+  std::pair<const ComparedOp*, const CatalogOp*> reordering_before(const ComparedOp& op) const;
+  void name_suspects();
+
+  ComparedStep& step_;
+  std::size_t index_;
+  const CompareOptions& options_;
+  const CompareSide& target_;
+  const CompareSide& golden_;
+  Differences& differences_;
+  RankHistory& history_;
+  const std::set<OpPair>& apart_;
+  std::vector<CompareFinding> findings_;
+  double seen_before_;  // of earlier steps
+  double seen_ = 0;     // of this one
+  std::vector<OpMatch> matches_;
+  std::vector<std::uint32_t> target_owner_, golden_owner_;  // by op: index into step_.ops
+  std::vector<bool> promised_;                              // golden ops that a match will take
+  std::set<std::string_view> target_names_, golden_names_;  // of parameters
+  std::set<std::string_view> told_names_;                   // parameters that were found to differ
+  std::set<std::uint64_t> told_contents_;
+  const ComparedOp* suspect_ = nullptr;  // the first op called with another number whose result is the same
+  bool something_differs_ = false;
+  bool other_precision_ = false;  // the two ran in other types: that an output has another one is no finding
+  bool other_optimizer_ = false;  // fused, by lists, or plain: only what they leave can be compared
+};
+
+}  // namespace sonde

@@ -1,0 +1,439 @@
+// Anchors first: ops whose name and surroundings are the same and stand in the same order. Between anchors the two
+// sequences are aligned by how alike ops are. What is left is looked for along the edges of what is matched, and last by
+// name alone, whatever the order.
+#include "compare/match_ops.h"
+
+#include <algorithm>
+#include <functional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "measure/tensor_difference.h"
+#include "sonde/tensor.h"
+#include "tensor/mix.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::size_t kMostCells = 1 << 22;  // of one alignment
+constexpr float kSameFamily = 4, kSameShape = 3, kSameName = 3.5F, kSameParameters = 3, kSameScope = 2,
+                kSameLeaf = 1.5F;
+constexpr float kFamilyAlone = 1.5F;  // of ops that give other shapes
+constexpr float kSameLine = 1, kAlikeShape = 1, kSameNeighbour = 1;
+constexpr float kEnough = 5;  // a family alone is no reason, nor is a shape
+
+std::uint64_t hash_of(std::string_view text) { return std::hash<std::string_view>()(text); }
+
+// Names that a file system has been through have `_` for `/` and `.`.
+std::uint64_t name_hash(std::string_view name) {
+  std::string flat(name);
+  for (char& c : flat) {
+    if (c == '/' || c == '.') c = '_';
+  }
+  return hash_of(flat);
+}
+
+const CatalogTensor* main_output(const CompareOp& op) { return op.outputs.empty() ? nullptr : op.outputs.front(); }
+
+// What is compared again and again of an op, as numbers.
+struct Features {
+  std::uint64_t name = 0, scope = 0, leaf = 0, line = 0, shape = 0, shape_set = 0, parameters = 0, parameter = 0,
+                before = 0, after = 0;
+  Phase phase = Phase::forward;
+  bool of_lists = false;  // _foreach_…: nothing that one tensor goes through
+};
+
+// The module's own name: `fc2` of `Default/network-Net/fc2-Linear/Grad_linear`, which other frameworks have, too.
+std::string_view leaf_of(std::string_view scope) {
+  while (!scope.empty()) {
+    const std::size_t slash = scope.rfind('/');
+    std::string_view part = slash == std::string_view::npos ? scope : scope.substr(slash + 1);
+    if (!part.starts_with("Grad_")) return part.substr(0, part.find('-'));
+    scope = slash == std::string_view::npos ? std::string_view() : scope.substr(0, slash);
+  }
+  return scope;
+}
+
+std::uint64_t shape_hash(const CatalogTensor* tensor, bool sorted) {
+  if (tensor == nullptr || !tensor->has_shape) return 0;
+  std::vector<std::int64_t> shape = squeezed(tensor->shape);
+  if (sorted) std::ranges::sort(shape);
+  std::uint64_t hash = 1;
+  for (const std::int64_t size : shape) mix(hash, static_cast<std::uint64_t>(size));
+  return hash;
+}
+
+std::vector<Features> features_of(const CompareSide& side) {
+  std::vector<Features> all(side.ops.size());
+  for (std::size_t i = 0; i < side.ops.size(); ++i) {
+    const CompareOp& op = side.ops[i];
+    Features& features = all[i];
+    features.name = name_hash(op.op->full_name);
+    features.scope = op.scope.empty() ? 0 : hash_of(op.scope);
+    features.leaf = op.scope.empty() ? 0 : hash_of(leaf_of(op.scope));
+    if (op.op->line != 0) {
+      features.line = hash_of(op.op->source_file.substr(op.op->source_file.rfind('/') + 1));
+      mix(features.line, op.op->line);
+    }
+    features.shape = shape_hash(main_output(op), false);
+    features.shape_set = shape_hash(main_output(op), true);
+    features.phase = op.op->phase;
+    features.of_lists = op.op->op_type.find("_foreach_") != std::string_view::npos;
+    for (const CompareInput& input : op.inputs) {
+      if (input.from == kNoOp && !input.tensor->tensor_name.empty()) {
+        mix(features.parameters, hash_of(input.tensor->tensor_name));
+        if (features.parameter == 0) features.parameter = hash_of(input.tensor->tensor_name);
+      } else if (input.from != kNoOp) {
+        mix(features.before, side.ops[input.from].family->front());
+      }
+    }
+    for (const std::uint32_t reader : op.readers) mix(features.after, side.ops[reader].family->front());
+  }
+  return all;
+}
+
+class Matcher {
+ public:
+  Matcher(const CompareSide& target, const CompareSide& golden)
+      : target_(target),
+        golden_(golden),
+        left_(features_of(target)),
+        right_(features_of(golden)),
+        matches_(target.ops.size()),
+        taken_(golden.ops.size(), kNoOp) {
+    for (const Features& features : left_) left_parameters_.insert(features.parameter);
+    for (const Features& features : right_) right_parameters_.insert(features.parameter);
+  }
+
+  void by_mapping(const NameMap& names);
+  void by_order();
+  void by_flow();
+  void by_name();
+  std::vector<OpMatch> finish() { return std::move(matches_); }
+
+ private:
+  using Key = std::function<std::uint64_t(const Features&, const CompareOp&)>;
+  struct Range {
+    std::uint32_t begin, end;
+  };
+
+  void match(std::uint32_t target, std::uint32_t golden, MatchedBy how) {
+    matches_[target] = {golden, how};
+    taken_[golden] = target;
+  }
+  bool is_free(std::uint32_t target, std::uint32_t golden) const {
+    return matches_[target].golden == kNoOp && taken_[golden] == kNoOp;
+  }
+  // A file that only has a name may be of any type.
+  bool has_type(std::uint32_t target, std::uint32_t golden) const {
+    return !target_.ops[target].op->op_type.empty() && !golden_.ops[golden].op->op_type.empty();
+  }
+  bool same_family(std::uint32_t target, std::uint32_t golden) const {
+    if (left_[target].of_lists != right_[golden].of_lists) return false;
+    return !has_type(target, golden) || OpFamilies::same(*target_.ops[target].family, *golden_.ops[golden].family);
+  }
+  float likeness(std::uint32_t target, std::uint32_t golden) const;
+  // Pairs of ops whose key is the same and stands once on each side, in one order.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> anchors(Range target, Range golden, const Key& key) const;
+  void align(Range target, Range golden);
+  void align_between(Range target, Range golden, int level);
+  bool match_readers(std::uint32_t target);
+  bool match_producers(std::uint32_t target);
+
+  const CompareSide& target_;
+  const CompareSide& golden_;
+  std::vector<Features> left_, right_;
+  std::unordered_set<std::uint64_t> left_parameters_, right_parameters_;
+  std::vector<OpMatch> matches_;
+  std::vector<std::uint32_t> taken_;  // by golden ops: the target's
+};
+
+float Matcher::likeness(std::uint32_t target, std::uint32_t golden) const {
+  const Features& a = left_[target];
+  const Features& b = right_[golden];
+  if (a.phase != b.phase && target_.rank->has_journal && golden_.rank->has_journal) return 0;
+  if (a.of_lists != b.of_lists) return 0;
+  const bool family = same_family(target, golden);
+  // Another op in one's place computes something at least.
+  const auto moves = [](const CompareOp& op) { return op.kind == OpKind::copy || op.kind == OpKind::cast; };
+  if (!family && (moves(target_.ops[target]) || moves(golden_.ops[golden]))) {
+    if (a.name != b.name) return 0;
+  }
+  const bool same_place = a.name == b.name || (a.leaf != 0 && a.leaf == b.leaf);
+  const bool other_shape = a.shape != 0 && b.shape != 0 && a.shape_set != b.shape_set;
+  if (other_shape && !same_place) return 0;
+  // Parameters are updated in any order: each by its name, where both sides call it so.
+  const bool updates = a.phase == Phase::optimizer && a.parameter != 0 && b.parameter != 0;
+  const bool named = right_parameters_.contains(a.parameter) || left_parameters_.contains(b.parameter);
+  if (updates && (named || !family) && a.parameter != b.parameter) return 0;
+  float sum = !family ? 0 : other_shape || !has_type(target, golden) ? kFamilyAlone : kSameFamily;
+  if (a.shape != 0 && a.shape == b.shape) {
+    sum += kSameShape;
+  } else if (a.shape_set != 0 && a.shape_set == b.shape_set) {
+    sum += kAlikeShape;
+  }
+  if (a.name == b.name) sum += kSameName;
+  if (a.scope != 0 && a.scope == b.scope) {
+    sum += kSameScope;
+  } else if (a.leaf != 0 && a.leaf == b.leaf) {
+    sum += kSameLeaf;
+  }
+  if (a.parameters != 0 && a.parameters == b.parameters) sum += kSameParameters;
+  if (a.line != 0 && a.line == b.line) sum += kSameLine;
+  if (a.before == b.before) sum += kSameNeighbour;
+  if (a.after == b.after) sum += kSameNeighbour;
+  return sum >= kEnough ? sum : 0;
+}
+
+void Matcher::by_mapping(const NameMap& names) {
+  if (names.empty()) return;
+  std::unordered_map<std::string_view, std::uint32_t> full, last;
+  for (std::uint32_t g = 0; g < golden_.ops.size(); ++g) {
+    const std::string_view name = golden_.ops[g].op->full_name;
+    full.try_emplace(name, g);
+    last.try_emplace(name.substr(name.rfind('/') + 1), g);
+  }
+  for (std::uint32_t t = 0; t < target_.ops.size(); ++t) {
+    const std::string_view name = target_.ops[t].op->full_name;
+    auto named = names.find(name);
+    if (named == names.end()) named = names.find(name.substr(name.rfind('/') + 1));
+    if (named == names.end()) continue;
+    auto found = full.find(named->second);
+    if (found == full.end()) {
+      found = last.find(named->second);
+      if (found == last.end()) continue;
+    }
+    if (is_free(t, found->second)) match(t, found->second, MatchedBy::mapping);
+  }
+}
+
+std::vector<std::pair<std::uint32_t, std::uint32_t>> Matcher::anchors(Range target, Range golden,
+                                                                      const Key& key) const {
+  struct Seen {
+    std::uint32_t target = kNoOp, golden = kNoOp;
+    bool twice = false;
+  };
+  std::unordered_map<std::uint64_t, Seen> seen;
+  for (std::uint32_t t = target.begin; t < target.end; ++t) {
+    if (matches_[t].golden != kNoOp) continue;
+    Seen& one = seen[key(left_[t], target_.ops[t])];
+    one.twice = one.twice || one.target != kNoOp;
+    one.target = t;
+  }
+  for (std::uint32_t g = golden.begin; g < golden.end; ++g) {
+    if (taken_[g] != kNoOp) continue;
+    const auto at = seen.find(key(right_[g], golden_.ops[g]));
+    if (at == seen.end()) continue;
+    at->second.twice = at->second.twice || at->second.golden != kNoOp;
+    at->second.golden = g;
+  }
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
+  for (std::uint32_t t = target.begin; t < target.end; ++t) {
+    const auto at = seen.find(key(left_[t], target_.ops[t]));
+    if (at == seen.end() || at->second.twice || at->second.golden == kNoOp || at->second.target != t) continue;
+    if (same_family(t, at->second.golden)) pairs.emplace_back(t, at->second.golden);
+  }
+  // The longest run of them in which the golden ones rise, too.
+  std::vector<std::size_t> tails, before(pairs.size());
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const auto at =
+        std::ranges::lower_bound(tails, pairs[i].second, {}, [&](std::size_t p) { return pairs[p].second; });
+    before[i] = at == tails.begin() ? pairs.size() : *(at - 1);
+    if (at == tails.end()) {
+      tails.push_back(i);
+    } else {
+      *at = i;
+    }
+  }
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> rising;
+  for (std::size_t i = tails.empty() ? pairs.size() : tails.back(); i < pairs.size(); i = before[i]) {
+    rising.push_back(pairs[i]);
+  }
+  std::ranges::reverse(rising);
+  return rising;
+}
+
+// The alignment with the greatest sum of likenesses.
+void Matcher::align(Range target, Range golden) {
+  std::vector<std::uint32_t> rows, columns;
+  for (std::uint32_t t = target.begin; t < target.end; ++t) {
+    if (matches_[t].golden == kNoOp) rows.push_back(t);
+  }
+  for (std::uint32_t g = golden.begin; g < golden.end; ++g) {
+    if (taken_[g] == kNoOp) columns.push_back(g);
+  }
+  if (rows.empty() || columns.empty()) return;
+  if (rows.size() * columns.size() > kMostCells)
+    return;  // two programs of their own; by_flow and by_name do what they can
+  const std::size_t width = columns.size() + 1;
+  std::vector<float> best(width * (rows.size() + 1), 0);
+  std::vector<std::uint8_t> step(best.size(), 0);
+  for (std::size_t i = 1; i <= rows.size(); ++i) {
+    for (std::size_t j = 1; j < width; ++j) {
+      const float alike = likeness(rows[i - 1], columns[j - 1]);
+      const float both = alike > 0 ? best[(i - 1) * width + j - 1] + alike : -1;
+      const float up = best[(i - 1) * width + j], back = best[i * width + j - 1];
+      const float most = std::max({both, up, back});
+      best[i * width + j] = most;
+      step[i * width + j] = most == both ? 0 : most == up ? 1 : 2;
+    }
+  }
+  for (std::size_t i = rows.size(), j = columns.size(); i > 0 && j > 0;) {
+    switch (step[i * width + j]) {
+      case 0:
+        --i;
+        --j;
+        match(rows[i], columns[j], left_[rows[i]].name == right_[columns[j]].name ? MatchedBy::name : MatchedBy::order);
+        break;
+      case 1:
+        --i;
+        break;
+      default:
+        --j;
+    }
+  }
+}
+
+void Matcher::align_between(Range target, Range golden, int level) {
+  // The first key is all there is to say of an op; the second leaves out its surroundings, the third its name.
+  const Key keys[] = {
+      [](const Features& f, const CompareOp&) {
+        std::uint64_t key = f.name;
+        for (const std::uint64_t part : {f.shape, f.parameters, f.before, f.after}) mix(key, part);
+        return key;
+      },
+      [](const Features& f, const CompareOp& op) {
+        std::uint64_t key = f.parameters;
+        for (const std::uint64_t part : {f.shape, f.scope, f.before, f.after, std::uint64_t{op.family->front()}}) {
+          mix(key, part);
+        }
+        return f.parameters == 0 ? f.name * 31 + f.shape : key;
+      },
+  };
+  if (target.begin == target.end || golden.begin == golden.end) return;
+  if (level == 2) return align(target, golden);
+  Range rest = target, other = golden;
+  for (const auto& [t, g] : anchors(target, golden, keys[level])) {
+    align_between({rest.begin, t}, {other.begin, g}, level + 1);
+    match(t, g, left_[t].name == right_[g].name ? MatchedBy::name : MatchedBy::flow);
+    rest.begin = t + 1;
+    other.begin = g + 1;
+  }
+  align_between(rest, other, level + 1);
+}
+
+void Matcher::by_order() {
+  align_between({0, static_cast<std::uint32_t>(target_.ops.size())},
+                {0, static_cast<std::uint32_t>(golden_.ops.size())}, 0);
+}
+
+// Of a matched op: its readers on both sides that do the same work and have no counterpart yet.
+bool Matcher::match_readers(std::uint32_t target) {
+  bool any = false;
+  const CompareOp& a = target_.ops[target];
+  const CompareOp& b = golden_.ops[matches_[target].golden];
+  for (const std::uint32_t t : a.readers) {
+    if (matches_[t].golden != kNoOp) continue;
+    for (const std::uint32_t g : b.readers) {
+      if (taken_[g] != kNoOp || !same_family(t, g)) continue;
+      if (left_[t].shape_set != right_[g].shape_set) continue;
+      match(t, g, MatchedBy::flow);
+      any = true;
+      break;
+    }
+  }
+  return any;
+}
+
+bool Matcher::match_producers(std::uint32_t target) {
+  bool any = false;
+  const std::vector<CompareInput>& a = target_.ops[target].inputs;
+  const std::vector<CompareInput>& b = golden_.ops[matches_[target].golden].inputs;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    const std::uint32_t t = a[i].from, g = b[i].from;
+    if (t == kNoOp || g == kNoOp || !is_free(t, g)) continue;
+    if (!same_family(t, g) || left_[t].shape_set != right_[g].shape_set) continue;
+    match(t, g, MatchedBy::flow);
+    any = true;
+  }
+  return any;
+}
+
+void Matcher::by_flow() {
+  if (!target_.has_flow || !golden_.has_flow) return;
+  std::vector<std::uint32_t> border;
+  for (std::uint32_t t = 0; t < matches_.size(); ++t) {
+    if (matches_[t].golden != kNoOp) border.push_back(t);
+  }
+  for (int round = 0; round < 64; ++round) {
+    bool any = false;
+    for (std::uint32_t t = 0; t < matches_.size(); ++t) {
+      if (matches_[t].golden == kNoOp) continue;
+      any = match_readers(t) || any;
+      any = match_producers(t) || any;
+    }
+    if (!any) return;
+  }
+}
+
+void Matcher::by_name() {
+  std::unordered_map<std::uint64_t, std::uint32_t> names;
+  for (std::uint32_t g = 0; g < golden_.ops.size(); ++g) {
+    if (taken_[g] == kNoOp) names.try_emplace(right_[g].name, g);
+  }
+  for (std::uint32_t t = 0; t < matches_.size(); ++t) {
+    if (matches_[t].golden != kNoOp) continue;
+    const auto at = names.find(left_[t].name);
+    if (at == names.end() || taken_[at->second] != kNoOp) continue;
+    if (same_family(t, at->second)) match(t, at->second, MatchedBy::name);
+  }
+}
+
+}  // namespace
+
+std::string_view word_of(MatchedBy how) {
+  constexpr std::string_view kWords[] = {"", "mapping", "name", "order", "data flow"};
+  return kWords[static_cast<std::size_t>(how)];
+}
+
+std::vector<OpMatch> match_ops(const CompareSide& target, const CompareSide& golden, const NameMap& names) {
+  Matcher matcher(target, golden);
+  matcher.by_mapping(names);
+  matcher.by_order();
+  matcher.by_flow();
+  matcher.by_name();
+  return matcher.finish();
+}
+
+Nearest nearest_to(const CompareSide& side, std::uint32_t op, const CompareSide& other) {
+  const CompareOp& wanted = side.ops[op];
+  const CatalogTensor* output = main_output(wanted);
+  Nearest nearest;
+  int most = 0;
+  constexpr std::uint32_t kWindow = 2000;  // in the same part of the step
+  const auto size = static_cast<std::uint32_t>(other.ops.size());
+  const std::uint32_t begin = op > kWindow ? std::min(op - kWindow, size) : 0;
+  for (std::uint32_t i = begin; i < std::min<std::uint32_t>(size, op + kWindow); ++i) {
+    const CompareOp& found = other.ops[i];
+    const CatalogTensor* theirs = main_output(found);
+    const bool family = OpFamilies::same(*wanted.family, *found.family);
+    const bool shape = output != nullptr && theirs != nullptr && output->has_shape && theirs->has_shape &&
+                       squeezed(output->shape) == squeezed(theirs->shape);
+    const int alike = 4 * family + 2 * shape + 3 * (wanted.op->full_name == found.op->full_name) +
+                      (!wanted.scope.empty() && wanted.scope == found.scope);
+    if (alike < 3 || alike <= most) continue;
+    most = alike;
+    nearest.op = i;
+    if (!family) {
+      nearest.why = "it is of another type";
+    } else if (!shape) {
+      nearest.why = "it gives another shape";
+    } else {
+      nearest.why = "it belongs to another op";
+    }
+  }
+  if (nearest.op == kNoOp) nearest.why = "nothing of its type or shape is there";
+  return nearest;
+}
+
+}  // namespace sonde

@@ -1,0 +1,76 @@
+#include "finding/finding.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace sonde {
+
+std::string_view word_of(Severity severity) {
+  switch (severity) {
+    case Severity::error:
+      return "error";
+    case Severity::warning:
+      return "warning";
+    case Severity::note:
+      return "note";
+  }
+  return "";
+}
+
+FindingTensor finding_tensor(const CatalogRank& rank, const CatalogOp& op, const CatalogTensor& tensor) {
+  FindingTensor out;
+  out.op = op.full_name;
+  out.op_type = op.op_type;
+  out.is_input = tensor.is_input;
+  out.slot = tensor.slot;
+  out.tensor_name = tensor.tensor_name;
+  out.dtype = tensor.dtype;
+  out.has_shape = tensor.has_shape;
+  out.shape = tensor.shape;
+  out.statistics = tensor.statistics;
+  if (!tensor.file.empty()) out.file = (rank.directory / tensor.file).string();
+  return out;
+}
+
+Finding finding_at(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op, const CatalogTensor* tensor) {
+  Finding finding;
+  finding.rank = rank.rank;
+  finding.step = step.id;
+  finding.phase = op.phase;
+  finding.tensor = tensor != nullptr ? finding_tensor(rank, op, *tensor) : FindingTensor();
+  finding.tensor.op = op.full_name;
+  finding.tensor.op_type = op.op_type;
+  finding.code.file = op.source_file;
+  finding.code.line = op.line;
+  finding.code.function = op.function;
+  return finding;
+}
+
+FindingCode code_of(const CatalogOp& op, SourceTexts& sources, std::uint32_t around) {
+  FindingCode code;
+  code.file = op.source_file;
+  code.function = op.function;
+  code.line = op.line;
+  if (op.line == 0 || op.source_file.empty() || sources.text(code.file) == nullptr) return code;
+  const std::uint32_t first = op.line > around ? op.line - around : 1;
+  for (std::uint32_t number = first; number <= op.line + around; ++number) {
+    const std::string_view text = sources.line(code.file, number);
+    if (text.empty() && number > op.line) break;  // the end of the file
+    code.lines.push_back({number, std::string(text)});
+  }
+  return code;
+}
+
+std::string slot_name(bool is_input, std::uint32_t slot) {
+  return fmt::format("{}.{}", is_input ? "input" : "output", slot);
+}
+
+std::string name_of(const FindingTensor& tensor) {
+  if (tensor.op.empty()) return tensor.tensor_name;
+  return fmt::format("{}:{}", tensor.op, slot_name(tensor.is_input, tensor.slot));
+}
+
+std::string number_text(double value) { return std::isnan(value) ? "nan" : fmt::format("{:g}", value); }
+
+}  // namespace sonde

@@ -1,0 +1,76 @@
+// BadCause: why an op made NaN or an infinity of what it read, by its values where the dump has them, else by statistics.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "finding/finding.h"
+#include "first_bad/value_flow.h"
+#include "measure/health.h"
+#include "measure/slot_values.h"
+
+namespace sonde {
+
+struct Cause {
+  bool overflow = false;    // the true value is finite and does not fit the type
+  bool explained = false;   // false: what was recorded of its inputs does not make this
+  bool impossible = false;  // the values recorded of its inputs give a finite result, which the type holds
+  std::string why;
+  std::vector<Number> numbers;
+  std::vector<std::string> evidence, limits;
+};
+
+// One op with what is known of its slots. Values are opened when they are first asked for.
+class OpValues {
+ public:
+  OpValues(const CatalogRank& rank, const ValueFlow& flow, const ValueFlow::Op& op, const CatalogTensor* output,
+           HealthReader& health);
+
+  const CatalogOp& op() const { return *op_.op; }
+  const ValueFlow::Op& flow() const { return op_; }
+  const std::string& type() const { return type_; }
+  const CatalogTensor* output() const { return output_; }
+  DType output_type() const { return output_ != nullptr ? output_->dtype : DType::undefined; }
+
+  const CatalogTensor* input(std::uint32_t slot) const;  // null: none
+  const SlotValues* input_values(std::uint32_t slot);    // null: not in the dump
+  const SlotValues* output_values();
+  std::optional<KnownStatistics> statistics(const CatalogTensor& tensor);
+  bool is_recorded(std::uint32_t slot) const;
+  bool is_bad(const CatalogTensor& tensor) const;  // it holds NaN or infinities
+  bool has_values();                               // of the output and of every input that is read
+
+  // Named arguments of the call: `dim`, `exponent`, `alpha`.
+  std::optional<double> number(std::string_view attribute) const;
+  std::vector<std::int64_t> integers(std::string_view attribute) const;
+
+ private:
+  const CatalogRank& rank_;
+  const ValueFlow& flow_;
+  const ValueFlow::Op& op_;
+  const CatalogTensor* output_;
+  HealthReader& health_;
+  std::string type_;
+  using Opened = std::pair<const CatalogTensor*, std::optional<SlotValues>>;
+  const SlotValues* values_of(const CatalogTensor& tensor);
+  std::deque<Opened> opened_;  // pointers into it are handed out
+};
+
+Cause cause_of(OpValues& values, BadKind bad);
+
+// Parts of it, each false when it does not know the op. In elementwise_cause.cpp, row_cause.cpp, product_cause.cpp:
+bool elementwise_cause(OpValues& values, BadKind bad, Cause& cause);
+bool row_cause(OpValues& values, BadKind bad, Cause& cause);
+bool product_cause(OpValues& values, BadKind bad, Cause& cause);
+// By statistics alone.
+bool statistics_cause(OpValues& values, BadKind bad, Cause& cause);
+
+// "float16 holds at most 65504; float32 would hold it", and the numbers of it. `value` is what should have come out.
+void tell_overflow(DType type, double value, Cause& cause);
+bool overflows(DType type, double value);
+
+}  // namespace sonde

@@ -1,0 +1,249 @@
+#include "first_bad/first_bad.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "catalog/step_graph.h"
+#include "first_bad/first_bad_search.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::size_t kMostFindings = 5;
+constexpr std::size_t kMostHealthy = 200;
+constexpr std::size_t kMostSuspects = 16;
+constexpr std::size_t kMostAsides = 20;
+
+bool takes(const FirstBadOptions& options, const CatalogStep& step) {
+  return options.steps.contains(step.id.iteration) && (!options.graph || *options.graph == step.id.graph);
+}
+
+bool any_bad(const CatalogStep& step, HealthReader& health) {
+  for (const CatalogOp& op : step.ops) {
+    for (const CatalogTensor& tensor : op.tensors) {
+      if (health.of(tensor).bad()) return true;
+    }
+  }
+  return false;
+}
+
+std::string how_of(RootKind kind) {
+  switch (kind) {
+    case RootKind::placed:
+      return "placed";
+    case RootKind::external:
+      return "from outside";
+    default:
+      return "computed";
+  }
+}
+
+// An infinity that comes of a loss scale that is too large, and nothing else. NaN that no infinity made would come with
+// any scale.
+bool is_expected(const Root& root) { return root.end == End::scaler && root.bad == BadKind::inf; }
+
+void add_suspect(std::string_view name, FirstBad& report) {
+  if (name.empty() || report.suspects.size() >= kMostSuspects) return;
+  if (std::ranges::find(report.suspects, name) == report.suspects.end()) report.suspects.emplace_back(name);
+}
+
+void add_suspects(const ValueFlow& flow, const Root& root, FirstBad& report) {
+  const ValueFlow::Op& op = flow.ops()[root.op];
+  add_suspect(op.op->full_name, report);
+  for (const ValueFlow::Input& input : op.inputs) {
+    if (const ValueFlow::Op* maker = flow.maker(input)) add_suspect(maker->op->full_name, report);
+  }
+  for (std::size_t i = 1; i < std::min<std::size_t>(root.path.size(), 4); ++i) {
+    add_suspect(flow.ops()[root.path[i]].op->full_name, report);
+  }
+}
+
+void add_path(const ValueFlow& flow, const Root& root, FirstBad& report) {
+  for (const std::uint32_t op : root.path) report.path.emplace_back(flow.ops()[op].op->full_name);
+}
+
+// The answer, and what else is wrong in its step.
+void tell(RankSearch& search, const RankVerdict& verdict, FirstBad& report) {
+  SourceTexts sources = sources_of(search.rank());
+  for (const Root& root : search.roots()) {
+    if (report.findings.size() >= kMostFindings) break;
+    Finding finding = finding_of(search, root);
+    finding.code = code_of(*search.flow().ops()[root.op].op, sources);
+    // One write of memory shows in many places.
+    const bool again = !report.findings.empty() && finding.kind == "memory_overwritten" &&
+                       report.findings.front().kind == finding.kind;
+    if (!again) report.findings.push_back(std::move(finding));
+  }
+  Finding& first = report.findings.front();
+  first.tags.insert(first.tags.end(), verdict.tags.begin(), verdict.tags.end());
+  first.evidence.insert(first.evidence.end(), verdict.evidence.begin(), verdict.evidence.end());
+  const Root& root = search.roots().front();
+  if (search.made_as_in_next()) {
+    const ValueFlow::Op& reader = search.flow().ops()[search.roots()[1].op];
+    first.evidence.push_back(fmt::format(
+        "{} reads data that holds the same and was made before the first step, which the dump does not hold; what "
+        "this operator gives is read there in the next step",
+        reader.op->full_name));
+  }
+  add_path(search.flow(), root, report);
+  add_suspects(search.flow(), root, report);
+  report.reaches = reaches_of(search, root);
+}
+
+// Roots of which the same op and bad kind were told already: NaN and infinity of one op are one story.
+std::vector<Root> distinct(const std::vector<Root>& roots) {
+  std::vector<Root> kept;
+  std::set<std::uint32_t> ops;
+  for (const Root& root : roots) {
+    if (!is_expected(root) && !root.aside && ops.insert(root.op).second) kept.push_back(root);
+  }
+  return kept;
+}
+
+}  // namespace
+
+RankSearch::RankSearch(const CatalogRank& rank, const FirstBadOptions& options)
+    : rank_(rank), options_(options), settings_(settings_of(rank)), health_(rank, options.threads) {}
+
+void RankSearch::run(FirstBad& report) {
+  for (std::size_t step = 0; step < rank_.steps.size(); ++step) {
+    if (!takes(options_, rank_.steps[step])) continue;
+    if (look_at(step, report)) break;
+  }
+  report.files_read += health_.files_read();
+  report.problems.insert(report.problems.end(), health_.problems().begin(), health_.problems().end());
+}
+
+bool RankSearch::look_at(std::size_t index, FirstBad& report) {
+  const CatalogStep& step = rank_.steps[index];
+  health_.prepare(step.ops);
+  ++report.steps;
+  report.ops += static_cast<std::uint64_t>(std::ranges::count(step.ops, false, &CatalogOp::is_parameter));
+  for (const CatalogOp& op : step.ops) {
+    const bool any = std::ranges::any_of(op.tensors, [](const CatalogTensor& tensor) { return tensor.recorded(); });
+    report.ops_not_recorded += !op.is_parameter && !any && !op.tensors.empty() ? 1 : 0;
+    report.tensors += static_cast<std::uint64_t>(
+        std::ranges::count_if(op.tensors, [&](const CatalogTensor& tensor) { return health_.of(tensor).known; }));
+  }
+  if (!any_bad(step, health_)) return false;
+  ValueFlow::Options options;
+  options.only_overflows = settings_.only_overflows;
+  if (!losses_) losses_ = loss_places(rank_);
+  options.losses = &*losses_;
+  // Other tools read inputs when the operator has run.
+  options.inputs_before = rank_.has_journal && !settings_.inputs_after;
+  auto flow = std::make_unique<ValueFlow>(rank_, index, health_, options);
+  if (flow->inferred()) {
+    const std::string note = fmt::format(
+        "rank {}: the dump does not say who reads what of whom, or not of all: equal values, and the order in which "
+        "operators ran, "
+        "stand in for it",
+        rank_.rank);
+    if (std::ranges::find(report.notes, note) == report.notes.end()) report.notes.push_back(note);
+  }
+  note_healthy(*flow, step, report);
+  roots_ = distinct(flow->roots());
+  SourceTexts sources = sources_of(rank_);
+  step_ = index;
+  flow_ = std::move(flow);
+  for (const Root& root : flow_->roots()) {
+    if (!is_expected(root)) continue;
+    Finding finding = finding_of(*this, root);
+    finding.severity = Severity::note;
+    finding.kind = "scaler_skipped";
+    finding.code = code_of(*flow_->ops()[root.op].op, sources);
+    report.expected.push_back(std::move(finding));
+    break;
+  }
+  note_asides(report);
+  find_maker_of_data();
+  if (!roots_.empty()) return true;
+  flow_.reset();
+  return false;
+}
+
+void RankSearch::note_asides(FirstBad& report) {
+  SourceTexts sources = sources_of(rank_);
+  for (const Root& root : flow_->roots()) {
+    if (!root.aside || report.asides.size() >= kMostAsides) continue;
+    Finding finding = finding_of(*this, root);
+    finding.severity = Severity::note;
+    finding.tags.emplace_back("aside");
+    finding.code = code_of(*flow_->ops()[root.op].op, sources);
+    report.asides.push_back(std::move(finding));
+  }
+}
+
+// What makes the first batch runs before the first step and is not in the dump; what makes the second is.
+void RankSearch::find_maker_of_data() {
+  made_as_in_next_ = false;
+  if (roots_.size() < 2 || roots_.front().kind != RootKind::external) return;
+  const CatalogTensor& data = *roots_.front().tensor;
+  if (!data.tensor_name.empty() && !data.tensor_name.starts_with("data-")) return;
+  const std::string_view reader = flow_->ops()[roots_.front().op].op->full_name;
+  const auto maker = std::ranges::find_if(roots_, [&](const Root& root) {
+    return root.kind != RootKind::external && flow_->reaches_next(root, reader, data.slot);
+  });
+  if (maker == roots_.end()) return;
+  std::rotate(roots_.begin(), maker, maker + 1);
+  made_as_in_next_ = true;
+}
+
+void RankSearch::note_healthy(const ValueFlow& flow, const CatalogStep& step, FirstBad& report) {
+  SourceTexts sources = sources_of(rank_);
+  for (const Root& root : flow.healthy()) {
+    const ValueFlow::Op& op = flow.ops()[root.op];
+    if (root.tensor == nullptr || op.nature.uninitialised) continue;
+    // It is no mask that was taken away: who reads it gives NaN of something else beside it.
+    if (root.drowned && root.absorbed_by.empty()) continue;
+    const auto is_same = [&](const Root& other) { return other.value == root.value && !other.aside; };
+    if (std::ranges::any_of(flow.roots(), is_same)) continue;
+    FindingTensor tensor = finding_tensor(rank_, *op.op, *root.tensor);
+    if (const KnownStatistics* known = health_.statistics(*root.tensor)) tensor.statistics = *known;
+    const bool told = std::ranges::any_of(report.healthy, [&](const HealthyInfinity& other) {
+      return other.tensor.op == tensor.op && other.tensor.is_input == tensor.is_input &&
+             other.tensor.slot == tensor.slot;
+    });
+    if (told) continue;
+    if (report.healthy.size() >= kMostHealthy) {
+      ++report.healthy_left_out;
+      continue;
+    }
+    HealthyInfinity& healthy = report.healthy.emplace_back();
+    healthy.tensor = std::move(tensor);
+    healthy.rank = rank_.rank;
+    healthy.step = step.id;
+    healthy.code = code_of(*op.op, sources, 0);
+    healthy.how = how_of(root.kind);
+    for (const std::uint32_t absorber : root.absorbed_by) {
+      healthy.absorbed_by.emplace_back(flow.ops()[absorber].op->full_name);
+    }
+  }
+}
+
+FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options) {
+  FirstBad report;
+  std::vector<std::unique_ptr<RankSearch>> searches;
+  for (const CatalogRank& rank : catalog.ranks) {
+    if (options.rank && *options.rank != rank.rank) continue;
+    ++report.ranks;
+    searches.push_back(std::make_unique<RankSearch>(rank, options));
+    searches.back()->run(report);
+    report.only_overflows = report.only_overflows || searches.back()->settings().only_overflows;
+  }
+  const bool any = std::ranges::any_of(searches, [](const auto& search) { return search->found(); });
+  if (!any) return report;
+  const RankVerdict verdict = first_rank(searches);
+  RankSearch& first = *searches[verdict.first];
+  tell(first, verdict, report);
+  if (options.trend) {
+    SourceTexts sources = sources_of(first.rank());
+    report.growth = growth_before(first, sources);
+  }
+  return report;
+}
+
+}  // namespace sonde

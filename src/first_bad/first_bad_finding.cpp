@@ -1,0 +1,329 @@
+// What is said of a root: the verdict of the decision tree in docs/first-bad.md, and what was seen that says so.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "first_bad/bad_cause.h"
+#include "first_bad/first_bad_search.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::size_t kPositionsShown = 3;
+constexpr std::size_t kSuspectsShown = 3;
+
+std::string health_text(const Health& health) {
+  std::vector<std::string> parts;
+  const auto add = [&](bool has, std::uint64_t count, const char* name) {
+    if (has) parts.push_back(count > 0 ? fmt::format("{} {}", count, name) : std::string(name));
+  };
+  add(health.nan, health.nan_count, "NaN");
+  add(health.positive_inf, health.positive_inf_count, "+inf");
+  add(health.negative_inf, health.negative_inf_count, "-inf");
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
+  return text.empty() ? "only finite numbers" : text;
+}
+
+std::string line_text(const CatalogOp& op) {
+  if (op.source_file.empty()) return "";
+  return fmt::format(" ({}:{})", std::filesystem::path(op.source_file).filename().string(), op.line);
+}
+
+class Teller {
+ public:
+  Teller(RankSearch& search, const Root& root)
+      : search_(search), flow_(search.flow()), root_(root), op_(flow_.ops()[root.op]) {}
+
+  Finding tell() {
+    finding_ = finding_at(search_.rank(), search_.step(), *op_.op, root_.tensor);
+    finding_.phase = op_.phase;
+    if (root_.tensor != nullptr) {
+      if (const KnownStatistics* known = search_.health().statistics(*root_.tensor)) {
+        finding_.tensor.statistics = *known;
+      }
+    }
+    switch (root_.kind) {
+      case RootKind::external:
+        tell_external();
+        break;
+      case RootKind::overwritten:
+        tell_overwritten();
+        break;
+      case RootKind::placed:
+        tell_placed();
+        break;
+      case RootKind::created:
+      case RootKind::converted:
+        tell_made();
+        break;
+    }
+    tell_limits();
+    tell_tags();
+    return std::move(finding_);
+  }
+
+ private:
+  void tell_external();
+  void tell_overwritten();
+  void tell_placed();
+  void tell_made();
+  void tell_unwritten();
+  void tell_collective();
+  void tell_backward(const std::string& why);
+  void tell_where_infinities_come_from();
+  void tell_positions(const CatalogTensor& tensor);
+  void tell_tags();
+  void tell_limits();
+  void tell_earlier(std::string_view name);
+  const CatalogOp* made_before(const CatalogTensor& tensor) const;
+
+  RankSearch& search_;
+  ValueFlow& flow_;
+  const Root& root_;
+  const ValueFlow::Op& op_;
+  Finding finding_;
+  bool impossible_ = false;
+  bool doubted_ = false;  // another operator may be to blame: a limit says why
+};
+
+void Teller::tell_positions(const CatalogTensor& tensor) {
+  const std::optional<SlotValues> operand = SlotValues::open(search_.rank(), tensor);
+  if (!operand || tensor.constant) return;
+  for (const Position& place :
+       operand->find(root_.bad == BadKind::nan ? SlotValues::Want::nan : SlotValues::Want::inf, kPositionsShown)) {
+    finding_.evidence.push_back(fmt::format("{}{} = {}", slot_name(tensor.is_input, tensor.slot), position_text(place),
+                                            number_text(operand->at(place))));
+  }
+}
+
+// Of a tensor that an op of an earlier step made; null: none in the dump.
+const CatalogOp* Teller::made_before(const CatalogTensor& tensor) const {
+  if (tensor.source == kNoSequence) return nullptr;
+  for (std::size_t step = 0; step < search_.step_index(); ++step) {
+    if (search_.rank().steps[step].run != search_.step().run) continue;
+    for (const CatalogOp& op : search_.rank().steps[step].ops) {
+      if (op.sequence == tensor.source) return &op;
+    }
+  }
+  return nullptr;
+}
+
+// What the steps before had under this name.
+void Teller::tell_earlier(std::string_view name) {
+  const std::uint64_t iteration = search_.step().id.iteration;
+  for (std::size_t step = search_.step_index(); step-- > 0;) {
+    const CatalogStep& earlier = search_.rank().steps[step];
+    for (const CatalogOp& op : earlier.ops) {
+      for (const CatalogTensor& tensor : op.tensors) {
+        if (tensor.tensor_name != name) continue;
+        const Health& health = search_.health().of(tensor);
+        if (!health.known) continue;
+        finding_.evidence.push_back(fmt::format("in step {} it held {}", earlier.id.iteration, health_text(health)));
+        if (!health.bad()) {
+          finding_.evidence.push_back(fmt::format("it went bad between its first read in step {} and that in step {}",
+                                                  earlier.id.iteration, iteration));
+        }
+        return;
+      }
+    }
+  }
+  if (iteration > 0) {
+    finding_.limits.push_back(
+        fmt::format("no earlier step is in the dump: what made it happened before step {}; dump step {}", iteration,
+                    iteration - 1));
+  }
+}
+
+void Teller::tell_external() {
+  const CatalogTensor& tensor = *root_.tensor;
+  const std::string_view name = tensor.tensor_name;
+  const bool is_data = name.empty() || name.starts_with("data-") || name.starts_with("carried-");
+  finding_.kind = is_data ? "bad_input" : "bad_parameter";
+  const std::string what = !name.empty()     ? std::string(name)
+                           : tensor.constant ? fmt::format("the number {}", number_text(*tensor.constant))
+                                             : "a tensor that came in from outside";
+  finding_.why = fmt::format("{} holds {} when {} reads it: nothing in this step made it", what,
+                             health_text(search_.health().of(tensor)), op_.op->full_name);
+  tell_positions(tensor);
+  if (const CatalogOp* maker = made_before(tensor)) {
+    finding_.evidence.push_back(fmt::format("{} made it in an earlier step{}", maker->full_name, line_text(*maker)));
+  }
+  if (!is_data) tell_earlier(name);
+  if (is_data && tensor.source != kNoSequence && made_before(tensor) == nullptr) {
+    doubted_ = true;
+    finding_.limits.push_back("an operator made it that the dump does not hold: in an earlier step, or not recorded");
+  }
+}
+
+void Teller::tell_overwritten() {
+  const CatalogTensor& read = *root_.tensor;
+  const auto input = std::ranges::find(op_.inputs, &read, &ValueFlow::Input::tensor);
+  const ValueFlow::Op* maker = flow_.maker(*input);
+  const CatalogTensor* made = flow_.made(*input);
+  finding_.kind = "memory_overwritten";
+  finding_.why = fmt::format("{} wrote {} and {} read {}: something wrote this memory in between, and no operator did",
+                             maker->op->full_name, health_text(search_.health().of(*made)), op_.op->full_name,
+                             health_text(search_.health().of(read)));
+  tell_positions(read);
+  finding_.evidence.push_back(
+      fmt::format("written by {}:{}{}", maker->op->full_name, slot_name(false, made->slot), line_text(*maker->op)));
+  std::size_t between = 0;
+  for (std::uint32_t op = root_.op; op-- > flow_.index_of(*maker) + 1;) {
+    if (++between <= kSuspectsShown) {
+      const CatalogOp& suspect = *flow_.ops()[op].op;
+      finding_.evidence.push_back(fmt::format("ran in between: {}{}", suspect.full_name, line_text(suspect)));
+    }
+  }
+  if (between > kSuspectsShown) {
+    finding_.evidence.push_back(fmt::format("and {} more; `sonde stomp` looks closer", between - kSuspectsShown));
+  }
+}
+
+void Teller::tell_placed() {
+  const Health health = search_.health().of(*root_.tensor);
+  if (op_.nature.brings) {
+    finding_.kind = "bad_input";
+    finding_.why = fmt::format("the values that {} brings in hold {}", op_.op->op_type, health_text(health));
+    tell_positions(*root_.tensor);
+    return;
+  }
+  finding_.kind = "operator";
+  finding_.why = fmt::format("{} writes {}: that is the value it was given", op_.op->op_type, health_text(health));
+  if (root_.bad == BadKind::inf && root_.path.size() > 1) {
+    const ValueFlow::Op& reader = flow_.ops()[root_.path[1]];
+    if (reader.nature.mixes) {
+      finding_.why = fmt::format("{} writes {} into memory that {} reads, where an infinity is no mask",
+                                 op_.op->op_type, health_text(health), reader.op->full_name);
+      finding_.evidence.push_back(fmt::format("read by {}{}", reader.op->full_name, line_text(*reader.op)));
+    }
+  }
+  for (const ValueFlow::Input& input : op_.inputs) {
+    if (input.tensor->constant) finding_.numbers.push_back({"value", *input.tensor->constant});
+  }
+  tell_positions(*root_.tensor);
+}
+
+// The op's own doing, or what the types that it works in do to it.
+void Teller::tell_made() {
+  if (op_.nature.uninitialised) {
+    tell_unwritten();
+    return;
+  }
+  if (op_.nature.collective) {
+    tell_collective();
+    return;
+  }
+  OpValues values(search_.rank(), flow_, op_, root_.tensor, search_.health());
+  Cause cause = cause_of(values, root_.bad);
+  finding_.kind = cause.overflow ? "overflow" : "operator";
+  finding_.why = std::move(cause.why);
+  finding_.numbers = std::move(cause.numbers);
+  finding_.evidence = std::move(cause.evidence);
+  finding_.limits = std::move(cause.limits);
+  impossible_ = cause.impossible;
+  if (cause.impossible) {
+    finding_.kind = "memory_overwritten";
+    finding_.why +=
+        "; the memory was written between the recording of its inputs and its run, or the operator is wrong";
+  }
+  if (root_.lost) {
+    finding_.why += "; it is divided by, and nothing but zeros come out of numbers that are none";
+  }
+  if (root_.kind == RootKind::converted) tell_where_infinities_come_from();
+  if (op_.phase == Phase::backward) tell_backward(finding_.why);
+}
+
+void Teller::tell_unwritten() {
+  finding_.kind = "bad_input";
+  finding_.why = fmt::format("{} gives memory as it is, and nobody writes it before it is read", op_.op->op_type);
+  if (root_.path.size() < 2) return;
+  const ValueFlow::Op& reader = flow_.ops()[root_.path[1]];
+  finding_.evidence.push_back(fmt::format("first read by {}{}", reader.op->full_name, line_text(*reader.op)));
+}
+
+void Teller::tell_collective() {
+  finding_.kind = "collective";
+  finding_.why = fmt::format("this rank gave finite numbers to {} and got {}", op_.op->op_type,
+                             health_text(search_.health().of(*root_.tensor)));
+  tell_positions(*root_.tensor);
+}
+
+void Teller::tell_where_infinities_come_from() {
+  for (const ValueFlow::Input& input : op_.inputs) {
+    if (!input.is_read) continue;
+    const Health health = flow_.health_of(input);
+    if (!health.inf()) continue;
+    const ValueFlow::Op* maker = flow_.maker(input);
+    const std::string from = maker != nullptr ? fmt::format("{}{}", maker->op->full_name, line_text(*maker->op))
+                             : !input.tensor->tensor_name.empty() ? std::string(input.tensor->tensor_name)
+                                                                  : "outside";
+    finding_.evidence.push_back(
+        fmt::format("input.{} holds {}, which {} put there", input.tensor->slot, health_text(health), from));
+  }
+}
+
+// Where 0 meets infinity, or is divided by 0, in backward: the mask stands on the wrong side of the operator.
+void Teller::tell_backward(const std::string& why) {
+  const bool is_trap = why.starts_with("0 divided by 0") || why.starts_with("0 times infinity");
+  if (!is_trap) return;
+  finding_.evidence.push_back(
+      "the gradient that comes in is 0 there: something after the forward operator (where, a mask) leaves this element "
+      "out, but its derivative is infinite and 0 times it is NaN; mask the operator's input instead");
+}
+
+void Teller::tell_tags() {
+  if (op_.phase == Phase::backward) finding_.tags.emplace_back("backward_only");
+  if (op_.phase == Phase::optimizer) finding_.tags.emplace_back("optimizer_only");
+  if (root_.end == End::unknown || impossible_ || flow_.inferred()) doubted_ = true;
+  if (doubted_) finding_.tags.emplace_back("uncertain");
+}
+
+void Teller::tell_limits() {
+  if (root_.kind != RootKind::created && root_.kind != RootKind::converted) return;
+  if (!root_.inputs_known) {
+    doubted_ = true;
+    finding_.limits.push_back(
+        "not all inputs of this operator were recorded: the values may have come in through those; --next-config "
+        "writes "
+        "a configuration that records them");
+  }
+  if (root_.end == End::unknown) {
+    finding_.limits.push_back("what its readers made of it was not recorded: it may do no harm");
+  }
+  std::string unread;
+  for (const ValueFlow::Input& input : op_.inputs) {
+    const CatalogTensor* made = flow_.made(input);
+    const bool same = made != nullptr && made->content != 0 && made->content == input.tensor->content;
+    if (same || (made == nullptr && impossible_ && input.tensor->content != 0)) {
+      unread += (unread.empty() ? "" : ", ") + slot_name(true, input.tensor->slot);
+    }
+  }
+  if (unread.empty() || search_.settings().reread) return;
+  finding_.limits.push_back(
+      fmt::format("{}: not read again; a write behind the framework's back would not show (\"reread\": true)", unread));
+}
+
+}  // namespace
+
+Finding finding_of(RankSearch& search, const Root& root) { return Teller(search, root).tell(); }
+
+std::string reaches_of(RankSearch& search, const Root& root) {
+  const ValueFlow::Op& last = search.flow().ops()[root.path.back()];
+  switch (root.end) {
+    case End::matters:
+    case End::scaler:
+      if (root.lost) return "a normalisation";
+      if (last.phase == Phase::backward) return "a gradient";
+      if (last.phase == Phase::optimizer) return "a parameter";
+      return "the loss";
+    case End::decides:
+      return "a comparison or an index";
+    case End::unread:
+      return "a result that nobody in the dump reads, or only the program itself";
+    default:
+      return "operators whose results were not recorded";
+  }
+}
+
+}  // namespace sonde

@@ -1,0 +1,69 @@
+// The parts of first_bad: the search of one rank, and what is said of a root that it found.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "catalog/dump_settings.h"
+#include "first_bad/first_bad.h"
+#include "first_bad/value_flow.h"
+#include "measure/health.h"
+
+namespace sonde {
+
+// One rank, step by step, up to the first that has something wrong.
+class RankSearch {
+ public:
+  RankSearch(const CatalogRank& rank, const FirstBadOptions& options);
+
+  // Fills in what was looked at, what is healthy and what was expected. Stops behind the step with the first finding.
+  void run(FirstBad& report);
+
+  bool found() const { return flow_ != nullptr; }
+  const CatalogRank& rank() const { return rank_; }
+  std::size_t step_index() const { return step_; }
+  const CatalogStep& step() const { return rank_.steps[step_]; }
+  ValueFlow& flow() { return *flow_; }
+  HealthReader& health() { return health_; }
+  const DumpSettings& settings() const { return settings_; }
+  // The input of the first root comes from outside, and the second makes the same for the next step.
+  bool made_as_in_next() const { return made_as_in_next_; }
+  // Roots that are errors, the first first.
+  const std::vector<Root>& roots() const { return roots_; }
+
+ private:
+  bool look_at(std::size_t step, FirstBad& report);
+  void note_asides(FirstBad& report);
+  void find_maker_of_data();
+  void note_healthy(const ValueFlow& flow, const CatalogStep& step, FirstBad& report);
+
+  const CatalogRank& rank_;
+  const FirstBadOptions& options_;
+  DumpSettings settings_;
+  HealthReader health_;
+  std::unique_ptr<ValueFlow> flow_;
+  std::size_t step_ = 0;
+  std::vector<Root> roots_;
+  std::optional<LossPlaces> losses_;
+  bool made_as_in_next_ = false;
+};
+
+// What is said of one root.
+Finding finding_of(RankSearch& search, const Root& root);
+// "the loss", "a gradient", "a parameter": what the root reaches.
+std::string reaches_of(RankSearch& search, const Root& root);
+
+// Where the ranks of one run differ. `searches` are those of all ranks. Gives the index of the rank that was bad first, and
+// tells its finding how it spread.
+struct RankVerdict {
+  std::size_t first = 0;              // into searches
+  std::vector<std::string> evidence;  // lines for the finding
+  std::vector<std::string> tags;
+};
+RankVerdict first_rank(std::vector<std::unique_ptr<RankSearch>>& searches);
+
+std::optional<Growth> growth_before(RankSearch& search, SourceTexts& sources);
+
+}  // namespace sonde

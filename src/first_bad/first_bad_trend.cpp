@@ -1,0 +1,122 @@
+// Which norm grew first, in the steps up to the first bad one.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string_view>
+#include <tuple>
+
+#include "first_bad/first_bad_search.h"
+
+namespace sonde {
+namespace {
+
+constexpr double kGrown = 10;        // times what it was before
+constexpr double kSmallest = 1e-20;  // a norm that is nothing tells nothing
+
+struct Series {
+  const CatalogOp* op = nullptr;  // of the latest step
+  const CatalogTensor* tensor = nullptr;
+  bool of_norm = true;
+  struct Point {
+    std::size_t step = 0;
+    std::size_t place = 0;  // of the op in its step
+    double value = 0;
+    const CatalogOp* op = nullptr;
+    const CatalogTensor* tensor = nullptr;
+  };
+  std::vector<Point> points;  // finite ones, in order
+  bool went_bad = false;
+};
+
+std::optional<double> size_of(const KnownStatistics& s, bool& of_norm) {
+  if (s.l2norm && std::isfinite(*s.l2norm)) {
+    of_norm = true;
+    return s.l2norm;
+  }
+  if (!s.max || !s.min || !std::isfinite(*s.max) || !std::isfinite(*s.min)) return std::nullopt;
+  of_norm = false;
+  return std::max(std::fabs(*s.max), std::fabs(*s.min));
+}
+
+double median(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
+  return values[values.size() / 2];
+}
+
+// The first point from which on all are far above what was before; none: it did not grow.
+std::optional<std::size_t> grown_at(const Series& series, double& before) {
+  std::vector<double> earlier;
+  for (std::size_t i = 0; i < series.points.size(); ++i) {
+    if (!earlier.empty()) {
+      before = median(earlier);
+      const bool stays = std::all_of(series.points.begin() + static_cast<std::ptrdiff_t>(i), series.points.end(),
+                                     [&](const Series::Point& point) { return point.value > kGrown * before; });
+      if (before > kSmallest && stays) return i;
+    }
+    earlier.push_back(series.points[i].value);
+  }
+  return std::nullopt;
+}
+
+using Key = std::tuple<std::string_view, bool, std::uint32_t>;
+
+std::map<Key, Series> series_of(RankSearch& search) {
+  std::map<Key, Series> all;
+  const std::size_t last = search.step_index();
+  for (std::size_t index = 0; index <= last; ++index) {
+    const CatalogStep& step = search.rank().steps[index];
+    if (step.run != search.step().run || step.id.graph != search.step().id.graph) continue;
+    for (std::size_t place = 0; place < step.ops.size(); ++place) {
+      const CatalogOp& op = step.ops[place];
+      for (const CatalogTensor& tensor : op.tensors) {
+        if (tensor.is_input || !tensor.statistics || !is_floating(tensor.dtype)) continue;
+        Series& series = all[{op.full_name, tensor.is_input, tensor.slot}];
+        bool of_norm = true;
+        const auto value = size_of(*tensor.statistics, of_norm);
+        if (!value || series.went_bad || (!series.points.empty() && series.of_norm != of_norm)) {
+          series.went_bad = true;
+          continue;
+        }
+        series.of_norm = of_norm;
+        series.points.push_back({index, place, *value, &op, &tensor});
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+std::optional<Growth> growth_before(RankSearch& search, SourceTexts& sources) {
+  const std::map<Key, Series> all = series_of(search);
+  const Series* first = nullptr;
+  std::tuple<std::size_t, std::size_t> first_at;
+  double first_before = 0;
+  for (const auto& [key, series] : all) {
+    double before = 0;
+    const auto at = grown_at(series, before);
+    if (!at) continue;
+    const std::tuple where(series.points[*at].step, series.points[*at].place);
+    if (first != nullptr && first_at <= where) continue;
+    first = &series;
+    first_at = where;
+    first_before = before;
+  }
+  if (first == nullptr) return std::nullopt;
+  Growth growth;
+  for (const Series::Point& point : first->points) {
+    const CatalogStep& step = search.rank().steps[point.step];
+    growth.series.push_back({step.id.iteration, point.value});
+    if (point.step != std::get<0>(first_at)) continue;
+    growth.tensor = finding_tensor(search.rank(), *point.op, *point.tensor);
+    growth.code = code_of(*point.op, sources, 0);
+    growth.step = step.id;
+    growth.now = point.value;
+  }
+  growth.rank = search.rank().rank;
+  growth.before = first_before;
+  growth.of_norm = first->of_norm;
+  return growth;
+}
+
+}  // namespace sonde

@@ -1,0 +1,186 @@
+// ValueFlow: where the NaN and infinities of a step come from and what becomes of them, along its data flow.
+//
+// An output that holds NaN or infinity *has* that kind. A kind has a root, where nothing that the op read explains it, and
+// an end. It matters when a way leads from it to a gradient, a parameter, the loss, or to nobody; it is absorbed when every
+// op that reads it gives finite results. docs/first-bad.md says what counts as what.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "catalog/catalog.h"
+#include "measure/health.h"
+#include "operators/op_nature.h"
+
+namespace sonde {
+
+enum class BadKind : std::uint8_t { nan = 0, inf = 1 };
+
+// What the worst end of a value is; larger is worse.
+enum class End : std::uint8_t {
+  absorbed,  // every reader gives finite results
+  unknown,   // the dump does not hold what its readers made of it
+  unread,    // nobody in the dump reads it, or only the program itself: a number, a question whether it is finite
+  decides,   // NaN goes into a comparison or an index that others read
+  scaler,    // a gradient, and the loss scaler skipped the optimizer
+  matters,   // a gradient, a parameter, optimizer state, or the loss
+};
+std::string_view word_of(End end);
+
+enum class RootKind : std::uint8_t {
+  created,      // finite inputs, computed
+  placed,       // finite inputs, and an op that writes what the program chose: masked_fill, where, full
+  external,     // nothing in the dump made it: input data, a parameter, a constant, an earlier step
+  overwritten,  // the op that made it recorded other values than the op that read it
+  converted,  // of infinities that were placed, or came from outside, the op made NaN, or infinities of the other sign
+};
+
+struct Root {
+  RootKind kind = RootKind::created;
+  BadKind bad = BadKind::nan;
+  std::uint32_t op = 0;  // index into ops(): that makes it; external and overwritten: that reads it first
+  const CatalogTensor* tensor = nullptr;  // output of the op; external and overwritten: its input
+  std::uint32_t value = 0;
+  End end = End::absorbed;
+  bool inputs_known = true;                // false: some inputs of the op were not recorded
+  bool aside = false;                      // unread, beside a training that goes on: a metric, a number that is printed
+  bool lost = false;                       // its overflow makes a normalisation give nothing but zeros
+  bool drowned = false;                    // who reads it gives NaN or infinities for another reason
+  std::vector<std::uint32_t> absorbed_by;  // ops, the first few
+  std::vector<std::uint32_t> path;         // ops from the root to the end, the root's first
+};
+
+// Where backward begins, of all steps of a run: line, file and type of the op that makes the loss.
+using LossPlaces = std::set<std::tuple<std::string_view, std::uint32_t, std::string_view>>;
+LossPlaces loss_places(const CatalogRank& rank);
+
+class ValueFlow {
+ public:
+  struct Input {
+    const CatalogTensor* tensor = nullptr;
+    std::uint32_t value = 0;  // that it comes from
+    bool is_read = true;      // false: only its shape counts, or it is overwritten
+  };
+  struct Op {
+    const CatalogOp* op = nullptr;
+    OpNature nature;
+    Phase phase = Phase::forward;
+    bool is_next = false;  // of the step after
+    std::vector<Input> inputs;
+    std::vector<std::uint32_t> outputs;  // values
+  };
+
+  struct Options {
+    bool inputs_before = true;    // inputs are as their operator found them
+    bool only_overflows = false;  // the dump holds nothing but ops that overflowed: who is missing was finite
+    const LossPlaces* losses = nullptr;
+  };
+  // Step `step` of the rank; that after it tells who reads what this one leaves behind.
+  ValueFlow(const CatalogRank& rank, std::size_t step, HealthReader& health, Options options);
+
+  // Worst and earliest first. Those whose end is `absorbed` are in `healthy`.
+  const std::vector<Root>& roots() const { return roots_; }
+  const std::vector<Root>& healthy() const { return healthy_; }
+
+  const std::vector<Op>& ops() const { return ops_; }
+  Health health_of(const Input& input);
+  Health health_of_value(std::uint32_t value);
+  // The op that made what this input reads; null: none in these two steps.
+  const Op* maker(const Input& input) const;
+  // What it recorded of it; null: nothing.
+  const CatalogTensor* made(const Input& input) const;
+  std::uint32_t index_of(const Op& op) const { return static_cast<std::uint32_t>(&op - ops_.data()); }
+
+  bool inferred() const { return inferred_ || !has_edges_; }  // the dump does not say, or not of all: see infer_edges
+  bool has_edges() const { return has_edges_; }               // the dump says who reads what of whom
+  // Whether what the root made gets, bad, to the op of the next step with this name, as its input `slot`.
+  bool reaches_next(const Root& root, std::string_view full_name, std::uint32_t slot);
+  bool scaler_skipped() const { return scaler_skipped_; }  // the loss scaler found infinities and no optimizer ran
+  std::uint64_t tensors() const { return tensors_; }       // of the step, that something is known of
+
+ private:
+  struct Reader {
+    std::uint32_t op = 0, input = 0;
+  };
+  static constexpr std::uint32_t kOutside = ~0U;
+  struct Value {
+    std::uint32_t op = kOutside, slot = 0;
+    const CatalogTensor* tensor = nullptr;  // null: seen by its readers only
+    std::vector<Reader> readers;
+    End ends[2] = {};
+    End pure[2] = {};                                          // along ways on which the kind stays what it is
+    std::uint8_t flags[2] = {};                                // RootKinds as bits
+    std::optional<RootKind> root[2];                           // where it begins here
+    const CatalogTensor* overwritten[2] = {nullptr, nullptr};  // the input that its maker recorded otherwise
+    bool leaked =
+        false;  // an infinity that was placed, or came from outside, and that somebody multiplies as any number
+    bool health_known = false;
+    Health health;
+  };
+  // What becomes of a value at those who read it.
+  struct Reading {
+    End worst = End::absorbed;
+    bool is_read = false;   // by somebody who makes something of it
+    bool is_asked = false;  // whether it is finite
+  };
+
+  void add_step(const CatalogStep& step, bool is_next);
+  void add_op(const CatalogOp& op, bool is_next);
+  std::uint32_t value_of(std::uint32_t op, std::uint32_t slot);
+  std::uint32_t outside_value(const CatalogTensor& tensor);
+  std::uint32_t add_value(std::uint32_t op, std::uint32_t slot, const CatalogTensor* tensor);
+  void join(std::uint32_t op, std::uint32_t input, std::uint32_t value);
+  void infer_edges();
+  void look_behind_views();
+  std::optional<std::uint32_t> older(std::uint32_t value) const;
+  bool covers(std::uint32_t value, const CatalogTensor& read) const;
+  void find_scaler();
+  void find_flags();
+  void find_flags(std::uint32_t value, BadKind kind);
+  void find_leak(const Op& op, std::uint32_t slot);
+  std::optional<std::uint32_t> leak_of(const Op& op, const Input& input);
+  bool passes(std::uint8_t flags, BadKind kind, const Op& op, std::uint32_t output, BadKind next);
+  void find_ends();
+  End end_of(const Value& value, BadKind kind, bool pure);
+  End end_of_outputs(const Op& op, const Input& input, std::uint8_t flags, BadKind kind, bool pure);
+  End end_of_output(const Op& op, std::uint32_t output, std::uint8_t flags, BadKind kind, bool pure, bool& is_bad);
+  void look_at_reader(const Value& value, const Reader& reader, BadKind kind, bool pure, Reading& reading);
+  bool steers(const Op& op) const;
+  bool is_self_compared(const Value& value, const Op& op, std::uint32_t index) const;
+  End own_end(const Value& value, BadKind kind);
+  End end_unread(const Value& value, BadKind kind, bool is_asked);
+  bool is_loss(const Value& value) const;
+  bool is_loss_elsewhere(const Value& value) const;
+  bool is_state(const Value& value) const;
+  bool is_aside(const Root& root) const;
+  bool normalises_to_nothing(std::uint32_t value);
+  std::uint32_t unwritten(const Op& op) const;
+  bool is_scaled_loss(const Value& value);
+  void find_roots();
+  void add_root(RootKind root, std::uint32_t value, BadKind kind, std::uint32_t op, const CatalogTensor* tensor);
+  bool feeds(const Op& op, const Input& input, std::uint32_t output_slot) const;
+  Health inputs_of(const Op& op, std::uint32_t output_slot, bool* all_known = nullptr);
+  void sort_roots();
+  void trace(Root& root);
+
+  HealthReader& health_;
+  Options options_;
+  std::size_t run_ = 0;
+  std::vector<Op> ops_;
+  std::vector<Value> values_;
+  std::unordered_map<std::uint64_t, std::uint32_t> by_sequence_;
+  std::unordered_map<std::string, std::uint32_t> outside_;
+  bool inferred_ = false, has_edges_ = false, scaler_skipped_ = false;
+  bool trains_ = false;       // backward or an optimizer ran in this step
+  bool has_modules_ = false;  // an op of this step ran inside a module
+  bool is_evaluation_ = false;
+  std::uint64_t tensors_ = 0;
+  std::vector<Root> roots_, healthy_;
+};
+
+}  // namespace sonde

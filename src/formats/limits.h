@@ -1,0 +1,17 @@
+// What every reader of a file asks of it, whatever its format.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "sonde/result.h"
+
+namespace sonde {
+
+// As many as NumPy knows: a file that says more is damaged.
+inline constexpr std::size_t kMostDimensions = 64;
+
+inline Error corrupt(std::string message) { return Error{ErrorCode::corrupt, std::move(message)}; }
+
+}  // namespace sonde

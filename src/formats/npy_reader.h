@@ -1,0 +1,54 @@
+// NpyFile: one .npy file, whoever wrote it, as a tensor that can be looked at in place.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "files/mapped_file.h"
+#include "sonde/dtype.h"
+#include "sonde/result.h"
+#include "sonde/tensor.h"
+
+namespace sonde {
+
+// What the header of a .npy file says. Format versions 1 to 3.
+struct NpyHeader {
+  DType dtype = DType::undefined;  // `<E2` and `<T2` are bfloat16
+  bool big_endian = false;
+  bool fortran_order = false;
+  std::vector<std::int64_t> shape;
+  std::uint64_t data_offset = 0;  // where the elements begin
+  std::uint64_t data_bytes = 0;   // how many bytes they take; they lie inside the file
+};
+
+// Whether a file that begins so is one.
+bool is_npy(std::string_view start);
+
+// `start`: the first bytes of the file, the whole header at least; `file_bytes`: how long the file is. Every size is
+// held against it. Fails with `corrupt`, or `unsupported` for element types that are no numbers.
+Result<NpyHeader> parse_npy_header(std::string_view start, std::uint64_t file_bytes);
+
+// Owns the mapping of the file; views are valid as long as it lives. Big-endian files are turned in memory.
+class NpyFile {
+ public:
+  static Result<NpyFile> open(const std::filesystem::path& path);
+  static Result<NpyFile> of(MappedFile mapped);  // errors do not name the file
+
+  const NpyHeader& header() const { return header_; }
+  TensorView view() const;
+
+ private:
+  NpyFile() = default;
+  Status turn_bytes();
+
+  NpyHeader header_;
+  std::vector<std::int64_t> strides_;
+  MappedFile mapped_;
+  std::vector<std::byte> turned_;  // a big-endian file's elements
+};
+
+}  // namespace sonde

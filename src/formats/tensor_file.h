@@ -1,0 +1,71 @@
+// TensorFile: one tensor in a file of any kind that a dump may have: .npy, torch.save's .pt, a container of CANN, a tensor of
+// ATB, a raw .bin of 1.2. Which it is tell its first bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "files/mapped_file.h"
+#include "formats/container.h"
+#include "formats/npy_reader.h"
+#include "sonde/dtype.h"
+#include "sonde/result.h"
+#include "sonde/tensor.h"
+
+namespace sonde {
+
+// What is known of the tensor that is looked for. A container holds several, and so may a .pt, where `slot` counts them in
+// the order of the object; a raw file says nothing of itself.
+struct TensorWish {
+  bool is_input = false;
+  std::uint32_t slot = 0;
+  DType dtype = DType::undefined;
+  std::optional<std::vector<std::int64_t>> shape = std::nullopt;
+  std::string_view name = {};  // of the file, where its own is a number that stands for one
+};
+
+// By its name: `.npy` and `.bin` hold one tensor, all else may hold several.
+bool is_container_name(std::string_view name);
+bool is_torch_name(std::string_view name);  // .pt, .pth
+
+// Owns the mapping of the file; views are valid as long as it lives.
+class TensorFile {
+ public:
+  // Fails with `corrupt`, with the place and what was found and expected; `unsupported` for types that are no numbers;
+  // `not_found` when a container has no such slot.
+  static Result<TensorFile> open(const std::filesystem::path& path, const TensorWish& wish = {});
+
+  DType dtype() const { return dtype_; }
+  const std::vector<std::int64_t>& shape() const { return shape_; }
+  TensorView view() const;
+
+ private:
+  TensorFile() = default;
+  Status read(const std::filesystem::path& path, const TensorWish& wish);
+  Status read_npy();
+  Status read_torch(const TensorWish& wish);
+  Status read_atb(const std::filesystem::path& path);
+  Status read_raw(const std::string& own_name, const TensorWish& wish);
+  Status read_container(const TensorWish& wish);
+  Status take(const ContainerTensor& tensor, const TensorWish& wish);
+  Status lay(std::uint64_t offset);
+  Status decode(const ContainerTensor& tensor, std::uint64_t count);
+  Status settle(const TensorView& saved, bool big_endian);
+
+  DType dtype_ = DType::undefined;
+  std::vector<std::int64_t> shape_, strides_;
+  std::optional<NpyFile> npy_;
+  MappedFile mapped_;
+  const std::byte* data_ = nullptr;
+  std::vector<std::byte> copy_;  // of elements that cannot be looked at in place
+};
+
+// What a container's header says, without touching its tensors. Errors name the file.
+Result<Container> read_container(const std::filesystem::path& path);
+
+}  // namespace sonde

@@ -1,0 +1,234 @@
+#include "index/index.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <system_error>
+#include <thread>
+
+#include "files/files.h"
+#include "index/index_file.h"
+#include "index/index_reader.h"
+#include "index/index_writer.h"
+#include "index/sqlite.h"
+#include "index/tree_snapshot.h"
+
+namespace sonde {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+// Opening a dump that takes longer saves an index; measured in benchmarks/README.md, "A million files".
+constexpr double kSlowSeconds = 0.5;
+// A dump at rest for less is taken for one that is still being written: a change within the same tick of the file
+// system's clock would not show. Longer where nothing else tells that it did not change while it was read, since that
+// clock may be another machine's; and longest when a run has not closed it.
+constexpr std::int64_t kRestUs = 2'000'000;
+constexpr std::int64_t kRestUnwatchedUs = 10'000'000;
+constexpr std::int64_t kRestUnfinishedUs = 60'000'000;
+
+double seconds_since(Clock::time_point began) { return std::chrono::duration<double>(Clock::now() - began).count(); }
+
+Result<fs::path> real_path(const fs::path& dump) {
+  std::error_code error;
+  fs::path real = fs::canonical(dump, error);
+  if (!error) return real;
+  const bool is_missing = error == std::errc::no_such_file_or_directory;
+  return Error{is_missing ? ErrorCode::not_found : ErrorCode::io,
+               "cannot open dump '" + dump.string() + "': " + error.message()};
+}
+
+bool is_inside(const fs::path& path, const fs::path& root) {
+  const auto [at, ignored] = std::mismatch(root.begin(), root.end(), path.begin(), path.end());
+  return at == root.end();
+}
+
+// What a catalog may have read, or have looked for, outside of the directory it was given.
+std::vector<fs::path> places_outside(const Catalog& catalog, const fs::path& root) {
+  std::vector<fs::path> places;
+  const auto add = [&](const fs::path& place) {
+    if (!is_inside(place, root)) places.push_back(place);
+  };
+  for (const CatalogRank& rank : catalog.ranks) {
+    for (const fs::path& place : {rank.directory, rank.metadata}) {
+      add(place / "graphs");
+      add(place / "execution_order");
+    }
+    if (rank.has_journal) add(rank.metadata / "sonde");
+    fs::path above = rank.directory;
+    for (int level = 0; level < 4 && above.has_relative_path(); ++level, above = above.parent_path()) {
+      add(above / ".dump_metadata");
+    }
+  }
+  for (fs::path above = root.parent_path(); above.has_relative_path(); above = above.parent_path()) {
+    add(above / ".dump_metadata");
+  }
+  std::ranges::sort(places);
+  places.erase(std::unique(places.begin(), places.end()), places.end());
+  return places;
+}
+
+bool is_unfinished(const Catalog& catalog) {
+  return std::ranges::any_of(catalog.ranks, [](const CatalogRank& rank) {
+    return std::ranges::any_of(rank.runs, [](const CatalogRun& run) { return !run.finished; });
+  });
+}
+
+// How long the dump has been at rest when `at_us` was, in microseconds; negative when it was changed later.
+std::int64_t rest_us(const TreeSnapshot& snapshot, std::uint64_t at_us) {
+  return static_cast<std::int64_t>(at_us) - snapshot.newest_mtime_ns / 1000;
+}
+
+Error still_written(const fs::path& dump) {
+  return Error{ErrorCode::busy, "'" + dump.string() + "' is still being written; an index of it would be out of date"};
+}
+
+// Removes what builders that were killed have left behind, and indexes of dumps that are gone.
+void clean(const fs::path& directory) {
+  std::error_code error;
+  const auto now = fs::file_time_type::clock::now();
+  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
+    std::error_code ignored;
+    const fs::path& file = at->path();
+    if (file.extension() == ".partial") {
+      if (now - at->last_write_time(ignored) > std::chrono::hours(24)) fs::remove(file, ignored);
+    } else if (file.extension() == ".sqlite") {
+      Result<Database> database = Database::open(file);
+      if (!database) continue;
+      Result<Statement> row = database->prepare("SELECT value FROM meta WHERE key='dump'");
+      if (row && row->next() && !fs::exists(std::string(row->text(0)), ignored) && !ignored) fs::remove(file, ignored);
+    }
+  }
+}
+
+// Written aside, then renamed: two that build at once both succeed, and one of theirs stays.
+Status save(const Catalog& catalog, const fs::path& root, const TreeSnapshot& snapshot, const fs::path& file) {
+  if (Status status = make_directories(file.parent_path()); !status) return status;
+  std::string aside = (file.parent_path() / (file.filename().string().substr(0, 200) + ".XXXXXX.partial")).string();
+  const Fd made(::mkostemps(aside.data(), 8, O_CLOEXEC));
+  if (!made) return io_error("make a file in", file.parent_path(), errno);
+  Status status = write_index(catalog, root, snapshot, aside);
+  if (!status) return status;
+  if (::rename(aside.c_str(), file.c_str()) == 0) return {};
+  const Error error = io_error("write", file, errno);
+  std::error_code ignored;
+  fs::remove(aside, ignored);
+  return error;
+}
+
+bool is_switched_off() {
+  const char* const value = std::getenv("SONDE_INDEX");
+  return value != nullptr && std::string_view(value) == "off";
+}
+
+// After reading took long. What goes wrong is nobody's concern: the catalog is there.
+void save_if_at_rest(const Catalog& catalog, const fs::path& root, std::uint64_t began_us) {
+  const fs::path file = index_file_of(root);
+  if (file.empty()) return;
+  const Result<TreeSnapshot> snapshot = TreeSnapshot::take(root, places_outside(catalog, root));
+  const std::int64_t rest = is_unfinished(catalog) ? kRestUnfinishedUs : kRestUnwatchedUs;
+  if (!snapshot || rest_us(*snapshot, began_us) < rest) return;
+  clean(file.parent_path());
+  const Status ignored = save(catalog, root, *snapshot, file);
+}
+
+}  // namespace
+
+struct Index::State {
+  Database database;
+  fs::path dump;  // as given
+};
+
+Index::Index(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Index::Index(Index&&) noexcept = default;
+Index& Index::operator=(Index&&) noexcept = default;
+Index::~Index() = default;
+
+Result<Index> Index::open(const fs::path& dump, const fs::path& given_file) {
+  const Result<fs::path> root = real_path(dump);
+  if (!root) return root.error();
+  const fs::path file = given_file.empty() ? index_file_of(*root) : given_file;
+  if (file.empty()) return Error{ErrorCode::not_found, "there is no directory for indexes: HOME is not set"};
+  if (Status whole = check_seal(file); !whole) return whole.error();
+  Result<Database> database = Database::open(file);
+  if (!database) return database.error();
+  if (Status right = check_index(*database, file, *root); !right) return right.error();
+  const Result<std::vector<SourceState>> sources = read_sources(*database);
+  if (!sources) return sources.error();
+  if (const std::string changed = changed_source(*root, *sources); !changed.empty()) {
+    return Error{ErrorCode::busy, "'" + file.string() + "' is out of date: " + changed};
+  }
+  return Index(std::make_unique<State>(State{std::move(*database), dump}));
+}
+
+Result<Catalog> Index::load(const CatalogQuery& query) {
+  Result<Catalog> catalog = read_index(state_->database, query);
+  if (catalog) catalog->path = state_->dump;
+  return catalog;
+}
+
+Result<IndexReport> build_index(const fs::path& dump, const fs::path& given_file) {
+  const Result<fs::path> root = real_path(dump);
+  if (!root) return root.error();
+  IndexReport report;
+  report.file = given_file.empty() ? index_file_of(*root) : given_file;
+  if (report.file.empty()) {
+    return Error{ErrorCode::not_found, "there is no directory for indexes: HOME is not set; say where with --out"};
+  }
+  auto began = Clock::now();
+  const std::uint64_t began_us = now_us();
+  Result<Catalog> catalog = open_catalog(*root);
+  if (!catalog) return catalog.error();
+  catalog->path = dump;
+  report.read_seconds = seconds_since(began);
+  const std::vector<fs::path> outside = places_outside(*catalog, *root);
+  Result<TreeSnapshot> snapshot = TreeSnapshot::take(*root, outside);
+  if (!snapshot) return snapshot.error();
+  if (is_unfinished(*catalog) && rest_us(*snapshot, began_us) < kRestUnfinishedUs) return still_written(dump);
+  if (rest_us(*snapshot, began_us) < kRestUs) {  // it may have changed while it was read
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(std::clamp(kRestUs - rest_us(*snapshot, now_us()), std::int64_t{0}, kRestUs)));
+    const std::uint64_t again_us = now_us();
+    catalog = open_catalog(*root);
+    if (!catalog) return catalog.error();
+    snapshot = TreeSnapshot::take(*root, outside);
+    if (!snapshot) return snapshot.error();
+    if (rest_us(*snapshot, again_us) < kRestUs) return still_written(dump);
+  }
+  began = Clock::now();
+  if (given_file.empty()) clean(report.file.parent_path());
+  if (Status status = save(*catalog, *root, *snapshot, report.file); !status) return status.error();
+  report.write_seconds = seconds_since(began);
+  report.files = snapshot->files;
+  for (const CatalogRank& rank : catalog->ranks) {
+    for (const CatalogStep& step : rank.steps) {
+      for (const CatalogOp& op : step.ops) {
+        report.tensors += static_cast<std::uint64_t>(std::ranges::count_if(op.tensors, &CatalogTensor::recorded));
+      }
+    }
+  }
+  std::error_code ignored;
+  report.bytes = fs::file_size(report.file, ignored);
+  return report;
+}
+
+Result<Catalog> open_catalog(const fs::path& path, const CatalogQuery& query) {
+  if (is_switched_off()) return open_catalog(path);
+  if (Result<Index> index = Index::open(path)) {
+    if (Result<Catalog> catalog = index->load(query)) return catalog;
+  }
+  const auto began = Clock::now();
+  const std::uint64_t began_us = now_us();
+  Result<Catalog> catalog = open_catalog(path);
+  if (!catalog || seconds_since(began) < kSlowSeconds) return catalog;
+  if (const Result<fs::path> root = real_path(path)) save_if_at_rest(*catalog, *root, began_us);
+  return catalog;
+}
+
+}  // namespace sonde

@@ -1,0 +1,17 @@
+// Reads a catalog, or the part of one that is asked for, from the tables of an index.
+#pragma once
+
+#include "index/index.h"
+#include "index/sqlite.h"
+#include "index/tree_snapshot.h"
+
+namespace sonde {
+
+// Whether it is an index of this version, of the dump with this real path.
+Status check_index(Database& database, const std::filesystem::path& file, const std::filesystem::path& root);
+
+Result<std::vector<SourceState>> read_sources(Database& database);
+
+Result<Catalog> read_index(Database& database, const CatalogQuery& query);
+
+}  // namespace sonde

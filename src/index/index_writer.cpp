@@ -1,0 +1,404 @@
+#include "index/index_writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <system_error>
+#include <unordered_map>
+
+#include "graph/host_graph.h"
+#include "index/index_file.h"
+#include "index/index_schema.h"
+#include "index/index_sums.h"
+#include "index/sqlite.h"
+
+namespace sonde {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFast =
+    "PRAGMA page_size=16384; PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE;"
+    "PRAGMA cache_size=-65536; PRAGMA temp_store=MEMORY;";
+
+// A file of the dump, taken apart: many begin alike.
+struct FilePath {
+  std::string_view directory;  // with its `/`
+  std::string_view stem;       // up to the first dot before a digit, the ids and the time
+  std::string_view end;
+};
+
+FilePath split(std::string_view file) {
+  FilePath path;
+  const std::size_t slash = file.rfind('/');
+  path.directory = file.substr(0, slash == std::string_view::npos ? 0 : slash + 1);
+  const std::string_view name = file.substr(path.directory.size());
+  std::size_t dot = name.find('.');
+  while (dot != std::string_view::npos && !(dot + 1 < name.size() && name[dot + 1] >= '0' && name[dot + 1] <= '9')) {
+    dot = name.find('.', dot + 1);
+  }
+  path.stem = name.substr(0, dot);
+  path.end = name.substr(path.stem.size());
+  return path;
+}
+
+std::string text_of(const std::vector<std::int64_t>& shape) { return fmt::format("({})", fmt::join(shape, ",")); }
+
+bool is_negative_zero(double value) { return value == 0 && std::signbit(value); }
+
+// Sets the parameters of a statement, from the first to the last.
+class Row {
+ public:
+  explicit Row(Statement& statement) : statement_(statement) {}
+
+  template <typename Value>
+  Row& add(const Value& value) {
+    if constexpr (std::is_convertible_v<Value, std::string_view>) {
+      statement_.set(next_++, std::string_view(value));
+    } else if constexpr (std::is_floating_point_v<Value>) {
+      statement_.set(next_++, static_cast<double>(value));
+    } else {
+      statement_.set(next_++, static_cast<std::int64_t>(value));
+    }
+    return *this;
+  }
+  Row& add_null() {
+    statement_.set_null(next_++);
+    return *this;
+  }
+  template <typename Value>
+  Row& add_unless(bool is_null, const Value& value) {
+    return is_null ? add_null() : add(value);
+  }
+  template <typename Value>
+  Row& add_known(const std::optional<Value>& value) {
+    return value ? add(*value) : add_null();
+  }
+  bool run() { return statement_.run(); }
+
+ private:
+  Statement& statement_;
+  int next_ = 0;
+};
+
+class Writer {
+ public:
+  explicit Writer(Database database) : database_(std::move(database)) {}
+
+  Status write(const Catalog& catalog, const fs::path& root, const TreeSnapshot& snapshot) {
+    if (Status status = begin(); !status) return status;
+    Status status = prepare();
+    if (!status) return status;
+    const std::vector<std::vector<StepSum>> sums = step_sums(catalog);
+    bool written = write_meta(root, snapshot);
+    for (const CatalogProblem& problem : catalog.problems) {
+      written &= Row(problem_).add(problem.path.native()).add(problem.message).add(problem.is_lost).run();
+    }
+    for (std::size_t i = 0; written && i < catalog.ranks.size(); ++i)
+      written = write_rank(catalog.ranks[i], i, sums[i]);
+    if (!written) return database_.error("cannot write it");
+    status = database_.execute("COMMIT; BEGIN;");
+    if (status) status = database_.execute(kIndexLookups);
+    if (status) status = database_.execute("PRAGMA analysis_limit=400; ANALYZE; COMMIT;");
+    return status;
+  }
+
+ private:
+  Status begin() {
+    Status status = database_.execute(kFast);
+    if (status) {
+      status = database_.execute(
+          fmt::format("PRAGMA application_id={}; PRAGMA user_version={};", kIndexApplication, kIndexVersion).c_str());
+    }
+    if (status) status = database_.execute("BEGIN");
+    return status ? database_.execute(kIndexTables) : status;
+  }
+
+  Status prepare() {
+    const std::pair<Statement*, const char*> all[] = {
+        {&meta_, "INSERT INTO meta VALUES(?,?)"},
+        {&source_, "INSERT INTO sources VALUES(?,?,?,?,?,?)"},
+        {&problem_, "INSERT INTO problems VALUES(?,?,?)"},
+        {&text_, "INSERT INTO texts VALUES(?,?)"},
+        {&op_name_, "INSERT INTO op_names VALUES(?,?,?)"},
+        {&trace_, "INSERT INTO traces VALUES(?,?)"},
+        {&attribute_, "INSERT INTO attributes VALUES(?,?,?,?,?,?,?)"},
+        {&source_line_, "INSERT INTO source_lines VALUES(?,?,?,?)"},
+        {&rank_, "INSERT INTO ranks VALUES(?,?,?,?,?,?,?,?)"},
+        {&run_, "INSERT INTO runs VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
+        {&note_, "INSERT INTO notes VALUES(?,?,?)"},
+        {&step_, "INSERT INTO steps VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
+        {&op_, "INSERT INTO ops VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
+        {&tensor_, "INSERT INTO tensors VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
+    };
+    for (const auto& [statement, sql] : all) {
+      Result<Statement> prepared = database_.prepare(sql);
+      if (!prepared) return prepared.error();
+      *statement = std::move(*prepared);
+    }
+    return {};
+  }
+
+  bool write_meta(const fs::path& root, const TreeSnapshot& snapshot) {
+    // The seal first: it is looked for at the beginning of the file.
+    bool written = Row(meta_).add("a_seal").add(kUnsealed).run();
+    written &= Row(meta_).add("dump").add(root.native()).run();
+    written &= Row(meta_).add("sonde_version").add(SONDE_VERSION).run();
+    written &= Row(meta_).add("files").add(snapshot.files).run();
+    for (const SourceState& source : snapshot.sources) {
+      written &= Row(source_)
+                     .add(source.path)
+                     .add(static_cast<int>(source.kind))
+                     .add(source.inode)
+                     .add(source.size)
+                     .add(source.mtime_ns)
+                     .add(source.ctime_ns)
+                     .run();
+    }
+    return written;
+  }
+
+  bool write_rank(const CatalogRank& rank, std::size_t id, const std::vector<StepSum>& sums) {
+    bool written = Row(rank_)
+                       .add(id)
+                       .add(rank.rank)
+                       .add(rank.directory.native())
+                       .add(rank.metadata.native())
+                       .add(rank.has_journal)
+                       .add(rank.host_tells_data_flow)
+                       .add(kDumpKinds.at(static_cast<std::size_t>(rank.kind)))
+                       .add(rank.dump)
+                       .run();
+    for (std::size_t i = 0; i < rank.runs.size(); ++i) written &= write_run(rank.runs[i], id, i);
+    for (const std::shared_ptr<const HostGraph>& graph : rank.host_graphs) {
+      for (const auto& [file, lines] : graph->lines) {
+        for (const auto& [number, text] : lines) {
+          written &= Row(source_line_).add(id).add(file).add(number).add(text).run();
+        }
+      }
+    }
+    for (std::size_t i = 0; written && i < rank.steps.size(); ++i) written = write_step(rank.steps[i], id, sums[i]);
+    return written;
+  }
+
+  bool write_run(const CatalogRun& run, std::size_t rank_id, std::size_t number) {
+    bool written = Row(run_)
+                       .add(rank_id)
+                       .add(number)
+                       .add(run.finished)
+                       .add(run.host)
+                       .add(run.command)
+                       .add(run.layout)
+                       .add(run.saved_data)
+                       .add(run.net_name)
+                       .add(run.error)
+                       .add(run.pid)
+                       .add(run.started_us)
+                       .add(run.ended_us)
+                       .add(run.bytes_read)
+                       .add(run.bytes_written)
+                       .run();
+    for (const std::string& note : run.notes) written &= Row(note_).add(rank_id).add(number).add(note).run();
+    return written;
+  }
+
+  bool write_step(const CatalogStep& step, std::size_t rank_id, const StepSum& sum) {
+    const std::uint64_t step_id = next_step_++;
+    bool written = Row(step_)
+                       .add(step_id)
+                       .add(rank_id)
+                       .add(step.run)
+                       .add(step.id.graph)
+                       .add(step.id.iteration)
+                       .add(step.started_us)
+                       .add(step.ended_us)
+                       .add(step.ended)
+                       .add(step.directory)
+                       .add(next_op_)
+                       .add(next_op_ + step.ops.size())
+                       .add(sum.ops)
+                       .add(sum.parameters)
+                       .add(sum.tensors)
+                       .add(sum.files)
+                       .add(sum.bytes)
+                       .add(sum.new_bytes)
+                       .add(step.is_mended)
+                       .run();
+    for (std::size_t i = 0; written && i < step.ops.size(); ++i) written = write_op(step.ops[i], step_id);
+    return written;
+  }
+
+  bool write_op(const CatalogOp& op, std::uint64_t step_id) {
+    const std::uint64_t id = next_op_++;
+    const std::uint32_t flags =
+        (op.is_parameter ? kIsParameter : 0U) | (op.failed ? kHasFailed : 0U) | (op.is_module ? kIsModule : 0U);
+    const std::uint64_t name = name_id(op), scope = text_id(op.scope), parent = text_id(op.parent);
+    const std::uint64_t file = text_id(op.source_file), function = text_id(op.function);
+    const std::uint64_t trace = trace_id(op.trace), attributes = attributes_id(op.attributes);
+    bool written = Row(op_)
+                       .add(id)
+                       .add(step_id)
+                       .add(name)
+                       .add(kPhases.at(static_cast<std::size_t>(op.phase)))
+                       .add(flags)
+                       .add(op.sequence)
+                       .add(op.timestamp_us)
+                       .add(op.thread)
+                       .add_unless(op.scope.empty(), scope)
+                       .add_unless(op.parent.empty(), parent)
+                       .add_unless(op.source_file.empty(), file)
+                       .add(op.line)
+                       .add_unless(op.function.empty(), function)
+                       .add_unless(op.trace == nullptr, trace)
+                       .add_unless(op.attributes == nullptr, attributes)
+                       .run();
+    for (std::size_t i = 0; written && i < op.tensors.size(); ++i) written = write_tensor(op.tensors[i], id, i);
+    return written && !failed_;
+  }
+
+  static std::uint32_t flags_of(const CatalogTensor& tensor) {
+    std::uint32_t flags = (tensor.wanted ? kIsWanted : 0U) | (tensor.has_shape ? kHasShape : 0U) |
+                          (tensor.source_is_likely ? kSourceIsLikely : 0U);
+    if (tensor.constant) flags |= kHasConstant | (is_negative_zero(*tensor.constant) ? kConstantIsNegativeZero : 0U);
+    if (!tensor.statistics) return flags;
+    flags |= kHasStatistics;
+    const KnownStatistics& s = *tensor.statistics;
+    const std::optional<double>* const values[] = {&s.max, &s.min, &s.avg, &s.l2norm};
+    std::uint32_t bit = 0;
+    for (const std::optional<double>* value : values) {
+      if (*value && is_negative_zero(**value)) flags |= kFirstNegativeZero << bit;
+      if (*value) flags |= kFirstKnown << bit;
+      ++bit;
+    }
+    return flags;
+  }
+
+  bool write_tensor(const CatalogTensor& tensor, std::uint64_t op_id, std::size_t position) {
+    const KnownStatistics s = tensor.statistics.value_or(KnownStatistics());
+    const FilePath file = split(tensor.file);
+    const bool no_file = tensor.file.empty();
+    const std::uint64_t name = text_id(tensor.tensor_name), key = text_id(tensor.key),
+                        skipped = text_id(tensor.skipped);
+    const std::uint64_t directory = text_id(file.directory), stem = text_id(file.stem);
+    if (tensor.has_shape) shape_ = text_of(tensor.shape);
+    return Row(tensor_)
+        .add(op_id)
+        .add(position)
+        .add(tensor.is_input)
+        .add(tensor.slot)
+        .add_unless(tensor.dtype == DType::undefined, info(tensor.dtype).lower)
+        .add_unless(!tensor.has_shape, shape_)
+        .add_known(s.max)
+        .add_known(s.min)
+        .add_known(s.avg)
+        .add_known(s.l2norm)
+        .add_known(s.count)
+        .add_known(s.nan_count)
+        .add_known(s.positive_inf_count)
+        .add_known(s.negative_inf_count)
+        .add_known(s.positive_count)
+        .add_known(s.negative_count)
+        .add_known(s.zero_count)
+        .add_unless(tensor.md5.empty(), tensor.md5)
+        .add_unless(tensor.sha1.empty(), tensor.sha1)
+        .add_unless(tensor.tensor_name.empty(), name)
+        .add_unless(tensor.key.empty(), key)
+        .add_unless(tensor.skipped.empty(), skipped)
+        .add_unless(no_file, directory)
+        .add_unless(no_file, stem)
+        .add_unless(no_file, file.end)
+        .add_unless(tensor.content == 0, tensor.content)
+        .add_unless(tensor.source == kNoSequence, tensor.source)
+        .add_unless(tensor.source == kNoSequence && tensor.source_slot == 0, tensor.source_slot)
+        .add_known(tensor.constant)
+        .add(tensor.timestamp_us)
+        .add(flags_of(tensor))
+        .run();
+  }
+
+  // The numbers of what is kept once; written when it is first asked for.
+  std::uint64_t text_id(std::string_view text) {
+    const auto [at, is_new] = texts_.try_emplace(text, texts_.size());
+    if (is_new) failed_ |= !Row(text_).add(at->second).add(text).run();
+    return at->second;
+  }
+
+  std::uint64_t name_id(const CatalogOp& op) {
+    const auto [at, is_new] = names_.try_emplace({text_id(op.full_name), text_id(op.op_type)}, names_.size());
+    if (is_new) failed_ |= !Row(op_name_).add(at->second).add(op.full_name).add(op.op_type).run();
+    return at->second;
+  }
+
+  std::uint64_t trace_id(const std::vector<SourceLine>* trace) {
+    if (trace == nullptr) return 0;
+    const auto [at, is_new] = traces_.try_emplace(trace, traces_.size());
+    if (!is_new) return at->second;
+    std::string lines;
+    for (const SourceLine& line : *trace) {
+      lines += fmt::format("{}[{},{},{},{},{},{}]", lines.empty() ? "" : ",", text_id(line.file),
+                           text_id(line.function), line.line, line.column, line.end_line, line.end_column);
+    }
+    lines = "[" + lines + "]";
+    failed_ |= !Row(trace_).add(at->second).add(lines).run();
+    return at->second;
+  }
+
+  std::uint64_t attributes_id(const std::vector<Attribute>* attributes) {
+    if (attributes == nullptr) return 0;
+    const auto [at, is_new] = attribute_sets_.try_emplace(attributes, attribute_sets_.size());
+    if (!is_new) return at->second;
+    std::size_t position = 0;
+    for (const Attribute& attribute : *attributes) {
+      const std::string integers = fmt::format("{}", fmt::join(attribute.integers, ","));
+      const std::string reals =
+          fmt::format("{}", fmt::join(attribute.reals, ","));  // the shortest that come back alike
+      failed_ |= !Row(attribute_)
+                      .add(at->second)
+                      .add(position++)
+                      .add(attribute.name)
+                      .add(static_cast<int>(attribute.kind))
+                      .add(integers)
+                      .add(reals)
+                      .add(attribute.text)
+                      .run();
+    }
+    return at->second;
+  }
+
+  struct PairHash {
+    std::size_t operator()(const std::pair<std::uint64_t, std::uint64_t>& pair) const {
+      return pair.first * 0x9E3779B97F4A7C15ULL + pair.second;
+    }
+  };
+
+  Database database_;
+  Statement meta_, source_, problem_, text_, op_name_, trace_, attribute_, source_line_, rank_, run_, note_, step_, op_,
+      tensor_;
+  bool failed_ = false;
+  std::string shape_;
+  std::uint64_t next_step_ = 0, next_op_ = 0;
+  std::unordered_map<std::string_view, std::uint64_t> texts_;
+  std::unordered_map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t, PairHash> names_;
+  std::unordered_map<const std::vector<SourceLine>*, std::uint64_t> traces_;
+  std::unordered_map<const std::vector<Attribute>*, std::uint64_t> attribute_sets_;
+};
+
+Status write_file(const Catalog& catalog, const fs::path& root, const TreeSnapshot& snapshot, const fs::path& file) {
+  Result<Database> database = Database::create(file);
+  if (!database) return database.error();
+  // Closed before it is sealed.
+  if (Status status = Writer(std::move(*database)).write(catalog, root, snapshot); !status) return status;
+  return seal_index(file);
+}
+
+}  // namespace
+
+Status write_index(const Catalog& catalog, const fs::path& root, const TreeSnapshot& snapshot, const fs::path& file) {
+  Status status = write_file(catalog, root, snapshot, file);
+  std::error_code ignored;
+  if (!status) fs::remove(file, ignored);
+  return status;
+}
+
+}  // namespace sonde

@@ -1,0 +1,613 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+#include <limits>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "journal/journal.h"
+#include "journal/journal_format.h"
+
+namespace sonde {
+namespace {
+
+using namespace journal_format;
+
+std::uint32_t u32_at(std::string_view bytes, std::size_t offset) {
+  std::uint32_t value = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    value |= static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[offset + i])) << (8 * i);
+  }
+  return value;
+}
+
+// Takes fields from the front of a payload. After the first one that does not fit, `good` is false
+// and every further answer is zero or empty: callers check once, at the end.
+class Fields {
+ public:
+  explicit Fields(std::string_view bytes) : rest_(bytes) {}
+
+  bool good() const { return good_; }
+  std::size_t left() const { return rest_.size(); }
+  void fail() {
+    good_ = false;
+    rest_ = {};
+  }
+
+  std::string_view take(std::uint64_t size) {
+    if (size > rest_.size()) {
+      fail();
+      return {};
+    }
+    const std::string_view taken = rest_.substr(0, static_cast<std::size_t>(size));
+    rest_.remove_prefix(taken.size());
+    return taken;
+  }
+
+  std::uint8_t u8() {
+    const std::string_view byte = take(1);
+    return byte.empty() ? std::uint8_t{0} : static_cast<std::uint8_t>(byte[0]);
+  }
+
+  std::uint64_t varint() {
+    std::uint64_t value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      const std::uint8_t byte = u8();
+      if (shift == 63 && byte > 1) break;  // more than 64 bits
+      value |= static_cast<std::uint64_t>(byte & 0x7F) << shift;
+      if ((byte & 0x80) == 0) return good_ ? value : 0;
+    }
+    fail();
+    return 0;
+  }
+
+  template <typename T>
+  T number() {
+    const std::uint64_t value = varint();
+    if (value > static_cast<std::uint64_t>(std::numeric_limits<T>::max())) fail();
+    return good_ ? static_cast<T>(value) : T{0};
+  }
+
+  std::int64_t signed_number() {
+    const std::uint64_t value = varint();
+    return static_cast<std::int64_t>(value >> 1) ^ -static_cast<std::int64_t>(value & 1);
+  }
+
+  double f64() {
+    const std::string_view bytes = take(8);
+    if (bytes.empty()) return 0;
+    return std::bit_cast<double>(std::uint64_t{u32_at(bytes, 4)} << 32 | u32_at(bytes, 0));
+  }
+
+  std::string text() { return std::string(take(varint())); }
+
+ private:
+  std::string_view rest_;
+  bool good_ = true;
+};
+
+Dims take_shape(Fields& fields) {
+  const std::uint64_t rank = fields.varint();
+  if (rank > fields.left()) {  // a size takes a byte at least
+    fields.fail();
+    return {};
+  }
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(rank));
+  for (std::int64_t& size : sizes) size = fields.number<std::int64_t>();
+  return Dims(sizes);
+}
+
+Statistics take_statistics(Fields& fields) {
+  Statistics statistics;
+  statistics.count = fields.varint();
+  statistics.nan_count = fields.varint();
+  statistics.positive_inf_count = fields.varint();
+  statistics.negative_inf_count = fields.varint();
+  statistics.positive_count = fields.varint();
+  statistics.negative_count = fields.varint();
+  statistics.zero_count = fields.varint();
+  statistics.max = fields.f64();
+  statistics.min = fields.f64();
+  statistics.sum = fields.f64();
+  statistics.sum_squares = fields.f64();
+  return statistics;
+}
+
+JournalTensor take_tensor(Fields& fields) {
+  JournalTensor out;
+  TensorRecord& tensor = out.tensor;
+  const std::uint64_t flags = fields.varint();
+  if ((flags & ~kKnownTensorFlags) != 0) fields.fail();  // fields of unknown size would follow
+  tensor.is_input = (flags & kIsInput) != 0;
+  tensor.wanted = (flags & kWanted) != 0;
+  tensor.has_statistics = (flags & kHasStatistics) != 0;
+  tensor.slot = fields.number<std::uint32_t>();
+  tensor.dtype = static_cast<DType>(fields.u8());
+  tensor.shape = take_shape(fields);
+  if (flags & kHasContent) tensor.content = fields.varint();
+  if (flags & kHasSource) {
+    tensor.source = fields.varint();
+    tensor.source_slot = fields.number<std::uint32_t>();
+  }
+  if (flags & kHasName) tensor.tensor_name = fields.number<std::uint32_t>();
+  if (flags & kHasTimestamp) tensor.timestamp_us = fields.varint();
+  if (flags & kHasStatistics) tensor.statistics = take_statistics(fields);
+  if (flags & kSkipped) out.skipped = fields.text();
+  if (flags & kHasMd5) tensor.md5 = fields.text();
+  if (flags & kHasSha1) tensor.sha1 = fields.text();
+  if (flags & kIsConstant) tensor.constant = fields.f64();
+  return out;
+}
+
+JournalRecord take_record(Fields& fields) {
+  JournalRecord record;
+  const std::uint8_t kind = fields.u8();
+  if (kind > static_cast<std::uint8_t>(RecordKind::note)) fields.fail();
+  record.kind = static_cast<RecordKind>(kind);
+  const std::uint8_t flags = fields.u8();
+  record.failed = (flags & kFailed) != 0;
+  record.completes = (flags & kCompletes) != 0;
+  record.sequence = fields.varint();
+  record.step.graph = fields.number<std::uint32_t>();
+  record.step.iteration = fields.varint();
+  record.op = fields.number<std::uint32_t>();
+  record.site = fields.number<std::uint32_t>();
+  record.thread = fields.number<std::uint16_t>();
+  record.timestamp_us = fields.varint();
+  record.note = fields.text();
+  const std::uint64_t tensors = fields.varint();
+  if (tensors > fields.left() / kSmallestTensor) {
+    fields.fail();
+    return record;
+  }
+  record.tensors.reserve(static_cast<std::size_t>(tensors));
+  for (std::uint64_t i = 0; i < tensors && fields.good(); ++i) {
+    record.tensors.push_back(take_tensor(fields));
+  }
+  if (fields.left() > 0) record.attributes = fields.number<std::uint32_t>();
+  return record;
+}
+
+SourceLine take_line(Fields& fields) {
+  SourceLine line;
+  line.file = fields.text();
+  line.line = fields.number<std::uint32_t>();
+  line.function = fields.text();
+  return line;
+}
+
+void take_columns(Fields& fields, SourceLine& line) {
+  line.column = fields.number<std::uint32_t>();
+  line.end_line = fields.number<std::uint32_t>();
+  line.end_column = fields.number<std::uint32_t>();
+}
+
+Site take_site(Fields& fields) {
+  Site site;
+  site.id = fields.number<std::uint32_t>();
+  const std::uint8_t phase = fields.u8();
+  if (phase > static_cast<std::uint8_t>(Phase::recompute)) fields.fail();
+  site.phase = static_cast<Phase>(phase);
+  site.op_type = fields.text();
+  site.scope = fields.text();
+  site.forward_op_type = fields.text();
+  site.forward_site = fields.number<std::uint32_t>();
+  SourceLine line = take_line(fields);
+  if (fields.left() > 0) take_columns(fields, line);
+  if (line != SourceLine()) site.trace.push_back(std::move(line));
+  const std::uint64_t callers = fields.left() > 0 ? fields.varint() : 0;
+  for (std::uint64_t i = 0; i < callers && fields.good(); ++i) {
+    SourceLine& caller = site.trace.emplace_back(take_line(fields));
+    take_columns(fields, caller);
+  }
+  return site;
+}
+
+OpName take_op_name(Fields& fields) {
+  OpName name;
+  name.id = fields.number<std::uint32_t>();
+  name.op_type = fields.text();
+  name.full_name = fields.text();
+  return name;
+}
+
+Attribute take_attribute(Fields& fields) {
+  Attribute attribute;
+  attribute.name = fields.text();
+  const std::uint8_t kind = fields.u8();
+  if (kind > static_cast<std::uint8_t>(AttributeKind::reals)) fields.fail();
+  attribute.kind = static_cast<AttributeKind>(kind);
+  attribute.text = fields.text();
+  const std::uint64_t integers = fields.varint();
+  for (std::uint64_t i = 0; i < integers && fields.good(); ++i) attribute.integers.push_back(fields.signed_number());
+  const std::uint64_t reals = fields.varint();
+  for (std::uint64_t i = 0; i < reals && fields.good(); ++i) attribute.reals.push_back(fields.f64());
+  const bool one_integer = attribute.kind == AttributeKind::boolean || attribute.kind == AttributeKind::integer;
+  if (one_integer && attribute.integers.size() != 1) fields.fail();
+  if (attribute.kind == AttributeKind::real && attribute.reals.size() != 1) fields.fail();
+  return attribute;
+}
+
+Attributes take_attributes(Fields& fields) {
+  Attributes attributes;
+  attributes.id = fields.number<std::uint32_t>();
+  const std::uint64_t count = fields.varint();
+  for (std::uint64_t i = 0; i < count && fields.good(); ++i) attributes.values.push_back(take_attribute(fields));
+  return attributes;
+}
+
+JournalFile take_file(Fields& fields) {
+  JournalFile entry;
+  entry.sequence = fields.varint();
+  entry.is_input = fields.u8() != 0;
+  entry.slot = fields.number<std::uint32_t>();
+  entry.file = fields.text();
+  return entry;
+}
+
+// One run while it is read. Files are joined to their slots at the end, since a file may be
+// complete before or after the record that owns it was appended.
+struct OpenRun {
+  JournalRun run;
+  std::vector<JournalFile> files;
+  std::unordered_set<std::uint64_t> ids;  // of sites and of names that were defined
+  bool any = false;                       // an entry was seen
+  bool is_damaged = false;                // something of it was lost
+};
+
+using BySequence = std::unordered_map<std::uint64_t, std::size_t>;
+
+// What completes an op joins it; where the op itself was lost, it stands for the op.
+void join_completions(std::vector<JournalRecord>& records) {
+  BySequence ops;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    if (!records[i].completes) ops.emplace(records[i].sequence, i);
+  }
+  const auto has_op = [&](const JournalRecord& record) { return record.completes && ops.contains(record.sequence); };
+  for (JournalRecord& record : records) {
+    if (!has_op(record)) continue;
+    JournalRecord& op = records[ops.at(record.sequence)];
+    op.failed = op.failed || record.failed;
+    std::ranges::move(record.tensors, std::back_inserter(op.tensors));
+  }
+  std::erase_if(records, has_op);
+}
+
+void join_files(OpenRun& open) {
+  BySequence by_sequence;
+  by_sequence.reserve(open.run.records.size());
+  for (std::size_t i = 0; i < open.run.records.size(); ++i) {
+    by_sequence.emplace(open.run.records[i].sequence, i);
+  }
+  const auto slot_of = [&](const JournalFile& entry) -> JournalTensor* {
+    const auto found = by_sequence.find(entry.sequence);
+    if (found == by_sequence.end()) return nullptr;
+    std::vector<JournalTensor>& tensors = open.run.records[found->second].tensors;
+    const auto slot = std::ranges::find_if(tensors, [&](const JournalTensor& tensor) {
+      return tensor.tensor.is_input == entry.is_input && tensor.tensor.slot == entry.slot;
+    });
+    return slot != tensors.end() ? &*slot : nullptr;
+  };
+  for (JournalFile& entry : open.files) {
+    if (JournalTensor* slot = slot_of(entry)) {
+      slot->file = std::move(entry.file);
+    } else {
+      open.run.lone_files.push_back(std::move(entry));
+    }
+  }
+}
+
+bool is_known(std::uint8_t type) {
+  return type >= static_cast<std::uint8_t>(Entry::run) && type <= static_cast<std::uint8_t>(Entry::attributes);
+}
+
+// Whether bytes behind damage may be an entry of this type: what says no at little cost.
+bool may_begin(Entry type, std::uint32_t payload, std::string_view start) {
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(start[i]); };
+  switch (type) {
+    case Entry::run:
+    case Entry::end:
+      return payload <= kLongestFoundDefinition && payload >= 2 && byte(0) == '{';
+    case Entry::record:
+      return payload <= kLongestFoundRecord && payload >= 2 && byte(0) <= static_cast<std::uint8_t>(RecordKind::note) &&
+             byte(1) <= (kFailed | kCompletes);
+    default:
+      return payload <= kLongestFoundDefinition;
+  }
+}
+
+class Reader {
+ public:
+  Reader(std::string_view bytes, JournalVisitor* visitor)
+      : bytes_(bytes), checksum_budget_(kLeastBudget + 16 * bytes.size()), visitor_(visitor) {}
+
+  Result<Journal> read(const std::filesystem::path& file) {
+    while (at_ < bytes_.size()) {
+      if (is_header()) {
+        const std::uint32_t version = u32_at(bytes_, at_ + kMagic.size());
+        if (version != kVersion) {
+          return Error{ErrorCode::unsupported, "cannot read journal '" + file.string() + "': version " +
+                                                   std::to_string(version) + " at byte " + std::to_string(at_) +
+                                                   "; this build reads version 1"};
+        }
+        close_run();
+        any_ = true;
+        at_ += kHeaderBytes;
+      } else if (!take_entry()) {
+        skip_damage();
+      }
+    }
+    close_run();
+    join_supplements();
+    return std::move(journal_);
+  }
+
+  bool found_any() const { return any_; }
+
+ private:
+  static constexpr std::uint64_t kLeastBudget = 64 << 20;
+
+  bool is_header() const {
+    return bytes_.size() - at_ >= kHeaderBytes && bytes_.substr(at_, kMagic.size()) == kMagic &&
+           XXH32(bytes_.data() + at_, kHeaderBytes - 4, 0) == u32_at(bytes_, at_ + kHeaderBytes - 4);
+  }
+
+  // The length of the whole entry that starts here; 0: none does.
+  std::size_t entry_bytes() const {
+    if (bytes_.size() - at_ < kEntryBytes) return 0;
+    const std::uint32_t payload = u32_at(bytes_, at_ + 4);
+    if (payload > kLongestPayload || payload > bytes_.size() - at_ - kEntryBytes) return 0;
+    const std::size_t whole = kEntryBytes + payload;
+    return XXH32(bytes_.data() + at_ + 4, whole - 4, 0) == u32_at(bytes_, at_) ? whole : 0;
+  }
+
+  // False when no whole entry starts here.
+  bool take_entry() {
+    const std::size_t whole = entry_bytes();
+    if (whole == 0) return false;
+    any_ = true;
+    take_payload(static_cast<std::uint8_t>(bytes_[at_ + 8]), bytes_.substr(at_ + kEntryBytes, whole - kEntryBytes));
+    at_ += whole;
+    return true;
+  }
+
+  // The header between two runs may be lost: a run has one entry of its kind, the first, nothing follows its end, and its
+  // ids are defined once.
+  void divide_runs(Entry type, std::uint64_t id) {
+    const bool is_definition = type == Entry::site || type == Entry::op_name;
+    const std::uint64_t key = id * 2 + (type == Entry::site ? 1 : 0);
+    const bool is_next = type == Entry::run ? open_.any : !open_.run.end_json.empty();
+    const bool is_again = is_definition && open_.is_damaged && open_.ids.contains(key);
+    if (is_next || is_again) close_run();
+    if (!open_.any) open_.run.offset = at_;
+    if (!open_.any && visitor_ != nullptr) visitor_->begin_run();
+    open_.any = true;
+    if (is_definition) open_.ids.insert(key);
+  }
+
+  void take_payload(std::uint8_t type, std::string_view payload) {
+    if (!is_known(type)) return;  // of a later writer
+    Fields fields(payload);
+    std::uint64_t id = 0;
+    if (type == static_cast<std::uint8_t>(Entry::site) || type == static_cast<std::uint8_t>(Entry::op_name)) {
+      id = Fields(payload).varint();
+    }
+    divide_runs(static_cast<Entry>(type), id);
+    JournalRun& run = open_.run;
+    switch (static_cast<Entry>(type)) {
+      case Entry::run:
+        run.header_json = std::string(payload);
+        break;
+      case Entry::site:
+        if (Site site = take_site(fields); fields.good()) run.sites.push_back(std::move(site));
+        break;
+      case Entry::op_name:
+        if (OpName name = take_op_name(fields); fields.good()) {
+          run.op_names.push_back(std::move(name));
+        }
+        break;
+      case Entry::record:
+        if (JournalRecord record = take_record(fields); fields.good()) {
+          run.records.push_back(std::move(record));
+        }
+        break;
+      case Entry::file:
+        if (JournalFile entry = take_file(fields); fields.good()) {
+          open_.files.push_back(std::move(entry));
+        }
+        break;
+      case Entry::attributes:
+        if (Attributes attributes = take_attributes(fields); fields.good()) {
+          run.attributes.push_back(std::move(attributes));
+        }
+        break;
+      case Entry::end:
+        run.end_json = std::string(payload);
+        break;
+    }
+    if (!fields.good()) {
+      ++journal_.malformed_entries;
+    } else if (visitor_ != nullptr) {
+      show(static_cast<Entry>(type), run);
+    }
+  }
+
+  // The entry that was just taken.
+  void show(Entry type, const JournalRun& run) {
+    switch (type) {
+      case Entry::run:
+        return visitor_->header(run.header_json);
+      case Entry::site:
+        return visitor_->site(run.sites.back());
+      case Entry::op_name:
+        return visitor_->op_name(run.op_names.back());
+      case Entry::attributes:
+        return visitor_->attributes(run.attributes.back());
+      case Entry::record:
+        return visitor_->record(run.records.back());
+      case Entry::end:
+        return visitor_->end(run.end_json);
+      case Entry::file:
+        return;
+    }
+  }
+
+  // Behind damage: whether an entry that is worth a checksum starts here, and is whole.
+  bool is_found_entry() {
+    if (bytes_.size() - at_ < kEntryBytes) return false;
+    const auto type = static_cast<std::uint8_t>(bytes_[at_ + 8]);
+    const std::uint32_t payload = u32_at(bytes_, at_ + 4);
+    if (!is_known(type) || payload > bytes_.size() - at_ - kEntryBytes || payload > checksum_budget_) return false;
+    if (!may_begin(static_cast<Entry>(type), payload, bytes_.substr(at_ + kEntryBytes, payload))) return false;
+    checksum_budget_ -= payload;
+    return entry_bytes() != 0;
+  }
+
+  // What a killed writer leaves: an entry or a header that begins at `start` and breaks off at at_.
+  bool is_tail(std::size_t start) const {
+    const std::string_view torn = bytes_.substr(start, at_ - start);
+    if (at_ < bytes_.size() && bytes_.substr(at_, kMagic.size()) != kMagic) return false;
+    if (torn.size() < kHeaderBytes && kMagic.starts_with(torn.substr(0, kMagic.size()))) return true;
+    if (torn.size() < kEntryBytes) return true;
+    const std::uint32_t payload = u32_at(torn, 4);
+    return is_known(static_cast<std::uint8_t>(torn[8])) && payload <= kLongestPayload &&
+           payload > torn.size() - kEntryBytes;
+  }
+
+  // A killed writer's torn tail, or damage: everything up to the next whole entry, or header, is lost.
+  void skip_damage() {
+    const std::size_t start = at_;
+    do {
+      ++at_;
+    } while (at_ < bytes_.size() && !(bytes_[at_] == kMagic[0] && is_header()) && !is_found_entry());
+    journal_.torn_bytes += at_ - start;
+    journal_.gaps.push_back({start, at_ - start, is_tail(start)});
+    open_.is_damaged = true;
+  }
+
+  // A run whose header says {"mends": k} holds what run k could not enter any more.
+  void join_supplements() {
+    std::vector<JournalRun> runs;
+    std::vector<std::size_t> own;  // of those that mend nothing: what `k` counts
+    for (JournalRun& run : journal_.runs) {
+      const std::optional<std::size_t> mended = mended_by(run);
+      if (mended && *mended < own.size()) {
+        join_supplement(run, runs[own[*mended]]);
+        continue;
+      }
+      if (!mended) own.push_back(runs.size());
+      runs.push_back(std::move(run));
+    }
+    journal_.runs = std::move(runs);
+  }
+
+  static std::optional<std::size_t> mended_by(const JournalRun& run) {
+    if (run.header_json.find("\"mends\"") == std::string::npos) return std::nullopt;
+    const nlohmann::json header = nlohmann::json::parse(run.header_json, nullptr, false);
+    if (!header.is_object() || !header.contains("mends") || !header["mends"].is_number_unsigned()) return std::nullopt;
+    return header["mends"].get<std::size_t>();
+  }
+
+  static void join_supplement(JournalRun& supplement, JournalRun& run) {
+    for (JournalRecord& record : supplement.records) record.is_supplement = true;
+    OpenRun joined;
+    joined.run = std::move(run);
+    std::ranges::move(supplement.op_names, std::back_inserter(joined.run.op_names));
+    std::ranges::move(supplement.records, std::back_inserter(joined.run.records));
+    joined.files = std::exchange(joined.run.lone_files, {});
+    std::ranges::move(supplement.lone_files, std::back_inserter(joined.files));
+    join_files(joined);
+    run = std::move(joined.run);
+  }
+
+  void close_run() {
+    if (open_.any) {
+      join_completions(open_.run.records);
+      join_files(open_);
+      journal_.runs.push_back(std::move(open_.run));
+    }
+    open_ = {};
+  }
+
+  std::string_view bytes_;
+  std::size_t at_ = 0;
+  std::uint64_t checksum_budget_;
+  JournalVisitor* visitor_;
+  bool any_ = false;
+  OpenRun open_;
+  Journal journal_;
+};
+
+Error cannot_read(const std::filesystem::path& file, ErrorCode code, const std::string& why) {
+  return Error{code, "cannot read journal '" + file.string() + "': " + why};
+}
+
+// The bytes that are there now: a live run may append while they are read.
+Result<std::string> read_whole(const std::filesystem::path& file) {
+  const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) {
+    return cannot_read(file, errno == ENOENT ? ErrorCode::not_found : ErrorCode::io, std::strerror(errno));
+  }
+  struct stat status {};
+  std::string bytes;
+  if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+    ::close(fd);
+    return cannot_read(file, ErrorCode::io, "not a regular file");
+  }
+  std::size_t size = 0;
+  bytes.resize(static_cast<std::size_t>(status.st_size));
+  while (size < bytes.size()) {
+    const ssize_t got = ::read(fd, bytes.data() + size, bytes.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      const int reason = errno;
+      ::close(fd);
+      return cannot_read(file, ErrorCode::io, std::strerror(reason));
+    }
+    if (got == 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  ::close(fd);
+  bytes.resize(size);
+  return bytes;
+}
+
+}  // namespace
+
+Result<Journal> parse_journal(std::string_view bytes, const std::filesystem::path& file, JournalVisitor* visitor) {
+  Reader reader(bytes, visitor);
+  Result<Journal> journal = reader.read(file);
+  const std::size_t known = std::min(bytes.size(), kMagic.size());
+  if (journal && !reader.found_any() && bytes.substr(0, known) != kMagic.substr(0, known)) {
+    return cannot_read(file, ErrorCode::corrupt,
+                       "it does not start with the eight bytes 89 53 4f 4e 44 45 4a 0a, and holds no whole entry");
+  }
+  return journal;
+}
+
+Result<Journal> read_journal(const std::filesystem::path& file, JournalVisitor* visitor) {
+  try {
+    const Result<std::string> bytes = read_whole(file);
+    if (!bytes) return bytes.error();
+    return parse_journal(*bytes, file, visitor);
+  } catch (const std::bad_alloc&) {
+    return cannot_read(file, ErrorCode::io, "not enough memory");
+  } catch (const std::length_error&) {
+    return cannot_read(file, ErrorCode::io, "not enough memory");
+  }
+}
+
+}  // namespace sonde

@@ -1,0 +1,62 @@
+// Health: which values that are no numbers a tensor holds, by whatever the dump knows of it.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "catalog/catalog.h"
+#include "sonde/result.h"
+
+namespace sonde {
+
+struct Health {
+  bool known = false;
+  bool nan = false, positive_inf = false, negative_inf = false;
+  // Elements; 0 where only a maximum or minimum shows that there are some.
+  std::uint64_t nan_count = 0, positive_inf_count = 0, negative_inf_count = 0;
+
+  bool inf() const { return positive_inf || negative_inf; }
+  bool bad() const { return nan || inf(); }
+  void add(const Health& other);
+  friend bool operator==(const Health&, const Health&) = default;
+};
+Health health_of(const KnownStatistics& statistics);
+// Whether both may be of one tensor: tables of some versions count nothing.
+bool alike(const Health& a, const Health& b);
+
+// Looks statistics up first and reads files only where there are none: whether all is finite, at the speed of memory, and
+// the counts of what is not. One thread uses it; it uses all cores.
+class HealthReader {
+ public:
+  // `threads` 0: as many as there are cores.
+  explicit HealthReader(const CatalogRank& rank, unsigned threads = 0) : rank_(rank), threads_(threads) {}
+
+  // Reads what is missing of these ops, in parallel.
+  void prepare(const std::vector<CatalogOp>& ops);
+  // Of one tensor; reads its file when prepare() did not. Statistics of what is not finite are kept in the tensor.
+  const Health& of(const CatalogTensor& tensor);
+
+  // Files that could not be read: their tensors are unknown.
+  const std::vector<CatalogProblem>& problems() const { return problems_; }
+  std::size_t files_read() const { return files_read_; }
+  // Of a tensor of which the dump has none, as far as its file was read; null: nothing is known.
+  const KnownStatistics* statistics(const CatalogTensor& tensor) const;
+
+ private:
+  struct Measured {
+    Health health;
+    std::optional<KnownStatistics> statistics;
+    std::string problem;
+  };
+  static Measured measure(const std::filesystem::path& path, const CatalogTensor& tensor);
+  void keep(const CatalogTensor& tensor, Measured measured);
+
+  const CatalogRank& rank_;
+  unsigned threads_;
+  std::unordered_map<const CatalogTensor*, Measured> known_;
+  std::vector<CatalogProblem> problems_;
+  std::size_t files_read_ = 0;
+};
+
+}  // namespace sonde

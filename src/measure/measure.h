@@ -1,0 +1,55 @@
+// Measure: statistics of tensors that the dump holds as files only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "catalog/catalog.h"
+#include "formats/tensor_file.h"
+#include "sonde/result.h"
+
+namespace sonde {
+
+// What TensorFile::open has to know of a tensor.
+TensorWish wish_of(const CatalogTensor& tensor);
+
+struct MeasureTask {
+  const CatalogRank* rank;
+  CatalogTensor* tensor;
+};
+// Reads the files of tensors that have no statistics, several at a time, and fills in what the catalog did not know of
+// them. `threads` 0: one for each processor. `done` is called after each tensor, by one thread at a time. Gives what is
+// wrong with the files that could not be read, in the order of the tasks.
+std::vector<std::string> measure_all(std::span<const MeasureTask> tasks, std::size_t threads = 0,
+                                     const std::function<void()>& done = {});
+
+// Device, inode, and which of the tensors of a file with several.
+using FileKey = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;
+// Names of one file (hard links) have one key, and so do their tensors: a raw file's by the type that its name says, a
+// container's by their place in it. Empty where there is no such file.
+std::optional<FileKey> file_key(const CatalogRank& rank, const CatalogTensor& tensor);
+
+struct MeasuredFile {
+  DType dtype = DType::undefined;
+  std::vector<std::int64_t> shape;
+  std::optional<KnownStatistics> statistics;  // empty for complex
+};
+
+// Reads tensor files and fills in what the catalog did not know: statistics, shape, type. Names of
+// one file (hard links) are read once. One thread.
+class Measurer {
+ public:
+  // Nothing to do for a tensor that has statistics or no file. Fails where the file cannot be read.
+  Status measure(const CatalogRank& rank, CatalogTensor& tensor);
+
+ private:
+  std::map<FileKey, MeasuredFile> by_file_;
+};
+
+}  // namespace sonde

@@ -1,0 +1,85 @@
+// TensorDifference: how far two tensors of two dumps are apart, by the best that both dumps have: values, else statistics,
+// else checksums.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/parallel.h"
+#include "catalog/catalog.h"
+#include "sonde/dtype.h"
+#include "stats/pair.h"
+
+namespace sonde {
+
+enum class ComparedBy : std::uint8_t { nothing, values, statistics, checksum };
+std::string_view word_of(ComparedBy by);  // "values"; "" for nothing
+
+struct TensorDifference {
+  ComparedBy by = ComparedBy::nothing;
+  std::string problem;            // why there is nothing to compare, or what could not be read
+  bool unreadable = false;        // `problem` is that of a file
+  bool same_shape = true;         // dimensions of 1 aside
+  std::vector<std::size_t> axes;  // not empty: the golden tensor, its axes taken in this order, lies like the target's
+  bool equal = false;             // no element differs; by checksum: all there is to say
+
+  DType dtype = DType::undefined, golden_dtype = DType::undefined;
+  std::vector<std::int64_t> shape, golden_shape;
+  // By values all of these; by statistics what can be concluded from them: at least so large.
+  double rms_error = 0, max_error = 0, mean_error = 0;
+  double rms = 0, max_size = 0;  // of the golden tensor: root mean square, largest absolute value
+  double deviation = 0;          // of the golden tensor: standard deviation
+  double cosine = 1;
+  std::uint64_t count = 0, mismatches = 0;
+  std::uint64_t non_finite = 0, golden_non_finite = 0, different_non_finite = 0;
+  std::uint64_t worst_index = 0;
+  double worst_value = 0, worst_golden = 0;
+  double text_digits = 0;  // half a unit of the last digit that the statistics have, relative
+  PairSums sums;           // by values
+  KnownStatistics statistics, golden_statistics;
+
+  bool comparable() const { return by != ComparedBy::nothing && same_shape; }
+  double relative() const;  // rms_error / rms; 0 where both are
+};
+
+// A tensor of a dump.
+struct TensorOf {
+  const CatalogRank* rank = nullptr;
+  const CatalogTensor* tensor = nullptr;
+};
+
+struct DifferenceOptions {
+  bool all_sums = false;  // PairOptions::all_sums
+  bool any_axes = true;   // where shapes are not the same, try the ways in which frameworks lay tensors out
+};
+
+TensorDifference difference_of(const TensorOf& target, const TensorOf& golden, const DifferenceOptions& options,
+                               const ForEach& for_each);
+
+// The same where `axes` must be taken: "is the golden weight transposed?".
+TensorDifference difference_along(const TensorOf& target, const TensorOf& golden, const std::vector<std::size_t>& axes,
+                                  const ForEach& for_each);
+
+// Differences of many pairs, each pair of files compared once. Answers are the same for any number of threads.
+class Differences {
+ public:
+  Differences(const Threads& threads, DifferenceOptions options);
+  ~Differences();
+
+  // Pairs that will be asked for: run() compares them all, small tensors side by side, large ones cut in pieces.
+  void want(const TensorOf& target, const TensorOf& golden);
+  void run();
+  // Compares now what was not wanted. Valid as long as this is. Both may be of one dump.
+  const TensorDifference& of(const TensorOf& target, const TensorOf& golden);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Shapes without dimensions of 1.
+std::vector<std::int64_t> squeezed(const std::vector<std::int64_t>& shape);
+
+}  // namespace sonde

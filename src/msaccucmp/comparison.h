@@ -1,0 +1,95 @@
+// Comparison: what the ways of comparing two directories share. Inside src/msaccucmp only.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/parallel.h"
+#include "msaccucmp/alignment.h"
+#include "msaccucmp/compare.h"
+#include "msaccucmp/custom.h"
+#include "msaccucmp/directory.h"
+#include "msaccucmp/dump_file.h"
+#include "msaccucmp/result_table.h"
+#include "msaccucmp/rules.h"
+
+namespace sonde::msaccucmp {
+
+// What came of one operator, or of a group of them.
+struct GroupResult {
+  std::vector<Row> rows;
+  Code status = Code::ok;
+  bool matched = false;               // something was compared
+  std::vector<std::string> warnings;  // for the log, in the order of the groups
+};
+
+struct Comparison {
+  const CompareOptions& options;
+  const Log& log;
+  Directory left, right;
+  Rules rules;  // empty without -f and -q
+  Columns columns;
+  std::unique_ptr<CustomAlgorithms> custom;  // null: none was asked for
+  Threads threads;
+
+  bool has_rules() const { return !options.rules.empty() || !options.quant_rules.empty(); }
+};
+
+// How one tensor is looked at: several at a time with a thread each, or one with all threads.
+struct Hands {
+  ForEach for_each = in_order;
+  unsigned threads = 1;
+};
+
+// The values of one pair, and what is to be said of them in `row.reason`. `shape`: what decides whether it is a scalar.
+// Of two NPU dumps without rules bools are compared as numbers, and -max is not looked at.
+void fill_values(const Comparison& comparison, const Aligned& aligned, const std::vector<std::int64_t>& shape,
+                 const std::string& left_path, const std::string& right_path, const Hands& hands, Row& row);
+// "YES", "NO" or "NaN": float16 that reached its largest value.
+std::string overflow_text(const DumpTensor& tensor, const Hands& hands);
+// Rows without a value, one for a whole operator.
+Row failed_row(std::int64_t index, std::string left, std::string right, std::string reason);
+void add_reason(Row& row, const std::string& reason);
+// The `Address` column of an NPU's tensor.
+std::string address_text(const DumpTensor& tensor);
+
+// Direct comparison of two NPU dumps, operator by operator name.
+struct DirectOp {
+  std::int64_t index = 0;
+  const OpFiles *left = nullptr, *right = nullptr;  // one may be missing
+};
+std::vector<DirectOp> direct_ops(const Directory& left, const Directory& right);
+GroupResult compare_direct(const Comparison& comparison, const DirectOp& op, const Hands& hands);
+
+// By the rules of a fused model.
+GroupResult compare_group(const Comparison& comparison, const Group& group, const Hands& hands);
+// The golden tensor of an operator's input or output: which, how it lies there, and its file.
+struct Golden {
+  OriginOutput origin;
+  std::int64_t index = 0;
+  const OpFiles* files = nullptr;
+  std::string producer;  // the operator whose output this is
+  std::int64_t producer_index = 0;
+};
+Outcome<Golden> find_golden(const Comparison& comparison, const RuleOp& op, std::size_t index, bool is_input);
+Outcome<Aligned> align_with_golden(const Comparison& comparison, const RuleOp& op, const DumpTensor& left,
+                                   const Golden& golden, AlignFor purpose, const Hands& hands, std::string& right_path);
+// Only outputs of operators that quantise, only inputs of those that do not dequantise are compared.
+bool compares_inputs(const RuleOp& op);
+bool compares_outputs(const RuleOp& op);
+
+// FFTS+: what an operator read in slices is judged by the output that the slices were cut from.
+void take_from_producers(std::vector<Row>& rows);
+
+// The operators that -r or -s choose, as groups; all without them.
+Outcome<std::vector<const Group*>> chosen_groups(const Comparison& comparison);
+
+Code write_mapping(const Comparison& comparison, const std::vector<const Group*>& groups,
+                   const std::filesystem::path& file);
+Code compare_single(const Comparison& comparison);
+void advise(const Comparison& comparison, const std::vector<Row>& rows);
+
+}  // namespace sonde::msaccucmp

@@ -1,0 +1,225 @@
+#include "msaccucmp/custom.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+
+#include "base/python_path.h"
+#include "files/files.h"
+#include "stats/pair_kernels.h"
+#include "stats/pair_values.h"
+
+extern char** environ;
+
+namespace sonde::msaccucmp {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "alg_", kSuffix = ".py";
+
+// Reads requests from descriptor 3 and answers on 4; what the scripts print goes to standard error. A request is six
+// lengths and six parts: name, left path, right path, scalar, left and right values (float32).
+constexpr const char* kProgram = R"PY(
+import sys
+sys.path[:] = [place for place in sys.path if place.startswith("/")]  # not the current directory: any Python 3, so no -P
+import importlib, os, struct
+os.dup2(2, 1)
+ask, tell = os.fdopen(3, "rb"), os.fdopen(4, "wb")
+sys.path.insert(0, sys.argv[1])
+sys.dont_write_bytecode = True
+options = {}
+for item in filter(None, sys.argv[2].split(";")):
+    name, _, pairs = item.partition(":")
+    known = options.setdefault(name.strip(), {})
+    for pair in filter(str.strip, pairs.split(",")):
+        key, _, value = pair.partition("=")
+        known[key.strip()] = value.strip()
+class Parameters:
+    pass
+functions = {}
+def compute(name, left_path, right_path, scalar, left, right):
+    import numpy
+    if name not in functions:
+        functions[name] = importlib.import_module("algorithm.alg_" + name).compare
+    args = Parameters()
+    vars(args).update(options.get(name, {}), my_output_dump_file=left_path, ground_truth_dump_file=right_path,
+                      shape_type=0 if scalar == "1" else 1)
+    answer = functions[name](numpy.frombuffer(left, "<f4").copy(), numpy.frombuffer(right, "<f4").copy(), args)
+    value, message = answer
+    if not isinstance(value, str) or not isinstance(message, str):
+        raise TypeError("compare() has to return two strings, it returned %r" % (answer,))
+    return value, message
+while True:
+    head = ask.read(48)
+    if len(head) < 48:
+        break
+    parts = [ask.read(length) for length in struct.unpack("<6Q", head)]
+    try:
+        answer = compute(*(part.decode() for part in parts[:4]), *parts[4:])
+    except BaseException as error:
+        answer = "NaN", "algorithm %s failed: %s: %s" % (parts[0].decode(), type(error).__name__, error)
+    value, message = (text.encode("utf-8", "replace") for text in answer)
+    tell.write(struct.pack("<2Q", len(value), len(message)) + value + message)
+    tell.flush()
+)PY";
+
+struct Pipe {
+  Fd read, write;
+
+  bool open() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return false;
+    read = Fd(ends[0]);
+    write = Fd(ends[1]);
+    return true;
+  }
+};
+
+bool read_all(int fd, void* data, std::size_t bytes) {
+  auto* at = static_cast<char*>(data);
+  while (bytes > 0) {
+    const ssize_t got = ::read(fd, at, bytes);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    at += got;
+    bytes -= static_cast<std::size_t>(got);
+  }
+  return true;
+}
+
+// A write to a process that has ended is an error, not the end of this one.
+class WithoutPipeSignal {
+ public:
+  WithoutPipeSignal() {
+    struct sigaction ignore = {};
+    ignore.sa_handler = SIG_IGN;
+    ::sigaction(SIGPIPE, &ignore, &before_);
+  }
+  ~WithoutPipeSignal() { ::sigaction(SIGPIPE, &before_, nullptr); }
+
+ private:
+  struct sigaction before_ = {};
+};
+
+std::vector<float> as_floats(const TensorView& view) {
+  std::vector<float> values(static_cast<std::size_t>(view.elements()));
+  PairValues from(chosen_pair_kernel(), view, false);
+  from.seek(0);
+  for (std::size_t done = 0; done < values.size();) {
+    const std::size_t count = std::min(kPairBlock, values.size() - done);
+    std::copy_n(from.next<float>(count), count, values.data() + done);
+    done += count;
+  }
+  return values;
+}
+
+}  // namespace
+
+struct CustomAlgorithms::Process {
+  std::mutex mutex;
+  pid_t pid = -1;
+  Fd ask, tell;
+
+  ~Process() {
+    ask.reset();  // its end
+    if (pid > 0) ::waitpid(pid, nullptr, 0);
+  }
+};
+
+CustomAlgorithms::CustomAlgorithms() : process_(std::make_unique<Process>()) {}
+CustomAlgorithms::~CustomAlgorithms() = default;
+
+std::vector<std::string> custom_algorithms(const std::string& directory) {
+  std::vector<std::string> names;
+  if (directory.empty()) return names;
+  std::error_code problem;
+  for (fs::directory_iterator entry(fs::path(directory) / "algorithm", problem), end; !problem && entry != end;
+       entry.increment(problem)) {
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with(kPrefix) && name.ends_with(kSuffix) && name.size() > kPrefix.size() + kSuffix.size()) {
+      names.push_back(name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size()));
+    }
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+Outcome<std::unique_ptr<CustomAlgorithms>> CustomAlgorithms::start(const std::string& directory,
+                                                                   const std::string& options) {
+  Pipe ask, tell;
+  const auto failed = [](int number) {
+    return Failure{Code::unknown_algorithm,
+                   fmt::format("custom algorithms need python3, which cannot be started: {}", std::strerror(number))};
+  };
+  if (!ask.open() || !tell.open()) return failed(errno);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  // To numbers that neither pipe has, first: one may have the number that the other is to get.
+  posix_spawn_file_actions_adddup2(&actions, ask.read.get(), 100);
+  posix_spawn_file_actions_adddup2(&actions, tell.write.get(), 101);
+  posix_spawn_file_actions_adddup2(&actions, 100, 3);
+  posix_spawn_file_actions_adddup2(&actions, 101, 4);
+  posix_spawn_file_actions_addclose(&actions, 100);
+  posix_spawn_file_actions_addclose(&actions, 101);
+  std::string python = "python3", code = "-c", program = kProgram, where = fs::absolute(directory).string(),
+              what = options;
+  char* arguments[] = {python.data(), code.data(), program.data(), where.data(), what.data(), nullptr};
+  std::unique_ptr<CustomAlgorithms> custom(new CustomAlgorithms);
+  std::vector<std::string> kept;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (!std::string_view(*entry).starts_with("PYTHONPATH=")) kept.emplace_back(*entry);
+  }
+  if (const std::string path = safe_python_path(); !path.empty()) kept.push_back("PYTHONPATH=" + path);
+  std::vector<char*> environment;
+  for (std::string& entry : kept) environment.push_back(entry.data());
+  environment.push_back(nullptr);
+  const int problem =
+      ::posix_spawnp(&custom->process_->pid, "python3", &actions, nullptr, arguments, environment.data());
+  posix_spawn_file_actions_destroy(&actions);
+  if (problem != 0) return failed(problem);
+  custom->process_->ask = std::move(ask.write);
+  custom->process_->tell = std::move(tell.read);
+  return custom;
+}
+
+CustomAlgorithms::Answer CustomAlgorithms::compute(const std::string& name, const TensorView& left,
+                                                   const TensorView& right, bool is_scalar, std::string_view left_path,
+                                                   std::string_view right_path) {
+  const std::vector<float> left_values = as_floats(left), right_values = as_floats(right);
+  const auto bytes = [](const std::vector<float>& values) {
+    return std::string_view(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+  };
+  const std::string_view parts[] = {
+      name, left_path, right_path, is_scalar ? "1" : "0", bytes(left_values), bytes(right_values)};
+  std::uint64_t lengths[6];
+  for (std::size_t i = 0; i < 6; ++i) lengths[i] = parts[i].size();
+  const std::lock_guard lock(process_->mutex);
+  const WithoutPipeSignal without_signal;
+  const Answer ended{"NaN", fmt::format("algorithm {}: python3 has ended", name)};
+  if (write_all(process_->ask.get(), lengths, sizeof lengths) != 0) return ended;
+  for (const std::string_view part : parts) {
+    if (write_all(process_->ask.get(), part.data(), part.size()) != 0) return ended;
+  }
+  std::uint64_t answer_lengths[2];
+  if (!read_all(process_->tell.get(), answer_lengths, sizeof answer_lengths)) return ended;
+  constexpr std::uint64_t kLongest = 1 << 20;
+  if (answer_lengths[0] > kLongest || answer_lengths[1] > kLongest) return ended;
+  Answer answer{std::string(answer_lengths[0], '\0'), std::string(answer_lengths[1], '\0')};
+  if (!read_all(process_->tell.get(), answer.value.data(), answer.value.size()) ||
+      !read_all(process_->tell.get(), answer.message.data(), answer.message.size())) {
+    return ended;
+  }
+  return answer;
+}
+
+}  // namespace sonde::msaccucmp

@@ -1,0 +1,45 @@
+// DetailFiles: what -op writes of one tensor: its elements beside the golden ones, the largest errors, a summary.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "base/parallel.h"
+#include "msaccucmp/alignment.h"
+#include "msaccucmp/compare.h"
+#include "msaccucmp/numpy_numbers.h"
+
+namespace sonde::msaccucmp {
+
+struct DetailNames {
+  std::string left_ops, right_ops, axes;
+};
+
+class DetailFiles {
+ public:
+  // `dump_file`: the name of the file the tensor is from; names that grow too long are made from it.
+  DetailFiles(std::filesystem::path directory, const SingleOperator& single, std::int64_t index, std::string dump_file);
+
+  // In place of the files of an earlier run.
+  Outcome<bool> write(const Aligned& aligned, const DetailNames& names, const Threads& threads, const Log& log) const;
+
+ private:
+  struct Summary;
+  struct Tops;
+
+  void remove_old() const;
+  // The file for P + `ending`, under a shorter name where that one is too long for a file system.
+  std::filesystem::path file(const std::string& ending, const std::string& short_ending) const;
+  Outcome<bool> write_array(const Aligned& aligned) const;
+  Outcome<bool> write_elements(const ElementErrors& errors, const Aligned& aligned, const std::string& header,
+                               const Threads& threads) const;
+  Outcome<bool> write_tops(const ElementErrors& errors, const Aligned& aligned, const Summary& summary,
+                           const std::string& header, const Log& log) const;
+  Outcome<bool> write_summary(const Summary& summary, const DetailNames& names, bool are_bools) const;
+
+  std::filesystem::path directory_;
+  const SingleOperator& single_;
+  std::string prefix_, tensor_, dump_file_;
+};
+
+}  // namespace sonde::msaccucmp

@@ -1,0 +1,76 @@
+// Directory: which file of a dump directory belongs to which operator, as msaccucmp finds it by the names alone.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "msaccucmp/outcome.h"
+
+namespace sonde::msaccucmp {
+
+enum class DumpKind {
+  offline,   // containers of an NPU
+  standard,  // a framework's model: `.pb`, `.npy`
+  quant,     // a quantised framework's model: `.quant`, `.npy` with operators that quantise
+};
+std::string_view name_of(DumpKind kind);
+
+// FFTS+ cuts an operator into slices with a file each; the mode says which part of the name numbers them.
+enum class SliceMode { whole, automatic, manual };
+
+struct DumpFile {
+  std::filesystem::path path;
+  std::string name;  // the real one, where the file's own is a number that mapping.csv explains
+};
+
+// All files of one operator (one of its outputs, for golden files), the latest last.
+struct OpFiles {
+  std::string key;  // op name; `op name.output index` for golden files
+  std::vector<DumpFile> files;
+  SliceMode mode = SliceMode::whole;
+  // Of the latest, where msaccucmp looks for it: the last field of an ordinary name. 0 when that is none of 16 digits.
+  std::uint64_t timestamp = 0;
+  std::uint64_t moment = 0;  // the same, wherever it stands: for the order of those without
+};
+
+struct Directory {
+  std::filesystem::path path;
+  DumpKind kind = DumpKind::offline;
+  bool quantised = false;  // the name of an operator says so
+  bool has_npy = false;    // any file ends in .npy: its side has no addresses
+  std::vector<OpFiles> ops;
+  std::unordered_map<std::string, std::size_t> by_key;
+
+  // The files of an operator by its real name: `/` and `.` stand as `_` in file names.
+  const OpFiles* find(std::string_view op_name, std::optional<std::int64_t> output_index) const;
+};
+
+struct ScanOptions {
+  bool keep_slices = false;  // -ffts
+  bool with_rules = false;   // -f
+};
+
+// Top level only. What fits no pattern is told to `warn` and passed over. In ascending order of file names, so that
+// the same directory always gives the same result.
+Outcome<Directory> scan_directory(const std::filesystem::path& path, const ScanOptions& options,
+                                  const std::function<void(const std::string&)>& warn);
+
+// --- names, for the tests and for those who find files themselves ---
+
+// "add1" of `Add.add1.1.2.1700000000000001`; empty when it is no name of an NPU's dump.
+std::string_view npu_op_name(std::string_view name);
+// "add1.0" of `add1.0.1700000000000001.npy` (`.pb`, `.quant`).
+std::string_view golden_key(std::string_view name, std::string_view suffix);
+// `_lxslice<N>` and `_sgt_graph_<N>_` taken out as the mode asks. Empty: the operator is left out.
+std::string op_key(std::string_view op_name, const ScanOptions& options);
+std::string without_slices(std::string_view name);
+// "Conv2D"; "NaN" for a name that is none of an NPU's dump (a hashed one).
+std::string op_type_of(const std::filesystem::path& file);
+
+}  // namespace sonde::msaccucmp

@@ -1,0 +1,71 @@
+// DumpFile: what msaccucmp knows of the file of an operator, or of a golden tensor: shapes, formats and values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "msaccucmp/directory.h"
+#include "msaccucmp/outcome.h"
+#include "sonde/dtype.h"
+#include "sonde/tensor.h"
+
+namespace sonde::msaccucmp {
+
+// Elements in C order, mapped from a file or made here; copies share them.
+struct Array {
+  DType dtype = DType::undefined;
+  std::vector<std::int64_t> shape;
+  const std::byte* data = nullptr;
+  std::shared_ptr<const void> owner;
+
+  std::int64_t elements() const;
+  // One dimension, the first `most` elements. `strides` is what it points to.
+  TensorView flat(std::int64_t (&size_and_stride)[2], std::int64_t most = -1) const;
+};
+
+struct DumpTensor {
+  std::int32_t data_type = 0;  // CANN's number
+  std::int32_t format = 0;
+  std::int64_t groups = 0;  // of a convolution's weight
+  std::vector<std::int64_t> shape, original_shape;
+  std::uint64_t address = 0;
+  std::optional<std::int32_t> original_format;
+  bool is_sliced = false;  // by FFTS+, or put together again from its slices
+  Array array;
+  std::optional<Failure> problem;  // why `array` has no elements
+};
+
+// The slices of an operator under FFTS+, as the attribute of the file tells them.
+struct Slicing {
+  bool is_automatic = false;
+  std::int64_t slices = 0;
+  std::vector<std::vector<std::int64_t>> output_cuts;                 // per output, per axis
+  std::vector<std::vector<std::vector<std::int64_t>>> output_shapes;  // per thread, per output
+};
+
+struct DumpOp {
+  std::string path;  // of the file; "a.b.c.d.*" of merged slices
+  std::string name;  // inside the file, with `/`
+  std::vector<DumpTensor> inputs, outputs;
+  std::optional<Slicing> slicing;
+  bool renames = false;       // rows show `name` instead of the operator's name in the file name
+  bool lacks_slices = false;  // merged from fewer or more files than there are slices
+};
+
+// A container, the dump of a nano device, or a .npy file (one output). Tensors whose element type is unknown, or whose
+// bytes do not fill their shape, are there with a `problem`; the file fails when its header does.
+Outcome<DumpOp> read_dump_file(const std::filesystem::path& file);
+// The latest file, or all slices of FFTS+ put together.
+Outcome<DumpOp> read_op(const OpFiles& files);
+
+// As NumPy calls the type of the array ("float32" for bfloat16 and the 8-bit floats, which are widened).
+std::string array_type_name(DType dtype);
+// As the `DataType` column has it; "NaN" for a number it does not know.
+std::string data_type_name(std::int32_t data_type);
+
+}  // namespace sonde::msaccucmp

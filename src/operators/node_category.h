@@ -1,0 +1,26 @@
+// What an operator is to a training: a weight, a gradient, an activation, or just an operator.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "catalog/catalog.h"
+
+namespace sonde {
+
+enum class NodeCategory : std::uint8_t { tensor, weight, gradient, activation };
+std::string_view word_of(NodeCategory category);  // "weight"
+std::optional<NodeCategory> category_of_word(std::string_view word);
+
+// By MindSpore's rules for names and types, extended to the names of PyTorch. Everything is of the category `tensor`.
+bool is_of(NodeCategory category, const CatalogOp& op);
+
+// msprobe has no nodes for parameters: an input of a module that is a weight of it.
+bool is_weight_of_module(const CatalogOp& op, const CatalogTensor& tensor);
+
+// The type of an operator without what frameworks disagree about: lower case, no underscores, so that `leaky_relu_`,
+// `LeakyReLU` and `_leaky_relu` are one.
+std::string plain_type(std::string_view op_type);
+
+}  // namespace sonde

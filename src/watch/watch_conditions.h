@@ -1,0 +1,116 @@
+// The conditions that `sonde watch` knows, as data: those of MindSpore's offline debugger, with its names, numbers,
+// parameters, ranges and defaults.
+//
+//   Result<WatchCondition> condition = parse_condition("tensor_too_large:abs_mean_gt=10");
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "operators/node_category.h"
+#include "sonde/result.h"
+
+namespace sonde {
+
+// What is computed and compared; the numbers are the debugger's.
+enum class WatchCheck : std::uint8_t {
+  has_nan = 0,
+  has_inf = 1,
+  operator_overflow = 2,
+  max_gt = 3,
+  max_lt = 4,
+  min_gt = 5,
+  min_lt = 6,
+  max_min_gt = 7,
+  max_min_lt = 8,
+  mean_gt = 9,
+  mean_lt = 10,
+  sd_gt = 11,
+  sd_lt = 12,
+  overflow = 13,
+  initialization = 14,
+  too_large = 15,
+  too_small = 16,
+  all_zero = 17,
+  change_too_large = 18,
+  change_too_small = 19,
+  not_changed = 20,
+  range = 21,
+};
+bool is_overflow_check(WatchCheck check);  // NaN and infinities are what it looks for
+bool needs_previous(WatchCheck check);     // the same tensor of the step before
+
+// What a parameter is held against.
+enum class Quantity : std::uint8_t {
+  none,
+  max,
+  min,
+  mean,
+  abs_mean,
+  sd,
+  zero_percentage,
+  range_percentage,
+  max_min,
+  update_ratio
+};
+enum class Relation : std::uint8_t { none, gt, lt, ge };
+
+struct ConditionParameter {
+  enum class Kind : std::uint8_t {
+    check,    // of several one is chosen
+    support,  // some check needs it
+    hidden,   // has its default unless told
+  };
+  std::string_view name;
+  Kind kind = Kind::check;
+  Quantity quantity = Quantity::none;
+  Relation relation = Relation::none;
+  double low, high;                // what it may be; both included
+  bool without_low;                // `low` itself is not allowed
+  std::optional<double> fallback;  // its default
+  bool needs_range;                // the two ends of the range too
+};
+
+struct ConditionInfo {
+  std::string_view id;            // "tensor_too_large"
+  std::string_view abbreviation;  // "TL"; empty: none
+  NodeCategory target = NodeCategory::tensor;
+  WatchCheck check = WatchCheck::overflow;
+  std::span<const ConditionParameter> parameters;
+  std::string_view summary;  // for people
+  bool from_class = false;   // of the Python package: its name there is ClassName, and it takes several checks
+};
+
+// Sorted by id.
+std::span<const ConditionInfo> all_conditions();
+// By id, or as the Python package calls it ("TensorTooLarge"). Null when there is none.
+const ConditionInfo* find_condition(std::string_view name);
+
+struct ParameterValue {
+  const ConditionParameter* parameter = nullptr;
+  double value = 0;
+};
+
+// A condition with the parameters that were chosen, defaults filled in; in the order of the table.
+struct WatchCondition {
+  const ConditionInfo* info = nullptr;
+  std::vector<ParameterValue> parameters;
+
+  std::optional<double> value(std::string_view name) const;
+};
+
+// Messages hold the debugger's own text of what is wrong ("Parameter out of range."). Under a condition's id exactly one
+// check is chosen, or none where one has a default; under the name of a Python class any number.
+Result<WatchCondition> make_condition(std::string_view name,
+                                      std::span<const std::pair<std::string, double>> parameters);
+// "weight_change_too_large", "tensor_range:range_start_inclusive=-1,range_end_inclusive=1,range_percentage_lt=90"
+Result<WatchCondition> parse_condition(std::string_view text);
+std::string text_of(const WatchCondition& condition);  // what parse_condition takes
+
+}  // namespace sonde

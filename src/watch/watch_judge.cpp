@@ -1,0 +1,205 @@
+#include "watch/watch_judge.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace sonde {
+namespace {
+
+using enum Judgement::Kind;
+
+std::vector<WatchParameter> parameters_of(const WatchCondition& condition) {
+  std::vector<WatchParameter> parameters;
+  for (const ParameterValue& value : condition.parameters) {
+    parameters.push_back({value.parameter, value.value, std::nullopt, false});
+  }
+  return parameters;
+}
+
+double percentage(std::uint64_t part, std::uint64_t count) {
+  return 100 * static_cast<double>(part) / static_cast<double>(count);
+}
+
+std::optional<double> difference(std::optional<double> a, std::optional<double> b) {
+  return a && b ? std::optional(*a - *b) : std::nullopt;
+}
+
+std::optional<double> inside(const WatchCondition& condition, const WatchFacts& facts) {
+  const std::optional<ValueRange> range = range_of(condition);
+  if (facts.values == nullptr || !range) return std::nullopt;
+  const auto at = std::ranges::find(facts.ranges, *range);
+  if (at == facts.ranges.end()) return std::nullopt;
+  return percentage(facts.values->inside[static_cast<std::size_t>(at - facts.ranges.begin())], facts.values->count);
+}
+
+std::optional<double> actual_of(Quantity quantity, const WatchCondition& condition, const WatchFacts& facts) {
+  switch (quantity) {
+    case Quantity::max:
+      return facts.max;
+    case Quantity::min:
+      return facts.min;
+    case Quantity::mean:
+      return facts.mean;
+    case Quantity::abs_mean:
+      return facts.abs_mean;
+    case Quantity::sd:
+      return facts.sd;
+    case Quantity::max_min:
+      return difference(facts.max, facts.min);
+    case Quantity::zero_percentage:
+      if (!facts.zero_count || !facts.count) return std::nullopt;
+      return percentage(*facts.zero_count, *facts.count);
+    case Quantity::range_percentage:
+      return inside(condition, facts);
+    case Quantity::update_ratio:
+      if (facts.pair == nullptr) return std::nullopt;
+      return facts.pair->abs_difference_mean /
+             (facts.pair->abs_previous_mean + condition.value("epsilon").value_or(1e-9));
+    case Quantity::none:
+      break;
+  }
+  return std::nullopt;
+}
+
+bool holds(double actual, Relation relation, double value) {
+  switch (relation) {
+    case Relation::gt:
+      return actual > value;
+    case Relation::lt:
+      return actual < value;
+    case Relation::ge:
+      return actual >= value;
+    case Relation::none:
+      break;
+  }
+  return false;
+}
+
+// A rounded value may lie on the other side of the threshold.
+bool is_doubtful(Quantity quantity, double actual, double value, const WatchFacts& facts) {
+  if (quantity == Quantity::zero_percentage) return false;  // of counts
+  double size = std::max(std::abs(actual), std::abs(value));
+  if (quantity == Quantity::max_min) size = std::max({size, std::abs(*facts.max), std::abs(*facts.min)});
+  return facts.rounding > 0 && std::abs(actual - value) <= facts.rounding * size;
+}
+
+Judgement judge_overflow(WatchCheck check, const WatchFacts& facts) {
+  Judgement judgement;
+  std::optional<bool> found;
+  switch (check) {
+    case WatchCheck::has_nan:
+      found = facts.has_nan;
+      break;
+    case WatchCheck::has_inf:
+      found = facts.has_inf;
+      break;
+    case WatchCheck::operator_overflow:
+      found = facts.overflowed;
+      break;
+    default:
+      if (facts.has_nan.value_or(false) || facts.has_inf.value_or(false)) {
+        found = true;
+      } else if (facts.has_nan && facts.has_inf) {
+        found = false;
+      }
+  }
+  judgement.kind = !found ? unknown : *found ? hit : quiet;
+  return judgement;
+}
+
+// Of NaN and infinities in the tensor, which no other condition can be held against.
+Judgement judge_finite(const WatchCondition& condition, const WatchFacts& facts) {
+  Judgement judgement;
+  const bool nan_is_a_value = condition.value("equal_nan").value_or(0) != 0;
+  if (facts.has_nan.value_or(false) && !nan_is_a_value) judgement.error_code |= kWatchNan;
+  if (facts.has_inf.value_or(false)) judgement.error_code |= kWatchInf;
+  if (judgement.error_code != 0) {
+    judgement.kind = error;
+  } else if ((!facts.has_nan && !nan_is_a_value) || !facts.has_inf) {
+    judgement.kind = unknown;
+  }
+  return judgement;
+}
+
+bool all_close(const WatchCondition& condition, const WatchFacts& facts) {
+  const auto at = std::ranges::find(facts.tolerances, tolerance_of(condition));
+  return at != facts.tolerances.end() && facts.pair->all_close[static_cast<std::size_t>(at - facts.tolerances.begin())];
+}
+
+}  // namespace
+
+WatchFacts facts_of(const KnownStatistics& s, bool exact) {
+  WatchFacts facts;
+  facts.rounding = exact ? 1e-12 : 1e-5;
+  facts.count = s.count;
+  facts.zero_count = s.zero_count;
+  facts.max = s.max;
+  facts.min = s.min;
+  facts.mean = s.avg;
+  if (s.nan_count) facts.has_nan = *s.nan_count > 0;
+  if (s.positive_inf_count && s.negative_inf_count) facts.has_inf = *s.positive_inf_count + *s.negative_inf_count > 0;
+  if (s.max && s.min) {  // tables that count neither let NaN spread into these
+    const bool nan = std::isnan(*s.max) || std::isnan(*s.min);
+    if (nan && !facts.has_nan) facts.has_nan = true;
+    if ((std::isinf(*s.max) || std::isinf(*s.min)) && !facts.has_inf) facts.has_inf = true;
+    if (s.all_finite() && s.avg && !facts.has_nan) facts.has_nan = false;
+    if (s.all_finite() && s.avg && !facts.has_inf) facts.has_inf = false;
+  }
+  return facts;
+}
+
+WatchFacts facts_of(const ValueSummary& values, std::span<const ValueRange> ranges) {
+  WatchFacts facts;
+  facts.has_nan = values.nan_count > 0;
+  facts.has_inf = values.inf_count > 0;
+  facts.count = values.count;
+  facts.zero_count = values.zero_count;
+  facts.max = values.max;
+  facts.min = values.min;
+  facts.mean = values.mean;
+  facts.abs_mean = values.abs_mean;
+  facts.sd = values.sd;
+  facts.values = &values;
+  facts.ranges = ranges;
+  return facts;
+}
+
+std::optional<ValueRange> range_of(const WatchCondition& condition) {
+  const auto start = condition.value("range_start_inclusive"), end = condition.value("range_end_inclusive");
+  return start && end ? std::optional(ValueRange{*start, *end}) : std::nullopt;
+}
+
+Tolerance tolerance_of(const WatchCondition& condition) {
+  return {condition.value("rtol").value_or(1e-5), condition.value("atol").value_or(1e-8),
+          condition.value("equal_nan").value_or(0) != 0};
+}
+
+Judgement judge(const WatchCondition& condition, const WatchFacts& facts, bool final_word) {
+  const WatchCheck check = condition.info->check;
+  Judgement judgement = is_overflow_check(check) ? judge_overflow(check, facts) : judge_finite(condition, facts);
+  judgement.parameters = parameters_of(condition);
+  if (is_overflow_check(check) || judgement.kind != quiet || facts.count == 0) return judgement;
+  if (needs_previous(check) && facts.pair == nullptr) {
+    judgement.kind = unknown;
+    return judgement;
+  }
+  bool missing = false, any = false;
+  for (WatchParameter& parameter : judgement.parameters) {
+    const ConditionParameter& about = *parameter.parameter;
+    if (about.kind != ConditionParameter::Kind::check) continue;
+    if (check == WatchCheck::not_changed) {
+      parameter.hit = all_close(condition, facts);
+    } else {
+      parameter.actual = actual_of(about.quantity, condition, facts);
+      missing = missing || !parameter.actual ||
+                (!final_word && is_doubtful(about.quantity, *parameter.actual, parameter.value, facts));
+      parameter.hit = parameter.actual && holds(*parameter.actual, about.relation, parameter.value);
+    }
+    any = any || parameter.hit;
+  }
+  // With the last word, one check that fires is enough, whatever is not known of the others.
+  judgement.kind = missing && !(final_word && any) ? unknown : any ? hit : quiet;
+  return judgement;
+}
+
+}  // namespace sonde

@@ -1,0 +1,130 @@
+// Which tensors watchpoints look at: those of a category of operators, and the debugger's recommendation.
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "operators/node_category.h"
+#include "watch/watchpoints.h"
+
+namespace sonde {
+namespace {
+
+using Takes = std::function<bool(const CatalogRank&, const CatalogStep&, const CatalogOp&)>;
+
+bool takes_side(WatchSelection::Sides sides, const CatalogTensor& tensor) {
+  return sides == WatchSelection::Sides::both || tensor.is_input == (sides == WatchSelection::Sides::inputs);
+}
+
+struct Recommendation {
+  std::string_view name, condition;
+  std::vector<std::pair<std::string, double>> parameters;
+  NodeCategory category;                // of the nodes; a condition's own target where they are all of it
+  std::vector<std::string_view> types;  // plain_type(); empty: all
+};
+
+std::vector<Recommendation> recommendations() {
+  const double tanh_end = std::tanh(8.8), sigmoid_low = 1 / (1 + std::exp(16.2)),
+               sigmoid_high = 1 / (1 + std::exp(-16.2));
+  const auto range = [](double start, double end, const char* check, double value) {
+    return std::vector<std::pair<std::string, double>>{
+        {"range_start_inclusive", start}, {"range_end_inclusive", end}, {check, value}};
+  };
+  using enum NodeCategory;
+  return {
+      {"recommend_weight_initialization_watchpoint",
+       "weight_initialization",
+       {{"zero_percentage_ge", 100}},
+       weight,
+       {}},
+      {"recommend_weight_change_too_large_watchpoint",
+       "weight_change_too_large",
+       {{"abs_mean_update_ratio_gt", 1}},
+       weight,
+       {}},
+      {"recommend_gradient_vanishing_watchpoint", "gradient_vanishing", {{"abs_mean_lt", 1e-9}}, gradient, {}},
+      {"recommend_operator_overflow_watchpoint", "operator_overflow", {}, tensor, {}},
+      {"recommend_tensor_overflow_watchpoint", "tensor_overflow", {}, tensor, {}},
+      {"recommend_tensor_all_zero_watchpoint", "tensor_all_zero", {{"zero_percentage_ge", 100}}, tensor, {}},
+      {"recommend_tanh_activation_range_watchpoint",
+       "activation_range",
+       range(-tanh_end, tanh_end, "range_percentage_lt", 0.1),
+       activation,
+       {"tanh"}},
+      {"recommend_sigmoid_activation_range_watchpoint",
+       "activation_range",
+       range(sigmoid_low, sigmoid_high, "range_percentage_lt", 0.1),
+       activation,
+       {"sigmoid"}},
+      {"recommend_relu_activation_range_watchpoint",
+       "activation_range",
+       range(-1, 0, "range_percentage_gt", 99.9),
+       activation,
+       {"relu", "reluv2"}},
+  };
+}
+
+bool has_step_zero(const Catalog& catalog, const std::vector<TensorPlace>& tensors) {
+  for (const TensorPlace& place : tensors) {
+    if (catalog.ranks[place.rank].steps[place.step].id.iteration == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<TensorPlace> select_watched(const Catalog& catalog, const WatchSelection& selection) {
+  std::vector<TensorPlace> places;
+  std::unordered_map<const char*, bool> is_of_category;  // by name: texts of a catalog are kept once
+  for (std::uint32_t r = 0; r < catalog.ranks.size(); ++r) {
+    const CatalogRank& rank = catalog.ranks[r];
+    for (std::uint32_t s = 0; s < rank.steps.size(); ++s) {
+      const CatalogStep& step = rank.steps[s];
+      for (std::uint32_t o = 0; o < step.ops.size(); ++o) {
+        const CatalogOp& op = step.ops[o];
+        const bool is_weight = selection.category == NodeCategory::weight;
+        const bool of_module = is_weight && op.is_module;
+        if (selection.category != NodeCategory::tensor && !of_module) {
+          const auto [at, is_new] = is_of_category.try_emplace(op.full_name.data());
+          if (is_new) at->second = is_of(selection.category, op);
+          if (!at->second) continue;
+        }
+        if (selection.takes && !selection.takes(rank, step, op)) continue;
+        for (std::uint32_t t = 0; t < op.tensors.size(); ++t) {
+          const CatalogTensor& tensor = op.tensors[t];
+          const bool taken = of_module ? is_weight_of_module(op, tensor) : takes_side(selection.sides, tensor);
+          if (taken && tensor.recorded()) places.push_back({r, s, o, t});
+        }
+      }
+    }
+  }
+  return places;
+}
+
+std::vector<Watchpoint> recommended_watchpoints(const Catalog& catalog, const WatchSelection& selection) {
+  std::vector<Watchpoint> watchpoints;
+  for (const Recommendation& recommendation : recommendations()) {
+    if (selection.category != NodeCategory::tensor && selection.category != recommendation.category &&
+        recommendation.category != NodeCategory::tensor) {
+      continue;
+    }
+    WatchSelection own = selection;
+    if (recommendation.category != NodeCategory::tensor) own.category = recommendation.category;
+    own.takes = [&](const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op) {
+      if (selection.takes && !selection.takes(rank, step, op)) return false;
+      if (recommendation.types.empty()) return true;
+      const std::string type = plain_type(op.op_type);
+      return std::ranges::find(recommendation.types, type) != recommendation.types.end();
+    };
+    Watchpoint watchpoint;
+    watchpoint.name = recommendation.name;
+    watchpoint.condition = *make_condition(recommendation.condition, recommendation.parameters);
+    watchpoint.tensors = select_watched(catalog, own);
+    if (watchpoint.tensors.empty()) continue;
+    const bool is_first_step = watchpoint.condition.info->check == WatchCheck::initialization;
+    if (is_first_step && !has_step_zero(catalog, watchpoint.tensors)) continue;
+    watchpoints.push_back(std::move(watchpoint));
+  }
+  return watchpoints;
+}
+
+}  // namespace sonde

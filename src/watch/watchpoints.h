@@ -1,0 +1,112 @@
+// Watchpoints: conditions held against the tensors of a dump, all of them in one pass over its files.
+//
+//   std::vector<Watchpoint> watchpoints(1);
+//   watchpoints[0].condition = *parse_condition("tensor_overflow");
+//   watchpoints[0].tensors = select_watched(catalog, {});
+//   const WatchReport report = check_watchpoints(catalog, watchpoints);
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "catalog/catalog.h"
+#include "watch/watch_conditions.h"
+
+namespace sonde {
+
+// A tensor of a catalog, by its indices: catalog.ranks[rank].steps[step].ops[op].tensors[tensor].
+struct TensorPlace {
+  std::uint32_t rank = 0, step = 0, op = 0, tensor = 0;
+  friend auto operator<=>(const TensorPlace&, const TensorPlace&) = default;
+};
+
+struct Watchpoint {
+  std::string name;  // for people; may be empty
+  WatchCondition condition;
+  std::vector<TensorPlace> tensors;  // in any order; each counts once
+};
+
+// Which tensors to watch; what is empty chooses all.
+struct WatchSelection {
+  NodeCategory category = NodeCategory::tensor;
+  enum class Sides : std::uint8_t { outputs, inputs, both } sides = Sides::outputs;
+  std::function<bool(const CatalogRank&, const CatalogStep&, const CatalogOp&)> takes;
+};
+// In the order of the catalog; tensors of which nothing was recorded are left out.
+std::vector<TensorPlace> select_watched(const Catalog& catalog, const WatchSelection& selection);
+
+// The debugger's recommendation: those of its nine watchpoints that find a node to watch, and a step to watch it in.
+std::vector<Watchpoint> recommended_watchpoints(const Catalog& catalog, const WatchSelection& selection);
+
+// Why a tensor could not be judged, as the debugger numbers it.
+enum WatchError : std::uint32_t {
+  kWatchNan = 1,
+  kWatchInf = 2,
+  kWatchNoPrevious = 4,
+  kWatchTooLarge = 8,
+  kWatchNoHistory = 16,
+  kWatchNoValue = 32,
+};
+// "Tensor contains NaN." and so on, in the order of the bits.
+std::vector<std::string_view> error_messages(std::uint32_t code);
+// "nan", "inf", "no_prev_tensor", "out_of_mem", "no_history", "no_value"
+std::vector<std::string_view> error_words(std::uint32_t code);
+
+struct WatchParameter {
+  const ConditionParameter* parameter = nullptr;
+  double value = 0;
+  std::optional<double> actual;  // empty: nothing is compared with it, or it was not computed
+  bool hit = false;
+};
+
+// A hit; or, with `hit` false, a tensor that the condition could not be held against, and why. A hit may have an error
+// code too: kWatchNoHistory, where the step before is only taken to be the one before.
+struct WatchHit {
+  std::uint32_t watchpoint = 0;  // index
+  TensorPlace tensor;
+  bool hit = false;
+  std::uint32_t error_code = 0;
+  std::vector<WatchParameter> parameters;  // those of the condition, in its order
+  std::optional<std::uint64_t> previous_iteration;
+  std::optional<std::uint64_t> nan_count, inf_count;  // where they are known
+  DType dtype = DType::undefined;                     // as the dump says, else as its file does
+  std::optional<std::vector<std::int64_t>> shape;
+  std::uint64_t timestamp_us = 0;  // when the tensor was written; 0: the dump does not say
+};
+
+// "The setting for watchpoint is max_gt = 1. The actual value of the tensor is max_gt = 2.", of each check that fired.
+std::string detail_of(const WatchHit& hit);
+
+// A tensor that was not judged at all, which the debugger would have passed over in silence.
+struct WatchGap {
+  std::uint32_t watchpoint = 0;
+  TensorPlace tensor;
+  std::string reason;  // "complex64 has no order"
+};
+
+struct WatchReport {
+  std::vector<WatchHit> hits;  // by time, then by their order in the dump, then by watchpoint
+  std::vector<WatchGap> gaps;  // in the order of the catalog
+  std::vector<std::string> notes;
+  std::vector<CatalogProblem> problems;  // files that could not be read
+  std::uint64_t tensors = 0;             // that were watched
+  std::uint64_t not_read = 0;  // of these: what the dump says of them sufficed, or there was nothing to read or compare
+  std::uint64_t files = 0, bytes = 0;  // tensors read from files; their bytes in memory
+};
+
+struct WatchOptions {
+  unsigned threads = 0;            // 0: one for each processor
+  std::uint64_t most_bytes = 0;    // of a tensor and the one before it; larger ones are kWatchTooLarge. 0: no limit
+  bool error_on_no_value = false;  // kWatchNoValue for tensors whose values were not saved, instead of a gap
+  std::function<void()> progress;  // called from any thread after each tensor that was read
+};
+
+// The report does not depend on the number of threads.
+WatchReport check_watchpoints(const Catalog& catalog, std::span<const Watchpoint> watchpoints,
+                              const WatchOptions& options = {});
+
+}  // namespace sonde

@@ -1,0 +1,27 @@
+// The container of one op's record: what goes into its header, and how it gets to the disk.
+#pragma once
+
+#include <cstdint>
+
+#include "files/files.h"
+#include "formats/container.h"
+#include "journal/record.h"
+
+namespace sonde {
+
+// True when some tensor of `record` has bytes: what has none gets no file.
+bool has_container(const Record& record);
+// The slots of a side stand in order from 0. One that holds no tensor, or one without bytes, keeps its place as
+// `data_type` 0 of 0 bytes. A side of which nothing is wanted is left out.
+Container container_of(const Record& record);
+// Header and bytes to `file`. 0 or an errno.
+int write_container(const Record& record, AsideFile& file, std::uint64_t& tensor_bytes);
+
+// The record that CANN writes beside an op that overflowed, 2048 bytes (docs/format.md, "Overflow records").
+std::string overflow_record(const Record& record);
+// The same as MindSpore's JSON: one line, keys sorted.
+std::string overflow_json(const Record& record);
+// A container with that record as its output.
+std::string overflow_container(const Record& record);
+
+}  // namespace sonde

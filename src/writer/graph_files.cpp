@@ -1,0 +1,256 @@
+#include "writer/graph_files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <utility>
+
+#include "files/safe_path.h"
+#include "graph/ir_text.h"
+#include "graph/model_proto.h"
+#include "tensor/mix.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::string_view kOrderHeader = "NodeExecutionOrder-FullNameWithScope\n";
+constexpr std::string_view kTableHeader = "step,graph_of_step\n";
+constexpr std::uint64_t kLongestSource = 16 << 20;  // bytes; longer ones are data, not code
+
+// Only what is a file now: a cell of a notebook has a name and none.
+std::optional<std::string> read_source(const std::string& file) {
+  const Fd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status {};
+  if (!fd || ::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  if (size > kLongestSource) return std::nullopt;
+  std::string text(size, '\0');
+  std::size_t got = 0;
+  while (got < text.size()) {
+    const ssize_t n = ::read(fd.get(), text.data() + got, text.size() - got);
+    if (n <= 0) break;
+    got += static_cast<std::size_t>(n);
+  }
+  text.resize(got);
+  return text;
+}
+
+IrGrammar grammar_of(Release release) {
+  if (release <= Release::v2_0) return IrGrammar::v2_0;
+  return release < Release::v2_7 ? IrGrammar::v2_3 : IrGrammar::v2_7;
+}
+
+// What of a trace, innermost first, the `.ir` shows.
+void shorten(std::vector<SourceLine>& trace, SourceLines lines) {
+  if (lines == SourceLines::none) trace.clear();
+  if (lines == SourceLines::top && trace.size() > 1) trace.resize(1);
+}
+
+template <typename T>
+T& grown(std::vector<T>& table, std::size_t index) {
+  if (index >= table.size()) table.resize(index + 1);
+  return table[index];
+}
+
+}  // namespace
+
+GraphFiles::GraphFiles(const Layout& layout, int rank, int aside, SourceLines lines, bool with_sources)
+    : layout_(layout),
+      rank_(rank),
+      aside_(aside),
+      lines_(lines),
+      with_sources_(with_sources),
+      sources_(with_sources ? read_source : [](const std::string&) { return std::optional<std::string>(); }) {}
+
+void GraphFiles::define(const Site& site) {
+  for (const SourceLine& line : site.trace) {
+    if (!line.file.empty() && sources_seen_.insert(line.file).second) sources_to_write_.push_back(line.file);
+  }
+  grown(sites_, site.id) = site;
+}
+
+void GraphFiles::define(const OpName& name) { grown(names_, name.id) = name; }
+
+void GraphFiles::define(const Attributes& attributes) { attributes_[attributes.id] = attributes; }
+
+void GraphFiles::define(const SourceText& text) {
+  if (with_sources_) sources_.set(text.file, text.text);
+}
+
+void GraphFiles::begin_step(StepId step) {
+  GraphState& state = graphs_[step.graph];
+  state.step.emplace();
+  state.step->id = step;
+}
+
+void GraphFiles::add(const Record& record) {
+  const auto at = graphs_.find(record.step.graph);
+  if (at == graphs_.end() || !at->second.step || !(at->second.step->id == record.step)) return;
+  Step& step = *at->second.step;
+  if (record.completes) return complete(step, record);
+  StepOp op{record.sequence, record.op->id, record.site, record.attributes, {}};
+  add_tensors(op, record);
+  hash_op(step, op);
+  step.index.emplace(op.sequence, static_cast<std::uint32_t>(step.ops.size()));
+  step.ops.push_back(std::move(op));
+}
+
+// When it comes is chance: it leaves the step's hash alone.
+void GraphFiles::complete(Step& step, const Record& record) {
+  const auto found = step.index.find(record.sequence);
+  if (found != step.index.end()) add_tensors(step.ops[found->second], record);
+}
+
+void GraphFiles::add_tensors(StepOp& op, const Record& record) {
+  op.tensors.reserve(op.tensors.size() + record.tensors.size());
+  for (const TensorRecord& tensor : record.tensors) {
+    op.tensors.push_back({tensor.is_input, tensor.slot, tensor.dtype, tensor.shape, tensor.source, tensor.source_slot,
+                          tensor.tensor_name, tensor.content, tensor.constant});
+  }
+}
+
+const OpName& GraphFiles::name_of(std::uint32_t id) const {
+  static const OpName none;
+  return id < names_.size() ? names_[id] : none;
+}
+
+// Names and data flow; not shapes, values or attributes, which change from step to step in most programs.
+void GraphFiles::hash_op(Step& step, const StepOp& op) {
+  mix(step.hash, op.name);
+  for (const StepTensor& tensor : op.tensors) {
+    mix(step.hash, tensor.slot * 2 + (tensor.is_input ? 1 : 0));
+    if (!tensor.is_input) continue;
+    const auto made = step.index.find(tensor.source);
+    if (made != step.index.end()) {
+      mix(step.hash, (std::uint64_t{made->second} << 20) + tensor.source_slot + 1);
+    } else {
+      mix(step.hash, tensor.tensor_name);
+    }
+  }
+}
+
+Graph GraphFiles::graph_of(const Step& step) const {
+  GraphBuilder builder(step.id.graph);
+  for (const StepOp& from : step.ops) {
+    GraphOp op;
+    op.sequence = from.sequence;
+    op.op_type = name_of(from.name).op_type;
+    op.full_name = name_of(from.name).full_name;
+    if (const auto found = attributes_.find(from.attributes); found != attributes_.end()) {
+      op.attributes = &found->second.values;
+    }
+    if (from.site < sites_.size()) op.trace = &sites_[from.site].trace;
+    for (const StepTensor& tensor : from.tensors) {
+      GraphTensor& to = op.tensors.emplace_back();
+      to.is_input = tensor.is_input;
+      to.slot = tensor.slot;
+      to.type = {tensor.dtype, {tensor.shape.values().begin(), tensor.shape.values().end()}, true};
+      to.source = tensor.source;
+      to.source_slot = tensor.source_slot;
+      to.identity = tensor.content;
+      if (tensor.tensor_name != 0) to.name = name_of(tensor.tensor_name).full_name;
+      to.constant = tensor.constant;
+    }
+    builder.add(op);
+  }
+  return builder.finish();
+}
+
+Result<Fd> GraphFiles::directory_of(const std::filesystem::path& file) const {
+  const std::filesystem::path& rank = layout_.rank_directory();
+  return open_below(rank_, rank, file.parent_path().lexically_relative(rank), Missing::make);
+}
+
+Status GraphFiles::write_file(const std::filesystem::path& path, const std::string& text) {
+  const Result<Fd> directory = directory_of(path);
+  return directory ? write_whole_file(aside_, directory->get(), path, text) : directory.error();
+}
+
+Status GraphFiles::write(const Step& step, bool first) {
+  std::string order(kOrderHeader);
+  for (const StepOp& op : step.ops) order.append(name_of(op.name).full_name).append("\n");
+  const Layout::GraphPaths paths = layout_.graph_files(step.id, first);
+  if (Status status = write_file(paths.order, order); !status) return status;
+  Graph graph = with_tuples(graph_of(step));
+  if (Status status = write_file(paths.pb, model_proto(graph, sources_)); !status) return status;
+  for (GraphNode& node : graph.nodes) shorten(node.trace, lines_);
+  return write_file(paths.ir, ir_text(graph, grammar_of(layout_.release()), sources_));
+}
+
+Status GraphFiles::note_step(GraphState& state, std::uint64_t shown_by) {
+  const StepId step = state.step->id;
+  if (!state.table) {
+    const std::filesystem::path path = layout_.graph_steps_file(step.graph);
+    const Result<Fd> directory = directory_of(path);
+    if (!directory) return directory.error();
+    Result<AppendFile> table = AppendFile::open(directory->get(), path, kTableHeader);
+    if (!table) return table.error();
+    state.table = std::move(*table);
+  }
+  state.table->rows().append(fmt::format("{},{}\n", step.iteration, shown_by));
+  return {};
+}
+
+Status GraphFiles::end_step(StepId id) {
+  const auto at = graphs_.find(id.graph);
+  if (at == graphs_.end() || !at->second.step || !(at->second.step->id == id)) return {};
+  GraphState& state = at->second;
+  const bool first = state.known.empty();
+  const auto [known, fresh] = state.known.try_emplace(state.step->hash, id.iteration);
+  Status status = note_step(state, known->second);
+  if (status && fresh) status = write(*state.step, first);
+  state.step.reset();
+  forget_old_attributes();
+  return status;
+}
+
+// Between steps only: the ops of one are looked up at its end.
+void GraphFiles::forget_old_attributes() {
+  const bool in_step = std::ranges::any_of(graphs_, [](const auto& item) { return item.second.step.has_value(); });
+  if (in_step || attributes_.size() < 2 * kMostAttributesKnown) return;
+  const std::uint32_t newest = attributes_.rbegin()->first;
+  attributes_.erase(attributes_.begin(), attributes_.lower_bound(newest - kMostAttributesKnown));
+}
+
+// `sources/` and the file's own path below it.
+Status GraphFiles::write_source(const std::string& file) {
+  const std::string* text = sources_.text(file);
+  if (text == nullptr) return {};
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(file, error).lexically_normal();
+  if (error) return {};
+  const std::filesystem::path path = layout_.sources_directory() / absolute.relative_path();
+  const auto too_long = [](const std::filesystem::path& part) { return part.native().size() > NAME_MAX; };
+  if (std::ranges::any_of(path, too_long) || path.native().size() >= PATH_MAX) return {};
+  return write_file(path, *text);
+}
+
+Status GraphFiles::flush() {
+  for (const std::string& file : std::exchange(sources_to_write_, {})) {
+    if (Status status = write_source(file); !status) return status;
+  }
+  for (auto& [graph, state] : graphs_) {
+    if (!state.table) continue;
+    if (Status status = state.table->flush(); !status) return status;
+  }
+  return {};
+}
+
+Status GraphFiles::finish() {
+  Status status;
+  for (auto& [graph, state] : graphs_) {
+    if (state.step && status) status = end_step(state.step->id);
+  }
+  if (status) status = flush();
+  for (auto& [graph, state] : graphs_) {
+    if (state.table) static_cast<void>(state.table->close());
+  }
+  graphs_.clear();
+  return status;
+}
+
+}  // namespace sonde

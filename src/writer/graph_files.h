@@ -1,0 +1,93 @@
+// GraphFiles: what a rank's dump says of its graphs: execution order, `.ir` and `.pb`, and the sources they name.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "files/files.h"
+#include "graph/build.h"
+#include "graph/source_text.h"
+#include "journal/record.h"
+#include "writer/layout.h"
+
+namespace sonde {
+
+// One thread; records come in sequence order. The files of a graph are those of its first step; a step whose ops or data
+// flow differ from all before gets its own in `graphs/step_{n}/`, and a table says which step has which.
+class GraphFiles {
+ public:
+  // `rank` and `aside` are open directories that outlive this. Without `with_sources` no text of the program is shown.
+  GraphFiles(const Layout& layout, int rank, int aside, SourceLines lines = SourceLines::all, bool with_sources = true);
+
+  void define(const Site& site);
+  void define(const OpName& name);
+  void define(const Attributes& attributes);
+  void define(const SourceText& text);
+
+  void begin_step(StepId step);
+  void add(const Record& record);
+  Status end_step(StepId step);
+  Status flush();   // sources named since, rows of the tables
+  Status finish();  // steps that did not end; closes the tables
+
+ private:
+  struct StepTensor {
+    bool is_input;
+    std::uint32_t slot;
+    DType dtype;
+    Dims shape;
+    std::uint64_t source;
+    std::uint32_t source_slot, tensor_name;
+    std::uint64_t content;
+    std::optional<double> constant;
+  };
+  struct StepOp {
+    std::uint64_t sequence;
+    std::uint32_t name, site, attributes;  // ids
+    std::vector<StepTensor> tensors;
+  };
+  // A step that is going on.
+  struct Step {
+    StepId id;
+    std::uint64_t hash = 0;  // of its ops, in order, and what each reads
+    std::vector<StepOp> ops;
+    std::unordered_map<std::uint64_t, std::uint32_t> index;  // of an op, by sequence
+  };
+  struct GraphState {
+    std::optional<Step> step;
+    std::map<std::uint64_t, std::uint64_t> known;  // hash of a step -> the step whose files show it
+    std::optional<AppendFile> table;
+  };
+
+  const OpName& name_of(std::uint32_t id) const;
+  void hash_op(Step& step, const StepOp& op);
+  static void complete(Step& step, const Record& record);
+  static void add_tensors(StepOp& op, const Record& record);
+  Graph graph_of(const Step& step) const;
+  void forget_old_attributes();
+  Status write(const Step& step, bool first);
+  Result<Fd> directory_of(const std::filesystem::path& file) const;
+  Status write_file(const std::filesystem::path& path, const std::string& text);
+  Status note_step(GraphState& state, std::uint64_t shown_by);
+  Status write_source(const std::string& file);
+
+  Layout layout_;
+  int rank_, aside_;
+  SourceLines lines_;
+  bool with_sources_;
+  std::vector<Site> sites_;                         // index = id
+  std::vector<OpName> names_;                       // index = id
+  std::map<std::uint32_t, Attributes> attributes_;  // by id; those that ops may still have
+  SourceTexts sources_;
+  std::set<std::string> sources_seen_;
+  std::vector<std::string> sources_to_write_;
+  std::map<std::uint32_t, GraphState> graphs_;
+};
+
+}  // namespace sonde

@@ -1,0 +1,53 @@
+// OpFiles: what lies beside the tensors of an op: its table (acl), its overflow record, its arguments.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/attribute.h"
+#include "journal/record.h"
+#include "sonde/plan.h"
+#include "sonde/result.h"
+#include "writer/op_table.h"
+#include "writer/places.h"
+
+namespace sonde {
+
+// `save_kernel_args`: one JSON object, pretty, keys sorted, all values text; `null` without arguments.
+std::string kernel_arguments_json(const std::vector<Attribute>& attributes);
+// "{op}.{full name, `.` and `/` as `_`}.json"; {op} is the last part of the name up to its last `-`.
+std::string kernel_arguments_name(const std::string& full_name);
+
+// One thread; records come in sequence order, attributes before the records that have them.
+class OpFiles {
+ public:
+  // `aside` is the open directory for files being written; it and `places` outlive this.
+  OpFiles(const Plan& plan, const Layout& layout, int aside, Places& places);
+
+  void define(const Attributes& attributes);
+  // Rows of tables collect until flush(), for which the journal has the records by then.
+  Status append(Record&& record);
+  Status flush();
+  std::uint64_t rows() const { return rows_; }
+  std::uint64_t row_bytes() const { return row_bytes_; }
+
+ private:
+  Status write_side_files(const Record& record);
+  Status append_table(const Record& record);
+  Status write_overflow(const Record& record);
+  Status write_arguments(const Record& record);
+  Status write(const Record& record, const std::string& text, const Places::Name& name, bool replace);
+
+  Layout layout_;
+  OpTableForm form_;
+  bool with_tables_, with_arguments_, overflowed_only_;
+  int aside_;
+  Places& places_;
+  std::vector<Record> tables_to_write_;
+  std::map<std::uint32_t, std::string> arguments_;  // JSON, by id; those that ops may still have
+  std::uint64_t rows_ = 0, row_bytes_ = 0;
+};
+
+}  // namespace sonde

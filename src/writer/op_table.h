@@ -1,0 +1,30 @@
+// The csv that CANN writes for every op with its statistics (docs/format.md, "Tables of single ops").
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "journal/record.h"
+#include "sonde/statistics.h"
+
+namespace sonde {
+
+// Which columns, whatever order the plan has them in: CANN's is fixed.
+class OpTableForm {
+ public:
+  // `quirks`: cells as CANN's own writer has them, where that is wrong (Plan::sonde.acl_quirks).
+  OpTableForm(std::span<const Category> categories, bool quirks);
+
+  std::string header() const;  // with its newline
+  // A tensor that was read. Without statistics (complex ones) its values are `NA`.
+  void append_row(const TensorRecord& tensor, std::string& out) const;
+
+ private:
+  std::string cell(const TensorRecord& tensor, Category category) const;
+
+  std::vector<Category> columns_;  // in CANN's order, Count among them
+  bool default_ = false;
+  bool quirks_ = false;
+};
+
+}  // namespace sonde

@@ -1,0 +1,60 @@
+// Places: the directories of a rank in which files appear while it runs, and names in them that are free.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "files/files.h"
+#include "journal/record.h"
+#include "sonde/result.h"
+#include "writer/layout.h"
+
+namespace sonde {
+
+struct OpenDirectory {
+  StepId step;       // the last that had files here
+  std::string path;  // relative to the rank directory, with a `/` at the end
+  std::filesystem::path full_path;
+  Fd directory;
+  std::optional<AppendFile> mapping;  // mapping.csv: what stands behind names that were too long
+};
+
+// One thread.
+class Places {
+ public:
+  // The name of the file at the attempt with this number, from 0: the same again where there is no other.
+  using Name = std::function<std::string(int attempt)>;
+  // Makes the file; 0 or an errno.
+  using Put = std::function<int(int directory, const char* name)>;
+
+  // `rank` is the open rank directory and outlives this.
+  Places(const Layout& layout, int rank) : layout_(layout), rank_(rank) {}
+
+  // The directory for files of `record`, made where it is missing. Valid until the next call.
+  Result<OpenDirectory*> of(const Record& record);
+  // Lets `put` make the file under the first name that is free. A name that is taken is never written to. 0, and the
+  // file's path relative to the rank directory; or an errno.
+  int place(OpenDirectory& directory, const Name& name, const Put& put, std::string& path);
+  // Why place() failed: `{operation} '{directory}'` and the errno it gave, or what stood in the way of mapping.csv.
+  Error error(std::string_view operation, const OpenDirectory& directory, int error_number) const;
+  // No more files of `step` are expected.
+  void close_step(StepId step);
+
+ private:
+  int place_long(OpenDirectory& directory, const std::string& name, const Put& put, std::string& path);
+
+  Layout layout_;
+  int rank_;
+  std::vector<std::unique_ptr<OpenDirectory>> open_;  // few at a time
+  std::optional<Error> mapping_error_;
+  std::minstd_rand random_{std::random_device{}()};
+};
+
+}  // namespace sonde

@@ -1,0 +1,22 @@
+// What `sonde_settings.private` keeps out of a dump: the command line, the texts of sources, absolute paths.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "journal/record.h"
+#include "sonde/plan.h"
+
+namespace sonde {
+
+// The configuration as it is copied into the dump. Private: what in it is an absolute path is empty; nothing when it cannot
+// be read.
+std::string config_copy(const Plan& plan);
+
+// An error or a note. Private: without the path of the dump.
+std::string note_text(const Plan& plan, std::string text);
+
+// Private: files by their names alone.
+Site without_paths(Site site);
+
+}  // namespace sonde

@@ -1,0 +1,63 @@
+// Recorder: takes records from the host's threads and makes them a dump on disk, behind the run's back.
+//
+// One background thread writes tensor files as they come, then appends journal, csv and order files
+// in sequence order. Nothing touches the disk before the first step_begin; where the plan chooses operators by name, before
+// the first that it chooses: steps before that are forgotten. After the first error
+// that cannot be lived with (no space, directory gone) it stops writing, keeps what is on disk
+// readable, and reports once through `error()`.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "journal/record.h"
+#include "journal/totals.h"
+#include "sonde/plan.h"
+#include "writer/layout.h"
+
+namespace sonde {
+
+class Recorder {
+ public:
+  // Checks that the dump directory can be made and written (and by nobody else's live run), without
+  // creating anything that a run without records would leave behind.
+  // `held`: what it is given waits in memory, until release() or discard().
+  static Result<std::unique_ptr<Recorder>> open(const Plan& plan, const RunInfo& run, bool held = false);
+  ~Recorder();  // finish()
+
+  // What was held is recorded, as of `run`, of whom more may be known by now.
+  Status release(const Plan& plan, const RunInfo& run);
+  // What was held is forgotten, and all that still comes.
+  void discard();
+  std::uint64_t held_bytes() const;  // of tensors
+
+  const Layout& layout() const;
+  BlockPool& blocks();
+
+  // Any thread. Definitions must be made before a record names them; they are kept by copy.
+  void define(const Site& site);
+  void define(const OpName& name);
+  void define(const Attributes& attributes);
+  void define(const SourceText& text);
+  std::uint64_t next_sequence();  // every number taken must be pushed or skipped
+  void push(Record&& record);
+  void skip(std::uint64_t sequence);
+  void skip(std::uint64_t from, std::uint64_t to);  // [from, to)
+
+  // Every record pushed so far is on disk, or the error is known, when this returns.
+  void flush();
+  Totals finish();  // flush, close the files, release the directory; idempotent
+  Totals totals() const;
+  std::optional<Error> error() const;  // the first fatal one
+  // After fork, in the child: forget everything, touch nothing.
+  void abandon();
+
+ private:
+  Recorder();
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace sonde

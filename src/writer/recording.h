@@ -1,0 +1,64 @@
+// Recording: what the recorder's background thread does with the records it is given. The first
+// failure ends it: what is on disk stays readable, and everything that still comes is dropped.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "sonde/plan.h"
+#include "writer/op_files.h"
+#include "writer/recorder.h"
+#include "writer/reorder.h"
+#include "writer/run_directory.h"
+#include "writer/run_files.h"
+#include "writer/tensor_writer.h"
+
+namespace sonde {
+
+// One thread.
+class Recording {
+ public:
+  Recording(const Plan& plan, const RunInfo& run, const Layout& layout);
+
+  void open();  // makes the directory, takes the lock
+  void define(const Site& site);
+  void define(const OpName& name);
+  void define(const Attributes& attributes);
+  void define(const SourceText& text);
+  void add(Record&& record);                        // writes its tensors now, the rest when its turn comes
+  void skip(std::uint64_t from, std::uint64_t to);  // sequence numbers [from, to)
+  void count_dropped(std::uint64_t records, std::uint64_t bytes);  // which it was never given
+  void flush_appends();
+  void flush_all();  // also what waits for a sequence number that has not come
+  void close();
+
+  void fail(Error error);
+  bool has_unflushed() const;
+  int owner() const;  // descriptor of the lock, -1 without
+  const Totals& totals();
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  void complete(Record&& record);
+  void drop(Record& record);
+  void attach(const std::vector<StoredFile>& stored);
+  void append_ready(bool force);
+  void append(Record&& record, const std::vector<StoredFile>& stored);
+  void count(const Record& record);
+  Status try_open();
+
+  Plan plan_;
+  RunInfo run_;
+  Layout layout_;
+  RunDirectory directory_;
+  std::optional<TensorWriter> tensors_;
+  std::optional<RunFiles> files_;
+  Fd aside_;
+  std::optional<OpFiles> op_files_;
+  Reorder reorder_;
+  std::vector<StoredFile> stored_;
+  Totals totals_;
+  std::optional<Error> error_;
+};
+
+}  // namespace sonde

@@ -1,0 +1,73 @@
+// Reorder: holds records (without their bytes) until all that come before them are there.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "journal/record.h"
+#include "writer/tensor_writer.h"
+
+namespace sonde {
+
+class Reorder {
+ public:
+  struct Entry {
+    bool settled = false;  // pushed or skipped
+    std::optional<Record> record;
+    std::vector<StoredFile> files;
+  };
+
+  // Where the record of `sequence` waits; null when its turn has passed (or is so far off that it
+  // must be a mistake). Valid until the next call.
+  Entry* at(std::uint64_t sequence) {
+    if (sequence < next_ || sequence - next_ > kFarthest) return nullptr;
+    const std::uint64_t index = sequence - next_;
+    if (index >= entries_.size()) entries_.resize(index + 1);
+    return &entries_[index];
+  }
+
+  // As at(), but null where no record waits. Makes no room.
+  Entry* waiting(std::uint64_t sequence) {
+    if (sequence < next_ || sequence - next_ >= entries_.size()) return nullptr;
+    Entry& entry = entries_[sequence - next_];
+    return entry.record ? &entry : nullptr;
+  }
+
+  // Nobody pushes the records [from, to).
+  void skip(std::uint64_t from, std::uint64_t to) {
+    if (entries_.empty() && from <= next_) {  // a long run may leave out millions at once
+      if (to > next_) next_ = to;
+      return;
+    }
+    for (std::uint64_t sequence = from; sequence < to; ++sequence) {
+      if (Entry* entry = at(sequence)) entry->settled = true;
+    }
+  }
+
+  // The next record in order, if it is there. With `force` a gap is passed over: who comes later is late.
+  std::optional<Entry> pop(bool force) {
+    while (!entries_.empty() && (force || entries_.front().settled)) {
+      Entry entry = std::move(entries_.front());
+      entries_.pop_front();
+      ++next_;
+      if (entry.record) return entry;
+    }
+    return std::nullopt;
+  }
+
+  void clear() {
+    next_ += entries_.size();
+    entries_.clear();
+  }
+
+ private:
+  static constexpr std::uint64_t kFarthest = 1 << 22;
+
+  std::uint64_t next_ = 0;
+  std::deque<Entry> entries_;
+};
+
+}  // namespace sonde

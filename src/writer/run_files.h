@@ -1,0 +1,55 @@
+// RunFiles: the files of a rank that grow with the run. Given records in sequence order, it appends
+// journal, statistic.csv and histories; what describes graphs it leaves to GraphFiles.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "journal/record.h"
+#include "sonde/plan.h"
+#include "sonde/result.h"
+#include "writer/layout.h"
+#include "writer/tensor_writer.h"
+
+namespace sonde {
+
+// One thread. Text collects in memory until flush(): the journal goes to the kernel first, what derives from it after.
+// Once the kernel has refused a part of the journal, only notes and the last entry are still tried.
+class RunFiles {
+ public:
+  // `run_json` becomes the journal's first entry. The directories exist (open_run_directory). `host_graphs`: graphs,
+  // execution orders and histories are the host's to write.
+  static Result<RunFiles> open(const Plan& plan, const Layout& layout, const std::filesystem::path& aside,
+                               const std::string& run_json, bool host_graphs = false);
+  RunFiles(RunFiles&&) noexcept;
+  RunFiles& operator=(RunFiles&&) noexcept;
+  ~RunFiles();
+
+  void define(const Site& site);
+  void define(const OpName& name);
+  void define(const Attributes& attributes);
+  void define(const SourceText& text);
+  // In sequence order. `files`: what of the record is on disk by now.
+  Status append(const Record& record, const std::vector<StoredFile>& files);
+  // A file that was completed after its record had been appended.
+  void append_file(const StoredFile& file);
+  void append_note(const std::string& text);
+
+  bool has_unflushed() const;
+  Status flush();
+  // Orders and histories of steps that did not end, the journal's last entry, final modes. After a
+  // failure only the journal's part is tried.
+  Status finish(const std::string& end_json, bool failed);
+
+  std::uint64_t rows() const;
+  std::uint64_t row_bytes() const;  // of these rows of tables
+
+ private:
+  struct State;
+  explicit RunFiles(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace sonde

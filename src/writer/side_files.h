@@ -1,0 +1,20 @@
+// What some versions put beside a dump: a copy of the configuration (1.2) and of the rank table (1.3 to 2.3), and what O2
+// hands to CANN.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "sonde/plan.h"
+#include "sonde/result.h"
+#include "writer/layout.h"
+
+namespace sonde {
+
+// `aside`: the directory for files being written. Which of them there are is the layout's.
+Status write_side_files(const Plan& plan, const Layout& layout, const std::filesystem::path& aside);
+
+// acl_dump_{device}.json of O2: one compact object, keys sorted, of a run that dumps.
+std::string acl_config_json(const Plan& plan);
+
+}  // namespace sonde

@@ -1,0 +1,90 @@
+#include "writer/statistic_csv.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <iterator>
+
+namespace sonde {
+namespace {
+
+// What differs from version to version.
+struct RowForm {
+  bool name_as_in_file;  // else the full name as it is
+  char open, close;      // around a shape
+  bool extra_comma;      // at the end of a row
+  NonFinite rule;
+};
+
+constexpr std::array<RowForm, 6> kForms = {{
+    {true, '(', ')', false, NonFinite::left_out},  // 1.2
+    {true, '(', ')', false, NonFinite::left_out},  // 1.3
+    {true, '(', ')', false, NonFinite::left_out},  // 2.0
+    {true, '(', ')', false, NonFinite::spread},    // 2.3
+    {true, '(', ')', true, NonFinite::spread},     // 2.5
+    {false, '[', ']', true, NonFinite::spread},    // 2.7
+}};
+
+void append_cell(std::string_view text, std::string& out) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
+    out.append(text);
+    return;
+  }
+  out.push_back('"');
+  for (const char c : text) {
+    if (c == '"') out.push_back('"');
+    out.push_back(c);
+  }
+  out.push_back('"');
+}
+
+std::uint64_t data_bytes(const TensorRecord& tensor) {
+  std::uint64_t bytes = info(tensor.dtype).item_bytes;
+  for (const std::int64_t size : tensor.shape.values()) bytes *= static_cast<std::uint64_t>(size);
+  return bytes;
+}
+
+std::string category_text(const TensorRecord& tensor, Category category, NonFinite rule, bool low_precision) {
+  if (category == Category::md5) return tensor.md5;
+  if (category == Category::sha1) return tensor.sha1;
+  if (low_precision) return text_in_type(tensor.statistics, category, tensor.dtype, rule);
+  return text_of(tensor.statistics, category, rule);
+}
+
+}  // namespace
+
+std::string statistic_header(std::span<const Category> categories) {
+  std::string line(kStatisticColumns);
+  for (const Category category : categories) {
+    for (const CategoryInfo& row : all_categories()) {
+      if (row.category == category) line.append(",").append(row.column);
+    }
+  }
+  return line.append("\n");
+}
+
+bool has_statistic_row(const TensorRecord& tensor) {
+  if (!tensor.wanted || !tensor.has_statistics) return false;
+  return std::ranges::none_of(tensor.shape.values(), [](std::int64_t size) { return size == 0; });
+}
+
+void append_statistic_row(const Layout& layout, const Record& record, const TensorRecord& tensor,
+                          std::span<const Category> categories, bool low_precision, std::string& out) {
+  const OpName& op = *record.op;
+  const RowForm& form = kForms[static_cast<std::size_t>(layout.release())];
+  append_cell(op.op_type, out);
+  out.push_back(',');
+  append_cell(form.name_as_in_file ? layout.name_in_files(op) : op.full_name, out);
+  fmt::format_to(std::back_inserter(out), ",{},0,{},{},{},{},{},\"{}\"", layout.shown_task(record), tensor.timestamp_us,
+                 tensor.is_input ? "input" : "output", tensor.slot, data_bytes(tensor), info(tensor.dtype).lower,
+                 shape_text(tensor.shape.values(), form.open, form.close));
+  for (const Category category : categories) {
+    out.append(",").append(category_text(tensor, category, form.rule, low_precision));
+  }
+  if (form.extra_comma) out.push_back(',');
+  out.push_back('\n');
+}
+
+}  // namespace sonde

@@ -1,0 +1,540 @@
+// compare_dumps: small steps made by hand, with a fault in each.
+#include "compare/compare.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <deque>
+
+#include "catalog/dump_files.h"
+
+namespace sonde {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+
+using Values = std::vector<float>;
+
+// A step of a program, op by op, with the data flow that a recorded dump has.
+class Program {
+ public:
+  Program() {
+    catalog_.path = directory_.path();
+    CatalogRank& rank = catalog_.ranks.emplace_back();
+    rank.directory = directory_.path();
+    rank.has_journal = true;
+    rank.steps.emplace_back();
+  }
+
+  struct Ref {
+    std::uint64_t op = kNoSequence;
+    std::string name;
+    Values values;
+    std::string shape;
+    std::uint32_t slot = 0;
+  };
+  static Ref parameter(const std::string& name, const Values& values, const std::string& shape) {
+    return {kNoSequence, name, values, shape};
+  }
+
+  Ref add(const std::string& type, const std::vector<Ref>& inputs, const Values& output, const std::string& shape,
+          const std::string& scope = "Default/net") {
+    std::vector<CatalogOp>& ops = catalog_.ranks[0].steps[0].ops;
+    CatalogOp& op = ops.emplace_back();
+    op.op_type = keep(type);
+    op.sequence = ops.size();
+    op.full_name = keep(scope + "/" + type + "-op" + std::to_string(numbers_[scope + type]++));
+    for (const Ref& input : inputs) {
+      CatalogTensor& tensor = add_tensor(op, true, input.values, input.shape);
+      tensor.source = input.op;
+      tensor.source_slot = input.slot;
+      tensor.tensor_name = keep(input.name);
+    }
+    add_tensor(op, false, output, shape);
+    return {op.sequence, "", output, shape};
+  }
+
+  // Of the last op, one output more.
+  Ref add_output(const Values& output, const std::string& shape) {
+    CatalogOp& op = last();
+    const CatalogTensor& tensor = add_tensor(op, false, output, shape);
+    return {op.sequence, "", output, shape, tensor.slot};
+  }
+
+  CatalogOp& last() { return catalog_.ranks[0].steps[0].ops.back(); }
+
+  void call_with(const Attribute& attribute) {
+    attributes_.push_back({attribute});
+    last().attributes = &attributes_.back();
+  }
+
+  // What the statistics of its tensors tell, in place of the tensors.
+  void forget_values() {
+    for (CatalogOp& op : catalog_.ranks[0].steps[0].ops) {
+      for (CatalogTensor& tensor : op.tensors) {
+        const Values& values = values_[std::string(tensor.file)];
+        KnownStatistics statistics;
+        double squares = 0, sum = 0;
+        for (const float value : values) {
+          squares += static_cast<double>(value) * static_cast<double>(value);
+          sum += static_cast<double>(value);
+        }
+        statistics.max = *std::ranges::max_element(values);
+        statistics.min = *std::ranges::min_element(values);
+        statistics.avg = sum / static_cast<double>(values.size());
+        statistics.l2norm = std::sqrt(squares);
+        tensor.statistics = statistics;
+        tensor.file = "";
+      }
+    }
+  }
+
+  const Catalog& catalog() const { return catalog_; }
+
+ private:
+  std::string_view keep(const std::string& text) { return catalog_.texts->keep(text); }
+
+  CatalogTensor& add_tensor(CatalogOp& op, bool is_input, const Values& values, const std::string& shape) {
+    CatalogTensor& tensor = op.tensors.emplace_back();
+    tensor.is_input = is_input;
+    for (const CatalogTensor& other : op.tensors) tensor.slot += &other != &tensor && other.is_input == is_input;
+    tensor.dtype = DType::float32;
+    tensor.has_shape = true;
+    for (std::size_t at = 1; at < shape.size() && shape[at] != ')'; at = shape.find(',', at) + 1) {
+      tensor.shape.push_back(std::stoll(shape.substr(at)));
+      if (shape.find(',', at) == std::string::npos) break;
+    }
+    tensor.file = keep("t" + std::to_string(files_++) + ".npy");
+    directory_.write(tensor.file, npy("<f4", shape, bytes_of(values)));
+    values_[std::string(tensor.file)] = values;
+    return tensor;
+  }
+
+  TemporaryDirectory directory_;
+  Catalog catalog_;
+  std::deque<std::vector<Attribute>> attributes_;
+  std::map<std::string, int> numbers_;
+  std::map<std::string, Values> values_;
+  int files_ = 0;
+};
+
+Values times(const Values& values, float factor) {
+  Values product;
+  for (const float value : values) product.push_back(value * factor);
+  return product;
+}
+
+const Values kX = {1, 2, 3, 4, 5, 6}, kA = {1, 2, 3, 4}, kB = {5, 6, 7, 8};
+
+// x -> mm a -> relu -> mm b; the numbers are not those of these ops, which nobody checks.
+struct Chain {
+  Values first = {1, -2, 3, -4, 5, -6}, gate = {1, 0, 3, 0, 5, 0}, last = {7, 8, 9, 10, 11, 12};
+  Values a = kA, b = kB;
+  bool has_extra = false;
+
+  void write(Program& program) const {
+    const auto x = Program::parameter("", kX, "(3,2)");
+    auto h = program.add("mm", {x, Program::parameter("a.weight", a, "(2,2)")}, first, "(3,2)");
+    if (has_extra) h = program.add("mul", {h}, times(first, 2), "(3,2)");
+    const auto g = program.add("relu", {h}, has_extra ? times(gate, 2) : gate, "(3,2)");
+    program.add("mm", {g, Program::parameter("b.weight", b, "(2,2)")}, has_extra ? times(last, 2) : last, "(3,2)");
+  }
+};
+
+DumpComparison compared(const Program& target, const Program& golden, const CompareOptions& options = {}) {
+  Result<DumpComparison> comparison = compare_dumps(target.catalog(), golden.catalog(), options);
+  EXPECT_TRUE(comparison) << comparison.error().message;
+  return std::move(*comparison);
+}
+
+DumpComparison compared(const Chain& target, const Chain& golden) {
+  static std::deque<Program> programs;  // what a comparison points into
+  Program& left = programs.emplace_back();
+  Program& right = programs.emplace_back();
+  target.write(left);
+  golden.write(right);
+  return compared(left, right);
+}
+
+TEST(Compare, ADumpIsTheSameAsItself) {
+  Chain chain;
+  chain.first[1] = -std::numeric_limits<float>::infinity();
+  chain.gate[1] = std::numeric_limits<float>::quiet_NaN();
+  const DumpComparison comparison = compared(chain, chain);
+  EXPECT_THAT(comparison.findings, IsEmpty());
+  for (const ComparedOp& op : comparison.steps[0].ops) EXPECT_EQ(op.verdict, OpVerdict::same);
+}
+
+TEST(Compare, TheOpThatAddsIsNamedAndThoseAfterItInherit) {
+  Chain wrong;
+  wrong.gate[2] = 3.5F;
+  wrong.last = times(wrong.last, 1.2F);
+  const DumpComparison comparison = compared(wrong, {});
+  ASSERT_THAT(comparison.findings, SizeIs(1));
+  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/relu-op0");
+  EXPECT_THAT(comparison.findings[0].what, HasSubstr("at (1,0): 3.5, golden 3"));
+  EXPECT_EQ(comparison.steps[0].ops[0].verdict, OpVerdict::same);
+  EXPECT_EQ(comparison.steps[0].ops[2].verdict, OpVerdict::inherited);
+}
+
+TEST(Compare, RoundingIsNoFinding) {
+  Chain rounded;
+  rounded.last = times(rounded.last, 1 + 0x1p-22F);
+  const DumpComparison comparison = compared(rounded, {});
+  EXPECT_THAT(comparison.findings, IsEmpty());
+  EXPECT_EQ(comparison.steps[0].ops[2].verdict, OpVerdict::rounding);
+}
+
+TEST(Compare, ExchangedWeightsAreTold) {
+  Chain swapped;
+  std::swap(swapped.a, swapped.b);
+  swapped.first = times(swapped.first, 3);
+  swapped.gate = times(swapped.gate, 3);
+  const DumpComparison comparison = compared(swapped, {});
+  ASSERT_THAT(comparison.findings, SizeIs(2));
+  EXPECT_EQ(comparison.findings[0].kind, FindingKind::parameter);
+  EXPECT_EQ(comparison.findings[0].tensor->target->tensor_name, "a.weight");
+  EXPECT_THAT(comparison.findings[0].what, HasSubstr("it holds the golden b.weight"));
+}
+
+TEST(Compare, ATransposedWeightIsTold) {
+  Chain turned;
+  turned.a = {1, 3, 2, 4};
+  turned.first = times(turned.first, 2);
+  const DumpComparison comparison = compared(turned, {});
+  ASSERT_FALSE(comparison.findings.empty());
+  EXPECT_EQ(comparison.findings[0].kind, FindingKind::parameter);
+  EXPECT_THAT(comparison.findings[0].what, HasSubstr("the golden one transposed"));
+}
+
+TEST(Compare, AnInsertedOpIsNamedWhereItChangesWhatOthersRead) {
+  Chain extra;
+  extra.has_extra = true;
+  const DumpComparison comparison = compared(extra, {});
+  ASSERT_FALSE(comparison.findings.empty());
+  EXPECT_EQ(comparison.findings[0].kind, FindingKind::inserted);
+  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/mul-op0");
+}
+
+TEST(Compare, AMissingOpIsNamedWhereItChangesWhatOthersRead) {
+  Chain extra;
+  extra.has_extra = true;
+  const DumpComparison comparison = compared({}, extra);
+  ASSERT_FALSE(comparison.findings.empty());
+  EXPECT_EQ(comparison.findings[0].kind, FindingKind::missing);
+  EXPECT_TRUE(comparison.findings[0].in_golden);
+  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/mul-op0");
+}
+
+TEST(Compare, AFusedOpIsComparedWithTheLastOfItsParts) {
+  const Values sum = {1, -1, 2, -2}, gate = {1, 0, 2, 0};
+  Program fused, parts;
+  const auto x = Program::parameter("", kX, "(3,2)"), w = Program::parameter("w", kA, "(2,2)");
+  const auto bias = Program::parameter("bias", {1, 1}, "(2)");
+  fused.add("neg", {fused.add("linear", {x, w, bias}, gate, "(2,2)")}, times(gate, -1), "(2,2)");
+  auto h = parts.add("MatMul", {x, w}, {0, -2, 1, -3}, "(2,2)");
+  h = parts.add("BiasAdd", {h, bias}, sum, "(2,2)");
+  h = parts.add("ReLU", {h}, gate, "(2,2)");
+  parts.add("Neg", {h}, times(gate, -1), "(2,2)");
+  const DumpComparison comparison = compared(fused, parts);
+  EXPECT_THAT(comparison.findings, IsEmpty());
+  EXPECT_THAT(comparison.steps[0].ops[0].golden, SizeIs(3));
+  EXPECT_EQ(comparison.steps[0].ops[0].verdict, OpVerdict::same);
+  EXPECT_EQ(comparison.steps[0].ops[1].verdict, OpVerdict::same);
+}
+
+TEST(Compare, AnotherOrderOfAxesIsNoDifference) {
+  Program nchw, nhwc;
+  nchw.add("relu", {}, {1, 2, 3, 4, 5, 6}, "(1,2,1,3)");
+  nhwc.add("ReLU", {}, {1, 4, 2, 5, 3, 6}, "(1,1,3,2)");
+  const DumpComparison comparison = compared(nchw, nhwc);
+  EXPECT_THAT(comparison.findings, IsEmpty());
+  EXPECT_EQ(comparison.steps[0].ops[0].outputs[0].note, "NCHW, the golden one NHWC");
+}
+
+TEST(Compare, StatisticsTellTheSameFirstOp) {
+  Chain wrong;
+  wrong.gate[2] = 3.5F;
+  wrong.last = times(wrong.last, 1.2F);
+  Program target, golden;
+  wrong.write(target);
+  Chain().write(golden);
+  target.forget_values();
+  golden.forget_values();
+  const DumpComparison comparison = compared(target, golden);
+  ASSERT_THAT(comparison.findings, SizeIs(1));
+  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/relu-op0");
+  EXPECT_EQ(comparison.findings[0].tensor->difference->by, ComparedBy::statistics);
+}
+
+TEST(Compare, ToleranceMayBeGiven) {
+  Chain wrong;
+  wrong.last = times(wrong.last, 1.01F);
+  Program target, golden;
+  wrong.write(target);
+  Chain().write(golden);
+  CompareOptions options;
+  EXPECT_THAT(compared(target, golden, options).findings, SizeIs(1));
+  options.tolerance.rtol = 0.02;
+  EXPECT_THAT(compared(target, golden, options).findings, IsEmpty());
+}
+
+TEST(Compare, AMappingWins) {
+  Program target, golden;
+  target.add("add", {}, {1, 2}, "(2)", "a");
+  golden.add("mul", {}, {5, 6}, "(2)", "b");
+  golden.add("sub", {}, {1, 2}, "(2)", "c");
+  CompareOptions options;
+  options.names["add-op0"] = "c/sub-op0";
+  const DumpComparison comparison = compared(target, golden, options);
+  EXPECT_THAT(comparison.findings, IsEmpty());
+  EXPECT_EQ(comparison.steps[0].ops[0].how, MatchedBy::mapping);
+}
+
+TEST(Compare, NaNOnOneSideIsAFinding) {
+  Chain wrong;
+  wrong.gate[0] = std::numeric_limits<float>::quiet_NaN();
+  const DumpComparison comparison = compared(wrong, {});
+  ASSERT_FALSE(comparison.findings.empty());
+  EXPECT_EQ(comparison.findings[0].kind, FindingKind::non_finite);
+  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/relu-op0");
+}
+
+const Values kWeight = {1, -2, 0.5F, 4}, kGradient = {0.5F, 0.25F, -1, 2};
+
+Attribute real(const std::string& name, double value) {
+  Attribute attribute;
+  attribute.name = name;
+  attribute.kind = AttributeKind::real;
+  attribute.reals = {value};
+  return attribute;
+}
+
+// A chunk in two, and the difference of the halves, which `exchanged` reads the other way round.
+void write_halves(Program& program, bool exchanged) {
+  const auto first = program.add("chunk", {Program::parameter("", kX, "(3,2)")}, {1, 2, 3}, "(3)");
+  const auto second = program.add_output({4, 5, 6}, "(3)");
+  const auto h =
+      program.add("exp", {exchanged ? second : first}, exchanged ? Values{55, 148, 403} : Values{3, 7, 20}, "(3)");
+  program.add("neg", {h}, times(h.values, -1), "(3)");
+}
+
+TEST(Compare, AnotherOutputOfTheSameOpIsAnotherTensor) {
+  for (const bool by_statistics : {false, true}) {
+    Program target, golden;
+    write_halves(target, true);
+    write_halves(golden, false);
+    if (by_statistics) target.forget_values();
+    if (by_statistics) golden.forget_values();
+    const DumpComparison comparison = compared(target, golden);
+    ASSERT_FALSE(comparison.findings.empty());
+    EXPECT_EQ(comparison.findings[0].kind, FindingKind::wiring);
+    EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/exp-op0");
+    EXPECT_THAT(comparison.findings[0].what, HasSubstr("comes from Default/net/chunk-op0:output.1"));
+    EXPECT_THAT(comparison.findings[0].what, HasSubstr("from Default/net/chunk-op0:output.0"));
+  }
+}
+
+// backward -> [zero_] -> add_ with so small a rate that the parameter hardly moves.
+void write_update(Program& program, const Values& gradient, bool has_extra) {
+  auto g = program.add("mm", {Program::parameter("", kX, "(3,2)")}, kGradient, "(2,2)");
+  if (has_extra) g = program.add("mul_", {g}, gradient, "(2,2)");
+  const auto w = Program::parameter("weight", kWeight, "(2,2)");
+  Values updated = kWeight;
+  for (std::size_t i = 0; i < updated.size(); ++i) updated[i] -= 2e-6F * gradient[i];
+  program.add("add_", {w, {g.op, "", gradient, "(2,2)"}}, updated, "(2,2)", "Default/optimizer-SGD");
+  program.last().phase = Phase::optimizer;
+}
+
+TEST(Compare, AGradientThatIsChangedBeforeASmallStepIsAFinding) {
+  Program target, golden;
+  write_update(target, times(kGradient, 3), true);
+  write_update(golden, kGradient, false);
+  const DumpComparison comparison = compared(target, golden);
+  ASSERT_FALSE(comparison.findings.empty());
+  EXPECT_EQ(comparison.findings[0].kind, FindingKind::inserted);
+  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/mul_-op0");
+}
+
+TEST(Compare, ATensorThatNoOpOfTheDumpChangedIsToldWhereItIsRead) {
+  Program target, golden;
+  write_update(target, {0, 0, -1, 2}, false);
+  write_update(golden, kGradient, false);
+  const DumpComparison comparison = compared(target, golden);
+  ASSERT_FALSE(comparison.findings.empty());
+  EXPECT_EQ(comparison.findings[0].kind, FindingKind::changed);
+  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/optimizer-SGD/add_-op0");
+  EXPECT_THAT(comparison.findings[0].what, HasSubstr("which changed since Default/net/mm-op0 wrote it"));
+}
+
+TEST(Compare, AParameterThatOneSideDoesNotUpdateIsAFinding) {
+  Program target, golden;
+  write_update(golden, kGradient, false);
+  target.add("mm", {Program::parameter("", kX, "(3,2)")}, kGradient, "(2,2)");
+  target.add("neg", {Program::parameter("weight", kWeight, "(2,2)")}, times(kWeight, -1), "(2,2)");
+  for (Program* program : {&target, &golden}) {
+    program->add("mul_", {Program::parameter("other", kX, "(3,2)")}, kX, "(3,2)", "Default/optimizer-SGD");
+  }
+  const DumpComparison comparison = compared(target, golden);
+  ASSERT_FALSE(comparison.findings.empty());
+  EXPECT_EQ(comparison.findings[0].kind, FindingKind::missing);
+  EXPECT_TRUE(comparison.findings[0].in_golden);
+  EXPECT_THAT(comparison.findings[0].what, HasSubstr("does not write weight"));
+}
+
+TEST(Compare, MemoryThatNobodyHasWrittenYetIsNotCompared) {
+  const auto write = [](Program& program, const Values& garbage) {
+    const auto room = program.add("empty", {}, garbage, "(2)");
+    const auto view = program.add("view", {room}, garbage, "(2)");
+    const auto x = Program::parameter("", {1, 2}, "(2)");
+    const auto sum = program.add("mul", {x, x, view}, {1, 4}, "(2)");
+    program.add("copy_", {room, sum}, {1, 4}, "(2)");
+  };
+  Program target, golden;
+  write(target, {7, 1e30F});
+  write(golden, {-3, 5});
+  const DumpComparison comparison = compared(target, golden);
+  EXPECT_THAT(comparison.findings, IsEmpty());
+}
+
+TEST(Compare, ATensorThatPythonFillsIsData) {
+  const auto write = [](Program& program, float scale) {
+    const auto room = program.add("empty", {}, {scale}, "()");
+    const auto number = program.add("lift_fresh", {room}, {scale}, "()");
+    const auto x = Program::parameter("", {1, 2}, "(2)");
+    program.add("mul", {x, number}, {scale, 2 * scale}, "(2)");
+  };
+  Program target, golden;
+  write(target, 0.5F);
+  write(golden, 0.75F);
+  const DumpComparison comparison = compared(target, golden);
+  ASSERT_FALSE(comparison.findings.empty());
+  EXPECT_EQ(comparison.findings[0].kind, FindingKind::data);
+  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/lift_fresh-op0");
+}
+
+TEST(Compare, ADetachThatOneSideHasIsNamedWhereGradientsDiffer) {
+  const auto write = [](Program& program, bool detached) {
+    auto h = program.add("exp", {Program::parameter("", {1, 2}, "(2)")}, {3, 7}, "(2)");
+    if (detached) h = program.add("detach", {h}, {3, 7}, "(2)");
+    h = program.add("sin", {h}, {0.1F, 0.7F}, "(2)");
+    program.add("sin_backward", {h}, detached ? Values{2, 3} : Values{4, 5}, "(2)", "Gradients/Default/net");
+    program.last().phase = Phase::backward;
+  };
+  Program target, golden;
+  write(target, true);
+  write(golden, false);
+  const DumpComparison comparison = compared(target, golden);
+  ASSERT_FALSE(comparison.findings.empty());
+  EXPECT_EQ(comparison.findings[0].kind, FindingKind::inserted);
+  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/detach-op0");
+}
+
+TEST(Compare, ACallWithAnotherNumberIsToldWhereOnlyWhatFollowsDiffers) {
+  const auto write = [](Program& program, double epsilon, float second) {
+    const auto h = program.add("layer_norm", {Program::parameter("", {1, 2}, "(2)")}, {3, 7}, "(2)");
+    program.call_with(real("eps", epsilon));
+    program.add("exp", {h}, {4, second}, "(2)");
+  };
+  Program target, golden;
+  write(target, 1e-6, 9.5F);
+  write(golden, 1e-5, 9);
+  const DumpComparison comparison = compared(target, golden);
+  ASSERT_FALSE(comparison.findings.empty());
+  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/layer_norm-op0");
+  EXPECT_THAT(comparison.findings[0].what, HasSubstr("eps=1e-06, golden 1e-05"));
+}
+
+TEST(Compare, TwoWaysToComputeTheSameAreNotBlamed) {
+  // x w + b as one op, and with the weight transposed first; all that follows is the same.
+  const auto write = [](Program& program, bool in_one) {
+    const auto x = Program::parameter("", kX, "(3,2)"), w = Program::parameter("w", kA, "(2,2)");
+    const auto b = Program::parameter("b", {1, 1}, "(2)");
+    Program::Ref h;
+    if (in_one) {
+      h = program.add("linear", {x, w, b}, {6, 12, 12, 26, 18, 40}, "(3,2)");
+    } else {
+      const auto t = program.add("t", {w}, {1, 3, 2, 4}, "(2,2)");
+      h = program.add("matmul", {x, t}, {5, 11, 11, 25, 17, 39}, "(3,2)");
+      h = program.add("add", {h, b}, {6, 12, 12, 26, 18, 40}, "(3,2)");
+    }
+    program.add("neg", {h}, times(h.values, -1), "(3,2)");
+  };
+  Program target, golden;
+  write(target, false);
+  write(golden, true);
+  EXPECT_THAT(compared(target, golden).findings, IsEmpty());
+  EXPECT_THAT(compared(golden, target).findings, IsEmpty());
+}
+
+TEST(Compare, OptimizersOfAnotherKindAreComparedByWhatTheyLeave) {
+  const auto write = [](Program& program, const std::string& type, float state) {
+    const auto w = Program::parameter("weight", kWeight, "(2,2)"), s = Program::parameter("step", {state}, "()");
+    program.add(type, {w, s}, times(kWeight, 0.5F), "(2,2)", "Default/optimizer-Adam");
+    program.last().phase = Phase::optimizer;
+  };
+  Program target, golden;
+  write(target, "_fused_adam_", 1);
+  write(golden, "addcdiv_", 2);
+  const auto x = Program::parameter("", kX, "(3,2)");
+  for (Program* program : {&target, &golden}) program->add("neg", {x}, times(kX, -1), "(3,2)");
+  const DumpComparison comparison = compared(target, golden);
+  EXPECT_THAT(comparison.findings, IsEmpty());
+  ASSERT_THAT(comparison.notes, SizeIs(1));
+  EXPECT_THAT(comparison.notes[0], HasSubstr("optimizers"));
+}
+
+TEST(Compare, AFrameworkThatDoesNotSayWhoWritesInPlaceLeavesNoUpdateOut) {
+  Program target, golden;
+  write_update(target, kGradient, false);
+  golden.add("MatMul", {Program::parameter("", kX, "(3,2)")}, kGradient, "(2,2)");
+  golden.add("ApplyMomentum", {Program::parameter("weight", kWeight, "(2,2)")}, kWeight, "(2,2)");
+  EXPECT_THAT(compared(target, golden).findings, IsEmpty());
+}
+
+TEST(Compare, BatchesOfOtherSizesAreLeftOutAndAreNoFinding) {
+  Program target, golden;
+  target.add("relu", {Program::parameter("data-0", {1, 2}, "(2)")}, {1, 2}, "(2)");
+  golden.add("relu", {Program::parameter("data-0", {1, 2, 3}, "(3)")}, {1, 2, 3}, "(3)");
+  const DumpComparison comparison = compared(target, golden);
+  EXPECT_THAT(comparison.findings, IsEmpty());
+  ASSERT_THAT(comparison.left_out, SizeIs(1));
+  EXPECT_THAT(comparison.left_out[0], HasSubstr("(2), the golden op (3)"));
+}
+
+TEST(Compare, InfinitiesThatBothHaveMakeNoFindingOfStatistics) {
+  Program target, golden;
+  const float infinity = std::numeric_limits<float>::infinity();
+  target.add("masked_fill", {Program::parameter("", {1, 2}, "(2)")}, {-infinity, 3}, "(2)");
+  golden.add("masked_fill", {Program::parameter("", {1, 2}, "(2)")}, {-infinity, 2}, "(2)");
+  target.forget_values();
+  golden.forget_values();
+  const std::vector<CompareFinding> findings = compared(target, golden).findings;
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_THAT(findings[0].what, Not(HasSubstr("inf")));
+  EXPECT_THAT(findings[0].what, HasSubstr("3"));
+}
+
+TEST(Compare, OfStatisticsAnOpWhoseInputsSeemTheSameIsNamedWithDoubt) {
+  const auto write = [](Program& program, const Values& in, const Values& out) {
+    const auto h = program.add("index", {Program::parameter("", {1, 2, 3}, "(3)")}, in, "(3)");
+    program.add("mm", {h, Program::parameter("w", {1, 10, 100}, "(3)")}, out, "(1)");
+  };
+  Program target, golden;
+  write(target, {3, 1, 2}, {213});
+  write(golden, {1, 2, 3}, {321});
+  target.forget_values();
+  golden.forget_values();
+  const DumpComparison comparison = compared(target, golden);
+  ASSERT_FALSE(comparison.findings.empty());
+  EXPECT_TRUE(comparison.findings[0].uncertain);
+  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/index-op0");
+  EXPECT_THAT(comparison.findings[0].what, HasSubstr("statistics do not show the order of elements"));
+}
+
+}  // namespace
+}  // namespace sonde

@@ -1,0 +1,404 @@
+// What matters and what is healthy, and who is to blame: by data flow alone.
+#include "first_bad/first_bad.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "catalog/dump_files.h"
+#include "catalog/made_run.h"
+#include "first_bad/next_config.h"
+#include "stomp/memory_stomp.h"
+
+namespace sonde {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr Bad kNan = {.nan = 2};
+constexpr Bad kMasked = {.negative_inf = 3};
+constexpr Bad kHuge = {.positive_inf = 1};
+
+std::string first_op(const FirstBad& report) {
+  return report.findings.empty() ? "" : report.findings.front().tensor.op;
+}
+
+TEST(FirstBad, IsTheProducerAndNotWhoPassesItOn) {
+  MadeRun run;
+  const Made x = run.op("linear", {run.outside("data-0"), run.outside("weight")});
+  const Made bad = run.op("log", {x}, kNan);
+  run.loss("mse_loss", {run.op("add", {bad, x}, kNan)}, kNan);
+  const FirstBad report = first_bad(run.catalog());
+  EXPECT_EQ(first_op(report), "Default/log-op1");
+  EXPECT_EQ(report.reaches, "the loss");
+  EXPECT_THAT(report.path, ElementsAre("Default/log-op1", "Default/add-op2", "Default/mse_loss-op3"));
+}
+
+TEST(FirstBad, FollowsTheDataAndNotTheOrder) {
+  MadeRun run;
+  const Made x = run.op("linear", {run.outside("data-0")});
+  const Made mask = run.op("masked_fill", {x}, kMasked);
+  const Made softmax = run.op("softmax", {mask});
+  const Made bad = run.op("sqrt", {x}, kNan);
+  run.loss("mse_loss", {run.op("add", {softmax, bad}, kNan)}, kNan);
+  const FirstBad report = first_bad(run.catalog());
+  EXPECT_EQ(first_op(report), "Default/sqrt-op3");
+  ASSERT_THAT(report.healthy, SizeIs(1));
+  EXPECT_EQ(report.healthy[0].tensor.op, "Default/masked_fill-op1");
+  EXPECT_THAT(report.healthy[0].absorbed_by, ElementsAre("Default/softmax-op2"));
+}
+
+TEST(FirstBad, FindsNothingWhereMasksAreAbsorbedOnEveryWay) {
+  MadeRun run;
+  const Made mask = run.op("full", {}, kMasked);
+  const Made scores = run.op("add", {run.op("matmul", {run.outside("x")}), mask}, kMasked);
+  run.op("softmax", {scores});
+  run.op("exp", {run.op("log_softmax", {scores}, kMasked)});
+  run.op("maximum", {run.op("linear", {run.outside("x")}), mask});
+  const FirstBad report = first_bad(run.catalog());
+  EXPECT_THAT(report.findings, IsEmpty());
+  EXPECT_THAT(report.healthy, SizeIs(1));
+}
+
+TEST(FirstBad, AMaskBesideANaNStaysHealthy) {
+  MadeRun run;
+  const Made mask = run.outside("mask", kMasked);
+  const Made bad = run.op("log", {run.outside("x")}, kNan);
+  const Made scores = run.op("add", {bad, mask}, {.nan = 2, .negative_inf = 3});
+  run.loss("cross_entropy_loss", {run.op("softmax", {scores}, kNan)}, kNan);
+  const FirstBad report = first_bad(run.catalog());
+  EXPECT_THAT(report.findings, SizeIs(1));
+  EXPECT_EQ(first_op(report), "Default/log-op0");
+  ASSERT_THAT(report.healthy, SizeIs(1));
+  EXPECT_EQ(report.healthy[0].tensor.tensor_name, "mask");
+}
+
+TEST(FirstBad, OfAMaskThatBecomesNaNTheOpThatMakesItIsToBlame) {
+  MadeRun run;
+  const Made masked = run.op("masked_fill", {run.op("matmul", {run.outside("x")})}, kMasked);
+  run.loss("mse_loss", {run.op("softmax", {masked}, kNan)}, kNan);
+  const FirstBad report = first_bad(run.catalog());
+  EXPECT_EQ(first_op(report), "Default/softmax-op2");
+  EXPECT_THAT(report.findings[0].evidence, Contains(HasSubstr("masked_fill-op1")));
+}
+
+TEST(FirstBad, AnInfinityThatWasComputedIsToBlameForTheNaNItBecomes) {
+  MadeRun run;
+  const Made huge = run.op("exp", {run.outside("x")}, kHuge);
+  run.loss("mse_loss", {run.op("sub", {huge, huge}, kNan)}, kNan);
+  EXPECT_EQ(first_op(first_bad(run.catalog())), "Default/exp-op0");
+}
+
+TEST(FirstBad, AComputedInfinityThatIsAbsorbedIsHealthy) {
+  MadeRun run;
+  const Made huge = run.op("exp", {run.outside("x")}, kHuge);
+  run.loss("mse_loss", {run.op("reciprocal", {run.op("add", {huge}, kHuge)})});
+  EXPECT_THAT(first_bad(run.catalog()).findings, IsEmpty());
+}
+
+TEST(FirstBad, NaNIsHealthyOnlyWhereItIsMaskedOut) {
+  MadeRun run;
+  const Made bad = run.op("log", {run.outside("x")}, kNan);
+  run.loss("mse_loss", {run.op("where", {run.outside("keep"), bad, run.outside("x")})});
+  EXPECT_THAT(first_bad(run.catalog()).findings, IsEmpty());
+  run.op("gt", {bad});
+  run.last_output().dtype = DType::bool8;
+  EXPECT_EQ(first_op(first_bad(run.catalog())), "Default/log-op0");
+}
+
+TEST(FirstBad, NaNThatNobodyReadsMattersAndAPlacedInfinityDoesNot) {
+  MadeRun run;
+  run.op("full", {}, kMasked);
+  EXPECT_THAT(first_bad(run.catalog()).findings, IsEmpty());
+  run.op("div", {run.outside("x")}, kNan);
+  EXPECT_EQ(first_op(first_bad(run.catalog())), "Default/div-op1");
+}
+
+TEST(FirstBad, ABadGradientMattersThoughTheForwardIsFine) {
+  MadeRun run;
+  const Made root = run.op("sqrt", {run.outside("x")});
+  run.loss("sum", {run.op("where", {root})});
+  run.phase(Phase::backward);
+  run.op("div", {root}, kNan);
+  const FirstBad report = first_bad(run.catalog());
+  EXPECT_EQ(first_op(report), "Default/div-op3");
+  EXPECT_THAT(report.findings[0].tags, Contains("backward_only"));
+  EXPECT_EQ(report.reaches, "a gradient");
+}
+
+TEST(FirstBad, AnOverflowThatTheScalerSkippedIsExpected) {
+  MadeRun run;
+  const Made loss = run.loss("mse_loss", {run.outside("x")});
+  run.phase(Phase::backward);
+  const Made gradient = run.op("mul", {loss}, kHuge);
+  run.phase(Phase::outside);
+  run.op("_amp_foreach_non_finite_check_and_unscale_", {gradient, run.outside("found_inf")}, kHuge);
+  FirstBad report = first_bad(run.catalog());
+  EXPECT_THAT(report.findings, IsEmpty());
+  EXPECT_THAT(report.expected, SizeIs(1));
+  run.phase(Phase::optimizer);
+  run.op("add_", {run.outside("weight"), gradient}, kHuge);
+  report = first_bad(run.catalog());
+  EXPECT_EQ(first_op(report), "Default/mul-op1") << "the optimizer ran all the same";
+}
+
+TEST(FirstBad, BadInputComesFromOutside) {
+  MadeRun run;
+  run.loss("mse_loss", {run.op("linear", {run.outside("data-0", kNan)}, kNan)}, kNan);
+  const FirstBad report = first_bad(run.catalog());
+  ASSERT_THAT(report.findings, SizeIs(1));
+  EXPECT_EQ(report.findings[0].kind, "bad_input");
+  EXPECT_EQ(report.findings[0].tensor.tensor_name, "data-0");
+}
+
+TEST(FirstBad, ABadParameterIsLookedForInTheStepBefore) {
+  MadeRun run;
+  run.loss("mse_loss", {run.op("linear", {run.outside("fc.weight")})});
+  run.next_step();
+  run.loss("mse_loss", {run.op("linear", {run.outside("fc.weight", kNan)}, kNan)}, kNan);
+  const FirstBad report = first_bad(run.catalog());
+  ASSERT_THAT(report.findings, SizeIs(1));
+  EXPECT_EQ(report.findings[0].kind, "bad_parameter");
+  EXPECT_EQ(report.findings[0].step.iteration, 1U);
+  EXPECT_THAT(report.findings[0].evidence, Contains(HasSubstr("in step 0 it held only finite numbers")));
+}
+
+TEST(FirstBad, TellsMemoryThatWasOverwritten) {
+  MadeRun run;
+  const Made x = run.op("linear", {run.outside("data-0")});
+  run.op("mul", {x});
+  run.loss("mse_loss", {run.op_reading("relu", x, kNan, kNan)}, kNan);
+  const FirstBad report = first_bad(run.catalog());
+  ASSERT_THAT(report.findings, SizeIs(1));
+  EXPECT_EQ(report.findings[0].kind, "memory_overwritten");
+  EXPECT_THAT(report.findings[0].why, HasSubstr("Default/linear-op0 wrote only finite numbers"));
+  EXPECT_THAT(report.findings[0].evidence, Contains(HasSubstr("ran in between: Default/mul-op1")));
+}
+
+TEST(FirstBad, AnOpThatOnlyMovesNumbersIsNotBelieved) {
+  MadeRun run;
+  const Made x = run.op("linear", {run.outside("data-0")});
+  run.loss("mse_loss", {run.op("relu", {x}, kNan)}, kNan);
+  run.rank().steps[0].ops[1].tensors[0].content = run.rank().steps[0].ops[0].tensors[1].content;  // saved by identity
+  const FirstBad report = first_bad(run.catalog());
+  EXPECT_EQ(first_op(report), "Default/relu-op1");
+  EXPECT_EQ(report.findings[0].kind, "memory_overwritten");
+  EXPECT_THAT(report.findings[0].limits, Contains(HasSubstr("not read again")));
+}
+
+TEST(FirstBad, ListsGoElementByElement) {
+  MadeRun run;
+  const Made good = run.op("mm", {run.outside("x")});
+  const Made masked = run.op("full", {}, kMasked);
+  run.op("_foreach_neg", {good, masked});  // two lists of one: the second result is missing
+  EXPECT_THAT(first_bad(run.catalog()).findings, IsEmpty());
+}
+
+TEST(FirstBad, ReadsPastWhatIsOnlyOverwrittenOrMeasured) {
+  MadeRun run;
+  const Made garbage = run.op("empty", {}, kNan);
+  run.op("fill_", {garbage});
+  const Made bad = run.op("mul", {run.outside("x")}, kHuge);
+  run.op("zeros_like", {bad});
+  const FirstBad report = first_bad(run.catalog());
+  EXPECT_THAT(report.findings, SizeIs(1)) << "whoever takes only the shape reads nothing";
+  EXPECT_EQ(first_op(report), "Default/mul-op2");
+}
+
+TEST(FirstBad, WithoutEdgesEqualValuesStandInForThem) {
+  MadeRun run;
+  run.op("linear", {run.outside("x")});
+  run.op("masked_fill", {run.outside("")}, kMasked);
+  run.op("softmax", {run.outside("", kMasked)});
+  run.op("log", {run.outside("")}, kNan);
+  run.op("add", {run.outside("", kNan)}, kNan);
+  const FirstBad report = first_bad(run.catalog());
+  EXPECT_EQ(first_op(report), "Default/log-op3");
+  EXPECT_THAT(report.notes, Contains(HasSubstr("does not say who reads what")));
+  EXPECT_THAT(report.healthy, SizeIs(1));
+}
+
+TEST(FirstBad, TellsTheNormThatGrewFirst) {
+  MadeRun run;
+  for (int step = 0; step < 4; ++step) {
+    if (step > 0) run.next_step();
+    const double grown = step < 2 ? 1 : 50;
+    const Made x = run.op("linear", {run.outside("x")});
+    run.last_output().statistics->l2norm = 1;
+    const Made y = run.op("mul", {x});
+    run.last_output().statistics->l2norm = grown;
+    run.loss("mse_loss", {run.op("exp", {y}, step == 3 ? kHuge : Bad())}, step == 3 ? kHuge : Bad());
+  }
+  // Names are the same from step to step.
+  for (CatalogStep& step : run.rank().steps) {
+    for (std::size_t i = 0; i < step.ops.size(); ++i) step.ops[i].full_name = run.rank().steps[0].ops[i].full_name;
+  }
+  const FirstBad report = first_bad(run.catalog());
+  ASSERT_TRUE(report.growth);
+  EXPECT_EQ(report.growth->tensor.op_type, "mul");
+  EXPECT_EQ(report.growth->step.iteration, 2U);
+  EXPECT_EQ(report.growth->before, 1);
+  EXPECT_EQ(report.growth->now, 50);
+}
+
+TEST(FirstBad, OfRanksTheOneThatGaveACollectiveSomethingBad) {
+  MadeRun good, bad;
+  const auto train = [](MadeRun& run, Bad made) {
+    const Made x = run.op("log", {run.outside("x")}, made);
+    const Made sum = run.op("allreduce_", {x}, kNan);
+    run.loss("mse_loss", {sum}, kNan);
+  };
+  train(good, {});
+  train(bad, kNan);
+  bad.rank().rank = 1;
+  good.catalog().ranks.push_back(std::move(bad.rank()));
+  const FirstBad report = first_bad(good.catalog());
+  ASSERT_FALSE(report.findings.empty());
+  EXPECT_EQ(report.findings[0].rank, 1U);
+  EXPECT_EQ(first_op(report), "Default/log-op0");
+  EXPECT_THAT(report.findings[0].tags, Contains("one_rank_only"));
+  EXPECT_THAT(report.findings[0].evidence, Contains(HasSubstr("allreduce_-op1 spread it to rank 0")));
+}
+
+TEST(FirstBad, WritesAConfigurationForTheStepBeforeAndTheStep) {
+  MadeRun run;
+  run.next_step();
+  const Made x = run.op("linear", {run.outside("x")});
+  run.loss("mse_loss", {run.op("log", {x}, kNan)}, kNan);
+  const FirstBad report = first_bad(run.catalog());
+  const std::string json = next_config(run.catalog(), report);
+  EXPECT_THAT(json, HasSubstr("\"iteration\": \"0|1\""));
+  EXPECT_THAT(json, HasSubstr("Default/linear-op0"));
+  EXPECT_THAT(json, HasSubstr("Default/log-op1"));
+  EXPECT_EQ(next_config(run.catalog(), FirstBad()), "");
+}
+
+TEST(Stomp, TellsBetweenWhichOpsATensorChanged) {
+  MadeRun run;
+  const Made x = run.op("linear", {run.outside("x")});
+  run.op("mul", {x});
+  run.op("sigmoid", {x});
+  run.last_input(0).statistics->max = 50;
+  const StompReport report = memory_stomp(run.catalog());
+  ASSERT_THAT(report.findings, SizeIs(1));
+  EXPECT_EQ(report.compared, 2U);
+  EXPECT_EQ(report.findings[0].tensor.op, "Default/linear-op0");
+  EXPECT_THAT(report.findings[0].why, HasSubstr("changed between Default/mul-op1 and Default/sigmoid-op2"));
+  EXPECT_THAT(report.findings[0].evidence, Contains(HasSubstr("max was 1 and became 50")));
+}
+
+TEST(Stomp, AReadThatWasSavedIsNotObservable) {
+  MadeRun run;
+  const Made x = run.op("linear", {run.outside("x")});
+  const std::uint64_t content = run.last_output().content;
+  run.op("mul", {x});
+  run.last_input(0).content = content;
+  const StompReport report = memory_stomp(run.catalog());
+  EXPECT_THAT(report.findings, IsEmpty());
+  EXPECT_EQ(report.not_observable, 1U);
+  EXPECT_EQ(report.compared, 0U);
+}
+
+TEST(Stomp, AViewOfMemoryThatAnotherViewWroteIsNotCompared) {
+  MadeRun run;
+  const Made x = run.op("linear", {run.outside("x")});
+  const Made left = run.op("narrow", {x});
+  const Made written = run.op("mul_", {left});
+  run.op("add", {written});  // it reads the other half: the same shape, and the same memory wrote it last
+  run.last_input(0).statistics->max = 0.5;
+  EXPECT_THAT(memory_stomp(run.catalog()).findings, SizeIs(0));
+}
+
+TEST(FirstBad, ANumberThatIsOnlyPrintedBesideATrainingIsAside) {
+  MadeRun run;
+  const Made y = run.op("linear", {run.outside("x")});
+  run.loss("mse_loss", {y});
+  const Made ratio = run.loss("div", {run.outside("count")}, kNan);
+  run.op("item", {ratio});
+  run.phase(Phase::backward);
+  run.op("mm", {y});
+  const FirstBad report = first_bad(run.catalog());
+  EXPECT_THAT(report.findings, IsEmpty());
+  ASSERT_THAT(report.asides, SizeIs(1));
+  EXPECT_EQ(report.asides[0].tensor.op, "Default/div-op2");
+}
+
+TEST(FirstBad, TheSearchGoesOnBehindANumberThatIsOnlyPrinted) {
+  MadeRun run;
+  const Made y = run.op("linear", {run.outside("x")});
+  run.loss("div", {run.outside("count")}, kNan);
+  run.phase(Phase::backward);
+  run.op("mm", {y});
+  run.next_step();
+  run.phase(Phase::forward);
+  run.loss("mse_loss", {run.op("log", {run.outside("x")}, kNan)}, kNan);
+  const FirstBad report = first_bad(run.catalog());
+  ASSERT_THAT(report.findings, SizeIs(1));
+  EXPECT_EQ(report.findings[0].tensor.op_type, "log");
+  EXPECT_EQ(report.findings[0].step.iteration, 1U);
+}
+
+TEST(FirstBad, ALossThatOnlyItsGuardReadsMatters) {
+  MadeRun run;
+  const Made loss = run.loss("mean", {run.op("sqrt", {run.outside("x")}, kNan)}, kNan);
+  run.op("isnan", {loss});
+  run.last_output().dtype = DType::bool8;
+  const FirstBad report = first_bad(run.catalog());
+  EXPECT_EQ(first_op(report), "Default/sqrt-op0");
+  EXPECT_EQ(report.reaches, "the loss");
+}
+
+TEST(FirstBad, AMaskThatIsMultipliedUnderAnotherNameIsToBlameWhereItWasWritten) {
+  MadeRun run;
+  const Made h = run.op("linear", {run.outside("x")});
+  const Made masked = run.op("masked_fill_", {h}, kMasked);
+  run.loss("mse_loss", {run.op("linear", {masked}, kNan)}, kNan);
+  const FirstBad report = first_bad(run.catalog());
+  EXPECT_EQ(first_op(report), "Default/masked_fill_-op1");
+  EXPECT_THAT(report.findings[0].why, HasSubstr("where an infinity is no mask"));
+}
+
+TEST(FirstBad, WhatIsNamedFirstIsNotListedAsHealthyToo) {
+  MadeRun run;
+  const Made both = run.op("div", {run.outside("x")}, {.nan = 1, .positive_inf = 2});
+  run.loss("mse_loss", {run.op("mm", {both}, kNan)}, kNan);
+  const FirstBad report = first_bad(run.catalog());
+  EXPECT_EQ(first_op(report), "Default/div-op0");
+  EXPECT_THAT(report.healthy, IsEmpty());
+}
+
+TEST(FirstBad, OfMemoryThatNobodyWroteTheOpThatGaveItIsNamed) {
+  MadeRun run;
+  const Made memory = run.op("empty");
+  const Made sum = run.op("add", {run.outside("x"), memory}, kNan);
+  CatalogTensor& read = run.last_input(1);
+  read.statistics.reset();
+  read.skipped = "uninitialised memory";
+  run.rank().steps[0].ops[0].tensors[0].statistics.reset();
+  run.loss("mse_loss", {sum}, kNan);
+  const FirstBad report = first_bad(run.catalog());
+  EXPECT_EQ(first_op(report), "Default/empty-op0");
+  EXPECT_EQ(report.findings[0].kind, "bad_input");
+  EXPECT_THAT(report.findings[0].evidence, Contains(HasSubstr("first read by Default/add-op1")));
+}
+
+TEST(FirstBad, DropoutThatScalesBeyondItsTypeIsNoOverwrittenMemory) {
+  MadeRun run;
+  run.loss("mse_loss", {run.op("dropout", {run.outside("x")}, kHuge)}, kNan);
+  EXPECT_EQ(first_bad(run.catalog()).findings[0].kind, "operator");
+}
+
+TEST(FirstBad, WhatCouldNotBeReadIsAProblem) {
+  MadeRun run;
+  run.loss("mse_loss", {run.op("log", {run.outside("x")})});
+  CatalogTensor& output = run.rank().steps[0].ops[0].tensors[1];
+  output.statistics.reset();
+  output.file = "nothing.npy";
+  EXPECT_THAT(first_bad(run.catalog()).problems, SizeIs(1));
+}
+
+}  // namespace
+}  // namespace sonde

@@ -1,0 +1,54 @@
+"""The rooms of the engine: docs/design.md names all, in the order in which they may include each other."""
+
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SOURCES = [path for part in ("include", "src", "cli") for path in (ROOT / part).rglob("*") if path.suffix in (".h", ".cpp")]
+LARGEST = 0.12  # of the project's lines
+
+
+def rooms():
+    """Folders in the order of the table."""
+    table = (ROOT / "docs/design.md").read_text().partition("## Rooms")[2].partition("\n## ")[0]
+    return re.findall(r"^\| `([a-z_/]+)` \|", table, re.MULTILINE)
+
+
+def room_of(path):
+    inside = path.relative_to(ROOT).parts
+    return inside[0] if inside[0] == "cli" else "/".join(inside[:2])
+
+
+def test_the_table_names_every_folder_and_no_other():
+    assert {room_of(path) for path in SOURCES} == set(rooms())
+    named = re.search(r"foreach\(room IN ITEMS ([^)]*)\)", (ROOT / "CMakeLists.txt").read_text())[1].split()
+    assert [f"src/{name}" for name in named] == [room for room in rooms() if room.startswith("src/")]
+
+
+@pytest.mark.parametrize("room", rooms())
+def test_a_room_includes_only_rooms_above_it(room):
+    above = rooms()[: rooms().index(room) + 1]
+    for path in SOURCES:
+        if room_of(path) != room:
+            continue
+        for name in re.findall(r'#include "([^"]+)"', path.read_text()):
+            found = [base / name for base in (path.parent, ROOT / "src", ROOT / "include") if (base / name).exists()]
+            assert found, (path, name)
+            assert room_of(found[0]) in above, f"{path.relative_to(ROOT)} includes {name}"
+
+
+def test_no_room_is_a_hall():
+    lines = {path: path.read_text().count("\n") for path in SOURCES}
+    others = [path for part in ("adapters", "python", "tests") for path in (ROOT / part).rglob("*") if path.is_file()]
+    code = [path for path in others if path.suffix in (".h", ".cpp", ".py", ".c")]
+    total = sum(lines.values()) + sum(path.read_text().count("\n") for path in code)
+    for room in rooms():
+        own = sum(count for path, count in lines.items() if room_of(path) == room)
+        assert room == "cli" or own <= LARGEST * total, f"{room}: {own} of {total} lines"
+
+
+def test_tests_have_the_folders_of_the_rooms():
+    folders = {path.name for path in (ROOT / "tests/engine").iterdir() if path.is_dir()}
+    assert {f"src/{name}" for name in folders} <= set(rooms())
