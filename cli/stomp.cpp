@@ -65,7 +65,8 @@ int run(const DumpOptions& options) {
   if (options.json) Answer::get().add(report_json(report));
   if (!options.json && !print_text(text_of(report))) return kUnreadable;
   if (report.compared == 0) print_error("no read of any tensor could be compared with what was written");
-  return report.compared > 0 ? status_of(report.findings) : kUnreadable;
+  const int found = status_of(report.findings);
+  return found == kNothingFound && !looked_at_all(report) ? kUnreadable : found;
 }
 
 }  // namespace
@@ -78,7 +79,7 @@ void add_stomp(CLI::App& app, int& exit_status) {
       "Reads a dump of the watcher (acl.json, \"dump_scene\": \"watcher\") or ordinary steps; what was not read twice "
       "is\n"
       "not observable, which \"sonde_settings\": {\"reread\": true} mends.\n"
-      "Exit status: 0 nothing wrong, 1 found, 2 bad usage, 3 nothing could be compared, or something not read.\n"
+      "Exit status: 0 nothing wrong, 1 found, 2 bad usage, 3 nothing found, and not everything could be compared.\n"
       "Example: sonde stomp run7 --step 3");
   verb->callback([options, &exit_status] { exit_status = run(*options); });
 }
