@@ -14,7 +14,7 @@ from processes import CLI, run_in, settings_of
 from torch.nn import functional as F
 
 INF, NAN = float("inf"), float("nan")
-SOURCE = pathlib.Path(__file__).parents[2] / "src" / "analysis" / "op_nature.cpp"
+SOURCE = pathlib.Path(__file__).parents[2] / "src/operators/op_nature.cpp"
 
 
 def names_in(table):
@@ -397,7 +397,7 @@ def test_no_name_is_in_a_list_twice():
     assert not any(a & b for a, b in itertools.combinations(every, 2))
 
 
-FORMULAS = SOURCE.with_name("elementwise_cause.cpp")
+FORMULAS = SOURCE.parents[1] / "first_bad/elementwise_cause.cpp"
 # The same under the names of others, or of its kernels.
 OTHER_NAMES = """realdiv divide truedivide divnonan multiply muls addv2 adds addext subext subtract power sqrtgrad inv
     tocopy cast type half bfloat16 arccos arcsin"""
