@@ -110,6 +110,22 @@ RankTree tree_of(const JournalPlace& place, const fs::path& part) {
   return tree;
 }
 
+// Constants come before the first op of their step. Where a run ended in between, what the journal has of the step says
+// whose they are.
+void add_steps_of_constants(const JournalPlace& place, const CatalogRank& journal, RankTree& tree) {
+  for (const fs::path& constants : tree.constants) {
+    const fs::path graph = constants.parent_path();
+    const auto is_in_graph = [&](const StepPlace& step) { return step.directory.parent_path() == graph; };
+    if (std::ranges::any_of(tree.steps, is_in_graph)) continue;
+    StepPlace at = place_of(graph / "0", place.directory);
+    if (at.metadata != place.metadata) continue;
+    const auto begun = std::ranges::find(journal.steps, at.step.graph, [](const auto& step) { return step.id.graph; });
+    if (begun != journal.steps.end()) at.step = begun->id;
+    at.directory = constants;
+    tree.steps.push_back(std::move(at));
+  }
+}
+
 // False when there is nothing to read.
 bool read_tree_instead(const RankTree& tree, const CatalogRank& like, Catalog& catalog) {
   if (tree.steps.empty()) return false;
@@ -180,8 +196,7 @@ void read_journal_rank(const JournalPlace& place, const CatalogFilter& filter, c
     const std::size_t at = catalog.problems.size();
     catalog.problems.push_back({journal, read.error().message + "; file names and tables are used instead"});
     if (read_tree_instead(tree_of(place, part), rank, catalog)) return;
-    std::error_code error;
-    if (fs::file_size(journal, error) == 0) {
+    if (rank.has_journal) {  // it can be read, and holds nothing
       catalog.problems[at] = {journal, "it is empty: the run ended before its first entry", false,
                               ProblemKind::cut_off};
     }
@@ -189,7 +204,8 @@ void read_journal_rank(const JournalPlace& place, const CatalogFilter& filter, c
     return;
   }
   if (remains.is_incomplete && !is_recording(place.metadata / "sonde")) {
-    const RankTree tree = tree_of(place, part);
+    RankTree tree = tree_of(place, part);
+    add_steps_of_constants(place, rank, tree);
     if (remains.runs.empty() && read_tree_instead(tree, rank, catalog)) {
       catalog.problems.push_back(
           {journal_in(place.metadata), "it holds no run; file names and tables are used instead", remains.is_damaged});

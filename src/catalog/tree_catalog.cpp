@@ -345,7 +345,7 @@ void read_directory(const fs::path& directory, const CatalogRank& rank, StepRead
   for (const FoundTensor& tensor : files.tensors) reader.add_file(tensor);
 }
 
-// `constants` may be empty.
+// `constants` may be empty, or the directory itself: then nothing else is left of the step.
 CatalogStep read_step(const StepPlace& place, const fs::path& constants, const CatalogRank& rank,
                       const OrderNames& names, Catalog& catalog) {
   const fs::path& directory = place.directory;
@@ -355,7 +355,7 @@ CatalogStep read_step(const StepPlace& place, const fs::path& constants, const C
   step.directory = catalog.texts->keep(directory.lexically_relative(rank.directory).native());
   StepReader reader(step, *catalog.texts, names);
   read_directory(directory, rank, reader, catalog);
-  if (!constants.empty()) read_directory(constants, rank, reader, catalog);
+  if (!constants.empty() && constants != directory) read_directory(constants, rank, reader, catalog);
   reader.sort_slots();
   for (const CatalogOp& op : step.ops) {
     if (op.timestamp_us == 0) continue;

@@ -240,7 +240,8 @@ Status AppendFile::close() {
   if (fd_ && ::fchmod(fd_.get(), kFinishedMode) != 0 && status) {
     status = io_error("close", path_, errno);
   }
-  fd_.reset();
+  // Some file systems report a full disk only here.
+  if (fd_ && ::close(fd_.release()) != 0 && errno != EINTR && status) status = io_error("append to", path_, errno);
   return status;
 }
 

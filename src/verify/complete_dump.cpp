@@ -101,7 +101,7 @@ class RankCompleter {
       return {};
     }
     remove_numbered(aside->get(), 2);
-    if (rank_.runs.empty()) return {};
+    if (rank_.runs.empty()) return trim_first_entry();
     const std::string own_name = std::to_string(::getpid());
     if (Result<Fd> made = open_below(aside->get(), own_ / kAside, own_name, Missing::make); !made) return made.error();
     const Status status = make_again(own_ / kAside / own_name);
@@ -232,6 +232,11 @@ class RankCompleter {
     return {};
   }
 
+  Status trim_first_entry() {
+    const Result<Journal> journal = read_journal(journal_);
+    return journal ? trim_journal(*journal) : Status(journal.error());
+  }
+
   // Each run that lacks files gets another that mends it, at the end of the journal.
   Status enter_files(const Journal& journal) {
     std::set<std::string_view> named;
@@ -315,6 +320,13 @@ class RankCompleter {
   Fd owner_;  // locked
 };
 
+// Nothing but a header or an entry that breaks off: nothing is lost.
+bool ended_before_first_entry(const CatalogRank& rank) {
+  if (!rank.has_journal || !rank.runs.empty()) return false;
+  const Result<Journal> journal = read_journal(journal_in(rank.metadata));
+  return journal && journal->runs.empty() && std::ranges::all_of(journal->gaps, &JournalGap::is_tail);
+}
+
 }  // namespace
 
 Result<Completion> complete_dump(const fs::path& dump, std::optional<std::uint32_t> rank) {
@@ -323,9 +335,7 @@ Result<Completion> complete_dump(const fs::path& dump, std::optional<std::uint32
   Completion done;
   for (const CatalogRank& one : catalog->ranks) {
     if (rank && one.rank != *rank) continue;
-    std::error_code error;
-    const bool never_began = one.runs.empty() && fs::file_size(journal_in(one.metadata), error) == 0;
-    if (!one.has_journal || (one.runs.empty() && !never_began)) {
+    if (!one.has_journal || (one.runs.empty() && !ended_before_first_entry(one))) {
       done.notes.push_back("'" + one.directory.string() + "' has no journal that can be read: nothing is made again");
       continue;
     }

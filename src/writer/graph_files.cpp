@@ -247,7 +247,8 @@ Status GraphFiles::finish() {
   }
   if (status) status = flush();
   for (auto& [graph, state] : graphs_) {
-    if (state.table) static_cast<void>(state.table->close());
+    Status closed = state.table ? state.table->close() : Status();
+    if (status) status = std::move(closed);
   }
   graphs_.clear();
   return status;

@@ -271,14 +271,16 @@ Status RunFiles::finish(const std::string& end_json, bool failed) {
   }
   if (status && !failed && state.with_graphs) status = state.graphs.finish();
   state.journal.end(end_json);
-  Status flushed = state.flush();
-  if (status) status = std::move(flushed);
-  for (StepTable& table : state.tables) static_cast<void>(table.file.close());
-  for (auto& [graph, history] : state.histories) static_cast<void>(history.close());
+  const auto also = [&status](Status next) {
+    if (status) status = std::move(next);
+  };
+  also(state.flush());
+  for (StepTable& table : state.tables) also(table.file.close());
+  for (auto& [graph, history] : state.histories) also(history.close());
   state.tables.clear();
   state.histories.clear();
-  Status closed = state.journal_file.close();
-  return status ? closed : status;
+  also(state.journal_file.close());
+  return status;
 }
 
 std::uint64_t RunFiles::rows() const { return state_->rows; }

@@ -2,15 +2,13 @@
 
     python tests/kills/run.py --kills 200
 
-One process imports PyTorch; each training is a fork of it. Afterwards every reader has to agree: the files on disk, the
-second journal reader, `sonde.open`, `sonde ls`, `sonde stats`, `sonde verify`; and once more after `--complete`.
+One process imports PyTorch; each training is a fork of it. Afterwards every reader has to agree (readers.py).
 """
 
 import argparse
 import collections
 import contextlib
 import ctypes
-import hashlib
 import json
 import os
 import pathlib
@@ -25,14 +23,23 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "python"))
 
-import journal_reader
-import numpy as np
+import disks
+import readers
 import torch
-from processes import CLI
 
 import sonde
 
-KINDS = ["killed", "crashed in an operator", "aborted", "file size limit", "file size limit, signal", "full disk"]
+KINDS = [
+    "killed",
+    "crashed in an operator",
+    "aborted",
+    "file size limit",
+    "file size limit, signal",
+    "full disk",
+    "failing disk",
+]
+ENDS = {"crashed in an operator": "crash", "aborted": "abort"}
+GO_ON = ["file size limit", "full disk", "failing disk"]  # the training does
 LAYOUTS = ["mindspore-2.7", "mindspore-2.7", "mindspore-2.3", "mindspore-2.0"]
 
 
@@ -67,8 +74,8 @@ def train(config, kind, last_step, ready):
     for step in range(last_step + 1):
         optimizer.zero_grad()
         y = network(torch.randn(4, 16))
-        if step == last_step:
-            y = end(y, {"crashed in an operator": "crash", "aborted": "abort"}.get(kind, ""))
+        if step == last_step and kind in ENDS:
+            y = end(y, ENDS[kind])
         y.square().mean().backward()
         optimizer.step()
         if step == 0:
@@ -83,12 +90,20 @@ def limit_files(chance, with_signal):
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def run_killed(config, kind, chance):
-    """Trains in a fork and ends it; gives the wait status."""
+def spoil_disk(at, kind, chance):
+    late = chance.random() < 0.25
+    if kind == "full disk":
+        disks.spoil(at, bytes=chance.choice([0, 600, 9000, 60000, 300000]) + chance.randrange(500), late=late)
+    else:
+        disks.spoil(at, writes=chance.choice([1, 10, 60, 400]) + chance.randrange(10), late=late)
+
+
+def run_killed(place, config, kind, chance):
+    """Trains in a fork and ends it."""
     read, write = os.pipe()
-    last_step = chance.randrange(1, 12) if kind in ("crashed in an operator", "aborted") else 400
-    if kind in ("file size limit", "full disk"):
-        last_step = 12  # the training goes on
+    last_step = chance.randrange(1, 12) if kind in ENDS else 400
+    if kind in GO_ON:
+        last_step = 12
     delay = chance.uniform(0, 0.4)
     child = os.fork()
     if child == 0:
@@ -97,6 +112,8 @@ def run_killed(config, kind, chance):
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             if kind.startswith("file size"):
                 limit_files(chance, kind.endswith("signal"))
+            if kind.endswith("disk"):
+                spoil_disk(place, kind, chance)
             train(config, kind, last_step, write)
             status = 0
         finally:
@@ -108,94 +125,16 @@ def run_killed(config, kind, chance):
         time.sleep(delay)
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
-    return os.waitpid(child, 0)[1]
-
-
-def sonde_says(*arguments, expect=(0,)):
-    environment = os.environ | {"SONDE_INDEX": "off"}
-    result = subprocess.run(
-        [CLI, *map(str, arguments), "--json"], capture_output=True, text=True, check=False, env=environment
-    )
-    assert result.returncode in expect, (arguments, result.returncode, result.stdout[-2000:], result.stderr[-2000:])
-    return json.loads(result.stdout)
-
-
-def tensor_files(dump):
-    return {path for path in dump.rglob("*.npy") if ".dump_metadata" not in path.parts}
-
-
-def contents(paths):
-    return {path: hashlib.sha1(path.read_bytes()).hexdigest() for path in paths}
-
-
-def entered_files(dump):
-    """Files that the second journal reader knows of."""
-    files = set()
-    for path in dump.rglob("journal"):
-        rank = path.parents[2]
-        for run in journal_reader.read(path.read_bytes()).runs:
-            files |= {rank / name for _, name in run.files}
-    return files
-
-
-def readers_agree(dump, complete):
-    """All readers, of a dump that is at rest; `complete`: nothing is left to repair."""
-    on_disk = tensor_files(dump)
-    for path in on_disk:
-        np.load(path)  # whole
-        assert path.stat().st_mode & 0o777 == 0o400, path
-    entered = entered_files(dump)
-    assert entered <= on_disk, f"named, and not there: {sorted(entered - on_disk)[:3]}"
-    opened = sonde.open(dump)
-    shown = {pathlib.Path(tensor.file) for tensor in opened.tensors if tensor.file}
-    assert shown == on_disk, f"lost: {sorted(on_disk - shown)[:3]}; made up: {sorted(shown - on_disk)[:3]}"
-    listed = sonde_says("ls", dump)
-    assert sum(step["files"] for rank in listed["ranks"] for step in rank["steps"]) == len(on_disk)
-    rows = sonde_says("stats", dump, expect=(0, 1))
-    recorded = sum(bool(tensor.file) or tensor.statistics is not None for tensor in opened.tensors)
-    shown_rows = next(value for value in rows.values() if isinstance(value, list))
-    assert len([row for row in shown_rows if not row.get("skipped")]) == recorded
-    verified = sonde_says("verify", dump, "--hashes", expect=(0,) if complete else (0, 1))
-    wrong = [issue for issue in verified["issues"] if issue["is_finding"]]
-    assert not [issue for issue in wrong if issue["kind"] == "damaged"], wrong[:3]
-    assert not complete or not wrong, wrong[:3]
-    if complete:
-        assert entered == on_disk
-    return len(on_disk)
-
-
-def check(dump):
-    before = contents(tensor_files(dump))
-    files = readers_agree(dump, complete=False)
-    first = sonde_says("verify", dump, "--complete")
-    assert contents(tensor_files(dump)) == before, "--complete touched a tensor file"
-    readers_agree(dump, complete=True)
-    again = sonde_says("verify", dump, "--complete")
-    for what in ("made", "trimmed", "entered"):
-        assert again[what] == [], (what, again[what])
-    return files, len(first["entered"]), len(first["made"]) + len(first["trimmed"])
-
-
-@contextlib.contextmanager
-def small_disk(place, chance):
-    """A file system that fills up; where mounting is forbidden, none."""
-    place.mkdir()
-    size = chance.choice([160, 320, 640])
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", place], check=False, capture_output=True
-    )
-    try:
-        yield mounted.returncode == 0
-    finally:
-        if mounted.returncode == 0:
-            subprocess.run(["umount", place], check=True)
+    status = os.waitpid(child, 0)[1]
+    assert kind not in GO_ON or status == 0, f"the training ended with {status}"
 
 
 def one_kill(place, kind, chance):
+    dump = place / "dump"
     saved_data = chance.choice(["tensor", "full", "statistic"])
     settings = {
         "dump_mode": 0,
-        "path": str(place / "disk/dump"),
+        "path": str(dump),
         "net_name": "Net",
         "iteration": "all",
         "saved_data": saved_data,
@@ -207,18 +146,10 @@ def one_kill(place, kind, chance):
     layout = chance.choice(LAYOUTS)
     config = place / "config.json"
     config.write_text(json.dumps(common | {"sonde_settings": {"layout": layout}}))
-    with contextlib.ExitStack() as stack:
-        if kind != "full disk":
-            (place / "disk").mkdir()
-        elif not stack.enter_context(small_disk(place / "disk", chance)):
-            kind = "file size limit"
-        run_killed(str(config), kind, chance)
-        dump = place / "dump"
-        if (place / "disk/dump").exists():
-            shutil.copytree(place / "disk/dump", dump)
+    run_killed(dump, str(config), kind, chance)
     if not list(dump.rglob("journal")):
-        return kind, (0, 0, 0)  # ended before its first record
-    return kind, check(dump)
+        return 0, 0, 0  # ended before its first record
+    return readers.check(dump)
 
 
 def main():
@@ -226,6 +157,8 @@ def main():
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=20261122)
     arguments = parser.parse_args()
+    if not disks.is_preloaded():
+        return subprocess.run([sys.executable, *sys.argv], env=disks.environment(), check=False).returncode
     torch.set_num_threads(1)
     done = collections.Counter()
     files = entered = repaired = 0
@@ -235,7 +168,7 @@ def main():
         with tempfile.TemporaryDirectory(prefix="kills-") as place:
             kind = KINDS[number % len(KINDS)]
             try:
-                kind, (of_files, of_entered, of_repaired) = one_kill(pathlib.Path(place), kind, chance)
+                of_files, of_entered, of_repaired = one_kill(pathlib.Path(place), kind, chance)
             except AssertionError as error:
                 kept = pathlib.Path(tempfile.gettempdir()) / f"kept-kill-{number}"
                 shutil.copytree(place, kept, dirs_exist_ok=True)

@@ -44,9 +44,7 @@ SMALL_TRAINING = """
 
 
 # Tests that may be left out where CI is true, and why; any other that is left out there fails.
-MAY_SKIP = {
-    "test_on_a_full_disk_training_goes_on_and_what_was_written_stays": "mounting is forbidden in many containers",
-}
+MAY_SKIP = {}
 
 
 @pytest.hookimpl(hookwrapper=True)

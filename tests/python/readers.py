@@ -1,0 +1,79 @@
+"""Every reader of a dump that is at rest has to agree: the files on disk, the second journal reader, `sonde.open`,
+`sonde ls`, `sonde stats`, `sonde verify`; and once more after `sonde verify --complete`."""
+
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+
+import journal_reader
+import numpy as np
+from processes import CLI
+
+import sonde
+
+
+def sonde_says(*arguments, expect=(0,)):
+    environment = os.environ | {"SONDE_INDEX": "off"}
+    result = subprocess.run(
+        [CLI, *map(str, arguments), "--json"], capture_output=True, text=True, check=False, env=environment
+    )
+    assert result.returncode in expect, (arguments, result.returncode, result.stdout[-2000:], result.stderr[-2000:])
+    return json.loads(result.stdout)
+
+
+def tensor_files(dump):
+    return {path for path in dump.rglob("*.npy") if ".dump_metadata" not in path.parts}
+
+
+def contents(paths):
+    return {path: hashlib.sha1(path.read_bytes()).hexdigest() for path in paths}
+
+
+def entered_files(dump):
+    """Files that the second journal reader knows of."""
+    files = set()
+    for path in dump.rglob("journal"):
+        rank = path.parents[2]
+        for run in journal_reader.read(path.read_bytes()).runs:
+            files |= {rank / name for _, name in run.files}
+    return files
+
+
+def agree(dump, complete):
+    """All readers, of a dump that is at rest; `complete`: nothing is left to repair."""
+    on_disk = tensor_files(dump)
+    for path in on_disk:
+        np.load(path)  # whole
+        assert path.stat().st_mode & 0o777 == 0o400, path
+    entered = entered_files(dump)
+    assert entered <= on_disk, f"named, and not there: {sorted(entered - on_disk)[:3]}"
+    opened = sonde.open(dump)
+    shown = {pathlib.Path(tensor.file) for tensor in opened.tensors if tensor.file}
+    assert shown == on_disk, f"lost: {sorted(on_disk - shown)[:3]}; made up: {sorted(shown - on_disk)[:3]}"
+    listed = sonde_says("ls", dump)
+    assert sum(step["files"] for rank in listed["ranks"] for step in rank["steps"]) == len(on_disk)
+    rows = sonde_says("stats", dump, expect=(0, 1))
+    recorded = sum(bool(tensor.file) or tensor.statistics is not None for tensor in opened.tensors)
+    shown_rows = next(value for value in rows.values() if isinstance(value, list))
+    assert len([row for row in shown_rows if not row.get("skipped")]) == recorded
+    verified = sonde_says("verify", dump, "--hashes", expect=(0,) if complete else (0, 1))
+    wrong = [issue for issue in verified["issues"] if issue["is_finding"]]
+    assert not [issue for issue in wrong if issue["kind"] == "damaged"], wrong[:3]
+    assert not complete or not wrong, wrong[:3]
+    if complete:
+        assert entered == on_disk
+    return len(on_disk)
+
+
+def check(dump):
+    before = contents(tensor_files(dump))
+    files = agree(dump, complete=False)
+    first = sonde_says("verify", dump, "--complete")
+    assert contents(tensor_files(dump)) == before, "--complete touched a tensor file"
+    agree(dump, complete=True)
+    again = sonde_says("verify", dump, "--complete")
+    for what in ("made", "trimmed", "entered"):
+        assert again[what] == [], (what, again[what])
+    return files, len(first["entered"]), len(first["made"]) + len(first["trimmed"])
