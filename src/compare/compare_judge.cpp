@@ -138,7 +138,8 @@ void StepComparer::judge_output(Judged& judged, std::size_t index, const std::ve
   if (!difference.same_shape) {
     all.any = true;
     all.all_equal = all.all_rounding = false;
-    if (!all.shapes_in) find(FindingKind::shape, std::numeric_limits<double>::infinity());
+    const bool explained = all.shapes_in || (!all.inputs_equal && shape_follows_values(op.target.front()->op_type));
+    if (!explained) find(FindingKind::shape, std::numeric_limits<double>::infinity());
     return;
   }
   if (has_coarser_type(output, op)) {

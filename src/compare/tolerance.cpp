@@ -222,6 +222,14 @@ Bound given(const TensorDifference& of, const ToleranceOptions& options) {
   return {atol + rtol * of.rms, atol + rtol * of.max_size};
 }
 
+// The index of a maximum, a cast that cuts off: whole numbers of what has fractions, and differs.
+bool makes_integers(std::span<const InputError> inputs, double epsilon) {
+  return epsilon == 0 && std::ranges::any_of(inputs, [](const InputError& input) {
+           const TensorDifference& of = *input.difference;
+           return !of.equal && std::max(epsilon_of(of.dtype), epsilon_of(of.golden_dtype)) > 0;
+         });
+}
+
 // The bits of another type, as they are in memory: a digit's difference in one is any difference in the other.
 bool shows_bits(std::string_view type, std::span<const InputError> inputs, const TensorDifference& output) {
   if (inputs.empty() || (type != "view" && type != "bitcast")) return false;
@@ -280,7 +288,8 @@ Allowance allowance_of(std::string_view op_type, OpKind kind, std::uint32_t slot
     differ = differ || !input.difference->equal;
   }
   relative = std::max(relative, error_of_divisors(type, inputs));
-  const bool abrupt = kind == OpKind::selection || kind == OpKind::random || kind == OpKind::collective;
+  const bool abrupt = kind == OpKind::selection || kind == OpKind::random || kind == OpKind::collective ||
+                      makes_integers(inputs, allowance.epsilon);
   allowance.anything = relative >= kTooFar || ((abrupt || shows_bits(type, inputs, output)) && differ);
   if ((kind == OpKind::copy || kind == OpKind::exact) && !inputs.empty()) {
     allowance.inherited = {largest, largest};  // each element was an element before

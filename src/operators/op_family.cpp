@@ -11,10 +11,11 @@ namespace {
 
 struct KindNames {
   OpKind kind;
-  std::string_view names;  // plain, separated by one space
+  std::string_view names;  // as shared_type() gives them, separated by one space; each once
 };
 
-// Gradients are named apart; those that are not here are of the kind of their op (kind_of).
+// Gradients are named apart; those that are not here are of the kind of their op (kind_of). tests/python/test_op_kinds.py
+// calls the operator of each name.
 constexpr KindNames kKinds[] = {
     {OpKind::copy,
      "t view detach alias transpose permute expand expanddims clone liftfresh reshape flatten contiguous "
@@ -22,11 +23,12 @@ constexpr KindNames kKinds[] = {
      "vstack pad padv3 constantpadnd repeat tile unbind narrow gather indexselect embedding index copy flip "
      "roll asstrided unfold movedim swapaxes broadcastto viewas reshapealias unsafeview transposed stridedslice "
      "flattengrad fill full zeros ones zeroslike oneslike arange identity load depend tensormove reshapeas "
-     "squeezed pack unpack split stackgrad slicegrad selectgrad catgrad arangestart scalartensor tril triu "
-     "maskedselect expandas repeatinterleave gatherv2 gathernd real imag conj viewasreal viewascomplex newzeros "
-     "newfull emptylike empty newempty select"},
+     "squeezed pack unpack stackgrad slicegrad selectgrad catgrad arangestart scalartensor tril triu "
+     "maskedselect expandas repeatinterleave gatherv2 gathernd real imag viewasreal viewascomplex newzeros "
+     "newfull emptylike empty newempty"},
     {OpKind::exact,
-     "relu relu6 neg abs hardtanh clamp clampmin clampmax maxpool2d maxpool1d maxpool3d maxpool2dwithindices "
+     "relu relu6 neg foreachneg abs conj hardtanh clamp clampmin clampmax maxpool2d maxpool1d maxpool3d "
+     "maxpool2dwithindices "
      "maxpool maximum minimum max min amax amin where maskedfill clip clipbyvalue"},
     {OpKind::cast, "cast to tocopy typeas transdata float half bfloat16 double"},
     {OpKind::transcendental,
@@ -35,39 +37,40 @@ constexpr KindNames kKinds[] = {
      "gelugrad logit lgamma digamma"},
     {OpKind::contraction,
      "linear addmm mm matmul bmm baddbmm mv addmv dot einsum tensordot conv1d conv2d conv3d convolution "
-     "convtranspose1d "
-     "convtranspose2d convtranspose3d convolutiongrad conv2dbackpropinput conv2dbackpropfilter conv3dbackpropinput "
+     "convtranspose1d convtranspose2d convtranspose3d convolutiongrad conv2dbackpropinput conv2dbackpropfilter "
+     "conv3dbackpropinput "
      "conv3dbackpropfilter scaleddotproductattention scaleddotproductflashattention "
      "scaleddotproductflashattentionforcpu scaleddotproductflashattentionforcpugrad scaleddotproductefficientattention "
      "scaleddotproductattentionmath scaleddotproductfusedattentionoverrideable lstm gru rnntanh rnnrelu bilinear "
-     "flashattentionscore flashattentionscoregrad multiheadattention transformerencoderlayerfwd "
-     "nativemultiheadattention "
-     "depthwiseconv2d addmmactivation outer addr lineargrad baddmm"},
+     "flashattentionscore flashattentionscoregrad multiheadattention transformerencoderlayerfwd depthwiseconv2d "
+     "addmmactivation lineargrad"},
     {OpKind::reduction,
      "sum mean prod std var stdmean varmean norm linalgvectornorm cumsum cumprod logsumexp avgpool2d avgpool1d "
      "avgpool3d adaptiveavgpool2d adaptiveavgpool1d biasaddgrad addn trace mseloss l1loss nllloss nlllossnd "
      "nlllossforward crossentropyloss crossentropy binarycrossentropy binarycrossentropywithlogits smoothl1loss "
-     "huberloss "
-     "kldiv embeddingdensegrad scatteradd indexadd unsortedsegmentsum foreachnorm sparsesoftmaxcrossentropywithlogits "
-     "softmaxcrossentropywithlogits ctcloss clipgradnorm squaresumall"},
+     "huberloss kldiv embeddingdensegrad scatteradd indexadd unsortedsegmentsum foreachnorm "
+     "sparsesoftmaxcrossentropywithlogits "
+     "softmaxcrossentropywithlogits ctcloss clipgradnorm squaresumall bntrainingreduce"},
     {OpKind::normalization,
      "batchnorm batchnormimplindex batchnormlegit cudnnbatchnorm layernorm groupnorm instancenorm rmsnorm fusedrmsnorm "
      "softmax logsoftmax softmaxgraddata logsoftmaxgraddata l2normalize localresponsenorm safesoftmax normalize "
-     "fusedbatchnorm bntrainingreduce bntrainingupdate"},
+     "fusedbatchnorm bntrainingupdate"},
     {OpKind::selection,
      "eq ne lt le gt ge equal greater greaterequal less lessequal notequal argmax argmin topk sort argsort round floor "
      "ceil sign sgn trunc thresholdgrad relugrad relu6grad hardtanhgrad maxpool2dwithindicesgrad maxpoolgrad "
-     "maxpoolgradwithargmax nonzero onehot unique bucketize isnan isinf isfinite floordivide remainder fmod signbit "
-     "leakyrelugrad elugrad logicalnot logicaland logicalor searchsorted multinomial argmaxwithvalue mode median "
-     "kthvalue "
+     "maxpoolgradwithargmax nonzero argwhere onehot unique unique2 uniquedim uniqueconsecutive bucketize isnan isinf "
+     "isfinite floordivide remainder fmod signbit "
+     "leakyrelugrad elugrad logicalnot logicaland logicalor searchsorted argmaxwithvalue mode median kthvalue "
      "quantize quantizepertensor dequantize fakequantize ascendquant bincount histc absgrad"},
     {OpKind::random,
-     "dropout nativedropout alphadropout featuredropout rand randn randint randlike randnlike randintlike randperm "
-     "bernoulli normal uniform exponential dropoutgenmask standardnormal uniformreal rrelu poisson geometric cauchy"},
+     "dropout alphadropout featuredropout rand randn randint randlike randnlike randintlike randperm "
+     "bernoulli normal uniform exponential dropoutgenmask standardnormal uniformreal rrelu poisson geometric cauchy "
+     "multinomial"},
     {OpKind::elementwise,
-     "add sub mul div neg abs addcmul addcdiv lerp reciprocal rsqrt sqrt square relu leakyrelu prelu rsub truedivide "
-     "divide multiply subtract biasadd realdiv tensoradd hardsigmoid clamp muls adds foreachadd foreachmul "
-     "foreachaddcdiv foreachaddcmul foreachlerp foreachsqrt foreachdiv foreachneg foreachsub"},
+     "add sub mul div addcmul addcdiv lerp reciprocal rsqrt sqrt square leakyrelu prelu rsub truedivide divide "
+     "multiply subtract biasadd realdiv tensoradd hardsigmoid muls adds outer addr foreachadd foreachmul "
+     "foreachaddcdiv "
+     "foreachaddcmul foreachlerp foreachsqrt foreachdiv foreachsub"},
 };
 
 std::unordered_map<std::string_view, OpKind> make_kinds() {
@@ -121,6 +124,12 @@ OpKind kind_of(std::string_view op_type) {
     if (find_kind(plain.substr(0, grad), kind)) return kind <= OpKind::exact ? OpKind::reduction : kind;
   }
   return OpKind::other;
+}
+
+bool shape_follows_values(std::string_view op_type) {
+  constexpr std::string_view kNames[] = {"nonzero",           "argwhere",     "unique", "unique2",          "uniquedim",
+                                         "uniqueconsecutive", "maskedselect", "index",  "repeatinterleave", "bincount"};
+  return std::ranges::find(kNames, shared_type(op_type)) != std::end(kNames);
 }
 
 std::uint32_t OpFamilies::number_of(const std::string& plain) {

@@ -28,6 +28,9 @@ std::string_view word_of(OpKind kind);  // "contraction"
 
 OpKind kind_of(std::string_view op_type);
 
+// How many elements it gives follows from the values that it reads: nonzero, unique, a mask.
+bool shape_follows_values(std::string_view op_type);
+
 // "layernorm" for layer_norm, native_layer_norm and LayerNorm; "layernormgrad" for their gradients.
 std::string shared_type(std::string_view op_type);
 

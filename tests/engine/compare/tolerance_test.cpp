@@ -134,6 +134,17 @@ TEST(Tolerance, BitsReadAsAnotherTypeMayDifferByAnything) {
   }
 }
 
+TEST(Tolerance, WholeNumbersOfFractionsThatDifferMayBeAny) {
+  for (const char* type : {"max", "max_pool2d_with_indices", "_to_copy"}) {
+    SCOPED_TRACE(type);
+    const Case one = {"", type, DType::float32, DType::float32, kMatrix, {}, {32}, 0};
+    const TensorDifference indices = of_shape({32}, DType::int64, DType::int64);
+    EXPECT_TRUE(allowed(one, indices, 1e-6).anything);
+    EXPECT_FALSE(allowed(one, indices, 0).anything);
+    EXPECT_FALSE(allowed(one, of_shape({32}, DType::float32, DType::float32), 1e-6).anything);
+  }
+}
+
 TEST(Tolerance, AnInputThatIsOnePercentOffExplainsAnything) {
   const Case product = {"mul", "mul", DType::float32, DType::float32, kRow, kRow, kRow, 0};
   const TensorDifference output = of_shape(kRow, DType::float32, DType::float32);
