@@ -11,7 +11,7 @@ import torch
 from op_calls import CALLS
 from processes import CLI, run_in
 
-SOURCE = pathlib.Path(__file__).parents[2] / "src" / "analysis" / "op_family.cpp"
+SOURCE = pathlib.Path(__file__).parents[2] / "src/operators/op_family.cpp"
 
 # Of MindSpore and CANN, or without a kernel for CPUs: what PyTorch calls the same here.
 CALLED_AS = {
