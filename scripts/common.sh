@@ -4,6 +4,7 @@ SONDE_BUILD="$SONDE_ROOT/build"
 SONDE_VENV="$SONDE_ROOT/.venv"
 SONDE_MINDSPORE_VENV="$SONDE_ROOT/.venv-mindspore"
 SONDE_FRAMEWORKS_VENV="$SONDE_ROOT/.venv-frameworks"
+SONDE_PROBE_VENV="$SONDE_ROOT/.venv-probe"
 SONDE_LOG="$SONDE_BUILD/setup.log"
 
 say() { printf '%s\n' "$*" >&2; }

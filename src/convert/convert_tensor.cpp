@@ -226,7 +226,7 @@ void Conversion::write_elements(const std::string& name, const ElementStream& st
     frame = pt_frame(stream.dtype(), shape, stream.bytes());
     head = frame.head;
   } else if (wish_.type != ConvertedType::bin) {
-    head = npy_header(stream.dtype(), shape, false);
+    head = numpy_header(stream.dtype(), shape);
   }
   if (head.empty() && wish_.type != ConvertedType::bin) {
     throw Lost{ConvertFault::unknown_type, fmt::format("a file has no form for {}", info(stream.dtype()).lower)};

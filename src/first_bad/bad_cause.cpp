@@ -28,7 +28,7 @@ std::string values_at_first_bad(OpValues& values, BadKind bad) {
   std::string text = fmt::format("output.{}{} = {}", values.output()->slot, position_text(places[0]),
                                  number_text(output->at(places[0])));
   for (const ValueFlow::Input& input : values.flow().inputs) {
-    const SlotValues* operand = input.is_read ? values.input_values(input.tensor->slot) : nullptr;
+    const SlotValues* operand = input.is_read && !input.is_unsaid ? values.input_values(input.tensor->slot) : nullptr;
     if (operand == nullptr || operand->shape() != output->shape()) continue;
     text += fmt::format(", input.{}{} = {}", input.tensor->slot, position_text(places[0]),
                         number_text(operand->at(places[0])));
@@ -40,7 +40,7 @@ std::string values_at_first_bad(OpValues& values, BadKind bad) {
 void tell_numbers(OpValues& values, BadKind bad, Cause& cause) {
   for (const ValueFlow::Input& input : values.flow().inputs) {
     const CatalogTensor* tensor = values.input(input.tensor->slot);
-    if (!input.is_read || tensor == nullptr || tensor->constant) continue;
+    if (!input.is_read || input.is_unsaid || tensor == nullptr || tensor->constant) continue;
     const auto statistics = values.statistics(*tensor);
     if (!statistics || !statistics->max || !statistics->min) continue;
     cause.evidence.push_back(fmt::format("input.{}: from {} to {}", input.tensor->slot, number_text(*statistics->min),
@@ -148,11 +148,13 @@ bool is_impossible(const OpValues& values) {
 
 OpValues::OpValues(const CatalogRank& rank, const ValueFlow& flow, const ValueFlow::Op& op, const CatalogTensor* output,
                    HealthReader& health)
-    : rank_(rank), flow_(flow), op_(op), output_(output), health_(health), type_(bare_type(op.op->op_type)) {}
+    : rank_(rank), flow_(flow), op_(op), output_(output), health_(health), type_(bare_type(op.op->op_type)) {
+  if (op.is_reversed) type_ += "backward";
+}
 
 const CatalogTensor* OpValues::input(std::uint32_t slot) const {
   for (const ValueFlow::Input& input : op_.inputs) {
-    if (!input.tensor->is_input || input.tensor->slot != slot) continue;
+    if (!input.tensor->is_input || input.is_unsaid || input.tensor->slot != slot) continue;
     if (input.tensor->recorded() || input.tensor->constant) return input.tensor;
     const CatalogTensor* made = flow_.made(input);
     const bool same = made != nullptr && made->recorded() && made->shape == input.tensor->shape;
@@ -196,7 +198,7 @@ std::optional<KnownStatistics> OpValues::statistics(const CatalogTensor& tensor)
 bool OpValues::has_values() {
   if (output_values() == nullptr) return false;
   return std::ranges::all_of(op_.inputs, [&](const ValueFlow::Input& input) {
-    return !input.is_read || input_values(input.tensor->slot) != nullptr;
+    return !input.is_read || input.is_unsaid || input_values(input.tensor->slot) != nullptr;
   });
 }
 
@@ -253,10 +255,11 @@ Cause cause_of(OpValues& values, BadKind bad) {
         "which elements: the dump has statistics of these tensors only (--next-config keeps the tensors)");
   }
   const bool all_recorded = std::ranges::all_of(values.flow().inputs, [&](const ValueFlow::Input& input) {
-    return !input.is_read || values.is_recorded(input.tensor->slot);
+    return !input.is_read || input.is_unsaid || values.is_recorded(input.tensor->slot);
   });
   cause.impossible = cause.impossible && all_recorded;
   const bool all_finite = std::ranges::none_of(values.flow().inputs, [&](const ValueFlow::Input& input) {
+    if (input.is_read && input.is_unsaid) return values.is_bad(*input.tensor);
     const CatalogTensor* tensor = input.is_read ? values.input(input.tensor->slot) : nullptr;
     return tensor != nullptr && values.is_bad(*tensor);
   });

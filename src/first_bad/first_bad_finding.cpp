@@ -258,8 +258,10 @@ void Teller::tell_where_infinities_come_from() {
     const std::string from = maker != nullptr ? fmt::format("{}{}", maker->op->full_name, line_text(*maker->op))
                              : !input.tensor->tensor_name.empty() ? std::string(input.tensor->tensor_name)
                                                                   : "outside";
-    finding_.evidence.push_back(
-        fmt::format("input.{} holds {}, which {} put there", input.tensor->slot, health_text(health), from));
+    const std::string slot = slot_name(input.tensor->is_input, input.tensor->slot);
+    finding_.evidence.push_back(fmt::format("{}{} holds {}, which {} put there",
+                                            input.is_unsaid ? "what it kept of forward, " : "", slot,
+                                            health_text(health), from));
   }
 }
 

@@ -6,6 +6,8 @@
 #include <set>
 #include <tuple>
 
+#include "formats/free_names.h"
+
 namespace sonde {
 namespace {
 
@@ -98,6 +100,7 @@ ValueFlow::ValueFlow(const CatalogRank& rank, std::size_t step, HealthReader& he
   if (has_edges_ && rank.has_journal && step + 1 < rank.steps.size() && rank.steps[step + 1].run == run_) {
     add_step(rank.steps[step + 1], true);
   }
+  if (!rank.has_journal) add_unsaid();
   look_behind_views();
   find_scaler();
   find_flags();
@@ -118,6 +121,9 @@ void ValueFlow::add_op(const CatalogOp& op, bool is_next) {
   added.nature = nature_of(op.op_type);
   added.phase = phase_of(op);
   added.is_next = is_next;
+  MsprobeName name;
+  added.is_reversed = parse_msprobe_name(op.full_name, name) && name.is_backward && !name.is_gradient;
+  if (added.is_reversed) added.nature.only_moves = added.nature.in_place = false;  // expand adds up, in its backward
   if (!is_next) {
     trains_ = trains_ || added.phase == Phase::backward || added.phase == Phase::optimizer;
     has_modules_ = has_modules_ || added.phase == Phase::forward;
@@ -222,6 +228,58 @@ void ValueFlow::infer_edges() {
     values_[input.value].readers.push_back({op, 0});
     ops_[op].inputs.push_back(input);
   }
+}
+
+// What msprobe's records leave out. Backward reads what forward of the same call read and made; a module gives what ran in it;
+// the gradient of a parameter is made of what backward of its module reads.
+void ValueFlow::add_unsaid() {
+  std::unordered_map<std::string_view, std::uint32_t> by_name;
+  std::unordered_map<std::string_view, std::vector<std::uint32_t>>
+      inside;  // by module, of those that ran before its end
+  for (std::uint32_t op = 0; op < ops_.size(); ++op) {
+    if (ops_[op].op->is_module) by_name.emplace(ops_[op].op->full_name, op);
+  }
+  for (std::uint32_t op = 0; op < ops_.size(); ++op) {
+    const std::string_view full_name = ops_[op].op->full_name;
+    MsprobeName name;
+    if (!parse_msprobe_name(full_name, name)) continue;
+    by_name.emplace(full_name, op);
+    if (name.is_gradient) {
+      const std::string module(full_name.substr(0, full_name.rfind(".parameters_grad")));
+      for (std::uint64_t call = 0;; ++call) {
+        const auto backward = by_name.find(fmt::format("{}.backward.{}", module, call));
+        if (backward == by_name.end()) break;
+        add_unsaid(op, backward->second, false);
+      }
+    } else if (name.is_backward) {
+      std::string forward(full_name);
+      if (const std::size_t at = forward.rfind(".backward"); at != std::string::npos)
+        forward.replace(at, 9, ".forward");
+      if (const auto found = by_name.find(forward); found != by_name.end()) add_unsaid(op, found->second, true);
+    }
+    for (const std::uint32_t part : inside[full_name]) {
+      for (const std::uint32_t value : ops_[part].outputs) add_unsaid_value(op, value);
+    }
+    if (!ops_[op].op->parent.empty()) inside[ops_[op].op->parent].push_back(op);
+  }
+}
+
+void ValueFlow::add_unsaid(std::uint32_t op, std::uint32_t other, bool outputs_too) {
+  const std::vector<Input> read = ops_[other].inputs;
+  for (Input input : read) {
+    if (input.is_unsaid) continue;
+    input.is_unsaid = true;
+    values_[input.value].readers.push_back({op, static_cast<std::uint32_t>(ops_[op].inputs.size())});
+    ops_[op].inputs.push_back(input);
+  }
+  if (!outputs_too) return;
+  for (const std::uint32_t value : ops_[other].outputs) add_unsaid_value(op, value);
+}
+
+void ValueFlow::add_unsaid_value(std::uint32_t op, std::uint32_t value) {
+  if (values_[value].tensor == nullptr) return;
+  values_[value].readers.push_back({op, static_cast<std::uint32_t>(ops_[op].inputs.size())});
+  ops_[op].inputs.push_back({.tensor = values_[value].tensor, .value = value, .is_unsaid = true});
 }
 
 // What the memory of a value held before: of an op that writes in place, what it read; of a view, what it shows.
@@ -580,14 +638,20 @@ End ValueFlow::end_of_output(const Op& op, std::uint32_t index, std::uint8_t fla
 
 bool ValueFlow::is_loss(const Value& value) const {
   if (value.op == kOutside || !is_scalar(value.tensor)) return false;
-  bool is_read = false;
+  bool is_read = false, has_backward = false;
   for (const Reader& reader : value.readers) {
     const Op& op = ops_[reader.op];
+    const Input& input = op.inputs[reader.input];
     if (bare_type(op.op->op_type) == "oneslike") return true;  // where backward begins
-    is_read = is_read || op.inputs[reader.input].is_read;
+    if (input.is_unsaid) {
+      has_backward = has_backward || op.is_reversed;
+    } else {
+      is_read = is_read || input.is_read;
+    }
   }
   const std::string type = bare_type(ops_[value.op].op->op_type);
-  return !is_read && (type.find("loss") != std::string::npos || type.find("entropy") != std::string::npos);
+  if (is_read) return false;
+  return has_backward || (type.find("loss") != std::string::npos || type.find("entropy") != std::string::npos);
 }
 
 // The loss times the scale: too much on purpose.

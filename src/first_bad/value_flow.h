@@ -65,12 +65,15 @@ class ValueFlow {
     const CatalogTensor* tensor = nullptr;
     std::uint32_t value = 0;  // that it comes from
     bool is_read = true;      // false: only its shape counts, or it is overwritten
+    bool is_unsaid = false;   // of another record, and this op reads it too: see add_unsaid
   };
   struct Op {
     const CatalogOp* op = nullptr;
     OpNature nature;
     Phase phase = Phase::forward;
     bool is_next = false;  // of the step after
+    // msprobe's record of the backward run of the function that gave it its type; what is known of the function is not so of it.
+    bool is_reversed = false;
     std::vector<Input> inputs;
     std::vector<std::uint32_t> outputs;  // values
   };
@@ -136,6 +139,9 @@ class ValueFlow {
   std::uint32_t add_value(std::uint32_t op, std::uint32_t slot, const CatalogTensor* tensor);
   void join(std::uint32_t op, std::uint32_t input, std::uint32_t value);
   void infer_edges();
+  void add_unsaid();
+  void add_unsaid(std::uint32_t op, std::uint32_t other, bool outputs_too);
+  void add_unsaid_value(std::uint32_t op, std::uint32_t value);
   void look_behind_views();
   std::optional<std::uint32_t> older(std::uint32_t value) const;
   bool covers(std::uint32_t value, const CatalogTensor& read) const;

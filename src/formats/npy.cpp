@@ -1,5 +1,8 @@
 #include "formats/npy.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <array>
 #include <cstring>
 
@@ -37,24 +40,16 @@ std::uint16_t half_word(const std::byte* in, std::size_t index) {
   return word;
 }
 
-std::string dictionary(std::string_view descr, std::span<const std::int64_t> shape) {
-  std::string text = "{'descr': '";
-  text.append(descr).append("', 'fortran_order': False, 'shape': (");
-  for (const std::int64_t size : shape) text.append(std::to_string(size)).append(",");
-  return text.append("), }");
+// The dictionary of the header, `shape` being its tuple without parentheses.
+std::string dictionary(std::string_view descr, std::string_view shape) {
+  return fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", descr, shape);
 }
 
-}  // namespace
-
-std::string npy_header(DType dtype, std::span<const std::int64_t> shape, bool raw_bfloat16) {
-  const bool raw = dtype == DType::bfloat16 && raw_bfloat16;
-  const std::string_view descr = raw ? std::string_view("<E2") : info(dtype).npy;
-  if (descr.empty()) return {};
-  const std::string text = dictionary(descr, shape);
+std::string framed(const std::string& text) {
   constexpr std::size_t kFixed = 6 + 2 + 1;  // magic, version, newline
   const bool long_form = kFixed + 2 + text.size() > 0xFFFF;
   const std::size_t length_bytes = long_form ? 4 : 2;
-  // A full 64 when already aligned: so does the original.
+  // A full 64 when already aligned: so do the originals.
   const std::size_t padding = kNpyAlign - (kFixed + length_bytes + text.size()) % kNpyAlign;
   std::string header("\x93NUMPY");
   header.push_back(long_form ? '\2' : '\1');
@@ -65,6 +60,26 @@ std::string npy_header(DType dtype, std::span<const std::int64_t> shape, bool ra
   }
   header.append(text).append(padding, ' ').push_back('\n');
   return header;
+}
+
+}  // namespace
+
+std::string npy_header(DType dtype, std::span<const std::int64_t> shape, bool raw_bfloat16) {
+  const bool raw = dtype == DType::bfloat16 && raw_bfloat16;
+  const std::string_view descr = raw ? std::string_view("<E2") : info(dtype).npy;
+  if (descr.empty()) return {};
+  std::string sizes;
+  for (const std::int64_t size : shape) sizes.append(std::to_string(size)).append(",");
+  return framed(dictionary(descr, sizes));
+}
+
+std::string numpy_header(DType dtype, std::span<const std::int64_t> shape) {
+  constexpr std::size_t kGrownDigits = 21;
+  const std::string_view descr = info(dtype).npy;
+  if (descr.empty()) return {};
+  const std::string sizes = fmt::format("{}{}", fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
+  const std::size_t room = shape.empty() ? 0 : kGrownDigits - std::to_string(shape[0]).size();
+  return framed(dictionary(descr, sizes) + std::string(room, ' '));
 }
 
 bool npy_needs_widening(DType dtype, bool raw_bfloat16) {

@@ -1,4 +1,4 @@
-// The npy file of one tensor: the header, byte for byte as MindSpore writes it, and the data in the type of the file.
+// The npy file of one tensor: the header, byte for byte as MindSpore or NumPy writes it, and the data in the type of the file.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,10 @@ namespace sonde {
 //   "{'descr': '<f4', 'fortran_order': False, 'shape': (2,3,), }"
 // `raw_bfloat16` writes bfloat16 as `<E2`. Empty for a type that has no npy form.
 std::string npy_header(DType dtype, std::span<const std::int64_t> shape, bool raw_bfloat16);
+
+// The same as NumPy's `save` writes it, for files that a tool in Python wrote until now: `(2, 3)`, `(2,)`, and spaces so
+// that the first size can grow to 21 digits.
+std::string numpy_header(DType dtype, std::span<const std::int64_t> shape);
 
 // True when the bytes in memory are not those of the file: bfloat16, float8, complex32.
 bool npy_needs_widening(DType dtype, bool raw_bfloat16);

@@ -203,7 +203,7 @@ void DetailFiles::remove_old() const {
 
 Outcome<bool> DetailFiles::write_array(const Aligned& aligned) const {
   const Array& array = aligned.left;
-  std::string bytes = npy_header(array.dtype, aligned.shape, false);
+  std::string bytes = numpy_header(array.dtype, aligned.shape);
   if (bytes.empty()) {
     return Failure{Code::unsupported_type, fmt::format("{} has no npy form", info(array.dtype).lower)};
   }

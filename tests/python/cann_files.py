@@ -33,14 +33,16 @@ class Tensor:
     """One tensor of a container: bytes, and what the header says of them."""
 
     def __init__(
-        self, data, data_type=None, shape=None, *, cann_format=ND, original=None, groups=0, origin=None, size=None
-    ):
+        self, data, data_type=None, shape=None, *, cann_format=ND, original=None, groups=0, origin=None, size=None,
+        address=0,
+    ):  # fmt: skip
         array = data if isinstance(data, np.ndarray) else None
         self.bytes = array.tobytes() if array is not None else bytes(data)
         self.data_type = NUMBERS[str(array.dtype)] if data_type is None else data_type
         self.shape = tuple(array.shape) if shape is None else shape
         self.format, self.original, self.groups, self.origin = cann_format, original, groups, origin
         self.size = len(self.bytes) if size is None else size
+        self.address = address
 
     def message(self, is_input, input_type=0):
         first = 5 if is_input else 6  # inputs have no original_op: their numbers are one lower
@@ -52,6 +54,8 @@ class Tensor:
             text += field(first + 1, shape_message(self.original))
         if self.groups:
             text += field(first + 2, self.groups)
+        if self.address:
+            text += field(first + 3, self.address)
         return text + (field(11, input_type) if input_type else b"")
 
 

@@ -7,6 +7,7 @@ import shutil
 import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from first_bad_program import ADAM, CASES, SCALER
 from processes import CLI, run_in, settings_of
@@ -233,3 +234,77 @@ def test_stomp_of_a_watcher(directory):
     changed = {finding["step"] for finding in report.findings}
     assert changed == {STEP["stomped"], STEP["stomped_finite"], STEP["rows_exchanged"]}
     assert "relu-op0" in report.findings[0]["why"]
+
+
+NAN = {"Max": float("nan"), "Min": float("nan"), "Mean": float("nan"), "Norm": float("nan")}
+SIXTH = {"Max": 0.166, "Min": 0.166, "Mean": 0.166, "Norm": 0.4}
+ONE = {"Max": 1.0, "Min": 1.0, "Mean": 1.0, "Norm": 1.0}
+
+
+def msprobe_dump(directory, records):
+    """A dump of msprobe with one step: {record: (statistics of its input, of its output)}; scalars are ONE or `()`."""
+
+    def tensor(statistics, shape):
+        return {"type": "torch.Tensor", "dtype": "torch.float32", "shape": shape, **statistics}
+
+    data = {}
+    for name, (read, made, *shape) in records.items():
+        parts = ("input_args", "output") if "forward" in name else ("input", "output")
+        data[name] = {
+            part: [tensor(statistics, [] if statistics is ONE else sizes)]
+            for part, statistics, sizes in zip(parts, (read, made), shape or ([2, 3], [2, 3]), strict=True)
+            if statistics
+        }
+    step = directory / "step0/rank0"
+    step.mkdir(parents=True)
+    (step / "dump.json").write_text(json.dumps({"task": "statistics", "framework": "pytorch", "data": data}))
+    return directory
+
+
+def test_nan_of_msprobes_forward_is_not_blamed_on_backward_that_reads_it_unrecorded(tmp_path):
+    below = {"Max": 0.5, "Min": -1.0, "Mean": -0.2, "Norm": 2.0}
+    records = {
+        "Torch.log.0.forward": (below, NAN),
+        "Module.head.Head.forward.0": (below, NAN),
+        "Tensor.square.0.forward": (NAN, NAN),
+        "Tensor.mean.0.forward": (NAN, NAN, [2, 3], []),
+        "Tensor.mean.0.backward": (ONE, SIXTH),
+        "Tensor.square.0.backward": (SIXTH, NAN),
+        "Torch.log.0.backward": (NAN, NAN),
+        "Module.head.Head.backward.0": (NAN, NAN),
+    }
+    dump = msprobe_dump(tmp_path / "dump", records)
+    (dump / "step0/rank0/construct.json").write_text(json.dumps({"Torch.log.0.forward": "Module.head.Head.forward.0"}))
+    report = look("first-bad", dump)
+    assert report.status == 1
+    assert [finding["op_name"] for finding in report.findings] == ["Torch.log.0.forward"]
+    assert report.findings[0]["why"].startswith("log of a negative number")
+
+
+def test_a_loss_of_msprobe_is_a_scalar_that_only_its_own_backward_reads(tmp_path):
+    good = {"Max": 0.5, "Min": 0.1, "Mean": 0.2, "Norm": 2.0}
+    records = {
+        "Tensor.mean.0.forward": (good, NAN, [2, 3], []),
+        "Tensor.mean.0.backward": (ONE, SIXTH),
+    }
+    report = look("first-bad", msprobe_dump(tmp_path / "dump", records))
+    assert report.status == 1
+    assert report.findings[0]["op_name"] == "Tensor.mean.0.forward"
+    assert report.reaches == "the loss"
+
+
+def test_backward_of_msprobe_is_not_computed_as_its_function(tmp_path):
+    dump = msprobe_dump(
+        tmp_path / "dump", {"Tensor.square.0.forward": (SIXTH, SIXTH), "Tensor.square.0.backward": (SIXTH, NAN)}
+    )
+    path = dump / "step0/rank0/dump.json"
+    content = json.loads(path.read_text())
+    tensors = path.parent / "dump_tensor_data"
+    tensors.mkdir()
+    for part, value in (("input", 0.166), ("output", np.nan)):
+        name = f"Tensor.square.0.backward.{part}.0.npy"
+        content["data"]["Tensor.square.0.backward"][part][0]["data_name"] = name
+        np.save(tensors / name, np.full((2, 3), value, np.float32))
+    path.write_text(json.dumps(content))
+    report = look("first-bad", dump)
+    assert (report.status, report.findings[0]["kind"]) == (1, "operator")

@@ -9,6 +9,8 @@
 namespace sonde {
 namespace {
 
+using Sizes = std::vector<std::int64_t>;
+
 std::string header(DType dtype, const std::vector<std::int64_t>& shape, bool raw = false) {
   return npy_header(dtype, shape, raw);
 }
@@ -25,6 +27,24 @@ TEST(NpyHeader, OfAScalarHasAnEmptyShape) {
   const std::string got = header(DType::bool8, {});
   EXPECT_NE(got.find("{'descr': '|b1', 'fortran_order': False, 'shape': (), }"), std::string::npos);
   EXPECT_EQ(got.size(), 128U);
+}
+
+TEST(NumpyHeader, HasTheBytesThatNumpyWrites) {
+  const auto expected = [](const std::string& text, std::size_t bytes) {
+    return std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(bytes - 10) + '\0' + text +
+           std::string(bytes - 11 - text.size(), ' ') + "\n";
+  };
+  const std::string start = "{'descr': '<f4', 'fortran_order': False, 'shape': ";
+  EXPECT_EQ(numpy_header(DType::float32, {}), expected(start + "(), }", 128));
+  EXPECT_EQ(numpy_header(DType::bfloat16, Sizes{3}), expected(start + "(3,), }", 128));
+  EXPECT_EQ(numpy_header(DType::float32, Sizes{2, 0, 16}), expected(start + "(2, 0, 16), }", 128));
+  // The room to grow, 20 spaces here, is what fills the second line of 64 bytes.
+  const auto bytes_of = [](std::size_t dimensions) {
+    return numpy_header(DType::float32, Sizes(dimensions, 1)).size();
+  };
+  EXPECT_EQ(bytes_of(14), 128U);
+  EXPECT_EQ(bytes_of(15), 192U);
+  EXPECT_EQ(numpy_header(DType::undefined, Sizes{3}), "");
 }
 
 TEST(NpyHeader, IsPaddedByAFullLineWhenAlreadyAligned) {
