@@ -1,4 +1,4 @@
-"""A call of PyTorch for each name in the table of kinds of src/operators/op_family.cpp: a function and what it reads."""
+"""A call of PyTorch for each name in the table of kinds (src/operators/op_family.cpp): a function and what it reads."""
 
 import torch
 from torch.nn import functional as F

@@ -6,7 +6,9 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SOURCES = [path for part in ("include", "src", "cli") for path in (ROOT / part).rglob("*") if path.suffix in (".h", ".cpp")]
+SOURCES = [
+    path for part in ("include", "src", "cli") for path in (ROOT / part).rglob("*") if path.suffix in (".h", ".cpp")
+]
 LARGEST = 0.12  # of the project's lines
 
 
