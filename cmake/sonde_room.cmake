@@ -7,18 +7,26 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   list(APPEND SONDE_WARNINGS -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds)
 endif()
 
+# What SONDE_SANITIZE asks for, in one target and in what is linked to it.
+function(sonde_sanitize target)
+  if(SONDE_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${SONDE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_compile_definitions(${target} PRIVATE _GLIBCXX_ASSERTIONS)  # an element beyond size(), a value that is not there
+    if(SONDE_SANITIZE MATCHES undefined)
+      # Not of the group: a number that its integer cannot hold. Not worth a third of the compiler's time: ASan sees null,
+      # -O0 sees no sizes of objects.
+      target_compile_options(${target} PRIVATE -fsanitize=float-cast-overflow -fno-sanitize=null,object-size,vptr)
+    endif()
+    target_link_options(${target} PUBLIC -fsanitize=${SONDE_SANITIZE})
+  endif()
+endfunction()
+
 function(sonde_target_defaults target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_compile_options(${target} PRIVATE ${SONDE_WARNINGS} -pthread)  # for all, so that they can share compiled headers
   target_compile_definitions(${target} PRIVATE SONDE_VERSION="${PROJECT_VERSION}")
   target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
-  if(SONDE_SANITIZE)
-    target_compile_options(${target} PRIVATE -fsanitize=${SONDE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
-    if(SONDE_SANITIZE MATCHES undefined)  # a third of the compiler's time: ASan sees null, -O0 sees no sizes of objects
-      target_compile_options(${target} PRIVATE -fno-sanitize=null,object-size,vptr)
-    endif()
-    target_link_options(${target} PUBLIC -fsanitize=${SONDE_SANITIZE})
-  endif()
+  sonde_sanitize(${target})
 endfunction()
 
 # What most files of a room include, and what takes the compiler longest.

@@ -53,6 +53,13 @@ std::int64_t at_or(const std::vector<std::int64_t>& list, std::size_t i, std::in
   return list[std::min(i, list.size() - 1)];
 }
 
+// a * b + c; nothing where that overflows: shapes and attributes come from files, and may be anything.
+std::optional<std::int64_t> multiply_add(std::int64_t a, std::int64_t b, std::int64_t c) {
+  std::int64_t result = 0;
+  if (__builtin_mul_overflow(a, b, &result) || __builtin_add_overflow(result, c, &result)) return std::nullopt;
+  return result;
+}
+
 // (N, C, …) with kernels (O, C / groups, …).
 std::optional<Product> convolution(OpValues& values, const SlotValues& x, const SlotValues& w, const Position& place) {
   const std::size_t spatial = w.shape().size() - 2;
@@ -60,22 +67,27 @@ std::optional<Product> convolution(OpValues& values, const SlotValues& x, const 
   if (values.number("transposed").value_or(0) != 0 || values.integers("stride").empty()) return std::nullopt;
   const std::vector<std::int64_t> stride = values.integers("stride"), padding = values.integers("padding"),
                                   dilation = values.integers("dilation");
-  const std::int64_t in_group = w.shape()[1];
-  const auto groups = static_cast<std::int64_t>(values.number("groups").value_or(1));
-  if (groups <= 0 || w.shape()[0] / groups <= 0 || padding.empty()) return std::nullopt;
-  const std::int64_t first_channel = place[1] / (w.shape()[0] / groups) * in_group;
+  const double groups = values.number("groups").value_or(1);
+  if (!(groups >= 1 && groups <= static_cast<double>(w.shape()[0])) || padding.empty()) return std::nullopt;
+  const std::int64_t group = place[1] / (w.shape()[0] / static_cast<std::int64_t>(groups));
   Product product;
   Position at_w(w.shape().size(), 0), at_x(x.shape().size(), 0);
   at_w[0] = place[1];
   at_x[0] = place[0];
   for (;;) {
-    bool inside = true;
-    at_x[1] = first_channel + at_w[1];
+    const auto channel = multiply_add(group, w.shape()[1], at_w[1]);
+    if (!channel) return std::nullopt;
+    at_x[1] = *channel;
+    bool inside = at_x[1] < x.shape()[1];
     for (std::size_t i = 0; i < spatial; ++i) {
-      at_x[i + 2] = place[i + 2] * at_or(stride, i, 1) - at_or(padding, i, 0) + at_w[i + 2] * at_or(dilation, i, 1);
-      inside = inside && at_x[i + 2] >= 0 && at_x[i + 2] < x.shape()[i + 2];
+      auto at = multiply_add(at_or(padding, i, 0), -1, 0);
+      if (at) at = multiply_add(place[i + 2], at_or(stride, i, 1), *at);
+      if (at) at = multiply_add(at_w[i + 2], at_or(dilation, i, 1), *at);
+      if (!at) return std::nullopt;
+      at_x[i + 2] = *at;
+      inside = inside && *at >= 0 && *at < x.shape()[i + 2];
     }
-    if (inside && at_x[1] < x.shape()[1]) product.add(x.at(at_x), w.at(at_w));
+    if (inside) product.add(x.at(at_x), w.at(at_w));
     std::size_t i = at_w.size();
     while (--i > 0 && ++at_w[i] >= w.shape()[i]) at_w[i] = 0;
     if (i == 0) return product;
@@ -122,7 +134,9 @@ bool tell_bound(OpValues& values, const Factors& factors, Cause& cause) {
   if (!largest_a || !largest_b || !std::isfinite(*largest_a) || !std::isfinite(*largest_b)) return false;
   std::int64_t terms = 1;
   if (factors.is_convolution && b->has_shape && !b->shape.empty()) {
-    for (std::size_t i = 1; i < b->shape.size(); ++i) terms *= b->shape[i];
+    for (std::size_t i = 1; i < b->shape.size(); ++i) {
+      if (__builtin_mul_overflow(terms, b->shape[i], &terms)) return false;
+    }
   } else if (a->has_shape && !a->shape.empty()) {
     terms = a->shape.back();
   }
@@ -152,7 +166,9 @@ bool product_cause(OpValues& values, BadKind bad, Cause& cause) {
   const SlotValues* a = values.input_values(factors->a);
   const SlotValues* b = values.input_values(factors->b);
   const SlotValues* output = values.output_values();
-  if (a == nullptr || b == nullptr || output == nullptr) return tell_bound(values, *factors, cause);
+  if (a == nullptr || b == nullptr || output == nullptr || a->elements() == 0 || b->elements() == 0) {
+    return tell_bound(values, *factors, cause);
+  }
   const auto places = output->find(bad == BadKind::nan ? SlotValues::Want::nan : SlotValues::Want::inf, 1);
   if (places.empty()) return false;
   const Position& place = places[0];

@@ -176,7 +176,7 @@ bool entropy_cause(OpValues& values, BadKind bad, Cause& cause) {
     ++count;
     if (value == ignored) return;
     ++used;
-    if (forbidden || input->shape().size() != at.size() + 1) return;
+    if (forbidden || input->shape().size() != at.size() + 1 || !(value >= 0 && value < 0x1p63)) return;
     Position logit = at;
     logit.insert(at.empty() ? logit.begin() : logit.begin() + 1, static_cast<std::int64_t>(value));
     if (std::isinf(input->at(logit))) forbidden = logit;

@@ -47,6 +47,7 @@ std::int64_t SlotValues::elements() const { return number_ ? 1 : file_->view().e
 
 double SlotValues::at(const Position& position) const {
   if (number_) return *number_;
+  if (position.size() < shape_.size()) return std::nan("");  // its file has more dimensions than the op can have read
   const TensorView view = file_->view();
   std::int64_t index = 0;
   for (std::size_t i = 0; i < shape_.size(); ++i) {

@@ -24,7 +24,7 @@ class SlotValues {
   const std::vector<std::int64_t>& shape() const { return shape_; }
   std::int64_t elements() const;
 
-  double at(const Position& position) const;
+  double at(const Position& position) const;  // NaN where there is no element
   // `position` is one of a result to which this operand was broadcast.
   double broadcast_at(const Position& position) const;
   Position broadcast(const Position& position) const;

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "catalog/dump_files.h"
 #include "catalog/made_run.h"
 #include "first_bad/next_config.h"
@@ -274,6 +277,47 @@ TEST(FirstBad, WritesAConfigurationForTheStepBeforeAndTheStep) {
   EXPECT_THAT(json, HasSubstr("Default/linear-op0"));
   EXPECT_THAT(json, HasSubstr("Default/log-op1"));
   EXPECT_EQ(next_config(run.catalog(), FirstBad()), "");
+}
+
+// A convolution whose files and attributes are these; padding {0}, stride {1} unless they say otherwise.
+FirstBad of_convolution(const std::string& bias_shape, const std::vector<Attribute>& given) {
+  const TemporaryDirectory files;
+  files.write("x.npy", npy("<f4", "(1, 1, 4)", bytes_of({1, 1, 1, 1})));
+  files.write("w.npy", npy("<f4", "(1, 1, 1)", bytes_of({1})));
+  files.write("bias.npy", npy("<f4", bias_shape, bytes_of({1})));
+  files.write("y.npy", npy("<f4", "(1, 1, 4)", bytes_of({1, 1, 1, std::numeric_limits<float>::quiet_NaN()})));
+  std::vector<Attribute> attributes = given;
+  attributes.push_back({"stride", AttributeKind::integers, {1}, {}, ""});
+  attributes.push_back({"padding", AttributeKind::integers, {0}, {}, ""});
+  MadeRun run;
+  run.op("conv1d", {run.outside("x"), run.outside("w"), run.outside("bias")}, kNan);
+  run.rank().directory = files.path();
+  run.last_input(0).file = "x.npy";
+  run.last_input(1).file = "w.npy";
+  run.last_input(2).file = "bias.npy";
+  run.last_output().file = "y.npy";
+  run.rank().steps.back().ops.back().attributes = &attributes;
+  return first_bad(run.catalog());
+}
+
+TEST(FirstBad, AConvolutionIsComputedAgain) {
+  const FirstBad report = of_convolution("(1,)", {});
+  ASSERT_THAT(report.findings, SizeIs(1));
+  EXPECT_THAT(report.findings[0].why, HasSubstr("the sum of 1 products at [0,0,3] is 2"));
+}
+
+// Under sanitizers: what no integer holds, and a place that is not in the file.
+TEST(FirstBad, AConvolutionWhoseFilesContradictItHasAnAnswer) {
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  const std::vector<Attribute> damaged = {{"groups", AttributeKind::real, {}, {1e300}, ""},
+                                          {"groups", AttributeKind::real, {}, {std::nan("")}, ""},
+                                          {"groups", AttributeKind::integer, {kLeast}, {}, ""},
+                                          {"stride", AttributeKind::integers, {kLeast}, {}, ""},
+                                          {"padding", AttributeKind::integers, {kLeast}, {}, ""}};
+  for (const Attribute& attribute : damaged) {
+    EXPECT_THAT(of_convolution("(1,)", {attribute}).findings, SizeIs(1)) << text_of(attribute);
+  }
+  EXPECT_THAT(of_convolution("(1, 1)", {}).findings, SizeIs(1));
 }
 
 TEST(Stomp, TellsBetweenWhichOpsATensorChanged) {
