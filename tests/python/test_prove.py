@@ -341,6 +341,6 @@ def test_every_rank_of_torchrun_is_compared(sonde, script, dump):
         dist.destroy_process_group()
     """
     command = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", script(source))
-    run = sonde("run", "--prove", "--out", dump, "--", *command)
+    run = sonde("run", "--prove", "--out", dump, "--", *command, timeout=280)
     assert run.status == 0, run.stdout + run.stderr
     assert run.stdout.startswith("identical bit for bit: 2 processes, 6 steps, ")
