@@ -50,7 +50,9 @@ option(SONDE_UNITY "Compile files of a target together" ON)
 function(sonde_unity target)
   if(SONDE_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${ARGN})
-    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # GCC takes a source that is included for a header
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # takes a source that is included for a header
+      target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+    endif()
   endif()
 endfunction()
 
