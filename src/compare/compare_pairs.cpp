@@ -1,18 +1,13 @@
 // Which tensors of two ops belong together, and how far apart they are.
 #include <algorithm>
 
+#include "base/shape.h"
 #include "compare/compare_step.h"
 
 namespace sonde {
 
-std::uint64_t elements_of(const CatalogTensor& tensor) {
-  std::uint64_t count = 1;
-  for (const std::int64_t size : tensor.shape) count *= static_cast<std::uint64_t>(std::max<std::int64_t>(size, 0));
-  return count;
-}
-
 bool same_elements(const CatalogTensor& a, const CatalogTensor& b) {
-  return !a.has_shape || !b.has_shape || elements_of(a) == elements_of(b);
+  return !a.has_shape || !b.has_shape || element_count(a.shape) == element_count(b.shape);
 }
 
 std::vector<GroupInput> StepComparer::inputs_of(const CompareSide& side, const Group& group) const {
@@ -120,7 +115,7 @@ std::vector<PairedInput> StepComparer::pair_inputs(const Group& target, const Gr
            squeezed(a.input->tensor->shape) == squeezed(b.input->tensor->shape);
   });
   pass([&](const GroupInput& a, const GroupInput& b) {
-    return a.input->tensor->has_shape && b.input->tensor->has_shape && elements_of(*a.input->tensor) > 1 &&
+    return a.input->tensor->has_shape && b.input->tensor->has_shape && element_count(a.input->tensor->shape) > 1 &&
            same_size(a, b);
   });
   if (one_type) {  // of another size: what is made of it cannot be compared either

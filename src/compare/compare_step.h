@@ -41,7 +41,6 @@ struct Judged {
   double relative = 0;     // the largest of its outputs
 };
 
-std::uint64_t elements_of(const CatalogTensor& tensor);
 bool same_elements(const CatalogTensor& a, const CatalogTensor& b);  // or one's shape is not known
 
 // A parameter of its own that is far from the golden one: perhaps that of another op.

@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/shape.h"
 #include "formats/free_names.h"
 
 namespace sonde {
@@ -779,6 +780,22 @@ std::uint32_t ValueFlow::unwritten(const Op& op) const {
   return kOutside;
 }
 
+// Whether the op's only output is nothing but zeros. A dump of overflows alone has no values of it: finite numbers divided by
+// nothing but infinities are zeros, and so is what is made of zeros by moving or multiplying them.
+bool ValueFlow::is_zero_behind(const Op& op, const Input& input, const std::set<std::uint32_t>& zeros) {
+  const Value& output = values_[op.outputs[0]];
+  const KnownStatistics* known = output.tensor == nullptr ? nullptr : health_.statistics(*output.tensor);
+  if (known != nullptr || !options_.only_overflows) return is_all_zero(known);
+  const std::string type = bare_type(op.op->op_type);
+  if (zeros.contains(input.value)) return op.nature.only_moves || type == "to" || type == "tocopy" || type == "mul";
+  const CatalogTensor* read = values_[input.value].tensor;
+  const Health health = health_of_value(input.value);
+  const bool is_infinite = read != nullptr && health.known && health.positive_inf_count + health.negative_inf_count > 0 &&
+                           health.positive_inf_count + health.negative_inf_count == element_count(read->shape);
+  const bool divides = type == "rsqrt" || type == "reciprocal" || (type == "div" && input.tensor->slot == 1);
+  return is_infinite && divides;
+}
+
 // x / sqrt(mean(x ** 2)) where x ** 2 is too large for its type: an infinity that is divided by, and nothing but zeros come
 // out of an x that was none.
 bool ValueFlow::normalises_to_nothing(std::uint32_t value) {
@@ -788,7 +805,7 @@ bool ValueFlow::normalises_to_nothing(std::uint32_t value) {
     if (input.is_read && !input.tensor->constant) sources.insert(input.value);
   }
   std::vector<std::uint32_t> open = {value};
-  std::set<std::uint32_t> seen;
+  std::set<std::uint32_t> seen, zeros;
   while (!open.empty() && seen.size() < kLongestPath) {
     const std::uint32_t index = open.back();
     open.pop_back();
@@ -797,8 +814,8 @@ bool ValueFlow::normalises_to_nothing(std::uint32_t value) {
       const Op& op = ops_[reader.op];
       const std::string type = bare_type(op.op->op_type);
       if (op.phase == Phase::backward || op.outputs.size() != 1 || !op.inputs[reader.input].is_read) continue;
-      const Value& output = values_[op.outputs[0]];
-      const bool is_zero = output.tensor != nullptr && is_all_zero(health_.statistics(*output.tensor));
+      const bool is_zero = is_zero_behind(op, op.inputs[reader.input], zeros);
+      if (is_zero) zeros.insert(op.outputs[0]);
       const bool is_quotient = type == "mul" || type == "div";
       const bool has_source = std::ranges::any_of(op.inputs, [&](const Input& input) {
         return sources.contains(input.value) && !is_all_zero(health_.statistics(*input.tensor));

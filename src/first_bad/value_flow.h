@@ -164,6 +164,7 @@ class ValueFlow {
   bool is_loss_elsewhere(const Value& value) const;
   bool is_state(const Value& value) const;
   bool is_aside(const Root& root) const;
+  bool is_zero_behind(const Op& op, const Input& input, const std::set<std::uint32_t>& zeros);
   bool normalises_to_nothing(std::uint32_t value);
   std::uint32_t unwritten(const Op& op) const;
   bool is_scaled_loss(const Value& value);

@@ -11,6 +11,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "base/shape.h"
 #include "formats/tensor_file.h"
 #include "measure/measure.h"
 #include "tensor/mix.h"
@@ -144,12 +145,6 @@ bool differs_in_kind(const std::optional<double>& a, const std::optional<double>
   return a && b && std::isfinite(*a) != std::isfinite(*b);
 }
 
-std::uint64_t elements_of(const std::vector<std::int64_t>& shape) {
-  std::uint64_t count = 1;
-  for (const std::int64_t size : shape) count *= static_cast<std::uint64_t>(std::max<std::int64_t>(size, 0));
-  return count;
-}
-
 std::uint64_t not_finite(const KnownStatistics& s) {
   return s.nan_count.value_or(0) + s.positive_inf_count.value_or(0) + s.negative_inf_count.value_or(0);
 }
@@ -160,8 +155,8 @@ void compare_statistics(TensorDifference& out, const TensorOf& left, const Tenso
   out.by = ComparedBy::statistics;
   if (target.has_shape && golden.has_shape) out.same_shape = squeezed(target.shape) == squeezed(golden.shape);
   // Layouts permute elements, which statistics do not see.
-  if (!out.same_shape) out.same_shape = elements_of(target.shape) == elements_of(golden.shape);
-  out.count = b.count ? *b.count : golden.has_shape ? elements_of(golden.shape) : 1;
+  if (!out.same_shape) out.same_shape = element_count(target.shape) == element_count(golden.shape);
+  out.count = b.count ? *b.count : golden.has_shape ? element_count(golden.shape) : 1;
   const auto count = static_cast<double>(std::max<std::uint64_t>(out.count, 1));
   out.max_size = size_of(b).value_or(b.l2norm.value_or(0));
   if (!std::isfinite(out.max_size)) out.max_size = 0;
@@ -365,7 +360,7 @@ struct Differences::State {
     entry.target = target;
     entry.golden = golden;
     if (target.tensor->has_shape) {
-      entry.bytes = elements_of(target.tensor->shape) * info(target.tensor->dtype).item_bytes;
+      entry.bytes = element_count(target.tensor->shape) * info(target.tensor->dtype).item_bytes;
     } else if (!target.tensor->file.empty()) {
       std::error_code error;
       const std::uintmax_t bytes = std::filesystem::file_size(target.rank->directory / target.tensor->file, error);
