@@ -29,7 +29,7 @@ std::string looked_text(const StompReport& report) {
 
 // Only then is nothing wrong where nothing was found.
 bool looked_at_all(const StompReport& report) {
-  return report.compared > 0 && report.not_known == 0 && !Answer::get().is_incomplete();
+  return report.compared > 0 && report.not_known == 0 && report.not_observable == 0 && !Answer::get().is_incomplete();
 }
 
 std::string text_of(const StompReport& report) {
