@@ -8,7 +8,7 @@
 #include <cstring>
 #include <iostream>
 
-#include "text.h"
+#include "report/text.h"
 
 namespace sonde {
 namespace {

@@ -8,15 +8,14 @@
 #include <compare>
 #include <cstddef>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace sonde {
+#include "report/json.h"
 
-using Json = nlohmann::ordered_json;
+namespace sonde {
 
 inline constexpr int kNothingFound = 0;
 inline constexpr int kFinding = 1;

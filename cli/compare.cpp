@@ -10,11 +10,11 @@
 #include <memory>
 
 #include "compare_mapping.h"
-#include "compare_msprobe.h"
-#include "compare_report.h"
 #include "dump.h"
 #include "files/safe_path.h"
-#include "text.h"
+#include "report/comparison.h"
+#include "report/msprobe_csv.h"
+#include "report/text.h"
 
 namespace sonde {
 namespace {
@@ -102,17 +102,18 @@ int compare(const CompareArguments& arguments) {
   for (const std::string& note : comparison->notes) print_warning(note);
   add_unreadable(comparison->unreadable);
   add_unreadable(comparison->left_out);
-  const bool problems = !target->problems.empty() || !golden->problems.empty();
   if (arguments.json) {
-    answer(*comparison, options);
+    Answer::get().add(json_of(*comparison, options));
+    Answer::get().begin_list("ops");
+    for_each_op(*comparison, [](const Json& row) { Answer::get().add_row(row); });
   } else {
-    std::string text = report_of(*comparison, options, arguments.all, problems);
+    std::string text = report_of(*comparison, options, arguments.all);
     if (arguments.all) text += table_of(*comparison, terminal_width());
     if (!print_text(text)) return kUnreadable;
   }
   if (!write_reports(arguments, *comparison)) return kUnreadable;
   if (comparison->compared_tensors == 0) print_error("nothing in the two could be compared");
-  if (problems || is_incomplete(*comparison)) return kUnreadable;
+  if (!comparison->complete) return kUnreadable;
   return comparison->findings.empty() ? kNothingFound : kFinding;
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "answer.h"
-#include "text.h"
+#include "report/text.h"
 
 namespace sonde {
 namespace {

@@ -14,8 +14,8 @@
 #include "custom_scripts.h"
 #include "dump.h"
 #include "formats/file_names.h"
-#include "json.h"
-#include "text.h"
+#include "report/json.h"
+#include "report/text.h"
 
 namespace sonde {
 namespace {

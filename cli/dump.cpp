@@ -13,7 +13,7 @@
 
 #include "catalog/select.h"
 #include "config/nearest.h"
-#include "text.h"
+#include "report/text.h"
 
 namespace sonde {
 namespace {
@@ -274,27 +274,6 @@ std::string nearest_ops(const std::vector<SelectedStep>& steps, const std::strin
   std::vector<std::string> near = nearest(name, candidates, 3);
   std::erase_if(near, [&](const std::string& candidate) { return !is_close(name, candidate); });
   return near.empty() ? "" : "nearest: " + printable(joined(near, ", "));
-}
-
-std::string rank_text(const CatalogRank& rank) {
-  return fmt::format("{}{}{}", rank.rank, rank.dump.empty() ? "" : " of ", rank.dump);
-}
-
-std::string slot_text(const CatalogTensor& tensor) {
-  return fmt::format("{}.{}", tensor.is_input ? "input" : "output", tensor.slot);
-}
-
-std::string dtype_text(const CatalogTensor& tensor) {
-  return tensor.dtype == DType::undefined ? "?" : std::string(info(tensor.dtype).lower);
-}
-
-std::string shape_text(const CatalogTensor& tensor) {
-  return tensor.has_shape ? shape_text(tensor.shape, '(', ')') : "?";
-}
-
-std::string source_text(const CatalogOp& op) {
-  if (op.source_file.empty()) return "";
-  return fmt::format("{}:{}", std::filesystem::path(op.source_file).filename().string(), op.line);
 }
 
 Progress::Progress(std::string what, std::size_t total)

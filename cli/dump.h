@@ -61,12 +61,6 @@ std::optional<std::vector<SelectedStep>> select_steps(Catalog& catalog, const Du
 // Up to three names of ops, types or tensors in these steps like `name`: "nearest: a, b, c"; empty when none is.
 std::string nearest_ops(const std::vector<SelectedStep>& steps, const std::string& name);
 
-std::string rank_text(const CatalogRank& rank);       // "0"; "0 of run7" where the path holds several dumps
-std::string slot_text(const CatalogTensor& tensor);   // "output.0"
-std::string dtype_text(const CatalogTensor& tensor);  // "float32"; "?" when unknown
-std::string shape_text(const CatalogTensor& tensor);  // "(2,3)"; "?" when unknown
-std::string source_text(const CatalogOp& op);         // "train.py:12"; empty when unknown
-
 // A line on stderr while work takes longer than a second and stderr is a terminal; gone when this is.
 class Progress {
  public:

@@ -6,7 +6,8 @@
 #include <charconv>
 #include <filesystem>
 
-#include "text.h"
+#include "report/catalog_text.h"
+#include "report/text.h"
 
 namespace sonde {
 namespace {

@@ -9,10 +9,10 @@
 #include "catalog/select.h"
 #include "dump.h"
 #include "find_tensor.h"
-#include "graph_text.h"
+#include "report/graph.h"
 #include "measure/find_flow.h"
 #include "measure/measure.h"
-#include "text.h"
+#include "report/text.h"
 
 namespace sonde {
 namespace {
@@ -130,7 +130,7 @@ int graph(const GraphOptions& options) {
   }
   const std::string text = options.dot ? dot_of(whole, nodes)
                            : one_page  ? pages(step, whole, nodes)
-                                       : table_of(whole, nodes);
+                                       : table_of(whole, nodes, terminal_width());
   return print_text(text) ? kNothingFound : kUnreadable;
 }
 

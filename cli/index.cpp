@@ -6,8 +6,8 @@
 
 #include "dump.h"
 #include "index/index.h"
-#include "json.h"
-#include "text.h"
+#include "report/json.h"
+#include "report/text.h"
 
 namespace sonde {
 namespace {

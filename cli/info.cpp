@@ -14,7 +14,7 @@
 #include "child.h"
 #include "dump.h"
 #include "sonde/statistics.h"
-#include "text.h"
+#include "report/text.h"
 
 namespace sonde {
 namespace {

@@ -10,9 +10,10 @@
 #include <unordered_map>
 
 #include "dump.h"
-#include "json.h"
-#include "table.h"
-#include "text.h"
+#include "report/catalog_text.h"
+#include "report/json.h"
+#include "report/table.h"
+#include "report/text.h"
 
 namespace sonde {
 namespace {

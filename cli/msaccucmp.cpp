@@ -10,7 +10,7 @@
 #include <ctime>
 
 #include "answer.h"
-#include "text.h"
+#include "report/text.h"
 
 namespace sonde::msaccucmp {
 namespace {

@@ -22,7 +22,7 @@
 #include "measure/numpy_summary.h"
 #include "msaccucmp.h"
 #include "tensor/format.h"
-#include "text.h"
+#include "report/text.h"
 
 namespace sonde::msaccucmp {
 namespace {

@@ -9,9 +9,9 @@
 #include "child.h"
 #include "digests.h"
 #include "dump.h"
-#include "json.h"
+#include "report/json.h"
 #include "run_report.h"
-#include "text.h"
+#include "report/text.h"
 
 namespace sonde {
 namespace {

@@ -13,8 +13,9 @@
 
 #include "catalog/catalog.h"
 #include "dump.h"
-#include "table.h"
-#include "text.h"
+#include "report/catalog_text.h"
+#include "report/table.h"
+#include "report/text.h"
 
 namespace sonde {
 namespace {

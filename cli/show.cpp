@@ -14,13 +14,14 @@
 #include "formats/file_names.h"
 #include "formats/tensor_file.h"
 #include "formats/torch_file.h"
-#include "json.h"
+#include "report/catalog_text.h"
+#include "report/json.h"
 #include "measure/measure.h"
 #include "measure/values.h"
 #include "show_files.h"
-#include "table.h"
+#include "report/table.h"
 #include "tensor/format.h"
-#include "text.h"
+#include "report/text.h"
 
 namespace sonde {
 namespace {

@@ -16,9 +16,10 @@
 #include "measure/trend.h"
 #include "measure/values.h"
 #include "plot/pictures.h"
-#include "table.h"
+#include "report/catalog_text.h"
+#include "report/table.h"
 #include "tensor/walk.h"
-#include "text.h"
+#include "report/text.h"
 
 namespace sonde {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "find_tensor.h"
-#include "json.h"
+#include "report/json.h"
 #include "sonde/tensor.h"
 
 namespace sonde {

@@ -6,10 +6,11 @@
 #include <memory>
 
 #include "dump.h"
-#include "json.h"
+#include "report/catalog_text.h"
+#include "report/json.h"
 #include "measure/measure.h"
-#include "table.h"
-#include "text.h"
+#include "report/table.h"
+#include "report/text.h"
 
 namespace sonde {
 namespace {

@@ -1,56 +1,14 @@
 #include "stomp.h"
 
-#include <fmt/format.h>
-
 #include <memory>
 #include <optional>
 
 #include "dump.h"
-#include "finding.h"
-#include "json.h"
-#include "stomp/memory_stomp.h"
-#include "text.h"
+#include "report/finding.h"
+#include "report/stomp.h"
 
 namespace sonde {
 namespace {
-
-std::string looked_text(const StompReport& report) {
-  std::string text = fmt::format("{} compared with what was written", count_text(report.compared, "read"));
-  if (report.watched > 0) text += fmt::format(" ({} by the watcher)", report.watched);
-  if (report.not_known > 0) text += fmt::format(", {} without values or statistics", report.not_known);
-  if (report.not_observable > 0) {
-    text += fmt::format(
-        "\nnot observable: {}: no operator had written the memory since, so it was not read again; \"sonde_settings\": "
-        "{{\"reread\": true}}, or the watcher, reads it",
-        count_text(report.not_observable, "read"));
-  }
-  return text + "\n";
-}
-
-// Only then is nothing wrong where nothing was found.
-bool looked_at_all(const StompReport& report) {
-  return report.compared > 0 && report.not_known == 0 && report.not_observable == 0 && !Answer::get().is_incomplete();
-}
-
-std::string text_of(const StompReport& report) {
-  std::string text;
-  for (const Finding& finding : report.findings) text += page_of(finding) + "\n";
-  if (report.findings_left_out > 0) text += fmt::format("and {} changes more\n", report.findings_left_out);
-  if (report.findings.empty()) {
-    text += looked_at_all(report) ? "nothing wrong: no tensor changed between its writer and its readers; "
-            : report.compared > 0 ? "nothing was seen to change in what could be looked at; "
-                                  : "nothing was seen to change, and nothing could be seen; ";
-  }
-  return text + looked_text(report);
-}
-
-Json report_json(const StompReport& report) {
-  Json findings = Json::array();
-  for (const Finding& finding : report.findings) findings.push_back(json_of(finding));
-  return {
-      {"findings", findings},      {"findings_left_out", report.findings_left_out}, {"compared", report.compared},
-      {"watched", report.watched}, {"not_observable", report.not_observable},       {"not_known", report.not_known}};
-}
 
 int run(const DumpOptions& options) {
   int status = kNothingFound;
@@ -62,11 +20,11 @@ int run(const DumpOptions& options) {
   wanted.rank = options.rank;
   const StompReport report = memory_stomp(*catalog, wanted);
   add_unreadable(report.problems);
-  if (options.json) Answer::get().add(report_json(report));
+  if (options.json) Answer::get().add(json_of(report));
   if (!options.json && !print_text(text_of(report))) return kUnreadable;
   if (report.compared == 0) print_error("no read of any tensor could be compared with what was written");
-  const int found = status_of(report.findings);
-  return found == kNothingFound && !looked_at_all(report) ? kUnreadable : found;
+  if (has_fault(report.findings)) return kFinding;
+  return report.complete ? kNothingFound : kUnreadable;
 }
 
 }  // namespace

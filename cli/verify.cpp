@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "dump.h"
-#include "json.h"
-#include "table.h"
-#include "text.h"
+#include "report/json.h"
+#include "report/table.h"
+#include "report/text.h"
 #include "verify/complete_dump.h"
 #include "verify/verify.h"
 

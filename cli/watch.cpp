@@ -11,9 +11,9 @@
 
 #include "catalog/step_graph.h"
 #include "dump.h"
-#include "text.h"
+#include "report/text.h"
+#include "report/watch.h"
 #include "watch/watchpoints.h"
-#include "watch_report.h"
 
 namespace sonde {
 namespace {
@@ -187,7 +187,7 @@ int print_report(const Catalog& catalog, const std::vector<Watchpoint>& watchpoi
     Answer::get().add(json_of(catalog, watchpoints, report));
     return hits > 0 ? kFinding : kNothingFound;
   }
-  if (!print_text(hits_table(catalog, watchpoints, report))) return kUnreadable;
+  if (!print_text(hits_table(catalog, watchpoints, report, terminal_width()))) return kUnreadable;
   print_notice(doubts_text(catalog, watchpoints, report));
   for (const std::string& note : report.notes) print_notice(printable(note) + "\n");
   print_notice(fmt::format("sonde: {} of {} in {}; {} read ({})\n", count_text(hits, "hit"),
@@ -198,7 +198,7 @@ int print_report(const Catalog& catalog, const std::vector<Watchpoint>& watchpoi
 
 int list_conditions(bool json) {
   if (json) Answer::get().add("conditions", conditions_json());
-  return json || print_text(conditions_table()) ? kNothingFound : kUnreadable;
+  return json || print_text(conditions_table(terminal_width())) ? kNothingFound : kUnreadable;
 }
 
 int watch(const WatchVerbOptions& options) {

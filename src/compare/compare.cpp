@@ -183,6 +183,8 @@ Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golde
   drop_innocent_collectives(comparison);
   sort_findings(comparison);
   count_up(comparison);
+  comparison.complete = target.problems.empty() && golden.problems.empty() && comparison.unreadable.empty() &&
+                        comparison.left_out.empty() && comparison.compared_tensors > 0;
   return comparison;
 }
 

@@ -112,6 +112,7 @@ struct DumpComparison {
   std::vector<std::string> left_out;                                      // what could not be looked at
   std::vector<std::string> unreadable;                                    // files
   std::uint64_t compared_tensors = 0, compared_bytes = 0;
+  bool complete = false;  // everything was compared: without a finding, the two agree
 };
 
 struct CompareOptions {

@@ -234,6 +234,7 @@ FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options) {
     searches.back()->run(report);
     report.only_overflows = report.only_overflows || searches.back()->settings().only_overflows;
   }
+  report.complete = !catalog.has_lost() && report.problems.empty() && (report.tensors > 0 || report.only_overflows);
   const bool any = std::ranges::any_of(searches, [](const auto& search) { return search->found(); });
   if (!any) return report;
   const RankVerdict verdict = first_rank(searches);

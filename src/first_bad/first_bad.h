@@ -55,6 +55,7 @@ struct FirstBad {
   std::string reaches;                   // "the loss", "a gradient", …
   std::vector<std::string> notes;        // how the search was done where the dump lacks something
   std::vector<CatalogProblem> problems;  // what could not be looked at
+  bool complete = false;                 // everything was looked at: without a finding, nothing is wrong
   bool only_overflows = false;           // the dump holds nothing but operators that overflowed
   // For --next-config: ops whose tensors would tell more.
   std::vector<std::string> suspects;

@@ -790,7 +790,8 @@ bool ValueFlow::is_zero_behind(const Op& op, const Input& input, const std::set<
   if (zeros.contains(input.value)) return op.nature.only_moves || type == "to" || type == "tocopy" || type == "mul";
   const CatalogTensor* read = values_[input.value].tensor;
   const Health health = health_of_value(input.value);
-  const bool is_infinite = read != nullptr && health.known && health.positive_inf_count + health.negative_inf_count > 0 &&
+  const bool is_infinite = read != nullptr && health.known &&
+                           health.positive_inf_count + health.negative_inf_count > 0 &&
                            health.positive_inf_count + health.negative_inf_count == element_count(read->shape);
   const bool divides = type == "rsqrt" || type == "reciprocal" || (type == "div" && input.tensor->slot == 1);
   return is_infinite && divides;

@@ -395,6 +395,8 @@ StompReport memory_stomp(const Catalog& catalog, const StompOptions& options) {
   for (const CatalogRank& rank : catalog.ranks) {
     if (!options.rank || *options.rank == rank.rank) StompSearch(rank, options, report).run();
   }
+  report.complete = !catalog.has_lost() && report.problems.empty() && report.compared > 0 && report.not_known == 0 &&
+                    report.not_observable == 0;
   return report;
 }
 

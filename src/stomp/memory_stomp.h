@@ -27,6 +27,7 @@ struct StompReport {
   std::uint64_t not_observable = 0;  // reads that were saved, since no operator had written the memory
   std::uint64_t not_known = 0;       // neither values nor statistics of both sides
   std::vector<CatalogProblem> problems;
+  bool complete = false;  // every read was compared: without a finding, nothing is wrong
 };
 
 StompReport memory_stomp(const Catalog& catalog, const StompOptions& options = {});

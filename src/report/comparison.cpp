@@ -1,4 +1,4 @@
-#include "compare_report.h"
+#include "report/comparison.h"
 
 #include <fmt/format.h>
 
@@ -11,11 +11,11 @@
 
 #include "catalog/step_graph.h"
 #include "compare/compare_words.h"
-#include "dump.h"
-#include "json.h"
 #include "measure/slot_values.h"
-#include "table.h"
-#include "text.h"
+#include "report/catalog_text.h"
+#include "report/json.h"
+#include "report/table.h"
+#include "report/text.h"
 
 namespace sonde {
 namespace {
@@ -26,15 +26,6 @@ constexpr std::size_t kMostFindings = 2;  // after the first
 std::string place_of(const CatalogOp& op) {
   const std::string source = printable(source_text(op));
   return source.empty() ? "" : ", " + source;
-}
-
-std::string step_text(const DumpComparison& comparison, const ComparedStep& step) {
-  std::string text = fmt::format("step {}", step.target->step->id.iteration);
-  if (step.target->step->id.graph != 0) text += fmt::format(" of graph {}", step.target->step->id.graph);
-  bool many = false;
-  for (const ComparedStep& other : comparison.steps) many |= other.target->rank->rank != step.target->rank->rank;
-  if (many || step.target->rank->rank != 0) text = fmt::format("rank {}, ", step.target->rank->rank) + text;
-  return text;
 }
 
 std::string slot_of(const ComparedTensor& tensor) {
@@ -59,13 +50,6 @@ std::string subject_of(const CompareFinding& finding) {
     default:
       return named;
   }
-}
-
-std::string line_of(const DumpComparison& comparison, const CompareFinding& finding) {
-  const ComparedStep& step = comparison.steps[finding.step];
-  std::string what = finding.what;
-  if (finding.kind == FindingKind::op) what = "adds " + what;
-  return printable(fmt::format("{}, {}: {}", step_text(comparison, step), subject_of(finding), what));
 }
 
 void add_source(std::string& text, const CompareSide& side, const CatalogOp& op, std::string_view title) {
@@ -182,19 +166,8 @@ std::string details_of(const DumpComparison& comparison, const CompareFinding& f
   return text;
 }
 
-using Counts = std::array<std::size_t, 6>;
-Counts count_verdicts(const DumpComparison& comparison) {
-  Counts counts{};
-  for (const ComparedStep& step : comparison.steps) {
-    for (const ComparedOp& op : step.ops) {
-      ++counts[static_cast<std::size_t>(op.verdict)];
-    }
-  }
-  return counts;
-}
-
 std::string counts_text(const DumpComparison& comparison) {
-  const Counts counts = count_verdicts(comparison);
+  const VerdictCounts counts = count_verdicts(comparison);
   std::size_t golden_alone = 0, target_alone = 0;
   for (const ComparedStep& step : comparison.steps) {
     for (const ComparedOp& op : step.ops) {
@@ -237,103 +210,33 @@ std::string alone_text(const DumpComparison& comparison) {
 
 std::string value_text(double value) { return std::isnan(value) ? "-" : fmt::format("{:.3g}", value); }
 
-// The name of a dump's op as a table may show it: a spreadsheet is a terminal of its own.
-std::string csv_cell(const std::string& raw) {
-  const std::string text = printable(raw);
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + "\"";
+}  // namespace
+
+std::string step_text(const DumpComparison& comparison, const ComparedStep& step) {
+  std::string text = fmt::format("step {}", step.target->step->id.iteration);
+  if (step.target->step->id.graph != 0) text += fmt::format(" of graph {}", step.target->step->id.graph);
+  bool many = false;
+  for (const ComparedStep& other : comparison.steps) many |= other.target->rank->rank != step.target->rank->rank;
+  if (many || step.target->rank->rank != 0) text = fmt::format("rank {}, ", step.target->rank->rank) + text;
+  return text;
 }
 
-std::string xml_text(std::string_view text) {
-  std::string escaped;
-  for (const char c : printable(text)) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      default:
-        escaped += c;
+std::string line_of(const DumpComparison& comparison, const CompareFinding& finding) {
+  const ComparedStep& step = comparison.steps[finding.step];
+  std::string what = finding.what;
+  if (finding.kind == FindingKind::op) what = "adds " + what;
+  return printable(fmt::format("{}, {}: {}", step_text(comparison, step), subject_of(finding), what));
+}
+
+VerdictCounts count_verdicts(const DumpComparison& comparison) {
+  VerdictCounts counts{};
+  for (const ComparedStep& step : comparison.steps) {
+    for (const ComparedOp& op : step.ops) {
+      ++counts[static_cast<std::size_t>(op.verdict)];
     }
   }
-  return escaped;
+  return counts;
 }
-
-Json json_of_tensor(const ComparedTensor& tensor) {
-  const TensorDifference& difference = *tensor.difference;
-  Json json = {
-      {"side", side_of(*tensor.target)},       {"slot", tensor.target->slot}, {"parameter", tensor.target->tensor_name},
-      {"dtype", dtype_text(*tensor.target)},   {"shape", difference.shape},   {"golden_shape", difference.golden_shape},
-      {"compared_by", word_of(difference.by)}, {"equal", difference.equal},   {"beyond", tensor.beyond}};
-  if (tensor.golden != nullptr) json["golden_slot"] = tensor.golden->slot;
-  if (!difference.problem.empty()) json["problem"] = difference.problem;
-  if (!tensor.note.empty()) json["note"] = tensor.note;
-  if (difference.by == ComparedBy::nothing || difference.by == ComparedBy::checksum) return json;
-  json["relative_error"] = json_of(difference.relative());
-  json["rms_error"] = json_of(difference.rms_error);
-  json["max_error"] = json_of(difference.max_error);
-  json["golden_rms"] = json_of(difference.rms);
-  json["different_non_finite"] = difference.different_non_finite;
-  if (difference.by == ComparedBy::values) {
-    json["cosine"] = json_of(difference.cosine);
-    json["elements"] = difference.count;
-    json["mismatches"] = difference.mismatches;
-    json["worst_index"] = difference.worst_index;
-    json["worst_value"] = json_of(difference.worst_value);
-    json["worst_golden"] = json_of(difference.worst_golden);
-  }
-  if (!tensor.target->is_input) {
-    json["rounding_rms"] = json_of(tensor.allowance.rounding.rms);
-    json["rounding_max"] = json_of(tensor.allowance.rounding.max);
-    json["inherited_rms"] = json_of(tensor.allowance.inherited.rms);
-    json["inherited_max"] = json_of(tensor.allowance.inherited.max);
-  }
-  return json;
-}
-
-Json json_of_op(const ComparedStep& step, const ComparedOp& op) {
-  Json json = {{"rank", step.target->rank->rank},
-               {"graph", step.target->step->id.graph},
-               {"step", step.target->step->id.iteration},
-               {"verdict", word_of(op.verdict)}};
-  const auto names = [](const std::vector<const CatalogOp*>& ops) {
-    Json list = Json::array();
-    for (const CatalogOp* one : ops) list.push_back(one->full_name);
-    return list;
-  };
-  json["target"] = names(op.target);
-  json["golden"] = names(op.golden);
-  const CatalogOp& named = op.target.empty() ? *op.golden.back() : *op.target.back();
-  json["op_type"] = named.op_type;
-  json["kind"] = word_of(op.kind);
-  json["matched_by"] = word_of(op.how);
-  json.update(json_of_source(named));
-  if (!op.reason.empty()) json["reason"] = op.reason;
-  if (op.nearest.op != kNoOp) {
-    const CompareSide& other = op.target.empty() ? *step.target : *step.golden;
-    json["nearest"] = other.ops[op.nearest.op].op->full_name;
-  }
-  json["inputs"] = Json::array();
-  for (const ComparedTensor& input : op.inputs) json["inputs"].push_back(json_of_tensor(input));
-  json["outputs"] = Json::array();
-  for (const ComparedTensor& output : op.outputs) json["outputs"].push_back(json_of_tensor(output));
-  return json;
-}
-
-}  // namespace
 
 OutputNumbers numbers_of(const ComparedTensor& output) {
   const TensorDifference& difference = *output.difference;
@@ -355,16 +258,12 @@ std::string names_of(const std::vector<const CatalogOp*>& ops) {
   return names.empty() ? "-" : names;
 }
 
-bool is_incomplete(const DumpComparison& comparison) {
-  return !comparison.unreadable.empty() || !comparison.left_out.empty() || comparison.compared_tensors == 0;
-}
-
 namespace {
 
 // Where no op is to blame.
-std::string all_clear_of(const DumpComparison& comparison, bool problems) {
+std::string all_clear_of(const DumpComparison& comparison) {
   if (comparison.compared_tensors == 0) return "nothing could be compared\n";
-  const std::string where = problems || is_incomplete(comparison) ? " in what could be compared, which is not all" : "";
+  const std::string where = !comparison.complete ? " in what could be compared, which is not all" : "";
   double largest = 0;
   for (const ComparedStep& step : comparison.steps) largest = std::max(largest, step.largest_relative);
   if (!where.empty()) return "no cause found" + where + "\n";
@@ -388,8 +287,8 @@ std::string findings_of(const DumpComparison& comparison, bool all) {
 
 }  // namespace
 
-std::string report_of(const DumpComparison& comparison, const CompareOptions& options, bool all, bool problems) {
-  std::string text = comparison.findings.empty() ? all_clear_of(comparison, problems) : findings_of(comparison, all);
+std::string report_of(const DumpComparison& comparison, const CompareOptions& options, bool all) {
+  std::string text = comparison.findings.empty() ? all_clear_of(comparison) : findings_of(comparison, all);
   text += counts_text(comparison);
   if (options.tolerance.rtol || options.tolerance.atol) {
     text += fmt::format("tolerance: {} + {} x |golden|, in place of what rounding explains\n",
@@ -436,117 +335,6 @@ std::string table_of(const DumpComparison& comparison, std::size_t width) {
     }
   }
   return table.empty() ? "" : "\n" + table.text(width);
-}
-
-void answer(const DumpComparison& comparison, const CompareOptions& options) {
-  Json findings = Json::array();
-  for (const CompareFinding& finding : comparison.findings) {
-    const ComparedStep& step = comparison.steps[finding.step];
-    Json one = {{"kind", word_of(finding.kind)},
-                {"rank", step.target->rank->rank},
-                {"graph", step.target->step->id.graph},
-                {"step", step.target->step->id.iteration},
-                {"op_name", finding.culprit->full_name},
-                {"op_type", finding.culprit->op_type},
-                {"source_file", finding.culprit->source_file},
-                {"source_line", finding.culprit->line},
-                {"in_golden", finding.in_golden},
-                {"golden", names_of(finding.op->golden)},
-                {"text", line_of(comparison, finding)}};
-    one["tags"] = Json::array();
-    if (finding.uncertain) one["tags"].push_back("uncertain");
-    if (finding.tensor != nullptr) one["tensor"] = json_of_tensor(*finding.tensor);
-    one["attributes"] = finding.op->golden.empty() || finding.op->target.empty()
-                            ? std::vector<std::string>()
-                            : attributes_apart(*finding.op->target.back(), *finding.op->golden.back());
-    findings.push_back(std::move(one));
-  }
-  const Counts counts = count_verdicts(comparison);
-  Json summary = Json::object();
-  for (const OpVerdict verdict : {OpVerdict::same, OpVerdict::rounding, OpVerdict::inherited, OpVerdict::added,
-                                  OpVerdict::alone, OpVerdict::unknown}) {
-    summary[std::string(word_of(verdict))] = counts[static_cast<std::size_t>(verdict)];
-  }
-  Answer& answer = Answer::get();
-  answer.add("findings", findings);
-  answer.add("summary", summary);
-  answer.add("rtol", options.tolerance.rtol ? Json(*options.tolerance.rtol) : Json());
-  answer.add("atol", options.tolerance.atol ? Json(*options.tolerance.atol) : Json());
-  answer.add("notes", comparison.notes);
-  answer.begin_list("ops");
-  for (const ComparedStep& step : comparison.steps) {
-    for (const ComparedOp& op : step.ops) answer.add_row(json_of_op(step, op));
-  }
-}
-
-std::string csv_of(const DumpComparison& comparison) {
-  std::string text =
-      "rank,graph,step,verdict,target,golden,op_type,kind,matched_by,slot,golden_slot,dtype,golden_dtype,shape,"
-      "golden_shape,compared_by,relative_error,rms_error,max_error,cosine,mismatches,worst_index,worst_value,"
-      "worst_golden,rounding_max,inherited_max,source,reason\n";
-  const auto number = [](double value) { return fmt::format("{:.9g}", value); };
-  for (const ComparedStep& step : comparison.steps) {
-    for (const ComparedOp& op : step.ops) {
-      const CatalogOp& named = op.target.empty() ? *op.golden.back() : *op.target.back();
-      const std::string begin = fmt::format(
-          "{},{},{},{},{},{},{},{},{}", step.target->rank->rank, step.target->step->id.graph,
-          step.target->step->id.iteration, word_of(op.verdict), csv_cell(names_of(op.target)),
-          csv_cell(names_of(op.golden)), csv_cell(std::string(named.op_type)), word_of(op.kind), word_of(op.how));
-      const std::string end = csv_cell(source_text(named)) + "," + csv_cell(op.reason) + "\n";
-      if (op.outputs.empty()) text += begin + ",,,,,,,,,,,,,,,,,," + end;
-      for (const ComparedTensor& output : op.outputs) {
-        const TensorDifference& d = *output.difference;
-        const bool told = d.comparable() && d.by != ComparedBy::checksum;
-        const bool values = told && d.by == ComparedBy::values;
-        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},", begin, slot_text(*output.target),
-                            slot_text(*output.golden), info(d.dtype).lower, info(d.golden_dtype).lower,
-                            csv_cell(shape_text(d.shape, '(', ')')), csv_cell(shape_text(d.golden_shape, '(', ')')),
-                            word_of(d.by), told ? number(d.relative()) : "", told ? number(d.rms_error) : "",
-                            told ? number(d.max_error) : "", values ? number(d.cosine) : "",
-                            told      ? std::to_string(d.mismatches)
-                            : d.equal ? "0"
-                                      : "",
-                            values ? std::to_string(d.worst_index) : "", values ? number(d.worst_value) : "",
-                            values ? number(d.worst_golden) : "", told ? number(output.allowance.rounding.max) : "",
-                            told ? number(output.allowance.inherited.max) : "");
-        text += end;
-      }
-    }
-  }
-  return text;
-}
-
-std::string junit_of(const DumpComparison& comparison) {
-  std::map<const ComparedOp*, std::vector<const CompareFinding*>> findings;
-  for (const CompareFinding& finding : comparison.findings) findings[finding.op].push_back(&finding);
-  std::string cases;
-  std::size_t tests = 0, failures = 0, skipped = 0;
-  for (const ComparedStep& step : comparison.steps) {
-    for (const ComparedOp& op : step.ops) {
-      ++tests;
-      cases += fmt::format("    <testcase classname=\"{}\" name=\"{}\"", xml_text(step_text(comparison, step)),
-                           xml_text(names_of(op.target.empty() ? op.golden : op.target)));
-      const auto found = findings.find(&op);
-      if (found != findings.end()) {
-        ++failures;
-        cases += ">\n";
-        const CompareFinding& first = *found->second.front();
-        cases += fmt::format("      <failure type=\"{}\" message=\"{}\">", word_of(first.kind),
-                             xml_text(line_of(comparison, first)));
-        for (const CompareFinding* finding : found->second) cases += xml_text(line_of(comparison, *finding)) + "\n";
-        cases += "</failure>\n    </testcase>\n";
-      } else if (op.verdict == OpVerdict::alone || op.verdict == OpVerdict::unknown) {
-        ++skipped;
-        cases += fmt::format(">\n      <skipped message=\"{}\"/>\n    </testcase>\n", xml_text(op.reason));
-      } else {
-        cases += "/>\n";
-      }
-    }
-  }
-  return fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"sonde compare\" tests=\"{}\" "
-      "failures=\"{}\" errors=\"{}\" skipped=\"{}\">\n{}  </testsuite>\n</testsuites>\n",
-      tests, failures, comparison.unreadable.size(), skipped, cases);
 }
 
 }  // namespace sonde

@@ -1,12 +1,12 @@
-#include "graph_text.h"
+#include "report/graph.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
-#include "table.h"
-#include "text.h"
+#include "report/table.h"
+#include "report/text.h"
 
 namespace sonde {
 namespace {
@@ -206,7 +206,7 @@ std::string source_block(const CatalogOp& op, const GraphNode& node, SourceTexts
 
 }  // namespace
 
-std::string table_of(const StepGraph& graph, const std::vector<std::uint32_t>& nodes) {
+std::string table_of(const StepGraph& graph, const std::vector<std::uint32_t>& nodes, std::size_t width) {
   Table table({{"#", Align::right},
                {"op", Align::left, true},
                {"reads", Align::left, true},
@@ -226,7 +226,7 @@ std::string table_of(const StepGraph& graph, const std::vector<std::uint32_t>& n
                op.outputs.empty() ? "" : type_text(op.outputs[0]), joined(read_by, ", "),
                source_text(*graph.ops[node])});
   }
-  return table.text(terminal_width());
+  return table.text(width);
 }
 
 std::string page_of(const StepGraph& graph, std::uint32_t node, SourceTexts& sources) {

@@ -1,4 +1,4 @@
-#include "compare_msprobe.h"
+#include "report/msprobe_csv.h"
 
 #include <fmt/format.h>
 
@@ -7,16 +7,15 @@
 #include <cmath>
 #include <limits>
 
-#include "compare_report.h"
-#include "dump.h"
-#include "json.h"
-#include "text.h"
+#include "report/catalog_text.h"
+#include "report/comparison.h"
+#include "report/json.h"
+#include "report/text.h"
 
 namespace sonde {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 // msprobe's documentation: its code has 0.1 in place of 0.6.
 constexpr double kGoodRatio = 0.9, kBadRatio = 0.6, kCosine = 0.9, kCosineDrop = 0.1;
 constexpr double kGoodNorm = 0.1, kBadNorm = 0.5, kNormGrowth = 10;
@@ -42,14 +41,7 @@ Mode mode_of(const DumpComparison& comparison) {
   return any_values ? Mode::values : any_statistics ? Mode::statistics : Mode::checksum;
 }
 
-// A comma separates cells: those that have one are quoted; an infinity has a blank before it.
-std::string cell(const std::string& raw) {
-  const std::string text = printable(raw);
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + "\"";
-}
+// An infinity has a blank before it.
 std::string number(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? " inf" : " -inf";
@@ -76,10 +68,10 @@ std::array<std::optional<double>, 4> statistics_of(const TensorDifference& diffe
   if (up > 0) values[0] = inf;
   if (down > 0) values[1] = -inf;
   if (up > 0 || down > 0) {
-    values[2] = up > 0 && down > 0 ? kNaN : up > 0 ? inf : -inf;
+    values[2] = up > 0 && down > 0 ? kUnknown : up > 0 ? inf : -inf;
     values[3] = inf;
   }
-  if (nan > 0) values = {kNaN, kNaN, kNaN, kNaN};
+  if (nan > 0) values = {kUnknown, kUnknown, kUnknown, kUnknown};
   return values;
 }
 
@@ -88,7 +80,7 @@ bool is_bad(const std::optional<double>& value) { return value && !std::isfinite
 std::optional<double> relative_of(const std::optional<double>& target, const std::optional<double>& golden) {
   if (!target || !golden) return std::nullopt;
   if (*target == *golden) return 0;
-  if (std::isnan(*target) || std::isnan(*golden)) return kNaN;
+  if (std::isnan(*target) || std::isnan(*golden)) return kUnknown;
   if (*golden == 0) return std::numeric_limits<double>::infinity();
   return std::abs((*target - *golden) / *golden);
 }
@@ -206,12 +198,12 @@ std::string row_of(const ComparedOp& op, const ComparedTensor& tensor, Mode mode
   const TensorDifference& difference = *tensor.difference;
   const auto name = [&](const std::vector<const CatalogOp*>& ops, const CatalogTensor* of) {
     if (of == nullptr || ops.empty()) return std::string("N/A");
-    return cell(std::string((of->is_input ? ops.front() : ops.back())->full_name) + "." + slot_text(*of));
+    return csv_cell(std::string((of->is_input ? ops.front() : ops.back())->full_name) + "." + slot_text(*of));
   };
-  std::string row =
-      fmt::format("{},{},{},{},{},{},N/A,N/A,", name(op.target, tensor.target), name(op.golden, tensor.golden),
-                  info(difference.dtype).lower, info(difference.golden_dtype).lower,
-                  cell(shape_text(difference.shape, '[', ']')), cell(shape_text(difference.golden_shape, '[', ']')));
+  std::string row = fmt::format("{},{},{},{},{},{},N/A,N/A,", name(op.target, tensor.target),
+                                name(op.golden, tensor.golden), info(difference.dtype).lower,
+                                info(difference.golden_dtype).lower, csv_cell(shape_text(difference.shape, '[', ']')),
+                                csv_cell(shape_text(difference.golden_shape, '[', ']')));
   if (mode == Mode::checksum) {
     const auto hash = [](const CatalogTensor* of) { return of != nullptr ? std::string(of->md5) : "N/A"; };
     return row + fmt::format("{},{},N/A,{},[]\n", hash(tensor.target), hash(tensor.golden),
@@ -222,10 +214,10 @@ std::string row_of(const ComparedOp& op, const ComparedTensor& tensor, Mode mode
     for (const std::optional<double>& value : statistics_of(difference, golden)) row += "," + number(value);
   }
   const Json messages = first ? Json(verdict.messages) : Json::array();
-  row += fmt::format(",N/A,{},{}", verdict.result, cell(messages.dump()));
+  row += fmt::format(",N/A,{},{}", verdict.result, csv_cell(messages.dump()));
   if (mode == Mode::values) {
     const std::string golden = tensor.golden != nullptr ? std::string(tensor.golden->file) : "";
-    row += "," + cell(Json({std::string(tensor.target->file), golden}).dump());
+    row += "," + csv_cell(Json({std::string(tensor.target->file), golden}).dump());
   }
   return row + "\n";
 }
@@ -261,7 +253,7 @@ std::string msprobe_csv_of(const DumpComparison& comparison) {
       if (op.golden.empty()) {
         const bool is_warning = mode == Mode::checksum;
         const auto columns = static_cast<std::size_t>(std::ranges::count(text.substr(0, text.find('\n')), ','));
-        std::string row = cell(std::string(op.target.back()->full_name));
+        std::string row = csv_cell(std::string(op.target.back()->full_name));
         const std::size_t tail = mode == Mode::values ? 4 : 3;  // columns from `Requires_grad Consistent` on
         for (std::size_t i = 1; i + tail <= columns; ++i) row += ",N/A";
         row += std::string(",N/A,") + (is_warning ? "warning" : "N/A") + ",\"[\"\"No bench data matched.\"\"]\"";

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "catalog/step_graph.h"
-#include "dump.h"
-#include "json.h"
+#include "report/catalog_text.h"
+#include "report/json.h"
 
 namespace sonde {
 
 // One row per node.
-std::string table_of(const StepGraph& graph, const std::vector<std::uint32_t>& nodes);
+std::string table_of(const StepGraph& graph, const std::vector<std::uint32_t>& nodes, std::size_t width);
 // One op with its source, its callers, its attributes and its neighbours.
 std::string page_of(const StepGraph& graph, std::uint32_t node, SourceTexts& sources);
 // Graphviz: ops as boxes coloured by phase, parameters and input data as ellipses, tensors as arrows.

@@ -20,6 +20,10 @@ std::size_t display_width(std::string_view text);
 // At most `width` columns, the middle replaced by `…`.
 std::string shortened(std::string_view text, std::size_t width);
 
+// A cell of a CSV table, in quotes where it needs them. The name of a dump's op is made printable: a spreadsheet is a
+// terminal of its own.
+std::string csv_cell(const std::string& raw);
+
 std::string bytes_text(std::uint64_t bytes);                         // "1.2 MB", powers of 1000
 std::string time_text(std::uint64_t timestamp_us);                   // "2025-11-21 10:03:33", local time; "-" for 0
 std::string duration_text(std::uint64_t us);                         // "3.25 s"

@@ -1,8 +1,8 @@
-#include "json.h"
+#include "report/json.h"
 
 #include <cmath>
 
-#include "dump.h"
+#include "report/catalog_text.h"
 
 namespace sonde {
 

@@ -1,13 +1,13 @@
-#include "watch_report.h"
+#include "report/watch.h"
 
 #include <fmt/format.h>
 
 #include <limits>
 #include <map>
 
-#include "dump.h"
-#include "table.h"
-#include "text.h"
+#include "report/catalog_text.h"
+#include "report/table.h"
+#include "report/text.h"
 
 namespace sonde {
 namespace {
@@ -26,13 +26,13 @@ Where where(const Catalog& catalog, const TensorPlace& place) {
   return {&rank, &step, &op, &op.tensors[place.tensor]};
 }
 
-std::string number_text(double value) { return fmt::format("{:.6g}", value); }
+std::string six_digits(double value) { return fmt::format("{:.6g}", value); }
 
 // "abs_mean_gt 10": what fired; of conditions without a threshold nothing.
 std::string setting_text(const WatchHit& hit) {
   std::vector<std::string> parts;
   for (const WatchParameter& parameter : hit.parameters) {
-    if (parameter.hit) parts.push_back(fmt::format("{} {}", parameter.parameter->name, number_text(parameter.value)));
+    if (parameter.hit) parts.push_back(fmt::format("{} {}", parameter.parameter->name, six_digits(parameter.value)));
   }
   return joined(parts, ", ");
 }
@@ -40,7 +40,7 @@ std::string setting_text(const WatchHit& hit) {
 std::string actual_text(const WatchHit& hit) {
   std::vector<std::string> parts;
   for (const WatchParameter& parameter : hit.parameters) {
-    if (parameter.hit && parameter.actual) parts.push_back(number_text(*parameter.actual));
+    if (parameter.hit && parameter.actual) parts.push_back(six_digits(*parameter.actual));
   }
   if (parts.empty() && hit.nan_count.value_or(0) > 0) parts.push_back(fmt::format("{} nan", *hit.nan_count));
   if (hit.parameters.empty() && hit.inf_count.value_or(0) > 0) parts.push_back(fmt::format("{} inf", *hit.inf_count));
@@ -159,7 +159,8 @@ std::string limits_text(const ConditionParameter& parameter) {
 
 }  // namespace
 
-std::string hits_table(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report) {
+std::string hits_table(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report,
+                       std::size_t width) {
   Table table({{"rank", Align::right},
                {"graph", Align::right},
                {"step", Align::right},
@@ -183,7 +184,7 @@ std::string hits_table(const Catalog& catalog, std::span<const Watchpoint> watch
                std::string(watchpoints[hit.watchpoint].condition.info->id), setting_text(hit), actual_text(hit),
                previous_text(hit), source_text(*at.op)});
   }
-  return table.empty() ? "" : table.text(terminal_width());
+  return table.empty() ? "" : table.text(width);
 }
 
 std::string doubts_text(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report) {
@@ -238,7 +239,7 @@ Json json_of(const Catalog& catalog, std::span<const Watchpoint> watchpoints, co
           {"outdated", false}};
 }
 
-std::string conditions_table() {
+std::string conditions_table(std::size_t width) {
   Table table({{"condition"},
                {"short"},
                {"no.", Align::right},
@@ -264,7 +265,7 @@ std::string conditions_table() {
           parameter.fallback ? fmt::format("{:g}", *parameter.fallback) : "");
     }
   }
-  return table.text(terminal_width());
+  return table.text(width);
 }
 
 Json conditions_json() {

@@ -1,9 +1,9 @@
-#include "table.h"
+#include "report/table.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "text.h"
+#include "report/text.h"
 
 namespace sonde {
 namespace {

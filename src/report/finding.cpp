@@ -1,12 +1,12 @@
-#include "finding.h"
+#include "report/finding.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
 
-#include "dump.h"
-#include "text.h"
+#include "report/catalog_text.h"
+#include "report/text.h"
 
 namespace sonde {
 namespace {
@@ -120,10 +120,8 @@ Table table_of(const std::vector<Finding>& findings) {
   return table;
 }
 
-int status_of(const std::vector<Finding>& findings) {
-  const bool any =
-      std::ranges::any_of(findings, [](const Finding& finding) { return finding.severity != Severity::note; });
-  return any ? kFinding : kNothingFound;
+bool has_fault(const std::vector<Finding>& findings) {
+  return std::ranges::any_of(findings, [](const Finding& finding) { return finding.severity != Severity::note; });
 }
 
 }  // namespace sonde

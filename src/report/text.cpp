@@ -1,4 +1,4 @@
-#include "text.h"
+#include "report/text.h"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -62,6 +62,17 @@ std::string shortened(std::string_view text, std::size_t width) {
     text.remove_prefix(character.bytes);
   }
   return out;
+}
+
+std::string csv_cell(const std::string& raw) {
+  const std::string text = printable(raw);
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + "\"";
 }
 
 std::string bytes_text(std::uint64_t bytes) {

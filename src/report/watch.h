@@ -4,18 +4,20 @@
 #include <span>
 #include <string>
 
-#include "json.h"
+#include "report/json.h"
 #include "watch/watchpoints.h"
 
 namespace sonde {
 
-std::string hits_table(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report);
+// `width` of the terminal; 0: none.
+std::string hits_table(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report,
+                       std::size_t width);
 // What could not be judged, one line for each condition and reason.
 std::string doubts_text(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report);
 Json json_of(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report);
 
 // The catalogue of conditions.
-std::string conditions_table();
+std::string conditions_table(std::size_t width);
 Json conditions_json();
 
 }  // namespace sonde

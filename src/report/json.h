@@ -1,14 +1,16 @@
 // JSON of the verbs' answers (docs/json/): numbers that JSON does not have are "nan", "inf", "-inf".
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "answer.h"
 #include "catalog/catalog.h"
 
 namespace sonde {
+
+using Json = nlohmann::ordered_json;
 
 Json json_of(double value);
 Json json_of(const KnownStatistics& statistics);  // what is unknown is left out

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "finding/finding.h"
-#include "json.h"
-#include "table.h"
+#include "report/json.h"
+#include "report/table.h"
 
 namespace sonde {
 
@@ -21,7 +21,7 @@ std::string code_text(const FindingCode& code);
 // One row each: kind, rank, step, op, slot, line, why.
 Table table_of(const std::vector<Finding>& findings);
 
-// kFinding when one of them is more than a note.
-int status_of(const std::vector<Finding>& findings);
+// One of them is more than a note.
+bool has_fault(const std::vector<Finding>& findings);
 
 }  // namespace sonde

@@ -1,0 +1,40 @@
+// A comparison as text, table, JSON, CSV and JUnit.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <string>
+
+#include "compare/compare.h"
+#include "report/json.h"
+
+namespace sonde {
+
+// Opens with what went wrong first; then what it read and was called with, two more findings and how many ops are what.
+// `all`: every finding, and the ops without a counterpart.
+std::string report_of(const DumpComparison& comparison, const CompareOptions& options, bool all);
+// Every op that has a counterpart, with its numbers.
+std::string table_of(const DumpComparison& comparison, std::size_t width);
+// The document of --json without its `ops`, and each of these (docs/json/compare.schema.json).
+Json json_of(const DumpComparison& comparison, const CompareOptions& options);
+void for_each_op(const DumpComparison& comparison, const std::function<void(const Json&)>& row);
+std::string csv_of(const DumpComparison& comparison);
+std::string junit_of(const DumpComparison& comparison);
+
+// How one output's numbers are told in all of these; NaN where the dumps do not tell.
+struct OutputNumbers {
+  double relative, max_error, mean_error, cosine, allowed;
+};
+OutputNumbers numbers_of(const ComparedTensor& output);
+
+std::string step_text(const DumpComparison& comparison, const ComparedStep& step);  // "rank 1, step 3"
+// What is wrong, and where: one line.
+std::string line_of(const DumpComparison& comparison, const CompareFinding& finding);
+
+using VerdictCounts = std::array<std::size_t, 6>;  // of ops, by OpVerdict
+VerdictCounts count_verdicts(const DumpComparison& comparison);
+
+std::string names_of(const std::vector<const CatalogOp*>& ops);  // "a + b"
+
+}  // namespace sonde

@@ -1,0 +1,46 @@
+#include "report/stomp.h"
+
+#include <fmt/format.h>
+
+#include "report/finding.h"
+#include "report/text.h"
+
+namespace sonde {
+namespace {
+
+std::string looked_text(const StompReport& report) {
+  std::string text = fmt::format("{} compared with what was written", count_text(report.compared, "read"));
+  if (report.watched > 0) text += fmt::format(" ({} by the watcher)", report.watched);
+  if (report.not_known > 0) text += fmt::format(", {} without values or statistics", report.not_known);
+  if (report.not_observable > 0) {
+    text += fmt::format(
+        "\nnot observable: {}: no operator had written the memory since, so it was not read again; \"sonde_settings\": "
+        "{{\"reread\": true}}, or the watcher, reads it",
+        count_text(report.not_observable, "read"));
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string text_of(const StompReport& report) {
+  std::string text;
+  for (const Finding& finding : report.findings) text += page_of(finding) + "\n";
+  if (report.findings_left_out > 0) text += fmt::format("and {} changes more\n", report.findings_left_out);
+  if (report.findings.empty()) {
+    text += report.complete       ? "nothing wrong: no tensor changed between its writer and its readers; "
+            : report.compared > 0 ? "nothing was seen to change in what could be looked at; "
+                                  : "nothing was seen to change, and nothing could be seen; ";
+  }
+  return text + looked_text(report);
+}
+
+Json json_of(const StompReport& report) {
+  Json findings = Json::array();
+  for (const Finding& finding : report.findings) findings.push_back(json_of(finding));
+  return {{"complete", report.complete},  {"findings", findings},      {"findings_left_out", report.findings_left_out},
+          {"compared", report.compared},  {"watched", report.watched}, {"not_observable", report.not_observable},
+          {"not_known", report.not_known}};
+}
+
+}  // namespace sonde
