@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "compare_mapping.h"
+#include "compare/name_map.h"
 #include "dump.h"
 #include "files/safe_path.h"
 #include "report/comparison.h"

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,72 +11,24 @@
 #include "convert/converted_names.h"
 #include "custom_scripts.h"
 #include "dump.h"
-#include "formats/file_names.h"
 #include "report/json.h"
 #include "report/text.h"
 
 namespace sonde {
 namespace {
 
-namespace fs = std::filesystem;
-
-struct ConvertOptions {
+struct ConvertArguments : ConversionOptions {
   std::vector<std::string> paths;
-  std::string out, format, type = "npy", scripts;
-  std::vector<std::int64_t> shape;
-  std::optional<std::uint32_t> input, output;
+  std::string out, scripts;
   bool json = false;
 };
 
-// What a dump's own name tells: an operator's container, or a raw file of 1.2. Everything else in a tree is passed over.
-bool is_binary(const fs::path& file) {
-  const std::string name = file.filename().string();
-  TensorFileName raw;
-  OpFileName container;
-  if (name.ends_with(".bin")) return parse_tensor_file_name(name, raw);
-  // A number that stands for a name too long for the file system; mapping.csv has it.
-  if (std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; })) return true;
-  return file.extension() != ".csv" && parse_op_file_name(name, container);
-}
-
-// The files below `path`, each with the directory its tensors go to: the same tree below `out`.
-void collect(const fs::path& path, const fs::path& out, LongNames& names, std::vector<ConvertTask>& tasks) {
-  std::error_code problem;
-  if (!fs::is_directory(path, problem)) {
-    tasks.push_back({path, out, names.of(path)});
-    return;
-  }
-  std::vector<fs::path> found;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(path, problem)) {
-    if (!entry.is_directory(problem) && is_binary(entry.path())) found.push_back(entry.path());
-  }
-  std::ranges::sort(found);
-  for (fs::path& file : found) {
-    const fs::path below = file.parent_path().lexically_relative(path);
-    std::string name = names.of(file);
-    tasks.push_back({std::move(file), below == "." ? out : out / below, std::move(name)});
-  }
-}
-
-// What the options say, or why they cannot be.
-Result<ConvertWish> wish_of(const ConvertOptions& options) {
-  ConvertWish wish;
-  wish.shape = options.shape;
-  wish.input = options.input;
-  wish.output = options.output;
-  wish.type = options.type == "bin"     ? ConvertedType::bin
-              : options.type == "msnpy" ? ConvertedType::msnpy
-              : options.type == "pt"    ? ConvertedType::pt
-                                        : ConvertedType::npy;
-  if (options.format.empty()) {
-    if (options.shape.empty() && options.scripts.empty()) return wish;
+// What the arguments say, or why they cannot be.
+Result<ConvertWish> wish_of(const ConvertArguments& arguments) {
+  if (arguments.format.empty() && !(arguments.shape.empty() && arguments.scripts.empty())) {
     return Error{ErrorCode::invalid_argument, "--shape and --scripts are for a conversion: they need --format"};
   }
-  wish.format = format_from_name(options.format);
-  if (wish.format) return wish;
-  return Error{
-      ErrorCode::invalid_argument,
-      fmt::format("'{}' is no format; try NCHW, NHWC, HWCN, ND, NC1HWC0, FRACTAL_Z or FRACTAL_NZ", options.format)};
+  return convert_wish(arguments);
 }
 
 struct Totals {
@@ -118,7 +68,7 @@ Totals convert_tasks(const std::vector<ConvertTask>& tasks, const ConvertWish& w
   return totals;
 }
 
-int convert(const ConvertOptions& options) {
+int convert(const ConvertArguments& options) {
   Result<ConvertWish> wish = wish_of(options);
   std::unique_ptr<CustomConversions> custom;
   if (wish && !options.scripts.empty()) {
@@ -137,15 +87,9 @@ int convert(const ConvertOptions& options) {
   std::vector<ConvertTask> tasks;
   LongNames names;
   for (const std::string& path : options.paths) {
-    std::error_code ignored;
-    if (!fs::exists(path, ignored)) {
-      print_error(fmt::format("'{}' does not exist", path));
-      return kUnreadable;
-    }
-    const std::size_t before = tasks.size();
-    collect(path, options.out, names, tasks);
-    if (tasks.size() > before) continue;
-    print_error(fmt::format("'{}' holds no binary tensor files; .npy files need no conversion", path));
+    const Status found = find_convert_tasks(path, options.out, names, tasks);
+    if (found) continue;
+    print_error(found.error().message);
     return kUnreadable;
   }
   const Totals totals = convert_tasks(tasks, *wish);
@@ -161,7 +105,7 @@ int convert(const ConvertOptions& options) {
 }  // namespace
 
 void add_convert(CLI::App& app, int& exit_status) {
-  auto options = std::make_shared<ConvertOptions>();
+  auto options = std::make_shared<ConvertArguments>();
   CLI::App* verb = app.add_subcommand("convert", "Turn binary tensor files (CANN's containers, raw .bin) into .npy.");
   verb->add_option("PATH", options->paths, "files, or directories: then all binary files below")
       ->required()

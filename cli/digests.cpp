@@ -39,7 +39,7 @@ const Json& list(const Json& event, const char* name) {
   return found != event.end() && found->is_array() ? *found : nothing;
 }
 
-void count(const Json& event, Comparison& result) {
+void count(const Json& event, DigestComparison& result) {
   ++result.events;
   if (event.value("event", "") == "step") ++result.steps;
   for (const Json& value : list(event, "values")) {
@@ -86,7 +86,7 @@ Difference difference_of(const std::string& first, const std::string& second) {
   return result;
 }
 
-void compare_stream(const std::string& name, const fs::path& first, const fs::path& second, Comparison& result) {
+void compare_stream(const std::string& name, const fs::path& first, const fs::path& second, DigestComparison& result) {
   std::ifstream a(first), b(second);
   for (std::size_t event = 0;; ++event) {
     std::string line, other;
@@ -115,8 +115,8 @@ std::vector<std::string> lines_of(const fs::path& file) {
 
 }  // namespace
 
-Comparison compare_digests(const fs::path& first, const fs::path& second) {
-  Comparison result;
+DigestComparison compare_digests(const fs::path& first, const fs::path& second) {
+  DigestComparison result;
   result.processes = streams_in(first);
   result.processes.merge(streams_in(second));
   for (const std::string& name : result.processes)

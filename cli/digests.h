@@ -20,7 +20,7 @@ struct Difference {
   std::string first, second;
 };
 
-struct Comparison {
+struct DigestComparison {
   std::set<std::string> processes;
   std::size_t events = 0, steps = 0, tensors = 0;  // equal ones, before the first difference of each process
   std::vector<std::string> kinds;                  // "parameter", "random state", …, in the order of their first one
@@ -29,7 +29,7 @@ struct Comparison {
 };
 
 // Two directories that SONDE_PROVE named.
-Comparison compare_digests(const std::filesystem::path& first, const std::filesystem::path& second);
+DigestComparison compare_digests(const std::filesystem::path& first, const std::filesystem::path& second);
 
 struct OutputComparison {
   std::size_t lines = 0;

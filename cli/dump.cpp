@@ -123,10 +123,6 @@ class Matcher {
   std::unordered_map<const char*, std::vector<std::size_t>> known_;
 };
 
-bool is_step_text(const std::string& text) {
-  return !text.empty() && text.find_first_not_of("0123456789-|") == std::string::npos;
-}
-
 }  // namespace
 
 void add_dump_options(CLI::App& verb, DumpOptions& options, bool with_select, std::string_view rows) {
@@ -142,7 +138,7 @@ void add_dump_options(CLI::App& verb, DumpOptions& options, bool with_select, st
   verb.add_option("--step", options.step, "steps to include, as 3, 0-5 or 1|4 (default: all)")
       ->type_name("STEPS")
       ->check([](const std::string& text) {
-        return is_step_text(text) ? "" : "'" + text + "' names no steps; say 3, 0-5 or 1|4";
+        return is_step_list(text) ? "" : "'" + text + "' names no steps; say 3, 0-5 or 1|4";
       });
   verb.add_option("--graph", options.graph, "0 training, 1 and 2 without gradients (default: all)")->type_name("N");
   verb.add_option("--rank", options.rank, "number of the process (default: all)")->type_name("N");
@@ -175,6 +171,12 @@ std::optional<Catalog> open_dump(const DumpOptions& options, const CatalogQuery&
 void add_unreadable(const std::vector<CatalogProblem>& problems) {
   add_problems(problems);
   if (!problems.empty()) Answer::get().set_incomplete();
+}
+
+void add_unreadable(const std::vector<DumpProblem>& problems) {
+  std::vector<CatalogProblem> found;
+  for (const DumpProblem& problem : problems) found.push_back({problem.path, problem.message});
+  add_unreadable(found);
 }
 
 void add_unreadable(const std::vector<std::string>& messages) {

@@ -10,6 +10,7 @@
 #include "answer.h"
 #include "catalog/catalog.h"
 #include "index/index.h"
+#include "sonde/dump.h"
 #include "sonde/plan.h"
 
 namespace sonde {
@@ -40,6 +41,7 @@ CatalogQuery query_of_selected(const DumpOptions& options);
 
 // Files that were asked for and could not be read: told, in the document, and the exit status is 3.
 void add_unreadable(const std::vector<CatalogProblem>& problems);
+void add_unreadable(const std::vector<DumpProblem>& problems);
 void add_unreadable(const std::vector<std::string>& messages);
 
 // A line on stderr about a configuration.

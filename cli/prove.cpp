@@ -58,8 +58,8 @@ bool interrupted(const ChildEnd& end) {
 // What the proof found, part by part.
 struct Finding {
   Verdict verdict = kIdentical;
-  Comparison tensors;
-  std::optional<Comparison> by_itself;  // two runs without Sonde
+  DigestComparison tensors;
+  std::optional<DigestComparison> by_itself;  // two runs without Sonde
   OutputComparison output;
   std::vector<std::size_t> output_of_sonde;  // lines that are equal without Sonde, and another when recording
   int status_without = 0, status_recording = 0;
@@ -134,7 +134,7 @@ void say(fmt::format_string<Parts...> text, Parts&&... parts) {
   print_text(fmt::format(text, std::forward<Parts>(parts)...));
 }
 
-std::string amounts(const Comparison& tensors) {
+std::string amounts(const DigestComparison& tensors) {
   std::string text = fmt::format("{}, {}", count_text(tensors.steps, "step"), count_text(tensors.tensors, "tensor"));
   return tensors.processes.size() > 1 ? fmt::format("{} processes, {}", tensors.processes.size(), text) : text;
 }
@@ -144,7 +144,7 @@ std::string plural(const std::string& kind) {
   return kind == "optimizer state" ? kind : kind + "s";
 }
 
-std::string kinds_text(const Comparison& tensors) {
+std::string kinds_text(const DigestComparison& tensors) {
   std::vector<std::string> words;
   for (const std::string& kind : tensors.kinds) words.push_back(plural(kind));
   return joined(words, ", ");
@@ -156,7 +156,7 @@ std::string where(const Difference& difference) {
   return difference.process == "main" ? text : fmt::format("{}: {}", difference.process, text);
 }
 
-void say_difference(const Comparison& compared, const char* first, const char* second) {
+void say_difference(const DigestComparison& compared, const char* first, const char* second) {
   const Difference& difference = *compared.first_difference;
   say("  first difference: {}\n    {:13}  {}\n    {:13}  {}\n  equal before it: {}\n", printable(where(difference)),
       first, printable(difference.first), second, printable(difference.second), amounts(compared));
@@ -218,7 +218,7 @@ Json json_of(const Difference& difference) {
           {"second", difference.second}};
 }
 
-Json json_of(const Comparison& compared) {
+Json json_of(const DigestComparison& compared) {
   Json json = {{"processes", compared.processes}, {"events", compared.events}, {"steps", compared.steps},
                {"tensors", compared.tensors},     {"kinds", compared.kinds},   {"skipped", compared.skipped}};
   json["first_difference"] = compared.first_difference ? json_of(*compared.first_difference) : Json();

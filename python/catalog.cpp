@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "raise.h"
 #include "sonde/dump.h"
 
 namespace nb = nanobind;
@@ -29,23 +30,6 @@ using sonde::DType;
 using sonde::Dump;
 
 // Errors become exceptions here and nowhere else. session.Error cannot be named from here: dump.py turns them into it.
-[[noreturn]] void raise(const sonde::Error& error) {
-  switch (error.code) {
-    case sonde::ErrorCode::not_found:
-      PyErr_SetString(PyExc_FileNotFoundError, error.message.c_str());
-      break;
-    case sonde::ErrorCode::invalid_argument:
-      PyErr_SetString(PyExc_ValueError, error.message.c_str());
-      break;
-    case sonde::ErrorCode::io:
-      PyErr_SetString(PyExc_OSError, error.message.c_str());
-      break;
-    default:
-      PyErr_SetString(PyExc_RuntimeError, error.message.c_str());
-  }
-  throw nb::python_error();
-}
-
 // Names in a dump are bytes that somebody wrote, not always UTF-8.
 nb::object text(std::string_view bytes) {
   return nb::steal(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "backslashreplace"));

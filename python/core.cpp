@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "analyses.h"
 #include "catalog.h"
 #include "sonde/sonde.h"
 
@@ -65,6 +66,7 @@ nb::dict host_settings() {
 
 NB_MODULE(_core, module) {
   add_catalog(module);
+  add_analyses(module);
   module.attr("version") = engine().engine;
   module.def("start", &start, nb::arg("config_path"));
   module.def("stop", &stop);

@@ -221,6 +221,7 @@ class Dump {
                                              std::span<const std::pair<std::string, double>> parameters);
 
  private:
+  friend class DumpAccess;  // analyses (sonde/findings.h)
   struct State;
   SONDE_EXPORT static Result<Dump> open_version(const std::filesystem::path& path, const DumpSelection& only,
                                                 std::uint32_t version);

@@ -15,6 +15,11 @@ and to look at what is there, with no framework installed:
     dump = sonde.open("/data/run7")
     dump.tensors.select(op="conv2", side="output").to_pandas()
 
+and to ask what went wrong, as the command does:
+
+    sonde.first_bad("/data/run7")
+    sonde.compare("/data/npu", "/data/cpu")
+
 `import sonde` imports no framework. MindSpore must be imported after it.
 """
 
@@ -29,16 +34,21 @@ __all__ = [
     "Error",
     "__version__",
     "capture",
+    "compare",
+    "convert",
     "dump_scope",
     "dump_set_iteration",
     "dump_start",
     "dump_stop",
+    "first_bad",
     "open",
     "session",
     "set_dump",
     "start",
     "step",
+    "stomp",
     "stop",
+    "watch",
 ]
 
 
@@ -54,7 +64,14 @@ def open(path, **only):
     return dump.open(path, **only)
 
 
+_ANALYSES = ("first_bad", "compare", "stomp", "watch", "convert")
+
+
 def __getattr__(name):
+    if name in _ANALYSES:
+        from . import analyses
+
+        return getattr(analyses, name)
     if name in ("dump", "export", "debugger"):  # imported when they are first used
         import importlib
 

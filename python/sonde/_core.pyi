@@ -81,3 +81,47 @@ def convert_to_host(file: str) -> tuple[list[str], list[str]]:
 
 def check_condition(condition: str, parameters: Parameters) -> None:
     """Raises ValueError."""
+
+# What sonde.analyses is made of: sonde/findings.h. An answer is (its JSON, the page of text).
+
+class Comparison:
+    def json(self) -> str: ...
+    def text(self, all: bool) -> str: ...
+    def csv(self) -> str: ...
+    def junit(self) -> str: ...
+    def left_out(self) -> list[str]: ...
+
+def first_bad(dump: Dump, steps: str, graph: int | None, rank: int | None, threads: int) -> tuple[str, str]: ...
+def stomp(dump: Dump, steps: str, graph: int | None, rank: int | None) -> tuple[str, str]: ...
+def compare(
+    target: Dump,
+    golden: Dump,
+    rtol: float | None,
+    atol: float | None,
+    mapping: str,
+    step: int | None,
+    graph: int | None,
+    rank: int | None,
+    threads: int,
+) -> Comparison: ...
+def watch(
+    dump: Dump,
+    conditions: list[str],
+    recommended: bool,
+    steps: list[int],
+    graph: int | None,
+    rank: int | None,
+    op: str,
+    type: str,
+    source: str,
+    inputs: bool | None,
+) -> dict[str, Any]: ...
+def convert(
+    paths: list[str],
+    out: str,
+    type: str,
+    format: str,
+    shape: list[int],
+    input: int | None,
+    output: int | None,
+) -> dict[str, Any]: ...

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "api/dump_access.h"
 #include "catalog/catalog.h"
 #include "catalog/step_graph.h"
 #include "convert/convert.h"
@@ -25,12 +26,6 @@ namespace sonde {
 namespace {
 
 constexpr std::int64_t kMostPatternBytes = 8 << 20;
-
-std::string_view word_of(Phase phase) {
-  constexpr std::string_view kWords[] = {"forward", "backward", "optimizer", "outside", "recompute"};
-  const auto number = static_cast<std::size_t>(phase);
-  return number < std::size(kWords) ? kWords[number] : "";
-}
 
 DumpSource source_of(const SourceLine& line) { return {line.file, line.function, line.line}; }
 
@@ -511,6 +506,14 @@ Status Dump::check_condition(const std::string& condition, std::span<const std::
   if (!made) return made.error();
   return {};
 }
+
+const Catalog& DumpAccess::catalog(const Dump& dump) { return dump.state_->catalog; }
+
+TensorPlace DumpAccess::place_of(const Dump& dump, std::size_t tensor) { return dump.state_->place_of(tensor); }
+
+std::size_t DumpAccess::index_of(const Dump& dump, const TensorPlace& place) { return dump.state_->index_of(place); }
+
+std::mutex& DumpAccess::mutex(const Dump& dump) { return dump.state_->mutex; }
 
 Result<DumpWatchReport> Dump::watch(std::span<const DumpWatchpoint> watchpoints,
                                     const DumpWatchOptions& options) const {

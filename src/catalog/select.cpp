@@ -34,4 +34,8 @@ bool selects(std::string_view pattern, std::string_view full_name, std::string_v
   return slash != std::string_view::npos && glob_matches(pattern, full_name.substr(slash + 1));
 }
 
+bool is_step_list(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789-|") == std::string_view::npos;
+}
+
 }  // namespace sonde

@@ -1,17 +1,89 @@
 #include "convert/convert_files.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <mutex>
 #include <system_error>
 
 #include "base/parallel.h"
+#include "formats/file_names.h"
 
 namespace sonde {
 namespace {
 
+namespace fs = std::filesystem;
+
 // A file that would keep one thread busy when the others have nothing left to do.
 constexpr std::uintmax_t kLargeBytes = 64 << 20;
 
+// By its own name. Everything else in a tree is passed over.
+bool is_binary(const fs::path& file) {
+  const std::string name = file.filename().string();
+  TensorFileName raw;
+  OpFileName container;
+  if (name.ends_with(".bin")) return parse_tensor_file_name(name, raw);
+  // A number that stands for a name too long for the file system; mapping.csv has it.
+  if (std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; })) return true;
+  return file.extension() != ".csv" && parse_op_file_name(name, container);
+}
+
+std::optional<ConvertedType> type_of(std::string_view word) {
+  if (word == "npy") return ConvertedType::npy;
+  if (word == "bin") return ConvertedType::bin;
+  if (word == "msnpy") return ConvertedType::msnpy;
+  if (word == "pt") return ConvertedType::pt;
+  return std::nullopt;
+}
+
 }  // namespace
+
+Result<ConvertWish> convert_wish(const ConversionOptions& options) {
+  ConvertWish wish;
+  wish.shape = options.shape;
+  wish.input = options.input;
+  wish.output = options.output;
+  const std::optional<ConvertedType> type = type_of(options.type);
+  if (!type) {
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("type '{}' is unknown; expected npy, bin, msnpy or pt", options.type)};
+  }
+  wish.type = *type;
+  if (options.format.empty()) {
+    if (options.shape.empty()) return wish;
+    return Error{ErrorCode::invalid_argument, "a shape is for a conversion: it needs a format"};
+  }
+  wish.format = format_from_name(options.format);
+  if (wish.format) return wish;
+  return Error{
+      ErrorCode::invalid_argument,
+      fmt::format("'{}' is not a format; try NCHW, NHWC, HWCN, ND, NC1HWC0, FRACTAL_Z or FRACTAL_NZ", options.format)};
+}
+
+Status find_convert_tasks(const fs::path& path, const fs::path& out, LongNames& names,
+                          std::vector<ConvertTask>& tasks) {
+  std::error_code problem;
+  if (!fs::exists(path, problem)) return Error{ErrorCode::not_found, fmt::format("'{}' does not exist", path.string())};
+  if (!fs::is_directory(path, problem)) {
+    tasks.push_back({path, out, names.of(path)});
+    return {};
+  }
+  std::vector<fs::path> found;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(path, problem)) {
+    if (!entry.is_directory(problem) && is_binary(entry.path())) found.push_back(entry.path());
+  }
+  if (found.empty()) {
+    return Error{ErrorCode::not_found,
+                 fmt::format("'{}' holds no binary tensor files; .npy files need no conversion", path.string())};
+  }
+  std::ranges::sort(found);
+  for (fs::path& file : found) {
+    const fs::path below = file.parent_path().lexically_relative(path);
+    std::string name = names.of(file);
+    tasks.push_back({std::move(file), below == "." ? out : out / below, std::move(name)});
+  }
+  return {};
+}
 
 void convert_files(std::span<const ConvertTask> tasks, const ConvertWish& wish,
                    const std::function<void(std::size_t task, Converted&& converted)>& done) {

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "convert/convert.h"
+#include "convert/converted_names.h"
+#include "sonde/findings.h"
 
 namespace sonde {
 
@@ -16,6 +18,14 @@ struct ConvertTask {
   std::filesystem::path file, directory;
   std::string name;  // where the file's own is a number that stands for one too long
 };
+
+// What the options ask for; fails on a type or a format that does not exist, and on a shape without a format.
+Result<ConvertWish> convert_wish(const ConversionOptions& options);
+
+// Adds the file, or every binary tensor file below the directory: an operator's container, a raw file of 1.2. The tree below a
+// directory is kept below `out`. Fails when there is none.
+Status find_convert_tasks(const std::filesystem::path& path, const std::filesystem::path& out, LongNames& names,
+                          std::vector<ConvertTask>& tasks);
 
 // Converts every file as `wish` says, on all CPUs; large ones first, each with all of them. `done` is called once for each
 // task, with its number, never twice at a time; in no order.

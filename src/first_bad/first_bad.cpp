@@ -114,7 +114,7 @@ void RankSearch::run(FirstBad& report) {
     if (look_at(step, report)) break;
   }
   report.files_read += health_.files_read();
-  report.problems.insert(report.problems.end(), health_.problems().begin(), health_.problems().end());
+  for (const CatalogProblem& problem : health_.problems()) report.problems.push_back({problem.path, problem.message});
 }
 
 bool RankSearch::look_at(std::size_t index, FirstBad& report) {

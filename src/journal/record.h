@@ -13,6 +13,7 @@
 #include "graph/source_line.h"
 #include "journal/block.h"
 #include "sonde/statistics.h"
+#include "sonde/step.h"
 #include "sonde/tensor.h"
 #include "tensor/format.h"
 
@@ -23,14 +24,6 @@ inline std::uint64_t now_us() {
   using namespace std::chrono;
   return static_cast<std::uint64_t>(duration_cast<microseconds>(system_clock::now().time_since_epoch()).count());
 }
-
-enum class Phase : std::uint8_t {
-  forward = 0,
-  backward = 1,
-  optimizer = 2,
-  outside = 3,
-  recompute = 4,
-};
 
 struct RunInfo {
   std::uint32_t rank = 0, world_size = 1;
@@ -65,12 +58,6 @@ struct OpName {
   std::uint32_t id = 0;   // from 1
   std::string op_type;    // `conv2d`; `Parameter` for parameters, data and constants
   std::string full_name;  // `Default/network-AlexNet/0-Conv2d/conv2d-op0`; `features.0.weight`
-};
-
-struct StepId {
-  std::uint32_t graph = 0;      // 0 training, others without gradients
-  std::uint64_t iteration = 0;  // initial_iteration already added
-  friend bool operator==(const StepId&, const StepId&) = default;
 };
 
 inline constexpr std::uint64_t kNoSequence = ~0ULL;

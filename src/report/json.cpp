@@ -65,20 +65,4 @@ std::string_view scope_of(const CatalogOp& op) {
 
 std::string_view side_of(const CatalogTensor& tensor) { return tensor.is_input ? "input" : "output"; }
 
-std::string_view word_of(Phase phase) {
-  switch (phase) {
-    case Phase::forward:
-      return "forward";
-    case Phase::backward:
-      return "backward";
-    case Phase::optimizer:
-      return "optimizer";
-    case Phase::outside:
-      return "outside";
-    case Phase::recompute:
-      return "recompute";
-  }
-  return "";
-}
-
 }  // namespace sonde

@@ -17,7 +17,6 @@ Json json_of(const KnownStatistics& statistics);  // what is unknown is left out
 // One slot, with the step and the op it belongs to.
 Json json_of(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op, const CatalogTensor& tensor);
 Json json_of_source(const CatalogOp& op);               // `source_file`, `source_line`, `function`
-std::string_view word_of(Phase phase);                  // "forward", …
 std::string_view scope_of(const CatalogOp& op);         // the modules around it; empty where the dump does not say
 std::string_view side_of(const CatalogTensor& tensor);  // "input", "output"
 

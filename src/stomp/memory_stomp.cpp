@@ -255,7 +255,7 @@ void StompSearch::note_unreadable(const CatalogTensor& tensor) {
   if (tensor.file.empty()) return;
   const std::filesystem::path path = rank_.directory / tensor.file;
   const Result<TensorFile> file = TensorFile::open(path, wish_of(tensor));
-  if (file || std::ranges::find(report_.problems, path, &CatalogProblem::path) != report_.problems.end()) return;
+  if (file || std::ranges::find(report_.problems, path, &DumpProblem::path) != report_.problems.end()) return;
   report_.problems.push_back({path, file.error().message});
 }
 
@@ -279,7 +279,7 @@ void StompSearch::add_unreadable(std::initializer_list<const CatalogTensor*> ten
     if (tensor->file.empty()) continue;
     const std::filesystem::path path = rank_.directory / tensor->file;
     const Result<TensorFile> file = TensorFile::open(path, wish_of(*tensor));
-    if (file || std::ranges::find(report_.problems, path, &CatalogProblem::path) != report_.problems.end()) continue;
+    if (file || std::ranges::find(report_.problems, path, &DumpProblem::path) != report_.problems.end()) continue;
     report_.problems.push_back({path, file.error().message});
   }
 }

@@ -18,16 +18,20 @@ def run(*command, **settings):
     return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=120, check=False, **settings)
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("cpp", numbered=True)
+def compiled(directory, name):
+    """A program of examples/cpp."""
     include, library = PACKAGE / "include", PACKAGE / "libsonde.so"
     built = run(
-        *("c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", ROOT / "examples/cpp/largest.cpp", f"-I{include}"),
-        *(library, f"-Wl,-rpath,{PACKAGE}", "-o", directory / "largest"),
+        *("c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", ROOT / f"examples/cpp/{name}.cpp", f"-I{include}"),
+        *(library, f"-Wl,-rpath,{PACKAGE}", "-o", directory / name),
     )
     assert built.returncode == 0, built.stderr
-    return directory / "largest"
+    return directory / name
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    return compiled(tmp_path_factory.mktemp("cpp", numbered=True), "largest")
 
 
 def test_a_program_asks_a_dump_through_the_header(program, tmp_path):

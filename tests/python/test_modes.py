@@ -187,24 +187,27 @@ def test_the_inputs_of_what_threw_are_on_disk_before_the_error_is_seen(what, tra
     assert [(io, slot) for _, io, slot in sorted(found)] == [("input", slot) for slot in range(inputs)]
 
 
-@pytest.mark.parametrize("scene", ["op_debug_mode", "lite_exception"])
+@pytest.fixture(params=["op_debug_mode", "lite_exception"])
+def exception_config(request, config, tmp_path, dump):
+    """The two configurations that keep what throws."""
+    if request.param == "op_debug_mode":
+        return config(saved_data="tensor", op_debug_mode=4)
+    dump.mkdir()
+    path = tmp_path / "acl.json"
+    path.write_text(json.dumps({"dump": {"dump_path": str(dump), "dump_scene": request.param}}))
+    return path
+
+
 @pytest.mark.parametrize(
-    ("line", "name"),
+    "case",
     [
         ("torch.matmul(torch.ones(2, 3), torch.ones(2, 3))", "Default/matmul-op0"),
         ("torch.ones(3).index_select(0, torch.tensor([5]))", "Default/index_select-op0"),
     ],
 )
-def test_the_first_operator_of_a_program_without_modules_may_throw(
-    line, name, scene, train, config, sonde, tmp_path, dump
-):
-    if scene == "lite_exception":
-        dump.mkdir()
-        path = tmp_path / "acl.json"
-        path.write_text(json.dumps({"dump": {"dump_path": str(dump), "dump_scene": scene}}))
-    else:
-        path = config(saved_data="tensor", op_debug_mode=4)
-    run = train(f"import torch\n{line}\n", path)
+def test_the_first_operator_of_a_program_without_modules_may_throw(case, exception_config, sonde, dump, train):
+    line, name = case
+    run = train(f"import torch\n{line}\n", exception_config)
     assert run.status == 1
     assert any(f"{name} (" in text and "train.py:2) threw an exception" in text for text in run.sonde_lines)
     ops = json.loads(sonde("ls", dump, "--ops", "--json").stdout)["ops"]

@@ -1,4 +1,4 @@
-#include "compare_mapping.h"
+#include "compare/name_map.h"
 
 #include <fmt/format.h>
 

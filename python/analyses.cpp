@@ -1,0 +1,145 @@
+// sonde._core's part of sonde/findings.h: answers as (JSON, page of text), which python/sonde/analyses.py turns into objects.
+#include "analyses.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "raise.h"
+#include "sonde/findings.h"
+
+namespace nb = nanobind;
+
+namespace {
+
+using sonde::Comparison;
+using sonde::Dump;
+using Number = std::optional<std::uint32_t>;
+using Answer = std::pair<std::string, std::string>;  // JSON, text
+
+// Analyses need no Python: others may run meanwhile.
+template <typename Work>
+auto done(const Work& work) {
+  auto result = [&] {
+    const nb::gil_scoped_release release;
+    return work();
+  }();
+  if (!result) raise(result.error());
+  return *std::move(result);
+}
+
+Answer first_bad(const Dump& dump, const std::string& steps, Number graph, Number rank, std::size_t threads) {
+  const sonde::FirstBad report = done([&] { return sonde::first_bad(dump, {steps, graph, rank, threads}); });
+  return {sonde::json_text_of(report), sonde::text_of(report)};
+}
+
+Answer stomp(const Dump& dump, const std::string& steps, Number graph, Number rank) {
+  const sonde::StompReport report = done([&] { return sonde::stomp(dump, {steps, graph, rank, 0}); });
+  return {sonde::json_text_of(report), sonde::text_of(report)};
+}
+
+Comparison compare(const Dump& target, const Dump& golden, std::optional<double> rtol, std::optional<double> atol,
+                   const std::string& mapping, std::optional<std::uint64_t> step, Number graph, Number rank,
+                   std::size_t threads) {
+  return done([&] { return sonde::compare(target, golden, {rtol, atol, mapping, rank, graph, step, threads}); });
+}
+
+nb::dict dict_of(const sonde::WatchFinding& finding) {
+  nb::dict out;
+  out["condition"] = nb::cast(finding.condition);
+  out["tensor"] = nb::cast(finding.tensor);
+  out["rank"] = nb::cast(finding.rank);
+  out["graph"] = nb::cast(finding.step.graph);
+  out["step"] = nb::cast(finding.step.iteration);
+  out["op_name"] = nb::cast(finding.op);
+  out["side"] = nb::str(finding.is_input ? "input" : "output");
+  out["slot"] = nb::cast(finding.slot);
+  out["detail"] = nb::cast(finding.detail);
+  out["previous_step"] = nb::cast(finding.previous_iteration);
+  nb::list parameters;
+  for (const sonde::DumpWatchParameter& parameter : finding.parameters) {
+    parameters.append(nb::make_tuple(nb::cast(std::string(parameter.name)), parameter.value, nb::cast(parameter.actual),
+                                     parameter.hit));
+  }
+  out["parameters"] = parameters;
+  return out;
+}
+
+template <typename Item, typename Make>
+nb::list list_of(const std::vector<Item>& items, const Make& make) {
+  nb::list list;
+  for (const Item& item : items) list.append(make(item));
+  return list;
+}
+
+nb::tuple pair_of(const sonde::DumpProblem& problem) {
+  return nb::make_tuple(nb::cast(problem.path.string()), nb::cast(problem.message));
+}
+
+nb::dict watch(const Dump& dump, const std::vector<std::string>& conditions, bool recommended,
+               const std::vector<std::uint64_t>& steps, Number graph, Number rank, const std::string& op,
+               const std::string& type, const std::string& source, std::optional<bool> inputs) {
+  sonde::WatchSettings settings;
+  settings.conditions = conditions;
+  settings.recommended = recommended;
+  settings.selection.iterations = steps;
+  if (graph) settings.selection.graphs = {*graph};
+  if (rank) settings.selection.ranks = {*rank};
+  settings.selection.op = op;
+  settings.selection.type = type;
+  settings.selection.source = source;
+  settings.selection.inputs = inputs;
+  const sonde::WatchFindings found = done([&] { return sonde::watch(dump, settings); });
+  nb::dict out;
+  out["hits"] = list_of(found.hits, dict_of);
+  out["not_judged"] = list_of(found.not_judged, dict_of);
+  out["notes"] = nb::cast(found.notes);
+  out["problems"] = list_of(found.problems, pair_of);
+  out["complete"] = found.complete;
+  return out;
+}
+
+nb::dict convert(const std::vector<std::string>& paths, const std::string& out_directory, const std::string& type,
+                 const std::string& format, const std::vector<std::int64_t>& shape, Number input, Number output) {
+  const std::vector<std::filesystem::path> from(paths.begin(), paths.end());
+  const sonde::ConvertedFiles found = done([&] {
+    return sonde::convert(from, out_directory, {type, format, shape, input, output});
+  });
+  nb::dict out;
+  out["files"] = list_of(found.files, [](const sonde::ConvertedFiles::File& file) {
+    return nb::make_tuple(nb::cast(file.from.string()), nb::cast(file.to.string()), file.bytes);
+  });
+  out["lost"] = list_of(found.lost, pair_of);
+  out["notes"] = nb::cast(found.notes);
+  return out;
+}
+
+}  // namespace
+
+void add_analyses(nb::module_& module) {
+  nb::class_<Comparison>(module, "Comparison")
+      .def("json", &Comparison::json, nb::call_guard<nb::gil_scoped_release>())
+      .def("text", &Comparison::text, nb::arg("all"), nb::call_guard<nb::gil_scoped_release>())
+      .def("csv", &Comparison::csv, nb::call_guard<nb::gil_scoped_release>())
+      .def("junit", &Comparison::junit, nb::call_guard<nb::gil_scoped_release>())
+      .def("left_out", &Comparison::left_out);
+  module.def("first_bad", &first_bad, nb::arg("dump"), nb::arg("steps"), nb::arg("graph").none(),
+             nb::arg("rank").none(), nb::arg("threads"));
+  module.def("stomp", &stomp, nb::arg("dump"), nb::arg("steps"), nb::arg("graph").none(), nb::arg("rank").none());
+  module.def("compare", &compare, nb::arg("target"), nb::arg("golden"), nb::arg("rtol").none(), nb::arg("atol").none(),
+             nb::arg("mapping"), nb::arg("step").none(), nb::arg("graph").none(), nb::arg("rank").none(),
+             nb::arg("threads"));
+  module.def("watch", &watch, nb::arg("dump"), nb::arg("conditions"), nb::arg("recommended"), nb::arg("steps"),
+             nb::arg("graph").none(), nb::arg("rank").none(), nb::arg("op"), nb::arg("type"), nb::arg("source"),
+             nb::arg("inputs").none());
+  module.def("convert", &convert, nb::arg("paths"), nb::arg("out"), nb::arg("type"), nb::arg("format"),
+             nb::arg("shape"), nb::arg("input").none(), nb::arg("output").none());
+}

@@ -1,0 +1,198 @@
+"""sonde.first_bad, compare, stomp, watch and convert: the command's answers as objects, in Python and in C++."""
+
+import json
+import subprocess
+import sys
+import textwrap
+
+import cann_files
+import numpy as np
+import pytest
+from processes import CLI, run_in, settings_of
+from test_cpp_api import compiled
+
+import sonde
+
+PROGRAM = """
+    import sys
+    import torch
+    from torch import nn
+
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+
+
+    class Small(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(4, 4)
+
+        def forward(self, x, factor):
+            return torch.log(torch.sigmoid(self.fc(x)) * factor + float(sys.argv[1]))
+
+
+    network = Small()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
+    for step in range(3):
+        optimizer.zero_grad()
+        network(torch.ones(2, 4), 0.0 if step == 1 else 1.0).mean().backward()
+        optimizer.step()
+"""
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("analyses")
+    (directory / "train.py").write_text(textwrap.dedent(PROGRAM))
+    return directory
+
+
+def record(directory, name, offset):
+    dump = directory / name
+    config = directory / f"{name}.json"
+    config.write_text(json.dumps(settings_of(dump, None, {"reread": True}, {"saved_data": "full"})))
+    run = run_in(directory, dump, sys.executable, directory / "train.py", str(offset), MINDSPORE_DUMP_CONFIG=config)
+    assert run.status == 0, run.stderr
+    return dump
+
+
+@pytest.fixture(scope="module")
+def bad(directory):
+    return record(directory, "bad", 0)
+
+
+@pytest.fixture(scope="module")
+def good(directory):
+    return record(directory, "good", 1)
+
+
+def command(verb, *arguments):
+    done = subprocess.run([CLI, verb, *map(str, arguments)], capture_output=True, text=True, check=False)
+    return done.stdout
+
+
+def document(verb, *arguments):
+    """Of --json, without what only the command knows."""
+    answer = json.loads(command(verb, *arguments, "--json"))
+    return {name: value for name, value in answer.items() if name not in ("problems", "warnings", "error")}
+
+
+def test_first_bad_is_the_answer_of_the_command(bad):
+    report = sonde.first_bad(bad, step=1)
+    assert report.first.op_name == "Default/network-Small/log-op0"
+    assert (report.first.step, report.first.kind, report.first.code.source_line) == (1, "operator", 16)
+    assert report.first.numbers["offending input"] == 0
+    assert report.first.tensor.shape == (2, 4)
+    assert report.complete
+    assert report.document == document("first-bad", bad, "--step", "1")
+    assert str(report) == command("first-bad", bad, "--step", "1")
+
+
+def test_an_infinity_is_a_number_in_python(bad):
+    statistics = sonde.first_bad(bad, step=1).first.tensor.statistics
+    assert statistics["negative_inf_count"] == 8
+    assert all(isinstance(value, (int, float)) for value in statistics.values())
+
+
+def test_nothing_wrong_is_said_of_a_healthy_step(bad, good):
+    report = sonde.first_bad(good)
+    assert report.first is None and report.complete
+    assert "nothing wrong" in report._repr_html_()
+
+
+def test_a_dump_that_is_open_is_looked_at_as_it_is(bad):
+    assert sonde.first_bad(sonde.open(bad)).first.step == 1
+
+
+def test_compare_is_the_answer_of_the_command(bad, good):
+    comparison = sonde.compare(bad, good, step=0)
+    first = comparison.findings[0]
+    assert (first.op_name, first.kind) == ("Default/network-Small/add-op0", "number")
+    assert comparison.document == document("compare", bad, good, "--step", "0")
+    assert str(comparison) == command("compare", bad, good, "--step", "0")
+    assert comparison.summary["same"] > 0
+    table = comparison.to_pandas()
+    assert {"verdict", "target", "golden", "relative_error"} <= set(table.columns)
+    assert comparison.to_junit().startswith("<?xml")
+
+
+def test_a_dump_compared_with_itself_is_the_same(good):
+    opened = sonde.open(good)
+    comparison = sonde.compare(opened, opened)
+    assert comparison.findings == () and comparison.complete
+    assert str(comparison).startswith("no difference\n")
+
+
+def test_stomp_is_the_answer_of_the_command(good):
+    report = sonde.stomp(good)
+    assert report.document == document("stomp", good)
+    assert report.compared > 0 and report.findings == ()
+
+
+def test_watch_finds_what_the_command_finds(bad):
+    report = sonde.watch(bad, ["tensor_overflow", "tensor_too_large:abs_mean_gt=0.5"], step=1)
+    hits = json.loads(
+        command("watch", bad, "-c", "tensor_overflow", "-c", "tensor_too_large:abs_mean_gt=0.5", "--step", 1, "--json")
+    )["hits"]
+    of_command = {(node["op_name"], point["watch_condition"]["id"]) for node in hits for tensor in node["tensors"]
+                  for point in tensor["watch_points"] if point["error_code"] == 0}  # fmt: skip
+    assert of_command <= {(hit.op_name, hit.condition) for hit in report.hits}
+    assert any(hit.op_name.endswith("log-op0") and hit.condition == "tensor_overflow" for hit in report.hits)
+    chosen = sonde.open(bad).tensors[report.hits[0].tensor]
+    assert chosen.op.name == report.hits[0].op_name
+    large = next(hit for hit in report.hits if hit.condition == "tensor_too_large")
+    (parameter,) = [parameter for parameter in large.parameters if parameter.hit]
+    assert parameter.value == 0.5 and parameter.actual > 0.5
+
+
+def test_convert_writes_the_tensors_of_binary_files(tmp_path):
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    container = tmp_path / "Conv2D.conv1.3.7.1700000000000000"
+    container.write_bytes(cann_files.container(outputs=[cann_files.tensor(values)]))
+    done = sonde.convert(container, tmp_path / "out")
+    assert [file.source for file in done.files] == [str(container)] and done.lost == ()
+    assert np.array_equal(np.load(done.files[0].file), values)
+    assert done.files[0].bytes == values.nbytes
+
+
+def test_wrong_arguments_are_value_errors(bad, tmp_path):
+    with pytest.raises(ValueError, match="expected a list such as"):
+        sonde.first_bad(bad, step="one")
+    with pytest.raises(ValueError, match="no such step"):
+        sonde.first_bad(bad, step=99)
+    with pytest.raises(ValueError, match="nearest: tensor_overflow"):
+        sonde.watch(bad, "tensor_overflo")
+    with pytest.raises(ValueError, match="no condition"):
+        sonde.watch(bad)
+    with pytest.raises(ValueError, match="'input' or 'output'"):
+        sonde.watch(bad, "tensor_overflow", side="both")
+    with pytest.raises(ValueError, match="expected npy, bin, msnpy or pt"):
+        sonde.convert(tmp_path, tmp_path, type="zip")
+    with pytest.raises(FileNotFoundError):
+        sonde.first_bad(tmp_path / "none")
+    with pytest.raises(FileNotFoundError, match="holds no binary tensor files"):
+        sonde.convert(tmp_path, tmp_path / "out")
+
+
+def test_answers_show_themselves_in_a_notebook(bad, good):
+    page = sonde.first_bad(bad, step=1)._repr_html_()
+    assert "<td>Default/network-Small/log-op0</td>" in page
+    assert page == sonde.first_bad(bad, step=1).first._repr_html_() or page.count("<tr>") > 2
+    assert "Default/network-Small/add-op0" in sonde.compare(bad, good, step=0)._repr_html_()
+
+
+def test_a_text_of_the_dump_is_no_markup():
+    from sonde.analyses import _html_table
+
+    assert "<script>" not in _html_table(("a",), [("<script>alert(1)</script>",)])
+
+
+def test_a_program_in_cpp_gets_the_same_answers(bad, good, tmp_path_factory):
+    program = compiled(tmp_path_factory.mktemp("findings"), "first_bad")
+    found = subprocess.run([program, bad], capture_output=True, text=True, check=False)
+    assert found.returncode == 1
+    assert found.stdout.startswith("Default/network-Small/log-op0 in step 1, ")
+    assert "train.py:16: log of 0" in found.stdout
+    assert subprocess.run([program, good], capture_output=True, text=True, check=False).stdout == "nothing wrong\n"
+    differ = subprocess.run([program, bad, good], capture_output=True, text=True, check=False)
+    assert differ.stdout == command("compare", bad, good)
