@@ -5,6 +5,7 @@ import torch.distributed as dist
 from cases import Family
 from finite_training import repeat
 from torch import nn
+from training import parallel
 
 family = Family("one bad rank")
 
@@ -91,7 +92,7 @@ def two_ranks_twice(other):
 def two_ranks_with_buckets(other):
     """Uninitialised memory of the buckets is no difference."""
     dist.init_process_group("gloo")
-    network = nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)))
+    network = parallel(nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)))
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     junk = torch.full((5000,), 3.0 if other else -7.0)  # fills what malloc gives again
     del junk
