@@ -7,6 +7,8 @@ import pathlib
 import subprocess
 import tempfile
 
+from processes import preloading
+
 _SOURCE = pathlib.Path(__file__).with_name("full_disk.c")
 
 
@@ -20,7 +22,7 @@ def _library():
 
 def environment():
     """Of a process that may call spoil(): it and its forks can import this file."""
-    return os.environ | {"LD_PRELOAD": str(_library()[0]), "PYTHONPATH": str(_SOURCE.parent)}
+    return os.environ | {"LD_PRELOAD": preloading(_library()[0]), "PYTHONPATH": str(_SOURCE.parent)}
 
 
 def is_preloaded():

@@ -61,8 +61,15 @@ def settings_of(dump, e2e, sonde_settings, common):
     return content
 
 
+def preloading(library):
+    """LD_PRELOAD of a process that loads this library too: the runtime of the sanitizers must stay the first."""
+    return " ".join(filter(None, [os.environ.get("LD_PRELOAD"), str(library)]))
+
+
 def run_in(directory, dump, *command, timeout=120, **environment):
-    """The command in a clean environment, outside the checkout."""
+    """The command in a clean environment, outside the checkout. SONDE_TESTS_PATIENCE: how many times longer than
+    `timeout` seconds it may take (scripts/sanitize)."""
+    timeout *= float(os.environ.get("SONDE_TESTS_PATIENCE", "1"))
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
     kept.update({name: str(value) for name, value in environment.items()})
     if not (cold or os.environ.get("SONDE_TESTS_COLD")) and _warm.can_run(command, environment):

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import CLI, run_in, settings_of
+from processes import CLI, preloading, run_in, settings_of
 
 STRANGER = 65534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user: runs as root")
@@ -317,6 +317,6 @@ def test_a_file_that_becomes_shorter_while_it_is_read_is_an_error_and_no_signal(
     np.save(tmp_path / "a.npy", np.ones(1 << 20, np.float32))
     (tmp_path / "shorten.c").write_text(SHORTENS)
     subprocess.run(["cc", "-shared", "-fPIC", "-o", "shorten.so", "shorten.c", "-ldl"], cwd=tmp_path, check=True)
-    run = run_in(tmp_path, tmp_path, CLI, "show", tmp_path / "a.npy", LD_PRELOAD=tmp_path / "shorten.so")
+    run = run_in(tmp_path, tmp_path, CLI, "show", tmp_path / "a.npy", LD_PRELOAD=preloading(tmp_path / "shorten.so"))
     assert run.status == 3, (run.status, run.stderr)
     assert "became shorter while it was read" in run.stderr

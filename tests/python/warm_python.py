@@ -116,6 +116,7 @@ class WarmPython:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
                 self._server.kill()
+                self._server.wait()  # _start() must see that it is gone
                 raise subprocess.TimeoutExpired(command, timeout) from None
             texts = [_text(file) for file in (out, error)]
         return subprocess.CompletedProcess(command, os.waitstatus_to_exitcode(status), *texts)
