@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <optional>
 
+#include "catalog/data_flow.h"
 #include "report/catalog_text.h"
 #include "report/text.h"
 
@@ -111,24 +113,24 @@ FoundTensor find_slot(std::vector<SelectedStep>& steps, std::string_view full_na
   return best;
 }
 
-// Whether `other` is the same value as the tensor found: the same output of the same op, or the same
-// parameter in the same step.
-struct SameValue {
-  std::uint64_t source = kNoSequence;
-  std::uint32_t source_slot = 0;
+// An output of an op of the run; or, without an op, what has this name in its step.
+struct Value {
+  const CatalogOp* op = nullptr;
+  std::uint32_t slot = 0;
   std::string_view name;
-
-  bool operator()(const CatalogTensor& other, bool same_step) const {
-    if (source != kNoSequence) return other.source == source && other.source_slot == source_slot;
-    return same_step && !name.empty() && other.tensor_name == name;
-  }
 };
 
-SameValue same_value_as(const FoundTensor& found) {
-  const CatalogTensor& tensor = *found.tensor;
-  if (found.op->is_parameter) return {kNoSequence, 0, found.op->full_name};
-  if (tensor.is_input) return {tensor.source, tensor.source_slot, tensor.tensor_name};
-  return {found.op->sequence, tensor.slot, tensor.tensor_name};
+Value value_of(const FoundTensor& found, const DataFlow& flow) {
+  if (found.op->is_parameter) return {nullptr, 0, found.op->full_name};
+  if (!found.tensor->is_input) return {found.op, found.tensor->slot, {}};
+  const std::optional<DataFlow::Maker> maker = flow.maker(*found.tensor);
+  if (maker) return {maker->op, maker->slot, {}};
+  return {nullptr, 0, found.tensor->tensor_name};
+}
+
+std::string writer_text(const Value& value) {
+  return value.slot == kInnerSlot ? fmt::format("the inside of {}", value.op->full_name)
+                                  : fmt::format("{}:output.{}", value.op->full_name, value.slot);
 }
 
 }  // namespace
@@ -182,21 +184,32 @@ std::string name_of(const CatalogOp& op, const CatalogTensor& tensor) {
 }
 
 Flow flow_of(const std::vector<SelectedStep>& steps, const FoundTensor& found) {
-  Flow flow;
-  const SameValue is_same = same_value_as(found);
-  const bool has_writer = found.tensor->is_input;  // what the op itself wrote comes from nowhere else
+  const auto in_run = [&](const SelectedStep& step) {
+    return step.rank == found.step->rank && step.step->run == found.step->step->run;
+  };
+  DataFlow makers(*found.step->rank);
   for (const SelectedStep& step : steps) {
-    if (step.rank != found.step->rank || step.step->run != found.step->step->run) continue;
-    const bool same_step = step.step == found.step->step;
+    if (!in_run(step)) continue;
     for (const CatalogOp& op : step.step->ops) {
-      if (has_writer && op.sequence == is_same.source) {
-        flow.written_by = is_same.source_slot == kInnerSlot
-                              ? fmt::format("the inside of {}", op.full_name)
-                              : fmt::format("{}:output.{}", op.full_name, is_same.source_slot);
-      }
-      for (const CatalogTensor& other : op.tensors) {
-        if (!other.is_input || &other == found.tensor || !is_same(other, same_step)) continue;
-        flow.read_by.push_back(name_of(op, other));
+      if (!op.is_parameter) makers.add(op);
+    }
+  }
+  const Value value = value_of(found, makers);
+  const auto is_read = [&](const CatalogTensor& input, bool same_step) {
+    if (DataFlow::same_origin(input, *found.tensor)) return true;
+    const std::optional<DataFlow::Maker> maker = makers.maker(input);
+    if (value.op != nullptr) return maker && maker->op == value.op && maker->slot == value.slot;
+    return same_step && !value.name.empty() && input.tensor_name == value.name;
+  };
+  Flow flow;
+  // What the op itself wrote comes from nowhere else.
+  if (found.tensor->is_input && value.op != nullptr) flow.written_by = writer_text(value);
+  for (const SelectedStep& step : steps) {
+    if (!in_run(step)) continue;
+    for (const CatalogOp& op : step.step->ops) {
+      for (const CatalogTensor& input : op.tensors) {
+        if (!input.is_input || &input == found.tensor || !is_read(input, step.step == found.step->step)) continue;
+        flow.read_by.push_back(name_of(op, input));
       }
     }
   }

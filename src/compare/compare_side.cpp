@@ -1,9 +1,10 @@
 #include "compare/compare_side.h"
 
 #include <algorithm>
-#include <unordered_map>
+#include <optional>
 #include <unordered_set>
 
+#include "catalog/data_flow.h"
 #include "operators/op_nature.h"
 
 namespace sonde {
@@ -80,19 +81,17 @@ void name_states(CompareSide& side, std::uint32_t index) {
 }
 
 void connect(CompareSide& side) {
-  std::unordered_map<std::uint64_t, std::uint32_t> by_sequence;
-  for (std::uint32_t i = 0; i < side.ops.size(); ++i) by_sequence.try_emplace(side.ops[i].op->sequence, i);
+  const DataFlow flow(*side.rank, *side.step);  // numbers operators as `ops` has them
   for (std::uint32_t i = 0; i < side.ops.size(); ++i) {
     for (CompareInput& input : side.ops[i].inputs) {
-      if (input.tensor->source == kNoSequence) continue;
-      const auto from = by_sequence.find(input.tensor->source);
-      if (from == by_sequence.end() || from->second == i) continue;
-      input.from = from->second;
-      input.from_slot = input.tensor->source_slot;
+      const std::optional<DataFlow::Maker> maker = flow.maker(*input.tensor);
+      if (!maker || maker->number == i) continue;
+      input.from = maker->number;
+      input.from_slot = maker->slot;
       side.has_flow = true;
       look_at_unwritten(side, side.ops[i], input);
       if (input.from == kNoOp) continue;
-      std::vector<std::uint32_t>& readers = side.ops[from->second].readers;
+      std::vector<std::uint32_t>& readers = side.ops[maker->number].readers;
       if (readers.empty() || readers.back() != i) readers.push_back(i);
     }
     name_states(side, i);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "catalog/data_flow.h"
 #include "first_bad/bad_cause.h"
 #include "first_bad/first_bad_search.h"
 
@@ -99,12 +100,10 @@ void Teller::tell_positions(const CatalogTensor& tensor) {
 
 // Of a tensor that an op of an earlier step made; null: none in the dump.
 const CatalogOp* Teller::made_before(const CatalogTensor& tensor) const {
-  if (tensor.source == kNoSequence) return nullptr;
   for (std::size_t step = 0; step < search_.step_index(); ++step) {
-    if (search_.rank().steps[step].run != search_.step().run) continue;
-    for (const CatalogOp& op : search_.rank().steps[step].ops) {
-      if (op.sequence == tensor.source) return &op;
-    }
+    const CatalogStep& earlier = search_.rank().steps[step];
+    if (earlier.run != search_.step().run) continue;
+    if (const auto maker = DataFlow(search_.rank(), earlier).maker(tensor)) return maker->op;
   }
   return nullptr;
 }

@@ -76,16 +76,14 @@ std::string_view word_of(End end) {
 LossPlaces loss_places(const CatalogRank& rank) {
   LossPlaces places;
   for (const CatalogStep& step : rank.steps) {
-    std::unordered_map<std::uint64_t, const CatalogOp*> makers;
+    DataFlow flow(rank);
     for (const CatalogOp& op : step.ops) {
       if (op.is_parameter) continue;
       if (bare_type(op.op_type) == "oneslike" && !op.tensors.empty() && is_scalar(&op.tensors[0])) {
-        const auto maker = makers.find(op.tensors[0].source);
-        if (maker != makers.end() && maker->second->line != 0) {
-          places.insert({maker->second->source_file, maker->second->line, maker->second->op_type});
-        }
+        const std::optional<DataFlow::Maker> maker = flow.maker(op.tensors[0]);
+        if (maker && maker->op->line != 0) places.insert({maker->op->source_file, maker->op->line, maker->op->op_type});
       }
-      makers.emplace(op.sequence, &op);
+      flow.add(op);
     }
   }
   return places;
@@ -94,7 +92,11 @@ LossPlaces loss_places(const CatalogRank& rank) {
 // --- building --------------------------------------------------------------------------------------------------------
 
 ValueFlow::ValueFlow(const CatalogRank& rank, std::size_t step, HealthReader& health, Options options)
-    : health_(health), options_(options), run_(rank.steps[step].run), is_evaluation_(rank.steps[step].id.graph != 0) {
+    : health_(health),
+      options_(options),
+      flow_(rank),
+      run_(rank.steps[step].run),
+      is_evaluation_(rank.steps[step].id.graph != 0) {
   add_step(rank.steps[step], false);
   // What other tools' graphs leave out, or tell of another step, is inferred too.
   if (!has_edges_ || !rank.has_journal || rank.steps[step].is_mended) infer_edges();
@@ -140,13 +142,13 @@ void ValueFlow::add_op(const CatalogOp& op, bool is_next) {
     // What the program brings in lies in memory that it has written itself.
     input.is_read = !added.nature.shape_only && !added.nature.uninitialised && !added.nature.brings &&
                     tensor.slot < added.nature.most_inputs && !(added.nature.overwrites && tensor.slot == 0);
-    const auto made = by_sequence_.find(tensor.source);
+    const std::optional<DataFlow::Maker> maker = flow_.maker(tensor);
     if (tensor.source != kNoSequence) has_edges_ = true;
-    input.value = made != by_sequence_.end() ? value_of(made->second, tensor.source_slot) : outside_value(tensor);
+    input.value = maker ? value_of(maker->number, maker->slot) : outside_value(tensor);
     values_[input.value].readers.push_back({index, static_cast<std::uint32_t>(added.inputs.size())});
     added.inputs.push_back(input);
   }
-  by_sequence_.emplace(op.sequence, index);
+  flow_.add(op);
 }
 
 std::uint32_t ValueFlow::add_value(std::uint32_t op, std::uint32_t slot, const CatalogTensor* tensor) {

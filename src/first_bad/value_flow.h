@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "catalog/catalog.h"
+#include "catalog/data_flow.h"
 #include "measure/health.h"
 #include "operators/op_nature.h"
 
@@ -177,10 +178,10 @@ class ValueFlow {
 
   HealthReader& health_;
   Options options_;
+  DataFlow flow_;  // of both steps; numbers operators as ops_ has them
   std::size_t run_ = 0;
   std::vector<Op> ops_;
   std::vector<Value> values_;
-  std::unordered_map<std::uint64_t, std::uint32_t> by_sequence_;
   std::unordered_map<std::string, std::uint32_t> outside_;
   bool inferred_ = false, has_edges_ = false, scaler_skipped_ = false;
   bool trains_ = false;       // backward or an optimizer ran in this step

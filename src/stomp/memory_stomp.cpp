@@ -9,8 +9,8 @@
 #include <map>
 #include <numeric>
 #include <set>
-#include <unordered_map>
 
+#include "catalog/data_flow.h"
 #include "catalog/same_values.h"
 #include "catalog/step_graph.h"
 #include "formats/file_names.h"
@@ -156,20 +156,21 @@ void tell_range(const CatalogRank& rank, const CatalogTensor& before, const Cata
 class StompSearch {
  public:
   StompSearch(const CatalogRank& rank, const StompOptions& options, StompReport& report)
-      : rank_(rank), options_(options), report_(report), same_(rank, kMostBytes), sources_(sources_of(rank)) {}
+      : rank_(rank),
+        options_(options),
+        report_(report),
+        same_(rank, kMostBytes),
+        sources_(sources_of(rank)),
+        flow_(rank) {}
 
   void run() {
     for (std::size_t step = 0; step < rank_.steps.size(); ++step) {
-      if (step == 0 || rank_.steps[step].run != rank_.steps[step - 1].run) makers_.clear(), seen_.clear();
+      if (step == 0 || rank_.steps[step].run != rank_.steps[step - 1].run) flow_ = DataFlow(rank_), seen_.clear();
       look_at(rank_.steps[step]);
     }
   }
 
  private:
-  struct Maker {
-    const CatalogOp* op = nullptr;
-    const CatalogStep* step = nullptr;
-  };
   // What was last read of an output.
   struct Seen {
     const CatalogOp* by = nullptr;
@@ -180,7 +181,7 @@ class StompSearch {
   void look_at_reads(const CatalogStep& step, const CatalogOp& op, bool reports);
   void add_unreadable(std::initializer_list<const CatalogTensor*> tensors);
   void look_at_pair(const CatalogStep& step, const CatalogOp& pair, bool reports);
-  const CatalogTensor* written(const CatalogTensor& input, Maker& maker) const;
+  const CatalogTensor* written(const DataFlow::Maker& maker, const CatalogTensor& input) const;
   bool is_whole(const CatalogOp& op, std::uint32_t slot, const CatalogTensor& like, int depth) const;
   void report(const CatalogStep& step, const CatalogOp& writer, const CatalogTensor& written, const Seen& before,
               const CatalogOp& reader, const CatalogTensor& after, bool watched);
@@ -194,7 +195,7 @@ class StompSearch {
   StompReport& report_;
   SameValues same_;
   SourceTexts sources_;
-  std::unordered_map<std::uint64_t, Maker> makers_;  // by sequence
+  DataFlow flow_;  // of the run, up to here
   std::map<std::pair<std::uint64_t, std::uint32_t>, Seen> seen_;
   std::map<std::string, const CatalogOp*> by_file_name_;  // of this step: as names of pairs have it
   std::map<std::pair<std::string, std::uint32_t>, Seen> watched_;
@@ -215,7 +216,7 @@ void StompSearch::look_at(const CatalogStep& step) {
     }
     if (op.is_parameter) continue;
     look_at_reads(step, op, reports);
-    makers_[op.sequence] = {&op, &step};
+    flow_.add(op);
   }
 }
 
@@ -232,23 +233,17 @@ bool StompSearch::is_whole(const CatalogOp& op, std::uint32_t slot, const Catalo
   for (const CatalogTensor& tensor : op.tensors) {
     if (!tensor.is_input || tensor.slot != slot || !same_form(tensor, like)) continue;
     if (!tensor.tensor_name.empty() && !tensor.tensor_name.starts_with("data-")) return true;
-    const auto made = makers_.find(tensor.source);
-    return made != makers_.end() && is_whole(*made->second.op, tensor.source_slot, like, depth + 1);
+    const std::optional<DataFlow::Maker> maker = flow_.maker(tensor);
+    return maker && is_whole(*maker->op, maker->slot, like, depth + 1);
   }
   return false;
 }
 
 // What the writer recorded of what this input reads; null where it did not, or where the two may be different views.
-const CatalogTensor* StompSearch::written(const CatalogTensor& input, Maker& maker) const {
-  const auto made = makers_.find(input.source);
-  if (made == makers_.end()) return nullptr;
-  maker = made->second;
-  for (const CatalogTensor& tensor : maker.op->tensors) {
-    if (tensor.is_input || tensor.slot != input.source_slot) continue;
-    if (!same_form(tensor, input) || !is_whole(*maker.op, tensor.slot, tensor, 0)) return nullptr;
-    return &tensor;
-  }
-  return nullptr;
+const CatalogTensor* StompSearch::written(const DataFlow::Maker& maker, const CatalogTensor& input) const {
+  const CatalogTensor* output = DataFlow::output(maker);
+  if (output == nullptr || !same_form(*output, input) || !is_whole(*maker.op, maker.slot, *output, 0)) return nullptr;
+  return output;
 }
 
 void StompSearch::note_unreadable(const CatalogTensor& tensor) {
@@ -286,12 +281,12 @@ void StompSearch::add_unreadable(std::initializer_list<const CatalogTensor*> ten
 
 void StompSearch::look_at_reads(const CatalogStep& step, const CatalogOp& op, bool reports) {
   for (const CatalogTensor& input : op.tensors) {
-    if (!input.is_input || input.source == kNoSequence || !input.recorded()) continue;
-    Maker maker;
-    const CatalogTensor* output = written(input, maker);
+    const std::optional<DataFlow::Maker> maker = flow_.maker(input);
+    if (!maker || !input.recorded()) continue;
+    const CatalogTensor* output = written(*maker, input);
     if (output == nullptr || !output->recorded()) continue;
     Seen& seen = seen_[{input.source, input.source_slot}];
-    if (seen.tensor == nullptr) seen = {maker.op, output};
+    if (seen.tensor == nullptr) seen = {maker->op, output};
     if (input.content != 0 && input.content == seen.tensor->content) {
       report_.not_observable += reports ? 1 : 0;
       continue;
@@ -307,7 +302,7 @@ void StompSearch::look_at_reads(const CatalogStep& step, const CatalogOp& op, bo
     const std::optional<bool> other_order = *same ? true : same_in_another_order(rank_, *before.tensor, input);
     (other_order ? report_.compared : report_.not_known) += reports ? 1 : 0;
     if (other_order.value_or(true) || !reports) continue;
-    report(step, *maker.op, *output, before, op, input, false);
+    report(step, *maker->op, *output, before, op, input, false);
   }
 }
 
