@@ -29,7 +29,7 @@ from torch import nn
 
 import sonde
 import sonde.adapter
-import sonde.torch
+import sonde.optimizers
 
 HERE = pathlib.Path(__file__).resolve().parent
 LIBRARY = HERE.parent / "build" / "_callback_cost.so"
@@ -89,7 +89,7 @@ def fastest(model, x, steps=12):
 
 def level_cost(cost, level, model, x):
     torch_directory = os.path.join(os.path.dirname(torch.__file__), "")
-    cost.observe(level, nn.Module._wrapped_call_impl.__code__, sonde.torch._optimizer_wrapper_code(), torch_directory)
+    cost.observe(level, nn.Module._wrapped_call_impl.__code__, sonde.optimizers.step_wrapper_code(), torch_directory)
     try:
         return fastest(model, x)
     finally:

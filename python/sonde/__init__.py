@@ -23,12 +23,13 @@ and to ask what went wrong, as the command does:
 `import sonde` imports no framework. MindSpore must be imported after it.
 """
 
-import sonde_autoload
+import sonde_early
 
 from . import session
 from ._core import version as __version__
+from .errors import Error
 from .flags import dump_scope, set_dump
-from .session import Error, capture, dump_set_iteration, dump_start, dump_stop, start, step, stop
+from .session import capture, dump_set_iteration, dump_start, dump_stop, start, step, stop
 
 __all__ = [
     "Error",
@@ -79,4 +80,10 @@ def __getattr__(name):
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
-sonde_autoload.watch_mindspore()
+def _load_mindspore() -> None:
+    from . import mindspore
+
+    mindspore.load()
+
+
+sonde_early.watch_mindspore(_load_mindspore, session.start_from_environment)

@@ -10,14 +10,14 @@ The same in C is in include/sonde/sonde.h: sonde_init_dump(), sonde_set_dump(), 
 """
 
 from . import session
-from .session import Error
+from .errors import Error
 
 _REPEATED = "EP0008: This API cannot be called repeatedly"
 
 _stage = "none"  # "initialised", "set"
 
 
-def init_dump():
+def init_dump() -> None:
     """Begin: before set_dump(). Raises Error when it was called before, or when a session is running already."""
     global _stage
     if _stage != "none":
@@ -27,7 +27,7 @@ def init_dump():
     _stage = "initialised"
 
 
-def set_dump(path):
+def set_dump(path: session.StrPath) -> None:
     """Record under this acl.json (or any configuration that sonde.start() takes) from now on.
 
     Raises Error with everything that is wrong in the file; another one may then be given.
@@ -41,8 +41,11 @@ def set_dump(path):
     _stage = "set"
 
 
-def finalize_dump():
-    """End: all files are complete when this returns. Gives the closing line. init_dump() may follow."""
+def finalize_dump() -> str:
+    """End: all files are complete when this returns. Gives the closing line. init_dump() may follow.
+
+    Raises Error when init_dump() was not called before.
+    """
     global _stage
     if _stage == "none":
         raise Error("EP0008: aclmdlInitDump must be executed before aclmdlFinalizeDump")

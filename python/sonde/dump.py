@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import _core
-from .session import Error
+from .errors import Error
 
 _SAME_IN_NUMPY = {"bool", "float16", "float32", "float64", "complex64", "complex128", "qint8", "quint8", "qint32"} | {
     f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)

@@ -17,7 +17,7 @@ import numpy as np
 from . import dump as dumps
 from . import safetensors, tensorboard
 from .answer import Answer
-from .session import Error
+from .errors import Error
 
 FORMATS = ("parquet", "arrow", "safetensors", "npz", "tensorboard")
 TABLES = ("tensors", "ops", "graph")

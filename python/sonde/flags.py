@@ -7,14 +7,24 @@ import contextlib
 import functools
 import sys
 import weakref
+from collections.abc import Callable, Iterator
+from types import CodeType
+from typing import TYPE_CHECKING, cast
 
-_modules = {}  # id -> (weak reference, flagged): every module below one that was given, too
-_functions = {}  # code object -> flagged; kept alive, as its address is what the stack is searched for
-_types = {}  # type of operator, in lower case -> flagged
-_library = None  # the adapter, while a session runs
+if TYPE_CHECKING:
+    from torch import nn
+
+    from .library import Library
+
+# id -> (weak reference, flagged): every module below one that was given, too
+_modules: "dict[int, tuple[weakref.ref[nn.Module], bool]]" = {}
+# code object -> flagged; kept alive, as its address is what the stack is searched for
+_functions: dict[CodeType, bool] = {}
+_types: dict[str, bool] = {}  # type of operator, in lower case -> flagged
+_library: "Library | None" = None  # the adapter, while a session runs
 
 
-def set_dump(target, enabled=True):
+def set_dump(target: object, enabled: bool = True) -> None:
     """Record `target` under `dump_mode` 2, or (enabled=False) do not record it any more.
 
     `target` is a module (its operators and those of all modules in it, forward and backward), a Python function (what
@@ -33,8 +43,9 @@ def set_dump(target, enabled=True):
     if _is_of_mindspore(target, enabled):
         return
     code = _code_of(target)
-    if _is_module(target):
-        for module in _with_all_below(target):
+    root = _as_module(target)
+    if root is not None:
+        for module in _with_all_below(root):
             _modules[id(module)] = weakref.ref(module, functools.partial(_died, id(module))), enabled
     elif code is not None:
         _functions[code] = enabled
@@ -52,7 +63,7 @@ def set_dump(target, enabled=True):
 
 
 @contextlib.contextmanager
-def dump_scope():
+def dump_scope() -> Iterator[None]:
     """What this thread runs inside, and its backward, is recorded under `dump_mode` 2.
 
     with sonde.dump_scope():
@@ -68,7 +79,7 @@ def dump_scope():
             library.dump_scope(-1)
 
 
-def watch(library):
+def watch(library: "Library") -> Callable[[], None]:
     """A session begins: the adapter is told what is flagged. Returns what is to be called when it ends."""
     global _library
     _library = library
@@ -78,33 +89,35 @@ def watch(library):
     return _unwatch
 
 
-def _unwatch():
+def _unwatch() -> None:
     global _library
     if _library is not None:
         _library.set_flags({})
     _library = None
 
 
-def _tell():
+def _tell() -> None:
     if _library is not None:
         flagged = {identity: enabled for identity, (_, enabled) in list(_modules.items())}
         flagged.update((id(code), enabled) for code, enabled in list(_functions.items()))
         _library.set_flags(flagged)
 
 
-def _died(identity, reference):
+def _died(identity: int, reference: "weakref.ref[nn.Module]") -> None:
     known = _modules.get(identity)
     if known is not None and known[0] is reference:
         del _modules[identity]
         _tell()
 
 
-def _is_module(target):
+def _as_module(target: object) -> "nn.Module | None":
     torch = sys.modules.get("torch")
-    return torch is not None and issubclass(type(target), torch.nn.Module)
+    if torch is None or not issubclass(type(target), torch.nn.Module):  # not isinstance(): no code of the user's runs
+        return None
+    return cast("nn.Module", target)
 
 
-def _is_of_mindspore(target, enabled):
+def _is_of_mindspore(target: object, enabled: bool) -> bool:
     if "mindspore" not in sys.modules:
         return False
     from . import mindspore
@@ -112,7 +125,7 @@ def _is_of_mindspore(target, enabled):
     return mindspore.flag(target, enabled)
 
 
-def _with_all_below(module):
+def _with_all_below(module: "nn.Module") -> "Iterator[nn.Module]":
     """`module` and every module in it, without calling methods that the user may have overridden."""
     seen, waiting = {id(module)}, [module]
     while waiting:
@@ -124,7 +137,7 @@ def _with_all_below(module):
                 waiting.append(child)
 
 
-def _code_of(target):
+def _code_of(target: object) -> CodeType | None:
     """The code of a Python function or method; None for all others. Of a decorated one it is the innermost."""
     if isinstance(target, type):
         return None
@@ -133,10 +146,10 @@ def _code_of(target):
         while hasattr(target, "__wrapped__"):
             target = target.__wrapped__
     code = getattr(target, "__code__", None)
-    return code if isinstance(code, type(_code_of.__code__)) else None
+    return code if isinstance(code, CodeType) else None
 
 
-def _operator_name(target):
+def _operator_name(target: object) -> str | None:
     """`conv2d` of "conv2d", torch.ops.aten.conv2d (with or without overload), torch.conv2d."""
     if isinstance(target, str):
         return target.strip().lower() or None
@@ -144,5 +157,5 @@ def _operator_name(target):
         if isinstance(name, str) and "::" in name:
             return name.partition("::")[2].partition(".")[0].lower()
     if type(target).__name__ in ("builtin_function_or_method", "method_descriptor"):
-        return target.__name__.lower()
+        return cast(str, getattr(target, "__name__", "")).lower()
     return None

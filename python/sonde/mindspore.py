@@ -16,13 +16,17 @@ import re
 import sys
 import tempfile
 import warnings
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from . import _core
-from .session import Error, number_from, tell
+from .console import number_from, tell
+from .errors import Error
+from .host import Host
 
-_shim = None  # _mindspore.so, once it is loaded
-_watch = None  # the Watch of this process while a session runs
-_private = None  # the directory of MindSpore's configuration; kept until the process ends, as it is read once
+_shim: ctypes.CDLL | None = None  # _mindspore.so, once it is loaded
+# The directory of MindSpore's configuration; kept until the process ends, as it is read once.
+_private: "tempfile.TemporaryDirectory[str] | None" = None
 
 # What MindSpore takes in `path`. A dot is refused, and with it much of what a user's directory may be called.
 _PATH = re.compile(r"^/([A-Za-z0-9/_-])*$")
@@ -41,7 +45,7 @@ class RunInfo(ctypes.Structure):
     )
 
 
-def load():
+def load() -> None:
     """Put the replaced functions where MindSpore will find them first. Before `import mindspore`, or without effect."""
     global _shim
     if _shim is not None:
@@ -56,13 +60,19 @@ def load():
     _shim.sonde_mindspore_read_before.restype = None
 
 
-def why_not():
+def _placed() -> ctypes.CDLL:
+    """_mindspore.so, after load()."""
+    assert _shim is not None
+    return _shim
+
+
+def why_not() -> str | None:
     """Why Sonde cannot stand inside the MindSpore that is imported; None when it can."""
     mindspore = sys.modules["mindspore"]
     version = getattr(mindspore, "__version__", "of unknown version")
     if _shim is None:
         return "MindSpore was imported before Sonde could be placed in it; import sonde first"
-    missing = _shim.sonde_mindspore_missing()
+    missing: bytes | None = _shim.sonde_mindspore_missing()
     if missing is not None:
         return f"MindSpore {version} is not built like those Sonde knows (2.7 to 2.10): it has no {missing.decode()}"
     target = mindspore.get_context("device_target")
@@ -71,54 +81,24 @@ def why_not():
     return None
 
 
-def attach():
-    """Start watching: called once a session exists and MindSpore is imported."""
-    global _watch
-    reason = why_not()
-    if reason:
-        raise Error(f"cannot record: {reason}")
-    _watch = Watch()
-
-
-def step():
-    """sonde.step(): MindSpore counts its steps itself, by the runs of its graphs."""
-    tell("warning", "sonde.step() does nothing inside MindSpore, which counts its steps itself")
-
-
-def dump_switch(on):
-    """sonde.dump_start() and sonde.dump_stop()."""
-    _core.dump_switch(on)
-
-
-def set_iteration(_iteration):
-    """sonde.dump_set_iteration()."""
-    raise Error(
-        "cannot set the iteration: inside MindSpore steps have the numbers that MindSpore gives them; "
-        "initial_iteration in the configuration moves them all"
-    )
-
-
-def detach():
-    """Stop watching. What MindSpore finds from now on is recorded by nobody: its private configuration says 'all'."""
-    global _watch
-    if _watch is not None:
-        _watch.close()
-    _watch = None
-
-
-def forked_child():
-    """In a forked child: the engine is inert there, and MindSpore asks nobody else."""
-    global _watch
-    _watch = None
-
-
-class Watch:
+class MindSporeHost(Host):
     """One session inside MindSpore."""
 
-    def __init__(self):
+    current: ClassVar["MindSporeHost | None"] = None
+
+    def __init__(self, end_if_over: Callable[[], None]) -> None:
+        super().__init__(end_if_over)
+        reason = why_not()
+        if reason:
+            raise Error(f"cannot record: {reason}")
         settings = _core.host_settings()
-        directory = b"" if _PATH.match(settings["path"]) else os.fsencode(settings["path"])
-        self.undo = [_give_configuration(settings), _watch_scopes(), _silence_set_dump()]
+        path = settings["path"]
+        directory = b"" if _PATH.match(path) else os.fsencode(path)
+        self.undo = [
+            _give_configuration(path, settings["first_iteration"]),
+            _watch_scopes(),
+            _silence_set_dump(),
+        ]
         run = RunInfo(
             size=ctypes.sizeof(RunInfo),
             rank=0,  # told by MindSpore's paths
@@ -128,9 +108,10 @@ class Watch:
             world_size=max(number_from("RANK_SIZE", 1), 1),
         )
         _read_inputs(before=not settings["inputs_after"])
-        _shim.sonde_mindspore_set_engine(_core.api(), ctypes.byref(run), directory)
+        _placed().sonde_mindspore_set_engine(_core.api(), ctypes.byref(run), directory)
 
-    def close(self):
+    def close(self) -> None:
+        """What MindSpore finds from now on is recorded by nobody: its private configuration says 'all'."""
         # The last step may still be running on MindSpore's threads.
         with contextlib.suppress(Exception):
             api = (
@@ -140,8 +121,20 @@ class Watch:
         for undo in self.undo:
             undo()
 
+    def step(self) -> None:
+        tell("warning", "sonde.step() does nothing inside MindSpore, which counts its steps itself")
 
-def flag(target, enabled):
+    def dump_switch(self, on: bool) -> None:
+        _core.dump_switch(on)
+
+    def set_iteration(self, iteration: int) -> None:
+        raise Error(
+            "cannot set the iteration: inside MindSpore steps have the numbers that MindSpore gives them; "
+            "initial_iteration in the configuration moves them all"
+        )
+
+
+def flag(target: object, enabled: bool) -> bool:
     """sonde.set_dump() of a Cell or a Primitive; False: it is neither."""
     mindspore = sys.modules.get("mindspore")
     if mindspore is None or not isinstance(target, (mindspore.nn.Cell, mindspore.ops.Primitive)):
@@ -157,13 +150,12 @@ def flag(target, enabled):
     return True
 
 
-def _give_configuration(settings):
+def _give_configuration(path: str, first_iteration: int) -> Callable[[], None]:
     """MindSpore is given a configuration of its own, under which it goes through every operator and writes where the
     user's says. SONDE_CONFIG keeps the user's for children. Returns what undoes it."""
     global _private
     if _private is None:
         _private = tempfile.TemporaryDirectory(prefix="sonde-mindspore-", ignore_cleanup_errors=True)
-    path = settings["path"]
     if not _PATH.match(path):
         link = os.path.join(_private.name, "dump")
         with contextlib.suppress(FileNotFoundError):
@@ -172,13 +164,13 @@ def _give_configuration(settings):
         path = link
     file = os.path.join(_private.name, "data_dump.json")
     with open(file, "w", encoding="utf-8") as out:
-        json.dump(_configuration(path, settings["first_iteration"]), out)
+        json.dump(_configuration(path, first_iteration), out)
     before = {name: os.environ.get(name) for name in ("MINDSPORE_DUMP_CONFIG", "SONDE_CONFIG")}
     if before["SONDE_CONFIG"] is None and before["MINDSPORE_DUMP_CONFIG"] is not None:
         os.environ["SONDE_CONFIG"] = before["MINDSPORE_DUMP_CONFIG"]
     os.environ["MINDSPORE_DUMP_CONFIG"] = file
 
-    def undo():
+    def undo() -> None:
         for name, value in before.items():
             if value is None:
                 os.environ.pop(name, None)
@@ -188,16 +180,17 @@ def _give_configuration(settings):
     return undo
 
 
-def _read_inputs(before):
+def _read_inputs(before: bool) -> None:
     """Inputs are read before their operator, or, as MindSpore's own dumper does, after it."""
-    missing = _shim.sonde_mindspore_missing_before() if before else None
+    shim = _placed()
+    missing: bytes | None = shim.sonde_mindspore_missing_before() if before else None
     if missing is not None:
         tell("warning", f"inputs are read after their operators: this MindSpore has no {missing.decode()}")
-    _shim.sonde_mindspore_read_before(before and missing is None)
+    shim.sonde_mindspore_read_before(before and missing is None)
 
 
-def _configuration(path, first_iteration):
-    common = {
+def _configuration(path: str, first_iteration: int) -> dict[str, object]:
+    common: dict[str, object] = {
         "op_debug_mode": 0,
         "dump_mode": 0,
         "path": path,
@@ -213,30 +206,30 @@ def _configuration(path, first_iteration):
     return {"common_dump_settings": common, "e2e_dump_settings": {"enable": True, "trans_flag": True}}
 
 
-def _watch_scopes():
+def _watch_scopes() -> Callable[[], None]:
     """When a network is compiled every cell gets its scope: then is told which of them set_dump() was called for."""
     from mindspore.nn import Cell
 
     original = Cell.generate_scope
 
     @functools.wraps(original)
-    def generate_scope(self, *args, **kwargs):
+    def generate_scope(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(self, *args, **kwargs)
-        if _watch is not None:
+        if MindSporeHost.current is not None:
             with contextlib.suppress(Exception):
                 _tell_flags(self)
         return result
 
     Cell.generate_scope = generate_scope
 
-    def undo():
+    def undo() -> None:
         if Cell.generate_scope is generate_scope:
             Cell.generate_scope = original
 
     return undo
 
 
-def _tell_flags(network):
+def _tell_flags(network: Any) -> None:
     for _, cell in network.cells_and_names():
         scope = cell.get_scope() or "Default"
         flagged = cell.get_flags().get("dump")
@@ -250,19 +243,19 @@ def _tell_flags(network):
 _ONLY_ASCEND = "Current device_target is CPU, which is not supported by set_dump"
 
 
-def _silence_set_dump():
+def _silence_set_dump() -> Callable[[], None]:
     """MindSpore warns that set_dump() does nothing on the CPU. With Sonde it does."""
     filters = warnings.filters
     warnings.filterwarnings("ignore", message=_ONLY_ASCEND)
     ours = warnings.filters[0]
 
-    def undo():
+    def undo() -> None:
         if ours in filters:
             filters.remove(ours)
 
     return undo
 
 
-def _host():
+def _host() -> str:
     version = sys.modules["mindspore"].__version__
     return f"mindspore {version}, {platform.python_implementation()} {platform.python_version()}"

@@ -4,9 +4,26 @@ import contextlib
 import functools
 import gc
 import weakref
+from collections.abc import Callable
+from types import CodeType
+from typing import Any, TypeVar
 
 from torch import nn
 from torch.optim.optimizer import Optimizer
+
+from .library import Library
+from .modules import tensors_of
+
+_Class = TypeVar("_Class")
+
+
+def step_wrapper_code() -> CodeType:
+    """The code of the function around every Optimizer.step."""
+    own = Optimizer.profile_hook_step.__code__
+    for constant in own.co_consts:
+        if isinstance(constant, CodeType) and constant.co_name == "wrapper":
+            return constant
+    return own
 
 
 class AliveOptimizers:
@@ -15,22 +32,25 @@ class AliveOptimizers:
     Every Optimizer, made or unpickled, runs `_patch_step_function` once; it is what makes its steps visible at all.
     """
 
-    def __init__(self):
-        self._bare = {}  # id of an optimizer -> it trains tensors of no module
-        self._trained = {}  # id of a module -> (weak reference to it, an optimizer trains a parameter of it)
-        self._alive = []
+    def __init__(self) -> None:
+        self._bare: dict[int, bool] = {}  # id of an optimizer -> it trains tensors of no module
+        # id of a module -> (it, an optimizer trains a parameter of it)
+        self._trained: dict[int, tuple[weakref.ref[nn.Module], bool]] = {}
+        self._alive: list[weakref.ref[Optimizer]] = []
         if any("step" in vars(c) and getattr(vars(c)["step"], "hooked", False) for c in _subclasses(Optimizer)):
             # type(), not isinstance(): a user's __class__ property must not run.
             self._alive = [weakref.ref(o) for o in gc.get_objects() if issubclass(type(o), Optimizer)]
         self._undo = _wrap_method(Optimizer, "_patch_step_function", self._made)
 
-    def close(self):
+    def close(self) -> None:
+        """New ones are not seen any more."""
         self._undo()
 
-    def any(self):
+    def any(self) -> bool:
+        """Whether one is alive."""
         return any(reference() is not None for reference in reversed(self._alive))
 
-    def train_bare_parameters(self):
+    def train_bare_parameters(self) -> bool:
         """Whether some optimizer trains tensors of no module: then no module's forward announces the first step."""
         alive = [optimizer for optimizer in (reference() for reference in self._alive) if optimizer is not None]
         new = [optimizer for optimizer in alive if id(optimizer) not in self._bare]
@@ -42,7 +62,7 @@ class AliveOptimizers:
                 self._bare[id(optimizer)] = not owned.issuperset(trained)
         return any(self._bare[id(optimizer)] for optimizer in alive)
 
-    def train(self, module, tensors_of):
+    def train(self, module: nn.Module) -> bool:
         """Whether some optimizer trains a parameter of `module`, as it was when the module was first asked about."""
         known = self._trained.get(id(module))
         if known is None or known[0]() is not module:
@@ -53,26 +73,26 @@ class AliveOptimizers:
             known = self._trained[id(module)] = weakref.ref(module), answer
         return known[1]
 
-    def _made(self, optimizer):
+    def _made(self, optimizer: Optimizer) -> None:
         self._trained.clear()
         self._bare.pop(id(optimizer), None)  # of another one that had this address
         self._alive = [reference for reference in self._alive if reference() is not None]
         self._alive.append(weakref.ref(optimizer))
 
 
-def watch_scaler(library):
+def watch_scaler(library: Library) -> Callable[[], None]:
     """GradScaler.update ends a step also when the optimizer was skipped; returns what undoes the watching."""
     from torch.amp import GradScaler
 
     return _wrap_method(GradScaler, "update", lambda scaler: library.scaler_update() if scaler.is_enabled() else None)
 
 
-def _wrap_method(cls, name, then):
+def _wrap_method(cls: type[_Class], name: str, then: Callable[[_Class], None]) -> Callable[[], None]:
     """`then(self)` runs after every call of the method that returned; returns what undoes it."""
     original = getattr(cls, name)
 
     @functools.wraps(original)
-    def method(self, *args, **kwargs):
+    def method(self: _Class, *args: Any, **kwargs: Any) -> Any:
         result = original(self, *args, **kwargs)
         with contextlib.suppress(Exception):  # never into the user's program
             then(self)
@@ -80,15 +100,16 @@ def _wrap_method(cls, name, then):
 
     setattr(cls, name, method)
 
-    def undo():
+    def undo() -> None:
         if vars(cls).get(name) is method:  # else somebody has wrapped it since
             setattr(cls, name, original)
 
     return undo
 
 
-def _subclasses(cls):
-    found, queue = set(), [cls]
+def _subclasses(cls: type) -> set[type]:
+    found: set[type] = set()
+    queue = [cls]
     while queue:
         for sub in type.__subclasses__(queue.pop()):
             if sub not in found:

@@ -4,8 +4,12 @@
 """
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import torch
+
+from .library import Library
 
 # Write the elements themselves, one Python call each.
 _WRITERS = ("apply_", "map_", "map2_")
@@ -19,24 +23,24 @@ _EXPORTS = (
 )
 
 
-def watch(library):
-    """Returns what undoes it."""
+def watch(library: Library) -> Callable[[], None]:
+    """Tells the adapter of every tensor that goes through one of the doors. Returns what undoes it."""
     undo = [_watch(torch.Tensor, name, library, given_away=False) for name in _WRITERS]
     undo += [_watch(place, name, library, given_away=True) for place, name in _EXPORTS if hasattr(place, name)]
 
-    def close():
+    def close() -> None:
         for step in undo:
             step()
 
     return close
 
 
-def _watch(place, name, library, given_away):
+def _watch(place: object, name: str, library: Library, given_away: bool) -> Callable[[], None]:
     original = getattr(place, name)
     inherited = name not in vars(place)
 
     @functools.wraps(original)
-    def watched(*args, **kwargs):
+    def watched(*args: Any, **kwargs: Any) -> Any:
         try:
             return original(*args, **kwargs)
         finally:
@@ -45,7 +49,7 @@ def _watch(place, name, library, given_away):
 
     setattr(place, name, watched)
 
-    def undo():
+    def undo() -> None:
         if vars(place).get(name) is not watched:
             return  # somebody else replaced it since
         if inherited:

@@ -20,28 +20,33 @@ import struct
 import sys
 import threading
 import weakref
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook
-from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
-import sonde_autoload
+import sonde_early
 
 from . import adapter
-from .session import tell
-from .torch import _modules_below, _optimizer_wrapper_code, _tensors_of
+from .console import tell
+from .library import Library
+from .modules import modules_below, tensors_of
+from .optimizers import step_wrapper_code
 
 _MOST_DEEP = 8  # levels of lists and dictionaries in a module's result
 _MODULE_CALL = nn.Module._wrapped_call_impl.__code__
-_OPTIMIZER_STEP = _optimizer_wrapper_code()
+_OPTIMIZER_STEP = step_wrapper_code()
 
 _UNSEEDED = torch.default_generator.initial_seed()  # another in each run
 
-_observer = None
+_observer: "Observer | None" = None
 
 
-def start(directory):
+def start(directory: str) -> None:
     """Observe this process and those it forks, until it ends."""
     global _observer
     if _observer is None:
@@ -50,38 +55,37 @@ def start(directory):
         register_optimizer_step_post_hook(_after_step)
         torch.autograd.backward = _observed_backward(torch.autograd.backward)
         os.register_at_fork(before=_observer.before_fork, after_in_child=_observer.in_forked_child)
-        atexit.register(_at_exit)
+        atexit.register(_observer.observe, _observer.end)
         tell("observed", str(os.getpid()))
 
 
-def _after_forward(module, _arguments, output):
+def _after_forward(module: nn.Module, _arguments: object, output: object) -> None:
     if torch.compiler.is_compiling():
         return
-    if _is_outermost(_MODULE_CALL):
+    if _observer is not None and _is_outermost(_MODULE_CALL):
         _observer.observe(_observer.forward, module, output)
 
 
-def _after_step(optimizer, _arguments, _keywords):
-    if _is_outermost(_OPTIMIZER_STEP):
+def _after_step(optimizer: Optimizer, _arguments: object, _keywords: object) -> None:
+    if _observer is not None and _is_outermost(_OPTIMIZER_STEP):
         _observer.observe(_observer.step, optimizer)
 
 
-def _observed_backward(original):
-    def backward(tensors, *arguments, **keywords):
-        _observer.observe(_observer.backward, tensors)
+def _observed_backward(original: Callable[..., None]) -> Callable[..., None]:
+    def backward(tensors: object, *arguments: Any, **keywords: Any) -> None:
+        if _observer is not None:
+            _observer.observe(_observer.backward, tensors)
         return original(tensors, *arguments, **keywords)
 
-    backward.__doc__, backward.__wrapped__ = original.__doc__, original
+    backward.__doc__ = original.__doc__
+    backward.__wrapped__ = original  # type: ignore[attr-defined]
     return backward
 
 
-def _at_exit():
-    _observer.observe(_observer.end)
-
-
-def _is_outermost(code):
+def _is_outermost(code: CodeType) -> bool:
     """Whether exactly one frame of the stack runs `code`."""
-    found, frame = 0, sys._getframe(2)
+    found = 0
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None and found < 2:
         found += frame.f_code is code
         frame = frame.f_back
@@ -91,13 +95,13 @@ def _is_outermost(code):
 class Event:
     """One line in the making: `values` are [kind, name, description, digest]."""
 
-    def __init__(self, library):
+    def __init__(self, library: Library) -> None:
         self._library = library
-        self._seen = {}  # id -> tensor, held so that the id stays its own
-        self.values = []
-        self.skipped = []
+        self._seen: dict[int, torch.Tensor] = {}  # id -> tensor, held so that the id stays its own
+        self.values: list[list[str]] = []
+        self.skipped: list[list[str]] = []
 
-    def add(self, kind, name, tensor):
+    def add(self, kind: str, name: str, tensor: object) -> None:
         """A tensor, the first time it is met in this event."""
         if not isinstance(tensor, torch.Tensor) or id(tensor) in self._seen:
             return
@@ -108,7 +112,7 @@ class Event:
         else:
             self.values.append([kind, name, description, _digest(memory)])
 
-    def add_all(self, kind, name, value, depth=0):
+    def add_all(self, kind: str, name: str, value: object, depth: int = 0) -> None:
         """The tensors in a module's result: itself, or those in tuples, lists and dictionaries."""
         if isinstance(value, torch.Tensor):
             self.add(kind, name, value)
@@ -119,49 +123,53 @@ class Event:
             for key, element in value.items():
                 self.add_all(kind, f"{name}[{key!r}]", element, depth + 1)
 
-    def add_model(self, label, model):
-        for name, parameter in _tensors_of(model, "_parameters"):
+    def add_model(self, label: str, model: nn.Module) -> None:
+        """Parameters with their gradients, and buffers."""
+        for name, parameter in tensors_of(model, "_parameters"):
             self.add_parameter(f"{label}.{name}", parameter)
-        for name, buffer in _tensors_of(model, "_buffers"):
+        for name, buffer in tensors_of(model, "_buffers"):
             self.add("buffer", f"{label}.{name}", buffer)
 
-    def add_parameter(self, name, parameter):
+    def add_parameter(self, name: str, parameter: torch.Tensor) -> None:
         """The gradient first: where both differ, it is the cause."""
         if parameter.is_leaf and parameter.grad is not None:
             self.add("gradient", name, parameter.grad)
         self.add("parameter", name, parameter)
 
-    def add_random_numbers(self):
+    def add_random_numbers(self) -> None:
         """The states of the generators; of those that nobody may have seeded only how far they are."""
         state = torch.default_generator.get_state()
         if torch.default_generator.initial_seed() == _UNSEEDED:
-            left, _, following = struct.unpack_from("<iiQ", self._library.memory_of(state)[1], 8)
+            left, _, following = struct.unpack_from("<iiQ", self._library.memory_of(state)[1] or b"", 8)
             self._add_position("torch", f"{left} {following}")
         else:
             self.add("random state", "torch", state)
         self._add_position("Python", random.getstate()[1][-1])
         numpy = sys.modules.get("numpy.random")
-        state = numpy.get_state() if numpy is not None else None
-        if isinstance(state, tuple):  # the usual generator: Mersenne Twister
-            self._add_position("NumPy", state[2])
+        position = numpy.get_state() if numpy is not None else None
+        if isinstance(position, tuple):  # the usual generator: Mersenne Twister
+            self._add_position("NumPy", position[2])
 
-    def _add_position(self, name, position):
+    def _add_position(self, name: str, position: object) -> None:
         self.values.append(["random state", name, "", f"position {position}"])
 
 
 class Stream:
     """The events of one thread of one process, in their order."""
 
-    def __init__(self, path):
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    def __init__(self, path: str) -> None:
+        self._file: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self.steps = 0
         self.forwards = 0
 
-    def write(self, kind, place, event):
+    def write(self, kind: str, place: str, event: Event) -> None:
+        """Raises OSError."""
+        if self._file is None:
+            raise ValueError("the stream is closed")
         line = {"event": kind, "place": place, "values": event.values, "skipped": event.skipped}
         os.write(self._file, (json.dumps(line) + "\n").encode())
 
-    def close(self):
+    def close(self) -> None:
         """Once; the descriptor may be somebody else's by then."""
         if self._file is not None:
             os.close(self._file)
@@ -169,19 +177,22 @@ class Stream:
 
 
 class Observer:
-    def __init__(self, directory, library):
+    """What this process computes, written down."""
+
+    def __init__(self, directory: str, library: Library) -> None:
         self._directory = directory
         self._library = library
-        self._streams = weakref.WeakKeyDictionary()  # thread -> Stream, closed when the thread is gone
+        # Closed when the thread is gone.
+        self._streams: weakref.WeakKeyDictionary[threading.Thread, Stream] = weakref.WeakKeyDictionary()
         self._observed = False
         self._lock = threading.RLock()
         self._labels = Labels()
-        self._called = []  # models called since the last step; weak references
+        self._called: list[weakref.ref[nn.Module]] = []  # models called since the last step
         self._children = 0
         self._lineage = ""  # `-child1-child2`: forked by the first
         self._broken = False
 
-    def observe(self, what, *arguments):
+    def observe(self, what: Callable[..., None], *arguments: object) -> None:
         """Calls `what`; whatever goes wrong is told and never reaches the program."""
         if self._broken:
             return
@@ -195,7 +206,8 @@ class Observer:
 
     # --- events -----------------------------------------------------------------------------------------------------
 
-    def forward(self, model, output):
+    def forward(self, model: nn.Module, output: object) -> None:
+        """After a model's forward: its result."""
         stream = self._stream()
         label = self._labels.of(model)
         if all(known() is not model for known in self._called):
@@ -206,19 +218,21 @@ class Observer:
         stream.write("forward", f"step {stream.steps}, forward {stream.forwards} ({label})", event)
         stream.forwards += 1
 
-    def backward(self, tensors):
+    def backward(self, tensors: object) -> None:
+        """Before a backward: the losses that it begins with."""
         stream = self._stream()
         event = Event(self._library)
         event.add_all("loss", "loss", tensors)
         stream.write("backward", f"step {stream.steps}, backward", event)
 
-    def step(self, optimizer):
+    def step(self, optimizer: Optimizer) -> None:
+        """After an optimizer's step: the models that were called, what it trains, and its state."""
         stream = self._stream()
         label = self._labels.of(optimizer)
         event = Event(self._library)
-        names = {}
+        names: dict[int, str] = {}
         for model in [model for model in (known() for known in self._called) if model is not None]:
-            for name, parameter in _tensors_of(model, "_parameters"):
+            for name, parameter in tensors_of(model, "_parameters"):
                 names.setdefault(id(parameter), f"{self._labels.of(model)}.{name}")
             event.add_model(self._labels.of(model), model)
         for g, group in enumerate(optimizer.param_groups):
@@ -233,12 +247,13 @@ class Observer:
         stream.steps += 1
         self._called.clear()
 
-    def end(self):
-        if not self._observed and sonde_autoload._not_the_training():
+    def end(self) -> None:
+        """At the end of the program: every model that is alive."""
+        if not self._observed and sonde_early.not_the_training():
             return
         gc.collect()  # what is only waiting to be collected is not alive; when it is collected is nobody's promise
         modules = [o for o in gc.get_objects() if issubclass(type(o), nn.Module)]
-        inner = {id(below) for module in modules for _, below in _modules_below(module)}
+        inner = {id(below) for module in modules for _, below in modules_below(module)}
         event = Event(self._library)
         event.add_random_numbers()
         outermost = [module for module in modules if id(module) not in inner]
@@ -251,14 +266,14 @@ class Observer:
             event.skipped += skipped
         self._stream().write("end", "end of the program", event)
 
-    def _never_called(self, module):
+    def _never_called(self, module: nn.Module) -> tuple[list[list[str]], list[list[str]]]:
         event = Event(self._library)
         event.add_model(f"{type(module).__name__} (never called)", module)
         return event.values, event.skipped
 
     # --- where they go ----------------------------------------------------------------------------------------------
 
-    def _stream(self):
+    def _stream(self) -> Stream:
         thread = threading.current_thread()
         stream = self._streams.get(thread)
         if stream is None:
@@ -267,7 +282,7 @@ class Observer:
             self._observed = True
         return stream
 
-    def _name(self, thread):
+    def _name(self, thread: threading.Thread) -> str:
         rank = os.environ.get("RANK")
         process = multiprocessing.process.current_process().name
         parts = [f"rank {rank}" if rank else "", "" if process == "MainProcess" else process]
@@ -276,18 +291,19 @@ class Observer:
         name = ", ".join(part for part in parts if part) or "main"
         return re.sub(r"[^\w ,().:-]", "_", name)[:200] + self._lineage
 
-    def _open(self, name):
-        for number in itertools.count(1):
+    def _open(self, name: str) -> Stream:
+        number = 1
+        while True:
             try:
                 return Stream(os.path.join(self._directory, f"{name}{f' {number}' if number > 1 else ''}.digests"))
             except FileExistsError:
-                continue  # a process before this one had the same name
-        return None
+                number += 1  # a process before this one had the same name
 
-    def before_fork(self):
+    def before_fork(self) -> None:
+        """Counts children, whose files have names of their own."""
         self._children += 1
 
-    def in_forked_child(self):
+    def in_forked_child(self) -> None:
         """The child has files of its own, and none of the locks that other threads held."""
         self._lineage += f"-child{self._children}"
         self._children = 0
@@ -301,19 +317,22 @@ class Observer:
 class Labels:
     """Names of models and optimizers by class, in the order of their first use: `Net`, `Net-2`."""
 
-    def __init__(self):
-        self._known = {}  # id -> (weak reference, label, number)
-        self._counts = {}
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[object], str, int]] = {}  # id -> (it, label, number)
+        self._counts: dict[str, int] = {}
         self._total = itertools.count()
 
-    def knows(self, thing):
+    def knows(self, thing: object) -> bool:
+        """Whether it has a name."""
         known = self._known.get(id(thing))
         return known is not None and known[0]() is thing
 
-    def number(self, thing):
+    def number(self, thing: object) -> int:
+        """Its place in the order of first use, from 0."""
         return self._known[id(thing)][2]
 
-    def of(self, thing):
+    def of(self, thing: object) -> str:
+        """Its name, given now if it has none."""
         if not self.knows(thing):
             kind = type(thing).__name__
             count = self._counts[kind] = self._counts.get(kind, 0) + 1
@@ -322,9 +341,9 @@ class Labels:
             self._known[id(thing)] = reference, label, next(self._total)
         return self._known[id(thing)][1]
 
-    def _died(self, identity, _reference):
+    def _died(self, identity: int, _reference: "weakref.ref[object]") -> None:
         self._known.pop(identity, None)
 
 
-def _digest(memory):
+def _digest(memory: bytes | memoryview) -> str:
     return hashlib.blake2b(memory, digest_size=16).hexdigest()

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from .session import Error
+from .errors import Error
 
 _CODES = {
     "bool": "BOOL",

@@ -1,38 +1,64 @@
-"""The session of this process: starting, stopping, and telling the user about it."""
+"""The session of this process: starting it, stopping it, and which frameworks it watches."""
 
 import atexit
 import contextlib
-import functools
-import importlib
 import json
 import os
 import sys
 import tempfile
 import threading
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol, TypeAlias
 
-import sonde_autoload
+import sonde_early
 
 from . import _core, environment
+from .console import tell
+from .errors import Error
+from .host import Host
+
+StrPath: TypeAlias = str | os.PathLike[str]
+Settings: TypeAlias = dict[str, Any]  # with the content of a file
 
 
-class Error(Exception):
-    """Sonde cannot do what was asked; the text says what, why, and what would help."""
+class Configured(Protocol):
+    """An object that knows a configuration, as sonde.torchair.CompilerConfig does."""
+
+    def configuration(self) -> Settings:
+        """The configuration, as a dictionary."""
+        ...
 
 
 class _LastStepIsOver(SystemExit):
     """Ends the program as sys.exit() does: `stop_after` asks for it. No `except Exception` takes it for an error."""
 
 
-_owner = None  # pid of the process that started the session; a forked child is not the owner
-_by_a_switch = None  # the configuration of sonde.environment, if it is that: one of the program's own takes its place
+class _EngineAlone(Host):
+    """No framework is watched: steps are those that the program declares."""
+
+    def close(self) -> None:
+        pass
+
+    def step(self) -> None:
+        _core.manual_step()
+
+    def dump_switch(self, on: bool) -> None:
+        _core.dump_switch(on)
+
+    def set_iteration(self, iteration: int) -> None:
+        _core.set_iteration(iteration)
+
+
+_owner: int | None = None  # pid of the process that started the session; a forked child is not the owner
+# What sonde.environment asks for, if it is that: the program's own takes its place.
+_by_a_switch: Settings | None = None
 _ended = False  # the program was ended because of `stop_after`
 _records_exceptions = False  # the session's plan asks for the operator that throws
 _life = threading.RLock()  # held while a session starts or stops; a signal handler may stop it meanwhile
-_MOST_RANKS = 2**31 - 1
-_attached = []  # modules that watch a framework (sonde.torch): attach(), step(), detach()
+_attached: list[Host] = []  # the frameworks that are watched
 
 
-def start(config):
+def start(config: StrPath | Settings | Configured) -> None:
     """Start recording under `config`: the path of a configuration file, a dictionary with the same content, or an
     object whose configuration() gives one (sonde.torchair.CompilerConfig).
 
@@ -43,7 +69,7 @@ def start(config):
         config = config.configuration()
     with _life:
         if _mine() and _by_a_switch:
-            _make_room()
+            _make_room(_by_a_switch)
         if _mine():
             raise Error("cannot start a session: one is running; call sonde.stop() first")
         with _as_file(config) as path:
@@ -51,7 +77,7 @@ def start(config):
         _attach()
 
 
-def stop():
+def stop() -> str:
     """End the session: all files are complete when this returns. Gives the closing line, which also goes to stderr."""
     if not _mine():
         return ""  # asked before the lock, which a thread that fork() left behind may hold
@@ -71,19 +97,19 @@ def stop():
     return summary
 
 
-def _make_room():
+def _make_room(by_a_switch: Settings) -> None:
     """The variables asked for the graph alone, or for what throws; the program itself says more."""
     for host in _attached:
         host.detach()
     summary = _core.stop()
-    environment.link_graphs(_by_a_switch)
+    environment.link_graphs(by_a_switch)
     _forget()
     tell("warning", "the recording that a variable has begun ends: the program starts one itself")
     if "nothing was recorded" not in summary:
         tell("summary", summary)
 
 
-def end_if_over():
+def end_if_over() -> None:
     """At the boundary of a step: end the program where the plan has `stop_after` and its last step is over."""
     global _ended
     if _mine() and _core.is_over():
@@ -91,62 +117,76 @@ def end_if_over():
         raise _LastStepIsOver(0)
 
 
-def running():
+def running() -> bool:
     """Whether a session runs in this process."""
     return _mine()
 
 
-def step():
+def step() -> None:
     """End the current step here. Needed only for loops that have neither an optimizer nor one forward per step."""
     if not _mine():
         return
-    for host in _attached:
+    for host in _hosts():
         host.step()
-    if not _attached:
-        _core.manual_step()
     end_if_over()
 
 
-def dump_start():
+def dump_start() -> None:
     """Record from here on, whatever `iteration` says; until dump_stop(). At once, also within a step.
 
-    With the first call of dump_start() or dump_stop() the switch alone decides; steps go on being counted.
+    With the first call of dump_start() or dump_stop() the switch alone decides; steps go on being counted. Raises Error
+    when no session runs.
     """
     _switch(True)
 
 
-def dump_stop():
-    """Record nothing from here on, whatever `iteration` says; until dump_start(). The session goes on."""
+def dump_stop() -> None:
+    """Record nothing from here on, whatever `iteration` says; until dump_start(). The session goes on.
+
+    Raises Error when no session runs.
+    """
     _switch(False)
 
 
-def dump_set_iteration(iteration):
-    """The step that begins next is number `iteration` (of every graph): after a checkpoint was loaded."""
+def dump_set_iteration(iteration: int) -> None:
+    """The step that begins next is number `iteration` (of every graph): after a checkpoint was loaded.
+
+    Raises ValueError when `iteration` is no integer from 0 on, Error when no session runs or the framework counts by
+    itself.
+    """
     if not isinstance(iteration, int) or isinstance(iteration, bool) or iteration < 0:
         raise ValueError(f"dump_set_iteration: a step's number is an integer from 0 on, not {iteration!r}")
     if not _mine():
         raise Error("cannot set the iteration: no session is running; call sonde.start() first")
-    for clock in _attached or [_core]:
-        clock.set_iteration(iteration)
+    for host in _hosts():
+        host.set_iteration(iteration)
 
 
-def _switch(on):
+def _switch(on: bool) -> None:
     if not _mine():
         raise Error("cannot switch recording: no session is running; call sonde.start() first")
-    for clock in _attached or [_core]:
-        clock.dump_switch(on)
+    for host in _hosts():
+        host.dump_switch(on)
 
 
 class Capture:
     """What `with sonde.capture(...)` gives: `path`, where the dump is, and after the block `summary`."""
 
-    def __init__(self, path):
+    def __init__(self, path: str | None) -> None:
         self.path = path
         self.summary = ""
 
 
 @contextlib.contextmanager
-def capture(config=None, *, out=None, saved_data="statistic", iteration="all", kernels=(), statistics=None):
+def capture(
+    config: StrPath | Settings | None = None,
+    *,
+    out: StrPath | None = None,
+    saved_data: str = "statistic",
+    iteration: int | str = "all",
+    kernels: str | Iterable[str] = (),
+    statistics: Iterable[str] | None = None,
+) -> Iterator[Capture]:
     """Record what runs inside the `with` block.
 
     with sonde.capture(out="/tmp/run7", saved_data="full", kernels=["conv2d"]) as session:
@@ -154,14 +194,16 @@ def capture(config=None, *, out=None, saved_data="statistic", iteration="all", k
         loss.backward()
     print(session.summary)
 
-    Either `config` as for start(), or `out`, the directory to write to, with what to save there.
+    Either `config` as for start(), or `out`, the directory to write to, with what to save there. Raises Error when it
+    is neither or both, and as start() does.
     """
     if (config is None) == (out is None):
         raise Error("sonde.capture() takes either a configuration or out=DIRECTORY")
     if out is not None and not os.fspath(out):
         raise Error("sonde.capture() needs a directory to write to; out is empty")
-    if config is None:
+    if out is not None:
         config = settings(out, saved_data=saved_data, iteration=iteration, kernels=kernels, statistics=statistics)
+    assert config is not None
     session = Capture(_path_of(config))
     start(config)
     try:
@@ -170,10 +212,18 @@ def capture(config=None, *, out=None, saved_data="statistic", iteration="all", k
         session.summary = stop()
 
 
-def settings(out, *, saved_data="statistic", iteration="all", kernels=(), statistics=None, net_name="Net"):
+def settings(
+    out: StrPath,
+    *,
+    saved_data: str = "statistic",
+    iteration: int | str = "all",
+    kernels: str | Iterable[str] = (),
+    statistics: Iterable[str] | None = None,
+    net_name: str = "Net",
+) -> Settings:
     """A configuration in MindSpore's dialect, as a dictionary."""
     kernels = [kernels] if isinstance(kernels, str) else list(kernels)
-    common = {
+    common: Settings = {
         "dump_mode": 1 if kernels else 0,
         "path": os.path.abspath(os.fspath(out)),
         "net_name": net_name,
@@ -188,9 +238,9 @@ def settings(out, *, saved_data="statistic", iteration="all", kernels=(), statis
     return {"common_dump_settings": common, "e2e_dump_settings": {"enable": True, "trans_flag": True}}
 
 
-def start_from_environment(config, framework="torch"):
+def start_from_environment(config: str | None, framework: str = "torch") -> None:
     """What the import of a framework does when the environment asks for a dump (see sonde_autoload): it names a
-    configuration, or, with None, has a switch that says enough by itself."""
+    configuration, or, with None, has a switch that says enough by itself. Raises Error as start() does."""
     if framework == "mindspore":
         from . import mindspore
 
@@ -202,15 +252,16 @@ def start_from_environment(config, framework="torch"):
         with _life:
             _attach_host(framework)
         return
+    by_a_switch = None
     if not config:
-        config, why_not = environment.configuration()
-        if config is None:
+        by_a_switch, why_not = environment.configuration()
+        if by_a_switch is None:
             raise Error(why_not)
     global _by_a_switch
-    tell("started", config if isinstance(config, str) else "a switch of the environment")
+    tell("started", config or "a switch of the environment")
     try:
-        start(config)
-        _by_a_switch = config if isinstance(config, dict) else None
+        start(by_a_switch or config or "")
+        _by_a_switch = by_a_switch
     except Exception as error:
         tell("refused", str(error))
         # MindSpore would end the program over the same file.
@@ -219,52 +270,7 @@ def start_from_environment(config, framework="torch"):
         raise
 
 
-def tell(kind, text):
-    """Say `text` to the user: in the report of `sonde run` when it started this process, else on stderr.
-
-    Failures go to stderr at once in either case; warnings `sonde run` has given itself, when it read the configuration.
-    """
-    report = os.environ.get("SONDE_RUN_REPORT")
-    if report:
-        entry = {"kind": kind, "text": text, "pid": os.getpid(), "rank": os.environ.get("RANK", "")}
-        with contextlib.suppress(OSError), open(report, "a", encoding="utf-8") as file:
-            file.write(json.dumps(entry) + "\n")
-    if kind == "failure" or (kind in ("warning", "summary") and not report):
-        lines = (line if line.startswith("sonde") else f"sonde: {line}" for line in text.splitlines())
-        _write_to_stderr("".join(line + "\n" for line in lines))
-
-
-@functools.cache
-def say_once(text):
-    """tell() a failure, however often it is met."""
-    tell("failure", text)
-
-
-def number_from(variable, default):
-    """The number that an environment variable holds: a rank, or how many; `default`, and a word, when it is none."""
-    text = os.environ.get(variable, "")
-    if not text:
-        return default
-    if text.isascii() and text.isdigit() and len(text) <= len(str(_MOST_RANKS)) and int(text) <= _MOST_RANKS:
-        return int(text)
-    say_once(f"sonde: {variable}={text!r} is not a number from 0 to {_MOST_RANKS}; {default} is taken instead")
-    return default
-
-
-def _write_to_stderr(text):
-    """Past the stream's own buffer where it has a file: what could not be written there fails at exit once more."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        try:
-            descriptor = sys.stderr.fileno()
-        except (OSError, ValueError, AttributeError):  # a notebook's, a test's
-            sys.stderr.write(text)
-            sys.stderr.flush()
-        else:
-            sys.stderr.flush()
-            os.write(descriptor, text.encode(errors="backslashreplace"))
-
-
-def _why_it_ended():
+def _why_it_ended() -> str:
     """`stop_after`; or, where exceptions are recorded, the one that ends the program: Python keeps it for us."""
     if _ended:
         return "\nended after the last chosen step (stop_after)"
@@ -278,7 +284,7 @@ def _why_it_ended():
     return f"\nthe program ended with {type(error).__name__}" + (f": {text[0]}" if text else "")
 
 
-def _start_engine(path):
+def _start_engine(path: str) -> None:
     global _owner, _records_exceptions
     ok, text = _core.start(path)
     if not ok:
@@ -290,29 +296,39 @@ def _start_engine(path):
     _at_exit_once()
 
 
-# Frameworks, and what says that one will call sonde_autoload when it is imported.
-_HOSTS = ("torch", "mindspore")
+def _host_of(framework: str) -> type[Host]:
+    """What watches a framework, which is imported: so is ours only now."""
+    if framework == "torch":
+        from .torch import TorchHost
+
+        return TorchHost
+    from .mindspore import MindSporeHost
+
+    return MindSporeHost
 
 
-def _attach():
-    """Watch the frameworks that are imported; the others when they are: then sonde_autoload calls `waiting`."""
-    imported = [name for name in _HOSTS if name in sys.modules]
-    sonde_autoload.waiting = _attach_host
-    sonde_autoload.watch_mindspore()
+def _hosts() -> Sequence[Host]:
+    return _attached or [_EngineAlone(end_if_over)]
+
+
+def _attach() -> None:
+    """Watch the frameworks that are imported; the others when they are: then sonde_early calls `waiting`."""
+    imported = [name for name in ("torch", "mindspore") if name in sys.modules]
+    sonde_early.waiting = _attach_host
+    sonde_early.watch_mindspore_again()
     if not imported and os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") != "1":
         imported = ["torch"]
     for name in imported:
         _attach_host(name)
 
 
-def _attach_host(name):
-    """Watch `name`, which is imported."""
-    host = None
+def _attach_host(framework: str) -> None:
+    """Watch a framework, which is imported."""
     try:
-        host = importlib.import_module(f"sonde.{name}")
-        if host in _attached:
+        kind = _host_of(framework)
+        if any(type(host) is kind for host in _attached):
             return
-        host.attach()
+        host = kind.attach(end_if_over)
     except BaseException:
         if not _attached:
             _core.stop()
@@ -327,7 +343,7 @@ def _attach_host(name):
 _registered = False
 
 
-def _at_exit_once():
+def _at_exit_once() -> None:
     global _registered
     if not _registered:
         _registered = True
@@ -335,7 +351,7 @@ def _at_exit_once():
         os.register_at_fork(after_in_child=_in_forked_child)
 
 
-def _in_forked_child():
+def _in_forked_child() -> None:
     global _life
     _life = threading.RLock()
     if _owner is not None:
@@ -345,20 +361,20 @@ def _in_forked_child():
         _forget()
 
 
-def _forget():
+def _forget() -> None:
     global _owner, _by_a_switch, _ended
     _owner = _by_a_switch = None
     _ended = False
     _attached.clear()
-    sonde_autoload.waiting = None
+    sonde_early.waiting = None
 
 
-def _mine():
+def _mine() -> bool:
     return _owner == os.getpid()
 
 
 @contextlib.contextmanager
-def _as_file(config):
+def _as_file(config: object) -> Iterator[str]:
     """`config` as the path of a file; the engine has read it when the block ends."""
     if not isinstance(config, dict):
         yield _checked_path(config)
@@ -374,7 +390,7 @@ def _as_file(config):
         yield path
 
 
-def _checked_path(config):
+def _checked_path(config: object) -> str:
     if not isinstance(config, str | os.PathLike):
         raise Error(f"a configuration is the path of a file or a dictionary, not {type(config).__name__}")
     path = os.path.abspath(os.fspath(config))
@@ -383,7 +399,7 @@ def _checked_path(config):
     return path
 
 
-def _path_of(config):
+def _path_of(config: StrPath | Settings) -> str | None:
     """The dump directory a configuration names; None when only the engine can tell."""
     try:
         if not isinstance(config, dict):

@@ -8,6 +8,7 @@ import pytest
 
 import sonde as package
 import sonde_autoload
+import sonde_early
 
 pytestmark = pytest.mark.cold
 
@@ -33,7 +34,7 @@ def test_the_entry_point_imports_only_os_until_there_is_something_to_do(execute)
     )
     assert execute(
         sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {site()!r}); {source}"
-    ).stdout == ("['sonde_autoload']\n")
+    ).stdout == ("['sonde_autoload', 'sonde_early']\n")
 
 
 def test_a_missing_configuration_is_one_line_and_training_goes_on(train, tmp_path):
@@ -77,7 +78,7 @@ def test_an_interrupt_while_starting_is_the_users(monkeypatch):
     def interrupted(_framework):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sonde_autoload, "waiting", interrupted)
+    monkeypatch.setattr(sonde_early, "waiting", interrupted)
     with pytest.raises(KeyboardInterrupt):
         sonde_autoload.start()
 
@@ -138,13 +139,13 @@ def imported(run):
     ],
 )
 def test_the_program_is_found_behind_the_interpreters_options(command, program):
-    assert sonde_autoload._program(command.split()) == program
+    assert sonde_early.program_of(command.split()) == program
 
 
 def test_a_compile_worker_of_inductor_is_left_alone(monkeypatch):
     worker = "/lib/torch/_inductor/compile_worker/__main__.py"
     monkeypatch.setattr(sys, "orig_argv", ["python", worker, "--kind=fork"])
-    assert sonde_autoload._not_the_training() == "a compile worker of Inductor"
+    assert sonde_early.not_the_training() == "a compile worker of Inductor"
 
 
 @pytest.mark.parametrize(
@@ -167,14 +168,14 @@ def test_launchers_are_left_alone_and_what_they_launch_is_not(command, monkeypat
     monkeypatch.delenv("RANK", raising=False)
     monkeypatch.delenv("RANK_ID", raising=False)
     monkeypatch.setattr(sys, "orig_argv", command.split())
-    assert sonde_autoload._not_the_training() == "the launcher of a distributed training"
+    assert sonde_early.not_the_training() == "the launcher of a distributed training"
     monkeypatch.setattr(sys, "orig_argv", ["python", "-u", "train.py"])
-    assert sonde_autoload._not_the_training() is None
+    assert sonde_early.not_the_training() is None
 
 
 def test_a_training_is_not_taken_for_a_helper(monkeypatch):
     monkeypatch.setattr(sys, "orig_argv", ["python", "train.py"])
-    assert sonde_autoload._not_the_training() is None
+    assert sonde_early.not_the_training() is None
 
 
 def site():
@@ -186,5 +187,6 @@ def copy_of_package(tmp_path):
     copy = tmp_path / "copy"
     installed = pathlib.Path(package.__file__).parent
     shutil.copytree(installed, copy / "sonde", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(sonde_autoload.__file__, copy)
+    for module in (sonde_autoload, sonde_early):
+        shutil.copy(module.__file__, copy)
     return copy

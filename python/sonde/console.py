@@ -1,0 +1,55 @@
+"""What is said to the user of this process, and what the user says in variables."""
+
+import contextlib
+import functools
+import json
+import os
+import sys
+
+_MOST_RANKS = 2**31 - 1
+
+
+def tell(kind: str, text: str) -> None:
+    """Say `text` to the user: in the report of `sonde run` when it started this process, else on stderr.
+
+    `kind` is "started", "refused", "summary", "warning", "failure", "observed" or "unobserved". Failures go to stderr
+    at once in either case; warnings `sonde run` has given itself, when it read the configuration.
+    """
+    report = os.environ.get("SONDE_RUN_REPORT")
+    if report:
+        entry = {"kind": kind, "text": text, "pid": os.getpid(), "rank": os.environ.get("RANK", "")}
+        with contextlib.suppress(OSError), open(report, "a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+    if kind == "failure" or (kind in ("warning", "summary") and not report):
+        lines = (line if line.startswith("sonde") else f"sonde: {line}" for line in text.splitlines())
+        _write_to_stderr("".join(line + "\n" for line in lines))
+
+
+@functools.cache
+def say_once(text: str) -> None:
+    """tell() a failure, however often it is met."""
+    tell("failure", text)
+
+
+def number_from(variable: str, default: int) -> int:
+    """The number that an environment variable holds: a rank, or how many; `default`, and a word, when it is none."""
+    text = os.environ.get(variable, "")
+    if not text:
+        return default
+    if text.isascii() and text.isdigit() and len(text) <= len(str(_MOST_RANKS)) and int(text) <= _MOST_RANKS:
+        return int(text)
+    say_once(f"sonde: {variable}={text!r} is not a number from 0 to {_MOST_RANKS}; {default} is taken instead")
+    return default
+
+
+def _write_to_stderr(text: str) -> None:
+    """Past the stream's own buffer where it has a file: what could not be written there fails at exit once more."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        try:
+            descriptor = sys.stderr.fileno()
+        except (OSError, ValueError, AttributeError):  # a notebook's, a test's
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        else:
+            sys.stderr.flush()
+            os.write(descriptor, text.encode(errors="backslashreplace"))

@@ -1,0 +1,47 @@
+"""What a session asks of a framework that it watches."""
+
+import abc
+from collections.abc import Callable
+from typing import ClassVar
+
+
+class Host(abc.ABC):
+    """A framework, watched for one session: made when the framework is imported and the session exists."""
+
+    current: ClassVar["Host | None"] = None  # of each class: the one of the session that runs
+
+    def __init__(self, end_if_over: Callable[[], None]) -> None:
+        """`end_if_over`: called at the boundaries of steps; it ends the program where `stop_after` asks for it."""
+        self.end_if_over = end_if_over
+
+    @classmethod
+    def attach(cls, end_if_over: Callable[[], None]) -> "Host":
+        """Starts watching. Raises Error when it cannot."""
+        host = cls(end_if_over)
+        cls.current = host
+        return host
+
+    def detach(self) -> None:
+        """Stops watching; nothing of ours stays on the user's objects."""
+        self.close()
+        type(self).current = None
+
+    def forked_child(self) -> None:
+        """In a forked child: what stays in the user's objects does nothing any more."""
+        type(self).current = None
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Takes off what watches."""
+
+    @abc.abstractmethod
+    def step(self) -> None:
+        """sonde.step(): the user says that the step ends here."""
+
+    @abc.abstractmethod
+    def dump_switch(self, on: bool) -> None:
+        """sonde.dump_start() and sonde.dump_stop()."""
+
+    @abc.abstractmethod
+    def set_iteration(self, iteration: int) -> None:
+        """sonde.dump_set_iteration()."""

@@ -1,0 +1,101 @@
+"""What `_sonde_torch` offers, the library that watches PyTorch (adapters/torch/module.cpp)."""
+
+from collections.abc import Callable, Mapping
+from types import CodeType
+from typing import Protocol
+
+import torch
+from torch import nn
+
+
+class Library(Protocol):
+    """The extension module that adapter.load() gives. Calls come from any thread, with the GIL."""
+
+    def load(self, api: int, /) -> str:
+        """Takes the address that _core.api() gives, before all else. Gives the engine's version. Raises RuntimeError
+        when the engine speaks another version of the C ABI."""
+
+    def install(  # noqa: PLR0917 - as C takes them
+        self,
+        module_call: CodeType,
+        optimizer_step: CodeType,
+        nobodys_code: tuple[str, ...],
+        scope_of: Callable[[list[nn.Module]], str],
+        new_root: Callable[[nn.Module], None],
+        source_of: Callable[[str], str | None],
+        bare_training: Callable[[], bool],
+        parameters_exist: Callable[[], bool],
+        /,
+    ) -> None:
+        """Watches every operator from now on. Frames of `module_call` are calls of modules, those of `optimizer_step`
+        steps of optimizers; files that begin with one of `nobodys_code` (up to four) are not the user's lines. The
+        functions are called once for each new thing."""
+
+    def uninstall(self) -> None:
+        """Ends that. Waits until values of collectives that are under way are read."""
+
+    def set_run_info(self, rank: int, device: int, host: str, command: str, world_size: int, /) -> None:
+        """Who this process is, for the journal; counts until the first step."""
+
+    def root_forward(  # noqa: PLR0917
+        self,
+        module: nn.Module,
+        has_parameters: bool,
+        optimizer_alive: bool,
+        may_train_without_grad: bool,
+        trained: bool,
+        evaluates: bool,
+        /,
+    ) -> tuple[bool, bool]:
+        """A root module's forward begins: (whether operators are recorded, whether it is a forward with gradients)."""
+
+    def modules_exist(self, with_parameters: bool, /) -> None:
+        """Steps were counted by calls of modules without parameters; whether some module has any."""
+
+    def name_tensor(self, name: str, tensor: torch.Tensor, /) -> None:
+        """The tensor is a parameter, buffer, gradient or optimizer state of this name."""
+
+    def memory_written(self, tensor: object, given_away: bool, /) -> None:
+        """The elements of a tensor changed without an operator; `given_away`: from now on they may do so unseen."""
+
+    def memory_of(self, tensor: torch.Tensor, /) -> tuple[str, bytes | memoryview | None]:
+        """(description, bytes), or (why it cannot be read, None)."""
+
+    def forget_dead_storages(self) -> None:
+        """Lets go of what memory_of() and memory_written() know of storages that are gone."""
+
+    def set_flags(self, targets: Mapping[int, bool], /) -> None:
+        """{address of a module or code object: whether it is to be recorded} under `dump_mode` 2."""
+
+    def flag_type(self, op_type: str, enabled: bool, /) -> None:
+        """Whether operators of a type are to be recorded under `dump_mode` 2."""
+
+    def dump_scope(self, change: int, /) -> None:
+        """A dump_scope() opens (1) or closes (-1) on this thread."""
+
+    def dump_switch(self, on: bool, /) -> None:
+        """From now on the switch decides what is recorded."""
+
+    def set_iteration(self, iteration: int, /) -> None:
+        """The number of the step that begins next."""
+
+    def step(self) -> None:
+        """The step ends here."""
+
+    def scaler_update(self) -> None:
+        """GradScaler.update() has returned."""
+
+    def work_waited(self, work: object, /) -> None:
+        """Work.wait() of a collective has returned."""
+
+    def capturing(self) -> bool:
+        """Whether operators are being recorded."""
+
+    def step_returned(self) -> None:
+        """Optimizer.step() has returned."""
+
+    def forget_scopes(self) -> None:
+        """A module is gone: what is known by addresses of modules is asked for again."""
+
+    def take_failure(self) -> str | None:
+        """The failure that the user has not been told yet."""

@@ -1,0 +1,170 @@
+"""Names of modules and of the tensors in them, as MindSpore writes them."""
+
+import functools
+import gc
+import itertools
+import weakref
+from collections.abc import Callable, Sequence
+
+from torch import nn
+from torch.nn.utils.parametrize import ParametrizationList
+
+from .modules import attributes, children, modules_below, tensors_of
+
+# Containers that only hold modules: their level in a name is the attribute alone (`features/0-Conv2d`).
+_PLAIN_CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+
+
+class ModuleNames:
+    """Module paths as MindSpore writes them: attribute and class per level, `network-Net/conv1-Conv2d`.
+
+    Modules are known by address, so each is watched by a weak reference: when one dies, `stale` is called.
+    """
+
+    def __init__(self, stale: Callable[[], None]) -> None:
+        self._stale = stale
+        self._labels: dict[int, str] = {}  # id of a root -> `network-AlexNet`
+        self._prefixes: dict[str, str] = {}  # label -> what its parameters' names begin with
+        # class name -> labels of roots that died: a module made anew in each step keeps its name
+        self._free: dict[str, list[str]] = {}
+        self._roots: list[weakref.ref[nn.Module]] = []  # in order of first call
+        # id of a root that is part of a model nobody calls -> that model
+        self._owners: dict[int, weakref.ref[nn.Module]] = {}
+        self._paths: dict[int, str] = {}  # id of a module -> its path below a root
+        self._watched: dict[int, weakref.ref[nn.Module]] = {}  # by id
+        self._all = Owners()
+        self._count = 0
+
+    def add_root(self, module: nn.Module) -> None:
+        """A module called by no other module: `network-…` for the first, `network1-…` for the next.
+
+        Where it is part of a model that is not called itself (`model.encode(x)`), the model is the root.
+        """
+        if id(module) in self._labels or id(module) in self._paths:
+            return
+        owner = self._all.outermost(module) if next(tensors_of(module, "_parameters"), None) is not None else None
+        if owner is not None:
+            self.add_root(owner)
+            self._owners[id(module)] = weakref.ref(owner)
+            if id(module) in self._paths:
+                return
+        free = self._free.get(type(module).__name__)
+        if free:
+            label = free.pop()
+        elif issubclass(type(module), ParametrizationList):
+            label = f"parametrization-{type(module).__name__}"  # before it is part of a model: when it is registered
+        else:
+            label = f"network{self._count or ''}-{type(module).__name__}"
+            self._count += 1
+        self._labels[id(module)] = label
+        if next(tensors_of(module, "_parameters"), None) is not None:
+            self._prefixes.setdefault(label, f"{label}." if self._prefixes else "")
+        self._roots.append(weakref.ref(module))
+        self._watch(module)
+        self._remember(module, label)
+
+    def root_modules(self) -> list[nn.Module]:
+        """Roots that are alive, in order of first call."""
+        self._roots = [reference for reference in self._roots if reference() is not None]
+        return [module for module in (reference() for reference in self._roots) if module is not None]
+
+    def owner_of(self, module: nn.Module) -> nn.Module:
+        """The model whose parameters get their names when `module` is called: itself, in nearly every program."""
+        owner = self._owners.get(id(module))
+        return (owner() if owner is not None else None) or module
+
+    def parameter_prefix(self, module: nn.Module) -> str:
+        """Parameters are called as in the model; those of a second model begin with its label."""
+        return self._prefixes.get(self._labels.get(id(module), ""), "")
+
+    def scope_of(self, chain: Sequence[nn.Module]) -> str:
+        """The scope of modules calling each other, outermost first: `network-AlexNet/features/0-Conv2d`."""
+        first = chain[0]
+        path = self._labels.get(id(first)) or self._paths.get(id(first))
+        if path is None:
+            self.add_root(first)
+            path = self._labels.get(id(first)) or self._paths[id(first)]
+        for parent, child in itertools.pairwise(chain):
+            known = self._paths.get(id(child), "")
+            path = known if known.startswith(f"{path}/") else f"{path}/{self._below(parent, child)}"
+        for module in chain:
+            self._watch(module)
+        return path
+
+    def _below(self, parent: nn.Module, child: nn.Module) -> str:
+        """The path from `parent` to `child`, which it called: attributes, with containers nobody called between."""
+        for path, module in modules_below(parent):
+            if module is child:
+                return _path(parent, path)
+        return f"{type(child).__name__}"  # called, but no attribute of its caller
+
+    def _remember(self, root: nn.Module, label: str) -> None:
+        for path, module in modules_below(root):
+            self._paths.setdefault(id(module), f"{label}/{_path(root, path)}")
+            self._watch(module)
+
+    def _watch(self, module: nn.Module) -> None:
+        if id(module) not in self._watched:
+            self._watched[id(module)] = weakref.ref(module, functools.partial(self._died, id(module)))
+
+    def _died(self, identity: int, _reference: "weakref.ref[nn.Module]") -> None:
+        self._watched.pop(identity, None)
+        self._owners.pop(identity, None)
+        label = self._labels.pop(identity, None)
+        if label is not None:
+            self._roots = [reference for reference in self._roots if reference() is not None]
+            self._free.setdefault(label.partition("-")[2], []).append(label)
+        self._paths.pop(identity, None)
+        self._stale()
+
+
+class Owners:
+    """Which module holds which, found by looking at all modules that are alive; that takes a while, so seldom."""
+
+    def __init__(self) -> None:
+        self._looks_left = 32
+        # id of a module -> (it, the one that holds it or None)
+        self._alive: dict[int, tuple[weakref.ref[nn.Module], weakref.ref[nn.Module] | None]] = {}
+
+    def outermost(self, module: nn.Module) -> nn.Module | None:
+        """The outermost module that holds `module`, None when no other does."""
+        if not self._knows(module) and self._looks_left > 0:
+            self._looks_left -= 1
+            self._look()
+        seen, owner = {id(module)}, None
+        while self._knows(module):
+            reference = self._alive[id(module)][1]
+            parent = reference() if reference is not None else None
+            if parent is None or id(parent) in seen:
+                break
+            seen.add(id(parent))
+            owner = module = parent
+        return owner
+
+    def _knows(self, module: nn.Module) -> bool:
+        known = self._alive.get(id(module))
+        return known is not None and known[0]() is module
+
+    def _look(self) -> None:
+        modules = [o for o in gc.get_objects() if issubclass(type(o), nn.Module)]
+        self._alive = {id(module): (weakref.ref(module), None) for module in modules}
+        for parent in modules:
+            for _, child in children(parent):
+                if child is not None:
+                    self._alive[id(child)] = weakref.ref(child), weakref.ref(parent)
+
+
+def _path(root: nn.Module, names: Sequence[str]) -> str:
+    """`("features", "0")` below `root` as `features/0-Conv2d`."""
+    parts: list[str] = []
+    module = root
+    for name in names:
+        module = attributes(module)["_modules"][name]
+        kind = type(module)
+        parts.append(name if kind in _PLAIN_CONTAINERS else f"{name}-{kind.__name__}")
+    return printable("/".join(parts))
+
+
+def printable(name: str) -> str:
+    """Attribute names may hold anything; what no file can hold becomes `?`."""
+    return name.replace("\0", "?").encode(errors="replace").decode()

@@ -1,0 +1,57 @@
+"""Modules and what they hold, read without running code of the user's, as the methods of nn.Module would that they may
+have overridden."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+
+def attributes(module: nn.Module) -> dict[str, Any]:
+    """`module.__dict__`, whatever the user's class makes of attributes."""
+    found: dict[str, Any] = object.__getattribute__(module, "__dict__")
+    return found
+
+
+def modules_below(root: nn.Module) -> Iterator[tuple[tuple[str, ...], nn.Module]]:
+    """(path, module) of every module below `root`, once, in the order of named_modules(); any depth, circles
+    too."""
+    seen = {id(root)}
+    levels: list[tuple[tuple[str, ...], Iterator[tuple[str, nn.Module | None]]]] = [((), iter(children(root)))]
+    while levels:
+        path, rest = levels[-1]
+        for name, child in rest:
+            if child is not None and id(child) not in seen:
+                seen.add(id(child))
+                below = (*path, name)
+                yield below, child
+                levels.append((below, iter(children(child))))
+                break
+        else:
+            levels.pop()
+
+
+def children(module: nn.Module) -> list[tuple[str, nn.Module | None]]:
+    """(attribute, module) of the modules that a module holds itself."""
+    return list(attributes(module).get("_modules", {}).items())
+
+
+def tensors_of(root: nn.Module, table: str) -> Iterator[tuple[str, torch.Tensor]]:
+    """(name, tensor) of the `_parameters` or `_buffers` of `root` and all below it: `features.0.weight`."""
+    own: tuple[tuple[str, ...], nn.Module] = ((), root)
+    for path, module in itertools.chain([own], modules_below(root)):
+        for name, tensor in list(attributes(module).get(table, {}).items()):
+            if issubclass(type(tensor), torch.Tensor):
+                yield ".".join((*path, name)), tensor
+
+
+def in_training(module: nn.Module) -> bool:
+    """Whether the module is in training mode."""
+    return attributes(module).get("training") is True
+
+
+def may_train(module: nn.Module) -> bool:
+    """Whether some parameter asks for a gradient."""
+    return any(tensor.requires_grad for _, tensor in tensors_of(module, "_parameters"))

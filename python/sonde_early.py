@@ -1,0 +1,191 @@
+"""What Sonde must know of a process before it is imported itself: whether to begin, and when MindSpore is imported.
+
+sonde_autoload, which frameworks start, and the package `sonde` both use this module; it uses neither. It imports
+nothing but `os` until there is something to do, and no failure of ours may fail the import of a framework.
+"""
+
+import os
+
+TYPE_CHECKING = False  # typing's own would import typing
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.abc import Loader
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+# Set by sonde.start(): what to call, with the framework's name, when one is imported.
+waiting: "Callable[[str], None] | None" = None
+
+_mindspore: "_Finder | None" = None  # the last that was made; it is in sys.meta_path until MindSpore is looked for
+
+
+def is_off() -> bool:
+    """Whether SONDE_OFF says that nothing of ours shall happen."""
+    return os.environ.get("SONDE_OFF", "0") not in ("", "0")
+
+
+def configuration() -> str | None:
+    """The path of the configuration that the environment names; None or empty when it names none."""
+    return os.environ.get("SONDE_CONFIG") or os.environ.get("MINDSPORE_DUMP_CONFIG")
+
+
+def framework_imported(framework: str, begin: "Callable[[str | None, str], None]") -> None:
+    """A framework is imported: whoever waits for it is called, or else `begin(configuration, framework)`. What goes
+    wrong is told on stderr."""
+    try:
+        config = configuration()
+        if waiting is not None:
+            waiting(framework)
+        elif (config or framework == "torch") and not not_the_training():
+            begin(config, framework)
+    except (KeyboardInterrupt, SystemExit):
+        raise  # the user's: ^C, or a signal handler of theirs that ends the program
+    except BaseException as error:
+        say(message(error))
+
+
+def watch_mindspore(load: "Callable[[], None]", begin: "Callable[[str | None, str], None]") -> None:
+    """Be told when `mindspore` is imported: `load()` is called before, since what it dumps can only be taken over then;
+    afterwards framework_imported()."""
+    global _mindspore
+    try:
+        import sys
+
+        if not is_off() and not any(type(finder) is _Finder for finder in sys.meta_path):
+            _mindspore = _Finder(load, begin)
+            sys.meta_path.insert(0, _mindspore)
+    except Exception as error:
+        say(message(error))
+
+
+def watch_mindspore_again() -> None:
+    """As the last call of watch_mindspore() said: somebody may have looked for MindSpore without importing it."""
+    if _mindspore is not None:
+        watch_mindspore(_mindspore.load, _mindspore.begin)
+
+
+class _Finder:
+    """Finds `mindspore` as the others do, and wraps what executes it. For that one import."""
+
+    def __init__(self, load: "Callable[[], None]", begin: "Callable[[str | None, str], None]") -> None:
+        self.load = load
+        self.begin = begin
+
+    def find_spec(
+        self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
+    ) -> "ModuleSpec | None":
+        if name != "mindspore":
+            return None
+        import importlib.util
+        import sys
+
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            self._wrap(spec.loader)
+        return spec
+
+    def _wrap(self, loader: "Loader") -> None:
+        execute = loader.exec_module
+
+        def exec_module(module: "ModuleType") -> None:
+            loader.exec_module = execute  # type: ignore[method-assign]
+            placed = self._place()
+            execute(module)
+            if placed:
+                framework_imported("mindspore", self.begin)
+
+        loader.exec_module = exec_module  # type: ignore[method-assign]
+
+    def _place(self) -> bool:
+        """Before `import mindspore`. False: this process records nothing, or it went wrong, which is said."""
+        try:
+            import sys
+
+            if not configuration() and "sonde" not in sys.modules:
+                return False
+            if waiting is None and not_the_training():
+                return False
+            self.load()
+        except Exception as error:
+            say(message(error))
+            return False
+        return True
+
+
+def not_the_training() -> str | None:
+    """Why this process is a helper of the training and not the training itself; None when it may record."""
+    import sys
+
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None and process.current_process().name != "MainProcess":
+        return "a worker started by multiprocessing"
+    command = sys.orig_argv
+    if any(a.replace("\\", "/").endswith("torch/_inductor/compile_worker/__main__.py") for a in command[:8]):
+        return "a compile worker of Inductor"
+    ranked = "RANK" in os.environ or "RANK_ID" in os.environ
+    if not ranked and program_of(command) in _LAUNCHERS:
+        return "the launcher of a distributed training"
+    return None
+
+
+_LAUNCHERS = {
+    "torchrun",
+    "torch.distributed.run",
+    "torch.distributed.launch",
+    "torch.distributed.elastic.multiprocessing",
+    "accelerate",
+    "accelerate-launch",
+    "accelerate.commands.launch",
+    "accelerate.commands.accelerate_cli",
+    "fabric",
+    "lightning.fabric.cli",
+    "lightning_fabric.cli",
+    "deepspeed",
+    "ds",
+    "deepspeed.launcher.runner",
+    "deepspeed.launcher.launch",
+    "horovodrun",
+    "horovod.runner.launch",
+    "composer",
+    "composer.cli.launcher",
+    "colossalai",
+    "msrun",
+    "mindspore.parallel.cluster.run",
+}
+
+
+def program_of(command: "Sequence[str]") -> str:
+    """The script or module: `torchrun` of `python -u /bin/torchrun …`, `a.b` of `python -um a.b …`."""
+    arguments = iter(command[1:])
+    for argument in arguments:
+        if argument in ("-W", "-X", "--check-hash-based-pycs"):
+            next(arguments, None)
+        elif not argument.startswith("-"):
+            return os.path.basename(argument)
+        elif not argument.startswith(("--", "-W", "-X")):
+            letters, module, name = argument.partition("m")
+            if "c" in letters or argument == "-":
+                return ""  # -c COMMAND, or a program on standard input
+            if module:
+                return name or next(arguments, "")
+    return ""
+
+
+def message(error: BaseException) -> str:
+    """One line; for a configuration, one per error in it."""
+    lines = [" ".join(line.split()) for line in str(error).splitlines() if line.strip()]
+    if type(error).__name__ == "Error":
+        return "\n".join("sonde: " + ("" if n else "not recording: ") + line for n, line in enumerate(lines))
+    return f"sonde: not recording: {' '.join(lines)} ({type(error).__name__})"
+
+
+def say(line: str) -> None:
+    """On stderr, if there is one."""
+    try:
+        import sys
+
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+    except Exception:
+        pass  # no stderr: there is nobody to tell
