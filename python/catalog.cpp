@@ -29,7 +29,6 @@ namespace {
 using sonde::DType;
 using sonde::Dump;
 
-// Errors become exceptions here and nowhere else. session.Error cannot be named from here: dump.py turns them into it.
 // Names in a dump are bytes that somebody wrote, not always UTF-8.
 nb::object text(std::string_view bytes) {
   return nb::steal(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "backslashreplace"));
@@ -455,7 +454,9 @@ nb::dict edge_columns(const Dump& dump, std::size_t step) {
 void add_catalog(nb::module_& module) {
   nb::class_<Dump>(module, "Dump")
       .def("ranks", &Dump::ranks)
-      .def("directory", [](const Dump& dump, std::uint32_t rank) { return path_text(dump.directory(rank)); })
+      .def(
+          "directory", [](const Dump& dump, std::uint32_t rank) { return path_text(dump.directory(rank)); },
+          nb::arg("rank"))
       .def("problems", [](const Dump& dump) { return problem_list(dump.problems()); })
       .def("op_count", &Dump::op_count)
       .def("tensor_count", &Dump::tensor_count)

@@ -23,6 +23,12 @@ and to ask what went wrong, as the command does:
 `import sonde` imports no framework. MindSpore must be imported after it.
 """
 
+import os
+import re
+from collections.abc import Iterable
+from types import ModuleType
+from typing import TYPE_CHECKING
+
 import sonde_early
 
 from . import session
@@ -30,6 +36,13 @@ from ._core import version as __version__
 from .errors import Error
 from .flags import dump_scope, set_dump
 from .session import capture, dump_set_iteration, dump_start, dump_stop, start, step, stop
+
+if TYPE_CHECKING:
+    from . import acl as acl
+    from . import debugger as debugger
+    from . import dump as dump
+    from . import export as export
+    from . import torchair as torchair
 
 __all__ = [
     "Error",
@@ -52,32 +65,48 @@ __all__ = [
     "watch",
 ]
 
+_ANALYSES = ("compare", "convert", "first_bad", "stomp", "watch")  # functions of sonde.analyses
+_LATER = ("acl", "debugger", "dump", "export", "torchair")  # modules that are imported when they are first used
 
-def open(path, **only):
+
+def open(
+    path: str | os.PathLike[str],
+    *,
+    step: int | Iterable[int] | None = None,
+    rank: int | Iterable[int] | None = None,
+    graph: int | Iterable[int] | None = None,
+    op: str | re.Pattern[str] | None = None,
+    type: str | None = None,
+    source: str | None = None,
+) -> "dump.Dump":
     """Opens a dump, whoever wrote it: dump.Dump, with `ranks`, `steps`, `ops`, `tensors`, `graph`, `problems`.
-    `only`: a part of it, by step, rank, graph, op, type or source; see dump.open."""
+
+    step, rank, graph, op, type, source: a part of it; see dump.open. Raises Error when it is no dump, ValueError when
+    the selection is wrong, ImportError without NumPy.
+    """
     try:
         from . import dump  # NumPy, which `import sonde` does without
     except ModuleNotFoundError as error:
         if error.name != "numpy":
             raise
         raise ImportError("sonde.open() needs numpy: pip install 'sonde[open]'", name="numpy") from None
-    return dump.open(path, **only)
+    return dump.open(path, step=step, rank=rank, graph=graph, op=op, type=type, source=source)
 
 
-_ANALYSES = ("first_bad", "compare", "stomp", "watch", "convert")
-
-
-def __getattr__(name):
+def __getattr__(name: str) -> object:
     if name in _ANALYSES:
         from . import analyses
 
         return getattr(analyses, name)
-    if name in ("dump", "export", "debugger"):  # imported when they are first used
+    if name in _LATER:
         import importlib
 
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_LATER, *(name for name in globals() if name.startswith("__"))})
 
 
 def _load_mindspore() -> None:

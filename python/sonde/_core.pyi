@@ -1,10 +1,16 @@
 """The engine behind the Python face; private, used by sonde.session and by the adapters."""
 
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
 version: str
+
+class _HostSettings(TypedDict):
+    path: str
+    first_iteration: int
+    inputs_after: bool
 
 def start(config_path: str) -> tuple[bool, str]:
     """Prepare a session: (whether it started, all errors and warnings)."""
@@ -12,41 +18,89 @@ def start(config_path: str) -> tuple[bool, str]:
 def stop() -> str:
     """Flush and end the session; the closing line, empty when there was none."""
 
-def active() -> bool: ...
+def active() -> bool:
+    """Whether a session runs in this process."""
+
 def take_failure() -> str | None:
     """The failure that the user has not been told yet."""
 
-def manual_step() -> int: ...
-def dump_switch(on: bool) -> int: ...
-def set_iteration(iteration: int) -> int: ...
+def manual_step() -> int:
+    """The step ends here."""
+
+def dump_switch(on: bool) -> int:
+    """From now on the switch decides what is recorded."""
+
+def set_iteration(iteration: int) -> int:
+    """The number of the step that begins next."""
+
 def is_over() -> bool:
     """The plan wants the program to end here: the last chosen step is over."""
 
 def records_exceptions() -> bool:
     """The session's plan asks for the operator that throws."""
 
-def forked_child() -> None: ...
+def host_settings() -> _HostSettings:
+    """What of the plan a host with a dumper of its own has to know. Raises ValueError when no session runs."""
+
+def flag_scope(scope: str, type: str, enabled: bool) -> None:
+    """Whether what runs in a scope, or its operators of a type, is recorded under `dump_mode` 2."""
+
+def forked_child() -> None:
+    """In a forked child: the engine does nothing any more."""
+
 def api() -> int:
     """Address of the engine's function table (struct sonde_api)."""
 
 # What sonde.dump is made of: sonde/dump.h, tables as columns. A column of texts is (number of each row's text, texts).
 
-Words = tuple[np.ndarray, list[str]]
-Parameters = list[tuple[str, float]]
+_Words = tuple[NDArray[np.int32], list[str]]
+_Parameters = list[tuple[str, float]]
+
+_EdgeColumns = TypedDict(
+    "_EdgeColumns",
+    {
+        "from": NDArray[np.int64],
+        "from_slot": NDArray[np.uint32],
+        "to": NDArray[np.int64],
+        "to_slot": NDArray[np.uint32],
+        "parameter": _Words,
+    },
+)
 
 class Dump:
-    def ranks(self) -> list[int]: ...
-    def directory(self, rank: int) -> str: ...
-    def problems(self) -> list[tuple[str, str]]: ...
-    def op_count(self) -> int: ...
-    def tensor_count(self) -> int: ...
-    def step_columns(self) -> dict[str, np.ndarray | Words]: ...
-    def op_columns(self) -> dict[str, np.ndarray | Words]: ...
-    def tensor_columns(self) -> dict[str, np.ndarray | Words]: ...
-    def statistics_columns(self, tensors: list[int]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """An opened dump. What cannot be read raises FileNotFoundError, OSError or RuntimeError, what is asked wrongly
+    ValueError."""
+
+    def ranks(self) -> list[int]:
+        """Numbers of the ranks."""
+
+    def directory(self, rank: int) -> str:
+        """Where the files of a rank lie."""
+
+    def problems(self) -> list[tuple[str, str]]:
+        """(file, why it could not be read)"""
+
+    def op_count(self) -> int:
+        """How many operators there are, parameters too."""
+
+    def tensor_count(self) -> int:
+        """How many inputs and outputs there are."""
+
+    def step_columns(self) -> dict[str, NDArray[Any] | _Words]:
+        """Columns of sonde.dump.tables.StepTable."""
+
+    def op_columns(self) -> dict[str, NDArray[Any] | _Words]:
+        """Columns of OpTable."""
+
+    def tensor_columns(self) -> dict[str, NDArray[Any] | _Words]:
+        """Columns of TensorTable."""
+
+    def statistics_columns(self, tensors: list[int]) -> dict[str, tuple[NDArray[Any], NDArray[np.uint8]]]:
         """{name: (values, 1 where it is known)}"""
 
-    def edge_columns(self, step: int) -> dict[str, np.ndarray | Words]: ...
+    def edge_columns(self, step: int) -> _EdgeColumns:
+        """The data flow of a step: rows of operators, `from` -1 where none made it."""
+
     def select(
         self,
         ops: bool,
@@ -58,28 +112,50 @@ class Dump:
         type: str,
         source: str,
         inputs: bool | None,
-    ) -> np.ndarray: ...
-    def look(self, tensor: int) -> tuple[str, tuple[int, ...] | None]: ...
-    def statistics(self, tensor: int) -> dict[str, float | int | None]: ...
-    def measure(self, tensors: list[int]) -> list[tuple[str, str]]: ...
-    def values(self, tensor: int) -> tuple[np.ndarray, str]:
+    ) -> NDArray[np.uint64]:
+        """Rows of operators or tensors; an empty list or text selects all."""
+
+    def look(self, tensor: int) -> tuple[str, tuple[int, ...] | None]:
+        """(type, shape) as the file says."""
+
+    def statistics(self, tensor: int) -> dict[str, float | int | None]:
+        """As the dump has them, else measured."""
+
+    def measure(self, tensors: list[int]) -> list[tuple[str, str]]:
+        """Measures those that have no statistics: (file, why it could not be read)."""
+
+    def values(self, tensor: int) -> tuple[NDArray[Any], str]:
         """(elements as they lie in the file, the name of their type)"""
 
-    def values_as_float32(self, tensor: int) -> np.ndarray: ...
+    def values_as_float32(self, tensor: int) -> NDArray[np.float32]:
+        """The elements one after the other."""
+
     def watch(
-        self, watchpoints: list[tuple[str, Parameters, list[int]]], most_bytes: int, error_on_no_value: bool
-    ) -> tuple[list[Any], list[Any]]: ...
-    def trace(self, op: int) -> list[tuple[str, int, str]]: ...
-    def attributes(self, op: int) -> dict[str, str]: ...
-    def code(self, op: int, file: str, line: int) -> str: ...
+        self, watchpoints: list[tuple[str, _Parameters, list[int]]], most_bytes: int, error_on_no_value: bool
+    ) -> tuple[
+        list[tuple[int, int, bool, int, list[tuple[str, float, float | None, bool]]]], list[tuple[int, int, str]]
+    ]:
+        """(hits, gaps): (watchpoint, tensor, is a hit, error code, [(parameter, value, actual, hit)]), (watchpoint,
+        tensor, why)"""
+
+    def trace(self, op: int) -> list[tuple[str, int, str]]:
+        """(file, line, function), innermost first."""
+
+    def attributes(self, op: int) -> dict[str, str]:
+        """Arguments that are no tensors."""
+
+    def code(self, op: int, file: str, line: int) -> str:
+        """The text of a line, as the dump has it or as it is in the file; '' when unknown."""
 
 def open_dump(
     path: str, ranks: list[int], iterations: list[int], graphs: list[int], op: str, type: str, source: str
-) -> Dump: ...
+) -> Dump:
+    """An empty list or text selects all."""
+
 def convert_to_host(file: str) -> tuple[list[str], list[str]]:
     """(files written, what failed) of one of CANN's files."""
 
-def check_condition(condition: str, parameters: Parameters) -> None:
+def check_condition(condition: str, parameters: _Parameters) -> None:
     """Raises ValueError."""
 
 # What sonde.analyses is made of: sonde/findings.h. An answer is (its JSON, the page of text).

@@ -28,6 +28,11 @@ import sys
 import sysconfig
 import tempfile
 import time
+from collections.abc import Sequence
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:  # scripts/sanitize runs this file alone
+    from .library import Library
 
 # What the sources in adapters/torch know the inside of.
 TORCH_MINORS = ("2.13",)
@@ -44,27 +49,28 @@ class AdapterError(Exception):
     """No adapter for this torch and Python; the text says why and what would help."""
 
 
-def load():
-    """The extension module `_sonde_torch` for the torch of this process."""
-    if _NAME in sys.modules:
-        return sys.modules[_NAME]
-    loader = importlib.machinery.ExtensionFileLoader(_NAME, str(find_or_build()))
-    spec = importlib.util.spec_from_file_location(_NAME, loader.path, loader=loader)
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    sys.modules[_NAME] = module
-    return module
+def load() -> "Library":
+    """The extension module `_sonde_torch` for the torch of this process. Raises AdapterError."""
+    if _NAME not in sys.modules:
+        loader = importlib.machinery.ExtensionFileLoader(_NAME, str(find_or_build()))
+        spec = importlib.util.spec_from_file_location(_NAME, loader.path, loader=loader)
+        assert spec is not None
+        module = importlib.util.module_from_spec(spec)
+        loader.exec_module(module)
+        sys.modules[_NAME] = module
+    library: Library = sys.modules[_NAME]
+    return library
 
 
-def find_or_build():
-    """The path of the library: from the package, else from the user's cache, else built now."""
+def find_or_build() -> pathlib.Path:
+    """The path of the library: from the package, else from the user's cache, else built now. Raises AdapterError."""
     torch = find_torch()
     refuse_strangers(torch)
     found = find(torch)
     return found or build(torch, _cache_directory(), announce=True)
 
 
-def find(torch):
+def find(torch: "Torch") -> pathlib.Path | None:
     """The path of a library already built for `torch` and this Python; None when there is none."""
     for directory in (_BUILT, _cache_directory()):
         library = directory / _file_name(torch)
@@ -76,17 +82,19 @@ def find(torch):
 class Torch:
     """The torch this Python would import, found without importing it."""
 
-    def __init__(self, directory, version, git_version):
+    def __init__(self, directory: pathlib.Path, version: str, git_version: str) -> None:
         self.directory = directory
         self.version = version
         self.git_version = git_version
 
     @property
-    def minor(self):
+    def minor(self) -> str:
+        """`2.13` of `2.13.0+cpu`."""
         return ".".join(self.version.split(".")[:2])
 
 
-def find_torch():
+def find_torch() -> Torch:
+    """The Torch of this Python. Raises AdapterError when there is none."""
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.origin:
         raise AdapterError(f"cannot find PyTorch in {sys.executable}")
@@ -98,8 +106,8 @@ def find_torch():
         raise AdapterError(f"cannot read the version of PyTorch in '{directory}': {error}") from error
 
 
-def refuse_strangers(torch):
-    """Raise when the adapter does not know the inside of this torch or this Python."""
+def refuse_strangers(torch: Torch) -> None:
+    """Raise AdapterError when the adapter does not know the inside of this torch or this Python."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     if platform.python_implementation() != "CPython" or python not in PYTHON_MINORS:
         raise AdapterError(
@@ -112,8 +120,9 @@ def refuse_strangers(torch):
         )
 
 
-def build(torch, directory, announce=False):
-    """Compile the adapter into `directory`; safe when several processes do so at once."""
+def build(torch: Torch, directory: pathlib.Path, announce: bool = False) -> pathlib.Path:
+    """Compile the adapter into `directory`, unless it is there; safe when several processes do so at once. Gives its
+    path. `announce`: on stderr, as it takes a minute. Raises AdapterError."""
     refuse_strangers(torch)
     compiler = _compiler()
     _check_headers(torch)
@@ -148,7 +157,7 @@ def build(torch, directory, announce=False):
     return library
 
 
-def _open_lock(directory):
+def _open_lock(directory: pathlib.Path) -> IO[bytes]:
     """The file `.lock`, for a lock alone: it is never emptied, and what is not a file of this user's is refused."""
     path = directory / ".lock"
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -160,7 +169,7 @@ def _open_lock(directory):
     return file
 
 
-def _check_trusted(directory):
+def _check_trusted(directory: pathlib.Path) -> None:
     """Raise PermissionError unless nobody but root and this user can put a library into `directory`, or another
     directory into its place."""
     own = directory.resolve()
@@ -175,14 +184,15 @@ def _check_trusted(directory):
             raise PermissionError(errno.EPERM, f"others may write to it (mode {mode:04o})", str(place))
 
 
-def _reason(error):
+def _reason(error: OSError) -> str:
     return f"'{error.filename}': {error.strerror}" if error.filename else str(error)
 
 
-def _compile(compiler, torch, library):
+def _compile(compiler: Sequence[str], torch: Torch, library: pathlib.Path) -> None:
     """Objects side by side, then one link, then a rename: a library under its name is always whole."""
     with tempfile.TemporaryDirectory(prefix="build-", dir=library.parent) as scratch:
-        objects, jobs = [], []
+        objects: list[str] = []
+        jobs: list[list[str]] = []
         flags = [*_compile_flags(torch), f"-I{_INCLUDE}", f"-I{_SOURCES}"]
         for source in sorted(_SOURCES.glob("*.cpp")):
             objects.append(os.path.join(scratch, source.stem + ".o"))
@@ -195,19 +205,19 @@ def _compile(compiler, torch, library):
         os.replace(built, library)
 
 
-def _compile_flags(torch):
+def _compile_flags(torch: Torch) -> list[str]:
     # NDEBUG changes the layout of RecordFunction: it must be as in the torch that was released.
     flags = ["-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden"]
     system = [torch.directory / "include", sysconfig.get_path("include")]
     return flags + [part for directory in system for part in ("-isystem", str(directory))] + _more_flags()
 
 
-def _more_flags():
+def _more_flags() -> list[str]:
     """For work on Sonde: warnings as errors, sanitizers. Not CXXFLAGS, which may be meant for another compiler."""
     return shlex.split(os.environ.get("SONDE_ADAPTER_CXXFLAGS", ""))
 
 
-def _run_all(commands):
+def _run_all(commands: Sequence[list[str]]) -> None:
     """Run as many at once as there are cores; raise with the compiler's words when one fails."""
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for command, done in zip(commands, pool.map(_run, commands), strict=True):
@@ -215,7 +225,7 @@ def _run_all(commands):
                 raise AdapterError(_compiler_failure(command, done.stdout))
 
 
-def _run(command):
+def _run(command: list[str]) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         command,
         check=False,
@@ -227,13 +237,13 @@ def _run(command):
     )
 
 
-def _compiler_failure(command, output):
+def _compiler_failure(command: Sequence[str], output: str) -> str:
     lines = [line for line in output.splitlines() if line.strip()]
     telling = next((line for line in lines if "error" in line), lines[0] if lines else "it said nothing")
     return f"cannot build the adapter: {command[0]}: {telling} (to see all: python -m sonde.adapter build)"
 
 
-def _compiler():
+def _compiler() -> list[str]:
     wanted = shlex.split(os.environ.get("CXX", ""))
     for candidate in [wanted] if wanted else [["c++"], ["g++"], ["clang++"]]:
         if shutil.which(candidate[0]):
@@ -242,7 +252,7 @@ def _compiler():
     raise AdapterError(f"cannot build the adapter: {what} is not installed; on Debian: apt install g++")
 
 
-def _check_headers(torch):
+def _check_headers(torch: Torch) -> None:
     if not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
         raise AdapterError(
             f"cannot build the adapter: Python.h is not in '{sysconfig.get_path('include')}'; "
@@ -254,7 +264,7 @@ def _check_headers(torch):
         raise AdapterError(f"cannot build the adapter: its sources are missing from '{_SOURCES}'; reinstall sonde")
 
 
-def _file_name(torch):
+def _file_name(torch: Torch) -> str:
     """One name per torch, Python, C++ ABI and state of our sources: what differs never meets."""
     digest = hashlib.sha256()
     abi = ("cxx11", platform.machine(), str(sysconfig.get_config_var("SOABI")))
@@ -267,12 +277,12 @@ def _file_name(torch):
     return f"{_NAME}-torch{version}-{sys.implementation.cache_tag}-{digest.hexdigest()[:12]}.so"
 
 
-def _cache_directory():
+def _cache_directory() -> pathlib.Path:
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return pathlib.Path(base).absolute() / "sonde"
 
 
-def _usable(library):
+def _usable(library: pathlib.Path) -> bool:
     """A library somebody else could have put there is not loaded."""
     try:
         status = library.lstat()  # no link's target
@@ -281,7 +291,7 @@ def _usable(library):
     return stat.S_ISREG(status.st_mode) and status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022
 
 
-def _trusted(directory):
+def _trusted(directory: pathlib.Path) -> bool:
     try:
         _check_trusted(directory)
     except OSError:
@@ -289,13 +299,13 @@ def _trusted(directory):
     return True
 
 
-def _say(text, end="\n"):
+def _say(text: str, end: str = "\n") -> None:
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(text + end)
         sys.stderr.flush()
 
 
-def status():
+def status() -> dict[str, str]:
     """What `sonde info` shows of this Python."""
     facts = {"python": platform.python_version(), "executable": sys.executable, "package": str(_PACKAGE)}
     try:
@@ -309,7 +319,8 @@ def status():
     return facts
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> int:
+    """`python -m sonde.adapter`. Returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m sonde.adapter", description="The library that watches PyTorch.")
     verbs = parser.add_subparsers(dest="verb", required=True)
     make = verbs.add_parser("build", help="build it now, unless it is there")

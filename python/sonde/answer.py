@@ -7,6 +7,8 @@ import json
 import os
 import re
 import sys
+from collections.abc import Iterable
+from typing import Any
 
 # Controls, marks of direction, ends of lines, and what stands for bytes that are no UTF-8.
 _UNSAFE = re.compile(
@@ -16,7 +18,7 @@ _UNSAFE = re.compile(
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-def _escape(match):
+def _escape(match: "re.Match[str]") -> str:
     character = match[0]
     code = ord(character)
     if 0xDC80 <= code <= 0xDCFF:  # a byte of a file's name
@@ -26,7 +28,7 @@ def _escape(match):
     return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def printable(text):
+def printable(text: object) -> str:
     """One line of text that looks like what it is: `\\x1b`, `\\n`, `\\u202e` for what a terminal would obey."""
     return _UNSAFE.sub(_escape, str(text))
 
@@ -34,29 +36,31 @@ def printable(text):
 class Answer:
     """The answer of one call."""
 
-    def __init__(self, as_json):
+    def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
-        self._problems, self._warnings, self._error, self._incomplete = [], [], None, False
+        self._problems: list[dict[str, str]] = []
+        self._error: dict[str, object] | None = None
+        self._incomplete = False
 
-    def problem(self, path, message, *, incomplete=True):
+    def problem(self, path: object, message: object, *, incomplete: bool = True) -> None:
         """Something that could not be read; the rest is looked at all the same. `incomplete`: the exit status is 3."""
         self._incomplete |= incomplete
         self._problems.append({"path": str(path), "message": str(message)})
         if len(self._problems) <= 10:
             print(f"sonde: warning: {printable(f'{path}: {message}' if path else message)}", file=sys.stderr)
 
-    def error(self, message, status):
+    def error(self, message: object, status: int) -> int:
         """Why there is no answer. Returns the status."""
         self._error = {"message": str(message), "status": status}
         print(f"sonde: error: {printable(message)}", file=sys.stderr)
         return status
 
-    def finish(self, status, document, lines):
+    def finish(self, status: int, document: dict[str, Any], lines: Iterable[str]) -> int:
         """Prints the document, or the lines. Returns the exit status."""
         if len(self._problems) > 10:
             print(f"sonde: warning: {len(self._problems) - 10} more could not be read", file=sys.stderr)
         if self._as_json:
-            document |= {"problems": self._problems, "warnings": self._warnings}
+            document |= {"problems": self._problems, "warnings": []}
             if self._error is not None:
                 document["error"] = self._error
             lines = [json.dumps(document, indent=2)]

@@ -9,12 +9,13 @@ exceptions.
 import contextlib
 import glob
 import os
+from typing import Any
 
 # The one stage there is here: the program runs the graph that it wrote.
 _STAGES = ("Build", "PreRunBegin")
 
 
-def configuration():
+def configuration() -> tuple[dict[str, Any] | None, str]:
     """(configuration, "") of what the variables ask for; (None, why not) when they ask for what there is not."""
     scene = os.environ.get("ASCEND_DUMP_SCENE")
     if scene:
@@ -27,7 +28,7 @@ def configuration():
     return _graphs(_path_of_ge()), ""
 
 
-def link_graphs(configuration):
+def link_graphs(configuration: dict[str, Any]) -> None:
     """MindSpore calls the graphs that MS_DEV_SAVE_GRAPHS asks for `trace_code_graph_…`, beside `graphs` of a dump."""
     if not _on("MS_DEV_SAVE_GRAPHS") or os.environ.get("ASCEND_DUMP_SCENE"):
         return
@@ -39,11 +40,11 @@ def link_graphs(configuration):
             os.link(graph, os.path.join(os.path.dirname(graphs), name.removeprefix(prefix)))
 
 
-def _on(name):
+def _on(name: str) -> bool:
     return os.environ.get(name, "0") not in ("", "0")
 
 
-def _path_of_ge():
+def _path_of_ge() -> str:
     own = f"{os.getpid()}_deviceid_{os.environ.get('LOCAL_RANK') or 0}"
     for variable, below in (
         ("DUMP_GRAPH_PATH", f"pid_{own}"),
@@ -55,7 +56,7 @@ def _path_of_ge():
     return "."
 
 
-def _graphs(path):
+def _graphs(path: str) -> dict[str, Any]:
     common = {
         "dump_mode": 0,
         "path": os.path.abspath(path),

@@ -10,14 +10,24 @@ import os
 import re
 import tempfile
 import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import dump as dumps
 from . import safetensors, tensorboard
 from .answer import Answer
+from .dump import Dump, Graph, Ops, Tensor, Tensors
+from .dump.columns import Known
 from .errors import Error
+from .extras import extra
+
+StrPath: TypeAlias = str | os.PathLike[str]
+Result: TypeAlias = dict[str, Any]  # what save() says of a file
 
 FORMATS = ("parquet", "arrow", "safetensors", "npz", "tensorboard")
 TABLES = ("tensors", "ops", "graph")
@@ -25,8 +35,8 @@ TRENDS = (*dumps.REALS, "nan_count", "positive_inf_count", "negative_inf_count",
 _ENDINGS = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".safetensors": "safetensors", ".npz": "npz"}
 
 
-def format_of(path, format=None):
-    """The format that a path means by its ending; a directory is TensorBoard's."""
+def format_of(path: StrPath, format: str | None = None) -> str:
+    """The format that a path means by its ending; a directory is TensorBoard's. Raises ValueError if none is."""
     if format is not None:
         if format not in FORMATS:
             raise ValueError(f"no format '{format}'; there are {', '.join(FORMATS)}")
@@ -43,13 +53,24 @@ def format_of(path, format=None):
     )
 
 
-def save(tensors, path, format=None, *, table="tensors", statistics=TRENDS, measure=True):
+def save(
+    tensors: Tensors,
+    path: StrPath,
+    format: str | None = None,
+    *,
+    table: str = "tensors",
+    statistics: Sequence[str] = TRENDS,
+    measure: bool = True,
+) -> Result:
     """Writes tensors (dump.Tensors) to a file, which is there whole or not at all.
 
     The format goes by the ending: `.parquet`, `.arrow` (`.feather`): one row a tensor, or, with `table`, an op or an
     edge of the graph; `.safetensors`, `.npz`: their values; a directory: TensorBoard's events, `statistics` over the
     steps. `measure`: statistics that the dump lacks are taken from its tensors. Returns {"path", "format", "bytes",
     "rows", "tensors" or "points", "skipped": [(name, why)]}; of values, also how many are "without_values".
+
+    Raises ValueError when the format, table or a statistic does not exist, ImportError when a package is missing,
+    OSError when the file cannot be written.
     """
     format = format_of(path, format)
     if table not in TABLES:
@@ -59,7 +80,12 @@ def save(tensors, path, format=None, *, table="tensors", statistics=TRENDS, meas
     if format == "tensorboard":
         return {"path": os.fspath(path), "format": format, **_save_trends(tensors, Path(path), statistics, measure)}
     with _whole(Path(path)) as file:
-        writers = {"parquet": _save_table, "arrow": _save_table, "safetensors": _save_safetensors, "npz": _save_npz}
+        writers: dict[str, Callable[..., Result]] = {
+            "parquet": _save_table,
+            "arrow": _save_table,
+            "safetensors": _save_safetensors,
+            "npz": _save_npz,
+        }
         result = writers[format](tensors, file, format=format, table=table, measure=measure)
     return {"path": os.fspath(path), "format": format, "bytes": os.path.getsize(path), **result}
 
@@ -67,10 +93,10 @@ def save(tensors, path, format=None, *, table="tensors", statistics=TRENDS, meas
 class _whole:
     """A file beside `path`, which takes its place at the end."""
 
-    def __init__(self, path):
+    def __init__(self, path: Path) -> None:
         self._path = path
 
-    def __enter__(self):
+    def __enter__(self) -> IO[bytes]:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._file = tempfile.NamedTemporaryFile(dir=self._path.parent, prefix=f".{self._path.name}.", delete=False)
         mask = os.umask(0)
@@ -78,7 +104,9 @@ class _whole:
         os.fchmod(self._file.fileno(), 0o666 & ~mask)  # as open() would have made it
         return self._file
 
-    def __exit__(self, failed, *_):
+    def __exit__(
+        self, failed: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
         self._file.close()
         if failed:
             os.unlink(self._file.name)
@@ -89,15 +117,15 @@ class _whole:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _save_table(tensors, file, *, format, table, measure):
-    pyarrow = dumps.extra("pyarrow", "arrow", f"writing {format}")
+def _save_table(tensors: Tensors, file: IO[bytes], *, format: str, table: str, measure: bool) -> Result:
+    pyarrow = extra("pyarrow", "arrow", f"writing {format}")
     problems = tensors.measure() if measure and table == "tensors" else []
     if table == "tensors":
         rows = tensors.to_arrow(measure=False)
     else:
-        rows = (tensors._dump.ops if table == "ops" else tensors._dump.graph).to_arrow()
+        rows = (Ops if table == "ops" else Graph).all_of(tensors.tables).to_arrow()
     if format == "parquet":
-        parquet = dumps.extra("pyarrow.parquet", "arrow", "writing parquet")
+        parquet = extra("pyarrow.parquet", "arrow", "writing parquet")
         parquet.write_table(rows, file)
     else:
         with pyarrow.ipc.new_file(file, rows.schema) as writer:
@@ -108,10 +136,10 @@ def _save_table(tensors, file, *, format, table, measure):
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-def _names(tensors):
+def _names(tensors: Tensors) -> Iterator[tuple[Tensor, str]]:
     """A name for each, short where it can be: what is the same for all is left out."""
     several = {what: len(set(tensors.columns_of(what))) > 1 for what in ("rank", "graph", "step")}
-    used = {}
+    used: dict[str, int] = {}
     for tensor in tensors:
         where = [f"{what}_{getattr(tensor, what)}" for what in ("rank", "graph", "step") if several[what]]
         name = "/".join([*where, _inside(tensor.name)])
@@ -119,13 +147,14 @@ def _names(tensors):
         yield tensor, name if used[name] == 1 else f"{name}#{used[name]}"
 
 
-def _inside(name):
+def _inside(name: str) -> str:
     """Names come from the dump, which anybody may have written; in an archive they are paths."""
     return "/".join("__" if part in ("", ".", "..") else part for part in name.split("/"))
 
 
-def _save_npz(tensors, file, **_):
-    skipped, written, missing = [], 0, 0
+def _save_npz(tensors: Tensors, file: IO[bytes], **_: object) -> Result:
+    skipped: list[tuple[str, str]] = []
+    written = missing = 0
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for tensor, name in _names(tensors):
             if tensor.file is None:
@@ -142,14 +171,18 @@ def _save_npz(tensors, file, **_):
     return {"tensors": written, "without_values": missing, "skipped": skipped}
 
 
-def _save_safetensors(tensors, file, **_):
-    entries, skipped, missing = [], [], 0
+def _save_safetensors(tensors: Tensors, file: IO[bytes], **_: object) -> Result:
+    entries: list[safetensors.Entry] = []
+    skipped: list[tuple[str, str]] = []
+    missing = 0
     for tensor, name in _names(tensors):
         if tensor.file is None:
             missing += 1
             continue
         try:
-            dtype, shape, _ = safetensors.bits_of(tensor)  # opened again when it is written: files stay open only then
+            dtype, shape, _bits = safetensors.bits_of(
+                tensor
+            )  # opened again when it is written: files stay open only then
         except Error as error:
             skipped.append((name, str(error)))
             continue
@@ -161,21 +194,20 @@ def _save_safetensors(tensors, file, **_):
 # --- trends -----------------------------------------------------------------------------------------------------------
 
 
-def _save_trends(tensors, directory, statistics, measure):
+def _save_trends(tensors: Tensors, directory: Path, statistics: Sequence[str], measure: bool) -> Result:
     unknown = [name for name in statistics if name not in dumps.Statistics._fields]
     if unknown:
         raise ValueError(f"no statistic '{unknown[0]}'; there are {', '.join(dumps.Statistics._fields)}")
     problems = tensors.measure() if measure else []
-    columns = tensors._columns()
-    values = {name: columns[name].values.astype(np.float64) for name in statistics}
-    known = {name: columns[name].known for name in statistics}
+    columns = tensors.raw_columns()
+    ranks, steps, times = (np.asarray(columns[name]) for name in ("rank", "step", "timestamp_us"))
     paths, count = [], 0
-    for rank in np.unique(columns["rank"]).tolist():
-        rows = np.flatnonzero(columns["rank"] == rank)
-        rows = rows[np.argsort(columns["step"][rows], kind="stable")]
-        path = directory / f"rank_{rank}" / tensorboard.file_name(columns["timestamp_us"][rows])
+    for rank in np.unique(ranks).tolist():
+        rows = np.flatnonzero(ranks == rank)
+        rows = rows[np.argsort(steps[rows], kind="stable")]
+        path = directory / f"rank_{rank}" / tensorboard.file_name(times[rows].tolist())
         with _whole(path) as file:
-            count += tensorboard.write(file, _points(tensors, columns, rows, values, known))
+            count += tensorboard.write(file, _points(columns, rows, statistics))
         paths.append(path)
     return {
         "points": count,
@@ -185,25 +217,28 @@ def _save_trends(tensors, directory, statistics, measure):
     }
 
 
-def _points(tensors, columns, rows, values, known):
+def _points(
+    columns: Mapping[str, Any], rows: NDArray[np.intp], statistics: Sequence[str]
+) -> Iterator[tuple[int, float, str, float]]:
     """(step, time, tag, value), by step."""
     ops, sides = columns["op"], columns["side"]
     graphs = len(set(columns["graph"].tolist())) > 1
+    known: dict[str, Known] = {name: columns[name] for name in statistics}
     for row in rows.tolist():
         place = f"graph_{columns['graph'][row]}/" if graphs else ""
         name = f"{place}{ops[row]}:{sides[row]}.{columns['slot'][row]}"
         step, when = int(columns["step"][row]), int(columns["timestamp_us"][row]) / 1e6
-        for statistic, numbers in values.items():
-            if known[statistic][row]:
-                yield step, when, f"{statistic}/{name}", float(numbers[row])
+        for statistic, column in known.items():
+            if column.known[row]:
+                yield step, when, f"{statistic}/{name}", float(column.values[row])
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
-def _numbers(name, text):
+def _numbers(name: str, text: str) -> list[int]:
     """'3', '0-5', '1|4|7-9'."""
-    numbers = set()
+    numbers: set[int] = set()
     for part in text.split("|"):
         ends = re.fullmatch(r"\s*(\d+)(?:\s*-\s*(\d+))?\s*", part)
         if ends is None or (ends[2] and int(ends[2]) < int(ends[1])):
@@ -212,13 +247,13 @@ def _numbers(name, text):
     return sorted(numbers)
 
 
-def _glob(pattern):
+def _glob(pattern: str) -> str:
     """The expression of a pattern: `*` is any text within one part of a name, `**` any text, `?` one character."""
     parts = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
     return "".join(parts.get(part) or re.escape(part) for part in re.split(r"(\*\*|\*|\?)", pattern))
 
 
-def _selected(dump, request):
+def _selected(dump: Dump, request: Mapping[str, Any]) -> Tensors:
     selection = {name: request[name] for name in ("op", "type", "side", "source") if request.get(name)}
     for name in ("step", "rank", "graph", "slot"):
         if request.get(name):
@@ -243,18 +278,19 @@ def _selected(dump, request):
     return tensors
 
 
-def _text(result):
+def _text(result: Result) -> str:
     amount = next(f"{result[what]} {what}" for what in ("rows", "tensors", "points") if what in result)
     missing = result.get("without_values")
     amount += f" ({missing} more have no values in the dump)" if missing else ""
     return f"{result['path']}: {result['format']}, {amount}, {result['bytes']} bytes"
 
 
-def main(request):
+def main(request_text: str) -> int:
     """What `sonde export` runs; the request is its options, as JSON. Returns the exit status."""
-    request = json.loads(request)
-    answer = Answer(request.get("json"))
-    status, results = 0, []
+    request = json.loads(request_text)
+    answer = Answer(request.get("json", False))
+    status = 0
+    results: list[Result] = []
     try:
         results = _export(request, answer)
     except (ValueError, ImportError) as error:
@@ -264,7 +300,7 @@ def main(request):
     return answer.finish(status, {"written": results}, [_text(result) for result in results])
 
 
-def _export(request, answer):
+def _export(request: Mapping[str, Any], answer: Answer) -> list[Result]:
     for path in request["to"]:
         format_of(path, request.get("format"))
     dump = dumps.open(request["dump"])

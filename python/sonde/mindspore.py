@@ -122,12 +122,15 @@ class MindSporeHost(Host):
             undo()
 
     def step(self) -> None:
+        """MindSpore counts its steps itself, by the runs of its graphs: a warning."""
         tell("warning", "sonde.step() does nothing inside MindSpore, which counts its steps itself")
 
     def dump_switch(self, on: bool) -> None:
+        """The engine's switch."""
         _core.dump_switch(on)
 
     def set_iteration(self, iteration: int) -> None:
+        """MindSpore's own numbers stay: raises Error."""
         raise Error(
             "cannot set the iteration: inside MindSpore steps have the numbers that MindSpore gives them; "
             "initial_iteration in the configuration moves them all"
@@ -245,7 +248,7 @@ _ONLY_ASCEND = "Current device_target is CPU, which is not supported by set_dump
 
 def _silence_set_dump() -> Callable[[], None]:
     """MindSpore warns that set_dump() does nothing on the CPU. With Sonde it does."""
-    filters = warnings.filters
+    filters: Any = warnings.filters
     warnings.filterwarnings("ignore", message=_ONLY_ASCEND)
     ours = warnings.filters[0]
 

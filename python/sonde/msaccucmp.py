@@ -4,11 +4,14 @@ For scripts that look for a file of this name, and for people who type `python m
 but an interpreter.
 """
 
+from __future__ import annotations
+
 import os
 import sys
+from collections.abc import Iterator
 
 
-def _sonde():
+def _sonde() -> str | None:
     """The program that was installed with this file, or the one on the path."""
     for directory in [*_beside(), *os.environ.get("PATH", "").split(os.pathsep)]:
         program = os.path.join(directory, "sonde")
@@ -18,7 +21,7 @@ def _sonde():
     return None
 
 
-def _beside():
+def _beside() -> Iterator[str]:
     """The directory of programs that belongs to this installation, and none further up: that may be anybody's."""
     packages, name = os.path.split(os.path.dirname(os.path.realpath(__file__)))
     if name != "sonde":
@@ -31,7 +34,8 @@ def _beside():
         yield os.path.join(packages, "bin")  # as pip install --target puts it
 
 
-def main():
+def main() -> int:
+    """Becomes `sonde msaccucmp`. Returns the status where there is no such program."""
     program = _sonde()
     if program is None:
         sys.stderr.write("msaccucmp.py: the program 'sonde' is neither beside this file nor on PATH\n")

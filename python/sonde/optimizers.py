@@ -111,7 +111,8 @@ def _subclasses(cls: type) -> set[type]:
     found: set[type] = set()
     queue = [cls]
     while queue:
-        for sub in type.__subclasses__(queue.pop()):
+        subclasses: list[type] = type.__subclasses__(queue.pop())
+        for sub in subclasses:
             if sub not in found:
                 found.add(sub)
                 queue.append(sub)

@@ -1,10 +1,16 @@
 """The format of safetensors: 8 bytes with the length of a JSON text, that text, then tensors one after the other."""
 
 import json
+from collections.abc import Sequence
+from typing import IO, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from .dump import Tensor
 from .errors import Error
+
+Entry: TypeAlias = tuple[str, str, list[int], Tensor]  # name, code of its type, shape, the tensor
 
 _CODES = {
     "bool": "BOOL",
@@ -30,9 +36,9 @@ _CODES = {
 }
 
 
-def bits_of(tensor):
+def bits_of(tensor: Tensor) -> tuple[str, list[int], NDArray[Any]]:
     """(code of its type, shape, its elements): those of a bfloat16 or 8-bit tensor as such, also where the dump's file
-    holds them as float32."""
+    holds them as float32. Raises Error when the format has no such type."""
     elements, dtype = tensor.bits()
     wanted = tensor.dtype
     if dtype == "float32" and wanted != "float32" and (narrow := _narrowed(elements, wanted)) is not None:
@@ -42,7 +48,7 @@ def bits_of(tensor):
     return _CODES[dtype], list(elements.shape), elements
 
 
-def _narrowed(values, dtype):
+def _narrowed(values: NDArray[Any], dtype: str) -> NDArray[Any] | None:
     """The bits of float32 values that once were of a narrower type; None when some were not."""
     if dtype == "bfloat16":
         bits = np.ascontiguousarray(values).view(np.uint32)
@@ -62,7 +68,7 @@ def _narrowed(values, dtype):
     return None
 
 
-def _e4m3fn():
+def _e4m3fn() -> NDArray[np.float32]:
     """Values of the 256 codes: sign, 4 bits of exponent (bias 7), 3 of mantissa; no infinities, 0x7F and 0xFF NaN."""
     code = np.arange(256)
     exponent, mantissa = (code >> 3) & 15, code & 7
@@ -71,9 +77,10 @@ def _e4m3fn():
     return np.where(code < 128, magnitude, -magnitude).astype(np.float32)
 
 
-def write(file, entries):
-    """entries: (name, code, shape, tensor); tensors are read one at a time."""
-    header, offset = {"__metadata__": {"format": "np", "producer": "sonde"}}, 0
+def write(file: IO[bytes], entries: Sequence[Entry]) -> None:
+    """Writes tensors, which are read one at a time. Raises Error when one has changed since, OSError."""
+    header: dict[str, object] = {"__metadata__": {"format": "np", "producer": "sonde"}}
+    offset = 0
     for name, code, shape, _ in entries:
         size = int(np.prod(shape, dtype=np.int64)) * _item_bytes(code)
         header[name] = {"dtype": code, "shape": shape, "data_offsets": [offset, offset + size]}
@@ -85,10 +92,10 @@ def write(file, entries):
         again, same_shape, elements = bits_of(tensor)
         if (again, same_shape) != (code, shape):
             raise Error(f"{name} changed while it was written: {again} {same_shape}, before {code} {shape}")
-        file.write(memoryview(np.ascontiguousarray(elements)).cast("B") if elements.size else b"")
+        file.write(np.ascontiguousarray(elements).data.cast("B") if elements.size else b"")
 
 
-def _item_bytes(code):
+def _item_bytes(code: str) -> int:
     if code.startswith(("F8", "BOOL")):
         return 1
     return int(code.lstrip("ABCFIU")) // 8

@@ -402,9 +402,11 @@ def _checked_path(config: object) -> str:
 def _path_of(config: StrPath | Settings) -> str | None:
     """The dump directory a configuration names; None when only the engine can tell."""
     try:
+        settings: Any = config
         if not isinstance(config, dict):
             with open(config, encoding="utf-8") as file:
-                config = json.load(file)
-        return config["common_dump_settings"].get("path")
+                settings = json.load(file)
+        path: str | None = settings["common_dump_settings"].get("path")
+        return path
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -5,9 +5,11 @@ import os
 import socket
 import struct
 import time
+from collections.abc import Iterable
+from typing import IO
 
 
-def _table():
+def _table() -> list[int]:
     table = []
     for byte in range(256):
         value = byte
@@ -20,7 +22,7 @@ def _table():
 _CRC32C = _table()
 
 
-def masked_crc32c(data):
+def masked_crc32c(data: bytes) -> int:
     """CRC-32C (Castagnoli), turned by 15 bits and added to, as TFRecord files have it."""
     crc = 0xFFFFFFFF
     for byte in data:
@@ -29,12 +31,12 @@ def masked_crc32c(data):
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def _record(data):
+def _record(data: bytes) -> bytes:
     length = struct.pack("<Q", len(data))
     return length + struct.pack("<I", masked_crc32c(length)) + data + struct.pack("<I", masked_crc32c(data))
 
 
-def _varint(value):
+def _varint(value: int) -> bytes:
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -43,38 +45,41 @@ def _varint(value):
     return bytes(out)
 
 
-def _bytes_field(number, data):
+def _bytes_field(number: int, data: bytes) -> bytes:
     return _varint(number << 3 | 2) + _varint(len(data)) + data
 
 
-def _event(when, step, content):
+def _event(when: float, step: int, content: bytes) -> bytes:
     """wall_time = 1, step = 2, then file_version = 3 or summary = 5."""
     return b"\x09" + struct.pack("<d", when) + b"\x10" + _varint(step) + content
 
 
-def _value(tag, value):
+def _value(tag: str, value: float) -> bytes:
     """Summary.Value: tag = 1, simple_value = 2."""
     name = tag.encode("utf-8", "backslashreplace")
     return _bytes_field(1, _bytes_field(1, name) + b"\x15" + struct.pack("<f", _as_float32(value)))
 
 
-def _as_float32(value):
+def _as_float32(value: float) -> float:
     largest = 3.4028234663852886e38
     if -largest <= value <= largest or math.isnan(value):
         return value
     return float("inf") if value > 0 else float("-inf")
 
 
-def file_name(timestamps_us):
+def file_name(timestamps_us: Iterable[int]) -> str:
     """TensorBoard reads what has `tfevents` in its name, and sorts by the time in it."""
     first = min((int(time_us) for time_us in timestamps_us if time_us), default=int(time.time() * 1e6))
     return f"events.out.tfevents.{first // 1_000_000:010}.{socket.gethostname()}.{os.getpid()}.sonde"
 
 
-def write(file, points):
-    """points: (step, time, tag, value), by step; those of one step are one event. Returns how many there are."""
+def write(file: IO[bytes], points: Iterable[tuple[int, float, str, float]]) -> int:
+    """points: (step, time in seconds, tag, value), by step; those of one step are one event. Returns how many there
+    are."""
     file.write(_record(_event(time.time(), 0, _bytes_field(3, b"brain.Event:2"))))
-    count, key, summary = 0, None, []
+    count = 0
+    key: tuple[int, float] | None = None
+    summary: list[bytes] = []
     for step, when, tag, value in points:
         if key is not None and key[0] != step:
             file.write(_record(_event(key[1], key[0], _bytes_field(5, b"".join(summary)))))
@@ -83,6 +88,6 @@ def write(file, points):
             key = (step, when)
         summary.append(_value(tag, value))
         count += 1
-    if summary:
+    if key is not None:
         file.write(_record(_event(key[1], key[0], _bytes_field(5, b"".join(summary)))))
     return count

@@ -47,6 +47,7 @@ class RootHook:
     __name__ = "sonde_root_hook"
 
     def __call__(self, module: nn.Module, arguments: tuple[object, ...]) -> None:
+        """A forward of the module begins."""
         if torch.compiler.is_compiling():
             return  # never part of a compiled or exported graph
         host = TorchHost.current
@@ -105,6 +106,7 @@ class TorchHost(Host):
         )
 
     def close(self) -> None:
+        """Takes the hooks off."""
         if not self.roots_seen and _is_distributed():
             self._tell_run_info()  # a program without modules: nothing has asked since the session began
         self.library.uninstall()
@@ -116,14 +118,17 @@ class TorchHost(Host):
         self.roots.clear()
 
     def step(self) -> None:
+        """The step ends; parameters get their names again in the next."""
         self.library.step()
         self.begin_names()
 
     def dump_switch(self, on: bool) -> None:
+        """What is recorded from here on needs its names."""
         self.library.dump_switch(on)
         self.begin_names()
 
     def set_iteration(self, iteration: int) -> None:
+        """The number of the step that begins next."""
         self.library.set_iteration(iteration)
 
     # --- asked by the adapter, with the GIL, for things it sees the first time -----------------------------------
@@ -241,9 +246,8 @@ class TorchHost(Host):
         states = {id(parameter): state for parameter, state in vars(optimizer).get("state", {}).items()}
         for g, group in enumerate(vars(optimizer).get("param_groups", ())):
             for i, parameter in enumerate(group["params"]):
-                name = names.get(id(parameter))
-                if name is None:  # not of any module: a bare parameter
-                    name = f"optimizer.{g}.{i}"
+                name = names.get(id(parameter)) or f"optimizer.{g}.{i}"
+                if id(parameter) not in names:  # not of any module: a bare parameter
                     self.library.name_tensor(name, parameter)
                 if parameter.grad is not None:
                     self.library.name_tensor(f"{name}.grad", parameter.grad)
@@ -334,7 +338,7 @@ def _hide_hook_from_scripting() -> None:
     """torch.jit.script compiles the hooks of a module, which ours is not made for. For good: copies keep their hook."""
     from torch.jit import _recursive
 
-    original = _recursive.get_hook_stubs
+    original: Callable[[nn.Module], Any] = _recursive.get_hook_stubs
 
     @functools.wraps(original)
     def get_hook_stubs(module: nn.Module) -> Any:

@@ -18,19 +18,32 @@ is recorded too, beside the operators that dump_layer names; without a dump_laye
 
 import os
 import re
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol
 
 from . import flags, session
+
+
+class Option(Protocol):
+    """One option: its default, and what it may be."""
+
+    @property
+    def default(self) -> object:
+        """What it is until it is set."""
+
+    def check(self, value: object) -> None:
+        """Raises ValueError or FileNotFoundError, with TorchAir's words."""
 
 
 class OneOf:
     """An option with a list of values."""
 
-    def __init__(self, default, values):
+    def __init__(self, default: object, values: Sequence[object]) -> None:
         self.default = default
         self.values = values
 
-    def check(self, value):
+    def check(self, value: object) -> None:
+        """Raises ValueError."""
         if not any(type(value) is type(one) and value == one for one in self.values):
             raise ValueError(
                 f"Value {value!r} (type: {type(value)}) not in optional list {self.values} (type: {type(self.default)})"
@@ -42,11 +55,12 @@ class Matching:
 
     default = ""
 
-    def __init__(self, expression, example):
+    def __init__(self, expression: str, example: str) -> None:
         self.expression = expression
         self.example = example
 
-    def check(self, value):
+    def check(self, value: object) -> None:
+        """Raises ValueError."""
         if not isinstance(value, str) or re.match(self.expression, value) is None:
             raise ValueError(
                 f"Please set legal regex value format match {self.expression}, {value} is Illegal format, "
@@ -59,7 +73,8 @@ class Directory:
 
     default = "./"
 
-    def check(self, value):
+    def check(self, value: object) -> None:
+        """Raises FileNotFoundError."""
         if not isinstance(value, str) or not os.path.isdir(value):
             raise FileNotFoundError(f"Please set legal dir path, {value} is not found or is not a file directory!")
 
@@ -69,7 +84,8 @@ class JsonFile:
 
     default = None
 
-    def check(self, value):
+    def check(self, value: object) -> None:
+        """Raises ValueError or FileNotFoundError."""
         if value == "":
             raise ValueError("File path cannot be empty!")
         if not isinstance(value, str) or not value.endswith(".json") or not os.path.isfile(value):
@@ -79,28 +95,29 @@ class JsonFile:
 class Options:
     """An object that takes the options of its class and no others."""
 
-    _options: ClassVar = {}
+    _options: ClassVar[Mapping[str, Option]] = {}
+    given: dict[str, object]  # what was set
 
-    def __init__(self):
-        object.__setattr__(self, "_given", {})
+    def __init__(self) -> None:
+        object.__setattr__(self, "given", {})
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: object) -> None:
         self._option(name).check(value)
-        self._given[name] = value
+        self.given[name] = value
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)  # what copying and pickling ask for
-        return self._given.get(name, self._option(name).default)
+        return self.given.get(name, self._option(name).default)
 
-    def _option(self, name):
+    def _option(self, name: str) -> Option:
         if name not in self._options:
             raise ValueError(f"{type(self).__name__} has no option {name}, all options {list(self._options)}")
         return self._options[name]
 
 
 class _DataDumpConfig(Options):
-    _options: ClassVar = {
+    _options: ClassVar[Mapping[str, Option]] = {
         "enable_dump": OneOf(False, [True, False]),
         "dump_path": Directory(),
         "dump_mode": OneOf("all", ["all", "input", "output"]),
@@ -119,11 +136,14 @@ class CompilerConfig:
     _names = ("mode", "dump_config")
     _modes = OneOf("max-autotune", ["max-autotune", "reduce-overhead", "npugraph_ex"])
 
-    def __init__(self):
+    mode: str
+    dump_config: _DataDumpConfig
+
+    def __init__(self) -> None:
         object.__setattr__(self, "mode", self._modes.default)
         object.__setattr__(self, "dump_config", _DataDumpConfig())
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: object) -> None:
         if name == "dump_config" and not isinstance(value, _DataDumpConfig):
             raise ValueError(f"dump_config is a {_DataDumpConfig.__name__}, not a {type(value).__name__}")
         if name not in self._names:
@@ -132,12 +152,12 @@ class CompilerConfig:
             self._modes.check(value)
         object.__setattr__(self, name, value)
 
-    def configuration(self):
+    def configuration(self) -> session.Settings:
         """The same as a configuration for sonde.start(): what was set, and nothing else."""
-        return {"dump_config": dict(self.dump_config._given)}
+        return {"dump_config": dict(self.dump_config.given)}
 
-    def start(self):
-        """Start recording."""
+    def start(self) -> None:
+        """Start recording. Raises Error as sonde.start() does."""
         session.start(self)
 
 

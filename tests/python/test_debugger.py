@@ -85,7 +85,7 @@ def test_nodes_are_selected_by_name_or_by_line(analyzer):
 def test_neighbours_are_those_of_the_graph(analyzer):
     conv = node_named(analyzer, CONV)
     inputs = analyzer.get_input_nodes(conv)
-    assert len(inputs) >= 2 and inputs[0]._kind == "parameter"
+    assert len(inputs) >= 2 and inputs[0].kind == "parameter"
     readers = analyzer.get_output_nodes(conv)
     assert conv in analyzer.get_input_nodes(readers[0])
     assert analyzer.list_affected_nodes(conv.get_output_tensors(iterations=[0])[0]) == readers

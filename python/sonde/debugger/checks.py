@@ -1,5 +1,10 @@
 """What arguments may be."""
 
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+Numbers: TypeAlias = int | Iterable[int] | None  # one, several, or all
+
 
 class DebuggerParamTypeError(TypeError):
     """An argument of the wrong type; the message names it."""
@@ -9,39 +14,44 @@ class DebuggerParamValueError(ValueError):
     """An argument that is not allowed; the message names it and what is."""
 
 
-def check_type(name, value, expected):
+def check_type(name: str, value: object, expected: type) -> None:
+    """Raises DebuggerParamTypeError unless the argument `name` is of that type."""
     if not isinstance(value, expected):
         raise DebuggerParamTypeError(f"{name} must be {expected.__name__}, not {type(value).__name__}: {value!r}")
 
 
-def is_number(value):
+def is_number(value: object) -> bool:
+    """Whether it is an int or float; a bool is none."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def number_of(name, value):
-    """A parameter of a condition; True and False count as 1 and 0, as they always did."""
+def number_of(name: str, value: Any) -> float:
+    """A parameter of a condition; True and False count as 1 and 0, as they always did. Raises
+    DebuggerParamTypeError."""
     if not isinstance(value, (int, float)):
         raise DebuggerParamTypeError(f"{name} must be float, not {type(value).__name__}: {value!r}")
     return float(value)
 
 
-def chosen(name, value, known):
-    """Those of `known` that were asked for, in its order: None all, else a number or a list of them."""
+def chosen(name: str, value: Numbers, known: Iterable[int]) -> list[int]:
+    """Those of `known` that were asked for, in its order: None all, else a number or a list of them. Raises
+    DebuggerParamTypeError or DebuggerParamValueError."""
+    known = list(known)
     if value is None:
-        return list(known)
-    numbers = list(value) if isinstance(value, (list, tuple, set, range)) else [value]
+        return known
+    numbers: list[Any] = list(value) if isinstance(value, (list, tuple, set, range)) else [value]
     for number in numbers:
         if not isinstance(number, int) or isinstance(number, bool):
             raise DebuggerParamTypeError(
                 f"{name} must be int, list[int] or None, not {type(number).__name__}: {value!r}"
             )
         if number not in known:
-            raise DebuggerParamValueError(f"{name} must be in {list(known)}, not {number}")
+            raise DebuggerParamValueError(f"{name} must be in {known}, not {number}")
     return [number for number in known if number in numbers]
 
 
-def chosen_slots(slots):
-    """None: all."""
+def chosen_slots(slots: Sequence[int] | None) -> set[int] | None:
+    """The numbers; None: all. Raises DebuggerParamTypeError."""
     if slots is None:
         return None
     if not isinstance(slots, (list, tuple)):

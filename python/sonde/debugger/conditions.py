@@ -1,5 +1,8 @@
 """Conditions of watchpoints, and what they hit. What they mean, and their ranges: docs/watch.md."""
 
+from collections.abc import Iterable
+from typing import ClassVar
+
 from .. import _core
 from .checks import DebuggerParamTypeError, DebuggerParamValueError, check_type, number_of
 from .nodes import DebuggerTensor
@@ -17,11 +20,13 @@ ERRORS = (
 class ConditionBase:
     """What a watchpoint looks for."""
 
-    _number = None
-    _parameters = ()
-    _required = ()  # of these at least one; those of a class that takes them by position are required by Python
+    _number: ClassVar[int]
+    _parameters: ClassVar[tuple[str, ...]] = ()
+    # Of these at least one; those of a class that takes them by position are required by Python.
+    _required: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, **parameters):
+    def __init__(self, **parameters: float | None) -> None:
+        """Raises DebuggerParamTypeError or DebuggerParamValueError."""
         self._values = {name: number_of(name, value) for name, value in parameters.items() if value is not None}
         if self._required and not any(name in self._values for name in self._required):
             raise DebuggerParamValueError(
@@ -33,29 +38,30 @@ class ConditionBase:
         except ValueError as error:
             raise DebuggerParamValueError(str(error)) from None
 
-    def _check(self):
+    def _check(self) -> None:
         """What only some conditions ask for."""
 
     @property
-    def name(self):
+    def name(self) -> str:
         """The name of the class without `Condition`."""
         return type(self).__name__.removesuffix("Condition")
 
     @property
-    def condition_id(self):
+    def condition_id(self) -> int:
         """The number that the debugger's other half knows it by."""
         return self._number
 
     @property
-    def param_dict(self):
+    def param_dict(self) -> dict[str, float]:
         """{name: value} of the parameters that were given or have a default."""
         return dict(self._values)
 
     @property
-    def param_names(self):
+    def param_names(self) -> list[str]:
+        """Names of all parameters that it can be given."""
         return list(self._parameters)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value:g}' for name, value in self._values.items())})"
 
 
@@ -65,7 +71,13 @@ class TensorTooLargeCondition(ConditionBase):
     _number = 15
     _parameters = _required = ("abs_mean_gt", "max_gt", "min_gt", "mean_gt")
 
-    def __init__(self, abs_mean_gt=None, max_gt=None, min_gt=None, mean_gt=None):
+    def __init__(
+        self,
+        abs_mean_gt: float | None = None,
+        max_gt: float | None = None,
+        min_gt: float | None = None,
+        mean_gt: float | None = None,
+    ) -> None:
         super().__init__(abs_mean_gt=abs_mean_gt, max_gt=max_gt, min_gt=min_gt, mean_gt=mean_gt)
 
 
@@ -75,7 +87,13 @@ class TensorTooSmallCondition(ConditionBase):
     _number = 16
     _parameters = _required = ("abs_mean_lt", "max_lt", "min_lt", "mean_lt")
 
-    def __init__(self, abs_mean_lt=None, max_lt=None, min_lt=None, mean_lt=None):
+    def __init__(
+        self,
+        abs_mean_lt: float | None = None,
+        max_lt: float | None = None,
+        min_lt: float | None = None,
+        mean_lt: float | None = None,
+    ) -> None:
         super().__init__(abs_mean_lt=abs_mean_lt, max_lt=max_lt, min_lt=min_lt, mean_lt=mean_lt)
 
 
@@ -95,13 +113,13 @@ class TensorRangeCondition(ConditionBase):
 
     def __init__(  # noqa: PLR0917 - as the original takes them
         self,
-        range_start_inclusive=None,
-        range_end_inclusive=None,
-        range_percentage_lt=None,
-        range_percentage_gt=None,
-        max_min_lt=None,
-        max_min_gt=None,
-    ):
+        range_start_inclusive: float | None = None,
+        range_end_inclusive: float | None = None,
+        range_percentage_lt: float | None = None,
+        range_percentage_gt: float | None = None,
+        max_min_lt: float | None = None,
+        max_min_gt: float | None = None,
+    ) -> None:
         super().__init__(
             range_start_inclusive=range_start_inclusive,
             range_end_inclusive=range_end_inclusive,
@@ -111,7 +129,7 @@ class TensorRangeCondition(ConditionBase):
             max_min_gt=max_min_gt,
         )
 
-    def _check(self):
+    def _check(self) -> None:
         percentage = "range_percentage_lt" in self._values or "range_percentage_gt" in self._values
         if percentage and not {"range_start_inclusive", "range_end_inclusive"} <= self._values.keys():
             raise DebuggerParamValueError(
@@ -124,7 +142,7 @@ class TensorOverflowCondition(ConditionBase):
 
     _number = 13
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
 
 
@@ -133,7 +151,7 @@ class OperatorOverflowCondition(ConditionBase):
 
     _number = 2
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
 
 
@@ -143,7 +161,7 @@ class TensorAllZeroCondition(ConditionBase):
     _number = 17
     _parameters = ("zero_percentage_ge",)
 
-    def __init__(self, zero_percentage_ge):
+    def __init__(self, zero_percentage_ge: float) -> None:
         super().__init__(zero_percentage_ge=number_of("zero_percentage_ge", zero_percentage_ge))
 
 
@@ -153,7 +171,7 @@ class TensorUnchangedCondition(ConditionBase):
     _number = 20
     _parameters = ("rtol", "atol", "equal_nan")
 
-    def __init__(self, rtol=1e-5, atol=1e-8):
+    def __init__(self, rtol: float = 1e-5, atol: float = 1e-8) -> None:
         super().__init__(rtol=number_of("rtol", rtol), atol=number_of("atol", atol))
 
 
@@ -163,7 +181,7 @@ class TensorChangeBelowThresholdCondition(ConditionBase):
     _number = 19
     _parameters = ("abs_mean_update_ratio_lt", "epsilon")
 
-    def __init__(self, abs_mean_update_ratio_lt, epsilon=1e-9):
+    def __init__(self, abs_mean_update_ratio_lt: float, epsilon: float = 1e-9) -> None:
         ratio = number_of("abs_mean_update_ratio_lt", abs_mean_update_ratio_lt)
         super().__init__(abs_mean_update_ratio_lt=ratio, epsilon=number_of("epsilon", epsilon))
 
@@ -174,7 +192,7 @@ class TensorChangeAboveThresholdCondition(ConditionBase):
     _number = 18
     _parameters = ("abs_mean_update_ratio_gt", "epsilon")
 
-    def __init__(self, abs_mean_update_ratio_gt, epsilon=1e-9):
+    def __init__(self, abs_mean_update_ratio_gt: float, epsilon: float = 1e-9) -> None:
         ratio = number_of("abs_mean_update_ratio_gt", abs_mean_update_ratio_gt)
         super().__init__(abs_mean_update_ratio_gt=ratio, epsilon=number_of("epsilon", epsilon))
 
@@ -182,7 +200,8 @@ class TensorChangeAboveThresholdCondition(ConditionBase):
 class Watchpoint:
     """Tensors, and the condition to hold against them."""
 
-    def __init__(self, tensors, condition):
+    def __init__(self, tensors: DebuggerTensor | Iterable[DebuggerTensor], condition: ConditionBase) -> None:
+        """Raises DebuggerParamTypeError."""
         if isinstance(tensors, DebuggerTensor):
             tensors = [tensors]
         if not hasattr(tensors, "__iter__"):
@@ -194,11 +213,13 @@ class Watchpoint:
         self._condition = condition
 
     @property
-    def tensors(self):
+    def tensors(self) -> list[DebuggerTensor]:
+        """As they were given."""
         return self._tensors
 
     @property
-    def condition(self):
+    def condition(self) -> ConditionBase:
+        """As it was given."""
         return self._condition
 
 
@@ -208,7 +229,7 @@ class HitDetail(str):
     __slots__ = ()
 
     @classmethod
-    def of(cls, parameters):
+    def of(cls, parameters: Iterable[tuple[str, float, float | None, bool]]) -> "HitDetail":
         """parameters: (name, value, actual, hit)"""
         hits = [(name, value, actual) for name, value, actual, hit in parameters if hit and actual is not None]
         if not hits:
@@ -221,35 +242,38 @@ class HitDetail(str):
 class WatchpointHit:
     """A tensor that meets a condition; or, with an error code, one that could not be held against it."""
 
-    def __init__(self, tensor, condition, detail, error_code):
+    def __init__(
+        self, tensor: DebuggerTensor, condition: ConditionBase, detail: HitDetail | None, error_code: int
+    ) -> None:
         self._tensor = tensor
         self._condition = condition
         self._detail = detail
         self._error_code = error_code
 
     @property
-    def tensor(self):
+    def tensor(self) -> DebuggerTensor:
+        """The one that was looked at."""
         return self._tensor
 
     @property
-    def error_code(self):
+    def error_code(self) -> int:
         """Bits: 1 NaN, 2 infinity, 4 no value of the step before, 8 too large, 16 no history, 32 no value."""
         return self._error_code
 
     @property
-    def error_msg(self):
+    def error_msg(self) -> list[str]:
         """What the bits say, as a list."""
         return [text for bit, text in ERRORS if self._error_code & bit]
 
-    def get_hit_detail(self):
+    def get_hit_detail(self) -> HitDetail | None:
         """What was set and what was found, as text; None where the tensor could not be judged."""
         return self._detail
 
-    def get_threshold(self):
+    def get_threshold(self) -> dict[str, float]:
         """{parameter: value} of the condition."""
         return self._condition.param_dict
 
-    def __str__(self):
+    def __str__(self) -> str:
         done = "check failed" if self._detail is None else "triggered"
         lines = [f"Watchpoint {self._condition.name} {done} on tensor:", str(self._tensor)]
         lines.append(f"Threshold: {self.get_threshold()}")

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from .. import _core
+from ..dump import Dump
 
 # {type}.{op}.{task}[.{stream}].{time}, or the number that stands for a longer one.
 _NAME = re.compile(r"[^.]+\..+\.\d+\.\d{10,}|\d+")
@@ -12,9 +13,9 @@ _FAILED = "convert_failed_file_list.txt"
 _ALL_FAILED = "convert_failed_files_summary.txt"
 
 
-def convert_all(dump, root):
+def convert_all(dump: Dump, root: Path) -> list[str]:
     """Every file of CANN's in a dump; those that could not be converted come back, and are listed."""
-    failed = {}
+    failed: dict[Path, list[str]] = {}
     for file in _containers(dump):
         written, problems = _core.convert_to_host(os.fspath(file))
         if problems or not written:
@@ -23,18 +24,18 @@ def convert_all(dump, root):
         (directory / _FAILED).write_text("".join(f"{file}\n" for file in files))
     every = [file for files in failed.values() for file in files]
     if every:
-        (Path(root) / _ALL_FAILED).write_text("".join(f"{file}\n" for file in every))
+        (root / _ALL_FAILED).write_text("".join(f"{file}\n" for file in every))
     return every
 
 
-def _containers(dump):
+def _containers(dump: Dump) -> list[Path]:
     """Files of which each holds all tensors of an operator; what MindSpore 1.2 wrote as `.bin` is the host's."""
-    files = {}
+    files: dict[Path, None] = {}
     for tensor in dump.tensors:
         file = tensor.file
         if file is not None and file.suffix not in (".npy", ".bin"):
-            files.setdefault(file)
+            files[file] = None
     for problem in dump.problems:  # of a file that cannot be read no tensor is known
         if _NAME.fullmatch(Path(problem.path).name):
-            files.setdefault(Path(problem.path))
+            files[Path(problem.path)] = None
     return list(files)

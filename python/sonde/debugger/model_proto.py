@@ -1,7 +1,12 @@
 """Graph files of MindSpore and Sonde, `ms_output_trace_code_graph_{id}.pb`: message ModelProto of docs/format.md."""
 
+import os
 import struct
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, TypeAlias, TypedDict
+
+Slot: TypeAlias = tuple[str | None, tuple[int, ...] | None]  # type and shape; None for what is no tensor
 
 _LARGEST = 256 << 20
 _DEEPEST = 50
@@ -28,7 +33,44 @@ class BadGraph(ValueError):
     """The bytes are no graph."""
 
 
-def read_graph(path):
+class RawNode(TypedDict):
+    """NodeProto. `inputs`: names of nodes, parameters and constants; `source`: lines of the stack."""
+
+    inputs: list[str]
+    name: str
+    type: str
+    scope: str
+    attributes: dict[str, object]
+    outputs: list[Slot]
+    full_name: str
+    source: str
+
+
+class RawParameter(TypedDict):
+    """ParameterProto."""
+
+    name: str
+    outputs: list[Slot]
+
+
+class RawConstant(TypedDict):
+    """NamedValueProto."""
+
+    name: str
+    value: object
+
+
+class RawGraph(TypedDict):
+    """GraphProto."""
+
+    name: str
+    root_name: str
+    nodes: list[RawNode]
+    parameters: list[RawParameter]
+    constants: list[RawConstant]
+
+
+def read_graph(path: str | os.PathLike[str]) -> RawGraph:
     """The GraphProto of a file, as a dictionary. Raises BadGraph, OSError."""
     path = Path(path)
     if path.stat().st_size > _LARGEST:
@@ -42,7 +84,7 @@ def read_graph(path):
     raise BadGraph(f"{path}: a ModelProto without a graph")
 
 
-def _varint(data, at):
+def _varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = data[at]
@@ -54,9 +96,10 @@ def _varint(data, at):
             raise IndexError(f"a number without an end at byte {at}")
 
 
-def _fields(data):
+def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
     """(number, value) of each field: bytes of texts and messages, numbers of all else."""
     at, end = 0, len(data)
+    value: Any
     while at < end:
         key, at = _varint(data, at)
         wire = key & 7
@@ -75,17 +118,17 @@ def _fields(data):
         yield key >> 3, value
 
 
-def _text(value):
+def _text(value: object) -> str:
     return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else ""
 
 
-def _named(data):
+def _named(data: bytes) -> dict[int, Any]:
     """{number: value}, the last of each."""
     return dict(_fields(data))
 
 
-def _graph(data):
-    graph = {"name": "", "root_name": "", "nodes": [], "parameters": [], "constants": []}
+def _graph(data: bytes) -> RawGraph:
+    graph: RawGraph = {"name": "", "root_name": "", "nodes": [], "parameters": [], "constants": []}
     for field, value in _fields(data):
         if field == 1:
             graph["nodes"].append(_node(value))
@@ -102,8 +145,8 @@ def _graph(data):
     return graph
 
 
-def _node(data):
-    node = {
+def _node(data: bytes) -> RawNode:
+    node: RawNode = {
         "inputs": [],
         "name": "",
         "type": "",
@@ -113,21 +156,28 @@ def _node(data):
         "full_name": "",
         "source": "",
     }
-    texts = {2: "name", 3: "type", 4: "scope", 8: "full_name", 9: "source"}
     for field, value in _fields(data):
-        if field in texts:
-            node[texts[field]] = _text(value)
-        elif field == 1:
+        if field == 1:
             node["inputs"].append(_text(_named(value).get(1)))
+        elif field == 2:
+            node["name"] = _text(value)
+        elif field == 3:
+            node["type"] = _text(value)
+        elif field == 4:
+            node["scope"] = _text(value)
         elif field == 5:
             named = _named(value)
             node["attributes"][_text(named.get(1))] = _value(named.get(2, b""))
         elif field == 6:
             node["outputs"] = _type(value)
+        elif field == 8:
+            node["full_name"] = _text(value)
+        elif field == 9:
+            node["source"] = _text(value)
     return node
 
 
-def _type(data, depth=0):
+def _type(data: bytes, depth: int = 0) -> list[Slot]:
     """(type, shape) of each slot; None in both for what is no tensor."""
     code, tensor, sequence = 0, None, None
     for field, value in _fields(data):
@@ -143,18 +193,20 @@ def _type(data, depth=0):
         return [(_TYPES.get(code), None)]
     named = _named(tensor)
     if depth and not named.get(2):
-        return [(_TYPES.get(named.get(1), "?"), None)]  # of an element of a tuple the shape is not told
+        return [(_TYPES.get(named.get(1, 0), "?"), None)]  # of an element of a tuple the shape is not told
     sizes = []
     for field, dim in _fields(named.get(2, b"")):
         if field == 1:
             size = _named(dim).get(1, 0)
             sizes.append(size - (1 << 64) if size >> 63 else size)
-    return [(_TYPES.get(named.get(1), "?"), tuple(sizes))]
+    return [(_TYPES.get(named.get(1, 0), "?"), tuple(sizes))]
 
 
-def _value(data, depth=0):
+def _value(data: bytes, depth: int = 0) -> object:
     """A number, text, tuple or list; None for what has no plain value."""
-    code, plain, several = 0, None, []
+    code = 0
+    plain: object = None
+    several: list[object] = []
     for field, value in _fields(data):
         if field == 1:
             code = value
@@ -177,7 +229,7 @@ def _value(data, depth=0):
     return plain
 
 
-def _constant(data):
+def _constant(data: bytes | None) -> object:
     """Its value; 'NONE' where there is none, 'TENSOR' of a tensor, which graph files do not hold."""
     if data is None:
         return "TENSOR"

@@ -1,8 +1,14 @@
-"""Nodes of a graph, and their tensors."""
+"""Graphs, their nodes, and the tensors of these."""
 
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from .checks import DebuggerParamTypeError, chosen_slots, is_number
+from numpy.typing import NDArray
+
+from .checks import DebuggerParamTypeError, Numbers, chosen_slots, is_number
+from .data import Data, GraphKey
+from .model_proto import Slot
 
 # `# In file /a/b.py:12/    code/`, `#  - In file …` where what it calls follows, and the places newer releases add.
 _LINE = re.compile(
@@ -14,7 +20,14 @@ _LINE = re.compile(
 class Source:
     """A line of the stack of a node. `str()` is what queries by `code_stack` are held against."""
 
-    def __init__(self, file_path="", line_no=0, code_line="", has_substack=False, text=None):
+    def __init__(
+        self,
+        file_path: str = "",
+        line_no: int = 0,
+        code_line: str = "",
+        has_substack: bool = False,
+        text: str | None = None,
+    ) -> None:
         self.file_path = file_path
         self.line_no = line_no
         self.code_line = code_line
@@ -22,7 +35,7 @@ class Source:
         self._text = text
 
     @classmethod
-    def of_line(cls, line):
+    def of_line(cls, line: str) -> "Source":
         """A line as graph files have it. The form of MindSpore 1.x and 2.0 is printed anew, others as they stand."""
         found = _LINE.search(line)
         if found is None:
@@ -32,94 +45,148 @@ class Source:
         text = None if plain else line
         return cls(found["file"], number, found["code"].strip(), found["mark"] == "-", text)
 
-    def __str__(self):
+    def __str__(self) -> str:
         if self._text is not None:
             return self._text
         if not self.file_path:
             return self.code_line
         return f"# {'-' if self.has_substack else ' '} {self.file_path}:{self.line_no}  {self.code_line}"
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         known = ("file_path", "line_no", "code_line", "has_substack")
         return str({name: getattr(self, name) for name in known})
+
+
+class Graph:
+    """One graph of one rank. `id`: its number in the dump; `root_id`: that of the graph that runs it."""
+
+    def __init__(
+        self, data: Data, rank: int, number: int, *, root_id: int, name: str, iterations: Iterable[int]
+    ) -> None:
+        self.data = data
+        self.rank = rank
+        self.id = number
+        self.root_id = root_id
+        self.name = name
+        self.iterations = list(iterations)
+        self.nodes: list[Node] = []  # constants, parameters, operators
+
+    @property
+    def key(self) -> GraphKey:
+        """What its tensors are found by."""
+        return GraphKey(self.rank, self.id, self.root_id)
+
+    def add(self, node: "Node") -> "Node":
+        """Adds a node, and gives it back."""
+        self.nodes.append(node)
+        return node
+
+    def connect(self) -> None:
+        """Tells nodes who reads them: when all have their inputs."""
+        for node in self.nodes:
+            for made in node.inputs:
+                if made is not None:
+                    made[0].readers.append((made[1], node))
 
 
 class Node:
     """An operator, parameter or constant of a graph."""
 
     def __init__(
-        self, graph, name, op_type, *, kind="operator", short_name="", scope="", stack=(), attributes=None, value=None
-    ):
-        self._graph = graph
+        self,
+        graph: Graph,
+        name: str,
+        op_type: str,
+        *,
+        kind: str = "operator",
+        short_name: str = "",
+        scope: str = "",
+        stack: Iterable[Source] = (),
+        attributes: Mapping[str, object] | None = None,
+        value: object = None,
+    ) -> None:
+        """`kind`: "operator", "parameter" or "constant"."""
         self._name = name
-        self._type = op_type
-        self._kind = kind
-        self._short_name = short_name
-        self._scope = scope
         self._stack = list(stack)
-        self._attributes = attributes or {}
-        self._value = value
-        self._outputs = []  # (type, shape) of each slot; None for what is no tensor
-        self._inputs = []  # (node, slot of its outputs; None: all of them); None where nothing is known
-        self._readers = []  # (slot of our outputs, or None, node), in the order of the graph
+        # What the original does not show; for the modules here.
+        self.graph = graph
+        self.op_type = op_type
+        self.kind = kind
+        self.short_name = short_name
+        self.file_name = name  # the name that the graph file has for it
+        self.scope = scope
+        self.attributes = dict(attributes or {})
+        self.value = value  # of a constant
+        self.outputs: list[Slot] = []
+        # (node, slot of its outputs; None: all of them); None where nothing is known
+        self.inputs: list[tuple[Node, int | None] | None] = []
+        self.readers: list[tuple[int | None, Node]] = []  # (slot of our outputs, or None, node), in the graph's order
 
     @property
-    def name(self):
+    def name(self) -> str:
         """Full name, with the scope."""
         return self._name
 
     @property
-    def stack(self):
+    def stack(self) -> list[Source]:
         """Sources, as the graph file has them."""
         return self._stack
 
     @property
-    def rank(self):
-        return self._graph.rank
+    def rank(self) -> int:
+        """Number of the rank."""
+        return self.graph.rank
 
     @property
-    def root_graph_id(self):
-        return self._graph.root_id
+    def root_graph_id(self) -> int:
+        """Number of the graph that runs it."""
+        return self.graph.root_id
 
     @property
-    def graph_name(self):
-        return self._graph.name
+    def graph_name(self) -> str:
+        """Name of its graph."""
+        return self.graph.name
 
-    def get_input_tensors(self, iterations=None, slots=None):
-        """Tensors that it reads: outputs of other nodes. `slots`: of its inputs."""
-        iterations, slots = self._wanted(iterations, slots)
+    def get_input_tensors(
+        self, iterations: Numbers = None, slots: Sequence[int] | None = None
+    ) -> "list[DebuggerTensor]":
+        """Tensors that it reads: outputs of other nodes. `slots`: of its inputs. Raises DebuggerParamTypeError."""
+        wanted, wanted_slots = self._wanted(iterations, slots)
         return [
             DebuggerTensor(maker, made, iteration, (self, slot))
             for slot, maker, made in self._read()
-            if slots is None or slot in slots
-            for iteration in iterations
+            if wanted_slots is None or slot in wanted_slots
+            for iteration in wanted
         ]
 
-    def _read(self):
+    def _read(self) -> "Iterator[tuple[int, Node, int]]":
         """(our slot, the node it comes from, its slot), tuples laid out."""
         slot = 0
-        for source in self._inputs:
+        for source in self.inputs:
             if source is None:  # nothing is known of it
                 slot += 1
                 continue
             maker, made = source
-            for each in range(max(len(maker._outputs), 1)) if made is None else (made,):
+            for each in range(max(len(maker.outputs), 1)) if made is None else (made,):
                 yield slot, maker, each
                 slot += 1
 
-    def get_output_tensors(self, iterations=None, slots=None):
-        iterations, slots = self._wanted(iterations, slots)
+    def get_output_tensors(
+        self, iterations: Numbers = None, slots: Sequence[int] | None = None
+    ) -> "list[DebuggerTensor]":
+        """Tensors that it makes. Raises DebuggerParamTypeError."""
+        wanted, wanted_slots = self._wanted(iterations, slots)
         return [
             DebuggerTensor(self, slot, iteration)
-            for slot in range(max(len(self._outputs), 1))
-            if slots is None or slot in slots
-            for iteration in iterations
+            for slot in range(max(len(self.outputs), 1))
+            if wanted_slots is None or slot in wanted_slots
+            for iteration in wanted
         ]
 
-    def _wanted(self, iterations, slots):
-        known = self._graph.iterations
+    def _wanted(self, iterations: Numbers, slots: Sequence[int] | None) -> tuple[list[int], set[int] | None]:
+        known = self.graph.iterations
         if iterations is not None:
-            several = list(iterations) if isinstance(iterations, (list, tuple, set, range)) else [iterations]
+            several: list[Any] = list(iterations) if isinstance(iterations, (list, tuple, set, range)) else [iterations]
             for number in several:
                 if not is_number(number):
                     raise DebuggerParamTypeError(
@@ -128,49 +195,54 @@ class Node:
             known = [number for number in known if number in several]
         return known, chosen_slots(slots)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"rank: {self.rank}\ngraph_name: {self.graph_name}\nnode_name: {self.name}"
 
 
 class DebuggerTensor:
     """An output of a node in one iteration."""
 
-    def __init__(self, node, slot, iteration, reader=None):
+    def __init__(self, node: Node, slot: int, iteration: int, reader: tuple[Node, int] | None = None) -> None:
         self._node = node
         self._slot = slot
         self._iteration = iteration
         self._reader = reader  # of a tensor that a node reads: it may have recorded what its maker has not
 
     @property
-    def node(self):
+    def node(self) -> Node:
+        """The node that makes it."""
         return self._node
 
     @property
-    def slot(self):
+    def slot(self) -> int:
+        """Its position among the node's outputs, from 0."""
         return self._slot
 
     @property
-    def iteration(self):
+    def iteration(self) -> int:
+        """Number of the step."""
         return self._iteration
 
     @property
-    def rank(self):
+    def rank(self) -> int:
+        """Number of the rank."""
         return self._node.rank
 
-    def value(self):
-        """A NumPy array that cannot be written to; None when the dump has no values of it."""
-        row = self._row()
-        tensor = None if row is None else self._node._graph.data.tensor(row)
+    def value(self) -> NDArray[Any] | None:
+        """A NumPy array that cannot be written to; None when the dump has no values of it. Raises sonde.Error when they
+        cannot be read."""
+        row = self.row()
+        tensor = None if row is None else self._node.graph.data.tensor(row)
         return None if tensor is None or tensor.file is None else tensor.numpy()
 
-    def _row(self):
-        """Of the dump's table of tensors; None when it has none."""
-        graph = self._node._graph
-        row = graph.data.find(graph, self._node.name, self._iteration, False, self._slot)
+    def row(self) -> int | None:
+        """Its row of the dump's table of tensors; None when it has none."""
+        graph = self._node.graph
+        row = graph.data.find(graph.key, self._node.name, self._iteration, False, self._slot)
         if row is None and self._reader is not None:
             reader, slot = self._reader
-            row = graph.data.find(graph, reader.name, self._iteration, True, slot)
+            row = graph.data.find(graph.key, reader.name, self._iteration, True, slot)
         return row
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self._node}\nslot: {self._slot}\niteration: {self._iteration}"

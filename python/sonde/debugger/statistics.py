@@ -2,9 +2,18 @@
 
 import csv
 import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeAlias
 
-_TITLES = {
+from ..dump import Dump, Statistics, Step, Tensor
+
+
+def _shape(cell: str) -> tuple[int, ...]:
+    return tuple(int(size) for size in cell.strip("()[]").replace(" ", "").split(",") if size)
+
+
+_TITLES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "op_type": ("Op Type", str),
     "op_name": ("Op Name", str),
     "task_id": ("Task ID", int),
@@ -14,7 +23,7 @@ _TITLES = {
     "slot": ("Slot", int),
     "data_size": ("Data Size", int),
     "data_type": ("Data Type", str),
-    "shape": ("Shape", tuple),
+    "shape": ("Shape", _shape),
     "max_value": ("Max Value", float),
     "min_value": ("Min Value", float),
     "avg_value": ("Avg Value", float),
@@ -39,11 +48,11 @@ _OF_SUMMARY = (
 )
 
 
-class TensorStatistic(dict):
+class TensorStatistic(dict[str, str]):
     """A row of a table: {title: text} as it stands there, and its cells as attributes: `row["Max Value"]` is a text,
     `row.max_value` a number; None where the row has no such cell."""
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         try:
             title, kind = _TITLES[name]
         except KeyError:
@@ -52,28 +61,28 @@ class TensorStatistic(dict):
         if cell is None or cell == "":
             return None
         try:
-            return _shape(cell) if kind is tuple else kind(cell)
+            return kind(cell)
         except ValueError:
             return math.nan if kind is float else None
 
 
-def _shape(cell):
-    return tuple(int(size) for size in cell.strip("()[]").replace(" ", "").split(",") if size)
+# {rank: {iteration: {"{op}:{io}:{slot}": rows}}}
+Selected: TypeAlias = Mapping[int, Mapping[int, Mapping[str, Sequence[Mapping[str, str]]]]]
 
 
-def statistics_of(dump, rank, step_row, step):
+def statistics_of(dump: Dump, rank: int, step_row: int, step: Step) -> dict[str, list[TensorStatistic]]:
     """{'{op}:{io}:{slot}': [TensorStatistic, …]} of one step: its statistic.csv, else measured from its tensors."""
-    root, directory = Path(dump._core.directory(rank)), dump._table("step")["directory"][step_row]
+    root, directory = dump.directory(rank), dump.tables.steps.directory[step_row]
     places = [root / directory] if directory else root.glob(f"*/{step.graph}/{step.iteration}")
     tables = [path for place in sorted(places) if (path := place / "statistic.csv").is_file()]
     rows = [row for path in tables for row in _table(path)] if tables else _measured(dump, rank, step)
-    found = {}
+    found: dict[str, list[TensorStatistic]] = {}
     for row in rows:
         found.setdefault(f"{row.get('Op Name')}:{row.get('IO')}:{row.get('Slot')}", []).append(row)
     return found
 
 
-def _table(path):
+def _table(path: Path) -> list[TensorStatistic]:
     with open(path, newline="", encoding="utf-8", errors="backslashreplace") as file:
         return [
             TensorStatistic({title: cell for title, cell in row.items() if title and cell is not None})
@@ -81,12 +90,12 @@ def _table(path):
         ]
 
 
-def _measured(dump, rank, step):
+def _measured(dump: Dump, rank: int, step: Step) -> list[TensorStatistic]:
     tensors = dump.tensors.select(rank=rank, step=step.iteration, graph=step.graph)
     tensors.measure()
     rows = []
     for tensor in tensors:
-        if tensor.file is None and not tensor._of("has_statistics"):
+        if tensor.file is None and not tensor.has_statistics:
             continue
         try:
             known = tensor.statistics
@@ -96,7 +105,7 @@ def _measured(dump, rank, step):
     return rows
 
 
-def _row(tensor, known):
+def _row(tensor: Tensor, known: Statistics) -> TensorStatistic:
     op = tensor.op
     cells = {
         "Op Type": op.type,
@@ -126,7 +135,7 @@ def _row(tensor, known):
     )
 
 
-def _verdicts(row, overflow_value):
+def _verdicts(row: TensorStatistic, overflow_value: float) -> tuple[bool, bool, bool, bool]:
     """Of one row: an infinity, a NaN, beyond the value, none of them."""
     ends = [end for end in (row.max_value, row.min_value) if end is not None]
     inf = bool(row.positive_inf_count or row.negative_inf_count) or any(math.isinf(end) for end in ends)
@@ -135,9 +144,9 @@ def _verdicts(row, overflow_value):
     return inf, nan, beyond, not (inf or nan or beyond)
 
 
-def summarize(statistics, overflow_value):
+def summarize(statistics: Selected, overflow_value: float) -> list[dict[str, Any]]:
     """Rows of the summary, in the order in which tensors first appear."""
-    rows = {}
+    rows: dict[str, dict[str, Any]] = {}
     for iterations in statistics.values():
         for tensors in iterations.values():
             for name, records in tensors.items():
@@ -159,7 +168,8 @@ def summarize(statistics, overflow_value):
     return list(rows.values())
 
 
-def write_summary(rows, directory):
+def write_summary(rows: Iterable[Mapping[str, Any]], directory: Path) -> None:
+    """Writes `statistics_summary.csv`. Raises OSError."""
     directory.mkdir(parents=True, exist_ok=True)
     with open(directory / "statistics_summary.csv", "w", newline="", encoding="utf-8") as file:
         table = csv.DictWriter(file, _OF_SUMMARY, lineterminator="\n")

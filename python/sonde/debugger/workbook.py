@@ -1,11 +1,19 @@
 """Graphs as a workbook: `dump_{YYYYmmdd_HHMMSS}.xlsx`."""
 
 import json
+import os
 import re
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, TypeAlias
 
-from ..dump import extra
+from ..dump import Dump
+from ..extras import extra
+from .model_proto import Slot
+from .nodes import Graph, Node
+
+Row: TypeAlias = tuple[object, ...]
 
 _ID = re.compile(r"-op(\d+)$")
 _MOST_OF_A_CELL = 32767
@@ -35,7 +43,9 @@ _TITLES = {
 }
 
 
-def export(dump, graphs, output_dir=None):
+def export(dump: Dump, graphs: Sequence[Graph], output_dir: str | os.PathLike[str] | None = None) -> str:
+    """Writes the graphs into `dump_{time}.xlsx` in a directory (that of the process), and returns its path. Raises
+    ImportError without openpyxl, OSError."""
     openpyxl = extra("openpyxl", "xlsx", "a workbook")
     directory = Path("." if output_dir is None else output_dir)
     directory.mkdir(parents=True, exist_ok=True)
@@ -43,7 +53,7 @@ def export(dump, graphs, output_dir=None):
     book = openpyxl.Workbook(write_only=False)
     book.remove(book.active)
     groups = _sources(graphs)
-    tables = {
+    tables: dict[str, Sequence[Row]] = {
         "info": _info(dump),
         "constant": [_constant(node) for node in _nodes(graphs, "constant")],
         "parameter": [_parameter(node) for node in _nodes(graphs, "parameter")],
@@ -67,7 +77,7 @@ def export(dump, graphs, output_dir=None):
     return str(path)
 
 
-def _merge_stacks(sheet, groups):
+def _merge_stacks(sheet: Any, groups: Iterable[Sequence[Row]]) -> None:
     first = 2
     for group in groups:
         if len(group) > 1:
@@ -75,21 +85,21 @@ def _merge_stacks(sheet, groups):
         first += len(group)
 
 
-def _nodes(graphs, kind):
-    return [node for graph in graphs for node in graph.nodes if node._kind == kind]
+def _nodes(graphs: Iterable[Graph], kind: str) -> list[Node]:
+    return [node for graph in graphs for node in graph.nodes if node.kind == kind]
 
 
-def _cell(value):
+def _cell(value: object) -> object:
     """What a workbook can hold: control characters are left out."""
     if isinstance(value, (bool, int, float)) or value is None:
         return value
     return _UNPRINTABLE.sub("", str(value))[:_MOST_OF_A_CELL]
 
 
-def _info(dump):
-    rows = [("dump-dir", str(dump.path))]
+def _info(dump: Dump) -> list[Row]:
+    rows: list[Row] = [("dump-dir", str(dump.path))]
     for rank in dump.ranks:
-        path = Path(dump._core.directory(rank), ".dump_metadata", "data_dump.json")
+        path = dump.directory(rank) / ".dump_metadata" / "data_dump.json"
         try:
             settings = json.loads(path.read_text())
         except (OSError, ValueError):
@@ -99,7 +109,7 @@ def _info(dump):
     return rows
 
 
-def _flat(settings, prefix=""):
+def _flat(settings: object, prefix: str = "") -> Iterator[tuple[str, object]]:
     for name, value in settings.items() if isinstance(settings, dict) else ():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{name}.")
@@ -107,81 +117,81 @@ def _flat(settings, prefix=""):
             yield f"{prefix}{name}", value
 
 
-def _label(node):
+def _label(node: Node) -> str:
     """`{type}_{number}`; of parameters and constants the name."""
-    if node._kind != "operator":
+    if node.kind != "operator":
         return node.name
     number = _ID.search(node.name)
-    if node._type == "Load" or number is None:
-        return f"{node._type}_{node._short_name}"
-    return f"{node._type}_{number[1]}"
+    if node.op_type == "Load" or number is None:
+        return f"{node.op_type}_{node.short_name}"
+    return f"{node.op_type}_{number[1]}"
 
 
-def _downstream(node):
-    return "\n".join(_label(reader) for _, reader in node._readers)
+def _downstream(node: Node) -> str:
+    return "\n".join(_label(reader) for _, reader in node.readers)
 
 
-def _slots(pairs):
+def _slots(pairs: Sequence[Slot]) -> tuple[str, str]:
     """Two cells: types, and shapes, a line for each slot."""
     types = "\n".join(dtype or "-" for dtype, _ in pairs)
     shapes = "\n".join("-" if shape is None else str(shape) for _, shape in pairs)
     return types, shapes
 
 
-def _constant(node):
-    value = node._value
+def _constant(node: Node) -> Row:
+    value = node.value
     plain = isinstance(value, (bool, int, float, str)) or value is None
     return node.name, value if plain else str(value), _downstream(node), node.rank, node.graph_name
 
 
-def _parameter(node):
-    return (node.name, *_slots(node._outputs), _downstream(node), node.rank, node.graph_name)
+def _parameter(node: Node) -> Row:
+    return (node.name, *_slots(node.outputs), _downstream(node), node.rank, node.graph_name)
 
 
-def _outputs_of(node, slot):
+def _outputs_of(node: Node, slot: int | None) -> list[Slot]:
     """Of one slot, or of all."""
     if slot is None:
-        return node._outputs or [(None, None)]
-    return [node._outputs[slot]] if slot < len(node._outputs) else [(None, None)]
+        return node.outputs or [(None, None)]
+    return [node.outputs[slot]] if slot < len(node.outputs) else [(None, None)]
 
 
-def _operator(node):
-    if node._type == "make_tuple":
+def _operator(node: Node) -> Row:
+    if node.op_type == "make_tuple":
         row = dict.fromkeys(_TITLES["operator"]) | {"operator": _label(node)}
         return tuple((row | {"rank_id": node.rank, "graph_name": node.graph_name}).values())
-    inputs = [made for made in node._inputs if made is not None]
+    inputs = [made for made in node.inputs if made is not None]
     outputs = [pair for maker, slot in inputs for pair in _outputs_of(maker, slot)]
     return (
         _label(node),
         "\n".join(_label(maker) for maker, _ in inputs),
         *_slots(outputs),
-        *_slots(node._outputs),
+        *_slots(node.outputs),
         _downstream(node),
-        node._short_name,
-        str(node._attributes),
-        node._scope,
-        getattr(node, "_file_name", node.name),
+        node.short_name,
+        str(node.attributes),
+        node.scope,
+        node.file_name,
         node.rank,
         node.graph_name,
         "\n".join(str(line) for line in node.stack),
     )
 
 
-def _statistics(graphs):
-    counts = {}
+def _statistics(graphs: Iterable[Graph]) -> list[Row]:
+    counts: dict[str, int] = {}
     for node in _nodes(graphs, "operator"):
-        counts[node._type] = counts.get(node._type, 0) + 1
+        counts[node.op_type] = counts.get(node.op_type, 0) + 1
     return sorted(counts.items())
 
 
-def _sources(graphs):
+def _sources(graphs: Iterable[Graph]) -> list[list[Row]]:
     """Rows of operators, those of one stack in one group, by number in it; the stack in the first."""
-    groups = {}
+    groups: dict[str, list[Node]] = {}
     for node in _nodes(graphs, "operator"):
         stack = "\n".join(str(line) for line in node.stack)
         if stack:
             groups.setdefault(stack, []).append(node)
-    tables = []
+    tables: list[list[Row]] = []
     for stack, nodes in groups.items():
         nodes.sort(key=lambda node: int(match[1]) if (match := _ID.search(node.name)) else -1)
         rows = [(None, _label(node), node.name, node.rank, node.graph_name) for node in nodes]

@@ -1,0 +1,102 @@
+"""A dump that is open."""
+
+import os
+from pathlib import Path
+
+from .. import _core
+from ..errors import Error
+from .graph import Graph
+from .records import Problem, Step
+from .rows import Ops, Tensors
+from .tables import Numbers, Pattern, Tables, numbers, pattern
+
+
+def open(
+    path: str | os.PathLike[str],
+    *,
+    step: Numbers = None,
+    rank: Numbers = None,
+    graph: Numbers = None,
+    op: Pattern = None,
+    type: str | None = None,
+    source: str | None = None,
+) -> "Dump":
+    """Opens a dump, one rank's directory, or any directory inside one. Raises Error when it is no dump, ValueError when
+    the selection is wrong; a file inside one that cannot be read is one of its `problems`.
+
+    With a selection, as `select` takes it, only those operators are there. That is for dumps of hundreds of thousands
+    of files, of which `sonde index` has saved an index: what is asked for is then found at once.
+    """
+    ranks, iterations, graphs = numbers("rank", rank), numbers("step", step), numbers("graph", graph)
+    try:
+        core = _core.open_dump(
+            os.fspath(path),
+            ranks=ranks,
+            iterations=iterations,
+            graphs=graphs,
+            op=pattern(op),
+            type=type or "",
+            source=source or "",
+        )
+    except (OSError, RuntimeError) as error:
+        raise Error(str(error)) from None
+    return Dump(Tables(core, Path(path)))
+
+
+class Dump:
+    """What `sonde.open` gives."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+
+    def __repr__(self) -> str:
+        ranks, core = len(self.ranks), self.tables.core
+        return (
+            f"<sonde.Dump {str(self.path)!r}: {ranks} rank{'' if ranks == 1 else 's'}, {len(self.steps)} steps, "
+            f"{core.op_count()} ops, {core.tensor_count()} tensors>"
+        )
+
+    @property
+    def path(self) -> Path:
+        """As it was opened."""
+        return self.tables.path
+
+    @property
+    def ranks(self) -> list[int]:
+        """Numbers of the ranks."""
+        return self.tables.core.ranks()
+
+    def directory(self, rank: int) -> Path:
+        """Where the files of a rank lie."""
+        return Path(self.tables.core.directory(rank))
+
+    @property
+    def steps(self) -> list[Step]:
+        """Every Step, by rank, in the order of the run."""
+        table = self.tables.steps
+        return [
+            Step(rank, graph, iteration, bool(ended))
+            for rank, graph, iteration, ended in zip(
+                table.rank.tolist(), table.graph.tolist(), table.iteration.tolist(), table.ended.tolist(), strict=True
+            )
+        ]
+
+    @property
+    def ops(self) -> Ops:
+        """Operators, and parameters and input data, in the order of the run."""
+        return Ops.all_of(self.tables)
+
+    @property
+    def tensors(self) -> Tensors:
+        """Inputs and outputs of all operators, in the order of the run."""
+        return Tensors.all_of(self.tables)
+
+    @property
+    def graph(self) -> Graph:
+        """Who reads what of whom, in all steps; `graph.select(step=3)`: in one."""
+        return Graph.all_of(self.tables)
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What could not be read."""
+        return [Problem(*problem) for problem in self.tables.core.problems()]

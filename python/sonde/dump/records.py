@@ -1,0 +1,58 @@
+"""What a dump says, as plain values."""
+
+from typing import NamedTuple
+
+REALS = ("max", "min", "avg", "l2norm")
+COUNTS = (
+    "count",
+    "nan_count",
+    "positive_inf_count",
+    "negative_inf_count",
+    "positive_count",
+    "negative_count",
+    "zero_count",
+)
+
+
+class Problem(NamedTuple):
+    """A file that could not be read, or not wholly."""
+
+    path: str
+    message: str
+
+
+class Step(NamedTuple):
+    """One step of one graph of one rank."""
+
+    rank: int
+    graph: int
+    iteration: int
+    ended: bool
+
+
+class Source(NamedTuple):
+    """A place in the user's program. `line` counts from 1; `code` is its text, '' when unknown."""
+
+    file: str
+    line: int
+    function: str
+    code: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class Statistics(NamedTuple):
+    """Of one tensor; None where the dump does not say. `positive_count` counts what is greater than zero."""
+
+    max: float | None
+    min: float | None
+    avg: float | None
+    l2norm: float | None
+    count: int | None  # type: ignore[assignment]  # in place of tuple.count
+    nan_count: int | None
+    positive_inf_count: int | None
+    negative_inf_count: int | None
+    positive_count: int | None
+    negative_count: int | None
+    zero_count: int | None

@@ -1,0 +1,482 @@
+"""Operators and tensors of a dump: one of them, or many."""
+
+import abc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from .columns import Column, Columns, Known, Rows, Shapes, Words
+from .records import Problem, Source, Statistics
+from .tables import Numbers, Pattern, Tables, ask
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+_Row = TypeVar("_Row")
+
+_SAME_IN_NUMPY = {"bool", "float16", "float32", "float64", "complex64", "complex128", "qint8", "quint8", "qint32"} | {
+    f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
+
+
+class _Collection(Columns, Generic[_Row]):
+    """Rows of a table of a dump."""
+
+    _of_ops: ClassVar[bool]
+
+    def __init__(self, tables: Tables, rows: Rows) -> None:
+        self.tables = tables
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[_Row]:
+        make = self._one
+        return (make(row) for row in self.rows.tolist())
+
+    @overload
+    def __getitem__(self, index: int) -> _Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> _Row | Self:
+        if isinstance(index, slice):
+            return type(self)(self.tables, self.rows[index])
+        return self._one(int(self.rows[index]))
+
+    def __repr__(self) -> str:
+        return f"<sonde.{type(self).__name__}: {len(self)} of {str(self.tables.path)!r}>"
+
+    @abc.abstractmethod
+    def _one(self, row: int) -> _Row: ...
+
+    @abc.abstractmethod
+    def _is_all(self) -> bool: ...
+
+    def select(
+        self,
+        *,
+        step: Numbers = None,
+        rank: Numbers = None,
+        graph: Numbers = None,
+        op: Pattern = None,
+        type: str | None = None,
+        side: str | None = None,
+        slot: Numbers = None,
+        source: str | None = None,
+    ) -> Self:
+        """Those of them that a selection means. All of what is given must hold:
+
+        step, rank, graph, slot: a number, or several; op: a regular expression (RE2), searched in full names; type: an
+        op type, case ignored; side: 'input' or 'output'; source: 'train.py:29' or 'train.py', held against every line
+        of an operator's stack. Raises ValueError when one of these is wrong.
+        """
+        chosen = self.tables.select(
+            self._of_ops, step=step, rank=rank, graph=graph, op=op, type=type, side=side, slot=slot, source=source
+        )
+        return self._of(chosen if self._is_all() else self.rows[np.isin(self.rows, chosen)])
+
+    def _of(self, rows: Rows) -> Self:
+        return self.__class__(self.tables, rows)
+
+    def matching(self, takes: Callable[[str, str], bool]) -> Self:
+        """Those of whose op `takes(name, type)` is true; asked once for each name and type."""
+        ops = self.tables.ops
+        row = self.rows if self._of_ops else self.tables.tensors.op[self.rows]
+        names, types = ops.name, ops.type
+        pairs = np.stack([names.codes[row], types.codes[row]], axis=1)
+        unique, of_pair = np.unique(pairs, axis=0, return_inverse=True)
+        taken = np.array([bool(takes(names.words[name], types.words[kind])) for name, kind in unique.tolist()], bool)
+        return self._of(self.rows[taken[of_pair.ravel()]] if len(self.rows) else self.rows)
+
+
+class Ops(_Collection["Op"]):
+    """Operators, and what is read but made by none: parameters, input data, constants (`is_parameter`)."""
+
+    _of_ops = True
+
+    @classmethod
+    def all_of(cls, tables: Tables) -> "Ops":
+        """Every operator of a dump."""
+        return cls(tables, np.arange(tables.core.op_count()))
+
+    def _is_all(self) -> bool:
+        return len(self.rows) == self.tables.core.op_count()
+
+    def _one(self, row: int) -> "Op":
+        return Op(self.tables, row)
+
+    def raw_columns(self) -> dict[str, Column]:
+        """A row for each operator."""
+        return op_columns(self.tables, self.rows)
+
+
+def op_columns(tables: Tables, rows: NDArray[Any]) -> dict[str, Column]:
+    """{name: column} of some operators."""
+    steps, ops = tables.steps, tables.ops
+    step = ops.step[rows]
+    return {
+        "rank": steps.rank[step],
+        "graph": steps.graph[step],
+        "step": steps.iteration[step],
+        "op": ops.name.take(rows),
+        "type": ops.type.take(rows),
+        "phase": ops.phase.take(rows),
+        "is_parameter": ops.is_parameter[rows].astype(bool),
+        "failed": ops.failed[rows].astype(bool),
+        "file": ops.file.take(rows),
+        "line": ops.line[rows],
+        "function": ops.function.take(rows),
+        "timestamp_us": ops.timestamp_us[rows],
+    }
+
+
+class Tensors(_Collection["Tensor"]):
+    """Inputs and outputs of operators."""
+
+    _of_ops = False
+
+    @classmethod
+    def all_of(cls, tables: Tables) -> "Tensors":
+        """Every tensor of a dump."""
+        return cls(tables, np.arange(tables.core.tensor_count()))
+
+    def _is_all(self) -> bool:
+        return len(self.rows) == self.tables.core.tensor_count()
+
+    def _one(self, row: int) -> "Tensor":
+        return Tensor(self.tables, row)
+
+    @property
+    def recorded(self) -> "Tensors":
+        """Those of which the dump has values or statistics: what `sonde ls` and the closing line of a run count."""
+        has = np.array([file != "" for file in self.tables.tensors.file.take(self.rows).texts()], bool)
+        for _values, known in self.tables.core.statistics_columns(self.rows.tolist()).values():
+            has |= known.astype(bool)
+        return Tensors(self.tables, self.rows[has])
+
+    def measure(self) -> list[Problem]:
+        """Takes the statistics of those that have values in the dump and no statistics. Returns the files that could
+        not be read, as Problems."""
+        return [Problem(*problem) for problem in self.tables.measure(self.rows)]
+
+    def to_arrow(self, measure: bool = True) -> "pyarrow.Table":
+        """A pyarrow.Table. Texts are dictionaries, what the dump does not say is null. `measure`: statistics that the
+        dump lacks are taken from its tensor files, which are all read. Raises ImportError without pyarrow."""
+        if measure:
+            self.measure()
+        return super().to_arrow()
+
+    def to_pandas(self, measure: bool = True) -> "pandas.DataFrame":
+        """A pandas.DataFrame. Texts are categories, what the dump does not say is missing. `measure`: as to_arrow.
+        Raises ImportError without pandas."""
+        if measure:
+            self.measure()
+        return super().to_pandas()
+
+    def raw_columns(self) -> dict[str, Column]:
+        """A row for each tensor."""
+        tables, rows = self.tables, self.rows
+        table = tables.tensors
+        of_op = op_columns(tables, table.op[rows])
+        columns = {name: of_op.pop(name) for name in ("rank", "graph", "step", "op", "type", "phase", "is_parameter")}
+        columns |= {
+            "side": Words(table.is_input[rows].astype(np.int32), ["output", "input"]),
+            "slot": table.slot[rows],
+            "parameter": table.name.take(rows),
+            "key": table.key.take(rows),
+            "dtype": table.dtype.take(rows),
+            "shape": Shapes(table.sizes, table.shape_begins, table.has_shape.astype(bool)).take(rows),
+        }
+        for name, (values, known) in tables.core.statistics_columns(rows.tolist()).items():
+            columns[name] = Known(values, known.astype(bool))
+        columns |= {
+            "file": table.file.take(rows),
+            "skipped": table.skipped.take(rows),
+            "md5": table.md5.take(rows),
+            "sha1": table.sha1.take(rows),
+            "timestamp_us": table.timestamp_us[rows],
+            "source_file": of_op["file"],
+            "source_line": of_op["line"],
+            "function": of_op["function"],
+        }
+        return columns
+
+
+class Op:
+    """One operator in one step, or a parameter, input data or constant."""
+
+    __slots__ = ("row", "tables")
+
+    def __init__(self, tables: Tables, row: int) -> None:
+        self.tables = tables
+        self.row = row
+
+    def __repr__(self) -> str:
+        return f"<sonde.Op {self.name} of step {self.step}>"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Op) and (self.row, self.tables) == (other.row, other.tables)
+
+    def __hash__(self) -> int:
+        return hash(self.row)
+
+    @property
+    def _step_row(self) -> int:
+        return int(self.tables.ops.step[self.row])
+
+    @property
+    def name(self) -> str:
+        """Full name: `Default/network-AlexNet/conv2-Conv2d/conv2d-op0`."""
+        return self.tables.ops.name[self.row]
+
+    @property
+    def type(self) -> str:
+        """Its type: `conv2d`."""
+        return self.tables.ops.type[self.row]
+
+    @property
+    def phase(self) -> str:
+        """'forward', 'backward', 'optimizer', 'recompute', or 'outside' any module."""
+        return self.tables.ops.phase[self.row]
+
+    @property
+    def rank(self) -> int:
+        """Number of the process that ran it."""
+        return int(self.tables.steps.rank[self._step_row])
+
+    @property
+    def graph(self) -> int:
+        """Number of its graph, 0 where there is one."""
+        return int(self.tables.steps.graph[self._step_row])
+
+    @property
+    def step(self) -> int:
+        """Number of its step, from 0."""
+        return int(self.tables.steps.iteration[self._step_row])
+
+    @property
+    def is_parameter(self) -> bool:
+        """It is no operator: a parameter, input data or a constant, which others read."""
+        return bool(self.tables.ops.is_parameter[self.row])
+
+    @property
+    def failed(self) -> bool:
+        """It threw."""
+        return bool(self.tables.ops.failed[self.row])
+
+    @property
+    def timestamp_us(self) -> int:
+        """When it ran, in microseconds since 1970; 0 when unknown."""
+        return int(self.tables.ops.timestamp_us[self.row])
+
+    @property
+    def source(self) -> Source | None:
+        """The innermost Source of the user's program; None when unknown."""
+        ops = self.tables.ops
+        file, line = ops.file[self.row], int(ops.line[self.row])
+        if not file:
+            return None
+        return Source(file, line, ops.function[self.row], self.tables.core.code(self.row, file, line))
+
+    @property
+    def stack(self) -> list[Source]:
+        """Who called, as Sources, innermost first."""
+        core = self.tables.core
+        return [
+            Source(file, line, function, core.code(self.row, file, line))
+            for file, line, function in core.trace(self.row)
+        ]
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """{name: text} of its arguments that are no tensors."""
+        return self.tables.core.attributes(self.row)
+
+    @property
+    def tensors(self) -> Tensors:
+        """Its inputs and outputs."""
+        first = int(self.tables.ops.first_tensor[self.row])
+        return Tensors(self.tables, np.arange(first, first + int(self.tables.ops.tensors[self.row])))
+
+    @property
+    def inputs(self) -> Tensors:
+        """What it read, by slot."""
+        return self._side(True)
+
+    @property
+    def outputs(self) -> Tensors:
+        """What it wrote, by slot."""
+        return self._side(False)
+
+    def _side(self, is_input: bool) -> Tensors:
+        rows = self.tensors.rows
+        return Tensors(self.tables, rows[self.tables.tensors.is_input[rows] == is_input])
+
+
+class Tensor:
+    """One input or output of one operator."""
+
+    __slots__ = ("row", "tables")
+
+    def __init__(self, tables: Tables, row: int) -> None:
+        self.tables = tables
+        self.row = row
+
+    def __repr__(self) -> str:
+        return f"<sonde.Tensor {self.name} of step {self.step}: {self.dtype or '?'} {self.shape}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tensor) and (self.row, self.tables) == (other.row, other.tables)
+
+    def __hash__(self) -> int:
+        return hash(self.row)
+
+    @property
+    def name(self) -> str:
+        """As `sonde show` takes it: `Default/…/conv2d-op0:output.0`."""
+        return f"{self.op.name}:{self.side}.{self.slot}"
+
+    @property
+    def op(self) -> Op:
+        """Its Op."""
+        return Op(self.tables, int(self.tables.tensors.op[self.row]))
+
+    @property
+    def side(self) -> str:
+        """'input' or 'output'."""
+        return "input" if self.tables.tensors.is_input[self.row] else "output"
+
+    @property
+    def slot(self) -> int:
+        """Its position among the inputs or outputs, from 0."""
+        return int(self.tables.tensors.slot[self.row])
+
+    @property
+    def rank(self) -> int:
+        """That of its op."""
+        return self.op.rank
+
+    @property
+    def graph(self) -> int:
+        """That of its op."""
+        return self.op.graph
+
+    @property
+    def step(self) -> int:
+        """That of its op."""
+        return self.op.step
+
+    @property
+    def parameter(self) -> str:
+        """The parameter, gradient or optimizer state it is, by name; '' when it is none, or the dump does not say."""
+        return self.tables.tensors.name[self.row]
+
+    @property
+    def key(self) -> str:
+        """What the host calls the slot, where that is no number: `attn_mask`; else ''."""
+        return self.tables.tensors.key[self.row]
+
+    @property
+    def dtype(self) -> str:
+        """'float32', 'bfloat16', …: of the tensor in the program; '' when nothing tells. Where only its file does, that
+        is looked at: raises Error when it cannot be read."""
+        return self.recorded_dtype or self._look()[0]
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Its sizes; None when nothing tells. Where only its file does, that is looked at: raises Error when it cannot
+        be read."""
+        if not self.tables.tensors.has_shape[self.row]:
+            return self._look()[1]
+        return self.recorded_shape
+
+    @property
+    def recorded_dtype(self) -> str:
+        """As `dtype`, but '' where only its file tells."""
+        return self.tables.tensors.dtype[self.row]
+
+    @property
+    def recorded_shape(self) -> tuple[int, ...] | None:
+        """As `shape`, but None where only its file tells."""
+        table = self.tables.tensors
+        if not table.has_shape[self.row]:
+            return None
+        begin, end = table.shape_begins[self.row : self.row + 2]
+        return tuple(table.sizes[begin:end].tolist())
+
+    def _look(self) -> tuple[str, tuple[int, ...] | None]:
+        return ask(self.tables.core.look, self.row)
+
+    @property
+    def file(self) -> Path | None:
+        """Path of its file; None when the dump has no values of it."""
+        file = self.tables.tensors.file[self.row]
+        return Path(self.tables.core.directory(self.rank), file) if file else None
+
+    @property
+    def skipped(self) -> str:
+        """Why it was not recorded; '' when it was."""
+        return self.tables.tensors.skipped[self.row]
+
+    @property
+    def md5(self) -> str:
+        """MD5 of its values, as hexadecimal digits; '' when the dump has none."""
+        return self.tables.tensors.md5[self.row]
+
+    @property
+    def timestamp_us(self) -> int:
+        """When it was written, in microseconds since 1970; 0 when unknown."""
+        return int(self.tables.tensors.timestamp_us[self.row])
+
+    @property
+    def has_statistics(self) -> bool:
+        """Whether the dump has statistics of it, beside or instead of its values."""
+        return bool(self.tables.tensors.has_statistics[self.row])
+
+    @property
+    def statistics(self) -> Statistics:
+        """Statistics as the dump has them, else taken from its values, once. Raises Error where it has neither."""
+        known: dict[str, Any] = ask(self.tables.core.statistics, self.row)
+        return Statistics(**known)
+
+    def numpy(self) -> NDArray[Any]:
+        """The values, as an array of the tensor's shape that cannot be written to.
+
+        It is a view of the file, and costs no memory, where NumPy has the type. Of bfloat16, the 8-bit floats and other
+        types that NumPy lacks it is a copy as float32, of complex32 one as complex64; `bits` is a view of those too.
+        Raises Error when the dump has no values of it, or they cannot be read.
+        """
+        elements, dtype = self.bits()
+        if dtype in _SAME_IN_NUMPY:
+            return elements
+        values: NDArray[Any]
+        if dtype == "bfloat16":
+            values = (elements.astype(np.uint32) << 16).view(np.float32)
+        elif dtype == "complex32":
+            halves = np.ascontiguousarray(elements).view(np.float16).reshape(*elements.shape, 2).astype(np.float32)
+            values = halves.view(np.complex64)[..., 0]
+        else:
+            values = ask(self.tables.core.values_as_float32, self.row).reshape(elements.shape)
+        values.flags.writeable = False
+        return values
+
+    def bits(self) -> tuple[NDArray[Any], str]:
+        """(array, type): the values as they lie in the file, and the name of the type they are of. Those of a type that
+        NumPy lacks are unsigned integers of its size. Raises Error as numpy() does."""
+        return ask(self.tables.core.values, self.row)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        values = self.numpy()
+        if dtype is not None and values.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"{self.name} is {values.dtype}: no view of it is {dtype}")
+            return values.astype(dtype)
+        return values.copy() if copy else values
