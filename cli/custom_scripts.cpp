@@ -12,6 +12,7 @@
 #include <string>
 
 #include "child.h"
+#include "python_programs.h"
 #include "scratch.h"
 
 namespace sonde {
@@ -22,28 +23,6 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMostScripts = 1000;
 constexpr int kDeepest = 50;
 constexpr std::uintmax_t kLongestScript = 1 << 20;
-
-// Runs one script: SCRIPT IN.npy OUT.npy REQUEST.
-constexpr std::string_view kHelper = R"(import importlib.util, json, sys
-script, source, target, request = sys.argv[1:]
-try:
-    import numpy as np
-except ImportError as error:
-    sys.exit(f"custom conversion scripts need NumPy, which {sys.executable} does not have: {error}")
-request = json.loads(request)
-spec = importlib.util.spec_from_file_location("custom_conversion", script)
-module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
-arguments = [request["from"], request["to"], np.load(source, allow_pickle=False)]
-if "group" in request:
-    arguments.append(request["group"])
-result = module.convert(*arguments)
-if not isinstance(result, np.ndarray):
-    sys.exit(f"{script}: convert() returned {type(result).__name__}; expected numpy.ndarray")
-if result.dtype.hasobject:
-    sys.exit(f"{script}: convert() returned an array of Python objects")
-np.save(target, np.ascontiguousarray(result), allow_pickle=False)
-)";
 
 class Scripts : public CustomConversions {
  public:
@@ -81,7 +60,7 @@ Status Scripts::find(const fs::path& directory) {
     if (scripts_.size() > kMostScripts) return refuse("there are more than 1000 scripts");
   }
   helper_ = scratch_.path() / "run_script.py";
-  std::ofstream(helper_) << kHelper;
+  std::ofstream(helper_) << kConvertFormat;
   return {};
 }
 

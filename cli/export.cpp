@@ -8,6 +8,7 @@
 
 #include "child.h"
 #include "dump.h"
+#include "python_programs.h"
 
 namespace sonde {
 namespace {
@@ -28,17 +29,6 @@ constexpr const char* kFooter =
     "Exit status: 0, 2 bad usage or a missing package, 3 unreadable dump.\n"
     "Example: sonde export run7 --to run7.parquet\n"
     "Example: sonde export run7 -s '**/conv2-Conv2d/**' --side output --step 3 --to conv2.safetensors";
-
-// Tells what is wrong when the package is not there, instead of a traceback.
-constexpr const char* kProgram =
-    "import sys\n"
-    "try:\n"
-    "    from sonde.export import main\n"
-    "except ImportError as error:\n"
-    "    print(f'sonde: error: cannot export with {sys.executable}: {error}; install sonde and numpy there, or name an "
-    "interpreter that has them: --python', file=sys.stderr)\n"
-    "    sys.exit(2)\n"
-    "sys.exit(main(sys.argv[1]))\n";
 
 std::string request_of(const ExportOptions& options) {
   Json request = {{"dump", options.dump}, {"to", options.to}, {"measure", !options.no_measure}, {"json", options.json}};
@@ -63,7 +53,7 @@ std::string request_of(const ExportOptions& options) {
 int export_dump(const ExportOptions& options) {
   const std::string python = options.python.empty() ? default_python() : options.python;
   const Result<ChildEnd> end =
-      run_child(python_command(python, {"-c", kProgram, request_of(options)}), python_setting());
+      run_child(python_command(python, {"-c", kExportDump, request_of(options)}), python_setting());
   if (!end) {
     print_error(end.error().message + "; name an interpreter that has sonde installed: --python");
     return kBadUsage;

@@ -26,7 +26,6 @@ and to ask what went wrong, as the command does:
 import os
 import re
 from collections.abc import Iterable
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import sonde_early
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from . import dump as dump
     from . import export as export
     from . import torchair as torchair
+    from .analyses import compare, convert, first_bad, stomp, watch
 
 __all__ = [
     "Error",
@@ -93,16 +93,18 @@ def open(
     return dump.open(path, step=step, rank=rank, graph=graph, op=op, type=type, source=source)
 
 
-def __getattr__(name: str) -> object:
-    if name in _ANALYSES:
-        from . import analyses
+if not TYPE_CHECKING:  # which would take any name for a module
 
-        return getattr(analyses, name)
-    if name in _LATER:
-        import importlib
+    def __getattr__(name: str) -> object:
+        if name in _ANALYSES:
+            from . import analyses
 
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+            return getattr(analyses, name)
+        if name in _LATER:
+            import importlib
+
+            return importlib.import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:

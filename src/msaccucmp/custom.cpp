@@ -20,58 +20,16 @@
 
 extern char** environ;
 
+namespace sonde {
+extern const char* const kComputeAlgorithms;  // the text of python/sonde/programs/compute_algorithms.py
+}  // namespace sonde
+
 namespace sonde::msaccucmp {
 namespace {
 
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "alg_", kSuffix = ".py";
-
-// Reads requests from descriptor 3 and answers on 4; what the scripts print goes to standard error. A request is six
-// lengths and six parts: name, left path, right path, scalar, left and right values (float32).
-constexpr const char* kProgram = R"PY(
-import sys
-sys.path[:] = [place for place in sys.path if place.startswith("/")]  # not the current directory: any Python 3, so no -P
-import importlib, os, struct
-os.dup2(2, 1)
-ask, tell = os.fdopen(3, "rb"), os.fdopen(4, "wb")
-sys.path.insert(0, sys.argv[1])
-sys.dont_write_bytecode = True
-options = {}
-for item in filter(None, sys.argv[2].split(";")):
-    name, _, pairs = item.partition(":")
-    known = options.setdefault(name.strip(), {})
-    for pair in filter(str.strip, pairs.split(",")):
-        key, _, value = pair.partition("=")
-        known[key.strip()] = value.strip()
-class Parameters:
-    pass
-functions = {}
-def compute(name, left_path, right_path, scalar, left, right):
-    import numpy
-    if name not in functions:
-        functions[name] = importlib.import_module("algorithm.alg_" + name).compare
-    args = Parameters()
-    vars(args).update(options.get(name, {}), my_output_dump_file=left_path, ground_truth_dump_file=right_path,
-                      shape_type=0 if scalar == "1" else 1)
-    answer = functions[name](numpy.frombuffer(left, "<f4").copy(), numpy.frombuffer(right, "<f4").copy(), args)
-    value, message = answer
-    if not isinstance(value, str) or not isinstance(message, str):
-        raise TypeError("compare() has to return two strings, it returned %r" % (answer,))
-    return value, message
-while True:
-    head = ask.read(48)
-    if len(head) < 48:
-        break
-    parts = [ask.read(length) for length in struct.unpack("<6Q", head)]
-    try:
-        answer = compute(*(part.decode() for part in parts[:4]), *parts[4:])
-    except BaseException as error:
-        answer = "NaN", "algorithm %s failed: %s: %s" % (parts[0].decode(), type(error).__name__, error)
-    value, message = (text.encode("utf-8", "replace") for text in answer)
-    tell.write(struct.pack("<2Q", len(value), len(message)) + value + message)
-    tell.flush()
-)PY";
 
 struct Pipe {
   Fd read, write;
@@ -171,7 +129,7 @@ Outcome<std::unique_ptr<CustomAlgorithms>> CustomAlgorithms::start(const std::st
   posix_spawn_file_actions_adddup2(&actions, 101, 4);
   posix_spawn_file_actions_addclose(&actions, 100);
   posix_spawn_file_actions_addclose(&actions, 101);
-  std::string python = "python3", code = "-c", program = kProgram, where = fs::absolute(directory).string(),
+  std::string python = "python3", code = "-c", program = kComputeAlgorithms, where = fs::absolute(directory).string(),
               what = options;
   char* arguments[] = {python.data(), code.data(), program.data(), where.data(), what.data(), nullptr};
   std::unique_ptr<CustomAlgorithms> custom(new CustomAlgorithms);

@@ -1,6 +1,7 @@
 """What `import sonde` offers, and what it tells type checkers."""
 
 import ast
+import ctypes
 import pathlib
 import re
 import sys
@@ -8,13 +9,13 @@ import sys
 import pytest
 
 import sonde
-from sonde import _core
+from sonde import _core, mindspore
 from sonde.library import Library
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODULES = ("acl", "debugger", "dump", "export", "session", "torchair")
 
-# A user's program; what it prints are types, and one line of it is wrong.
+# A user's program; what it prints are types, and its last two lines are wrong.
 PROGRAM = """
 import sonde
 
@@ -26,6 +27,7 @@ reveal_type(sonde.acl.finalize_dump())
 with sonde.capture(out="run7", kernels=["conv2d"]) as session:
     reveal_type(session.summary)
 sonde.set_dump("conv2d", enabled=1)
+sonde.dumps
 """
 
 
@@ -61,8 +63,16 @@ def test_types_reach_a_user_of_the_installed_package(execute, tmp_path):
         "str",
     ]
     errors = [line for line in run.stdout.splitlines() if "error:" in line]
-    assert len(errors) == 1
+    assert len(errors) == 2
     assert '"set_dump" has incompatible type "int"; expected "bool"' in errors[0]
+    assert 'Module has no attribute "dumps"' in errors[1]
+
+
+def test_run_info_is_the_struct_of_the_header():
+    header = (ROOT / "include/sonde/sonde.h").read_text()
+    fields = re.findall(r"^ +(.+?) ?(\w+);", re.search(r"struct sonde_run_info \{(.*?)\};", header, re.DOTALL)[1], re.M)
+    c_types = {"uint32_t": ctypes.c_uint32, "const char*": ctypes.c_char_p}
+    assert [(name, c_types[c_type]) for c_type, name in fields] == list(mindspore.RunInfo._fields_)
 
 
 def functions_of(body):

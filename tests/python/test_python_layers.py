@@ -3,10 +3,13 @@
 import ast
 import graphlib
 import pathlib
+import re
 
 import pytest
 
 PYTHON = pathlib.Path(__file__).resolve().parents[2] / "python"
+DESIGN = PYTHON.parent / "docs/design.md"
+TOP = {"sonde_early": "sonde_early", "sonde_autoload": "sonde_autoload", "__init__": "sonde"}
 OURS = ("sonde", "sonde_autoload", "sonde_early")
 
 
@@ -50,6 +53,27 @@ def circle(edges):
 
 def test_no_module_imports_itself_through_others():
     assert circle(graph()) == ""
+
+
+def rows_of_the_table():
+    """Modules and packages of docs/design.md, a set for each row."""
+    table = DESIGN.read_text().partition("## Modules of the Python package")[2].partition("\n## ")[0]
+    rows = [re.findall(r"`([^`]+)`", line.split("|")[1]) for line in table.splitlines() if line.startswith("| `")]
+    names = [[name.removeprefix("sonde/").removesuffix(".py").rstrip("/") for name in row] for row in rows]
+    return [{TOP.get(name, f"sonde.{name}") for name in row} for row in names]
+
+
+def row_of(module, rows):
+    return next((n for n, row in enumerate(rows) if module in row or ".".join(module.split(".")[:2]) in row), None)
+
+
+def test_modules_import_only_rows_above_theirs():
+    rows = rows_of_the_table()
+    assert {name for name in modules() if row_of(name, rows) is None} == set()
+    assert {name for row in rows for name in row} <= set(modules())
+    for module, imported in graph().items():
+        for other in imported:
+            assert row_of(other, rows) <= row_of(module, rows), f"{module} imports {other}"
 
 
 def test_exceptions_and_the_console_are_at_the_bottom():

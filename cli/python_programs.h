@@ -1,0 +1,9 @@
+// Texts of python/sonde/programs, for interpreters that need not have Sonde.
+#pragma once
+
+namespace sonde {
+
+extern const char* const kExportDump;     // export_dump.py
+extern const char* const kConvertFormat;  // convert_format.py
+
+}  // namespace sonde
