@@ -481,7 +481,9 @@ def _step_numbers(native: _core.Dump, step: Steps) -> list[int]:
     if not isinstance(step, str):
         return [step] if isinstance(step, int) else [int(number) for number in step]
     numbers: list[int] = []
-    known = {int(number) for number in native.step_columns()["iteration"]}
+    column = native.step_columns()["iteration"]
+    assert not isinstance(column, tuple)  # numbers, not texts
+    known = {int(number) for number in column}
     for part in step.split("|"):
         first, _, last = part.partition("-")
         if not first.isdigit() or (last and not last.isdigit()):
