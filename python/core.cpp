@@ -21,7 +21,8 @@ using Text = std::array<char, 64 * 1024>;
 
 const struct sonde_api& engine() {
   const struct sonde_api* api = sonde_api(SONDE_API_VERSION);
-  if (api == nullptr) throw nb::import_error("libsonde.so is of another version than sonde._core");
+  const char* why_not = sonde_api_mismatch(SONDE_API_VERSION, sizeof(struct sonde_api));
+  if (why_not != nullptr) throw nb::import_error(why_not);
   return *api;
 }
 
@@ -72,11 +73,12 @@ NB_MODULE(_core, module) {
   module.def("stop", &stop);
   module.def("active", [] { return engine().active() != 0; });
   module.def("take_failure", &take_failure);
-  module.def("manual_step", [] { return engine().manual_step(); });
+  module.def("manual_step", [] { return static_cast<unsigned>(engine().manual_step()); });
   module.def(
-      "dump_switch", [](bool on) { return engine().dump_switch(on ? 1 : 0); }, nb::arg("on"));
+      "dump_switch", [](bool on) { return static_cast<unsigned>(engine().set_recording(on ? 1 : 0)); }, nb::arg("on"));
   module.def(
-      "set_iteration", [](std::uint64_t iteration) { return engine().set_iteration(iteration); }, nb::arg("iteration"));
+      "set_iteration", [](std::uint64_t iteration) { return static_cast<unsigned>(engine().set_iteration(iteration)); },
+      nb::arg("iteration"));
   module.def("is_over", [] { return engine().capture() == SONDE_CAPTURE_OVER; });
   module.def("records_exceptions", [] { return engine().records_exceptions() != 0; });
   module.def("host_settings", &host_settings);

@@ -8,12 +8,9 @@
 #include <filesystem>
 
 #include "file_path.h"
-#include "sonde/dtype.h"
 
 namespace sonde_mindspore {
 namespace {
-
-using sonde::DType;
 
 std::atomic<const struct sonde_api*> g_engine{nullptr};
 std::atomic<bool> g_reads_before{false};
@@ -26,31 +23,33 @@ struct Run {
 Run& g_run = *new Run;  // leaked: threads of MindSpore may outlive the statics
 
 struct ElementType {
-  DType dtype;
+  sonde_dtype dtype;
   std::uint8_t bytes;
 };
 // mindspore::TypeId, of include/mindspore/core/include/mindapi/base/type_id.h in the wheels of 2.7 and 2.10, from
 // kNumberTypeBool on. Those without a size (Int, UInt, Float, Complex) and HiFloat8 name no memory that we could read.
 constexpr int kFirstTypeId = 30;
 constexpr std::array<ElementType, 23> kTypes = {{
-    {DType::bool8, 1},         {DType::undefined, 0},   {DType::int8, 1},        {DType::int16, 2},
-    {DType::int32, 4},         {DType::int64, 8},       {DType::undefined, 0},   {DType::uint8, 1},
-    {DType::uint16, 2},        {DType::uint32, 4},      {DType::uint64, 8},      {DType::undefined, 0},
-    {DType::float16, 2},       {DType::float32, 4},     {DType::float64, 8},     {DType::bfloat16, 2},
-    {DType::float8_e4m3fn, 1}, {DType::float8_e5m2, 1}, {DType::undefined, 0},   {DType::float64, 8},
-    {DType::undefined, 0},     {DType::complex64, 8},   {DType::complex128, 16},
+    {SONDE_DTYPE_BOOL8, 1},     {SONDE_DTYPE_UNDEFINED, 0},     {SONDE_DTYPE_INT8, 1},
+    {SONDE_DTYPE_INT16, 2},     {SONDE_DTYPE_INT32, 4},         {SONDE_DTYPE_INT64, 8},
+    {SONDE_DTYPE_UNDEFINED, 0}, {SONDE_DTYPE_UINT8, 1},         {SONDE_DTYPE_UINT16, 2},
+    {SONDE_DTYPE_UINT32, 4},    {SONDE_DTYPE_UINT64, 8},        {SONDE_DTYPE_UNDEFINED, 0},
+    {SONDE_DTYPE_FLOAT16, 2},   {SONDE_DTYPE_FLOAT32, 4},       {SONDE_DTYPE_FLOAT64, 8},
+    {SONDE_DTYPE_BFLOAT16, 2},  {SONDE_DTYPE_FLOAT8_E4M3FN, 1}, {SONDE_DTYPE_FLOAT8_E5M2, 1},
+    {SONDE_DTYPE_UNDEFINED, 0}, {SONDE_DTYPE_FLOAT64, 8},       {SONDE_DTYPE_UNDEFINED, 0},
+    {SONDE_DTYPE_COMPLEX64, 8}, {SONDE_DTYPE_COMPLEX128, 16},
 }};
 
 ElementType element_type(int type_id) {
   const int index = type_id - kFirstTypeId;
   const bool known = index >= 0 && index < static_cast<int>(kTypes.size());
-  return known ? kTypes[static_cast<std::size_t>(index)] : ElementType{DType::undefined, 0};
+  return known ? kTypes[static_cast<std::size_t>(index)] : ElementType{SONDE_DTYPE_UNDEFINED, 0};
 }
 
 struct Tensor {
   const void* data = nullptr;
   std::size_t bytes = 0;
-  ElementType type{DType::undefined, 0};
+  ElementType type{SONDE_DTYPE_UNDEFINED, 0};
   bool is_input = false;
   std::uint32_t slot = 0;
   std::vector<std::int64_t> shape, strides;
@@ -133,12 +132,12 @@ bool fits(const Tensor& tensor) {
 sonde_tensor view_of(const Tensor& tensor) {
   sonde_tensor out{};
   out.size = sizeof out;
-  out.dtype = static_cast<std::int32_t>(tensor.type.dtype);
+  out.dtype = tensor.type.dtype;
   out.data = tensor.data;
   out.shape = tensor.shape.data();
   out.strides = tensor.strides.data();
   out.ndim = static_cast<std::uint32_t>(tensor.shape.size());
-  if (tensor.type.dtype == DType::undefined) {
+  if (tensor.type.dtype == SONDE_DTYPE_UNDEFINED) {
     out.skip = "element type not supported";
   } else if (tensor.data == nullptr) {
     out.skip = "MindSpore keeps no memory for it";
@@ -169,8 +168,8 @@ void each(const Told& op, Side side, Call call) {
 
 // After the kernel: what was told of the op, and its end.
 void finish(const struct sonde_api& api, const Told& op, sonde_op* handle, unsigned wanted) {
-  if ((wanted & SONDE_WANT_LOOK) != 0) {
-    each(op, Side::outputs, [&](std::uint32_t, const sonde_tensor& view) { api.op_look(handle, &view); });
+  if ((wanted & SONDE_WANT_CHECK) != 0) {
+    each(op, Side::outputs, [&](std::uint32_t, const sonde_tensor& view) { api.op_check_output(handle, &view); });
   }
   each(op, Side::inputs, [&](std::uint32_t slot, const sonde_tensor& view) { api.op_input(handle, slot, &view); });
   each(op, Side::outputs, [&](std::uint32_t slot, const sonde_tensor& view) { api.op_output(handle, slot, &view); });

@@ -147,9 +147,11 @@ SONDE_INTERPOSED const char* sonde_mindspore_missing() {
   return nullptr;
 }
 
-// From now on what MindSpore dumps is the engine's.
-SONDE_INTERPOSED void sonde_mindspore_set_engine(const struct sonde_api* api, const sonde_run_info* run,
-                                                 const char* directory) {
-  sonde_mindspore::set_engine(api, *run, directory);
+// From now on what MindSpore dumps is the engine's. Null, or why this library cannot use that engine.
+SONDE_INTERPOSED const char* sonde_mindspore_set_engine(const struct sonde_api* api, const sonde_run_info* run,
+                                                        const char* directory) {
+  const char* why_not = sonde_table_mismatch(api);
+  if (why_not == nullptr) sonde_mindspore::set_engine(api, *run, directory);
+  return why_not;
 }
 }

@@ -32,15 +32,14 @@ namespace {
 using at::RecordFunction;
 using at::RecordScope;
 
-// One per session, leaked: an operator of another thread may still use the last one's.
-std::atomic<const Setup*> g_setup{nullptr};
-std::atomic<bool> g_inert{true};  // no session, or a forked child
-std::atomic<bool> g_on{false};    // the operator callback is enabled
-std::atomic<bool> g_root_seen{false};
-at::CallbackHandle g_operators = 0, g_users = 0;
-
-// Guards the operator callback's being on or off.
-std::atomic<std::mutex*> g_switch{new std::mutex};
+// PyTorch's side of it: the two callbacks, registered with the first session. `on`: that of operators is enabled, which
+// `switching` guards; a forked child gets a new one.
+struct Callbacks {
+  at::CallbackHandle operators = 0, users = 0;
+  std::atomic<bool> on{false};
+  std::atomic<std::mutex*> switching{new std::mutex};
+};
+Callbacks g_callbacks;
 
 bool autocast_runs() { return !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU); }
 
@@ -66,10 +65,10 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
     frame.site = place.site;
     if (fn.seqNr() >= 0) owners_of(state).set(fn.seqNr(), place.site);
     const c10::ArrayRef<const c10::IValue> values = arguments_of(fn);
-    if (!g_root_seen.load(std::memory_order_relaxed) && at::GradMode::is_enabled()) {
+    if (!recording()->root_seen.load(std::memory_order_relaxed) && at::GradMode::is_enabled()) {
       collect_inputs(state, info, values);
       if (any_requires_grad(state, frame) && bare_training(state)) {
-        api().autograd_seen();
+        api().autograd_started();
         set_capture();
       }
       drop_inputs(state, frame);
@@ -152,7 +151,7 @@ void start_event(ThreadState& state, const RecordFunction& fn) {
 }
 
 std::unique_ptr<at::ObserverContext> on_start(const RecordFunction& fn) {
-  if (g_inert.load(std::memory_order_relaxed)) return nullptr;
+  if (is_inert()) return nullptr;
   ThreadState& state = thread_state();
   if (state.busy || inside_collective_thread()) return nullptr;
   const std::size_t inputs = state.input_count;
@@ -171,7 +170,7 @@ void end_function(ThreadState& state, const RecordFunction& fn) {
   FunctionCall call = std::move(state.functions.back());
   state.functions.pop_back();
   const bool raised = python_is_alive() && PyGILState_Check() != 0 && PyErr_Occurred() != nullptr;
-  if (raised && !state.failed_last && !g_inert.load(std::memory_order_relaxed)) {
+  if (raised && !state.failed_last && !is_inert()) {
     tell_failure(state, call.site, call.graph, call.inputs);
   }
 }
@@ -179,7 +178,7 @@ void end_function(ThreadState& state, const RecordFunction& fn) {
 // A node of backward has thrown, and no operator inside did: the Python code of a custom autograd.Function, mostly.
 void end_node(ThreadState& state, Frame& frame, const RecordFunction& fn) {
   const bool failed = std::uncaught_exceptions() > frame.exceptions;
-  if (!failed || !state.catches || state.failed_last || g_inert.load(std::memory_order_relaxed)) return;
+  if (!failed || !state.catches || state.failed_last || is_inert()) return;
   const std::uint32_t site = site_of_node(state, fn.name(), frame.site);
   tell_failure(state, site, SONDE_GRAPH_TRAINING, frame.inputs);
 }
@@ -196,7 +195,7 @@ void on_end(const RecordFunction& fn, at::ObserverContext*) {
   Frame& frame = state.frames.back();
   if (frame.fn != &fn) {
     const bool saved = frame.kind == FrameKind::op && frame.op != nullptr && fn.seqNr() >= 0 && !state.busy;
-    if (saved && !g_inert.load(std::memory_order_relaxed)) tell_inner_results(state, frame, fn);
+    if (saved && !is_inert()) tell_inner_results(state, frame, fn);
     return;
   }
   if (frame.kind == FrameKind::op) {
@@ -219,7 +218,7 @@ void on_end(const RecordFunction& fn, at::ObserverContext*) {
 // --- optimizer boundaries (always on) --------------------------------------------------------------------------------
 
 std::unique_ptr<at::ObserverContext> on_user_start(const RecordFunction& fn) {
-  if (g_inert.load(std::memory_order_relaxed)) return nullptr;
+  if (is_inert()) return nullptr;
   constexpr std::string_view kStep = "Optimizer.step#", kZero = "Optimizer.zero_grad#";
   const std::string_view name = fn.name();
   const bool step = name.substr(0, kStep.size()) == kStep;
@@ -243,7 +242,7 @@ void on_user_end(const RecordFunction& fn, at::ObserverContext*) {
   const bool is_step = std::strncmp(fn.name(), "Optimizer.step#", 15) == 0;
   state.frames.pop_back();
   if (is_step && state.optimizer_depth > 0) --state.optimizer_depth;
-  if (!step_ended || !state.step_returned || g_inert.load(std::memory_order_relaxed)) return;
+  if (!step_ended || !state.step_returned || is_inert()) return;
   api().optimizer_end();
   set_capture();
   forget_dead_storages();
@@ -252,91 +251,89 @@ void on_user_end(const RecordFunction& fn, at::ObserverContext*) {
 
 void forked_child() {
   // Callbacks and tables came along; the writer thread and who held a lock did not.
-  g_inert.store(true);
-  g_switch.store(new std::mutex);
+  set_inert(true);
+  g_callbacks.switching.store(new std::mutex);
   forget_collectives();
   forget_watched();
-  if (g_setup.load() != nullptr) api().forked_child();
+  if (recording() != nullptr) api().forked_child();
 }
 
 void register_callbacks() {
   pthread_atfork(nullptr, nullptr, forked_child);
-  g_operators = at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end)
-                                          .needsInputs(true)
-                                          .needsOutputs(true)
-                                          .scopes({RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION}));
-  g_users =
+  g_callbacks.operators = at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end)
+                                                    .needsInputs(true)
+                                                    .needsOutputs(true)
+                                                    .scopes({RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION}));
+  g_callbacks.users =
       at::addGlobalCallback(at::RecordFunctionCallback(on_user_start, on_user_end).scopes({RecordScope::USER_SCOPE}));
-  g_on = true;
+  g_callbacks.on = true;
 }
 
 void switch_operators(bool on) {
-  if (g_on.exchange(on) == on) return;
+  if (g_callbacks.on.exchange(on) == on) return;
   if (on) {
-    at::reenableCallback(g_operators);
+    at::reenableCallback(g_callbacks.operators);
   } else {
-    at::disableCallback(g_operators);
+    at::disableCallback(g_callbacks.operators);
     forget_dead_storages();
   }
 }
 
 }  // namespace
 
-const Setup& setup() { return *g_setup.load(std::memory_order_acquire); }
-
 void install(const Setup& told) {
   {
-    const std::lock_guard lock(*g_switch.load());
-    const bool first = g_setup.load() == nullptr;
-    g_setup.store(new Setup(told), std::memory_order_release);
+    const std::lock_guard lock(*g_callbacks.switching.load());
+    const bool first = recording() == nullptr;
+    set_recording(new Recording(told));
     if (first) {
       register_callbacks();
     } else {
-      at::reenableCallback(g_users);
+      at::reenableCallback(g_callbacks.users);
     }
     forget_source_texts();
-    g_root_seen = false;
     forget_nodes();
     forget_watched();
-    g_inert = false;
+    set_inert(false);
   }
   forget_scopes();
   set_capture();
 }
 
 void uninstall() {
-  if (g_setup.load() == nullptr) return;
+  if (recording() == nullptr) return;
   {
-    const std::lock_guard lock(*g_switch.load());
-    if (g_inert.exchange(true)) return;
+    const std::lock_guard lock(*g_callbacks.switching.load());
+    if (set_inert(true)) return;
     switch_operators(false);
-    at::disableCallback(g_users);
+    at::disableCallback(g_callbacks.users);
   }
   end_collectives();
 }
 
 // Asks again what the clock says: another thread may have moved it since.
 void set_capture() {
-  const std::lock_guard lock(*g_switch.load());
-  if (!g_inert) switch_operators(api().capture() == SONDE_CAPTURE_ON);
+  const std::lock_guard lock(*g_callbacks.switching.load());
+  if (!is_inert()) switch_operators(api().capture() == SONDE_CAPTURE_ON);
 }
 
 void forget_dead_storages() {
   const std::vector<std::uint64_t> dead = purge_storages();
-  if (!dead.empty() && g_setup.load() != nullptr) api().forget(dead.data(), dead.size());
+  if (!dead.empty() && recording() != nullptr) api().storages_freed(dead.data(), dead.size());
 }
 
-bool capturing() { return g_on.load() && !g_inert.load(); }
+bool capturing() { return g_callbacks.on.load() && !is_inert(); }
 
 bool root_forward(PyObject* module, const RootForward& forward) {
-  if (g_inert) return false;
+  if (is_inert()) return false;
   ThreadState& state = thread_state();
   int depth = 0;
   if (outermost_module(setup().frames, depth) != module) return false;
   const bool grad = at::GradMode::is_enabled() || (forward.may_train_without_grad && state.grad_outside);
   const bool trains = grad && !c10::InferenceMode::is_enabled();
-  if (forward.has_parameters) g_root_seen = true;
-  if (forward.has_parameters || !g_root_seen) {
+  std::atomic<bool>& root_seen = recording()->root_seen;
+  if (forward.has_parameters) root_seen = true;
+  if (forward.has_parameters || !root_seen) {
     state.current_root = module;
     state.current_root_trains = trains;
   }

@@ -65,7 +65,7 @@ bool claim(Pending& pending) {
 void finish(const PendingPtr& pending, bool failed, const char* missing) {
   if (!claim(*pending)) return;
   std::uint32_t slot = 0;
-  for (Described& output : pending->outputs) pending->api.op_wrote(pending->op, output.tensor.storage);
+  for (Described& output : pending->outputs) pending->api.op_mutated(pending->op, output.tensor.storage);
   for (Described& output : pending->outputs) {
     if (missing != nullptr && output.tensor.skip == nullptr) output.tensor.skip = missing;
     if (!output.still_valid()) output.tensor.skip = "its memory was released before it could be read";

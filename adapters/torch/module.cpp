@@ -16,9 +16,7 @@
 
 namespace {
 
-using sonde_torch::Setup;
-
-Setup g_pending;  // kept between calls of configure(); Python objects in it are owned
+using sonde_torch::api;
 
 PyObject* fail(const char* text) {
   PyErr_SetString(PyExc_RuntimeError, text);
@@ -27,13 +25,10 @@ PyObject* fail(const char* text) {
 
 // load(address of the engine's function table, from sonde._core.api()) -> version of the engine
 PyObject* load(PyObject*, PyObject* address) {
-  const auto* api = static_cast<const struct sonde_api*>(PyLong_AsVoidPtr(address));
-  if (api == nullptr) return PyErr_Occurred() != nullptr ? nullptr : fail("the engine's function table is null");
-  if (api->version != SONDE_API_VERSION || api->size != sizeof(struct sonde_api)) {
-    return fail("libsonde.so speaks another version of the C ABI than this adapter; reinstall sonde");
-  }
-  g_pending.api = api;
-  return PyUnicode_FromString(api->engine);
+  const auto* table = static_cast<const struct sonde_api*>(PyLong_AsVoidPtr(address));
+  if (table == nullptr) return PyErr_Occurred() != nullptr ? nullptr : fail("the engine's function table is null");
+  if (const char* why_not = sonde_torch::set_engine(*table)) return fail(why_not);
+  return PyUnicode_FromString(table->engine);
 }
 
 // install(module_call, optimizer_step, prefixes, scope_of, new_root, source_of, bare_training, parameters_exist)
@@ -44,24 +39,24 @@ PyObject* install(PyObject*, PyObject* args) {
                         &prefixes, &scope_of, &new_root, &source_of, &bare_training, &parameters_exist)) {
     return nullptr;
   }
-  if (g_pending.api == nullptr) return fail("load() comes first");
+  if (!sonde_torch::has_engine()) return fail("load() comes first");
   for (PyObject* held : {module_call, optimizer_step, scope_of, new_root, source_of, bare_training, parameters_exist})
-    Py_INCREF(held);
-  g_pending.frames.module_call = reinterpret_cast<PyCodeObject*>(module_call);
-  g_pending.frames.optimizer_step = reinterpret_cast<PyCodeObject*>(optimizer_step);
+    Py_INCREF(held);  // for good, as the setup is kept
+  sonde_torch::Setup setup;
+  setup.frames.module_call = reinterpret_cast<PyCodeObject*>(module_call);
+  setup.frames.optimizer_step = reinterpret_cast<PyCodeObject*>(optimizer_step);
   for (int i = 0; i < 4; ++i) {
-    g_pending.frames.skipped_prefixes[i].clear();
     if (i >= PyTuple_GET_SIZE(prefixes)) continue;
     const char* text = PyUnicode_AsUTF8(PyTuple_GET_ITEM(prefixes, i));
     if (text == nullptr) return nullptr;
-    g_pending.frames.skipped_prefixes[i] = text;
+    setup.frames.skipped_prefixes[i] = text;
   }
-  g_pending.python.scope_of = scope_of;
-  g_pending.python.new_root = new_root;
-  g_pending.python.source_of = source_of;
-  g_pending.python.bare_training = bare_training;
-  g_pending.python.parameters_exist = parameters_exist;
-  sonde_torch::install(g_pending);
+  setup.python.scope_of = scope_of;
+  setup.python.new_root = new_root;
+  setup.python.source_of = source_of;
+  setup.python.bare_training = bare_training;
+  setup.python.parameters_exist = parameters_exist;
+  sonde_torch::install(setup);
   Py_RETURN_NONE;
 }
 
@@ -78,7 +73,7 @@ PyObject* set_run_info(PyObject*, PyObject* args) {
   info.size = sizeof info;
   if (!PyArg_ParseTuple(args, "IIssI", &info.rank, &info.device, &info.host, &info.command, &info.world_size))
     return nullptr;
-  g_pending.api->set_run_info(&info);
+  api().set_run_info(&info);
   Py_RETURN_NONE;
 }
 
@@ -100,7 +95,7 @@ PyObject* root_forward(PyObject*, PyObject* args) {
 
 // modules_exist(with parameters): steps were counted by calls of modules without
 PyObject* modules_exist(PyObject*, PyObject* with_parameters) {
-  g_pending.api->modules_exist(with_parameters == Py_True ? 1 : 0);
+  api().modules_exist(with_parameters == Py_True ? 1 : 0);
   sonde_torch::set_capture();
   Py_RETURN_NONE;
 }
@@ -115,7 +110,7 @@ PyObject* name_tensor(PyObject*, PyObject* args) {
   if (value.defined()) {
     sonde_torch::Described described;
     described.describe(value, false);
-    g_pending.api->name_tensor(name, described.get());
+    api().name_tensor(name, described.get());
   }
   Py_RETURN_NONE;
 }
@@ -132,7 +127,7 @@ PyObject* memory_written(PyObject*, PyObject* args) {
   described.describe(value, false);
   if (described.storage == nullptr) Py_RETURN_NONE;
   if (given_away != 0) sonde_torch::give_away(described.storage);
-  g_pending.api->wrote((described.tensor.flags & SONDE_TENSOR_FOREIGN) != 0 ? 0 : described.tensor.storage);
+  api().storage_changed((described.tensor.flags & SONDE_TENSOR_FOREIGN) != 0 ? 0 : described.tensor.storage);
   Py_RETURN_NONE;
 }
 
@@ -163,7 +158,7 @@ PyObject* flag_type(PyObject*, PyObject* args) {
   const char* type;
   int enabled;
   if (!PyArg_ParseTuple(args, "sp", &type, &enabled)) return nullptr;
-  g_pending.api->flag_type(type, enabled);
+  api().flag_type(type, enabled);
   Py_RETURN_NONE;
 }
 
@@ -178,7 +173,7 @@ PyObject* dump_scope(PyObject*, PyObject* change) {
 
 // dump_switch(on)
 PyObject* dump_switch(PyObject*, PyObject* on) {
-  g_pending.api->dump_switch(on == Py_True ? 1 : 0);
+  api().set_recording(on == Py_True ? 1 : 0);
   sonde_torch::set_capture();
   Py_RETURN_NONE;
 }
@@ -187,19 +182,19 @@ PyObject* dump_switch(PyObject*, PyObject* on) {
 PyObject* set_iteration(PyObject*, PyObject* iteration) {
   const unsigned long long number = PyLong_AsUnsignedLongLong(iteration);
   if (PyErr_Occurred() != nullptr) return nullptr;
-  g_pending.api->set_iteration(number);
+  api().set_iteration(number);
   sonde_torch::set_capture();
   Py_RETURN_NONE;
 }
 
 PyObject* step(PyObject*, PyObject*) {
-  g_pending.api->manual_step();
+  api().manual_step();
   sonde_torch::set_capture();
   Py_RETURN_NONE;
 }
 
 PyObject* scaler_update(PyObject*, PyObject*) {
-  g_pending.api->scaler_update();
+  api().scaler_update();
   sonde_torch::set_capture();
   Py_RETURN_NONE;
 }
@@ -224,7 +219,7 @@ PyObject* forget_scopes(PyObject*, PyObject*) {
 // take_failure() -> text or None
 PyObject* take_failure(PyObject*, PyObject*) {
   char text[2048];
-  if (g_pending.api->take_failure(text, sizeof text) == 0) Py_RETURN_NONE;
+  if (api().take_failure(text, sizeof text) == 0) Py_RETURN_NONE;
   return PyUnicode_FromString(text);
 }
 

@@ -60,7 +60,7 @@ Described& describe_output(ThreadState& state, Frame& frame, const at::Tensor& t
   out.describe(tensor, false);
   // Memory no argument had is new, whatever the schema says of aliases: `to` and `reshape` copy or not as they please.
   if (!frame.looked && out.tensor.storage != 0 && !is_input_storage(state, frame, out.tensor.storage)) {
-    api().op_wrote(frame.op, out.tensor.storage);
+    api().op_mutated(frame.op, out.tensor.storage);
   }
   if (frame.info->uninitialised && out.tensor.skip == nullptr) {
     out.tensor.skip = "uninitialised memory";
@@ -93,24 +93,24 @@ void for_each_output(const std::vector<c10::IValue>& outputs, std::size_t count,
 }
 
 void tell_outputs(ThreadState& state, Frame& frame, const std::vector<c10::IValue>& outputs, std::size_t count) {
-  const bool keeps = (frame.wanted & SONDE_WANT_KEEP) != 0;
+  const bool keeps = (frame.wanted & SONDE_WANT_WEAK_REF) != 0;
   for_each_output(outputs, count, [&](const at::Tensor& tensor, std::uint32_t slot) {
     api().op_output(frame.op, slot, describe_output(state, frame, tensor).get());
-    if (keeps) keep_watched(api().op_name(frame.op), slot, tensor);
+    if (keeps) keep_watched(api().op_watch_id(frame.op), slot, tensor);
   });
 }
 
-// SONDE_WANT_LOOK: whether the op is recorded depends on what it has made.
+// SONDE_WANT_CHECK: whether the op is recorded depends on what it has made.
 void look_at_outputs(ThreadState& state, Frame& frame, const std::vector<c10::IValue>& outputs, std::size_t count) {
   if (frame.info->returns_nothing) {
     for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
       InputArgument& input = *state.inputs[i];
-      if (input.written && input.described.still_valid()) api().op_look(frame.op, input.described.get());
+      if (input.written && input.described.still_valid()) api().op_check_output(frame.op, input.described.get());
     }
     return;
   }
   for_each_output(outputs, count, [&](const at::Tensor& tensor, std::uint32_t) {
-    api().op_look(frame.op, describe_output(state, frame, tensor).get());
+    api().op_check_output(frame.op, describe_output(state, frame, tensor).get());
   });
   frame.looked = true;
 }
@@ -142,7 +142,7 @@ void end_collective(ThreadState& state, Frame& frame, const std::vector<c10::IVa
     if (input.result) {
       results.push_back(std::move(input.described));
     } else if (input.written) {
-      api().wrote(input.described.tensor.storage);  // maybe: nobody's result
+      api().storage_changed(input.described.tensor.storage);  // maybe: nobody's result
     }
   }
   complete_later(api(), frame.op, std::move(results), outputs);
@@ -180,8 +180,8 @@ void tell_unrecorded_writes(ThreadState& state, const at::RecordFunction& fn, co
     InputArgument& input = *state.inputs[--state.input_count];
     const std::uint64_t storage = input.described.tensor.storage;
     if (input.written && storage != 0) {
-      if (op == nullptr || has_aliases(input)) api().wrote(has_aliases(input) ? 0 : storage);
-      if (op != nullptr) api().op_wrote(op, storage);
+      if (op == nullptr || has_aliases(input)) api().storage_changed(has_aliases(input) ? 0 : storage);
+      if (op != nullptr) api().op_mutated(op, storage);
     }
     input.described.alive.reset();
   }
@@ -208,13 +208,13 @@ void end_op(ThreadState& state, Frame& frame, const at::RecordFunction& fn) {
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
     const InputArgument& input = *state.inputs[i];
     if (!input.written && !frame.info->initialises) continue;
-    if (has_aliases(input)) api().wrote(0);
-    api().op_wrote(frame.op, input.described.tensor.storage);
+    if (has_aliases(input)) api().storage_changed(0);
+    api().op_mutated(frame.op, input.described.tensor.storage);
   }
   if (failed) {
     state.failed_last = true;
     if ((frame.wanted & SONDE_WANT_FAILURE) != 0) api().op_failed(frame.op);
-  } else if ((frame.wanted & SONDE_WANT_LOOK) != 0 && !frame.info->collective) {
+  } else if ((frame.wanted & SONDE_WANT_CHECK) != 0 && !frame.info->collective) {
     look_at_outputs(state, frame, outputs, fn.num_outputs());
   }
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
@@ -245,7 +245,7 @@ std::vector<Described> described_tensors(c10::ArrayRef<const c10::IValue> values
   return tensors;
 }
 
-void tell_failure(ThreadState& state, std::uint32_t site, std::uint32_t graph, std::vector<Described>& inputs) {
+void tell_failure(ThreadState& state, std::uint32_t site, sonde_graph graph, std::vector<Described>& inputs) {
   state.failed_last = true;
   sonde_op* op = nullptr;
   const unsigned wanted = api().op_begin(site, graph, 0, &op);
@@ -265,7 +265,7 @@ void tell_inner_results(ThreadState& state, const Frame& frame, const at::Record
   for (std::size_t i = outputs.size() > count ? outputs.size() - count : 0; i < outputs.size(); ++i) {
     if (!outputs[i].isTensor() || !outputs[i].toTensor().defined()) continue;
     state.scratch.describe(outputs[i].toTensor(), false);
-    if (state.scratch.fresh) api().op_wrote(frame.op, state.scratch.tensor.storage);
+    if (state.scratch.fresh) api().op_mutated(frame.op, state.scratch.tensor.storage);
   }
 }
 

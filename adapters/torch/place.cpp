@@ -164,7 +164,7 @@ bool says_yes(ThreadState& state, PyObject* question) {
   return answer;
 }
 
-std::uint32_t outside_graph() {
+sonde_graph outside_graph() {
   return at::GradMode::is_enabled() ? SONDE_GRAPH_OUTSIDE_GRAD : SONDE_GRAPH_OUTSIDE_NO_GRAD;
 }
 

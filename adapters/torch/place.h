@@ -9,7 +9,7 @@ namespace sonde_torch {
 
 struct Place {
   std::uint32_t site = 0;
-  std::uint32_t graph = SONDE_GRAPH_TRAINING;
+  sonde_graph graph = SONDE_GRAPH_TRAINING;
 };
 
 // Of the op that starts now on this thread; `number` tells op types apart. Walks the interpreter's stack; takes the GIL

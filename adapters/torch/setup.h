@@ -1,5 +1,7 @@
-// What python/sonde/torch.py told about this process, for as long as the process lives.
+// Who records in this process: the engine, and what python/sonde/torch.py has said about the program.
 #pragma once
+
+#include <atomic>
 
 #include "frames.h"
 #include "sonde/sonde.h"
@@ -20,14 +22,33 @@ struct PythonSide {
   PyObject* parameters_exist = nullptr;
 };
 
+// As Python said it when a session began.
 struct Setup {
-  const struct sonde_api* api = nullptr;
   FrameFacts frames;
   PythonSide python;
 };
 
-// Of the session that began last; one must have begun.
-const Setup& setup();
-inline const struct sonde_api& api() { return *setup().api; }
+// One session. Never freed: an operator of another thread may still use the last one's.
+struct Recording {
+  Setup setup;
+  std::atomic<bool> root_seen{false};  // a root with parameters was called
+
+  explicit Recording(const Setup& told) : setup(told) {}
+};
+
+// The engine's function table, from the first session on. Null, or why this adapter cannot use `table`.
+const char* set_engine(const struct sonde_api& table);
+bool has_engine();
+const struct sonde_api& api();  // only where has_engine()
+
+// The session that began last, which may have ended; null before the first.
+Recording* recording();
+void set_recording(Recording* begun);
+inline const Setup& setup() { return recording()->setup; }
+
+// Whether a session records: not before the first, not after one has ended, not in a forked child.
+bool is_inert();
+// Gives what it was.
+bool set_inert(bool inert);
 
 }  // namespace sonde_torch

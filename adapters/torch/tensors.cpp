@@ -6,6 +6,7 @@
 #include <c10/core/TensorImpl.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <unordered_map>
@@ -13,60 +14,47 @@
 namespace sonde_torch {
 namespace {
 
-// sonde::DType numbers (include/sonde/dtype.h), which are part of the C ABI.
-int dtype_number(c10::ScalarType type) {
-  switch (type) {
-    case c10::ScalarType::Bool:
-      return 1;
-    case c10::ScalarType::Char:
-      return 2;
-    case c10::ScalarType::Short:
-      return 3;
-    case c10::ScalarType::Int:
-      return 4;
-    case c10::ScalarType::Long:
-      return 5;
-    case c10::ScalarType::Byte:
-      return 6;
-    case c10::ScalarType::UInt16:
-      return 7;
-    case c10::ScalarType::UInt32:
-      return 8;
-    case c10::ScalarType::UInt64:
-      return 9;
-    case c10::ScalarType::Half:
-      return 10;
-    case c10::ScalarType::Float:
-      return 11;
-    case c10::ScalarType::Double:
-      return 12;
-    case c10::ScalarType::BFloat16:
-      return 13;
-    case c10::ScalarType::Float8_e4m3fn:
-      return 14;
-    case c10::ScalarType::Float8_e5m2:
-      return 15;
-    case c10::ScalarType::Float8_e4m3fnuz:
-      return 16;
-    case c10::ScalarType::Float8_e5m2fnuz:
-      return 17;
-    case c10::ScalarType::Float8_e8m0fnu:
-      return 18;
-    case c10::ScalarType::ComplexHalf:
-      return 19;
-    case c10::ScalarType::ComplexFloat:
-      return 20;
-    case c10::ScalarType::ComplexDouble:
-      return 21;
-    case c10::ScalarType::QInt8:
-      return 22;
-    case c10::ScalarType::QUInt8:
-      return 23;
-    case c10::ScalarType::QInt32:
-      return 24;
-    default:
-      return 0;
-  }
+struct ElementType {
+  c10::ScalarType torch;
+  sonde_dtype ours;
+};
+constexpr ElementType kElementTypes[] = {
+    {c10::ScalarType::Bool, SONDE_DTYPE_BOOL8},
+    {c10::ScalarType::Char, SONDE_DTYPE_INT8},
+    {c10::ScalarType::Short, SONDE_DTYPE_INT16},
+    {c10::ScalarType::Int, SONDE_DTYPE_INT32},
+    {c10::ScalarType::Long, SONDE_DTYPE_INT64},
+    {c10::ScalarType::Byte, SONDE_DTYPE_UINT8},
+    {c10::ScalarType::UInt16, SONDE_DTYPE_UINT16},
+    {c10::ScalarType::UInt32, SONDE_DTYPE_UINT32},
+    {c10::ScalarType::UInt64, SONDE_DTYPE_UINT64},
+    {c10::ScalarType::Half, SONDE_DTYPE_FLOAT16},
+    {c10::ScalarType::Float, SONDE_DTYPE_FLOAT32},
+    {c10::ScalarType::Double, SONDE_DTYPE_FLOAT64},
+    {c10::ScalarType::BFloat16, SONDE_DTYPE_BFLOAT16},
+    {c10::ScalarType::Float8_e4m3fn, SONDE_DTYPE_FLOAT8_E4M3FN},
+    {c10::ScalarType::Float8_e5m2, SONDE_DTYPE_FLOAT8_E5M2},
+    {c10::ScalarType::Float8_e4m3fnuz, SONDE_DTYPE_FLOAT8_E4M3FNUZ},
+    {c10::ScalarType::Float8_e5m2fnuz, SONDE_DTYPE_FLOAT8_E5M2FNUZ},
+    {c10::ScalarType::Float8_e8m0fnu, SONDE_DTYPE_FLOAT8_E8M0FNU},
+    {c10::ScalarType::ComplexHalf, SONDE_DTYPE_COMPLEX32},
+    {c10::ScalarType::ComplexFloat, SONDE_DTYPE_COMPLEX64},
+    {c10::ScalarType::ComplexDouble, SONDE_DTYPE_COMPLEX128},
+    {c10::ScalarType::QInt8, SONDE_DTYPE_QINT8},
+    {c10::ScalarType::QUInt8, SONDE_DTYPE_QUINT8},
+    {c10::ScalarType::QInt32, SONDE_DTYPE_QINT32},
+};
+
+using ElementTypeTable = std::array<sonde_dtype, static_cast<std::size_t>(c10::ScalarType::NumOptions)>;
+constexpr ElementTypeTable kDtypeOf = [] {
+  ElementTypeTable table{};  // the others: undefined
+  for (const ElementType& type : kElementTypes) table[static_cast<std::size_t>(type.torch)] = type.ours;
+  return table;
+}();
+
+sonde_dtype dtype_of(c10::ScalarType type) {
+  const auto number = static_cast<std::size_t>(type);
+  return number < kDtypeOf.size() ? kDtypeOf[number] : SONDE_DTYPE_UNDEFINED;
 }
 
 struct Known {
@@ -127,7 +115,7 @@ const char* why_unreadable(const at::TensorBase& t) {
   if (impl->has_symbolic_sizes_strides()) return "symbolic sizes";
   if (t.is_meta()) return "meta tensor";
   if (!t.device().is_cpu()) return "not in host memory";
-  if (dtype_number(t.scalar_type()) == 0) return "element type not supported";
+  if (dtype_of(t.scalar_type()) == SONDE_DTYPE_UNDEFINED) return "element type not supported";
   return nullptr;
 }
 
@@ -222,7 +210,7 @@ std::int64_t* Described::take_sizes(c10::IntArrayRef sizes) {
 void Described::fill(const at::TensorBase& t, bool keep_alive_mark) {
   requires_grad = t.requires_grad();
   tensor.object = reinterpret_cast<std::uint64_t>(t.unsafeGetTensorImpl());
-  tensor.dtype = dtype_number(t.scalar_type());
+  tensor.dtype = dtype_of(t.scalar_type());
   const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
   tensor.skip = why_unreadable(t);
   if (tensor.skip != nullptr) {

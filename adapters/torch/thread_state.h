@@ -50,7 +50,8 @@ struct InputArgument {
 // A custom autograd.Function whose forward runs: it is no operator, but it may raise.
 struct FunctionCall {
   const at::RecordFunction* fn = nullptr;
-  std::uint32_t site = 0, graph = 0;
+  std::uint32_t site = 0;
+  sonde_graph graph = SONDE_GRAPH_TRAINING;
   std::vector<Described> inputs;
 };
 

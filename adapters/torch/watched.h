@@ -9,7 +9,7 @@
 
 namespace sonde_torch {
 
-// `name`: what op_name() said of its operator, which has just made it.
+// `name`: what op_watch_id() said of its operator, which has just made it.
 void keep_watched(std::uint32_t name, std::uint32_t slot, const at::Tensor& tensor);
 // After `op`: tells the engine of all that are kept, as they are now; those it wants no more are dropped.
 void tell_watched(sonde_op* op);

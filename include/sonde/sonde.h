@@ -1,12 +1,56 @@
-/* The C ABI of Sonde's engine: what a host's adapter calls. Plain C, versioned, nothing thrown, nothing printed.
+/* The C ABI of Sonde's engine: what a host's adapter calls. Plain C; nothing is thrown or printed.
  *
- *   const struct sonde_api* api = sonde_api(SONDE_API_VERSION);   // null: this library is of another version
+ *   const struct sonde_api* api = sonde_api(SONDE_API_VERSION);
+ *   if (api == NULL) return report(sonde_api_mismatch(SONDE_API_VERSION, sizeof(struct sonde_api)));
  *   api->start("/abs/data_dump.json", ...);
  *   ... events of the host ...
  *   api->stop(...);
  *
  * There is one session per process. Functions marked "hot" are called per operator, on the host's threads, and never
  * wait for the disk unless the plan's budget is full and the plan says to wait.
+ *
+ * Orders of calls. `*`: any number of times, `?`: once or not at all, `|`: one of them, `( )`: together.
+ *
+ *   a clocked host (PyTorch): it reports forwards and optimizer steps, and the engine finds the steps
+ *
+ *     start -> set_run_info* -> ( clock | names | memory | op )* -> stop
+ *
+ *     clock   root_forward, quiet_forward, optimizer_end, scaler_update, manual_step, autograd_started, modules_exist,
+ *             set_recording, set_iteration, capture
+ *     names   site, source_text, name_tensor, flag_type; a site before the ops that name it
+ *     memory  storage_changed, storages_freed
+ *     op      op_begin -> op_attributes? -> op_input_before* -> [the kernel runs] -> op_mutated*
+ *               -> ( op_check_output* | op_failed )? -> op_input* -> op_output* -> op_watched*
+ *               -> op_end | op_defer
+ *             After op_defer, at any time: ( op_mutated | op_output )* -> op_complete. Ops of one thread nest: the one
+ *             that began last ends first. Nothing follows an op_begin that answered 0.
+ *
+ *   a naming host (MindSpore): it names its operators and counts its steps
+ *
+ *     start -> host_settings -> set_run_info* -> step* -> stop
+ *
+ *     step    wants_iteration -> ( named op | named parameter | flag_scope )* -> named_step_end
+ *     named op         wants_named? -> named_op_begin -> as after op_begin, without op_attributes and op_defer
+ *     named parameter  wants_named? -> named_parameter
+ *
+ *   the life cycle of CANN, which takes the place of start and stop
+ *
+ *     sonde_init_dump -> ( sonde_set_dump -> as after start )? -> sonde_finalize_dump, and again from the beginning
+ *
+ * active, records_exceptions, take_failure and capture may be asked at any time; forked_child is called in the child.
+ *
+ * Versions. SONDE_API_VERSION moves when something that exists gets another meaning or another place. Within a version
+ * structs and the function table only grow, at their end:
+ *
+ *   structs    The host sets `size` to the sizeof of its own header. The engine reads min(size, its own sizeof) bytes. A
+ *              field that the host does not have is 0, which means "unknown" or "none" in every field after the line
+ *              "may be missing". A struct that ends before that line ends the recording, and take_failure says so.
+ *              A field that is added never lies where the struct had padding.
+ *              sonde_source_line and sonde_attribute have no `size`, since they are passed as arrays: they never grow.
+ *   the table  An adapter takes a table whose `size` is at least the sizeof of its own header. `size`, `version`,
+ *              `engine` and `mismatch` are in their place in every version from 2 on.
+ *
+ * Fields have a fixed width, since C does not say how wide an enum is; a comment names the enum.
  */
 #ifndef SONDE_SONDE_H_
 #define SONDE_SONDE_H_
@@ -18,10 +62,45 @@
 extern "C" {
 #endif
 
-#define SONDE_API_VERSION 1u
+#define SONDE_API_VERSION 2u
 #ifndef SONDE_EXPORT
 #define SONDE_EXPORT __attribute__((visibility("default")))
 #endif
+
+/* Element types. The numbers are also in files of dumps: new ones are appended, none changes. */
+enum sonde_dtype {
+  SONDE_DTYPE_UNDEFINED = 0, /* its elements cannot be read */
+  SONDE_DTYPE_BOOL8 = 1,
+  SONDE_DTYPE_INT8 = 2,
+  SONDE_DTYPE_INT16 = 3,
+  SONDE_DTYPE_INT32 = 4,
+  SONDE_DTYPE_INT64 = 5,
+  SONDE_DTYPE_UINT8 = 6,
+  SONDE_DTYPE_UINT16 = 7,
+  SONDE_DTYPE_UINT32 = 8,
+  SONDE_DTYPE_UINT64 = 9,
+  SONDE_DTYPE_FLOAT16 = 10,
+  SONDE_DTYPE_FLOAT32 = 11,
+  SONDE_DTYPE_FLOAT64 = 12,
+  SONDE_DTYPE_BFLOAT16 = 13,
+  SONDE_DTYPE_FLOAT8_E4M3FN = 14,
+  SONDE_DTYPE_FLOAT8_E5M2 = 15,
+  SONDE_DTYPE_FLOAT8_E4M3FNUZ = 16,
+  SONDE_DTYPE_FLOAT8_E5M2FNUZ = 17,
+  SONDE_DTYPE_FLOAT8_E8M0FNU = 18,
+  SONDE_DTYPE_COMPLEX32 = 19,
+  SONDE_DTYPE_COMPLEX64 = 20,
+  SONDE_DTYPE_COMPLEX128 = 21,
+  SONDE_DTYPE_QINT8 = 22, /* quantized: the codes are recorded, not the dequantized values */
+  SONDE_DTYPE_QUINT8 = 23,
+  SONDE_DTYPE_QINT32 = 24
+};
+
+enum sonde_device {
+  SONDE_DEVICE_CPU = 0, /* host memory */
+  SONDE_DEVICE_CUDA = 1,
+  SONDE_DEVICE_OTHER = 255
+};
 
 enum sonde_phase {
   SONDE_PHASE_FORWARD = 0,
@@ -31,15 +110,23 @@ enum sonde_phase {
   SONDE_PHASE_RECOMPUTE = 4 /* a forward run again inside backward */
 };
 
+/* sonde_tensor.flags */
+#define SONDE_TENSOR_CONJUGATE 1u
+#define SONDE_TENSOR_NEGATIVE 2u
+#define SONDE_TENSOR_FOREIGN 4u        /* memory owned by somebody else (NumPy, DLPack): may change unseen */
+#define SONDE_TENSOR_CONSTANT 8u       /* a number in the user's code, wrapped as a tensor */
+#define SONDE_TENSOR_UNINITIALISED 16u /* fresh memory: its bytes mean nothing until an op writes it */
+
 /* A tensor of the host, described for the length of one call. */
 struct sonde_tensor {
   uint32_t size;          /* sizeof(struct sonde_tensor) */
-  int32_t dtype;          /* sonde::DType, sonde/dtype.h */
+  uint32_t dtype;         /* enum sonde_dtype */
   const void* data;       /* first element */
   const int64_t* shape;   /* elements per dimension */
   const int64_t* strides; /* in elements; null: C order */
   uint32_t ndim;
-  uint32_t device;          /* sonde::DeviceType: 0 host memory; what this build cannot read is skipped and counted */
+  uint32_t device; /* enum sonde_device; what this build cannot read is skipped and counted */
+  /* --- may be missing --- */
   uint32_t flags;           /* SONDE_TENSOR_* */
   uint64_t storage;         /* identity of the memory block, never reused while the process lives; 0: unknown */
   const void* storage_data; /* where that block begins; null: unknown */
@@ -47,11 +134,6 @@ struct sonde_tensor {
   const char* skip; /* static text: why this tensor cannot be read; null when it can */
   uint64_t object;  /* the host's tensor object, while it lives: tells views of one memory apart; 0: unknown */
 };
-#define SONDE_TENSOR_CONJUGATE 1u
-#define SONDE_TENSOR_NEGATIVE 2u
-#define SONDE_TENSOR_FOREIGN 4u        /* memory owned by somebody else (NumPy, DLPack): may change unseen */
-#define SONDE_TENSOR_UNINITIALISED 16u /* fresh memory: its bytes mean nothing until an op writes it */
-#define SONDE_TENSOR_CONSTANT 8u       /* a number in the user's code, wrapped as a tensor */
 
 /* A place in the user's program. Lines count from 1, columns (bytes) from 0; an end of 0: unknown. */
 struct sonde_source_line {
@@ -60,73 +142,82 @@ struct sonde_source_line {
   const char* function;
 };
 
+/* sonde_site.flags */
+#define SONDE_SITE_FLAGGED 1u /* set_dump was called for a module or function around it, or a dump scope is open */
+
 struct sonde_site {
   uint32_t size;
   uint32_t phase;        /* enum sonde_phase */
   uint32_t forward_site; /* backward: id of the forward op's site, 0 when unknown */
   uint32_t trace_count;
   const char* op_type;
-  const char* scope;                     /* "network-AlexNet/features/0-Conv2d"; "" outside */
+  /* --- may be missing --- */
+  const char* scope;                     /* "network-AlexNet/features/0-Conv2d"; "" or null: outside */
   const struct sonde_source_line* trace; /* who called, innermost first; the first is the op's line */
   uint32_t flags;                        /* SONDE_SITE_* */
 };
-#define SONDE_SITE_FLAGGED 1u /* set_dump was called for a module or function around it, or a dump scope is open */
+
+enum sonde_attribute_kind {
+  SONDE_ATTRIBUTE_NONE = 0,
+  SONDE_ATTRIBUTE_BOOLEAN = 1,
+  SONDE_ATTRIBUTE_INTEGER = 2,
+  SONDE_ATTRIBUTE_REAL = 3,
+  SONDE_ATTRIBUTE_TEXT = 4,
+  SONDE_ATTRIBUTE_BOOLEANS = 5,
+  SONDE_ATTRIBUTE_INTEGERS = 6,
+  SONDE_ATTRIBUTE_REALS = 7
+};
 
 /* An argument of an op that is no tensor, by its name in the op's schema. */
 struct sonde_attribute {
   const char* name;
-  uint32_t kind;  /* SONDE_ATTRIBUTE_* */
+  uint32_t kind;  /* enum sonde_attribute_kind */
   uint32_t count; /* elements of a list; 1 for one value */
   const int64_t* integers;
   const double* reals;
   const char* text;
 };
-#define SONDE_ATTRIBUTE_NONE 0u
-#define SONDE_ATTRIBUTE_BOOLEAN 1u
-#define SONDE_ATTRIBUTE_INTEGER 2u
-#define SONDE_ATTRIBUTE_REAL 3u
-#define SONDE_ATTRIBUTE_TEXT 4u
-#define SONDE_ATTRIBUTE_BOOLEANS 5u
-#define SONDE_ATTRIBUTE_INTEGERS 6u
-#define SONDE_ATTRIBUTE_REALS 7u
 
-/* What op_begin answers. 0: not recorded at all (outside the chosen steps). */
+/* What op_begin answers, several at once. 0: the op is not recorded at all (outside the chosen steps). */
 #define SONDE_WANT_STRUCTURE 1u /* call tensor functions for identity; no bytes will be read */
 #define SONDE_WANT_INPUTS 2u
 #define SONDE_WANT_OUTPUTS 4u
 #define SONDE_WANT_ATTRIBUTES 8u /* call op_attributes: these are seen for the first time */
-#define SONDE_WANT_LOOK 16u /* call op_look with every output before op_input: what it holds decides what is wanted */
-#define SONDE_WANT_FAILURE 32u /* an op that throws is wanted: op_failed before op_input, and op_end may take a while */
-#define SONDE_WANT_KEEP 64u    /* its outputs are watched: remember where they lie, without keeping them alive */
-#define SONDE_WANT_WATCHED 128u /* after op_output: op_watched with every output remembered so */
-#define SONDE_WANT_MODULES 256u /* call modules_exist, within this op or before the next one */
+#define SONDE_WANT_CHECK 16u     /* call op_check_output with every output: what it holds decides what is wanted */
+#define SONDE_WANT_FAILURE 32u   /* an op that throws is wanted: op_failed before op_input; op_end may take a while */
+#define SONDE_WANT_WEAK_REF 64u  /* its outputs are watched: remember where they lie, without keeping them alive */
+#define SONDE_WANT_WATCHED 128u  /* after op_output: op_watched with every output remembered so */
+#define SONDE_WANT_MODULES 256u  /* call modules_exist, within this op or before the next one */
 
 /* Whether the host's operator callbacks need to run. Returned by every clock function. */
-#define SONDE_CAPTURE_OFF 0u
-#define SONDE_CAPTURE_ON 1u
-#define SONDE_CAPTURE_OVER 2u /* off, and the plan wants the program to end here: the last chosen step is over */
+enum sonde_capture {
+  SONDE_CAPTURE_OFF = 0,
+  SONDE_CAPTURE_ON = 1,
+  SONDE_CAPTURE_OVER = 2 /* off, and the plan wants the program to end here: the last chosen step is over */
+};
 
 /* To which graph an op belongs: that of the root forward it runs in, of backward and optimizer (training), or, outside
  * every root, what the step clock says. */
-#define SONDE_GRAPH_TRAINING 0u
-#define SONDE_GRAPH_EVALUATION 1u
-#define SONDE_GRAPH_OUTSIDE_GRAD 2u
-#define SONDE_GRAPH_OUTSIDE_NO_GRAD 3u
+enum sonde_graph {
+  SONDE_GRAPH_TRAINING = 0,
+  SONDE_GRAPH_EVALUATION = 1,
+  SONDE_GRAPH_OUTSIDE_GRAD = 2,
+  SONDE_GRAPH_OUTSIDE_NO_GRAD = 3
+};
 
 /* A forward without gradients: of evaluation, or, as a reference model's, of a training step. */
 struct sonde_quiet_forward {
   uint32_t size;
   int32_t optimizer_alive;
-  uint64_t root;     /* the same number for the same module */
+  uint64_t root; /* the same number for the same module */
+  /* --- may be missing --- */
   int32_t trained;   /* some optimizer trains a parameter of it */
   int32_t evaluates; /* the model that trains has changed its mode since, or is this one, not in training mode */
 };
 
 struct sonde_op; /* one op in flight on one thread */
 
-/* --- hosts that name their operators and count the steps of their graphs themselves: MindSpore ---------------------- */
-
-/* An operator, parameter or tensor under the host's own name, in the host's own step. */
+/* An operator, parameter or tensor under a naming host's own name, in the host's own step. */
 struct sonde_named_op {
   uint32_t size;
   uint32_t graph;        /* the host's number of its graph */
@@ -135,7 +226,8 @@ struct sonde_named_op {
   const char* op_type;   /* "Conv2D"; "Parameter" */
 };
 
-/* What such a host's own dumper is to be told, which finds the operators and writes the graphs. */
+/* What a naming host's own dumper needs, which finds the operators and writes the graphs. The host sets `size`, the
+ * engine the rest, as far as it reaches. */
 struct sonde_host_settings {
   uint32_t size;
   uint64_t first_iteration; /* the number of its first step */
@@ -147,7 +239,8 @@ struct sonde_host_settings {
 struct sonde_run_info {
   uint32_t size;
   uint32_t rank;
-  uint32_t device;  /* local rank, held against support_device */
+  uint32_t device; /* local rank, compared with support_device */
+  /* --- may be missing --- */
   const char* host; /* "torch 2.13.0+cpu, CPython 3.11.7" */
   const char* command;
   uint32_t world_size; /* processes in all; 0: one */
@@ -156,7 +249,9 @@ struct sonde_run_info {
 struct sonde_api {
   uint32_t size;
   uint32_t version;
-  const char* engine; /* "0.1.0" */
+  const char* engine; /* the version of the library, as in `sonde --version` */
+  /* sonde_api_mismatch(), for an adapter that is not linked with the library: sonde_table_mismatch() below. */
+  const char* (*mismatch)(uint32_t version, uint32_t table_size);
 
   /* --- life ------------------------------------------------------------------------------------------------- */
   /* Reads the configuration and prepares a session. 0, or -1 with a text of all errors (and warnings) in `message`;
@@ -172,22 +267,22 @@ struct sonde_api {
   /* One-line failure that the user has not been told yet, 1 if there was one. */
   int (*take_failure)(char* message, size_t message_bytes);
 
-  /* --- clock: each returns SONDE_CAPTURE_* ------------------------------------------------------------------ */
+  /* --- clock ------------------------------------------------------------------------------------------------ */
   /* A module that no other module called begins its forward. Not for forwards run inside Optimizer.step. */
-  unsigned (*root_forward)(int has_parameters, int grad_enabled, int optimizer_alive);
+  enum sonde_capture (*root_forward)(int has_parameters, int grad_enabled, int optimizer_alive);
   /* The same of a module with parameters whose gradients are off, by a host that can say whose forward it is. */
-  unsigned (*quiet_forward)(const struct sonde_quiet_forward* forward);
-  unsigned (*optimizer_end)(void); /* an outermost Optimizer.step has returned */
-  unsigned (*scaler_update)(void); /* GradScaler.update: the step is over although no optimizer stepped */
-  unsigned (*manual_step)(void);   /* sonde.step() */
-  unsigned (*autograd_seen)(void); /* an op with a gradient history ran before any root was seen */
+  enum sonde_capture (*quiet_forward)(const struct sonde_quiet_forward* forward);
+  enum sonde_capture (*optimizer_end)(void);    /* an outermost Optimizer.step has returned */
+  enum sonde_capture (*scaler_update)(void);    /* GradScaler.update: the step is over although no optimizer stepped */
+  enum sonde_capture (*manual_step)(void);      /* sonde.step() */
+  enum sonde_capture (*autograd_started)(void); /* an op with a gradient history ran before any root was seen */
   /* SONDE_WANT_MODULES: whether modules with parameters exist, of which none was called yet. */
-  unsigned (*modules_exist)(int with_parameters);
-  unsigned (*capture)(void); /* the current answer; the first call begins a manual clock's first step */
+  enum sonde_capture (*modules_exist)(int with_parameters);
+  enum sonde_capture (*capture)(void); /* the current answer; the first call begins a manual clock's first step */
   /* From the first call on the plan's iterations do not count: what runs while it is on is recorded. */
-  unsigned (*dump_switch)(int on);
+  enum sonde_capture (*set_recording)(int on);
   /* The step that begins next has this number (that of every graph). */
-  unsigned (*set_iteration)(uint64_t iteration);
+  enum sonde_capture (*set_iteration)(uint64_t iteration);
 
   /* --- names ------------------------------------------------------------------------------------------------ */
   uint32_t (*site)(const struct sonde_site* site); /* interns; any thread */
@@ -199,43 +294,45 @@ struct sonde_api {
   /* set_dump of an operator type (ATen's name, MindSpore's or GE's): its ops and their backward, under dump_mode 2. */
   void (*flag_type)(const char* type, int enabled);
 
+  /* --- memory ----------------------------------------------------------------------------------------------- */
+  /* Memory was written by something that is not recorded. 0: nobody can say which. */
+  void (*storage_changed)(uint64_t storage);
+  /* These memory blocks are gone: nobody can read them any more. */
+  void (*storages_freed)(const uint64_t* storages, size_t count);
+
   /* --- ops (hot) -------------------------------------------------------------------------------------------- */
-  /* graph: SONDE_GRAPH_*. attributes: a hash of the op's type and of all arguments that are no tensors; 0: it has none. */
-  unsigned (*op_begin)(uint32_t site, uint32_t graph, uint64_t attributes, struct sonde_op** op);
+  /* SONDE_WANT_*. attributes: a hash of the op's type and of all arguments that are no tensors; 0: it has none. */
+  uint32_t (*op_begin)(uint32_t site, enum sonde_graph graph, uint64_t attributes, struct sonde_op** op);
   void (*op_attributes)(struct sonde_op* op, const struct sonde_attribute* attributes, uint32_t count);
   /* Before the kernel: arguments that the op will write, and whatever shares their memory. */
   void (*op_input_before)(struct sonde_op* op, uint32_t slot, const struct sonde_tensor* tensor);
-  /* After the kernel, in any order: first every memory block the op wrote, then inputs, then outputs. */
-  void (*op_wrote)(struct sonde_op* op, uint64_t storage);
-  void (*op_input)(struct sonde_op* op, uint32_t slot, const struct sonde_tensor* tensor);
-  void (*op_output)(struct sonde_op* op, uint32_t slot, const struct sonde_tensor* tensor);
-  void (*op_end)(struct sonde_op* op, int failed);
-  /* SONDE_WANT_LOOK: after the kernel and op_wrote, before op_input; each output is told again by op_output. */
-  void (*op_look)(struct sonde_op* op, const struct sonde_tensor* output);
+  /* After the kernel: the op wrote this memory block. All of them before the first input and output. */
+  void (*op_mutated)(struct sonde_op* op, uint64_t storage);
+  /* SONDE_WANT_CHECK: after op_mutated, before op_input; each output comes again with op_output. */
+  void (*op_check_output)(struct sonde_op* op, const struct sonde_tensor* output);
   /* SONDE_WANT_FAILURE: the kernel threw. Before op_input; then op_end, which returns when the inputs are on disk. */
   void (*op_failed)(struct sonde_op* op);
-  /* SONDE_WANT_KEEP: the number under which op_watched knows the op. */
-  uint32_t (*op_name)(struct sonde_op* op);
-  /* SONDE_WANT_WATCHED: output `slot` of the op that op_name() numbered, as it lies in memory now (or why it cannot be
-   * read). 0: it is watched no longer. */
+  void (*op_input)(struct sonde_op* op, uint32_t slot, const struct sonde_tensor* tensor);
+  void (*op_output)(struct sonde_op* op, uint32_t slot, const struct sonde_tensor* tensor);
+  /* SONDE_WANT_WEAK_REF: the number under which op_watched knows the op. */
+  uint32_t (*op_watch_id)(struct sonde_op* op);
+  /* SONDE_WANT_WATCHED: output `slot` of the op that op_watch_id() numbered, as it lies in memory now (or why it cannot
+   * be read). 0: it is watched no longer. */
   int (*op_watched)(struct sonde_op* op, uint32_t watched, uint32_t slot, const struct sonde_tensor* tensor);
-  /* Memory was written by something that is not recorded. 0: nobody can say which. */
-  void (*wrote)(uint64_t storage);
-  /* These memory blocks are gone: nobody can read them any more. */
-  void (*forget)(const uint64_t* storages, size_t count);
-  /* Instead of op_end, for an op that goes on after it has returned (a collective): op_wrote and op_output take what
+  void (*op_end)(struct sonde_op* op, int failed);
+  /* Instead of op_end, for an op that goes on after it has returned (a collective): op_mutated and op_output take what
    * this gives, at any later time and on any thread, one at a time; then op_complete, once. Never null. */
   struct sonde_op* (*op_defer)(struct sonde_op* op);
   void (*op_complete)(struct sonde_op* deferred, int failed);
 
-  /* --- hosts that name their operators: instead of the clock, the names and op_begin ------------------------- */
+  /* --- naming hosts: instead of the clock, the names and op_begin --------------------------------------------- */
   /* Says that this is such a host; before the first step. -1: the plan asks for what it cannot give; `message` says
    * what. The graphs and execution orders under `settings` are the host's: Sonde writes none. */
   int (*host_settings)(struct sonde_host_settings* settings, char* message, size_t message_bytes);
   int (*wants_iteration)(uint64_t iteration); /* before its operators run */
   /* 0: nothing of it will be recorded, the other calls may be left out. Any thread. */
   int (*wants_named)(const struct sonde_named_op* op);
-  unsigned (*named_op_begin)(const struct sonde_named_op* named, struct sonde_op** op);
+  uint32_t (*named_op_begin)(const struct sonde_named_op* named, struct sonde_op** op); /* SONDE_WANT_* */
   void (*named_parameter)(const struct sonde_named_op* named, const struct sonde_tensor* tensor);
   void (*named_step_end)(void); /* of all graphs */
   /* set_dump, under dump_mode 2: of the operators in `scope` ("Default/network-LeNet5/conv1-Conv2d") and below, and of
@@ -243,14 +340,27 @@ struct sonde_api {
   void (*flag_scope)(const char* scope, const char* type, int enabled);
 };
 
+/* The function table; null: this library has another version of it. */
 /* The function and the struct share a name, as `struct stat` and stat() do; g++ -Wshadow would warn of it. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 SONDE_EXPORT const struct sonde_api* sonde_api(uint32_t version);
 #pragma GCC diagnostic pop
+/* Why this library does not fit an adapter that was built for this version and this size of the table: one line with
+ * what was found, what is expected and what to do. Null: it fits. Valid until this thread asks again. */
+SONDE_EXPORT const char* sonde_api_mismatch(uint32_t version, uint32_t table_size);
+/* The same, for an adapter that is given the table. A library of version 1 cannot say it itself. */
+static inline const char* sonde_table_mismatch(const struct sonde_api* table) {
+  if (table->version < 2u) {
+    return "libsonde.so has version 1 of the C ABI, and the adapter was built for version 2 or later; install both "
+           "from "
+           "one version of Sonde";
+  }
+  return table->mismatch(SONDE_API_VERSION, (uint32_t)sizeof(struct sonde_api));
+}
 
 /* The life cycle of CANN's dump API (aclmdlInitDump, aclmdlSetDump, aclmdlFinalizeDump), its order and its codes, for
- * hosts that are written to it; what the operators do is still told through sonde_api(). */
+ * hosts that are written to it; what the operators do is still reported through sonde_api(). */
 #define SONDE_SUCCESS 0
 #define SONDE_ERROR_INVALID_PARAM 100000
 #define SONDE_ERROR_INVALID_DUMP_CONFIG 100009

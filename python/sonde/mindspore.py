@@ -54,7 +54,7 @@ def load() -> None:
     _shim = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
     _shim.sonde_mindspore_missing.restype = ctypes.c_char_p
     _shim.sonde_mindspore_set_engine.argtypes = (ctypes.c_void_p, ctypes.POINTER(RunInfo), ctypes.c_char_p)
-    _shim.sonde_mindspore_set_engine.restype = None
+    _shim.sonde_mindspore_set_engine.restype = ctypes.c_char_p
     _shim.sonde_mindspore_missing_before.restype = ctypes.c_char_p
     _shim.sonde_mindspore_read_before.argtypes = (ctypes.c_int,)
     _shim.sonde_mindspore_read_before.restype = None
@@ -108,7 +108,10 @@ class MindSporeHost(Host):
             world_size=max(number_from("RANK_SIZE", 1), 1),
         )
         _read_inputs(before=not settings["inputs_after"])
-        _placed().sonde_mindspore_set_engine(_core.api(), ctypes.byref(run), directory)
+        why_not = _placed().sonde_mindspore_set_engine(_core.api(), ctypes.byref(run), directory)
+        if why_not is not None:
+            self.close()
+            raise Error(f"cannot record: {why_not.decode()}")
 
     def close(self) -> None:
         """What MindSpore finds from now on is recorded by nobody: its private configuration says 'all'."""

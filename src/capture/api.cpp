@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "capture/abi.h"
 #include "capture/session.h"
 #include "sonde/sonde.h"
 #include "sonde/statistics.h"
@@ -55,6 +56,23 @@ void guarded_void(F body) {
   });
 }
 
+// Runs `body` with a struct of the host and all its fields, also where the host's header is older or newer than ours.
+template <typename T, typename R, typename F>
+R with_struct(const T* given, R fallback, F body) {
+  return guarded(fallback, [&](Session& s) {
+    if (is_complete(*given)) return body(s, completed(*given));
+    s.fail(too_short(*given));
+    return fallback;
+  });
+}
+template <typename T, typename F>
+void with_struct_void(const T* given, F body) {
+  with_struct(given, 0, [&](Session& s, const T& all) {
+    body(s, all);
+    return 0;
+  });
+}
+
 // What is worth saying before the first step, and not found out afterwards.
 std::string said_at_start() {
   const std::string complaint = kernel_complaint();
@@ -90,7 +108,7 @@ int start(const char* config_path, char* message, std::size_t message_bytes) {
 }
 
 void set_run_info(const sonde_run_info* info) {
-  guarded_void([&](Session& s) { s.set_run_info(*info); });
+  with_struct_void(info, [](Session& s, const sonde_run_info& all) { s.set_run_info(all); });
 }
 
 // A session that has ended is kept, small by then: an op of another thread may still be inside it.
@@ -140,49 +158,50 @@ int take_failure(char* message, std::size_t message_bytes) {
   return 1;
 }
 
-unsigned root_forward(int has_parameters, int grad_enabled, int optimizer_alive) {
-  return guarded(
-      0u, [&](Session& s) { return s.root_forward(has_parameters != 0, grad_enabled != 0, optimizer_alive != 0); });
-}
-unsigned quiet_forward(const sonde_quiet_forward* forward) {
-  return guarded(0u, [&](Session& s) {
-    return s.quiet_forward({.root = forward->root,
-                            .optimizer_alive = forward->optimizer_alive != 0,
-                            .trained = forward->trained != 0,
-                            .evaluates = forward->evaluates != 0});
+sonde_capture root_forward(int has_parameters, int grad_enabled, int optimizer_alive) {
+  return guarded(SONDE_CAPTURE_OFF, [&](Session& s) {
+    return s.root_forward(has_parameters != 0, grad_enabled != 0, optimizer_alive != 0);
   });
 }
-unsigned optimizer_end() {
-  return guarded(0u, [](Session& s) { return s.optimizer_end(); });
+sonde_capture quiet_forward(const sonde_quiet_forward* forward) {
+  return with_struct(forward, SONDE_CAPTURE_OFF, [](Session& s, const sonde_quiet_forward& all) {
+    return s.quiet_forward({.root = all.root,
+                            .optimizer_alive = all.optimizer_alive != 0,
+                            .trained = all.trained != 0,
+                            .evaluates = all.evaluates != 0});
+  });
 }
-unsigned scaler_update() {
-  return guarded(0u, [](Session& s) { return s.scaler_update(); });
+sonde_capture optimizer_end() {
+  return guarded(SONDE_CAPTURE_OFF, [](Session& s) { return s.optimizer_end(); });
 }
-unsigned manual_step() {
-  return guarded(0u, [](Session& s) { return s.manual_step(); });
+sonde_capture scaler_update() {
+  return guarded(SONDE_CAPTURE_OFF, [](Session& s) { return s.scaler_update(); });
 }
-unsigned autograd_seen() {
-  return guarded(0u, [](Session& s) { return s.autograd_seen(); });
+sonde_capture manual_step() {
+  return guarded(SONDE_CAPTURE_OFF, [](Session& s) { return s.manual_step(); });
 }
-unsigned modules_exist(int with_parameters) {
-  return guarded(0u, [&](Session& s) { return s.modules_exist(with_parameters != 0); });
+sonde_capture autograd_started() {
+  return guarded(SONDE_CAPTURE_OFF, [](Session& s) { return s.autograd_started(); });
 }
-unsigned capture() {
-  return guarded(0u, [](Session& s) { return s.capture(); });
+sonde_capture modules_exist(int with_parameters) {
+  return guarded(SONDE_CAPTURE_OFF, [&](Session& s) { return s.modules_exist(with_parameters != 0); });
+}
+sonde_capture capture() {
+  return guarded(SONDE_CAPTURE_OFF, [](Session& s) { return s.capture(); });
 }
 
-unsigned dump_switch(int on) {
-  return guarded(0u, [&](Session& s) { return s.dump_switch(on != 0); });
+sonde_capture set_recording(int on) {
+  return guarded(SONDE_CAPTURE_OFF, [&](Session& s) { return s.set_recording(on != 0); });
 }
-unsigned set_iteration(std::uint64_t iteration) {
-  return guarded(0u, [&](Session& s) { return s.set_iteration(iteration); });
+sonde_capture set_iteration(std::uint64_t iteration) {
+  return guarded(SONDE_CAPTURE_OFF, [&](Session& s) { return s.set_iteration(iteration); });
 }
 
 std::uint32_t site(const sonde_site* in) {
-  return guarded(0u, [&](Session& s) { return s.site(*in); });
+  return with_struct(in, 0u, [](Session& s, const sonde_site& all) { return s.site(all); });
 }
 void name_tensor(const char* name, const sonde_tensor* tensor) {
-  guarded_void([&](Session& s) { s.name_tensor(name, *tensor); });
+  with_struct_void(tensor, [&](Session& s, const sonde_tensor& all) { s.name_tensor(name, all); });
 }
 void flag_type(const char* type, int enabled) {
   guarded_void([&](Session& s) { s.flag_type(type, enabled != 0); });
@@ -204,12 +223,12 @@ Op& op_of(sonde_op* op) { return *reinterpret_cast<Op*>(op); }
 
 // `begin` fills the op and answers what is wanted of it.
 template <typename F>
-unsigned begin_op(sonde_op** out, F begin) {
+std::uint32_t begin_op(sonde_op** out, F begin) {
   return guarded(0u, [&](Session& s) {
     OpStack& stack = ops_of_thread();
     if (stack.depth == stack.ops.size()) stack.ops.push_back(std::make_unique<Op>());
     Op* op = stack.ops[stack.depth].get();
-    const unsigned wanted = begin(s, op);
+    const std::uint32_t wanted = begin(s, op);
     if (wanted == 0) return 0u;
     op->owner = &s;
     ++stack.depth;
@@ -218,7 +237,7 @@ unsigned begin_op(sonde_op** out, F begin) {
   });
 }
 
-unsigned op_begin(std::uint32_t site_id, std::uint32_t graph, std::uint64_t attributes, sonde_op** out) {
+std::uint32_t op_begin(std::uint32_t site_id, sonde_graph graph, std::uint64_t attributes, sonde_op** out) {
   return begin_op(out, [&](Session& s, Op*& op) { return s.op_begin(site_id, graph, attributes, op); });
 }
 
@@ -230,20 +249,27 @@ void on_op(sonde_op* op, F body) {
   });
 }
 
+template <typename F>
+void on_op(sonde_op* op, const sonde_tensor* tensor, F body) {
+  with_struct_void(tensor, [&](Session& s, const sonde_tensor& all) {
+    if (op_of(op).owner == &s) body(s, op_of(op), all);
+  });
+}
+
 void op_attributes(sonde_op* op, const sonde_attribute* attributes, std::uint32_t count) {
   on_op(op, [&](Session& s, Op& o) { s.op_attributes(o, {attributes, count}); });
 }
 void op_input_before(sonde_op* op, std::uint32_t slot, const sonde_tensor* tensor) {
-  on_op(op, [&](Session& s, Op& o) { s.op_input_before(o, slot, *tensor); });
+  on_op(op, tensor, [&](Session& s, Op& o, const sonde_tensor& all) { s.op_input_before(o, slot, all); });
 }
-void op_wrote(sonde_op* op, std::uint64_t storage) {
-  on_op(op, [&](Session& s, Op& o) { s.op_wrote(o, storage); });
+void op_mutated(sonde_op* op, std::uint64_t storage) {
+  on_op(op, [&](Session& s, Op& o) { s.op_mutated(o, storage); });
 }
 void op_input(sonde_op* op, std::uint32_t slot, const sonde_tensor* tensor) {
-  on_op(op, [&](Session& s, Op& o) { s.op_input(o, slot, *tensor); });
+  on_op(op, tensor, [&](Session& s, Op& o, const sonde_tensor& all) { s.op_input(o, slot, all); });
 }
 void op_output(sonde_op* op, std::uint32_t slot, const sonde_tensor* tensor) {
-  on_op(op, [&](Session& s, Op& o) { s.op_output(o, slot, *tensor); });
+  on_op(op, tensor, [&](Session& s, Op& o, const sonde_tensor& all) { s.op_output(o, slot, all); });
 }
 void op_end(sonde_op* op, int failed) {
   on_op(op, [&](Session& s, Op& o) { s.op_end(o, failed != 0); });
@@ -251,20 +277,20 @@ void op_end(sonde_op* op, int failed) {
   if (stack.depth > 0) --stack.depth;
 }
 
-void op_look(sonde_op* op, const sonde_tensor* output) {
-  on_op(op, [&](Session& s, Op& o) { s.op_look(o, *output); });
+void op_check_output(sonde_op* op, const sonde_tensor* output) {
+  on_op(op, output, [](Session& s, Op& o, const sonde_tensor& all) { s.op_check_output(o, all); });
 }
 void op_failed(sonde_op* op) {
   on_op(op, [&](Session& s, Op& o) { s.op_failed(o); });
 }
-std::uint32_t op_name(sonde_op* op) {
+std::uint32_t op_watch_id(sonde_op* op) {
   std::uint32_t id = 0;
   on_op(op, [&](Session&, Op& o) { id = o.record.op->id; });
   return id;
 }
 int op_watched(sonde_op* op, std::uint32_t watched, std::uint32_t slot, const sonde_tensor* tensor) {
   bool goes_on = false;
-  on_op(op, [&](Session& s, Op& o) { goes_on = s.op_watched(o, watched, slot, *tensor); });
+  on_op(op, tensor, [&](Session& s, Op& o, const sonde_tensor& all) { goes_on = s.op_watched(o, watched, slot, all); });
   return goes_on ? 1 : 0;
 }
 
@@ -280,19 +306,26 @@ void op_complete(sonde_op* deferred, int failed) {
   delete &op_of(deferred);
 }
 
-void forget(const std::uint64_t* storages, std::size_t count) {
-  guarded_void([&](Session& s) { s.forget({storages, count}); });
+void storages_freed(const std::uint64_t* storages, std::size_t count) {
+  guarded_void([&](Session& s) { s.storages_freed({storages, count}); });
 }
 
-void wrote(std::uint64_t storage) {
-  guarded_void([&](Session& s) { s.wrote(storage); });
+void storage_changed(std::uint64_t storage) {
+  guarded_void([&](Session& s) { s.storage_changed(storage); });
 }
 
 int host_settings(sonde_host_settings* settings, char* message, std::size_t message_bytes) {
   copy_text("", message, message_bytes);
   return guarded(-1, [&](Session& s) {
-    const Status status = s.host_settings(*settings);
+    if (!is_complete(*settings)) {
+      copy_text(too_short(*settings), message, message_bytes);
+      return -1;
+    }
+    sonde_host_settings ours{};
+    ours.size = settings->size;
+    const Status status = s.host_settings(ours);
     if (!status) copy_text(status.error().message, message, message_bytes);
+    if (status) std::memcpy(settings, &ours, std::min<std::size_t>(settings->size, sizeof ours));
     return status ? 0 : -1;
   });
 }
@@ -300,13 +333,17 @@ int wants_iteration(std::uint64_t iteration) {
   return guarded(0, [&](Session& s) { return s.wants_iteration(iteration) ? 1 : 0; });
 }
 int wants_named(const sonde_named_op* named) {
-  return guarded(0, [&](Session& s) { return s.wants_named(*named) ? 1 : 0; });
+  return with_struct(named, 0, [](Session& s, const sonde_named_op& all) { return s.wants_named(all) ? 1 : 0; });
 }
-unsigned named_op_begin(const sonde_named_op* named, sonde_op** out) {
-  return begin_op(out, [&](Session& s, Op* op) { return s.named_op_begin(*named, *op); });
+std::uint32_t named_op_begin(const sonde_named_op* named, sonde_op** out) {
+  return with_struct(named, 0u, [&](Session&, const sonde_named_op& all) {
+    return begin_op(out, [&](Session& s, Op* op) { return s.named_op_begin(all, *op); });
+  });
 }
 void named_parameter(const sonde_named_op* named, const sonde_tensor* tensor) {
-  guarded_void([&](Session& s) { s.named_parameter(*named, *tensor); });
+  with_struct_void(named, [&](Session&, const sonde_named_op& name) {
+    with_struct_void(tensor, [&](Session& s, const sonde_tensor& all) { s.named_parameter(name, all); });
+  });
 }
 void named_step_end() {
   guarded_void([](Session& s) { s.named_step_end(); });
@@ -315,10 +352,18 @@ void flag_scope(const char* scope, const char* type, int enabled) {
   guarded_void([&](Session& s) { s.flag_scope(scope, type != nullptr ? type : "", enabled != 0); });
 }
 
+// Valid until this thread asks again.
+const char* mismatch(std::uint32_t version, std::uint32_t table_size) {
+  thread_local std::string line;
+  line = table_mismatch(version, table_size);
+  return line.empty() ? nullptr : line.c_str();
+}
+
 constexpr struct sonde_api kApi = {
     .size = sizeof(struct sonde_api),
     .version = SONDE_API_VERSION,
-    .engine = "0.1.0",
+    .engine = SONDE_VERSION,
+    .mismatch = mismatch,
     .start = start,
     .set_run_info = set_run_info,
     .stop = stop,
@@ -331,28 +376,28 @@ constexpr struct sonde_api kApi = {
     .optimizer_end = optimizer_end,
     .scaler_update = scaler_update,
     .manual_step = manual_step,
-    .autograd_seen = autograd_seen,
+    .autograd_started = autograd_started,
     .modules_exist = modules_exist,
     .capture = capture,
-    .dump_switch = dump_switch,
+    .set_recording = set_recording,
     .set_iteration = set_iteration,
     .site = site,
     .source_text = source_text,
     .name_tensor = name_tensor,
     .flag_type = flag_type,
+    .storage_changed = storage_changed,
+    .storages_freed = storages_freed,
     .op_begin = op_begin,
     .op_attributes = op_attributes,
     .op_input_before = op_input_before,
-    .op_wrote = op_wrote,
+    .op_mutated = op_mutated,
+    .op_check_output = op_check_output,
+    .op_failed = op_failed,
     .op_input = op_input,
     .op_output = op_output,
-    .op_end = op_end,
-    .op_look = op_look,
-    .op_failed = op_failed,
-    .op_name = op_name,
+    .op_watch_id = op_watch_id,
     .op_watched = op_watched,
-    .wrote = wrote,
-    .forget = forget,
+    .op_end = op_end,
     .op_defer = op_defer,
     .op_complete = op_complete,
     .host_settings = host_settings,

@@ -32,7 +32,7 @@ std::vector<StepChange> HostSteps::end() {
   return changes;
 }
 
-void HostSteps::dump_switch(bool on) {
+void HostSteps::set_recording(bool on) {
   switched_ = true;
   on_ = on;
 }

@@ -24,7 +24,7 @@ class HostSteps {
   std::vector<StepChange> at(StepId step);
   std::vector<StepChange> end();
   // From the first call on, what is chosen is decided by this alone.
-  void dump_switch(bool on);
+  void set_recording(bool on);
   // The first and the last step that wants() was asked about.
   std::uint64_t first_seen() const { return first_seen_; }
   std::uint64_t last_seen() const { return last_seen_; }

@@ -188,7 +188,7 @@ bool Session::found_enough() const {
   return looks_ && plan_.overflow_number > 0 && ops_found_ >= plan_.overflow_number;
 }
 
-unsigned Session::answer() {
+sonde_capture Session::answer() {
   if (plan_.sonde.stop_after && clock_.is_over()) {
     identity_.clear();
     return SONDE_CAPTURE_OVER;
@@ -201,7 +201,7 @@ unsigned Session::answer() {
   return on ? SONDE_CAPTURE_ON : SONDE_CAPTURE_OFF;
 }
 
-unsigned Session::root_forward(bool has_parameters, bool grad_enabled, bool optimizer_alive) {
+sonde_capture Session::root_forward(bool has_parameters, bool grad_enabled, bool optimizer_alive) {
   const std::lock_guard lock(mutex_);
   apply(clock_.root_forward(has_parameters, grad_enabled, optimizer_alive));
   if (has_parameters) {
@@ -211,7 +211,7 @@ unsigned Session::root_forward(bool has_parameters, bool grad_enabled, bool opti
   return answer();
 }
 
-unsigned Session::quiet_forward(const QuietForward& forward) {
+sonde_capture Session::quiet_forward(const QuietForward& forward) {
   const std::lock_guard lock(mutex_);
   seen_root_ = true;
   ensure_recorder();
@@ -219,34 +219,34 @@ unsigned Session::quiet_forward(const QuietForward& forward) {
   return answer();
 }
 
-unsigned Session::optimizer_end() {
+sonde_capture Session::optimizer_end() {
   const std::lock_guard lock(mutex_);
   apply(clock_.optimizer_end());
   return answer();
 }
 
-unsigned Session::scaler_update() {
+sonde_capture Session::scaler_update() {
   const std::lock_guard lock(mutex_);
   apply(clock_.scaler_update());
   return answer();
 }
 
-unsigned Session::manual_step() {
+sonde_capture Session::manual_step() {
   const std::lock_guard lock(mutex_);
   settle();
   apply(clock_.manual_step());
   return answer();
 }
 
-unsigned Session::autograd_seen() {
+sonde_capture Session::autograd_started() {
   const std::lock_guard lock(mutex_);
-  apply(clock_.autograd_seen());
+  apply(clock_.autograd_started());
   ensure_recorder();
   return answer();
 }
 
 // So many operators ran that it must be known what kind of program it is.
-unsigned Session::modules_exist(bool with_parameters) {
+sonde_capture Session::modules_exist(bool with_parameters) {
   const std::lock_guard lock(mutex_);
   if (with_parameters) {
     apply(clock_.modules_exist());
@@ -256,20 +256,20 @@ unsigned Session::modules_exist(bool with_parameters) {
   return answer();
 }
 
-unsigned Session::capture() {
+sonde_capture Session::capture() {
   const std::lock_guard lock(mutex_);
   if (!std::exchange(started_, true)) apply(clock_.start());
   return answer();
 }
 
-unsigned Session::dump_switch(bool on) {
+sonde_capture Session::set_recording(bool on) {
   const std::lock_guard lock(mutex_);
-  host_steps_.dump_switch(on);
-  apply(clock_.dump_switch(on));
+  host_steps_.set_recording(on);
+  apply(clock_.set_recording(on));
   return answer();
 }
 
-unsigned Session::set_iteration(std::uint64_t iteration) {
+sonde_capture Session::set_iteration(std::uint64_t iteration) {
   const std::lock_guard lock(mutex_);
   clock_.set_iteration(iteration);
   return answer();

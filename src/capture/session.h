@@ -59,16 +59,16 @@ class Session {
   const Plan& plan() const { return plan_; }
   void set_run_info(const sonde_run_info& info);
 
-  unsigned root_forward(bool has_parameters, bool grad_enabled, bool optimizer_alive);
-  unsigned quiet_forward(const QuietForward& forward);
-  unsigned optimizer_end();
-  unsigned scaler_update();
-  unsigned manual_step();
-  unsigned autograd_seen();
-  unsigned modules_exist(bool with_parameters);
-  unsigned capture();
-  unsigned dump_switch(bool on);
-  unsigned set_iteration(std::uint64_t iteration);
+  sonde_capture root_forward(bool has_parameters, bool grad_enabled, bool optimizer_alive);
+  sonde_capture quiet_forward(const QuietForward& forward);
+  sonde_capture optimizer_end();
+  sonde_capture scaler_update();
+  sonde_capture manual_step();
+  sonde_capture autograd_started();
+  sonde_capture modules_exist(bool with_parameters);
+  sonde_capture capture();
+  sonde_capture set_recording(bool on);
+  sonde_capture set_iteration(std::uint64_t iteration);
 
   std::uint32_t site(const sonde_site& site);
   void name_tensor(const char* name, const sonde_tensor& tensor);
@@ -79,11 +79,11 @@ class Session {
   unsigned op_begin(std::uint32_t site, std::uint32_t graph, std::uint64_t attributes, Op*& op);
   void op_attributes(Op& op, std::span<const sonde_attribute> attributes);
   void op_input_before(Op& op, std::uint32_t slot, const sonde_tensor& tensor);
-  void op_wrote(Op& op, std::uint64_t storage);
+  void op_mutated(Op& op, std::uint64_t storage);
   void op_input(Op& op, std::uint32_t slot, const sonde_tensor& tensor);
   void op_output(Op& op, std::uint32_t slot, const sonde_tensor& tensor);
   void op_end(Op& op, bool failed);  // also of what op_defer gave
-  void op_look(Op& op, const sonde_tensor& output);
+  void op_check_output(Op& op, const sonde_tensor& output);
   void op_failed(Op& op);
   bool op_watched(Op& op, std::uint32_t watched, std::uint32_t slot, const sonde_tensor& tensor);
   // Ends `op` without its outputs. They are told of the one that is returned, on any thread, and ended by op_end.
@@ -97,8 +97,8 @@ class Session {
   void named_step_end();
   void flag_scope(std::string_view scope, std::string_view type, bool enabled);
 
-  void forget(std::span<const std::uint64_t> storages);
-  void wrote(std::uint64_t storage);  // by an op that is not recorded; 0: anything
+  void storages_freed(std::span<const std::uint64_t> storages);
+  void storage_changed(std::uint64_t storage);  // by an op that is not recorded; 0: anything
 
   // Flushes and closes. The line for the user: what was recorded and where, or why nothing was.
   std::string stop();
@@ -153,7 +153,7 @@ class Session {
   void settle();
   bool is_undecided();
   bool is_stale(const Op& op) const { return op.beginning != beginning_; }
-  unsigned answer();
+  sonde_capture answer();
   void push_step(bool began, StepId step);
   void announce(StepId step);
   void tell_source_texts();

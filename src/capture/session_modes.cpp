@@ -144,7 +144,7 @@ bool Session::is_finite(Op& op, const sonde_tensor& output) {
   return finite;
 }
 
-void Session::op_look(Op& op, const sonde_tensor& output) {
+void Session::op_check_output(Op& op, const sonde_tensor& output) {
   if (!looks_ || op.record.overflowed || output.skip != nullptr || access_of(output) == nullptr) return;
   if ((output.flags & SONDE_TENSOR_UNINITIALISED) != 0 || !has_countable_bytes(output)) return;
   {

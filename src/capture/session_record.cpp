@@ -69,7 +69,7 @@ std::uint32_t Session::site(const sonde_site& in) {
   const bool of_modules = site.phase == Phase::forward || site.phase == Phase::recompute;
   if (of_modules && !plan_.sonde.class_names_in_scope) site.scope = without_classes(site.scope);
   site.flagged = (in.flags & SONDE_SITE_FLAGGED) != 0;
-  for (std::uint32_t i = 0; i < in.trace_count; ++i) site.trace.push_back(line_of(in.trace[i]));
+  for (std::uint32_t i = 0; in.trace != nullptr && i < in.trace_count; ++i) site.trace.push_back(line_of(in.trace[i]));
   site.forward_site = in.forward_site;
   const std::lock_guard lock(mutex_);
   // A node that began before this session did may name a site of the last one.
@@ -295,9 +295,9 @@ unsigned Session::begin_in_mode(Op& op, bool flagged) {
   op.before.clear();
   if (holds_) {
     op.wanted = {};
-    return SONDE_WANT_STRUCTURE | (looks_ ? SONDE_WANT_LOOK : SONDE_WANT_FAILURE);
+    return SONDE_WANT_STRUCTURE | (looks_ ? SONDE_WANT_CHECK : SONDE_WANT_FAILURE);
   }
-  return SONDE_WANT_STRUCTURE | (op.wanted.watched ? SONDE_WANT_KEEP : 0u) |
+  return SONDE_WANT_STRUCTURE | (op.wanted.watched ? SONDE_WANT_WEAK_REF : 0u) |
          (op.wanted.checks ? SONDE_WANT_WATCHED : 0u);
 }
 
@@ -311,12 +311,12 @@ void Session::op_input_before(Op& op, std::uint32_t slot, const sonde_tensor& te
 
 void Session::op_input(Op& op, std::uint32_t slot, const sonde_tensor& tensor) { add_tensor(op, true, slot, tensor); }
 
-void Session::op_wrote(Op& op, std::uint64_t storage) {
+void Session::op_mutated(Op& op, std::uint64_t storage) {
   const std::lock_guard lock(mutex_);
   if (!is_stale(op)) identity_.wrote(storage, op.record.sequence);
 }
 
-void Session::forget(std::span<const std::uint64_t> storages) {
+void Session::storages_freed(std::span<const std::uint64_t> storages) {
   const std::lock_guard lock(mutex_);
   for (const std::uint64_t storage : storages) {
     identity_.forget(storage);
@@ -324,7 +324,7 @@ void Session::forget(std::span<const std::uint64_t> storages) {
   }
 }
 
-void Session::wrote(std::uint64_t storage) {
+void Session::storage_changed(std::uint64_t storage) {
   const std::lock_guard lock(mutex_);
   if (storage == 0) {
     identity_.forget_contents();
@@ -340,7 +340,7 @@ void Session::op_output(Op& op, std::uint32_t slot, const sonde_tensor& tensor) 
     identity_.made(place_of(tensor), {op.record.sequence, slot});
     if ((tensor.flags & SONDE_TENSOR_UNINITIALISED) != 0) identity_.uninitialised(tensor.storage);
   }
-  if (looks_ && op.deferred) op_look(op, tensor);  // a collective's: nobody could look at it before
+  if (looks_ && op.deferred) op_check_output(op, tensor);  // a collective's: nobody could look at it before
   add_tensor(op, false, slot, tensor);
   if (op.wanted.watched) watch(op, slot, tensor);
 }

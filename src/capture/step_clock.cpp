@@ -202,7 +202,7 @@ std::vector<StepChange> StepClock::scaler_update() {
   return changes;
 }
 
-std::vector<StepChange> StepClock::autograd_seen() {
+std::vector<StepChange> StepClock::autograd_started() {
   std::vector<StepChange> changes;
   if (rule_ == StepRule::manual || root_seen_ || std::exchange(bare_, true)) return changes;
   forget(changes);
@@ -248,7 +248,7 @@ std::vector<StepChange> StepClock::start() {
   return changes;
 }
 
-std::vector<StepChange> StepClock::dump_switch(bool on) {
+std::vector<StepChange> StepClock::set_recording(bool on) {
   std::vector<StepChange> changes;
   switched_ = true;
   on_ = on;

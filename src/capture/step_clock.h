@@ -69,13 +69,13 @@ class StepClock {
   std::vector<StepChange> optimizer_end();
   std::vector<StepChange> scaler_update();
   std::vector<StepChange> manual_step();
-  std::vector<StepChange> autograd_seen();
+  std::vector<StepChange> autograd_started();
   std::vector<StepChange> operator_seen();
   std::vector<StepChange> modules_exist();  // with parameters, and none was called yet
   std::vector<StepChange> start();          // manual rule: the first step begins at once
   std::vector<StepChange> stop();           // closes what is open
   // From the first call on, what is chosen is decided by this alone, at once.
-  std::vector<StepChange> dump_switch(bool on);
+  std::vector<StepChange> set_recording(bool on);
   void set_iteration(std::uint64_t iteration);  // of the step that begins next
 
   // What was told so far may still be forgotten.
@@ -140,7 +140,7 @@ class StepClock {
   // Forwards without gradients, by root: since the optimizer stepped; before the last training step.
   std::unordered_map<std::uint64_t, std::uint32_t> gap_, companions_;
   bool gap_ended_ = false;           // the optimizer has stepped since
-  bool switched_ = false;            // dump_switch() was called: iterations do not count
+  bool switched_ = false;            // set_recording() was called: iterations do not count
   bool on_ = true;                   // what it said last
   bool forward_since_step_ = false;  // a root has been called since the optimizer stepped
   bool stepped_ = false;             // the optimizer has stepped in the open training step

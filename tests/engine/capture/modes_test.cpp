@@ -46,16 +46,16 @@ TEST(StepClock, TheSwitchAloneDecidesOnceItWasUsed) {
   StepClock clock(StepRule::automatic, IterationSet::parse("0"), 0);
   clock.root_forward(true, true, false);
   EXPECT_TRUE(clock.recording(0));
-  auto changes = clock.dump_switch(false);
+  auto changes = clock.set_recording(false);
   ASSERT_EQ(changes.size(), 1u);
   EXPECT_FALSE(changes[0].began);
   EXPECT_FALSE(clock.recording(0));
-  changes = clock.dump_switch(true);
+  changes = clock.set_recording(true);
   ASSERT_EQ(changes.size(), 1u);
   EXPECT_TRUE(changes[0].began && changes[0].resumed) << "within the step it goes on, and does not begin again";
   clock.root_forward(true, true, false);
   EXPECT_EQ(clock.recording(0), (StepId{0, 1})) << "iteration \"0\" does not count any more";
-  clock.dump_switch(false);
+  clock.set_recording(false);
   clock.root_forward(true, true, false);
   EXPECT_FALSE(clock.recording(0));
 }
@@ -111,7 +111,7 @@ class Modes : public ::testing::Test {
     sonde_tensor view() const {
       sonde_tensor t{};
       t.size = sizeof t;
-      t.dtype = static_cast<std::int32_t>(DType::float32);
+      t.dtype = SONDE_DTYPE_FLOAT32;
       t.data = t.storage_data = values.data();
       t.storage_bytes = values.size() * sizeof(float);
       t.shape = &shape;
@@ -140,7 +140,7 @@ class Modes : public ::testing::Test {
   }
   void output(Op& op, const Tensor& tensor) {
     const sonde_tensor view = tensor.view();
-    session_->op_wrote(op, tensor.storage);
+    session_->op_mutated(op, tensor.storage);
     session_->op_output(op, 0, view);
   }
   JournalRun journal() const {
@@ -198,7 +198,7 @@ TEST_F(Modes, MemoryOfADeviceIsReadByWhatIsRegisteredForIt) {
 TEST_F(Modes, AWatchedOutputIsReadAgainAfterEveryOpAndWhoChangedItIsTold) {
   start_watching("Default/network-Net/mul-op0");
   Op watched;
-  EXPECT_TRUE((begin("mul", watched) & SONDE_WANT_KEEP) != 0);
+  EXPECT_TRUE((begin("mul", watched) & SONDE_WANT_WEAK_REF) != 0);
   Tensor kept = tensor({1, 2, 3});
   output(watched, kept);
   const std::uint32_t id = watched.record.op->id;
@@ -235,10 +235,10 @@ TEST_F(Modes, OfStepsInWhichNothingOverflowsOnlyTheFirstIsKept) {
   for (int step = 0; step < 4; ++step) {
     if (step > 0) session_->root_forward(true, true, false);
     Op op;
-    EXPECT_TRUE((begin("mul", op) & SONDE_WANT_LOOK) != 0);
+    EXPECT_TRUE((begin("mul", op) & SONDE_WANT_CHECK) != 0);
     const Tensor out = tensor({1, step == 2 ? std::numeric_limits<float>::infinity() : 2});
-    session_->op_wrote(op, out.storage);
-    session_->op_look(op, out.view());
+    session_->op_mutated(op, out.storage);
+    session_->op_check_output(op, out.view());
     session_->op_output(op, 0, out.view());
     session_->op_end(op, false);
   }
@@ -283,7 +283,7 @@ TEST_F(Modes, WhatLiesBetweenTheElementsOfAStridedViewIsLookedAtToo) {
   const auto look = [&](const char* type, const sonde_tensor& view) {
     Op op;
     begin(type, op);
-    session_->op_look(op, view);
+    session_->op_check_output(op, view);
     session_->op_output(op, 0, view);
     session_->op_end(op, false);
   };

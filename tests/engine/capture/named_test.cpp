@@ -38,7 +38,7 @@ TEST(HostSteps, EndWithALaterOneOfTheirGraphOrAllAtOnce) {
   EXPECT_EQ(next[0].step, (StepId{0, 1}));
   EXPECT_EQ(steps.end().size(), 2u);
   EXPECT_THAT(steps.end(), IsEmpty());
-  steps.dump_switch(true);
+  steps.set_recording(true);
   EXPECT_TRUE(steps.wants(0)) << "from now on the switch decides";
   EXPECT_EQ(steps.first_seen(), 0u);
   EXPECT_EQ(steps.last_seen(), 1u);
@@ -81,7 +81,7 @@ class Named : public ::testing::Test {
     size_ = static_cast<std::int64_t>(values.size());
     sonde_tensor t{};
     t.size = sizeof t;
-    t.dtype = static_cast<std::int32_t>(DType::float32);
+    t.dtype = SONDE_DTYPE_FLOAT32;
     t.data = values.data();
     t.shape = &size_;
     t.strides = &stride_;
@@ -94,7 +94,7 @@ class Named : public ::testing::Test {
     Op handle;
     const unsigned wanted = session_->named_op_begin(op, handle);
     const sonde_tensor tensor = view(output);
-    if ((wanted & SONDE_WANT_LOOK) != 0) session_->op_look(handle, tensor);
+    if ((wanted & SONDE_WANT_CHECK) != 0) session_->op_check_output(handle, tensor);
     session_->op_output(handle, 0, tensor);
     session_->op_end(handle, false);
     return wanted;

@@ -85,7 +85,7 @@ class Host : public ::testing::Test {
     sonde_tensor view() const {
       sonde_tensor t{};
       t.size = sizeof t;
-      t.dtype = static_cast<std::int32_t>(DType::float32);
+      t.dtype = SONDE_DTYPE_FLOAT32;
       t.data = values.data();
       t.storage_data = values.data();
       t.storage_bytes = values.size() * sizeof(float);
@@ -102,14 +102,14 @@ class Host : public ::testing::Test {
   }
 
   // output = input * 2, as one op.
-  Tensor doubled(std::uint32_t where, const Tensor& input, std::uint32_t graph = 0) {
+  Tensor doubled(std::uint32_t where, const Tensor& input, sonde_graph graph = SONDE_GRAPH_TRAINING) {
     sonde_op* op = nullptr;
     const unsigned wanted = api().op_begin(where, graph, 0, &op);
     Tensor output = tensor(input.values);
     for (float& value : output.values) value *= 2;
     if (wanted == 0) return output;
     const sonde_tensor in = input.view(), out = output.view();
-    api().op_wrote(op, output.storage);
+    api().op_mutated(op, output.storage);
     api().op_input(op, 0, &in);
     api().op_output(op, 0, &out);
     api().op_end(op, 0);
@@ -191,7 +191,7 @@ TEST_F(Host, WhatNobodyWroteIsAConstantOfItsGraphBeforeVersion27) {
   const Tensor kept = tensor({1, 2});
   for (int step = 0; step < 3; ++step) {
     const Tensor batch = tensor({3, static_cast<float>(step)});
-    for (const unsigned graph : {0U, 1U}) {
+    for (const sonde_graph graph : {SONDE_GRAPH_TRAINING, SONDE_GRAPH_EVALUATION}) {
       api().root_forward(1, graph == 0, 0);
       doubled(where, batch, graph);
       doubled(where, kept, graph);
@@ -254,7 +254,7 @@ TEST_F(Host, BytesAndStatisticsOfARecordAreOfOneReading) {
   square.shape = {2, 2};
   square.strides = {2, 1};
   sonde_op* op = nullptr;
-  ASSERT_NE(api().op_begin(site("view", "network-Net", 2), 0, 0, &op), 0u);
+  ASSERT_NE(api().op_begin(site("view", "network-Net", 2), SONDE_GRAPH_TRAINING, 0, &op), 0u);
   const sonde_tensor view = square.view();
   api().op_output(op, 0, &view);
   api().op_end(op, 0);
@@ -345,11 +345,11 @@ TEST_F(Host, OfWhatRanBeforeTheFirstModelNothingRemains) {
 TEST_F(Host, AnOpThatEndsAfterTheFirstModelWasCalledBelongsToThePreamble) {
   start();
   sonde_op* op = nullptr;
-  ASSERT_NE(api().op_begin(site("mul", "", 1), 0, 0, &op), 0u);  // of another thread
+  ASSERT_NE(api().op_begin(site("mul", "", 1), SONDE_GRAPH_TRAINING, 0, &op), 0u);  // of another thread
   api().root_forward(1, 1, 0);
   const Tensor x = tensor({1, 2});
   const sonde_tensor view = x.view();
-  api().op_wrote(op, x.storage);
+  api().op_mutated(op, x.storage);
   api().op_output(op, 0, &view);
   api().op_end(op, 0);
   doubled(site("mul", "", 2), x);
@@ -367,7 +367,7 @@ TEST_F(Host, AfterManyOpsItIsAskedWhetherModelsExist) {
     int before = 0;
     for (; (wanted & SONDE_WANT_MODULES) == 0 && before < 5000; ++before) {
       sonde_op* op = nullptr;
-      wanted = api().op_begin(where, 0, 0, &op);
+      wanted = api().op_begin(where, SONDE_GRAPH_TRAINING, 0, &op);
       ASSERT_NE(wanted, 0u);
       api().op_end(op, 0);
     }
@@ -400,11 +400,11 @@ TEST_F(Host, AnInPlaceOpShowsItsInputBeforeAndItsOutputAfter) {
   Tensor x = tensor({1, 2});
   doubled(site("mul", "network-Net", 1), x);  // x is known now
   sonde_op* op = nullptr;
-  ASSERT_NE(api().op_begin(site("add_", "network-Net", 2), 0, 0, &op), 0u);
+  ASSERT_NE(api().op_begin(site("add_", "network-Net", 2), SONDE_GRAPH_TRAINING, 0, &op), 0u);
   sonde_tensor view = x.view();
   api().op_input_before(op, 0, &view);
   x.values = {10, 20};
-  api().op_wrote(op, x.storage);
+  api().op_mutated(op, x.storage);
   api().op_output(op, 0, &view);
   api().op_end(op, 0);
   stop();
@@ -445,7 +445,7 @@ TEST_F(Host, WhatNobodyWroteIsDataAndNumbersOfTheUsersCodeAreNot) {
   doubled(site("mul", "network-Net", 1), batch);
   doubled(site("mul", "network-Net", 2), target);
   sonde_op* op = nullptr;
-  api().op_begin(site("add", "network-Net", 3), 0, 0, &op);
+  api().op_begin(site("add", "network-Net", 3), SONDE_GRAPH_TRAINING, 0, &op);
   sonde_tensor view = number.view();
   view.flags |= SONDE_TENSOR_CONSTANT;
   api().op_input(op, 1, &view);
@@ -507,7 +507,7 @@ TEST_F(Host, AForkedChildRecordsNothing) {
   if (child == 0) {
     api().forked_child();
     sonde_op* op = nullptr;
-    ::_exit(api().active() == 0 && api().op_begin(1, 0, 0, &op) == 0 ? 0 : 1);
+    ::_exit(api().active() == 0 && api().op_begin(1, SONDE_GRAPH_TRAINING, 0, &op) == 0 ? 0 : 1);
   }
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);

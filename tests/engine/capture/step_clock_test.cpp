@@ -35,7 +35,7 @@ class Program {
   Program& optimizer_steps() { return note(clock_.optimizer_end()); }
   Program& scaler_updates() { return note(clock_.scaler_update()); }
   Program& user_steps() { return note(clock_.manual_step()); }
-  Program& gradient_history() { return note(clock_.autograd_seen()); }
+  Program& gradient_history() { return note(clock_.autograd_started()); }
   Program& make_optimizer() {
     optimizer_ = true;
     return *this;

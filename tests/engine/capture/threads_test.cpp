@@ -35,7 +35,7 @@ struct Tensor {
   sonde_tensor view() const {
     sonde_tensor t{};
     t.size = sizeof t;
-    t.dtype = static_cast<std::int32_t>(DType::float32);
+    t.dtype = SONDE_DTYPE_FLOAT32;
     t.data = t.storage_data = values.data();
     t.shape = &shape;
     t.strides = &stride;
@@ -92,12 +92,12 @@ bool run_op(std::uint32_t line, const Tensor& in, const Tensor& out, bool later)
   sonde_op* op = nullptr;
   if (api().op_begin(site(line % 2 == 0 ? "add" : "mul", line), SONDE_GRAPH_TRAINING, 0, &op) == 0) return false;
   const sonde_tensor input = in.view(), output = out.view();
-  api().op_wrote(op, out.storage);
+  api().op_mutated(op, out.storage);
   api().op_input(op, 0, &input);
   if (later) {
     sonde_op* rest = api().op_defer(op);
     std::thread([&, rest] {
-      api().op_wrote(rest, out.storage);
+      api().op_mutated(rest, out.storage);
       api().op_output(rest, 0, &output);
       api().op_complete(rest, 0);
     }).join();

@@ -1,0 +1,56 @@
+// Structs of the C ABI in the size that this engine knows, whatever size the host's header gave them (sonde.h, "Versions").
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <string>
+
+#include "sonde/sonde.h"
+
+namespace sonde {
+
+// What is said of a struct that every host must fill at least in part: up to the line "may be missing" of sonde.h.
+template <typename T>
+struct AbiStruct;
+
+// `last`: the last field that must be there.
+#define SONDE_ABI_STRUCT(type, last)                                                                   \
+  template <>                                                                                          \
+  struct AbiStruct<type> {                                                                             \
+    static constexpr const char* kName = "struct " #type;                                              \
+    static constexpr std::size_t kRequiredBytes = offsetof(type, last) + sizeof(decltype(type::last)); \
+  }
+SONDE_ABI_STRUCT(sonde_tensor, device);
+SONDE_ABI_STRUCT(sonde_site, op_type);
+SONDE_ABI_STRUCT(sonde_quiet_forward, root);
+SONDE_ABI_STRUCT(sonde_run_info, device);
+SONDE_ABI_STRUCT(sonde_named_op, op_type);
+SONDE_ABI_STRUCT(sonde_host_settings, net_name);
+#undef SONDE_ABI_STRUCT
+
+template <typename T>
+bool is_complete(const T& given) {
+  return given.size >= AbiStruct<T>::kRequiredBytes;
+}
+
+// A copy with all fields: 0 where the host has none. Never reads beyond given.size. Only when is_complete().
+template <typename T>
+T completed(const T& given) {
+  if (given.size == sizeof(T)) return given;
+  T all{};
+  std::memcpy(&all, &given, std::min<std::size_t>(given.size, sizeof(T)));
+  return all;
+}
+
+// For the user, of a struct that is not complete.
+std::string too_short(const char* name, std::size_t found, std::size_t required);
+template <typename T>
+std::string too_short(const T& given) {
+  return too_short(AbiStruct<T>::kName, given.size, AbiStruct<T>::kRequiredBytes);
+}
+
+// Why an adapter that was built for this version and size of the table cannot use this one; empty when it can.
+std::string table_mismatch(std::uint32_t version, std::uint32_t table_size);
+
+}  // namespace sonde

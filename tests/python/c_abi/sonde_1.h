@@ -1,0 +1,270 @@
+/* Frozen: version 1 of sonde.h, as test_c_abi.py needs it. Not to be changed.
+ *
+ * The C ABI of Sonde's engine: what a host's adapter calls. Plain C, versioned, nothing thrown, nothing printed.
+ *
+ *   const struct sonde_api* api = sonde_api(SONDE_API_VERSION);   // null: this library is of another version
+ *   api->start("/abs/data_dump.json", ...);
+ *   ... events of the host ...
+ *   api->stop(...);
+ *
+ * There is one session per process. Functions marked "hot" are called per operator, on the host's threads, and never
+ * wait for the disk unless the plan's budget is full and the plan says to wait.
+ */
+#ifndef SONDE_SONDE_H_
+#define SONDE_SONDE_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SONDE_API_VERSION 1u
+#ifndef SONDE_EXPORT
+#define SONDE_EXPORT __attribute__((visibility("default")))
+#endif
+
+enum sonde_phase {
+  SONDE_PHASE_FORWARD = 0,
+  SONDE_PHASE_BACKWARD = 1,
+  SONDE_PHASE_OPTIMIZER = 2,
+  SONDE_PHASE_OUTSIDE = 3,  /* not inside any module */
+  SONDE_PHASE_RECOMPUTE = 4 /* a forward run again inside backward */
+};
+
+/* A tensor of the host, described for the length of one call. */
+struct sonde_tensor {
+  uint32_t size;          /* sizeof(struct sonde_tensor) */
+  int32_t dtype;          /* sonde::DType, sonde/dtype.h */
+  const void* data;       /* first element */
+  const int64_t* shape;   /* elements per dimension */
+  const int64_t* strides; /* in elements; null: C order */
+  uint32_t ndim;
+  uint32_t device;          /* sonde::DeviceType: 0 host memory; what this build cannot read is skipped and counted */
+  uint32_t flags;           /* SONDE_TENSOR_* */
+  uint64_t storage;         /* identity of the memory block, never reused while the process lives; 0: unknown */
+  const void* storage_data; /* where that block begins; null: unknown */
+  uint64_t storage_bytes;
+  const char* skip; /* static text: why this tensor cannot be read; null when it can */
+  uint64_t object;  /* the host's tensor object, while it lives: tells views of one memory apart; 0: unknown */
+};
+#define SONDE_TENSOR_CONJUGATE 1u
+#define SONDE_TENSOR_NEGATIVE 2u
+#define SONDE_TENSOR_FOREIGN 4u        /* memory owned by somebody else (NumPy, DLPack): may change unseen */
+#define SONDE_TENSOR_UNINITIALISED 16u /* fresh memory: its bytes mean nothing until an op writes it */
+#define SONDE_TENSOR_CONSTANT 8u       /* a number in the user's code, wrapped as a tensor */
+
+/* A place in the user's program. Lines count from 1, columns (bytes) from 0; an end of 0: unknown. */
+struct sonde_source_line {
+  uint32_t line, column, end_line, end_column; /* the end exclusive */
+  const char* file;
+  const char* function;
+};
+
+struct sonde_site {
+  uint32_t size;
+  uint32_t phase;        /* enum sonde_phase */
+  uint32_t forward_site; /* backward: id of the forward op's site, 0 when unknown */
+  uint32_t trace_count;
+  const char* op_type;
+  const char* scope;                     /* "network-AlexNet/features/0-Conv2d"; "" outside */
+  const struct sonde_source_line* trace; /* who called, innermost first; the first is the op's line */
+  uint32_t flags;                        /* SONDE_SITE_* */
+};
+#define SONDE_SITE_FLAGGED 1u /* set_dump was called for a module or function around it, or a dump scope is open */
+
+/* An argument of an op that is no tensor, by its name in the op's schema. */
+struct sonde_attribute {
+  const char* name;
+  uint32_t kind;  /* SONDE_ATTRIBUTE_* */
+  uint32_t count; /* elements of a list; 1 for one value */
+  const int64_t* integers;
+  const double* reals;
+  const char* text;
+};
+#define SONDE_ATTRIBUTE_NONE 0u
+#define SONDE_ATTRIBUTE_BOOLEAN 1u
+#define SONDE_ATTRIBUTE_INTEGER 2u
+#define SONDE_ATTRIBUTE_REAL 3u
+#define SONDE_ATTRIBUTE_TEXT 4u
+#define SONDE_ATTRIBUTE_BOOLEANS 5u
+#define SONDE_ATTRIBUTE_INTEGERS 6u
+#define SONDE_ATTRIBUTE_REALS 7u
+
+/* What op_begin answers. 0: not recorded at all (outside the chosen steps). */
+#define SONDE_WANT_STRUCTURE 1u /* call tensor functions for identity; no bytes will be read */
+#define SONDE_WANT_INPUTS 2u
+#define SONDE_WANT_OUTPUTS 4u
+#define SONDE_WANT_ATTRIBUTES 8u /* call op_attributes: these are seen for the first time */
+#define SONDE_WANT_LOOK 16u /* call op_look with every output before op_input: what it holds decides what is wanted */
+#define SONDE_WANT_FAILURE 32u /* an op that throws is wanted: op_failed before op_input, and op_end may take a while */
+#define SONDE_WANT_KEEP 64u    /* its outputs are watched: remember where they lie, without keeping them alive */
+#define SONDE_WANT_WATCHED 128u /* after op_output: op_watched with every output remembered so */
+#define SONDE_WANT_MODULES 256u /* call modules_exist, within this op or before the next one */
+
+/* Whether the host's operator callbacks need to run. Returned by every clock function. */
+#define SONDE_CAPTURE_OFF 0u
+#define SONDE_CAPTURE_ON 1u
+#define SONDE_CAPTURE_OVER 2u /* off, and the plan wants the program to end here: the last chosen step is over */
+
+/* To which graph an op belongs: that of the root forward it runs in, of backward and optimizer (training), or, outside
+ * every root, what the step clock says. */
+#define SONDE_GRAPH_TRAINING 0u
+#define SONDE_GRAPH_EVALUATION 1u
+#define SONDE_GRAPH_OUTSIDE_GRAD 2u
+#define SONDE_GRAPH_OUTSIDE_NO_GRAD 3u
+
+/* A forward without gradients: of evaluation, or, as a reference model's, of a training step. */
+struct sonde_quiet_forward {
+  uint32_t size;
+  int32_t optimizer_alive;
+  uint64_t root;     /* the same number for the same module */
+  int32_t trained;   /* some optimizer trains a parameter of it */
+  int32_t evaluates; /* the model that trains has changed its mode since, or is this one, not in training mode */
+};
+
+struct sonde_op; /* one op in flight on one thread */
+
+/* --- hosts that name their operators and count the steps of their graphs themselves: MindSpore ---------------------- */
+
+/* An operator, parameter or tensor under the host's own name, in the host's own step. */
+struct sonde_named_op {
+  uint32_t size;
+  uint32_t graph;        /* the host's number of its graph */
+  uint64_t iteration;    /* of that graph's step, by the host's count */
+  const char* full_name; /* "Default/network-LeNet5/conv1-Conv2d/Conv2D-op0"; a parameter's: "conv1.weight" */
+  const char* op_type;   /* "Conv2D"; "Parameter" */
+};
+
+/* What such a host's own dumper is to be told, which finds the operators and writes the graphs. */
+struct sonde_host_settings {
+  uint32_t size;
+  uint64_t first_iteration; /* the number of its first step */
+  uint32_t inputs_after;    /* read inputs after their operator, as the host's dumper does */
+  char path[4096];          /* where its graphs and execution orders belong */
+  char net_name[256];
+};
+
+struct sonde_run_info {
+  uint32_t size;
+  uint32_t rank;
+  uint32_t device;  /* local rank, held against support_device */
+  const char* host; /* "torch 2.13.0+cpu, CPython 3.11.7" */
+  const char* command;
+  uint32_t world_size; /* processes in all; 0: one */
+};
+
+struct sonde_api {
+  uint32_t size;
+  uint32_t version;
+  const char* engine; /* "0.1.0" */
+
+  /* --- life ------------------------------------------------------------------------------------------------- */
+  /* Reads the configuration and prepares a session. 0, or -1 with a text of all errors (and warnings) in `message`;
+   * warnings alone: 0 and a text. `message` may be null. Nothing is created on disk. */
+  int (*start)(const char* config_path, char* message, size_t message_bytes);
+  /* Called once before the first recorded op: rank and the like are known only then. */
+  void (*set_run_info)(const struct sonde_run_info* info);
+  /* Flushes, closes, forgets the session. `summary` gets the closing line for the user. */
+  void (*stop)(char* summary, size_t summary_bytes);
+  int (*active)(void);             /* a session exists and has not failed */
+  int (*records_exceptions)(void); /* its plan asks for the operator that throws */
+  void (*forked_child)(void);      /* in the child of fork(): become inert */
+  /* One-line failure that the user has not been told yet, 1 if there was one. */
+  int (*take_failure)(char* message, size_t message_bytes);
+
+  /* --- clock: each returns SONDE_CAPTURE_* ------------------------------------------------------------------ */
+  /* A module that no other module called begins its forward. Not for forwards run inside Optimizer.step. */
+  unsigned (*root_forward)(int has_parameters, int grad_enabled, int optimizer_alive);
+  /* The same of a module with parameters whose gradients are off, by a host that can say whose forward it is. */
+  unsigned (*quiet_forward)(const struct sonde_quiet_forward* forward);
+  unsigned (*optimizer_end)(void); /* an outermost Optimizer.step has returned */
+  unsigned (*scaler_update)(void); /* GradScaler.update: the step is over although no optimizer stepped */
+  unsigned (*manual_step)(void);   /* sonde.step() */
+  unsigned (*autograd_seen)(void); /* an op with a gradient history ran before any root was seen */
+  /* SONDE_WANT_MODULES: whether modules with parameters exist, of which none was called yet. */
+  unsigned (*modules_exist)(int with_parameters);
+  unsigned (*capture)(void); /* the current answer; the first call begins a manual clock's first step */
+  /* From the first call on the plan's iterations do not count: what runs while it is on is recorded. */
+  unsigned (*dump_switch)(int on);
+  /* The step that begins next has this number (that of every graph). */
+  unsigned (*set_iteration)(uint64_t iteration);
+
+  /* --- names ------------------------------------------------------------------------------------------------ */
+  uint32_t (*site)(const struct sonde_site* site); /* interns; any thread */
+  /* The text of a source that has no file (a notebook's cell). */
+  void (*source_text)(const char* file, const char* text);
+  /* `name` is the tensor `tensor` from now on: parameters, buffers ("features.0.weight"), gradients
+   * ("features.0.weight.grad"), optimizer state ("exp_avg.features.0.weight"). */
+  void (*name_tensor)(const char* name, const struct sonde_tensor* tensor);
+  /* set_dump of an operator type (ATen's name, MindSpore's or GE's): its ops and their backward, under dump_mode 2. */
+  void (*flag_type)(const char* type, int enabled);
+
+  /* --- ops (hot) -------------------------------------------------------------------------------------------- */
+  /* graph: SONDE_GRAPH_*. attributes: a hash of the op's type and of all arguments that are no tensors; 0: it has none. */
+  unsigned (*op_begin)(uint32_t site, uint32_t graph, uint64_t attributes, struct sonde_op** op);
+  void (*op_attributes)(struct sonde_op* op, const struct sonde_attribute* attributes, uint32_t count);
+  /* Before the kernel: arguments that the op will write, and whatever shares their memory. */
+  void (*op_input_before)(struct sonde_op* op, uint32_t slot, const struct sonde_tensor* tensor);
+  /* After the kernel, in any order: first every memory block the op wrote, then inputs, then outputs. */
+  void (*op_wrote)(struct sonde_op* op, uint64_t storage);
+  void (*op_input)(struct sonde_op* op, uint32_t slot, const struct sonde_tensor* tensor);
+  void (*op_output)(struct sonde_op* op, uint32_t slot, const struct sonde_tensor* tensor);
+  void (*op_end)(struct sonde_op* op, int failed);
+  /* SONDE_WANT_LOOK: after the kernel and op_wrote, before op_input; each output is told again by op_output. */
+  void (*op_look)(struct sonde_op* op, const struct sonde_tensor* output);
+  /* SONDE_WANT_FAILURE: the kernel threw. Before op_input; then op_end, which returns when the inputs are on disk. */
+  void (*op_failed)(struct sonde_op* op);
+  /* SONDE_WANT_KEEP: the number under which op_watched knows the op. */
+  uint32_t (*op_name)(struct sonde_op* op);
+  /* SONDE_WANT_WATCHED: output `slot` of the op that op_name() numbered, as it lies in memory now (or why it cannot be
+   * read). 0: it is watched no longer. */
+  int (*op_watched)(struct sonde_op* op, uint32_t watched, uint32_t slot, const struct sonde_tensor* tensor);
+  /* Memory was written by something that is not recorded. 0: nobody can say which. */
+  void (*wrote)(uint64_t storage);
+  /* These memory blocks are gone: nobody can read them any more. */
+  void (*forget)(const uint64_t* storages, size_t count);
+  /* Instead of op_end, for an op that goes on after it has returned (a collective): op_wrote and op_output take what
+   * this gives, at any later time and on any thread, one at a time; then op_complete, once. Never null. */
+  struct sonde_op* (*op_defer)(struct sonde_op* op);
+  void (*op_complete)(struct sonde_op* deferred, int failed);
+
+  /* --- hosts that name their operators: instead of the clock, the names and op_begin ------------------------- */
+  /* Says that this is such a host; before the first step. -1: the plan asks for what it cannot give; `message` says
+   * what. The graphs and execution orders under `settings` are the host's: Sonde writes none. */
+  int (*host_settings)(struct sonde_host_settings* settings, char* message, size_t message_bytes);
+  int (*wants_iteration)(uint64_t iteration); /* before its operators run */
+  /* 0: nothing of it will be recorded, the other calls may be left out. Any thread. */
+  int (*wants_named)(const struct sonde_named_op* op);
+  unsigned (*named_op_begin)(const struct sonde_named_op* named, struct sonde_op** op);
+  void (*named_parameter)(const struct sonde_named_op* named, const struct sonde_tensor* tensor);
+  void (*named_step_end)(void); /* of all graphs */
+  /* set_dump, under dump_mode 2: of the operators in `scope` ("Default/network-LeNet5/conv1-Conv2d") and below, and of
+   * their backward; the innermost scope that was named counts. With a type: of those right in the scope of that type. */
+  void (*flag_scope)(const char* scope, const char* type, int enabled);
+};
+
+/* The function and the struct share a name, as `struct stat` and stat() do; g++ -Wshadow would warn of it. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+SONDE_EXPORT const struct sonde_api* sonde_api(uint32_t version);
+#pragma GCC diagnostic pop
+
+/* The life cycle of CANN's dump API (aclmdlInitDump, aclmdlSetDump, aclmdlFinalizeDump), its order and its codes, for
+ * hosts that are written to it; what the operators do is still told through sonde_api(). */
+#define SONDE_SUCCESS 0
+#define SONDE_ERROR_INVALID_PARAM 100000
+#define SONDE_ERROR_INVALID_DUMP_CONFIG 100009
+#define SONDE_ERROR_DUMP_ALREADY_RUN 100020
+#define SONDE_ERROR_DUMP_NOT_RUN 100021
+SONDE_EXPORT int sonde_init_dump(void);
+SONDE_EXPORT int sonde_set_dump(const char* config_path);
+SONDE_EXPORT int sonde_finalize_dump(void);
+/* Of the last of these calls: why it was refused, the warnings, or the closing line. Valid until this thread asks again. */
+SONDE_EXPORT const char* sonde_dump_message(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SONDE_SONDE_H_ */

@@ -1,0 +1,276 @@
+/* Frozen: an older header of version 2, for test_c_abi.py. Its structs end where sonde.h says "may be missing", its table
+ * before the functions of naming hosts. Not to be changed. */
+#ifndef SONDE_SONDE_H_
+#define SONDE_SONDE_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SONDE_API_VERSION 2u
+#ifndef SONDE_EXPORT
+#define SONDE_EXPORT __attribute__((visibility("default")))
+#endif
+
+/* Element types. The numbers are also in files of dumps: new ones are appended, none changes. */
+enum sonde_dtype {
+  SONDE_DTYPE_UNDEFINED = 0, /* its elements cannot be read */
+  SONDE_DTYPE_BOOL8 = 1,
+  SONDE_DTYPE_INT8 = 2,
+  SONDE_DTYPE_INT16 = 3,
+  SONDE_DTYPE_INT32 = 4,
+  SONDE_DTYPE_INT64 = 5,
+  SONDE_DTYPE_UINT8 = 6,
+  SONDE_DTYPE_UINT16 = 7,
+  SONDE_DTYPE_UINT32 = 8,
+  SONDE_DTYPE_UINT64 = 9,
+  SONDE_DTYPE_FLOAT16 = 10,
+  SONDE_DTYPE_FLOAT32 = 11,
+  SONDE_DTYPE_FLOAT64 = 12,
+  SONDE_DTYPE_BFLOAT16 = 13,
+  SONDE_DTYPE_FLOAT8_E4M3FN = 14,
+  SONDE_DTYPE_FLOAT8_E5M2 = 15,
+  SONDE_DTYPE_FLOAT8_E4M3FNUZ = 16,
+  SONDE_DTYPE_FLOAT8_E5M2FNUZ = 17,
+  SONDE_DTYPE_FLOAT8_E8M0FNU = 18,
+  SONDE_DTYPE_COMPLEX32 = 19,
+  SONDE_DTYPE_COMPLEX64 = 20,
+  SONDE_DTYPE_COMPLEX128 = 21,
+  SONDE_DTYPE_QINT8 = 22, /* quantized: the codes are recorded, not the dequantized values */
+  SONDE_DTYPE_QUINT8 = 23,
+  SONDE_DTYPE_QINT32 = 24
+};
+
+enum sonde_device {
+  SONDE_DEVICE_CPU = 0, /* host memory */
+  SONDE_DEVICE_CUDA = 1,
+  SONDE_DEVICE_OTHER = 255
+};
+
+enum sonde_phase {
+  SONDE_PHASE_FORWARD = 0,
+  SONDE_PHASE_BACKWARD = 1,
+  SONDE_PHASE_OPTIMIZER = 2,
+  SONDE_PHASE_OUTSIDE = 3,  /* not inside any module */
+  SONDE_PHASE_RECOMPUTE = 4 /* a forward run again inside backward */
+};
+
+/* sonde_tensor.flags */
+#define SONDE_TENSOR_CONJUGATE 1u
+#define SONDE_TENSOR_NEGATIVE 2u
+#define SONDE_TENSOR_FOREIGN 4u        /* memory owned by somebody else (NumPy, DLPack): may change unseen */
+#define SONDE_TENSOR_CONSTANT 8u       /* a number in the user's code, wrapped as a tensor */
+#define SONDE_TENSOR_UNINITIALISED 16u /* fresh memory: its bytes mean nothing until an op writes it */
+
+/* A tensor of the host, described for the length of one call. */
+struct sonde_tensor {
+  uint32_t size;          /* sizeof(struct sonde_tensor) */
+  uint32_t dtype;         /* enum sonde_dtype */
+  const void* data;       /* first element */
+  const int64_t* shape;   /* elements per dimension */
+  const int64_t* strides; /* in elements; null: C order */
+  uint32_t ndim;
+  uint32_t device; /* enum sonde_device; what this build cannot read is skipped and counted */
+};
+
+/* A place in the user's program. Lines count from 1, columns (bytes) from 0; an end of 0: unknown. */
+struct sonde_source_line {
+  uint32_t line, column, end_line, end_column; /* the end exclusive */
+  const char* file;
+  const char* function;
+};
+
+/* sonde_site.flags */
+#define SONDE_SITE_FLAGGED 1u /* set_dump was called for a module or function around it, or a dump scope is open */
+
+struct sonde_site {
+  uint32_t size;
+  uint32_t phase;        /* enum sonde_phase */
+  uint32_t forward_site; /* backward: id of the forward op's site, 0 when unknown */
+  uint32_t trace_count;
+  const char* op_type;
+};
+
+enum sonde_attribute_kind {
+  SONDE_ATTRIBUTE_NONE = 0,
+  SONDE_ATTRIBUTE_BOOLEAN = 1,
+  SONDE_ATTRIBUTE_INTEGER = 2,
+  SONDE_ATTRIBUTE_REAL = 3,
+  SONDE_ATTRIBUTE_TEXT = 4,
+  SONDE_ATTRIBUTE_BOOLEANS = 5,
+  SONDE_ATTRIBUTE_INTEGERS = 6,
+  SONDE_ATTRIBUTE_REALS = 7
+};
+
+/* An argument of an op that is no tensor, by its name in the op's schema. */
+struct sonde_attribute {
+  const char* name;
+  uint32_t kind;  /* enum sonde_attribute_kind */
+  uint32_t count; /* elements of a list; 1 for one value */
+  const int64_t* integers;
+  const double* reals;
+  const char* text;
+};
+
+/* What op_begin answers, several at once. 0: the op is not recorded at all (outside the chosen steps). */
+#define SONDE_WANT_STRUCTURE 1u /* call tensor functions for identity; no bytes will be read */
+#define SONDE_WANT_INPUTS 2u
+#define SONDE_WANT_OUTPUTS 4u
+#define SONDE_WANT_ATTRIBUTES 8u /* call op_attributes: these are seen for the first time */
+#define SONDE_WANT_CHECK 16u     /* call op_check_output with every output: what it holds decides what is wanted */
+#define SONDE_WANT_FAILURE 32u   /* an op that throws is wanted: op_failed before op_input; op_end may take a while */
+#define SONDE_WANT_WEAK_REF 64u  /* its outputs are watched: remember where they lie, without keeping them alive */
+#define SONDE_WANT_WATCHED 128u  /* after op_output: op_watched with every output remembered so */
+#define SONDE_WANT_MODULES 256u  /* call modules_exist, within this op or before the next one */
+
+/* Whether the host's operator callbacks need to run. Returned by every clock function. */
+enum sonde_capture {
+  SONDE_CAPTURE_OFF = 0,
+  SONDE_CAPTURE_ON = 1,
+  SONDE_CAPTURE_OVER = 2 /* off, and the plan wants the program to end here: the last chosen step is over */
+};
+
+/* To which graph an op belongs: that of the root forward it runs in, of backward and optimizer (training), or, outside
+ * every root, what the step clock says. */
+enum sonde_graph {
+  SONDE_GRAPH_TRAINING = 0,
+  SONDE_GRAPH_EVALUATION = 1,
+  SONDE_GRAPH_OUTSIDE_GRAD = 2,
+  SONDE_GRAPH_OUTSIDE_NO_GRAD = 3
+};
+
+/* A forward without gradients: of evaluation, or, as a reference model's, of a training step. */
+struct sonde_quiet_forward {
+  uint32_t size;
+  int32_t optimizer_alive;
+  uint64_t root; /* the same number for the same module */
+};
+
+struct sonde_op; /* one op in flight on one thread */
+
+
+struct sonde_run_info {
+  uint32_t size;
+  uint32_t rank;
+  uint32_t device; /* local rank, compared with support_device */
+};
+
+struct sonde_api {
+  uint32_t size;
+  uint32_t version;
+  const char* engine; /* the version of the library, as in `sonde --version` */
+  /* sonde_api_mismatch(), for an adapter that is not linked with the library: sonde_table_mismatch() below. */
+  const char* (*mismatch)(uint32_t version, uint32_t table_size);
+
+  /* --- life ------------------------------------------------------------------------------------------------- */
+  /* Reads the configuration and prepares a session. 0, or -1 with a text of all errors (and warnings) in `message`;
+   * warnings alone: 0 and a text. `message` may be null. Nothing is created on disk. */
+  int (*start)(const char* config_path, char* message, size_t message_bytes);
+  /* Called once before the first recorded op: rank and the like are known only then. */
+  void (*set_run_info)(const struct sonde_run_info* info);
+  /* Flushes, closes, forgets the session. `summary` gets the closing line for the user. */
+  void (*stop)(char* summary, size_t summary_bytes);
+  int (*active)(void);             /* a session exists and has not failed */
+  int (*records_exceptions)(void); /* its plan asks for the operator that throws */
+  void (*forked_child)(void);      /* in the child of fork(): become inert */
+  /* One-line failure that the user has not been told yet, 1 if there was one. */
+  int (*take_failure)(char* message, size_t message_bytes);
+
+  /* --- clock ------------------------------------------------------------------------------------------------ */
+  /* A module that no other module called begins its forward. Not for forwards run inside Optimizer.step. */
+  enum sonde_capture (*root_forward)(int has_parameters, int grad_enabled, int optimizer_alive);
+  /* The same of a module with parameters whose gradients are off, by a host that can say whose forward it is. */
+  enum sonde_capture (*quiet_forward)(const struct sonde_quiet_forward* forward);
+  enum sonde_capture (*optimizer_end)(void);    /* an outermost Optimizer.step has returned */
+  enum sonde_capture (*scaler_update)(void);    /* GradScaler.update: the step is over although no optimizer stepped */
+  enum sonde_capture (*manual_step)(void);      /* sonde.step() */
+  enum sonde_capture (*autograd_started)(void); /* an op with a gradient history ran before any root was seen */
+  /* SONDE_WANT_MODULES: whether modules with parameters exist, of which none was called yet. */
+  enum sonde_capture (*modules_exist)(int with_parameters);
+  enum sonde_capture (*capture)(void); /* the current answer; the first call begins a manual clock's first step */
+  /* From the first call on the plan's iterations do not count: what runs while it is on is recorded. */
+  enum sonde_capture (*set_recording)(int on);
+  /* The step that begins next has this number (that of every graph). */
+  enum sonde_capture (*set_iteration)(uint64_t iteration);
+
+  /* --- names ------------------------------------------------------------------------------------------------ */
+  uint32_t (*site)(const struct sonde_site* site); /* interns; any thread */
+  /* The text of a source that has no file (a notebook's cell). */
+  void (*source_text)(const char* file, const char* text);
+  /* `name` is the tensor `tensor` from now on: parameters, buffers ("features.0.weight"), gradients
+   * ("features.0.weight.grad"), optimizer state ("exp_avg.features.0.weight"). */
+  void (*name_tensor)(const char* name, const struct sonde_tensor* tensor);
+  /* set_dump of an operator type (ATen's name, MindSpore's or GE's): its ops and their backward, under dump_mode 2. */
+  void (*flag_type)(const char* type, int enabled);
+
+  /* --- memory ----------------------------------------------------------------------------------------------- */
+  /* Memory was written by something that is not recorded. 0: nobody can say which. */
+  void (*storage_changed)(uint64_t storage);
+  /* These memory blocks are gone: nobody can read them any more. */
+  void (*storages_freed)(const uint64_t* storages, size_t count);
+
+  /* --- ops (hot) -------------------------------------------------------------------------------------------- */
+  /* SONDE_WANT_*. attributes: a hash of the op's type and of all arguments that are no tensors; 0: it has none. */
+  uint32_t (*op_begin)(uint32_t site, enum sonde_graph graph, uint64_t attributes, struct sonde_op** op);
+  void (*op_attributes)(struct sonde_op* op, const struct sonde_attribute* attributes, uint32_t count);
+  /* Before the kernel: arguments that the op will write, and whatever shares their memory. */
+  void (*op_input_before)(struct sonde_op* op, uint32_t slot, const struct sonde_tensor* tensor);
+  /* After the kernel: the op wrote this memory block. All of them before the first input and output. */
+  void (*op_mutated)(struct sonde_op* op, uint64_t storage);
+  /* SONDE_WANT_CHECK: after op_mutated, before op_input; each output comes again with op_output. */
+  void (*op_check_output)(struct sonde_op* op, const struct sonde_tensor* output);
+  /* SONDE_WANT_FAILURE: the kernel threw. Before op_input; then op_end, which returns when the inputs are on disk. */
+  void (*op_failed)(struct sonde_op* op);
+  void (*op_input)(struct sonde_op* op, uint32_t slot, const struct sonde_tensor* tensor);
+  void (*op_output)(struct sonde_op* op, uint32_t slot, const struct sonde_tensor* tensor);
+  /* SONDE_WANT_WEAK_REF: the number under which op_watched knows the op. */
+  uint32_t (*op_watch_id)(struct sonde_op* op);
+  /* SONDE_WANT_WATCHED: output `slot` of the op that op_watch_id() numbered, as it lies in memory now (or why it cannot
+   * be read). 0: it is watched no longer. */
+  int (*op_watched)(struct sonde_op* op, uint32_t watched, uint32_t slot, const struct sonde_tensor* tensor);
+  void (*op_end)(struct sonde_op* op, int failed);
+  /* Instead of op_end, for an op that goes on after it has returned (a collective): op_mutated and op_output take what
+   * this gives, at any later time and on any thread, one at a time; then op_complete, once. Never null. */
+  struct sonde_op* (*op_defer)(struct sonde_op* op);
+  void (*op_complete)(struct sonde_op* deferred, int failed);
+};
+
+/* The function table; null: this library has another version of it. */
+/* The function and the struct share a name, as `struct stat` and stat() do; g++ -Wshadow would warn of it. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+SONDE_EXPORT const struct sonde_api* sonde_api(uint32_t version);
+#pragma GCC diagnostic pop
+/* Why this library does not fit an adapter that was built for this version and this size of the table: one line with
+ * what was found, what is expected and what to do. Null: it fits. Valid until this thread asks again. */
+SONDE_EXPORT const char* sonde_api_mismatch(uint32_t version, uint32_t table_size);
+/* The same, for an adapter that is given the table. A library of version 1 cannot say it itself. */
+static inline const char* sonde_table_mismatch(const struct sonde_api* table) {
+  if (table->version < 2u) {
+    return "libsonde.so has version 1 of the C ABI, and the adapter was built for version 2 or later; install both "
+           "from "
+           "one version of Sonde";
+  }
+  return table->mismatch(SONDE_API_VERSION, (uint32_t)sizeof(struct sonde_api));
+}
+
+/* The life cycle of CANN's dump API (aclmdlInitDump, aclmdlSetDump, aclmdlFinalizeDump), its order and its codes, for
+ * hosts that are written to it; what the operators do is still reported through sonde_api(). */
+#define SONDE_SUCCESS 0
+#define SONDE_ERROR_INVALID_PARAM 100000
+#define SONDE_ERROR_INVALID_DUMP_CONFIG 100009
+#define SONDE_ERROR_DUMP_ALREADY_RUN 100020
+#define SONDE_ERROR_DUMP_NOT_RUN 100021
+SONDE_EXPORT int sonde_init_dump(void);
+SONDE_EXPORT int sonde_set_dump(const char* config_path);
+SONDE_EXPORT int sonde_finalize_dump(void);
+/* Of the last of these calls: why it was refused, the warnings, or the closing line. Valid until this thread asks again. */
+SONDE_EXPORT const char* sonde_dump_message(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SONDE_SONDE_H_ */
