@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "sonde/statistics.h"
+#include "stats/statistics.h"
 
 namespace {
 

@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
+#include "config/plan.h"
 #include "dump.h"
-#include "sonde/plan.h"
 
 namespace sonde {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "answer.h"
 #include "catalog/catalog.h"
+#include "config/plan.h"
 #include "index/index.h"
 #include "sonde/dump.h"
-#include "sonde/plan.h"
 
 namespace sonde {
 

@@ -13,8 +13,8 @@
 
 #include "child.h"
 #include "dump.h"
-#include "sonde/statistics.h"
 #include "report/text.h"
+#include "stats/statistics.h"
 
 namespace sonde {
 namespace {

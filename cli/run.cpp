@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "child.h"
+#include "config/plan.h"
 #include "dump.h"
 #include "prove.h"
 #include "run_report.h"
 #include "scratch.h"
-#include "sonde/plan.h"
 
 namespace sonde {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "config/plan.h"
 #include "config/selector.h"
-#include "sonde/plan.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);

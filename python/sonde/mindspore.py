@@ -108,10 +108,10 @@ class MindSporeHost(Host):
             world_size=max(number_from("RANK_SIZE", 1), 1),
         )
         _read_inputs(before=not settings["inputs_after"])
-        why_not = _placed().sonde_mindspore_set_engine(_core.api(), ctypes.byref(run), directory)
-        if why_not is not None:
+        refused: bytes | None = _placed().sonde_mindspore_set_engine(_core.api(), ctypes.byref(run), directory)
+        if refused is not None:
             self.close()
-            raise Error(f"cannot record: {why_not.decode()}")
+            raise Error(f"cannot record: {refused.decode()}")
 
     def close(self) -> None:
         """What MindSpore finds from now on is recorded by nobody: its private configuration says 'all'."""

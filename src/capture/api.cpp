@@ -16,7 +16,7 @@
 #include "capture/abi.h"
 #include "capture/session.h"
 #include "sonde/sonde.h"
-#include "sonde/statistics.h"
+#include "stats/statistics.h"
 
 namespace sonde {
 namespace {

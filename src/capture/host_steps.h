@@ -10,7 +10,7 @@
 
 #include "capture/per_graph.h"
 #include "capture/step_clock.h"
-#include "sonde/plan.h"
+#include "config/plan.h"
 
 namespace sonde {
 

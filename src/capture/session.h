@@ -23,9 +23,9 @@
 #include "capture/step_clock.h"
 #include "capture/watcher.h"
 #include "capture/written.h"
+#include "config/plan.h"
 #include "config/selector.h"
 #include "graph/execution_order.h"
-#include "sonde/plan.h"
 #include "sonde/sonde.h"
 #include "writer/recorder.h"
 

@@ -8,7 +8,7 @@
 
 #include "capture/host_tensor.h"
 #include "capture/session.h"
-#include "sonde/statistics.h"
+#include "stats/statistics.h"
 
 namespace sonde {
 namespace {

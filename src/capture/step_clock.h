@@ -37,8 +37,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "config/plan.h"
 #include "journal/record.h"
-#include "sonde/plan.h"
 
 namespace sonde {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "sonde/plan.h"
+#include "config/plan.h"
 #include "sonde/tensor.h"
 #include "stats/device.h"
 #include "tensor/format.h"

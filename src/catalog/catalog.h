@@ -19,7 +19,7 @@
 #include "journal/record.h"
 #include "sonde/known_statistics.h"
 #include "sonde/result.h"
-#include "sonde/statistics.h"
+#include "stats/statistics.h"
 
 namespace sonde {
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "config/op_types.h"
+#include "config/plan.h"
 #include "config/selector.h"
-#include "sonde/plan.h"
-#include "sonde/statistics.h"
+#include "stats/statistics.h"
 
 namespace sonde {
 namespace {

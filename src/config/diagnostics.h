@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sonde/plan.h"
+#include "config/plan.h"
 
 namespace sonde {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "config/json.h"
-#include "sonde/plan.h"
+#include "config/plan.h"
 
 namespace sonde {
 class Diagnostics;

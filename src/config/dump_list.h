@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "config/plan.h"
 #include "config/selector.h"
-#include "sonde/plan.h"
 
 namespace sonde {
 

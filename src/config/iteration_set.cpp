@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "sonde/plan.h"
+#include "config/plan.h"
 
 namespace sonde {
 namespace {

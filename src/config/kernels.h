@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "config/json.h"
-#include "sonde/plan.h"
+#include "config/plan.h"
 
 namespace sonde {
 class Diagnostics;

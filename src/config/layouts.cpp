@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "sonde/plan.h"
+#include "config/plan.h"
 
 namespace sonde {
 namespace {

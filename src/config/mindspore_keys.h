@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "config/object_reader.h"
-#include "sonde/plan.h"
+#include "config/plan.h"
 
 namespace sonde {
 class Diagnostics;

@@ -1,5 +1,5 @@
 // Reading a configuration file: its bytes, its dialect, its plan.
-#include "sonde/plan.h"
+#include "config/plan.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

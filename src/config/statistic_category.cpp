@@ -9,7 +9,7 @@
 
 #include "config/diagnostics.h"
 #include "config/nearest.h"
-#include "sonde/statistics.h"
+#include "stats/statistics.h"
 
 namespace sonde {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "config/json.h"
-#include "sonde/plan.h"
+#include "config/plan.h"
 
 namespace sonde {
 class Diagnostics;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "catalog/catalog.h"
+#include "config/plan.h"
 #include "finding/finding.h"
-#include "sonde/plan.h"
 
 namespace sonde {
 

@@ -12,9 +12,10 @@
 #include "graph/attribute.h"
 #include "graph/source_line.h"
 #include "journal/block.h"
-#include "sonde/statistics.h"
 #include "sonde/step.h"
 #include "sonde/tensor.h"
+#include "stats/statistics.h"
+#include "tensor/dims.h"
 #include "tensor/format.h"
 
 namespace sonde {

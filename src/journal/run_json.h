@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
+#include "config/plan.h"
 #include "journal/record.h"
 #include "journal/totals.h"
-#include "sonde/plan.h"
 #include "sonde/result.h"
 
 namespace sonde {

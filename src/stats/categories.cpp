@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "sonde/statistics.h"
+#include "stats/statistics.h"
 
 namespace sonde {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include "sonde/statistics.h"
 #include "sonde/tensor.h"
+#include "stats/statistics.h"
 
 namespace sonde {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "sonde/statistics.h"
+#include "stats/statistics.h"
 #include "tensor/walk.h"
 
 namespace sonde {

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "sonde/statistics.h"
+#include "stats/statistics.h"
 
 namespace sonde {
 

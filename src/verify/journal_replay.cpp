@@ -3,11 +3,11 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "config/plan.h"
 #include "files/files.h"
 #include "files/mapped_file.h"
 #include "files/safe_path.h"
 #include "journal/run_json.h"
-#include "sonde/plan.h"
 
 namespace sonde {
 namespace {

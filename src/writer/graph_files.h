@@ -14,6 +14,7 @@
 #include "graph/build.h"
 #include "graph/source_text.h"
 #include "journal/record.h"
+#include "tensor/dims.h"
 #include "writer/layout.h"
 
 namespace sonde {

@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
+#include "config/plan.h"
 #include "formats/file_names.h"
 #include "journal/record.h"
-#include "sonde/plan.h"
 
 namespace sonde {
 

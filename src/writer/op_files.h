@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "config/plan.h"
 #include "graph/attribute.h"
 #include "journal/record.h"
-#include "sonde/plan.h"
 #include "sonde/result.h"
 #include "writer/op_table.h"
 #include "writer/places.h"

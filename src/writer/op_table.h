@@ -5,7 +5,7 @@
 #include <string>
 
 #include "journal/record.h"
-#include "sonde/statistics.h"
+#include "stats/statistics.h"
 
 namespace sonde {
 

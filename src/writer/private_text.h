@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "config/plan.h"
 #include "journal/record.h"
-#include "sonde/plan.h"
 
 namespace sonde {
 

@@ -12,9 +12,9 @@
 #include <optional>
 #include <string>
 
+#include "config/plan.h"
 #include "journal/record.h"
 #include "journal/totals.h"
-#include "sonde/plan.h"
 #include "writer/layout.h"
 
 namespace sonde {

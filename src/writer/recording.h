@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "sonde/plan.h"
+#include "config/plan.h"
 #include "writer/op_files.h"
 #include "writer/recorder.h"
 #include "writer/reorder.h"

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <string>
 
+#include "config/plan.h"
 #include "files/files.h"
-#include "sonde/plan.h"
 #include "sonde/result.h"
 #include "writer/layout.h"
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "config/plan.h"
 #include "journal/record.h"
-#include "sonde/plan.h"
 #include "sonde/result.h"
 #include "writer/layout.h"
 #include "writer/tensor_writer.h"

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "sonde/plan.h"
+#include "config/plan.h"
 #include "sonde/result.h"
 #include "writer/layout.h"
 

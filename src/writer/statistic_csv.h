@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "journal/record.h"
-#include "sonde/statistics.h"
+#include "stats/statistics.h"
 #include "writer/layout.h"
 
 namespace sonde {

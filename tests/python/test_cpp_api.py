@@ -1,6 +1,7 @@
 """sonde/dump.h: a program outside the checkout, compiled against what is installed."""
 
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -50,6 +51,54 @@ def test_errors_come_as_values(program, tmp_path):
     assert (run(program, tmp_path / "no").returncode, run(program, tmp_path / "no").stderr.count("\n")) == (3, 1)
     dump = mindspore_tree.write(tmp_path)
     assert "is no regular expression" in run(program, dump, "(").stderr
+
+
+HEADERS = sorted(path.name for path in (ROOT / "include/sonde").iterdir())
+
+
+def exported(header):
+    """What a header shows of the library, as C++ names it: `sonde::Dump::path`."""
+    names, inside = [], ""
+    for line in (ROOT / "include/sonde" / header).read_text().splitlines():
+        if opened := re.match(r"(?:class|struct) (\w+) .*{$", line):
+            inside = opened[1] + "::"
+        elif line.startswith("};"):
+            inside = ""
+        elif found := re.match(r"\s*SONDE_EXPORT .*?(\w+)\(", line):
+            names.append(("" if header == "sonde.h" else "sonde::" + inside) + found[1])
+    return [name for name in names if name != "sonde::Dump::open_version"]  # private: Dump::open calls it
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_a_program_with_one_header_links_with_all_that_it_shows(header, tmp_path):
+    uses = "".join(f"  used += reinterpret_cast<const char*>(&address{i})[0];\n" for i in range(len(exported(header))))
+    takes = "".join(f"  auto address{i} = &{name};\n" for i, name in enumerate(exported(header)))
+    if header == "dump.h":
+        takes += '  used += sonde::Dump::open("") ? 1 : 0;\n'
+    source = tmp_path / "main.cpp"
+    source.write_text(
+        f'#include "sonde/{header}"\nint main() {{\n  int used = 0;\n{takes}{uses}  return used == 1;\n}}\n'
+    )
+    built = run(
+        *("c++", "-std=c++20", "-O0", "-Wall", "-Wextra", "-Werror", source),
+        *(f"-I{PACKAGE / 'include'}", PACKAGE / "libsonde.so", "-o", tmp_path / "program"),
+    )
+    assert built.returncode == 0, built.stderr
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_a_header_shows_something_or_holds_plain_data_for_one_that_does(header):
+    text = (ROOT / "include/sonde" / header).read_text()
+    declared = r"^ *(?:explicit |friend )?[\w:<>,&* ]*\w[=&<>!]*\([^()]*\)(?: const)?(?: noexcept)?;"
+    found = (line.strip() for line in re.findall(declared, text, re.MULTILINE))
+    hidden = [line for line in found if not line.startswith(("SONDE_EXPORT ", "return "))]
+    assert hidden == [] or header == "sonde.h", "without SONDE_EXPORT it does not link"
+    users = [other for other in HEADERS if f'#include "sonde/{header}"' in (ROOT / "include/sonde" / other).read_text()]
+    assert exported(header) or any(exported(user) for user in users)
+
+
+def test_what_is_installed_is_what_links():
+    assert sorted(path.name for path in (PACKAGE / "include/sonde").iterdir()) == HEADERS
 
 
 @pytest.mark.skipif(not (ROOT / "build" / "CMakeCache.txt").exists(), reason="the engine was built elsewhere")

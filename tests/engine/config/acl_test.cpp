@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "sonde/plan.h"
+#include "config/plan.h"
 
 namespace sonde::test {
 namespace {

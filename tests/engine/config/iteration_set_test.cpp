@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "sonde/plan.h"
+#include "config/plan.h"
 
 namespace sonde {
 namespace {

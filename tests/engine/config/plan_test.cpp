@@ -1,5 +1,5 @@
 // The values a plan gets, and what keys do to each other.
-#include "sonde/plan.h"
+#include "config/plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

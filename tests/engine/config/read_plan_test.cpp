@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "sonde/plan.h"
+#include "config/plan.h"
 #include "verdict_case.h"
 
 namespace sonde::test {

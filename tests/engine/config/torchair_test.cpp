@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "config/plan.h"
 #include "config/selector.h"
-#include "sonde/plan.h"
 
 namespace sonde::test {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sonde/plan.h"
+#include "config/plan.h"
 
 namespace sonde::test {
 

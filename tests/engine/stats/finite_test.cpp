@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "sonde/statistics.h"
+#include "stats/statistics.h"
 
 namespace sonde {
 namespace {

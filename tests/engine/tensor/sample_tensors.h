@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "sonde/statistics.h"
+#include "stats/statistics.h"
 
 namespace sonde::sample {
 

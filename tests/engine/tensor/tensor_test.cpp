@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sample_tensors.h"
+#include "tensor/dims.h"
 
 namespace sonde {
 namespace {

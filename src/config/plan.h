@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "sonde/result.h"
-#include "sonde/statistics.h"
+#include "stats/statistics.h"
 
 namespace sonde {
 
