@@ -49,7 +49,81 @@ static_assert(SONDE_PHASE_RECOMPUTE == static_cast<int>(Phase::recompute));
 static_assert(SONDE_ATTRIBUTE_NONE == static_cast<int>(AttributeKind::none));
 static_assert(SONDE_ATTRIBUTE_REALS == static_cast<int>(AttributeKind::reals));
 
+std::string string_of(const char* text) { return text != nullptr ? text : ""; }
+
+SourceLine line_of(const sonde_source_line& in) {
+  return {string_of(in.file), string_of(in.function), in.line, in.column, in.end_line, in.end_column};
+}
+
 }  // namespace
+
+HostTensor tensor_of(const sonde_tensor& in) {
+  HostTensor out;
+  TensorView& view = out.view;
+  view.dtype = in.dtype <= SONDE_DTYPE_QINT32 ? static_cast<DType>(in.dtype) : DType::undefined;
+  view.device = in.device <= SONDE_DEVICE_OTHER ? static_cast<DeviceType>(in.device) : DeviceType::other;
+  view.conjugate = (in.flags & SONDE_TENSOR_CONJUGATE) != 0;
+  view.negative = (in.flags & SONDE_TENSOR_NEGATIVE) != 0;
+  view.data = static_cast<const std::byte*>(in.data);
+  view.shape = {in.shape, in.ndim};
+  if (in.strides == nullptr) out.own_strides = c_order_strides(view.shape);
+  view.strides =
+      in.strides != nullptr ? std::span(in.strides, in.ndim) : std::span<const std::int64_t>(out.own_strides);
+  out.access = device_access(view.device);
+  out.skip = in.skip;
+  if (out.skip == nullptr && out.access == nullptr) out.skip = "on a device that this build cannot read";
+  out.foreign = (in.flags & SONDE_TENSOR_FOREIGN) != 0;
+  out.constant = (in.flags & SONDE_TENSOR_CONSTANT) != 0;
+  out.uninitialised = (in.flags & SONDE_TENSOR_UNINITIALISED) != 0;
+  out.storage = in.storage;
+  out.object = in.object;
+  out.storage_data = static_cast<const std::byte*>(in.storage_data);
+  out.storage_bytes = in.storage_bytes;
+  return out;
+}
+
+Site site_of(const sonde_site& in) {
+  Site site;
+  site.phase = in.phase <= SONDE_PHASE_RECOMPUTE ? static_cast<Phase>(in.phase) : Phase::outside;
+  site.op_type = string_of(in.op_type);
+  site.scope = string_of(in.scope);
+  site.flagged = (in.flags & SONDE_SITE_FLAGGED) != 0;
+  site.forward_site = in.forward_site;
+  const std::uint32_t lines = in.trace != nullptr ? in.trace_count : 0;
+  for (std::uint32_t i = 0; i < lines; ++i) site.trace.push_back(line_of(in.trace[i]));
+  return site;
+}
+
+Attribute attribute_of(const sonde_attribute& in) {
+  Attribute out;
+  out.name = string_of(in.name);
+  out.kind = in.kind <= SONDE_ATTRIBUTE_REALS ? static_cast<AttributeKind>(in.kind) : AttributeKind::none;
+  out.text = string_of(in.text);
+  if (in.integers != nullptr) out.integers.assign(in.integers, in.integers + in.count);
+  if (in.reals != nullptr) out.reals.assign(in.reals, in.reals + in.count);
+  return out;
+}
+
+RunInfo run_info_of(const sonde_run_info& in) {
+  RunInfo out;
+  out.rank = in.rank;
+  out.world_size = std::max(in.world_size, 1U);
+  out.device = in.device;
+  out.host = string_of(in.host);
+  out.command = string_of(in.command);
+  return out;
+}
+
+QuietForward quiet_forward_of(const sonde_quiet_forward& in) {
+  return {.root = in.root,
+          .optimizer_alive = in.optimizer_alive != 0,
+          .trained = in.trained != 0,
+          .evaluates = in.evaluates != 0};
+}
+
+NamedOp named_op_of(const sonde_named_op& in) {
+  return {.step = {in.graph, in.iteration}, .full_name = in.full_name, .op_type = in.op_type};
+}
 
 std::string too_short(const char* name, std::size_t found, std::size_t required) {
   return fmt::format(

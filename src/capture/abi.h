@@ -1,4 +1,5 @@
-// Structs of the C ABI in the size that this engine knows, whatever size the host's header gave them (sonde.h, "Versions").
+// Structs of the C ABI: read in the size that the host's header gave them (sonde.h, "Versions"), and turned into the
+// engine's own types. They end here and in api.cpp.
 #pragma once
 
 #include <algorithm>
@@ -6,6 +7,11 @@
 #include <cstring>
 #include <string>
 
+#include "capture/host_tensor.h"
+#include "capture/named_host.h"
+#include "capture/step_clock.h"
+#include "graph/attribute.h"
+#include "journal/record.h"
 #include "sonde/sonde.h"
 
 namespace sonde {
@@ -49,6 +55,15 @@ template <typename T>
 std::string too_short(const T& given) {
   return too_short(AbiStruct<T>::kName, given.size, AbiStruct<T>::kRequiredBytes);
 }
+
+// Each borrows what the struct points to, or copies it. Numbers that are none of sonde.h's become `undefined`, `other`,
+// `outside` and `none`.
+HostTensor tensor_of(const sonde_tensor& tensor);
+Site site_of(const sonde_site& site);
+Attribute attribute_of(const sonde_attribute& attribute);
+RunInfo run_info_of(const sonde_run_info& info);
+QuietForward quiet_forward_of(const sonde_quiet_forward& forward);
+NamedOp named_op_of(const sonde_named_op& op);
 
 // Why an adapter that was built for this version and size of the table cannot use this one; empty when it can.
 std::string table_mismatch(std::uint32_t version, std::uint32_t table_size);

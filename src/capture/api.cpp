@@ -108,7 +108,7 @@ int start(const char* config_path, char* message, std::size_t message_bytes) {
 }
 
 void set_run_info(const sonde_run_info* info) {
-  with_struct_void(info, [](Session& s, const sonde_run_info& all) { s.set_run_info(all); });
+  with_struct_void(info, [](Session& s, const sonde_run_info& all) { s.set_run_info(run_info_of(all)); });
 }
 
 // A session that has ended is kept, small by then: an op of another thread may still be inside it.
@@ -164,12 +164,8 @@ sonde_capture root_forward(int has_parameters, int grad_enabled, int optimizer_a
   });
 }
 sonde_capture quiet_forward(const sonde_quiet_forward* forward) {
-  return with_struct(forward, SONDE_CAPTURE_OFF, [](Session& s, const sonde_quiet_forward& all) {
-    return s.quiet_forward({.root = all.root,
-                            .optimizer_alive = all.optimizer_alive != 0,
-                            .trained = all.trained != 0,
-                            .evaluates = all.evaluates != 0});
-  });
+  return with_struct(forward, SONDE_CAPTURE_OFF,
+                     [](Session& s, const sonde_quiet_forward& all) { return s.quiet_forward(quiet_forward_of(all)); });
 }
 sonde_capture optimizer_end() {
   return guarded(SONDE_CAPTURE_OFF, [](Session& s) { return s.optimizer_end(); });
@@ -198,10 +194,10 @@ sonde_capture set_iteration(std::uint64_t iteration) {
 }
 
 std::uint32_t site(const sonde_site* in) {
-  return with_struct(in, 0u, [](Session& s, const sonde_site& all) { return s.site(all); });
+  return with_struct(in, 0u, [](Session& s, const sonde_site& all) { return s.site(site_of(all)); });
 }
 void name_tensor(const char* name, const sonde_tensor* tensor) {
-  with_struct_void(tensor, [&](Session& s, const sonde_tensor& all) { s.name_tensor(name, all); });
+  with_struct_void(tensor, [&](Session& s, const sonde_tensor& all) { s.name_tensor(name, tensor_of(all)); });
 }
 void flag_type(const char* type, int enabled) {
   guarded_void([&](Session& s) { s.flag_type(type, enabled != 0); });
@@ -227,58 +223,62 @@ std::uint32_t begin_op(sonde_op** out, F begin) {
   return guarded(0u, [&](Session& s) {
     OpStack& stack = ops_of_thread();
     if (stack.depth == stack.ops.size()) stack.ops.push_back(std::make_unique<Op>());
-    Op* op = stack.ops[stack.depth].get();
+    Op& op = *stack.ops[stack.depth];
     const std::uint32_t wanted = begin(s, op);
     if (wanted == 0) return 0u;
-    op->owner = &s;
+    op.session = &s;
     ++stack.depth;
-    *out = reinterpret_cast<sonde_op*>(op);
+    *out = reinterpret_cast<sonde_op*>(&op);
     return wanted;
   });
 }
 
 std::uint32_t op_begin(std::uint32_t site_id, sonde_graph graph, std::uint64_t attributes, sonde_op** out) {
-  return begin_op(out, [&](Session& s, Op*& op) { return s.op_begin(site_id, graph, attributes, op); });
+  return begin_op(out, [&](Session& s, Op& op) { return s.op_begin(op, site_id, graph, attributes); });
 }
 
 // An op belongs to the session that began it, also when that one was stopped meanwhile.
 template <typename F>
 void on_op(sonde_op* op, F body) {
   guarded_void([&](Session& s) {
-    if (op_of(op).owner == &s) body(s, op_of(op));
+    if (op_of(op).session == &s) body(s, op_of(op));
   });
 }
 
 template <typename F>
 void on_op(sonde_op* op, const sonde_tensor* tensor, F body) {
   with_struct_void(tensor, [&](Session& s, const sonde_tensor& all) {
-    if (op_of(op).owner == &s) body(s, op_of(op), all);
+    if (op_of(op).session == &s) body(s, op_of(op), tensor_of(all));
   });
 }
 
 void op_attributes(sonde_op* op, const sonde_attribute* attributes, std::uint32_t count) {
-  on_op(op, [&](Session& s, Op& o) { s.op_attributes(o, {attributes, count}); });
+  on_op(op, [&](Session&, Op& o) {
+    std::vector<Attribute> values;
+    for (std::uint32_t i = 0; i < count; ++i) values.push_back(attribute_of(attributes[i]));
+    o.recorder->set_attributes(o, std::move(values));
+  });
 }
 void op_input_before(sonde_op* op, std::uint32_t slot, const sonde_tensor* tensor) {
-  on_op(op, tensor, [&](Session& s, Op& o, const sonde_tensor& all) { s.op_input_before(o, slot, all); });
+  on_op(op, tensor, [&](Session&, Op& o, const HostTensor& t) { o.recorder->input_before(o, slot, t); });
 }
 void op_mutated(sonde_op* op, std::uint64_t storage) {
-  on_op(op, [&](Session& s, Op& o) { s.op_mutated(o, storage); });
+  on_op(op, [&](Session&, Op& o) { o.recorder->mutated(o, storage); });
 }
 void op_input(sonde_op* op, std::uint32_t slot, const sonde_tensor* tensor) {
-  on_op(op, tensor, [&](Session& s, Op& o, const sonde_tensor& all) { s.op_input(o, slot, all); });
+  on_op(op, tensor, [&](Session&, Op& o, const HostTensor& t) { o.recorder->input(o, slot, t); });
 }
 void op_output(sonde_op* op, std::uint32_t slot, const sonde_tensor* tensor) {
-  on_op(op, tensor, [&](Session& s, Op& o, const sonde_tensor& all) { s.op_output(o, slot, all); });
+  on_op(op, tensor, [&](Session& s, Op& o, const HostTensor& t) { s.op_output(o, slot, t); });
 }
 void op_end(sonde_op* op, int failed) {
-  on_op(op, [&](Session& s, Op& o) { s.op_end(o, failed != 0); });
+  on_op(op, [&](Session&, Op& o) { o.recorder->end(o, failed != 0); });
   OpStack& stack = ops_of_thread();
   if (stack.depth > 0) --stack.depth;
 }
 
 void op_check_output(sonde_op* op, const sonde_tensor* output) {
-  on_op(op, output, [](Session& s, Op& o, const sonde_tensor& all) { s.op_check_output(o, all); });
+  on_op(op, output, [](Session& s, Op& o, const HostTensor& t) { s.op_check_output(o, t); });
 }
 void op_failed(sonde_op* op) {
   on_op(op, [&](Session& s, Op& o) { s.op_failed(o); });
@@ -290,19 +290,19 @@ std::uint32_t op_watch_id(sonde_op* op) {
 }
 int op_watched(sonde_op* op, std::uint32_t watched, std::uint32_t slot, const sonde_tensor* tensor) {
   bool goes_on = false;
-  on_op(op, tensor, [&](Session& s, Op& o, const sonde_tensor& all) { goes_on = s.op_watched(o, watched, slot, all); });
+  on_op(op, tensor, [&](Session&, Op& o, const HostTensor& t) { goes_on = o.recorder->watched(o, watched, slot, t); });
   return goes_on ? 1 : 0;
 }
 
 sonde_op* op_defer(sonde_op* op) {
   auto rest = std::make_unique<Op>();
-  on_op(op, [&](Session& s, Op& o) { rest = s.op_defer(o); });
+  on_op(op, [&](Session&, Op& o) { rest = o.recorder->defer(o); });
   OpStack& stack = ops_of_thread();
   if (stack.depth > 0) --stack.depth;
   return reinterpret_cast<sonde_op*>(rest.release());
 }
 void op_complete(sonde_op* deferred, int failed) {
-  on_op(deferred, [&](Session& s, Op& o) { s.op_end(o, failed != 0); });
+  on_op(deferred, [&](Session&, Op& o) { o.recorder->end(o, failed != 0); });
   delete &op_of(deferred);
 }
 
@@ -314,6 +314,17 @@ void storage_changed(std::uint64_t storage) {
   guarded_void([&](Session& s) { s.storage_changed(storage); });
 }
 
+// As far as the host's struct reaches.
+void write_settings(const Plan& plan, const NamedHostSettings& settings, sonde_host_settings& out) {
+  sonde_host_settings all{};
+  all.size = out.size;
+  all.first_iteration = settings.first_iteration;
+  all.inputs_after = settings.inputs_after ? 1 : 0;
+  copy_text(settings.path.string(), all.path, sizeof all.path);
+  copy_text(plan.net_name, all.net_name, sizeof all.net_name);
+  std::memcpy(&out, &all, std::min<std::size_t>(out.size, sizeof all));
+}
+
 int host_settings(sonde_host_settings* settings, char* message, std::size_t message_bytes) {
   copy_text("", message, message_bytes);
   return guarded(-1, [&](Session& s) {
@@ -321,28 +332,31 @@ int host_settings(sonde_host_settings* settings, char* message, std::size_t mess
       copy_text(too_short(*settings), message, message_bytes);
       return -1;
     }
-    sonde_host_settings ours{};
-    ours.size = settings->size;
-    const Status status = s.host_settings(ours);
-    if (!status) copy_text(status.error().message, message, message_bytes);
-    if (status) std::memcpy(settings, &ours, std::min<std::size_t>(settings->size, sizeof ours));
-    return status ? 0 : -1;
+    const Result<NamedHostSettings> read = s.named_host_settings();
+    if (read) {
+      write_settings(s.plan(), *read, *settings);
+    } else {
+      copy_text(read.error().message, message, message_bytes);
+    }
+    return read ? 0 : -1;
   });
 }
 int wants_iteration(std::uint64_t iteration) {
   return guarded(0, [&](Session& s) { return s.wants_iteration(iteration) ? 1 : 0; });
 }
 int wants_named(const sonde_named_op* named) {
-  return with_struct(named, 0, [](Session& s, const sonde_named_op& all) { return s.wants_named(all) ? 1 : 0; });
+  return with_struct(named, 0,
+                     [](Session& s, const sonde_named_op& all) { return s.wants_named(named_op_of(all)) ? 1 : 0; });
 }
 std::uint32_t named_op_begin(const sonde_named_op* named, sonde_op** out) {
   return with_struct(named, 0u, [&](Session&, const sonde_named_op& all) {
-    return begin_op(out, [&](Session& s, Op* op) { return s.named_op_begin(all, *op); });
+    return begin_op(out, [&](Session& s, Op& op) { return s.named_op_begin(named_op_of(all), op); });
   });
 }
 void named_parameter(const sonde_named_op* named, const sonde_tensor* tensor) {
   with_struct_void(named, [&](Session&, const sonde_named_op& name) {
-    with_struct_void(tensor, [&](Session& s, const sonde_tensor& all) { s.named_parameter(name, all); });
+    with_struct_void(
+        tensor, [&](Session& s, const sonde_tensor& all) { s.named_parameter(named_op_of(name), tensor_of(all)); });
   });
 }
 void named_step_end() {

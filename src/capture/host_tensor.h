@@ -1,38 +1,49 @@
-// A tensor of the host, as sonde.h describes it, in the engine's types.
+// HostTensor: a tensor of the host in the engine's own types, borrowed for the length of one call.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
-#include "capture/identity.h"
-#include "sonde/sonde.h"
+#include "capture/content_cache.h"
 #include "sonde/tensor.h"
 #include "stats/device.h"
 
 namespace sonde {
 
-// Borrows shape, strides and data of `tensor`.
-TensorView view_of(const sonde_tensor& tensor);
+struct HostTensor {
+  TensorView view;                        // with strides in any case: `own_strides` where the host gave none
+  const DeviceAccess* access = nullptr;   // what reads its memory; null only where `skip` says so
+  const char* skip = nullptr;             // static text: why it cannot be read; null when it can
+  bool foreign = false;                   // its memory may change unseen
+  bool constant = false;                  // a number of the user's code, wrapped as a tensor
+  bool uninitialised = false;             // its bytes mean nothing until an op writes them
+  std::uint64_t storage = 0, object = 0;  // as in sonde_tensor; 0: unknown
+  const std::byte* storage_data = nullptr;
+  std::uint64_t storage_bytes = 0;
+  std::vector<std::int64_t> own_strides;
 
-// What reads its memory; null when nothing of this build does.
-inline const DeviceAccess* access_of(const sonde_tensor& tensor) {
-  return device_access(static_cast<DeviceType>(tensor.device));
-}
+  HostTensor() = default;
+  HostTensor(HostTensor&&) = default;  // a copy would borrow the strides of the first
+};
 
+// Strides of elements in C order.
+std::vector<std::int64_t> c_order_strides(std::span<const std::int64_t> shape);
+
+// The same tensor for the search of equal bytes. `storage` is 0 for memory that may change unseen.
+TensorKey key_of(const HostTensor& tensor);
 // The same tensor for the search of its origin; readable or not.
-Place place_of(const sonde_tensor& tensor);
+ViewIdentity identity_of(const HostTensor& tensor);
 
-// A number of the user's code, wrapped as a tensor; nothing when it is none or not a real one.
-std::optional<double> constant_of(const sonde_tensor& tensor);
-
-// `storage` is 0 for memory that may change unseen.
-TensorKey key_of(const sonde_tensor& tensor, const TensorView& view);
+// The number that a constant is; nothing when it is none or not a real one.
+std::optional<double> constant_of(const HostTensor& tensor);
 
 // Bytes from the first to the last element of `view`; 0 when it has none.
 std::uint64_t extent_bytes(const TensorView& view);
 
 // False when the sizes multiply to more than an int64 of bytes: only expanded views can.
-bool has_countable_bytes(const sonde_tensor& tensor);
+bool has_countable_bytes(const TensorView& view);
 
 bool overlaps(const void* a, std::uint64_t a_bytes, const void* b, std::uint64_t b_bytes);
 

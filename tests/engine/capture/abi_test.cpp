@@ -19,6 +19,7 @@ namespace sonde {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // The first `bytes` of a struct at the end of a page; what lies behind it cannot be read.
@@ -85,6 +86,32 @@ TEST(Abi, AStructWithoutItsFirstFieldsIsRefused) {
             std::string("the host's struct sonde_tensor has 16 bytes, and at least 40 are needed: its adapter was not "
                         "built for libsonde.so ") +
                 SONDE_VERSION + "; install both from one version of Sonde");
+}
+
+TEST(Abi, StridesThatTheHostLeavesOutAreThoseOfCOrder) {
+  const std::array<std::int64_t, 3> shape = {2, 3, 4};
+  sonde_tensor given = filled();
+  given.shape = shape.data();
+  given.ndim = 3;
+  const HostTensor tensor = tensor_of(given);
+  EXPECT_THAT(tensor.view.strides, ElementsAre(12, 4, 1));
+  EXPECT_TRUE(tensor.view.is_c_contiguous());
+}
+
+TEST(Abi, NumbersThatAreNoneOfTheHeadersAreUnknownThings) {
+  sonde_tensor tensor{};
+  tensor.dtype = 256 + SONDE_DTYPE_FLOAT32;
+  tensor.device = 256;
+  EXPECT_EQ(tensor_of(tensor).view.dtype, DType::undefined);
+  EXPECT_STREQ(tensor_of(tensor).skip, "on a device that this build cannot read");
+  sonde_site site{};
+  site.phase = 77;
+  site.trace_count = 3;  // of a trace that is not there
+  EXPECT_EQ(site_of(site).phase, Phase::outside);
+  EXPECT_TRUE(site_of(site).trace.empty());
+  sonde_attribute attribute{};
+  attribute.kind = 99;
+  EXPECT_EQ(attribute_of(attribute).kind, AttributeKind::none);
 }
 
 TEST(Abi, NamesEveryElementTypeOfTheEngine) {

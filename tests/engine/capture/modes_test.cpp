@@ -11,10 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "capture/identity.h"
+#include "capture/abi.h"
+#include "capture/content_cache.h"
+#include "capture/modes/watcher.h"
 #include "capture/session.h"
 #include "capture/step_clock.h"
-#include "capture/watcher.h"
 #include "journal/journal.h"
 #include "stats/device.h"
 
@@ -25,21 +26,21 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(Identity, KnowsFiniteMemoryUntilItIsWritten) {
-  Identity identity;
+TEST(ContentCache, KnowsFiniteMemoryUntilItIsWritten) {
+  ContentCache cache;
   std::array<float, 8> memory{};
-  identity.set_finite(1, memory.data(), 32, identity.epoch(1));
-  EXPECT_TRUE(identity.known_finite(1, memory.data(), 32));
-  EXPECT_TRUE(identity.known_finite(1, memory.data() + 2, 8)) << "a view of it";
-  EXPECT_FALSE(identity.known_finite(1, memory.data() + 2, 32)) << "it ends behind";
-  EXPECT_FALSE(identity.known_finite(2, memory.data(), 32));
-  identity.wrote(1, 5);
-  EXPECT_FALSE(identity.known_finite(1, memory.data(), 32));
-  const std::uint64_t before = identity.epoch(1);
-  identity.wrote(1, 6);
-  identity.set_finite(1, memory.data(), 32, before);
-  EXPECT_FALSE(identity.known_finite(1, memory.data(), 32)) << "written while it was looked at";
-  EXPECT_FALSE(identity.known_finite(0, memory.data(), 32));
+  cache.set_finite(1, memory.data(), 32, cache.epoch(1));
+  EXPECT_TRUE(cache.known_finite(1, memory.data(), 32));
+  EXPECT_TRUE(cache.known_finite(1, memory.data() + 2, 8)) << "a view of it";
+  EXPECT_FALSE(cache.known_finite(1, memory.data() + 2, 32)) << "it ends behind";
+  EXPECT_FALSE(cache.known_finite(2, memory.data(), 32));
+  cache.wrote(1, 5);
+  EXPECT_FALSE(cache.known_finite(1, memory.data(), 32));
+  const std::uint64_t before = cache.epoch(1);
+  cache.wrote(1, 6);
+  cache.set_finite(1, memory.data(), 32, before);
+  EXPECT_FALSE(cache.known_finite(1, memory.data(), 32)) << "written while it was looked at";
+  EXPECT_FALSE(cache.known_finite(0, memory.data(), 32));
 }
 
 TEST(StepClock, TheSwitchAloneDecidesOnceItWasUsed) {
@@ -87,9 +88,7 @@ class Modes : public ::testing::Test {
 
   void start() {
     session_ = std::make_unique<Session>(plan_);
-    sonde_run_info info{};
-    info.size = sizeof info;
-    session_->set_run_info(info);
+    session_->set_run_info({});
     session_->root_forward(true, true, false);
   }
 
@@ -108,9 +107,8 @@ class Modes : public ::testing::Test {
     std::uint64_t storage;
     std::int64_t shape, stride = 1;
     std::uint32_t device = 0;
-    sonde_tensor view() const {
+    HostTensor view() const {
       sonde_tensor t{};
-      t.size = sizeof t;
       t.dtype = SONDE_DTYPE_FLOAT32;
       t.data = t.storage_data = values.data();
       t.storage_bytes = values.size() * sizeof(float);
@@ -119,7 +117,7 @@ class Modes : public ::testing::Test {
       t.ndim = 1;
       t.storage = storage;
       t.device = device;
-      return t;
+      return tensor_of(t);
     }
   };
   Tensor tensor(std::vector<float> values) {
@@ -128,20 +126,17 @@ class Modes : public ::testing::Test {
   }
 
   std::uint32_t site(const char* type) {
-    sonde_site s{};
-    s.size = sizeof s;
+    Site s;
     s.op_type = type;
     s.scope = "network-Net";
     return session_->site(s);
   }
-  unsigned begin(const char* type, Op& op) {
-    Op* begun = &op;
-    return session_->op_begin(site(type), 0, 0, begun);
+  std::uint32_t begin(const char* type, Op& op, sonde_graph graph = SONDE_GRAPH_TRAINING) {
+    return session_->op_begin(op, site(type), graph, 0);
   }
   void output(Op& op, const Tensor& tensor) {
-    const sonde_tensor view = tensor.view();
-    session_->op_mutated(op, tensor.storage);
-    session_->op_output(op, 0, view);
+    op.recorder->mutated(op, tensor.storage);
+    session_->op_output(op, 0, tensor.view());
   }
   JournalRun journal() const {
     Result<Journal> read = read_journal(plan_.path / "rank_0/.dump_metadata/sonde/journal");
@@ -182,9 +177,9 @@ TEST_F(Modes, MemoryOfADeviceIsReadByWhatIsRegisteredForIt) {
   Tensor there = tensor({1, 2, 3}), nowhere = tensor({1});
   there.device = static_cast<std::uint32_t>(DeviceType::cuda);
   nowhere.device = static_cast<std::uint32_t>(DeviceType::other);
-  session_->op_input(op, 0, nowhere.view());
+  op.recorder->input(op, 0, nowhere.view());
   output(op, there);
-  session_->op_end(op, false);
+  op.recorder->end(op, false);
   session_->stop();
   EXPECT_EQ(g_read_on_device, 1);
   const JournalRun run = journal();
@@ -202,19 +197,19 @@ TEST_F(Modes, AWatchedOutputIsReadAgainAfterEveryOpAndWhoChangedItIsTold) {
   Tensor kept = tensor({1, 2, 3});
   output(watched, kept);
   const std::uint32_t id = watched.record.op->id;
-  session_->op_end(watched, false);
+  watched.recorder->end(watched, false);
   for (const char* type : {"add", "sub", "div"}) {
     Op reader;
     EXPECT_TRUE((begin(type, reader) & SONDE_WANT_WATCHED) != 0);
     if (std::string(type) == "sub") kept.values[1] = 20;  // nobody tells
-    EXPECT_TRUE(session_->op_watched(reader, id, 0, kept.view()));
-    session_->op_end(reader, false);
+    EXPECT_TRUE(reader.recorder->watched(reader, id, 0, kept.view()));
+    reader.recorder->end(reader, false);
   }
   session_->root_forward(true, true, false);  // the next step
   Op later;
   begin("add", later);
-  EXPECT_FALSE(session_->op_watched(later, id, 0, kept.view()));
-  session_->op_end(later, false);
+  EXPECT_FALSE(later.recorder->watched(later, id, 0, kept.view()));
+  later.recorder->end(later, false);
   const std::string summary = session_->stop();
   EXPECT_THAT(summary, HasSubstr("output 0 of Default/network-Net/mul-op0 changed in step 0"));
   EXPECT_THAT(summary, HasSubstr("found after Default/network-Net/sub-op0"));
@@ -237,10 +232,10 @@ TEST_F(Modes, OfStepsInWhichNothingOverflowsOnlyTheFirstIsKept) {
     Op op;
     EXPECT_TRUE((begin("mul", op) & SONDE_WANT_CHECK) != 0);
     const Tensor out = tensor({1, step == 2 ? std::numeric_limits<float>::infinity() : 2});
-    session_->op_mutated(op, out.storage);
+    op.recorder->mutated(op, out.storage);
     session_->op_check_output(op, out.view());
     session_->op_output(op, 0, out.view());
-    session_->op_end(op, false);
+    op.recorder->end(op, false);
   }
   EXPECT_THAT(session_->stop(), HasSubstr("1 op overflowed"));
   const JournalRun run = journal();
@@ -258,16 +253,15 @@ TEST_F(Modes, AnOpOfAnotherStepThatRunsMeanwhileFindsNothingAndTheWatchGoesOn) {
   Tensor kept = tensor({1, 2, 3});
   output(watched, kept);
   const std::uint32_t id = watched.record.op->id;
-  session_->op_end(watched, false);
+  watched.recorder->end(watched, false);
 
   session_->root_forward(true, false, false);  // an evaluation, while the training step is open
   Op evaluation;
-  Op* begun = &evaluation;
-  session_->op_begin(site("add"), 1, 0, begun);
+  begin("add", evaluation, SONDE_GRAPH_EVALUATION);
   ASSERT_EQ(evaluation.record.step.graph, 1U);
   kept.values[0] = 10;
-  EXPECT_TRUE(session_->op_watched(evaluation, id, 0, kept.view())) << "it is still to be asked about";
-  session_->op_end(evaluation, false);
+  EXPECT_TRUE(evaluation.recorder->watched(evaluation, id, 0, kept.view())) << "it is still to be asked about";
+  evaluation.recorder->end(evaluation, false);
   EXPECT_THAT(session_->stop(), Not(HasSubstr("changed in step")));
   for (const auto& record : journal().records) EXPECT_NE(record.kind, RecordKind::parameter);
 }
@@ -280,15 +274,15 @@ TEST_F(Modes, WhatLiesBetweenTheElementsOfAStridedViewIsLookedAtToo) {
   Tensor every_second = whole;
   every_second.shape = 4;
   every_second.stride = 2;
-  const auto look = [&](const char* type, const sonde_tensor& view) {
+  const auto look = [&](const char* type, const HostTensor& view) {
     Op op;
     begin(type, op);
     session_->op_check_output(op, view);
     session_->op_output(op, 0, view);
-    session_->op_end(op, false);
+    op.recorder->end(op, false);
   };
-  sonde_tensor spread = every_second.view();
-  spread.data = spread.storage_data = whole.values.data();
+  HostTensor spread = every_second.view();
+  spread.view.data = spread.storage_data = whole.view().view.data;
   look("slice", spread);
   look("view", whole.view());
   EXPECT_THAT(session_->stop(), HasSubstr("1 op overflowed, the first was Default/network-Net/view-op0"));
@@ -304,9 +298,9 @@ TEST_F(Modes, AFullBudgetDropsATensorOrKeepsItsStatisticsAsThePlanSays) {
     const Tensor first = tensor(std::vector<float>(64, 1)), second = tensor(std::vector<float>(64, 2));
     Op op;
     begin("add", op);
-    session_->op_input(op, 0, first.view());
-    session_->op_input(op, 1, second.view());
-    session_->op_end(op, false);
+    op.recorder->input(op, 0, first.view());
+    op.recorder->input(op, 1, second.view());
+    op.recorder->end(op, false);
     session_->stop();
     for (const auto& record : journal().records) {
       if (record.kind != RecordKind::op) continue;

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "capture/abi.h"
 #include "capture/host_steps.h"
 #include "capture/session.h"
 #include "journal/journal.h"
@@ -66,37 +67,34 @@ class Named : public ::testing::Test {
 
   void start() {
     session_ = std::make_unique<Session>(plan_);
-    sonde_host_settings settings{};
-    ASSERT_TRUE(session_->host_settings(settings));
-    EXPECT_EQ(settings.path, plan_.path.string());
-    sonde_run_info info{};
-    info.size = sizeof info;
-    session_->set_run_info(info);
+    const Result<NamedHostSettings> settings = session_->named_host_settings();
+    ASSERT_TRUE(settings);
+    EXPECT_EQ(settings->path, plan_.path);
+    session_->set_run_info({});
   }
 
-  static sonde_named_op named(const char* name, const char* type, std::uint64_t iteration, std::uint32_t graph = 0) {
-    return {sizeof(sonde_named_op), graph, iteration, name, type};
+  static NamedOp named(const char* name, const char* type, std::uint64_t iteration, std::uint32_t graph = 0) {
+    return {{graph, iteration}, name, type};
   }
-  sonde_tensor view(const std::vector<float>& values) {
+  HostTensor view(const std::vector<float>& values) {
     size_ = static_cast<std::int64_t>(values.size());
     sonde_tensor t{};
-    t.size = sizeof t;
     t.dtype = SONDE_DTYPE_FLOAT32;
     t.data = values.data();
     t.shape = &size_;
     t.strides = &stride_;
     t.ndim = 1;
-    return t;
+    return tensor_of(t);
   }
   // As the adapter does it: asked first, told with all tensors. What the engine wanted.
-  unsigned run(const sonde_named_op& op, const std::vector<float>& output) {
+  std::uint32_t run(const NamedOp& op, const std::vector<float>& output) {
     if (!session_->wants_named(op)) return 0;
     Op handle;
-    const unsigned wanted = session_->named_op_begin(op, handle);
-    const sonde_tensor tensor = view(output);
+    const std::uint32_t wanted = session_->named_op_begin(op, handle);
+    const HostTensor tensor = view(output);
     if ((wanted & SONDE_WANT_CHECK) != 0) session_->op_check_output(handle, tensor);
     session_->op_output(handle, 0, tensor);
-    session_->op_end(handle, false);
+    handle.recorder->end(handle, false);
     return wanted;
   }
   std::vector<std::string> files() const {
@@ -126,7 +124,7 @@ TEST_F(Named, OpsAreRecordedUnderTheHostsNamesAndSteps) {
   run(named(kConvGrad, "Conv2DBackpropInput", 7), {3});
   run(named(kRelu, "ReLU", 2, 5), {4});
   const std::vector<float> values = {5, 6};
-  const sonde_tensor weight = view(values);
+  const HostTensor weight = view(values);
   session_->named_parameter(named("conv.weight", "Parameter", 7), weight);
   session_->named_step_end();
   EXPECT_THAT(session_->stop(), HasSubstr("recorded 3 ops and 4 tensors of 2 steps"));
@@ -246,9 +244,9 @@ TEST_F(Named, OfTwoHostsTheFirstOwnsTheDump) {
 TEST_F(Named, InputsAreReadAfterOnlyWhereThePlanSaysSoAndNothingThrows) {
   const auto after = [&] {
     Session session(plan_);
-    sonde_host_settings settings{};
-    EXPECT_TRUE(session.host_settings(settings));
-    return settings.inputs_after != 0;
+    const Result<NamedHostSettings> settings = session.named_host_settings();
+    EXPECT_TRUE(settings);
+    return settings->inputs_after;
   };
   EXPECT_FALSE(after());
   plan_.sonde.inputs_after = true;
@@ -260,10 +258,9 @@ TEST_F(Named, InputsAreReadAfterOnlyWhereThePlanSaysSoAndNothingThrows) {
 TEST_F(Named, AWatcherIsRefused) {
   plan_.acl.scene = Scene::watcher;
   Session session(plan_);
-  sonde_host_settings settings{};
-  const Status status = session.host_settings(settings);
-  ASSERT_FALSE(status);
-  EXPECT_THAT(status.error().message, HasSubstr("watcher"));
+  const Result<NamedHostSettings> settings = session.named_host_settings();
+  ASSERT_FALSE(settings);
+  EXPECT_THAT(settings.error().message, HasSubstr("watcher"));
 }
 
 }  // namespace

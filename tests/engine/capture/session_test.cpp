@@ -437,6 +437,35 @@ TEST_F(Host, AParameterIsRecordedOnceAStepUnderItsName) {
   EXPECT_EQ(name(run, ops(run).at(0)->tensors.at(0).tensor.tensor_name), "fc.weight");
 }
 
+TEST_F(Host, AParameterIsRecordedAsItIsAlsoWhereItIsFirstReadConjugated) {
+  start("tensor");
+  api().root_forward(1, 1, 0);
+  Tensor weight = tensor({1, 2});  // 1+2i
+  weight.shape = {1};
+  sonde_tensor view = weight.view();
+  view.dtype = SONDE_DTYPE_COMPLEX64;
+  api().name_tensor("fc.weight", &view);
+  sonde_op* op = nullptr;
+  ASSERT_NE(api().op_begin(site("mul", "network-Net", 1), SONDE_GRAPH_TRAINING, 0, &op), 0u);
+  view.flags |= SONDE_TENSOR_CONJUGATE;
+  api().op_input(op, 0, &view);
+  api().op_end(op, 0);
+  stop();
+  const auto imaginary = [&](const std::string& beginning) {
+    for (const auto& entry : fs::directory_iterator(dump() / "rank_0/Net/0/0")) {
+      if (!entry.path().filename().string().starts_with(beginning)) continue;
+      std::ifstream file(entry.path(), std::ios::binary);
+      file.seekg(-static_cast<int>(sizeof(float)), std::ios::end);
+      float value = 0;
+      file.read(reinterpret_cast<char*>(&value), sizeof value);
+      return value;
+    }
+    return 0.0F;
+  };
+  EXPECT_EQ(imaginary("Parameter."), 2);
+  EXPECT_EQ(imaginary("mul."), -2);
+}
+
 TEST_F(Host, WhatNobodyWroteIsDataAndNumbersOfTheUsersCodeAreNot) {
   start();
   api().root_forward(1, 1, 0);

@@ -151,7 +151,6 @@ struct sonde_quiet_forward {
 
 struct sonde_op; /* one op in flight on one thread */
 
-
 struct sonde_run_info {
   uint32_t size;
   uint32_t rank;

@@ -8,7 +8,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "capture/identity.h"
+#include "capture/content_cache.h"
 #include "journal/record.h"
 
 namespace sonde {

@@ -1,4 +1,4 @@
-#include "capture/identity.h"
+#include "capture/content_cache.h"
 
 #include <algorithm>
 #include <utility>
@@ -15,7 +15,7 @@ Content content_of(const TensorRecord& record) {
   return content;
 }
 
-void tell_content(const Content& content, TensorRecord& record) {
+void give_content(const Content& content, TensorRecord& record) {
   record.content = content.id;
   record.has_statistics = content.has_statistics;
   record.statistics = content.statistics;
@@ -23,19 +23,19 @@ void tell_content(const Content& content, TensorRecord& record) {
   record.sha1 = content.sha1;
 }
 
-Identity::Storage& Identity::storage_of(std::uint64_t storage_id) {
+ContentCache::Storage& ContentCache::storage_of(std::uint64_t storage_id) {
   const auto [it, fresh] = storages_.try_emplace(storage_id);
   if (fresh) it->second.epoch = epoch_of_others_;
   it->second.touched = step_;
   return it->second;
 }
 
-std::uint64_t Identity::epoch_of(std::uint64_t storage_id) const {
+std::uint64_t ContentCache::epoch_of(std::uint64_t storage_id) const {
   const auto it = storages_.find(storage_id);
   return it != storages_.end() ? it->second.epoch : epoch_of_others_;
 }
 
-Identity::Found Identity::find(const TensorKey& key) {
+ContentCache::Found ContentCache::find(const TensorKey& key) {
   Found found;
   if (key.storage == 0) return found;
   found.epoch = epoch_of_others_;
@@ -45,7 +45,6 @@ Identity::Found Identity::find(const TensorKey& key) {
   storage.touched = step_;
   found.epoch = storage.epoch;
   found.uninitialised = storage.uninitialised;
-  found.written = storage.written;
   for (const Entry& entry : storage.entries) {
     if (entry.data != key.data || entry.dtype != key.dtype || entry.bytes != key.bytes) continue;
     const bool same_shape = std::ranges::equal(entry.shape.values(), key.shape);
@@ -60,7 +59,7 @@ Identity::Found Identity::find(const TensorKey& key) {
   return found;
 }
 
-void Identity::insert(const TensorKey& key, Content content, std::uint64_t epoch) {
+void ContentCache::insert(const TensorKey& key, Content content, std::uint64_t epoch) {
   if (key.storage == 0 || epoch_of(key.storage) != epoch) return;
   Storage& storage = storage_of(key.storage);
   // One that was recorded without its bytes may be there.
@@ -72,7 +71,7 @@ void Identity::insert(const TensorKey& key, Content content, std::uint64_t epoch
                              Dims(key.strides), std::move(content)});
 }
 
-void Identity::wrote(std::uint64_t storage_id, std::uint64_t sequence) {
+void ContentCache::wrote(std::uint64_t storage_id, std::uint64_t sequence) {
   if (storage_id == 0) return;
   Storage& storage = storage_of(storage_id);
   storage.epoch = ++writes_;
@@ -86,7 +85,12 @@ void Identity::wrote(std::uint64_t storage_id, std::uint64_t sequence) {
   storage.finite.clear();
 }
 
-bool Identity::known_finite(std::uint64_t storage_id, const void* data, std::uint64_t bytes) const {
+bool ContentCache::is_written(std::uint64_t storage_id) const {
+  const auto it = storages_.find(storage_id);
+  return it != storages_.end() && it->second.written;
+}
+
+bool ContentCache::known_finite(std::uint64_t storage_id, const void* data, std::uint64_t bytes) const {
   const auto it = storages_.find(storage_id);
   if (storage_id == 0 || it == storages_.end()) return false;
   const auto* begin = static_cast<const std::byte*>(data);
@@ -94,7 +98,7 @@ bool Identity::known_finite(std::uint64_t storage_id, const void* data, std::uin
       it->second.finite, [&](const Extent& extent) { return extent.begin <= begin && begin + bytes <= extent.end; });
 }
 
-void Identity::set_finite(std::uint64_t storage_id, const void* data, std::uint64_t bytes, std::uint64_t epoch) {
+void ContentCache::set_finite(std::uint64_t storage_id, const void* data, std::uint64_t bytes, std::uint64_t epoch) {
   if (storage_id == 0 || epoch_of(storage_id) != epoch) return;
   constexpr std::size_t kMostExtents = 64;
   std::vector<Extent>& finite = storage_of(storage_id).finite;
@@ -103,47 +107,47 @@ void Identity::set_finite(std::uint64_t storage_id, const void* data, std::uint6
   finite.push_back({begin, begin + bytes});
 }
 
-void Identity::uninitialised(std::uint64_t storage_id) {
+void ContentCache::uninitialised(std::uint64_t storage_id) {
   if (storage_id != 0) storage_of(storage_id).uninitialised = true;
 }
 
-void Identity::remember(std::vector<Known>& known, const Place& place, Origin origin) {
-  std::erase_if(known, [&](const Known& one) { return one.object == place.object && one.object != 0; });
+void ContentCache::remember(std::vector<Known>& known, const ViewIdentity& view, Origin origin) {
+  std::erase_if(known, [&](const Known& one) { return one.object == view.object && one.object != 0; });
   if (known.size() == kMostKnown) known.erase(known.begin(), known.begin() + kMostKnown / 2);
-  known.push_back({place.object, place.geometry, origin});
+  known.push_back({view.object, view.geometry, origin});
 }
 
-Origin Identity::origin_of(const Place& place, std::uint64_t reader) {
-  if (place.storage == 0) {
-    const auto it = without_storage_.find(place.object);
-    const bool same = it != without_storage_.end() && it->second.geometry == place.geometry;
+Origin ContentCache::origin_of(const ViewIdentity& view, std::uint64_t reader) {
+  if (view.storage == 0) {
+    const auto it = without_storage_.find(view.object);
+    const bool same = it != without_storage_.end() && it->second.geometry == view.geometry;
     return same ? it->second.origin : Origin();
   }
-  Storage& storage = storage_of(place.storage);
+  Storage& storage = storage_of(view.storage);
   if (reader != kNoSequence && storage.writer.sequence == reader) return storage.before;
   const Known* found = nullptr;
   for (const Known& one : storage.known) {
-    if (one.geometry != place.geometry) continue;
+    if (one.geometry != view.geometry) continue;
     found = &one;
-    if (one.object == place.object && place.object != 0) return one.origin;
+    if (one.object == view.object && view.object != 0) return one.origin;
   }
   const Origin origin = found != nullptr ? found->origin : storage.writer;
   // So that a later view that lies as this one does is not taken for it.
-  if (place.object != 0) remember(storage.known, place, origin);
+  if (view.object != 0) remember(storage.known, view, origin);
   return origin;
 }
 
-void Identity::made(const Place& place, Origin origin) {
-  if (place.storage == 0) {
-    if (place.object != 0) without_storage_[place.object] = {place.object, place.geometry, origin};
+void ContentCache::made(const ViewIdentity& view, Origin origin) {
+  if (view.storage == 0) {
+    if (view.object != 0) without_storage_[view.object] = {view.object, view.geometry, origin};
     return;
   }
-  Storage& storage = storage_of(place.storage);
+  Storage& storage = storage_of(view.storage);
   if (storage.writer.sequence == origin.sequence) storage.writer.slot = origin.slot;
-  remember(storage.known, place, origin);
+  remember(storage.known, view, origin);
 }
 
-void Identity::end_step() {
+void ContentCache::end_step() {
   ++step_;
   without_storage_.clear();
   const auto is_old = [&](const Storage& storage) { return storage.touched + 2 < step_; };
@@ -158,7 +162,7 @@ void Identity::end_step() {
   if (forgotten > 0) epoch_of_others_ = ++writes_;
 }
 
-void Identity::forget_contents() {
+void ContentCache::forget_contents() {
   epoch_of_others_ = ++writes_;
   for (auto& [id, storage] : storages_) {
     storage.epoch = writes_;
@@ -167,7 +171,7 @@ void Identity::forget_contents() {
   }
 }
 
-void Identity::clear() {
+void ContentCache::clear() {
   storages_.clear();
   without_storage_.clear();
   epoch_of_others_ = ++writes_;

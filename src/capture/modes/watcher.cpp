@@ -1,4 +1,4 @@
-#include "capture/watcher.h"
+#include "capture/modes/watcher.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// Written: a tensor as it is recorded: whole, or its first elements (sample_mode), or as it lies in memory (trans_flag).
+// RecordedView: a tensor as it is recorded: whole, or its first elements (sample_mode), or as it lies in memory (trans_flag).
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@
 
 namespace sonde {
 
-class Written {
+class RecordedView {
  public:
   // Borrows the memory of `view`, or holds a copy of a sample that lies scattered.
-  Written(const TensorView& view, const Plan& plan, const DeviceAccess& access);
-  Written(const Written&) = delete;
-  Written& operator=(const Written&) = delete;
+  RecordedView(const TensorView& view, const Plan& plan, const DeviceAccess& access);
+  RecordedView(const RecordedView&) = delete;
+  RecordedView& operator=(const RecordedView&) = delete;
 
   // Whether `plan` makes any difference at all: most plans record every tensor whole, in C order.
   static bool differs(const Plan& plan) { return plan.sample_mode == 1 || !plan.trans_flag; }

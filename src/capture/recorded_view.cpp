@@ -1,4 +1,4 @@
-#include "capture/written.h"
+#include "capture/recorded_view.h"
 
 #include <array>
 #include <cstdint>
@@ -13,7 +13,7 @@ constexpr std::array<std::size_t, 5> kNdhwc = {0, 2, 3, 4, 1};
 
 }  // namespace
 
-Written::Written(const TensorView& view, const Plan& plan, const DeviceAccess& access) : view_(view) {
+RecordedView::RecordedView(const TensorView& view, const Plan& plan, const DeviceAccess& access) : view_(view) {
   if (plan.sample_mode == 1 && view.elements() > static_cast<std::int64_t>(plan.sample_num)) {
     take_sample(static_cast<std::int64_t>(plan.sample_num), access);
   } else if (!plan.trans_flag) {
@@ -22,7 +22,7 @@ Written::Written(const TensorView& view, const Plan& plan, const DeviceAccess& a
 }
 
 // The first elements in C order.
-void Written::take_sample(std::int64_t elements, const DeviceAccess& access) {
+void RecordedView::take_sample(std::int64_t elements, const DeviceAccess& access) {
   if (!view_.is_c_contiguous()) {
     sample_.resize(static_cast<std::size_t>(elements) * info(view_.dtype).item_bytes);
     access.copy_first(view_, static_cast<std::size_t>(elements), sample_.data());
@@ -35,7 +35,7 @@ void Written::take_sample(std::int64_t elements, const DeviceAccess& access) {
   view_.strides = strides_;
 }
 
-void Written::lay_out() {
+void RecordedView::lay_out() {
   const std::size_t rank = view_.shape.size();
   if ((rank != 4 && rank != 5) || view_.is_c_contiguous()) return;
   const std::span<const std::size_t> order =

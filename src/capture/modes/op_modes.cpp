@@ -1,0 +1,134 @@
+// What OpRecorder does in single modes: values before an op overwrites them, and outputs that a watcher reads again.
+#include "capture/op_recorder.h"
+
+namespace sonde {
+
+// --- what an op overwrites, where it is decided afterwards whether the op is recorded ---------------------------------
+
+// Statistics are taken at once, which costs less than a copy; of bytes and hashes only a copy can be kept.
+void OpRecorder::input_before(Op& op, std::uint32_t slot, const HostTensor& tensor) {
+  if (!buffers_step_) return input(op, slot, tensor);
+  if (plan_.wants_tensors() || plan_.wants(Category::md5) || plan_.wants(Category::sha1) || rules_.reshapes) {
+    return keep_image(op, slot, tensor);
+  }
+  add_tensor(op, true, slot, tensor, true);
+  if (!reads_ || op.record.tensors.back().skipped != nullptr) return;
+  op.before.emplace_back().index = op.record.tensors.size() - 1;
+}
+
+void OpRecorder::keep_image(Op& op, std::uint32_t slot, const HostTensor& tensor) {
+  TensorRecord& record = add_record(op, true, slot, tensor);
+  const ViewIdentity identity = identity_of(tensor);
+  const TensorKey key = record.skipped == nullptr ? key_of(tensor) : TensorKey();
+  Companion none;  // these modes record no parameters beside ops
+  {
+    const std::lock_guard guard(lock_);
+    relate(op, tensor, identity, record, none);
+    if (record.skipped == nullptr && cache_.find(key).uninitialised) record.skipped = "uninitialised memory";
+  }
+  if (record.skipped != nullptr) return;
+  if (tensor.view.elements() == 0) {
+    record.skipped = "empty tensor";
+    return;
+  }
+  BlockPtr image = recorder_->blocks().take(tensor.view.bytes());
+  if (image == nullptr) {
+    record.skipped = "no memory for its value before the operator";
+    return;
+  }
+  Snapshot& snapshot = op.before.emplace_back(take_snapshot(tensor, key, std::move(image)));
+  snapshot.index = op.record.tensors.size() - 1;
+}
+
+void OpRecorder::settle_before(Op& op, bool kept) {
+  for (const Snapshot& snapshot : op.before) {
+    TensorRecord& record = op.record.tensors[snapshot.index];
+    record.wanted = kept;
+    if (!kept || snapshot.image == nullptr) continue;
+    const HostTensor before = snapshot.tensor(record);
+    read(before, key_of(before), record);
+  }
+  op.before.clear();
+}
+
+// --- watcher ---------------------------------------------------------------------------------------------------------
+
+// A watched op ran. What output() has just recorded is what later reads are compared with.
+void OpRecorder::watch(Op& op, std::uint32_t slot, const HostTensor& output) {
+  const TensorRecord& record = op.record.tensors.back();
+  if (record.content == 0) return;
+  Watcher::Seen seen;
+  seen.fingerprint = output.access->fingerprint(output.view);
+  seen.content = content_of(record);
+  const std::lock_guard guard(lock_);
+  const std::uint64_t stamp = steps_[op.record.step.graph].stamp;
+  Watcher::Watched* watched = watcher_.find(op.record.op->id);
+  if (watched == nullptr || watched->stamp != stamp) {
+    watched = &watcher_.ran(*op.record.op, op.record.step, stamp);
+  }
+  watched->seen[slot] = std::move(seen);
+}
+
+bool OpRecorder::watched(Op& op, std::uint32_t watch_id, std::uint32_t slot, const HostTensor& tensor) {
+  Watcher::Seen before;
+  Record record;
+  {
+    const std::lock_guard guard(lock_);
+    Watcher::Watched* watched = watcher_.find(watch_id);
+    if (watched == nullptr || watched->stamp != steps_[watched->step.graph].stamp) return false;
+    if (watched->step != op.record.step) return true;
+    if (tensor.skip != nullptr) {
+      watcher_.stopped(*watched, tensor.skip);
+      return false;
+    }
+    const auto seen = watched->seen.find(slot);
+    if (seen == watched->seen.end()) return false;
+    before = seen->second;
+    record.op = &names_.pair(*op.record.op, *watched->name);
+    record.reader = watched->name;  // its model is where the file belongs
+  }
+  record.kind = RecordKind::parameter;
+  record.step = op.record.step;
+  record.site = op.record.site;
+  record.thread = op.record.thread;
+  record.task_id = op.record.task_id;
+  record.timestamp_us = now_us();
+  record.tensors.emplace_back().slot = slot;
+  write_watched(op, watch_id, tensor, before, std::move(record));
+  return true;
+}
+
+// Memory that nobody is known to have written is what is asked about: it is read in any case.
+void OpRecorder::write_watched(const Op& op, std::uint32_t watch_id, const HostTensor& tensor,
+                               const Watcher::Seen& before, Record&& record) {
+  TensorRecord& out = record.tensors.front();
+  out.dtype = tensor.view.dtype;
+  out.shape = Dims(tensor.view.shape);
+  out.timestamp_us = record.timestamp_us;
+  const std::uint64_t fingerprint = tensor.access->fingerprint(tensor.view);
+  const bool same = fingerprint == before.fingerprint;
+  // Containers are files of their own: the first after another op is written, those with the same bytes are links to it.
+  const bool contained = rules_.bytes_each_time;
+  if (!same || (contained && before.written == kNoSequence)) {
+    TensorKey unknown = key_of(tensor);
+    unknown.storage = 0;
+    read(tensor, unknown, out);
+  }
+  const Content now = content_of(out);
+  if (same) give_content(before.content, out);
+  if (contained && !out.bytes) record.repeats = before.written;
+  record.sequence = recorder_->next_sequence();
+  {
+    const std::lock_guard guard(lock_);
+    Watcher::Watched* watched = watcher_.find(watch_id);
+    if (watched != nullptr && !same) {
+      watched->seen[out.slot].fingerprint = fingerprint;
+      watched->seen[out.slot].content = now;
+      watcher_.changed(*watched, out.slot, place_text(*op.record.op, sites_.at(op.record.site)));
+    }
+    if (watched != nullptr && contained && out.bytes) watched->seen[out.slot].written = record.sequence;
+  }
+  recorder_->push(std::move(record));
+}
+
+}  // namespace sonde

@@ -1,0 +1,38 @@
+// OverflowCheck: whether an output holds NaN or infinity, which decides whether its op is recorded (op_debug_mode 3).
+// Called as a TensorReading is: looked up and published with the session's lock, looked at without it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "capture/content_cache.h"
+#include "capture/host_tensor.h"
+#include "capture/tensor_reading.h"
+#include "journal/record.h"
+
+namespace sonde {
+
+class OverflowCheck {
+ public:
+  // Whether there is anything to look at.
+  static bool can_look(const HostTensor& output);
+  // Borrows both. `with_statistics`: they are taken at the same time, since the next step's op will want them.
+  OverflowCheck(const ReadRules& rules, const HostTensor& output, bool with_statistics);
+
+  bool look_up(ContentCache& cache);  // false: is_finite() is known
+  void look(BlockPool& blocks);
+  void publish(ContentCache& cache);
+  bool is_finite() const { return finite_; }
+
+ private:
+  const HostTensor& output_;
+  const TensorKey key_;
+  const std::uint64_t extent_;
+  TensorRecord record_;  // of `reading_`
+  std::optional<TensorReading> reading_;
+  std::uint64_t epoch_ = 0;
+  bool finite_ = true;
+  bool looked_ = false, read_ = false;
+};
+
+}  // namespace sonde

@@ -1,0 +1,26 @@
+// Snapshot: an argument that the op writes, as it was before: what is recorded of it is decided when the op has run.
+#pragma once
+
+#include <cstddef>
+
+#include "capture/host_tensor.h"
+#include "journal/block.h"
+#include "journal/record.h"
+
+namespace sonde {
+
+struct Snapshot {
+  std::size_t index = 0;  // of its record among the op's
+  BlockPtr image;         // its bytes; null when its statistics are all the plan wants, which the record has then
+  Dims shape, strides;    // of the image
+  bool conjugate = false, negative = false;
+
+  // The value before, of the type of `record`. Borrows the image.
+  HostTensor tensor(const TensorRecord& record) const;
+};
+
+// Copies `tensor` into `image`, as it lies where it is dense: the statistics of a copy in another order would differ in
+// their last digit.
+Snapshot take_snapshot(const HostTensor& tensor, const TensorKey& key, BlockPtr image);
+
+}  // namespace sonde

@@ -1,0 +1,201 @@
+#include "capture/named_host.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "graph/host_graph.h"
+#include "graph/source_trace.h"
+#include "sonde/sonde.h"
+
+namespace sonde {
+namespace {
+
+// Where the host's own files lie when the layout has no place for them.
+constexpr const char* kBesideOtherLayouts = ".dump_metadata/mindspore";
+
+bool has_rank_tree(LayoutKind layout) {
+  return layout >= LayoutKind::mindspore_2_0 && layout <= LayoutKind::mindspore_2_7;
+}
+
+// Takes `prefix` off, if it is there.
+bool take_prefix(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
+// "Gradients/Default/{scope}/Grad_{forward type}/{type}-op{n}", "Default/{scope}/{type}-op{n}".
+Site site_named(std::string_view full_name, std::string_view op_type) {
+  Site site;
+  site.op_type = op_type;
+  const bool backward = take_prefix(full_name, "Gradients/");
+  take_prefix(full_name, "Default/");
+  const auto drop_last = [&] {
+    const std::size_t slash = full_name.rfind('/');
+    const std::string_view last = slash == std::string_view::npos ? full_name : full_name.substr(slash + 1);
+    full_name = slash == std::string_view::npos ? std::string_view() : full_name.substr(0, slash);
+    return last;
+  };
+  drop_last();  // the op itself
+  if (backward) {
+    std::string_view scope = full_name;
+    const std::size_t slash = scope.rfind('/');
+    std::string_view last = slash == std::string_view::npos ? scope : scope.substr(slash + 1);
+    if (take_prefix(last, "Grad_")) {
+      site.forward_op_type = last;
+      drop_last();
+    }
+  }
+  site.scope = full_name;
+  if (backward) {
+    site.phase = Phase::backward;
+  } else if (full_name.starts_with("optimizer-")) {
+    site.phase = Phase::optimizer;
+  } else {
+    site.phase = full_name.empty() ? Phase::outside : Phase::forward;
+  }
+  return site;
+}
+
+}  // namespace
+
+NamedHost::NamedHost(const Plan& plan, SiteTable& sites) : plan_(plan), sites_(sites), steps_(plan.iteration) {}
+
+Result<NamedHostSettings> NamedHost::settings() {
+  if (plan_.acl.scene == Scene::watcher) {
+    return Error{ErrorCode::unsupported,
+                 "dump_scene \"watcher\" is not possible inside this host: it gives the memory of an output to other "
+                 "operators as soon as nobody needs it"};
+  }
+  const std::filesystem::path path = has_rank_tree(plan_.sonde.layout) ? plan_.path : plan_.path / kBesideOtherLayouts;
+  if (path.string().size() >= sizeof sonde_host_settings::path ||
+      plan_.net_name.size() >= sizeof sonde_host_settings::net_name) {
+    return Error{ErrorCode::invalid_argument, "path or net_name is longer than this host can take"};
+  }
+  path_ = path;
+  // Of an operator that throws there is no "after".
+  return NamedHostSettings{.first_iteration = plan_.first_iteration(),
+                           .inputs_after = plan_.sonde.inputs_after && !plan_.exception_only(),
+                           .path = path_};
+}
+
+void NamedHost::flag_scope(std::string_view scope, std::string_view type, bool enabled) {
+  std::string key(scope);
+  if (!type.empty()) key.append("|").append(type);
+  flagged_scopes_[std::move(key)] = enabled;
+}
+
+NamedHost::Known& NamedHost::find(OpRecorder& ops, const NamedOp& op, std::uint32_t rank) {
+  const auto [it, fresh] = known_.try_emplace(std::string(op.full_name));
+  Known& known = it->second;
+  if (!fresh) return known;
+  known.site = sites_.intern(site_named(op.full_name, op.op_type));
+  ops.names().define_site(known.site);
+  known.other_names = other_names_of(op, rank);
+  known.name = &ops.names().of_host(op.full_name, op.op_type);
+  if (known.name->full_name != op.full_name) known.other_names.emplace_back(op.full_name);
+  if (ops.selector().in_order()) return known;
+  known.wanted = known.wanted_if_flagged = decide(ops, known, op.step.graph, false);
+  if (ops.names().flags_matter()) known.wanted_if_flagged = decide(ops, known, op.step.graph, true);
+  return known;
+}
+
+Selector::Wanted NamedHost::decide(OpRecorder& ops, const Known& op, std::uint32_t graph, bool flagged) const {
+  Selector::AskedOp asked{.full_name = op.name->full_name,
+                          .op_type = op.name->op_type,
+                          .scope = sites_.at(op.site).scope,
+                          .flagged = flagged,
+                          .graph = graph};
+  Selector::Wanted wanted = ops.selector().decide_op(asked);
+  for (const std::string& name : op.other_names) {
+    if (wanted.any()) break;
+    asked.full_name = name;
+    wanted = ops.selector().decide_op(asked);
+  }
+  return wanted;
+}
+
+// What the execution order and the graph of the host call an operator: that is where users look for names. Of several that
+// were made anew only the first step tells which is which; without it any that it may be is meant.
+std::vector<std::string> NamedHost::other_names_of(const NamedOp& op, std::uint32_t rank) {
+  std::optional<ExecutionOrderNames>& order = orders_[op.step.graph];
+  if (!order) {
+    const std::string directory = fmt::format("rank_{}", rank);
+    const std::string file = fmt::format("ms_execution_order_graph_{}.csv", op.step.graph);
+    Result<ExecutionOrderNames> read = ExecutionOrderNames::read(path_ / directory / "execution_order" / file);
+    order.emplace(read ? std::move(*read) : ExecutionOrderNames(std::string_view()));
+  }
+  const bool is_first = op.step.iteration == plan_.initial_iteration;
+  if (is_first) order->name_of(op.full_name);
+  std::vector<std::string> others;
+  for (const std::string_view name : order->names_of(op.full_name)) {
+    if (name != op.full_name) others.emplace_back(name);
+  }
+  return others;
+}
+
+// Of several scopes that hold the op the innermost counts; what was said of the op's own type there, before all.
+bool NamedHost::is_flagged(const Known& op) const {
+  const Site& site = sites_.at(op.site);
+  if (sites_.is_flagged(site)) return true;
+  std::string scope = site.scope.empty() ? "Default" : "Default/" + site.scope;
+  const std::string& type = site.forward_op_type.empty() ? site.op_type : site.forward_op_type;
+  if (const auto own = flagged_scopes_.find(scope + "|" + type); own != flagged_scopes_.end()) return own->second;
+  while (true) {
+    if (const auto found = flagged_scopes_.find(scope); found != flagged_scopes_.end()) return found->second;
+    const std::size_t slash = scope.rfind('/');
+    if (slash == std::string::npos) return false;
+    scope.resize(slash);
+  }
+}
+
+bool NamedHost::wants(OpRecorder& ops, const NamedOp& op, std::uint32_t rank) {
+  if (op.is_parameter()) return ops.records_parameter(op.full_name);
+  ++asked_;
+  // What they hold decides, or what ran before them.
+  const Selector& selector = ops.selector();
+  if (plan_.overflow_only() || plan_.exception_only() || selector.in_order() || selector.follows_producers())
+    return true;
+  const Known& known = find(ops, op, rank);
+  return (ops.names().flags_matter() && is_flagged(known) ? known.wanted_if_flagged : known.wanted).any();
+}
+
+std::uint32_t NamedHost::begin(OpRecorder& ops, const NamedOp& named, std::uint32_t rank, Op& op) {
+  const Known& known = find(ops, named, rank);
+  const bool flagged = ops.names().flags_matter() && is_flagged(known);
+  Selector::Wanted wanted = flagged ? known.wanted_if_flagged : known.wanted;
+  if (ops.selector().in_order()) wanted = decide(ops, known, named.step.graph, flagged);
+  return ops.begin_named(op, *known.name, sites_.at(known.site), named.step, wanted, flagged);
+}
+
+// " (train.py:12)", as the host's graph has it; empty when it does not say.
+std::string NamedHost::line_in_graph(const FoundOps& found, std::uint32_t rank) const {
+  constexpr std::uintmax_t kLargest = std::uintmax_t{1} << 29;
+  const std::filesystem::path file =
+      path_ / fmt::format("rank_{}", rank) / "graphs" / fmt::format("ms_output_trace_code_graph_{}.pb", found.graph);
+  std::error_code error;
+  if (const std::uintmax_t size = std::filesystem::file_size(file, error); error || size > kLargest) return {};
+  std::ifstream in(file, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  const Result<HostGraph> read = read_model_proto(bytes);
+  if (!read) return {};
+  std::vector<std::string> names;
+  for (const auto& [hosts_name, op] : known_) {
+    if (op.name == nullptr || op.name->full_name != found.full_name) continue;
+    names = op.other_names;
+    names.push_back(hosts_name);
+  }
+  for (const HostOp& op : read->ops) {
+    const bool is_it = std::ranges::find(names, op.full_name) != names.end();
+    if (!is_it || op.trace.empty()) continue;
+    const SourceLine& line = users_line(op.trace);
+    return fmt::format(" ({}:{})", line.file, line.line);
+  }
+  return {};
+}
+
+}  // namespace sonde

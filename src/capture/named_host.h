@@ -1,0 +1,87 @@
+// NamedHost: a host that names its operators and counts the steps of its graphs itself (MindSpore).
+//
+// Such a host tells an operator after it ran, with all its tensors, and hands memory out again at once: an address says
+// nothing of who wrote what lies there, so every tensor is read where it is told.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "capture/host_steps.h"
+#include "capture/op_recorder.h"
+#include "capture/per_graph.h"
+#include "capture/sites.h"
+#include "config/plan.h"
+#include "config/selector.h"
+#include "graph/execution_order.h"
+
+namespace sonde {
+
+// An operator, parameter or tensor under the host's own name, in the host's own step.
+struct NamedOp {
+  StepId step;
+  std::string_view full_name, op_type;
+
+  bool is_parameter() const { return op_type == "Parameter"; }
+};
+
+// What such a host's own dumper needs, which finds the operators and writes the graphs.
+struct NamedHostSettings {
+  std::uint64_t first_iteration = 0;
+  bool inputs_after = false;   // read inputs after their operator
+  std::filesystem::path path;  // where graphs and execution orders belong
+};
+
+// Not synchronised: the session calls it under its lock.
+class NamedHost {
+ public:
+  // Both outlive it.
+  NamedHost(const Plan& plan, SiteTable& sites);
+
+  // Says that there is such a host. Fails where the plan asks for what it cannot give.
+  Result<NamedHostSettings> settings();
+  bool exists() const { return !path_.empty(); }
+  HostSteps& steps() { return steps_; }
+  const HostSteps& steps() const { return steps_; }
+
+  // set_dump() of the operators in `scope` and below; with a type: of those right in the scope of that type.
+  void flag_scope(std::string_view scope, std::string_view type, bool enabled);
+  // Whether something of it will be recorded. `rank`: where the host's files are.
+  bool wants(OpRecorder& ops, const NamedOp& op, std::uint32_t rank);
+  // It answers SONDE_WANT_*.
+  std::uint32_t begin(OpRecorder& ops, const NamedOp& named, std::uint32_t rank, Op& op);
+
+  std::uint64_t ops_asked() const { return asked_; }  // that wants() was called for
+  // " (train.py:12)", as the host's graph has it; empty when it does not say.
+  std::string line_in_graph(const FoundOps& found, std::uint32_t rank) const;
+  void shrink() { known_.clear(); }
+
+ private:
+  // An op that was asked about.
+  struct Known {
+    const OpName* name = nullptr;
+    std::vector<std::string> other_names;  // those it may have in the host's graph files, where it has another
+    std::uint32_t site = 0;
+    Selector::Wanted wanted, wanted_if_flagged;
+  };
+  Known& find(OpRecorder& ops, const NamedOp& op, std::uint32_t rank);
+  std::vector<std::string> other_names_of(const NamedOp& op, std::uint32_t rank);
+  Selector::Wanted decide(OpRecorder& ops, const Known& op, std::uint32_t graph, bool flagged) const;
+  bool is_flagged(const Known& op) const;
+
+  const Plan& plan_;
+  SiteTable& sites_;
+  HostSteps steps_;
+  std::filesystem::path path_;                    // where the host writes its graphs; empty: there is no such host
+  std::unordered_map<std::string, Known> known_;  // by full name
+  PerGraph<std::optional<ExecutionOrderNames>> orders_;
+  std::unordered_map<std::string, bool> flagged_scopes_;  // "{scope}", "{scope}|{type}" -> set_dump's last word
+  std::uint64_t asked_ = 0;
+};
+
+}  // namespace sonde

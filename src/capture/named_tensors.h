@@ -1,0 +1,69 @@
+// NamedTensors: parameters, buffers, gradients and optimizer state by their memory, and the data that nobody named.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "capture/host_tensor.h"
+#include "capture/per_graph.h"
+#include "journal/record.h"
+
+namespace sonde {
+
+// Not synchronised: its owner calls it under the session's lock.
+class NamedTensors {
+ public:
+  struct Named {
+    const OpName* name = nullptr;
+    bool wanted = false;               // the plan records it
+    std::uint64_t recorded_stamp = 0;  // of the step in which it was recorded last
+    std::uint64_t named_in_step = 0;   // of the recorded ones
+    bool conjugate = false, negative = false;
+    const std::byte* data = nullptr;
+    DType dtype = DType::undefined;
+    Dims shape, strides;
+    std::uint64_t extent_bytes = 0;  // from the first to the last element
+  };
+
+  // `tensor` is called `name` from now on. Whether it is wanted is to be decided by the caller for one that is new.
+  Named& name(const OpName& name, const HostTensor& tensor, std::uint64_t step, bool& is_new);
+  // The one that has memory in common with `tensor`; null: none.
+  Named* find(const HostTensor& tensor);
+
+  // The N of `data-N` for this storage; `fresh`: it is new. Nothing when it gets none: a number is given for data that
+  // the forward reads (backward finds there what an op of the forward has saved inside), and, where the layout collects
+  // the constants of a graph, in the first step only, since what comes later is data.
+  std::optional<std::uint32_t> data_number(std::uint64_t storage, std::uint32_t graph, std::uint64_t step_stamp,
+                                           bool backward, bool has_constants, bool& fresh);
+  void begin_step(std::uint32_t graph, bool has_constants);
+
+  void freed(std::uint64_t storage) { named_.erase(storage); }
+  // Gradients get new memory in every step: what was not named again lately has gone.
+  void forget_older_than(std::uint64_t step);
+  void clear();
+
+ private:
+  std::unordered_map<std::uint64_t, std::vector<Named>> named_;      // by storage
+  PerGraph<std::unordered_map<std::uint64_t, std::uint32_t>> data_;  // storage -> data-N
+  PerGraph<std::uint64_t> constants_stamp_;                          // the step whose data-N are its constants
+};
+
+// A named tensor as a whole, for recording it with the op that reads `reader`, a part of it. Owns its shape.
+class WholeTensor {
+ public:
+  WholeTensor(const NamedTensors::Named& named, const HostTensor& reader);
+  WholeTensor(const WholeTensor&) = delete;
+  WholeTensor& operator=(const WholeTensor&) = delete;
+
+  const HostTensor& tensor() const { return tensor_; }
+  // False: its memory was resized since it was named.
+  bool is_inside_storage() const;
+
+ private:
+  Dims shape_, strides_;
+  HostTensor tensor_;
+};
+
+}  // namespace sonde

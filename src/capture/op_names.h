@@ -1,0 +1,86 @@
+// OpNames: what operators and tensors are called in a dump, and what the plan selects of the operators so named.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "capture/sites.h"
+#include "capture/step_clock.h"
+#include "config/selector.h"
+#include "journal/record.h"
+#include "writer/recorder.h"
+
+namespace sonde {
+
+// Of one beginning of a session. Not synchronised: its owner calls it under the session's lock. References to names stay
+// good as long as it lives.
+class OpNames {
+ public:
+  OpNames(const Plan& plan, Selector& selector, const SiteTable& sites);
+
+  // Whether set_dump() makes a difference: only then is it asked what is flagged.
+  bool flags_matter() const { return flags_matter_; }
+
+  // Before the first name; `recorder` is told of each, and of the sites that were named.
+  void open(Recorder& recorder) { recorder_ = &recorder; }
+
+  struct Selected {
+    const OpName* name = nullptr;
+    Selector::Wanted wanted;
+    std::uint32_t series = 0, number = 0;
+  };
+  // The next op of this site's type and scope in the step of `stamp`, and what is selected of it.
+  Selected next(const Site& site, std::uint32_t graph, std::uint64_t stamp, bool flagged);
+  // Its record has this sequence.
+  void ran(const Selected& op, std::uint64_t sequence);
+  // What fed the op of `sequence` is wanted as well, from the next step on. In this one it has run already: what it made
+  // is what the reader reads.
+  void add_producer(std::uint64_t sequence);
+  void begin_step() { ops_of_step_.clear(); }
+
+  // A parameter, input data, a constant: the same text, the same name.
+  const OpName& parameter(const std::string& text);
+  // `watched` after `reader`, in the dump of a watcher.
+  const OpName& pair(const OpName& reader, const OpName& watched);
+  // An op under the host's own name, numbered anew where the layout numbers all ops throughout.
+  const OpName& of_host(std::string_view full_name, std::string_view op_type);
+  void define_site(std::uint32_t id);
+
+ private:
+  // The ops of one (type, scope), which are numbered.
+  struct Series {
+    std::string op_type;
+    std::array<std::uint64_t, StepClock::kGraphs> stamp{};  // of the step that `next` counts in
+    std::array<std::uint32_t, StepClock::kGraphs> next{};
+    struct Entry {
+      const OpName* name = nullptr;
+      Selector::Wanted wanted, wanted_if_flagged;
+    };
+    std::vector<Entry> entries;  // by number, grown as ops appear
+  };
+  Series& series_of(const Site& site);
+  Series::Entry& entry_of(Series& series, const Site& site, std::uint32_t number);
+  OpName& add(std::string op_type, std::string full_name);
+
+  const bool flags_matter_;
+  Selector& selector_;
+  const SiteTable& sites_;
+  Recorder* recorder_ = nullptr;
+  std::deque<OpName> names_;  // stable addresses; index = id - 1
+  std::uint32_t nodes_ = 0;   // named so far, where the layout numbers ops throughout
+  std::deque<Series> series_;
+  std::unordered_map<std::string, std::uint32_t> series_ids_;
+  std::vector<std::uint32_t> series_of_site_;  // site id - 1 -> index into series_
+  std::vector<bool> site_defined_;             // told to the recorder
+  // Where the plan follows producers: the ops of the steps going on, by sequence, as (series, number).
+  std::unordered_map<std::uint64_t, std::pair<std::uint32_t, std::uint32_t>> ops_of_step_;
+  std::unordered_map<std::string, std::uint32_t> named_once_;  // parameters and pairs, by text
+};
+
+}  // namespace sonde

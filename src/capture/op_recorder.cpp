@@ -1,0 +1,254 @@
+// OpRecorder's life, its steps and its ops. What it reads of their tensors: op_tensors.cpp.
+#include "capture/op_recorder.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "sonde/sonde.h"
+
+namespace sonde {
+
+std::uint16_t thread_ordinal() {
+  static std::atomic<std::uint16_t> next{0};
+  thread_local const std::uint16_t mine = next.fetch_add(1, std::memory_order_relaxed);
+  return mine;
+}
+
+OpRecorder::OpRecorder(const Plan& plan, const SiteTable& sites, std::mutex& lock)
+    : plan_(plan),
+      sites_(sites),
+      lock_(lock),
+      selector_(plan),
+      names_(plan, selector_, sites),
+      rules_(plan),
+      buffer_(buffers_step_) {}
+
+void OpRecorder::open(std::unique_ptr<Recorder> recorder) {
+  recorder_ = std::move(recorder);
+  names_.open(*recorder_);
+  buffer_.open(*recorder_);
+  rules_.bytes_each_time = rules_.needs_bytes && recorder_->layout().tensor_form() == TensorForm::container;
+}
+
+void OpRecorder::discard() {
+  if (recorder_) recorder_->discard();
+  shrink();
+}
+
+void OpRecorder::shrink() {
+  cache_.clear();
+  attribute_ids_.clear();
+  named_tensors_.clear();
+  buffer_.clear();
+}
+
+// --- steps -----------------------------------------------------------------------------------------------------------
+
+void OpRecorder::push_step(bool began, StepId step) {
+  Record record;
+  record.kind = began ? RecordKind::step_begin : RecordKind::step_end;
+  record.sequence = recorder_->next_sequence();
+  record.step = step;
+  record.timestamp_us = now_us();
+  submit_locked(std::move(record));
+}
+
+void OpRecorder::announce(StepId step) {
+  if (!std::exchange(steps_[step.graph].announced, true)) push_step(true, step);
+}
+
+void OpRecorder::begin_step(const StepChange& change, bool keeps) {
+  const std::uint32_t graph = change.step.graph;
+  GraphStep& step = steps_[graph];
+  step.announced = false;
+  ++counts_.steps_begun;
+  if (counts_.steps_begun > 2) named_tensors_.forget_older_than(counts_.steps_begun - 2);
+  // The graph of the first step is wanted anyway.
+  buffer_.begin_step(graph, keeps && overflow_only_ && counts_.steps_begun == 1);
+  if (change.resumed) return;  // switched off and on within: it goes on where it was
+  step.stamp = ++stamp_;
+  step.next_task = 0;
+  selector_.begin_step(graph);
+  names_.begin_step();
+  named_tensors_.begin_step(graph, recorder_->layout().has_constants());
+}
+
+void OpRecorder::end_step(StepId step) {
+  if (!steps_[step.graph].announced) {
+    --counts_.steps_begun;
+    return;
+  }
+  push_step(false, step);
+  ++counts_.steps_ended;
+  buffer_.end_step(step.graph);
+}
+
+// --- memory ----------------------------------------------------------------------------------------------------------
+
+void OpRecorder::name_tensor(std::string_view name, const HostTensor& tensor) {
+  const OpName& parameter = names_.parameter(std::string(name));
+  bool is_new = false;
+  NamedTensors::Named& named = named_tensors_.name(parameter, tensor, counts_.steps_begun, is_new);
+  if (is_new) named.wanted = records_parameter(parameter.full_name);
+}
+
+void OpRecorder::storage_changed(std::uint64_t storage) {
+  if (storage == 0) {
+    cache_.forget_contents();
+  } else {
+    cache_.wrote(storage, kNoSequence);
+  }
+}
+
+void OpRecorder::storages_freed(std::span<const std::uint64_t> storages) {
+  for (const std::uint64_t storage : storages) {
+    cache_.forget(storage);
+    named_tensors_.freed(storage);
+  }
+}
+
+// --- ops -------------------------------------------------------------------------------------------------------------
+
+std::uint32_t OpRecorder::begin(Op& op, const Site& site, StepId step, std::uint64_t attributes) {
+  announce(step);
+  const bool flagged = names_.flags_matter() && sites_.is_flagged(site);
+  const OpNames::Selected selected = names_.next(site, step.graph, steps_[step.graph].stamp, flagged);
+  fill_record(op, *selected.name, site.id, step);
+  names_.ran(selected, op.record.sequence);
+  bool fresh_attributes = false;
+  if (attributes != 0) op.record.attributes = attributes_id(attributes, fresh_attributes);
+  op.backward = site.phase == Phase::backward;
+  op.wanted = selected.wanted;
+  return wanted_bits(op, flagged) | (fresh_attributes ? SONDE_WANT_ATTRIBUTES : 0U);
+}
+
+std::uint32_t OpRecorder::begin_named(Op& op, const OpName& name, const Site& site, StepId step,
+                                      Selector::Wanted wanted, bool flagged) {
+  fill_record(op, name, site.id, step);
+  op.backward = site.phase == Phase::backward;
+  op.wanted = wanted;
+  return wanted_bits(op, flagged);
+}
+
+// Ops are reused: every field of the last one is set.
+void OpRecorder::fill_record(Op& op, const OpName& name, std::uint32_t site, StepId step) {
+  op.recorder = this;
+  op.deferred = false;
+  op.before.clear();
+  Record& record = op.record;
+  record.kind = RecordKind::op;
+  record.op = &name;
+  record.sequence = recorder_->next_sequence();
+  record.step = step;
+  record.site = site;
+  record.thread = thread_ordinal();
+  record.task_id = steps_[step.graph].next_task++;
+  record.failed = false;
+  record.overflowed = false;
+  record.timestamp_us = now_us();
+  record.attributes = 0;
+  record.tensors.clear();
+  record.tensors.reserve(8);
+}
+
+// What is selected of the op and what the plan's mode makes of that, as SONDE_WANT_*.
+std::uint32_t OpRecorder::wanted_bits(Op& op, bool flagged) {
+  ++counts_.ops;
+  if (flagged) ++counts_.flagged_ops;
+  op.record.selected = op.wanted.any();
+  if (buffers_step_) {
+    op.wanted = {};
+    return SONDE_WANT_STRUCTURE | (overflow_only_ ? SONDE_WANT_CHECK : SONDE_WANT_FAILURE);
+  }
+  return SONDE_WANT_STRUCTURE | (op.wanted.inputs ? SONDE_WANT_INPUTS : 0U) |
+         (op.wanted.outputs ? SONDE_WANT_OUTPUTS : 0U) | (op.wanted.watched ? SONDE_WANT_WEAK_REF : 0U) |
+         (op.wanted.checks ? SONDE_WANT_WATCHED : 0U);
+}
+
+std::uint32_t OpRecorder::attributes_id(std::uint64_t hash, bool& fresh) {
+  if (attribute_ids_.size() >= kMostAttributesKnown) {
+    attribute_ids_.clear();
+    buffer_.forget_attributes();
+  }
+  const auto [known, is_new] = attribute_ids_.try_emplace(hash, next_attributes_);
+  if (is_new) ++next_attributes_;
+  fresh = is_new;
+  return known->second;
+}
+
+void OpRecorder::set_attributes(Op& op, std::vector<Attribute> values) {
+  Attributes attributes;
+  attributes.id = op.record.attributes;
+  attributes.values = std::move(values);
+  if (!buffers_step_) return recorder_->define(attributes);
+  const std::lock_guard guard(lock_);
+  buffer_.define(op.record.step.graph, std::move(attributes));
+}
+
+void OpRecorder::mutated(Op& op, std::uint64_t storage) {
+  const std::lock_guard guard(lock_);
+  cache_.wrote(storage, op.record.sequence);
+}
+
+void OpRecorder::submit(Record&& record) {
+  if (!buffers_step_) return recorder_->push(std::move(record));
+  const std::lock_guard guard(lock_);
+  submit_locked(std::move(record));
+}
+
+void OpRecorder::end(Op& op, bool failed) {
+  op.record.failed = failed;
+  settle_before(op, op.record.overflowed || (exception_only_ && failed));
+  // Slots in order, inputs first: the host reports them as their bytes are best read.
+  std::ranges::stable_sort(op.record.tensors, [](const TensorRecord& a, const TensorRecord& b) {
+    return a.is_input != b.is_input ? a.is_input : a.slot < b.slot;
+  });
+  for (TensorRecord& tensor : op.record.tensors) tensor.timestamp_us = op.record.timestamp_us;
+  submit(std::move(op.record));
+  // The program may be gone a moment later: nothing that says why may still be on its way.
+  if (exception_only_ && failed) recorder_->flush();
+}
+
+std::unique_ptr<Op> OpRecorder::defer(Op& op) {
+  auto rest = std::make_unique<Op>();
+  rest->session = op.session;
+  rest->recorder = this;
+  rest->wanted = op.wanted;
+  rest->backward = op.backward;
+  rest->deferred = true;
+  Record& record = rest->record;
+  record.completes = true;
+  record.op = op.record.op;
+  record.sequence = op.record.sequence;
+  record.step = op.record.step;
+  record.site = op.record.site;
+  record.thread = op.record.thread;
+  record.task_id = op.record.task_id;
+  record.timestamp_us = op.record.timestamp_us;
+  end(op, false);
+  return rest;
+}
+
+// --- what modes look for ---------------------------------------------------------------------------------------------
+
+bool OpRecorder::found_enough() const {
+  return overflow_only_ && plan_.overflow_number > 0 && found_.count >= plan_.overflow_number;
+}
+
+void OpRecorder::overflowed(Op& op) {
+  if (++found_.count == 1) found_.name(op.record, sites_.at(op.record.site));
+  op.record.overflowed = true;
+  op.wanted = {.inputs = true, .outputs = true};
+  buffer_.keep(op.record.step.graph);
+}
+
+void OpRecorder::threw(Op& op) {
+  // The last one is the one that ends the run, if any does.
+  ++found_.count;
+  found_.name(op.record, sites_.at(op.record.site));
+  op.wanted = {.inputs = true, .outputs = false};
+  op.record.failed = true;
+  buffer_.keep(op.record.step.graph);
+}
+
+}  // namespace sonde

@@ -1,0 +1,169 @@
+// OpRecorder: what one beginning of a session records: its steps, its operators, and what is read of their tensors.
+//
+// A session has several beginnings when what ran so far turns out to be no step (step_clock.h); each has an OpRecorder of
+// its own, and an op that began before goes on in the old one, of which nobody takes records any more.
+//
+// Guarded by the session's lock: functions marked "locked" are called with it, the others take it, twice for a tensor
+// that is recorded: before it is read and afterwards. Bytes are read without it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "capture/content_cache.h"
+#include "capture/host_tensor.h"
+#include "capture/modes/found_ops.h"
+#include "capture/modes/step_buffer.h"
+#include "capture/modes/watcher.h"
+#include "capture/named_tensors.h"
+#include "capture/op.h"
+#include "capture/op_names.h"
+#include "capture/per_graph.h"
+#include "capture/sites.h"
+#include "capture/step_clock.h"
+#include "capture/tensor_reading.h"
+#include "config/plan.h"
+#include "config/selector.h"
+#include "writer/recorder.h"
+
+namespace sonde {
+
+class OpRecorder {
+ public:
+  struct Counts {
+    std::uint64_t ops = 0, flagged_ops = 0;
+    std::uint64_t steps_begun = 0;  // of the chosen ones
+    std::uint64_t steps_ended = 0;  // of these, with an op
+  };
+
+  // All three outlive it.
+  OpRecorder(const Plan& plan, const SiteTable& sites, std::mutex& lock);
+
+  // --- life, locked ---
+  void open(std::unique_ptr<Recorder> recorder);  // before the first chosen step
+  Recorder* recorder() { return recorder_.get(); }
+  const Recorder* recorder() const { return recorder_.get(); }
+  // Nothing of it is for the dump. Ops of other threads may still be inside.
+  void discard();
+  // It has ended: what it knows of the host's memory and names goes.
+  void shrink();
+
+  // --- steps, locked ---
+  void begin_step(const StepChange& change, bool keeps);
+  void end_step(StepId step);
+  void announce(StepId step);  // a step without ops is none: it is told with its first
+
+  // --- memory, locked ---
+  ContentCache& cache() { return cache_; }
+  void name_tensor(std::string_view name, const HostTensor& tensor);
+  void storage_changed(std::uint64_t storage);
+  void storages_freed(std::span<const std::uint64_t> storages);
+
+  // --- ops ---
+  // Both locked; they answer SONDE_WANT_*. `attributes`: a hash, 0 for none.
+  std::uint32_t begin(Op& op, const Site& site, StepId step, std::uint64_t attributes);
+  std::uint32_t begin_named(Op& op, const OpName& name, const Site& site, StepId step, Selector::Wanted wanted,
+                            bool flagged);
+  void set_attributes(Op& op, std::vector<Attribute> values);
+  void input_before(Op& op, std::uint32_t slot, const HostTensor& tensor);
+  void mutated(Op& op, std::uint64_t storage);
+  void input(Op& op, std::uint32_t slot, const HostTensor& tensor) { add_tensor(op, true, slot, tensor); }
+  void output(Op& op, std::uint32_t slot, const HostTensor& tensor);
+  bool watched(Op& op, std::uint32_t watch_id, std::uint32_t slot, const HostTensor& tensor);
+  void end(Op& op, bool failed);  // also of what defer() gave
+  // Ends `op` without its outputs. They are told of the one that is returned, on any thread, and ended by end().
+  std::unique_ptr<Op> defer(Op& op);
+  // A parameter under the host's own name. Not locked.
+  void add_parameter(const OpName& name, StepId step, const HostTensor& tensor);
+
+  // --- what modes look for, locked ---
+  bool found_enough() const;
+  void overflowed(Op& op);
+  void threw(Op& op);
+  bool takes_statistics_before(const Op& op) const { return !op.before.empty() && !op.before.front().image; }
+
+  const ReadRules& rules() const { return rules_; }
+  bool records_parameter(std::string_view name) { return emits_parameters_ && selector_.decide_parameter(name); }
+  Selector& selector() { return selector_; }
+  const Selector& selector() const { return selector_; }
+  OpNames& names() { return names_; }
+  StepBuffer& buffer() { return buffer_; }
+  const Counts& counts() const { return counts_; }
+  const FoundOps& found() const { return found_; }
+  const Watcher& watcher() const { return watcher_; }
+
+ private:
+  struct GraphStep {
+    std::uint64_t stamp = 0;      // changes whenever a step begins
+    std::uint32_t next_task = 0;  // ops of that step so far
+    bool announced = false;       // the recorder knows that the step has begun
+  };
+  // A parameter, or input data, that is recorded beside the op that reads it.
+  struct Companion {
+    const OpName* name = nullptr;
+    bool in_constants = false;
+    std::optional<WholeTensor> whole;  // of a named tensor; data is what the op reads
+  };
+
+  void push_step(bool began, StepId step);
+  void submit_locked(Record&& record) { buffer_.submit(std::move(record)); }
+  void submit(Record&& record);
+  void fill_record(Op& op, const OpName& name, std::uint32_t site, StepId step);
+  std::uint32_t wanted_bits(Op& op, bool flagged);
+  std::uint32_t attributes_id(std::uint64_t hash, bool& fresh);
+
+  // op_tensors.cpp
+  TensorRecord& add_record(Op& op, bool is_input, std::uint32_t slot, const HostTensor& tensor);
+  void add_tensor(Op& op, bool is_input, std::uint32_t slot, const HostTensor& tensor) {
+    add_tensor(op, is_input, slot, tensor, op.wanted.slot(is_input, slot));
+  }
+  void add_tensor(Op& op, bool is_input, std::uint32_t slot, const HostTensor& tensor, bool wanted);
+  void relate(const Op& op, const HostTensor& tensor, const ViewIdentity& identity, TensorRecord& record,
+              Companion& companion);
+  void find_parameter(const Op& op, const HostTensor& tensor, TensorRecord& record, Companion& companion);
+  void find_data(const Op& op, const HostTensor& tensor, TensorRecord& record, Companion& companion);
+  bool add_companion(const Op& op, const HostTensor& tensor, const Companion& companion,
+                     std::optional<TensorReading>& reading);
+  void read(const HostTensor& tensor, const TensorKey& key, TensorRecord& out);
+  std::unique_lock<std::mutex> lock_for(const TensorKey& key);
+  // Modes: op_modes.cpp
+  void keep_image(Op& op, std::uint32_t slot, const HostTensor& tensor);
+  void settle_before(Op& op, bool kept);
+  void watch(Op& op, std::uint32_t slot, const HostTensor& output);
+  void write_watched(const Op& op, std::uint32_t watch_id, const HostTensor& tensor, const Watcher::Seen& before,
+                     Record&& record);
+
+  const Plan& plan_;
+  const SiteTable& sites_;
+  std::mutex& lock_;
+  const bool overflow_only_ = plan_.overflow_only();    // of ops, those are kept whose output is not finite
+  const bool exception_only_ = plan_.exception_only();  // the op that throws is kept
+  const bool buffers_step_ = overflow_only_ || exception_only_;
+  const bool reads_ = plan_.saved_data != SavedData::graph;  // any tensor at all
+  const bool emits_parameters_ = !buffers_step_ && plan_.acl.scene != Scene::watcher;
+
+  Selector selector_;
+  OpNames names_;  // before recorder_, whose writer has pointers to names until it has finished
+  std::unique_ptr<Recorder> recorder_;
+  ReadRules rules_;
+  ContentCache cache_;
+  NamedTensors named_tensors_;
+  StepBuffer buffer_;
+  Watcher watcher_;
+  FoundOps found_;
+  Counts counts_;
+  std::uint32_t next_attributes_ = 1;
+  std::unordered_map<std::uint64_t, std::uint32_t> attribute_ids_;  // by the host's hash
+  PerGraph<GraphStep> steps_;
+  std::uint64_t stamp_ = 0;
+};
+
+}  // namespace sonde

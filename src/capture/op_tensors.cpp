@@ -1,0 +1,176 @@
+// What OpRecorder reads of the tensors of an op: where each comes from, what it is called, its elements.
+#include <fmt/format.h>
+
+#include "capture/op_recorder.h"
+
+namespace sonde {
+namespace {
+
+// A few bytes can be expanded to terabytes, which no reader of the dump could open.
+bool is_huge(const HostTensor& tensor, std::uint64_t budget_bytes) {
+  if (!has_countable_bytes(tensor.view)) return true;
+  const std::uint64_t bytes = tensor.view.bytes();
+  return bytes > budget_bytes && tensor.storage_data != nullptr && bytes > tensor.storage_bytes;
+}
+
+Record parameter_record(const OpName& name, StepId step, const HostTensor& tensor) {
+  Record record;
+  record.kind = RecordKind::parameter;
+  record.op = &name;
+  record.step = step;
+  record.thread = thread_ordinal();
+  record.timestamp_us = now_us();
+  TensorRecord& out = record.tensors.emplace_back();
+  out.dtype = tensor.view.dtype;
+  out.shape = Dims(tensor.view.shape);
+  out.tensor_name = name.id;
+  out.timestamp_us = record.timestamp_us;
+  return record;
+}
+
+}  // namespace
+
+// What there is to know of a tensor without its elements and without the lock.
+TensorRecord& OpRecorder::add_record(Op& op, bool is_input, std::uint32_t slot, const HostTensor& tensor) {
+  TensorRecord& record = op.record.tensors.emplace_back();
+  record.is_input = is_input;
+  record.slot = slot;
+  record.dtype = tensor.view.dtype;
+  record.shape = Dims(tensor.view.shape);
+  record.wanted = op.wanted.slot(is_input, slot);
+  if (is_input) record.constant = constant_of(tensor);
+  record.skipped = tensor.skip;
+  if (record.skipped == nullptr && is_huge(tensor, plan_.sonde.budget_bytes)) {
+    record.skipped = "an expanded view larger than budget_bytes";
+  }
+  return record;
+}
+
+void OpRecorder::add_tensor(Op& op, bool is_input, std::uint32_t slot, const HostTensor& tensor, bool wanted) {
+  TensorRecord& record = add_record(op, is_input, slot, tensor);
+  const ViewIdentity identity = identity_of(tensor);
+  std::optional<TensorReading> reading;
+  if (reads_ && record.skipped == nullptr) {
+    TensorKey key = key_of(tensor);
+    if (is_input && plan_.sonde.reread) key.storage = 0;
+    reading.emplace(rules_, tensor, key, wanted, record);
+  }
+  Companion companion;
+  bool to_read = false;
+  {
+    const std::lock_guard guard(lock_);
+    relate(op, tensor, identity, record, companion);
+    to_read = reading && companion.name == nullptr && reading->look_up(cache_, true);
+  }
+  if (companion.name != nullptr) to_read = add_companion(op, tensor, companion, reading);
+  if (!to_read || !reading->read(recorder_->blocks())) return;
+  const std::unique_lock guard = lock_for(reading->key());
+  reading->publish(cache_);
+}
+
+// Locked. Where an input comes from, or that an output is made here; its name, and what is recorded under that name.
+void OpRecorder::relate(const Op& op, const HostTensor& tensor, const ViewIdentity& identity, TensorRecord& record,
+                        Companion& companion) {
+  const std::uint64_t own = op.record.sequence;
+  if (!record.is_input) {
+    cache_.made(identity, {own, record.slot});
+    if (tensor.uninitialised) cache_.uninitialised(tensor.storage);
+    return;
+  }
+  const Origin origin = cache_.origin_of(identity, own);
+  if (origin.sequence != own) {
+    record.source = origin.sequence;
+    record.source_slot = origin.slot;
+    if (op.wanted.producers) names_.add_producer(origin.sequence);
+  }
+  if (record.skipped != nullptr) return;
+  const bool brings_parameter =
+      (op.wanted.any() && !op.wanted.excludes(true, record.slot)) || !selector_.parameters_follow_ops();
+  if (!brings_parameter) return;
+  find_parameter(op, tensor, record, companion);
+  if (record.tensor_name == 0) find_data(op, tensor, record, companion);
+}
+
+// Recorded once a step, as a whole, with the first op that reads a part of it.
+void OpRecorder::find_parameter(const Op& op, const HostTensor& tensor, TensorRecord& record, Companion& companion) {
+  NamedTensors::Named* named = named_tensors_.find(tensor);
+  if (named == nullptr) return;
+  record.tensor_name = named->name->id;
+  const std::uint64_t stamp = steps_[op.record.step.graph].stamp;
+  if (!named->wanted || named->recorded_stamp == stamp) return;
+  named->recorded_stamp = stamp;
+  companion.whole.emplace(*named, tensor);
+  // The name was given at the start of the step; memory that was resized since is not that tensor any more.
+  if (companion.whole->is_inside_storage()) companion.name = named->name;
+}
+
+// What no op of the dump has written comes from outside.
+void OpRecorder::find_data(const Op& op, const HostTensor& tensor, TensorRecord& record, Companion& companion) {
+  if (tensor.storage == 0 || tensor.constant || cache_.is_written(tensor.storage)) return;
+  const std::uint32_t graph = op.record.step.graph;
+  const bool has_constants = recorder_->layout().has_constants();
+  bool fresh = false;
+  const std::optional<std::uint32_t> number =
+      named_tensors_.data_number(tensor.storage, graph, steps_[graph].stamp, op.backward, has_constants, fresh);
+  if (!number) return;
+  const OpName& name = names_.parameter(fmt::format("data-{}", *number));
+  record.tensor_name = name.id;
+  if (!fresh || !records_parameter(name.full_name)) return;
+  companion.name = &name;
+  companion.in_constants = has_constants;
+}
+
+// Records it before the op's own tensor, which is found to be the same then. Whether that is still to be read.
+bool OpRecorder::add_companion(const Op& op, const HostTensor& tensor, const Companion& companion,
+                               std::optional<TensorReading>& reading) {
+  const HostTensor& source = companion.whole ? companion.whole->tensor() : tensor;
+  Record record = parameter_record(*companion.name, op.record.step, source);
+  record.in_constants = companion.in_constants;
+  record.reader = op.record.op;
+  bool to_read = false;
+  if (reads_) {
+    TensorReading whole(rules_, source, key_of(source), true, record.tensors.front());
+    bool found = false;
+    {
+      const std::lock_guard guard(lock_);
+      found = whole.look_up(cache_);
+    }
+    found = found && whole.read(recorder_->blocks());
+    const std::lock_guard guard(lock_);
+    if (found) whole.publish(cache_);
+    to_read = reading && reading->look_up(cache_, true);
+  }
+  record.sequence = recorder_->next_sequence();
+  recorder_->push(std::move(record));
+  return to_read;
+}
+
+void OpRecorder::add_parameter(const OpName& name, StepId step, const HostTensor& tensor) {
+  Record record = parameter_record(name, step, tensor);
+  if (reads_) read(tensor, key_of(tensor), record.tensors.front());
+  record.sequence = recorder_->next_sequence();
+  recorder_->push(std::move(record));
+}
+
+void OpRecorder::output(Op& op, std::uint32_t slot, const HostTensor& tensor) {
+  add_tensor(op, false, slot, tensor);
+  if (op.wanted.watched) watch(op, slot, tensor);
+}
+
+void OpRecorder::read(const HostTensor& tensor, const TensorKey& key, TensorRecord& out) {
+  TensorReading reading(rules_, tensor, key, true, out);
+  {
+    const std::unique_lock guard = lock_for(key);
+    if (!reading.look_up(cache_)) return;
+  }
+  if (!reading.read(recorder_->blocks())) return;
+  const std::unique_lock guard = lock_for(key);
+  reading.publish(cache_);
+}
+
+// What has no storage is never taken as known: nothing of it is shared.
+std::unique_lock<std::mutex> OpRecorder::lock_for(const TensorKey& key) {
+  return key.storage != 0 ? std::unique_lock(lock_) : std::unique_lock<std::mutex>();
+}
+
+}  // namespace sonde

@@ -1,0 +1,176 @@
+#include "capture/summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace sonde {
+namespace {
+
+std::string counted(std::uint64_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+// "(12 files, 3 rows, 4.5 MB written) in /data/run7/rank_0"
+std::string what_was_written(const SessionEnd& end) {
+  return fmt::format("({}, {}, {:.1f} MB written) in {}", counted(end.totals.files, "file"),
+                     counted(end.totals.rows, "row"), static_cast<double>(end.totals.bytes_written) / 1e6,
+                     end.ops.recorder()->layout().rank_directory().string());
+}
+
+// Modes that keep only what they find.
+std::string what_was_found(const SessionEnd& end) {
+  const bool overflow = end.plan.overflow_only();
+  const OpRecorder::Counts& counts = end.ops.counts();
+  const std::uint64_t found = end.ops.found().count;
+  const std::string looked = counted(counts.ops, "op") + " of " + counted(counts.steps_ended, "step");
+  if (found == 0) {
+    return overflow ? fmt::format("sonde: {} looked at, none overflowed", looked)
+                    : fmt::format("sonde: {} ran, none threw an exception", looked);
+  }
+  const std::string place = end.ops.found().place + end.found_line;
+  const std::string where = "recorded " + counted(end.totals.tensors, "tensor") + " " + what_was_written(end);
+  if (!overflow) {
+    const std::string more = found > 1 ? fmt::format(" ({} operators threw; this was the last)", found) : "";
+    return fmt::format("sonde: {} threw an exception{}; its inputs: {}", place, more, where);
+  }
+  const std::string stopped =
+      end.ops.found_enough() ? fmt::format(", then overflow_number {} was reached", end.plan.overflow_number) : "";
+  return fmt::format("sonde: {} overflowed, the first was {}; {} looked at{}; {}", counted(found, "op"), place, looked,
+                     stopped, where);
+}
+
+// Where more than training ran. How a step is found: step_clock.h.
+std::string how_steps_were_counted(const SessionEnd& end) {
+  if (end.named_owner || end.clock.manual()) return "";
+  std::string ran;
+  if (end.clock.references_begun() > 0) {
+    ran += fmt::format("; what ran without gradients inside a training step has its number, in graph {}",
+                       end.clock.reference_graph());
+  }
+  if (end.clock.evaluations_begun() > 0) {
+    ran += fmt::format("; evaluation counts its own steps, in graph {}", end.clock.evaluation_graph());
+  }
+  if (ran.empty()) return "";
+  const bool by_forward = end.plan.sonde.step == StepRule::forward;
+  return fmt::format("\nsonde: a step is {}{}; sonde_settings.step sets another rule",
+                     by_forward ? "one forward of the model" : "what ran from one Optimizer.step to the next", ran);
+}
+
+// "training steps 0-3, evaluation steps 0-1"
+std::string steps_that_ran(const SessionEnd& end) {
+  const std::uint64_t first = end.plan.first_iteration();
+  const std::uint64_t training = end.clock.steps_begun(), evaluation = end.clock.evaluations_begun();
+  std::string ran;
+  if (training > 0) ran += fmt::format("training steps {}-{}", first, first + training - 1);
+  if (training > 0 && evaluation > 0) ran += ", ";
+  if (evaluation > 0) ran += fmt::format("evaluation steps {}-{}", first, first + evaluation - 1);
+  return ran;
+}
+
+// The steps that were asked for did not come; empty: they did.
+std::string why_no_step(const SessionEnd& end) {
+  const NamedHost& host = end.named_host;
+  if (host.exists()) {
+    if (!host.steps().seen()) return "no graph that was compiled since recording began ran";
+    if (host.ops_asked() > 0) return "";
+    return fmt::format("no step matched iteration \"{}\" (steps {}-{} ran)", end.plan.iteration.text(),
+                       host.steps().first_seen(), host.steps().last_seen());
+  }
+  if (end.clock.steps_begun() + end.clock.evaluations_begun() == 0) {
+    return "no step began: no module was called, and no operator ran that belongs to none; where modules are used "
+           "without being called, set sonde_settings.step to \"manual\" and call sonde.step() at the end of each step";
+  }
+  if (end.ops.counts().steps_begun > 0) return "";
+  return fmt::format("no step matched iteration \"{}\" ({} ran)", end.plan.iteration.text(), steps_that_ran(end));
+}
+
+std::string why_nothing(const SessionEnd& end) {
+  if (end.failed) return "it could not be written (see above)";
+  if (!end.plan.nothing.empty()) return end.plan.nothing;
+  if (end.excluded) {
+    return fmt::format("device {} is not in support_device [{}]", end.run.device,
+                       fmt::join(end.plan.support_device, ","));
+  }
+  if (const std::string why = why_no_step(end); !why.empty()) return why;
+  const std::uint64_t ops = std::max(end.totals.ops, end.named_host.ops_asked());
+  if (ops == 0) return "the chosen steps ran no operator";
+  if (end.plan.dump_mode == DumpMode::flagged && end.ops.counts().flagged_ops == 0) {
+    return fmt::format(
+        "dump_mode 2 records what sonde.set_dump() was called for, which is none of the {} ops of the "
+        "chosen steps",
+        ops);
+  }
+  if (end.totals.nothing_chosen && end.plan.dump_mode != DumpMode::flagged) {
+    return fmt::format("none of the {} ops of the chosen steps matched {}", ops,
+                       end.plan.acl.in_use ? "dump_list" : "kernels");
+  }
+  return fmt::format("the {} ops of the chosen steps had no tensor that can be read", ops);
+}
+
+std::string what_was_recorded(const SessionEnd& end) {
+  const Totals& totals = end.totals;
+  if (end.plan.saved_data == SavedData::graph) {
+    return fmt::format("sonde: recorded the graph of {} ops of {} in {}", totals.ops, counted(totals.steps, "step"),
+                       end.ops.recorder()->layout().rank_directory().string());
+  }
+  return fmt::format("sonde: recorded {} ops and {} tensors of {} {}", totals.ops, totals.tensors,
+                     counted(totals.steps, "step"), what_was_written(end));
+}
+
+std::string what_was_lost(const SessionEnd& end) {
+  std::string text;
+  if (end.totals.bytes_dropped > 0) {
+    text += fmt::format("; {:.1f} MB {}", static_cast<double>(end.totals.bytes_dropped) / 1e6,
+                        end.failed ? "could not be written" : "were dropped because the budget was full");
+  }
+  if (end.totals.records_dropped > 0) {
+    text += fmt::format("; {} records were dropped because the disk could not follow", end.totals.records_dropped);
+  }
+  return text;
+}
+
+// Entries of the plan that nothing matched.
+std::string what_was_not_there(const SessionEnd& end) {
+  std::string text;
+  if (end.totals.ops == 0 && end.ops.counts().steps_ended == 0 && end.named_host.ops_asked() == 0) return text;
+  for (const auto& entry : end.ops.selector().unused()) {
+    text += fmt::format("\nsonde: {} entry '{}' matched nothing", entry.key, entry.text);
+    if (!entry.nearest.empty()) text += fmt::format("; nearest: {}", fmt::join(entry.nearest, ", "));
+  }
+  return text;
+}
+
+bool is_nothing(const SessionEnd& end) {
+  const Totals& totals = end.totals;
+  if (end.ops.recorder() == nullptr || totals.ops == 0) return true;
+  return totals.files == 0 && totals.rows == 0 && end.plan.saved_data != SavedData::graph;
+}
+
+}  // namespace
+
+std::string closing_line(const SessionEnd& end) {
+  std::string text;
+  if (!end.failure.empty()) text = "sonde: " + end.failure + "\n";
+  const bool looks_for_ops = end.plan.overflow_only() || end.plan.exception_only();
+  const bool nothing = is_nothing(end);
+  if (looks_for_ops && end.ops.counts().steps_ended > 0 && !end.failed) {
+    text += what_was_found(end);
+  } else if (nothing) {
+    text += "sonde: nothing was recorded: " + why_nothing(end);
+  } else {
+    text += what_was_recorded(end);
+  }
+  text += what_was_lost(end);
+  if (!nothing && !end.failed) text += how_steps_were_counted(end);
+  if (end.other_host) {
+    text += fmt::format("\nsonde: two frameworks ran in this process; the one that came first, {}, was recorded",
+                        end.run.host);
+  }
+  if (end.plan.acl.scene == Scene::watcher) {
+    for (const std::string& line : end.ops.watcher().report()) text += "\nsonde: " + line;
+  }
+  return text + what_was_not_there(end);
+}
+
+}  // namespace sonde

@@ -1,0 +1,94 @@
+#include "capture/tensor_reading.h"
+
+#include <utility>
+
+namespace sonde {
+namespace {
+
+// CANN's comparisons begin with the first element, and nothing is greater than a NaN.
+bool first_is_nan(const DeviceAccess& reader, TensorView view, const Statistics& statistics) {
+  if (statistics.nan_count == 0) return false;
+  view.shape = {};
+  view.strides = {};
+  return reader.summarize(view).nan_count > 0;
+}
+
+}  // namespace
+
+ReadRules::ReadRules(const Plan& of)
+    : plan(&of), needs_bytes(of.wants_tensors()), reshapes(RecordedView::differs(of)) {}
+
+TensorReading::TensorReading(const ReadRules& rules, const HostTensor& tensor, const TensorKey& key, bool wanted,
+                             TensorRecord& out)
+    : rules_(rules), key_(key), access_(*tensor.access), wanted_(wanted), out_(out), view_(tensor.view) {
+  if (!rules.reshapes || !wanted) return;
+  recorded_view_.emplace(tensor.view, *rules.plan, access_);
+  view_ = recorded_view_->view();
+  out.shape = Dims(view_.shape);
+  out.format = recorded_view_->format();
+}
+
+bool TensorReading::look_up(ContentCache& cache, bool skips_uninitialised) {
+  const ContentCache::Found found = cache.find(key_);
+  if (found.uninitialised && skips_uninitialised) {
+    out_.skipped = "uninitialised memory";
+    return false;
+  }
+  const bool again = rules_.bytes_each_time;
+  if (found.same != nullptr && (!wanted_ || !rules_.needs_bytes || (found.same->has_bytes && !again))) {
+    give_content(*found.same, out_);
+    return false;
+  }
+  if (!wanted_) return false;
+  if (view_.elements() == 0) out_.skipped = "empty tensor";
+  if (info(view_.dtype).dtype == DType::undefined) out_.skipped = "element type not supported";
+  if (out_.skipped != nullptr) return false;
+  // Bytes and statistics are of one reading: somebody may have written the memory unseen since the last one.
+  if (found.same_set != nullptr && !rules_.needs_bytes) {
+    content_.has_statistics = found.same_set->has_statistics;
+    content_.statistics = found.same_set->statistics;
+  }
+  content_.id = found.same != nullptr && again ? found.same->id : cache.new_content();
+  epoch_ = found.epoch;
+  return true;
+}
+
+// Whether the tensor is read without its bytes where there is no room for them.
+bool TensorReading::take_block(BlockPool& blocks) {
+  const WhenFull when_full = rules_.plan->sonde.when_full;
+  const std::uint64_t bytes = view_.bytes();
+  out_.bytes = when_full == WhenFull::wait ? blocks.take(bytes) : blocks.try_take(bytes);
+  if (out_.bytes != nullptr) return true;
+  const bool drops = when_full == WhenFull::drop;
+  out_.skipped = drops ? "dropped: the budget was full" : "statistics only: the budget was full";
+  return !drops;
+}
+
+bool TensorReading::read(BlockPool& blocks) {
+  if (rules_.needs_bytes && !take_block(blocks)) return false;
+  measure();
+  give_content(content_, out_);
+  return true;
+}
+
+void TensorReading::measure() {
+  const Plan& plan = *rules_.plan;
+  const DeviceAccess& reader = *device_access(view_.device);  // a sample may be on the host by now
+  const bool summarises = info(view_.dtype).has_statistics && !content_.has_statistics;
+  if (out_.bytes || summarises) out_.bytes_read = view_.bytes();
+  if (summarises) {
+    Statistics& statistics = content_.statistics;
+    statistics = out_.bytes ? reader.summarize_and_copy(view_, out_.bytes->data) : reader.summarize(view_);
+    content_.has_statistics = true;
+    statistics.first_is_nan = plan.sonde.acl_quirks && first_is_nan(reader, view_, statistics);
+  } else if (out_.bytes) {
+    reader.copy_c_order(view_, out_.bytes->data);
+  }
+  content_.has_bytes = out_.bytes != nullptr;
+  if (plan.wants(Category::md5) && content_.md5.empty()) content_.md5 = reader.md5_hex(view_);
+  if (plan.wants(Category::sha1) && content_.sha1.empty()) content_.sha1 = reader.sha1_hex(view_);
+}
+
+void TensorReading::publish(ContentCache& cache) { cache.insert(key_, std::move(content_), epoch_); }
+
+}  // namespace sonde

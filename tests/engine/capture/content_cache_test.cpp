@@ -1,0 +1,195 @@
+#include "capture/content_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <utility>
+
+namespace sonde {
+namespace {
+
+using Sizes = std::array<std::int64_t, 2>;
+constexpr Sizes kShape = {4, 3}, kStrides = {3, 1}, kTurnedShape = {3, 4}, kTurnedStrides = {1, 3};
+const int kMemory = 0;
+
+TensorKey key(std::uint64_t storage, const Sizes& shape = kShape, const Sizes& strides = kStrides) {
+  return {storage, &kMemory, DType::float32, true, strides[1] == 1, 48, shape, strides};
+}
+
+Content content(std::uint64_t id) {
+  Content c;
+  c.id = id;
+  c.has_statistics = true;
+  return c;
+}
+
+// Reads without anything in between.
+void insert(ContentCache& cache, const TensorKey& key, Content content) {
+  cache.insert(key, std::move(content), cache.find(key).epoch);
+}
+
+TEST(ContentCache, WhatWasReadOnceIsFoundAgain) {
+  ContentCache cache;
+  insert(cache, key(7), content(1));
+  ASSERT_NE(cache.find(key(7)).same, nullptr);
+  EXPECT_EQ(cache.find(key(7)).same->id, 1u);
+  EXPECT_EQ(cache.find(key(8)).same, nullptr);
+}
+
+TEST(ContentCache, AWriteMakesItUnknown) {
+  ContentCache cache;
+  insert(cache, key(7), content(1));
+  cache.wrote(7, 42);
+  const ContentCache::Found found = cache.find(key(7));
+  EXPECT_EQ(found.same, nullptr);
+  EXPECT_TRUE(cache.is_written(7));
+  EXPECT_EQ(cache.origin_of({7, 1, 1}).sequence, 42u);
+}
+
+TEST(ContentCache, ATransposedViewSharesStatisticsButIsAnotherFile) {
+  ContentCache cache;
+  insert(cache, key(7), content(1));
+  const ContentCache::Found found = cache.find(key(7, kTurnedShape, kTurnedStrides));
+  EXPECT_EQ(found.same, nullptr);
+  ASSERT_NE(found.same_set, nullptr);
+  EXPECT_EQ(found.same_set->id, 1u);
+}
+
+TEST(ContentCache, AViewOfOtherBytesIsNotTheSame) {
+  ContentCache cache;
+  insert(cache, key(7), content(1));
+  TensorKey part = key(7);
+  part.bytes = 24;
+  EXPECT_EQ(cache.find(part).same, nullptr);
+  EXPECT_EQ(cache.find(part).same_set, nullptr);
+  TensorKey other_type = key(7);
+  other_type.dtype = DType::int32;
+  EXPECT_EQ(cache.find(other_type).same, nullptr);
+  EXPECT_EQ(cache.find(other_type).same_set, nullptr);
+}
+
+TEST(ContentCache, MemoryOfUnknownOwnersIsNeverTheSame) {
+  ContentCache cache;
+  insert(cache, key(0), content(1));
+  EXPECT_EQ(cache.find(key(0)).same, nullptr);
+  EXPECT_EQ(cache.size(), 0u);
+}
+
+TEST(ContentCache, WhatNoRecentStepTouchedIsForgotten) {
+  ContentCache cache;
+  insert(cache, key(7), content(1));
+  insert(cache, key(8), content(2));
+  for (int step = 0; step < 4; ++step) {
+    EXPECT_NE(cache.find(key(8)).same, nullptr);
+    cache.end_step();
+  }
+  EXPECT_EQ(cache.find(key(7)).same, nullptr);
+  EXPECT_EQ(cache.size(), 1u);
+}
+
+TEST(ContentCache, WhoWroteMemoryIsKnownAsLongAsItLives) {
+  ContentCache cache;
+  cache.wrote(7, 10);
+  insert(cache, key(7), content(1));
+  for (int step = 0; step < 5; ++step) cache.end_step();  // a replay buffer, say
+  EXPECT_EQ(cache.find(key(7)).same, nullptr);
+  EXPECT_TRUE(cache.is_written(7));
+  EXPECT_EQ(cache.origin_of({7, 1, 1}).sequence, 10u);
+  cache.forget(7);
+  EXPECT_EQ(cache.size(), 0u);
+}
+
+// Views in storage 7: `object` tells views apart while the host's object lives, `geometry` where and how they lie.
+ViewIdentity view(std::uint64_t object, std::uint64_t geometry) { return {7, object, geometry}; }
+
+TEST(ContentCache, ATensorComesFromTheOpThatWroteItsMemoryLast) {
+  ContentCache cache;
+  cache.wrote(7, 10);
+  cache.made(view(1, 1), {10, 2});
+  EXPECT_EQ(cache.origin_of(view(1, 1)).sequence, 10u);
+  EXPECT_EQ(cache.origin_of(view(1, 1)).slot, 2u);
+  EXPECT_EQ(cache.origin_of(view(5, 5)).sequence, 10u);  // a view nobody was seen to make
+  EXPECT_EQ(cache.origin_of(view(5, 5)).slot, 2u);
+  cache.wrote(7, 11);
+  EXPECT_EQ(cache.origin_of(view(1, 1)).sequence, 11u);
+}
+
+TEST(ContentCache, AViewComesFromTheOpThatMadeItAndItsBaseDoesNot) {
+  ContentCache cache;
+  cache.wrote(7, 10);
+  cache.made(view(1, 1), {10, 0});
+  cache.made(view(2, 1), {12, 0});  // lies as its base does
+  EXPECT_EQ(cache.origin_of(view(2, 1)).sequence, 12u);
+  EXPECT_EQ(cache.origin_of(view(1, 1)).sequence, 10u);
+  cache.wrote(7, 13);  // through one of them: both hold what this op wrote
+  EXPECT_EQ(cache.origin_of(view(2, 1)).sequence, 13u);
+}
+
+TEST(ContentCache, EachOfTheHundredsOfViewsOfASequenceKnowsWhoMadeIt) {
+  ContentCache cache;
+  cache.wrote(7, 10);
+  cache.made(view(1, 1), {10, 0});
+  for (std::uint32_t i = 0; i < 500; ++i) cache.made(view(100 + i, 100 + i), {11, i});
+  for (std::uint32_t i = 0; i < 500; ++i) {
+    EXPECT_EQ(cache.origin_of(view(100 + i, 100 + i)).sequence, 11u) << i;
+    EXPECT_EQ(cache.origin_of(view(100 + i, 100 + i)).slot, i);
+  }
+}
+
+TEST(ContentCache, AParameterThatAViewWasMadeOfIsStillAParameter) {
+  ContentCache cache;
+  EXPECT_EQ(cache.origin_of(view(1, 1)).sequence, kNoSequence);  // read by the op that makes the view
+  cache.made(view(2, 1), {12, 0});
+  EXPECT_EQ(cache.origin_of(view(1, 1)).sequence, kNoSequence);
+  EXPECT_EQ(cache.origin_of(view(3, 1)).sequence, 12u);  // saved for backward: another object, the same view
+}
+
+TEST(ContentCache, WhatAnOpWroteInsideIsNotWhereItsOwnInputComesFrom) {
+  ContentCache cache;
+  cache.wrote(7, 10);
+  cache.made(view(1, 1), {10, 0});
+  cache.made(view(2, 1), {11, 0});
+  cache.wrote(7, 12);
+  EXPECT_EQ(cache.origin_of(view(2, 1), 12).sequence, 11u);
+  EXPECT_EQ(cache.origin_of(view(2, 1)).sequence, 12u);
+}
+
+TEST(ContentCache, TensorsWithoutMemoryAreKnownByTheirObject) {
+  ContentCache cache;
+  cache.made({0, 4, 9}, {3, 1});
+  EXPECT_EQ(cache.origin_of({0, 4, 9}).sequence, 3u);
+  EXPECT_EQ(cache.origin_of({0, 4, 8}).sequence, kNoSequence);  // another tensor at that address
+  EXPECT_EQ(cache.origin_of({0, 5, 9}).sequence, kNoSequence);
+}
+
+TEST(ContentCache, OriginsOutliveBytesThatMayHaveChanged) {
+  ContentCache cache;
+  cache.wrote(7, 10);
+  insert(cache, key(7), content(1));
+  cache.forget_contents();
+  EXPECT_EQ(cache.find(key(7)).same, nullptr);
+  EXPECT_EQ(cache.origin_of(view(1, 1)).sequence, 10u);
+}
+
+TEST(ContentCache, WhatWasWrittenWhileItWasReadIsNotKnown) {
+  ContentCache cache;
+  const auto read = [&](auto write) {
+    const std::uint64_t epoch = cache.find(key(7)).epoch;
+    write();
+    cache.insert(key(7), content(1), epoch);
+    return cache.find(key(7)).same != nullptr;
+  };
+  EXPECT_TRUE(read([] {}));
+  EXPECT_FALSE(read([&] { cache.wrote(7, 10); }));
+  EXPECT_FALSE(read([&] { cache.clear(); }));
+  cache.clear();  // and where nothing is known of the memory yet
+  EXPECT_FALSE(read([&] { cache.wrote(7, 10); }));
+  EXPECT_FALSE(read([&] {
+    cache.wrote(7, 10);
+    cache.clear();
+  }));
+  EXPECT_TRUE(read([&] { cache.wrote(8, 11); }));
+}
+
+}  // namespace
+}  // namespace sonde
