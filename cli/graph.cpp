@@ -9,9 +9,9 @@
 #include "catalog/select.h"
 #include "dump.h"
 #include "find_tensor.h"
-#include "report/graph.h"
 #include "measure/find_flow.h"
 #include "measure/measure.h"
+#include "report/graph.h"
 #include "report/text.h"
 
 namespace sonde {

@@ -95,7 +95,7 @@ Json gather(const std::string& python) {
           {"environment", variables()}};
 }
 
-std::string joined(const Json& list) {
+std::string words_of(const Json& list) {
   std::string text;
   for (const Json& item : list) text += (text.empty() ? "" : " ") + item.get<std::string>();
   return text.empty() ? "none known" : text;
@@ -109,7 +109,7 @@ std::string text_of(const Json& info) {
   std::string text = row("version", info["version"].get<std::string>());
   text += row("compiler", info["compiler"].get<std::string>());
   text += row("kernel", info["kernel"].get<std::string>());
-  text += row("cpu features", joined(info["cpu_features"]));
+  text += row("cpu features", words_of(info["cpu_features"]));
   text += row("cores", std::to_string(info["cores"].get<unsigned>()));
   std::string libraries;
   for (const auto& [name, version] : info["libraries"].items())

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kFailedList = "convert_failed_file_list.txt";
 constexpr std::string_view kMappingFile = "mapping.csv";
 
-const Option kOptions[] = {
+const Option kConvertOptions[] = {
     {{"-d", "--dump_file"}, "the dump file, a list of them with commas, or a directory", Option::Takes::value, true},
     {{"-out", "--output"}, "the directory for what is written (default: the current one)"},
     {{"-f", "--format"}, "the format to convert to: NCHW, NHWC, HWCN, ND, FRACTAL_Z, …"},
@@ -288,7 +288,7 @@ int convert(const Arguments& arguments) {
 
 }  // namespace
 
-const Command kConvert = {"convert", "dump files to npy, bin or pt, in their own format or in another one", kOptions,
-                          convert};
+const Command kConvert = {"convert", "dump files to npy, bin or pt, in their own format or in another one",
+                          kConvertOptions, convert};
 
 }  // namespace sonde::msaccucmp

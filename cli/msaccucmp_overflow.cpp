@@ -21,8 +21,8 @@
 #include "formats/tensor_file.h"
 #include "measure/numpy_summary.h"
 #include "msaccucmp.h"
-#include "tensor/format.h"
 #include "report/text.h"
+#include "tensor/format.h"
 
 namespace sonde::msaccucmp {
 namespace {
@@ -32,7 +32,7 @@ namespace fs = std::filesystem;
 constexpr int kDeepest = 30;
 constexpr std::uint64_t kNoId = 65535;
 
-const Option kOptions[] = {
+const Option kOverflowOptions[] = {
     {{"-d", "--dump_path"}, "the directory of the dump", Option::Takes::value, true},
     {{"-out", "--output"}, "the directory for what is written", Option::Takes::value, true},
     {{"-n", "--top_n"}, "how many overflows to look at", Option::Takes::value, false, {"1", "2", "3", "4", "5"}},
@@ -221,7 +221,7 @@ int overflow(const Arguments& arguments) {
 
 }  // namespace
 
-const Command kOverflow = {"overflow", "which operators overflowed first, and what they read and wrote", kOptions,
-                           overflow};
+const Command kOverflow = {"overflow", "which operators overflowed first, and what they read and wrote",
+                           kOverflowOptions, overflow};
 
 }  // namespace sonde::msaccucmp

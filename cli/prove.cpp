@@ -10,8 +10,8 @@
 #include "digests.h"
 #include "dump.h"
 #include "report/json.h"
-#include "run_report.h"
 #include "report/text.h"
+#include "run_report.h"
 
 namespace sonde {
 namespace {
@@ -56,7 +56,7 @@ bool interrupted(const ChildEnd& end) {
 }
 
 // What the proof found, part by part.
-struct Finding {
+struct Proof {
   Verdict verdict = kIdentical;
   DigestComparison tensors;
   std::optional<DigestComparison> by_itself;  // two runs without Sonde
@@ -81,50 +81,50 @@ std::string why_unproved(const Observed& without, const Observed& recording) {
   return "";
 }
 
-bool all_equal(const Finding& finding) {
-  return !finding.tensors.first_difference && finding.output.different.empty() &&
-         finding.status_without == finding.status_recording;
+bool all_equal(const Proof& proof) {
+  return !proof.tensors.first_difference && proof.output.different.empty() &&
+         proof.status_without == proof.status_recording;
 }
 
 // A difference that two runs without Sonde do not have earlier or in the same place.
-bool tensors_by_sonde(const Finding& finding) {
-  const auto& found = finding.tensors.first_difference;
-  const auto& usual = finding.by_itself->first_difference;
+bool tensors_by_sonde(const Proof& proof) {
+  const auto& found = proof.tensors.first_difference;
+  const auto& usual = proof.by_itself->first_difference;
   return found && (!usual || usual->event > found->event);
 }
 
-void judge(Finding& finding) {
-  const bool status_differs = finding.status_without != finding.status_recording;
+void judge(Proof& proof) {
+  const bool status_differs = proof.status_without != proof.status_recording;
   const bool by_sonde =
-      tensors_by_sonde(finding) || !finding.output_of_sonde.empty() || (status_differs && !finding.status_by_itself);
-  const bool only_output = finding.tensors.events == 0 && !finding.output.different.empty();
+      tensors_by_sonde(proof) || !proof.output_of_sonde.empty() || (status_differs && !proof.status_by_itself);
+  const bool only_output = proof.tensors.events == 0 && !proof.output.different.empty();
   if (by_sonde)
-    finding.verdict = kDifferent;
-  else if (finding.tensors.first_difference || status_differs || only_output)
-    finding.verdict = kNotReproducible;
+    proof.verdict = kDifferent;
+  else if (proof.tensors.first_difference || status_differs || only_output)
+    proof.verdict = kNotReproducible;
 }
 
-Finding compare(const Observed& without, const Observed& recording) {
-  Finding finding;
-  finding.tensors = compare_digests(without.digests, recording.digests);
-  finding.output = compare_output(without.output, recording.output, finding.tensors.processes.size() > 1);
-  finding.status_without = without.end.exit_code;
-  finding.status_recording = recording.end.exit_code;
-  finding.seconds_without = {without.end.seconds};
-  finding.seconds_recording = recording.end.seconds;
-  finding.started = any(recording.told, "started");
+Proof compare(const Observed& without, const Observed& recording) {
+  Proof proof;
+  proof.tensors = compare_digests(without.digests, recording.digests);
+  proof.output = compare_output(without.output, recording.output, proof.tensors.processes.size() > 1);
+  proof.status_without = without.end.exit_code;
+  proof.status_recording = recording.end.exit_code;
+  proof.seconds_without = {without.end.seconds};
+  proof.seconds_recording = recording.end.seconds;
+  proof.started = any(recording.told, "started");
   for (const Told& told : recording.told)
-    if (told.kind == "summary") finding.recorded.push_back(told.text);
-  return finding;
+    if (told.kind == "summary") proof.recorded.push_back(told.text);
+  return proof;
 }
 
 // `again`: a second run without Sonde.
-void compare_by_itself(const Observed& without, const Observed& again, Finding& finding) {
-  finding.by_itself = compare_digests(without.digests, again.digests);
-  finding.status_by_itself = again.end.exit_code != without.end.exit_code;
-  finding.seconds_without.push_back(again.end.seconds);
-  const OutputComparison usual = compare_output(without.output, again.output, finding.by_itself->processes.size() > 1);
-  std::ranges::set_difference(finding.output.different, usual.different, std::back_inserter(finding.output_of_sonde));
+void compare_by_itself(const Observed& without, const Observed& again, Proof& proof) {
+  proof.by_itself = compare_digests(without.digests, again.digests);
+  proof.status_by_itself = again.end.exit_code != without.end.exit_code;
+  proof.seconds_without.push_back(again.end.seconds);
+  const OutputComparison usual = compare_output(without.output, again.output, proof.by_itself->processes.size() > 1);
+  std::ranges::set_difference(proof.output.different, usual.different, std::back_inserter(proof.output_of_sonde));
 }
 
 // --- telling ---------------------------------------------------------------------------------------------------------
@@ -166,50 +166,49 @@ std::string numbers_text(std::vector<std::size_t> lines) {
   return ranges_text(std::vector<std::uint64_t>(lines.begin(), lines.end()));
 }
 
-std::string output_text(const Finding& finding) {
-  if (finding.output.different.empty()) return "stdout identical";
-  if (!finding.output_of_sonde.empty())
-    return fmt::format("stdout differs in line {}", numbers_text(finding.output_of_sonde));
+std::string output_text(const Proof& proof) {
+  if (proof.output.different.empty()) return "stdout identical";
+  if (!proof.output_of_sonde.empty())
+    return fmt::format("stdout differs in line {}", numbers_text(proof.output_of_sonde));
   return fmt::format("stdout identical but for line {}, which {} between runs without Sonde too (times?)",
-                     numbers_text(finding.output.different),
-                     finding.output.different.size() == 1 ? "differs" : "differ");
+                     numbers_text(proof.output.different), proof.output.different.size() == 1 ? "differs" : "differ");
 }
 
-std::string status_text(const Finding& finding) {
-  if (finding.status_without == finding.status_recording)
-    return fmt::format("exit status {} both times", finding.status_without);
-  return fmt::format("exit status {} without Sonde, {} recording{}", finding.status_without, finding.status_recording,
-                     finding.status_by_itself ? " (it changes without Sonde too)" : "");
+std::string status_text(const Proof& proof) {
+  if (proof.status_without == proof.status_recording)
+    return fmt::format("exit status {} both times", proof.status_without);
+  return fmt::format("exit status {} without Sonde, {} recording{}", proof.status_without, proof.status_recording,
+                     proof.status_by_itself ? " (it changes without Sonde too)" : "");
 }
 
-void say_identical(const Finding& finding) {
-  if (finding.tensors.events == 0)
-    say("identical: {}; {}; no tensors were seen\n", output_text(finding), status_text(finding));
+void say_identical(const Proof& proof) {
+  if (proof.tensors.events == 0)
+    say("identical: {}; {}; no tensors were seen\n", output_text(proof), status_text(proof));
   else
-    say("identical bit for bit: {}: {}; {}; {}\n", amounts(finding.tensors), kinds_text(finding.tensors),
-        output_text(finding), status_text(finding));
+    say("identical bit for bit: {}: {}; {}; {}\n", amounts(proof.tensors), kinds_text(proof.tensors),
+        output_text(proof), status_text(proof));
 }
 
-void say_verdict(const Finding& finding) {
-  if (finding.verdict == kUnproved) {
-    say("nothing is proved: {}\n", finding.unproved);
-  } else if (finding.verdict == kIdentical) {
-    say_identical(finding);
-  } else if (finding.verdict == kDifferent) {
+void say_verdict(const Proof& proof) {
+  if (proof.verdict == kUnproved) {
+    say("nothing is proved: {}\n", proof.unproved);
+  } else if (proof.verdict == kIdentical) {
+    say_identical(proof);
+  } else if (proof.verdict == kDifferent) {
     say("different: with Sonde the command computes something else; twice without Sonde it does not\n");
-    if (tensors_by_sonde(finding)) say_difference(finding.tensors, "without Sonde", "recording");
-    say("  {}; {}\n", output_text(finding), status_text(finding));
+    if (tensors_by_sonde(proof)) say_difference(proof.tensors, "without Sonde", "recording");
+    say("  {}; {}\n", output_text(proof), status_text(proof));
   } else {
     say("not reproducible by itself: two runs without Sonde differ, so nothing can be said of Sonde\n");
-    if (finding.by_itself->first_difference) say_difference(*finding.by_itself, "first run", "second run");
-    say("  {}; {}\n", output_text(finding), status_text(finding));
+    if (proof.by_itself->first_difference) say_difference(*proof.by_itself, "first run", "second run");
+    say("  {}; {}\n", output_text(proof), status_text(proof));
     say("  seeds (torch.manual_seed, PYTHONHASHSEED), one thread, and no files left by a run make it reproducible\n");
   }
-  for (const auto& [why, tensors] : finding.tensors.skipped)
+  for (const auto& [why, tensors] : proof.tensors.skipped)
     say("  not compared: {} ({})\n", count_text(tensors, "tensor"), why);
-  if (!finding.started && finding.verdict == kIdentical)
+  if (!proof.started && proof.verdict == kIdentical)
     say("  nothing was recorded: no process of the run imported PyTorch in a Python that has sonde installed\n");
-  if (finding.verdict == kDifferent) say("  this is a defect of Sonde: please report it\n");
+  if (proof.verdict == kDifferent) say("  this is a defect of Sonde: please report it\n");
 }
 
 Json json_of(const Difference& difference) {
@@ -225,16 +224,16 @@ Json json_of(const DigestComparison& compared) {
   return json;
 }
 
-Json json_of(const Finding& finding) {
-  Json json = {{"verdict", kWords[finding.verdict]}, {"compared", json_of(finding.tensors)}};
-  json["without_sonde"] = finding.by_itself ? json_of(*finding.by_itself) : Json();
-  json["stdout"] = {{"lines", finding.output.lines},
-                    {"different", finding.output.different},
-                    {"different_by_sonde", finding.output_of_sonde}};
-  json["exit_status"] = {{"without_sonde", finding.status_without}, {"recording", finding.status_recording}};
-  json["seconds"] = {{"without_sonde", finding.seconds_without}, {"recording", finding.seconds_recording}};
-  json["recorded"] = finding.recorded;
-  if (!finding.unproved.empty()) json["unproved"] = finding.unproved;
+Json json_of(const Proof& proof) {
+  Json json = {{"verdict", kWords[proof.verdict]}, {"compared", json_of(proof.tensors)}};
+  json["without_sonde"] = proof.by_itself ? json_of(*proof.by_itself) : Json();
+  json["stdout"] = {{"lines", proof.output.lines},
+                    {"different", proof.output.different},
+                    {"different_by_sonde", proof.output_of_sonde}};
+  json["exit_status"] = {{"without_sonde", proof.status_without}, {"recording", proof.status_recording}};
+  json["seconds"] = {{"without_sonde", proof.seconds_without}, {"recording", proof.seconds_recording}};
+  json["recorded"] = proof.recorded;
+  if (!proof.unproved.empty()) json["unproved"] = proof.unproved;
   return json;
 }
 
@@ -246,7 +245,7 @@ int prove(const ProveRequest& request) {
       "and compared\n",
       printable(request.dump.string())));
   std::vector<Observed> runs;  // without, recording, and without again if they differ
-  Finding finding;
+  Proof proof;
   for (const char* name : {"without", "recording", "again"}) {
     Result<Observed> run = observe(request, name, runs.size() == 1);
     if (!run) {
@@ -257,22 +256,22 @@ int prove(const ProveRequest& request) {
     runs.push_back(*std::move(run));
     if (runs.size() == 1) continue;
     if (runs.size() == 3) break;
-    finding = compare(runs[0], runs[1]);
-    for (const std::string& line : finding.recorded) print_notice(printable(line) + "\n");
-    finding.unproved = why_unproved(runs[0], runs[1]);
-    if (!finding.unproved.empty()) finding.verdict = kUnproved;
-    if (finding.verdict == kUnproved || all_equal(finding)) break;
+    proof = compare(runs[0], runs[1]);
+    for (const std::string& line : proof.recorded) print_notice(printable(line) + "\n");
+    proof.unproved = why_unproved(runs[0], runs[1]);
+    if (!proof.unproved.empty()) proof.verdict = kUnproved;
+    if (proof.verdict == kUnproved || all_equal(proof)) break;
     print_notice("sonde: the two runs differ; running it once more without Sonde\n");
   }
   if (runs.size() == 3) {
-    compare_by_itself(runs[0], runs[2], finding);
-    judge(finding);
+    compare_by_itself(runs[0], runs[2], proof);
+    judge(proof);
   }
   if (request.json)
-    Answer::get().add(json_of(finding));
+    Answer::get().add(json_of(proof));
   else
-    say_verdict(finding);
-  return finding.verdict;
+    say_verdict(proof);
+  return proof.verdict;
 }
 
 }  // namespace sonde

@@ -14,14 +14,14 @@
 #include "formats/file_names.h"
 #include "formats/tensor_file.h"
 #include "formats/torch_file.h"
-#include "report/catalog_text.h"
-#include "report/json.h"
 #include "measure/measure.h"
 #include "measure/values.h"
-#include "show_files.h"
+#include "report/catalog_text.h"
+#include "report/json.h"
 #include "report/table.h"
-#include "tensor/format.h"
 #include "report/text.h"
+#include "show_files.h"
+#include "tensor/format.h"
 
 namespace sonde {
 namespace {
@@ -151,7 +151,7 @@ Values values_of(const TensorFile& file) {
   return values;
 }
 
-Json json_of(const Values& values) {
+Json values_json(const Values& values) {
   Json edges = Json::array();
   for (std::size_t i = 0; !values.histogram.counts.empty() && i <= values.histogram.counts.size(); ++i) {
     edges.push_back(edge(values.histogram, i));
@@ -212,7 +212,7 @@ int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, cons
     Json json = json_of(*found.step->rank, *found.step->step, *found.op, *found.tensor);
     json["written_by"] = flow.written_by;
     json["read_by"] = flow.read_by;
-    if (values) json.update(json_of(*values));
+    if (values) json.update(values_json(*values));
     if (!options.files.trend.empty()) trend_text(options.files, steps, found, &json, status);
     Answer::get().add(json);
     return status;
@@ -247,7 +247,7 @@ int print_tensor(const std::string& path, const std::string& title, const Tensor
   if (options.json) {
     Json document = {{"tensor_file", path}, {"dtype", dtype_text(tensor)}, {"shape", tensor.shape}};
     if (tensor.statistics) document.update(json_of(*tensor.statistics));
-    document.update(json_of(values));
+    document.update(values_json(values));
     Answer::get().add(document);
     return kNothingFound;
   }

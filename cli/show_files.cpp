@@ -18,8 +18,8 @@
 #include "plot/pictures.h"
 #include "report/catalog_text.h"
 #include "report/table.h"
-#include "tensor/walk.h"
 #include "report/text.h"
+#include "tensor/walk.h"
 
 namespace sonde {
 namespace {

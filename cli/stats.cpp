@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "dump.h"
+#include "measure/measure.h"
 #include "report/catalog_text.h"
 #include "report/json.h"
-#include "measure/measure.h"
 #include "report/table.h"
 #include "report/text.h"
 
