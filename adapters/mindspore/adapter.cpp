@@ -18,7 +18,7 @@ std::atomic<bool> g_reads_before{false};
 struct Run {
   std::string host, command, directory;
   std::uint32_t device = 0, world_size = 1;
-  std::atomic<bool> told{false};
+  std::atomic<bool> reported{false};
 };
 Run& g_run = *new Run;  // leaked: threads of MindSpore may outlive the statics
 
@@ -55,11 +55,11 @@ struct Tensor {
   std::vector<std::int64_t> shape, strides;
 };
 
-enum class Telling { nothing, op, parameters };
+enum class Source { nothing, op, parameters };
 
-// What one thread of MindSpore is telling.
-struct Told {
-  Telling telling = Telling::nothing;
+// What one thread of MindSpore is reporting: an operator, or the parameters of a step.
+struct PendingOp {
+  Source source = Source::nothing;
   std::string full_name, op_type;
   std::uint32_t graph = 0;
   std::uint64_t iteration = 0;
@@ -69,12 +69,12 @@ struct Told {
 
   bool before_kernel = false, in_kernel = false;
   bool refused = false;        // the engine does not want it
-  const void* node = nullptr;  // the inputs of this operator were told before its kernel, or it was refused
+  const void* node = nullptr;  // this operator, if its inputs were reported before its kernel or it was refused
   sonde_op* open = nullptr;    // it, if it is wanted
   unsigned wanted = 0;         // SONDE_WANT_*
 };
-Told& told() {
-  thread_local Told mine;
+PendingOp& pending() {
+  thread_local PendingOp mine;
   return mine;
 }
 
@@ -84,11 +84,11 @@ void safely(Body body) {
   try {
     body();
   } catch (...) {
-    told().count = 0;
+    pending().count = 0;
   }
 }
 
-sonde_named_op named(const Told& of) {
+sonde_named_op named(const PendingOp& of) {
   sonde_named_op op{};
   op.size = sizeof op;
   op.graph = of.graph;
@@ -148,7 +148,7 @@ sonde_tensor view_of(const Tensor& tensor) {
 }
 
 // SONDE_WANT_*; 0: it is not wanted, and `handle` is null.
-unsigned begin(const struct sonde_api& api, const Told& op, sonde_op*& handle) {
+unsigned begin(const struct sonde_api& api, const PendingOp& op, sonde_op*& handle) {
   handle = nullptr;
   const sonde_named_op name = named(op);
   if (!op.asked && api.wants_named(&name) == 0) return 0;
@@ -158,7 +158,7 @@ unsigned begin(const struct sonde_api& api, const Told& op, sonde_op*& handle) {
 }
 
 template <typename Call>
-void each(const Told& op, Side side, Call call) {
+void each(const PendingOp& op, Side side, Call call) {
   for (std::size_t i = 0; i < op.count; ++i) {
     if (op.tensors[i].is_input != (side == Side::inputs)) continue;
     const sonde_tensor view = view_of(op.tensors[i]);
@@ -166,8 +166,8 @@ void each(const Told& op, Side side, Call call) {
   }
 }
 
-// After the kernel: what was told of the op, and its end.
-void finish(const struct sonde_api& api, const Told& op, sonde_op* handle, unsigned wanted) {
+// After the kernel: the tensors that are still missing, and the end of the op.
+void finish(const struct sonde_api& api, const PendingOp& op, sonde_op* handle, unsigned wanted) {
   if ((wanted & SONDE_WANT_CHECK) != 0) {
     each(op, Side::outputs, [&](std::uint32_t, const sonde_tensor& view) { api.op_check_output(handle, &view); });
   }
@@ -176,17 +176,17 @@ void finish(const struct sonde_api& api, const Told& op, sonde_op* handle, unsig
   api.op_end(handle, 0);
 }
 
-void forget_open(Told& op) {
+void clear_open(PendingOp& op) {
   op.node = nullptr;
   op.open = nullptr;
   op.wanted = 0;
 }
 
-// The inputs were told, the kernel is to run.
-void open(const struct sonde_api& api, Told& op) {
+// The inputs have come, the kernel is to run.
+void open(const struct sonde_api& api, PendingOp& op) {
   if (op.refused) return;
   if (op.count == 0) {
-    op.node = nullptr;  // all of it is told after its kernel, if anything is
+    op.node = nullptr;  // all of it comes after its kernel, if anything does
     return;
   }
   op.wanted = begin(api, op, op.open);
@@ -195,18 +195,18 @@ void open(const struct sonde_api& api, Told& op) {
        [&](std::uint32_t slot, const sonde_tensor& view) { api.op_input_before(op.open, slot, &view); });
 }
 
-// Its outputs will not be told.
-void close_failed(Told& op) {
+// Its outputs will not come.
+void close_failed(PendingOp& op) {
   if (const struct sonde_api* api = engine(); api != nullptr && op.open != nullptr) {
     if ((op.wanted & SONDE_WANT_FAILURE) != 0) api->op_failed(op.open);
     api->op_end(op.open, 1);
   }
-  forget_open(op);
+  clear_open(op);
 }
 
 // Where the dump belongs is known with the first tensor.
-void tell_run(const struct sonde_api& api, std::uint32_t rank) {
-  if (g_run.told.exchange(true)) return;
+void report_run(const struct sonde_api& api, std::uint32_t rank) {
+  if (g_run.reported.exchange(true)) return;
   sonde_run_info info{};
   info.size = sizeof info;
   info.rank = rank;
@@ -227,7 +227,7 @@ void set_engine(const struct sonde_api* api, const sonde_run_info& run, const st
   g_run.directory = directory;
   g_run.device = run.device;
   g_run.world_size = run.world_size;
-  g_run.told = false;
+  g_run.reported = false;
   g_engine.store(api, std::memory_order_release);
 }
 
@@ -242,14 +242,14 @@ void make_directory() {
 
 // A kernel that launches kernels is one operator.
 bool reads_before() {
-  return g_reads_before.load(std::memory_order_relaxed) && engine() != nullptr && !told().in_kernel &&
+  return g_reads_before.load(std::memory_order_relaxed) && engine() != nullptr && !pending().in_kernel &&
          runs_chosen_step();
 }
 void set_reads_before(bool before) { g_reads_before = before; }
 
-OpTold::OpTold(const void* node, std::uint32_t graph) {
-  Told& op = told();
-  op.telling = Telling::op;
+OpScope::OpScope(const void* node, std::uint32_t graph) {
+  PendingOp& op = pending();
+  op.source = Source::op;
   op.graph = graph;
   op.count = 0;
   op.refused = false;
@@ -260,9 +260,9 @@ OpTold::OpTold(const void* node, std::uint32_t graph) {
   }
 }
 
-OpTold::~OpTold() {
-  Told& op = told();
-  op.telling = Telling::nothing;
+OpScope::~OpScope() {
+  PendingOp& op = pending();
+  op.source = Source::nothing;
   const struct sonde_api* api = engine();
   if (api != nullptr && op.before_kernel) {
     safely([&] { open(*api, op); });
@@ -273,53 +273,53 @@ OpTold::~OpTold() {
     const unsigned wanted = begin(*api, op, handle);
     if (handle != nullptr) finish(*api, op, handle, wanted);
   }
-  if (!op.before_kernel) forget_open(op);
+  if (!op.before_kernel) clear_open(op);
   op.count = 0;
 }
 
-bool tells(Side side) {
-  const Told& op = told();
-  if (op.telling != Telling::op || op.node == nullptr) return true;
+bool is_due(Side side) {
+  const PendingOp& op = pending();
+  if (op.source != Source::op || op.node == nullptr) return true;
   return op.before_kernel == (side == Side::inputs);
 }
 
 KernelRun::KernelRun() {
-  close_failed(told());  // the dumper never came to it
-  told().before_kernel = true;
+  close_failed(pending());  // the dumper never came to it
+  pending().before_kernel = true;
 }
 
 void KernelRun::begin() {
-  told().before_kernel = false;
-  told().in_kernel = true;
+  pending().before_kernel = false;
+  pending().in_kernel = true;
 }
 
 KernelRun::~KernelRun() {
-  Told& op = told();
+  PendingOp& op = pending();
   op.before_kernel = op.in_kernel = false;
   if (failed_) close_failed(op);
 }
 
-ParametersTold::ParametersTold() { told().telling = Telling::parameters; }
+ParameterScope::ParameterScope() { pending().source = Source::parameters; }
 
-ParametersTold::~ParametersTold() {
-  told().telling = Telling::nothing;
+ParameterScope::~ParameterScope() {
+  pending().source = Source::nothing;
   if (const struct sonde_api* api = engine()) api->named_step_end();
 }
 
 bool wants(const std::string& full_name, bool& is_ours) {
-  Told& of = told();
+  PendingOp& of = pending();
   const struct sonde_api* api = engine();
-  is_ours = api != nullptr && of.telling != Telling::nothing;
+  is_ours = api != nullptr && of.source != Source::nothing;
   bool wanted = false;
-  if (is_ours && of.telling == Telling::op && of.node != nullptr && !of.before_kernel) {
+  if (is_ours && of.source == Source::op && of.node != nullptr && !of.before_kernel) {
     wanted = of.open != nullptr;
   } else if (is_ours) {
     safely([&] {
       of.full_name = full_name;
-      of.op_type = of.telling == Telling::parameters ? "Parameter" : type_of(full_name);
+      of.op_type = of.source == Source::parameters ? "Parameter" : type_of(full_name);
       const sonde_named_op name = named(of);
-      // The rank is told by the first path, and the engine needs it before it can say anything.
-      of.asked = g_run.told;
+      // The first path gives the rank, and the engine needs it before it can say anything.
+      of.asked = g_run.reported;
       wanted = (!of.before_kernel || runs_chosen_step()) && (!of.asked || api->wants_named(&name) != 0);
       of.refused = !wanted;
     });
@@ -329,20 +329,20 @@ bool wants(const std::string& full_name, bool& is_ours) {
 
 bool take(const std::string& path, const void* data, std::size_t bytes, const std::vector<std::int64_t>& shape,
           int type_id) {
-  Told& of = told();
+  PendingOp& of = pending();
   const struct sonde_api* api = engine();
-  if (api == nullptr || of.telling == Telling::nothing) return false;
+  if (api == nullptr || of.source == Source::nothing) return false;
   safely([&] {
     FilePath place;
     if (!parse_file_path(path, place)) return;
     of.graph = place.graph;
     of.iteration = place.iteration;
     of.op_type = place.op_type;
-    tell_run(*api, place.rank);
-    const std::size_t index = of.telling == Telling::op ? of.count : 0;
+    report_run(*api, place.rank);
+    const std::size_t index = of.source == Source::op ? of.count : 0;
     if (index == of.tensors.size()) of.tensors.emplace_back();
     fill(of.tensors[index], place, data, bytes, shape, type_id);
-    if (of.telling == Telling::op) {
+    if (of.source == Source::op) {
       ++of.count;
     } else {
       const sonde_named_op name = named(of);

@@ -1,4 +1,4 @@
-// What the replaced functions of MindSpore's dumper (interpose.cpp) hand over, and what becomes of it. MindSpore tells an
+// What the replaced functions of MindSpore's dumper (interpose.cpp) hand over, and what becomes of it. MindSpore reports an
 // operator after its kernel ran: its name, then one tensor after another, all of them still in place.
 #pragma once
 
@@ -13,29 +13,29 @@ namespace sonde_mindspore {
 
 // Null until Sonde records: till then MindSpore's own functions run.
 const struct sonde_api* engine();
-// `run`: all but the rank, which MindSpore's paths tell. `directory`: for make_directory(); empty: MindSpore's business.
+// `run`: all but the rank, which MindSpore's paths give. `directory`: for make_directory(); empty: MindSpore's business.
 void set_engine(const struct sonde_api* api, const sonde_run_info& run, const std::string& directory);
 // That directory, for MindSpore to write into. It makes missing ones itself, but not behind a link.
 void make_directory();
 
-// Lives while CPUE2eDump::DumpCNodeData runs: everything told meanwhile is of one operator.
-class OpTold {
+// Lives while CPUE2eDump::DumpCNodeData runs: everything that is reported meanwhile is of one operator.
+class OpScope {
  public:
-  OpTold(const void* node, std::uint32_t graph);
-  ~OpTold();
-  OpTold(const OpTold&) = delete;
-  OpTold& operator=(const OpTold&) = delete;
+  OpScope(const void* node, std::uint32_t graph);
+  ~OpScope();
+  OpScope(const OpScope&) = delete;
+  OpScope& operator=(const OpScope&) = delete;
 };
-// Of the operator that is told now, what MindSpore is to go through.
+// Whether MindSpore is to go through this side of the operator now: before its kernel the inputs, after it the rest.
 enum class Side { inputs, outputs };
-bool tells(Side side);
+bool is_due(Side side);
 
 // Whether inputs are to be read before the kernel runs. MindSpore's dumper reads them after it.
 bool reads_before();
 void set_reads_before(bool before);
 
-// Lives around a kernel. What MindSpore's dumper tells before begin() are the inputs of its operator; the operator stays
-// open until the dumper tells its outputs, later on the same thread, or until its kernel has failed.
+// Lives around a kernel. What MindSpore's dumper reports before begin() are the inputs of its operator; the operator stays
+// open until the dumper reports its outputs, later on the same thread, or until its kernel has failed.
 class KernelRun {
  public:
   KernelRun();
@@ -51,12 +51,12 @@ class KernelRun {
 };
 
 // Lives while CPUE2eDump::DumpParametersData runs, the last thing that MindSpore does in a step.
-class ParametersTold {
+class ParameterScope {
  public:
-  ParametersTold();
-  ~ParametersTold();
-  ParametersTold(const ParametersTold&) = delete;
-  ParametersTold& operator=(const ParametersTold&) = delete;
+  ParameterScope();
+  ~ParameterScope();
+  ParameterScope(const ParameterScope&) = delete;
+  ParameterScope& operator=(const ParameterScope&) = delete;
 };
 
 // Whether MindSpore is to go through the tensors of the op (or the parameter) of this name, `Default/…/Conv2D-op0`.

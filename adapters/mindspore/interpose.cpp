@@ -112,25 +112,25 @@ void DumpJsonParser::CopyMSCfgJsonToDir(std::uint32_t rank) {
 void CPUE2eDump::DumpCNodeData(const std::shared_ptr<CNode>& node, std::uint32_t graph) {
   static auto* const theirs = original<void(const std::shared_ptr<CNode>&, std::uint32_t)>(kDumpCNodeData);
   if (theirs == nullptr) return;
-  const sonde_mindspore::OpTold telling(node.get(), graph);
+  const sonde_mindspore::OpScope scope(node.get(), graph);
   theirs(node, graph);
 }
 
-// The halves of DumpCNodeData: an operator's inputs may have been told before its kernel (launch.cpp).
+// The halves of DumpCNodeData: an operator's inputs may have been reported before its kernel (launch.cpp).
 void CPUE2eDump::DumpCNodeInputs(const std::shared_ptr<CNode>& node, const std::string& path) {
   static auto* const theirs = original<void(const std::shared_ptr<CNode>&, const std::string&)>(kDumpCNodeInputs);
-  if (theirs != nullptr && sonde_mindspore::tells(sonde_mindspore::Side::inputs)) theirs(node, path);
+  if (theirs != nullptr && sonde_mindspore::is_due(sonde_mindspore::Side::inputs)) theirs(node, path);
 }
 
 void CPUE2eDump::DumpCNodeOutputs(const std::shared_ptr<CNode>& node, const std::string& path) {
   static auto* const theirs = original<void(const std::shared_ptr<CNode>&, const std::string&)>(kDumpCNodeOutputs);
-  if (theirs != nullptr && sonde_mindspore::tells(sonde_mindspore::Side::outputs)) theirs(node, path);
+  if (theirs != nullptr && sonde_mindspore::is_due(sonde_mindspore::Side::outputs)) theirs(node, path);
 }
 
 void CPUE2eDump::DumpParametersData() {
   static auto* const theirs = original<void()>(kDumpParametersData);
   if (theirs == nullptr) return;
-  const sonde_mindspore::ParametersTold telling;
+  const sonde_mindspore::ParameterScope scope;
   theirs();
 }
 

@@ -100,7 +100,7 @@ bool graph_of(const Node& node, std::uint32_t& number) {
 }
 
 // Has MindSpore's dumper go through the inputs of `node`, now.
-void tell_inputs(const Node& node) {
+void report_inputs(const Node& node) {
   try {
     std::uint32_t graph = 0;
     if (graph_of(node, graph)) mindspore::CPUE2eDump::DumpCNodeData(node, graph);
@@ -121,7 +121,7 @@ bool kernel::NativeCpuKernelMod::Launch(const Tensors& inputs, const Tensors& wo
   const Node node = sonde_mindspore::node_of(reinterpret_cast<const KernelMod*>(this));
   if (node == nullptr) return theirs(this, inputs, workspace, outputs, stream);
   sonde_mindspore::KernelRun run;
-  tell_inputs(node);
+  report_inputs(node);
   run.begin();
   const bool done = theirs(this, inputs, workspace, outputs, stream);
   if (done) run.succeeded();
