@@ -24,7 +24,7 @@ struct CompareArguments {
   std::string mapping, csv, junit, style = "sonde";
   std::optional<double> rtol, atol;
   std::optional<std::uint32_t> rank, graph;
-  std::optional<std::uint64_t> step;
+  std::string step;
   std::size_t threads = 0;
   bool json = false, all = false;
 };
@@ -81,7 +81,7 @@ int compare(const CompareArguments& arguments) {
   options.all_sums = arguments.style == "msprobe";
   options.rank = arguments.rank;
   options.graph = arguments.graph;
-  options.step = arguments.step;
+  if (!arguments.step.empty()) options.steps = IterationSet::parse(arguments.step);
   if (!arguments.mapping.empty()) {
     Result<NameMap> names = read_mapping(arguments.mapping);
     if (!names) {
@@ -132,7 +132,7 @@ void add_compare(CLI::App& app, int& exit_status) {
       ->type_name("FILE");
   verb->add_option("--rtol", arguments->rtol, "relative tolerance, in place of what rounding explains")->type_name("X");
   verb->add_option("--atol", arguments->atol, "absolute tolerance, likewise")->type_name("X");
-  verb->add_option("--step", arguments->step, "only this step (default: all that both have)")->type_name("N");
+  add_step_option(*verb, arguments->step, "default: all that both have");
   verb->add_option("--graph", arguments->graph, "0 training, 1 and 2 without gradients (default: all)")->type_name("N");
   verb->add_option("--rank", arguments->rank, "only this process (default: all)")->type_name("N");
   verb->add_option("--threads", arguments->threads, "threads (default: one for each CPU); the answer is the same")

@@ -135,14 +135,18 @@ void add_dump_options(CLI::App& verb, DumpOptions& options, bool with_select, st
         ->take_all()
         ->allow_extra_args(false);
   }
-  verb.add_option("--step", options.step, "steps to include, as 3, 0-5 or 1|4 (default: all)")
+  add_step_option(verb, options.step, "default: all");
+  verb.add_option("--graph", options.graph, "0 training, 1 and 2 without gradients (default: all)")->type_name("N");
+  verb.add_option("--rank", options.rank, "number of the process (default: all)")->type_name("N");
+  add_json_options(verb, options.json, rows);
+}
+
+void add_step_option(CLI::App& verb, std::string& steps, std::string_view otherwise) {
+  verb.add_option("--step", steps, fmt::format("steps to include, as 3, 0-5 or 1|4 ({})", otherwise))
       ->type_name("STEPS")
       ->check([](const std::string& text) {
         return is_step_list(text) ? "" : "'" + text + "' names no steps; say 3, 0-5 or 1|4";
       });
-  verb.add_option("--graph", options.graph, "0 training, 1 and 2 without gradients (default: all)")->type_name("N");
-  verb.add_option("--rank", options.rank, "number of the process (default: all)")->type_name("N");
-  add_json_options(verb, options.json, rows);
 }
 
 void add_json_options(CLI::App& verb, bool& json, std::string_view rows) {

@@ -25,6 +25,8 @@ struct DumpOptions {
 
 // --json; and --jsonl where the verb's list can be printed as lines: `rows` says what of.
 void add_json_options(CLI::App& verb, bool& json, std::string_view rows = "");
+// --step; `otherwise`: which without it.
+void add_step_option(CLI::App& verb, std::string& steps, std::string_view otherwise);
 // DUMP, --step, --graph, --rank, --json; and -s where `with_select`.
 void add_dump_options(CLI::App& verb, DumpOptions& options, bool with_select, std::string_view rows = "");
 

@@ -21,7 +21,7 @@ namespace {
 struct WatchVerbOptions : DumpOptions {
   std::vector<std::string> conditions;
   bool recommended = false, list = false, error_on_no_value = false;
-  std::string nodes, category, source, io = "output";
+  std::string op, category, source, side = "output";
   unsigned threads = 0;
   std::uint64_t mem_limit = 0;  // MiB
 };
@@ -79,10 +79,10 @@ class Selection {
       if (!options.select.empty()) ops_.insert(step.ops.begin(), step.ops.end());
     }
     has_patterns_ = !options.select.empty();
-    if (!options.nodes.empty()) {
-      nodes_ = std::make_unique<re2::RE2>(options.nodes, re2::RE2::Quiet);
+    if (!options.op.empty()) {
+      nodes_ = std::make_unique<re2::RE2>(options.op, re2::RE2::Quiet);
       if (!nodes_->ok()) {
-        print_error(fmt::format("--nodes '{}' is no regular expression: {}", options.nodes, nodes_->error()));
+        print_error(fmt::format("--op '{}' is no regular expression: {}", options.op, nodes_->error()));
         return std::nullopt;
       }
     }
@@ -90,7 +90,7 @@ class Selection {
     WatchSelection selection;
     selection.category = *category_of_word(options.category.empty() ? "tensor" : options.category);
     using enum WatchSelection::Sides;
-    selection.sides = options.io == "input" ? inputs : options.io == "both" ? both : outputs;
+    selection.sides = options.side == "input" ? inputs : options.side == "both" ? both : outputs;
     selection.takes = [this](const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op) {
       return takes(rank, step, op);
     };
@@ -174,8 +174,8 @@ std::optional<std::vector<Watchpoint>> make_watchpoints(const Catalog& catalog,
   if (!add()) return std::nullopt;
   if (has_tensors(watchpoints)) return watchpoints;
   print_error("nothing to watch: no node that was chosen has a recorded " +
-              std::string(options.io == "both" ? "tensor" : options.io) +
-              (options.io == "output" ? "; --io input looks at inputs" : ""));
+              std::string(options.side == "both" ? "tensor" : options.side) +
+              (options.side == "output" ? "; --side input looks at inputs" : ""));
   return std::nullopt;
 }
 
@@ -255,14 +255,14 @@ void add_watch(CLI::App& app, int& exit_status) {
       ->allow_extra_args(false);
   verb->add_flag("--recommended", options->recommended, "the set that MindSpore's debugger recommends");
   verb->add_flag("--list", options->list, "print all conditions with their parameters and defaults");
-  verb->add_option("--nodes", options->nodes, "ops whose full name holds a match of this regular expression")
+  verb->add_option("--op", options->op, "ops whose full name holds a match of this regular expression")
       ->type_name("REGEX");
   verb->add_option("--category", options->category, "ops of this kind: weight, gradient, activation or tensor (all)")
       ->check(CLI::IsMember({"tensor", "weight", "gradient", "activation"}).description(""))
       ->type_name("NAME");
   verb->add_option("--source", options->source, "ops called from such a line, as train.py:49, or with this code in it")
       ->type_name("TEXT");
-  verb->add_option("--io", options->io, "which tensors of them: output, input or both (default: output)")
+  verb->add_option("--side", options->side, "which tensors of them: output, input or both (default: output)")
       ->check(CLI::IsMember({"output", "input", "both"}).description(""))
       ->type_name("SIDE");
   verb->add_option("--mem-limit", options->mem_limit, "MiB of a tensor and the one before it; larger ones are errors")

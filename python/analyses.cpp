@@ -47,9 +47,9 @@ Answer stomp(const Dump& dump, const std::string& steps, Number graph, Number ra
 }
 
 Comparison compare(const Dump& target, const Dump& golden, std::optional<double> rtol, std::optional<double> atol,
-                   const std::string& mapping, std::optional<std::uint64_t> step, Number graph, Number rank,
+                   const std::string& mapping, const std::string& steps, Number graph, Number rank,
                    std::size_t threads) {
-  return done([&] { return sonde::compare(target, golden, {rtol, atol, mapping, rank, graph, step, threads}); });
+  return done([&] { return sonde::compare(target, golden, {rtol, atol, mapping, steps, graph, rank, threads}); });
 }
 
 nb::dict dict_of(const sonde::WatchFinding& finding) {
@@ -135,8 +135,7 @@ void add_analyses(nb::module_& module) {
              nb::arg("rank").none(), nb::arg("threads"));
   module.def("stomp", &stomp, nb::arg("dump"), nb::arg("steps"), nb::arg("graph").none(), nb::arg("rank").none());
   module.def("compare", &compare, nb::arg("target"), nb::arg("golden"), nb::arg("rtol").none(), nb::arg("atol").none(),
-             nb::arg("mapping"), nb::arg("step").none(), nb::arg("graph").none(), nb::arg("rank").none(),
-             nb::arg("threads"));
+             nb::arg("mapping"), nb::arg("steps"), nb::arg("graph").none(), nb::arg("rank").none(), nb::arg("threads"));
   module.def("watch", &watch, nb::arg("dump"), nb::arg("conditions"), nb::arg("recommended"), nb::arg("steps"),
              nb::arg("graph").none(), nb::arg("rank").none(), nb::arg("op"), nb::arg("type"), nb::arg("source"),
              nb::arg("inputs").none());

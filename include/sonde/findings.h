@@ -167,8 +167,8 @@ SONDE_EXPORT std::string json_text_of(const StompReport& report);
 struct ComparisonOptions {
   std::optional<double> rtol, atol;  // empty: what rounding explains, for each operator
   std::filesystem::path mapping;     // JSON or CSV: names of golden ops for those of the target; empty: none
-  std::optional<std::uint32_t> rank, graph;
-  std::optional<std::uint64_t> step;
+  std::string steps;                 // "3", "0-5", "1|4"; empty: all that both have
+  std::optional<std::uint32_t> graph, rank;
   std::size_t threads = 0;  // 0: one for each CPU; the answer is the same
 };
 
@@ -194,7 +194,7 @@ SONDE_EXPORT Result<Comparison> compare(const Dump& target, const Dump& golden, 
 class Comparison {
  public:
   SONDE_EXPORT const std::vector<DumpDifference>& findings() const;  // what went wrong first is first
-  // How many operators have which verdict: `same`, `rounding`, `inherited`, `added`, `alone`, `unknown`.
+  // How many operators have which verdict: `identical`, `within_tolerance`, `propagated`, `introduced`, `unmatched`, `unknown`.
   SONDE_EXPORT const std::vector<std::pair<std::string, std::size_t>>& summary() const;
   SONDE_EXPORT const std::vector<std::string>& notes() const;  // ranks and steps that only one dump has
   SONDE_EXPORT std::vector<std::string> left_out() const;      // what could not be looked at

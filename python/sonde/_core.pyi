@@ -175,7 +175,7 @@ def compare(
     rtol: float | None,
     atol: float | None,
     mapping: str,
-    step: int | None,
+    steps: str,
     graph: int | None,
     rank: int | None,
     threads: int,

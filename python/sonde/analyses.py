@@ -14,24 +14,34 @@ A dump is a path or what `sonde.open` gives. In a notebook an answer shows itsel
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import html
 import io
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from . import _core
+from .errors import Error
+from .html_table import html_table
 
 if TYPE_CHECKING:
     import pandas
 
 
+class _Tables(Protocol):
+    core: _core.Dump
+
+
 class OpenDump(Protocol):
     """What `sonde.open` gives."""
 
-    _core: _core.Dump
+    @property
+    def tables(self) -> _Tables:
+        """Its tables, and the engine behind them."""
+        ...
 
 
 AnyDump = str | os.PathLike[str] | OpenDump
@@ -98,7 +108,7 @@ class Finding:
         )
 
     def _repr_html_(self) -> str:
-        return _html_table(_FINDING_COLUMNS, [_finding_row(self)])
+        return html_table(_FINDING_COLUMNS, [_finding_row(self)])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,7 +223,7 @@ class Difference:
         return self.text
 
     def _repr_html_(self) -> str:
-        return _html_table(_DIFFERENCE_COLUMNS, [_difference_row(self)])
+        return html_table(_DIFFERENCE_COLUMNS, [_difference_row(self)])
 
 
 class Comparison(_Answer):
@@ -238,7 +248,7 @@ class Comparison(_Answer):
 
     def _repr_html_(self) -> str:
         counts = ", ".join(f"{count} {verdict}" for verdict, count in self.summary.items() if count)
-        table = _html_table(_DIFFERENCE_COLUMNS, [_difference_row(one) for one in self.findings])
+        table = html_table(_DIFFERENCE_COLUMNS, [_difference_row(one) for one in self.findings])
         return (table if self.findings else f"<p>{_nothing(self.complete)}</p>") + f"<p>{html.escape(counts)}</p>"
 
     def details(self) -> str:
@@ -312,7 +322,7 @@ class WatchReport:
         rows = [
             (hit.condition, hit.rank, hit.step, hit.op_name, f"{hit.side}.{hit.slot}", hit.detail) for hit in self.hits
         ]
-        return _html_table(columns, rows)
+        return html_table(columns, rows)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -342,8 +352,9 @@ def first_bad(
     """Finds the first operator whose output holds a NaN or an infinity that matters, and says why (docs/first-bad.md).
 
     `step`: a number, several, or a text such as "0-5|8"; None: all. `threads` that read files; 0: one for each CPU.
-    Raises FileNotFoundError when there is no dump, ValueError when it has no such step, graph or rank."""
-    document, text = _answer(_core.first_bad(_native(dump), _steps_text(step), graph, rank, threads))
+    Raises sonde.Error when there is no dump, ValueError when it has no such step, graph or rank."""
+    with _errors():
+        document, text = _answer(_core.first_bad(_native(dump), _steps_text(step), graph, rank, threads))
     findings = tuple(_finding(one) for one in document["findings"])
     return FirstBad(
         first=findings[0] if findings else None,
@@ -365,7 +376,8 @@ def first_bad(
 
 def stomp(dump: AnyDump, *, step: Steps = None, graph: int | None = None, rank: int | None = None) -> StompReport:
     """Finds tensors whose memory changed although no operator wrote it. Arguments and errors as of `first_bad`."""
-    document, text = _answer(_core.stomp(_native(dump), _steps_text(step), graph, rank))
+    with _errors():
+        document, text = _answer(_core.stomp(_native(dump), _steps_text(step), graph, rank))
     counts = ("findings_left_out", "compared", "watched", "not_observable", "not_known", "complete")
     return StompReport(
         findings=tuple(_finding(one) for one in document["findings"]),
@@ -382,7 +394,7 @@ def compare(
     rtol: float | None = None,
     atol: float | None = None,
     mapping: str | os.PathLike[str] = "",
-    step: int | None = None,
+    step: Steps = None,
     graph: int | None = None,
     rank: int | None = None,
     threads: int = 0,
@@ -391,9 +403,20 @@ def compare(
     (docs/compare.md).
 
     `rtol`, `atol`: tolerances in place of the derived ones. `mapping`: a JSON or CSV file that names the golden
-    operator of each of the target's. Raises FileNotFoundError when there is no dump, or the two have no step in
-    common; ValueError when the mapping cannot be read."""
-    native = _core.compare(_native(target), _native(golden), rtol, atol, os.fspath(mapping), step, graph, rank, threads)
+    operator of each of the target's. `step` as of `first_bad`. Raises sonde.Error when there is no dump, or the two
+    have no step in common; ValueError when the mapping cannot be read."""
+    with _errors():
+        native = _core.compare(
+            _native(target),
+            _native(golden),
+            rtol,
+            atol,
+            os.fspath(mapping),
+            _steps_text(step),
+            graph,
+            rank,
+            threads,
+        )
     return Comparison(native)
 
 
@@ -422,7 +445,8 @@ def watch(
     native = _native(dump)
     steps = _step_numbers(native, step)
     inputs = None if side is None else side == "input"
-    found = _core.watch(native, texts, recommended, steps, graph, rank, op, type, source, inputs)
+    with _errors():
+        found = _core.watch(native, texts, recommended, steps, graph, rank, op, type, source, inputs)
     return WatchReport(
         hits=tuple(_watch_finding(one) for one in found["hits"]),
         not_judged=tuple(_watch_finding(one) for one in found["not_judged"]),
@@ -442,16 +466,17 @@ def convert(
     input: int | None = None,
     output: int | None = None,
 ) -> Conversion:
-    """Writes the tensors of binary files (CANN's containers, raw .bin) below `out`: `type` is "npy", "bin", "msnpy"
-    or "pt".
+    """Writes the tensors of binary files (CANN's containers, raw .bin) below `out`.
 
-    `paths`: files, or directories of which every binary tensor file is taken. `format`: "NCHW", "ND", …; empty: as
-    they are stored; `shape`: of the result, where the file's own is not to be used. `input`, `output`: only that
-    slot. Raises FileNotFoundError when a path holds nothing to convert, ValueError on a type or format that does not
-    exist. What cannot be converted is in `lost`."""
+    `type`: "npy", "bin", "msnpy" or "pt". `paths`: files, or directories of which every binary tensor file is taken.
+    `format`: "NCHW", "ND", …; empty: as they are stored; `shape`: of the result, where the file's own is not to be
+    used. `input`, `output`: only that slot. Raises sonde.Error when a path holds nothing to convert, ValueError on a
+    type or format that does not exist. What cannot be converted is in `lost`."""
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
-    found = _core.convert([os.fspath(path) for path in paths], os.fspath(out), type, format, list(shape), input, output)
+    files = [os.fspath(path) for path in paths]
+    with _errors():
+        found = _core.convert(files, os.fspath(out), type, format, list(shape), input, output)
     return Conversion(
         files=tuple(ConvertedFile(*file) for file in found["files"]),
         lost=tuple(found["lost"]),
@@ -459,13 +484,23 @@ def convert(
     )
 
 
+@contextlib.contextmanager
+def _errors() -> Iterator[None]:
+    """What cannot be read is an Error; a wrong argument stays a ValueError."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        raise Error(str(error)) from None
+
+
 # --- arguments --------------------------------------------------------------------------------------------------------
 
 
 def _native(dump: AnyDump) -> _core.Dump:
-    if isinstance(dump, (str, os.PathLike)):
+    if not isinstance(dump, (str, os.PathLike)):
+        return dump.tables.core
+    with _errors():
         return _core.open_dump(os.fspath(dump), [], [], [], "", "", "")
-    return dump._core
 
 
 def _steps_text(step: Steps) -> str:
@@ -602,13 +637,4 @@ def _difference_row(one: Difference) -> tuple[object, ...]:
 def _findings_html(findings: Sequence[Finding], complete: bool) -> str:
     if not findings:
         return f"<p>{_nothing(complete)}</p>"
-    return _html_table(_FINDING_COLUMNS, [_finding_row(finding) for finding in findings])
-
-
-def _html_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Texts of a dump are escaped: anybody may have written them."""
-
-    def row(cells: Sequence[object], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{html.escape(str(cell))}</{tag}>" for cell in cells) + "</tr>"
-
-    return "<table>" + row(columns, "th") + "".join(row(cells, "td") for cells in rows) + "</table>"
+    return html_table(_FINDING_COLUMNS, [_finding_row(finding) for finding in findings])

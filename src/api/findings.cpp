@@ -25,18 +25,20 @@ struct Part {
   std::optional<std::uint32_t> graph, rank;
 };
 
+Result<IterationSet> steps_of(const std::string& text) {
+  if (text.empty()) return IterationSet::all();
+  if (is_step_list(text)) return IterationSet::parse(text);
+  return Error{ErrorCode::invalid_argument, fmt::format("steps '{}': expected a list such as 3, 0-5 or 1|4", text)};
+}
+
 // The part of the dump that the options name; an error where they name nothing.
 Result<Part> part_of(const Catalog& catalog, const AnalysisOptions& options) {
   Part part;
   part.graph = options.graph;
   part.rank = options.rank;
-  if (!options.steps.empty()) {
-    if (!is_step_list(options.steps)) {
-      return Error{ErrorCode::invalid_argument,
-                   fmt::format("steps '{}': expected a list such as 3, 0-5 or 1|4", options.steps)};
-    }
-    part.steps = IterationSet::parse(options.steps);
-  }
+  const Result<IterationSet> steps = steps_of(options.steps);
+  if (!steps) return steps.error();
+  part.steps = *steps;
   const bool any = std::ranges::any_of(catalog.ranks, [&](const CatalogRank& rank) {
     return (!part.rank || *part.rank == rank.rank) && std::ranges::any_of(rank.steps, [&](const CatalogStep& step) {
              return (!part.graph || *part.graph == step.id.graph) && part.steps.contains(step.id.iteration);
@@ -127,7 +129,9 @@ Result<Comparison> compare(const Dump& target, const Dump& golden, const Compari
   wanted.threads = options.threads;
   wanted.rank = options.rank;
   wanted.graph = options.graph;
-  wanted.step = options.step;
+  const Result<IterationSet> steps = steps_of(options.steps);
+  if (!steps) return steps.error();
+  wanted.steps = *steps;
   if (!options.mapping.empty()) {
     Result<NameMap> names = read_mapping(options.mapping);
     if (!names) return names.error();

@@ -19,7 +19,7 @@ struct StepPair {
 };
 
 bool is_chosen(const CatalogStep& step, const CompareOptions& options) {
-  return (!options.graph || step.id.graph == *options.graph) && (!options.step || step.id.iteration == *options.step) &&
+  return (!options.graph || step.id.graph == *options.graph) && options.steps.contains(step.id.iteration) &&
          !step.ops.empty();
 }
 
@@ -103,7 +103,7 @@ void drop_innocent_collectives(DumpComparison& comparison) {
   }
   std::erase_if(comparison.findings, [&](const CompareFinding& finding) {
     if (!is_from_collective(finding) || !has_other.contains(id_of(finding))) return false;
-    const_cast<ComparedOp*>(finding.op)->verdict = OpVerdict::inherited;
+    const_cast<ComparedOp*>(finding.op)->verdict = OpVerdict::propagated;
     return true;
   });
 }
@@ -153,7 +153,8 @@ void count_up(DumpComparison& comparison) {
 }  // namespace
 
 std::string_view word_of(OpVerdict verdict) {
-  constexpr std::string_view kWords[] = {"same", "rounding", "inherited", "added", "alone", "unknown"};
+  constexpr std::string_view kWords[] = {"identical",  "within_tolerance", "propagated",
+                                         "introduced", "unmatched",        "unknown"};
   return kWords[static_cast<std::size_t>(verdict)];
 }
 

@@ -16,17 +16,18 @@
 #include "compare/compare_side.h"
 #include "compare/match_ops.h"
 #include "compare/tolerance.h"
+#include "config/plan.h"
 #include "measure/tensor_difference.h"
 
 namespace sonde {
 
 enum class OpVerdict : std::uint8_t {
-  same,       // to the last bit
-  rounding,   // as far apart as rounding explains
-  inherited,  // as far apart as the errors of its inputs explain
-  added,      // a finding: the op itself computes something else, or reads something else
-  alone,      // without a counterpart
-  unknown,    // nothing to compare
+  identical,         // to the last bit
+  within_tolerance,  // as far apart as rounding explains
+  propagated,        // as far apart as the errors of its inputs explain
+  introduced,        // a finding: the op itself computes something else, or reads something else
+  unmatched,         // without a counterpart
+  unknown,           // nothing to compare
 };
 std::string_view word_of(OpVerdict verdict);
 
@@ -121,7 +122,7 @@ struct CompareOptions {
   std::size_t threads = 0;  // 0: as many as CPUs
   bool all_sums = false;    // relative errors of every element, for msprobe's columns
   std::optional<std::uint32_t> rank, graph;
-  std::optional<std::uint64_t> step;
+  IterationSet steps = IterationSet::all();
 };
 
 // Both catalogs must outlive the comparison. Fails with `not_found` when they have no step in common.

@@ -88,7 +88,7 @@ std::vector<OpPair> StepComparer::without_effect() const {
 // It reads, or is read by, what has no counterpart.
 bool StepComparer::is_doubtful(const ComparedOp& op) const {
   const auto alone = [&](const std::vector<std::uint32_t>& owner, std::uint32_t at) {
-    return at != kNoOp && owner[at] != kNone && step_.ops[owner[at]].verdict == OpVerdict::alone;
+    return at != kNoOp && owner[at] != kNone && step_.ops[owner[at]].verdict == OpVerdict::unmatched;
   };
   const auto around = [&](const CompareSide& side, const std::vector<std::uint32_t>& owner, std::uint32_t at) {
     const CompareOp& one = side.ops[at];
@@ -116,7 +116,7 @@ void StepComparer::find_updates_left_out() {
   };
   if (other_optimizer_ || !says_who_writes(target_) || !says_who_writes(golden_)) return;
   const auto op_of = [&](const std::vector<std::uint32_t>& owner, std::uint32_t at) -> const ComparedOp* {
-    if (owner[at] == kNone || step_.ops[owner[at]].verdict != OpVerdict::alone) return nullptr;
+    if (owner[at] == kNone || step_.ops[owner[at]].verdict != OpVerdict::unmatched) return nullptr;
     return &step_.ops[owner[at]];
   };
   for (const auto& [name, writer] : golden_.written) {
@@ -170,7 +170,7 @@ std::pair<const ComparedOp*, const CatalogOp*> StepComparer::reordering_before(c
         if (input.from == kNoOp || !input.is_read || owner[input.from] == kNone) continue;
         const ComparedOp& before = step_.ops[owner[input.from]];
         const OpKind kind = side.ops[input.from].kind;
-        const bool is_alone = before.verdict == OpVerdict::alone;
+        const bool is_alone = before.verdict == OpVerdict::unmatched;
         const bool is_elementwise =
             kind == OpKind::exact || kind == OpKind::elementwise || kind == OpKind::transcendental;
         if (kind != OpKind::copy) {  // what came in another order goes on in it
@@ -218,13 +218,13 @@ void StepComparer::blame_reordering() {
       finding.what += "; or what it reads holds the same elements in another order (" + settle + ")";
       continue;
     }
-    std::string why = op->verdict == OpVerdict::alone ? "has no counterpart" : "may choose other elements";
-    if (op->verdict != OpVerdict::alone) {
+    std::string why = op->verdict == OpVerdict::unmatched ? "has no counterpart" : "may choose other elements";
+    if (op->verdict != OpVerdict::unmatched) {
       const std::vector<std::string> apart = attributes_apart(*op->target.back(), *op->golden.back());
       if (!apart.empty()) why = "is called with " + apart.front();
     }
     finding.what = fmt::format("{}, and {}, which reads what it gives, {} ({})", why, finding.culprit->full_name,
-                               "adds " + finding.what, settle);
+                               "introduces " + finding.what, settle);
     finding.kind = FindingKind::wiring;
     finding.in_golden = op->target.empty();
     finding.culprit = culprit;
@@ -246,7 +246,7 @@ void StepComparer::tell_each_cause_once() {
 void StepComparer::name_suspects() {
   const auto first = std::ranges::min_element(findings_, {}, &CompareFinding::place);
   const bool any_rounding = std::ranges::any_of(step_.ops, [](const ComparedOp& op) {
-    return op.verdict == OpVerdict::rounding || op.verdict == OpVerdict::inherited;
+    return op.verdict == OpVerdict::within_tolerance || op.verdict == OpVerdict::propagated;
   });
   if (suspect_ != nullptr && (first != findings_.end() ? first->place > suspect_->target_index : any_rounding)) {
     const std::vector<std::string> apart = numbers_apart(*suspect_->target.back(), *suspect_->golden.back());
@@ -265,7 +265,7 @@ void StepComparer::name_suspects() {
   const ComparedOp* op = nullptr;
   std::uint32_t begins = place;
   for (const ComparedOp& one : step_.ops) {
-    if (one.verdict != OpVerdict::alone) continue;
+    if (one.verdict != OpVerdict::unmatched) continue;
     const CatalogOp& own = *(one.golden.empty() ? one.target : one.golden).front();
     const std::string type = bare_type(own.op_type);
     if ((type != "detach" && type != "stopgradient") || phase_of(own) != Phase::forward) continue;

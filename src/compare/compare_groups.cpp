@@ -45,7 +45,7 @@ Judged StepComparer::judge_longer(const Group& target, const Group& golden, Judg
       Judged judged = judge(longer_left, longer_right, best.op.how);
       if (judged.op.verdict == OpVerdict::unknown || is_coarser_inside(longer_left, longer_right)) continue;
       if (judged.finding && judged.kind == FindingKind::shape && best.kind != FindingKind::shape) continue;
-      const bool agrees = judged.op.verdict == OpVerdict::same || judged.op.verdict == OpVerdict::rounding;
+      const bool agrees = judged.op.verdict == OpVerdict::identical || judged.op.verdict == OpVerdict::within_tolerance;
       if (!first_finds && !agrees) continue;
       const bool shape_mended =
           best.kind == FindingKind::shape && best.finding && !(judged.kind == FindingKind::shape && judged.finding);

@@ -238,9 +238,9 @@ void StepComparer::look_at_wiring(ComparedOp& op, const PairedInput& input, Comp
                             input.target.input->tensor->slot == input.golden.input->tensor->slot;
   double result = 0;
   for (const ComparedTensor& output : op.outputs) result = std::max(result, output.difference->relative());
-  const bool shows =
-      (op.verdict == OpVerdict::inherited || op.verdict == OpVerdict::added) && result >= kShare * read.relative();
-  if (op.verdict == OpVerdict::same || (!in_its_place && !shows)) return;
+  const bool shows = (op.verdict == OpVerdict::propagated || op.verdict == OpVerdict::introduced) &&
+                     result >= kShare * read.relative();
+  if (op.verdict == OpVerdict::identical || (!in_its_place && !shows)) return;
   if (read.same_shape) {
     Bound bound = allowance_of_parameter(read, seen_, options_.tolerance);
     if (!other_precision_ && epsilon_of(read.dtype) > epsilon_of(read.golden_dtype)) bound = {};

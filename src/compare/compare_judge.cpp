@@ -195,10 +195,10 @@ void StepComparer::judge_verdict(Judged& judged, const std::vector<InputError>& 
     op.outputs[judged.tensor].beyond = true;
   }
   op.verdict = !all.any           ? OpVerdict::unknown
-               : judged.finding   ? OpVerdict::added
-               : all.all_equal    ? OpVerdict::same
-               : all.all_rounding ? OpVerdict::rounding
-                                  : OpVerdict::inherited;
+               : judged.finding   ? OpVerdict::introduced
+               : all.all_equal    ? OpVerdict::identical
+               : all.all_rounding ? OpVerdict::within_tolerance
+                                  : OpVerdict::propagated;
   if (!all.any) {
     op.reason = op.outputs.empty() ? "no output of one belongs to one of the other" : op.outputs[0].difference->problem;
   }

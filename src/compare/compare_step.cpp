@@ -37,7 +37,7 @@ void StepComparer::keep(Judged judged, const Group& target, const Group& golden)
   look_at_inputs(op, judged.inputs);
   look_at_order(op, judged.inputs);
   const bool is_quiet = seen_ == 0 && seen_before_ == 0 && !something_differs_ && suspect_ == nullptr;
-  if (is_quiet && op.verdict == OpVerdict::same && !numbers_apart(*op.target.back(), *op.golden.back()).empty()) {
+  if (is_quiet && op.verdict == OpVerdict::identical && !numbers_apart(*op.target.back(), *op.golden.back()).empty()) {
     suspect_ = &op;
   }
   if (judged.finding) {
@@ -55,7 +55,7 @@ void StepComparer::keep(Judged judged, const Group& target, const Group& golden)
       op.reason += fmt::format("; the golden op is {}", op.golden.back()->op_type);
     }
     if (told_by_inputs) {
-      op.verdict = OpVerdict::inherited;
+      op.verdict = OpVerdict::propagated;
     } else if (const CatalogOp* before = alone_before(judged.inputs, judged.kind == FindingKind::shape);
                before != nullptr) {
       add_finding(FindingKind::inserted, op, before, false, &shown,
@@ -66,7 +66,7 @@ void StepComparer::keep(Judged judged, const Group& target, const Group& golden)
     }
   }
   // What only hands elements on has no scale of its own: its inputs were counted.
-  if (op.verdict == OpVerdict::inherited && op.kind <= OpKind::cast) return;
+  if (op.verdict == OpVerdict::propagated && op.kind <= OpKind::cast) return;
   if (std::isfinite(judged.relative)) seen_ = std::max(seen_, judged.relative);
   step_.largest_relative = std::max(step_.largest_relative, judged.relative);
 }
@@ -114,7 +114,7 @@ void StepComparer::keep_alone(std::uint32_t target) {
   op.target_index = target;
   op.target = {target_.ops[target].op};
   op.kind = target_.ops[target].kind;
-  op.verdict = OpVerdict::alone;
+  op.verdict = OpVerdict::unmatched;
   op.nearest = nearest_to(target_, target, golden_);
   op.reason = "no counterpart: " + op.nearest.why;
 }
@@ -206,7 +206,7 @@ void StepComparer::keep_golden_alone() {
     op.golden_index = g;
     op.golden = {golden_.ops[g].op};
     op.kind = golden_.ops[g].kind;
-    op.verdict = OpVerdict::alone;
+    op.verdict = OpVerdict::unmatched;
     op.nearest = nearest_to(golden_, g, target_);
     op.reason = "no counterpart: " + op.nearest.why;
   }

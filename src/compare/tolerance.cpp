@@ -146,8 +146,8 @@ void add_digits(Bound& bound, const TensorDifference& output) {
   bound.max += output.text_digits * std::max(output.max_size, output.rms) * 2;
 }
 
-double inherited_rms(const std::string& type, OpKind kind, const TensorDifference& output, const Factors& factors,
-                     std::span<const InputError> inputs, double relative, double reduction) {
+double propagated_rms(const std::string& type, OpKind kind, const TensorDifference& output, const Factors& factors,
+                      std::span<const InputError> inputs, double relative, double reduction) {
   double sum = 0, scale_in = 0;
   for (const InputError& input : inputs) {
     sum += input.difference->rms_error;
@@ -292,12 +292,12 @@ Allowance allowance_of(std::string_view op_type, OpKind kind, std::uint32_t slot
                       makes_integers(inputs, allowance.epsilon);
   allowance.anything = relative >= kTooFar || ((abrupt || shows_bits(type, inputs, output)) && differ);
   if ((kind == OpKind::copy || kind == OpKind::exact) && !inputs.empty()) {
-    allowance.inherited = {largest, largest};  // each element was an element before
+    allowance.propagated = {largest, largest};  // each element was an element before
     return allowance;
   }
   if (!differ) return allowance;
-  allowance.inherited =
-      spread(kSides * inherited_rms(type, kind, output, factors, inputs, relative, allowance.reduction), output);
+  allowance.propagated =
+      spread(kSides * propagated_rms(type, kind, output, factors, inputs, relative, allowance.reduction), output);
   return allowance;
 }
 

@@ -19,11 +19,11 @@ struct Bound {
 
 struct Allowance {
   Bound rounding;
-  Bound inherited;
+  Bound propagated;
   bool anything = false;  // inputs are so far apart, or the op so abrupt, that nothing can be said of the output
   double epsilon = 0;     // of the coarser type of the two
   double reduction = 1;   // how many terms went into an element
-  Bound total() const { return {rounding.rms + inherited.rms, rounding.max + inherited.max}; }
+  Bound total() const { return {rounding.rms + propagated.rms, rounding.max + propagated.max}; }
 };
 
 // One float input of the op, paired with the golden one.

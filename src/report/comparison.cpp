@@ -66,7 +66,7 @@ std::string input_text(const ComparedTensor& input) {
   std::string text = fmt::format("  {} {}: ", slot_of(input), shape);
   if (difference.by == ComparedBy::nothing) return text + printable(difference.problem) + "\n";
   if (difference.equal) {
-    text += "the same";
+    text += "identical";
   } else {
     text += difference_text(FindingKind::data, input);
   }
@@ -109,7 +109,7 @@ std::string alone_before_text(const ComparedStep& step, const CompareSide& side,
     if (i + 1 < group_size) continue;
     const bool is_alone = std::ranges::any_of(step.ops, [&](const ComparedOp& op) {
       const bool is_it = (&side == step.target.get() ? op.target_index : op.golden_index) == at;
-      return is_it && op.verdict == OpVerdict::alone;
+      return is_it && op.verdict == OpVerdict::unmatched;
     });
     if (!is_alone) break;
     alone.push_back(side.ops[at].op);
@@ -119,8 +119,8 @@ std::string alone_before_text(const ComparedStep& step, const CompareSide& side,
   for (auto op = alone.rbegin(); op != alone.rend(); ++op) {
     const std::string called = call_text(side, **op, {});
     if (called.empty()) continue;  // a view
-    text += fmt::format("  before {}, without a counterpart: {} {}{}\n    called with  {}\n", before,
-                        printable((*op)->op_type), printable((*op)->full_name), place_of(**op), called);
+    text += fmt::format("  before {}, unmatched: {} {}{}\n    called with  {}\n", before, printable((*op)->op_type),
+                        printable((*op)->full_name), place_of(**op), called);
   }
   return text;
 }
@@ -171,16 +171,16 @@ std::string counts_text(const DumpComparison& comparison) {
   std::size_t golden_alone = 0, target_alone = 0;
   for (const ComparedStep& step : comparison.steps) {
     for (const ComparedOp& op : step.ops) {
-      golden_alone += op.verdict == OpVerdict::alone && op.target.empty();
-      target_alone += op.verdict == OpVerdict::alone && op.golden.empty();
+      golden_alone += op.verdict == OpVerdict::unmatched && op.target.empty();
+      target_alone += op.verdict == OpVerdict::unmatched && op.golden.empty();
     }
   }
   const auto count = [&](OpVerdict verdict) { return counts[static_cast<std::size_t>(verdict)]; };
-  std::string text =
-      fmt::format("{} the same, {} within rounding, {} inherit, {} add", count_text(count(OpVerdict::same), "op"),
-                  count(OpVerdict::rounding), count(OpVerdict::inherited), count(OpVerdict::added));
+  std::string text = fmt::format("{} identical, {} within tolerance, {} propagate an error, {} introduce one",
+                                 count_text(count(OpVerdict::identical), "op"), count(OpVerdict::within_tolerance),
+                                 count(OpVerdict::propagated), count(OpVerdict::introduced));
   if (target_alone + golden_alone > 0) {
-    text += fmt::format("; without a counterpart {} of the target, {} golden", target_alone, golden_alone);
+    text += fmt::format("; unmatched {} of the target and {} of the golden dump", target_alone, golden_alone);
   }
   if (count(OpVerdict::unknown) > 0) text += fmt::format("; {} with nothing to compare", count(OpVerdict::unknown));
   return text + "\n";
@@ -191,7 +191,7 @@ std::string alone_text(const DumpComparison& comparison) {
   std::string text;
   for (const ComparedStep& step : comparison.steps) {
     for (const ComparedOp& op : step.ops) {
-      if (op.verdict != OpVerdict::alone) continue;
+      if (op.verdict != OpVerdict::unmatched) continue;
       const bool is_target = op.golden.empty();
       const CatalogOp& own = *(is_target ? op.target : op.golden).front();
       text += printable(
@@ -205,7 +205,7 @@ std::string alone_text(const DumpComparison& comparison) {
       text += "\n";
     }
   }
-  return text.empty() ? "" : "without a counterpart:\n" + text;
+  return text.empty() ? "" : "unmatched:\n" + text;
 }
 
 std::string value_text(double value) { return std::isnan(value) ? "-" : fmt::format("{:.3g}", value); }
@@ -224,7 +224,7 @@ std::string step_text(const DumpComparison& comparison, const ComparedStep& step
 std::string line_of(const DumpComparison& comparison, const CompareFinding& finding) {
   const ComparedStep& step = comparison.steps[finding.step];
   std::string what = finding.what;
-  if (finding.kind == FindingKind::op) what = "adds " + what;
+  if (finding.kind == FindingKind::op) what = "introduces " + what;
   return printable(fmt::format("{}, {}: {}", step_text(comparison, step), subject_of(finding), what));
 }
 
@@ -320,7 +320,7 @@ std::string table_of(const DumpComparison& comparison, std::size_t width) {
   }
   for (const ComparedStep& step : comparison.steps) {
     for (const ComparedOp& op : step.ops) {
-      if (op.verdict == OpVerdict::alone) continue;
+      if (op.verdict == OpVerdict::unmatched) continue;
       const ComparedTensor* output = op.worst_output();
       const OutputNumbers numbers =
           output != nullptr ? numbers_of(*output) : OutputNumbers{kNaN, kNaN, kNaN, kNaN, kNaN};

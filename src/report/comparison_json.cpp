@@ -31,8 +31,8 @@ Json json_of_tensor(const ComparedTensor& tensor) {
   if (!tensor.target->is_input) {
     json["rounding_rms"] = json_of(tensor.allowance.rounding.rms);
     json["rounding_max"] = json_of(tensor.allowance.rounding.max);
-    json["inherited_rms"] = json_of(tensor.allowance.inherited.rms);
-    json["inherited_max"] = json_of(tensor.allowance.inherited.max);
+    json["propagated_rms"] = json_of(tensor.allowance.propagated.rms);
+    json["propagated_max"] = json_of(tensor.allowance.propagated.max);
   }
   return json;
 }
@@ -93,8 +93,8 @@ Json json_of(const DumpComparison& comparison, const CompareOptions& options) {
   }
   const VerdictCounts counts = count_verdicts(comparison);
   Json summary = Json::object();
-  for (const OpVerdict verdict : {OpVerdict::same, OpVerdict::rounding, OpVerdict::inherited, OpVerdict::added,
-                                  OpVerdict::alone, OpVerdict::unknown}) {
+  for (const OpVerdict verdict : {OpVerdict::identical, OpVerdict::within_tolerance, OpVerdict::propagated,
+                                  OpVerdict::introduced, OpVerdict::unmatched, OpVerdict::unknown}) {
     summary[std::string(word_of(verdict))] = counts[static_cast<std::size_t>(verdict)];
   }
   return {{"complete", comparison.complete},

@@ -39,7 +39,7 @@ std::string csv_of(const DumpComparison& comparison) {
   std::string text =
       "rank,graph,step,verdict,target,golden,op_type,kind,matched_by,slot,golden_slot,dtype,golden_dtype,shape,"
       "golden_shape,compared_by,relative_error,rms_error,max_error,cosine,mismatches,worst_index,worst_value,"
-      "worst_golden,rounding_max,inherited_max,source,reason\n";
+      "worst_golden,rounding_max,propagated_max,source,reason\n";
   const auto number = [](double value) { return fmt::format("{:.9g}", value); };
   for (const ComparedStep& step : comparison.steps) {
     for (const ComparedOp& op : step.ops) {
@@ -64,7 +64,7 @@ std::string csv_of(const DumpComparison& comparison) {
                                       : "",
                             values ? std::to_string(d.worst_index) : "", values ? number(d.worst_value) : "",
                             values ? number(d.worst_golden) : "", told ? number(output.allowance.rounding.max) : "",
-                            told ? number(output.allowance.inherited.max) : "");
+                            told ? number(output.allowance.propagated.max) : "");
         text += end;
       }
     }
@@ -91,7 +91,7 @@ std::string junit_of(const DumpComparison& comparison) {
                              xml_text(line_of(comparison, first)));
         for (const CompareFinding* finding : found->second) cases += xml_text(line_of(comparison, *finding)) + "\n";
         cases += "</failure>\n    </testcase>\n";
-      } else if (op.verdict == OpVerdict::alone || op.verdict == OpVerdict::unknown) {
+      } else if (op.verdict == OpVerdict::unmatched || op.verdict == OpVerdict::unknown) {
         ++skipped;
         cases += fmt::format(">\n      <skipped message=\"{}\"/>\n    </testcase>\n", xml_text(op.reason));
       } else {

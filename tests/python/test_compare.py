@@ -124,7 +124,7 @@ def test_the_first_line_says_why(compared):
 def test_an_inserted_cast_derails_nothing(compared):
     run = compared("cast", "none", "--all")
     assert run.status == 0, run.stdout
-    assert "target to Default/network-Block/to-op0" in run.stdout.split("without a counterpart:")[1]
+    assert "target to Default/network-Block/to-op0" in run.stdout.split("unmatched:")[1]
 
 
 def test_the_answer_is_short_and_all_of_it_is_there_on_request(compared):
@@ -132,7 +132,7 @@ def test_the_answer_is_short_and_all_of_it_is_there_on_request(compared):
     assert len(short.stdout.splitlines()) < 30
     assert sum(line.startswith("also: ") for line in short.stdout.splitlines()) <= 2
     assert long.stdout.splitlines()[0] == short.stdout.splitlines()[0]
-    assert "without a counterpart:" in long.stdout
+    assert "unmatched:" in long.stdout
     assert len(long.stdout.splitlines()) > 100
 
 
@@ -166,7 +166,7 @@ def test_reports_for_programs(compared, dumps):
     run = compared("swapped", "none", "--json", "--csv", "out.csv", "--junit", "out.xml")
     report = json.loads(run.stdout)
     assert report["findings"][0]["kind"] == "parameter"
-    assert report["summary"]["added"] == 0
+    assert report["summary"]["introduced"] == 0
     assert len(report["ops"]) == sum(report["summary"].values())
     rows = (dumps / "out.csv").read_text().splitlines()
     assert all(len(row.split('"')[0].split(",")) > 1 for row in rows)

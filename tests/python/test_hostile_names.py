@@ -108,7 +108,7 @@ def verbs(place, dump):
         ["watch", dump, "--recommended"],
         ["compare", dump, dump, "--all"],
     )
-    yield ["watch", dump, "-c", "tensor_overflow", "--nodes", "."]
+    yield ["watch", dump, "-c", "tensor_overflow", "--op", "."]
     yield ["compare", dump, "dump", "--all", "--csv", f"{out}.csv", "--junit", f"{out}.xml"]
     yield ["compare", dump, dump, "--style", "msprobe", "--csv", f"{out}.msprobe.csv"]
     yield ["index", dump, "--out", f"{out}.sqlite"]

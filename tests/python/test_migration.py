@@ -182,7 +182,7 @@ def test_either_dump_may_be_the_golden_one(story, compared):
     assert "bn1-BatchNorm2d/BatchNorm-op0" in planted.stdout.splitlines()[0]
     padded = compared(story.directory / "mindspore", story.directory / "pytorch_pad_mode")
     assert "conv2-Conv2d/Conv2D-op0" in padded.stdout.splitlines()[0]
-    assert "\n  before the golden one, without a counterpart: pad Default/" in padded.stdout
+    assert "\n  before the golden one, unmatched: pad Default/" in padded.stdout
 
 
 @needs_mindspore
@@ -192,13 +192,13 @@ def test_either_dump_may_be_the_golden_one(story, compared):
         (
             "pad_mode",
             ("step 0, conv2d", "conv2-Conv2d/conv2d-op0", "conv2(self.pad"),
-            "adds relative error ",
+            "introduces relative error ",
             r"pad=\[2, 2, 2, 2\].*pad_list=\[1, 2, 1, 2\]",
         ),
         (
             "epsilon",
             ("step 0, batch_norm", "bn1-BatchNorm2d/batch_norm-op0", "bn1(self.conv1"),
-            "adds relative error ",
+            "introduces relative error ",
             r"eps=0\.001 .*input\.6=1e-05",
         ),
         (
@@ -220,14 +220,14 @@ def test_a_planted_difference_is_named_with_its_operator_and_line(story, plant, 
     inputs = [line for line in more if line.startswith("  input.") and "fc2.weight" not in line]
     assert inputs
     for line in inputs:
-        assert re.search(r": (the same|relative error [\d.]+e-(0[789]|\d\d),.*)$", line), line
+        assert re.search(r": (identical|relative error [\d.]+e-(0[789]|\d\d),.*)$", line), line
 
 
 def test_a_gate_that_rounding_decides_is_no_difference(small, compared):
     run = compared(small / "open", small / "closed", "--json")
     assert run.status == 0, run.stdout
     gate = next(op for op in json.loads(run.stdout)["ops"] if op["op_type"] == "threshold_backward")
-    assert gate["verdict"] == "inherited"
+    assert gate["verdict"] == "propagated"
     assert gate["outputs"][0]["mismatches"] == 1
     assert gate["outputs"][0]["max_error"] == 7
     same = compared(small / "open", small / "open")

@@ -284,9 +284,12 @@ def test_an_operator_is_of_the_kind_that_the_engine_takes_it_for(name, kinds):
 
 
 def findings(of, names):
-    said = ("verdict", "kind", "slot", "dtype", "rms_error", "max_error", "rounding_max", "inherited_max", "reason")
+    said = ("verdict", "kind", "slot", "dtype", "rms_error", "max_error", "rounding_max", "propagated_max", "reason")
     return [
-        [name] + [row[column] for column in said] for name in names for row in of[name] if row["verdict"] == "added"
+        [name] + [row[column] for column in said]
+        for name in names
+        for row in of[name]
+        if row["verdict"] == "introduced"
     ]
 
 
@@ -311,6 +314,6 @@ def test_a_value_that_differs_explains_how_many_are_taken(tmp_path):
 
     x = torch.tensor([0.0, 1.0, 2.0])
     found = compared(tmp_path, taken(x + 1e-6), taken(x))
-    assert {name: rows[0]["verdict"] for name, rows in found.items()} == dict.fromkeys(found, "inherited")
+    assert {name: rows[0]["verdict"] for name, rows in found.items()} == dict.fromkeys(found, "propagated")
     same = compared(tmp_path / "same", {"maskedselect": ([x], [x])}, {"maskedselect": ([x], [x[:2]])})
-    assert same["maskedselect"][0]["verdict"] == "added"
+    assert same["maskedselect"][0]["verdict"] == "introduced"

@@ -263,9 +263,9 @@ def test_without_a_history_the_next_lower_step_stands_in_and_says_so(dump, tmp_p
         (["-c", "tensor_too_large:max_gt=1,min_gt=1"], "Multiple check params."),
         (["-c", "tensor_range:range_percentage_lt=1"], "Invalid support params."),
         (["-c", "weight_overflow", "--category", "gradient"], "watches nodes of category weight, not gradient"),
-        (["-c", "tensor_overflow", "--nodes", "("], "no regular expression"),
-        (["-c", "tensor_overflow", "--nodes", "nowhere"], "nothing to watch"),
-        (["-c", "tensor_overflow", "--io", "input"], "nothing to watch"),
+        (["-c", "tensor_overflow", "--op", "("], "no regular expression"),
+        (["-c", "tensor_overflow", "--op", "nowhere"], "nothing to watch"),
+        (["-c", "tensor_overflow", "--side", "input"], "nothing to watch"),
         ([], "no condition"),
     ],
 )
@@ -280,7 +280,7 @@ def test_nodes_are_chosen_by_name_category_and_pattern(dump):
         result = watch(dump, "-c", "max_min_gt:param=-1", "--json", *arguments)
         return {node["op_name"] for node in json.loads(result.stdout)["hits"]}
 
-    assert ops("--nodes", "(Tanh|ReLU)-op0$") == {"Default_network_ReLU-op0", "Default_network_Tanh-op0"}
+    assert ops("--op", "(Tanh|ReLU)-op0$") == {"Default_network_ReLU-op0", "Default_network_Tanh-op0"}
     assert ops("--category", "weight") == {"conv1_weight", "conv1_bias"}
     assert ops("-s", "Less") == {"Default_Less-op0"}
 

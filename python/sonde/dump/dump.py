@@ -5,6 +5,7 @@ from pathlib import Path
 
 from .. import _core
 from ..errors import Error
+from ..html_table import html_table
 from .graph import Graph
 from .records import Problem, Step
 from .rows import Ops, Tensors
@@ -43,6 +44,14 @@ def open(
     return Dump(Tables(core, Path(path)))
 
 
+def _span(steps: list[int]) -> str:
+    """0-2 of 0, 1, 2; 0, 5 of those two."""
+    first, last = min(steps), max(steps)
+    if len(steps) > 1 and last - first + 1 == len(set(steps)):
+        return f"{first}-{last}"
+    return ", ".join(str(step) for step in steps[:8]) + (", …" if len(steps) > 8 else "")
+
+
 class Dump:
     """What `sonde.open` gives."""
 
@@ -55,6 +64,15 @@ class Dump:
             f"<sonde.Dump {str(self.path)!r}: {ranks} rank{'' if ranks == 1 else 's'}, {len(self.steps)} steps, "
             f"{core.op_count()} ops, {core.tensor_count()} tensors>"
         )
+
+    def _repr_html_(self) -> str:
+        rows: dict[tuple[int, int], list[int]] = {}
+        for step in self.steps:
+            rows.setdefault((step.rank, step.graph), []).append(step.iteration)
+        table = [(rank, graph, _span(steps), len(steps)) for (rank, graph), steps in rows.items()]
+        core = self.tables.core
+        counts = f"{core.op_count()} operators, {core.tensor_count()} tensors, {len(self.problems)} problems"
+        return f"<p>{counts}</p>" + html_table(("rank", "graph", "steps", "number"), table)
 
     @property
     def path(self) -> Path:

@@ -166,7 +166,7 @@ TEST(Compare, ADumpIsTheSameAsItself) {
   chain.gate[1] = std::numeric_limits<float>::quiet_NaN();
   const DumpComparison comparison = compared(chain, chain);
   EXPECT_THAT(comparison.findings, IsEmpty());
-  for (const ComparedOp& op : comparison.steps[0].ops) EXPECT_EQ(op.verdict, OpVerdict::same);
+  for (const ComparedOp& op : comparison.steps[0].ops) EXPECT_EQ(op.verdict, OpVerdict::identical);
 }
 
 TEST(Compare, TheOpThatAddsIsNamedAndThoseAfterItInherit) {
@@ -177,8 +177,8 @@ TEST(Compare, TheOpThatAddsIsNamedAndThoseAfterItInherit) {
   ASSERT_THAT(comparison.findings, SizeIs(1));
   EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/relu-op0");
   EXPECT_THAT(comparison.findings[0].what, HasSubstr("at (1,0): 3.5, golden 3"));
-  EXPECT_EQ(comparison.steps[0].ops[0].verdict, OpVerdict::same);
-  EXPECT_EQ(comparison.steps[0].ops[2].verdict, OpVerdict::inherited);
+  EXPECT_EQ(comparison.steps[0].ops[0].verdict, OpVerdict::identical);
+  EXPECT_EQ(comparison.steps[0].ops[2].verdict, OpVerdict::propagated);
 }
 
 TEST(Compare, RoundingIsNoFinding) {
@@ -186,7 +186,7 @@ TEST(Compare, RoundingIsNoFinding) {
   rounded.last = times(rounded.last, 1 + 0x1p-22F);
   const DumpComparison comparison = compared(rounded, {});
   EXPECT_THAT(comparison.findings, IsEmpty());
-  EXPECT_EQ(comparison.steps[0].ops[2].verdict, OpVerdict::rounding);
+  EXPECT_EQ(comparison.steps[0].ops[2].verdict, OpVerdict::within_tolerance);
 }
 
 TEST(Compare, ExchangedWeightsAreTold) {
@@ -243,8 +243,8 @@ TEST(Compare, AFusedOpIsComparedWithTheLastOfItsParts) {
   const DumpComparison comparison = compared(fused, parts);
   EXPECT_THAT(comparison.findings, IsEmpty());
   EXPECT_THAT(comparison.steps[0].ops[0].golden, SizeIs(3));
-  EXPECT_EQ(comparison.steps[0].ops[0].verdict, OpVerdict::same);
-  EXPECT_EQ(comparison.steps[0].ops[1].verdict, OpVerdict::same);
+  EXPECT_EQ(comparison.steps[0].ops[0].verdict, OpVerdict::identical);
+  EXPECT_EQ(comparison.steps[0].ops[1].verdict, OpVerdict::identical);
 }
 
 TEST(Compare, AnotherOrderOfAxesIsNoDifference) {

@@ -110,7 +110,7 @@ TEST(Tolerance, WhatAnInputIsApartIsHandedOn) {
   const auto inherited = [](const std::string& type, const std::vector<std::int64_t>& in,
                             const std::vector<std::int64_t>& other, const std::vector<std::int64_t>& out) {
     const Case one = {type, type, DType::float32, DType::float32, in, other, out, 0};
-    return allowed(one, of_shape(out, DType::float32, DType::float32), 1e-4).inherited.rms;
+    return allowed(one, of_shape(out, DType::float32, DType::float32), 1e-4).propagated.rms;
   };
   const double e = 1e-4;
   EXPECT_NEAR(inherited("view", kRow, {}, kRow), 4 * e, 1e-9);  // the largest one
@@ -177,7 +177,7 @@ TEST(Tolerance, AnInputOfStatisticsMayBeFurtherApartThanTheyShow) {
     input.equal = false;
     input.rms_error = input.max_error = 1e-5;
     const InputError inputs[] = {{&input, 0}};
-    return allowance_of("view", OpKind::copy, 0, output, inputs, 0, {}).inherited.rms;
+    return allowance_of("view", OpKind::copy, 0, output, inputs, 0, {}).propagated.rms;
   };
   EXPECT_NEAR(inherited(ComparedBy::values), 1e-5, 1e-12);
   EXPECT_NEAR(inherited(ComparedBy::statistics), 8e-4, 1e-8);
