@@ -32,7 +32,7 @@ enum class State : std::uint8_t { waiting, reading, done };
 struct Pending {
   const struct sonde_api& api;
   sonde_op* op;
-  std::vector<Described> outputs;
+  std::vector<TensorDescriptor> outputs;
   State state = State::waiting;
   const Future* future = nullptr;  // not owned: while `waiting`, our callback in it keeps this from dangling
   const void* work = nullptr;      // of a work without future: its address, only to be compared
@@ -65,14 +65,14 @@ bool claim(Pending& pending) {
 void finish(const PendingPtr& pending, bool failed, const char* missing) {
   if (!claim(*pending)) return;
   std::uint32_t slot = 0;
-  for (Described& output : pending->outputs) pending->api.op_mutated(pending->op, output.tensor.storage);
-  for (Described& output : pending->outputs) {
+  for (TensorDescriptor& output : pending->outputs) pending->api.op_mutated(pending->op, output.tensor.storage);
+  for (TensorDescriptor& output : pending->outputs) {
     if (missing != nullptr && output.tensor.skip == nullptr) output.tensor.skip = missing;
     if (!output.still_valid()) output.tensor.skip = "its memory was released before it could be read";
     if (!failed) pending->api.op_output(pending->op, slot++, output.get());
   }
   pending->api.op_complete(pending->op, failed ? 1 : 0);
-  std::vector<Described> told;  // destroyed after the lock
+  std::vector<TensorDescriptor> told;  // destroyed after the lock
   Table& all = table();
   {
     const std::lock_guard lock(all.mutex);
@@ -134,7 +134,7 @@ void replace_work(const void* work) {
 
 PendingPtr find(const Table& all, const sonde_tensor& tensor) {
   for (const PendingPtr& pending : all.pending) {
-    for (const Described& output : pending->outputs) {
+    for (const TensorDescriptor& output : pending->outputs) {
       if (share_memory(output.tensor, tensor)) return pending;
     }
   }
@@ -152,7 +152,7 @@ bool inside_collective_thread() {
   return is_gloo && current_frame() == nullptr;
 }
 
-void complete_later(const struct sonde_api& api, sonde_op* op, std::vector<Described> outputs,
+void complete_later(const struct sonde_api& api, sonde_op* op, std::vector<TensorDescriptor> outputs,
                     const std::vector<c10::IValue>& results) {
   const auto pending =
       std::make_shared<Pending>(Pending{api, api.op_defer(op), std::move(outputs), State::waiting, nullptr, nullptr});
@@ -209,7 +209,7 @@ void purge_collectives() {
     const std::lock_guard lock(all.mutex);
     std::ranges::copy_if(all.pending, std::back_inserter(dead), [](const PendingPtr& p) {
       return p->work != nullptr && p->state == State::waiting &&
-             std::ranges::none_of(p->outputs, [](const Described& output) { return output.still_valid(); });
+             std::ranges::none_of(p->outputs, [](const TensorDescriptor& output) { return output.still_valid(); });
     });
   }
   for (const PendingPtr& pending : dead) finish(pending, false, kNeverWaited);

@@ -17,7 +17,7 @@ bool inside_collective_thread();
 
 // Takes over `op`, which has returned `results`, a work among them. `outputs` are told and the op is ended later; their
 // memory is held by the work, not here. Where nobody would tell when the work is complete, at once and without values.
-void complete_later(const struct sonde_api& api, sonde_op* op, std::vector<Described> outputs,
+void complete_later(const struct sonde_api& api, sonde_op* op, std::vector<TensorDescriptor> outputs,
                     const std::vector<c10::IValue>& results);
 
 // An operator is about to use `tensor`. Waits while it is still being read for a collective that is complete; marks it

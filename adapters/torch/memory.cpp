@@ -66,9 +66,9 @@ PyObject* memory_of(PyObject* tensor) {
   }
   const at::Tensor& value = THPVariable_Unpack(tensor);
   if (!value.defined()) return pair("undefined tensor", Py_NewRef(Py_None));
-  Described described;
-  described.describe(value, false);
-  const sonde_tensor& facts = *described.get();
+  TensorDescriptor descriptor;
+  descriptor.describe(value, false);
+  const sonde_tensor& facts = *descriptor.get();
   if (facts.skip != nullptr) return pair(facts.skip, Py_NewRef(Py_None));
   return pair(description_of(value, facts), bytes_of(value, facts));
 }

@@ -108,9 +108,9 @@ PyObject* name_tensor(PyObject*, PyObject* args) {
   if (!THPVariable_Check(tensor)) return fail("name_tensor wants a tensor");
   const at::Tensor& value = THPVariable_Unpack(tensor);
   if (value.defined()) {
-    sonde_torch::Described described;
-    described.describe(value, false);
-    api().name_tensor(name, described.get());
+    sonde_torch::TensorDescriptor descriptor;
+    descriptor.describe(value, false);
+    api().name_tensor(name, descriptor.get());
   }
   Py_RETURN_NONE;
 }
@@ -123,11 +123,11 @@ PyObject* memory_written(PyObject*, PyObject* args) {
   if (!THPVariable_Check(tensor)) Py_RETURN_NONE;
   const at::Tensor& value = THPVariable_Unpack(tensor);
   if (!value.defined()) Py_RETURN_NONE;
-  sonde_torch::Described described;
-  described.describe(value, false);
-  if (described.storage == nullptr) Py_RETURN_NONE;
-  if (given_away != 0) sonde_torch::give_away(described.storage);
-  api().storage_changed((described.tensor.flags & SONDE_TENSOR_FOREIGN) != 0 ? 0 : described.tensor.storage);
+  sonde_torch::TensorDescriptor descriptor;
+  descriptor.describe(value, false);
+  if (descriptor.storage == nullptr) Py_RETURN_NONE;
+  if (given_away != 0) sonde_torch::give_away(descriptor.storage);
+  api().storage_changed((descriptor.tensor.flags & SONDE_TENSOR_FOREIGN) != 0 ? 0 : descriptor.tensor.storage);
   Py_RETURN_NONE;
 }
 

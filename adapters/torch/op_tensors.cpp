@@ -31,8 +31,8 @@ void collect_tensor(ThreadState& state, const c10::IValue& value, std::uint32_t 
   input.written = argument.written;
   input.result = argument.result;
   input.told = false;
-  input.described.describe(tensor, true);
-  meet_collectives(input.described.tensor);
+  input.descriptor.describe(tensor, true);
+  meet_collectives(input.descriptor.tensor);
 }
 
 void collect_list(ThreadState& state, const c10::IValue& list, std::uint32_t& slot, const ArgumentInfo& argument) {
@@ -45,18 +45,18 @@ void collect_list(ThreadState& state, const c10::IValue& list, std::uint32_t& sl
   }
 }
 // Memory that numbers are shared with under another identity (NumPy, DLPack): nothing known may hold any more.
-bool has_aliases(const InputArgument& input) { return (input.described.tensor.flags & SONDE_TENSOR_FOREIGN) != 0; }
+bool has_aliases(const InputArgument& input) { return (input.descriptor.tensor.flags & SONDE_TENSOR_FOREIGN) != 0; }
 
 bool is_input_storage(const ThreadState& state, const Frame& frame, std::uint64_t storage) {
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
-    if (state.inputs[i]->described.tensor.storage == storage) return true;
+    if (state.inputs[i]->descriptor.tensor.storage == storage) return true;
   }
   return false;
 }
 
 // `tensor` in the thread's scratch, as a result of the op. What was looked at has been told before.
-Described& describe_output(ThreadState& state, Frame& frame, const at::Tensor& tensor) {
-  Described& out = state.scratch;
+TensorDescriptor& describe_output(ThreadState& state, Frame& frame, const at::Tensor& tensor) {
+  TensorDescriptor& out = state.scratch;
   out.describe(tensor, false);
   // Memory no argument had is new, whatever the schema says of aliases: `to` and `reshape` copy or not as they please.
   if (!frame.looked && out.tensor.storage != 0 && !is_input_storage(state, frame, out.tensor.storage)) {
@@ -105,7 +105,7 @@ void look_at_outputs(ThreadState& state, Frame& frame, const std::vector<c10::IV
   if (frame.info->returns_nothing) {
     for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
       InputArgument& input = *state.inputs[i];
-      if (input.written && input.described.still_valid()) api().op_check_output(frame.op, input.described.get());
+      if (input.written && input.descriptor.still_valid()) api().op_check_output(frame.op, input.descriptor.get());
     }
     return;
   }
@@ -121,7 +121,7 @@ void tell_written_arguments(ThreadState& state, Frame& frame) {
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
     InputArgument& input = *state.inputs[i];
     if (!input.written) continue;
-    if (input.described.still_valid()) api().op_output(frame.op, slot, input.described.get());
+    if (input.descriptor.still_valid()) api().op_output(frame.op, slot, input.descriptor.get());
     ++slot;
   }
 }
@@ -136,13 +136,13 @@ void end_recorded(sonde_op* op, unsigned wanted, bool failed) {
 
 // A collective's results are among its arguments, and there when its work is complete.
 void end_collective(ThreadState& state, Frame& frame, const std::vector<c10::IValue>& outputs) {
-  std::vector<Described> results;
+  std::vector<TensorDescriptor> results;
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
     InputArgument& input = *state.inputs[i];
     if (input.result) {
-      results.push_back(std::move(input.described));
+      results.push_back(std::move(input.descriptor));
     } else if (input.written) {
-      api().storage_changed(input.described.tensor.storage);  // maybe: nobody's result
+      api().storage_changed(input.descriptor.tensor.storage);  // maybe: nobody's result
     }
   }
   complete_later(api(), frame.op, std::move(results), outputs);
@@ -162,7 +162,7 @@ void collect_inputs(ThreadState& state, const OpInfo& info, c10::ArrayRef<const 
   }
   if (!info.barrier && !info.waits) return;
   for (std::size_t i = first; i < state.input_count; ++i) {
-    const char*& skip = state.inputs[i]->described.tensor.skip;
+    const char*& skip = state.inputs[i]->descriptor.tensor.skip;
     if (skip == nullptr) skip = info.barrier ? "uninitialised memory" : "a collective, not yet complete";
   }
 }
@@ -178,12 +178,12 @@ void tell_unrecorded_writes(ThreadState& state, const at::RecordFunction& fn, co
   collect_inputs(state, info, arguments_of(fn));
   while (state.input_count > first) {
     InputArgument& input = *state.inputs[--state.input_count];
-    const std::uint64_t storage = input.described.tensor.storage;
+    const std::uint64_t storage = input.descriptor.tensor.storage;
     if (input.written && storage != 0) {
       if (op == nullptr || has_aliases(input)) api().storage_changed(has_aliases(input) ? 0 : storage);
       if (op != nullptr) api().op_mutated(op, storage);
     }
-    input.described.alive.reset();
+    input.descriptor.alive.reset();
   }
 }
 
@@ -193,10 +193,10 @@ void tell_before(ThreadState& state, const Frame& frame) {
     bool overwritten = input.written;
     for (std::size_t j = frame.first_input; j < state.input_count && !overwritten; ++j) {
       const InputArgument& other = *state.inputs[j];
-      overwritten = other.written && share_memory(other.described.tensor, input.described.tensor);
+      overwritten = other.written && share_memory(other.descriptor.tensor, input.descriptor.tensor);
     }
     if (!overwritten) continue;
-    api().op_input_before(frame.op, input.slot, input.described.get());
+    api().op_input_before(frame.op, input.slot, input.descriptor.get());
     input.told = true;
   }
 }
@@ -209,7 +209,7 @@ void end_op(ThreadState& state, Frame& frame, const at::RecordFunction& fn) {
     const InputArgument& input = *state.inputs[i];
     if (!input.written && !frame.info->initialises) continue;
     if (has_aliases(input)) api().storage_changed(0);
-    api().op_mutated(frame.op, input.described.tensor.storage);
+    api().op_mutated(frame.op, input.descriptor.tensor.storage);
   }
   if (failed) {
     state.failed_last = true;
@@ -220,8 +220,9 @@ void end_op(ThreadState& state, Frame& frame, const at::RecordFunction& fn) {
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
     InputArgument& input = *state.inputs[i];
     if (input.told) continue;
-    if (!input.described.still_valid()) input.described.tensor.skip = "its memory was released before it could be read";
-    api().op_input(frame.op, input.slot, input.described.get());
+    if (!input.descriptor.still_valid())
+      input.descriptor.tensor.skip = "its memory was released before it could be read";
+    api().op_input(frame.op, input.slot, input.descriptor.get());
   }
   if (failed) {
     // What it wrote before it threw is not its result.
@@ -236,8 +237,8 @@ void end_op(ThreadState& state, Frame& frame, const at::RecordFunction& fn) {
   end_recorded(frame.op, frame.wanted, failed);
 }
 
-std::vector<Described> described_tensors(c10::ArrayRef<const c10::IValue> values) {
-  std::vector<Described> tensors;
+std::vector<TensorDescriptor> described_tensors(c10::ArrayRef<const c10::IValue> values) {
+  std::vector<TensorDescriptor> tensors;
   for (const c10::IValue& value : values) {
     if (!value.isTensor() || !value.toTensor().defined()) continue;
     tensors.emplace_back().describe(value.toTensor(), true);
@@ -245,14 +246,14 @@ std::vector<Described> described_tensors(c10::ArrayRef<const c10::IValue> values
   return tensors;
 }
 
-void tell_failure(ThreadState& state, std::uint32_t site, sonde_graph graph, std::vector<Described>& inputs) {
+void tell_failure(ThreadState& state, std::uint32_t site, sonde_graph graph, std::vector<TensorDescriptor>& inputs) {
   state.failed_last = true;
   sonde_op* op = nullptr;
   const unsigned wanted = api().op_begin(site, graph, 0, &op);
   if (wanted == 0) return;
   if ((wanted & SONDE_WANT_FAILURE) != 0) api().op_failed(op);
   std::uint32_t slot = 0;
-  for (Described& input : inputs) {
+  for (TensorDescriptor& input : inputs) {
     if (!input.still_valid()) input.tensor.skip = "its memory was released before it could be read";
     api().op_input(op, slot++, input.get());
   }
@@ -270,12 +271,12 @@ void tell_inner_results(ThreadState& state, const Frame& frame, const at::Record
 }
 
 void drop_inputs(ThreadState& state, const Frame& frame) {
-  while (state.input_count > frame.first_input) state.inputs[--state.input_count]->described.alive.reset();
+  while (state.input_count > frame.first_input) state.inputs[--state.input_count]->descriptor.alive.reset();
 }
 
 bool any_requires_grad(const ThreadState& state, const Frame& frame) {
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
-    if (state.inputs[i]->described.requires_grad) return true;
+    if (state.inputs[i]->descriptor.requires_grad) return true;
   }
   return false;
 }

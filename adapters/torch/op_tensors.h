@@ -16,9 +16,9 @@ c10::ArrayRef<const c10::IValue> arguments_of(const at::RecordFunction& fn);
 
 // Describes the tensors among `values` on top of the thread's inputs; drop_inputs() takes those of `frame` away.
 void collect_inputs(ThreadState& state, const OpInfo& info, c10::ArrayRef<const c10::IValue> values);
-std::vector<Described> described_tensors(c10::ArrayRef<const c10::IValue> values);
+std::vector<TensorDescriptor> described_tensors(c10::ArrayRef<const c10::IValue> values);
 // What is no operator (a custom autograd.Function, a node of backward) has thrown: its inputs are recorded.
-void tell_failure(ThreadState& state, std::uint32_t site, sonde_graph graph, std::vector<Described>& inputs);
+void tell_failure(ThreadState& state, std::uint32_t site, sonde_graph graph, std::vector<TensorDescriptor>& inputs);
 void drop_inputs(ThreadState& state, const Frame& frame);
 bool any_requires_grad(const ThreadState& state, const Frame& frame);
 

@@ -176,11 +176,11 @@ bool owned_by_torch(const c10::StorageImpl& storage) {
          storage.pyobj_slot()->load_pyobj() == nullptr;
 }
 
-Described::Described() : alive(c10::weak_intrusive_ptr<c10::StorageImpl>::reclaim(nullptr)) {
+TensorDescriptor::TensorDescriptor() : alive(c10::weak_intrusive_ptr<c10::StorageImpl>::reclaim(nullptr)) {
   tensor.size = sizeof(sonde_tensor);
 }
 
-void Described::describe(const at::TensorBase& t, bool keep_alive_mark) {
+void TensorDescriptor::describe(const at::TensorBase& t, bool keep_alive_mark) {
   tensor = {};
   tensor.size = sizeof(sonde_tensor);
   storage = nullptr;
@@ -194,7 +194,7 @@ void Described::describe(const at::TensorBase& t, bool keep_alive_mark) {
   }
 }
 
-std::int64_t* Described::take_sizes(c10::IntArrayRef sizes) {
+std::int64_t* TensorDescriptor::take_sizes(c10::IntArrayRef sizes) {
   const std::size_t n = sizes.size();
   std::int64_t* out = inline_;
   if (n > kInline) {
@@ -207,7 +207,7 @@ std::int64_t* Described::take_sizes(c10::IntArrayRef sizes) {
   return out;
 }
 
-void Described::fill(const at::TensorBase& t, bool keep_alive_mark) {
+void TensorDescriptor::fill(const at::TensorBase& t, bool keep_alive_mark) {
   requires_grad = t.requires_grad();
   tensor.object = reinterpret_cast<std::uint64_t>(t.unsafeGetTensorImpl());
   tensor.dtype = dtype_of(t.scalar_type());
@@ -246,14 +246,14 @@ void Described::fill(const at::TensorBase& t, bool keep_alive_mark) {
   if (keep_alive_mark) alive = weak_of(storage);
 }
 
-bool Described::still_valid() const {
+bool TensorDescriptor::still_valid() const {
   if (tensor.data == nullptr) return true;
   if (alive.expired()) return false;
   return storage->data() == tensor.storage_data &&
          storage->sym_nbytes().maybe_as_int().value_or(0) >= static_cast<std::int64_t>(tensor.storage_bytes);
 }
 
-const sonde_tensor* Described::get() {
+const sonde_tensor* TensorDescriptor::get() {
   const std::int64_t* sizes = tensor.ndim > kInline ? heap_.data() : inline_;
   tensor.shape = sizes;
   tensor.strides = sizes + tensor.ndim;

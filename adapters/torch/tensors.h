@@ -13,15 +13,15 @@
 
 namespace sonde_torch {
 
-// A described tensor that owns its sizes, so that it outlives the boxed arguments of the start callback.
-struct Described {
+// A tensor as sonde_tensor describes it, with sizes of its own, so that it outlives the boxed arguments of the start callback.
+struct TensorDescriptor {
   sonde_tensor tensor{};
   c10::StorageImpl* storage = nullptr;              // valid while `alive` holds it
   c10::weak_intrusive_ptr<c10::StorageImpl> alive;  // told apart from a storage that died under the op
   bool requires_grad = false;
   bool fresh = false;  // its storage is seen for the first time
 
-  Described();
+  TensorDescriptor();
   // Never throws: what PyTorch refuses to tell becomes the reason why the tensor is skipped.
   void describe(const at::TensorBase& t, bool keep_alive_mark);
   // The memory is still there and where it was: read after the kernel only then.

@@ -28,19 +28,19 @@ struct Frame {
   FrameMark mark = nullptr;  // node: the Python frame it was entered from
   const OpInfo* info = nullptr;
   sonde_op* op = nullptr;
-  std::size_t first_input = 0;    // op: its arguments are [first_input, input_count) of the thread's
-  int exceptions = 0;             // op, node: in flight when it began
-  unsigned wanted = 0;            // op: what op_begin answered
-  bool looked = false;            // op: its outputs have been looked at
-  bool outermost_step = false;    // optimizer: Optimizer.step, not nested
-  std::string scope;              // optimizer: `optimizer-SGD`
-  std::vector<Described> inputs;  // node: what it was given, where the plan wants what throws
+  std::size_t first_input = 0;           // op: its arguments are [first_input, input_count) of the thread's
+  int exceptions = 0;                    // op, node: in flight when it began
+  unsigned wanted = 0;                   // op: what op_begin answered
+  bool looked = false;                   // op: its outputs have been looked at
+  bool outermost_step = false;           // optimizer: Optimizer.step, not nested
+  std::string scope;                     // optimizer: `optimizer-SGD`
+  std::vector<TensorDescriptor> inputs;  // node: what it was given, where the plan wants what throws
 };
 
 Frame frame_of(FrameKind kind, const at::RecordFunction& fn);
 
 struct InputArgument {
-  Described described;
+  TensorDescriptor descriptor;
   std::uint32_t slot = 0;
   bool written = false;
   bool result = false;
@@ -52,7 +52,7 @@ struct FunctionCall {
   const at::RecordFunction* fn = nullptr;
   std::uint32_t site = 0;
   sonde_graph graph = SONDE_GRAPH_TRAINING;
-  std::vector<Described> inputs;
+  std::vector<TensorDescriptor> inputs;
 };
 
 struct ThreadState {
@@ -73,7 +73,7 @@ struct ThreadState {
   bool step_returned = false;  // the outermost Optimizer.step has not raised
   std::uint64_t asked_bare = 0;
   bool busy = false;  // inside our own slow path
-  Described scratch;
+  TensorDescriptor scratch;
   std::shared_ptr<SequenceOwners> owners;
 };
 

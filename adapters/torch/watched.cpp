@@ -15,7 +15,7 @@ namespace {
 
 struct Kept {
   std::uint32_t name = 0, slot = 0;
-  Described described;
+  TensorDescriptor descriptor;
 };
 
 struct Table {
@@ -30,22 +30,22 @@ std::atomic<Table*>& table_pointer() {
 
 // Whether the engine wants to hear of it again.
 bool tell(sonde_op* op, Kept& kept) {
-  Described& described = kept.described;
+  TensorDescriptor& descriptor = kept.descriptor;
   const char* gone = nullptr;
   // Held while it is read, so that another thread cannot free it meanwhile. A storage that has a Python object would take
   // the GIL for that; what is left of a dead one still says whether it has one.
   c10::intrusive_ptr<c10::StorageImpl> held;
-  if (described.storage->pyobj_slot()->load_pyobj() != nullptr) {
+  if (descriptor.storage->pyobj_slot()->load_pyobj() != nullptr) {
     gone = "Python's own storage object was asked for";
   } else {
-    held = described.alive.lock();
+    held = descriptor.alive.lock();
     if (!held) gone = "its memory was released";
   }
-  if (held && !described.still_valid()) gone = "its memory was released or moved";
-  const char* skip = described.tensor.skip;
-  if (gone != nullptr) described.tensor.skip = gone;
-  const int goes_on = api().op_watched(op, kept.name, kept.slot, described.get());
-  described.tensor.skip = skip;
+  if (held && !descriptor.still_valid()) gone = "its memory was released or moved";
+  const char* skip = descriptor.tensor.skip;
+  if (gone != nullptr) descriptor.tensor.skip = gone;
+  const int goes_on = api().op_watched(op, kept.name, kept.slot, descriptor.get());
+  descriptor.tensor.skip = skip;
   return goes_on != 0;
 }
 
@@ -55,8 +55,8 @@ void keep_watched(std::uint32_t name, std::uint32_t slot, const at::Tensor& tens
   auto kept = std::make_unique<Kept>();
   kept->name = name;
   kept->slot = slot;
-  kept->described.describe(tensor, true);
-  if (kept->described.storage == nullptr || kept->described.tensor.data == nullptr) return;  // nothing to read
+  kept->descriptor.describe(tensor, true);
+  if (kept->descriptor.storage == nullptr || kept->descriptor.tensor.data == nullptr) return;  // nothing to read
   Table& table = *table_pointer().load();
   const std::lock_guard lock(table.mutex);
   std::erase_if(table.kept, [&](const auto& old) { return old->name == name && old->slot == slot; });

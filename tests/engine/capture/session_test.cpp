@@ -1,5 +1,6 @@
 // The C ABI as a host drives it: one op after another on plain memory, then the dump is read back.
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,16 @@
 #include "capture/api.h"
 #include "journal/journal.h"
 #include "sonde/sonde.h"
+
+// Every lock of this program is counted (CMakeLists.txt: --wrap).
+namespace {
+thread_local int t_locks = 0;
+}
+extern "C" int __real_pthread_mutex_lock(pthread_mutex_t* mutex);
+extern "C" int __wrap_pthread_mutex_lock(pthread_mutex_t* mutex) {
+  ++t_locks;
+  return __real_pthread_mutex_lock(mutex);
+}
 
 namespace sonde {
 namespace {
@@ -242,6 +253,24 @@ TEST_F(Host, AnOutputReadByTheNextOpIsOneContent) {
   EXPECT_EQ(written.content, read.content);
   EXPECT_EQ(read.source, found[0]->sequence);
   EXPECT_EQ(read.statistics.sum, 12);
+}
+
+TEST_F(Host, ATensorThatIsReadTakesTheLockTwiceAndOneThatIsKnownOnce) {
+  start("statistic");
+  api().root_forward(1, 1, 0);
+  const auto locks = [](auto call) {
+    const int before = t_locks;
+    call();
+    return t_locks - before;
+  };
+  const Tensor y = doubled(site("mul", "network-Net", 1), tensor({1, 2, 3}));
+  const sonde_tensor view = y.view();
+  sonde_op* op = nullptr;
+  ASSERT_NE(api().op_begin(site("add_", "network-Net", 2), SONDE_GRAPH_TRAINING, 0, &op), 0u);
+  EXPECT_EQ(locks([&] { api().op_input_before(op, 0, &view); }), 1);
+  EXPECT_EQ(locks([&] { api().op_mutated(op, y.storage); }), 1);
+  EXPECT_EQ(locks([&] { api().op_output(op, 0, &view); }), 2);
+  api().op_end(op, 0);
 }
 
 TEST_F(Host, BytesAndStatisticsOfARecordAreOfOneReading) {
