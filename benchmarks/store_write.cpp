@@ -124,7 +124,10 @@ void recorder(benchmark::State& state) {
     push_mark(recorder, RecordKind::step_end, step);
     recorder.flush();
     state.PauseTiming();
-    fs::remove_all(recorder.layout().step_directory(step));
+    Record written;
+    written.step = step;
+    written.op = &names.front();
+    fs::remove_all(recorder.layout().rank_directory() / recorder.layout().directory_of(written));
     ++step.iteration;
     state.ResumeTiming();
   }

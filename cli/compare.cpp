@@ -122,20 +122,22 @@ int compare(const CompareArguments& arguments) {
 void add_compare(CLI::App& app, int& exit_status) {
   auto arguments = std::make_shared<CompareArguments>();
   CLI::App* verb = app.add_subcommand("compare", "Compare two dumps and say which operator goes wrong first.");
-  verb->add_option("TARGET", arguments->target, "dump that is doubted: a directory, or one file of a tensor")
+  verb->add_option("TARGET", arguments->target, "dump under test: a directory, or one file of a tensor")
       ->type_name("")
       ->required();
-  verb->add_option("GOLDEN", arguments->golden, "dump that is trusted: of any layout, framework or precision")
+  verb->add_option("GOLDEN", arguments->golden, "reference dump: of any layout, framework or precision")
       ->type_name("")
       ->required();
   verb->add_option("--mapping", arguments->mapping, "JSON or CSV that says which golden op belongs to which of TARGET")
       ->type_name("FILE");
-  verb->add_option("--rtol", arguments->rtol, "relative tolerance, in place of what rounding explains")->type_name("X");
-  verb->add_option("--atol", arguments->atol, "absolute tolerance, likewise")->type_name("X");
+  verb->add_option("--rtol", arguments->rtol, "relative tolerance; replaces the derived tolerance of each operator")
+      ->type_name("X");
+  verb->add_option("--atol", arguments->atol, "absolute tolerance; replaces the derived one too")->type_name("X");
   add_step_option(*verb, arguments->step, "default: all that both have");
   verb->add_option("--graph", arguments->graph, "0 training, 1 and 2 without gradients (default: all)")->type_name("N");
   verb->add_option("--rank", arguments->rank, "only this process (default: all)")->type_name("N");
-  verb->add_option("--threads", arguments->threads, "threads (default: one for each CPU); the answer is the same")
+  verb->add_option("--threads", arguments->threads,
+                   "number of threads (default: one for each CPU); does not affect the result")
       ->type_name("N");
   verb->add_flag("--all", arguments->all, "every finding, and all operators with their numbers");
   add_json_options(*verb, arguments->json);

@@ -21,7 +21,7 @@ struct ExportOptions {
 };
 
 constexpr const char* kFooter =
-    "The format goes by the ending of FILE:\n"
+    "The format follows the extension of FILE:\n"
     "  .parquet, .arrow   one row for each tensor: names, types, shapes, statistics (needs pyarrow)\n"
     "  .safetensors       values, bfloat16 and 8-bit floats as they are\n"
     "  .npz               values, as NumPy has them: bfloat16 and 8-bit floats as float32\n"

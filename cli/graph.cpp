@@ -104,12 +104,11 @@ int graph(const GraphOptions& options) {
   const SelectedStep& step = step_of(*steps);
   const FlowKnown flow = flow_of(*catalog, step);
   if (flow == FlowKnown::by_values) {
-    print_warning("the dump does not say how data flows; it is told by values that are equal");
+    print_warning("this dump records no data flow; edges are inferred from equal values");
   } else if (flow == FlowKnown::not_at_all) {
     print_error(
-        fmt::format("'{}' says nothing of how data flows: it has neither a journal of Sonde nor MindSpore's own "
-                    "graphs/*.pb, and no "
-                    "input of an op equals an output before it",
+        fmt::format("'{}' records no data flow: it has neither a journal of Sonde nor MindSpore's own graphs/*.pb, and "
+                    "no input equals an earlier output",
                     step.rank->directory.string()));
     return kUnreadable;
   }

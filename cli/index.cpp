@@ -44,7 +44,7 @@ int index(const IndexOptions& options) {
 void add_index(CLI::App& app, int& exit_status) {
   auto options = std::make_shared<IndexOptions>();
   CLI::App* verb =
-      app.add_subcommand("index", "Save an index of a large dump: it then opens at once, and SQL can ask it.");
+      app.add_subcommand("index", "Build an index of a large dump, so that it opens at once and SQL can query it.");
   verb->add_option("DUMP", options->dump, "directory of a dump, or any directory inside one")
       ->type_name("")
       ->required();

@@ -92,7 +92,7 @@ int read_format(const Arguments& arguments, bool is_single_file, ConvertWish& wi
   const std::string name = arguments.value("-f");
   wish.format = format_from_name(name);
   if (!wish.format || name == "RESERVED" || name == "ALL" || name == "NULL") {
-    log_error(fmt::format("'{}' is no format that a tensor can have; try NCHW, NHWC, HWCN, ND or FRACTAL_Z", name));
+    log_error(fmt::format("'{}' is not a format that a tensor can have; try NCHW, NHWC, HWCN, ND or FRACTAL_Z", name));
     return kInvalidParameter;
   }
   if (!is_single_file) {
@@ -105,7 +105,7 @@ int read_format(const Arguments& arguments, bool is_single_file, ConvertWish& wi
     if (!arguments.has(option)) continue;
     std::uint32_t number = 0;
     if (!parse_number(arguments.value(option), number)) {
-      log_error(fmt::format("{}: '{}' is no number of a tensor", option, arguments.value(option)));
+      log_error(fmt::format("{}: '{}' is not a number of a tensor", option, arguments.value(option)));
       return kInvalidParameter;
     }
     *slot = number;

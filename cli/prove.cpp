@@ -199,7 +199,7 @@ void say_verdict(const Proof& proof) {
     if (tensors_by_sonde(proof)) say_difference(proof.tensors, "without Sonde", "recording");
     say("  {}; {}\n", output_text(proof), status_text(proof));
   } else {
-    say("not reproducible by itself: two runs without Sonde differ, so nothing can be said of Sonde\n");
+    say("not deterministic: two runs without Sonde differ, so its effect cannot be measured\n");
     if (proof.by_itself->first_difference) say_difference(*proof.by_itself, "first run", "second run");
     say("  {}; {}\n", output_text(proof), status_text(proof));
     say("  seeds (torch.manual_seed, PYTHONHASHSEED), one thread, and no files left by a run make it reproducible\n");

@@ -17,7 +17,7 @@ struct ProveRequest {
 
 // Runs the command without Sonde and recording, and compares what python/sonde/prove.py writes down in both; where they
 // differ, once more without Sonde. The verdict goes to stdout, the rest to stderr. Gives the exit status: 0 identical,
-// 1 Sonde makes a difference, 2 nothing is proved, 3 the command is not reproducible by itself, else it cannot be run.
+// 1 Sonde makes a difference, 2 nothing is proved, 3 the command is not deterministic, else it cannot be run.
 int prove(const ProveRequest& request);
 
 }  // namespace sonde

@@ -79,7 +79,7 @@ std::string table_title(std::span<const std::int64_t> shape, std::int64_t index)
   return "[" + title;
 }
 
-// As numpy.savetxt: a row for each index but the last; `#` before what is no number.
+// As numpy.savetxt: a row for each index but the last; `#` before what is not a number.
 bool write_text(const std::string& path, const TensorView& view, const std::string& name) {
   OutputFile out(path);
   out.write(fmt::format("# {}\n# shape {} dtype {}\n", printable(name), shape_text(view.shape, '(', ')'),

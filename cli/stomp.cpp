@@ -34,9 +34,9 @@ void add_stomp(CLI::App& app, int& exit_status) {
   CLI::App* verb = app.add_subcommand("stomp", "Find tensors whose memory changed although no operator wrote it.");
   add_dump_options(*verb, *options, false);
   verb->footer(
-      "Reads a dump of the watcher (acl.json, \"dump_scene\": \"watcher\") or ordinary steps; what was not read twice "
-      "is\n"
-      "not observable, which \"sonde_settings\": {\"reread\": true} mends.\n"
+      "Reads a dump of the watcher (acl.json, \"dump_scene\": \"watcher\") or of ordinary steps. A tensor that was "
+      "read\n"
+      "once cannot be checked: set \"sonde_settings\": {\"reread\": true} to read every input again.\n"
       "Exit status: 0 nothing wrong, 1 found, 2 bad usage, 3 nothing found, and not everything could be compared.\n"
       "Example: sonde stomp run7 --step 3");
   verb->callback([options, &exit_status] { exit_status = run(*options); });

@@ -81,8 +81,9 @@ std::string end_text(const VerifyReport& report, const VerifyVerb& options) {
                       count_text(report.files, "tensor file"), bytes_text(report.bytes), count_text(report.rows, "row"),
                       options.hashes ? ", all values read" : "");
   if (findings > 0 && !options.complete && can_complete(report)) {
-    text += fmt::format("`sonde verify {} --complete` makes again what the journal tells, and enters what it lacks\n",
-                        printable(options.dump));
+    text += fmt::format(
+        "`sonde verify {} --complete` makes the other files again from the journal, and enters what it lacks\n",
+        printable(options.dump));
   }
   return text;
 }
@@ -196,7 +197,7 @@ void add_verify(CLI::App& app, int& exit_status) {
                  "missing or cut off, and enter tensor files that a kill left outside it; tensors stay as they are");
   add_json_options(*verb, options->json);
   verb->footer(
-      "A run that was killed is no finding: what it had written is there, or is found missing.\n"
+      "A killed run is not a finding: what it had written is there, or is reported as missing.\n"
       "Exit status: 0 nothing wrong, 1 something is, 2 bad usage, 3 something could not be looked at, or a run records "
       "there and --complete is refused.\n"
       "Example: sonde verify run7 --complete");

@@ -82,7 +82,7 @@ class Selection {
     if (!options.op.empty()) {
       nodes_ = std::make_unique<re2::RE2>(options.op, re2::RE2::Quiet);
       if (!nodes_->ok()) {
-        print_error(fmt::format("--op '{}' is no regular expression: {}", options.op, nodes_->error()));
+        print_error(fmt::format("--op '{}' is not a regular expression: {}", options.op, nodes_->error()));
         return std::nullopt;
       }
     }
@@ -243,8 +243,7 @@ int watch(const WatchVerbOptions& options) {
 
 void add_watch(CLI::App& app, int& exit_status) {
   auto options = std::make_shared<WatchVerbOptions>();
-  CLI::App* verb =
-      app.add_subcommand("watch", "Hold conditions against the tensors of a dump: too large, unchanged, …");
+  CLI::App* verb = app.add_subcommand("watch", "Check conditions on the tensors of a dump: too large, unchanged, …");
   add_dump_options(*verb, *options, true);
   verb->get_option("DUMP")->required(false);
   verb->add_option("-c,--condition", options->conditions,

@@ -1,4 +1,4 @@
-// Arguments of an op that are no tensors: a hash of them for every call, their names and values for the first like it.
+// Arguments of an op that are not tensors: a hash of them for every call, their names and values for the first like it.
 #pragma once
 
 #include <ATen/core/ivalue.h>

@@ -27,7 +27,7 @@ struct OpInfo {
   std::string overload;
   std::string op_type;  // `add_`
   std::vector<ArgumentInfo> arguments;
-  bool has_attributes = false;   // some argument is no tensor
+  bool has_attributes = false;   // some argument is not a tensor
   bool writes = false;           // some argument is written
   bool returns_nothing = false;  // `-> ()`: the results are the written arguments
   bool uninitialised = false;    // `empty`: the result's bytes mean nothing

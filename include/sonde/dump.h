@@ -166,7 +166,7 @@ class DumpValues {
 
 class Dump {
  public:
-  // `path`: a dump, one rank's directory, or any directory inside one. Fails when it is no dump; what cannot be read
+  // `path`: a dump, one rank's directory, or any directory inside one. Fails when it is not a dump; what cannot be read
   // inside one is a problem. `only`: ops that will be looked at; the others are not there. Of a large dump with a saved
   // index (docs/catalog.md) these are found at once.
   static Result<Dump> open(const std::filesystem::path& path, const DumpSelection& only = {}) {
@@ -192,7 +192,7 @@ class Dump {
 
   // Who called the op: its own line first, up to the program's.
   SONDE_EXPORT std::vector<DumpSource> trace(std::size_t op) const;
-  // Arguments that are no tensors, by name, as text: `stride`, `[1, 1]`.
+  // Arguments that are not tensors, by name, as text: `stride`, `[1, 1]`.
   SONDE_EXPORT std::vector<std::pair<std::string, std::string>> attributes(std::size_t op) const;
   // One line of a source as it was when the dump was made; empty when the dump does not hold it.
   SONDE_EXPORT std::string code(std::size_t op, std::string_view file, std::uint32_t line) const;

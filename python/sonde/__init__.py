@@ -81,8 +81,8 @@ def open(
 ) -> "dump.Dump":
     """Opens a dump, whoever wrote it: dump.Dump, with `ranks`, `steps`, `ops`, `tensors`, `graph`, `problems`.
 
-    step, rank, graph, op, type, source: a part of it; see dump.open. Raises Error when it is no dump, ValueError when
-    the selection is wrong, ImportError without NumPy.
+    step, rank, graph, op, type, source: a part of it; see dump.open. Raises Error when it is not a dump, ValueError
+    when the selection is wrong, ImportError without NumPy.
     """
     try:
         from . import dump  # NumPy, which `import sonde` does without

@@ -142,7 +142,7 @@ class Dump:
         """(file, line, function), innermost first."""
 
     def attributes(self, op: int) -> dict[str, str]:
-        """Arguments that are no tensors."""
+        """Arguments that are not tensors."""
 
     def code(self, op: int, file: str, line: int) -> str:
         """The text of a line, as the dump has it or as it is in the file; '' when unknown."""

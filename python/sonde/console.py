@@ -38,7 +38,7 @@ def number_from(variable: str, default: int) -> int:
         return default
     if text.isascii() and text.isdigit() and len(text) <= len(str(_MOST_RANKS)) and int(text) <= _MOST_RANKS:
         return int(text)
-    say_once(f"sonde: {variable}={text!r} is not a number from 0 to {_MOST_RANKS}; {default} is taken instead")
+    say_once(f"sonde: {variable}={text!r} is not a number from 0 to {_MOST_RANKS}; using {default}")
     return default
 
 

@@ -48,7 +48,8 @@ def format_of(path: StrPath, format: str | None = None) -> str:
     if text.endswith("/") or Path(text).is_dir() or not Path(text).suffix:
         return "tensorboard"
     raise ValueError(
-        f"'{text}' ends in none of {', '.join(_ENDINGS)}, and is no directory (for TensorBoard); or name the format: "
+        f"'{text}' ends in none of {', '.join(_ENDINGS)}, and is not a directory (for TensorBoard); or name the "
+        f"format: 
         f"{', '.join(FORMATS)}"
     )
 
@@ -242,7 +243,7 @@ def _numbers(name: str, text: str) -> list[int]:
     for part in text.split("|"):
         ends = re.fullmatch(r"\s*(\d+)(?:\s*-\s*(\d+))?\s*", part)
         if ends is None or (ends[2] and int(ends[2]) < int(ends[1])):
-            raise ValueError(f"--{name}: '{text}' is no number, range or list: 3, 0-5, 1|4")
+            raise ValueError(f"--{name}: '{text}' is not a number, a range or a list: 3, 0-5, 1|4")
         numbers |= set(range(int(ends[1]), int(ends[2] or ends[1]) + 1)) if int(ends[2] or ends[1]) < 1 << 32 else set()
     return sorted(numbers)
 

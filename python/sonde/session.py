@@ -246,7 +246,7 @@ def start_from_environment(config: str | None, framework: str = "torch") -> None
 
         reason = mindspore.why_not()
         if reason:
-            tell("failure", f"sonde: not recording: {reason}; MindSpore's own dump goes on as if Sonde were not there")
+            tell("failure", f"sonde: not recording: {reason}; MindSpore's own dump continues unchanged")
             return
     if _mine():  # for the framework that was imported first
         with _life:

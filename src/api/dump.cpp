@@ -65,7 +65,7 @@ class OpFilter {
     pattern_ = std::make_unique<re2::RE2>(selection_.op, options);
     if (pattern_->ok()) return {};
     return Error{ErrorCode::invalid_argument,
-                 "cannot select ops: '" + selection_.op + "' is no regular expression: " + pattern_->error()};
+                 "cannot select ops: '" + selection_.op + "' is not a regular expression: " + pattern_->error()};
   }
 
   bool has_name() const { return pattern_ || !selection_.type.empty(); }

@@ -72,7 +72,7 @@ std::string steps_that_ran(const SessionEnd& end) {
 std::string why_no_step(const SessionEnd& end) {
   const NamedHost& host = end.named_host;
   if (host.exists()) {
-    if (!host.steps().seen()) return "no graph that was compiled since recording began ran";
+    if (!host.steps().seen()) return "no graph compiled after recording started was executed";
     if (host.ops_asked() > 0) return "";
     return fmt::format("no step matched iteration \"{}\" (steps {}-{} ran)", end.plan.iteration.text(),
                        host.steps().first_seen(), host.steps().last_seen());
@@ -94,7 +94,7 @@ std::string why_nothing(const SessionEnd& end) {
   }
   if (const std::string why = why_no_step(end); !why.empty()) return why;
   const std::uint64_t ops = std::max(end.totals.ops, end.named_host.ops_asked());
-  if (ops == 0) return "the chosen steps ran no operator";
+  if (ops == 0) return "no operator ran in the chosen steps";
   if (end.plan.dump_mode == DumpMode::flagged && end.ops.counts().flagged_ops == 0) {
     return fmt::format(
         "dump_mode 2 records what sonde.set_dump() was called for, which is none of the {} ops of the "
@@ -125,7 +125,7 @@ std::string what_was_lost(const SessionEnd& end) {
                         end.failed ? "could not be written" : "were dropped because the budget was full");
   }
   if (end.totals.records_dropped > 0) {
-    text += fmt::format("; {} records were dropped because the disk could not follow", end.totals.records_dropped);
+    text += fmt::format("; {} records were dropped because the disk could not keep up", end.totals.records_dropped);
   }
   return text;
 }

@@ -180,7 +180,7 @@ struct Catalog {
 // `path`: a dump, one rank's directory, or any directory inside one: then only what lies there; or one above several dumps, of
 // one kind or of several, whose ranks are then told apart by CatalogRank::dump. The
 // journal is preferred; without one the tree is read by MindSpore's names and tables. Fails with
-// `not_found`, `io`, or `corrupt` when it is no dump.
+// `not_found`, `io`, or `corrupt` when it is not a dump.
 Result<Catalog> open_catalog(const std::filesystem::path& path);
 
 // The op with this name in this step; null when there is none. The first of several.

@@ -173,7 +173,7 @@ class HostGraphAdder {
     CatalogOp& op = step.ops[index];
     for (std::uint32_t slot = 0; slot < from.inputs.size(); ++slot) {
       const HostInput& input = from.inputs[slot];
-      // A constant that is no number and has no file is one of the op's attributes, or empty.
+      // A constant that is not a number and has no file is one of the op's attributes, or empty.
       const bool is_number = input.kind != HostInput::Kind::constant || input.value;
       if (input.kind == HostInput::Kind::unknown || (!is_number && !has_input(op, slot))) continue;
       add_input(input, step, index, input_of(op, slot));

@@ -226,8 +226,8 @@ std::string where_damaged(const Journal& journal) {
 
 void tell_damage(const Journal& journal, const std::filesystem::path& path, Catalog& catalog) {
   if (const std::string damaged = where_damaged(journal); !damaged.empty()) {
-    catalog.problems.push_back({path, "damaged: bytes that are no whole entry were passed over: " + damaged +
-                                          "; what they said is lost, but for what files and tables tell"});
+    catalog.problems.push_back({path, "damaged: skipped incomplete entries: " + damaged +
+                                          "; their contents are lost, except what files and tables show"});
   }
   for (const JournalGap& gap : journal.gaps) {
     if (!gap.is_tail) continue;

@@ -92,7 +92,7 @@ class LooseReader {
         }
       }
       if (!at->is_regular_file(ignored)) {
-        catalog_.problems.push_back({at->path(), "it is no regular file; it is not read"});
+        catalog_.problems.push_back({at->path(), "it is not a regular file; it is not read"});
         continue;
       }
       if (!is_free && !is_atb_file(at->path())) continue;

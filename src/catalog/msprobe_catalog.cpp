@@ -43,7 +43,7 @@ class DataFiles {
       if (at->is_regular_file(ignored)) {
         names_.insert(name);
       } else {
-        catalog.problems.push_back({at->path(), "it is no regular file; it is not read"});
+        catalog.problems.push_back({at->path(), "it is not a regular file; it is not read"});
         refused_.insert(name);
       }
     }
@@ -111,7 +111,7 @@ class MsprobeReader {
     }
     const std::string problem = read(file->text());
     if (!problem.empty()) {
-      catalog_.problems.push_back({path, problem + "; what stands before it is shown"});
+      catalog_.problems.push_back({path, problem + "; the part before it is shown"});
     }
   }
 
@@ -240,9 +240,9 @@ class MsprobeReader {
           texts_.keep_unique(((place_.directory / kData).lexically_relative(rank_.directory) / file).native());
       sort_slots(op);
     }
-    catalog_.problems.push_back(
-        {place_.directory / kData, std::to_string(left.size()) + " tensors are in no record, such as '" +
-                                       *left.begin() + "': the program may have been killed; their names tell the op"});
+    catalog_.problems.push_back({place_.directory / kData,
+                                 std::to_string(left.size()) + " tensors are in no record, such as '" + *left.begin() +
+                                     "': the program may have been killed; their names identify the op"});
   }
 
   void tell_missing_files() {

@@ -288,7 +288,7 @@ std::string read_msprobe_records(std::string_view text, MsprobeHead& head,
     }
   }
   if (json.failed()) return json.problem();
-  return has_data ? "" : "it has no 'data', so it is no dump of msprobe";
+  return has_data ? "" : "it has no 'data', so it is not a dump of msprobe";
 }
 
 std::string read_msprobe_stacks(std::string_view text,

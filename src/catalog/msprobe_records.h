@@ -17,7 +17,7 @@ namespace sonde {
 struct MsprobeItem {
   bool is_input = false;
   bool is_parameter = false;  // of a module: one of its `parameters`
-  std::uint32_t slot = 0;     // lists flattened, what is no tensor keeps its place
+  std::uint32_t slot = 0;     // lists flattened, what is not a tensor keeps its place
   std::string key;            // `attn_mask`, `0.1`; empty when the slot says it all
   DType dtype = DType::undefined;
   bool has_shape = false;

@@ -261,7 +261,7 @@ Result<StatisticTable> parse_statistic_table(std::string_view text) {
   }
   Header header;
   if (!parse_header(take_line(text), kColumns, {"Op Name", "IO", "Slot"}, header)) {
-    return Error{ErrorCode::corrupt, "line 1 is no header of a statistic.csv: it should name Op Name, IO and Slot"};
+    return Error{ErrorCode::corrupt, "line 1 is not a header of a statistic.csv: it should name Op Name, IO and Slot"};
   }
   return parse_rows(text, header, {});
 }
@@ -276,7 +276,7 @@ Result<StatisticTable> parse_op_table(std::string_view text, const OpFileName& n
   skip_mark(text);
   Header header;
   if (!parse_header(take_line(text), kOpColumns, {"Input/Output", "Index"}, header)) {
-    return Error{ErrorCode::corrupt, "line 1 is no header of an op's table: it should name Input/Output and Index"};
+    return Error{ErrorCode::corrupt, "line 1 is not a header of an op's table: it should name Input/Output and Index"};
   }
   StatisticRow first;
   first.op_type = name.op_type;

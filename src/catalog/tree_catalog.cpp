@@ -126,7 +126,7 @@ void add_container(const fs::path& file, const OpFileName& name, const std::stri
   }
 }
 
-// Tells what is no regular file, and links that lead out of the rank; false: it is not to be read.
+// Tells what is not a regular file, and links that lead out of the rank; false: it is not to be read.
 bool may_read(const fs::directory_entry& entry, const fs::path& rank, Catalog& catalog) {
   std::error_code ignored;
   if (entry.is_directory(ignored)) return false;
@@ -137,7 +137,7 @@ bool may_read(const fs::directory_entry& entry, const fs::path& rank, Catalog& c
     }
   }
   if (entry.is_regular_file(ignored)) return true;
-  catalog.problems.push_back({entry.path(), "it is no regular file; it is not read"});
+  catalog.problems.push_back({entry.path(), "it is not a regular file; it is not read"});
   return false;
 }
 

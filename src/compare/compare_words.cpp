@@ -65,7 +65,8 @@ std::string difference_text(FindingKind kind, const ComparedTensor& tensor) {
     return fmt::format("gives {}, golden {}", shape_text(difference.shape, '(', ')'),
                        shape_text(difference.golden_shape, '(', ')'));
   }
-  if (difference.by == ComparedBy::checksum) return "checksums differ; by how much the dumps do not tell";
+  if (difference.by == ComparedBy::checksum)
+    return "checksums differ; the dumps hold no values, so the error is unknown";
   if (difference.different_non_finite > 0) return non_finite_text(difference);
   if (kind == FindingKind::type) {
     return fmt::format("gives {}, golden {}", info(difference.dtype).lower, info(difference.golden_dtype).lower);

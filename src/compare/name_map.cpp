@@ -40,7 +40,7 @@ Result<NameMap> read_json(const std::string& path, const std::string& text) {
     }
     return names;
   }
-  if (!json.is_array()) return bad(path, R"(it is no JSON; expected {"target name": "golden name"})");
+  if (!json.is_array()) return bad(path, R"(it is not JSON; expected {"target name": "golden name"})");
   for (const nlohmann::json& entry : json) {
     if (!entry.is_object() || !entry.contains("target") || !entry.contains("golden") || !entry["target"].is_string() ||
         !entry["golden"].is_string()) {

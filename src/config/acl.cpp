@@ -333,7 +333,7 @@ class AclReader {
   AclComplaints complaints_;
 };
 
-// Nullopt when the piece is no number.
+// Nullopt when the piece is not a number.
 std::optional<std::uint64_t> step_from(std::string_view piece) {
   std::uint64_t step = 0;
   const auto [end, error] = std::from_chars(piece.data(), piece.data() + piece.size(), step);

@@ -28,7 +28,7 @@ IterationSet IterationSet::parse(std::string_view text) {
     text.remove_prefix(std::min(bar + 1, text.size()));
     const std::size_t dash = token.find('-');
     const std::optional<std::uint64_t> first = number(token.substr(0, dash));
-    // A second '-' stays in the right-hand text, which then is no number.
+    // A second '-' stays in the right-hand text, which then is not a number.
     const std::optional<std::uint64_t> last = dash == token.npos ? first : number(token.substr(dash + 1));
     if (first && last && *first <= *last) set.ranges_.emplace_back(*first, *last);
   }

@@ -171,7 +171,7 @@ StoredTensor Conversion::stored(const ContainerTensor& tensor, bool is_input, st
   const std::optional<CannElements> elements = cann_elements(tensor.data_type);
   if (!elements) {
     throw Lost{ConvertFault::unknown_type,
-               fmt::format("elements of {} are no numbers", cann_type_name(tensor.data_type))};
+               fmt::format("element type {} is not numeric", cann_type_name(tensor.data_type))};
   }
   out.elements = *elements;
   out.shape = slice != nullptr                     ? *slice

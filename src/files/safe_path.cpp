@@ -340,7 +340,7 @@ Result<Fd> open_output(const fs::path& path, OutputMode how, mode_t mode) {
     }
     fd = Fd(::open(path.c_str(), kFlags | end, mode));
   }
-  if (!fd && errno == ENXIO) return failed("it is a socket, or a pipe that nobody reads");
+  if (!fd && errno == ENXIO) return failed("it is a socket, or a pipe without a reader");
   if (!fd || ::fstat(fd.get(), &status) != 0) return io_error("write", path, errno);
   if (S_ISREG(status.st_mode)) {
     if (status.st_uid != ::geteuid()) {

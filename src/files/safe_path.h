@@ -33,7 +33,7 @@ enum class Access { read, append };  // append: also reads, and makes the file w
 // be appended to. Never waits, truncates or follows. A finished file gets kOpenMode back to be appended to.
 Result<Fd> open_own_file(int directory, const std::filesystem::path& path, Access access);
 
-// Fails when there is something under this name that is no regular file of this user: what is to be replaced.
+// Fails when there is something under this name that is not a regular file of this user: what is to be replaced.
 Status check_replaceable(int directory, const std::filesystem::path& path);
 
 // A file that the user names, or that stands in a directory the user names, to be written from its beginning or at its end.

@@ -57,7 +57,7 @@ void tell_eps(OpValues& values, Cause& cause) {
   cause.why = "eps is 0, and something that it divides by has variance or norm 0";
 }
 
-// Of `add_(alpha=nan)`, the rate of an optimizer: the argument that is no number.
+// Of `add_(alpha=nan)`, the rate of an optimizer: the argument that is not a number.
 bool argument_cause(const OpValues& values, Cause& cause) {
   if (values.op().attributes == nullptr) return false;
   static const std::set<std::string_view> kUsed = {"alpha",  "value", "other",       "exponent", "weight",
@@ -267,15 +267,13 @@ Cause cause_of(OpValues& values, BadKind bad) {
     cause.why = fmt::format("{} leaves NaN out, and nothing is left", values.op().op_type);
     cause.explained = true;
   }
-  const std::string finite = !all_finite    ? "infinities among its inputs become what is no number"
+  const std::string finite = !all_finite    ? "infinities among its inputs become NaN"
                              : all_recorded ? "its inputs are finite and its result is not"
-                                            : "its result is not finite, and what was recorded of its inputs is";
+                                            : "its result is not finite, and its recorded inputs are";
   if (cause.why.empty() && is_impossible(values) && all_recorded) {
     cause.impossible = true;
-    cause.why = fmt::format(
-        "{} gives only numbers that it was given, or smaller ones, and what was recorded of its inputs "
-        "is finite",
-        values.op().op_type);
+    cause.why =
+        fmt::format("{} cannot exceed its inputs, and all of its recorded inputs are finite", values.op().op_type);
   }
   if (cause.why.empty() && bad == BadKind::inf && all_finite && all_recorded && largest_of(values.output_type()) > 0 &&
       only_adds_up(values.type())) {

@@ -138,9 +138,7 @@ bool RankSearch::look_at(std::size_t index, FirstBad& report) {
   auto flow = std::make_unique<ValueFlow>(rank_, index, health_, options);
   if (flow->inferred()) {
     const std::string note = fmt::format(
-        "rank {}: the dump does not say who reads what of whom, or not of all: equal values, and the order in which "
-        "operators ran, "
-        "stand in for it",
+        "rank {}: the dump records no complete data flow; it was inferred from equal values and the order of execution",
         rank_.rank);
     if (std::ranges::find(report.notes, note) == report.notes.end()) report.notes.push_back(note);
   }

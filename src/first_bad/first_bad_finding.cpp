@@ -192,7 +192,7 @@ void Teller::tell_placed() {
   if (root_.bad == BadKind::inf && root_.path.size() > 1) {
     const ValueFlow::Op& reader = flow_.ops()[root_.path[1]];
     if (reader.nature.mixes) {
-      finding_.why = fmt::format("{} writes {} into memory that {} reads, where an infinity is no mask",
+      finding_.why = fmt::format("{} writes {} into memory that {} reads, where an infinity is not a mask",
                                  op_.op->op_type, health_text(health), reader.op->full_name);
       finding_.evidence.push_back(fmt::format("read by {}{}", reader.op->full_name, line_text(*reader.op)));
     }
@@ -235,7 +235,7 @@ void Teller::tell_made() {
 
 void Teller::tell_unwritten() {
   finding_.kind = "bad_input";
-  finding_.why = fmt::format("{} gives memory as it is, and nobody writes it before it is read", op_.op->op_type);
+  finding_.why = fmt::format("{} gives memory as it is, and no operator writes it before it is read", op_.op->op_type);
   if (root_.path.size() < 2) return;
   const ValueFlow::Op& reader = flow_.ops()[root_.path[1]];
   finding_.evidence.push_back(fmt::format("first read by {}{}", reader.op->full_name, line_text(*reader.op)));
@@ -302,7 +302,7 @@ void Teller::tell_limits() {
   }
   if (unread.empty() || search_.settings().reread) return;
   finding_.limits.push_back(
-      fmt::format("{}: not read again; a write behind the framework's back would not show (\"reread\": true)", unread));
+      fmt::format("{}: not read again; a write outside the framework would go unnoticed (\"reread\": true)", unread));
 }
 
 }  // namespace
@@ -321,7 +321,7 @@ std::string reaches_of(RankSearch& search, const Root& root) {
     case End::decides:
       return "a comparison or an index";
     case End::unread:
-      return "a result that nobody in the dump reads, or only the program itself";
+      return "a result that no operator in the dump reads";
     default:
       return "operators whose results were not recorded";
   }

@@ -1,4 +1,4 @@
-// What maxima, minima and counts of the inputs alone tell of a result that is no number.
+// What maxima, minima and counts of the inputs alone tell of a result that is not a number.
 #include <fmt/format.h>
 
 #include <cfloat>

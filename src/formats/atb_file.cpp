@@ -50,7 +50,7 @@ Status take_pair(std::string_view key, std::string_view value, AtbHeader& header
     }
     header.dtype = found->dtype;
   } else if (key == "dims") {
-    if (!parse_sizes(value, header.shape)) return corrupt(fmt::format("dims '{}' are no sizes", value));
+    if (!parse_sizes(value, header.shape)) return corrupt(fmt::format("dims '{}' are not sizes", value));
   } else if (key == "data") {
     header.data = value;
   }

@@ -314,7 +314,8 @@ std::string container_head(const Container& container) {
 
 Result<std::uint64_t> container_head_bytes(std::string_view start, std::uint64_t file_bytes) {
   if (start.size() < kLengthBytes) {
-    return corrupt(fmt::format("{} bytes are no dump: it begins with 8 bytes, the length of its header", file_bytes));
+    return corrupt(
+        fmt::format("{} bytes are not a dump: it begins with 8 bytes, the length of its header", file_bytes));
   }
   const auto length = number_at<std::uint64_t>(start, 0);
   if (length > file_bytes - kLengthBytes || length > kLongestHead) {
@@ -340,7 +341,8 @@ Result<Container> parse_container(std::string_view start, std::uint64_t file_byt
     try {
       head = take_head(message);
     } catch (const protozero::exception& problem) {
-      return corrupt(fmt::format("the header, bytes 8 to {}, is no DumpData message: {}", *head_bytes, problem.what()));
+      return corrupt(
+          fmt::format("the header, bytes 8 to {}, is not a DumpData message: {}", *head_bytes, problem.what()));
     }
   }
   lay_out(head, *head_bytes, file_bytes);

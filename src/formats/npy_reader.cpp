@@ -183,7 +183,7 @@ bool is_npy(std::string_view start) { return start.starts_with(kMagic); }
 
 Result<NpyHeader> parse_npy_header(std::string_view start, std::uint64_t file_bytes) {
   if (start.size() < 10 || !start.starts_with(kMagic)) {
-    return corrupt("it is no npy file: it does not start with 93 'NUMPY'");
+    return corrupt("it is not an npy file: it does not start with 93 'NUMPY'");
   }
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(start[i]); };
   const unsigned version = byte(6);

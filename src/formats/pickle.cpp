@@ -192,7 +192,7 @@ class Machine {
     } else if (code == 0x95) {
       take(8);  // a frame: how the writer cut the bytes
     } else {
-      refuse(fmt::format("opcode {} is not allowed: tensors need none such", name_of(code)));
+      refuse(fmt::format("opcode {} is not allowed; tensors do not need it", name_of(code)));
     }
   }
   static std::string name_of(std::uint8_t code) {
@@ -355,7 +355,7 @@ class Machine {
     if (error_) return;
     stack_.push_back(to);
     if (nodes_[to].kind != kind || (kind == Kind::dictionary && items.size() % 2 != 0)) {
-      return fail(ErrorCode::corrupt, "the pickle puts items into something that is no container of such");
+      return fail(ErrorCode::corrupt, "the pickle puts items into something that is not a container of such");
     }
     count_items(items.size());
     std::vector<NodeId>& into = nodes_[to].items;
@@ -433,7 +433,7 @@ class Machine {
     const NodeId name = pop(), module = pop();
     if (error_) return;
     if (nodes_[name].kind != Kind::text || nodes_[module].kind != Kind::text) {
-      return fail(ErrorCode::corrupt, "the name of a global of the pickle is no text");
+      return fail(ErrorCode::corrupt, "the name of a global of the pickle is not text");
     }
     made_.push_back(std::string(nodes_[module].text) + '\n' + std::string(nodes_[name].text));
     push(Kind::global).text = made_.back();
@@ -477,7 +477,7 @@ class Machine {
       return refuse(fmt::format("opcode 'R' calls {}, which is not allowed: nothing in a dump is run",
                                 nodes_[function].kind == Kind::global ? readable(name) : "something unnamed"));
     }
-    if (nodes_[arguments].kind != Kind::sequence) return fail(ErrorCode::corrupt, "arguments are no tuple");
+    if (nodes_[arguments].kind != Kind::sequence) return fail(ErrorCode::corrupt, "arguments are not a tuple");
     const std::vector<NodeId>& items = nodes_[arguments].items;  // nodes stay where they are
     switch (known->call) {
       case Call::tensor_v2:
@@ -522,7 +522,7 @@ class Machine {
     const bool fits = tuple.kind == Kind::sequence && tuple.items.size() >= 5 &&
                       nodes_[tuple.items[0]].text == "storage" && nodes_[tuple.items[1]].kind == Kind::global &&
                       nodes_[tuple.items[2]].kind == Kind::text && nodes_[tuple.items[4]].kind == Kind::integer;
-    if (!fits) return fail(ErrorCode::corrupt, "a persistent id of the pickle is no storage");
+    if (!fits) return fail(ErrorCode::corrupt, "a persistent id of the pickle is not a storage");
     const std::string_view type = nodes_[tuple.items[1]].text;
     const DType dtype = dtype_of_storage(type);
     const std::int64_t elements = nodes_[tuple.items[4]].integer;

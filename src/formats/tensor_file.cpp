@@ -204,7 +204,7 @@ Status TensorFile::take(const ContainerTensor& tensor, const TensorWish& wish) {
   if (dtype_ == DType::undefined && elements) dtype_ = elements->dtype;
   if (dtype_ == DType::undefined) {
     return Error{ErrorCode::unsupported,
-                 fmt::format("elements of {} are no numbers", cann_type_name(tensor.data_type))};
+                 fmt::format("element type {} is not numeric", cann_type_name(tensor.data_type))};
   }
   for (const std::uint64_t size : tensor.shape) {
     shape_.push_back(size > kMostBytes ? -1 : static_cast<std::int64_t>(size));
@@ -269,7 +269,7 @@ Status TensorFile::settle(const TensorView& saved, bool big_endian) {
   if (can_be_counted && is_aligned && !turn && !saved.conjugate && !saved.negative && saved.is_dense()) return {};
   if (!can_be_counted || bytes > std::max<std::uint64_t>(mapped_.bytes(), kMostExpanded)) {
     return Error{ErrorCode::unsupported,
-                 fmt::format("{} of {} repeats the {} bytes of the file; written out it needs {}",
+                 fmt::format("{} of {} expands the {} bytes of the file; the whole tensor needs {}",
                              shape_text(shape_, '(', ')'), info(dtype_).lower, mapped_.bytes(),
                              bytes == 0 ? "more than a file can have" : fmt::format("{} bytes", bytes))};
   }

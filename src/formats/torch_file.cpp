@@ -172,7 +172,7 @@ bool is_torch(std::string_view start) { return is_zip(start) || start.starts_wit
 Result<TorchHeader> parse_torch(std::string_view file) {
   if (is_zip(file)) return parse_zip(file);
   if (file.starts_with(kOldStart)) return parse_old(file);
-  return Error{ErrorCode::corrupt, "it begins like nothing that torch.save writes (a zip, or a pickle before 1.6)"};
+  return Error{ErrorCode::corrupt, "not a file of torch.save (expected a zip archive, or a pickle of before 1.6)"};
 }
 
 Result<TorchHeader> read_torch(const std::filesystem::path& path) {

@@ -1,4 +1,4 @@
-// Attribute: an argument of an op that is no tensor, by its name in the op's schema: `stride = [1, 1]`.
+// Attribute: an argument of an op that is not a tensor, by its name in the op's schema: `stride = [1, 1]`.
 #pragma once
 
 #include <cstdint>

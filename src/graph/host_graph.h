@@ -20,7 +20,7 @@ struct HostInput {
   enum class Kind : std::uint8_t { unknown, op, parameter, constant };
   Kind kind = Kind::unknown;
   std::uint32_t op = 0, slot = 0;  // op: in HostGraph::ops, and which of its outputs
-  std::string parameter;           // parameter: its name; constant that is no number: `data-N`, or empty
+  std::string parameter;           // parameter: its name; constant that is not a number: `data-N`, or empty
   std::optional<double> value;     // constant: when it is a number
   friend bool operator==(const HostInput&, const HostInput&) = default;
 };

@@ -30,7 +30,7 @@ constexpr std::string_view kMark = kUnsealed.substr(0, kUnsealed.size() - kDigit
 constexpr std::string_view kSqliteMagic = "SQLite format 3";
 
 Error no_index(const fs::path& file, const std::string& why) {
-  return Error{ErrorCode::corrupt, "'" + file.string() + "' is no whole index: " + why};
+  return Error{ErrorCode::corrupt, "'" + file.string() + "' is not a whole index: " + why};
 }
 
 bool read_at(int descriptor, std::uint64_t offset, char* out, std::size_t bytes) {
@@ -62,11 +62,11 @@ Result<Open> open_index(const fs::path& file, int flags) {
   }
   struct stat status {};
   if (::fstat(open.fd.get(), &status) != 0) return io_error("look at", file, errno);
-  if (!S_ISREG(status.st_mode)) return no_index(file, "it is no file");
+  if (!S_ISREG(status.st_mode)) return no_index(file, "it is not a file");
   open.bytes = static_cast<std::uint64_t>(status.st_size);
   std::string head(std::min<std::uint64_t>(open.bytes, kSealWithin), '\0');
   if (!read_at(open.fd.get(), 0, head.data(), head.size())) return io_error("read", file, errno);
-  if (!head.starts_with(kSqliteMagic)) return no_index(file, "it is no database of SQLite");
+  if (!head.starts_with(kSqliteMagic)) return no_index(file, "it is not a database of SQLite");
   const std::size_t mark = head.find(kMark);
   if (mark == std::string::npos || mark + kUnsealed.size() > head.size()) return no_index(file, "it has no seal");
   open.seal = mark + kMark.size();
@@ -133,7 +133,7 @@ Status check_seal(const fs::path& file) {
   const std::optional<std::uint64_t> hash = hash_of(*open);
   if (!hash) return io_error("read", file, errno);
   if (fmt::format("{:016x}", *hash) != open->digits) {
-    return no_index(file, "its bytes are not those that were written");
+    return no_index(file, "checksum mismatch: the file was changed or damaged");
   }
   return {};
 }

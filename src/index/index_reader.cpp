@@ -528,7 +528,7 @@ Status check_index(Database& database, const std::filesystem::path& file, const 
     return Error{ErrorCode::corrupt, "'" + file.string() + "' " + why};
   };
   if (value_of(database, "PRAGMA application_id") != std::to_string(kIndexApplication)) {
-    return wrong("is no index of Sonde's");
+    return wrong("is not an index of Sonde");
   }
   const std::string version = value_of(database, "PRAGMA user_version").value_or("?");
   if (version != std::to_string(kIndexVersion)) {

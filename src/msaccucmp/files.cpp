@@ -37,7 +37,7 @@ Outcome<Array> read_text(const std::filesystem::path& file) {
       if (*at == '\0') break;
       char* stop = nullptr;
       const double value = std::strtod(at, &stop);
-      if (stop == at) return no_table(file, line_number, fmt::format("'{}' is no number", at));
+      if (stop == at) return no_table(file, line_number, fmt::format("'{}' is not a number", at));
       values->push_back(value);
       ++found;
       at = stop;

@@ -31,7 +31,7 @@ Outcome<std::int64_t> check(const SingleOperator& single) {
   const char* end = single.index.data() + single.index.size();
   const auto [stop, problem] = std::from_chars(single.index.data(), end, index);
   if (problem != std::errc() || stop != end || index < 0) {
-    return Failure{Code::invalid_parameter, fmt::format("the index '{}' is no number", single.index)};
+    return Failure{Code::invalid_parameter, fmt::format("the index '{}' is not a number", single.index)};
   }
   if (single.top < 1 || single.top > kMostTop) {
     return Failure{Code::out_of_range, fmt::format("-n is {}, not 1 to {}", single.top, kMostTop)};

@@ -291,7 +291,7 @@ std::string report_of(const DumpComparison& comparison, const CompareOptions& op
   std::string text = comparison.findings.empty() ? all_clear_of(comparison) : findings_of(comparison, all);
   text += counts_text(comparison);
   if (options.tolerance.rtol || options.tolerance.atol) {
-    text += fmt::format("tolerance: {} + {} x |golden|, in place of what rounding explains\n",
+    text += fmt::format("tolerance: {} + {} x |golden|, in place of the derived tolerances\n",
                         options.tolerance.atol.value_or(0), options.tolerance.rtol.value_or(0));
   } else {
     text += "tolerances follow from types, kinds of ops and reduction lengths (--rtol, --atol; docs/compare.md)\n";

@@ -69,7 +69,7 @@ std::string healthy_text(const FirstBad& report, std::size_t width) {
     const bool outside = healthy.tensor.is_input && !healthy.tensor.tensor_name.empty();
     table.add({outside ? healthy.tensor.tensor_name : last_part(name_of(healthy.tensor)),
                counts_text(healthy.tensor.statistics), healthy.how,
-               absorbers.empty() ? "nobody reads it" : joined(absorbers, ", "), line});
+               absorbers.empty() ? "no operator reads it" : joined(absorbers, ", "), line});
   }
   std::string text = "\n" + table.text(width);
   const std::uint64_t more = report.healthy.size() - shown + report.healthy_left_out;

@@ -254,7 +254,7 @@ std::string page_of(const StepGraph& graph, std::uint32_t node, SourceTexts& sou
       word = "";
       any = true;
     }
-    if (!any) text += head + " read by nobody in this step\n";
+    if (!any) text += head + " not read in this step\n";
   }
   for (const std::uint32_t index : graph.outgoing[node]) {
     const Edge& edge = graph.edges[index];

@@ -14,8 +14,8 @@ std::string looked_text(const StompReport& report) {
   if (report.not_known > 0) text += fmt::format(", {} without values or statistics", report.not_known);
   if (report.not_observable > 0) {
     text += fmt::format(
-        "\nnot observable: {}: no operator had written the memory since, so it was not read again; \"sonde_settings\": "
-        "{{\"reread\": true}}, or the watcher, reads it",
+        "\nnot observable: {}: no operator had written the memory since, so it was not read again; set "
+        "\"sonde_settings\": {{\"reread\": true}} to read every input again, or use the watcher",
         count_text(report.not_observable, "read"));
   }
   return text + "\n";
@@ -29,8 +29,8 @@ std::string text_of(const StompReport& report) {
   if (report.findings_left_out > 0) text += fmt::format("and {} changes more\n", report.findings_left_out);
   if (report.findings.empty()) {
     text += report.complete       ? "nothing wrong: no tensor changed between its writer and its readers; "
-            : report.compared > 0 ? "nothing was seen to change in what could be looked at; "
-                                  : "nothing was seen to change, and nothing could be seen; ";
+            : report.compared > 0 ? "no change found in the reads that could be checked; "
+                                  : "no change found, but nothing could be checked; ";
   }
   return text + looked_text(report);
 }

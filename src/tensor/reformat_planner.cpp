@@ -182,7 +182,7 @@ Status ReformatPlanner::read_real() {
   if (order == Format::nd) order = is_blocked(to_) ? Format::nchw : to_;
   const FormatAxes* axes = axes_of(order);
   if (axes == nullptr || axes->has_blocks() || axes->dims.size() != real_->shape.size()) {
-    return refuse("shape " + text(real_->shape) + " is no shape in " + std::string(name_of(order)) + " order");
+    return refuse("shape " + text(real_->shape) + " is not a shape in " + std::string(name_of(order)) + " order");
   }
   AxisSizes sizes = {1, 1, 1, 1, 1};
   for (std::size_t i = 0; i < axes->dims.size(); ++i) {

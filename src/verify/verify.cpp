@@ -175,7 +175,7 @@ class RankVerifier {
     }
     if (!S_ISREG(status.st_mode)) {
       ++step.damaged;
-      add(IssueKind::damaged, record.step, path, "it is no regular file");
+      add(IssueKind::damaged, record.step, path, "it is not a regular file");
       return;
     }
     const bool is_new = inodes_.emplace(status.st_dev, status.st_ino).second;
@@ -250,7 +250,7 @@ class RankVerifier {
       const StepId id{std::get<1>(key), std::get<2>(key)};
       step_of(std::get<0>(key), id).rows_missing = count;
       add(IssueKind::missing, id, rank_.directory,
-          fmt::format("{} rows of statistic.csv that the journal tells of are not there", count));
+          fmt::format("{} rows of statistic.csv that the journal lists are missing", count));
     }
   }
 

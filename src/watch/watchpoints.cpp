@@ -429,7 +429,8 @@ std::string Check::gap_reason(const Item& item, const Entry& entry) const {
   if (needs_previous(condition(entry).info->check) && !item.previous_problem.empty()) return item.previous_problem;
   const CatalogTensor& tensor = tensor_of(catalog_, item.place);
   if (!tensor.skipped.empty()) return std::string(tensor.skipped);
-  return tensor.statistics ? "its values were not saved, and its statistics do not tell" : "its values were not saved";
+  return tensor.statistics ? "its values were not saved, and its statistics do not decide it"
+                           : "its values were not saved";
 }
 
 void Check::report_entry(const Item& item, const Entry& entry, const WatchFacts& facts) {
@@ -512,7 +513,7 @@ void Check::add_notes() {
     const auto is_at_start = [&](const TensorPlace& place) { return step_of(catalog_, place).id.iteration == 0; };
     if (check == WatchCheck::operator_overflow && !overflow_is_told_) {
       report_.notes.push_back(
-          "operator_overflow: nothing here tells of operators that overflowed; a dump with op_debug_mode 3, or "
+          "operator_overflow: this dump has no record of operators that overflowed; a dump with op_debug_mode 3, or "
           "dump_debug "
           "of CANN, does");
     }

@@ -50,7 +50,7 @@ def test_a_program_asks_a_dump_through_the_header(program, tmp_path):
 def test_errors_come_as_values(program, tmp_path):
     assert (run(program, tmp_path / "no").returncode, run(program, tmp_path / "no").stderr.count("\n")) == (3, 1)
     dump = mindspore_tree.write(tmp_path)
-    assert "is no regular expression" in run(program, dump, "(").stderr
+    assert "is not a regular expression" in run(program, dump, "(").stderr
 
 
 HEADERS = sorted(path.name for path in (ROOT / "include/sonde").iterdir())
@@ -66,13 +66,19 @@ def exported(header):
             inside = ""
         elif found := re.match(r"\s*SONDE_EXPORT .*?(\w+)\(", line):
             names.append(("" if header == "sonde.h" else "sonde::" + inside) + found[1])
-    return [name for name in names if name != "sonde::Dump::open_version"]  # private: Dump::open calls it
+    names.remove("sonde::Dump::open_version") if header == "dump.h" else None  # private: Dump::open calls it
+    return names
+
+
+# Of several functions with one name, whose address is not one; analyses.cpp of the extension links them.
+OVERLOADED = ("sonde::word_of", "sonde::text_of", "sonde::json_text_of")
 
 
 @pytest.mark.parametrize("header", HEADERS)
 def test_a_program_with_one_header_links_with_all_that_it_shows(header, tmp_path):
-    uses = "".join(f"  used += reinterpret_cast<const char*>(&address{i})[0];\n" for i in range(len(exported(header))))
-    takes = "".join(f"  auto address{i} = &{name};\n" for i, name in enumerate(exported(header)))
+    names = sorted(set(exported(header)) - set(OVERLOADED))
+    uses = "".join(f"  used += reinterpret_cast<const char*>(&address{i})[0];\n" for i in range(len(names)))
+    takes = "".join(f"  auto address{i} = &{name};\n" for i, name in enumerate(names))
     if header == "dump.h":
         takes += '  used += sonde::Dump::open("") ? 1 : 0;\n'
     source = tmp_path / "main.cpp"
@@ -91,7 +97,8 @@ def test_a_header_shows_something_or_holds_plain_data_for_one_that_does(header):
     text = (ROOT / "include/sonde" / header).read_text()
     declared = r"^ *(?:explicit |friend )?[\w:<>,&* ]*\w[=&<>!]*\([^()]*\)(?: const)?(?: noexcept)?;"
     found = (line.strip() for line in re.findall(declared, text, re.MULTILINE))
-    hidden = [line for line in found if not line.startswith(("SONDE_EXPORT ", "return "))]
+    shown = tuple(f"friend Result<Comparison> {name.removeprefix('sonde::')}(" for name in exported(header))
+    hidden = [line for line in found if not line.startswith(("SONDE_EXPORT ", "return ", *shown))]
     assert hidden == [] or header == "sonde.h", "without SONDE_EXPORT it does not link"
     users = [other for other in HEADERS if f'#include "sonde/{header}"' in (ROOT / "include/sonde" / other).read_text()]
     assert exported(header) or any(exported(user) for user in users)

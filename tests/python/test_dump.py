@@ -369,7 +369,7 @@ def test_names_in_an_archive_stay_in_it():
     [
         (["--to", "x.foo"], "ends in none of .parquet", 2),
         (["--to", "x.npz", "--op", "nothing like it"], "no tensor is selected", 2),
-        (["--to", "x.npz", "--step", "b"], "--step: 'b' is no number", 2),
+        (["--to", "x.npz", "--step", "b"], "--step: 'b' is not a number", 2),
         (["--to", "x.npz", "--table", "ops"], "can be written as parquet or arrow", 2),
         (["--to", "x.npz", "--python", "/no/such/python"], "/no/such/python", 2),
     ],

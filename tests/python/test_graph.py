@@ -294,7 +294,7 @@ def test_where_nothing_else_tells_it_equal_values_are_the_data_flow(trained, son
     copy = shutil.copytree(trained["2.7"], tmp_path / "copy")
     (copy / "rank_0/.dump_metadata/sonde/journal").unlink()
     found, warnings = edges(copy)
-    assert "told by values that are equal" in warnings
+    assert "edges are inferred from equal values" in warnings
     assert len(told & found) > 0.9 * len(found) > 0
 
 

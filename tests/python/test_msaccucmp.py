@@ -106,7 +106,7 @@ def test_one_bad_tensor_does_not_lose_the_others(convert):
     done = convert(data)
     assert set(done.files) == {"input.1.npy", "output.0.npy"}
     assert done.status == 11  # of the last
-    assert "input.0: elements of STRING are no numbers" in done.stderr
+    assert "input.0: element type STRING is not numeric" in done.stderr
     assert "input.2: (3) of FLOAT take 12 bytes; it has 8" in done.stderr
 
 

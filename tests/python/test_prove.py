@@ -123,7 +123,7 @@ def test_the_generators_of_torch_python_and_numpy_are_all_observed():
 def test_a_program_that_is_random_by_itself_is_said_to_be(prove):
     run = prove(SMALL_TRAINING.replace("torch.manual_seed(0)", "torch.seed()"))
     assert run.status == 3, run.stdout
-    assert run.stdout.startswith("not reproducible by itself: ")
+    assert run.stdout.startswith("not deterministic: ")
     assert "step 0" in run.stdout
     assert "once more without Sonde" in run.stderr
 
@@ -179,7 +179,7 @@ def test_a_program_without_torch_is_compared_by_what_it_prints(prove):
 def test_a_program_without_torch_that_prints_something_else_each_time(prove):
     run = prove("import os; print(os.urandom(8))")
     assert run.status == 3
-    assert "not reproducible by itself" in run.stdout
+    assert "not deterministic" in run.stdout
 
 
 def test_a_bad_configuration_stops_before_the_first_run(sonde, config, tmp_path):

@@ -29,7 +29,7 @@ class DumpAnalyzer:
     before it; None: any."""
 
     def __init__(self, dump_dir: str | os.PathLike[str], mem_limit: int | None = None) -> None:
-        """Raises sonde.Error when it is no dump, DebuggerParamTypeError or DebuggerParamValueError."""
+        """Raises sonde.Error when it is not a dump, DebuggerParamTypeError or DebuggerParamValueError."""
         if mem_limit is not None:
             if not isinstance(mem_limit, int) or isinstance(mem_limit, bool):
                 raise DebuggerParamTypeError(f"mem_limit must be int or None, not {type(mem_limit).__name__}")

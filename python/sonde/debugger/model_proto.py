@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias, TypedDict
 
-Slot: TypeAlias = tuple[str | None, tuple[int, ...] | None]  # type and shape; None for what is no tensor
+Slot: TypeAlias = tuple[str | None, tuple[int, ...] | None]  # type and shape; None for what is not a tensor
 
 _LARGEST = 256 << 20
 _DEEPEST = 50
@@ -178,7 +178,7 @@ def _node(data: bytes) -> RawNode:
 
 
 def _type(data: bytes, depth: int = 0) -> list[Slot]:
-    """(type, shape) of each slot; None in both for what is no tensor."""
+    """(type, shape) of each slot; None in both for what is not a tensor."""
     code, tensor, sequence = 0, None, None
     for field, value in _fields(data):
         if field == 1:

@@ -20,7 +20,7 @@ class DumpParser:
     """A dump, opened for its files."""
 
     def __init__(self, dump_dir: str | os.PathLike[str]) -> None:
-        """Raises sonde.Error when it is no dump."""
+        """Raises sonde.Error when it is not a dump."""
         self._path = Path(os.path.realpath(os.fspath(dump_dir)))
         self._dump = dumps.open(self._path)
         self._graphs, self._data = graphs_of(self._dump)
@@ -34,7 +34,7 @@ class DumpParser:
         self, qs: str, use_regex: bool = False, rank_ids: Numbers = None, iterations: Numbers = None
     ) -> "dict[str, TensorFiles]":
         """{full name of an operator: TensorFiles} of those in whose stack a line has this text, case ignored, or
-        expression in it. Raises DebuggerParamTypeError when `qs` is no text."""
+        expression in it. Raises DebuggerParamTypeError when `qs` is not text."""
         check_type("qs", qs, str)
         matches = matcher(qs, use_regex, case_sensitive=use_regex)
         ranks = _numbers(rank_ids, self._dump.ranks)

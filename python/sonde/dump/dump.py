@@ -22,8 +22,8 @@ def open(
     type: str | None = None,
     source: str | None = None,
 ) -> "Dump":
-    """Opens a dump, one rank's directory, or any directory inside one. Raises Error when it is no dump, ValueError when
-    the selection is wrong; a file inside one that cannot be read is one of its `problems`.
+    """Opens a dump, one rank's directory, or any directory inside one. Raises Error when it is not a dump, ValueError
+    when the selection is wrong; a file inside one that cannot be read is one of its `problems`.
 
     With a selection, as `select` takes it, only those operators are there. That is for dumps of hundreds of thousands
     of files, of which `sonde index` has saved an index: what is asked for is then found at once.

@@ -42,7 +42,7 @@ class Graph(Columns):
         return f"<sonde.Graph of {len(self._steps)} steps of {str(self._tables.path)!r}>"
 
     def select(self, step: Numbers = None, rank: Numbers = None, graph: Numbers = None) -> "Graph":
-        """Of some steps, ranks or graphs: a number or several of each. Raises ValueError when one is no number."""
+        """Of some steps, ranks or graphs: a number or several of each. Raises ValueError when one is not a number."""
         table = self._tables.steps
         chosen = np.array(self._steps, dtype=np.intp)
         columns: list[tuple[str, NDArray[Any], Numbers]] = [

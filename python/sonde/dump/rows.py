@@ -264,7 +264,7 @@ class Op:
 
     @property
     def is_parameter(self) -> bool:
-        """It is no operator: a parameter, input data or a constant, which others read."""
+        """It is not an operator: a parameter, input data or a constant, which others read."""
         return bool(self.tables.ops.is_parameter[self.row])
 
     @property
@@ -297,7 +297,7 @@ class Op:
 
     @property
     def attributes(self) -> dict[str, str]:
-        """{name: text} of its arguments that are no tensors."""
+        """{name: text} of its arguments that are not tensors."""
         return self.tables.core.attributes(self.row)
 
     @property
@@ -381,7 +381,7 @@ class Tensor:
 
     @property
     def key(self) -> str:
-        """What the host calls the slot, where that is no number: `attn_mask`; else ''."""
+        """What the host calls the slot, where that is not a number: `attn_mask`; else ''."""
         return self.tables.tensors.key[self.row]
 
     @property

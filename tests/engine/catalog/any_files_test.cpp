@@ -175,7 +175,7 @@ TEST(HostileTree, CostsOneProblemPerBadFileAndNeverWaits) {
   Catalog catalog = opened(dump.path());
   EXPECT_THAT(tensors_of(catalog.ranks.at(0).steps.at(0)), ElementsAre("good:out0"));
   const std::string all = problems_of(catalog);
-  EXPECT_THAT(all, HasSubstr("Add.pipe.0.0.2.output.0.DefaultFormat.npy: it is no regular file"));
+  EXPECT_THAT(all, HasSubstr("Add.pipe.0.0.2.output.0.DefaultFormat.npy: it is not a regular file"));
   EXPECT_THAT(all, HasSubstr("Add.link.0.0.2.output.0.DefaultFormat.npy: a symbolic link that leaves the dump"));
   EXPECT_THAT(all, HasSubstr("Add.loop.0.0.2.output.0.DefaultFormat.npy: a symbolic link that leads nowhere"));
   EXPECT_THAT(all, HasSubstr("above: a symbolic link to a directory"));

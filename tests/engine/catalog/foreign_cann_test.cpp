@@ -29,7 +29,7 @@ std::string add_one(const std::string& op_name, float value = 1) {
   tensor.data_type = 1;
   tensor.shape = {1};
   tensor.bytes = 4;
-  container.inputs = {tensor, {}};  // the second is no tensor
+  container.inputs = {tensor, {}};  // the second is not a tensor
   container.outputs = {tensor};
   return container_head(container) + bytes_of({value}) + bytes_of({value + 1});
 }

@@ -402,7 +402,7 @@ TEST(FirstBad, AMaskThatIsMultipliedUnderAnotherNameIsToBlameWhereItWasWritten) 
   run.loss("mse_loss", {run.op("linear", {masked}, kNan)}, kNan);
   const FirstBad report = first_bad(run.catalog());
   EXPECT_EQ(first_op(report), "Default/masked_fill_-op1");
-  EXPECT_THAT(report.findings[0].why, HasSubstr("where an infinity is no mask"));
+  EXPECT_THAT(report.findings[0].why, HasSubstr("where an infinity is not a mask"));
 }
 
 TEST(FirstBad, WhatIsNamedFirstIsNotListedAsHealthyToo) {

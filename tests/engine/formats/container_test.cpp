@@ -145,7 +145,7 @@ TEST_F(ContainerFile, OfATypeWithoutNumbersIsRefusedByName) {
   const Result<TensorFile> read = TensorFile::open(file(container_head(container) + "a"));
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().code, ErrorCode::unsupported);
-  EXPECT_THAT(read.error().message, HasSubstr("output.0: elements of STRING are no numbers"));
+  EXPECT_THAT(read.error().message, HasSubstr("output.0: element type STRING is not numeric"));
 }
 
 TEST(Container, ThatIsCutOffSaysWhere) {
@@ -154,7 +154,7 @@ TEST(Container, ThatIsCutOffSaysWhere) {
   const std::string at = std::to_string(whole.size() - 11);
   EXPECT_EQ(complaint(bytes), "it is cut off: input.1 should have 3 bytes from byte " + at + " on, the file ends at " +
                                   std::to_string(bytes.size()));
-  EXPECT_THAT(complaint("abc"), HasSubstr("3 bytes are no dump"));
+  EXPECT_THAT(complaint("abc"), HasSubstr("3 bytes are not a dump"));
 }
 
 TEST(Container, WhoseLengthLiesIsRefusedBeforeMemoryIsAskedFor) {

@@ -123,7 +123,7 @@ int descriptor_of(const std::filesystem::path& path) {
   return -1;
 }
 
-// The journal becomes a pipe that nobody reads: the writer stands still at its 64 KiB.
+// The journal becomes a pipe without a reader: the writer stands still at its 64 KiB.
 TEST_F(Late, WithoutWaitingADiskThatHangsCostsRecordsAndNotTheProgramsTime) {
   constexpr std::uint64_t kRecords = 150000;
   Plan plan = plan_for(dump, SavedData::statistic);

@@ -28,7 +28,7 @@ def guarded(is_bad, act="continue"):
         loss = net(batch()).mean()
         if is_bad(loss):
             if act == "raise":
-                raise FloatingPointError("the loss is no number")
+                raise FloatingPointError("the loss is not a number")
             continue
         loss.backward()
         optimizer.step()

@@ -74,7 +74,7 @@ struct sonde_site {
 };
 #define SONDE_SITE_FLAGGED 1u /* set_dump was called for a module or function around it, or a dump scope is open */
 
-/* An argument of an op that is no tensor, by its name in the op's schema. */
+/* An argument of an op that is not a tensor, by its name in the op's schema. */
 struct sonde_attribute {
   const char* name;
   uint32_t kind;  /* SONDE_ATTRIBUTE_* */
@@ -202,7 +202,7 @@ struct sonde_api {
   void (*flag_type)(const char* type, int enabled);
 
   /* --- ops (hot) -------------------------------------------------------------------------------------------- */
-  /* graph: SONDE_GRAPH_*. attributes: a hash of the op's type and of all arguments that are no tensors; 0: it has none. */
+  /* graph: SONDE_GRAPH_*. attributes: a hash of the op's type and of all arguments that are not tensors; 0: it has none. */
   unsigned (*op_begin)(uint32_t site, uint32_t graph, uint64_t attributes, struct sonde_op** op);
   void (*op_attributes)(struct sonde_op* op, const struct sonde_attribute* attributes, uint32_t count);
   /* Before the kernel: arguments that the op will write, and whatever shares their memory. */

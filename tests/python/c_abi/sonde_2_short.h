@@ -105,7 +105,7 @@ enum sonde_attribute_kind {
   SONDE_ATTRIBUTE_REALS = 7
 };
 
-/* An argument of an op that is no tensor, by its name in the op's schema. */
+/* An argument of an op that is not a tensor, by its name in the op's schema. */
 struct sonde_attribute {
   const char* name;
   uint32_t kind;  /* enum sonde_attribute_kind */
@@ -212,7 +212,7 @@ struct sonde_api {
   void (*storages_freed)(const uint64_t* storages, size_t count);
 
   /* --- ops (hot) -------------------------------------------------------------------------------------------- */
-  /* SONDE_WANT_*. attributes: a hash of the op's type and of all arguments that are no tensors; 0: it has none. */
+  /* SONDE_WANT_*. attributes: a hash of the op's type and of all arguments that are not tensors; 0: it has none. */
   uint32_t (*op_begin)(uint32_t site, enum sonde_graph graph, uint64_t attributes, struct sonde_op** op);
   void (*op_attributes)(struct sonde_op* op, const struct sonde_attribute* attributes, uint32_t count);
   /* Before the kernel: arguments that the op will write, and whatever shares their memory. */
