@@ -49,8 +49,7 @@ def format_of(path: StrPath, format: str | None = None) -> str:
         return "tensorboard"
     raise ValueError(
         f"'{text}' ends in none of {', '.join(_ENDINGS)}, and is not a directory (for TensorBoard); or name the "
-        f"format: 
-        f"{', '.join(FORMATS)}"
+        f"format: {', '.join(FORMATS)}"
     )
 
 
