@@ -54,3 +54,12 @@ def test_no_room_is_a_hall():
 def test_tests_have_the_folders_of_the_rooms():
     folders = {path.name for path in (ROOT / "tests/engine").iterdir() if path.is_dir()}
     assert {f"src/{name}" for name in folders} <= set(rooms())
+
+
+def test_the_life_of_a_tensor_names_functions_that_exist():
+    rows = re.findall(
+        r"^\| +\d+ \| `([\w:]+)` \| `([\w/.]+)` \|", (ROOT / "docs/life-of-a-tensor.md").read_text(), re.MULTILINE
+    )
+    assert len(rows) == 28
+    for name, file in rows:
+        assert re.search(rf"^[^/]*\b{re.escape(name)}\(", (ROOT / file).read_text(), re.MULTILINE), (name, file)
