@@ -15,20 +15,24 @@ A dump is a path or what `sonde.open` gives. In a notebook an answer shows itsel
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import html
-import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol
 
 from . import _core
+from .answers import (
+    Comparison,
+    Conversion,
+    FirstBad,
+    StompReport,
+    WatchReport,
+    conversion_of,
+    first_bad_of,
+    stomp_report_of,
+    watch_report_of,
+)
 from .errors import Error
-from .html_table import html_table
-
-if TYPE_CHECKING:
-    import pandas
 
 
 class _Tables(Protocol):
@@ -47,302 +51,6 @@ class OpenDump(Protocol):
 AnyDump = str | os.PathLike[str] | OpenDump
 
 
-@dataclasses.dataclass(frozen=True)
-class Code:
-    """A line of the user's program. `source_line` 0: unknown. `lines`: (number, text) of it and its neighbours."""
-
-    source_file: str = ""
-    source_line: int = 0
-    function: str = ""
-    lines: tuple[tuple[int, str], ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.source_file}:{self.source_line}" if self.source_file else ""
-
-
-@dataclasses.dataclass(frozen=True)
-class FindingTensor:
-    """A slot of an operator. `op_name` is empty where nothing in the dump made the tensor; `parameter` is the name of
-    the parameter, gradient or input data that it is. `shape` and `dtype` are None where the dump does not say.
-    `statistics`: what the dump knows (`max`, `min`, `avg`, `l2norm`, counts)."""
-
-    op_name: str
-    op_type: str
-    side: str
-    slot: int
-    parameter: str = ""
-    dtype: str | None = None
-    shape: tuple[int, ...] | None = None
-    tensor_file: str | None = None
-    statistics: Mapping[str, float] = dataclasses.field(default_factory=dict)
-
-    def __str__(self) -> str:
-        return f"{self.op_name}:{self.side}.{self.slot}" if self.op_name else self.parameter
-
-
-@dataclasses.dataclass(frozen=True)
-class Finding:
-    """What is wrong, where, and what says so. `severity`: "error", "warning" or "note". `tags` may hold "uncertain"."""
-
-    kind: str
-    severity: str
-    rank: int
-    graph: int
-    step: int
-    phase: str
-    op_name: str
-    op_type: str
-    tags: tuple[str, ...]
-    why: str
-    tensor: FindingTensor
-    numbers: Mapping[str, float]
-    evidence: tuple[str, ...]
-    limits: tuple[str, ...]
-    code: Code
-
-    def __str__(self) -> str:
-        return (
-            f"{self.op_name} ({self.code}), step {self.step}: {self.why}"
-            if str(self.code)
-            else (f"{self.op_name}, step {self.step}: {self.why}")
-        )
-
-    def _repr_html_(self) -> str:
-        return html_table(_FINDING_COLUMNS, [_finding_row(self)])
-
-
-@dataclasses.dataclass(frozen=True)
-class HealthyInfinity:
-    """An infinity that does no harm. `how`: "placed", "computed" or "from outside". `absorbed_by`: operators' names."""
-
-    tensor: FindingTensor
-    rank: int
-    step: int
-    how: str
-    absorbed_by: tuple[str, ...]
-    code: Code
-
-
-@dataclasses.dataclass(frozen=True)
-class Growth:
-    """The first tensor whose norm grew out of what it was: `before` is the median of the steps before, `now` of this
-    one. `of_norm` is False where the dump has no norm: then the numbers are largest magnitudes. `series`: (step,
-    value)."""
-
-    tensor: FindingTensor
-    rank: int
-    step: int
-    before: float
-    now: float
-    of_norm: bool
-    series: tuple[tuple[int, float], ...]
-    code: Code
-
-
-class _Answer:
-    """What all answers share: `text` is the page that the command prints, `document` that of its --json."""
-
-    text: str
-    document: Mapping[str, Any]
-
-    def __str__(self) -> str:
-        return self.text
-
-
-@dataclasses.dataclass(frozen=True, repr=False)
-class FirstBad(_Answer):
-    """The answer of `first_bad`. `findings[0]` is `first`; the others are of the same step. Without a finding nothing
-    is wrong where `complete` is True; else something could not be looked at, and `problems` and `notes` say what."""
-
-    first: Finding | None
-    findings: tuple[Finding, ...]
-    expected: tuple[Finding, ...]
-    asides: tuple[Finding, ...]
-    healthy: tuple[HealthyInfinity, ...]
-    growth: Growth | None
-    reaches: str
-    path: tuple[str, ...]
-    suspects: tuple[str, ...]
-    notes: tuple[str, ...]
-    looked_at: Mapping[str, int]
-    complete: bool
-    text: str
-    document: Mapping[str, Any]
-
-    def __repr__(self) -> str:
-        return f"<sonde.FirstBad: {self.first or _nothing(self.complete)}>"
-
-    def _repr_html_(self) -> str:
-        return _findings_html(self.findings, self.complete)
-
-
-@dataclasses.dataclass(frozen=True, repr=False)
-class StompReport(_Answer):
-    """The answer of `stomp`. `compared`, `watched`, `not_observable` and `not_known` count reads of tensors. Without
-    a finding nothing is wrong where `complete` is True."""
-
-    findings: tuple[Finding, ...]
-    findings_left_out: int
-    compared: int
-    watched: int
-    not_observable: int
-    not_known: int
-    complete: bool
-    text: str
-    document: Mapping[str, Any]
-
-    def __repr__(self) -> str:
-        return f"<sonde.StompReport: {self.findings[0] if self.findings else _nothing(self.complete)}>"
-
-    def _repr_html_(self) -> str:
-        return _findings_html(self.findings, self.complete)
-
-
-@dataclasses.dataclass(frozen=True)
-class Difference:
-    """Where the target's run first goes another way than the golden one. `op_name` is of the golden dump where
-    `in_golden`; `golden` names the operators that it was compared with. `source_line` 0: unknown. `attributes`:
-    arguments that differ."""
-
-    kind: str
-    rank: int
-    graph: int
-    step: int
-    op_name: str
-    op_type: str
-    source_file: str
-    source_line: int
-    in_golden: bool
-    golden: str
-    text: str
-    tags: tuple[str, ...]
-    attributes: tuple[str, ...]
-    tensor: Mapping[str, Any] | None = None
-
-    def __str__(self) -> str:
-        return self.text
-
-    def _repr_html_(self) -> str:
-        return html_table(_DIFFERENCE_COLUMNS, [_difference_row(self)])
-
-
-class Comparison(_Answer):
-    """The answer of `compare`. `findings`: what went wrong first is first. `summary` counts operators by verdict.
-    `ops`: every operator with the errors of its inputs and outputs, as in docs/json/compare.schema.json. Without a
-    finding the two dumps agree where `complete` is True; else `left_out` and `notes` say what could not be
-    compared."""
-
-    def __init__(self, native: _core.Comparison) -> None:
-        self._native = native
-        self.document = json.loads(native.json())
-        self.text = native.text(False)
-        self.complete: bool = self.document["complete"]
-        self.findings: tuple[Difference, ...] = tuple(_made(Difference, one) for one in self.document["findings"])
-        self.summary: dict[str, int] = self.document["summary"]
-        self.ops: list[dict[str, Any]] = self.document["ops"]
-        self.notes: list[str] = self.document["notes"]
-        self.left_out: list[str] = native.left_out()
-
-    def __repr__(self) -> str:
-        return f"<sonde.Comparison: {self.findings[0] if self.findings else _nothing(self.complete)}>"
-
-    def _repr_html_(self) -> str:
-        counts = ", ".join(f"{count} {verdict}" for verdict, count in self.summary.items() if count)
-        table = html_table(_DIFFERENCE_COLUMNS, [_difference_row(one) for one in self.findings])
-        return (table if self.findings else f"<p>{_nothing(self.complete)}</p>") + f"<p>{html.escape(counts)}</p>"
-
-    def details(self) -> str:
-        """The page of `sonde compare --all`: every finding and every operator with its numbers."""
-        return self._native.text(True)
-
-    def to_csv(self) -> str:
-        """The table of `sonde compare --csv`: a row for each output."""
-        return self._native.csv()
-
-    def to_junit(self) -> str:
-        """The XML of `sonde compare --junit`: a test case for each operator."""
-        return self._native.junit()
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The rows of `to_csv`."""
-        import pandas
-
-        return pandas.read_csv(io.StringIO(self.to_csv()))
-
-
-@dataclasses.dataclass(frozen=True)
-class WatchParameter:
-    """A parameter of a condition: what it was set to, and what the tensor has (None: nothing is compared with it)."""
-
-    name: str
-    value: float
-    actual: float | None
-    hit: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class WatchFinding:
-    """A tensor that meets a condition; or, in `not_judged`, one that could not be judged, and `detail` says why.
-    `tensor` is its number in the dump: `sonde.open(path).tensors[tensor]`."""
-
-    condition: str
-    tensor: int
-    rank: int
-    graph: int
-    step: int
-    op_name: str
-    side: str
-    slot: int
-    detail: str
-    parameters: tuple[WatchParameter, ...]
-    previous_step: int | None
-
-    def __str__(self) -> str:
-        place = f"{self.condition}: {self.op_name}:{self.side}.{self.slot}, step {self.step}"
-        return f"{place}: {self.detail}" if self.detail else place
-
-
-@dataclasses.dataclass(frozen=True, repr=False)
-class WatchReport:
-    """The answer of `watch`. Without a hit no condition is met where `complete` is True."""
-
-    hits: tuple[WatchFinding, ...]
-    not_judged: tuple[WatchFinding, ...]
-    notes: tuple[str, ...]
-    problems: tuple[tuple[str, str], ...]
-    complete: bool
-
-    def __repr__(self) -> str:
-        return f"<sonde.WatchReport: {len(self.hits)} hits, {len(self.not_judged)} not judged>"
-
-    def _repr_html_(self) -> str:
-        if not self.hits:
-            return f"<p>{_nothing(self.complete)}</p>"
-        columns = ("condition", "rank", "step", "operator", "slot", "detail")
-        rows = [
-            (hit.condition, hit.rank, hit.step, hit.op_name, f"{hit.side}.{hit.slot}", hit.detail) for hit in self.hits
-        ]
-        return html_table(columns, rows)
-
-
-@dataclasses.dataclass(frozen=True)
-class ConvertedFile:
-    """A tensor that was written: from which file, to which, and its size in bytes."""
-
-    source: str
-    file: str
-    bytes: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Conversion:
-    """The answer of `convert`. `lost`: (file, why) of each tensor, or file, that could not be converted."""
-
-    files: tuple[ConvertedFile, ...]
-    lost: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...]
-
-
 Steps = int | str | Iterable[int] | None
 
 
@@ -355,36 +63,14 @@ def first_bad(
     Raises sonde.Error when there is no dump, ValueError when it has no such step, graph or rank."""
     with _errors():
         document, text = _answer(_core.first_bad(_native(dump), _steps_text(step), graph, rank, threads))
-    findings = tuple(_finding(one) for one in document["findings"])
-    return FirstBad(
-        first=findings[0] if findings else None,
-        findings=findings,
-        expected=tuple(_finding(one) for one in document["expected"]),
-        asides=tuple(_finding(one) for one in document["asides"]),
-        healthy=tuple(_healthy(one) for one in document["healthy"]),
-        growth=None if document["growth"] is None else _growth(document["growth"]),
-        reaches=document["reaches"],
-        path=tuple(document["path"]),
-        suspects=tuple(document["suspects"]),
-        notes=tuple(document["notes"]),
-        looked_at=document["looked_at"],
-        complete=document["complete"],
-        text=text,
-        document=document,
-    )
+    return first_bad_of(document, text)
 
 
 def stomp(dump: AnyDump, *, step: Steps = None, graph: int | None = None, rank: int | None = None) -> StompReport:
     """Finds tensors whose memory changed although no operator wrote it. Arguments and errors as of `first_bad`."""
     with _errors():
         document, text = _answer(_core.stomp(_native(dump), _steps_text(step), graph, rank))
-    counts = ("findings_left_out", "compared", "watched", "not_observable", "not_known", "complete")
-    return StompReport(
-        findings=tuple(_finding(one) for one in document["findings"]),
-        **{name: document[name] for name in counts},
-        text=text,
-        document=document,
-    )
+    return stomp_report_of(document, text)
 
 
 def compare(
@@ -447,13 +133,7 @@ def watch(
     inputs = None if side is None else side == "input"
     with _errors():
         found = _core.watch(native, texts, recommended, steps, graph, rank, op, type, source, inputs)
-    return WatchReport(
-        hits=tuple(_watch_finding(one) for one in found["hits"]),
-        not_judged=tuple(_watch_finding(one) for one in found["not_judged"]),
-        notes=tuple(found["notes"]),
-        problems=tuple(found["problems"]),
-        complete=found["complete"],
-    )
+    return watch_report_of(found)
 
 
 def convert(
@@ -477,11 +157,7 @@ def convert(
     files = [os.fspath(path) for path in paths]
     with _errors():
         found = _core.convert(files, os.fspath(out), type, format, list(shape), input, output)
-    return Conversion(
-        files=tuple(ConvertedFile(*file) for file in found["files"]),
-        lost=tuple(found["lost"]),
-        notes=tuple(found["notes"]),
-    )
+    return conversion_of(found)
 
 
 @contextlib.contextmanager
@@ -527,114 +203,6 @@ def _step_numbers(native: _core.Dump, step: Steps) -> list[int]:
     return sorted(numbers)
 
 
-# --- documents into objects -------------------------------------------------------------------------------------------
-
-
 def _answer(answer: tuple[str, str]) -> tuple[dict[str, Any], str]:
     document, text = answer
     return json.loads(document), text
-
-
-def _number(value: float | str) -> float:
-    """JSON has no NaN and no infinities: the documents have "nan", "inf" and "-inf"."""
-    return float(value)
-
-
-def _made(kind: type, document: Mapping[str, Any]) -> Any:
-    values = {
-        field.name: tuple(document[field.name]) if isinstance(document[field.name], list) else document[field.name]
-        for field in dataclasses.fields(kind)
-        if field.name in document
-    }
-    return kind(**values)
-
-
-def _code(document: Mapping[str, Any]) -> Code:
-    return Code(
-        document["source_file"],
-        document["source_line"],
-        document["function"],
-        tuple((line["number"], line["text"]) for line in document["lines"]),
-    )
-
-
-_TENSOR_FIELDS = frozenset(field.name for field in dataclasses.fields(FindingTensor)) - {"statistics"}
-
-
-def _tensor(document: Mapping[str, Any]) -> FindingTensor:
-    known = {name: document[name] for name in _TENSOR_FIELDS if name in document}
-    if known.get("shape") is not None:
-        known["shape"] = tuple(known["shape"])
-    statistics = {name: _number(value) for name, value in document.items() if name not in _TENSOR_FIELDS}
-    return FindingTensor(**known, statistics=statistics)
-
-
-def _finding(document: Mapping[str, Any]) -> Finding:
-    return Finding(
-        **{
-            name: document[name]
-            for name in ("kind", "severity", "rank", "graph", "step", "phase", "op_name", "op_type")
-        },
-        tags=tuple(document["tags"]),
-        why=document["why"],
-        tensor=_tensor(document["tensor"]),
-        numbers={name: _number(value) for name, value in document["numbers"].items()},
-        evidence=tuple(document["evidence"]),
-        limits=tuple(document["limits"]),
-        code=_code(document["code"]),
-    )
-
-
-def _healthy(document: Mapping[str, Any]) -> HealthyInfinity:
-    return HealthyInfinity(
-        _tensor(document["tensor"]),
-        document["rank"],
-        document["step"],
-        document["how"],
-        tuple(document["absorbed_by"]),
-        _code(document["code"]),
-    )
-
-
-def _growth(document: Mapping[str, Any]) -> Growth:
-    return Growth(
-        _tensor(document["tensor"]),
-        document["rank"],
-        document["step"],
-        _number(document["before"]),
-        _number(document["now"]),
-        document["of_norm"],
-        tuple((point["step"], _number(point["value"])) for point in document["series"]),
-        _code(document["code"]),
-    )
-
-
-def _watch_finding(document: Mapping[str, Any]) -> WatchFinding:
-    parameters = tuple(WatchParameter(*parameter) for parameter in document["parameters"])
-    return WatchFinding(**{**document, "parameters": parameters})
-
-
-# --- notebooks --------------------------------------------------------------------------------------------------------
-
-_FINDING_COLUMNS = ("verdict", "rank", "step", "operator", "slot", "line", "why")
-_DIFFERENCE_COLUMNS = ("kind", "rank", "step", "operator", "line", "text")
-
-
-def _nothing(complete: bool) -> str:
-    return "nothing wrong" if complete else "nothing found in what could be looked at, which is not all"
-
-
-def _finding_row(finding: Finding) -> tuple[object, ...]:
-    slot = f"{finding.tensor.side}.{finding.tensor.slot}"
-    return finding.kind, finding.rank, finding.step, finding.op_name, slot, str(finding.code), finding.why
-
-
-def _difference_row(one: Difference) -> tuple[object, ...]:
-    line = f"{one.source_file}:{one.source_line}" if one.source_file else ""
-    return one.kind, one.rank, one.step, one.op_name, line, one.text
-
-
-def _findings_html(findings: Sequence[Finding], complete: bool) -> str:
-    if not findings:
-        return f"<p>{_nothing(complete)}</p>"
-    return html_table(_FINDING_COLUMNS, [_finding_row(finding) for finding in findings])
