@@ -145,7 +145,7 @@ def test_without_a_journal_equal_values_stand_in_for_the_data_flow(full, directo
     shutil.rmtree(bare / "rank_0/.dump_metadata/sonde")
     report = at(bare, "log")
     assert report.first["op_name"] == at(full, "log").first["op_name"]
-    assert "does not say who reads what" in report.notes[0]
+    assert "records no complete data flow" in report.notes[0]
     assert at(bare, "healthy").status == 0
 
 

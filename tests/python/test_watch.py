@@ -263,7 +263,7 @@ def test_without_a_history_the_next_lower_step_stands_in_and_says_so(dump, tmp_p
         (["-c", "tensor_too_large:max_gt=1,min_gt=1"], "Multiple check params."),
         (["-c", "tensor_range:range_percentage_lt=1"], "Invalid support params."),
         (["-c", "weight_overflow", "--category", "gradient"], "watches nodes of category weight, not gradient"),
-        (["-c", "tensor_overflow", "--op", "("], "no regular expression"),
+        (["-c", "tensor_overflow", "--op", "("], "is not a regular expression"),
         (["-c", "tensor_overflow", "--op", "nowhere"], "nothing to watch"),
         (["-c", "tensor_overflow", "--side", "input"], "nothing to watch"),
         ([], "no condition"),

@@ -220,7 +220,7 @@ TEST(FirstBad, WithoutEdgesEqualValuesStandInForThem) {
   run.op("add", {run.outside("", kNan)}, kNan);
   const FirstBad report = first_bad(run.catalog());
   EXPECT_EQ(first_op(report), "Default/log-op3");
-  EXPECT_THAT(report.notes, Contains(HasSubstr("does not say who reads what")));
+  EXPECT_THAT(report.notes, Contains(HasSubstr("records no complete data flow")));
   EXPECT_THAT(report.healthy, SizeIs(1));
 }
 
