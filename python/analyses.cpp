@@ -84,13 +84,13 @@ nb::tuple pair_of(const sonde::DumpProblem& problem) {
   return nb::make_tuple(nb::cast(problem.path.string()), nb::cast(problem.message));
 }
 
-nb::dict watch(const Dump& dump, const std::vector<std::string>& conditions, bool recommended,
-               const std::vector<std::uint64_t>& steps, Number graph, Number rank, const std::string& op,
-               const std::string& type, const std::string& source, std::optional<bool> inputs) {
+nb::dict watch(const Dump& dump, const std::vector<std::string>& conditions, bool recommended, const std::string& steps,
+               Number graph, Number rank, const std::string& op, const std::string& type, const std::string& source,
+               std::optional<bool> inputs) {
   sonde::WatchSettings settings;
   settings.conditions = conditions;
   settings.recommended = recommended;
-  settings.selection.iterations = steps;
+  settings.steps = steps;
   if (graph) settings.selection.graphs = {*graph};
   if (rank) settings.selection.ranks = {*rank};
   settings.selection.op = op;

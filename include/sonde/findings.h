@@ -7,7 +7,7 @@
 //   else if (!report->complete) say("nothing found, and not everything could be looked at");
 //
 // An answer owns its texts: it outlives the dumps. Each has two more forms: text_of(), the page that the command prints, and
-// json_of(), the document of its --json (docs/json/). A dump that was opened with `only` is analysed as if the rest did not
+// json_text_of(), the document of its --json (docs/json/). A dump that was opened with `only` is analysed as if the rest did not
 // exist. An example: examples/cpp/first_bad.cpp.
 #pragma once
 
@@ -174,8 +174,7 @@ struct ComparisonOptions {
 
 // Where the target's run first goes another way.
 struct DumpDifference {
-  std::string
-      kind;  // `op`, `parameter`, `data`, `number`, `inserted`, `missing`, `wiring`, `shape`, `non_finite`, `type`, `changed`
+  std::string kind;  // `op`, `parameter`, `data`, `inserted`, …: docs/compare.md, "What is found"
   std::uint32_t rank = 0;
   StepId step;
   std::string op, op_type;  // to look at: of the target, of the golden dump where `in_golden`
@@ -216,6 +215,7 @@ class Comparison {
 struct WatchSettings {
   std::vector<std::string> conditions;  // "tensor_overflow", "tensor_too_large:abs_mean_gt=10"
   bool recommended = false;             // also those that MindSpore's debugger recommends
+  std::string steps;                    // "3", "0-5", "1|4"; empty: all
   DumpSelection selection;              // which tensors; `inputs` empty: outputs only
   DumpWatchOptions limits;
 };

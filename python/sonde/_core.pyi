@@ -184,7 +184,7 @@ def watch(
     dump: Dump,
     conditions: list[str],
     recommended: bool,
-    steps: list[int],
+    steps: str,
     graph: int | None,
     rank: int | None,
     op: str,

@@ -128,11 +128,9 @@ def watch(
     if side not in (None, "input", "output"):
         raise ValueError(f"side: 'input' or 'output', not {side!r}")
     texts = [conditions] if isinstance(conditions, str) else list(conditions)
-    native = _native(dump)
-    steps = _step_numbers(native, step)
     inputs = None if side is None else side == "input"
     with _errors():
-        found = _core.watch(native, texts, recommended, steps, graph, rank, op, type, source, inputs)
+        found = _core.watch(_native(dump), texts, recommended, _steps_text(step), graph, rank, op, type, source, inputs)
     return watch_report_of(found)
 
 
@@ -183,24 +181,6 @@ def _steps_text(step: Steps) -> str:
     if step is None or isinstance(step, str):
         return step or ""
     return "|".join(str(int(number)) for number in ([step] if isinstance(step, int) else step))
-
-
-def _step_numbers(native: _core.Dump, step: Steps) -> list[int]:
-    """For a selection: numbers, of which none means all."""
-    if step is None:
-        return []
-    if not isinstance(step, str):
-        return [step] if isinstance(step, int) else [int(number) for number in step]
-    numbers: list[int] = []
-    column = native.step_columns()["iteration"]
-    assert not isinstance(column, tuple)  # numbers, not texts
-    known = {int(number) for number in column}
-    for part in step.split("|"):
-        first, _, last = part.partition("-")
-        if not first.isdigit() or (last and not last.isdigit()):
-            raise ValueError(f"steps {step!r}: expected a list such as 3, 0-5 or 1|4")
-        numbers += [number for number in known if int(first) <= number <= int(last or first)]
-    return sorted(numbers)
 
 
 def _answer(answer: tuple[str, str]) -> tuple[dict[str, Any], str]:

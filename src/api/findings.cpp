@@ -87,17 +87,14 @@ struct Comparison::State {
   std::vector<DumpDifference> findings;
   std::vector<std::pair<std::string, std::size_t>> summary;
 
-  std::unique_lock<std::mutex> lock_target() const { return std::unique_lock(DumpAccess::mutex(target)); }
-  std::unique_lock<std::mutex> lock_golden() const {
-    const bool is_same = &DumpAccess::mutex(target) == &DumpAccess::mutex(golden);
-    return is_same ? std::unique_lock<std::mutex>() : std::unique_lock(DumpAccess::mutex(golden));
-  }
-  // The same order for all, so that two comparisons of one pair do not wait for each other for ever.
   template <typename Body>
   auto locked(const Body& body) const {
-    const bool target_first = &DumpAccess::mutex(target) < &DumpAccess::mutex(golden);
-    const auto first = target_first ? lock_target() : lock_golden();
-    const auto second = target_first ? lock_golden() : lock_target();
+    std::mutex &first = DumpAccess::mutex(target), &second = DumpAccess::mutex(golden);
+    if (&first == &second) {  // a dump compared with itself
+      const std::scoped_lock lock(first);
+      return body();
+    }
+    const std::scoped_lock lock(first, second);
     return body();
   }
 };
@@ -232,7 +229,7 @@ Result<std::vector<Watchpoint>> watchpoints_of(const Catalog& catalog, const Wat
                                                const std::set<TensorPlace>& chosen, std::vector<std::string>& notes) {
   WatchSelection selection;
   using enum WatchSelection::Sides;
-  selection.sides = !settings.selection.inputs ? outputs : *settings.selection.inputs ? inputs : outputs;
+  selection.sides = settings.selection.inputs.value_or(false) ? inputs : outputs;
   std::vector<Watchpoint> watchpoints;
   if (settings.recommended) watchpoints = recommended_watchpoints(catalog, selection);
   for (const std::string& text : settings.conditions) {
@@ -257,13 +254,18 @@ Result<WatchFindings> watch(const Dump& dump, const WatchSettings& settings) {
   if (settings.conditions.empty() && !settings.recommended) {
     return Error{ErrorCode::invalid_argument, "no condition: name one, or ask for the recommended ones"};
   }
+  const Result<IterationSet> steps = steps_of(settings.steps);
+  if (!steps) return steps.error();
   const Result<std::vector<std::size_t>> tensors = dump.select_tensors(settings.selection);
   if (!tensors) return tensors.error();
-  if (tensors->empty()) return Error{ErrorCode::invalid_argument, "the selection chooses no tensor"};
-  std::set<TensorPlace> chosen;
-  for (const std::size_t tensor : *tensors) chosen.insert(DumpAccess::place_of(dump, tensor));
-  const std::lock_guard lock(DumpAccess::mutex(dump));
   const Catalog& catalog = DumpAccess::catalog(dump);
+  std::set<TensorPlace> chosen;
+  for (const std::size_t tensor : *tensors) {
+    const TensorPlace place = DumpAccess::place_of(dump, tensor);
+    if (steps->contains(catalog.ranks[place.rank].steps[place.step].id.iteration)) chosen.insert(place);
+  }
+  if (chosen.empty()) return Error{ErrorCode::invalid_argument, "the selection chooses no tensor"};
+  const std::lock_guard lock(DumpAccess::mutex(dump));
   WatchFindings out;
   const Result<std::vector<Watchpoint>> watchpoints = watchpoints_of(catalog, settings, chosen, out.notes);
   if (!watchpoints) return watchpoints.error();

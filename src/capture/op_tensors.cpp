@@ -129,15 +129,8 @@ bool OpRecorder::add_companion(const Op& op, const HostTensor& tensor, const Com
   record.reader = op.record.op;
   bool to_read = false;
   if (reads_) {
-    TensorReading whole(rules_, source, key_of(source), true, record.tensors.front());
-    bool found = false;
-    {
-      const std::lock_guard guard(lock_);
-      found = whole.look_up(cache_);
-    }
-    found = found && whole.read(recorder_->blocks());
+    read(source, key_of(source), record.tensors.front());
     const std::lock_guard guard(lock_);
-    if (found) whole.publish(cache_);
     to_read = reading && reading->look_up(cache_, true);
   }
   record.sequence = recorder_->next_sequence();

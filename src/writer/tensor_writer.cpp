@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/shape.h"
 #include "files/safe_path.h"
 #include "files/write_method.h"
 #include "formats/npy.h"
@@ -52,12 +53,6 @@ struct Waiting {
   std::uint64_t timestamp_us = 0;
   bool old = false;  // a step has ended since
 };
-
-std::uint64_t elements(const TensorRecord& tensor) {
-  std::uint64_t count = 1;
-  for (const std::int64_t size : tensor.shape.values()) count *= static_cast<std::uint64_t>(size);
-  return count;
-}
 
 Fingerprint fingerprint(std::string_view header, const Block& block) {
   const XXH128_hash_t data = XXH3_128bits(block.data, block.bytes);
@@ -148,7 +143,7 @@ int TensorWriter::State::write_bytes(AsideFile& file, std::string_view header, c
   const Block& block = *tensor.bytes;
   if (!widens(tensor.dtype)) return write_as_is(file, header, block);
   const DTypeInfo& type = info(tensor.dtype);
-  const std::uint64_t count = elements(tensor);
+  const std::uint64_t count = element_count(tensor.shape.values());
   scratch.resize(kWidenElements * type.file_bytes);
   for (std::uint64_t i = 0; i < count; i += kWidenElements) {
     const std::size_t piece = std::min<std::uint64_t>(kWidenElements, count - i);
@@ -218,7 +213,7 @@ Status TensorWriter::State::store_bytes(OpenDirectory& step, const Record& recor
   const bool is_npy = layout.tensor_form() == TensorForm::npy;
   const std::string header =
       is_npy ? npy_header(tensor.dtype, tensor.shape.values(), options.raw_bfloat16) : std::string();
-  const bool whole = tensor.bytes->bytes == elements(tensor) * info(tensor.dtype).item_bytes;
+  const bool whole = tensor.bytes->bytes == element_count(tensor.shape.values()) * info(tensor.dtype).item_bytes;
   if ((is_npy && header.empty()) || !whole) {
     ++lost;
     return {};
@@ -245,7 +240,7 @@ Status TensorWriter::State::store_bytes(OpenDirectory& step, const Record& recor
 
 Status TensorWriter::State::store_one(const Record& record, TensorRecord& tensor, std::vector<StoredFile>& stored) {
   const bool has_file = record.op != nullptr && tensor.wanted && tensor.skipped == nullptr &&
-                        (tensor.bytes || tensor.content != 0) && elements(tensor) != 0;
+                        (tensor.bytes || tensor.content != 0) && element_count(tensor.shape.values()) != 0;
   if (!has_file) {
     tensor.bytes.reset();
     return {};
