@@ -74,13 +74,21 @@ def run_in(directory, dump, *command, timeout=120, **environment):
     kept.update({name: str(value) for name, value in environment.items()})
     if not (cold or os.environ.get("SONDE_TESTS_COLD")) and _warm.can_run(command, environment):
         return Run(_warm.run(command, directory, kept, timeout), dump)
-    process = subprocess.run(
-        [str(part) for part in command],
-        cwd=directory,
-        env=kept,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
-    return Run(process, dump)
+    arguments = [str(part) for part in command]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(arguments, cwd=directory, env=kept, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            out, error = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            _end(process)
+            raise
+    return Run(subprocess.CompletedProcess(arguments, process.returncode, out, error), dump)
+
+
+def _end(process):
+    """Ends a process that hangs. A launcher is asked first: it ends its workers, which would otherwise run on."""
+    process.terminate()
+    try:
+        process.communicate(timeout=40)  # torchrun gives its workers 30 s
+    except subprocess.TimeoutExpired:
+        process.kill()
