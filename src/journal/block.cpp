@@ -142,7 +142,7 @@ BlockPool::~BlockPool() {
     }
   }
   while (std::byte* slab = state_->slab) {
-    std::memcpy(&state_->slab, slab, sizeof slab);
+    std::memcpy(&state_->slab, slab, sizeof state_->slab);  // the next one's address is its first bytes
     ::munmap(slab, kSlabBytes);
   }
 }

@@ -25,6 +25,7 @@ inline constexpr double kRelativeEpsilon = 0x1p-52;
 struct PairPlace {
   std::uint64_t index = 0;       // of the element, in C order
   double value = 0, golden = 0;  // the two elements there
+  friend bool operator==(const PairPlace&, const PairPlace&) = default;
 };
 
 // x is the target's element, y the golden one. Sums, errors and extremes are over pairs of finite elements; what the
@@ -60,9 +61,6 @@ struct PairSums {
   std::uint64_t different_non_finite() const { return non_finite_pairs() - equal_non_finite; }
   friend bool operator==(const PairSums&, const PairSums&) = default;
 };
-inline bool operator==(const PairPlace& a, const PairPlace& b) {
-  return a.index == b.index && a.value == b.value && a.golden == b.golden;
-}
 
 struct PairOptions {
   bool as_float32 = false;  // round both to float32 first, as msaccucmp does
