@@ -83,8 +83,7 @@ void GraphFiles::define(const SourceText& text) {
 
 void GraphFiles::begin_step(StepId step) {
   GraphState& state = graphs_[step.graph];
-  state.step.emplace();
-  state.step->id = step;
+  state.step = Step{step, 0, {}, {}};
 }
 
 void GraphFiles::add(const Record& record) {

@@ -228,12 +228,12 @@ Status TensorWriter::State::store_bytes(OpenDirectory& step, const Record& recor
   if (error_number == ENOENT) {  // new, or the user has removed the file since
     error_number = write_primary(step, record, tensor, header, path);
     if (error_number != 0) return places->error("write a tensor in", step, error_number);
-    primary = std::make_shared<Primary>(path, tensor.dtype);
+    primary = std::make_shared<Primary>(Primary{path, tensor.dtype});
     fingerprints.put(key, primary);
   }
   if (error_number != 0) return places->error("link a tensor in", step, error_number);
   // Equal files may stand for different types (quint8, uint8): later appearances ask for theirs.
-  if (primary->dtype != tensor.dtype) primary = std::make_shared<Primary>(path, tensor.dtype);
+  if (primary->dtype != tensor.dtype) primary = std::make_shared<Primary>(Primary{path, tensor.dtype});
   if (tensor.content != 0) contents.put(tensor.content, std::move(primary));
   return {};
 }
