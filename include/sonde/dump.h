@@ -29,6 +29,7 @@
 #include "sonde/known_statistics.h"
 #include "sonde/result.h"
 #include "sonde/tensor.h"
+#include "sonde/tensor_meta.h"
 
 namespace sonde {
 
@@ -58,25 +59,20 @@ struct DumpOp {
   std::string_view phase;                     // `forward`, `backward`, `optimizer`, `outside`, `recompute`
   DumpSource source;                          // the innermost line of the user's program
   bool is_parameter = false;
-  bool failed = false;  // it threw
+  bool failed = false;         // it threw
+  std::uint64_t sequence = 0;  // order within its run; DumpTensor::source is one
   std::uint64_t timestamp_us = 0;
 };
 
 // One slot of one operator.
-struct DumpTensor {
+struct DumpTensor : TensorMeta {
   std::size_t index = 0, op = 0;
-  bool is_input = false;
-  std::uint32_t slot = 0;
-  DType dtype = DType::undefined;  // undefined: only its file tells (Dump::look)
-  bool has_shape = false;
-  std::span<const std::int64_t> shape;
   std::string_view name;        // of the parameter, gradient or state it is; empty: none
   std::string_view key;         // where the host calls a slot not by its number: `attn_mask`; else empty
   std::string_view file;        // relative to the rank's directory; empty: no values
   std::string_view skipped;     // why it was not read; empty when it was
   std::string_view md5, sha1;   // empty: the dump does not say
   bool has_statistics = false;  // in the dump itself; statistics() reads the file of one that has none
-  std::uint64_t timestamp_us = 0;
 };
 
 // The way of a tensor from the op that made it to one that read it.

@@ -39,15 +39,10 @@ struct Number {
 };
 
 // A tensor that a finding is about or points to.
-struct FindingTensor {
+struct FindingTensor : TensorMeta {
   std::string op;  // full name; empty where nothing in the dump made it
   std::string op_type;
-  bool is_input = false;
-  std::uint32_t slot = 0;
   std::string tensor_name;  // of the parameter, gradient or input data it is
-  DType dtype = DType::undefined;
-  bool has_shape = false;
-  std::vector<std::int64_t> shape;
   std::optional<KnownStatistics> statistics;
   std::string file;  // whole path; empty: no values
 };

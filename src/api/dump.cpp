@@ -250,13 +250,9 @@ Status Dump::State::measure(std::size_t index) {
 DumpTensor Dump::State::describe(std::size_t index) {
   const CatalogTensor& from = tensor(index);
   DumpTensor out;
+  out.meta() = from;
   out.index = index;
   out.op = op_of_tensor[index];
-  out.is_input = from.is_input;
-  out.slot = from.slot;
-  out.dtype = from.dtype;
-  out.has_shape = from.has_shape;
-  out.shape = from.shape;
   out.name = from.tensor_name;
   out.key = from.key;
   out.file = from.file;
@@ -264,7 +260,7 @@ DumpTensor Dump::State::describe(std::size_t index) {
   out.md5 = from.md5;
   out.sha1 = from.sha1;
   out.has_statistics = from.statistics.has_value();
-  out.timestamp_us = from.timestamp_us != 0 ? from.timestamp_us : ops[out.op].op->timestamp_us;
+  if (out.timestamp_us == 0) out.timestamp_us = ops[out.op].op->timestamp_us;
   return out;
 }
 

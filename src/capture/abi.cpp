@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/attribute.h"
+#include "model/attribute.h"
 #include "journal/record.h"
 #include "sonde/dtype.h"
 #include "sonde/tensor.h"

@@ -10,7 +10,7 @@
 #include "capture/host_tensor.h"
 #include "capture/named_host.h"
 #include "capture/step_clock.h"
-#include "graph/attribute.h"
+#include "model/attribute.h"
 #include "journal/record.h"
 #include "sonde/sonde.h"
 

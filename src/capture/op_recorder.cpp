@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "base/clock.h"
 #include "sonde/sonde.h"
 
 namespace sonde {

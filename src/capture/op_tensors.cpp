@@ -1,6 +1,7 @@
 // What OpRecorder reads of the tensors of an op: where each comes from, what it is called, its elements.
 #include <fmt/format.h>
 
+#include "base/clock.h"
 #include "capture/op_recorder.h"
 
 namespace sonde {
@@ -22,7 +23,7 @@ Record parameter_record(const OpName& name, StepId step, const HostTensor& tenso
   record.timestamp_us = now_us();
   TensorRecord& out = record.tensors.emplace_back();
   out.dtype = tensor.view.dtype;
-  out.shape = Dims(tensor.view.shape);
+  out.set_shape(Dims(tensor.view.shape));
   out.tensor_name = name.id;
   out.timestamp_us = record.timestamp_us;
   return record;
@@ -36,7 +37,7 @@ TensorRecord& OpRecorder::add_record(Op& op, bool is_input, std::uint32_t slot, 
   record.is_input = is_input;
   record.slot = slot;
   record.dtype = tensor.view.dtype;
-  record.shape = Dims(tensor.view.shape);
+  record.set_shape(Dims(tensor.view.shape));
   record.wanted = op.wanted.slot(is_input, slot);
   if (is_input) record.constant = constant_of(tensor);
   record.skipped = tensor.skip;

@@ -24,7 +24,7 @@ TensorReading::TensorReading(const ReadRules& rules, const HostTensor& tensor, c
   if (!rules.reshapes || !wanted) return;
   recorded_view_.emplace(tensor.view, *rules.plan, access_);
   view_ = recorded_view_->view();
-  out.shape = Dims(view_.shape);
+  out.set_shape(Dims(view_.shape));
   out.format = recorded_view_->format();
 }
 

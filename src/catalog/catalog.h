@@ -16,9 +16,11 @@
 #include <unordered_set>
 #include <vector>
 
-#include "journal/record.h"
+#include "model/attribute.h"
+#include "model/site.h"
 #include "sonde/known_statistics.h"
 #include "sonde/result.h"
+#include "sonde/tensor_meta.h"
 #include "stats/statistics.h"
 
 namespace sonde {
@@ -28,12 +30,7 @@ struct HostGraph;
 KnownStatistics known(const Statistics& statistics);
 
 // One slot of one op. Texts live as long as the catalog.
-struct CatalogTensor {
-  bool is_input = false;
-  std::uint32_t slot = 0;
-  DType dtype = DType::undefined;  // undefined: the dump does not say; measure() (measure.h) looks
-  bool has_shape = false;
-  std::vector<std::int64_t> shape;
+struct CatalogTensor : TensorMeta {
   // Of the parameter, gradient or state it is; of an input from an op that the dump does not hold, `{full name}:output.0`.
   // Empty: none.
   std::string_view tensor_name;
@@ -43,13 +40,7 @@ struct CatalogTensor {
   std::string_view file;       // relative to the rank's directory (formats/tensor_file.h); empty: no values
   std::string_view md5, sha1;  // md5: of msprobe its CRC-32 (8 digits) or xor (`0x…`), as the dump has it
   std::optional<KnownStatistics> statistics;
-  bool wanted = true;                  // false: only its place in the graph is known
-  std::uint64_t content = 0;           // equal numbers in one run: equal bytes; 0: unknown
-  std::uint64_t source = kNoSequence;  // of an input: sequence of the op it comes from
-  std::uint32_t source_slot = 0;
-  bool source_is_likely = false;   // `source` was found by equal checksums or statistics; the dump does not say it
-  std::optional<double> constant;  // an input that is a number of the user's code
-  std::uint64_t timestamp_us = 0;
+  bool source_is_likely = false;  // `source` was found by equal checksums or statistics; the dump does not say it
 
   // Something of it can be shown.
   bool recorded() const { return statistics.has_value() || !file.empty(); }

@@ -74,9 +74,9 @@ class RunReader {
   void remember_contents() {
     for (const JournalRecord& record : journal_.records) {
       for (const JournalTensor& slot : record.tensors) {
-        if (slot.tensor.content == 0) continue;
-        Known& known = contents_[slot.tensor.content];
-        if (slot.tensor.has_statistics && known.statistics == nullptr) known.statistics = &slot;
+        if (slot.content == 0) continue;
+        Known& known = contents_[slot.content];
+        if (slot.has_statistics && known.statistics == nullptr) known.statistics = &slot;
         if (!slot.file.empty() && known.file == nullptr) known.file = &slot;
       }
     }
@@ -147,38 +147,27 @@ class RunReader {
   }
 
   CatalogTensor tensor_of(const JournalTensor& slot) {
-    const TensorRecord& from = slot.tensor;
     CatalogTensor tensor;
-    tensor.is_input = from.is_input;
-    tensor.slot = from.slot;
-    tensor.dtype = from.dtype;
-    tensor.has_shape = true;
-    tensor.shape.assign(from.shape.values().begin(), from.shape.values().end());
+    tensor.meta() = slot;
     tensor.skipped = texts_.keep(slot.skipped);
-    tensor.wanted = from.wanted;
-    tensor.content = from.content;
-    tensor.source = from.source;
-    tensor.source_slot = from.source_slot;
-    tensor.constant = from.constant;
-    tensor.timestamp_us = from.timestamp_us;
-    if (const auto name = names_.find(from.tensor_name); name != names_.end()) {
+    if (const auto name = names_.find(slot.tensor_name); name != names_.end()) {
       tensor.tensor_name = texts_.keep(name->second->full_name);
     }
-    if (from.wanted) add_known(slot, tensor);
+    if (slot.wanted) add_known(slot, tensor);
     return tensor;
   }
 
   void add_known(const JournalTensor& slot, CatalogTensor& tensor) {
-    const JournalTensor* statistics = slot.tensor.has_statistics ? &slot : nullptr;
+    const JournalTensor* statistics = slot.has_statistics ? &slot : nullptr;
     const JournalTensor* file = slot.file.empty() ? nullptr : &slot;
-    if (const auto same = contents_.find(slot.tensor.content); same != contents_.end()) {
+    if (const auto same = contents_.find(slot.content); same != contents_.end()) {
       if (statistics == nullptr) statistics = same->second.statistics;
       if (file == nullptr) file = same->second.file;
     }
     if (statistics != nullptr) {
-      tensor.statistics = known(statistics->tensor.statistics);
-      tensor.md5 = texts_.keep(statistics->tensor.md5);
-      tensor.sha1 = texts_.keep(statistics->tensor.sha1);
+      tensor.statistics = known(statistics->statistics);
+      tensor.md5 = texts_.keep(statistics->md5);
+      tensor.sha1 = texts_.keep(statistics->sha1);
     }
     if (file != nullptr) tensor.file = texts_.keep_unique(file->file);
   }

@@ -23,17 +23,7 @@ GraphOp op_of(const CatalogOp& from) {
   op.full_name = from.full_name;
   op.attributes = from.attributes;
   op.trace = from.trace;
-  for (const CatalogTensor& tensor : from.tensors) {
-    GraphTensor& to = op.tensors.emplace_back();
-    to.is_input = tensor.is_input;
-    to.slot = tensor.slot;
-    to.type = {tensor.dtype, tensor.shape, true, tensor.has_shape};
-    to.source = tensor.source;
-    to.source_slot = tensor.source_slot;
-    to.identity = tensor.content;
-    to.name = tensor.tensor_name;
-    to.constant = tensor.constant;
-  }
+  for (const CatalogTensor& tensor : from.tensors) op.tensors.push_back({tensor, tensor.tensor_name});
   return op;
 }
 

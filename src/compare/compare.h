@@ -133,6 +133,6 @@ void compare_step(ComparedStep& step, std::size_t index, const CompareOptions& o
                   std::vector<CompareFinding>& findings);
 
 // "(0, 3, 1)" of the element's place in the shape.
-std::string place_text(std::uint64_t index, const std::vector<std::int64_t>& shape);
+std::string place_text(std::uint64_t index, std::span<const std::int64_t> shape);
 
 }  // namespace sonde

@@ -49,7 +49,7 @@ std::vector<std::string> apart_where(const CatalogOp& target, const CatalogOp& g
 
 }  // namespace
 
-std::string place_text(std::uint64_t index, const std::vector<std::int64_t>& shape) {
+std::string place_text(std::uint64_t index, std::span<const std::int64_t> shape) {
   std::vector<std::int64_t> place(shape.size(), 0);
   for (std::size_t d = shape.size(); d-- > 0;) {
     const auto size = static_cast<std::uint64_t>(std::max<std::int64_t>(shape[d], 1));

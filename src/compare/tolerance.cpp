@@ -15,7 +15,7 @@ constexpr double kUnseen = 10;    // an error over what statistics show of it
 constexpr double kTooFar = 0.01;  // relative error of an input beyond which an output may be anything
 constexpr double kFloat32Epsilon = 0x1p-23;
 
-double elements_of(const std::vector<std::int64_t>& shape) {
+double elements_of(std::span<const std::int64_t> shape) {
   double count = 1;
   for (const std::int64_t size : shape) count *= static_cast<double>(std::max<std::int64_t>(size, 1));
   return count;
@@ -67,7 +67,7 @@ double reduction_length(const std::string& type, OpKind kind, const TensorDiffer
   if (factors.a == nullptr) return 1;
   const double a = elements_of(factors.a->shape), out = elements_of(output.shape);
   if (kind == OpKind::normalization) {
-    const std::vector<std::int64_t>& shape = factors.a->shape;
+    const Dims& shape = factors.a->shape;
     if (type.find("batchnorm") != std::string::npos && shape.size() > 1) {
       return std::max(1.0, a / static_cast<double>(std::max<std::int64_t>(shape[1], 1)));
     }
@@ -78,8 +78,8 @@ double reduction_length(const std::string& type, OpKind kind, const TensorDiffer
                          type.find("backprop") == std::string::npos && type.find("transpose") == std::string::npos;
     if (is_conv) {  // of the two the weight has what is added up, for each channel that comes out
       for (const TensorDifference* factor : {factors.b, factors.a}) {
-        const std::vector<std::int64_t>& shape = factor->shape;
-        const std::vector<std::int64_t>& gives = output.shape;
+        const Dims& shape = factor->shape;
+        const Dims& gives = output.shape;
         if (shape.size() < 3 || gives.size() < 2 || (shape[0] != gives[1] && shape[0] != gives.back())) continue;
         return std::max(1.0, elements_of(shape) / static_cast<double>(std::max<std::int64_t>(shape[0], 1)));
       }

@@ -20,14 +20,10 @@ std::string_view word_of(Severity severity) {
 
 FindingTensor finding_tensor(const CatalogRank& rank, const CatalogOp& op, const CatalogTensor& tensor) {
   FindingTensor out;
+  out.meta() = tensor;
   out.op = op.full_name;
   out.op_type = op.op_type;
-  out.is_input = tensor.is_input;
-  out.slot = tensor.slot;
   out.tensor_name = tensor.tensor_name;
-  out.dtype = tensor.dtype;
-  out.has_shape = tensor.has_shape;
-  out.shape = tensor.shape;
   out.statistics = tensor.statistics;
   if (!tensor.file.empty()) out.file = (rank.directory / tensor.file).string();
   return out;

@@ -22,6 +22,8 @@ ValueType nothing() {
   return type;
 }
 
+ValueType type_of(const TensorMeta& tensor) { return {tensor.dtype, tensor.shape, true, tensor.has_shape}; }
+
 }  // namespace
 
 void GraphBuilder::add(const GraphOp& op) {
@@ -37,7 +39,7 @@ void GraphBuilder::add(const GraphOp& op) {
       at_slot(node.inputs, tensor.slot) = operand_of(tensor);
     } else {
       while (node.outputs.size() <= tensor.slot) node.outputs.push_back(nothing());
-      node.outputs[tensor.slot] = tensor.type;
+      node.outputs[tensor.slot] = type_of(tensor);
     }
   }
   for (Operand& input : node.inputs) {
@@ -49,7 +51,7 @@ void GraphBuilder::add(const GraphOp& op) {
 
 Operand GraphBuilder::operand_of(const GraphTensor& tensor) {
   Operand operand;
-  operand.type = tensor.type;
+  operand.type = type_of(tensor);
   if (const auto made = nodes_.find(tensor.source); made != nodes_.end()) {
     operand.kind = Operand::Kind::node;
     operand.index = made->second;
@@ -67,7 +69,7 @@ Operand GraphBuilder::operand_of(const GraphTensor& tensor) {
 std::uint32_t GraphBuilder::parameter_of(const GraphTensor& tensor) {
   const auto next = static_cast<std::uint32_t>(graph_.parameters.size());
   GraphParameter parameter;
-  parameter.type = tensor.type;
+  parameter.type = type_of(tensor);
   if (!tensor.name.empty()) {
     const auto known = parameters_.find(tensor.name);
     if (known != parameters_.end()) return known->second;
@@ -75,8 +77,8 @@ std::uint32_t GraphBuilder::parameter_of(const GraphTensor& tensor) {
     parameter.kind = tensor.name.starts_with("data-") ? GraphParameter::Kind::data : GraphParameter::Kind::weight;
     parameter.name = tensor.name;
   } else {
-    if (tensor.identity != 0) {
-      const auto [known, fresh] = carried_.try_emplace(tensor.identity, next);
+    if (tensor.content != 0) {
+      const auto [known, fresh] = carried_.try_emplace(tensor.content, next);
       if (!fresh) return known->second;
     }
     parameter.kind = GraphParameter::Kind::carried;

@@ -2,29 +2,20 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "graph/graph.h"
+#include "sonde/tensor_meta.h"
 
 namespace sonde {
 
 // One slot of an op, as the dump recorded it.
-struct GraphTensor {
-  static constexpr std::uint64_t kNobody = std::numeric_limits<std::uint64_t>::max();
-  bool is_input = false;
-  std::uint32_t slot = 0;
-  ValueType type;
-  std::uint64_t source = kNobody;  // sequence of the op it comes from
-  std::uint32_t source_slot = 0;
-  std::uint64_t identity = 0;      // equal for reads of one unnamed tensor; 0: unknown
-  std::string_view name;           // of the parameter, gradient, state or input data it is; empty: none
-  std::optional<double> constant;  // a number of the user's code
+struct GraphTensor : TensorMeta {
+  std::string_view name;  // of the parameter, gradient, state or input data it is; empty: none
 };
 
 // Views stay valid until finish().

@@ -7,15 +7,16 @@
 #include <string>
 #include <vector>
 
-#include "graph/attribute.h"
-#include "graph/source_line.h"
+#include "model/attribute.h"
+#include "model/source_line.h"
+#include "sonde/dims.h"
 #include "sonde/dtype.h"
 
 namespace sonde {
 
 struct ValueType {
   DType dtype = DType::undefined;
-  std::vector<std::int64_t> shape;
+  Dims shape;
   bool is_tensor = true;  // false: nothing is there (an argument given as None)
   bool has_shape = true;  // false: the dump does not say
 };

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/attribute.h"
-#include "graph/source_line.h"
+#include "model/attribute.h"
+#include "model/source_line.h"
 #include "sonde/result.h"
 
 namespace sonde {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/source_line.h"
+#include "model/source_line.h"
 
 namespace sonde {
 

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/clock.h"
 #include "files/files.h"
 #include "index/index_file.h"
 #include "index/index_reader.h"

@@ -43,7 +43,7 @@ FilePath split(std::string_view file) {
   return path;
 }
 
-std::string text_of(const std::vector<std::int64_t>& shape) { return fmt::format("({})", fmt::join(shape, ",")); }
+std::string text_of(std::span<const std::int64_t> shape) { return fmt::format("({})", fmt::join(shape, ",")); }
 
 bool is_negative_zero(double value) { return value == 0 && std::signbit(value); }
 

@@ -194,20 +194,32 @@ void JournalWriter::attributes(const Attributes& attributes) {
 }
 
 void JournalWriter::record(const Record& record) {
+  put_record(record, record.op != nullptr ? record.op->id : 0, "", record.tensors);
+}
+
+void JournalWriter::note(const std::string& text) {
+  RecordMeta meta;
+  meta.kind = RecordKind::note;
+  meta.sequence = kNoSequence;
+  put_record(meta, 0, text, {});
+}
+
+void JournalWriter::put_record(const RecordMeta& meta, std::uint32_t op, const std::string& note,
+                               std::span<const TensorRecord> tensors) {
   const std::size_t start = begin(buffer_, Entry::record);
-  put_u8(buffer_, static_cast<std::uint8_t>(record.kind));
-  put_u8(buffer_, static_cast<std::uint8_t>((record.failed ? kFailed : 0) | (record.completes ? kCompletes : 0)));
-  put_varint(buffer_, record.sequence);
-  put_varint(buffer_, record.step.graph);
-  put_varint(buffer_, record.step.iteration);
-  put_varint(buffer_, record.op != nullptr ? record.op->id : 0);
-  put_varint(buffer_, record.site);
-  put_varint(buffer_, record.thread);
-  put_varint(buffer_, record.timestamp_us);
-  put_text(buffer_, record.note);
-  put_varint(buffer_, record.tensors.size());
-  for (const TensorRecord& tensor : record.tensors) put_tensor(buffer_, tensor);
-  put_varint(buffer_, record.attributes);
+  put_u8(buffer_, static_cast<std::uint8_t>(meta.kind));
+  put_u8(buffer_, static_cast<std::uint8_t>((meta.failed ? kFailed : 0) | (meta.completes ? kCompletes : 0)));
+  put_varint(buffer_, meta.sequence);
+  put_varint(buffer_, meta.step.graph);
+  put_varint(buffer_, meta.step.iteration);
+  put_varint(buffer_, op);
+  put_varint(buffer_, meta.site);
+  put_varint(buffer_, meta.thread);
+  put_varint(buffer_, meta.timestamp_us);
+  put_text(buffer_, note);
+  put_varint(buffer_, tensors.size());
+  for (const TensorRecord& tensor : tensors) put_tensor(buffer_, tensor);
+  put_varint(buffer_, meta.attributes);
   finish(buffer_, start);
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,7 +23,8 @@ class JournalWriter {
   void site(const Site& site);
   void op_name(const OpName& name);
   void attributes(const Attributes& attributes);
-  void record(const Record& record);  // op, parameter, step_begin, step_end, note
+  void record(const Record& record);  // op, parameter, step_begin, step_end
+  void note(const std::string& text);
   // Only after the rename: this slot of that record lies in `file` (path relative to the rank directory).
   void file(std::uint64_t sequence, bool is_input, std::uint32_t slot, const std::string& file);
   void end(const std::string& json);  // last entry of a run that finished: totals
@@ -30,26 +32,20 @@ class JournalWriter {
   std::string& buffer() { return buffer_; }  // take and clear after writing
 
  private:
+  void put_record(const RecordMeta& meta, std::uint32_t op, const std::string& note,
+                  std::span<const TensorRecord> tensors);
+
   std::string buffer_;
 };
 
-// One slot as read back. The same fields as TensorRecord, without the bytes.
-struct JournalTensor {
-  TensorRecord tensor;
+// One slot as read back.
+struct JournalTensor : TensorEntry {
   std::string skipped;  // text; empty when the tensor was read
   std::string file;     // relative to the rank directory; empty when no file was completed
 };
-struct JournalRecord {
-  RecordKind kind = RecordKind::op;
-  std::uint64_t sequence = 0;
-  StepId step;
-  std::uint32_t op = 0, site = 0;  // ids
-  std::uint16_t thread = 0;
-  bool failed = false;
-  std::uint32_t attributes = 0;  // id
-  bool completes = false;        // what is left of an op whose own record was lost
-  bool is_supplement = false;    // entered later, by the name of its file: what it read is not known
-  std::uint64_t timestamp_us = 0;
+struct JournalRecord : RecordMeta {
+  std::uint32_t op = 0;        // id; 0: none
+  bool is_supplement = false;  // entered later, by the name of its file: what it read is not known
   std::vector<JournalTensor> tensors;
   std::string note;
 };

@@ -127,8 +127,7 @@ Statistics take_statistics(Fields& fields) {
 }
 
 JournalTensor take_tensor(Fields& fields) {
-  JournalTensor out;
-  TensorRecord& tensor = out.tensor;
+  JournalTensor tensor;
   const std::uint64_t flags = fields.varint();
   if ((flags & ~kKnownTensorFlags) != 0) fields.fail();  // fields of unknown size would follow
   tensor.is_input = (flags & kIsInput) != 0;
@@ -136,7 +135,7 @@ JournalTensor take_tensor(Fields& fields) {
   tensor.has_statistics = (flags & kHasStatistics) != 0;
   tensor.slot = fields.number<std::uint32_t>();
   tensor.dtype = static_cast<DType>(fields.u8());
-  tensor.shape = take_shape(fields);
+  tensor.set_shape(take_shape(fields));
   if (flags & kHasContent) tensor.content = fields.varint();
   if (flags & kHasSource) {
     tensor.source = fields.varint();
@@ -145,11 +144,11 @@ JournalTensor take_tensor(Fields& fields) {
   if (flags & kHasName) tensor.tensor_name = fields.number<std::uint32_t>();
   if (flags & kHasTimestamp) tensor.timestamp_us = fields.varint();
   if (flags & kHasStatistics) tensor.statistics = take_statistics(fields);
-  if (flags & kSkipped) out.skipped = fields.text();
+  if (flags & kSkipped) tensor.skipped = fields.text();
   if (flags & kHasMd5) tensor.md5 = fields.text();
   if (flags & kHasSha1) tensor.sha1 = fields.text();
   if (flags & kIsConstant) tensor.constant = fields.f64();
-  return out;
+  return tensor;
 }
 
 JournalRecord take_record(Fields& fields) {
@@ -297,7 +296,7 @@ void join_files(OpenRun& open) {
     if (found == by_sequence.end()) return nullptr;
     std::vector<JournalTensor>& tensors = open.run.records[found->second].tensors;
     const auto slot = std::ranges::find_if(tensors, [&](const JournalTensor& tensor) {
-      return tensor.tensor.is_input == entry.is_input && tensor.tensor.slot == entry.slot;
+      return tensor.is_input == entry.is_input && tensor.slot == entry.slot;
     });
     return slot != tensors.end() ? &*slot : nullptr;
   };

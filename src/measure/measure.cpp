@@ -54,7 +54,7 @@ TensorWish wish_of(const CatalogTensor& tensor) {
   wish.is_input = tensor.is_input;
   wish.slot = tensor.slot;
   wish.dtype = tensor.dtype;
-  if (tensor.has_shape) wish.shape = tensor.shape;
+  if (tensor.has_shape) wish.shape.emplace(tensor.shape.begin(), tensor.shape.end());
   return wish;
 }
 

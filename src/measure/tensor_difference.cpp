@@ -411,7 +411,7 @@ const TensorDifference& Differences::of(const TensorOf& target, const TensorOf& 
   return entry.difference;
 }
 
-std::vector<std::int64_t> squeezed(const std::vector<std::int64_t>& shape) {
+std::vector<std::int64_t> squeezed(std::span<const std::int64_t> shape) {
   std::vector<std::int64_t> kept;
   std::ranges::copy_if(shape, std::back_inserter(kept), [](std::int64_t size) { return size != 1; });
   return kept;

@@ -26,7 +26,7 @@ struct TensorDifference {
   bool equal = false;             // no element differs; by checksum: all there is to say
 
   DType dtype = DType::undefined, golden_dtype = DType::undefined;
-  std::vector<std::int64_t> shape, golden_shape;
+  Dims shape, golden_shape;
   // By values all of these; by statistics what can be concluded from them: at least so large.
   double rms_error = 0, max_error = 0, mean_error = 0;
   double rms = 0, max_size = 0;  // of the golden tensor: root mean square, largest absolute value
@@ -80,6 +80,6 @@ class Differences {
 };
 
 // Shapes without dimensions of 1.
-std::vector<std::int64_t> squeezed(const std::vector<std::int64_t>& shape);
+std::vector<std::int64_t> squeezed(std::span<const std::int64_t> shape);
 
 }  // namespace sonde

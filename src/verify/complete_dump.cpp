@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "base/clock.h"
 #include "catalog/catalog.h"
 #include "catalog/dump_tree.h"
 #include "files/files.h"
@@ -295,11 +296,9 @@ class RankCompleter {
         continue;
       }
       TensorRecord& slot = record.tensors.emplace_back();
-      slot.is_input = tensor.is_input;
-      slot.slot = tensor.slot;
-      slot.dtype = tensor.dtype != DType::undefined ? tensor.dtype : file->dtype();
-      slot.shape = Dims(file->shape());
-      slot.timestamp_us = tensor.timestamp_us;
+      slot.meta() = tensor;
+      if (slot.dtype == DType::undefined) slot.dtype = file->dtype();
+      slot.set_shape(file->shape());
       entered.push_back(&tensor);
     }
     if (entered.empty()) return;

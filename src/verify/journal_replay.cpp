@@ -57,27 +57,6 @@ Plan plan_of(const Json& header, const fs::path& metadata) {
   return plan;
 }
 
-TensorRecord copy_of(const JournalTensor& slot) {
-  const TensorRecord& from = slot.tensor;
-  TensorRecord tensor;
-  tensor.is_input = from.is_input;
-  tensor.slot = from.slot;
-  tensor.dtype = from.dtype;
-  tensor.shape = from.shape;
-  tensor.content = from.content;
-  tensor.source = from.source;
-  tensor.source_slot = from.source_slot;
-  tensor.constant = from.constant;
-  tensor.tensor_name = from.tensor_name;
-  tensor.wanted = from.wanted;
-  tensor.has_statistics = from.has_statistics;
-  tensor.statistics = from.statistics;
-  tensor.md5 = from.md5;
-  tensor.sha1 = from.sha1;
-  tensor.timestamp_us = from.timestamp_us;
-  return tensor;
-}
-
 }  // namespace
 
 JournalReplay::JournalReplay(const CatalogRank& rank, fs::path scratch) : rank_(rank), scratch_(std::move(scratch)) {}
@@ -134,21 +113,13 @@ void JournalReplay::attributes(const Attributes& attributes) {
 void JournalReplay::record(const JournalRecord& from) {
   if (!files_ || from.kind == RecordKind::note) return;
   Record record;
-  record.kind = from.kind;
-  record.sequence = from.sequence;
-  record.step = from.step;
+  record.meta() = from;
   if (const auto name = names_.find(from.op); name != names_.end()) record.op = &name->second;
-  record.site = from.site;
-  record.thread = from.thread;
-  record.failed = from.failed;
-  record.attributes = from.attributes;
-  record.completes = from.completes;
-  record.timestamp_us = from.timestamp_us;
   if (from.kind == RecordKind::step_begin) next_task_[from.step.graph] = 0;
   if (from.kind == RecordKind::op && !from.completes) record.task_id = next_task_[from.step.graph]++;
   record.in_constants = from.kind == RecordKind::parameter && layout_->has_constants() && record.op != nullptr &&
                         record.op->full_name.starts_with("data-");
-  for (const JournalTensor& slot : from.tensors) record.tensors.push_back(copy_of(slot));
+  for (const JournalTensor& slot : from.tensors) record.tensors.emplace_back().entry() = slot;
   keep(files_->append(record, {}));
 }
 

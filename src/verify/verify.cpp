@@ -138,7 +138,7 @@ class RankVerifier {
       if (record.kind == RecordKind::op) ++step.ops;
       for (const JournalTensor& slot : record.tensors) {
         if (!slot.file.empty()) check_file(record, slot, step);
-        if (has_rows && record.op != 0 && has_statistic_row(slot.tensor)) expect_row(record, slot, number);
+        if (has_rows && record.op != 0 && has_statistic_row(slot)) expect_row(record, slot, number);
       }
     }
     for (const JournalFile& file : run.lone_files) {
@@ -148,7 +148,7 @@ class RankVerifier {
 
   void expect_row(const JournalRecord& record, const JournalTensor& slot, std::size_t run) {
     ++step_of(run, record.step).rows;
-    rows_[{slot.tensor.timestamp_us, slot.tensor.is_input, slot.tensor.slot}].emplace_back(run, record.step);
+    rows_[{slot.timestamp_us, slot.is_input, slot.slot}].emplace_back(run, record.step);
   }
 
   // Equal tensors were read once: what is known of one is known of all.
@@ -156,7 +156,7 @@ class RankVerifier {
     contents_.clear();
     for (const JournalRecord& record : run.records) {
       for (const JournalTensor& slot : record.tensors) {
-        if (slot.tensor.content != 0 && slot.tensor.has_statistics) contents_.try_emplace(slot.tensor.content, &slot);
+        if (slot.content != 0 && slot.has_statistics) contents_.try_emplace(slot.content, &slot);
       }
     }
   }
@@ -191,7 +191,7 @@ class RankVerifier {
   }
 
   std::string wrong_of(const fs::path& path, const JournalTensor& slot) {
-    const TensorRecord& tensor = slot.tensor;
+    const TensorEntry& tensor = slot;
     TensorWish wish;
     wish.is_input = tensor.is_input;
     wish.slot = tensor.slot;
@@ -213,18 +213,18 @@ class RankVerifier {
 
   std::string wrong_values(const TensorFile& file, const JournalTensor& slot) const {
     const JournalTensor* known = &slot;
-    if (!slot.tensor.has_statistics) {
-      const auto same = contents_.find(slot.tensor.content);
+    if (!slot.has_statistics) {
+      const auto same = contents_.find(slot.content);
       if (same == contents_.end()) return "";
       known = same->second;
     }
     const TensorView view = file.view();
-    if (info(view.dtype).has_statistics && known->tensor.has_statistics) {
-      if (std::string wrong = difference(known->tensor.statistics, summarize(view)); !wrong.empty()) return wrong;
+    if (info(view.dtype).has_statistics && known->has_statistics) {
+      if (std::string wrong = difference(known->statistics, summarize(view)); !wrong.empty()) return wrong;
     }
-    if (view.dtype != slot.tensor.dtype) return "";  // hashes are of the type in memory
-    const bool is_same = (known->tensor.md5.empty() || md5_hex(view) == known->tensor.md5) &&
-                         (known->tensor.sha1.empty() || sha1_hex(view) == known->tensor.sha1);
+    if (view.dtype != slot.dtype) return "";  // hashes are of the type in memory
+    const bool is_same = (known->md5.empty() || md5_hex(view) == known->md5) &&
+                         (known->sha1.empty() || sha1_hex(view) == known->sha1);
     return is_same ? "" : "its hash is not the one that was recorded";
   }
 

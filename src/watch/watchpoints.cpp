@@ -49,7 +49,7 @@ struct Item {
   bool too_large = false;
   std::uint64_t bytes = 0;
   DType dtype = DType::undefined;  // of the file
-  std::vector<std::int64_t> shape;
+  Dims shape;
   std::optional<KnownStatistics> statistics;  // where these suffice
   std::optional<ValueSummary> values;         // else
   std::optional<PairSummary> pair;

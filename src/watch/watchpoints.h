@@ -74,7 +74,7 @@ struct WatchHit {
   std::optional<std::uint64_t> previous_iteration;
   std::optional<std::uint64_t> nan_count, inf_count;  // where they are known
   DType dtype = DType::undefined;                     // as the dump says, else as its file does
-  std::optional<std::vector<std::int64_t>> shape;
+  std::optional<Dims> shape;
   std::uint64_t timestamp_us = 0;  // when the tensor was written; 0: the dump does not say
 };
 

@@ -107,8 +107,7 @@ void GraphFiles::complete(Step& step, const Record& record) {
 void GraphFiles::add_tensors(StepOp& op, const Record& record) {
   op.tensors.reserve(op.tensors.size() + record.tensors.size());
   for (const TensorRecord& tensor : record.tensors) {
-    op.tensors.push_back({tensor.is_input, tensor.slot, tensor.dtype, tensor.shape, tensor.source, tensor.source_slot,
-                          tensor.tensor_name, tensor.content, tensor.constant});
+    op.tensors.push_back({tensor, tensor.tensor_name});
   }
 }
 
@@ -127,7 +126,7 @@ void GraphFiles::hash_op(Step& step, const StepOp& op) {
     if (made != step.index.end()) {
       mix(step.hash, (std::uint64_t{made->second} << 20) + tensor.source_slot + 1);
     } else {
-      mix(step.hash, tensor.tensor_name);
+      mix(step.hash, tensor.name);
     }
   }
 }
@@ -144,15 +143,7 @@ Graph GraphFiles::graph_of(const Step& step) const {
     }
     if (from.site < sites_.size()) op.trace = &sites_[from.site].trace;
     for (const StepTensor& tensor : from.tensors) {
-      GraphTensor& to = op.tensors.emplace_back();
-      to.is_input = tensor.is_input;
-      to.slot = tensor.slot;
-      to.type = {tensor.dtype, {tensor.shape.values().begin(), tensor.shape.values().end()}, true};
-      to.source = tensor.source;
-      to.source_slot = tensor.source_slot;
-      to.identity = tensor.content;
-      if (tensor.tensor_name != 0) to.name = name_of(tensor.tensor_name).full_name;
-      to.constant = tensor.constant;
+      op.tensors.push_back({tensor, tensor.name != 0 ? name_of(tensor.name).full_name : std::string_view()});
     }
     builder.add(op);
   }

@@ -14,7 +14,7 @@
 #include "graph/build.h"
 #include "graph/source_text.h"
 #include "journal/record.h"
-#include "tensor/dims.h"
+#include "sonde/dims.h"
 #include "writer/layout.h"
 
 namespace sonde {
@@ -38,15 +38,8 @@ class GraphFiles {
   Status finish();  // steps that did not end; closes the tables
 
  private:
-  struct StepTensor {
-    bool is_input;
-    std::uint32_t slot;
-    DType dtype;
-    Dims shape;
-    std::uint64_t source;
-    std::uint32_t source_slot, tensor_name;
-    std::uint64_t content;
-    std::optional<double> constant;
+  struct StepTensor : TensorMeta {
+    std::uint32_t name;  // id of the parameter's, gradient's or state's; 0: none
   };
   struct StepOp {
     std::uint64_t sequence;

@@ -40,7 +40,7 @@ std::string old_constant_name(const std::string& name) {
 
 }  // namespace
 
-std::uint32_t task_number(const Record& record) {
+std::uint32_t task_number(const NamedRecord& record) {
   return record.kind == RecordKind::parameter ? kNoTask : record.task_id % 65536;
 }
 
@@ -87,7 +87,7 @@ std::string Layout::name_in_files(const OpName& op) const {
   return name;
 }
 
-std::string Layout::tensor_file_name(const OpName& op, const TensorRecord& tensor, std::uint32_t task,
+std::string Layout::tensor_file_name(const OpName& op, const RecordedTensor& tensor, std::uint32_t task,
                                      int attempt) const {
   const std::string_view side = tensor.is_input ? "input" : "output";
   if (form_ == TensorForm::raw) {

@@ -22,7 +22,7 @@ enum class TensorForm : std::uint8_t {
 // Before 2.7 a name of an op without its scope can occur twice: the number tells ops apart. CANN's files carry a number
 // of the task that ran the op; 65535 stands for none.
 inline constexpr std::uint32_t kNoTask = 65535;
-std::uint32_t task_number(const Record& record);
+std::uint32_t task_number(const NamedRecord& record);
 
 // The class of the root module that an op ran in, from its full name: `AlexNet` of
 // `Gradients/Default/network1-AlexNet/conv-Conv2d/…`. Empty: outside every module.
@@ -59,7 +59,7 @@ class Layout {
   // One rank's own directory. Paths in the journal are relative to it.
   std::filesystem::path rank_directory() const { return rank_directory_; }
   // Where the files of `record` lie, relative to rank_directory(), with a `/` at the end; empty: there itself.
-  std::string directory_of(const Record& record) const;
+  std::string directory_of(const NamedRecord& record) const;
   // Up to 2.5, in rank_N: what came into a graph's first recorded step from outside lies in a directory of its own.
   bool has_constants() const { return has_rank_tree() && release_ < Release::v2_7; }
   std::filesystem::path metadata_directory() const { return metadata_; }              // …/.dump_metadata
@@ -92,19 +92,19 @@ class Layout {
   // npy  "{op_type}.{op_name}.{task}.{stream}.{timestamp}.{input|output}.{slot}.{format}.{dtype}.npy"; no dtype before 2.7
   // raw  "{op_name}_{input|output}_{slot}_shape_{sizes}_{Type}_{format}.bin"
   // `attempt`: how many names were taken already; names with a time then have another `timestamp_us`.
-  std::string tensor_file_name(const OpName& op, const TensorRecord& tensor, std::uint32_t task = 0,
+  std::string tensor_file_name(const OpName& op, const RecordedTensor& tensor, std::uint32_t task = 0,
                                int attempt = 0) const;
   // "{op_type}.{op_name}.{task}.{stream}.{timestamp}"; 1.2 has no stream. The container, and what belongs to it.
   std::string op_file_name(const OpName& op, std::uint32_t task, std::uint64_t timestamp_us) const;
   // The number of the task in names of single tensors and in tables: 0 in synchronous dumps.
-  std::uint32_t shown_task(const Record& record) const { return has_tasks() ? task_number(record) : 0; }
+  std::uint32_t shown_task(const NamedRecord& record) const { return has_tasks() ? task_number(record) : 0; }
 
  private:
   bool has_rank_tree() const { return kind_ >= LayoutKind::mindspore_2_0 && kind_ <= LayoutKind::mindspore_2_7; }
   bool begins_with_step() const { return kind_ == LayoutKind::o0 || kind_ == LayoutKind::o2; }
   std::string name_prefix(const Site& site) const;
   void place(const RunInfo& run);
-  std::string model_of(const Record& record) const;
+  std::string model_of(const NamedRecord& record) const;
 
   LayoutKind kind_ = LayoutKind::mindspore_2_7;
   Release release_ = Release::v2_7;

@@ -80,7 +80,7 @@ void Layout::place(const RunInfo& run) {
 }
 
 // The directories of a model and its number. Empty in `acl`: a single operator.
-std::string Layout::model_of(const Record& record) const {
+std::string Layout::model_of(const NamedRecord& record) const {
   const std::uint32_t graph = record.step.graph;
   if (kind_ == LayoutKind::torchair) return fmt::format("graph_{0}/{0}/", graph + 1);
   if (kind_ != LayoutKind::acl) return fmt::format("{}/{}/", net_name_, graph);
@@ -90,7 +90,7 @@ std::string Layout::model_of(const Record& record) const {
   return root.empty() ? std::string() : fmt::format("{}/{}/", sanitised(root), graph);
 }
 
-std::string Layout::directory_of(const Record& record) const {
+std::string Layout::directory_of(const NamedRecord& record) const {
   const StepId step = record.step;
   switch (kind_) {
     case LayoutKind::mindspore_1_2:

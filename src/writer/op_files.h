@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "config/plan.h"
-#include "graph/attribute.h"
+#include "model/attribute.h"
 #include "journal/record.h"
 #include "sonde/result.h"
 #include "writer/op_table.h"

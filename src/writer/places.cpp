@@ -25,7 +25,7 @@ std::string extension_of(const std::string& name) {
 
 }  // namespace
 
-Result<OpenDirectory*> Places::of(const Record& record) {
+Result<OpenDirectory*> Places::of(const NamedRecord& record) {
   std::string path = layout_.directory_of(record);
   for (const auto& known : open_) {
     if (known->path != path) continue;

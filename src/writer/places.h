@@ -38,7 +38,7 @@ class Places {
   Places(const Layout& layout, int rank) : layout_(layout), rank_(rank) {}
 
   // The directory for files of `record`, made where it is missing. Valid until the next call.
-  Result<OpenDirectory*> of(const Record& record);
+  Result<OpenDirectory*> of(const NamedRecord& record);
   // Lets `put` make the file under the first name that is free. A name that is taken is never written to. 0, and the
   // file's path relative to the rank directory; or an errno.
   int place(OpenDirectory& directory, const Name& name, const Put& put, std::string& path);

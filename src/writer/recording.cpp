@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/clock.h"
 #include "files/safe_path.h"
 #include "journal/run_json.h"
 #include "writer/private_text.h"

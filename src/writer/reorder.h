@@ -50,10 +50,11 @@ class Reorder {
   // The next record in order, if it is there. With `force` a gap is passed over: who comes later is late.
   std::optional<Entry> pop(bool force) {
     while (!entries_.empty() && (force || entries_.front().settled)) {
-      Entry entry = std::move(entries_.front());
+      std::optional<Entry> entry;
+      if (entries_.front().record) entry.emplace(std::move(entries_.front()));
       entries_.pop_front();
       ++next_;
-      if (entry.record) return entry;
+      if (entry) return entry;
     }
     return std::nullopt;
   }

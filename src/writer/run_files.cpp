@@ -246,13 +246,7 @@ void RunFiles::append_file(const StoredFile& file) {
   if (!state_->lost_entries) state_->journal.file(file.sequence, file.is_input, file.slot, file.path);
 }
 
-void RunFiles::append_note(const std::string& text) {
-  Record note;
-  note.kind = RecordKind::note;
-  note.sequence = kNoSequence;
-  note.note = text;
-  state_->journal.record(note);
-}
+void RunFiles::append_note(const std::string& text) { state_->journal.note(text); }
 
 bool RunFiles::has_unflushed() const {
   const auto unflushed = [](auto& file) { return !file.rows().empty(); };

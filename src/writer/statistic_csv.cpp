@@ -65,7 +65,7 @@ std::string statistic_header(std::span<const Category> categories) {
   return line.append("\n");
 }
 
-bool has_statistic_row(const TensorRecord& tensor) {
+bool has_statistic_row(const TensorEntry& tensor) {
   if (!tensor.wanted || !tensor.has_statistics) return false;
   return std::ranges::none_of(tensor.shape.values(), [](std::int64_t size) { return size == 0; });
 }

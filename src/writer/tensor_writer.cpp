@@ -39,35 +39,14 @@ struct FingerprintHash {
 
 // A tensor that is known to equal one whose bytes have not arrived yet.
 struct Waiting {
-  std::uint64_t sequence = 0;
-  StepId step;
-  bool in_constants = false;
-  RecordKind kind = RecordKind::op;
-  const OpName *op = nullptr, *reader = nullptr;
-  std::uint32_t task_id = 0;
-  bool is_input = false;
-  std::uint32_t slot = 0;
-  DType dtype = DType::undefined;
-  Dims shape;
-  Format format = Format::default_format;
-  std::uint64_t timestamp_us = 0;
+  NamedRecord record;
+  RecordedTensor tensor;
   bool old = false;  // a step has ended since
 };
 
 Fingerprint fingerprint(std::string_view header, const Block& block) {
   const XXH128_hash_t data = XXH3_128bits(block.data, block.bytes);
   return {data.low64 ^ XXH3_64bits(header.data(), header.size()), data.high64};
-}
-
-TensorRecord name_parts(const Waiting& waiting) {
-  TensorRecord tensor;
-  tensor.is_input = waiting.is_input;
-  tensor.slot = waiting.slot;
-  tensor.dtype = waiting.dtype;
-  tensor.shape = waiting.shape;
-  tensor.format = waiting.format;
-  tensor.timestamp_us = waiting.timestamp_us;
-  return tensor;
 }
 
 }  // namespace
@@ -92,7 +71,8 @@ struct TensorWriter::State {
   bool can_link = true;
   std::uint64_t bytes_written = 0, files = 0, lost = 0;
 
-  int place(OpenDirectory& step, const Record& record, TensorRecord& tensor, std::string& path, const Places::Put& put);
+  int place(OpenDirectory& step, const NamedRecord& record, RecordedTensor& tensor, std::string& path,
+            const Places::Put& put);
   int write_as_is(AsideFile& file, std::string_view header, const Block& block);
   bool widens(DType dtype) const {
     return layout.tensor_form() == TensorForm::npy && npy_needs_widening(dtype, options.raw_bfloat16);
@@ -100,18 +80,19 @@ struct TensorWriter::State {
   int write_bytes(AsideFile& file, std::string_view header, const TensorRecord& tensor);
   int repeat_container(const std::string& first, int directory, const char* name);
   int copy_file(const std::string& from, AsideFile& file);
-  int write_primary(OpenDirectory& step, const Record& record, TensorRecord& tensor, std::string_view header,
+  int write_primary(OpenDirectory& step, const NamedRecord& record, TensorRecord& tensor, std::string_view header,
                     std::string& path);
-  int link_or_copy(OpenDirectory& step, const Record& record, TensorRecord& tensor, Primary& primary,
+  int link_or_copy(OpenDirectory& step, const NamedRecord& record, RecordedTensor& tensor, Primary& primary,
                    std::string& path);
-  Status store_one(const Record& record, TensorRecord& tensor, std::vector<StoredFile>& stored);
-  Status store_bytes(OpenDirectory& step, const Record& record, TensorRecord& tensor, std::string& path);
+  Status link_known(const NamedRecord& record, RecordedTensor& tensor, Primary& known, std::vector<StoredFile>& stored);
+  Status store_one(const NamedRecord& record, TensorRecord& tensor, std::vector<StoredFile>& stored);
+  Status store_bytes(OpenDirectory& step, const NamedRecord& record, TensorRecord& tensor, std::string& path);
   Status store_container(Record& record, std::vector<StoredFile>& stored);
   Status release_waiting(std::uint64_t content, std::vector<StoredFile>& stored);
 };
 
 // A name that is taken: the tensor's time moves on.
-int TensorWriter::State::place(OpenDirectory& step, const Record& record, TensorRecord& tensor, std::string& path,
+int TensorWriter::State::place(OpenDirectory& step, const NamedRecord& record, RecordedTensor& tensor, std::string& path,
                                const Places::Put& put) {
   const auto name = [&](int attempt) {
     if (attempt > 0) ++tensor.timestamp_us;
@@ -172,7 +153,7 @@ int TensorWriter::State::copy_file(const std::string& from, AsideFile& file) {
   }
 }
 
-int TensorWriter::State::write_primary(OpenDirectory& step, const Record& record, TensorRecord& tensor,
+int TensorWriter::State::write_primary(OpenDirectory& step, const NamedRecord& record, TensorRecord& tensor,
                                        std::string_view header, std::string& path) {
   AsideFile file(aside.get());
   int error_number = file.create();
@@ -184,7 +165,7 @@ int TensorWriter::State::write_primary(OpenDirectory& step, const Record& record
 
 // A new name for the file of `primary`. Where the file system has no more links for it, or none at
 // all, a copy, which is the primary from now on.
-int TensorWriter::State::link_or_copy(OpenDirectory& step, const Record& record, TensorRecord& tensor, Primary& primary,
+int TensorWriter::State::link_or_copy(OpenDirectory& step, const NamedRecord& record, RecordedTensor& tensor, Primary& primary,
                                       std::string& path) {
   int error_number = EPERM;
   const auto make_link = options.link != nullptr ? options.link : &::linkat;
@@ -208,7 +189,7 @@ int TensorWriter::State::link_or_copy(OpenDirectory& step, const Record& record,
   return error_number;
 }
 
-Status TensorWriter::State::store_bytes(OpenDirectory& step, const Record& record, TensorRecord& tensor,
+Status TensorWriter::State::store_bytes(OpenDirectory& step, const NamedRecord& record, TensorRecord& tensor,
                                         std::string& path) {
   const bool is_npy = layout.tensor_form() == TensorForm::npy;
   const std::string header =
@@ -238,57 +219,61 @@ Status TensorWriter::State::store_bytes(OpenDirectory& step, const Record& recor
   return {};
 }
 
-Status TensorWriter::State::store_one(const Record& record, TensorRecord& tensor, std::vector<StoredFile>& stored) {
+Status TensorWriter::State::store_one(const NamedRecord& record, TensorRecord& tensor,
+                                      std::vector<StoredFile>& stored) {
   const bool has_file = record.op != nullptr && tensor.wanted && tensor.skipped == nullptr &&
-                        (tensor.bytes || tensor.content != 0) && element_count(tensor.shape.values()) != 0;
+                        (tensor.bytes || tensor.content != 0) && element_count(tensor.shape) != 0;
   if (!has_file) {
     tensor.bytes.reset();
+    return {};
+  }
+  if (!tensor.bytes) {
+    if (std::shared_ptr<Primary>* known = contents.find(tensor.content)) {
+      return link_known(record, tensor, **known, stored);
+    }
+    waiting.emplace(tensor.content, Waiting{record, tensor});
     return {};
   }
   Result<OpenDirectory*> step = places->of(record);
   if (!step) return step.error();
   std::string path;
-  std::shared_ptr<Primary>* known = tensor.content != 0 ? contents.find(tensor.content) : nullptr;
-  if (tensor.bytes) {
-    if (Status status = store_bytes(**step, record, tensor, path); !status) return status;
-    tensor.bytes.reset();
-  } else if (known != nullptr) {
-    const int error_number =
-        (*known)->dtype == tensor.dtype ? link_or_copy(**step, record, tensor, **known, path) : ENOENT;
-    if (error_number == ENOENT) {
-      ++lost;
-    } else if (error_number != 0) {
-      return places->error("link a tensor in", **step, error_number);
-    }
-  } else {
-    waiting.emplace(tensor.content, Waiting{record.sequence, record.step, record.in_constants, record.kind, record.op,
-                                            record.reader, record.task_id, tensor.is_input, tensor.slot, tensor.dtype,
-                                            tensor.shape, tensor.format, tensor.timestamp_us});
-  }
+  if (Status status = store_bytes(**step, record, tensor, path); !status) return status;
+  tensor.bytes.reset();
   if (path.empty()) return {};
   ++files;
   stored.push_back({record.sequence, tensor.is_input, tensor.slot, std::move(path)});
   return release_waiting(tensor.content, stored);
 }
 
+Status TensorWriter::State::link_known(const NamedRecord& record, RecordedTensor& tensor, Primary& known,
+                                       std::vector<StoredFile>& stored) {
+  Result<OpenDirectory*> step = places->of(record);
+  if (!step) return step.error();
+  std::string path;
+  const int error_number = known.dtype == tensor.dtype ? link_or_copy(**step, record, tensor, known, path) : ENOENT;
+  if (error_number == ENOENT) {
+    ++lost;
+    return {};
+  }
+  if (error_number != 0) return places->error("link a tensor in", **step, error_number);
+  ++files;
+  stored.push_back({record.sequence, tensor.is_input, tensor.slot, std::move(path)});
+  return {};
+}
+
 Status TensorWriter::State::release_waiting(std::uint64_t content, std::vector<StoredFile>& stored) {
   if (waiting.empty() || content == 0) return {};
   const auto [first, last] = waiting.equal_range(content);
   std::vector<Waiting> ready;
-  for (auto at = first; at != last; ++at) ready.push_back(at->second);
+  for (auto at = first; at != last; ++at) ready.push_back(std::move(at->second));
   waiting.erase(first, last);
-  for (const Waiting& one : ready) {
-    Record record;
-    record.sequence = one.sequence;
-    record.step = one.step;
-    record.in_constants = one.in_constants;
-    record.kind = one.kind;
-    record.op = one.op;
-    record.reader = one.reader;
-    record.task_id = one.task_id;
-    TensorRecord tensor = name_parts(one);
-    tensor.content = content;
-    if (Status status = store_one(record, tensor, stored); !status) return status;
+  for (Waiting& one : ready) {
+    std::shared_ptr<Primary>* known = contents.find(content);
+    if (known == nullptr) {
+      ++lost;
+    } else if (Status status = link_known(one.record, one.tensor, **known, stored); !status) {
+      return status;
+    }
   }
   return {};
 }

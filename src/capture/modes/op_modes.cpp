@@ -1,4 +1,5 @@
 // What OpRecorder does in single modes: values before an op overwrites them, and outputs that a watcher reads again.
+#include "base/clock.h"
 #include "capture/op_recorder.h"
 
 namespace sonde {
@@ -103,7 +104,7 @@ void OpRecorder::write_watched(const Op& op, std::uint32_t watch_id, const HostT
                                const Watcher::Seen& before, Record&& record) {
   TensorRecord& out = record.tensors.front();
   out.dtype = tensor.view.dtype;
-  out.shape = Dims(tensor.view.shape);
+  out.set_shape(Dims(tensor.view.shape));
   out.timestamp_us = record.timestamp_us;
   const std::uint64_t fingerprint = tensor.access->fingerprint(tensor.view);
   const bool same = fingerprint == before.fingerprint;

@@ -186,7 +186,7 @@ TEST_F(Modes, MemoryOfADeviceIsReadByWhatIsRegisteredForIt) {
   for (const auto& record : run.records) {
     if (record.kind != RecordKind::op) continue;
     EXPECT_EQ(record.tensors.at(0).skipped, "on a device that this build cannot read");
-    EXPECT_EQ(record.tensors.at(1).tensor.statistics.sum, 6);
+    EXPECT_EQ(record.tensors.at(1).statistics.sum, 6);
   }
 }
 
@@ -217,7 +217,7 @@ TEST_F(Modes, AWatchedOutputIsReadAgainAfterEveryOpAndWhoChangedItIsTold) {
   std::vector<std::pair<std::string, double>> found;
   for (const auto& record : run.records) {
     if (record.kind != RecordKind::parameter) continue;
-    found.emplace_back(name(run, record.op), record.tensors.at(0).tensor.statistics.max);
+    found.emplace_back(name(run, record.op), record.tensors.at(0).statistics.max);
   }
   const std::string to = "-op0_To_Default_network-Net_mul-op0", from = "Default_network-Net_";
   EXPECT_EQ(found, (std::vector<std::pair<std::string, double>>{
@@ -241,7 +241,7 @@ TEST_F(Modes, OfStepsInWhichNothingOverflowsOnlyTheFirstIsKept) {
   const JournalRun run = journal();
   std::vector<std::pair<std::uint64_t, bool>> ops;
   for (const auto& record : run.records) {
-    if (record.kind == RecordKind::op) ops.emplace_back(record.step.iteration, record.tensors.at(0).tensor.wanted);
+    if (record.kind == RecordKind::op) ops.emplace_back(record.step.iteration, record.tensors.at(0).wanted);
   }
   EXPECT_EQ(ops, (std::vector<std::pair<std::uint64_t, bool>>{{0, false}, {2, true}}));
 }
@@ -310,7 +310,7 @@ TEST_F(Modes, AFullBudgetDropsATensorOrKeepsItsStatisticsAsThePlanSays) {
       EXPECT_FALSE(kept.file.empty());
       EXPECT_TRUE(refused.file.empty());
       EXPECT_THAT(refused.skipped, HasSubstr("the budget was full"));
-      EXPECT_EQ(refused.tensor.has_statistics, when_full == WhenFull::statistics);
+      EXPECT_EQ(refused.has_statistics, when_full == WhenFull::statistics);
     }
   }
 }

@@ -229,7 +229,7 @@ TEST_F(Host, WhatNobodyWroteIsAConstantOfItsGraphBeforeVersion27) {
   const JournalRun run = journal();
   std::vector<std::string> read;  // under which name each op read its input
   for (const auto* op : ops(run)) {
-    const std::uint32_t id = op->tensors.at(0).tensor.tensor_name;
+    const std::uint32_t id = op->tensors.at(0).tensor_name;
     read.push_back(id == 0 ? "" : name(run, id));
   }
   const std::vector<std::string> later = {"", "data-1", "", "data-1"};
@@ -247,8 +247,8 @@ TEST_F(Host, AnOutputReadByTheNextOpIsOneContent) {
   const JournalRun run = journal();
   const auto found = ops(run);
   ASSERT_EQ(found.size(), 2u);
-  const TensorRecord& written = found[0]->tensors.at(1).tensor;
-  const TensorRecord& read = found[1]->tensors.at(0).tensor;
+  const JournalTensor& written = found[0]->tensors.at(1);
+  const JournalTensor& read = found[1]->tensors.at(0);
   EXPECT_NE(written.content, 0u);
   EXPECT_EQ(written.content, read.content);
   EXPECT_EQ(read.source, found[0]->sequence);
@@ -289,7 +289,7 @@ TEST_F(Host, BytesAndStatisticsOfARecordAreOfOneReading) {
   api().op_end(op, 0);
   stop();
   const JournalRun run = journal();
-  EXPECT_EQ(ops(run).at(1)->tensors.at(0).tensor.statistics.sum, 26);
+  EXPECT_EQ(ops(run).at(1)->tensors.at(0).statistics.sum, 26);
   std::size_t read = 0;
   for (const auto& entry : fs::directory_iterator(dump() / "rank_0/Net/0/0")) {
     if (!entry.path().filename().string().starts_with("view.")) continue;
@@ -331,12 +331,11 @@ TEST_F(Host, TheGraphAloneReadsNoTensor) {
   const JournalRun run = journal();
   for (const auto& record : run.records) {
     for (const auto& slot : record.tensors) {
-      EXPECT_EQ(slot.tensor.bytes_read, 0u);
-      EXPECT_FALSE(slot.tensor.has_statistics);
+      EXPECT_FALSE(slot.has_statistics);
     }
   }
-  EXPECT_EQ(ops(run).at(1)->tensors.at(0).tensor.source, ops(run).at(0)->sequence);
-  EXPECT_EQ(name(run, ops(run).at(0)->tensors.at(0).tensor.tensor_name), "fc.weight");
+  EXPECT_EQ(ops(run).at(1)->tensors.at(0).source, ops(run).at(0)->sequence);
+  EXPECT_EQ(name(run, ops(run).at(0)->tensors.at(0).tensor_name), "fc.weight");
 }
 
 TEST_F(Host, AProgramWithoutModulesIsStepZero) {
@@ -367,8 +366,8 @@ TEST_F(Host, OfWhatRanBeforeTheFirstModelNothingRemains) {
   const JournalRun& run = read->runs.at(0);
   ASSERT_EQ(ops(run).size(), 1u);
   EXPECT_EQ(name(run, ops(run)[0]->op), "Default/mul-op0");
-  EXPECT_EQ(ops(run)[0]->tensors.at(0).tensor.source, kNoSequence);
-  EXPECT_EQ(name(run, ops(run)[0]->tensors.at(0).tensor.tensor_name), "data-0");
+  EXPECT_EQ(ops(run)[0]->tensors.at(0).source, kNoSequence);
+  EXPECT_EQ(name(run, ops(run)[0]->tensors.at(0).tensor_name), "data-0");
 }
 
 TEST_F(Host, AnOpThatEndsAfterTheFirstModelWasCalledBelongsToThePreamble) {
@@ -385,7 +384,7 @@ TEST_F(Host, AnOpThatEndsAfterTheFirstModelWasCalledBelongsToThePreamble) {
   stop();
   const JournalRun run = journal();
   ASSERT_EQ(ops(run).size(), 1u);
-  EXPECT_EQ(ops(run)[0]->tensors.at(0).tensor.source, kNoSequence);
+  EXPECT_EQ(ops(run)[0]->tensors.at(0).source, kNoSequence);
 }
 
 TEST_F(Host, AfterManyOpsItIsAskedWhetherModelsExist) {
@@ -439,8 +438,8 @@ TEST_F(Host, AnInPlaceOpShowsItsInputBeforeAndItsOutputAfter) {
   stop();
   const JournalRun run = journal();
   const auto found = ops(run);
-  EXPECT_EQ(found.at(1)->tensors.at(0).tensor.statistics.max, 2);
-  EXPECT_EQ(found.at(1)->tensors.at(1).tensor.statistics.max, 20);
+  EXPECT_EQ(found.at(1)->tensors.at(0).statistics.max, 2);
+  EXPECT_EQ(found.at(1)->tensors.at(1).statistics.max, 20);
 }
 
 TEST_F(Host, AParameterIsRecordedOnceAStepUnderItsName) {
@@ -463,7 +462,7 @@ TEST_F(Host, AParameterIsRecordedOnceAStepUnderItsName) {
     ++parameters;
   }
   EXPECT_EQ(parameters, 2);
-  EXPECT_EQ(name(run, ops(run).at(0)->tensors.at(0).tensor.tensor_name), "fc.weight");
+  EXPECT_EQ(name(run, ops(run).at(0)->tensors.at(0).tensor_name), "fc.weight");
 }
 
 TEST_F(Host, AParameterIsRecordedAsItIsAlsoWhereItIsFirstReadConjugated) {

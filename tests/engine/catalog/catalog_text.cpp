@@ -90,10 +90,12 @@ class Text {
   }
 
   void add(const CatalogTensor& tensor) {
-    const auto& [is_input, slot, dtype, has_shape, shape, tensor_name, key, skipped, file, md5, sha1, statistics,
-                 wanted, content, source, source_slot, source_is_likely, constant, timestamp_us] = tensor;
-    put("tensor", is_input, slot, dtype, has_shape, shape, tensor_name, key, skipped, file, md5, sha1, wanted, content,
-        source, source_slot, source_is_likely, constant, timestamp_us);
+    const auto& [is_input, wanted, slot, dtype, has_shape, shape, content, source, source_slot, constant,
+                 timestamp_us] = static_cast<const TensorMeta&>(tensor);
+    put("tensor", is_input, wanted, slot, dtype, has_shape, shape, content, source, source_slot, constant,
+        timestamp_us);
+    put("texts", tensor.tensor_name, tensor.key, tensor.skipped, tensor.file, tensor.md5, tensor.sha1, tensor.source_is_likely);
+    const auto& statistics = tensor.statistics;
     if (!statistics) return;
     const auto& [max, min, avg, l2norm, count, nan, positive_inf, negative_inf, positive, negative, zero] = *statistics;
     put("statistics", max, min, avg, l2norm, count, nan, positive_inf, negative_inf, positive, negative, zero);

@@ -24,8 +24,7 @@ CatalogTensor tensor_of(bool is_input, std::uint32_t slot, Bad bad) {
   tensor.is_input = is_input;
   tensor.slot = slot;
   tensor.dtype = DType::float32;
-  tensor.has_shape = true;
-  tensor.shape = {2, 4};
+  tensor.set_shape({2, 4});
   tensor.statistics = statistics_of(bad);
   return tensor;
 }

@@ -103,11 +103,12 @@ class Program {
     tensor.is_input = is_input;
     for (const CatalogTensor& other : op.tensors) tensor.slot += &other != &tensor && other.is_input == is_input;
     tensor.dtype = DType::float32;
-    tensor.has_shape = true;
+    std::vector<std::int64_t> sizes;
     for (std::size_t at = 1; at < shape.size() && shape[at] != ')'; at = shape.find(',', at) + 1) {
-      tensor.shape.push_back(std::stoll(shape.substr(at)));
+      sizes.push_back(std::stoll(shape.substr(at)));
       if (shape.find(',', at) == std::string::npos) break;
     }
+    tensor.set_shape(sizes);
     tensor.file = keep("t" + std::to_string(files_++) + ".npy");
     directory_.write(tensor.file, npy("<f4", shape, bytes_of(values)));
     values_[std::string(tensor.file)] = values;

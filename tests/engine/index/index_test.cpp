@@ -173,8 +173,7 @@ Catalog full_catalog() {
     input.constant = -0.0;
     CatalogTensor output;
     output.dtype = DType::bfloat16;
-    output.has_shape = true;
-    output.shape = {2, 0, std::numeric_limits<std::int64_t>::max()};
+    output.set_shape({2, 0, std::numeric_limits<std::int64_t>::max()});
     output.file = "Net/0/relu.Default_relu-op0.0.0.1700000000000001.output.0.DefaultFormat.npy";
     output.md5 = "d41d8cd98f00b204e9800998ecf8427e";
     output.sha1 = std::string_view("a\0b", 3);

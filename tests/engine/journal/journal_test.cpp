@@ -73,7 +73,7 @@ TEST(Journal, GivesBackEveryFieldOfATensor) {
   const std::vector<JournalTensor>& tensors = run.records.at(1).tensors;
   ASSERT_EQ(tensors.size(), 3);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const TensorRecord& is = tensors[i].tensor;
+    const JournalTensor& is = tensors[i];
     const TensorRecord& was = sample.records[1].tensors[i];
     SCOPED_TRACE(i);
     EXPECT_EQ(is.is_input, was.is_input);
@@ -92,7 +92,7 @@ TEST(Journal, GivesBackEveryFieldOfATensor) {
     EXPECT_EQ(is.timestamp_us, was.timestamp_us);
     EXPECT_EQ(tensors[i].skipped, was.skipped == nullptr ? "" : was.skipped);
   }
-  EXPECT_TRUE(std::signbit(tensors[1].tensor.statistics.sum));
+  EXPECT_TRUE(std::signbit(tensors[1].statistics.sum));
 }
 
 TEST(Journal, JoinsAFileToItsSlotWhicheverWasWrittenFirst) {

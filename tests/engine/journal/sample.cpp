@@ -99,11 +99,7 @@ SampleRun sample_run() {
   op.tensors.push_back(skipped());
   run.records.push_back(std::move(op));
 
-  Record note;
-  note.kind = RecordKind::note;
-  note.sequence = 2;
-  note.note = "complex tensors have no statistics";
-  run.records.push_back(std::move(note));
+  run.note = "complex tensors have no statistics";
   run.files = {{1, false, 0, "Net/1/1099511627776/conv2d.x.output.0.DefaultFormat.Float32.npy"}};
   return run;
 }
@@ -118,6 +114,7 @@ std::string write(const SampleRun& run, bool finished) {
     writer.file(file.sequence, file.is_input, file.slot, file.file);
   }
   for (const Record& record : run.records) writer.record(record);
+  writer.note(run.note);
   if (finished) writer.end(run.end);
   return writer.buffer();
 }

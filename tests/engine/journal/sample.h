@@ -15,6 +15,7 @@ struct SampleRun {
   std::vector<OpName> op_names;
   std::vector<Attributes> attributes;
   std::vector<Record> records;
+  std::string note;
   struct File {
     std::uint64_t sequence;
     bool is_input;

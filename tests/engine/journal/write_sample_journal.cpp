@@ -102,7 +102,7 @@ ordered_json json_of(const sonde::SampleRun& run, bool finished) {
                          {"site", record.site},
                          {"thread", record.thread},
                          {"timestamp_us", record.timestamp_us},
-                         {"note", record.note},
+                         {"note", ""},
                          {"attributes", record.attributes},
                          {"tensors", ordered_json::array()}};
     for (const sonde::TensorRecord& tensor : record.tensors) {
@@ -110,6 +110,12 @@ ordered_json json_of(const sonde::SampleRun& run, bool finished) {
     }
     json["records"].push_back(std::move(item));
   }
+  ordered_json note{{"kind", static_cast<int>(sonde::RecordKind::note)}, {"sequence", sonde::kNoSequence}};
+  for (const char* key : {"graph", "iteration", "op", "site", "thread", "timestamp_us", "attributes"}) note[key] = 0;
+  note["failed"] = false;
+  note["note"] = run.note;
+  note["tensors"] = ordered_json::array();
+  json["records"].push_back(std::move(note));
   return json;
 }
 

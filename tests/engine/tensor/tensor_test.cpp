@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "sample_tensors.h"
-#include "tensor/dims.h"
+#include "sonde/dims.h"
 
 namespace sonde {
 namespace {

@@ -1,4 +1,4 @@
-#include "graph/attribute.h"
+#include "model/attribute.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,42 @@
+// TensorMeta: the facts about one slot of one operator that do not depend on who looks at it. The record of a run, its
+// journal, the catalog of a dump, findings and Dump::tensor() contain it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "sonde/dims.h"
+#include "sonde/dtype.h"
+
+namespace sonde {
+
+inline constexpr std::uint64_t kNoSequence = ~0ULL;
+// In place of an output's number: something that the op made inside and that is none of its results (a saved mask).
+inline constexpr std::uint32_t kInnerSlot = ~0U;
+
+struct TensorMeta {
+  bool is_input = false;
+  bool wanted = true;  // the plan selects this slot; false: only its place in the graph is known
+  // Position among the op's tensor arguments (lists flattened, None keeps its place) or results.
+  std::uint32_t slot = 0;
+  DType dtype = DType::undefined;  // undefined: not known without the tensor's file
+  bool has_shape = false;
+  Dims shape;
+  // Equal numbers in one run: the same bytes in the same shape and type. 0: unknown.
+  std::uint64_t content = 0;
+  // Of an input: sequence and output slot of the op it comes from, which wrote that memory last or has made this view of
+  // it since.
+  std::uint64_t source = kNoSequence;
+  std::uint32_t source_slot = 0;
+  std::optional<double> constant;  // an input that is a number of the user's code
+  std::uint64_t timestamp_us = 0;  // since the Unix epoch; names the file
+
+  TensorMeta& meta() { return *this; }
+  void set_shape(Dims sizes) {
+    shape = std::move(sizes);
+    has_shape = true;
+  }
+};
+
+}  // namespace sonde
