@@ -19,7 +19,8 @@ class Dims {
   using const_iterator = std::span<const std::int64_t>::iterator;
 
   Dims() = default;
-  Dims(std::initializer_list<std::int64_t> values) : Dims(std::span<const std::int64_t>(values.begin(), values.size())) {}
+  Dims(std::initializer_list<std::int64_t> values)
+      : Dims(std::span<const std::int64_t>(values.begin(), values.size())) {}
   explicit Dims(std::span<const std::int64_t> values) : size_(values.size()) {
     if (size_ > kInline) heap_ = std::make_unique<std::int64_t[]>(size_);
     std::ranges::copy(values, size_ > kInline ? heap_.get() : inline_);

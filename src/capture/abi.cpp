@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "model/attribute.h"
 #include "journal/record.h"
+#include "model/attribute.h"
 #include "sonde/dtype.h"
 #include "sonde/tensor.h"
 

@@ -10,8 +10,8 @@
 #include "capture/host_tensor.h"
 #include "capture/named_host.h"
 #include "capture/step_clock.h"
-#include "model/attribute.h"
 #include "journal/record.h"
+#include "model/attribute.h"
 #include "sonde/sonde.h"
 
 namespace sonde {

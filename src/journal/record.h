@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "journal/block.h"
 #include "model/attribute.h"
 #include "model/site.h"
-#include "journal/block.h"
 #include "sonde/step.h"
 #include "sonde/tensor_meta.h"
 #include "stats/statistics.h"

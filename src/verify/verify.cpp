@@ -223,8 +223,8 @@ class RankVerifier {
       if (std::string wrong = difference(known->statistics, summarize(view)); !wrong.empty()) return wrong;
     }
     if (view.dtype != slot.dtype) return "";  // hashes are of the type in memory
-    const bool is_same = (known->md5.empty() || md5_hex(view) == known->md5) &&
-                         (known->sha1.empty() || sha1_hex(view) == known->sha1);
+    const bool is_same =
+        (known->md5.empty() || md5_hex(view) == known->md5) && (known->sha1.empty() || sha1_hex(view) == known->sha1);
     return is_same ? "" : "its hash is not the one that was recorded";
   }
 

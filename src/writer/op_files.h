@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "config/plan.h"
-#include "model/attribute.h"
 #include "journal/record.h"
+#include "model/attribute.h"
 #include "sonde/result.h"
 #include "writer/op_table.h"
 #include "writer/places.h"

@@ -92,8 +92,8 @@ struct TensorWriter::State {
 };
 
 // A name that is taken: the tensor's time moves on.
-int TensorWriter::State::place(OpenDirectory& step, const NamedRecord& record, RecordedTensor& tensor, std::string& path,
-                               const Places::Put& put) {
+int TensorWriter::State::place(OpenDirectory& step, const NamedRecord& record, RecordedTensor& tensor,
+                               std::string& path, const Places::Put& put) {
   const auto name = [&](int attempt) {
     if (attempt > 0) ++tensor.timestamp_us;
     return layout.tensor_file_name(*record.op, tensor, layout.shown_task(record), attempt);
@@ -165,8 +165,8 @@ int TensorWriter::State::write_primary(OpenDirectory& step, const NamedRecord& r
 
 // A new name for the file of `primary`. Where the file system has no more links for it, or none at
 // all, a copy, which is the primary from now on.
-int TensorWriter::State::link_or_copy(OpenDirectory& step, const NamedRecord& record, RecordedTensor& tensor, Primary& primary,
-                                      std::string& path) {
+int TensorWriter::State::link_or_copy(OpenDirectory& step, const NamedRecord& record, RecordedTensor& tensor,
+                                      Primary& primary, std::string& path) {
   int error_number = EPERM;
   const auto make_link = options.link != nullptr ? options.link : &::linkat;
   if (can_link) {

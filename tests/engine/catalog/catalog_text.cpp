@@ -94,7 +94,8 @@ class Text {
                  timestamp_us] = static_cast<const TensorMeta&>(tensor);
     put("tensor", is_input, wanted, slot, dtype, has_shape, shape, content, source, source_slot, constant,
         timestamp_us);
-    put("texts", tensor.tensor_name, tensor.key, tensor.skipped, tensor.file, tensor.md5, tensor.sha1, tensor.source_is_likely);
+    put("texts", tensor.tensor_name, tensor.key, tensor.skipped, tensor.file, tensor.md5, tensor.sha1,
+        tensor.source_is_likely);
     const auto& statistics = tensor.statistics;
     if (!statistics) return;
     const auto& [max, min, avg, l2norm, count, nan, positive_inf, negative_inf, positive, negative, zero] = *statistics;
