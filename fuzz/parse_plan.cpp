@@ -10,6 +10,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
+  (void)sonde::parse_recorded_plan(text, "fuzz.json");
   const sonde::PlanResult result = sonde::parse_plan(text, "fuzz.json");
   bool has_error = false;
   for (const sonde::Diagnostic& diagnostic : result.diagnostics) {

@@ -303,6 +303,12 @@ bool KnownStatistics::all_finite() const {
   return is_finite(max) && is_finite(min) && is_finite(avg);
 }
 
+DumpSettings settings_of(const CatalogRank& rank) {
+  DumpSettings settings;
+  for (const CatalogRun& run : rank.runs) settings.add(run.settings);
+  return settings;
+}
+
 KnownStatistics known(const Statistics& statistics) {
   KnownStatistics out;
   if (statistics.count > 0) {  // no element, no value

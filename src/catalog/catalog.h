@@ -16,6 +16,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "config/dump_settings.h"
 #include "model/attribute.h"
 #include "model/site.h"
 #include "sonde/known_statistics.h"
@@ -93,6 +94,7 @@ struct CatalogStep {
 struct CatalogRun {
   bool finished = false;  // it closed the dump itself
   std::string host, command, layout, saved_data, net_name;
+  DumpSettings settings;
   std::string error;  // what stopped the recording, if something did
   std::uint64_t pid = 0;
   std::uint64_t started_us = 0, ended_us = 0;
@@ -126,6 +128,9 @@ struct CatalogRank {
   std::vector<std::shared_ptr<const HostGraph>> host_graphs;
   bool host_tells_data_flow = false;
 };
+
+// Of all its runs.
+DumpSettings settings_of(const CatalogRank& rank);
 
 // One file that could not be read, or not wholly; the rest of the dump is there all the same.
 enum class ProblemKind : std::uint8_t {

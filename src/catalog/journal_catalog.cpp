@@ -1,48 +1,38 @@
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "catalog/catalog_readers.h"
+#include "catalog/recorded_settings.h"
 #include "journal/journal.h"
+#include "journal/run_json.h"
 
 namespace sonde {
 namespace {
 
-using Json = nlohmann::json;
-
-std::string text_of(const Json& json, const char* key) {
-  const auto at = json.find(key);
-  return at != json.end() && at->is_string() ? at->get<std::string>() : std::string();
+// Of a run that an earlier release recorded, or whose header is lost, the copy of the configuration tells.
+DumpSettings settings_of(const RunHeader& header, const std::filesystem::path& metadata) {
+  if (header.settings) return *header.settings;
+  const std::optional<Plan> plan = recorded_plan(metadata, header.config_file);
+  return plan ? settings_of(*plan) : recorded_settings(metadata);
 }
 
-std::uint64_t number_of(const Json& json, const char* key) {
-  const auto at = json.find(key);
-  return at != json.end() && at->is_number_unsigned() ? at->get<std::uint64_t>() : 0;
-}
-
-// A header that is no JSON object leaves its fields empty: nothing else depends on it.
-Json object_of(const std::string& text) {
-  Json json = Json::parse(text, nullptr, false);
-  return json.is_object() ? json : Json::object();
-}
-
-CatalogRun run_of(const JournalRun& journal) {
-  const Json header = object_of(journal.header_json);
-  const Json end = object_of(journal.end_json);
+CatalogRun run_of(const JournalRun& journal, const RunHeader& header, const std::filesystem::path& metadata) {
+  const RunEnd end = parse_end_json(journal.end_json);
   CatalogRun run;
   run.finished = !journal.end_json.empty();
-  run.host = text_of(header, "host");
-  run.command = text_of(header, "command");
-  run.layout = text_of(header, "layout");
-  run.saved_data = text_of(header, "saved_data");
-  run.net_name = text_of(header, "net_name");
-  run.error = text_of(end, "error");
-  run.pid = number_of(header, "pid");
-  run.started_us = number_of(header, "started_us");
-  run.ended_us = number_of(end, "ended_us");
-  run.bytes_read = number_of(end, "bytes_read");
-  run.bytes_written = number_of(end, "bytes_written");
+  run.host = header.host;
+  run.command = header.command;
+  run.layout = header.layout;
+  run.saved_data = header.saved_data;
+  run.net_name = header.net_name;
+  run.settings = settings_of(header, metadata);
+  run.error = end.error.value_or("");
+  run.pid = header.pid;
+  run.started_us = header.started_us;
+  run.ended_us = end.ended_us;
+  run.bytes_read = end.bytes_read;
+  run.bytes_written = end.bytes_written;
   return run;
 }
 
@@ -264,8 +254,10 @@ Status read_rank_journal(const std::filesystem::path& path, const CatalogFilter&
   remains.is_incomplete = remains.is_damaged || journal->torn_bytes > 0;
   for (JournalRun& run : journal->runs) {
     drop_outside_files(run, path, catalog);
-    rank.runs.push_back(run_of(run));
-    rank.rank = static_cast<std::uint32_t>(number_of(object_of(run.header_json), "rank"));
+    // A header that is no JSON object leaves its fields empty: nothing else depends on it.
+    const RunHeader header = parse_run_json(run.header_json).value_or(RunHeader());
+    rank.runs.push_back(run_of(run, header, rank.metadata));
+    rank.rank = header.rank;
     remember(run, rank.runs.back(), remains);
     RunReader(run, rank.runs.size() - 1, filter, rank, *catalog.texts).read();
   }

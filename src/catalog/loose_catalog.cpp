@@ -8,6 +8,7 @@
 
 #include "catalog/catalog_readers.h"
 #include "catalog/dump_tree.h"
+#include "catalog/recorded_settings.h"
 #include "formats/file_names.h"
 #include "formats/free_names.h"
 #include "formats/torch_file.h"
@@ -213,6 +214,7 @@ void read_loose_rank(const std::vector<LoosePlace>& places, CatalogRank& rank, C
   reader.make_steps();
   CatalogRun run;
   run.finished = true;
+  run.settings = recorded_settings(rank.metadata);
   run.layout = "files";
   rank.runs.push_back(std::move(run));
 }

@@ -8,6 +8,7 @@
 #include "catalog/catalog_readers.h"
 #include "catalog/dump_tree.h"
 #include "catalog/msprobe_records.h"
+#include "catalog/recorded_settings.h"
 #include "files/mapped_file.h"
 #include "formats/free_names.h"
 
@@ -291,6 +292,7 @@ void read_msprobe_rank(const std::vector<MsprobePlace>& places, CatalogRank& ran
   std::vector<std::map<std::uint64_t, std::size_t>> joined;
   CatalogRun run;
   run.finished = true;
+  run.settings = recorded_settings(rank.metadata);
   for (const MsprobePlace& place : places) {
     CatalogStep& step = rank.steps.emplace_back();
     step.id.iteration = place.step;

@@ -3,13 +3,11 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "catalog/dump_settings.h"
 #include "catalog/name_mapping.h"
+#include "files/mapped_file.h"
 #include "formats/file_names.h"
 #include "formats/tensor_file.h"
 
@@ -70,10 +68,9 @@ bool has_status(const Json& section) {
 
 // The same record as text.
 std::optional<Task> task_in_text(const fs::path& path) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored) || fs::file_size(path, ignored) > kLongestText) return std::nullopt;
-  std::ifstream file(path);
-  const Json json = Json::parse(std::string(std::istreambuf_iterator<char>(file), {}), nullptr, false);
+  const Result<std::string> text = read_whole_file(path, kLongestText);
+  if (!text) return std::nullopt;
+  const Json json = Json::parse(*text, nullptr, false);
   if (!json.is_object()) return std::nullopt;
   std::optional<Task> task;
   const auto take = [&](const Json& section) {

@@ -10,6 +10,7 @@
 #include "catalog/catalog_readers.h"
 #include "catalog/dump_tree.h"
 #include "catalog/name_mapping.h"
+#include "catalog/recorded_settings.h"
 #include "catalog/statistic_table.h"
 #include "files/mapped_file.h"
 #include "formats/cann_types.h"
@@ -402,6 +403,7 @@ void read_rank_tree(const std::vector<StepPlace>& steps, const std::vector<fs::p
   });
   CatalogRun run;
   run.finished = true;
+  run.settings = recorded_settings(rank.metadata);
   std::uint64_t sequence = 0;
   for (CatalogStep& step : rank.steps) {
     for (CatalogOp& op : step.ops) op.sequence = sequence++;

@@ -71,11 +71,6 @@ std::optional<Scene> scene_from(std::string_view word) {
   return std::nullopt;
 }
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
 // How deep objects, and how deep arrays, lie in each other.
 std::pair<int, int> nesting(const JsonValue& value) {
   std::pair<int, int> deepest = {0, 0};
@@ -116,6 +111,10 @@ class AclReader {
   std::string text(std::string_view item) const {
     const JsonMember* member = dump_.find(item);
     return member != nullptr ? member->value.text : "";
+  }
+  std::string environment(const char* name) const {
+    const char* value = diagnostics_.is_of_a_record() ? nullptr : std::getenv(name);
+    return value != nullptr ? value : "";
   }
   std::size_t line(std::string_view item) const {
     const JsonMember* member = dump_.find(item);
@@ -278,6 +277,10 @@ class AclReader {
       diagnostics_.error(at, "dump.dump_path",
                          fmt::format("found {}; allowed: a directory of this machine, there is no remote storage here",
                                      in_quotes(path)));
+      return;
+    }
+    if (diagnostics_.is_of_a_record()) {
+      plan_.path = path;
       return;
     }
     struct stat status = {};

@@ -7,6 +7,12 @@
 
 namespace sonde {
 
+Diagnostics Diagnostics::of_a_record() {
+  Diagnostics diagnostics;
+  diagnostics.is_of_a_record_ = true;
+  return diagnostics;
+}
+
 void Diagnostics::error(std::size_t line, std::string key, std::string message) {
   add(true, line, std::move(key), std::move(message));
 }

@@ -14,9 +14,14 @@ class Diagnostics {
   // A hostile file could hold a million unknown keys; nobody reads that many lines.
   static constexpr std::size_t kMost = 200;
 
+  // Of a configuration that a run has obeyed, as a dump keeps it. It is read to its end, whatever is wrong in it: then
+  // has_errors() is false. And nobody asks this machine about it: its paths and variables may be another machine's.
+  static Diagnostics of_a_record();
+  bool is_of_a_record() const { return is_of_a_record_; }
+
   void error(std::size_t line, std::string key, std::string message);
   void warning(std::size_t line, std::string key, std::string message);
-  bool has_errors() const { return has_errors_; }
+  bool has_errors() const { return has_errors_ && !is_of_a_record_; }
 
   // All of them by line, those about the whole file first; leaves the object empty. When more than
   // kMost errors or kMost warnings were reported, the last one says how many were left out.
@@ -29,6 +34,7 @@ class Diagnostics {
   std::size_t errors_ = 0;
   std::size_t warnings_ = 0;
   bool has_errors_ = false;
+  bool is_of_a_record_ = false;
 };
 
 }  // namespace sonde

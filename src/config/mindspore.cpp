@@ -252,15 +252,16 @@ bool is_this_file(const char* name, const Plan& plan) {
 }
 
 // Where the dump goes when sonde_settings does not name a layout: docs/compatibility.md, "Which tree".
-void choose_layout(bool named, const JsonValue& root, Plan& plan) {
+void choose_layout(bool named, const JsonValue& root, const Diagnostics& diagnostics, Plan& plan) {
   if (plan.e2e) return;
+  const auto variable = [&](const char* name) { return diagnostics.is_of_a_record() ? nullptr : std::getenv(name); };
   // Of the asynchronous dumps of 2.3 only this one knows exceptions.
   const JsonMember* common = root.find(kCommon);
   const JsonMember* debug = common != nullptr ? common->value.find("op_debug_mode") : nullptr;
   const bool exceptions =
       debug != nullptr && debug->value.is(JsonValue::Kind::unsigned_integer) && debug->value.number == 4;
-  const bool acl_dump = is_this_file(std::getenv("MS_ACL_DUMP_CFG_PATH"), plan);
-  const char* ge_dump = std::getenv("ENABLE_MS_GE_DUMP");
+  const bool acl_dump = is_this_file(variable("MS_ACL_DUMP_CFG_PATH"), plan);
+  const char* ge_dump = variable("ENABLE_MS_GE_DUMP");
   const bool wants_ge = ge_dump != nullptr && std::string_view(ge_dump) == "1";
   SondeSettings& sonde = plan.sonde;
   if (!named) {
@@ -329,7 +330,7 @@ void read_mindspore(const JsonValue& root, const OwnSettings& own, Plan& plan, D
   plan.e2e = e2e != nullptr;
   Mode mode{plan.sonde.rules, own.version};
   warn_of_unknown_keys(root, "", diagnostics);
-  if (!own.layout) choose_layout(own.version, root, plan);
+  if (!own.layout) choose_layout(own.version, root, diagnostics, plan);
 
   const JsonValue& e2e_value = e2e != nullptr ? e2e->value : empty_object();
   warn_of_unknown_keys(e2e_value, kE2e, diagnostics);

@@ -67,7 +67,7 @@ std::filesystem::path read_path(ObjectReader& reader, const JsonValue& common, R
     return {};
   }
   if (text.empty()) {
-    const char* fallback = std::getenv("MS_DIAGNOSTIC_DATA_PATH");
+    const char* fallback = diagnostics.is_of_a_record() ? nullptr : std::getenv("MS_DIAGNOSTIC_DATA_PATH");
     if (fallback == nullptr || *fallback == '\0') {
       diagnostics.error(line, key,
                         fmt::format("{}, and MS_DIAGNOSTIC_DATA_PATH is not set; needed: {}",

@@ -118,7 +118,7 @@ void read_mindspore_1_0(const JsonValue& root, const OwnSettings& own, Plan& pla
   read_iteration_number(reader, plan);
   read_kernels_of(reader, plan, diagnostics);
   warn_of_an_empty_selection(reader, plan);
-  if (!plan.enable && !diagnostics.has_errors()) {
+  if (!plan.enable && reader.find("enable") != nullptr && !diagnostics.has_errors()) {
     plan.nothing = "DumpSettings.enable is false";
     diagnostics.warning(reader.find("enable")->line, "DumpSettings.enable", "false: nothing is recorded");
   }

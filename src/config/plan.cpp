@@ -149,8 +149,10 @@ void read_root(const JsonValue& root, Plan& plan, Diagnostics& diagnostics) {
   }
   const OwnSettings own = read_sonde_settings(root, plan, diagnostics);
   read_dialect(root, own, plan, diagnostics);
-  read_environment(plan, diagnostics);
-  check_stop_after(plan, diagnostics);
+  if (!diagnostics.is_of_a_record()) {
+    read_environment(plan, diagnostics);
+    check_stop_after(plan, diagnostics);
+  }
   if (own.graph_only) plan.saved_data = SavedData::graph;
 }
 
@@ -198,6 +200,22 @@ PlanResult read_plan(const std::filesystem::path& file) {
 PlanResult parse_plan(const std::string& text, const std::filesystem::path& name) {
   Diagnostics diagnostics;
   return parse(text, name, diagnostics);
+}
+
+std::optional<Plan> read_recorded_plan(const std::filesystem::path& file) {
+  const Result<std::string> text = read_configuration_file(file);
+  return text ? parse_recorded_plan(*text, file) : std::nullopt;
+}
+
+std::optional<Plan> parse_recorded_plan(const std::string& text, const std::filesystem::path& name) {
+  Diagnostics ignored = Diagnostics::of_a_record();
+  const std::optional<JsonValue> root = parse_json(text, ignored);
+  if (!root || !root->is(JsonValue::Kind::object)) return std::nullopt;
+  Plan plan;
+  plan.source = name;
+  plan.source_text = text;
+  read_root(*root, plan, ignored);
+  return plan;
 }
 
 std::string text_of(const Diagnostic& diagnostic, const std::filesystem::path& file) {

@@ -208,6 +208,12 @@ struct PlanResult {
 PlanResult read_plan(const std::filesystem::path& file);
 PlanResult parse_plan(const std::string& text, const std::filesystem::path& name);
 
+// The plan of a dump, from the copy of its configuration in it. The copy is not judged: what is wrong in it, or of a later
+// Sonde, is passed over. Neither paths, variables of the environment nor other files that it names are looked at. Nullopt
+// where the text is no JSON object; a plan of its own where the object is no configuration.
+std::optional<Plan> read_recorded_plan(const std::filesystem::path& file);
+std::optional<Plan> parse_recorded_plan(const std::string& text, const std::filesystem::path& name);
+
 // "FILE:LINE: error: KEY: message", one per diagnostic.
 std::string text_of(const Diagnostic& diagnostic, const std::filesystem::path& file);
 // The plan in plain words, several lines, for `sonde check`.

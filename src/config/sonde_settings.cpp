@@ -6,6 +6,7 @@
 
 #include "config/diagnostics.h"
 #include "config/dialect.h"
+#include "config/dump_settings.h"
 #include "config/nearest.h"
 #include "config/object_reader.h"
 
@@ -98,8 +99,7 @@ OwnSettings read_sonde_settings(const JsonValue& root, Plan& plan, Diagnostics& 
   settings.stop_after = reader.boolean("stop_after").value_or(settings.stop_after);
   settings.raw_bfloat16 = reader.boolean("raw_bfloat16").value_or(settings.raw_bfloat16);
   settings.is_private = reader.boolean("private").value_or(settings.is_private);
-  constexpr std::array<std::string_view, 2> kInputs = {"before", "after"};
-  if (const auto inputs = reader.word("inputs", kInputs)) settings.inputs_after = *inputs == 1;
+  if (const auto inputs = reader.word("inputs", kInputsWords)) settings.inputs_after = *inputs == 1;
   settings.acl_quirks = reader.boolean("acl_quirks").value_or(settings.acl_quirks);
 
   constexpr std::array<std::string_view, 1> kSavedData = {"graph"};

@@ -115,6 +115,7 @@ class OptionReader {
   std::string directory(std::string_view key) {
     const JsonMember* member = object_.find(key);
     if (member == nullptr) return "";
+    if (diagnostics_.is_of_a_record()) return member->value.text;
     struct stat status = {};
     const std::string& path = member->value.text;
     const bool exists = member->value.is(JsonValue::Kind::string) && path.find('\0') == path.npos &&
@@ -125,9 +126,10 @@ class OptionReader {
     return "";
   }
 
+  // An existing file; "" when it is missing or wrong. What stood in the file that a record names is not known.
   std::string json_file(std::string_view key) {
     const JsonMember* member = object_.find(key);
-    if (member == nullptr) return "";
+    if (member == nullptr || diagnostics_.is_of_a_record()) return "";
     struct stat status = {};
     const std::string& path = member->value.text;
     if (member->value.is(JsonValue::Kind::string) && path.empty()) {

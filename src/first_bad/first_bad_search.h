@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "catalog/dump_settings.h"
+#include "catalog/catalog.h"
 #include "first_bad/first_bad.h"
 #include "first_bad/value_flow.h"
 #include "measure/health.h"

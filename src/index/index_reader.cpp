@@ -112,7 +112,8 @@ class Reader {
     if (status)
       status = each(
           "SELECT rank_id, finished, host, command, layout, saved_data, net_name, error, pid, started_us, "
-          "ended_us, bytes_read, bytes_written FROM runs ORDER BY rank_id, run",
+          "ended_us, bytes_read, bytes_written, only_overflows, only_exceptions, inputs_after, reread FROM runs ORDER "
+          "BY rank_id, run",
           [&](const Statement& row) { add_run(row); });
     if (status)
       status = each("SELECT rank_id, run, note FROM notes ORDER BY rowid", [&](const Statement& row) {
@@ -162,6 +163,10 @@ class Reader {
     run.ended_us = row.number(10);
     run.bytes_read = row.number(11);
     run.bytes_written = row.number(12);
+    run.settings = {.only_overflows = row.integer(13) != 0,
+                    .only_exceptions = row.integer(14) != 0,
+                    .inputs_after = row.integer(15) != 0,
+                    .reread = row.integer(16) != 0};
   }
 
   Status read_source_lines() {

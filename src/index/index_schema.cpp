@@ -16,7 +16,7 @@ CREATE TABLE ranks(id INTEGER PRIMARY KEY, rank INTEGER, directory TEXT NOT NULL
   has_journal INTEGER, host_tells_data_flow INTEGER, kind TEXT, dump TEXT);
 CREATE TABLE runs(rank_id INTEGER, run INTEGER, finished INTEGER, host TEXT, command TEXT, layout TEXT, saved_data TEXT,
   net_name TEXT, error TEXT, pid INTEGER, started_us INTEGER, ended_us INTEGER, bytes_read INTEGER,
-  bytes_written INTEGER);
+  bytes_written INTEGER, only_overflows INTEGER, only_exceptions INTEGER, inputs_after INTEGER, reread INTEGER);
 CREATE TABLE notes(rank_id INTEGER, run INTEGER, note TEXT NOT NULL);
 CREATE TABLE steps(id INTEGER PRIMARY KEY, rank_id INTEGER, run INTEGER, graph INTEGER, iteration INTEGER,
   started_us INTEGER, ended_us INTEGER, ended INTEGER, directory TEXT, first_op INTEGER, end_op INTEGER,

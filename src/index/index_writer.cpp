@@ -126,7 +126,7 @@ class Writer {
         {&attribute_, "INSERT INTO attributes VALUES(?,?,?,?,?,?,?)"},
         {&source_line_, "INSERT INTO source_lines VALUES(?,?,?,?)"},
         {&rank_, "INSERT INTO ranks VALUES(?,?,?,?,?,?,?,?)"},
-        {&run_, "INSERT INTO runs VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
+        {&run_, "INSERT INTO runs VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
         {&note_, "INSERT INTO notes VALUES(?,?,?)"},
         {&step_, "INSERT INTO steps VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
         {&op_, "INSERT INTO ops VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
@@ -198,6 +198,10 @@ class Writer {
                        .add(run.ended_us)
                        .add(run.bytes_read)
                        .add(run.bytes_written)
+                       .add(run.settings.only_overflows)
+                       .add(run.settings.only_exceptions)
+                       .add(run.settings.inputs_after)
+                       .add(run.settings.reread)
                        .run();
     for (const std::string& note : run.notes) written &= Row(note_).add(rank_id).add(number).add(note).run();
     return written;

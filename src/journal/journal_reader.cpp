@@ -10,7 +10,6 @@
 #include <iterator>
 #include <limits>
 #include <new>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
@@ -20,6 +19,7 @@
 
 #include "journal/journal.h"
 #include "journal/journal_format.h"
+#include "journal/run_json.h"
 
 namespace sonde {
 namespace {
@@ -514,10 +514,8 @@ class Reader {
   }
 
   static std::optional<std::size_t> mended_by(const JournalRun& run) {
-    if (run.header_json.find("\"mends\"") == std::string::npos) return std::nullopt;
-    const nlohmann::json header = nlohmann::json::parse(run.header_json, nullptr, false);
-    if (!header.is_object() || !header.contains("mends") || !header["mends"].is_number_unsigned()) return std::nullopt;
-    return header["mends"].get<std::size_t>();
+    const std::optional<RunHeader> header = parse_run_json(run.header_json);
+    return header ? header->mends : std::nullopt;
   }
 
   static void join_supplement(JournalRun& supplement, JournalRun& run) {

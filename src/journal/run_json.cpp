@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace sonde {
@@ -20,6 +21,59 @@ Json columns_of(const Plan& plan) {
     }
   }
   return columns;
+}
+
+std::vector<Category> categories_of(const Json& columns) {
+  std::vector<Category> categories;
+  for (const Json& column : columns) {
+    for (const CategoryInfo& row : all_categories()) {
+      if (column.is_string() && column.get_ref<const std::string&>() == row.column) categories.push_back(row.category);
+    }
+  }
+  return categories;
+}
+
+// The members of an object; of what is none, none. A member of another kind is as if it were not there.
+class Members {
+ public:
+  explicit Members(std::string_view text) : json_(Json::parse(text, nullptr, false)) {}
+
+  std::string text(const char* key) const { return known_text(key).value_or(""); }
+  std::uint64_t number(const char* key) const { return known_number(key).value_or(0); }
+  std::optional<std::string> known_text(const char* key) const {
+    const Json* found = find(key);
+    return found != nullptr && found->is_string() ? std::optional(found->get<std::string>()) : std::nullopt;
+  }
+  std::optional<std::uint64_t> known_number(const char* key) const {
+    const Json* found = find(key);
+    return found != nullptr && found->is_number_unsigned() ? std::optional(found->get<std::uint64_t>()) : std::nullopt;
+  }
+  std::optional<bool> known_boolean(const char* key) const {
+    const Json* found = find(key);
+    return found != nullptr && found->is_boolean() ? std::optional(found->get<bool>()) : std::nullopt;
+  }
+  bool is_object() const { return json_.is_object(); }
+  const Json* find(const char* key) const {
+    if (!json_.is_object()) return nullptr;
+    const auto found = json_.find(key);
+    return found != json_.end() ? &*found : nullptr;
+  }
+
+ private:
+  Json json_;
+};
+
+// Those of an entry that has them all: earlier releases wrote none of them.
+std::optional<DumpSettings> settings_in(const Members& members) {
+  const auto mode = members.known_number("op_debug_mode");
+  const auto inputs = members.known_text("inputs");
+  const auto reread = members.known_boolean("reread");
+  if (!mode || !inputs || std::ranges::count(kInputsWords, *inputs) == 0 || !reread) return std::nullopt;
+  Plan plan;
+  plan.op_debug_mode = *mode;
+  plan.sonde.inputs_after = *inputs == kInputsWords[1];
+  plan.sonde.reread = *reread;
+  return settings_of(plan);
 }
 
 }  // namespace
@@ -68,7 +122,36 @@ std::string run_json(const Plan& plan, const RunInfo& run, const std::string& co
   json["low_precision"] = plan.low_precision;
   json["source_lines"] = static_cast<int>(plan.source_lines);
   json["raw_bfloat16"] = plan.sonde.raw_bfloat16;
+  json["op_debug_mode"] = plan.op_debug_mode;
+  json["inputs"] = kInputsWords[plan.sonde.inputs_after ? 1 : 0];
+  json["reread"] = plan.sonde.reread;
   return text_of(json);
+}
+
+std::optional<RunHeader> parse_run_json(std::string_view text) {
+  const Members members(text);
+  if (!members.is_object()) return std::nullopt;
+  RunHeader header;
+  header.host = members.text("host");
+  header.command = members.text("command");
+  header.config_file = members.text("config_file");
+  header.rank = static_cast<std::uint32_t>(members.number("rank"));
+  header.pid = members.number("pid");
+  header.started_us = members.number("started_us");
+  header.mends = members.known_number("mends");
+  header.layout = members.text("layout");
+  header.version = members.text("version");
+  header.net_name = members.text("net_name");
+  header.saved_data = members.text("saved_data");
+  if (const Json* columns = members.find("statistic_columns"); columns != nullptr && columns->is_array()) {
+    header.statistic_category = categories_of(*columns);
+  }
+  header.low_precision = members.known_boolean("low_precision");
+  if (const auto lines = members.known_number("source_lines")) {
+    header.source_lines = static_cast<SourceLines>(std::min<std::uint64_t>(*lines, 2));
+  }
+  header.settings = settings_in(members);
+  return header;
 }
 
 std::string end_json(const Totals& totals, const std::optional<Error>& error, std::uint64_t ended_us) {
@@ -85,6 +168,14 @@ std::string end_json(const Totals& totals, const std::optional<Error>& error, st
   json["records_dropped"] = totals.records_dropped;
   if (error) json["error"] = error->message;
   return text_of(json);
+}
+
+RunEnd parse_end_json(std::string_view text) {
+  const Members members(text);
+  return {.ended_us = members.number("ended_us"),
+          .bytes_read = members.number("bytes_read"),
+          .bytes_written = members.number("bytes_written"),
+          .error = members.known_text("error")};
 }
 
 }  // namespace sonde

@@ -1,8 +1,8 @@
 #include "verify/journal_replay.h"
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "catalog/recorded_settings.h"
 #include "config/plan.h"
 #include "files/files.h"
 #include "files/mapped_file.h"
@@ -13,45 +13,22 @@ namespace sonde {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
-
-std::string text_of(const Json& json, const char* key) {
-  const auto at = json.find(key);
-  return at != json.end() && at->is_string() ? at->get<std::string>() : std::string();
-}
-
 // The configuration that the dump keeps, and what the run's first entry says.
-Plan plan_of(const Json& header, const fs::path& metadata) {
-  Plan plan;
-  if (const std::string name = text_of(header, "config_file"); !name.empty() && name.find("..") == std::string::npos) {
-    const Result<std::string> text = read_whole_file(metadata / name);
-    PlanResult parsed = text ? parse_plan(*text, name) : PlanResult();
-    if (parsed.plan) plan = std::move(*parsed.plan);
-  }
-  if (const auto layout = layout_from_name(text_of(header, "layout"))) {
+Plan plan_of(const RunHeader& header, const fs::path& metadata) {
+  Plan plan = recorded_plan(metadata, header.config_file).value_or(Plan());
+  if (const auto layout = layout_from_name(header.layout)) {
     plan.sonde.layout = *layout;
-    if (const auto release = release_from_name(text_of(header, "version"))) {
+    if (const auto release = release_from_name(header.version)) {
       plan.sonde.version = *release;
     } else if (plan.source_text.empty()) {
       plan.sonde.version = info(*layout).release;
     }
   }
-  plan.net_name = text_of(header, "net_name");
-  plan.saved_data = saved_data_of(text_of(header, "saved_data"));
-  if (const auto low = header.find("low_precision"); low != header.end() && low->is_boolean())
-    plan.low_precision = *low;
-  if (const auto lines = header.find("source_lines"); lines != header.end() && lines->is_number_unsigned()) {
-    plan.source_lines = static_cast<SourceLines>(std::min<unsigned>(lines->get<unsigned>(), 2U));
-  }
-  if (const auto columns = header.find("statistic_columns"); columns != header.end() && columns->is_array()) {
-    plan.statistic_category.clear();
-    for (const Json& column : *columns) {
-      for (const CategoryInfo& row : all_categories()) {
-        if (column.is_string() && column.get<std::string>() == row.column)
-          plan.statistic_category.push_back(row.category);
-      }
-    }
-  }
+  plan.net_name = header.net_name;
+  plan.saved_data = saved_data_of(header.saved_data);
+  plan.low_precision = header.low_precision.value_or(plan.low_precision);
+  plan.source_lines = header.source_lines.value_or(plan.source_lines);
+  plan.statistic_category = header.statistic_category.value_or(plan.statistic_category);
   // The time of the run is part of the path there, and the journal does not say it.
   if (plan.sonde.layout == LayoutKind::o0 || plan.sonde.layout == LayoutKind::o2) plan.saved_data = SavedData::tensor;
   return plan;
@@ -68,9 +45,9 @@ void JournalReplay::keep(Status status) {
 void JournalReplay::begin_run() { close("{}", true); }
 
 void JournalReplay::header(const std::string& json) {
-  const Json header = Json::parse(json, nullptr, false);
-  if (!header.is_object() || header.contains("mends")) return;
-  Plan plan = plan_of(header, rank_.metadata);
+  const std::optional<RunHeader> header = parse_run_json(json);
+  if (!header || header->mends) return;
+  Plan plan = plan_of(*header, rank_.metadata);
   plan.path = scratch_ / kMadeAgain;
   RunInfo run;
   run.rank = rank_.rank;
@@ -79,7 +56,7 @@ void JournalReplay::header(const std::string& json) {
   layout_ = Layout::make(plan, run);
   const fs::path aside = layout_->own_directory() / "partial" / "1";
   if (Status made = make_directories(aside); !made) return keep(std::move(made));
-  const bool by_host = text_of(header, "host").starts_with("MindSpore");
+  const bool by_host = header->host.starts_with("MindSpore");
   Result<RunFiles> files = RunFiles::open(plan, *layout_, aside, "{}", by_host);
   if (!files) return keep(files.error());
   files_ = std::move(*files);
@@ -123,10 +100,7 @@ void JournalReplay::record(const JournalRecord& from) {
   keep(files_->append(record, {}));
 }
 
-void JournalReplay::end(const std::string& json) {
-  const Json end = Json::parse(json, nullptr, false);
-  close(json, end.is_object() && end.contains("error"));
-}
+void JournalReplay::end(const std::string& json) { close(json, parse_end_json(json).error.has_value()); }
 
 // Steps that a killed run had not ended get neither a graph nor a line in the history.
 void JournalReplay::close(const std::string& end_json, bool failed) {

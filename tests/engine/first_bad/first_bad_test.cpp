@@ -181,6 +181,43 @@ TEST(FirstBad, TellsMemoryThatWasOverwritten) {
   EXPECT_THAT(report.findings[0].evidence, Contains(HasSubstr("ran in between: Default/mul-op1")));
 }
 
+// An operator that works in place shows its own result as its input then.
+TEST(FirstBad, BlamesNoWriterOfInputsThatWereReadAfterTheirOperator) {
+  MadeRun run;
+  const Made x = run.op("linear", {run.outside("data-0")});
+  run.loss("mse_loss", {run.op_reading("log", x, kNan, kNan)}, kNan);
+  EXPECT_EQ(first_bad(run.catalog()).findings.at(0).kind, "memory_overwritten");
+  run.rank().runs[0].settings.inputs_after = true;
+  EXPECT_EQ(first_bad(run.catalog()).findings.at(0).kind, "created");
+}
+
+TEST(FirstBad, KnowsThatOnlyOverflowsWereKeptInOneOfSeveralRuns) {
+  MadeRun run;
+  run.op("linear", {run.outside("data-0")});
+  run.rank().runs.emplace_back();
+  EXPECT_FALSE(first_bad(run.catalog()).only_overflows);
+  run.rank().runs[1].settings.only_overflows = true;
+  EXPECT_TRUE(first_bad(run.catalog()).only_overflows);
+}
+
+TEST(FirstBad, AsksForNoRereadWhereItWasDone) {
+  for (const bool reread : {false, true}) {
+    MadeRun run;
+    const Made x = run.op("linear", {run.outside("data-0")});
+    run.loss("mse_loss", {run.op("log", {x}, kNan)}, kNan);
+    run.rank().steps[0].ops[1].tensors[0].content = run.rank().steps[0].ops[0].tensors[1].content;  // equal by identity
+    run.rank().runs[0].settings.reread = reread;
+    const FirstBad report = first_bad(run.catalog());
+    ASSERT_THAT(report.findings, SizeIs(1));
+    const auto asks = Contains(HasSubstr("\"reread\": true"));
+    if (reread) {
+      EXPECT_THAT(report.findings[0].limits, testing::Not(asks));
+    } else {
+      EXPECT_THAT(report.findings[0].limits, asks);
+    }
+  }
+}
+
 TEST(FirstBad, AnOpThatOnlyMovesNumbersIsNotBelieved) {
   MadeRun run;
   const Made x = run.op("linear", {run.outside("data-0")});

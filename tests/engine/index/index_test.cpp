@@ -221,6 +221,22 @@ TEST_F(SavedIndex, KeepsEveryField) {
   EXPECT_EQ(ops[0].full_name.data(), ops[1].full_name.data()) << "texts of a catalog are kept once";
 }
 
+TEST_F(SavedIndex, KeepsEachSettingOfARun) {
+  const DumpSettings each[] = {
+      {}, {.only_overflows = true}, {.only_exceptions = true}, {.inputs_after = true}, {.reread = true}};
+  Catalog catalog;
+  CatalogRank& rank = catalog.ranks.emplace_back();
+  for (const DumpSettings& settings : each) rank.runs.emplace_back().settings = settings;
+  const fs::path file = cache_.path() / "x.sqlite";
+  ASSERT_TRUE(write_index(catalog, "/x", {}, file));
+  Result<Database> database = Database::open(file);
+  ASSERT_TRUE(database);
+  const Result<Catalog> read = read_index(*database, {});
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_EQ(read->ranks[0].runs.size(), std::size(each));
+  for (std::size_t i = 0; i < std::size(each); ++i) EXPECT_EQ(read->ranks[0].runs[i].settings, each[i]) << i;
+}
+
 TEST_F(SavedIndex, KeepsTheNameOfEveryType) {
   for (const DTypeInfo& row : all_dtypes()) EXPECT_EQ(dtype_from_name(row.lower), row.dtype) << row.lower;
 }
