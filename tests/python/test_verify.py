@@ -50,12 +50,12 @@ PROGRAM = """
                 network(torch.randn(1, 4), step == 2)
 
 
-    def record(name, saved_data, layout, common={}):
+    def record(name, saved_data, layout, common={}, own={}):
         settings = {"dump_mode": 0, "path": sys.argv[1] + "/" + name, "net_name": "Net", "iteration": "all",
                     "saved_data": saved_data, "input_output": 0, "kernels": [], "support_device": [0], **common}
         with open(name + ".json", "w") as file:
             json.dump({"common_dump_settings": settings, "e2e_dump_settings": {"enable": True},
-                       "sonde_settings": {"layout": layout}}, file)
+                       "sonde_settings": {"layout": layout, **own}}, file)
         sonde.start(name + ".json")
         train()
         sonde.stop()
@@ -68,6 +68,7 @@ PROGRAM = """
     record("old", "full", "mindspore-2.0")
     record("oldest", "full", "mindspore-1.2")
     record("ge", "full", "ge")
+    record("private", "full", "mindspore-2.0", own={"private": True})  # no paths in its copy of the configuration
     record("full", "full", "mindspore-2.7")  # a second run into the same directory
 """
 
@@ -121,7 +122,7 @@ def overwrite(path, data):
     path.chmod(mode)
 
 
-NAMES = ["full", "hashed", "statistic", "old", "oldest", "ge"]
+NAMES = ["full", "hashed", "statistic", "old", "oldest", "ge", "private"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -188,7 +188,7 @@ TEST(FirstBad, BlamesNoWriterOfInputsThatWereReadAfterTheirOperator) {
   run.loss("mse_loss", {run.op_reading("log", x, kNan, kNan)}, kNan);
   EXPECT_EQ(first_bad(run.catalog()).findings.at(0).kind, "memory_overwritten");
   run.rank().runs[0].settings.inputs_after = true;
-  EXPECT_EQ(first_bad(run.catalog()).findings.at(0).kind, "created");
+  EXPECT_EQ(first_bad(run.catalog()).findings.at(0).kind, "operator");
 }
 
 TEST(FirstBad, KnowsThatOnlyOverflowsWereKeptInOneOfSeveralRuns) {
