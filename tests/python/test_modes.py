@@ -1,10 +1,13 @@
 """Modes that keep some operators only: what overflowed, what threw, what set_dump() flagged; and forms of tensors."""
 
 import json
+import shutil
+import subprocess
 
 import dumps
 import numpy as np
 import pytest
+from conftest import CLI
 
 # A training that can be made to overflow, to throw, or neither. It prints a digest of all it computed.
 TRAINING = """
@@ -99,6 +102,20 @@ def test_what_an_op_overwrote_is_there_as_it_was_before(train, config, dump):
     assert not np.isfinite(after).all()
     assert np.array_equal(after, before * np.float32("inf"), equal_nan=True)
     assert "Default_network-Small_add-op0" not in names(dump, 1)
+
+
+def test_a_dump_says_that_only_overflows_were_kept_without_its_configuration(overflow, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(overflow.dump, copy)
+    for file in copy.rglob(".dump_metadata/*.json"):
+        file.unlink()
+    answers = []
+    for dump in (overflow.dump, copy):
+        command = [CLI, "watch", dump, "--condition", "operator_overflow"]
+        assert subprocess.run(command, capture_output=True, check=False).returncode == 1
+        found = subprocess.run([CLI, "first-bad", dump, "--json"], capture_output=True, text=True, check=False)
+        answers.append(found.stdout.replace(str(dump), "DUMP"))
+    assert answers[0] == answers[1] != ""
 
 
 def test_a_training_that_overflows_computes_the_same(overflow):

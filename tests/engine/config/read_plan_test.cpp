@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -148,6 +149,44 @@ TEST_F(ReadPlan, TellsTheDialectByWhatOnlyItHas) {
   EXPECT_EQ(dialect(R"({"dump": {"dump_path": ")" + directory_.string() + R"(", "dump_op_switch": "on"}})"), "acl");
   EXPECT_EQ(dialect(R"({"dump_config": {"enable_dump": true}})"), "torchair");
   EXPECT_EQ(dialect(edited({"dump={}"}).json), "mindspore-2.x");  // an unknown key of a good file
+}
+
+// A dump is looked at on another machine than the one that wrote it.
+TEST_F(ReadPlan, OfADumpKeepsPathsThatAreNotHere) {
+  for (const char* text : {R"({"dump": {"dump_path": "/nowhere/x", "dump_op_switch": "on"}})",
+                           R"({"dump_config": {"enable_dump": true, "dump_path": "/nowhere/x"}})"}) {
+    const fs::path file = write("copy.json", text);
+    EXPECT_FALSE(read_plan(file).plan) << text;
+    const std::optional<Plan> plan = read_recorded_plan(file);
+    ASSERT_TRUE(plan) << text;
+    EXPECT_EQ(plan->path, "/nowhere/x");
+  }
+}
+
+TEST_F(ReadPlan, OfADumpIsWhatTheFileSaysBesideMistakes) {
+  const std::optional<Plan> plan =
+      read_recorded_plan(write("copy", edited({"c.path=\"\"", "c.kernels=3", "c.op_debug_mode=2", "s.x=1"}).json));
+  ASSERT_TRUE(plan);  // whatever the file is called
+  EXPECT_EQ(plan->op_debug_mode, 3U);
+  for (const char* text : {"", "{", "[]", "3", "\xFF\xFE{"}) EXPECT_FALSE(read_recorded_plan(write("x", text))) << text;
+  EXPECT_FALSE(read_recorded_plan(directory_ / "missing"));
+}
+
+TEST_F(ReadPlan, OfADumpDoesNotAskTheEnvironment) {
+  const fs::path copy = write("copy.json", R"({"common_dump_settings": {}})");
+  for (const char* name : {"SONDE_STOP_AFTER", "ENABLE_MS_GE_DUMP", "ENV_DUMP_IR_LINE_LEVEL"}) ::setenv(name, "1", 1);
+  ::setenv("MS_DIAGNOSTIC_DATA_PATH", "/here", 1);
+  ::setenv("MS_ACL_DUMP_CFG_PATH", copy.c_str(), 1);
+  const std::optional<Plan> plan = read_recorded_plan(copy);
+  for (const char* name : {"SONDE_STOP_AFTER", "ENABLE_MS_GE_DUMP", "ENV_DUMP_IR_LINE_LEVEL", "MS_DIAGNOSTIC_DATA_PATH",
+                           "MS_ACL_DUMP_CFG_PATH"}) {
+    ::unsetenv(name);
+  }
+  ASSERT_TRUE(plan);
+  EXPECT_FALSE(plan->sonde.stop_after);
+  EXPECT_EQ(plan->sonde.layout, LayoutKind::mindspore_2_7);
+  EXPECT_EQ(plan->source_lines, SourceLines::all);
+  EXPECT_EQ(plan->path, "");
 }
 
 TEST_F(ReadPlan, TakesTheLastOfARepeatedKey) {
