@@ -442,6 +442,9 @@ Result<Reformat> ReformatPlanner::build() {
   plan.covered_ = 1;
   for (const std::int64_t size : sizes_) plan.covered_ *= size;
   if (plan.covered_ == 0) return plan;
+  if (plan.from_elements_ == 0) {  // blocks of no element, in a damaged file
+    return refuse("shape " + text(stored_.shape) + " of " + std::string(name_of(stored_.format)) + " has no elements");
+  }
   const std::int64_t groups = from_groups_ || to_groups_ ? stored_.groups : 1;
   AxisSizes length = sizes_;
   length[kN] /= groups;

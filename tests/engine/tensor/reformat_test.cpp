@@ -398,6 +398,15 @@ TEST(Reformat, HostileShapesAreRefusedBeforeMemoryIsAskedFor) {
       plan_reformat({Format::nc1hwc0, {1, 0, 1, 1, 0}}, Format::nchw, LogicalShape{Format::nchw, {1, 1, 1, 1}}));
 }
 
+TEST(Reformat, BlocksOfNoElementAreNotRead) {
+  const StoredShape stored{Format::c1hwc0, {35, 2, 2, 0}};
+  for (const Format to : {Format::nchw, Format::fractal_z, Format::fractal_nz, Format::nd}) {
+    const auto plan = plan_reformat(stored, to, find_order(stored, Shape{4194303}));
+    EXPECT_TRUE(!plan || plan->elements() == 0) << name_of(to);
+  }
+  EXPECT_FALSE(plan_reformat(stored, Format::nchw));
+}
+
 TEST(Reformat, EmptyTensorsStayEmpty) {
   const auto plan = plan_reformat({Format::nchw, {2, 0, 3, 1}}, Format::nhwc);
   ASSERT_TRUE(plan);
