@@ -27,11 +27,15 @@ class Dims {
   }
   Dims(const std::vector<std::int64_t>& values) : Dims(std::span<const std::int64_t>(values)) {}
   Dims(const Dims& other) : Dims(other.values()) {}
-  Dims(Dims&& other) noexcept { swap(other); }
-  Dims& operator=(Dims other) noexcept {
-    swap(other);
+  Dims(Dims&&) noexcept = default;
+  Dims& operator=(const Dims& other) {
+    if (this != &other) {
+      Dims copy = other;
+      *this = std::move(copy);
+    }
     return *this;
   }
+  Dims& operator=(Dims&&) noexcept = default;
   ~Dims() = default;
 
   std::span<const std::int64_t> values() const { return {size_ <= kInline ? inline_ : heap_.get(), size_}; }
@@ -44,12 +48,6 @@ class Dims {
   friend bool operator==(const Dims& a, const Dims& b) { return std::ranges::equal(a.values(), b.values()); }
 
  private:
-  void swap(Dims& other) noexcept {
-    std::swap(size_, other.size_);
-    std::swap(inline_, other.inline_);
-    heap_.swap(other.heap_);
-  }
-
   static constexpr std::size_t kInline = 6;
   std::size_t size_ = 0;
   std::int64_t inline_[kInline] = {};
