@@ -5,6 +5,7 @@
 
 #include "config/plan.h"
 #include "dump.h"
+#include "report/plan_text.h"
 
 namespace sonde {
 namespace {

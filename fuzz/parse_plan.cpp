@@ -7,6 +7,7 @@
 
 #include "config/plan.h"
 #include "config/selector.h"
+#include "report/plan_text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);

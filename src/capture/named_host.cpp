@@ -9,13 +9,12 @@
 
 #include "graph/host_graph.h"
 #include "graph/source_trace.h"
+#include "layout/side_names.h"
+#include "layout/trees.h"
 #include "sonde/sonde.h"
 
 namespace sonde {
 namespace {
-
-// Where the host's own files lie when the layout has no place for them.
-constexpr const char* kBesideOtherLayouts = ".dump_metadata/mindspore";
 
 bool has_rank_tree(LayoutKind layout) {
   return layout >= LayoutKind::mindspore_2_0 && layout <= LayoutKind::mindspore_2_7;
@@ -71,7 +70,7 @@ Result<NamedHostSettings> NamedHost::settings() {
                  "dump_scene \"watcher\" is not possible inside this host: it gives the memory of an output to other "
                  "operators as soon as nobody needs it"};
   }
-  const std::filesystem::path path = has_rank_tree(plan_.sonde.layout) ? plan_.path : plan_.path / kBesideOtherLayouts;
+  const std::filesystem::path path = has_rank_tree(plan_.sonde.layout) ? plan_.path : host_directory_in(plan_.path);
   if (path.string().size() >= sizeof sonde_host_settings::path ||
       plan_.net_name.size() >= sizeof sonde_host_settings::net_name) {
     return Error{ErrorCode::invalid_argument, "path or net_name is longer than this host can take"};
@@ -124,9 +123,8 @@ Selector::Wanted NamedHost::decide(OpRecorder& ops, const Known& op, std::uint32
 std::vector<std::string> NamedHost::other_names_of(const NamedOp& op, std::uint32_t rank) {
   std::optional<ExecutionOrderNames>& order = orders_[op.step.graph];
   if (!order) {
-    const std::string directory = fmt::format("rank_{}", rank);
-    const std::string file = fmt::format("ms_execution_order_graph_{}.csv", op.step.graph);
-    Result<ExecutionOrderNames> read = ExecutionOrderNames::read(path_ / directory / "execution_order" / file);
+    const std::filesystem::path directory = path_ / rank_name(rank) / kOrderDirectory;
+    Result<ExecutionOrderNames> read = ExecutionOrderNames::read(directory / order_name(op.step.graph));
     order.emplace(read ? std::move(*read) : ExecutionOrderNames(std::string_view()));
   }
   const bool is_first = op.step.iteration == plan_.initial_iteration;
@@ -176,7 +174,7 @@ std::uint32_t NamedHost::begin(OpRecorder& ops, const NamedOp& named, std::uint3
 std::string NamedHost::line_in_graph(const FoundOps& found, std::uint32_t rank) const {
   constexpr std::uintmax_t kLargest = std::uintmax_t{1} << 29;
   const std::filesystem::path file =
-      path_ / fmt::format("rank_{}", rank) / "graphs" / fmt::format("ms_output_trace_code_graph_{}.pb", found.graph);
+      path_ / rank_name(rank) / kGraphsDirectory / graph_name(found.graph, ".pb");
   std::error_code error;
   if (const std::uintmax_t size = std::filesystem::file_size(file, error); error || size > kLargest) return {};
   std::ifstream in(file, std::ios::binary);

@@ -7,6 +7,7 @@
 
 #include "catalog/catalog_readers.h"
 #include "catalog/dump_tree.h"
+#include "layout/side_names.h"
 #include "catalog/find_dumps.h"
 #include "catalog/host_graphs.h"
 #include "catalog/likely_sources.h"
@@ -68,7 +69,7 @@ void read_msprobe(const Findings& found, Catalog& catalog) {
     std::ranges::stable_sort(of_rank, {}, &MsprobePlace::step);
     CatalogRank rank;
     rank.directory = key.first;
-    rank.metadata = key.first / ".dump_metadata";
+    rank.metadata = key.first / kMetadataDirectory;
     rank.rank = key.second;
     rank.kind = DumpKind::msprobe;
     read_msprobe_rank(of_rank, rank, catalog);
@@ -85,7 +86,7 @@ void read_loose(const Findings& found, const fs::path& given, Catalog& catalog) 
   for (const auto& [number, of_rank] : by_rank) {
     CatalogRank rank;
     rank.directory = given;
-    rank.metadata = given / ".dump_metadata";
+    rank.metadata = given / kMetadataDirectory;
     rank.rank = number;
     rank.kind = DumpKind::files;
     read_loose_rank(of_rank, rank, catalog);
@@ -148,7 +149,7 @@ bool read_tree_instead(const RankTree& tree, const CatalogRank& like, Catalog& c
 }
 
 // What the journal lacks. A torn last row is no loss: each row is in the journal before it is in a table.
-void add_unentered(const RankTree& tree, const CatalogFilter& filter, const JournalPlace& place,
+void add_unentered(const RankTree& tree, const StepFilter& filter, const JournalPlace& place,
                    const JournalRemains& remains, CatalogRank& rank, Catalog& catalog) {
   Catalog read;
   CatalogRank found;
@@ -180,7 +181,7 @@ void add_unentered(const RankTree& tree, const CatalogFilter& filter, const Jour
                               is_lost, ProblemKind::unentered});
 }
 
-void read_journal_rank(const JournalPlace& place, const CatalogFilter& filter, const fs::path& part, Catalog& catalog) {
+void read_journal_rank(const JournalPlace& place, const StepFilter& filter, const fs::path& part, Catalog& catalog) {
   CatalogRank rank;
   rank.directory = place.directory;
   rank.metadata = place.metadata;
@@ -188,7 +189,7 @@ void read_journal_rank(const JournalPlace& place, const CatalogFilter& filter, c
   const Status read = read_rank_journal(journal_in(place.metadata), filter, rank, remains, catalog);
   // What the directory is called counts: it may be a copy.
   if (std::uint32_t number = 0;
-      place.directory.filename().native().starts_with("rank_") && rank_number(place.directory.filename(), number)) {
+      place.directory.filename().native().starts_with("rank_") && rank_number(place.directory.filename().native(), number)) {
     rank.rank = number;
   }
   if (!read) {
@@ -203,7 +204,7 @@ void read_journal_rank(const JournalPlace& place, const CatalogFilter& filter, c
     catalog.ranks.push_back(std::move(rank));
     return;
   }
-  if (remains.is_incomplete && !is_recording(place.metadata / "sonde")) {
+  if (remains.is_incomplete && !is_recording(own_directory_in(place.metadata))) {
     RankTree tree = tree_of(place, part);
     add_steps_of_constants(place, rank, tree);
     if (remains.runs.empty() && read_tree_instead(tree, rank, catalog)) {
@@ -249,7 +250,7 @@ void name_dumps(const fs::path& given, Catalog& catalog) {
 // Where `path` lies inside ranks with a journal: those, and which part of them it is.
 struct Inside {
   std::vector<JournalPlace> ranks;  // empty: it does not
-  CatalogFilter filter;
+  StepFilter filter;
 };
 
 Inside inside_of(const fs::path& path) {

@@ -11,18 +11,9 @@
 #include <vector>
 
 #include "catalog/catalog.h"
+#include "layout/tree_places.h"
 
 namespace sonde {
-
-// What part of a rank to take; everything when empty.
-struct CatalogFilter {
-  std::optional<std::uint32_t> graph;
-  std::optional<std::uint64_t> iteration;
-
-  bool takes(StepId step) const {
-    return (!graph || *graph == step.graph) && (!iteration || *iteration == step.iteration);
-  }
-};
 
 // What is left of a journal, for those who look for the rest (unentered_tensors.h).
 struct JournalRemains {
@@ -40,12 +31,11 @@ struct JournalRemains {
 };
 
 // `rank.directory` is set; `rank.rank` becomes what the journal says. Damage inside the journal becomes a problem of the catalog.
-Status read_rank_journal(const std::filesystem::path& journal, const CatalogFilter& filter, CatalogRank& rank,
+Status read_rank_journal(const std::filesystem::path& journal, const StepFilter& filter, CatalogRank& rank,
                          JournalRemains& remains, Catalog& catalog);
 
 // `steps`: directories below `rank.directory` that hold tensor files or tables. Each of `constants` that stands beside
 // some of them joins the first of those.
-struct StepPlace;
 // A name as it fits names of files, rows and order lines alike: versions differ in how they write `/`.
 std::string comparable_name(std::string_view name);
 void read_rank_tree(const std::vector<StepPlace>& steps, const std::vector<std::filesystem::path>& constants,

@@ -1,4 +1,4 @@
-// What the names of directories tell: whose a directory is, and which step's, in every layout (docs/format.md, "Trees").
+// What directories and files hold, as far as their names and first bytes tell. Of our own layouts: layout/tree_places.h.
 #pragma once
 
 #include <cstdint>
@@ -7,34 +7,14 @@
 #include <string_view>
 #include <vector>
 
-#include "catalog/catalog_readers.h"
-#include "journal/record.h"
+#include "layout/tree_places.h"
+#include "sonde/result.h"
 
 namespace sonde {
 
 // Directories .dump_metadata of runs that left a journal, each of one rank whose own directory is `directory`. In `o2`
 // several ranks share it.
 std::vector<std::filesystem::path> journals_of(const std::filesystem::path& directory);
-inline std::filesystem::path journal_in(const std::filesystem::path& metadata) {
-  return metadata / "sonde" / "journal";
-}
-
-// The number of `rank_3`, `worldsize8_global_rank3` or `device_3`; false for other names.
-bool rank_number(const std::string& name, std::uint32_t& rank);
-// YYYYMMDDhhmmss
-bool is_time(const std::string& name);
-
-// The dump that a rank's directory belongs to, and what tells the rank from others in it whatever the time of the run.
-struct RankOf {
-  std::filesystem::path dump;
-  std::string rank;
-  std::filesystem::path run;  // the directory of that time; empty in layouts without one
-};
-RankOf rank_of(const std::filesystem::path& rank_directory);
-
-// What part of a rank lies below `inside`, a path relative to its directory.
-CatalogFilter filter_of(const std::filesystem::path& rank_directory, const std::filesystem::path& inside);
-
 // Whether a file makes its directory that of a step: by its name, and where that is not certain, by its first bytes.
 bool is_of_a_step(const std::filesystem::path& path, const std::string& name);
 // Whether a file begins like a tensor of ATB, and like a container of CANN. Never waits.
@@ -63,15 +43,5 @@ struct LoosePlace {
   std::string prefix;  // `layer1/`, or empty
 };
 LoosePlace loose_place_of(const std::filesystem::path& directory, const std::filesystem::path& given);
-
-// A directory with tensors or tables, by names alone; `given` is where the search began.
-struct StepPlace {
-  std::filesystem::path directory;
-  std::filesystem::path rank_directory;
-  std::filesystem::path metadata;
-  std::uint32_t rank = 0;
-  StepId step;
-};
-StepPlace place_of(const std::filesystem::path& directory, const std::filesystem::path& given);
 
 }  // namespace sonde

@@ -5,6 +5,7 @@
 #include "catalog/dump_tree.h"
 #include "formats/file_names.h"
 #include "formats/free_names.h"
+#include "layout/side_names.h"
 
 namespace sonde {
 namespace {
@@ -15,7 +16,7 @@ constexpr int kDeepestTree = 12;                 // levels below the path that w
 constexpr std::size_t kMostDirectories = 20000;  // looked at without finding anything
 
 bool is_beside_steps(const std::string& name) {
-  return name.starts_with('.') || name == "graphs" || name == "execution_order" || name == "constants";
+  return name.starts_with('.') || name == kGraphsDirectory || name == kOrderDirectory || name == kConstantsDirectory;
 }
 
 bool is_step_number(const std::string& name) {
@@ -73,7 +74,7 @@ class Finder {
         if (at->is_symlink(ignored)) {
           found_.problems.push_back({at->path(), "a symbolic link to a directory; it is not followed"});
         } else {
-          if (name == "constants") found_.constants.push_back(at->path());
+          if (name == kConstantsDirectory) found_.constants.push_back(at->path());
           if (!is_beside_steps(name) && !(shared && is_step_number(name))) below.push_back(at->path());
         }
         continue;

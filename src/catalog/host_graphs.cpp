@@ -13,6 +13,8 @@
 #include "graph/execution_order.h"
 #include "graph/host_graph.h"
 #include "graph/source_trace.h"
+#include "layout/side_names.h"
+#include "layout/trees.h"
 
 namespace sonde {
 namespace {
@@ -40,7 +42,7 @@ std::vector<fs::path> places_of(const CatalogRank& rank) {
   std::vector<fs::path> places = {rank.directory, rank.metadata};
   fs::path above = rank.directory;
   for (int level = 0; level < 4 && above.has_relative_path(); ++level, above = above.parent_path()) {
-    places.push_back(above / ".dump_metadata" / "mindspore" / ("rank_" + std::to_string(rank.rank)));
+    places.push_back(host_directory_in(above) / rank_name(rank.rank));
   }
   return places;
 }
@@ -52,11 +54,11 @@ class GraphPlaces {
   GraphPlaces(const CatalogRank& rank, std::uint32_t graph) : graph_(graph) {
     std::error_code ignored;
     for (const fs::path& place : places_of(rank)) {
-      if (root_.empty() || fs::is_directory(place / "graphs", ignored)) root_ = place;
-      if (fs::is_directory(root_ / "graphs", ignored)) break;
+      if (root_.empty() || fs::is_directory(place / kGraphsDirectory, ignored)) root_ = place;
+      if (fs::is_directory(root_ / kGraphsDirectory, ignored)) break;
     }
     const Result<std::string> rows =
-        read_whole_file(root_ / "graphs" / ("steps_graph_" + std::to_string(graph) + ".csv"), kLongestFile);
+        read_whole_file(root_ / kGraphsDirectory / graph_steps_name(graph), kLongestFile);
     are_ours_ = static_cast<bool>(rows);
     std::istringstream table(rows ? *rows : std::string());
     std::string row;
@@ -70,15 +72,14 @@ class GraphPlaces {
   }
 
   GraphPaths of(std::uint64_t iteration) const {
-    const std::string name = "ms_output_trace_code_graph_" + std::to_string(graph_);
-    const std::string order = "ms_execution_order_graph_" + std::to_string(graph_) + ".csv";
+    const std::string pb = graph_name(graph_, ".pb"), ir = graph_name(graph_, ".ir"), order = order_name(graph_);
     const auto shown_by = shown_by_.find(iteration);
     const std::uint64_t number = shown_by != shown_by_.end() ? shown_by->second : iteration;
-    const fs::path own = root_ / "graphs" / ("step_" + std::to_string(number));
+    const fs::path own = root_ / kGraphsDirectory / graphs_of_step_name(std::to_string(number));
     std::error_code ignored;
-    if (fs::is_directory(own, ignored)) return {own / (name + ".pb"), own / (name + ".ir"), own / order, are_ours_};
-    const fs::path graphs = root_ / "graphs";
-    return {graphs / (name + ".pb"), graphs / (name + ".ir"), root_ / "execution_order" / order, are_ours_};
+    if (fs::is_directory(own, ignored)) return {own / pb, own / ir, own / order, are_ours_};
+    const fs::path graphs = root_ / kGraphsDirectory;
+    return {graphs / pb, graphs / ir, root_ / kOrderDirectory / order, are_ours_};
   }
 
  private:

@@ -39,7 +39,7 @@ CatalogRun run_of(const JournalRun& journal, const RunHeader& header, const std:
 // Turns the records of one run into steps.
 class RunReader {
  public:
-  RunReader(JournalRun& journal, std::size_t run, const CatalogFilter& filter, CatalogRank& rank, TextPool& texts)
+  RunReader(JournalRun& journal, std::size_t run, const StepFilter& filter, CatalogRank& rank, TextPool& texts)
       : journal_(journal), run_(run), filter_(filter), rank_(rank), texts_(texts) {}
 
   void read() {
@@ -164,7 +164,7 @@ class RunReader {
 
   JournalRun& journal_;
   std::size_t run_;
-  const CatalogFilter& filter_;
+  const StepFilter& filter_;
   CatalogRank& rank_;
   TextPool& texts_;
   std::unordered_map<std::uint32_t, const Site*> sites_;
@@ -241,7 +241,7 @@ void remember(const JournalRun& run, const CatalogRun& read, JournalRemains& rem
 
 }  // namespace
 
-Status read_rank_journal(const std::filesystem::path& path, const CatalogFilter& filter, CatalogRank& rank,
+Status read_rank_journal(const std::filesystem::path& path, const StepFilter& filter, CatalogRank& rank,
                          JournalRemains& remains, Catalog& catalog) {
   Result<Journal> journal = read_journal(path);
   if (!journal) return journal.error();

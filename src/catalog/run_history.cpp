@@ -7,6 +7,7 @@
 #include <string>
 
 #include "files/mapped_file.h"
+#include "layout/side_names.h"
 
 namespace sonde {
 namespace {
@@ -36,9 +37,8 @@ std::optional<std::vector<std::uint64_t>> read_history(const fs::path& path) {
 const std::vector<std::uint64_t>* RunHistory::iterations_of(std::uint32_t graph) {
   const auto [at, is_new] = by_graph_.try_emplace(graph);
   if (is_new) {
-    const std::string name = "ms_global_execution_order_graph_" + std::to_string(graph) + ".csv";
     for (const fs::path& place : {rank_.directory, rank_.metadata}) {
-      if (!at->second) at->second = read_history(place / "execution_order" / name);
+      if (!at->second) at->second = read_history(place / kOrderDirectory / history_name(graph));
     }
   }
   return at->second ? &*at->second : nullptr;

@@ -9,6 +9,7 @@
 
 #include "graph/build.h"
 #include "graph/host_graph.h"
+#include "layout/side_names.h"
 
 namespace sonde {
 namespace {
@@ -124,7 +125,7 @@ std::vector<std::uint32_t> neighbourhood(const StepGraph& graph, std::vector<std
 SourceTexts sources_of(const CatalogRank& rank) {
   std::error_code ignored;
   const bool apart = std::filesystem::exists(rank.metadata / "graphs", ignored);  // as where CANN's trees are
-  const std::filesystem::path kept = (apart ? rank.metadata : rank.directory) / "graphs" / "sources";
+  const std::filesystem::path kept = (apart ? rank.metadata : rank.directory) / kGraphsDirectory / kSourcesDirectory;
   return SourceTexts([kept, lines = lines_of(rank)](const std::string& file) -> std::optional<std::string> {
     // Names come from the dump, which anybody may have written: stay inside its directory.
     const std::filesystem::path inside = std::filesystem::path(file).lexically_normal().relative_path();

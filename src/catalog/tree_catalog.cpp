@@ -17,6 +17,7 @@
 #include "formats/file_names.h"
 #include "formats/free_names.h"
 #include "formats/tensor_file.h"
+#include "layout/side_names.h"
 
 namespace sonde {
 namespace {
@@ -29,12 +30,12 @@ class OrderNames {
  public:
   // `rank`, `metadata`: where such files may lie.
   OrderNames(const fs::path& rank, const fs::path& metadata, std::uint32_t graph) {
-    const std::string name = "ms_execution_order_graph_" + std::to_string(graph) + ".csv";
+    const std::string name = order_name(graph);
     for (const fs::path& place : {rank, metadata}) {
-      read(place / "execution_order" / name);
+      read(place / kOrderDirectory / name);
       std::error_code ignored;
-      for (const fs::directory_entry& entry : fs::directory_iterator(place / "graphs", ignored)) {
-        if (entry.path().filename().native().starts_with("step_")) read(entry.path() / name);
+      for (const fs::directory_entry& entry : fs::directory_iterator(place / kGraphsDirectory, ignored)) {
+        if (is_graphs_of_step_name(entry.path().filename().native())) read(entry.path() / name);
       }
     }
   }

@@ -99,7 +99,7 @@ struct Additions {
 
 class TensorAdder {
  public:
-  TensorAdder(const CatalogFilter& filter, const JournalRemains& remains, CatalogRank& rank, TextPool& texts)
+  TensorAdder(const StepFilter& filter, const JournalRemains& remains, CatalogRank& rank, TextPool& texts)
       : filter_(filter), remains_(remains), names_(remains.names), rank_(rank), texts_(texts) {}
 
   Unentered add(const CatalogRank& tree) {
@@ -335,7 +335,7 @@ class TensorAdder {
     return at->second++;
   }
 
-  const CatalogFilter& filter_;
+  const StepFilter& filter_;
   const JournalRemains& remains_;
   Names names_;
   CatalogRank& rank_;
@@ -348,7 +348,7 @@ class TensorAdder {
 
 }  // namespace
 
-Unentered add_unentered_tensors(const CatalogRank& tree, const CatalogFilter& filter, const JournalRemains& remains,
+Unentered add_unentered_tensors(const CatalogRank& tree, const StepFilter& filter, const JournalRemains& remains,
                                 CatalogRank& rank, TextPool& texts) {
   if (remains.runs.empty()) return {};
   return TensorAdder(filter, remains, rank, texts).add(tree);

@@ -15,7 +15,7 @@ struct Unentered {
 
 // Adds to `rank`, read from its journal, what `tree`, the same directory read by names and tables, has more, in the order of
 // time. Ops whose name was lost get it back.
-Unentered add_unentered_tensors(const CatalogRank& tree, const CatalogFilter& filter, const JournalRemains& remains,
+Unentered add_unentered_tensors(const CatalogRank& tree, const StepFilter& filter, const JournalRemains& remains,
                                 CatalogRank& rank, TextPool& texts);
 
 }  // namespace sonde

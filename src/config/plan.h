@@ -216,7 +216,5 @@ std::optional<Plan> parse_recorded_plan(const std::string& text, const std::file
 
 // "FILE:LINE: error: KEY: message", one per diagnostic.
 std::string text_of(const Diagnostic& diagnostic, const std::filesystem::path& file);
-// The plan in plain words, several lines, for `sonde check`.
-std::string describe(const Plan& plan);
 
 }  // namespace sonde

@@ -18,6 +18,7 @@
 #include "index/index_writer.h"
 #include "index/sqlite.h"
 #include "index/tree_snapshot.h"
+#include "layout/side_names.h"
 
 namespace sonde {
 namespace {
@@ -58,17 +59,17 @@ std::vector<fs::path> places_outside(const Catalog& catalog, const fs::path& roo
   };
   for (const CatalogRank& rank : catalog.ranks) {
     for (const fs::path& place : {rank.directory, rank.metadata}) {
-      add(place / "graphs");
-      add(place / "execution_order");
+      add(place / kGraphsDirectory);
+      add(place / kOrderDirectory);
     }
-    if (rank.has_journal) add(rank.metadata / "sonde");
+    if (rank.has_journal) add(own_directory_in(rank.metadata));
     fs::path above = rank.directory;
     for (int level = 0; level < 4 && above.has_relative_path(); ++level, above = above.parent_path()) {
-      add(above / ".dump_metadata");
+      add(above / kMetadataDirectory);
     }
   }
   for (fs::path above = root.parent_path(); above.has_relative_path(); above = above.parent_path()) {
-    add(above / ".dump_metadata");
+    add(above / kMetadataDirectory);
   }
   std::ranges::sort(places);
   places.erase(std::unique(places.begin(), places.end()), places.end());

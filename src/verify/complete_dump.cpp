@@ -18,6 +18,7 @@
 #include "files/safe_path.h"
 #include "formats/tensor_file.h"
 #include "journal/journal.h"
+#include "layout/side_names.h"
 #include "measure/measure.h"
 #include "verify/journal_replay.h"
 #include "writer/live_run.h"
@@ -45,8 +46,7 @@ std::multiset<std::string_view> rows_of(std::string_view text) {
 
 // Tables that grow from step to step; all else is written once.
 bool grows(const std::string& name) {
-  return name == "statistic.csv" || name.starts_with("ms_global_execution_order_graph_") ||
-         name.starts_with("steps_graph_");
+  return name == "statistic.csv" || is_history_name(name) || is_graph_steps_name(name);
 }
 
 // A file that was finished, for as long as its end changes.
@@ -83,7 +83,7 @@ class OpenedEnd {
 // What holds `.dump_metadata`: everything that is changed lies below it, or below the rank's directory.
 fs::path root_of(const fs::path& metadata) {
   fs::path at = metadata;
-  while (at.has_relative_path() && at.filename() != ".dump_metadata") at = at.parent_path();
+  while (at.has_relative_path() && at.filename() != kMetadataDirectory) at = at.parent_path();
   return at.parent_path();
 }
 
@@ -91,7 +91,7 @@ fs::path root_of(const fs::path& metadata) {
 class RankCompleter {
  public:
   RankCompleter(const CatalogRank& rank, Completion& done)
-      : rank_(rank), own_(rank.metadata / "sonde"), journal_(journal_in(rank.metadata)), done_(done) {}
+      : rank_(rank), own_(own_directory_in(rank.metadata)), journal_(journal_in(rank.metadata)), done_(done) {}
 
   Status complete() {
     if (Status opened = open_places(); !opened) return opened;
@@ -152,7 +152,7 @@ class RankCompleter {
   // `.dump_metadata/sonde`, of o2 `.dump_metadata/device_N/sonde`: the journal of the replay itself.
   static bool is_own(const fs::path& relative) {
     const auto parts = std::distance(relative.begin(), relative.end());
-    return parts <= 3 && *relative.begin() == ".dump_metadata" && relative.filename() == "sonde";
+    return parts <= 3 && *relative.begin() == kMetadataDirectory && relative == own_directory_in(relative.parent_path());
   }
 
   Status take_over(const fs::path& made) {
@@ -209,7 +209,7 @@ class RankCompleter {
     fs::recursive_directory_iterator at(rank_.directory, fs::directory_options::skip_permission_denied, error);
     for (; !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
       const std::string name = at->path().filename();
-      if (name == "partial" || name == "sources") at.disable_recursion_pending();
+      if (name == "partial" || name == kSourcesDirectory) at.disable_recursion_pending();
       if (!name.ends_with(".csv") || at->is_symlink() || !at->is_regular_file()) continue;
       const Result<std::string> text = read_whole_file(at->path());
       if (!text || text->empty() || text->ends_with('\n')) continue;

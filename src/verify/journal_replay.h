@@ -13,7 +13,7 @@
 
 #include "catalog/catalog.h"
 #include "journal/journal.h"
-#include "writer/layout.h"
+#include "layout/layout.h"
 #include "writer/run_files.h"
 
 namespace sonde {

@@ -18,6 +18,7 @@
 #include "files/mapped_file.h"
 #include "formats/tensor_file.h"
 #include "journal/journal.h"
+#include "layout/side_names.h"
 #include "measure/measure.h"
 #include "writer/live_run.h"
 #include "writer/statistic_csv.h"
@@ -79,7 +80,7 @@ using RowKey = std::tuple<std::uint64_t, bool, std::uint32_t>;          // when,
 class RankVerifier {
  public:
   RankVerifier(const CatalogRank& rank, const VerifyOptions& options, VerifyReport& report)
-      : rank_(rank), options_(options), report_(report), live_(is_recording(rank.metadata / "sonde")) {}
+      : rank_(rank), options_(options), report_(report), live_(is_recording(own_directory_in(rank.metadata))) {}
 
   VerifyRank verify() {
     out_.rank = rank_.rank;
@@ -91,7 +92,7 @@ class RankVerifier {
       for (std::size_t run = 0; run < read->runs.size(); ++run) check_run(read->runs[run], run);
     }
     if (live_) {
-      add(IssueKind::recording, {}, rank_.metadata / "sonde/owner",
+      add(IssueKind::recording, {}, own_directory_in(rank_.metadata) / "owner",
           "a run records here at this moment; what it has not entered yet is not judged");
     }
     check_rows();
@@ -333,17 +334,16 @@ class RankVerifier {
       if (step.ended && !by_host) ++ended[step.id.graph][step.id.iteration];
     }
     for (const auto& [graph, steps] : ended) {
-      check_steps_in(fmt::format("execution_order/ms_global_execution_order_graph_{}.csv", graph), graph, steps);
-      const std::string table = fmt::format("graphs/steps_graph_{}.csv", graph);
+      check_steps_in(fs::path(kOrderDirectory) / history_name(graph), graph, steps);
+      const fs::path table = fs::path(kGraphsDirectory) / graph_steps_name(graph);
       check_steps_in(table, graph, steps);
-      const std::string name = fmt::format("ms_output_trace_code_graph_{}", graph);
-      expect_file(fmt::format("execution_order/ms_execution_order_graph_{}.csv", graph), {});
-      for (const char* end : {".ir", ".pb"}) expect_file("graphs/" + name + end, {});
-      check_graphs_of_steps(table, graph, name);
+      expect_file(fs::path(kOrderDirectory) / order_name(graph), {});
+      for (const char* end : {".ir", ".pb"}) expect_file(fs::path(kGraphsDirectory) / graph_name(graph, end), {});
+      check_graphs_of_steps(table, graph);
     }
   }
 
-  void check_steps_in(const std::string& relative, std::uint32_t graph, std::map<std::uint64_t, std::uint64_t> steps) {
+  void check_steps_in(const fs::path& relative, std::uint32_t graph, std::map<std::uint64_t, std::uint64_t> steps) {
     const fs::path path = side_file(relative);
     const Result<std::string> text = read_whole_file(path);
     if (!text) {
@@ -361,7 +361,7 @@ class RankVerifier {
   }
 
   // "7,3": the files of step 3 show step 7; those of the first step are the graph's.
-  void check_graphs_of_steps(const std::string& table, std::uint32_t graph, const std::string& name) {
+  void check_graphs_of_steps(const fs::path& table, std::uint32_t graph) {
     const Result<std::string> text = read_whole_file(side_file(table));
     if (!text) return;
     std::set<std::string> shown;
@@ -376,14 +376,15 @@ class RankVerifier {
     }
     for (const std::string& step : shown) {
       const StepId id{graph, std::strtoull(step.c_str(), nullptr, 10)};
-      for (const char* end : {".ir", ".pb"}) expect_file(fmt::format("graphs/step_{}/{}{}", step, name, end), id);
-      expect_file(fmt::format("graphs/step_{}/ms_execution_order_graph_{}.csv", step, graph), id);
+      const fs::path own = fs::path(kGraphsDirectory) / graphs_of_step_name(step);
+      for (const char* end : {".ir", ".pb"}) expect_file(own / graph_name(graph, end), id);
+      expect_file(own / order_name(graph), id);
     }
   }
 
   void check_leftovers() {
     std::error_code ignored;
-    for (const fs::directory_entry& entry : fs::directory_iterator(rank_.metadata / "sonde/partial", ignored)) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(own_directory_in(rank_.metadata) / "partial", ignored)) {
       add(IssueKind::leftover, {}, entry.path(), "files that a killed run had not finished; they mean nothing");
     }
   }

@@ -5,7 +5,7 @@
 
 #include "formats/cann_types.h"
 #include "tensor/format.h"
-#include "writer/layout.h"
+#include "layout/layout.h"
 
 namespace sonde {
 namespace {

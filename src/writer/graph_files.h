@@ -15,7 +15,7 @@
 #include "graph/source_text.h"
 #include "journal/record.h"
 #include "sonde/dims.h"
-#include "writer/layout.h"
+#include "layout/layout.h"
 
 namespace sonde {
 

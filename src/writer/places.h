@@ -14,7 +14,7 @@
 #include "files/files.h"
 #include "journal/record.h"
 #include "sonde/result.h"
-#include "writer/layout.h"
+#include "layout/layout.h"
 
 namespace sonde {
 

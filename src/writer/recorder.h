@@ -15,7 +15,7 @@
 #include "config/plan.h"
 #include "journal/record.h"
 #include "journal/totals.h"
-#include "writer/layout.h"
+#include "layout/layout.h"
 
 namespace sonde {
 

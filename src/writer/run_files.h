@@ -10,7 +10,7 @@
 #include "config/plan.h"
 #include "journal/record.h"
 #include "sonde/result.h"
-#include "writer/layout.h"
+#include "layout/layout.h"
 #include "writer/tensor_writer.h"
 
 namespace sonde {

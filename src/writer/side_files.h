@@ -7,7 +7,7 @@
 
 #include "config/plan.h"
 #include "sonde/result.h"
-#include "writer/layout.h"
+#include "layout/layout.h"
 
 namespace sonde {
 

@@ -7,7 +7,7 @@
 
 #include "journal/record.h"
 #include "stats/statistics.h"
-#include "writer/layout.h"
+#include "layout/layout.h"
 
 namespace sonde {
 

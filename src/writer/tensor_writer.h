@@ -11,7 +11,7 @@
 #include "files/files.h"
 #include "journal/record.h"
 #include "sonde/result.h"
-#include "writer/layout.h"
+#include "layout/layout.h"
 #include "writer/places.h"
 
 namespace sonde {

@@ -149,7 +149,7 @@ TEST(DumpTree, FindsRankAndStepInEveryTree) {
 
 TEST(DumpTree, KnowsWhichPartOfARankIsMeant) {
   const auto part = [](const std::string& rank, const std::string& inside) {
-    const CatalogFilter filter = filter_of(rank, inside);
+    const StepFilter filter = filter_of(rank, inside);
     return (filter.graph ? std::to_string(*filter.graph) : "all") + "/" +
            (filter.iteration ? std::to_string(*filter.iteration) : "all");
   };

@@ -135,7 +135,6 @@ TEST(SondeSettings, SettleWhatAnEmptyKernelsMeans) {
     EXPECT_EQ(selector.decide_op("Default/add-op0", "add").outputs, selects_all) << version;
     EXPECT_EQ(selector.decide_parameter("fc.weight"), selects_all) << version;
     EXPECT_EQ(result.diagnostics.empty(), selects_all) << version;
-    EXPECT_EQ(describe(*result.plan).starts_with("operators: all"), selects_all) << version;
   }
 }
 

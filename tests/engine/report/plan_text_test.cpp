@@ -1,6 +1,8 @@
+#include "report/plan_text.h"
+
 #include <gtest/gtest.h>
 
-#include "verdict_case.h"
+#include "config/verdict_case.h"
 
 namespace sonde::test {
 namespace {
@@ -34,6 +36,17 @@ TEST(Describe, SaysThatNothingCanMatch) {
   expect_said({"c.iteration=\"5-2\""}, {"steps: none"});
   expect_said({"c.dump_mode=1"}, {"kernels is empty"});
   expect_said({"c.kernels=[\"a\"]"}, {"kernels lists 1, not used with dump_mode 0"});
+}
+
+TEST(Describe, SaysWhatTheVersionMakesOfAnEmptyKernels) {
+  for (const char* version : {"2.0", "2.3"}) {
+    expect_said({"c.dump_mode=1", "c.kernels=[\"\"]", std::string("s.version=\"") + version + "\""},
+                {"operators: none"});
+  }
+  for (const char* version : {"2.5", "2.7"}) {
+    expect_said({"c.dump_mode=1", "c.kernels=[\"\"]", std::string("s.version=\"") + version + "\""},
+                {"operators: all"});
+  }
 }
 
 TEST(Describe, SaysHowTheSettingsAreUsed) {
@@ -89,7 +102,8 @@ TEST(Describe, SaysWhatADumpListSelects) {
                  {"operators: those of dump_list", "in the model AlexNet\n", "MatMul: the operator of that name",
                   "in PyTorch also linear, addmm, mm", "from a to b", "but not input 0, output 1 of Conv2D",
                   "in every model: every operator", "steps: 0|3-5", "sides: outputs", "devices: all",
-                  "written to: /tmp/TIME/DEVICE/MODEL/GRAPH/STEP\n", "layout acl, dialect acl\n"});
+                  "written to: /tmp/TIME/DEVICE/MODEL/GRAPH/STEP\n  operators outside every module: /tmp/TIME/DEVICE\n",
+                  "layout acl, dialect acl\n"});
   expect_said_of(R"({"dump": {"dump_path": "/tmp", "dump_op_switch": "on"}})", {"operators: all\n"});
   expect_said_of(R"({"dump": {"dump_path": "/tmp", "dump_debug": "on"}})", {"operators: those with NaN or infinity"});
   expect_said_of(
@@ -97,7 +111,7 @@ TEST(Describe, SaysWhatADumpListSelects) {
                     "dump_list": [{"layer": ["relu"], "watcher_nodes": ["conv2d"]}]}})",
       {"operators: watched ones", "outputs of these, after themselves\n    conv2d", "again after each of\n    relu"});
   expect_said_of(R"({"dump": {"dump_path": "/d", "dump_scene": "aic_err_norm_dump"}})",
-                 {"operators: the one that fails", "operators outside every module: /d/TIME/DEVICE\n"});
+                 {"operators: the one that fails", "written to: /d/extra-info/data-dump/DEVICE\n  layout acl"});
   expect_said_of(R"({"dump": {}})", {"records nothing: "});
   expect_said_of(R"({"dump_config": {"enable_dump": true, "dump_path": "/tmp", "dump_layer": " Add "}})",
                  {"anywhere\n", "Add: the operator of that name", "worldsizeW_global_rankR"});

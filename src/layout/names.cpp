@@ -1,10 +1,10 @@
-// Names: of ops, and of the files that hold their tensors. The directories: layout_places.cpp.
-#include "writer/layout.h"
-
+// Names: of ops, and of the files that hold their tensors. The directories: layout.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
+
+#include "layout/layout.h"
 
 namespace sonde {
 namespace {

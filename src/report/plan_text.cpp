@@ -1,4 +1,5 @@
-// The plan in plain words, as `sonde check` prints it.
+#include "report/plan_text.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,8 +8,8 @@
 #include <vector>
 
 #include "config/op_types.h"
-#include "config/plan.h"
 #include "config/selector.h"
+#include "layout/trees.h"
 #include "stats/statistics.h"
 
 namespace sonde {
@@ -207,29 +208,6 @@ std::string differences(const Plan& plan) {
   return text.empty() ? text : "differs from MindSpore:\n" + text;
 }
 
-// Where the files of a step lie, below the path of the plan.
-std::string step_directory(const Plan& plan) {
-  const std::string& net = plan.net_name;
-  switch (plan.sonde.layout) {
-    case LayoutKind::mindspore_1_2:
-      return fmt::format("{}/device_N/iteration_STEP", net);
-    case LayoutKind::mindspore_1_2_async:
-      return fmt::format("device_N/{}_graph_GRAPH/GRAPH/STEP", net);
-    case LayoutKind::ge:
-      return fmt::format("TIME/DEVICE/{}/GRAPH/STEP", net);
-    case LayoutKind::o0:
-      return "STEP/TIME/DEVICE/GRAPH";
-    case LayoutKind::o2:
-      return fmt::format("STEP/TIME/DEVICE/{}/GRAPH/0", net);
-    case LayoutKind::acl:
-      return "TIME/DEVICE/MODEL/GRAPH/STEP";
-    case LayoutKind::torchair:
-      return "worldsizeW_global_rankR/TIME/DEVICE/graph_N/N/STEP";
-    default:
-      return fmt::format("rank_N/{}/GRAPH/STEP", net);
-  }
-}
-
 // Most documents describe an older release than the newest, whose names and tree are the default.
 std::string release_in_words(const Plan& plan) {
   if (plan.acl.in_use) return "";
@@ -247,11 +225,16 @@ std::string release_in_words(const Plan& plan) {
 }
 
 std::string place(const Plan& plan) {
-  std::string text = fmt::format("written to: {}\n", (plan.path / step_directory(plan)).string());
-  if (plan.sonde.layout == LayoutKind::acl) {
-    text += fmt::format("  operators outside every module: {}\n", (plan.path / "TIME/DEVICE").string());
+  const LayoutKind layout = plan.sonde.layout;
+  const auto path = [&](TreeCase which) {
+    return (plan.path / path_in_words(all_levels(tree_of(layout, which)), plan.net_name)).string();
+  };
+  const bool throws = layout == LayoutKind::acl && plan.acl.is_exception_scene();
+  std::string text = fmt::format("written to: {}\n", path(throws ? TreeCase::exceptions : TreeCase::usual));
+  if (layout == LayoutKind::acl && !throws) {
+    text += fmt::format("  operators outside every module: {}\n", path(TreeCase::no_model));
   }
-  text += fmt::format("  layout {}, dialect {}\n", info(plan.sonde.layout).name, plan.dialect);
+  text += fmt::format("  layout {}, dialect {}\n", info(layout).name, plan.dialect);
   return text + release_in_words(plan);
 }
 

@@ -9,6 +9,8 @@
 #include "config/plan.h"
 #include "formats/file_names.h"
 #include "journal/record.h"
+#include "layout/side_names.h"
+#include "layout/trees.h"
 
 namespace sonde {
 
@@ -62,11 +64,11 @@ class Layout {
   std::string directory_of(const NamedRecord& record) const;
   // Up to 2.5, in rank_N: what came into a graph's first recorded step from outside lies in a directory of its own.
   bool has_constants() const { return has_rank_tree() && release_ < Release::v2_7; }
-  std::filesystem::path metadata_directory() const { return metadata_; }              // …/.dump_metadata
-  std::filesystem::path own_directory() const { return metadata_ / "sonde"; }         // …/.dump_metadata/sonde
-  std::filesystem::path journal_file() const { return own_directory() / "journal"; }  // …/.dump_metadata/sonde/journal
+  std::filesystem::path metadata_directory() const { return metadata_; }               // …/.dump_metadata
+  std::filesystem::path own_directory() const { return own_directory_in(metadata_); }  // …/.dump_metadata/sonde
+  std::filesystem::path journal_file() const { return journal_in(metadata_); }  // …/.dump_metadata/sonde/journal
 
-  std::filesystem::path execution_order_directory() const { return sides_ / "execution_order"; }
+  std::filesystem::path execution_order_directory() const { return sides_ / kOrderDirectory; }
   std::filesystem::path execution_order_file(std::uint32_t graph) const;
   std::filesystem::path history_file(std::uint32_t graph) const;
   // The graph of a step: its own files, or, for the first of a graph, the graph's.
@@ -74,9 +76,9 @@ class Layout {
     std::filesystem::path order, ir, pb;
   };
   GraphPaths graph_files(StepId step, bool first) const;
-  std::filesystem::path graphs_directory() const { return sides_ / "graphs"; }
+  std::filesystem::path graphs_directory() const { return sides_ / kGraphsDirectory; }
   std::filesystem::path graph_steps_file(std::uint32_t graph) const;  // which step has which files
-  std::filesystem::path sources_directory() const { return graphs_directory() / "sources"; }
+  std::filesystem::path sources_directory() const { return graphs_directory() / kSourcesDirectory; }
 
   // 1.2: {path}/.metadata/data_dump.json, that version's own copy of the configuration; empty in others.
   std::filesystem::path old_config_copy() const;
@@ -103,14 +105,14 @@ class Layout {
   bool has_rank_tree() const { return kind_ >= LayoutKind::mindspore_2_0 && kind_ <= LayoutKind::mindspore_2_7; }
   bool begins_with_step() const { return kind_ == LayoutKind::o0 || kind_ == LayoutKind::o2; }
   std::string name_prefix(const Site& site) const;
-  void place(const RunInfo& run);
+  void place();
   std::string model_of(const NamedRecord& record) const;
 
   LayoutKind kind_ = LayoutKind::mindspore_2_7;
   Release release_ = Release::v2_7;
   TensorForm form_ = TensorForm::npy;
   std::filesystem::path root_;
-  std::string net_name_, time_;  // time_: of the run, YYYYMMDDhhmmss
+  TreeValues values_;  // of the run and the rank
   std::uint32_t device_ = 0;
   bool is_asynchronous_2_0_ = false;
   bool exceptions_ = false;  // acl: the ops that threw, in a directory of their own

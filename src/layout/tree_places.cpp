@@ -1,0 +1,149 @@
+#include "layout/tree_places.h"
+
+#include <algorithm>
+
+#include "base/parse_number.h"
+#include "layout/side_names.h"
+
+namespace sonde {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_below(const fs::path& path, const fs::path& directory) {
+  const fs::path relative = path.lexically_relative(directory);
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+// {graph}/{iteration} at the end; a directory that is called otherwise counts as 0.
+StepId last_two(const fs::path& directory) {
+  StepId id;
+  if (!parse_number(directory.filename().native(), id.iteration)) id.iteration = 0;
+  if (!parse_number(directory.parent_path().filename().native(), id.graph)) id.graph = 0;
+  return id;
+}
+
+// 1.2: iteration_3, or graph_1/iteration_3.
+bool read_old_step(const std::vector<std::string>& names, TreeValues& values) {
+  for (const TreeCase which : {TreeCase::usual, TreeCase::later_graphs}) {
+    values = {};
+    if (read_path(tree_of(LayoutKind::mindspore_1_2, which).step, names, values) && values.step) return true;
+  }
+  return false;
+}
+
+// {model_name}/{model_id}/{step}, as far as it goes, in `acl` and in TorchAir.
+TreeValues model_step(const std::vector<std::string>& names) {
+  for (const LayoutKind layout : {LayoutKind::torchair, LayoutKind::acl}) {
+    TreeValues values;
+    if (read_path(tree_of(layout).step, names, values) || layout == LayoutKind::acl) return values;
+  }
+  return {};
+}
+
+// …/{time}/{device}[/{model_name}/{model_id}/{step}]. In o0 and o2 the step stands before the time, and {path} holds all.
+StepPlace place_in_run(const fs::path& directory, const fs::path& run, const fs::path& given) {
+  const std::vector<std::string> below = names_in(directory.lexically_relative(run));
+  const std::vector<std::string> inside(below.begin() + 1, below.end());
+  const fs::path above = run.parent_path();
+  StepPlace place;
+  place.rank_directory = run / below[0];
+  place.metadata = place.rank_directory / kMetadataDirectory;
+  if (!parse_number(below[0], place.rank)) place.rank = 0;
+  if (inside.size() > 2) {
+    place.step = model_step(inside).step_id();
+  } else if (!inside.empty() && !parse_number(inside.back(), place.step.iteration)) {  // dynamic shapes: no model
+    place.step.iteration = 0;
+  }
+  std::uint64_t step = 0;
+  if (parse_number(above.filename().native(), step) && is_below(above.parent_path(), given)) {
+    if (inside.size() == 1 && !parse_number(inside[0], place.step.graph)) place.step.graph = 0;  // o0
+    place.step.iteration = step;
+    place.rank_directory = above.parent_path();
+    place.metadata = place.rank_directory / kMetadataDirectory / device_name(place.rank);
+  }
+  rank_number(above.filename().native(), place.rank);
+  const std::string name = above.filename();
+  if (name.starts_with("step"))
+    parse_number(std::string_view(name).substr(4), place.step.iteration);  // msprobe's kernels
+  return place;
+}
+
+// `graph_2` and `Net_graph_2` alone may be of several layouts: the rank's own directory decides.
+bool one_name_suits(const Tree& tree, const fs::path& rank_directory) {
+  const bool has_time = is_time(rank_directory.parent_path().filename().native());
+  std::uint32_t device = 0;
+  if (tree.first == LayoutKind::torchair) return has_time;
+  if (tree.which == TreeCase::later_graphs) return !has_time;
+  if (tree.first == LayoutKind::mindspore_1_2_async) return device_number(rank_directory.filename().native(), device);
+  return true;
+}
+
+}  // namespace
+
+std::vector<std::string> names_in(const fs::path& path) {
+  std::vector<std::string> names;
+  for (const fs::path& name : path) {
+    if (!name.empty() && name != ".") names.push_back(name);
+  }
+  return names;
+}
+
+RankOf rank_of(const fs::path& directory) {
+  RankOf out;
+  std::uint32_t number = 0;
+  const fs::path parent = directory.parent_path();
+  if (is_time(parent.filename().native())) {
+    out.run = parent;
+    out.dump = parent.parent_path();
+    out.rank = directory.filename();
+    if (is_rank_above_times(out.dump.filename().native())) {
+      out.rank = (out.dump.filename() / out.rank).native();
+      out.dump = out.dump.parent_path();
+    }
+  } else if (rank_number(directory.filename().native(), number)) {
+    out.dump = parent;
+    out.rank = directory.filename();
+  } else {
+    out.dump = directory;
+  }
+  return out;
+}
+
+StepFilter filter_of(const fs::path& rank_directory, const fs::path& inside) {
+  for (std::vector<std::string> names = names_in(inside); !names.empty(); names.pop_back()) {
+    for (const Tree& tree : trees()) {
+      TreeValues values;
+      if (tree.first == LayoutKind::mindspore_1_2 && tree.which == TreeCase::usual) values.graph = 0;  // has no level
+      if (names.size() > count_of(tree.step) || !read_path(tree.step, names, values)) continue;
+      if (names.size() > 1 || one_name_suits(tree, rank_directory)) return {values.graph, values.step};
+    }
+  }
+  return {};
+}
+
+StepPlace place_of(const fs::path& directory, const fs::path& given) {
+  StepPlace place;
+  place.rank_directory = given;
+  place.step = last_two(directory);
+  std::uint32_t number = 0;
+  for (fs::path at = directory; at.has_relative_path(); at = at.parent_path()) {
+    const std::string name = at.filename();
+    if (is_time(name) && at != directory) {
+      place = place_in_run(directory, at, given);
+      break;
+    }
+    if (!rank_number(name, number)) continue;
+    place.rank_directory = at;
+    place.rank = number;
+    TreeValues values;
+    const std::vector<std::string> inside = names_in(directory.lexically_relative(at));
+    if (!inside.empty() && read_old_step(inside, values)) place.step = values.step_id();
+    break;
+  }
+  place.directory = directory;
+  if (place.metadata.empty()) place.metadata = place.rank_directory / kMetadataDirectory;
+  return place;
+}
+
+}  // namespace sonde

@@ -1,0 +1,49 @@
+// What a path in a dump tells: whose directory it is, and which step's. Names alone decide, of every layout, and of dumps of
+// other writers that differ a little from the table (trees.h).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "journal/record.h"
+#include "layout/trees.h"
+
+namespace sonde {
+
+// The names of a relative path, without `.`.
+std::vector<std::string> names_in(const std::filesystem::path& path);
+
+// The dump that a rank's directory belongs to, and what tells the rank from others in it whatever the time of the run.
+struct RankOf {
+  std::filesystem::path dump;
+  std::string rank;
+  std::filesystem::path run;  // the directory of that time; empty in layouts without one
+};
+RankOf rank_of(const std::filesystem::path& rank_directory);
+
+// What part of a rank to take; everything when empty.
+struct StepFilter {
+  std::optional<std::uint32_t> graph;
+  std::optional<std::uint64_t> iteration;
+
+  bool takes(StepId step) const {
+    return (!graph || *graph == step.graph) && (!iteration || *iteration == step.iteration);
+  }
+};
+// What part of a rank lies below `inside`, a path relative to its directory.
+StepFilter filter_of(const std::filesystem::path& rank_directory, const std::filesystem::path& inside);
+
+// A directory with tensors or tables; `given` is where the search began.
+struct StepPlace {
+  std::filesystem::path directory;
+  std::filesystem::path rank_directory;
+  std::filesystem::path metadata;
+  std::uint32_t rank = 0;
+  StepId step;
+};
+StepPlace place_of(const std::filesystem::path& directory, const std::filesystem::path& given);
+
+}  // namespace sonde

@@ -1,0 +1,75 @@
+// The directories of a dump, layout by layout: one table. Sonde writes them, reads them and describes them to people by it.
+// docs/format.md, "Trees".
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "config/plan.h"
+#include "journal/record.h"
+
+namespace sonde {
+
+// What names of directories say.
+enum class Field : std::uint8_t { none, net, model, rank, world_size, device, time, graph, graph_from_one, step };
+
+struct TreeValues {
+  std::string net, model;
+  std::string time;  // of the run, YYYYMMDDhhmmss
+  std::optional<std::uint32_t> rank, world_size, device, graph;
+  std::optional<std::uint64_t> step;
+
+  StepId step_id() const { return {graph.value_or(0), step.value_or(0)}; }
+};
+
+// One directory: fixed text and what follows it, once or twice.
+struct Level {
+  struct Part {
+    std::string_view text;
+    Field field = Field::none;
+    std::string_view word = {};  // what people read in place of the field
+  };
+  Part first, second = {};
+};
+// A place that says less has empty levels at its end.
+using Levels = std::array<Level, 6>;
+
+// A layout puts most files into its `usual` directories, and some elsewhere.
+enum class TreeCase : std::uint8_t { usual, later_graphs, constants, no_model, exceptions };
+
+struct Tree {
+  LayoutKind first, last;  // the layouts that have it
+  TreeCase which;
+  Levels rank;  // of a rank's own directory, below the path of the plan
+  Levels step;  // of the directory of a step, below that
+};
+std::span<const Tree> trees();
+const Tree& tree_of(LayoutKind layout, TreeCase which = TreeCase::usual);
+// Of the directory of a step below the path of the plan.
+Levels all_levels(const Tree& tree);
+
+// rank_3/Net/0/1; empty where there is no level.
+std::string path_of(const Levels& levels, const TreeValues& values);
+// rank_N/Net/GRAPH/STEP, for people.
+std::string path_in_words(const Levels& levels, std::string_view net_name);
+std::size_t count_of(const Levels& levels);
+// Whether `names` may be the first directories of that place, as many as both have. Sets what they say, also behind one that
+// does not fit.
+bool read_path(const Levels& levels, std::span<const std::string> names, TreeValues& values);
+
+// YYYYMMDDhhmmss
+bool is_time(std::string_view name);
+// The number of `rank_3`, `worldsize8_global_rank3` or `device_3`; false for other names.
+bool rank_number(std::string_view name, std::uint32_t& rank);
+bool device_number(std::string_view name, std::uint32_t& device);  // of device_3 alone
+// Whether a name is that of a rank among several of a run whose directories of times lie in it: worldsize8_global_rank3.
+bool is_rank_above_times(std::string_view name);
+std::string rank_name(std::uint32_t rank);      // rank_3
+std::string device_name(std::uint32_t device);  // device_3
+
+}  // namespace sonde
