@@ -32,13 +32,17 @@ bool read_old_step(const std::vector<std::string>& names, TreeValues& values) {
   return false;
 }
 
-// {model_name}/{model_id}/{step}, as far as it goes, in `acl` and in TorchAir.
+bool fits(LayoutKind layout, std::span<const std::string> names) {
+  TreeValues values;
+  return read_path(tree_of(layout).step, names, values);
+}
+
+// {model_name}/{model_id}/{step}, as far as it goes, in `acl` and in TorchAir, which says the graph twice.
 TreeValues model_step(const std::vector<std::string>& names) {
-  for (const LayoutKind layout : {LayoutKind::torchair, LayoutKind::acl}) {
-    TreeValues values;
-    if (read_path(tree_of(layout).step, names, values) || layout == LayoutKind::acl) return values;
-  }
-  return {};
+  const bool is_torchair = names.size() > 1 && fits(LayoutKind::torchair, std::span(names).first(2));
+  TreeValues values;
+  read_path(tree_of(is_torchair ? LayoutKind::torchair : LayoutKind::acl).step, names, values);
+  return values;
 }
 
 // …/{time}/{device}[/{model_name}/{model_id}/{step}]. In o0 and o2 the step stands before the time, and {path} holds all.
@@ -111,15 +115,19 @@ RankOf rank_of(const fs::path& directory) {
 }
 
 StepFilter filter_of(const fs::path& rank_directory, const fs::path& inside) {
-  for (std::vector<std::string> names = names_in(inside); !names.empty(); names.pop_back()) {
-    for (const Tree& tree : trees()) {
-      TreeValues values;
-      if (tree.first == LayoutKind::mindspore_1_2 && tree.which == TreeCase::usual) values.graph = 0;  // has no level
-      if (names.size() > count_of(tree.step) || !read_path(tree.step, names, values)) continue;
-      if (names.size() > 1 || one_name_suits(tree, rank_directory)) return {values.graph, values.step};
-    }
+  const std::vector<std::string> names = names_in(inside);
+  if (names.empty()) return {};
+  for (const Tree& tree : trees()) {
+    const std::size_t levels = count_of(tree.step);
+    if (levels == 0 || (names.size() == 1 && !one_name_suits(tree, rank_directory))) continue;
+    TreeValues values;
+    // A net may be called by a number: then more levels say that it is o2.
+    if (tree.first == LayoutKind::o0 && names.size() > levels && fits(LayoutKind::o2, names)) continue;
+    if (tree.first == LayoutKind::mindspore_1_2 && tree.which == TreeCase::usual) values.graph = 0;  // has no level
+    if (read_path(tree.step, names, values)) return {values.graph, values.step};
   }
-  return {};
+  const TreeValues values = model_step(names);
+  return {values.graph, values.step};
 }
 
 StepPlace place_of(const fs::path& directory, const fs::path& given) {
