@@ -173,8 +173,7 @@ std::uint32_t NamedHost::begin(OpRecorder& ops, const NamedOp& named, std::uint3
 // " (train.py:12)", as the host's graph has it; empty when it does not say.
 std::string NamedHost::line_in_graph(const FoundOps& found, std::uint32_t rank) const {
   constexpr std::uintmax_t kLargest = std::uintmax_t{1} << 29;
-  const std::filesystem::path file =
-      path_ / rank_name(rank) / kGraphsDirectory / graph_name(found.graph, ".pb");
+  const std::filesystem::path file = path_ / rank_name(rank) / kGraphsDirectory / graph_name(found.graph, ".pb");
   std::error_code error;
   if (const std::uintmax_t size = std::filesystem::file_size(file, error); error || size > kLargest) return {};
   std::ifstream in(file, std::ios::binary);

@@ -7,12 +7,12 @@
 
 #include "catalog/catalog_readers.h"
 #include "catalog/dump_tree.h"
-#include "layout/side_names.h"
 #include "catalog/find_dumps.h"
 #include "catalog/host_graphs.h"
 #include "catalog/likely_sources.h"
 #include "catalog/statistic_table.h"
 #include "catalog/unentered_tensors.h"
+#include "layout/side_names.h"
 #include "writer/live_run.h"
 
 namespace sonde {
@@ -188,8 +188,8 @@ void read_journal_rank(const JournalPlace& place, const StepFilter& filter, cons
   JournalRemains remains;
   const Status read = read_rank_journal(journal_in(place.metadata), filter, rank, remains, catalog);
   // What the directory is called counts: it may be a copy.
-  if (std::uint32_t number = 0;
-      place.directory.filename().native().starts_with("rank_") && rank_number(place.directory.filename().native(), number)) {
+  if (std::uint32_t number = 0; place.directory.filename().native().starts_with("rank_") &&
+                                rank_number(place.directory.filename().native(), number)) {
     rank.rank = number;
   }
   if (!read) {

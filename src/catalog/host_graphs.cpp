@@ -57,8 +57,7 @@ class GraphPlaces {
       if (root_.empty() || fs::is_directory(place / kGraphsDirectory, ignored)) root_ = place;
       if (fs::is_directory(root_ / kGraphsDirectory, ignored)) break;
     }
-    const Result<std::string> rows =
-        read_whole_file(root_ / kGraphsDirectory / graph_steps_name(graph), kLongestFile);
+    const Result<std::string> rows = read_whole_file(root_ / kGraphsDirectory / graph_steps_name(graph), kLongestFile);
     are_ours_ = static_cast<bool>(rows);
     std::istringstream table(rows ? *rows : std::string());
     std::string row;

@@ -67,9 +67,8 @@ StepPlace place_in_run(const fs::path& directory, const fs::path& run, const fs:
     place.metadata = place.rank_directory / kMetadataDirectory / device_name(place.rank);
   }
   rank_number(above.filename().native(), place.rank);
-  const std::string name = above.filename();
-  if (name.starts_with("step"))
-    parse_number(std::string_view(name).substr(4), place.step.iteration);  // msprobe's kernels
+  const std::string name = above.filename();  // msprobe's dump of kernels: step3
+  if (name.starts_with("step")) parse_number(std::string_view(name).substr(4), place.step.iteration);
   return place;
 }
 
@@ -126,7 +125,13 @@ StepFilter filter_of(const fs::path& rank_directory, const fs::path& inside) {
     if (tree.first == LayoutKind::mindspore_1_2 && tree.which == TreeCase::usual) values.graph = 0;  // has no level
     if (read_path(tree.step, names, values)) return {values.graph, values.step};
   }
-  const TreeValues values = model_step(names);
+  // Below a place of a step, or not quite one: what fits.
+  TreeValues values;
+  if (names.size() > 1 && is_time(names[1])) {
+    read_path(tree_of(LayoutKind::o2).step, names, values);
+  } else {
+    values = model_step(names);
+  }
   return {values.graph, values.step};
 }
 

@@ -152,7 +152,8 @@ class RankCompleter {
   // `.dump_metadata/sonde`, of o2 `.dump_metadata/device_N/sonde`: the journal of the replay itself.
   static bool is_own(const fs::path& relative) {
     const auto parts = std::distance(relative.begin(), relative.end());
-    return parts <= 3 && *relative.begin() == kMetadataDirectory && relative == own_directory_in(relative.parent_path());
+    return parts <= 3 && *relative.begin() == kMetadataDirectory &&
+           relative == own_directory_in(relative.parent_path());
   }
 
   Status take_over(const fs::path& made) {

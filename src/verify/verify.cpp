@@ -384,7 +384,8 @@ class RankVerifier {
 
   void check_leftovers() {
     std::error_code ignored;
-    for (const fs::directory_entry& entry : fs::directory_iterator(own_directory_in(rank_.metadata) / "partial", ignored)) {
+    for (const fs::directory_entry& entry :
+         fs::directory_iterator(own_directory_in(rank_.metadata) / "partial", ignored)) {
       add(IssueKind::leftover, {}, entry.path(), "files that a killed run had not finished; they mean nothing");
     }
   }

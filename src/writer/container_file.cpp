@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "formats/cann_types.h"
-#include "tensor/format.h"
 #include "layout/layout.h"
+#include "tensor/format.h"
 
 namespace sonde {
 namespace {

@@ -14,8 +14,8 @@
 #include "graph/build.h"
 #include "graph/source_text.h"
 #include "journal/record.h"
-#include "sonde/dims.h"
 #include "layout/layout.h"
+#include "sonde/dims.h"
 
 namespace sonde {
 

@@ -13,8 +13,8 @@
 
 #include "files/files.h"
 #include "journal/record.h"
-#include "sonde/result.h"
 #include "layout/layout.h"
+#include "sonde/result.h"
 
 namespace sonde {
 

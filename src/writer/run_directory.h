@@ -6,8 +6,8 @@
 
 #include "config/plan.h"
 #include "files/files.h"
-#include "sonde/result.h"
 #include "layout/layout.h"
+#include "sonde/result.h"
 
 namespace sonde {
 

@@ -9,8 +9,8 @@
 
 #include "config/plan.h"
 #include "journal/record.h"
-#include "sonde/result.h"
 #include "layout/layout.h"
+#include "sonde/result.h"
 #include "writer/tensor_writer.h"
 
 namespace sonde {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "config/plan.h"
-#include "sonde/result.h"
 #include "layout/layout.h"
+#include "sonde/result.h"
 
 namespace sonde {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "journal/record.h"
-#include "stats/statistics.h"
 #include "layout/layout.h"
+#include "stats/statistics.h"
 
 namespace sonde {
 

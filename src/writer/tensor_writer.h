@@ -10,8 +10,8 @@
 
 #include "files/files.h"
 #include "journal/record.h"
-#include "sonde/result.h"
 #include "layout/layout.h"
+#include "sonde/result.h"
 #include "writer/places.h"
 
 namespace sonde {
