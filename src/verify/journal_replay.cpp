@@ -67,7 +67,8 @@ void JournalReplay::header(const std::string& json) {
 void JournalReplay::add_source(const std::string& file) {
   if (file.empty() || !sources_.insert(file).second) return;
   for (const fs::path& place : {rank_.directory, rank_.metadata}) {
-    const Result<std::string> text = read_whole_file(place / "graphs/sources" / fs::path(file).relative_path());
+    const Result<std::string> text =
+        read_whole_file(place / kGraphsDirectory / kSourcesDirectory / fs::path(file).relative_path());
     if (text) return files_->define(SourceText{file, *text});
   }
 }

@@ -62,6 +62,7 @@ TEST(Describe, SaysWhichTreeAndWhichFiles) {
       {{"-e", "c.iteration=0", "async_dump_settings={\"enable\":true,\"op_debug_mode\":0}"},
        {"/dump/device_N/Net_graph_GRAPH/GRAPH/STEP", "one container of CANN's"}},
       {{"s.layout=\"ge\""}, {"/dump/TIME/DEVICE/Net/GRAPH/STEP", "layout ge", "one container of CANN's"}},
+      {{"s.layout=\"o0\""}, {"written to: /dump/STEP/TIME/DEVICE/GRAPH\n"}},
       {{"s.layout=\"o2\"", "c.file_format=\"npy\""}, {"/dump/STEP/TIME/DEVICE/Net/GRAPH/0", "as npy files"}},
       {{"s.layout=\"torchair\""}, {"/dump/worldsizeW_global_rankR/TIME/DEVICE"}},
       {{"s.layout=\"mindspore-2.3\""}, {"/dump/rank_N/Net/GRAPH/STEP", "layout mindspore-2.3"}},
