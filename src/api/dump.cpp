@@ -240,7 +240,7 @@ Status Dump::State::measure(std::size_t index) {
                                            (wanted.is_input ? ":input." : ":output.") + std::to_string(wanted.slot) +
                                            (wanted.skipped.empty() ? "" : ": " + std::string(wanted.skipped))};
   }
-  const Status done = measurer.measure(rank_of(op_of_tensor[index]), wanted);
+  Status done = measurer.measure(rank_of(op_of_tensor[index]), wanted);
   if (!done) return done;
   if (wanted.statistics) return {};
   return Error{ErrorCode::unsupported, "no statistics of complex numbers: " + std::string(wanted.file)};

@@ -78,14 +78,14 @@ Group ops_of(const CompareSide& side, const std::vector<const CatalogOp*>& ops, 
 bool StepComparer::reads_foreign(const Judged& judged) const {
   return std::ranges::any_of(judged.inputs, [&](const PairedInput& input) {
     return input.difference != nullptr && input.golden.input != nullptr && input.target.input->is_read &&
-           !same_producer(*input.target.input, *input.golden.input) && input.difference->relative() > kTooFar;
+           !same_producer(*input.target.input, *input.golden.input) && input.difference->relative() > kMaxExplainable;
   });
 }
 
 bool reads_another(const Judged& judged) {
   return std::ranges::any_of(judged.inputs, [](const PairedInput& input) {
     return input.difference != nullptr && input.golden.input != nullptr && input.target.input->from == kNoOp &&
-           input.golden.input->from == kNoOp && input.difference->relative() > kTooFar;
+           input.golden.input->from == kNoOp && input.difference->relative() > kMaxExplainable;
   });
 }
 
@@ -135,7 +135,7 @@ bool StepComparer::is_alike(const Judged& judged, const Group& target, const Gro
   const ComparedOp& op = judged.op;
   if (judged.finding || op.verdict == OpVerdict::unknown || op.outputs.empty()) return false;
   if (apart_.contains({op.target_index, op.golden_index}) || is_coarser_inside(target, golden)) return false;
-  return op.outputs[0].difference->comparable() && op.outputs[0].difference->relative() <= kTooFar;
+  return op.outputs[0].difference->comparable() && op.outputs[0].difference->relative() <= kMaxExplainable;
 }
 
 // An op that has no counterpart may be several of the golden dump's at once, which begin where its inputs are read.

@@ -81,7 +81,7 @@ void StepComparer::look_at_side_effect(const PairedInput& input, ComparedTensor&
   if (name.empty() || !target_names_.contains(name) || writer.target.empty() || writer.golden.empty()) return;
   // Of another framework it may be read before or after.
   if (writer.target.back()->op_type != writer.golden.back()->op_type) return;
-  if (std::max(seen_, seen_before_) >= kTooFar || input.difference->by == ComparedBy::checksum) return;
+  if (std::max(seen_, seen_before_) >= kMaxExplainable || input.difference->by == ComparedBy::checksum) return;
   if (!is_beyond(*input.difference, allowance_of_parameter(*input.difference, seen_, options_.tolerance))) return;
   if (!told_names_.insert(name).second) return;
   shown.beyond = true;
@@ -118,7 +118,7 @@ std::string StepComparer::what_it_holds(const CatalogTensor& target, const Catal
                                         const TensorDifference& difference) {
   if (difference.shape.size() == 2 && difference.shape == difference.golden_shape) {
     const TensorDifference turned = difference_along(of_target(&target), of_golden(&golden), {1, 0}, in_order);
-    if (turned.by == ComparedBy::values && turned.relative() < kTooFar) return "it is the golden one transposed";
+    if (turned.by == ComparedBy::values && turned.relative() < kMaxExplainable) return "it is the golden one transposed";
   }
   std::set<std::string_view> tried;
   for (const CompareOp& op : golden_.ops) {
@@ -159,7 +159,7 @@ void StepComparer::look_at_parameter(ComparedOp& op, const PairedInput& input, C
   }
   if (!is_beyond(*input.difference, bound_of_parameter(golden, *input.difference, known))) return;
   // An error that an op of this step made is handed on in place, too.
-  if (!known && seen_ >= kTooFar) return;
+  if (!known && seen_ >= kMaxExplainable) return;
   shown.beyond = true;
   const bool is_new_name = target.tensor_name.empty() || told_names_.insert(target.tensor_name).second;
   const bool is_new_content = target.content == 0 || told_contents_.insert(target.content).second;
@@ -230,7 +230,7 @@ double StepComparer::spacing_between(std::uint32_t from, const TensorDifference&
 void StepComparer::look_at_wiring(ComparedOp& op, const PairedInput& input, ComparedTensor& shown) {
   const TensorDifference& read = *input.difference;
   // Errors known from before may have come here another way.
-  if (std::max(seen_, seen_before_) >= kTooFar || read.by == ComparedBy::checksum) return;
+  if (std::max(seen_, seen_before_) >= kMaxExplainable || read.by == ComparedBy::checksum) return;
   // Where the result is what it should be, ops before it belong to what the other side does in one; but two ops of one
   // type that read a slot read it for the same purpose.
   const bool is_single = op.target.size() == 1 && op.golden.size() == 1;

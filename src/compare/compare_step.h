@@ -13,7 +13,6 @@
 
 namespace sonde {
 
-inline constexpr double kTooFar = 0.01;          // see tolerance.cpp
 inline constexpr double kShare = 1e-4;           // of an input's error, that its reader shows where it matters
 inline constexpr std::size_t kLongestChain = 4;  // ops that one op of the other side may stand for, beside the first
 inline constexpr std::size_t kMostCandidates = 64;

@@ -12,7 +12,6 @@ namespace {
 constexpr double kSides = 4;      // both sides round, and not always in the luckiest way
 constexpr double kSpread = 8;     // the largest of many errors over their root mean square
 constexpr double kUnseen = 10;    // an error over what statistics show of it
-constexpr double kTooFar = 0.01;  // relative error of an input beyond which an output may be anything
 constexpr double kFloat32Epsilon = 0x1p-23;
 
 double elements_of(std::span<const std::int64_t> shape) {
@@ -290,7 +289,7 @@ Allowance allowance_of(std::string_view op_type, OpKind kind, std::uint32_t slot
   relative = std::max(relative, error_of_divisors(type, inputs));
   const bool abrupt = kind == OpKind::selection || kind == OpKind::random || kind == OpKind::collective ||
                       makes_integers(inputs, allowance.epsilon);
-  allowance.anything = relative >= kTooFar || ((abrupt || shows_bits(type, inputs, output)) && differ);
+  allowance.anything = relative >= kMaxExplainable || ((abrupt || shows_bits(type, inputs, output)) && differ);
   if ((kind == OpKind::copy || kind == OpKind::exact) && !inputs.empty()) {
     allowance.propagated = {largest, largest};  // each element was an element before
     return allowance;
@@ -306,7 +305,7 @@ Bound allowance_of_parameter(const TensorDifference& difference, double seen, co
   const bool one_type = difference.dtype == difference.golden_dtype;
   const double epsilon = std::max(epsilon_of(difference.dtype), epsilon_of(difference.golden_dtype));
   Bound bound = spread(((one_type ? 4 : 1) * epsilon + 16 * seen) * difference.rms, difference);
-  if (seen >= kTooFar) bound = {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+  if (seen >= kMaxExplainable) bound = {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
   add_digits(bound, difference);
   return bound;
 }

@@ -12,6 +12,9 @@
 
 namespace sonde {
 
+// Relative error of an input beyond which an output may be anything.
+inline constexpr double kMaxExplainable = 0.01;
+
 // Bounds of the root mean square and of the largest error.
 struct Bound {
   double rms = 0, max = 0;

@@ -105,7 +105,7 @@ std::string dot_node(const StepGraph& graph, std::uint32_t node) {
                      color_of(graph.ops[node]->phase), dot_text(op.full_name));
 }
 
-Json json_of(const Attribute& attribute) {
+Json attribute_json(const Attribute& attribute) {
   switch (attribute.kind) {
     case AttributeKind::none:
       return {};
@@ -114,7 +114,7 @@ Json json_of(const Attribute& attribute) {
     case AttributeKind::integer:
       return attribute.integers.at(0);
     case AttributeKind::real:
-      return sonde::json_of(attribute.reals.at(0));
+      return json_of(attribute.reals.at(0));
     case AttributeKind::text:
       return attribute.text;
     default:
@@ -124,17 +124,17 @@ Json json_of(const Attribute& attribute) {
   for (const std::int64_t value : attribute.integers) {
     list.push_back(attribute.kind == AttributeKind::booleans ? Json(value != 0) : Json(value));
   }
-  for (const double value : attribute.reals) list.push_back(sonde::json_of(value));
+  for (const double value : attribute.reals) list.push_back(json_of(value));
   return list;
 }
 
-Json json_of(const ValueType& type) {
+Json type_json(const ValueType& type) {
   if (!type.is_tensor) return {};
   return {{"dtype", dtype_text(type)}, {"shape", type.has_shape ? Json(type.shape) : Json()}};
 }
 
-Json json_of(const Graph& graph, const Operand& operand) {
-  Json json = {{"type", json_of(operand.type)}};
+Json operand_json(const Graph& graph, const Operand& operand) {
+  Json json = {{"type", type_json(operand.type)}};
   switch (operand.kind) {
     case Operand::Kind::node:
       json["op_name"] = graph.nodes[operand.index].full_name;
@@ -148,7 +148,7 @@ Json json_of(const Graph& graph, const Operand& operand) {
       json["parameter"] = graph.parameters[operand.index].name;
       break;
     case Operand::Kind::constant:
-      json["constant"] = sonde::json_of(operand.value);
+      json["constant"] = json_of(operand.value);
       break;
     case Operand::Kind::none:
       break;
@@ -156,17 +156,17 @@ Json json_of(const Graph& graph, const Operand& operand) {
   return json;
 }
 
-Json json_of(const StepGraph& graph, std::uint32_t node) {
+Json node_json(const StepGraph& graph, std::uint32_t node) {
   const GraphNode& op = graph.graph.nodes[node];
   const CatalogOp& own = *graph.ops[node];
   Json json = {
       {"op_name", op.full_name}, {"op_type", op.op_type}, {"scope", scope_of(own)}, {"phase", word_of(own.phase)}};
   json["inputs"] = Json::array();
-  for (const Operand& input : op.inputs) json["inputs"].push_back(json_of(graph.graph, input));
+  for (const Operand& input : op.inputs) json["inputs"].push_back(operand_json(graph.graph, input));
   json["outputs"] = Json::array();
-  for (const ValueType& output : op.outputs) json["outputs"].push_back(json_of(output));
+  for (const ValueType& output : op.outputs) json["outputs"].push_back(type_json(output));
   json["attributes"] = Json::object();
-  for (const Attribute& attribute : op.attributes) json["attributes"][attribute.name] = json_of(attribute);
+  for (const Attribute& attribute : op.attributes) json["attributes"][attribute.name] = attribute_json(attribute);
   json.update(json_of_source(own));
   json["trace"] = Json::array();
   for (const SourceLine& line : op.trace) {
@@ -293,9 +293,9 @@ std::string dot_of(const StepGraph& graph, const std::vector<std::uint32_t>& nod
 Json json_of(const StepGraph& graph, const std::vector<std::uint32_t>& nodes) {
   Json json = {{"parameters", Json::array()}, {"ops", Json::array()}};
   for (const GraphParameter& parameter : graph.graph.parameters) {
-    json["parameters"].push_back({{"parameter", parameter.name}, {"type", json_of(parameter.type)}});
+    json["parameters"].push_back({{"parameter", parameter.name}, {"type", type_json(parameter.type)}});
   }
-  for (const std::uint32_t node : nodes) json["ops"].push_back(json_of(graph, node));
+  for (const std::uint32_t node : nodes) json["ops"].push_back(node_json(graph, node));
   return json;
 }
 
