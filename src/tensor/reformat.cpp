@@ -7,6 +7,7 @@
 #include <numeric>
 #include <thread>
 
+#include "base/shape.h"
 #include "sonde/tensor.h"
 #include "tensor/format_axes.h"
 #include "tensor/reformat_planner.h"
@@ -81,6 +82,7 @@ Result<Reformat> plan_crop(std::span<const std::int64_t> shape, std::span<const 
     return Error{ErrorCode::invalid_argument,
                  "shape " + shape_text(shape, '(', ')') + " cannot be cropped to " + shape_text(sizes, '(', ')')};
   };
+  if (!has_sane_strides(shape) || !has_sane_strides(sizes)) return refuse();
   std::vector<std::int64_t> from(shape.begin(), shape.end()), to(sizes.begin(), sizes.end());
   if (from.size() < to.size()) {
     const auto without_ones = [](std::vector<std::int64_t> values) {

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/shape.h"
 #include "sonde/tensor.h"
 
 namespace sonde {
@@ -35,19 +36,6 @@ Error no_rule(Format from, Format to) {
     return name.empty() ? "format " + std::to_string(static_cast<unsigned>(format)) : std::string(name);
   };
   return Error{ErrorCode::unsupported, "no rule is known to turn " + named(from) + " into " + named(to)};
-}
-
-// False when a size is negative or the product is more than memory can have.
-bool is_sane(const std::vector<std::int64_t>& shape) {
-  std::int64_t elements = 1;
-  bool is_empty = false;
-  for (const std::int64_t size : shape) {
-    if (size < 0) return false;
-    is_empty = is_empty || size == 0;
-    if (size > 0 && elements > std::numeric_limits<std::int64_t>::max() / 16 / size) return is_empty;
-    elements *= std::max<std::int64_t>(size, 1);
-  }
-  return true;
 }
 
 std::int64_t product(const std::vector<std::int64_t>& sizes) {
@@ -146,7 +134,7 @@ ReformatPlanner::ReformatPlanner(const StoredShape& from, Format to, const std::
 
 Result<Reformat> ReformatPlanner::plan() {
   if (!can_reformat(stored_.format, to_)) return no_rule(stored_.format, to_);
-  if (!is_sane(stored_.shape) || (real_ && !is_sane(real_->shape)) || block_ < 1) {
+  if (!has_sane_strides(stored_.shape) || (real_ && !has_sane_strides(real_->shape)) || block_ < 1) {
     return refuse("shape " + text(stored_.shape) + (real_ ? " or " + text(real_->shape) : "") +
                   " has a size that is negative, or more elements than memory can have");
   }
@@ -311,7 +299,7 @@ Status ReformatPlanner::lay_image() {
         {{{Axis::h, Kind::block}}, {{Axis::n, Kind::block}}, {{Axis::n, Kind::element}}, kPixelBlock}};
     to_side_.shape = {ceil_div(sizes[kH] * sizes[kW], pixels), ceil_div(sizes[kN], block_), block_, block_};
     parts = {{to_side_.shape[0]}, {to_side_.shape[1]}, {block_}, {pixels, kC04}};
-    if (!is_sane(to_side_.shape)) return refuse("the result would have more elements than memory can have");
+    if (!has_sane_strides(to_side_.shape)) return refuse("the result would have more elements than memory can have");
     to_side_.places = places_of(axes, parts);
   } else {
     for (std::size_t a = 0; a < kAxes; ++a) {
@@ -331,7 +319,7 @@ Status ReformatPlanner::lay_image() {
       std::vector<std::int64_t> all = to_side_.shape;
       all.insert(all.end(), part_sizes.begin(), part_sizes.end());
       all.push_back(blocks_of_groups);
-      if (!is_sane(all)) return refuse("the result would have more elements than memory can have");
+      if (!has_sane_strides(all)) return refuse("the result would have more elements than memory can have");
       to_side_.shape.push_back(product(part_sizes));
     }
     to_side_.places = places_of(*to_axes_, parts);
@@ -395,7 +383,7 @@ Status ReformatPlanner::lay_matrix() {
     }
     to_side_.shape = leads_;
     for (std::size_t i = 1; i < parts.size(); ++i) to_side_.shape.push_back(parts[i][0]);
-    if (!is_sane(to_side_.shape)) return refuse("the result would have more elements than memory can have");
+    if (!has_sane_strides(to_side_.shape)) return refuse("the result would have more elements than memory can have");
   } else {
     parts = {{sizes_[kN]}, {sizes_[kH]}, {sizes_[kW]}};
     to_side_.shape = real_ ? real_->shape : leads_;
@@ -471,7 +459,8 @@ Result<Reformat> ReformatPlanner::build() {
 // Whether the real shape is one that is stored just so: nothing left over, and no block without an element.
 bool ReformatPlanner::fits_exactly() {
   from_axes_ = axes_of(stored_.format);
-  if ((from_axes_ == nullptr && !is_fractal_c04(stored_.format)) || !is_sane(stored_.shape) || !is_sane(real_->shape)) {
+  if ((from_axes_ == nullptr && !is_fractal_c04(stored_.format)) || !has_sane_strides(stored_.shape) ||
+      !has_sane_strides(real_->shape)) {
     return false;
   }
   if (!read_real() || !read_image()) return false;

@@ -398,6 +398,13 @@ TEST(Reformat, HostileShapesAreRefusedBeforeMemoryIsAskedFor) {
       plan_reformat({Format::nc1hwc0, {1, 0, 1, 1, 0}}, Format::nchw, LogicalShape{Format::nchw, {1, 1, 1, 1}}));
 }
 
+TEST(Reformat, EmptyShapesWhoseStridesOverflowAreRefused) {
+  const Shape huge = {9, 0, 0, 1LL << 40, 1LL << 40};
+  EXPECT_FALSE(plan_reformat({Format::nchw, huge}, Format::nd));
+  EXPECT_FALSE(plan_reformat({Format::nd, huge}, Format::nd, find_order({Format::nd, huge}, huge)));
+  EXPECT_FALSE(plan_crop(huge, huge));
+}
+
 TEST(Reformat, BlocksOfNoElementAreNotRead) {
   const StoredShape stored{Format::c1hwc0, {35, 2, 2, 0}};
   for (const Format to : {Format::nchw, Format::fractal_z, Format::fractal_nz, Format::nd}) {
