@@ -95,7 +95,7 @@ def make(dump, files, links):
     print(f"{written} files in {RANKS} ranks x {steps} steps, {time.monotonic() - began:.0f} s")
 
 
-ONE_OP = "SELECT * FROM all_tensors WHERE full_name = :op"
+ONE_OP = "SELECT * FROM all_tensors WHERE op_name = :op"
 QUESTIONS = {
     "list of steps": "SELECT rank, graph, iteration, ops, tensors, bytes FROM steps JOIN ranks ON ranks.id = rank_id",
     "one op, one step, one slot": f"{ONE_OP} AND step = :step AND slot = 'output.0'",

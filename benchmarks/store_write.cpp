@@ -128,7 +128,7 @@ void recorder(benchmark::State& state) {
     written.step = step;
     written.op = &names.front();
     fs::remove_all(recorder.layout().rank_directory() / recorder.layout().directory_of(written));
-    ++step.iteration;
+    ++step.number;
     state.ResumeTiming();
   }
   recorder.finish();
@@ -153,7 +153,7 @@ void link_again(benchmark::State& state) {
   for (auto _ : state) {
     Record record;
     record.op = &name;
-    record.step.iteration = number / 10000;
+    record.step.number = number / 10000;
     TensorRecord& tensor = record.tensors.emplace_back();
     tensor.dtype = DType::float32;
     tensor.content = 1;

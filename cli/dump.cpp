@@ -65,8 +65,8 @@ bool check_numbers(const Catalog& catalog, const DumpOptions& options, const Ite
     for (const CatalogStep& step : rank.steps) {
       graphs.insert(step.id.graph);
       if (options.graph && *options.graph != step.id.graph) continue;
-      iterations.insert(step.id.iteration);
-      step_exists = step_exists || steps.contains(step.id.iteration);
+      iterations.insert(step.id.number);
+      step_exists = step_exists || steps.contains(step.id.number);
     }
   }
   std::string wrong;
@@ -109,10 +109,10 @@ class Matcher {
 
  private:
   const std::vector<std::size_t>& hits_of(const CatalogOp& op) {
-    const auto [at, is_new] = known_.try_emplace(op.full_name.data());
+    const auto [at, is_new] = known_.try_emplace(op.op_name.data());
     if (is_new) {
       for (std::size_t i = 0; i < patterns_.size(); ++i) {
-        if (selects(patterns_[i], op.full_name, op.op_type)) at->second.push_back(i);
+        if (selects(patterns_[i], op.op_name, op.op_type)) at->second.push_back(i);
       }
     }
     return at->second;
@@ -211,8 +211,8 @@ CatalogQuery query_of(const DumpOptions& options) {
 CatalogQuery query_of_selected(const DumpOptions& options) {
   CatalogQuery query = query_of(options);
   if (options.select.empty()) return query;
-  query.ops = [patterns = options.select](std::string_view full_name, std::string_view op_type) {
-    return std::ranges::any_of(patterns, [&](const std::string& p) { return selects(p, full_name, op_type); });
+  query.ops = [patterns = options.select](std::string_view op_name, std::string_view op_type) {
+    return std::ranges::any_of(patterns, [&](const std::string& p) { return selects(p, op_name, op_type); });
   };
   return query;
 }
@@ -227,7 +227,7 @@ std::optional<std::vector<SelectedStep>> select_steps(Catalog& catalog, const Du
     if (options.rank && *options.rank != rank.rank) continue;
     for (CatalogStep& step : rank.steps) {
       if (options.graph && *options.graph != step.id.graph) continue;
-      if (!steps.contains(step.id.iteration)) continue;
+      if (!steps.contains(step.id.number)) continue;
       SelectedStep& chosen = selected.emplace_back();
       chosen.rank = &rank;
       chosen.step = &step;
@@ -262,11 +262,11 @@ std::string nearest_ops(const std::vector<SelectedStep>& steps, const std::strin
   for (const SelectedStep& step : steps) {
     for (const CatalogOp& op : step.step->ops) {
       types.insert(op.op_type);
-      const std::size_t slash = op.full_name.rfind('/');
-      parts.insert(slash == std::string_view::npos ? op.full_name : op.full_name.substr(slash + 1));
-      names.insert(op.full_name);
+      const std::size_t slash = op.op_name.rfind('/');
+      parts.insert(slash == std::string_view::npos ? op.op_name : op.op_name.substr(slash + 1));
+      names.insert(op.op_name);
       for (const CatalogTensor& tensor : op.tensors) {
-        if (!tensor.tensor_name.empty()) names.insert(tensor.tensor_name);
+        if (!tensor.parameter.empty()) names.insert(tensor.parameter);
       }
     }
   }

@@ -56,10 +56,10 @@ CatalogTensor* slot_of(CatalogOp& op, const Wish& wish) {
 }
 
 // Where only file names tell names, `_` stands for `/`.
-bool ends_with_part(std::string_view full_name, std::string_view name) {
-  const char separator = full_name.find('/') != std::string_view::npos ? '/' : '_';
-  return full_name.size() > name.size() && full_name.ends_with(name) &&
-         full_name[full_name.size() - name.size() - 1] == separator;
+bool ends_with_part(std::string_view op_name, std::string_view name) {
+  const char separator = op_name.find('/') != std::string_view::npos ? '/' : '_';
+  return op_name.size() > name.size() && op_name.ends_with(name) &&
+         op_name[op_name.size() - name.size() - 1] == separator;
 }
 
 // Full names that mean `name`: itself, or all that end with `/name`.
@@ -67,9 +67,9 @@ std::vector<std::string_view> names_meant(const std::vector<SelectedStep>& steps
   std::vector<std::string_view> names;
   for (const SelectedStep& step : steps) {
     for (const CatalogOp* op : step.ops) {
-      if (op->full_name == name) return {op->full_name};
-      if (ends_with_part(op->full_name, name) && std::ranges::find(names, op->full_name) == names.end()) {
-        names.push_back(op->full_name);
+      if (op->op_name == name) return {op->op_name};
+      if (ends_with_part(op->op_name, name) && std::ranges::find(names, op->op_name) == names.end()) {
+        names.push_back(op->op_name);
       }
     }
   }
@@ -92,13 +92,13 @@ FoundTensor find_tensor(std::vector<SelectedStep>& steps, Accepts accepts) {
 }
 
 // A slot of the op with this full name; `wrong` says which slots it has when it has no such one.
-FoundTensor find_slot(std::vector<SelectedStep>& steps, std::string_view full_name, const Wish& wish,
+FoundTensor find_slot(std::vector<SelectedStep>& steps, std::string_view op_name, const Wish& wish,
                       std::string& wrong) {
   FoundTensor best;
   std::vector<std::string> slots;
   for (SelectedStep& step : steps) {
     for (CatalogOp* op : step.ops) {
-      if (op->full_name != full_name) continue;
+      if (op->op_name != op_name) continue;
       if (slots.empty()) {
         for (const CatalogTensor& tensor : op->tensors) slots.push_back(slot_text(tensor));
       }
@@ -108,7 +108,7 @@ FoundTensor find_slot(std::vector<SelectedStep>& steps, std::string_view full_na
     }
   }
   if (best.tensor == nullptr) {
-    wrong = fmt::format("'{}' has no such slot; it has {}", full_name, slots.empty() ? "none" : joined(slots, ", "));
+    wrong = fmt::format("'{}' has no such slot; it has {}", op_name, slots.empty() ? "none" : joined(slots, ", "));
   }
   return best;
 }
@@ -121,16 +121,16 @@ struct Value {
 };
 
 Value value_of(const FoundTensor& found, const DataFlow& flow) {
-  if (found.op->is_parameter) return {nullptr, 0, found.op->full_name};
+  if (found.op->is_parameter) return {nullptr, 0, found.op->op_name};
   if (!found.tensor->is_input) return {found.op, found.tensor->slot, {}};
   const std::optional<DataFlow::Maker> maker = flow.maker(*found.tensor);
   if (maker) return {maker->op, maker->slot, {}};
-  return {nullptr, 0, found.tensor->tensor_name};
+  return {nullptr, 0, found.tensor->parameter};
 }
 
 std::string writer_text(const Value& value) {
-  return value.slot == kInnerSlot ? fmt::format("the inside of {}", value.op->full_name)
-                                  : fmt::format("{}:output.{}", value.op->full_name, value.slot);
+  return value.slot == kInnerSlot ? fmt::format("the inside of {}", value.op->op_name)
+                                  : fmt::format("{}:output.{}", value.op->op_name, value.slot);
 }
 
 }  // namespace
@@ -144,9 +144,9 @@ CatalogQuery query_of_tensor(const DumpOptions& options, const std::string& text
     query.file = (error ? std::filesystem::path(text) : real).filename();
     return query;
   }
-  query.tensor_name = wish_of(text).name;
-  query.ops = [name = query.tensor_name](std::string_view full_name, std::string_view) {
-    return full_name == name || ends_with_part(full_name, name);
+  query.parameter = wish_of(text).name;
+  query.ops = [name = query.parameter](std::string_view op_name, std::string_view) {
+    return op_name == name || ends_with_part(op_name, name);
   };
   return query;
 }
@@ -160,7 +160,7 @@ FoundTensor find_by_name(std::vector<SelectedStep>& steps, const std::string& te
     return {};
   }
   const auto is_named = [&](const SelectedStep&, const CatalogTensor& tensor) {
-    return tensor.tensor_name == wish.name && (!wish.has_slot || is_slot(tensor, wish));
+    return tensor.parameter == wish.name && (!wish.has_slot || is_slot(tensor, wish));
   };
   const FoundTensor found = find_tensor(steps, is_named);
   if (found.tensor == nullptr) {
@@ -180,7 +180,7 @@ FoundTensor find_by_file(std::vector<SelectedStep>& steps, const std::string& te
 }
 
 std::string name_of(const CatalogOp& op, const CatalogTensor& tensor) {
-  return fmt::format("{}:{}", op.full_name, slot_text(tensor));
+  return fmt::format("{}:{}", op.op_name, slot_text(tensor));
 }
 
 Flow flow_of(const std::vector<SelectedStep>& steps, const FoundTensor& found) {
@@ -199,7 +199,7 @@ Flow flow_of(const std::vector<SelectedStep>& steps, const FoundTensor& found) {
     if (DataFlow::same_origin(input, *found.tensor)) return true;
     const std::optional<DataFlow::Maker> maker = makers.maker(input);
     if (value.op != nullptr) return maker && maker->op == value.op && maker->slot == value.slot;
-    return same_step && !value.name.empty() && input.tensor_name == value.name;
+    return same_step && !value.name.empty() && input.parameter == value.name;
   };
   Flow flow;
   // What the op itself wrote comes from nowhere else.

@@ -28,7 +28,7 @@ const SelectedStep& step_of(const std::vector<SelectedStep>& steps) {
   const SelectedStep& step = steps[0];
   if (steps.size() > 1) {
     print_warning(fmt::format("{} steps; showing step {} of graph {}, rank {} (--step, --graph, --rank choose)",
-                              steps.size(), step.step->id.iteration, step.step->id.graph, step.rank->rank));
+                              steps.size(), step.step->id.number, step.step->id.graph, step.rank->rank));
   }
   return step;
 }
@@ -51,7 +51,7 @@ void add_types(const SelectedStep& step) {
 std::vector<std::uint32_t> nodes_meant(const StepGraph& graph, const std::string& text) {
   std::vector<std::uint32_t> nodes;
   for (std::uint32_t node = 0; node < graph.graph.nodes.size(); ++node) {
-    const std::string& name = graph.graph.nodes[node].full_name;
+    const std::string& name = graph.graph.nodes[node].op_name;
     if (name == text) return {node};
     if (name.ends_with("/" + text) || selects(text, name, graph.graph.nodes[node].op_type)) nodes.push_back(node);
   }
@@ -65,7 +65,7 @@ std::vector<std::uint32_t> all_nodes(const StepGraph& graph) {
 }
 
 void answer(const SelectedStep& step, const StepGraph& graph, const std::vector<std::uint32_t>& nodes) {
-  Answer::get().add({{"rank", step.rank->rank}, {"graph", step.step->id.graph}, {"step", step.step->id.iteration}});
+  Answer::get().add({{"rank", step.rank->rank}, {"graph", step.step->id.graph}, {"step", step.step->id.number}});
   Answer::get().add(json_of(graph, nodes));
 }
 
@@ -117,7 +117,7 @@ int graph(const GraphOptions& options) {
   std::vector<std::uint32_t> nodes = options.op.empty() ? all_nodes(whole) : nodes_meant(whole, options.op);
   if (nodes.empty()) {
     const std::string near = nearest_ops(*steps, options.op);
-    print_error(fmt::format("no op '{}' in step {} of graph {}{}{}", options.op, step.step->id.iteration,
+    print_error(fmt::format("no op '{}' in step {} of graph {}{}{}", options.op, step.step->id.number,
                             step.step->id.graph, near.empty() ? "" : "; ", near));
     return kBadUsage;
   }

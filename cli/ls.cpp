@@ -74,7 +74,7 @@ void add_step(const SelectedStep& selected, bool from_index, Sizes& sizes, Progr
   const std::size_t ops = counted.ops;
   sum.fewest_ops = sum.steps.empty() ? ops : std::min(sum.fewest_ops, ops);
   sum.most_ops = std::max(sum.most_ops, ops);
-  sum.steps.push_back(step.id.iteration);
+  sum.steps.push_back(step.id.number);
   sum.ended = sum.ended && step.ended;
   if (step.started_us != 0 && (sum.started_us == 0 || step.started_us < sum.started_us)) {
     sum.started_us = step.started_us;
@@ -189,7 +189,7 @@ Json json_of(const CatalogRun& run) {
 
 Json json_of(const SelectedStep& selected, const Sum& sum) {
   return {{"graph", selected.step->id.graph},
-          {"step", selected.step->id.iteration},
+          {"step", selected.step->id.number},
           {"run", selected.step->run},
           {"ended", selected.step->ended},
           {"started_us", selected.step->started_us},
@@ -233,7 +233,7 @@ std::vector<OpLine> op_lines(const std::vector<SelectedStep>& steps) {
   std::unordered_map<const char*, std::size_t> by_name;  // texts of a catalog are kept once
   for (const SelectedStep& step : steps) {
     for (const CatalogOp* op : step.ops) {
-      const auto [at, is_new] = by_name.try_emplace(op->full_name.data(), lines.size());
+      const auto [at, is_new] = by_name.try_emplace(op->op_name.data(), lines.size());
       if (is_new) lines.push_back({op});
       OpLine& line = lines[at->second];
       ++line.times;
@@ -261,7 +261,7 @@ std::string ops_text(const std::vector<SelectedStep>& steps) {
                {"line", Align::left, true, 2},
                {"function", Align::left, true, 1}});
   for (const OpLine& line : op_lines(steps)) {
-    table.add({std::string(line.op->full_name), std::string(line.op->op_type),
+    table.add({std::string(line.op->op_name), std::string(line.op->op_type),
                line.op->is_parameter ? "" : std::string(word_of(line.op->phase)), std::to_string(line.inputs),
                std::to_string(line.outputs), std::to_string(line.times), std::to_string(line.recorded),
                source_text(*line.op), std::string(line.op->function)});
@@ -271,7 +271,7 @@ std::string ops_text(const std::vector<SelectedStep>& steps) {
 
 void answer_ops(const std::vector<SelectedStep>& steps) {
   for (const OpLine& line : op_lines(steps)) {
-    Json row = {{"op_name", line.op->full_name},
+    Json row = {{"op_name", line.op->op_name},
                 {"op_type", line.op->op_type},
                 {"scope", scope_of(*line.op)},
                 {"phase", word_of(line.op->phase)},

@@ -79,7 +79,7 @@ std::string first_not_finite(const std::vector<const CatalogStep*>& steps) {
       for (const CatalogTensor& tensor : op.tensors)
         if (tensor.statistics && !tensor.statistics->all_finite()) {
           const std::string source = source_text(op);
-          return fmt::format("NaN or infinity first in step {}: {}:{}{}{}", step->id.iteration, op.full_name,
+          return fmt::format("NaN or infinity first in step {}: {}:{}{}{}", step->id.number, op.op_name,
                              slot_text(tensor), source.empty() ? "" : ", ", source);
         }
   return "";

@@ -76,8 +76,8 @@ std::string head_text(const FoundTensor& found, const Flow& flow) {
   const CatalogTensor& tensor = *found.tensor;
   std::string text = printable(name_of(*found.op, tensor)) + "\n";
   text += field("where", fmt::format("rank {}, graph {}, step {}", rank_text(*found.step->rank),
-                                     found.step->step->id.graph, found.step->step->id.iteration));
-  if (!tensor.tensor_name.empty()) text += field("name", std::string(tensor.tensor_name));
+                                     found.step->step->id.graph, found.step->step->id.number));
+  if (!tensor.parameter.empty()) text += field("name", std::string(tensor.parameter));
   text += field("shape", shape_text(tensor) + " " + dtype_text(tensor));
   if (!tensor.skipped.empty()) text += field("skipped", std::string(tensor.skipped));
   text += fmt::format("  {:<11} {}\n", "statistics", statistics_text(tensor));
@@ -164,7 +164,7 @@ Json values_json(const Values& values) {
 
 std::string place_text(const FoundTensor& found) {
   return fmt::format("rank {}, graph {}, step {}", found.step->rank->rank, found.step->step->id.graph,
-                     found.step->step->id.iteration);
+                     found.step->step->id.number);
 }
 
 // Where several steps have it, the first is shown: who did not choose one is told.
@@ -173,7 +173,7 @@ void tell_choice(const FoundTensor& found, const std::vector<SelectedStep>& step
   for (const SelectedStep& step : steps) {
     if (step.step == found.step->step) continue;
     others += std::ranges::any_of(step.ops, [&](const CatalogOp* op) {
-      return op->full_name == found.op->full_name && std::ranges::any_of(op->tensors, [&](const CatalogTensor& tensor) {
+      return op->op_name == found.op->op_name && std::ranges::any_of(op->tensors, [&](const CatalogTensor& tensor) {
                return tensor.is_input == found.tensor->is_input && tensor.slot == found.tensor->slot &&
                       tensor.recorded();
              });

@@ -144,7 +144,7 @@ std::vector<TrendPanel> panels_of(const std::vector<std::string>& names, const s
       const auto [line, is_new] = lines.try_emplace(at.rank, panel.lines.size());
       if (is_new) panel.lines.push_back({many_ranks ? fmt::format("rank {}", at.rank->rank) : "", {}});
       panel.lines[line->second].points.push_back(
-          {at.step->id.iteration, at.statistics ? statistic(*at.statistics, name) : std::nullopt});
+          {at.step->id.number, at.statistics ? statistic(*at.statistics, name) : std::nullopt});
     }
   }
   return panels;
@@ -158,7 +158,7 @@ std::string trend_table(const std::vector<std::string>& names, const std::vector
   for (const TrendStep& at : trend) many_ranks = many_ranks || at.rank != trend[0].rank;
   for (const TrendStep& at : trend) {
     std::vector<std::string> cells = {many_ranks ? std::to_string(at.rank->rank) : "",
-                                      std::to_string(at.step->id.iteration)};
+                                      std::to_string(at.step->id.number)};
     for (const std::string& name : names) {
       cells.push_back(number_text(at.statistics ? statistic(*at.statistics, name) : std::nullopt));
     }
@@ -170,7 +170,7 @@ std::string trend_table(const std::vector<std::string>& names, const std::vector
 Json trend_json(const std::vector<std::string>& names, const std::vector<TrendStep>& trend) {
   Json rows = Json::array();
   for (const TrendStep& at : trend) {
-    Json row = {{"rank", at.rank->rank}, {"step", at.step->id.iteration}};
+    Json row = {{"rank", at.rank->rank}, {"step", at.step->id.number}};
     for (const std::string& name : names) {
       const std::optional<double> value = at.statistics ? statistic(*at.statistics, name) : std::nullopt;
       row[name] = value ? json_of(*value) : Json();
@@ -245,7 +245,7 @@ std::string trend_text(const ShowFiles& files, const std::vector<SelectedStep>& 
                        Json* json, int& status) {
   std::vector<std::string> problems;
   const std::vector<TrendStep> trend =
-      trend_of(sources_of(steps, found), found.op->full_name, found.tensor->is_input, found.tensor->slot, problems);
+      trend_of(sources_of(steps, found), found.op->op_name, found.tensor->is_input, found.tensor->slot, problems);
   add_unreadable(problems);
   if (!files.picture.empty()) {
     const Canvas canvas = draw_trend(panels_of(files.trend, trend), printable(name_of(*found.op, *found.tensor)));

@@ -67,10 +67,10 @@ void add_row(const SelectedStep& step, const CatalogOp& op, const CatalogTensor&
              Table& table) {
   const KnownStatistics statistics = tensor.statistics.value_or(KnownStatistics());
   // A parameter's name is the op's already.
-  const bool named = !tensor.tensor_name.empty() && tensor.tensor_name != op.full_name;
+  const bool named = !tensor.parameter.empty() && tensor.parameter != op.op_name;
   table.add({form.rank ? rank_text(*step.rank) : "", form.graph ? std::to_string(step.step->id.graph) : "",
-             form.step ? std::to_string(step.step->id.iteration) : "", std::string(op.full_name), slot_text(tensor),
-             named ? std::string(tensor.tensor_name) : "", dtype_text(tensor), shape_text(tensor),
+             form.step ? std::to_string(step.step->id.number) : "", std::string(op.op_name), slot_text(tensor),
+             named ? std::string(tensor.parameter) : "", dtype_text(tensor), shape_text(tensor),
              tensor.skipped.empty() || tensor.statistics ? value_text(statistics.max, form.digits)
                                                          : "skipped: " + std::string(tensor.skipped),
              value_text(statistics.min, form.digits), value_text(statistics.avg, form.digits),

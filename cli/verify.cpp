@@ -39,7 +39,7 @@ std::string steps_text(const VerifyReport& report) {
   for (const VerifyRank& rank : report.ranks) {
     for (const VerifyStep& step : rank.steps) {
       table.add({std::to_string(rank.rank) + (rank.dump.empty() ? "" : " of " + rank.dump), std::to_string(step.run),
-                 std::to_string(step.id.graph), std::to_string(step.id.iteration), step.ended ? "yes" : "cut off",
+                 std::to_string(step.id.graph), std::to_string(step.id.number), step.ended ? "yes" : "cut off",
                  std::to_string(step.ops), std::to_string(step.files), number(step.missing), number(step.damaged),
                  std::to_string(step.rows), number(step.rows_missing)});
     }
@@ -93,7 +93,7 @@ Json steps_json(const VerifyRank& rank) {
   for (const VerifyStep& step : rank.steps) {
     steps.push_back({{"run", step.run},
                      {"graph", step.id.graph},
-                     {"step", step.id.iteration},
+                     {"step", step.id.number},
                      {"ended", step.ended},
                      {"ops", step.ops},
                      {"files", step.files},
@@ -122,7 +122,7 @@ void answer(const VerifyReport& report) {
     if (issue.rank) json["rank"] = *issue.rank;
     if (issue.step) {
       json["graph"] = issue.step->graph;
-      json["step"] = issue.step->iteration;
+      json["step"] = issue.step->number;
     }
     issues.push_back(std::move(json));
   }

@@ -106,8 +106,8 @@ class Selection {
     return !source_ || source_->matches(rank, op);
   }
   bool matches_name(const CatalogOp& op) {
-    const auto [at, is_new] = names_.try_emplace(op.full_name.data());
-    if (is_new) at->second = re2::RE2::PartialMatch({op.full_name.data(), op.full_name.size()}, *nodes_);
+    const auto [at, is_new] = names_.try_emplace(op.op_name.data());
+    if (is_new) at->second = re2::RE2::PartialMatch({op.op_name.data(), op.op_name.size()}, *nodes_);
     return at->second;
   }
 

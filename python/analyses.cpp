@@ -58,12 +58,12 @@ nb::dict dict_of(const sonde::WatchFinding& finding) {
   out["tensor"] = nb::cast(finding.tensor);
   out["rank"] = nb::cast(finding.rank);
   out["graph"] = nb::cast(finding.step.graph);
-  out["step"] = nb::cast(finding.step.iteration);
+  out["step"] = nb::cast(finding.step.number);
   out["op_name"] = nb::cast(finding.op);
   out["side"] = nb::str(finding.is_input ? "input" : "output");
   out["slot"] = nb::cast(finding.slot);
   out["detail"] = nb::cast(finding.detail);
-  out["previous_step"] = nb::cast(finding.previous_iteration);
+  out["previous_step"] = nb::cast(finding.previous_step);
   nb::list parameters;
   for (const sonde::DumpWatchParameter& parameter : finding.parameters) {
     parameters.append(nb::make_tuple(nb::cast(std::string(parameter.name)), parameter.value, nb::cast(parameter.actual),

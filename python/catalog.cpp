@@ -79,14 +79,14 @@ std::string_view dtype_name(DType dtype) { return dtype == DType::undefined ? ""
 nb::dict step_columns(const Dump& dump) {
   const std::size_t rows = dump.step_count();
   Column<std::uint32_t> rank(rows), graph(rows);
-  Column<std::uint64_t> iteration(rows), first_op(rows), ops(rows);
+  Column<std::uint64_t> number(rows), first_op(rows), ops(rows);
   Column<std::uint8_t> ended(rows);
   Words directory(rows);
   for (std::size_t i = 0; i < rows; ++i) {
     const sonde::DumpStep step = dump.step(i);
     rank.add(step.rank);
     graph.add(step.graph);
-    iteration.add(step.iteration);
+    number.add(step.step);
     first_op.add(step.first_op);
     ops.add(step.ops);
     ended.add(step.ended ? 1 : 0);
@@ -95,7 +95,7 @@ nb::dict step_columns(const Dump& dump) {
   nb::dict columns;
   columns["rank"] = rank.finish();
   columns["graph"] = graph.finish();
-  columns["iteration"] = iteration.finish();
+  columns["step"] = number.finish();
   columns["first_op"] = first_op.finish();
   columns["ops"] = ops.finish();
   columns["ended"] = ended.finish();
@@ -118,8 +118,8 @@ nb::dict op_columns(const Dump& dump) {
     timestamp.add(op.timestamp_us);
     is_parameter.add(op.is_parameter ? 1 : 0);
     failed.add(op.failed ? 1 : 0);
-    name.add(op.name);
-    type.add(op.type);
+    name.add(op.op_name);
+    type.add(op.op_type);
     phase.add(op.phase);
     file.add(op.source.file);
     function.add(op.source.function);
@@ -162,9 +162,9 @@ nb::dict tensor_columns(const Dump& dump) {
     for (const std::int64_t size : tensor.shape) sizes.add(size);
     begins += static_cast<std::int32_t>(tensor.shape.size());
     dtype.add(dtype_name(tensor.dtype));
-    name.add(tensor.name);
+    name.add(tensor.parameter);
     key.add(tensor.key);
-    file.add(tensor.file);
+    file.add(tensor.tensor_file);
     skipped.add(tensor.skipped);
     md5.add(tensor.md5);
     sha1.add(tensor.sha1);
@@ -359,12 +359,12 @@ nb::tuple convert_to_host(const std::string& file) {
 
 // --- the dump --------------------------------------------------------------------------------------------------------
 
-Dump open_dump(const std::string& path, std::vector<std::uint32_t> ranks, std::vector<std::uint64_t> iterations,
+Dump open_dump(const std::string& path, std::vector<std::uint32_t> ranks, std::vector<std::uint64_t> steps,
                std::vector<std::uint32_t> graphs, const std::string& op, const std::string& type,
                const std::string& source) {
   sonde::DumpSelection only;
   only.ranks = std::move(ranks);
-  only.iterations = std::move(iterations);
+  only.steps = std::move(steps);
   only.graphs = std::move(graphs);
   only.op = op;
   only.type = type;
@@ -378,12 +378,12 @@ Dump open_dump(const std::string& path, std::vector<std::uint32_t> ranks, std::v
 }
 
 nb::object select_indices(const Dump& dump, bool ops, std::vector<std::uint32_t> ranks,
-                          std::vector<std::uint64_t> iterations, std::vector<std::uint32_t> graphs,
+                          std::vector<std::uint64_t> steps, std::vector<std::uint32_t> graphs,
                           std::vector<std::uint32_t> slots, const std::string& op, const std::string& type,
                           const std::string& source, std::optional<bool> inputs) {
   sonde::DumpSelection selection;
   selection.ranks = std::move(ranks);
-  selection.iterations = std::move(iterations);
+  selection.steps = std::move(steps);
   selection.graphs = std::move(graphs);
   selection.slots = std::move(slots);
   selection.op = op;
@@ -465,7 +465,7 @@ void add_catalog(nb::module_& module) {
       .def("tensor_columns", &tensor_columns)
       .def("statistics_columns", &statistics_columns, nb::arg("tensors"))
       .def("edge_columns", &edge_columns, nb::arg("step"))
-      .def("select", &select_indices, nb::arg("ops"), nb::arg("ranks"), nb::arg("iterations"), nb::arg("graphs"),
+      .def("select", &select_indices, nb::arg("ops"), nb::arg("ranks"), nb::arg("steps"), nb::arg("graphs"),
            nb::arg("slots"), nb::arg("op"), nb::arg("type"), nb::arg("source"), nb::arg("inputs").none())
       .def("look", &look, nb::arg("tensor"))
       .def("statistics", &statistics, nb::arg("tensor"))
@@ -483,6 +483,6 @@ void add_catalog(nb::module_& module) {
           nb::arg("op"), nb::arg("file"), nb::arg("line"));
   module.def("convert_to_host", &convert_to_host, nb::arg("file"));
   module.def("check_condition", &check_condition, nb::arg("condition"), nb::arg("parameters"));
-  module.def("open_dump", &open_dump, nb::arg("path"), nb::arg("ranks"), nb::arg("iterations"), nb::arg("graphs"),
+  module.def("open_dump", &open_dump, nb::arg("path"), nb::arg("ranks"), nb::arg("steps"), nb::arg("graphs"),
              nb::arg("op"), nb::arg("type"), nb::arg("source"));
 }

@@ -60,7 +60,7 @@ enum class Source { nothing, op, parameters };
 // What one thread of MindSpore is reporting: an operator, or the parameters of a step.
 struct PendingOp {
   Source source = Source::nothing;
-  std::string full_name, op_type;
+  std::string op_name, op_type;
   std::uint32_t graph = 0;
   std::uint64_t iteration = 0;
   bool asked = true;            // the engine was asked whether it wants it
@@ -93,15 +93,15 @@ sonde_named_op named(const PendingOp& of) {
   op.size = sizeof op;
   op.graph = of.graph;
   op.iteration = of.iteration;
-  op.full_name = of.full_name.c_str();
+  op.op_name = of.op_name.c_str();
   op.op_type = of.op_type.c_str();
   return op;
 }
 
 // Names are all that is known before the first tensor: `Default/…/Conv2D-op0`.
-std::string type_of(const std::string& full_name) {
-  const std::size_t slash = full_name.rfind('/');
-  const std::string last = slash == std::string::npos ? full_name : full_name.substr(slash + 1);
+std::string type_of(const std::string& op_name) {
+  const std::size_t slash = op_name.rfind('/');
+  const std::string last = slash == std::string::npos ? op_name : op_name.substr(slash + 1);
   return last.substr(0, last.rfind("-op"));
 }
 
@@ -306,7 +306,7 @@ ParameterScope::~ParameterScope() {
   if (const struct sonde_api* api = engine()) api->named_step_end();
 }
 
-bool wants(const std::string& full_name, bool& is_ours) {
+bool wants(const std::string& op_name, bool& is_ours) {
   PendingOp& of = pending();
   const struct sonde_api* api = engine();
   is_ours = api != nullptr && of.source != Source::nothing;
@@ -315,8 +315,8 @@ bool wants(const std::string& full_name, bool& is_ours) {
     wanted = of.open != nullptr;
   } else if (is_ours) {
     safely([&] {
-      of.full_name = full_name;
-      of.op_type = of.source == Source::parameters ? "Parameter" : type_of(full_name);
+      of.op_name = op_name;
+      of.op_type = of.source == Source::parameters ? "Parameter" : type_of(op_name);
       const sonde_named_op name = named(of);
       // The first path gives the rank, and the engine needs it before it can say anything.
       of.asked = g_run.reported;

@@ -61,7 +61,7 @@ class ParameterScope {
 
 // Whether MindSpore is to go through the tensors of the op (or the parameter) of this name, `Default/…/Conv2D-op0`.
 // False also where nothing is under way: then the question is not for us, and `is_ours` says so.
-bool wants(const std::string& full_name, bool& is_ours);
+bool wants(const std::string& op_name, bool& is_ours);
 
 // A tensor. `path`: the file that MindSpore would write, without `.npy`, which says what it is:
 // `{path}/rank_0/{net}/{graph}/{iteration}//{op_type}.{op_name}.0.0.{us}.{input|output}.{slot}.DefaultFormat.{DType}`.

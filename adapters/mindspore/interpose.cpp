@@ -56,7 +56,7 @@ class SONDE_INTERPOSED DumpJsonParser {
  public:
   static bool DumpToFile(const std::string& path, const void* data, std::size_t bytes,
                          const std::vector<std::int64_t>& shape, TypeId type);
-  bool NeedDump(const std::string& full_name);
+  bool NeedDump(const std::string& op_name);
   bool IsDumpIter(std::uint32_t iteration) const;
   void CopyDumpJsonToDir(std::uint32_t rank);
   void CopyMSCfgJsonToDir(std::uint32_t rank);
@@ -79,13 +79,13 @@ bool DumpJsonParser::DumpToFile(const std::string& path, const void* data, std::
   return theirs != nullptr && theirs(path, data, bytes, shape, type);
 }
 
-bool DumpJsonParser::NeedDump(const std::string& full_name) {
+bool DumpJsonParser::NeedDump(const std::string& op_name) {
   g_parser = this;
   bool is_ours = false;
-  const bool wanted = sonde_mindspore::wants(full_name, is_ours);
+  const bool wanted = sonde_mindspore::wants(op_name, is_ours);
   if (is_ours) return wanted;
   static auto* const theirs = original<bool(DumpJsonParser*, const std::string&)>(kNeedDump);
-  return theirs != nullptr && theirs(this, full_name);
+  return theirs != nullptr && theirs(this, op_name);
 }
 
 bool DumpJsonParser::IsDumpIter(std::uint32_t iteration) const {

@@ -47,9 +47,8 @@ int main(int argc, char** argv) {
   for (const auto& [largest, index] : found) {
     const sonde::DumpTensor tensor = dump->tensor(index);
     const sonde::DumpOp op = dump->op(tensor.op);
-    std::printf("%-10.6g step %llu  %.*s:output.%u", largest,
-                static_cast<unsigned long long>(dump->step(op.step).iteration), static_cast<int>(op.name.size()),
-                op.name.data(), tensor.slot);
+    std::printf("%-10.6g step %llu  %.*s:output.%u", largest, static_cast<unsigned long long>(dump->step(op.step).step),
+                static_cast<int>(op.op_name.size()), op.op_name.data(), tensor.slot);
     // The file, mapped: nothing is copied.
     if (const auto values = dump->values(index)) {
       std::printf("  %s of %lld elements", sonde::info(values->dtype()).lower.data(),

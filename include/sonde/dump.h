@@ -39,7 +39,7 @@ inline constexpr std::uint32_t kDumpApiVersion = 1;
 // One step of one graph of one rank, in the order of the run.
 struct DumpStep {
   std::uint32_t rank = 0, graph = 0;
-  std::uint64_t iteration = 0;
+  std::uint64_t step = 0;
   std::size_t first_op = 0, ops = 0;  // its ops: [first_op, first_op + ops) of Dump::op
   bool ended = false;                 // false: the run was cut off inside it
   std::string_view directory;         // relative to the rank's; empty: the names of its files tell the step
@@ -54,8 +54,8 @@ struct DumpSource {
 struct DumpOp {
   std::size_t index = 0, step = 0;
   std::size_t first_tensor = 0, tensors = 0;  // inputs first, by slot
-  std::string_view name;                      // `Default/network-AlexNet/conv2-Conv2d/conv2d-op0`
-  std::string_view type;                      // `conv2d`; `Parameter`
+  std::string_view op_name;                   // `Default/network-AlexNet/conv2-Conv2d/conv2d-op0`
+  std::string_view op_type;                   // `conv2d`; `Parameter`
   std::string_view phase;                     // `forward`, `backward`, `optimizer`, `outside`, `recompute`
   DumpSource source;                          // the innermost line of the user's program
   bool is_parameter = false;
@@ -67,12 +67,12 @@ struct DumpOp {
 // One slot of one operator.
 struct DumpTensor : TensorMeta {
   std::size_t index = 0, op = 0;
-  std::string_view name;        // of the parameter, gradient or state it is; empty: none
-  std::string_view key;         // where the host calls a slot not by its number: `attn_mask`; else empty
-  std::string_view file;        // relative to the rank's directory; empty: no values
-  std::string_view skipped;     // why it was not read; empty when it was
-  std::string_view md5, sha1;   // empty: the dump does not say
-  bool has_statistics = false;  // in the dump itself; statistics() reads the file of one that has none
+  std::string_view parameter;    // name of the parameter, gradient or state it is; empty: none
+  std::string_view key;          // where the host calls a slot not by its number: `attn_mask`; else empty
+  std::string_view tensor_file;  // relative to the rank's directory; empty: no values
+  std::string_view skipped;      // why it was not read; empty when it was
+  std::string_view md5, sha1;    // empty: the dump does not say
+  bool has_statistics = false;   // in the dump itself; statistics() reads the file of one that has none
 };
 
 // The way of a tensor from the op that made it to one that read it.
@@ -92,7 +92,7 @@ struct DumpProblem {
 // What is not set selects everything.
 struct DumpSelection {
   std::vector<std::uint32_t> ranks, graphs, slots;
-  std::vector<std::uint64_t> iterations;
+  std::vector<std::uint64_t> steps;
   std::string op;      // a regular expression (RE2), searched in full names
   std::string type;    // an op type, case ignored
   std::string source;  // `train.py:29`, `train.py`, or any part of `{file}:{line}`; of the whole stack of an op
@@ -121,7 +121,7 @@ struct DumpHit {
   std::uint32_t error_code =
       0;  // bits: 1 NaN, 2 infinity, 4 no previous value, 8 too large, 16 no history, 32 no value
   std::vector<DumpWatchParameter> parameters;
-  std::optional<std::uint64_t> previous_iteration;
+  std::optional<std::uint64_t> previous_step;
 };
 
 struct DumpWatchGap {

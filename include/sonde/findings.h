@@ -40,11 +40,11 @@ struct Number {
 
 // A tensor that a finding is about or points to.
 struct FindingTensor : TensorMeta {
-  std::string op;  // full name; empty where nothing in the dump made it
+  std::string op_name;  // empty where nothing in the dump made it
   std::string op_type;
-  std::string tensor_name;  // of the parameter, gradient or input data it is
+  std::string parameter;  // of the parameter, gradient or input data it is
   std::optional<KnownStatistics> statistics;
-  std::string file;  // whole path; empty: no values
+  std::string tensor_file;  // whole path; empty: no values
 };
 
 // A line of the program, with its neighbours where the text is there.
@@ -108,7 +108,7 @@ struct Growth {
   double before = 0, now = 0;  // norms: of the steps before (the median), and of this one
   bool of_norm = true;         // false: the largest magnitude, where the dump has no norm
   struct Point {
-    std::uint64_t iteration = 0;
+    std::uint64_t step = 0;
     double value = 0;
   };
   std::vector<Point> series;
@@ -226,7 +226,7 @@ struct WatchFinding {
   std::uint32_t slot = 0;
   std::string detail;  // "The setting for watchpoint is …", or why the tensor could not be judged
   std::vector<DumpWatchParameter> parameters;
-  std::optional<std::uint64_t> previous_iteration;  // of the tensor that it was compared with
+  std::optional<std::uint64_t> previous_step;  // of the tensor that it was compared with
 };
 
 struct WatchFindings {

@@ -220,10 +220,10 @@ struct sonde_op; /* one op in flight on one thread */
 /* An operator, parameter or tensor under a naming host's own name, in the host's own step. */
 struct sonde_named_op {
   uint32_t size;
-  uint32_t graph;        /* the host's number of its graph */
-  uint64_t iteration;    /* of that graph's step, by the host's count */
-  const char* full_name; /* "Default/network-LeNet5/conv1-Conv2d/Conv2D-op0"; a parameter's: "conv1.weight" */
-  const char* op_type;   /* "Conv2D"; "Parameter" */
+  uint32_t graph;      /* the host's number of its graph */
+  uint64_t iteration;  /* of that graph's step, by the host's count */
+  const char* op_name; /* "Default/network-LeNet5/conv1-Conv2d/Conv2D-op0"; a parameter's: "conv1.weight" */
+  const char* op_type; /* "Conv2D"; "Parameter" */
 };
 
 /* What a naming host's own dumper needs, which finds the operators and writes the graphs. The host sets `size`, the

@@ -19,8 +19,8 @@ enum class Phase : std::uint8_t {
 SONDE_EXPORT std::string_view word_of(Phase phase);  // "forward", …
 
 struct StepId {
-  std::uint32_t graph = 0;      // 0 training, others without gradients
-  std::uint64_t iteration = 0;  // initial_iteration already added
+  std::uint32_t graph = 0;   // 0 training, others without gradients
+  std::uint64_t number = 0;  // initial_iteration already added
   friend bool operator==(const StepId&, const StepId&) = default;
 };
 

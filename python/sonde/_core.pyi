@@ -105,7 +105,7 @@ class Dump:
         self,
         ops: bool,
         ranks: list[int],
-        iterations: list[int],
+        steps: list[int],
         graphs: list[int],
         slots: list[int],
         op: str,
@@ -148,7 +148,7 @@ class Dump:
         """The text of a line, as the dump has it or as it is in the file; '' when unknown."""
 
 def open_dump(
-    path: str, ranks: list[int], iterations: list[int], graphs: list[int], op: str, type: str, source: str
+    path: str, ranks: list[int], steps: list[int], graphs: list[int], op: str, type: str, source: str
 ) -> Dump:
     """An empty list or text selects all."""
 

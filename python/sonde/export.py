@@ -221,7 +221,7 @@ def _points(
     columns: Mapping[str, Any], rows: NDArray[np.intp], statistics: Sequence[str]
 ) -> Iterator[tuple[int, float, str, float]]:
     """(step, time, tag, value), by step."""
-    ops, sides = columns["op"], columns["side"]
+    ops, sides = columns["op_name"], columns["side"]
     graphs = len(set(columns["graph"].tolist())) > 1
     known: dict[str, Known] = {name: columns[name] for name in statistics}
     for row in rows.tolist():
@@ -270,7 +270,7 @@ def _selected(dump: Dump, request: Mapping[str, Any]) -> Tensors:
             )
         )
     if not len(tensors):
-        steps = sorted({step.iteration for step in dump.steps})
+        steps = sorted({step.step for step in dump.steps})
         raise ValueError(
             f"no tensor is selected; the dump has {len(dump.tensors)} tensors, ranks {dump.ranks}, "
             f"steps {steps[:8]}{' …' if len(steps) > 8 else ''}"

@@ -76,7 +76,7 @@ class OpFilter {
 
   bool operator()(const CatalogOp& op) {
     if (!selection_.type.empty() && !same_word(selection_.type, op.op_type)) return false;
-    if (pattern_ && !named(op.full_name)) return false;
+    if (pattern_ && !named(op.op_name)) return false;
     return selection_.source.empty() || from_source(op);
   }
 
@@ -120,8 +120,7 @@ CatalogQuery query_of(const DumpSelection& only, OpFilter& filter) {
   CatalogQuery query;
   if (only.ranks.size() == 1) query.rank = only.ranks[0];
   if (only.graphs.size() == 1) query.graph = only.graphs[0];
-  if (!only.iterations.empty())
-    query.steps = [&](std::uint64_t iteration) { return allows(only.iterations, iteration); };
+  if (!only.steps.empty()) query.steps = [&](std::uint64_t iteration) { return allows(only.steps, iteration); };
   if (filter.has_name())
     query.ops = [&](std::string_view name, std::string_view type) { return filter.may_take(name, type); };
   return query;
@@ -130,8 +129,7 @@ CatalogQuery query_of(const DumpSelection& only, OpFilter& filter) {
 void leave_out(Catalog& catalog, const DumpSelection& only, OpFilter& filter) {
   for (CatalogRank& rank : catalog.ranks) {
     for (CatalogStep& step : rank.steps) {
-      if (allows(only.ranks, rank.rank) && allows(only.graphs, step.id.graph) &&
-          allows(only.iterations, step.id.iteration)) {
+      if (allows(only.ranks, rank.rank) && allows(only.graphs, step.id.graph) && allows(only.steps, step.id.number)) {
         if (filter.has_name() || !only.source.empty())
           std::erase_if(step.ops, [&](const CatalogOp& op) { return !filter(op); });
       } else {
@@ -236,7 +234,7 @@ Status Dump::State::measure(std::size_t index) {
   if (wanted.statistics) return {};
   if (wanted.file.empty()) {
     const CatalogOp& op = *ops[op_of_tensor[index]].op;
-    return Error{ErrorCode::not_found, "the dump has neither values nor statistics of " + std::string(op.full_name) +
+    return Error{ErrorCode::not_found, "the dump has neither values nor statistics of " + std::string(op.op_name) +
                                            (wanted.is_input ? ":input." : ":output.") + std::to_string(wanted.slot) +
                                            (wanted.skipped.empty() ? "" : ": " + std::string(wanted.skipped))};
   }
@@ -253,9 +251,9 @@ DumpTensor Dump::State::describe(std::size_t index) {
   out.meta() = from;
   out.index = index;
   out.op = op_of_tensor[index];
-  out.name = from.tensor_name;
+  out.parameter = from.parameter;
   out.key = from.key;
-  out.file = from.file;
+  out.tensor_file = from.file;
   out.skipped = from.skipped;
   out.md5 = from.md5;
   out.sha1 = from.sha1;
@@ -305,7 +303,7 @@ DumpStep Dump::step(std::size_t index) const {
   const CatalogStep& step = *place.step;
   return {state_->catalog.ranks[place.rank].rank,
           step.id.graph,
-          step.id.iteration,
+          step.id.number,
           place.first_op,
           step.ops.size(),
           step.ended,
@@ -320,8 +318,9 @@ DumpOp Dump::op(std::size_t index) const {
   op.step = place.step;
   op.first_tensor = place.first_tensor;
   op.tensors = from.tensors.size();
-  op.name = from.full_name;
-  op.type = from.op_type;
+  op.op_name = from.op_name;
+  op.op_type = from.op_type;
+  op.sequence = from.sequence;
   op.phase = word_of(from.phase);
   op.source = {from.source_file, from.function, from.line};
   op.is_parameter = from.is_parameter;
@@ -343,7 +342,7 @@ Result<std::vector<std::size_t>> Dump::select_ops(const DumpSelection& selection
   for (const StepPlace& place : state_->steps) {
     const CatalogStep& step = *place.step;
     if (!allows(selection.ranks, state_->catalog.ranks[place.rank].rank) || !allows(selection.graphs, step.id.graph) ||
-        !allows(selection.iterations, step.id.iteration))
+        !allows(selection.steps, step.id.number))
       continue;
     for (std::size_t i = 0; i < step.ops.size(); ++i) {
       const CatalogOp& op = step.ops[i];
@@ -472,7 +471,7 @@ Result<DumpValues> Dump::values(std::size_t index) const {
     const CatalogTensor& tensor = state_->tensor(index);
     const OpPlace& place = state_->ops[state_->op_of_tensor[index]];
     if (tensor.file.empty())
-      return Error{ErrorCode::not_found, "the dump has no values of " + std::string(place.op->full_name) +
+      return Error{ErrorCode::not_found, "the dump has no values of " + std::string(place.op->op_name) +
                                              (tensor.is_input ? ":input." : ":output.") + std::to_string(tensor.slot) +
                                              (tensor.skipped.empty() ? "" : ": " + std::string(tensor.skipped))};
     wish = wish_of(tensor);
@@ -534,7 +533,7 @@ Result<DumpWatchReport> Dump::watch(std::span<const DumpWatchpoint> watchpoints,
     to.tensor = state_->index_of(hit.tensor);
     to.hit = hit.hit;
     to.error_code = hit.error_code;
-    to.previous_iteration = hit.previous_iteration;
+    to.previous_step = hit.previous_step;
     for (const WatchParameter& parameter : hit.parameters)
       to.parameters.push_back({parameter.parameter->name, parameter.value, parameter.actual, parameter.hit});
   }

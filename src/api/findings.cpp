@@ -41,7 +41,7 @@ Result<Part> part_of(const Catalog& catalog, const AnalysisOptions& options) {
   part.steps = *steps;
   const bool any = std::ranges::any_of(catalog.ranks, [&](const CatalogRank& rank) {
     return (!part.rank || *part.rank == rank.rank) && std::ranges::any_of(rank.steps, [&](const CatalogStep& step) {
-             return (!part.graph || *part.graph == step.id.graph) && part.steps.contains(step.id.iteration);
+             return (!part.graph || *part.graph == step.id.graph) && part.steps.contains(step.id.number);
            });
   });
   if (any) return part;
@@ -107,7 +107,7 @@ DumpDifference difference_of(const DumpComparison& comparison, const CompareFind
   out.kind = word_of(finding.kind);
   out.rank = step.target->rank->rank;
   out.step = step.target->step->id;
-  out.op = finding.culprit->full_name;
+  out.op = finding.culprit->op_name;
   out.op_type = finding.culprit->op_type;
   out.source_file = finding.culprit->source_file;
   out.source_line = finding.culprit->line;
@@ -202,7 +202,7 @@ WatchFinding watch_finding(const Dump& dump, const Watchpoint& watchpoint, const
   finding.tensor = DumpAccess::index_of(dump, place);
   finding.rank = rank.rank;
   finding.step = step.id;
-  finding.op = op.full_name;
+  finding.op = op.op_name;
   finding.is_input = tensor.is_input;
   finding.slot = tensor.slot;
   return finding;
@@ -210,7 +210,7 @@ WatchFinding watch_finding(const Dump& dump, const Watchpoint& watchpoint, const
 
 WatchFinding watch_finding(const Dump& dump, const Watchpoint& watchpoint, const WatchHit& hit) {
   WatchFinding finding = watch_finding(dump, watchpoint, hit.tensor);
-  finding.previous_iteration = hit.previous_iteration;
+  finding.previous_step = hit.previous_step;
   for (const WatchParameter& parameter : hit.parameters) {
     finding.parameters.push_back({parameter.parameter->name, parameter.value, parameter.actual, parameter.hit});
   }
@@ -262,7 +262,7 @@ Result<WatchFindings> watch(const Dump& dump, const WatchSettings& settings) {
   std::set<TensorPlace> chosen;
   for (const std::size_t tensor : *tensors) {
     const TensorPlace place = DumpAccess::place_of(dump, tensor);
-    if (steps->contains(catalog.ranks[place.rank].steps[place.step].id.iteration)) chosen.insert(place);
+    if (steps->contains(catalog.ranks[place.rank].steps[place.step].id.number)) chosen.insert(place);
   }
   if (chosen.empty()) return Error{ErrorCode::invalid_argument, "the selection chooses no tensor"};
   const std::lock_guard lock(DumpAccess::mutex(dump));

@@ -15,10 +15,10 @@ bool HostSteps::wants(std::uint64_t iteration) {
 std::vector<StepChange> HostSteps::at(StepId step) {
   std::vector<StepChange> changes;
   std::optional<std::uint64_t>& open = open_[step.graph];
-  if (open == step.iteration) return changes;
+  if (open == step.number) return changes;
   if (open) changes.push_back({false, false, {step.graph, *open}});
   changes.push_back({true, false, step});
-  open = step.iteration;
+  open = step.number;
   return changes;
 }
 

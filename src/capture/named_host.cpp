@@ -28,20 +28,20 @@ bool take_prefix(std::string_view& text, std::string_view prefix) {
 }
 
 // "Gradients/Default/{scope}/Grad_{forward type}/{type}-op{n}", "Default/{scope}/{type}-op{n}".
-Site site_named(std::string_view full_name, std::string_view op_type) {
+Site site_named(std::string_view op_name, std::string_view op_type) {
   Site site;
   site.op_type = op_type;
-  const bool backward = take_prefix(full_name, "Gradients/");
-  take_prefix(full_name, "Default/");
+  const bool backward = take_prefix(op_name, "Gradients/");
+  take_prefix(op_name, "Default/");
   const auto drop_last = [&] {
-    const std::size_t slash = full_name.rfind('/');
-    const std::string_view last = slash == std::string_view::npos ? full_name : full_name.substr(slash + 1);
-    full_name = slash == std::string_view::npos ? std::string_view() : full_name.substr(0, slash);
+    const std::size_t slash = op_name.rfind('/');
+    const std::string_view last = slash == std::string_view::npos ? op_name : op_name.substr(slash + 1);
+    op_name = slash == std::string_view::npos ? std::string_view() : op_name.substr(0, slash);
     return last;
   };
   drop_last();  // the op itself
   if (backward) {
-    std::string_view scope = full_name;
+    std::string_view scope = op_name;
     const std::size_t slash = scope.rfind('/');
     std::string_view last = slash == std::string_view::npos ? scope : scope.substr(slash + 1);
     if (take_prefix(last, "Grad_")) {
@@ -49,13 +49,13 @@ Site site_named(std::string_view full_name, std::string_view op_type) {
       drop_last();
     }
   }
-  site.scope = full_name;
+  site.scope = op_name;
   if (backward) {
     site.phase = Phase::backward;
-  } else if (full_name.starts_with("optimizer-")) {
+  } else if (op_name.starts_with("optimizer-")) {
     site.phase = Phase::optimizer;
   } else {
-    site.phase = full_name.empty() ? Phase::outside : Phase::forward;
+    site.phase = op_name.empty() ? Phase::outside : Phase::forward;
   }
   return site;
 }
@@ -89,14 +89,14 @@ void NamedHost::flag_scope(std::string_view scope, std::string_view type, bool e
 }
 
 NamedHost::Known& NamedHost::find(OpRecorder& ops, const NamedOp& op, std::uint32_t rank) {
-  const auto [it, fresh] = known_.try_emplace(std::string(op.full_name));
+  const auto [it, fresh] = known_.try_emplace(std::string(op.op_name));
   Known& known = it->second;
   if (!fresh) return known;
-  known.site = sites_.intern(site_named(op.full_name, op.op_type));
+  known.site = sites_.intern(site_named(op.op_name, op.op_type));
   ops.names().define_site(known.site);
   known.other_names = other_names_of(op, rank);
-  known.name = &ops.names().of_host(op.full_name, op.op_type);
-  if (known.name->full_name != op.full_name) known.other_names.emplace_back(op.full_name);
+  known.name = &ops.names().of_host(op.op_name, op.op_type);
+  if (known.name->op_name != op.op_name) known.other_names.emplace_back(op.op_name);
   if (ops.selector().in_order()) return known;
   known.wanted = known.wanted_if_flagged = decide(ops, known, op.step.graph, false);
   if (ops.names().flags_matter()) known.wanted_if_flagged = decide(ops, known, op.step.graph, true);
@@ -104,7 +104,7 @@ NamedHost::Known& NamedHost::find(OpRecorder& ops, const NamedOp& op, std::uint3
 }
 
 Selector::Wanted NamedHost::decide(OpRecorder& ops, const Known& op, std::uint32_t graph, bool flagged) const {
-  Selector::AskedOp asked{.full_name = op.name->full_name,
+  Selector::AskedOp asked{.op_name = op.name->op_name,
                           .op_type = op.name->op_type,
                           .scope = sites_.at(op.site).scope,
                           .flagged = flagged,
@@ -112,7 +112,7 @@ Selector::Wanted NamedHost::decide(OpRecorder& ops, const Known& op, std::uint32
   Selector::Wanted wanted = ops.selector().decide_op(asked);
   for (const std::string& name : op.other_names) {
     if (wanted.any()) break;
-    asked.full_name = name;
+    asked.op_name = name;
     wanted = ops.selector().decide_op(asked);
   }
   return wanted;
@@ -127,11 +127,11 @@ std::vector<std::string> NamedHost::other_names_of(const NamedOp& op, std::uint3
     Result<ExecutionOrderNames> read = ExecutionOrderNames::read(directory / order_name(op.step.graph));
     order.emplace(read ? std::move(*read) : ExecutionOrderNames(std::string_view()));
   }
-  const bool is_first = op.step.iteration == plan_.initial_iteration;
-  if (is_first) order->name_of(op.full_name);
+  const bool is_first = op.step.number == plan_.initial_iteration;
+  if (is_first) order->name_of(op.op_name);
   std::vector<std::string> others;
-  for (const std::string_view name : order->names_of(op.full_name)) {
-    if (name != op.full_name) others.emplace_back(name);
+  for (const std::string_view name : order->names_of(op.op_name)) {
+    if (name != op.op_name) others.emplace_back(name);
   }
   return others;
 }
@@ -152,7 +152,7 @@ bool NamedHost::is_flagged(const Known& op) const {
 }
 
 bool NamedHost::wants(OpRecorder& ops, const NamedOp& op, std::uint32_t rank) {
-  if (op.is_parameter()) return ops.records_parameter(op.full_name);
+  if (op.is_parameter()) return ops.records_parameter(op.op_name);
   ++asked_;
   // What they hold decides, or what ran before them.
   const Selector& selector = ops.selector();
@@ -182,12 +182,12 @@ std::string NamedHost::line_in_graph(const FoundOps& found, std::uint32_t rank) 
   if (!read) return {};
   std::vector<std::string> names;
   for (const auto& [hosts_name, op] : known_) {
-    if (op.name == nullptr || op.name->full_name != found.full_name) continue;
+    if (op.name == nullptr || op.name->op_name != found.op_name) continue;
     names = op.other_names;
     names.push_back(hosts_name);
   }
   for (const HostOp& op : read->ops) {
-    const bool is_it = std::ranges::find(names, op.full_name) != names.end();
+    const bool is_it = std::ranges::find(names, op.op_name) != names.end();
     if (!is_it || op.trace.empty()) continue;
     const SourceLine& line = users_line(op.trace);
     return fmt::format(" ({}:{})", line.file, line.line);

@@ -25,7 +25,7 @@ namespace sonde {
 // An operator, parameter or tensor under the host's own name, in the host's own step.
 struct NamedOp {
   StepId step;
-  std::string_view full_name, op_type;
+  std::string_view op_name, op_type;
 
   bool is_parameter() const { return op_type == "Parameter"; }
 };

@@ -10,11 +10,11 @@ namespace {
 
 constexpr std::uint32_t kNoSeries = ~0U;
 
-// `full_name` with another number: where names of files have no scope, those of the host would not tell operators apart.
-std::string with_number(std::string_view full_name, std::uint32_t number) {
+// `op_name` with another number: where names of files have no scope, those of the host would not tell operators apart.
+std::string with_number(std::string_view op_name, std::uint32_t number) {
   std::string_view stem;
   std::uint64_t own = 0;
-  if (!split_number(full_name, stem, own)) stem = full_name;
+  if (!split_number(op_name, stem, own)) stem = op_name;
   return fmt::format("{}{}", stem, number);
 }
 
@@ -23,11 +23,11 @@ std::string with_number(std::string_view full_name, std::uint32_t number) {
 OpNames::OpNames(const Plan& plan, Selector& selector, const SiteTable& sites)
     : flags_matter_(plan.dump_mode == DumpMode::flagged || plan.acl.in_use), selector_(selector), sites_(sites) {}
 
-OpName& OpNames::add(std::string op_type, std::string full_name) {
+OpName& OpNames::add(std::string op_type, std::string op_name) {
   OpName& name = names_.emplace_back();
   name.id = static_cast<std::uint32_t>(names_.size());
   name.op_type = std::move(op_type);
-  name.full_name = std::move(full_name);
+  name.op_name = std::move(op_name);
   recorder_->define(name);
   return name;
 }
@@ -57,11 +57,11 @@ OpNames::Series::Entry& OpNames::entry_of(Series& series, const Site& site, std:
   while (series.entries.size() <= number) {
     const auto ordinal = static_cast<std::uint32_t>(series.entries.size());
     const Layout& layout = recorder_->layout();
-    const OpName& name = add(series.op_type, layout.full_name(site, layout.numbers_throughout() ? nodes_++ : ordinal));
+    const OpName& name = add(series.op_type, layout.op_name(site, layout.numbers_throughout() ? nodes_++ : ordinal));
     Series::Entry& entry = series.entries.emplace_back();
     entry.name = &name;
     if (selector_.in_order()) continue;
-    Selector::AskedOp asked{.full_name = name.full_name, .op_type = name.op_type, .scope = site.scope};
+    Selector::AskedOp asked{.op_name = name.op_name, .op_type = name.op_type, .scope = site.scope};
     entry.wanted = entry.wanted_if_flagged = selector_.decide_op(asked);
     if (!flags_matter_) continue;
     asked.flagged = true;
@@ -81,7 +81,7 @@ OpNames::Selected OpNames::next(const Site& site, std::uint32_t graph, std::uint
   Selected selected{entry.name, flagged ? entry.wanted_if_flagged : entry.wanted, series_of_site_[site.id - 1], number};
   if (!selector_.in_order()) return selected;
   // What an opname_range selects is told only by the ops before it.
-  selected.wanted = selector_.decide_op({.full_name = entry.name->full_name,
+  selected.wanted = selector_.decide_op({.op_name = entry.name->op_name,
                                          .op_type = entry.name->op_type,
                                          .scope = site.scope,
                                          .flagged = flagged,
@@ -99,8 +99,8 @@ void OpNames::add_producer(std::uint64_t sequence) {
   const auto [series, number] = found->second;
   Series::Entry& entry = series_[series].entries[number];
   if (entry.wanted.any()) return;
-  selector_.add_producer(entry.name->full_name);
-  entry.wanted = selector_.decide_op({.full_name = entry.name->full_name, .op_type = entry.name->op_type});
+  selector_.add_producer(entry.name->op_name);
+  entry.wanted = selector_.decide_op({.op_name = entry.name->op_name, .op_type = entry.name->op_type});
 }
 
 const OpName& OpNames::parameter(const std::string& text) {
@@ -112,7 +112,7 @@ const OpName& OpNames::parameter(const std::string& text) {
 }
 
 const OpName& OpNames::pair(const OpName& reader, const OpName& watched) {
-  const std::string text = Watcher::pair_name(reader.full_name, watched.full_name);
+  const std::string text = Watcher::pair_name(reader.op_name, watched.op_name);
   const auto known = named_once_.find(text);
   if (known != named_once_.end()) return names_[known->second - 1];
   const OpName& name = add(watched.op_type, text);
@@ -120,9 +120,9 @@ const OpName& OpNames::pair(const OpName& reader, const OpName& watched) {
   return name;
 }
 
-const OpName& OpNames::of_host(std::string_view full_name, std::string_view op_type) {
+const OpName& OpNames::of_host(std::string_view op_name, std::string_view op_type) {
   const bool numbers = recorder_->layout().numbers_throughout();
-  return add(std::string(op_type), numbers ? with_number(full_name, nodes_++) : std::string(full_name));
+  return add(std::string(op_type), numbers ? with_number(op_name, nodes_++) : std::string(op_name));
 }
 
 }  // namespace sonde

@@ -49,7 +49,7 @@ class OpNames {
   // `watched` after `reader`, in the dump of a watcher.
   const OpName& pair(const OpName& reader, const OpName& watched);
   // An op under the host's own name, numbered anew where the layout numbers all ops throughout.
-  const OpName& of_host(std::string_view full_name, std::string_view op_type);
+  const OpName& of_host(std::string_view op_name, std::string_view op_type);
   void define_site(std::uint32_t id);
 
  private:
@@ -66,7 +66,7 @@ class OpNames {
   };
   Series& series_of(const Site& site);
   Series::Entry& entry_of(Series& series, const Site& site, std::uint32_t number);
-  OpName& add(std::string op_type, std::string full_name);
+  OpName& add(std::string op_type, std::string op_name);
 
   const bool flags_matter_;
   Selector& selector_;

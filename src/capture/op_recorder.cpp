@@ -90,7 +90,7 @@ void OpRecorder::name_tensor(std::string_view name, const HostTensor& tensor) {
   const OpName& parameter = names_.parameter(std::string(name));
   bool is_new = false;
   NamedTensors::Named& named = named_tensors_.name(parameter, tensor, counts_.steps_begun, is_new);
-  if (is_new) named.wanted = records_parameter(parameter.full_name);
+  if (is_new) named.wanted = records_parameter(parameter.op_name);
 }
 
 void OpRecorder::storage_changed(std::uint64_t storage) {

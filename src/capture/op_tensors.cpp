@@ -24,7 +24,7 @@ Record parameter_record(const OpName& name, StepId step, const HostTensor& tenso
   TensorRecord& out = record.tensors.emplace_back();
   out.dtype = tensor.view.dtype;
   out.set_shape(Dims(tensor.view.shape));
-  out.tensor_name = name.id;
+  out.parameter = name.id;
   out.timestamp_us = record.timestamp_us;
   return record;
 }
@@ -89,14 +89,14 @@ void OpRecorder::relate(const Op& op, const HostTensor& tensor, const ViewIdenti
       (op.wanted.any() && !op.wanted.excludes(true, record.slot)) || !selector_.parameters_follow_ops();
   if (!brings_parameter) return;
   find_parameter(op, tensor, record, companion);
-  if (record.tensor_name == 0) find_data(op, tensor, record, companion);
+  if (record.parameter == 0) find_data(op, tensor, record, companion);
 }
 
 // Recorded once a step, as a whole, with the first op that reads a part of it.
 void OpRecorder::find_parameter(const Op& op, const HostTensor& tensor, TensorRecord& record, Companion& companion) {
   NamedTensors::Named* named = named_tensors_.find(tensor);
   if (named == nullptr) return;
-  record.tensor_name = named->name->id;
+  record.parameter = named->name->id;
   const std::uint64_t stamp = steps_[op.record.step.graph].stamp;
   if (!named->wanted || named->recorded_stamp == stamp) return;
   named->recorded_stamp = stamp;
@@ -115,8 +115,8 @@ void OpRecorder::find_data(const Op& op, const HostTensor& tensor, TensorRecord&
       named_tensors_.data_number(tensor.storage, graph, steps_[graph].stamp, op.backward, has_constants, fresh);
   if (!number) return;
   const OpName& name = names_.parameter(fmt::format("data-{}", *number));
-  record.tensor_name = name.id;
-  if (!fresh || !records_parameter(name.full_name)) return;
+  record.parameter = name.id;
+  if (!fresh || !records_parameter(name.op_name)) return;
   companion.name = &name;
   companion.in_constants = has_constants;
 }

@@ -362,11 +362,11 @@ void Session::named_parameter(const NamedOp& named, const HostTensor& tensor) {
   const OpName* name = nullptr;
   {
     const std::lock_guard guard(lock_);
-    if (!is_open_for(named) || !ops_->records_parameter(named.full_name)) return;
+    if (!is_open_for(named) || !ops_->records_parameter(named.op_name)) return;
     apply(named_host_.steps().at(named.step), Host::naming);
     ops_->announce(named.step);
     ops = ops_.get();
-    name = &ops->names().parameter(std::string(named.full_name));
+    name = &ops->names().parameter(std::string(named.op_name));
   }
   ops->add_parameter(*name, named.step, tensor);
 }

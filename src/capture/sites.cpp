@@ -64,9 +64,9 @@ bool SiteTable::is_flagged(const Site& site) const {
 }
 
 std::string place_text(const OpName& op, const Site& site) {
-  if (site.trace.empty()) return op.full_name;
+  if (site.trace.empty()) return op.op_name;
   const SourceLine& line = site.trace.front();
-  return fmt::format("{} ({}:{})", op.full_name, line.file, line.line);
+  return fmt::format("{} ({}:{})", op.op_name, line.file, line.line);
 }
 
 void SiteTable::clear() {

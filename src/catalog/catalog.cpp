@@ -408,8 +408,8 @@ Result<Catalog> open_catalog(const fs::path& path) {
 
 bool Catalog::has_lost() const { return std::ranges::any_of(problems, &CatalogProblem::is_lost); }
 
-const CatalogOp* find_op(const CatalogStep& step, std::string_view full_name) {
-  const auto found = std::ranges::find(step.ops, full_name, &CatalogOp::full_name);
+const CatalogOp* find_op(const CatalogStep& step, std::string_view op_name) {
+  const auto found = std::ranges::find(step.ops, op_name, &CatalogOp::op_name);
   return found == step.ops.end() ? nullptr : &*found;
 }
 

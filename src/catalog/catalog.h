@@ -34,7 +34,7 @@ KnownStatistics known(const Statistics& statistics);
 struct CatalogTensor : TensorMeta {
   // Of the parameter, gradient or state it is; of an input from an op that the dump does not hold, `{full name}:output.0`.
   // Empty: none.
-  std::string_view tensor_name;
+  std::string_view parameter;
   // Where the host names a slot otherwise than by its number: `attn_mask`, `0.1` (of a list), `weight`. Else empty.
   std::string_view key;
   std::string_view skipped;    // why it was not read; empty when it was
@@ -51,7 +51,7 @@ struct CatalogOp {
   bool is_parameter = false;  // a parameter, input data or a constant: one output, no op behind it
   bool is_module = false;     // msprobe: a module as a whole; the ops that ran in it have it as their `parent`
   Phase phase = Phase::forward;
-  std::string_view full_name;  // `Default/…/conv2d-op0`; with `_` for `/` where only file names tell it
+  std::string_view op_name;  // `Default/…/conv2d-op0`; with `_` for `/` where only file names tell it
   std::string_view op_type;
   // msprobe: modules around it (`layers/0/attn-Attention`), and the record of the innermost one. Elsewhere empty: the full
   // name holds the scope.
@@ -180,6 +180,6 @@ struct Catalog {
 Result<Catalog> open_catalog(const std::filesystem::path& path);
 
 // The op with this name in this step; null when there is none. The first of several.
-const CatalogOp* find_op(const CatalogStep& step, std::string_view full_name);
+const CatalogOp* find_op(const CatalogStep& step, std::string_view op_name);
 
 }  // namespace sonde

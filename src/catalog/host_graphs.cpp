@@ -144,10 +144,10 @@ class HostGraphAdder {
     for (std::size_t i = 0; i < step.ops.size(); ++i) {
       CatalogOp& op = step.ops[i];
       if (op.is_parameter) continue;
-      if (const std::optional<std::uint32_t> found = names_.find(op.full_name)) {
+      if (const std::optional<std::uint32_t> found = names_.find(op.op_name)) {
         known[i] = &graph_.ops[*found];
         runs_[*found].push_back(i);
-      } else if (const auto common = common_.find(op.full_name); common != common_.end()) {
+      } else if (const auto common = common_.find(op.op_name); common != common_.end()) {
         known[i] = common->second;
       }
     }
@@ -203,13 +203,13 @@ class HostGraphAdder {
       if (!tensor.constant) tensor.constant = input.value;
     } else if (input.kind != HostInput::Kind::op) {
       const bool made_up = input.parameter.starts_with("carried-");  // by us: an op that was not recorded
-      if (tensor.tensor_name.empty() && !made_up) tensor.tensor_name = texts_.keep(input.parameter);
+      if (tensor.parameter.empty() && !made_up) tensor.parameter = texts_.keep(input.parameter);
     } else if (const CatalogOp* source = source_of(input.op, step, index)) {
       tensor.source = source->sequence;
       tensor.source_slot = input.slot;
       if (!tensor.wanted) take_type(*source, input.slot, tensor);
-    } else if (tensor.tensor_name.empty() && is_named_alike(input.op)) {
-      tensor.tensor_name = texts_.keep(graph_.ops[input.op].full_name + ":output." + std::to_string(input.slot));
+    } else if (tensor.parameter.empty() && is_named_alike(input.op)) {
+      tensor.parameter = texts_.keep(graph_.ops[input.op].op_name + ":output." + std::to_string(input.slot));
     }
   }
 
@@ -268,7 +268,7 @@ void add_host_graphs(CatalogRank& rank, Catalog& catalog) {
     const GraphPlaces places(rank, key.first);
     std::map<fs::path, std::pair<GraphPaths, std::vector<CatalogStep*>>> by_file;
     for (CatalogStep* step : steps) {
-      const GraphPaths paths = places.of(step->id.iteration);
+      const GraphPaths paths = places.of(step->id.number);
       auto& [same_paths, of_file] = by_file[paths.pb];
       same_paths = paths;
       of_file.push_back(step);

@@ -29,15 +29,15 @@ const CatalogTensor* slot_of(const CatalogOp& op, bool is_input, std::uint32_t s
 }
 
 // The last run of the op before this one, or the first after it.
-const CatalogOp* nearest_run(const Run& run, std::string_view full_name, bool before) {
+const CatalogOp* nearest_run(const Run& run, std::string_view op_name, bool before) {
   const std::vector<CatalogOp>& ops = run.step->ops;
   if (before) {
     for (std::size_t i = run.index; i-- > 0;) {
-      if (ops[i].full_name == full_name) return &ops[i];
+      if (ops[i].op_name == op_name) return &ops[i];
     }
   } else {
     for (std::size_t i = run.index + 1; i < ops.size(); ++i) {
-      if (ops[i].full_name == full_name) return &ops[i];
+      if (ops[i].op_name == op_name) return &ops[i];
     }
   }
   return nullptr;
@@ -72,7 +72,7 @@ class Fit {
     const std::vector<HostInput>& inputs = graph_.ops[candidate].inputs;
     for (std::uint32_t slot = 0; slot < inputs.size(); ++slot) {
       if (inputs[slot].kind != HostInput::Kind::op) continue;
-      const std::string& name = graph_.ops[inputs[slot].op].full_name;
+      const std::string& name = graph_.ops[inputs[slot].op].op_name;
       if (const CatalogOp* source = nearest_run(run, name, true)) {
         fit += compared(slot_of(*source, false, inputs[slot].slot), slot_of(run.op(), true, slot));
       } else if (nearest_run(run, name, false) != nullptr) {
@@ -80,7 +80,7 @@ class Fit {
       }
     }
     for (const Reader& reader : readers_of(candidate)) {
-      const CatalogOp* op = nearest_run(run, graph_.ops[reader.op].full_name, false);
+      const CatalogOp* op = nearest_run(run, graph_.ops[reader.op].op_name, false);
       if (op != nullptr) fit += compared(slot_of(run.op(), false, reader.from_slot), slot_of(*op, true, reader.slot));
     }
     return fit;
@@ -158,16 +158,16 @@ std::vector<std::pair<std::string_view, std::uint32_t>> best_pairs(const std::ve
 HostNames::HostNames(const HostGraph& graph, const std::vector<std::string>& order, const CatalogRank& rank,
                      const std::vector<CatalogStep*>& steps, TextPool& texts)
     : graph_(graph), rank_(rank) {
-  for (std::uint32_t i = 0; i < graph.ops.size(); ++i) by_name_.emplace(graph.ops[i].full_name, i);
+  for (std::uint32_t i = 0; i < graph.ops.size(); ++i) by_name_.emplace(graph.ops[i].op_name, i);
   if (!rank.has_journal) {
     name_ops(steps, texts);
   }
   for (Group& group : groups_of(steps, order)) match(group);
 }
 
-std::optional<std::uint32_t> HostNames::find(std::string_view full_name) const {
-  if (const auto found = by_name_.find(full_name); found != by_name_.end()) return found->second;
-  if (const auto found = made_anew_.find(full_name); found != made_anew_.end()) return found->second;
+std::optional<std::uint32_t> HostNames::find(std::string_view op_name) const {
+  if (const auto found = by_name_.find(op_name); found != by_name_.end()) return found->second;
+  if (const auto found = made_anew_.find(op_name); found != made_anew_.end()) return found->second;
   return std::nullopt;
 }
 
@@ -177,19 +177,19 @@ void HostNames::name_ops(const std::vector<CatalogStep*>& steps, TextPool& texts
   for (const HostOp& op : graph_.ops) {
     std::string_view stem;
     std::uint64_t number = 0;
-    if (split_number(op.full_name, stem, number)) stems.emplace(sanitised(stem), stem);
+    if (split_number(op.op_name, stem, number)) stems.emplace(sanitised(stem), stem);
   }
   for (const std::string& parameter : graph_.parameters) parameters.emplace(sanitised(parameter), parameter);
   const auto name = [&](CatalogOp& op) {
     std::string_view stem;
     std::uint64_t number = 0;
     if (op.is_parameter) {
-      const auto found = parameters.find(sanitised(op.full_name));
-      if (found != parameters.end()) op.full_name = texts.keep(found->second);
-    } else if (!by_name_.contains(op.full_name) && split_number(op.full_name, stem, number)) {
+      const auto found = parameters.find(sanitised(op.op_name));
+      if (found != parameters.end()) op.op_name = texts.keep(found->second);
+    } else if (!by_name_.contains(op.op_name) && split_number(op.op_name, stem, number)) {
       const auto found = stems.find(sanitised(stem));
       if (found == stems.end()) return;
-      op.full_name = texts.keep(std::string(found->second) + std::string(op.full_name.substr(stem.size())));
+      op.op_name = texts.keep(std::string(found->second) + std::string(op.op_name.substr(stem.size())));
     }
   };
   for (CatalogStep* step : steps) std::ranges::for_each(step->ops, name);
@@ -201,18 +201,18 @@ std::vector<HostNames::Group> HostNames::groups_of(const std::vector<CatalogStep
   std::set<std::string_view> named;  // in the dump
   bool from_the_first = false;       // the first step of the run is among them
   for (const CatalogStep* step : steps) {
-    from_the_first = from_the_first || (step == steps.front() && step->id.iteration == 0);
+    from_the_first = from_the_first || (step == steps.front() && step->id.number == 0);
     for (std::size_t i = 0; i < step->ops.size(); ++i) {
       const CatalogOp& op = step->ops[i];
       std::string_view stem;
       std::uint64_t number = 0;
       if (op.is_parameter) continue;
-      if (by_name_.contains(op.full_name)) {
-        named.insert(op.full_name);
-      } else if (split_number(op.full_name, stem, number)) {
+      if (by_name_.contains(op.op_name)) {
+        named.insert(op.op_name);
+      } else if (split_number(op.op_name, stem, number)) {
         Group& group = groups[stem];
-        std::vector<Run>& runs = group.runs[op.full_name];
-        if (runs.empty()) group.names.push_back(op.full_name);
+        std::vector<Run>& runs = group.runs[op.op_name];
+        if (runs.empty()) group.names.push_back(op.op_name);
         if (runs.size() < kMostRuns) runs.push_back({step, i});
       }
     }
@@ -221,7 +221,7 @@ std::vector<HostNames::Group> HostNames::groups_of(const std::vector<CatalogStep
   const auto add = [&](std::uint32_t op) {
     std::string_view stem;
     std::uint64_t number = 0;
-    const std::string& name = graph_.ops[op].full_name;
+    const std::string& name = graph_.ops[op].op_name;
     if (!named.insert(name).second || !split_number(name, stem, number)) return;
     if (groups.contains(stem)) unnamed[stem].push_back(op);
   };
@@ -267,7 +267,7 @@ void HostNames::match(Group& group) {
 void HostNames::add_common(const Group& group) {
   if (group.names.empty()) return;
   HostOp common = graph_.ops[group.candidates[0]];
-  common.full_name.clear();
+  common.op_name.clear();
   for (const std::uint32_t candidate : group.candidates) {
     const HostOp& op = graph_.ops[candidate];
     common.trace = common_trace(common.trace, op.trace);

@@ -24,7 +24,7 @@ class HostNames {
             const std::vector<CatalogStep*>& steps, TextPool& texts);
 
   // Index in the graph; none for an op that it does not have, and for one of several that cannot be told apart.
-  std::optional<std::uint32_t> find(std::string_view full_name) const;
+  std::optional<std::uint32_t> find(std::string_view op_name) const;
 
   // Whether the dump may call this op of the graph by another name, and another op by this one's.
   bool is_uncertain(std::uint32_t op) const { return uncertain_.contains(op); }

@@ -91,7 +91,7 @@ class RunReader {
   }
 
   CatalogStep& step_of(StepId id) {
-    const auto [at, is_new] = steps_.try_emplace({id.graph, id.iteration}, rank_.steps.size());
+    const auto [at, is_new] = steps_.try_emplace({id.graph, id.number}, rank_.steps.size());
     if (is_new) {
       CatalogStep step;
       step.id = id;
@@ -109,10 +109,10 @@ class RunReader {
     op.thread = record.thread;
     op.failed = record.failed;
     if (const auto name = names_.find(record.op); name != names_.end()) {
-      op.full_name = texts_.keep(name->second->full_name);
+      op.op_name = texts_.keep(name->second->op_name);
       op.op_type = texts_.keep(name->second->op_type);
     } else {  // its definition was lost to damage
-      op.full_name = texts_.keep("?op-" + std::to_string(record.op));
+      op.op_name = texts_.keep("?op-" + std::to_string(record.op));
     }
     if (const auto site = sites_.find(record.site); site != sites_.end()) {
       op.phase = site->second->phase;
@@ -140,8 +140,8 @@ class RunReader {
     CatalogTensor tensor;
     tensor.meta() = slot;
     tensor.skipped = texts_.keep(slot.skipped);
-    if (const auto name = names_.find(slot.tensor_name); name != names_.end()) {
-      tensor.tensor_name = texts_.keep(name->second->full_name);
+    if (const auto name = names_.find(slot.parameter); name != names_.end()) {
+      tensor.parameter = texts_.keep(name->second->op_name);
     }
     if (slot.wanted) add_known(slot, tensor);
     return tensor;
@@ -236,7 +236,7 @@ void remember(const JournalRun& run, const CatalogRun& read, JournalRemains& rem
   }
   std::ranges::sort(left.sequences);
   for (const JournalFile& file : run.lone_files) left.lone_files.emplace(file.file, file.sequence);
-  for (const OpName& name : run.op_names) remains.names.emplace_back(name.op_type, name.full_name);
+  for (const OpName& name : run.op_names) remains.names.emplace_back(name.op_type, name.op_name);
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ std::optional<std::uint64_t> print_of(const CatalogTensor& tensor) {
 void name_parameters(CatalogStep& step) {
   std::unordered_map<std::string_view, const CatalogOp*> modules;
   for (const CatalogOp& op : step.ops) {
-    if (op.is_module && op.phase == Phase::forward) modules.emplace(op.full_name, &op);
+    if (op.is_module && op.phase == Phase::forward) modules.emplace(op.op_name, &op);
   }
   if (modules.empty()) return;
   for (CatalogOp& op : step.ops) {
@@ -56,10 +56,10 @@ void name_parameters(CatalogStep& step) {
     if (module == modules.end()) continue;
     for (CatalogTensor& tensor : op.tensors) {
       const std::optional<std::uint64_t> print = print_of(tensor);
-      if (!print || !tensor.is_input || tensor.source != kNoSequence || !tensor.tensor_name.empty()) continue;
+      if (!print || !tensor.is_input || tensor.source != kNoSequence || !tensor.parameter.empty()) continue;
       for (const CatalogTensor& other : module->second->tensors) {
-        if (other.is_input && !other.tensor_name.empty() && print_of(other) == print) {
-          tensor.tensor_name = other.tensor_name;
+        if (other.is_input && !other.parameter.empty() && print_of(other) == print) {
+          tensor.parameter = other.parameter;
         }
       }
     }

@@ -113,9 +113,9 @@ class LooseReader {
       return natural_less(a.path, b.path);
     });
     for (const LooseFile& file : files_) {
-      if (rank_.steps.empty() || rank_.steps.back().id.iteration != file.step) {
+      if (rank_.steps.empty() || rank_.steps.back().id.number != file.step) {
         CatalogStep& step = rank_.steps.emplace_back();
-        step.id.iteration = file.step;
+        step.id.number = file.step;
         step.ended = true;
         ops_.clear();
       }
@@ -136,10 +136,10 @@ class LooseReader {
 
   CatalogOp new_op(const FreeTensorName& name) {
     CatalogOp op;
-    op.full_name = catalog_.texts->keep(name.op_name);
+    op.op_name = catalog_.texts->keep(name.op_name);
     op.timestamp_us = name.timestamp_us;
     MsprobeName record;
-    const std::string_view last = op.full_name.substr(op.full_name.rfind('/') + 1);
+    const std::string_view last = op.op_name.substr(op.op_name.rfind('/') + 1);
     if (!name.op_type.empty() && parse_msprobe_name(last, record)) {
       op.is_module = record.is_module && !record.is_gradient;
       if (record.is_backward) op.phase = Phase::backward;

@@ -150,25 +150,25 @@ class MsprobeReader {
     return texts_.keep(scope + (scope.empty() ? "" : "-") + std::string(name.called));
   }
 
-  CatalogOp& op_of(const std::string& full_name) {
+  CatalogOp& op_of(const std::string& op_name) {
     CatalogOp op;
-    op.full_name = texts_.keep(full_name);
+    op.op_name = texts_.keep(op_name);
     op.sequence = step_.ops.size();
     MsprobeName name;
-    if (parse_msprobe_name(full_name, name)) {
+    if (parse_msprobe_name(op_name, name)) {
       op.op_type = texts_.keep(name.is_gradient ? "parameters_grad" : name.called);
       op.is_module = name.is_module && !name.is_gradient;
       op.phase = name.is_backward ? Phase::backward : Phase::forward;
     } else {
-      op.op_type = op.full_name.substr(0, op.full_name.find('.'));
+      op.op_type = op.op_name.substr(0, op.op_name.find('.'));
     }
-    const auto parent = parents_.find(op.full_name);
+    const auto parent = parents_.find(op.op_name);
     if (parent != parents_.end()) {
       op.parent = parent->second;
       if (op.parent == "optimizer" || op.parent == "clip_grad") op.phase = Phase::optimizer;
       op.scope = scope_of(op.parent);
     }
-    if (const auto site = site_of_.find(op.full_name); site != site_of_.end())
+    if (const auto site = site_of_.find(op.op_name); site != site_of_.end())
       has_site_.emplace(op.sequence, site->second);
     return step_.ops.emplace_back(std::move(op));
   }
@@ -191,7 +191,7 @@ class MsprobeReader {
       tensor.constant = item.constant;
       if (of_module && (item.is_parameter || name.is_gradient)) {
         const std::string own = (name.path.empty() ? "" : std::string(name.path) + ".") + item.key;
-        tensor.tensor_name = texts_.keep(name.is_gradient ? own + ".grad" : own);
+        tensor.parameter = texts_.keep(name.is_gradient ? own + ".grad" : own);
       }
       if (!item.data_name.empty()) add_file(item.data_name, tensor);
     }
@@ -220,13 +220,13 @@ class MsprobeReader {
     const std::set<std::string> left = files_.left();
     if (left.empty()) return;
     std::unordered_map<std::string_view, std::size_t> ops;
-    for (std::size_t i = 0; i < step_.ops.size(); ++i) ops[step_.ops[i].full_name] = i;
+    for (std::size_t i = 0; i < step_.ops.size(); ++i) ops[step_.ops[i].op_name] = i;
     for (const std::string& file : left) {
       const FreeTensorName name = parse_free_tensor_name(file);
       auto at = ops.find(name.op_name);
       if (at == ops.end()) {
         const CatalogOp& op = op_of(name.op_name);
-        at = ops.emplace(op.full_name, step_.ops.size() - 1).first;
+        at = ops.emplace(op.op_name, step_.ops.size() - 1).first;
       }
       CatalogOp& op = step_.ops[at->second];
       CatalogTensor& tensor = op.tensors.emplace_back();
@@ -295,7 +295,7 @@ void read_msprobe_rank(const std::vector<MsprobePlace>& places, CatalogRank& ran
   run.settings = recorded_settings(rank.metadata);
   for (const MsprobePlace& place : places) {
     CatalogStep& step = rank.steps.emplace_back();
-    step.id.iteration = place.step;
+    step.id.number = place.step;
     step.ended = true;
     step.directory = catalog.texts->keep(place.directory.lexically_relative(rank.directory).native());
     MsprobeReader reader(place, rank, *sites, step, catalog);
@@ -311,7 +311,7 @@ void read_msprobe_rank(const std::vector<MsprobePlace>& places, CatalogRank& ran
     for (const auto& [op, site] : joined[i]) join_site((*sites)[site - 1], step.ops[op]);
     for (CatalogOp& op : step.ops) op.sequence = sequence++;
   }
-  std::ranges::stable_sort(rank.steps, {}, [](const CatalogStep& step) { return step.id.iteration; });
+  std::ranges::stable_sort(rank.steps, {}, [](const CatalogStep& step) { return step.id.number; });
   run.layout = "msprobe";
   run.sites = std::move(sites);
   rank.runs.push_back(std::move(run));

@@ -166,14 +166,14 @@ std::optional<bool> OverflowRecords::of(const CatalogStep& step, const CatalogOp
     std::string op_name;
     if (parse_op(file.filename().string(), task, op_name)) {
       if (records.tasks.contains(task)) return true;
-    } else if (records.ops.contains(sanitised(op.full_name))) {  // a number that stands for a long name
+    } else if (records.ops.contains(sanitised(op.op_name))) {  // a number that stands for a long name
       return true;
     }
   }
   if (any) return false;
   const Records& records = in(std::string(step.directory));
   if (!records.any) return std::nullopt;
-  return records.ops.contains(sanitised(op.full_name));
+  return records.ops.contains(sanitised(op.op_name));
 }
 
 }  // namespace sonde

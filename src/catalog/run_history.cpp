@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kLongestHistory = 64 << 20;  // bytes
 
-// One iteration a line, in its first column; empty when there is no such file.
+// One number a line, in its first column; empty when there is no such file.
 std::optional<std::vector<std::uint64_t>> read_history(const fs::path& path) {
   const Result<std::string> text = read_whole_file(path, kLongestHistory);
   if (!text) return std::nullopt;
@@ -24,9 +24,9 @@ std::optional<std::vector<std::uint64_t>> read_history(const fs::path& path) {
   std::vector<std::uint64_t> iterations;
   std::string line;
   while (std::getline(file, line)) {
-    std::uint64_t iteration = 0;
-    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), iteration);
-    if (error == std::errc()) iterations.push_back(iteration);
+    std::uint64_t number = 0;
+    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), number);
+    if (error == std::errc()) iterations.push_back(number);
   }
   if (iterations.empty()) return std::nullopt;
   return iterations;
@@ -59,28 +59,28 @@ PreviousStep RunHistory::before(std::uint32_t step) {
       const CatalogStep& earlier = rank_.steps[i];
       if (earlier.run != current.run || earlier.id.graph != current.id.graph) continue;
       previous.step = i;
-      previous.iteration = earlier.id.iteration;
+      previous.number = earlier.id.number;
       return previous;
     }
     return previous;
   }
   if (const std::vector<std::uint64_t>* history = iterations_of(current.id.graph)) {
     // A run into the same directory begins anew behind the first: the last time counts, as its files do.
-    const auto last = std::find(history->rbegin(), history->rend(), current.id.iteration);
+    const auto last = std::find(history->rbegin(), history->rend(), current.id.number);
     if (last != history->rend()) {
       if (last + 1 == history->rend()) return previous;
-      previous.iteration = *(last + 1);
-      previous.step = find({current.id.graph, *previous.iteration});
+      previous.number = *(last + 1);
+      previous.step = find({current.id.graph, *previous.number});
       return previous;
     }
   }
   previous.from_history = false;
   for (std::uint32_t i = 0; i < rank_.steps.size(); ++i) {
     const StepId id = rank_.steps[i].id;
-    if (id.graph != current.id.graph || id.iteration >= current.id.iteration) continue;
-    if (previous.iteration && *previous.iteration >= id.iteration) continue;
+    if (id.graph != current.id.graph || id.number >= current.id.number) continue;
+    if (previous.number && *previous.number >= id.number) continue;
     previous.step = i;
-    previous.iteration = id.iteration;
+    previous.number = id.number;
   }
   return previous;
 }

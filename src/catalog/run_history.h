@@ -11,9 +11,9 @@
 namespace sonde {
 
 struct PreviousStep {
-  std::optional<std::uint32_t> step;       // index into the rank's steps; empty: there is none, or it was not dumped
-  std::optional<std::uint64_t> iteration;  // of that step, also where it was not dumped; empty: there is none
-  bool from_history = true;                // false: nothing tells which steps ran; it is the next lower that was dumped
+  std::optional<std::uint32_t> step;    // index into the rank's steps; empty: there is none, or it was not dumped
+  std::optional<std::uint64_t> number;  // of that step, also where it was not dumped; empty: there is none
+  bool from_history = true;             // false: nothing tells which steps ran; it is the next lower that was dumped
 };
 
 class RunHistory {

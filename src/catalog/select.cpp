@@ -27,11 +27,11 @@ bool glob_matches(std::string_view pattern, std::string_view name) {
   return reachable[name.size()] != 0;
 }
 
-bool selects(std::string_view pattern, std::string_view full_name, std::string_view op_type) {
-  if (glob_matches(pattern, full_name) || glob_matches(pattern, op_type)) return true;
+bool selects(std::string_view pattern, std::string_view op_name, std::string_view op_type) {
+  if (glob_matches(pattern, op_name) || glob_matches(pattern, op_type)) return true;
   if (pattern.find('/') != std::string_view::npos) return false;
-  const std::size_t slash = full_name.rfind('/');
-  return slash != std::string_view::npos && glob_matches(pattern, full_name.substr(slash + 1));
+  const std::size_t slash = op_name.rfind('/');
+  return slash != std::string_view::npos && glob_matches(pattern, op_name.substr(slash + 1));
 }
 
 bool is_step_list(std::string_view text) {

@@ -21,10 +21,10 @@ GraphOp op_of(const CatalogOp& from) {
   GraphOp op;
   op.sequence = from.sequence;
   op.op_type = from.op_type;
-  op.full_name = from.full_name;
+  op.op_name = from.op_name;
   op.attributes = from.attributes;
   op.trace = from.trace;
-  for (const CatalogTensor& tensor : from.tensors) op.tensors.push_back({tensor, tensor.tensor_name});
+  for (const CatalogTensor& tensor : from.tensors) op.tensors.push_back({tensor, tensor.parameter});
   return op;
 }
 

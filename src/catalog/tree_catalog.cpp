@@ -297,16 +297,16 @@ class StepReader {
     const auto at = last_.find(key);
     if (at == last_.end()) return;
     CatalogOp& op = step_.ops[at->second];
-    op.full_name = texts_.keep(real_name);
-    op.phase = phase_of(op.full_name);
+    op.op_name = texts_.keep(real_name);
+    op.phase = phase_of(op.op_name);
   }
 
   CatalogOp new_op(const std::string& op_type, const std::string& op_name, std::uint64_t timestamp_us) {
     CatalogOp op;
-    op.full_name = texts_.keep(names_.real(op_type, op_name));
+    op.op_name = texts_.keep(names_.real(op_type, op_name));
     op.op_type = texts_.keep(op_type);
     op.is_parameter = op_type == "Parameter";
-    op.phase = phase_of(op.full_name);
+    op.phase = phase_of(op.op_name);
     op.timestamp_us = timestamp_us;
     return op;
   }
@@ -370,7 +370,7 @@ CatalogStep read_step(const StepPlace& place, const fs::path& constants, const C
 
 // The constants of a graph belong to the first of its steps, in which they were written.
 std::map<fs::path, fs::path> constants_by_step(std::vector<StepPlace> steps, const std::vector<fs::path>& constants) {
-  std::ranges::stable_sort(steps, {}, [](const StepPlace& place) { return place.step.iteration; });
+  std::ranges::stable_sort(steps, {}, [](const StepPlace& place) { return place.step.number; });
   std::map<fs::path, fs::path> found;
   for (const fs::path& directory : constants) {
     const auto first = std::ranges::find(steps, directory.parent_path(),
@@ -400,7 +400,7 @@ void read_rank_tree(const std::vector<StepPlace>& steps, const std::vector<fs::p
     rank.steps.push_back(read_step(place, constants_of[place.directory], rank, order, catalog));
   }
   std::ranges::stable_sort(rank.steps, [](const CatalogStep& a, const CatalogStep& b) {
-    return a.id.graph != b.id.graph ? a.id.graph < b.id.graph : a.id.iteration < b.id.iteration;
+    return a.id.graph != b.id.graph ? a.id.graph < b.id.graph : a.id.number < b.id.number;
   });
   CatalogRun run;
   run.finished = true;

@@ -23,13 +23,13 @@ class Names {
     }
   }
 
-  std::string_view full_name(const CatalogOp& op) const {
-    const std::string wanted = key(op.op_type, op.full_name);
+  std::string_view op_name(const CatalogOp& op) const {
+    const std::string wanted = key(op.op_type, op.op_name);
     for (const auto* names : {&whole_, &ends_}) {
       const auto found = names->find(wanted);
       if (found != names->end() && !found->second.empty()) return found->second;
     }
-    return op.full_name;
+    return op.op_name;
   }
 
  private:
@@ -61,7 +61,7 @@ StepSlots slots_of(const CatalogStep& step) {
   for (std::size_t i = 0; i < step.ops.size(); ++i) {
     for (std::size_t j = 0; j < step.ops[i].tensors.size(); ++j) {
       const CatalogTensor& tensor = step.ops[i].tensors[j];
-      slots.by_name[{step.ops[i].full_name, tensor.is_input, tensor.slot}].emplace_back(i, j);
+      slots.by_name[{step.ops[i].op_name, tensor.is_input, tensor.slot}].emplace_back(i, j);
       if (tensor.timestamp_us != 0) {
         slots.by_time[{tensor.timestamp_us, tensor.is_input, tensor.slot}].emplace_back(i, j);
       }
@@ -151,7 +151,7 @@ class TensorAdder {
       step.started_us = like.started_us;
       const auto is_later = [&](const CatalogStep& other) {
         return other.run > run ||
-               (other.run == run && other.id.graph == like.id.graph && other.id.iteration > like.id.iteration);
+               (other.run == run && other.id.graph == like.id.graph && other.id.number > like.id.number);
       };
       rank_.steps.insert(std::ranges::find_if(rank_.steps, is_later), std::move(step));
     }
@@ -164,18 +164,18 @@ class TensorAdder {
       CatalogStep* step = find_step(from.id, run);
       if (step == nullptr) continue;
       const auto lost = std::ranges::find_if(step->ops, [&](const CatalogOp& one) {
-        return one.full_name.starts_with(kLostName) && has_same_time(one, op);
+        return one.op_name.starts_with(kLostName) && has_same_time(one, op);
       });
-      if (lost != step->ops.end()) rename(lost->full_name, run, op);
+      if (lost != step->ops.end()) rename(lost->op_name, run, op);
     }
   }
 
   void rename(std::string_view old, std::size_t run, const CatalogOp& like) {
-    const std::string_view name = texts_.keep(names_.full_name(like)), type = texts_.keep(like.op_type);
+    const std::string_view name = texts_.keep(names_.op_name(like)), type = texts_.keep(like.op_type);
     for (CatalogStep& step : rank_.steps) {
       for (CatalogOp& op : step.ops) {
-        if (step.run != run || op.full_name != old) continue;
-        op.full_name = name;
+        if (step.run != run || op.op_name != old) continue;
+        op.op_name = name;
         op.op_type = type;
         if (op.trace == nullptr) op.phase = like.phase;
       }
@@ -186,7 +186,7 @@ class TensorAdder {
   void remember_lines() {
     for (const CatalogStep& step : rank_.steps) {
       for (const CatalogOp& op : step.ops) {
-        if (op.trace != nullptr) lines_.try_emplace(op.full_name, op);
+        if (op.trace != nullptr) lines_.try_emplace(op.op_name, op);
       }
     }
   }
@@ -203,7 +203,7 @@ class TensorAdder {
   }
 
   void add_op(const CatalogOp& from, CatalogStep& step, const StepSlots& slots) {
-    const std::string_view name = texts_.keep(names_.full_name(from));
+    const std::string_view name = texts_.keep(names_.op_name(from));
     std::vector<CatalogTensor> fresh;
     for (const CatalogTensor& tensor : from.tensors) {
       if (!is_new(tensor)) continue;
@@ -219,7 +219,7 @@ class TensorAdder {
     Additions& additions = additions_[static_cast<std::size_t>(&step - rank_.steps.data())];
     // What completes an op may be missing alone.
     const auto own = std::ranges::find_if(step.ops, [&](const CatalogOp& op) {
-      return op.full_name == name &&
+      return op.op_name == name &&
              std::ranges::none_of(fresh, [&](const auto& tensor) { return has_slot(op, tensor); });
     });
     if (own != step.ops.end()) {
@@ -228,7 +228,7 @@ class TensorAdder {
       return;
     }
     CatalogOp op = from;
-    op.full_name = name;
+    op.op_name = name;
     op.sequence = kNoSequence;
     if (const auto lines = lines_.find(name); lines != lines_.end()) take_lines(lines->second, op);
     for (const CatalogTensor& tensor : fresh) {
@@ -257,7 +257,7 @@ class TensorAdder {
     if (tensor.timestamp_us != 0 && same_time != slots.by_time.end()) {
       for (const Place& place : same_time->second) {
         const bool is_same_row = tensor.file.empty() && at(place)->statistics.has_value();
-        if (step.ops[place.first].full_name == name || is_same_row) return at(place);
+        if (step.ops[place.first].op_name == name || is_same_row) return at(place);
       }
     }
     // A name that was taken moved the time on; tables of single ops have the time of the op; 1.2 has none.

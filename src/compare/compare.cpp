@@ -19,7 +19,7 @@ struct StepPair {
 };
 
 bool is_chosen(const CatalogStep& step, const CompareOptions& options) {
-  return (!options.graph || step.id.graph == *options.graph) && options.steps.contains(step.id.iteration) &&
+  return (!options.graph || step.id.graph == *options.graph) && options.steps.contains(step.id.number) &&
          !step.ops.empty();
 }
 
@@ -32,8 +32,8 @@ std::vector<const CatalogStep*> steps_of(const CatalogRank& rank, const CompareO
 }
 
 std::string step_text(const CatalogStep& step) {
-  return step.id.graph == 0 ? std::to_string(step.id.iteration)
-                            : fmt::format("{} of graph {}", step.id.iteration, step.id.graph);
+  return step.id.graph == 0 ? std::to_string(step.id.number)
+                            : fmt::format("{} of graph {}", step.id.number, step.id.graph);
 }
 
 // By number; where no number is on both sides, by order.
@@ -90,7 +90,7 @@ std::vector<StepPair> pair_all(const Catalog& target, const Catalog& golden, con
 // A collective hands on what another rank gave it: it is to blame only where no rank has another finding in that step.
 void drop_innocent_collectives(DumpComparison& comparison) {
   std::map<StepId, bool, decltype([](const StepId& a, const StepId& b) {
-             return std::tie(a.graph, a.iteration) < std::tie(b.graph, b.iteration);
+             return std::tie(a.graph, a.number) < std::tie(b.graph, b.number);
            })>
       has_other;
   const auto id_of = [&](const CompareFinding& finding) { return comparison.steps[finding.step].target->step->id; };
@@ -113,7 +113,7 @@ void sort_findings(DumpComparison& comparison) {
   const auto place = [&](const CompareFinding& finding) {
     const ComparedStep& step = comparison.steps[finding.step];
     const StepId& id = step.target->step->id;
-    return std::tuple(id.iteration, id.graph, finding.place);
+    return std::tuple(id.number, id.graph, finding.place);
   };
   std::ranges::stable_sort(comparison.findings,
                            [&](const CompareFinding& a, const CompareFinding& b) { return place(a) < place(b); });

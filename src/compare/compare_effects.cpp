@@ -212,7 +212,7 @@ void StepComparer::blame_reordering() {
     const std::string settle = fmt::format(
         "statistics do not show the order of elements; dumps of the tensors of {} and of the operators before it "
         "settle it",
-        finding.op->target.back()->full_name);
+        finding.op->target.back()->op_name);
     const auto [op, culprit] = reordering_before(*finding.op);
     if (culprit == nullptr) {
       finding.what += "; or what it reads holds the same elements in another order (" + settle + ")";
@@ -223,7 +223,7 @@ void StepComparer::blame_reordering() {
       const std::vector<std::string> apart = attributes_apart(*op->target.back(), *op->golden.back());
       if (!apart.empty()) why = "is called with " + apart.front();
     }
-    finding.what = fmt::format("{}, and {}, which reads what it gives, {} ({})", why, finding.culprit->full_name,
+    finding.what = fmt::format("{}, and {}, which reads what it gives, {} ({})", why, finding.culprit->op_name,
                                "introduces " + finding.what, settle);
     finding.kind = FindingKind::wiring;
     finding.in_golden = op->target.empty();
@@ -261,7 +261,7 @@ void StepComparer::name_suspects() {
     return;
   }
   const std::uint32_t place = first->place;
-  const std::string shown = fmt::format("{} {}", first->culprit->full_name, first->what);
+  const std::string shown = fmt::format("{} {}", first->culprit->op_name, first->what);
   const ComparedOp* op = nullptr;
   std::uint32_t begins = place;
   for (const ComparedOp& one : step_.ops) {
@@ -285,15 +285,15 @@ void StepComparer::name_suspects() {
 
 void StepComparer::remember(RankHistory& history) const {
   history.seen = std::max(history.seen, seen_);
-  history.step = target_.step->id.iteration;
+  history.step = target_.step->id.number;
   history.other_optimizer = other_optimizer_;
   const auto lasts = [](std::string_view name) {
     return !name.empty() && !name.starts_with("data-") && !name.starts_with("carried-");
   };
   for (const CompareOp& op : golden_.ops) {
     for (const CompareInput& input : op.inputs) {
-      if (input.from != kNoOp || !lasts(input.tensor->tensor_name)) continue;
-      RankHistory::State& state = history.states[std::string(input.tensor->tensor_name)];
+      if (input.from != kNoOp || !lasts(input.tensor->parameter)) continue;
+      RankHistory::State& state = history.states[std::string(input.tensor->parameter)];
       state.golden = input.tensor;
       state.rank = golden_.rank;
       state.judged = false;
@@ -307,7 +307,7 @@ void StepComparer::remember(RankHistory& history) const {
   };
   for (const ComparedOp& op : step_.ops) {
     for (const ComparedTensor& input : op.inputs) {
-      const std::string_view name = input.target->tensor_name;
+      const std::string_view name = input.target->parameter;
       const bool is_of_before = input.target->source == kNoSequence;
       if (is_of_before && !name.empty() && !golden_.written.contains(name) && !target_.written.contains(name)) {
         measure(name, *input.difference);

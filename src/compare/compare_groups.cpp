@@ -95,7 +95,7 @@ std::uint32_t StepComparer::find_elsewhere(std::uint32_t target, Judged& judged)
   if (own.outputs.empty() || !own.outputs[0]->has_shape) return kNoOp;
   const auto parameter_of = [](const CompareOp& op) {
     for (const CompareInput& input : op.inputs) {
-      if (input.from == kNoOp && !input.tensor->tensor_name.empty()) return input.tensor->tensor_name;
+      if (input.from == kNoOp && !input.tensor->parameter.empty()) return input.tensor->parameter;
     }
     return std::string_view();
   };

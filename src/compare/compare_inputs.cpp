@@ -76,7 +76,7 @@ void StepComparer::look_at_order(ComparedOp& op, const std::vector<PairedInput>&
 
 // A buffer that an op updates beside its results: running statistics of a norm.
 void StepComparer::look_at_side_effect(const PairedInput& input, ComparedTensor& shown) {
-  const std::string_view name = input.target.input->tensor->tensor_name;
+  const std::string_view name = input.target.input->tensor->parameter;
   const ComparedOp& writer = step_.ops[target_owner_[input.target.input->from]];
   if (name.empty() || !target_names_.contains(name) || writer.target.empty() || writer.golden.empty()) return;
   // Of another framework it may be read before or after.
@@ -110,7 +110,7 @@ void StepComparer::look_at_change(ComparedOp& op, const PairedInput& input, Comp
   add_finding(FindingKind::changed, op, op.target.front(), false, &shown,
               fmt::format("reads input.{}, which {} since {} wrote it, by no operator of the dump (NumPy, a pointer, a "
                           "kernel of its own?): {}",
-                          shown.target->slot, in_target ? "changed" : "changed in the golden run", writer.full_name,
+                          shown.target->slot, in_target ? "changed" : "changed in the golden run", writer.op_name,
                           difference_text(FindingKind::changed, shown)));
 }
 
@@ -118,19 +118,20 @@ std::string StepComparer::what_it_holds(const CatalogTensor& target, const Catal
                                         const TensorDifference& difference) {
   if (difference.shape.size() == 2 && difference.shape == difference.golden_shape) {
     const TensorDifference turned = difference_along(of_target(&target), of_golden(&golden), {1, 0}, in_order);
-    if (turned.by == ComparedBy::values && turned.relative() < kMaxExplainable) return "it is the golden one transposed";
+    if (turned.by == ComparedBy::values && turned.relative() < kMaxExplainable)
+      return "it is the golden one transposed";
   }
   std::set<std::string_view> tried;
   for (const CompareOp& op : golden_.ops) {
     for (const CompareInput& input : op.inputs) {
       const CatalogTensor& other = *input.tensor;
-      if (input.from != kNoOp || &other == &golden || other.tensor_name.empty() || other.file.empty()) continue;
-      if (other.tensor_name == golden.tensor_name || !same_elements(target, other)) continue;
-      if (!tried.insert(other.tensor_name).second) continue;
+      if (input.from != kNoOp || &other == &golden || other.parameter.empty() || other.file.empty()) continue;
+      if (other.parameter == golden.parameter || !same_elements(target, other)) continue;
+      if (!tried.insert(other.parameter).second) continue;
       if (tried.size() > kMostCandidates) return "";
       const TensorDifference& found = differences_.of(of_target(&target), of_golden(&other));
       if (found.comparable() && found.by == ComparedBy::values && found.relative() < 1e-6) {
-        return fmt::format("it holds the golden {}{}", other.tensor_name,
+        return fmt::format("it holds the golden {}{}", other.parameter,
                            found.axes.empty() ? "" : ", " + axes_text(found));
       }
     }
@@ -142,16 +143,16 @@ void StepComparer::look_at_parameter(ComparedOp& op, const PairedInput& input, C
   const CatalogTensor& target = *input.target.input->tensor;
   const CatalogTensor& golden = *input.golden.input->tensor;
   // Without data flow it may come from an op before it.
-  const bool known = !target.tensor_name.empty() || (target_.has_flow && golden_.has_flow);
+  const bool known = !target.parameter.empty() || (target_.has_flow && golden_.has_flow);
   if (!known && something_differs_) return;
   const bool one_source = same_producer(*input.target.input, *input.golden.input);
   if (golden_.has_flow && input.golden.input->from != kNoOp && !one_source) return look_at_wiring(op, input, shown);
-  const bool is_data = target.tensor_name.empty() || target.tensor_name.starts_with("data-") ||
-                       target.tensor_name.starts_with("carried-");
+  const bool is_data =
+      target.parameter.empty() || target.parameter.starts_with("data-") || target.parameter.starts_with("carried-");
   if (!input.difference->same_shape) {
-    const bool is_new = told_names_.insert(target.tensor_name).second;
+    const bool is_new = told_names_.insert(target.parameter).second;
     if (is_data && is_new) tell_other_size(op, input);
-    if (!is_data && is_new && target.tensor_name == golden.tensor_name) {
+    if (!is_data && is_new && target.parameter == golden.parameter) {
       shown.beyond = true;
       add_finding(FindingKind::shape, op, op.target.front(), false, &shown, difference_text(FindingKind::shape, shown));
     }
@@ -161,7 +162,7 @@ void StepComparer::look_at_parameter(ComparedOp& op, const PairedInput& input, C
   // An error that an op of this step made is handed on in place, too.
   if (!known && seen_ >= kMaxExplainable) return;
   shown.beyond = true;
-  const bool is_new_name = target.tensor_name.empty() || told_names_.insert(target.tensor_name).second;
+  const bool is_new_name = target.parameter.empty() || told_names_.insert(target.parameter).second;
   const bool is_new_content = target.content == 0 || told_contents_.insert(target.content).second;
   if (!is_new_name || !is_new_content) return;
   if (target.constant && golden.constant) {  // a number of the program: the call is another one
@@ -171,18 +172,17 @@ void StepComparer::look_at_parameter(ComparedOp& op, const PairedInput& input, C
                             target.slot));
     return;
   }
-  const bool other = !target.tensor_name.empty() && !golden.tensor_name.empty() &&
-                     target.tensor_name != golden.tensor_name &&
-                     op.target.back()->full_name == op.golden.back()->full_name;
+  const bool other = !target.parameter.empty() && !golden.parameter.empty() && target.parameter != golden.parameter &&
+                     op.target.back()->op_name == op.golden.back()->op_name;
   if (other) {
     add_finding(FindingKind::wiring, op, op.target.front(), false, &shown,
-                fmt::format("reads {}, the golden op reads {}", target.tensor_name, golden.tensor_name));
+                fmt::format("reads {}, the golden op reads {}", target.parameter, golden.parameter));
     return;
   }
   const std::string holds = what_it_holds(target, golden, *input.difference);
   // What the other framework calls another name, and an op whose counterpart was guessed: the guess was wrong.
   const bool guessed = op.how == MatchedBy::order || op.how == MatchedBy::flow;
-  if (guessed && !holds.empty() && !target.tensor_name.empty() && !golden_names_.contains(target.tensor_name)) {
+  if (guessed && !holds.empty() && !target.parameter.empty() && !golden_names_.contains(target.parameter)) {
     shown.note = holds;
     return;
   }
@@ -194,7 +194,7 @@ void StepComparer::look_at_parameter(ComparedOp& op, const PairedInput& input, C
 // What an earlier step left behind is as far apart as it was then.
 Bound StepComparer::bound_of_parameter(const CatalogTensor& golden, const TensorDifference& difference, bool known) {
   const double seen = known ? seen_before_ : std::max(seen_, seen_before_);
-  const auto left = golden.tensor_name.empty() ? history_.states.end() : history_.states.find(golden.tensor_name);
+  const auto left = golden.parameter.empty() ? history_.states.end() : history_.states.find(golden.parameter);
   if (left == history_.states.end() || difference.by == ComparedBy::checksum) {
     return allowance_of_parameter(difference, seen, options_.tolerance);
   }
@@ -260,7 +260,7 @@ void StepComparer::tell_wiring(ComparedOp& op, const PairedInput& input, Compare
   const bool inserted = left != kNone && step_.ops[left].golden.empty();
   const bool missing = theirs != kNoOp && golden_owner_[theirs] == kNone && !promised_[theirs];
   const std::string numbers = difference_text(FindingKind::wiring, shown);
-  const std::string slot = fmt::format("input.{} of {}", shown.target->slot, op.target.front()->full_name);
+  const std::string slot = fmt::format("input.{} of {}", shown.target->slot, op.target.front()->op_name);
   if (inserted) {
     add_finding(FindingKind::inserted, op, first_alone(from), false, &shown,
                 fmt::format("has no counterpart in the golden dump, and changes {}: {}", slot, numbers));
@@ -273,11 +273,10 @@ void StepComparer::tell_wiring(ComparedOp& op, const PairedInput& input, Compare
   }
   if (left == kNone && from != kNoOp) return;
   const auto place = [](const CompareSide& side, const CompareInput& of) {
-    if (of.from == kNoOp)
-      return of.tensor->tensor_name.empty() ? "outside the step" : std::string(of.tensor->tensor_name);
+    if (of.from == kNoOp) return of.tensor->parameter.empty() ? "outside the step" : std::string(of.tensor->parameter);
     const CompareOp& producer = side.ops[of.from];
     const std::string slot_of = producer.outputs.size() > 1 ? fmt::format(":output.{}", of.from_slot) : "";
-    return std::string(producer.op->full_name) + slot_of;
+    return std::string(producer.op->op_name) + slot_of;
   };
   add_finding(FindingKind::wiring, op, op.target.front(), false, &shown,
               fmt::format("input.{} comes from {}, in the golden dump from {}: {}", shown.target->slot,
@@ -308,8 +307,8 @@ void StepComparer::tell_other_size(const ComparedOp& op, const PairedInput& inpu
   const TensorDifference& difference = *input.difference;
   step_.notes.push_back(fmt::format(
       "{} reads {} of shape {}, the golden op {}: what is made of it is not compared; run both with the same batches",
-      op.target.front()->full_name,
-      input.target.input->tensor->tensor_name.empty() ? "data" : input.target.input->tensor->tensor_name,
+      op.target.front()->op_name,
+      input.target.input->tensor->parameter.empty() ? "data" : input.target.input->tensor->parameter,
       shape_text(difference.shape, '(', ')'), shape_text(difference.golden_shape, '(', ')')));
 }
 

@@ -10,9 +10,9 @@
 namespace sonde {
 namespace {
 
-std::string_view scope_of(std::string_view full_name) {
-  const std::size_t slash = full_name.rfind('/');
-  return slash == std::string_view::npos ? std::string_view() : full_name.substr(0, slash);
+std::string_view scope_of(std::string_view op_name) {
+  const std::size_t slash = op_name.rfind('/');
+  return slash == std::string_view::npos ? std::string_view() : op_name.substr(0, slash);
 }
 
 // They give the memory of their input under another shape.
@@ -28,7 +28,7 @@ CompareOp op_of(const CatalogOp& op, OpFamilies& families) {
   out.op = &op;
   out.family = &families.of(op.op_type);
   out.kind = kind_of(op.op_type);
-  out.scope = scope_of(op.full_name);
+  out.scope = scope_of(op.op_name);
   const OpNature nature = nature_of(op.op_type);
   out.in_place = nature.in_place;
   out.unwritten = nature.uninitialised;
@@ -68,7 +68,7 @@ void name_states(CompareSide& side, std::uint32_t index) {
   for (std::size_t i = 0; i < std::min(op.outputs.size(), op.inputs.size()); ++i) {
     const CompareInput& input = op.inputs[i];
     if (!input.tensor->has_shape || input.tensor->shape != op.outputs[i]->shape) continue;
-    std::string_view name = input.tensor->tensor_name;
+    std::string_view name = input.tensor->parameter;
     if (name.empty() && input.from != kNoOp) {
       const CompareOp& from = side.ops[input.from];
       for (std::size_t k = 0; k < from.outputs.size() && name.empty(); ++k) {

@@ -60,7 +60,7 @@ void StepComparer::keep(Judged judged, const Group& target, const Group& golden)
                before != nullptr) {
       add_finding(FindingKind::inserted, op, before, false, &shown,
                   fmt::format("has no counterpart in the golden dump, and {}, which reads it, differs: {}",
-                              op.target.front()->full_name, op.reason));
+                              op.target.front()->op_name, op.reason));
     } else {
       add_finding(judged.kind, op, op.target.back(), false, &shown, op.reason);
     }
@@ -217,7 +217,7 @@ void StepComparer::run() {
   const auto name_all = [](const CompareSide& side, std::set<std::string_view>& names) {
     for (const CompareOp& op : side.ops) {
       for (const CompareInput& input : op.inputs) {
-        if (input.from == kNoOp && !input.tensor->tensor_name.empty()) names.insert(input.tensor->tensor_name);
+        if (input.from == kNoOp && !input.tensor->parameter.empty()) names.insert(input.tensor->parameter);
       }
     }
   };
@@ -254,7 +254,7 @@ const ComparedTensor* ComparedOp::worst_output() const {
 
 void compare_step(ComparedStep& step, std::size_t index, const CompareOptions& options, RankHistory& history,
                   std::vector<CompareFinding>& findings) {
-  const std::uint64_t iteration = step.target->step->id.iteration;
+  const std::uint64_t iteration = step.target->step->id.number;
   if (history.step && iteration != *history.step + 1) history.states.clear();
   constexpr int kMostLooks = 6;
   std::set<OpPair> apart;

@@ -68,7 +68,7 @@ std::vector<Features> features_of(const CompareSide& side) {
   for (std::size_t i = 0; i < side.ops.size(); ++i) {
     const CompareOp& op = side.ops[i];
     Features& features = all[i];
-    features.name = name_hash(op.op->full_name);
+    features.name = name_hash(op.op->op_name);
     features.scope = op.scope.empty() ? 0 : hash_of(op.scope);
     features.leaf = op.scope.empty() ? 0 : hash_of(leaf_of(op.scope));
     if (op.op->line != 0) {
@@ -80,9 +80,9 @@ std::vector<Features> features_of(const CompareSide& side) {
     features.phase = op.op->phase;
     features.of_lists = op.op->op_type.find("_foreach_") != std::string_view::npos;
     for (const CompareInput& input : op.inputs) {
-      if (input.from == kNoOp && !input.tensor->tensor_name.empty()) {
-        mix(features.parameters, hash_of(input.tensor->tensor_name));
-        if (features.parameter == 0) features.parameter = hash_of(input.tensor->tensor_name);
+      if (input.from == kNoOp && !input.tensor->parameter.empty()) {
+        mix(features.parameters, hash_of(input.tensor->parameter));
+        if (features.parameter == 0) features.parameter = hash_of(input.tensor->parameter);
       } else if (input.from != kNoOp) {
         mix(features.before, side.ops[input.from].family->front());
       }
@@ -189,12 +189,12 @@ void Matcher::by_mapping(const NameMap& names) {
   if (names.empty()) return;
   std::unordered_map<std::string_view, std::uint32_t> full, last;
   for (std::uint32_t g = 0; g < golden_.ops.size(); ++g) {
-    const std::string_view name = golden_.ops[g].op->full_name;
+    const std::string_view name = golden_.ops[g].op->op_name;
     full.try_emplace(name, g);
     last.try_emplace(name.substr(name.rfind('/') + 1), g);
   }
   for (std::uint32_t t = 0; t < target_.ops.size(); ++t) {
-    const std::string_view name = target_.ops[t].op->full_name;
+    const std::string_view name = target_.ops[t].op->op_name;
     auto named = names.find(name);
     if (named == names.end()) named = names.find(name.substr(name.rfind('/') + 1));
     if (named == names.end()) continue;
@@ -419,7 +419,7 @@ Nearest nearest_to(const CompareSide& side, std::uint32_t op, const CompareSide&
     const bool family = OpFamilies::same(*wanted.family, *found.family);
     const bool shape = output != nullptr && theirs != nullptr && output->has_shape && theirs->has_shape &&
                        squeezed(output->shape) == squeezed(theirs->shape);
-    const int alike = 4 * family + 2 * shape + 3 * (wanted.op->full_name == found.op->full_name) +
+    const int alike = 4 * family + 2 * shape + 3 * (wanted.op->op_name == found.op->op_name) +
                       (!wanted.scope.empty() && wanted.scope == found.scope);
     if (alike < 3 || alike <= most) continue;
     most = alike;

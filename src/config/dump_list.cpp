@@ -50,9 +50,9 @@ std::uint64_t number_of_model(std::string_view model) {
 
 }  // namespace
 
-bool names_op(std::string_view entry, std::string_view full_name, std::string_view op_type) {
-  if (entry == full_name || is_type(entry, op_type) || is_name_in_files(entry, full_name)) return true;
-  return entry.find('-') == entry.npos && same_with_underscores(entry, full_name);
+bool names_op(std::string_view entry, std::string_view op_name, std::string_view op_type) {
+  if (entry == op_name || is_type(entry, op_type) || is_name_in_files(entry, op_name)) return true;
+  return entry.find('-') == entry.npos && same_with_underscores(entry, op_name);
 }
 
 bool names_model(std::string_view name, std::string_view scope) {
@@ -111,8 +111,8 @@ bool DumpList::applies(Entry& entry, const Selector::AskedOp& op) const {
 // From `begin` to `end`, both included. What comes in another order ends the range for this step.
 bool DumpList::advance(Range& range, const Selector::AskedOp& op) {
   Place& place = range.places[op.graph];
-  const bool begins = names_op(range.begin.text, op.full_name, op.op_type);
-  const bool ends = names_op(range.end.text, op.full_name, op.op_type);
+  const bool begins = names_op(range.begin.text, op.op_name, op.op_type);
+  const bool ends = names_op(range.end.text, op.op_name, op.op_type);
   range.begin.hits += begins ? 1 : 0;
   range.end.hits += ends ? 1 : 0;
   switch (place) {
@@ -135,7 +135,7 @@ bool DumpList::advance(Range& range, const Selector::AskedOp& op) {
 bool DumpList::takes(Entry& entry, const Selector::AskedOp& op) {
   bool taken = entry.everything;
   for (Name& layer : entry.layers) {
-    if (!names_op(layer.text, op.full_name, op.op_type)) continue;
+    if (!names_op(layer.text, op.op_name, op.op_type)) continue;
     ++layer.hits;
     taken = true;
   }
@@ -149,7 +149,7 @@ Selector::Wanted DumpList::watch(const Selector::AskedOp& op) {
   for (Entry& entry : entries_) {
     if (!applies(entry, op)) continue;
     for (Name& watched : entry.watched) {
-      if (!names_op(watched.text, op.full_name, op.op_type)) continue;
+      if (!names_op(watched.text, op.op_name, op.op_type)) continue;
       ++watched.hits;
       wanted.watched = true;
     }
@@ -164,7 +164,7 @@ const std::vector<SlotName>* DumpList::exceptions(const Selector::AskedOp& op) {
   const auto find = [&](std::vector<Blacklist>& list, bool by_name) -> const std::vector<SlotName>* {
     for (Blacklist& black : list) {
       const std::string& text = black.name.text;
-      if (!(by_name ? names_op(text, op.full_name, {}) : is_type(text, op.op_type))) continue;
+      if (!(by_name ? names_op(text, op.op_name, {}) : is_type(text, op.op_type))) continue;
       ++black.name.hits;
       return &black.slots;
     }
@@ -179,7 +179,7 @@ const std::vector<SlotName>* DumpList::exceptions(const Selector::AskedOp& op) {
 }
 
 Selector::Wanted DumpList::decide(const Selector::AskedOp& op) {
-  remember(seen_names_, op.full_name);
+  remember(seen_names_, op.op_name);
   remember(seen_types_, op.op_type);
   remember(seen_models_, model_of(op.scope));
   if (watcher_) return watch(op);

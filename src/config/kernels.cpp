@@ -57,7 +57,7 @@ std::vector<std::string> read_kernels(const JsonMember& member, const std::strin
     if (used && rules <= Release::v2_0 && kind_of_entry(entry) != kind_of_entry(entry, rules)) {
       diagnostics.warning(item.line, key,
                           fmt::format("found {}; MindSpore {} reads it as {}", in_quotes(entry), info(rules).name,
-                                      kind_of_entry(entry, rules) == EntryKind::full_name ? "a full name" : "a type"));
+                                      kind_of_entry(entry, rules) == EntryKind::op_name ? "a full name" : "a type"));
     }
     if (used && kind_of_entry(entry, rules) == EntryKind::regex) {
       if (++patterns > kMostPatterns) {

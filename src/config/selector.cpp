@@ -47,20 +47,20 @@ bool feeds_are_dumped(const Plan& plan) {
 }  // namespace
 
 EntryKind kind_of_entry(std::string_view entry, Release release) {
-  if (release < Release::v2_0) return EntryKind::full_name;
+  if (release < Release::v2_0) return EntryKind::op_name;
   const bool is_regex = entry.starts_with(kRegexPrefix) && entry.ends_with(')');
   if (is_regex && release > Release::v2_0) return EntryKind::regex;
-  if (entry.find('/') != entry.npos || entry.find("-op") != entry.npos) return EntryKind::full_name;
+  if (entry.find('/') != entry.npos || entry.find("-op") != entry.npos) return EntryKind::op_name;
   return EntryKind::op_type;
 }
 
-bool is_name_in_files(std::string_view entry, std::string_view full_name) {
+bool is_name_in_files(std::string_view entry, std::string_view op_name) {
   const auto is_written = [](char in_file, char in_name) {
     const bool separates = in_name == '/' || in_name == '\\' || in_name == '.' || in_name == ' ';
     return in_file == (separates ? '_' : in_name);
   };
-  if (std::equal(entry.begin(), entry.end(), full_name.begin(), full_name.end(), is_written)) return true;
-  for (const char c : full_name) {
+  if (std::equal(entry.begin(), entry.end(), op_name.begin(), op_name.end(), is_written)) return true;
+  for (const char c : op_name) {
     const std::string_view written = c == '/' ? std::string_view("--") : std::string_view(&c, 1);
     if (!entry.starts_with(written)) return false;
     entry.remove_prefix(written.size());
@@ -121,7 +121,7 @@ void Selector::State::add(const std::string& entry) {
     case EntryKind::regex:
       if (Result<Pattern> pattern = Pattern::compile(expression_of(entry))) patterns.emplace_back(*pattern, index);
       break;
-    case EntryKind::full_name:
+    case EntryKind::op_name:
       full_names.try_emplace(entry, index);
       break;
     case EntryKind::op_type:
@@ -176,9 +176,9 @@ bool Selector::selected(const AskedOp& op) {
   if (state_->mode == DumpMode::flagged) return op.flagged;
   if (state_->mode == DumpMode::all) return true;
   if (state_->entries.empty()) return state_->empty_selects_all;
-  remember(state_->seen_names, op.full_name);
-  remember(state_->seen_types, op.op_type.empty() ? type_part(op.full_name) : op.op_type);
-  return state_->matches(op.full_name, op.op_type);
+  remember(state_->seen_names, op.op_name);
+  remember(state_->seen_types, op.op_type.empty() ? type_part(op.op_name) : op.op_type);
+  return state_->matches(op.op_name, op.op_type);
 }
 
 Selector::Wanted Selector::decide_op(const AskedOp& op) {
@@ -186,7 +186,7 @@ Selector::Wanted Selector::decide_op(const AskedOp& op) {
   if (state_->exception_only) return {};
   if (state_->dump_list) return state_->dump_list->decide(op);
   const bool is_selected = selected(op);
-  const bool feeds = state_->producers.contains(std::string(op.full_name));
+  const bool feeds = state_->producers.contains(std::string(op.op_name));
   if (!is_selected && !feeds) return {};
   return {.inputs = state_->sides != Sides::outputs,
           .outputs = state_->sides != Sides::inputs,
@@ -195,13 +195,13 @@ Selector::Wanted Selector::decide_op(const AskedOp& op) {
 
 bool Selector::decide_parameter(std::string_view name) {
   if (state_->dump_list) return state_->dump_list->takes_parameters();
-  return state_->sides != Sides::inputs && selected({.full_name = name, .op_type = {}});
+  return state_->sides != Sides::inputs && selected({.op_name = name, .op_type = {}});
 }
 
 bool Selector::in_order() const { return state_->dump_list && state_->dump_list->in_order(); }
 bool Selector::parameters_follow_ops() const { return state_->dump_list.has_value(); }
 bool Selector::follows_producers() const { return state_->follows_producers; }
-void Selector::add_producer(std::string_view full_name) { state_->producers.emplace(full_name); }
+void Selector::add_producer(std::string_view op_name) { state_->producers.emplace(op_name); }
 
 void Selector::begin_step(std::uint32_t graph) {
   if (state_->dump_list) state_->dump_list->begin_step(graph);

@@ -17,10 +17,10 @@ namespace sonde {
 
 // How an entry of `kernels` is read: "name-regex(…)", a text with '/' or "-op", anything else. Older releases knew less:
 // 2.0 no expressions, 1.2 and 1.3 full names only.
-enum class EntryKind : std::uint8_t { regex, full_name, op_type };
+enum class EntryKind : std::uint8_t { regex, op_name, op_type };
 EntryKind kind_of_entry(std::string_view entry, Release release = Release::v2_7);
-// Whether `entry` is `full_name` as it stands in names of files: with `_` (2.3 on) or `--` (up to 2.0) for what separates.
-bool is_name_in_files(std::string_view entry, std::string_view full_name);
+// Whether `entry` is `op_name` as it stands in names of files: with `_` (2.3 on) or `--` (up to 2.0) for what separates.
+bool is_name_in_files(std::string_view entry, std::string_view op_name);
 // The expression inside "name-regex(…)"; only for EntryKind::regex.
 std::string_view expression_of(std::string_view entry);
 
@@ -29,7 +29,7 @@ class Selector {
  public:
   // What is asked about.
   struct AskedOp {
-    std::string_view full_name;   // as the layout gives it
+    std::string_view op_name;     // as the layout gives it
     std::string_view op_type;     // the ATen base name (`relu_`)
     std::string_view scope = {};  // `network-AlexNet/conv1-Conv2d`; its first part is the model. Empty: outside
     bool flagged = false;         // set_dump was called for it: matters under dump_mode 2 only
@@ -61,8 +61,8 @@ class Selector {
 
   // The answer for a name never changes, unless in_order(), or until add_producer() for it.
   Wanted decide_op(const AskedOp& op);
-  Wanted decide_op(std::string_view full_name, std::string_view op_type, bool flagged = false) {
-    return decide_op(AskedOp{full_name, op_type, {}, flagged});
+  Wanted decide_op(std::string_view op_name, std::string_view op_type, bool flagged = false) {
+    return decide_op(AskedOp{op_name, op_type, {}, flagged});
   }
   // Parameters, buffers, gradients, constants: recorded when outputs are, and when `name` passes like an op's.
   bool decide_parameter(std::string_view name);
@@ -75,7 +75,7 @@ class Selector {
   bool parameters_follow_ops() const;
   // MindSpore up to 2.3, asynchronous: what feeds a selected collective is selected from now on, under its full name.
   bool follows_producers() const;
-  void add_producer(std::string_view full_name);
+  void add_producer(std::string_view op_name);
 
   // In the order of the plan; of `kernels` only under dump_mode 1. Suggestions are made for the first 20 only.
   std::vector<UnusedEntry> unused() const;

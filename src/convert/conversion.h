@@ -81,7 +81,7 @@ class Conversion {
   void convert(const StoredTensor& tensor);
   void convert_custom(const StoredTensor& tensor);
   void write(const StoredTensor& tensor, const ConvertTarget& target);
-  std::string tensor_name(const StoredTensor& tensor, const ConvertTarget& target) const;
+  std::string parameter(const StoredTensor& tensor, const ConvertTarget& target) const;
   std::string_view suffix() const;
   void write_elements(const std::string& name, const ElementStream& stream, const std::vector<std::int64_t>& shape);
   void write_bytes(const std::string& name, std::string_view suffix, std::string_view bytes);

@@ -190,7 +190,7 @@ std::string_view Conversion::suffix() const {
   }
 }
 
-std::string Conversion::tensor_name(const StoredTensor& tensor, const ConvertTarget& target) const {
+std::string Conversion::parameter(const StoredTensor& tensor, const ConvertTarget& target) const {
   const std::string_view side = tensor.is_input ? "input" : "output";
   if (wish_.type == ConvertedType::msnpy) {
     std::string base = base_;
@@ -213,7 +213,7 @@ std::string Conversion::tensor_name(const StoredTensor& tensor, const ConvertTar
 void Conversion::write(const StoredTensor& tensor, const ConvertTarget& target) {
   const auto stream = ElementStream::make(tensor.data, tensor.data_type, tensor.elements, tensor.count, target.plan);
   if (!stream) throw Lost{ConvertFault::conversion, stream.error().message};
-  std::string name = tensor_name(tensor, target);
+  std::string name = parameter(tensor, target);
   std::ranges::replace(name, '/', '_');
   write_elements(name, *stream, target.shape);
 }

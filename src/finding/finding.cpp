@@ -21,11 +21,11 @@ std::string_view word_of(Severity severity) {
 FindingTensor finding_tensor(const CatalogRank& rank, const CatalogOp& op, const CatalogTensor& tensor) {
   FindingTensor out;
   out.meta() = tensor;
-  out.op = op.full_name;
+  out.op_name = op.op_name;
   out.op_type = op.op_type;
-  out.tensor_name = tensor.tensor_name;
+  out.parameter = tensor.parameter;
   out.statistics = tensor.statistics;
-  if (!tensor.file.empty()) out.file = (rank.directory / tensor.file).string();
+  if (!tensor.file.empty()) out.tensor_file = (rank.directory / tensor.file).string();
   return out;
 }
 
@@ -35,7 +35,7 @@ Finding finding_at(const CatalogRank& rank, const CatalogStep& step, const Catal
   finding.step = step.id;
   finding.phase = op.phase;
   finding.tensor = tensor != nullptr ? finding_tensor(rank, op, *tensor) : FindingTensor();
-  finding.tensor.op = op.full_name;
+  finding.tensor.op_name = op.op_name;
   finding.tensor.op_type = op.op_type;
   finding.code.file = op.source_file;
   finding.code.line = op.line;
@@ -63,8 +63,8 @@ std::string slot_name(bool is_input, std::uint32_t slot) {
 }
 
 std::string name_of(const FindingTensor& tensor) {
-  if (tensor.op.empty()) return tensor.tensor_name;
-  return fmt::format("{}:{}", tensor.op, slot_name(tensor.is_input, tensor.slot));
+  if (tensor.op_name.empty()) return tensor.parameter;
+  return fmt::format("{}:{}", tensor.op_name, slot_name(tensor.is_input, tensor.slot));
 }
 
 std::string number_text(double value) { return std::isnan(value) ? "nan" : fmt::format("{:g}", value); }

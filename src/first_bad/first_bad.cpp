@@ -18,7 +18,7 @@ constexpr std::size_t kMostSuspects = 16;
 constexpr std::size_t kMostAsides = 20;
 
 bool takes(const FirstBadOptions& options, const CatalogStep& step) {
-  return options.steps.contains(step.id.iteration) && (!options.graph || *options.graph == step.id.graph);
+  return options.steps.contains(step.id.number) && (!options.graph || *options.graph == step.id.graph);
 }
 
 bool any_bad(const CatalogStep& step, HealthReader& health) {
@@ -52,17 +52,17 @@ void add_suspect(std::string_view name, FirstBad& report) {
 
 void add_suspects(const ValueFlow& flow, const Root& root, FirstBad& report) {
   const ValueFlow::Op& op = flow.ops()[root.op];
-  add_suspect(op.op->full_name, report);
+  add_suspect(op.op->op_name, report);
   for (const ValueFlow::Input& input : op.inputs) {
-    if (const ValueFlow::Op* maker = flow.maker(input)) add_suspect(maker->op->full_name, report);
+    if (const ValueFlow::Op* maker = flow.maker(input)) add_suspect(maker->op->op_name, report);
   }
   for (std::size_t i = 1; i < std::min<std::size_t>(root.path.size(), 4); ++i) {
-    add_suspect(flow.ops()[root.path[i]].op->full_name, report);
+    add_suspect(flow.ops()[root.path[i]].op->op_name, report);
   }
 }
 
 void add_path(const ValueFlow& flow, const Root& root, FirstBad& report) {
-  for (const std::uint32_t op : root.path) report.path.emplace_back(flow.ops()[op].op->full_name);
+  for (const std::uint32_t op : root.path) report.path.emplace_back(flow.ops()[op].op->op_name);
 }
 
 // The answer, and what else is wrong in its step.
@@ -86,7 +86,7 @@ void tell(RankSearch& search, const RankVerdict& verdict, FirstBad& report) {
     first.evidence.push_back(fmt::format(
         "{} reads data that holds the same and was made before the first step, which the dump does not hold; what "
         "this operator gives is read there in the next step",
-        reader.op->full_name));
+        reader.op->op_name));
   }
   add_path(search.flow(), root, report);
   add_suspects(search.flow(), root, report);
@@ -180,8 +180,8 @@ void RankSearch::find_maker_of_data() {
   made_as_in_next_ = false;
   if (roots_.size() < 2 || roots_.front().kind != RootKind::external) return;
   const CatalogTensor& data = *roots_.front().tensor;
-  if (!data.tensor_name.empty() && !data.tensor_name.starts_with("data-")) return;
-  const std::string_view reader = flow_->ops()[roots_.front().op].op->full_name;
+  if (!data.parameter.empty() && !data.parameter.starts_with("data-")) return;
+  const std::string_view reader = flow_->ops()[roots_.front().op].op->op_name;
   const auto maker = std::ranges::find_if(roots_, [&](const Root& root) {
     return root.kind != RootKind::external && flow_->reaches_next(root, reader, data.slot);
   });
@@ -202,7 +202,7 @@ void RankSearch::note_healthy(const ValueFlow& flow, const CatalogStep& step, Fi
     FindingTensor tensor = finding_tensor(rank_, *op.op, *root.tensor);
     if (const KnownStatistics* known = health_.statistics(*root.tensor)) tensor.statistics = *known;
     const bool told = std::ranges::any_of(report.healthy, [&](const HealthyInfinity& other) {
-      return other.tensor.op == tensor.op && other.tensor.is_input == tensor.is_input &&
+      return other.tensor.op_name == tensor.op_name && other.tensor.is_input == tensor.is_input &&
              other.tensor.slot == tensor.slot;
     });
     if (told) continue;
@@ -217,7 +217,7 @@ void RankSearch::note_healthy(const ValueFlow& flow, const CatalogStep& step, Fi
     healthy.code = code_of(*op.op, sources, 0);
     healthy.how = how_of(root.kind);
     for (const std::uint32_t absorber : root.absorbed_by) {
-      healthy.absorbed_by.emplace_back(flow.ops()[absorber].op->full_name);
+      healthy.absorbed_by.emplace_back(flow.ops()[absorber].op->op_name);
     }
   }
 }

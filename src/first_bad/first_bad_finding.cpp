@@ -110,18 +110,18 @@ const CatalogOp* Teller::made_before(const CatalogTensor& tensor) const {
 
 // What the steps before had under this name.
 void Teller::tell_earlier(std::string_view name) {
-  const std::uint64_t iteration = search_.step().id.iteration;
+  const std::uint64_t iteration = search_.step().id.number;
   for (std::size_t step = search_.step_index(); step-- > 0;) {
     const CatalogStep& earlier = search_.rank().steps[step];
     for (const CatalogOp& op : earlier.ops) {
       for (const CatalogTensor& tensor : op.tensors) {
-        if (tensor.tensor_name != name) continue;
+        if (tensor.parameter != name) continue;
         const Health& health = search_.health().of(tensor);
         if (!health.known) continue;
-        finding_.evidence.push_back(fmt::format("in step {} it held {}", earlier.id.iteration, health_text(health)));
+        finding_.evidence.push_back(fmt::format("in step {} it held {}", earlier.id.number, health_text(health)));
         if (!health.bad()) {
           finding_.evidence.push_back(fmt::format("it went bad between its first read in step {} and that in step {}",
-                                                  earlier.id.iteration, iteration));
+                                                  earlier.id.number, iteration));
         }
         return;
       }
@@ -136,17 +136,17 @@ void Teller::tell_earlier(std::string_view name) {
 
 void Teller::tell_external() {
   const CatalogTensor& tensor = *root_.tensor;
-  const std::string_view name = tensor.tensor_name;
+  const std::string_view name = tensor.parameter;
   const bool is_data = name.empty() || name.starts_with("data-") || name.starts_with("carried-");
   finding_.kind = is_data ? "bad_input" : "bad_parameter";
   const std::string what = !name.empty()     ? std::string(name)
                            : tensor.constant ? fmt::format("the number {}", number_text(*tensor.constant))
                                              : "a tensor that came in from outside";
   finding_.why = fmt::format("{} holds {} when {} reads it: nothing in this step made it", what,
-                             health_text(search_.health().of(tensor)), op_.op->full_name);
+                             health_text(search_.health().of(tensor)), op_.op->op_name);
   tell_positions(tensor);
   if (const CatalogOp* maker = made_before(tensor)) {
-    finding_.evidence.push_back(fmt::format("{} made it in an earlier step{}", maker->full_name, line_text(*maker)));
+    finding_.evidence.push_back(fmt::format("{} made it in an earlier step{}", maker->op_name, line_text(*maker)));
   }
   if (!is_data) tell_earlier(name);
   if (is_data && tensor.source != kNoSequence && made_before(tensor) == nullptr) {
@@ -162,16 +162,16 @@ void Teller::tell_overwritten() {
   const CatalogTensor* made = flow_.made(*input);
   finding_.kind = "memory_overwritten";
   finding_.why = fmt::format("{} wrote {} and {} read {}: something wrote this memory in between, and no operator did",
-                             maker->op->full_name, health_text(search_.health().of(*made)), op_.op->full_name,
+                             maker->op->op_name, health_text(search_.health().of(*made)), op_.op->op_name,
                              health_text(search_.health().of(read)));
   tell_positions(read);
   finding_.evidence.push_back(
-      fmt::format("written by {}:{}{}", maker->op->full_name, slot_name(false, made->slot), line_text(*maker->op)));
+      fmt::format("written by {}:{}{}", maker->op->op_name, slot_name(false, made->slot), line_text(*maker->op)));
   std::size_t between = 0;
   for (std::uint32_t op = root_.op; op-- > flow_.index_of(*maker) + 1;) {
     if (++between <= kSuspectsShown) {
       const CatalogOp& suspect = *flow_.ops()[op].op;
-      finding_.evidence.push_back(fmt::format("ran in between: {}{}", suspect.full_name, line_text(suspect)));
+      finding_.evidence.push_back(fmt::format("ran in between: {}{}", suspect.op_name, line_text(suspect)));
     }
   }
   if (between > kSuspectsShown) {
@@ -193,8 +193,8 @@ void Teller::tell_placed() {
     const ValueFlow::Op& reader = flow_.ops()[root_.path[1]];
     if (reader.nature.mixes) {
       finding_.why = fmt::format("{} writes {} into memory that {} reads, where an infinity is not a mask",
-                                 op_.op->op_type, health_text(health), reader.op->full_name);
-      finding_.evidence.push_back(fmt::format("read by {}{}", reader.op->full_name, line_text(*reader.op)));
+                                 op_.op->op_type, health_text(health), reader.op->op_name);
+      finding_.evidence.push_back(fmt::format("read by {}{}", reader.op->op_name, line_text(*reader.op)));
     }
   }
   for (const ValueFlow::Input& input : op_.inputs) {
@@ -238,7 +238,7 @@ void Teller::tell_unwritten() {
   finding_.why = fmt::format("{} gives memory as it is, and no operator writes it before it is read", op_.op->op_type);
   if (root_.path.size() < 2) return;
   const ValueFlow::Op& reader = flow_.ops()[root_.path[1]];
-  finding_.evidence.push_back(fmt::format("first read by {}{}", reader.op->full_name, line_text(*reader.op)));
+  finding_.evidence.push_back(fmt::format("first read by {}{}", reader.op->op_name, line_text(*reader.op)));
 }
 
 void Teller::tell_collective() {
@@ -254,9 +254,9 @@ void Teller::tell_where_infinities_come_from() {
     const Health health = flow_.health_of(input);
     if (!health.inf()) continue;
     const ValueFlow::Op* maker = flow_.maker(input);
-    const std::string from = maker != nullptr ? fmt::format("{}{}", maker->op->full_name, line_text(*maker->op))
-                             : !input.tensor->tensor_name.empty() ? std::string(input.tensor->tensor_name)
-                                                                  : "outside";
+    const std::string from = maker != nullptr ? fmt::format("{}{}", maker->op->op_name, line_text(*maker->op))
+                             : !input.tensor->parameter.empty() ? std::string(input.tensor->parameter)
+                                                                : "outside";
     const std::string slot = slot_name(input.tensor->is_input, input.tensor->slot);
     finding_.evidence.push_back(fmt::format("{}{} holds {}, which {} put there",
                                             input.is_unsaid ? "what it kept of forward, " : "", slot,

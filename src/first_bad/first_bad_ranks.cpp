@@ -99,7 +99,7 @@ void tell_spread(Searches& searches, RankVerdict& verdict) {
     }
     if (got.empty()) continue;
     verdict.evidence.push_back(fmt::format("{} spread it to {}: they gave it finite numbers, rank {} did not",
-                                           collective.op->full_name, ranks_text(got), first.rank().rank));
+                                           collective.op->op_name, ranks_text(got), first.rank().rank));
     return;
   }
 }
@@ -115,7 +115,7 @@ void tell_others(Searches& searches, RankVerdict& verdict) {
     }
     const CatalogOp& theirs = *search->flow().ops()[search->roots().front().op].op;
     const CatalogOp& ours = *first.flow().ops()[first.roots().front().op].op;
-    (theirs.full_name == ours.full_name ? same : later).push_back(search->rank().rank);
+    (theirs.op_name == ours.op_name ? same : later).push_back(search->rank().rank);
   }
   if (same.empty()) verdict.tags.emplace_back("one_rank_only");
   if (!same.empty()) verdict.evidence.push_back(fmt::format("the same on {}", ranks_text(same)));
@@ -133,7 +133,7 @@ RankVerdict first_rank(Searches& searches) {
     if (!search.found()) continue;
     const Stand stand = stand_of(search);
     // What a collective brought is somebody else's, unless nobody has anything else.
-    const std::tuple key(search.step().id.iteration, search.step().id.graph, stand.is_collective, stand.before,
+    const std::tuple key(search.step().id.number, search.step().id.graph, stand.is_collective, stand.before,
                          search.rank().rank);
     if (best && *best <= key) continue;
     best = key;
@@ -143,7 +143,7 @@ RankVerdict first_rank(Searches& searches) {
   RankSearch& first = *searches[verdict.first];
   const Stand stand = stand_of(first);
   verdict.evidence.push_back(fmt::format("{} collectives of step {} ran on rank {} before it", stand.before,
-                                         first.step().id.iteration, first.rank().rank));
+                                         first.step().id.number, first.rank().rank));
   if (stand.is_collective) {
     const CatalogOp* op = first.flow().ops()[first.roots().front().op].op;
     for (const Collective& collective : collectives_of(first.step())) {

@@ -70,7 +70,7 @@ std::map<Key, Series> series_of(RankSearch& search) {
       const CatalogOp& op = step.ops[place];
       for (const CatalogTensor& tensor : op.tensors) {
         if (tensor.is_input || !tensor.statistics || !is_floating(tensor.dtype)) continue;
-        Series& series = all[{op.full_name, tensor.is_input, tensor.slot}];
+        Series& series = all[{op.op_name, tensor.is_input, tensor.slot}];
         bool of_norm = true;
         const auto value = size_of(*tensor.statistics, of_norm);
         if (!value || series.went_bad || (!series.points.empty() && series.of_norm != of_norm)) {
@@ -106,7 +106,7 @@ std::optional<Growth> growth_before(RankSearch& search, SourceTexts& sources) {
   Growth growth;
   for (const Series::Point& point : first->points) {
     const CatalogStep& step = search.rank().steps[point.step];
-    growth.series.push_back({step.id.iteration, point.value});
+    growth.series.push_back({step.id.number, point.value});
     if (point.step != std::get<0>(first_at)) continue;
     growth.tensor = finding_tensor(search.rank(), *point.op, *point.tensor);
     growth.code = code_of(*point.op, sources, 0);

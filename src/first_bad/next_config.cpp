@@ -56,7 +56,7 @@ std::string next_config(const Catalog& catalog, const FirstBad& report) {
   if (report.findings.empty()) return "";
   const Finding& first = report.findings.front();
   const CatalogRank& rank = rank_of_finding(catalog, first);
-  const std::uint64_t iteration = first.step.iteration;
+  const std::uint64_t iteration = first.step.number;
   const std::string steps =
       iteration > 0 ? std::to_string(iteration - 1) + "|" + std::to_string(iteration) : std::to_string(iteration);
   Json devices = Json::array();

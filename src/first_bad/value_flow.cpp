@@ -36,7 +36,7 @@ bool may_be_floating(const CatalogTensor* tensor) {
 }
 
 bool is_data(const CatalogTensor& tensor) {
-  const std::string_view name = tensor.tensor_name;
+  const std::string_view name = tensor.parameter;
   return name.empty() || name.starts_with("data-") || name.starts_with("carried-");
 }
 
@@ -44,7 +44,7 @@ bool is_all_zero(const KnownStatistics* known) { return known != nullptr && know
 
 // By its name a parameter that a network learns, which no mask is.
 bool is_weight(const CatalogTensor& tensor) {
-  return tensor.tensor_name.ends_with("weight") || tensor.tensor_name.ends_with("bias");
+  return tensor.parameter.ends_with("weight") || tensor.parameter.ends_with("bias");
 }
 
 // What an infinity of the other sign, or NaN, was made of.
@@ -125,7 +125,7 @@ void ValueFlow::add_op(const CatalogOp& op, bool is_next) {
   added.phase = phase_of(op);
   added.is_next = is_next;
   MsprobeName name;
-  added.is_reversed = parse_msprobe_name(op.full_name, name) && name.is_backward && !name.is_gradient;
+  added.is_reversed = parse_msprobe_name(op.op_name, name) && name.is_backward && !name.is_gradient;
   if (added.is_reversed) added.nature.only_moves = added.nature.in_place = false;  // expand adds up, in its backward
   if (!is_next) {
     trains_ = trains_ || added.phase == Phase::backward || added.phase == Phase::optimizer;
@@ -172,8 +172,8 @@ std::uint32_t ValueFlow::value_of(std::uint32_t op, std::uint32_t slot) {
 
 std::uint32_t ValueFlow::outside_value(const CatalogTensor& tensor) {
   std::string key;
-  if (!tensor.tensor_name.empty()) {
-    key = tensor.tensor_name;
+  if (!tensor.parameter.empty()) {
+    key = tensor.parameter;
   } else if (tensor.source != kNoSequence) {
     key = fmt::format("#{}.{}", tensor.source, tensor.source_slot);
   } else if (tensor.content != 0) {
@@ -240,27 +240,27 @@ void ValueFlow::add_unsaid() {
   std::unordered_map<std::string_view, std::vector<std::uint32_t>>
       inside;  // by module, of those that ran before its end
   for (std::uint32_t op = 0; op < ops_.size(); ++op) {
-    if (ops_[op].op->is_module) by_name.emplace(ops_[op].op->full_name, op);
+    if (ops_[op].op->is_module) by_name.emplace(ops_[op].op->op_name, op);
   }
   for (std::uint32_t op = 0; op < ops_.size(); ++op) {
-    const std::string_view full_name = ops_[op].op->full_name;
+    const std::string_view op_name = ops_[op].op->op_name;
     MsprobeName name;
-    if (!parse_msprobe_name(full_name, name)) continue;
-    by_name.emplace(full_name, op);
+    if (!parse_msprobe_name(op_name, name)) continue;
+    by_name.emplace(op_name, op);
     if (name.is_gradient) {
-      const std::string module(full_name.substr(0, full_name.rfind(".parameters_grad")));
+      const std::string module(op_name.substr(0, op_name.rfind(".parameters_grad")));
       for (std::uint64_t call = 0;; ++call) {
         const auto backward = by_name.find(fmt::format("{}.backward.{}", module, call));
         if (backward == by_name.end()) break;
         add_unsaid(op, backward->second, false);
       }
     } else if (name.is_backward) {
-      std::string forward(full_name);
+      std::string forward(op_name);
       if (const std::size_t at = forward.rfind(".backward"); at != std::string::npos)
         forward.replace(at, 9, ".forward");
       if (const auto found = by_name.find(forward); found != by_name.end()) add_unsaid(op, found->second, true);
     }
-    for (const std::uint32_t part : inside[full_name]) {
+    for (const std::uint32_t part : inside[op_name]) {
       for (const std::uint32_t value : ops_[part].outputs) add_unsaid_value(op, value);
     }
     if (!ops_[op].op->parent.empty()) inside[ops_[op].op->parent].push_back(op);
@@ -302,7 +302,7 @@ std::optional<std::uint32_t> ValueFlow::older(std::uint32_t index) const {
 bool ValueFlow::covers(std::uint32_t index, const CatalogTensor& read) const {
   for (std::size_t depth = 0; depth < kLongestPath; ++depth) {
     const Value& value = values_[index];
-    if (value.op == kOutside) return !value.tensor->tensor_name.empty();
+    if (value.op == kOutside) return !value.tensor->parameter.empty();
     if (value.tensor == nullptr || !value.tensor->has_shape || value.tensor->shape != read.shape) return false;
     const OpNature& nature = ops_[value.op].nature;
     if (!nature.in_place) return depth == 0 || !nature.only_moves;
@@ -688,7 +688,7 @@ End ValueFlow::own_end(const Value& value, BadKind kind) {
   const Op& op = ops_[value.op];
   if (is_loss(value)) return is_scaled_loss(value) ? End::scaler : End::matters;
   if (!op.is_next && is_loss_elsewhere(value)) return scaler_skipped_ ? End::scaler : End::matters;
-  const bool named = value.tensor != nullptr && !value.tensor->tensor_name.empty();
+  const bool named = value.tensor != nullptr && !value.tensor->parameter.empty();
   if (named && op.phase == Phase::optimizer) return End::matters;
   return End::absorbed;
 }
@@ -833,7 +833,7 @@ bool ValueFlow::normalises_to_nothing(std::uint32_t value) {
   return false;
 }
 
-bool ValueFlow::reaches_next(const Root& root, std::string_view full_name, std::uint32_t slot) {
+bool ValueFlow::reaches_next(const Root& root, std::string_view op_name, std::uint32_t slot) {
   std::vector<std::uint32_t> open = {root.value};
   std::set<std::uint32_t> seen;
   while (!open.empty() && seen.size() < 4096) {
@@ -842,7 +842,7 @@ bool ValueFlow::reaches_next(const Root& root, std::string_view full_name, std::
     if (!seen.insert(index).second || !health_of_value(index).bad()) continue;
     for (const Reader& reader : values_[index].readers) {
       const Op& op = ops_[reader.op];
-      if (op.is_next && op.op->full_name == full_name && op.inputs[reader.input].tensor->slot == slot) return true;
+      if (op.is_next && op.op->op_name == op_name && op.inputs[reader.input].tensor->slot == slot) return true;
       if (!op.is_next) open.insert(open.end(), op.outputs.begin(), op.outputs.end());
     }
   }

@@ -103,7 +103,7 @@ class ValueFlow {
   bool inferred() const { return inferred_ || !has_edges_; }  // the dump does not say, or not of all: see infer_edges
   bool has_edges() const { return has_edges_; }               // the dump says who reads what of whom
   // Whether what the root made gets, bad, to the op of the next step with this name, as its input `slot`.
-  bool reaches_next(const Root& root, std::string_view full_name, std::uint32_t slot);
+  bool reaches_next(const Root& root, std::string_view op_name, std::uint32_t slot);
   bool scaler_skipped() const { return scaler_skipped_; }  // the loss scaler found infinities and no optimizer ran
   std::uint64_t tensors() const { return tensors_; }       // of the step, that something is known of
 

@@ -30,7 +30,7 @@ void GraphBuilder::add(const GraphOp& op) {
   GraphNode node;
   node.sequence = op.sequence;
   node.op_type = op.op_type;
-  node.full_name = op.full_name;
+  node.op_name = op.op_name;
   if (op.attributes != nullptr) node.attributes = *op.attributes;
   if (op.trace != nullptr) node.trace = *op.trace;
   for (const GraphTensor& tensor : op.tensors) {
@@ -155,7 +155,7 @@ class Tupler {
 
   GraphNode bookkeeping(std::string op_type) {
     GraphNode node;
-    node.full_name = fmt::format("Default/{}-op{}", op_type, bookkeeping_count_[op_type]++);
+    node.op_name = fmt::format("Default/{}-op{}", op_type, bookkeeping_count_[op_type]++);
     node.op_type = std::move(op_type);
     node.is_bookkeeping = true;
     return node;

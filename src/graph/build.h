@@ -21,7 +21,7 @@ struct GraphTensor : TensorMeta {
 // Views stay valid until finish().
 struct GraphOp {
   std::uint64_t sequence = 0;
-  std::string_view op_type, full_name;
+  std::string_view op_type, op_name;
   std::vector<GraphTensor> tensors;
   const std::vector<Attribute>* attributes = nullptr;
   const std::vector<SourceLine>* trace = nullptr;

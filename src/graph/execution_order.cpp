@@ -31,11 +31,11 @@ Error cannot_read(const std::filesystem::path& csv, ErrorCode code, const std::s
 
 }  // namespace
 
-bool split_number(std::string_view full_name, std::string_view& stem, std::uint64_t& number) {
-  const std::size_t digits = full_name.find_last_not_of("0123456789") + 1;
-  stem = full_name.substr(0, digits);
-  const char* const end = full_name.data() + full_name.size();
-  const auto [stopped, error] = std::from_chars(full_name.data() + digits, end, number);
+bool split_number(std::string_view op_name, std::string_view& stem, std::uint64_t& number) {
+  const std::size_t digits = op_name.find_last_not_of("0123456789") + 1;
+  stem = op_name.substr(0, digits);
+  const char* const end = op_name.data() + op_name.size();
+  const auto [stopped, error] = std::from_chars(op_name.data() + digits, end, number);
   return error == std::errc() && stopped == end && stem.ends_with("-op");
 }
 
@@ -83,26 +83,26 @@ void ExecutionOrderNames::add_group(std::string_view stem, const std::vector<std
   group.made_anew = static_cast<std::size_t>(old - group.candidates.begin());
 }
 
-std::string_view ExecutionOrderNames::name_of(std::string_view full_name) {
-  if (known_.contains(full_name)) return full_name;
-  const std::string key(full_name);
+std::string_view ExecutionOrderNames::name_of(std::string_view op_name) {
+  if (known_.contains(op_name)) return op_name;
+  const std::string key(op_name);
   if (const auto given = given_.find(key); given != given_.end()) return names_[given->second];
   std::string_view stem;
   std::uint64_t number = 0;
-  if (!split_number(full_name, stem, number)) return full_name;
+  if (!split_number(op_name, stem, number)) return op_name;
   const auto group = groups_.find(stem);
-  if (group == groups_.end() || group->second.given == group->second.candidates.size()) return full_name;
+  if (group == groups_.end() || group->second.given == group->second.candidates.size()) return op_name;
   const std::uint32_t name = group->second.candidates[group->second.given++];
   given_.emplace(key, name);
   return names_[name];
 }
 
-std::vector<std::string_view> ExecutionOrderNames::names_of(std::string_view full_name) const {
-  if (known_.contains(full_name)) return {full_name};
-  if (const auto given = given_.find(std::string(full_name)); given != given_.end()) return {names_[given->second]};
+std::vector<std::string_view> ExecutionOrderNames::names_of(std::string_view op_name) const {
+  if (known_.contains(op_name)) return {op_name};
+  if (const auto given = given_.find(std::string(op_name)); given != given_.end()) return {names_[given->second]};
   std::string_view stem;
   std::uint64_t number = 0;
-  if (!split_number(full_name, stem, number)) return {};
+  if (!split_number(op_name, stem, number)) return {};
   const auto group = groups_.find(stem);
   if (group == groups_.end()) return {};
   const std::vector<std::uint32_t>& candidates = group->second.candidates;

@@ -27,15 +27,15 @@ class ExecutionOrderNames {
   const std::vector<std::string>& names() const { return names_; }
   bool knows(std::string_view name) const { return known_.contains(name); }
 
-  // The name here of the operator that the files call `full_name`: itself when it stands here; else, of the same scope and
+  // The name here of the operator that the files call `op_name`: itself when it stands here; else, of the same scope and
   // type, the next that no other was given. So it must be asked in the order in which the operators run, each operator of
-  // the graph from its first run on; the answer stays. `full_name` itself when nothing is known of it. Valid as long as
-  // this and `full_name`.
-  std::string_view name_of(std::string_view full_name);
+  // the graph from its first run on; the answer stays. `op_name` itself when nothing is known of it. Valid as long as
+  // this and `op_name`.
+  std::string_view name_of(std::string_view op_name);
 
   // All names that it may have here, for who did not see the first run: later, operators run in any order. The one that
   // name_of gave, if it did; none when nothing is known of it.
-  std::vector<std::string_view> names_of(std::string_view full_name) const;
+  std::vector<std::string_view> names_of(std::string_view op_name) const;
 
  private:
   // Operators of one scope and type, that a file's name may mean.
@@ -53,6 +53,6 @@ class ExecutionOrderNames {
 };
 
 // `Default/conv-Conv2d/Conv2D-op` of `Default/conv-Conv2d/Conv2D-op12`, and 12. False for a name without a number.
-bool split_number(std::string_view full_name, std::string_view& stem, std::uint64_t& number);
+bool split_number(std::string_view op_name, std::string_view& stem, std::uint64_t& number);
 
 }  // namespace sonde

@@ -34,7 +34,7 @@ struct Operand {
 struct GraphNode {
   std::uint64_t sequence = 0;  // of the record it comes from
   std::string op_type;
-  std::string full_name;
+  std::string op_name;
   std::vector<Operand> inputs;  // by slot
   std::vector<ValueType> outputs;
   std::vector<Attribute> attributes;

@@ -26,7 +26,7 @@ struct HostInput {
 };
 
 struct HostOp {
-  std::string full_name, op_type;
+  std::string op_name, op_type;
   std::vector<HostInput> inputs;  // by slot, as in the names of the files
   std::vector<Attribute> attributes;
   std::vector<SourceLine> trace;  // innermost first

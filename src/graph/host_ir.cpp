@@ -49,7 +49,7 @@ HostGraph read_ir_text(std::string_view text) {
     if (const std::string_view name = full_name_of(line); !name.empty()) {
       finish();
       HostOp op;
-      op.full_name = name;
+      op.op_name = name;
       op.op_type = name.substr(name.rfind('/') + 1);
       op.op_type.resize(op.op_type.rfind("-op"));
       in_op = !is_bookkeeping(op.op_type);

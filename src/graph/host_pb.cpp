@@ -422,7 +422,7 @@ HostGraph graph_of(const RawGraph& raw) {
   for (const RawNode& node : raw.nodes) {
     if (is_bookkeeping(node.op_type)) continue;
     HostOp& op = graph.ops.emplace_back();
-    op.full_name = node.full_name;
+    op.op_name = node.full_name;
     op.op_type = node.op_type;
     op.inputs = resolver.inputs_of(node);
     add_attributes(node, op);

@@ -182,11 +182,11 @@ class IrWriter {
           : node.outputs.empty()  ? "None"
                                   : "Tensor");
     }
-    full_name(node.full_name);
+    op_name(node.op_name);
     trace(node.trace);
   }
 
-  void full_name(std::string_view name) {
+  void op_name(std::string_view name) {
     switch (style_.grammar) {
       case IrGrammar::v2_0:
         put(out_, "      : ({})\n", name);
@@ -219,7 +219,7 @@ class IrWriter {
     if (!graph_.nodes.empty()) {
       const GraphNode& last = graph_.nodes.back();
       put(out_, "  Return(%{})\n      : ({})\n", graph_.nodes.size() - 1, result_type(last));
-      full_name("Default/Return-op0");
+      op_name("Default/Return-op0");
     }
     put(out_, "}}\n");
     if (!style_.is_new()) return;

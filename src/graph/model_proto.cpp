@@ -167,7 +167,7 @@ class ProtoWriter {
     }
     to.add_string(Node::name, std::to_string(index + 1));
     to.add_string(Node::op_type, node.op_type);
-    to.add_string(Node::scope, node.full_name.substr(0, node.full_name.rfind('/')));
+    to.add_string(Node::scope, node.op_name.substr(0, node.op_name.rfind('/')));
     for (const Attribute& attribute : node.attributes) {
       Builder<Named> named(to, Node::attribute);
       named.add_string(Named::name, attribute.name);
@@ -178,7 +178,7 @@ class ProtoWriter {
       Builder<Type> type(to, Node::output_type);
       put_result_type(type, node);
     }
-    to.add_string(Node::full_name, node.full_name);
+    to.add_string(Node::full_name, node.op_name);
     std::string trace;
     for (const SourceLine& line : node.trace) {
       trace += fmt::format("      # {}\n", source_text(line, IrGrammar::v2_7, sources_));

@@ -28,14 +28,14 @@ struct CatalogQuery {
   bool with_ops = true;
   // Which ops, in those steps: with a name and type that are taken, with a tensor of this name, or with this file (the last
   // part of its path). All, where none of the three is given.
-  std::function<bool(std::string_view full_name, std::string_view op_type)> ops;
-  std::string tensor_name, file;
+  std::function<bool(std::string_view op_name, std::string_view op_type)> ops;
+  std::string parameter, file;
   bool with_neighbours = false;  // also those that feed them, that read them, or read the same tensors
 
   bool takes(std::uint32_t of_rank, StepId step) const {
-    return (!rank || *rank == of_rank) && (!graph || *graph == step.graph) && (!steps || steps(step.iteration));
+    return (!rank || *rank == of_rank) && (!graph || *graph == step.graph) && (!steps || steps(step.number));
   }
-  bool takes_all_ops() const { return !ops && tensor_name.empty() && file.empty(); }
+  bool takes_all_ops() const { return !ops && parameter.empty() && file.empty(); }
 };
 
 class Index {

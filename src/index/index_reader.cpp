@@ -74,12 +74,13 @@ class Reader {
   Status prepare() {
     const std::pair<Statement*, const char*> all[] = {
         {&text_, "SELECT text FROM texts WHERE id=?"},
-        {&name_, "SELECT full_name, op_type FROM op_names WHERE id=?"},
+        {&name_, "SELECT op_name, op_type FROM op_names WHERE id=?"},
         {&trace_, "SELECT lines FROM traces WHERE id=?"},
         {&attribute_, "SELECT name, kind, integers, reals, text FROM attributes WHERE id=? ORDER BY position"},
         {&tensors_,
          "SELECT op_id, is_input, slot, dtype, shape, max, min, avg, l2norm, count, nan_count, positive_inf_count,"
-         " negative_inf_count, positive_count, negative_count, zero_count, md5, sha1, name, key, skipped, directory,"
+         " negative_inf_count, positive_count, negative_count, zero_count, md5, sha1, parameter, key, skipped, "
+         "directory,"
          " stem, file_end, content, source, source_slot, constant, timestamp_us, flags"
          " FROM tensors WHERE op_id>=? AND op_id<? ORDER BY op_id, position"}};
     for (const auto& [statement, sql] : all) {
@@ -125,7 +126,7 @@ class Reader {
     if (status) status = read_source_lines();
     if (status)
       status = each(
-          "SELECT rank_id, run, graph, iteration, started_us, ended_us, ended, directory, first_op, end_op, "
+          "SELECT rank_id, run, graph, step, started_us, ended_us, ended, directory, first_op, end_op, "
           "ops, parameters, tensors, files, bytes, new_bytes, is_mended FROM steps ORDER BY id",
           [&](const Statement& row) { add_step(row); });
     return status;
@@ -209,7 +210,8 @@ class Reader {
   // --- ops ---------------------------------------------------------------------------------------------------------
 
   static constexpr const char* kOps =
-      "SELECT id, name_id, phase, flags, sequence, timestamp_us, thread, scope, parent, source_file, line, function, "
+      "SELECT id, name_id, phase, flags, sequence, timestamp_us, thread, scope, parent, source_file, source_line, "
+      "function, "
       "trace,"
       " attributes FROM ops WHERE id>=? AND id<? ORDER BY id";
 
@@ -295,7 +297,7 @@ class Reader {
     Status status;
     std::vector<std::int64_t> names;
     if (query_.ops) {
-      status = each("SELECT id, full_name, op_type FROM op_names", [&](const Statement& row) {
+      status = each("SELECT id, op_name, op_type FROM op_names", [&](const Statement& row) {
         if (query_.ops(row.text(1), row.text(2))) names.push_back(row.integer(0));
       });
     }
@@ -305,9 +307,9 @@ class Reader {
       by_name->set(0, names[i]);
       status = add(*by_name, chosen);
     }
-    if (status && !query_.tensor_name.empty()) {
-      status = add_by("SELECT op_id FROM tensors WHERE name IN (SELECT id FROM texts WHERE text=?)", query_.tensor_name,
-                      chosen);
+    if (status && !query_.parameter.empty()) {
+      status = add_by("SELECT op_id FROM tensors WHERE parameter IN (SELECT id FROM texts WHERE text=?)",
+                      query_.parameter, chosen);
     }
     if (status && !query_.file.empty()) {
       status = add_by("SELECT op_id FROM tensors JOIN texts ON texts.id=tensors.stem WHERE texts.text||file_end=?",
@@ -329,9 +331,9 @@ class Reader {
     std::set<std::int64_t> sequences;
     std::set<std::int64_t> names;
     Result<Statement> of_op = database_.prepare("SELECT sequence, flags FROM ops WHERE id=?");
-    Result<Statement> of_tensors = database_.prepare("SELECT source, name FROM tensors WHERE op_id=?");
+    Result<Statement> of_tensors = database_.prepare("SELECT source, parameter FROM tensors WHERE op_id=?");
     Result<Statement> of_name = database_.prepare(
-        "SELECT texts.id FROM ops JOIN op_names ON op_names.id=ops.name_id JOIN texts ON texts.text=op_names.full_name"
+        "SELECT texts.id FROM ops JOIN op_names ON op_names.id=ops.name_id JOIN texts ON texts.text=op_names.op_name"
         " WHERE ops.id=?");
     if (!of_op || !of_tensors || !of_name) return database_.error("cannot read it");
     for (const std::int64_t op : chosen) {
@@ -350,7 +352,7 @@ class Reader {
       if (status) status = add_by("SELECT op_id FROM tensors WHERE source=?", sequence, chosen);
     }
     for (const std::int64_t name : names) {
-      if (status) status = add_by("SELECT op_id FROM tensors WHERE name=?", name, chosen);
+      if (status) status = add_by("SELECT op_id FROM tensors WHERE parameter=?", name, chosen);
     }
     return status;
   }
@@ -358,8 +360,8 @@ class Reader {
   CatalogOp op_of(const Statement& row) {
     const auto flags = static_cast<std::uint32_t>(row.integer(3));
     CatalogOp op;
-    const auto& [full_name, op_type] = name_of(row.integer(1));
-    op.full_name = full_name;
+    const auto& [op_name, op_type] = name_of(row.integer(1));
+    op.op_name = op_name;
     op.op_type = op_type;
     op.is_parameter = (flags & kIsParameter) != 0;
     op.failed = (flags & kHasFailed) != 0;
@@ -389,7 +391,7 @@ class Reader {
     if ((flags & kHasStatistics) != 0) tensor.statistics = statistics_of(row, flags);
     tensor.md5 = kept_text(row, 16);
     tensor.sha1 = kept_text(row, 17);
-    tensor.tensor_name = text_in(row, 18);
+    tensor.parameter = text_in(row, 18);
     tensor.key = text_in(row, 19);
     tensor.skipped = text_in(row, 20);
     if (!row.is_null(21)) {

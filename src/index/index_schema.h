@@ -8,7 +8,7 @@
 namespace sonde {
 
 inline constexpr std::int64_t kIndexApplication = 0x536E6449;  // "SndI", in the header of the file
-inline constexpr std::int64_t kIndexVersion = 3;               // of the schema; another one is not read
+inline constexpr std::int64_t kIndexVersion = 4;               // of the schema; another one is not read
 
 // Before the rows and after them: an index of a table is made faster from all of it.
 extern const char* const kIndexTables;

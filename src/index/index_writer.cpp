@@ -214,7 +214,7 @@ class Writer {
                        .add(rank_id)
                        .add(step.run)
                        .add(step.id.graph)
-                       .add(step.id.iteration)
+                       .add(step.id.number)
                        .add(step.started_us)
                        .add(step.ended_us)
                        .add(step.ended)
@@ -282,8 +282,7 @@ class Writer {
     const KnownStatistics s = tensor.statistics.value_or(KnownStatistics());
     const FilePath file = split(tensor.file);
     const bool no_file = tensor.file.empty();
-    const std::uint64_t name = text_id(tensor.tensor_name), key = text_id(tensor.key),
-                        skipped = text_id(tensor.skipped);
+    const std::uint64_t name = text_id(tensor.parameter), key = text_id(tensor.key), skipped = text_id(tensor.skipped);
     const std::uint64_t directory = text_id(file.directory), stem = text_id(file.stem);
     if (tensor.has_shape) shape_ = text_of(tensor.shape);
     return Row(tensor_)
@@ -306,7 +305,7 @@ class Writer {
         .add_known(s.zero_count)
         .add_unless(tensor.md5.empty(), tensor.md5)
         .add_unless(tensor.sha1.empty(), tensor.sha1)
-        .add_unless(tensor.tensor_name.empty(), name)
+        .add_unless(tensor.parameter.empty(), name)
         .add_unless(tensor.key.empty(), key)
         .add_unless(tensor.skipped.empty(), skipped)
         .add_unless(no_file, directory)
@@ -329,8 +328,8 @@ class Writer {
   }
 
   std::uint64_t name_id(const CatalogOp& op) {
-    const auto [at, is_new] = names_.try_emplace({text_id(op.full_name), text_id(op.op_type)}, names_.size());
-    if (is_new) failed_ |= !Row(op_name_).add(at->second).add(op.full_name).add(op.op_type).run();
+    const auto [at, is_new] = names_.try_emplace({text_id(op.op_name), text_id(op.op_type)}, names_.size());
+    if (is_new) failed_ |= !Row(op_name_).add(at->second).add(op.op_name).add(op.op_type).run();
     return at->second;
   }
 

@@ -94,7 +94,7 @@ std::uint64_t flags_of(const TensorRecord& tensor) {
   if (tensor.wanted) flags |= kWanted;
   if (tensor.content != 0) flags |= kHasContent;
   if (tensor.source != kNoSequence) flags |= kHasSource;
-  if (tensor.tensor_name != 0) flags |= kHasName;
+  if (tensor.parameter != 0) flags |= kHasName;
   if (tensor.timestamp_us != 0) flags |= kHasTimestamp;
   if (tensor.has_statistics) flags |= kHasStatistics;
   if (tensor.skipped != nullptr) flags |= kSkipped;
@@ -118,7 +118,7 @@ void put_tensor(std::string& out, const TensorRecord& tensor) {
     put_varint(out, tensor.source);
     put_varint(out, tensor.source_slot);
   }
-  if (flags & kHasName) put_varint(out, tensor.tensor_name);
+  if (flags & kHasName) put_varint(out, tensor.parameter);
   if (flags & kHasTimestamp) put_varint(out, tensor.timestamp_us);
   if (flags & kHasStatistics) put_statistics(out, tensor.statistics);
   if (flags & kSkipped) put_text(out, tensor.skipped);
@@ -181,7 +181,7 @@ void JournalWriter::op_name(const OpName& name) {
   const std::size_t start = begin(buffer_, Entry::op_name);
   put_varint(buffer_, name.id);
   put_text(buffer_, name.op_type);
-  put_text(buffer_, name.full_name);
+  put_text(buffer_, name.op_name);
   finish(buffer_, start);
 }
 
@@ -211,7 +211,7 @@ void JournalWriter::put_record(const RecordMeta& meta, std::uint32_t op, const s
   put_u8(buffer_, static_cast<std::uint8_t>((meta.failed ? kFailed : 0) | (meta.completes ? kCompletes : 0)));
   put_varint(buffer_, meta.sequence);
   put_varint(buffer_, meta.step.graph);
-  put_varint(buffer_, meta.step.iteration);
+  put_varint(buffer_, meta.step.number);
   put_varint(buffer_, op);
   put_varint(buffer_, meta.site);
   put_varint(buffer_, meta.thread);

@@ -141,7 +141,7 @@ JournalTensor take_tensor(Fields& fields) {
     tensor.source = fields.varint();
     tensor.source_slot = fields.number<std::uint32_t>();
   }
-  if (flags & kHasName) tensor.tensor_name = fields.number<std::uint32_t>();
+  if (flags & kHasName) tensor.parameter = fields.number<std::uint32_t>();
   if (flags & kHasTimestamp) tensor.timestamp_us = fields.varint();
   if (flags & kHasStatistics) tensor.statistics = take_statistics(fields);
   if (flags & kSkipped) tensor.skipped = fields.text();
@@ -161,7 +161,7 @@ JournalRecord take_record(Fields& fields) {
   record.completes = (flags & kCompletes) != 0;
   record.sequence = fields.varint();
   record.step.graph = fields.number<std::uint32_t>();
-  record.step.iteration = fields.varint();
+  record.step.number = fields.varint();
   record.op = fields.number<std::uint32_t>();
   record.site = fields.number<std::uint32_t>();
   record.thread = fields.number<std::uint16_t>();
@@ -219,7 +219,7 @@ OpName take_op_name(Fields& fields) {
   OpName name;
   name.id = fields.number<std::uint32_t>();
   name.op_type = fields.text();
-  name.full_name = fields.text();
+  name.op_name = fields.text();
   return name;
 }
 

@@ -36,7 +36,7 @@ struct RecordedTensor : TensorMeta {
 // One slot of one op, as its journal entry has it.
 struct TensorEntry : RecordedTensor {
   // Id of the OpName of the parameter, gradient or state it is; 0: none.
-  std::uint32_t tensor_name = 0;
+  std::uint32_t parameter = 0;
   bool has_statistics = false;
   Statistics statistics;
   std::string md5, sha1;  // hex, when the plan asks for them

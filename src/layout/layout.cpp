@@ -63,13 +63,13 @@ void Layout::place() {
 std::string Layout::model_of(const NamedRecord& record) const {
   // A parameter belongs to the model that reads it first.
   const OpName* op = record.reader != nullptr ? record.reader : record.op;
-  return op != nullptr ? sanitised(root_module(op->full_name)) : std::string();
+  return op != nullptr ? sanitised(root_module(op->op_name)) : std::string();
 }
 
 std::string Layout::directory_of(const NamedRecord& record) const {
   TreeValues values = values_;
   values.graph = record.step.graph;
-  values.step = record.step.iteration;
+  values.step = record.step.number;
   TreeCase which = TreeCase::usual;
   if (exceptions_) {
     which = TreeCase::exceptions;
@@ -95,7 +95,7 @@ std::filesystem::path Layout::history_file(std::uint32_t graph) const {
 
 Layout::GraphPaths Layout::graph_files(StepId step, bool first) const {
   const std::filesystem::path directory =
-      first ? graphs_directory() : graphs_directory() / graphs_of_step_name(std::to_string(step.iteration));
+      first ? graphs_directory() : graphs_directory() / graphs_of_step_name(std::to_string(step.number));
   const std::filesystem::path order = execution_order_file(step.graph);
   return {first ? order : directory / order.filename(), directory / graph_name(step.graph, ".ir"),
           directory / graph_name(step.graph, ".pb")};

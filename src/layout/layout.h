@@ -28,7 +28,7 @@ std::uint32_t task_number(const NamedRecord& record);
 
 // The class of the root module that an op ran in, from its full name: `AlexNet` of
 // `Gradients/Default/network1-AlexNet/conv-Conv2d/…`. Empty: outside every module.
-std::string_view root_module(std::string_view full_name);
+std::string_view root_module(std::string_view op_name);
 
 class Layout {
  public:
@@ -54,7 +54,7 @@ class Layout {
   // backward  Gradients/Default/{scope}/Grad_{forward type}/{type}-op{n}; before 2.7 `grad{forward type}`
   //           Gradients/Default/{type}-op{n}, the forward op unknown
   // optimizer Default/{scope}/{type}-op{n}, scope `optimizer-SGD`
-  std::string full_name(const Site& site, std::uint32_t number) const;
+  std::string op_name(const Site& site, std::uint32_t number) const;
 
   // --- directories: docs/format.md, "Trees" --------------------------------------------------------------------------
   const std::filesystem::path& root() const { return root_; }  // the plan's path

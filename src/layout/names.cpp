@@ -44,14 +44,14 @@ std::uint32_t task_number(const NamedRecord& record) {
   return record.kind == RecordKind::parameter ? kNoTask : record.task_id % 65536;
 }
 
-std::string_view root_module(std::string_view full_name) {
+std::string_view root_module(std::string_view op_name) {
   for (const std::string_view prefix : {"Gradients/", "Default/", "recompute/"}) {
-    if (full_name.starts_with(prefix)) full_name.remove_prefix(prefix.size());
+    if (op_name.starts_with(prefix)) op_name.remove_prefix(prefix.size());
   }
   constexpr std::string_view kRoot = "network";
-  const std::size_t end = full_name.find('/');
-  if (end == std::string_view::npos || !full_name.starts_with(kRoot)) return {};
-  const std::string_view label = full_name.substr(kRoot.size(), end - kRoot.size());
+  const std::size_t end = op_name.find('/');
+  if (end == std::string_view::npos || !op_name.starts_with(kRoot)) return {};
+  const std::string_view label = op_name.substr(kRoot.size(), end - kRoot.size());
   const std::size_t dash = label.find_first_not_of("0123456789");
   return dash != std::string_view::npos && label[dash] == '-' ? label.substr(dash + 1) : std::string_view();
 }
@@ -73,16 +73,16 @@ std::string Layout::name_prefix(const Site& site) const {
 
 std::string Layout::number_key(const Site& site) const { return name_prefix(site) + site.op_type; }
 
-std::string Layout::full_name(const Site& site, std::uint32_t number) const {
+std::string Layout::op_name(const Site& site, std::uint32_t number) const {
   return fmt::format("{}{}-op{}", name_prefix(site), site.op_type, number);
 }
 
 std::string Layout::name_in_files(const OpName& op) const {
-  if (release_ > Release::v2_0) return sanitised(op.full_name);
+  if (release_ > Release::v2_0) return sanitised(op.op_name);
   const bool is_parameter = op.op_type == "Parameter";
-  if (release_ == Release::v1_2) return with_dashes(is_parameter ? old_constant_name(op.full_name) : op.full_name);
+  if (release_ == Release::v1_2) return with_dashes(is_parameter ? old_constant_name(op.op_name) : op.op_name);
   // A parameter has no scope to drop: two of them may differ before a `/` only.
-  std::string name = is_parameter ? op.full_name : op.full_name.substr(op.full_name.rfind('/') + 1);
+  std::string name = is_parameter ? op.op_name : op.op_name.substr(op.op_name.rfind('/') + 1);
   std::ranges::replace(name, '/', '_');
   return name;
 }
@@ -111,7 +111,7 @@ std::string Layout::tensor_file_name(const OpName& op, const RecordedTensor& ten
 std::string Layout::op_file_name(const OpName& op, std::uint32_t task, std::uint64_t timestamp_us) const {
   if (exceptions_) return fmt::format("exception_info.0.{}.{}", task, timestamp_us);
   const std::string_view stream = kind_ == LayoutKind::mindspore_1_2_async ? "" : "0.";
-  return fmt::format("{}.{}.{}.{}{}", sanitised(op.op_type), sanitised(op.full_name), task, stream, timestamp_us);
+  return fmt::format("{}.{}.{}.{}{}", sanitised(op.op_type), sanitised(op.op_name), task, stream, timestamp_us);
 }
 
 }  // namespace sonde

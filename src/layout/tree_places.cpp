@@ -18,7 +18,7 @@ bool is_below(const fs::path& path, const fs::path& directory) {
 // {graph}/{iteration} at the end; a directory that is called otherwise counts as 0.
 StepId last_two(const fs::path& directory) {
   StepId id;
-  if (!parse_number(directory.filename().native(), id.iteration)) id.iteration = 0;
+  if (!parse_number(directory.filename().native(), id.number)) id.number = 0;
   if (!parse_number(directory.parent_path().filename().native(), id.graph)) id.graph = 0;
   return id;
 }
@@ -56,19 +56,19 @@ StepPlace place_in_run(const fs::path& directory, const fs::path& run, const fs:
   if (!parse_number(below[0], place.rank)) place.rank = 0;
   if (inside.size() > 2) {
     place.step = model_step(inside).step_id();
-  } else if (!inside.empty() && !parse_number(inside.back(), place.step.iteration)) {  // dynamic shapes: no model
-    place.step.iteration = 0;
+  } else if (!inside.empty() && !parse_number(inside.back(), place.step.number)) {  // dynamic shapes: no model
+    place.step.number = 0;
   }
   std::uint64_t step = 0;
   if (parse_number(above.filename().native(), step) && is_below(above.parent_path(), given)) {
     if (inside.size() == 1 && !parse_number(inside[0], place.step.graph)) place.step.graph = 0;  // o0
-    place.step.iteration = step;
+    place.step.number = step;
     place.rank_directory = above.parent_path();
     place.metadata = place.rank_directory / kMetadataDirectory / device_name(place.rank);
   }
   rank_number(above.filename().native(), place.rank);
   const std::string name = above.filename();  // msprobe's dump of kernels: step3
-  if (name.starts_with("step")) parse_number(std::string_view(name).substr(4), place.step.iteration);
+  if (name.starts_with("step")) parse_number(std::string_view(name).substr(4), place.step.number);
   return place;
 }
 

@@ -30,7 +30,7 @@ struct StepFilter {
   std::optional<std::uint64_t> iteration;
 
   bool takes(StepId step) const {
-    return (!graph || *graph == step.graph) && (!iteration || *iteration == step.iteration);
+    return (!graph || *graph == step.graph) && (!iteration || *iteration == step.number);
   }
 };
 // What part of a rank lies below `inside`, a path relative to its directory.

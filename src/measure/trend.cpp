@@ -32,10 +32,9 @@ constexpr std::array<Named, 11> kStatistics = {{
     {"zero_count", [](const KnownStatistics& s) { return count_of(s.zero_count); }},
 }};
 
-const CatalogTensor* find_tensor(const CatalogStep& step, std::string_view full_name, bool is_input,
-                                 std::uint32_t slot) {
+const CatalogTensor* find_tensor(const CatalogStep& step, std::string_view op_name, bool is_input, std::uint32_t slot) {
   for (const CatalogOp& op : step.ops) {
-    if (op.full_name != full_name) continue;
+    if (op.op_name != op_name) continue;
     for (const CatalogTensor& tensor : op.tensors) {
       if (tensor.is_input == is_input && tensor.slot == slot) return &tensor;
     }
@@ -56,13 +55,13 @@ std::optional<double> statistic(const KnownStatistics& statistics, std::string_v
   return found != kStatistics.end() ? found->get(statistics) : std::nullopt;
 }
 
-std::vector<TrendStep> trend_of(const std::vector<TrendSource>& steps, std::string_view full_name, bool is_input,
+std::vector<TrendStep> trend_of(const std::vector<TrendSource>& steps, std::string_view op_name, bool is_input,
                                 std::uint32_t slot, std::vector<std::string>& problems) {
   std::vector<TrendStep> trend;
   Measurer measurer;
   for (const TrendSource& source : steps) {
     TrendStep& at = trend.emplace_back(TrendStep{source.rank, source.step, std::nullopt});
-    const CatalogTensor* found = find_tensor(*source.step, full_name, is_input, slot);
+    const CatalogTensor* found = find_tensor(*source.step, op_name, is_input, slot);
     if (found == nullptr) continue;
     CatalogTensor tensor = *found;
     if (const Status measured = measurer.measure(*source.rank, tensor); !measured) {

@@ -20,13 +20,13 @@ struct TrendStep {
   const CatalogStep* step = nullptr;
   std::optional<KnownStatistics> statistics;  // empty: it is not in this step, or could not be read
 };
-// Of the first tensor in each of these steps that is called `full_name` and stands in this slot. What is not known is read
+// Of the first tensor in each of these steps that is called `op_name` and stands in this slot. What is not known is read
 // from files; `problems` gets what could not be.
 struct TrendSource {
   const CatalogRank* rank;
   const CatalogStep* step;
 };
-std::vector<TrendStep> trend_of(const std::vector<TrendSource>& steps, std::string_view full_name, bool is_input,
+std::vector<TrendStep> trend_of(const std::vector<TrendSource>& steps, std::string_view op_name, bool is_input,
                                 std::uint32_t slot, std::vector<std::string>& problems);
 
 }  // namespace sonde

@@ -31,9 +31,9 @@ struct SourceText {
 
 // One op of the graph: a name that is stable from step to step. Owned by capture, lives as long as the session.
 struct OpName {
-  std::uint32_t id = 0;   // from 1
-  std::string op_type;    // `conv2d`; `Parameter` for parameters, data and constants
-  std::string full_name;  // `Default/network-AlexNet/0-Conv2d/conv2d-op0`; `features.0.weight`
+  std::uint32_t id = 0;  // from 1
+  std::string op_type;   // `conv2d`; `Parameter` for parameters, data and constants
+  std::string op_name;   // `Default/network-AlexNet/0-Conv2d/conv2d-op0`; `features.0.weight`
 };
 
 }  // namespace sonde

@@ -75,8 +75,8 @@ bool is_weight(const CatalogOp& op, std::string_view name) { return op.is_parame
 }  // namespace
 
 bool is_weight_of_module(const CatalogOp& op, const CatalogTensor& tensor) {
-  return op.is_module && op.phase == Phase::forward && tensor.is_input && !tensor.tensor_name.empty() &&
-         is_weight_name(lower(tensor.tensor_name));
+  return op.is_module && op.phase == Phase::forward && tensor.is_input && !tensor.parameter.empty() &&
+         is_weight_name(lower(tensor.parameter));
 }
 
 std::string plain_type(std::string_view op_type) {
@@ -87,7 +87,7 @@ std::string plain_type(std::string_view op_type) {
 
 bool is_of(NodeCategory category, const CatalogOp& op) {
   if (category == NodeCategory::tensor) return true;
-  const std::string name = lower(op.full_name);
+  const std::string name = lower(op.op_name);
   switch (category) {
     case NodeCategory::weight:
       return is_weight(op, name);

@@ -394,11 +394,11 @@ OpNature nature_of(std::string_view op_type) {
 
 Phase phase_of(const CatalogOp& op) {
   if (op.phase != Phase::forward) return op.phase;
-  if (op.full_name.starts_with("Gradients") || op.full_name.starts_with("gradients") ||
-      op.full_name.find(".backward") != std::string_view::npos) {
+  if (op.op_name.starts_with("Gradients") || op.op_name.starts_with("gradients") ||
+      op.op_name.find(".backward") != std::string_view::npos) {
     return Phase::backward;
   }
-  if (op.full_name.find("optimizer-") != std::string_view::npos) return Phase::optimizer;
+  if (op.op_name.find("optimizer-") != std::string_view::npos) return Phase::optimizer;
   return op.phase;
 }
 

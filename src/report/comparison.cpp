@@ -30,21 +30,21 @@ std::string place_of(const CatalogOp& op) {
 
 std::string slot_of(const ComparedTensor& tensor) {
   std::string text = slot_text(*tensor.target);
-  if (!tensor.target->tensor_name.empty()) text += " " + printable(tensor.target->tensor_name);
+  if (!tensor.target->parameter.empty()) text += " " + printable(tensor.target->parameter);
   return text;
 }
 
 // What is wrong, and where: one line.
 std::string subject_of(const CompareFinding& finding) {
   const CatalogOp& op = *finding.culprit;
-  const std::string named = fmt::format("{} {}{}", op.op_type, op.full_name, place_of(op));
+  const std::string named = fmt::format("{} {}{}", op.op_type, op.op_name, place_of(op));
   switch (finding.kind) {
     case FindingKind::parameter:
-      return fmt::format("parameter {}, {} of {}", finding.tensor->target->tensor_name,
+      return fmt::format("parameter {}, {} of {}", finding.tensor->target->parameter,
                          slot_text(*finding.tensor->target), named);
     case FindingKind::data:
-      return fmt::format("data{}{}, {} of {}", finding.tensor->target->tensor_name.empty() ? "" : " ",
-                         finding.tensor->target->tensor_name, slot_text(*finding.tensor->target), named);
+      return fmt::format("data{}{}, {} of {}", finding.tensor->target->parameter.empty() ? "" : " ",
+                         finding.tensor->target->parameter, slot_text(*finding.tensor->target), named);
     case FindingKind::missing:
       return "golden op " + named;
     default:
@@ -120,7 +120,7 @@ std::string alone_before_text(const ComparedStep& step, const CompareSide& side,
     const std::string called = call_text(side, **op, {});
     if (called.empty()) continue;  // a view
     text += fmt::format("  before {}, unmatched: {} {}{}\n    called with  {}\n", before, printable((*op)->op_type),
-                        printable((*op)->full_name), place_of(**op), called);
+                        printable((*op)->op_name), place_of(**op), called);
   }
   return text;
 }
@@ -195,10 +195,10 @@ std::string alone_text(const DumpComparison& comparison) {
       const bool is_target = op.golden.empty();
       const CatalogOp& own = *(is_target ? op.target : op.golden).front();
       text += printable(
-          fmt::format("  {} {} {}{}", is_target ? "target" : "golden", own.op_type, own.full_name, place_of(own)));
+          fmt::format("  {} {} {}{}", is_target ? "target" : "golden", own.op_type, own.op_name, place_of(own)));
       const CompareSide& other = is_target ? *step.golden : *step.target;
       if (op.nearest.op != kNoOp) {
-        text += printable(fmt::format("; nearest {}: {}", other.ops[op.nearest.op].op->full_name, op.nearest.why));
+        text += printable(fmt::format("; nearest {}: {}", other.ops[op.nearest.op].op->op_name, op.nearest.why));
       } else {
         text += "; " + op.nearest.why;
       }
@@ -213,7 +213,7 @@ std::string value_text(double value) { return std::isnan(value) ? "-" : fmt::for
 }  // namespace
 
 std::string step_text(const DumpComparison& comparison, const ComparedStep& step) {
-  std::string text = fmt::format("step {}", step.target->step->id.iteration);
+  std::string text = fmt::format("step {}", step.target->step->id.number);
   if (step.target->step->id.graph != 0) text += fmt::format(" of graph {}", step.target->step->id.graph);
   bool many = false;
   for (const ComparedStep& other : comparison.steps) many |= other.target->rank->rank != step.target->rank->rank;
@@ -254,7 +254,7 @@ OutputNumbers numbers_of(const ComparedTensor& output) {
 
 std::string names_of(const std::vector<const CatalogOp*>& ops) {
   std::string names;
-  for (const CatalogOp* op : ops) names += (names.empty() ? "" : " + ") + std::string(op->full_name);
+  for (const CatalogOp* op : ops) names += (names.empty() ? "" : " + ") + std::string(op->op_name);
   return names.empty() ? "-" : names;
 }
 
@@ -326,7 +326,7 @@ std::string table_of(const DumpComparison& comparison, std::size_t width) {
           output != nullptr ? numbers_of(*output) : OutputNumbers{kNaN, kNaN, kNaN, kNaN, kNaN};
       const CatalogOp& named = op.target.empty() ? *op.golden.back() : *op.target.back();
       table.add({many_ranks ? std::to_string(step.target->rank->rank) : "",
-                 std::to_string(step.target->step->id.iteration), std::string(word_of(op.verdict)), names_of(op.target),
+                 std::to_string(step.target->step->id.number), std::string(word_of(op.verdict)), names_of(op.target),
                  names_of(op.golden), output != nullptr ? slot_text(*output->target) : "",
                  output != nullptr ? shape_text(output->difference->shape, '(', ')') : "", value_text(numbers.relative),
                  value_text(numbers.max_error), value_text(numbers.allowed),

@@ -8,7 +8,7 @@ namespace {
 Json json_of_tensor(const ComparedTensor& tensor) {
   const TensorDifference& difference = *tensor.difference;
   Json json = {
-      {"side", side_of(*tensor.target)},       {"slot", tensor.target->slot}, {"parameter", tensor.target->tensor_name},
+      {"side", side_of(*tensor.target)},       {"slot", tensor.target->slot}, {"parameter", tensor.target->parameter},
       {"dtype", dtype_text(*tensor.target)},   {"shape", difference.shape},   {"golden_shape", difference.golden_shape},
       {"compared_by", word_of(difference.by)}, {"equal", difference.equal},   {"beyond", tensor.beyond}};
   if (tensor.golden != nullptr) json["golden_slot"] = tensor.golden->slot;
@@ -40,11 +40,11 @@ Json json_of_tensor(const ComparedTensor& tensor) {
 Json json_of_op(const ComparedStep& step, const ComparedOp& op) {
   Json json = {{"rank", step.target->rank->rank},
                {"graph", step.target->step->id.graph},
-               {"step", step.target->step->id.iteration},
+               {"step", step.target->step->id.number},
                {"verdict", word_of(op.verdict)}};
   const auto names = [](const std::vector<const CatalogOp*>& ops) {
     Json list = Json::array();
-    for (const CatalogOp* one : ops) list.push_back(one->full_name);
+    for (const CatalogOp* one : ops) list.push_back(one->op_name);
     return list;
   };
   json["target"] = names(op.target);
@@ -57,7 +57,7 @@ Json json_of_op(const ComparedStep& step, const ComparedOp& op) {
   if (!op.reason.empty()) json["reason"] = op.reason;
   if (op.nearest.op != kNoOp) {
     const CompareSide& other = op.target.empty() ? *step.target : *step.golden;
-    json["nearest"] = other.ops[op.nearest.op].op->full_name;
+    json["nearest"] = other.ops[op.nearest.op].op->op_name;
   }
   json["inputs"] = Json::array();
   for (const ComparedTensor& input : op.inputs) json["inputs"].push_back(json_of_tensor(input));
@@ -75,8 +75,8 @@ Json json_of(const DumpComparison& comparison, const CompareOptions& options) {
     Json one = {{"kind", word_of(finding.kind)},
                 {"rank", step.target->rank->rank},
                 {"graph", step.target->step->id.graph},
-                {"step", step.target->step->id.iteration},
-                {"op_name", finding.culprit->full_name},
+                {"step", step.target->step->id.number},
+                {"op_name", finding.culprit->op_name},
                 {"op_type", finding.culprit->op_type},
                 {"source_file", finding.culprit->source_file},
                 {"source_line", finding.culprit->line},

@@ -46,7 +46,7 @@ std::string csv_of(const DumpComparison& comparison) {
       const CatalogOp& named = op.target.empty() ? *op.golden.back() : *op.target.back();
       const std::string begin = fmt::format(
           "{},{},{},{},{},{},{},{},{}", step.target->rank->rank, step.target->step->id.graph,
-          step.target->step->id.iteration, word_of(op.verdict), csv_cell(names_of(op.target)),
+          step.target->step->id.number, word_of(op.verdict), csv_cell(names_of(op.target)),
           csv_cell(names_of(op.golden)), csv_cell(std::string(named.op_type)), word_of(op.kind), word_of(op.how));
       const std::string end = csv_cell(source_text(named)) + "," + csv_cell(op.reason) + "\n";
       if (op.outputs.empty()) text += begin + ",,,,,,,,,,,,,,,,,," + end;

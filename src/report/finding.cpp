@@ -34,7 +34,7 @@ std::string numbers_text(const std::vector<Number>& numbers) {
 
 std::string tensor_text(const FindingTensor& tensor) {
   std::string text = slot_name(tensor.is_input, tensor.slot);
-  if (!tensor.tensor_name.empty()) text += " " + tensor.tensor_name;
+  if (!tensor.parameter.empty()) text += " " + tensor.parameter;
   if (tensor.dtype != DType::undefined) text += " " + std::string(info(tensor.dtype).lower);
   if (tensor.has_shape) text += " " + shape_text(tensor.shape, '(', ')');
   return text;
@@ -43,15 +43,15 @@ std::string tensor_text(const FindingTensor& tensor) {
 }  // namespace
 
 Json json_of(const FindingTensor& tensor) {
-  Json json = {{"op_name", tensor.op},
+  Json json = {{"op_name", tensor.op_name},
                {"op_type", tensor.op_type},
                {"side", tensor.is_input ? "input" : "output"},
                {"slot", tensor.slot},
-               {"parameter", tensor.tensor_name}};
+               {"parameter", tensor.parameter}};
   json["dtype"] = tensor.dtype == DType::undefined ? Json() : Json(info(tensor.dtype).lower);
   json["shape"] = tensor.has_shape ? Json(tensor.shape) : Json();
   if (tensor.statistics) json.update(json_of(*tensor.statistics));
-  if (!tensor.file.empty()) json["tensor_file"] = tensor.file;
+  if (!tensor.tensor_file.empty()) json["tensor_file"] = tensor.tensor_file;
   return json;
 }
 
@@ -68,9 +68,9 @@ Json json_of(const Finding& finding) {
           {"severity", word_of(finding.severity)},
           {"rank", finding.rank},
           {"graph", finding.step.graph},
-          {"step", finding.step.iteration},
+          {"step", finding.step.number},
           {"phase", word_of(finding.phase)},
-          {"op_name", finding.tensor.op},
+          {"op_name", finding.tensor.op_name},
           {"op_type", finding.tensor.op_type},
           {"tags", finding.tags},
           {"why", finding.why},
@@ -92,10 +92,11 @@ std::string code_text(const FindingCode& code) {
 }
 
 std::string page_of(const Finding& finding) {
-  std::string text = printable(finding.tensor.op.empty() ? finding.tensor.tensor_name : finding.tensor.op) + "\n";
+  std::string text =
+      printable(finding.tensor.op_name.empty() ? finding.tensor.parameter : finding.tensor.op_name) + "\n";
   text += code_text(finding.code);
   text += field("where", fmt::format("rank {}, graph {}, step {}, {}", finding.rank, finding.step.graph,
-                                     finding.step.iteration, word_of(finding.phase)));
+                                     finding.step.number, word_of(finding.phase)));
   text += field("tensor", tensor_text(finding.tensor));
   text += field("verdict", finding.tags.empty() ? finding.kind : finding.kind + ", " + joined(finding.tags, ", "));
   text += field("why", finding.why);
@@ -114,7 +115,7 @@ Table table_of(const std::vector<Finding>& findings) {
                {"line", Align::left, false, 1},
                {"why", Align::left, true, 2}});
   for (const Finding& finding : findings) {
-    table.add({finding.kind, std::to_string(finding.rank), std::to_string(finding.step.iteration), finding.tensor.op,
+    table.add({finding.kind, std::to_string(finding.rank), std::to_string(finding.step.number), finding.tensor.op_name,
                slot_name(finding.tensor.is_input, finding.tensor.slot), short_line(finding.code), finding.why});
   }
   return table;

@@ -66,8 +66,8 @@ std::string healthy_text(const FirstBad& report, std::size_t width) {
         healthy.code.file.empty()
             ? ""
             : fmt::format("{}:{}", std::filesystem::path(healthy.code.file).filename().string(), healthy.code.line);
-    const bool outside = healthy.tensor.is_input && !healthy.tensor.tensor_name.empty();
-    table.add({outside ? healthy.tensor.tensor_name : last_part(name_of(healthy.tensor)),
+    const bool outside = healthy.tensor.is_input && !healthy.tensor.parameter.empty();
+    table.add({outside ? healthy.tensor.parameter : last_part(name_of(healthy.tensor)),
                counts_text(healthy.tensor.statistics), healthy.how,
                absorbers.empty() ? "no operator reads it" : joined(absorbers, ", "), line});
   }
@@ -80,12 +80,12 @@ std::string healthy_text(const FirstBad& report, std::size_t width) {
 std::string growth_text(const Growth& growth) {
   std::vector<std::string> points;
   for (const Growth::Point& point : growth.series) {
-    points.push_back(fmt::format("{}: {:.4g}", point.iteration, point.value));
+    points.push_back(fmt::format("{}: {:.4g}", point.step, point.value));
   }
   if (points.size() > 8) points.erase(points.begin(), points.end() - 8);
   return fmt::format(
       "\ngrew first: {} in step {}{}: {} {:.4g} after {:.4g} ({:.3g} times)\n  by step: {}\n",
-      printable(name_of(growth.tensor)), growth.step.iteration,
+      printable(name_of(growth.tensor)), growth.step.number,
       growth.code.file.empty()
           ? ""
           : fmt::format(" ({}:{})", std::filesystem::path(growth.code.file).filename().string(), growth.code.line),
@@ -108,11 +108,11 @@ std::string place_text(const FindingCode& code) {
 Json growth_json(const Growth& growth) {
   Json series = Json::array();
   for (const Growth::Point& point : growth.series) {
-    series.push_back({{"step", point.iteration}, {"value", json_of(point.value)}});
+    series.push_back({{"step", point.step}, {"value", json_of(point.value)}});
   }
   return {{"tensor", json_of(growth.tensor)},
           {"rank", growth.rank},
-          {"step", growth.step.iteration},
+          {"step", growth.step.number},
           {"before", json_of(growth.before)},
           {"now", json_of(growth.now)},
           {"of_norm", growth.of_norm},
@@ -131,11 +131,12 @@ std::string text_of(const FirstBad& report, std::size_t width) {
   }
   for (const Finding& finding : report.expected) {
     text += fmt::format("expected: {}: {} (step {}); the loss scaler found it and skipped the step\n",
-                        printable(finding.tensor.op), printable(finding.why), finding.step.iteration);
+                        printable(finding.tensor.op_name), printable(finding.why), finding.step.number);
   }
   for (const Finding& finding : report.asides) {
-    text += fmt::format("aside: {}: {} (step {}{}); nothing that is trained reads it\n", printable(finding.tensor.op),
-                        printable(finding.why), finding.step.iteration, place_text(finding.code));
+    text +=
+        fmt::format("aside: {}: {} (step {}{}); nothing that is trained reads it\n", printable(finding.tensor.op_name),
+                    printable(finding.why), finding.step.number, place_text(finding.code));
   }
   if (report.findings.empty()) {
     text += fmt::format("{}: no NaN or infinity that matters in {}",
@@ -161,7 +162,7 @@ Json json_of(const FirstBad& report) {
   for (const HealthyInfinity& one : report.healthy) {
     healthy.push_back({{"tensor", json_of(one.tensor)},
                        {"rank", one.rank},
-                       {"step", one.step.iteration},
+                       {"step", one.step.number},
                        {"how", one.how},
                        {"absorbed_by", one.absorbed_by},
                        {"code", json_of(one.code)}});

@@ -29,8 +29,8 @@ bool is_inner(const Graph& graph, const Operand& operand) {
 std::string origin_text(const Graph& graph, const Operand& operand) {
   switch (operand.kind) {
     case Operand::Kind::node:
-      return is_inner(graph, operand) ? fmt::format("the inside of {}", graph.nodes[operand.index].full_name)
-                                      : fmt::format("{}:output.{}", graph.nodes[operand.index].full_name, operand.slot);
+      return is_inner(graph, operand) ? fmt::format("the inside of {}", graph.nodes[operand.index].op_name)
+                                      : fmt::format("{}:output.{}", graph.nodes[operand.index].op_name, operand.slot);
     case Operand::Kind::parameter:
       return graph.parameters[operand.index].name;
     case Operand::Kind::constant:
@@ -98,11 +98,11 @@ std::string_view color_of(Phase phase) {
 std::string dot_node(const StepGraph& graph, std::uint32_t node) {
   const GraphNode& op = graph.graph.nodes[node];
   std::string label = dot_text(op.op_type);
-  for (const std::string& more : {short_scope(op.full_name), source_text(*graph.ops[node])}) {
+  for (const std::string& more : {short_scope(op.op_name), source_text(*graph.ops[node])}) {
     if (!more.empty()) label += "\\n" + dot_text(more);
   }
   return fmt::format("  n{} [label=\"{}\", fillcolor=\"{}\", tooltip=\"{}\"];\n", node, label,
-                     color_of(graph.ops[node]->phase), dot_text(op.full_name));
+                     color_of(graph.ops[node]->phase), dot_text(op.op_name));
 }
 
 Json attribute_json(const Attribute& attribute) {
@@ -137,7 +137,7 @@ Json operand_json(const Graph& graph, const Operand& operand) {
   Json json = {{"type", type_json(operand.type)}};
   switch (operand.kind) {
     case Operand::Kind::node:
-      json["op_name"] = graph.nodes[operand.index].full_name;
+      json["op_name"] = graph.nodes[operand.index].op_name;
       if (is_inner(graph, operand)) {
         json["is_inner"] = true;  // something inside of the op, none of its outputs
       } else {
@@ -160,7 +160,7 @@ Json node_json(const StepGraph& graph, std::uint32_t node) {
   const GraphNode& op = graph.graph.nodes[node];
   const CatalogOp& own = *graph.ops[node];
   Json json = {
-      {"op_name", op.full_name}, {"op_type", op.op_type}, {"scope", scope_of(own)}, {"phase", word_of(own.phase)}};
+      {"op_name", op.op_name}, {"op_type", op.op_type}, {"scope", scope_of(own)}, {"phase", word_of(own.phase)}};
   json["inputs"] = Json::array();
   for (const Operand& input : op.inputs) json["inputs"].push_back(operand_json(graph.graph, input));
   json["outputs"] = Json::array();
@@ -222,7 +222,7 @@ std::string table_of(const StepGraph& graph, const std::vector<std::uint32_t>& n
     std::set<std::uint32_t> readers;
     for (const std::uint32_t edge : graph.outgoing[node]) readers.insert(graph.edges[edge].to);
     for (const std::uint32_t reader : readers) read_by.push_back(fmt::format("#{}", reader));
-    table.add({std::to_string(node), printable(op.full_name), printable(joined(reads, ", ")),
+    table.add({std::to_string(node), printable(op.op_name), printable(joined(reads, ", ")),
                op.outputs.empty() ? "" : type_text(op.outputs[0]), joined(read_by, ", "),
                source_text(*graph.ops[node])});
   }
@@ -231,7 +231,7 @@ std::string table_of(const StepGraph& graph, const std::vector<std::uint32_t>& n
 
 std::string page_of(const StepGraph& graph, std::uint32_t node, SourceTexts& sources) {
   const GraphNode& op = graph.graph.nodes[node];
-  std::string text = fmt::format("{}\n", printable(op.full_name));
+  std::string text = fmt::format("{}\n", printable(op.op_name));
   text += source_block(*graph.ops[node], op, sources);
   if (const std::string attributes = attributes_text(op); !attributes.empty()) {
     text += fmt::format("  with {}\n", printable(attributes));
@@ -248,7 +248,7 @@ std::string page_of(const StepGraph& graph, std::uint32_t node, SourceTexts& sou
     for (const std::uint32_t index : graph.outgoing[node]) {
       const Edge& edge = graph.edges[index];
       if (edge.from_slot != slot) continue;
-      text += fmt::format("{} {:<4} {}:input.{}\n", head, word, printable(graph.graph.nodes[edge.to].full_name),
+      text += fmt::format("{} {:<4} {}:input.{}\n", head, word, printable(graph.graph.nodes[edge.to].op_name),
                           edge.to_slot);
       head = std::string(head.size(), ' ');
       word = "";
@@ -260,7 +260,7 @@ std::string page_of(const StepGraph& graph, std::uint32_t node, SourceTexts& sou
     const Edge& edge = graph.edges[index];
     if (edge.from_slot < op.outputs.size()) continue;
     text += fmt::format("  inside                             to   {}:input.{}\n",
-                        printable(graph.graph.nodes[edge.to].full_name), edge.to_slot);
+                        printable(graph.graph.nodes[edge.to].op_name), edge.to_slot);
   }
   return text;
 }

@@ -35,10 +35,10 @@ Json json_of(const KnownStatistics& statistics) {
 }
 
 Json json_of(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op, const CatalogTensor& tensor) {
-  Json json = {{"rank", rank.rank},          {"graph", step.id.graph},          {"step", step.id.iteration},
-               {"op_name", op.full_name},    {"op_type", op.op_type},           {"scope", scope_of(op)},
+  Json json = {{"rank", rank.rank},          {"graph", step.id.graph},          {"step", step.id.number},
+               {"op_name", op.op_name},      {"op_type", op.op_type},           {"scope", scope_of(op)},
                {"phase", word_of(op.phase)}, {"is_parameter", op.is_parameter}, {"side", side_of(tensor)},
-               {"slot", tensor.slot},        {"parameter", tensor.tensor_name}, {"dtype", dtype_text(tensor)}};
+               {"slot", tensor.slot},        {"parameter", tensor.parameter},   {"dtype", dtype_text(tensor)}};
   if (!rank.dump.empty()) json["dump"] = rank.dump;
   if (!tensor.key.empty()) json["key"] = tensor.key;
   if (op.is_module) json["is_module"] = true;
@@ -59,8 +59,8 @@ Json json_of_source(const CatalogOp& op) {
 
 std::string_view scope_of(const CatalogOp& op) {
   if (!op.scope.empty() || op.is_parameter) return op.scope;
-  const std::size_t slash = op.full_name.rfind('/');
-  return slash == std::string_view::npos ? std::string_view() : op.full_name.substr(0, slash);
+  const std::size_t slash = op.op_name.rfind('/');
+  return slash == std::string_view::npos ? std::string_view() : op.op_name.substr(0, slash);
 }
 
 std::string_view side_of(const CatalogTensor& tensor) { return tensor.is_input ? "input" : "output"; }

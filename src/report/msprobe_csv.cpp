@@ -122,7 +122,7 @@ Side side_of(const std::vector<ComparedTensor>& tensors) {
 bool is_named(const CatalogOp& op, std::span<const std::string_view> names) {
   if (std::ranges::find(names, op.op_type) != names.end()) return true;
   return std::ranges::any_of(names, [&](std::string_view name) {
-    return op.full_name.find("." + std::string(name) + ".") != std::string_view::npos;
+    return op.op_name.find("." + std::string(name) + ".") != std::string_view::npos;
   });
 }
 
@@ -198,7 +198,7 @@ std::string row_of(const ComparedOp& op, const ComparedTensor& tensor, Mode mode
   const TensorDifference& difference = *tensor.difference;
   const auto name = [&](const std::vector<const CatalogOp*>& ops, const CatalogTensor* of) {
     if (of == nullptr || ops.empty()) return std::string("N/A");
-    return csv_cell(std::string((of->is_input ? ops.front() : ops.back())->full_name) + "." + slot_text(*of));
+    return csv_cell(std::string((of->is_input ? ops.front() : ops.back())->op_name) + "." + slot_text(*of));
   };
   std::string row = fmt::format("{},{},{},{},{},{},N/A,N/A,", name(op.target, tensor.target),
                                 name(op.golden, tensor.golden), info(difference.dtype).lower,
@@ -253,7 +253,7 @@ std::string msprobe_csv_of(const DumpComparison& comparison) {
       if (op.golden.empty()) {
         const bool is_warning = mode == Mode::checksum;
         const auto columns = static_cast<std::size_t>(std::ranges::count(text.substr(0, text.find('\n')), ','));
-        std::string row = csv_cell(std::string(op.target.back()->full_name));
+        std::string row = csv_cell(std::string(op.target.back()->op_name));
         const std::size_t tail = mode == Mode::values ? 4 : 3;  // columns from `Requires_grad Consistent` on
         for (std::size_t i = 1; i + tail <= columns; ++i) row += ",N/A";
         row += std::string(",N/A,") + (is_warning ? "warning" : "N/A") + ",\"[\"\"No bench data matched.\"\"]\"";

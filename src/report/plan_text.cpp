@@ -21,7 +21,7 @@ std::string entry_in_words(const std::string& entry, Release rules) {
   switch (kind_of_entry(entry, rules)) {
     case EntryKind::regex:
       return fmt::format("names that as a whole match /{}/", expression_of(entry));
-    case EntryKind::full_name:
+    case EntryKind::op_name:
       return fmt::format("the operator named exactly {}", entry);
     case EntryKind::op_type:
       break;

@@ -53,9 +53,8 @@ std::string dtype_of(const WatchHit& hit) {
 std::string shape_of(const WatchHit& hit) { return hit.shape ? shape_text(*hit.shape, '(', ')') : "?"; }
 
 std::string previous_text(const WatchHit& hit) {
-  return hit.previous_iteration
-             ? fmt::format("{}{}", *hit.previous_iteration, (hit.error_code & kWatchNoHistory) != 0 ? "?" : "")
-             : "";
+  return hit.previous_step ? fmt::format("{}{}", *hit.previous_step, (hit.error_code & kWatchNoHistory) != 0 ? "?" : "")
+                           : "";
 }
 
 Json params_of(const WatchHit& hit) {
@@ -80,17 +79,17 @@ Json point_of(const Watchpoint& watchpoint, const WatchHit& hit) {
                {"error_list", error_words(hit.error_code)},
                {"error_msg", error_messages(hit.error_code)}};
   if (const std::string detail = detail_of(hit); !detail.empty()) json["hit_detail"] = detail;
-  if (hit.previous_iteration) json["previous_step"] = *hit.previous_iteration;
+  if (hit.previous_step) json["previous_step"] = *hit.previous_step;
   if (hit.nan_count) json["nan_count"] = *hit.nan_count;
   if (hit.inf_count) json["inf_count"] = *hit.inf_count;
   return json;
 }
 
 Json node_of(const Where& at) {
-  Json json = {{"op_name", at.op->full_name},  {"op_type", at.op->op_type},
-               {"scope", scope_of(*at.op)},    {"rank", at.rank->rank},
-               {"graph", at.step->id.graph},   {"graph_name", fmt::format("kernel_graph_{}", at.step->id.graph)},
-               {"step", at.step->id.iteration}};
+  Json json = {{"op_name", at.op->op_name},  {"op_type", at.op->op_type},
+               {"scope", scope_of(*at.op)},  {"rank", at.rank->rank},
+               {"graph", at.step->id.graph}, {"graph_name", fmt::format("kernel_graph_{}", at.step->id.graph)},
+               {"step", at.step->id.number}};
   json.update(json_of_source(*at.op));
   json["tensors"] = Json::array();
   return json;
@@ -179,8 +178,8 @@ std::string hits_table(const Catalog& catalog, std::span<const Watchpoint> watch
     if (!hit.hit) continue;
     const Where at = where(catalog, hit.tensor);
     table.add({catalog.ranks.size() > 1 ? std::to_string(at.rank->rank) : "",
-               many_graphs ? std::to_string(at.step->id.graph) : "", std::to_string(at.step->id.iteration),
-               std::string(at.op->full_name), slot_text(*at.tensor), dtype_of(hit), shape_of(hit),
+               many_graphs ? std::to_string(at.step->id.graph) : "", std::to_string(at.step->id.number),
+               std::string(at.op->op_name), slot_text(*at.tensor), dtype_of(hit), shape_of(hit),
                std::string(watchpoints[hit.watchpoint].condition.info->id), setting_text(hit), actual_text(hit),
                previous_text(hit), source_text(*at.op)});
   }
@@ -197,7 +196,7 @@ std::string doubts_text(const Catalog& catalog, std::span<const Watchpoint> watc
     Doubt& doubt = doubts[{watchpoint, reason}];
     if (doubt.count++ > 0) return;
     const Where at = where(catalog, place);
-    doubt.first = fmt::format("{}:{}, step {}", at.op->full_name, slot_text(*at.tensor), at.step->id.iteration);
+    doubt.first = fmt::format("{}:{}, step {}", at.op->op_name, slot_text(*at.tensor), at.step->id.number);
   };
   for (const WatchHit& hit : report.hits) {
     if (hit.hit) continue;
@@ -220,10 +219,10 @@ Json json_of(const Catalog& catalog, std::span<const Watchpoint> watchpoints, co
   for (const WatchGap& gap : report.gaps) {
     const Where at = where(catalog, gap.tensor);
     gaps.push_back({{"id", gap.watchpoint + 1},
-                    {"op_name", at.op->full_name},
+                    {"op_name", at.op->op_name},
                     {"rank", at.rank->rank},
                     {"graph", at.step->id.graph},
-                    {"step", at.step->id.iteration},
+                    {"step", at.step->id.number},
                     {"side", side_of(*at.tensor)},
                     {"slot", at.tensor->slot},
                     {"reason", gap.reason}});

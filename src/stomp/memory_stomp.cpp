@@ -202,15 +202,14 @@ class StompSearch {
 };
 
 void StompSearch::look_at(const CatalogStep& step) {
-  const bool reports =
-      options_.steps.contains(step.id.iteration) && (!options_.graph || *options_.graph == step.id.graph);
+  const bool reports = options_.steps.contains(step.id.number) && (!options_.graph || *options_.graph == step.id.graph);
   by_file_name_.clear();
   watched_.clear();
   for (const CatalogOp& op : step.ops) {
-    if (!op.is_parameter) by_file_name_.emplace(sanitised(op.full_name), &op);
+    if (!op.is_parameter) by_file_name_.emplace(sanitised(op.op_name), &op);
   }
   for (const CatalogOp& op : step.ops) {
-    if (op.full_name.find("_To_") != std::string_view::npos) {
+    if (op.op_name.find("_To_") != std::string_view::npos) {
       look_at_pair(step, op, reports);
       continue;
     }
@@ -232,7 +231,7 @@ bool StompSearch::is_whole(const CatalogOp& op, std::uint32_t slot, const Catalo
   if (depth >= kLongestChain) return false;
   for (const CatalogTensor& tensor : op.tensors) {
     if (!tensor.is_input || tensor.slot != slot || !same_form(tensor, like)) continue;
-    if (!tensor.tensor_name.empty() && !tensor.tensor_name.starts_with("data-")) return true;
+    if (!tensor.parameter.empty() && !tensor.parameter.starts_with("data-")) return true;
     const std::optional<DataFlow::Maker> maker = flow_.maker(tensor);
     return maker && is_whole(*maker->op, maker->slot, like, depth + 1);
   }
@@ -308,7 +307,7 @@ void StompSearch::look_at_reads(const CatalogStep& step, const CatalogOp& op, bo
 
 // `X_To_C`: the output of C, as it was found after X.
 void StompSearch::look_at_pair(const CatalogStep& step, const CatalogOp& pair, bool reports) {
-  const std::string_view name = pair.full_name;
+  const std::string_view name = pair.op_name;
   // Either name may hold the word itself: the one that makes two ops of the step is meant.
   for (std::size_t at = name.find("_To_"); at != std::string_view::npos; at = name.find("_To_", at + 1)) {
     const auto reader = by_file_name_.find(std::string(name.substr(0, at)));
@@ -350,19 +349,19 @@ void StompSearch::report(const CatalogStep& step, const CatalogOp& writer, const
   finding.kind = "memory_overwritten";
   finding.code = code_of(reader, sources_);
   const bool by_reader = watched && nature_of(reader.op_type).in_place;
-  finding.why = by_reader
-                    ? fmt::format("{} changed in memory that {} writes in place", slot_name(false, written.slot),
-                                  reader.full_name)
-                    : fmt::format("what {} wrote changed between {} and {}, and no operator wrote it", writer.full_name,
-                                  before.by == &writer ? "that" : before.by->full_name, reader.full_name);
+  finding.why =
+      by_reader
+          ? fmt::format("{} changed in memory that {} writes in place", slot_name(false, written.slot), reader.op_name)
+          : fmt::format("what {} wrote changed between {} and {}, and no operator wrote it", writer.op_name,
+                        before.by == &writer ? "that" : before.by->op_name, reader.op_name);
   if (by_reader) finding.tags.emplace_back("written_by_operator");
   finding.evidence.push_back(
-      fmt::format("written by {}:{}{}", writer.full_name, slot_name(false, written.slot), line_text(writer)));
+      fmt::format("written by {}:{}{}", writer.op_name, slot_name(false, written.slot), line_text(writer)));
   if (before.by != &writer) {
-    finding.evidence.push_back(fmt::format("still the same for {}{}", before.by->full_name, line_text(*before.by)));
+    finding.evidence.push_back(fmt::format("still the same for {}{}", before.by->op_name, line_text(*before.by)));
   }
   finding.evidence.push_back(
-      fmt::format("found changed {} {}{}", watched ? "after" : "by", reader.full_name, line_text(reader)));
+      fmt::format("found changed {} {}{}", watched ? "after" : "by", reader.op_name, line_text(reader)));
   tell_range(rank_, *before.tensor, after, finding);
   tell_suspects(step, *before.by, reader, watched, finding);
   report_.findings.push_back(std::move(finding));
@@ -375,7 +374,7 @@ void StompSearch::tell_suspects(const CatalogStep& step, const CatalogOp& from, 
     if (op->is_parameter || op->sequence <= from.sequence || op->sequence > to.sequence) continue;
     if (&*op == &to && !watched) continue;
     if (++count > kSuspectsShown) continue;
-    finding.evidence.push_back(fmt::format("suspect: {}{}{}", op->full_name, line_text(*op),
+    finding.evidence.push_back(fmt::format("suspect: {}{}{}", op->op_name, line_text(*op),
                                            nature_of(op->op_type).in_place ? ", which writes in place" : ""));
   }
   if (count > kSuspectsShown) finding.evidence.push_back(fmt::format("and {} operators more", count - kSuspectsShown));

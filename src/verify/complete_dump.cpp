@@ -282,7 +282,7 @@ class RankCompleter {
     const bool is_known =
         std::ranges::any_of(run.records, [&](const JournalRecord& record) { return record.sequence == op.sequence; });
     Record record;
-    const OpName name{is_known ? 0 : ++next_id, std::string(op.op_type), std::string(op.full_name)};
+    const OpName name{is_known ? 0 : ++next_id, std::string(op.op_type), std::string(op.op_name)};
     record.kind = op.is_parameter ? RecordKind::parameter : RecordKind::op;
     record.sequence = op.sequence;
     record.step = step.id;

@@ -96,7 +96,7 @@ void JournalReplay::record(const JournalRecord& from) {
   if (from.kind == RecordKind::step_begin) next_task_[from.step.graph] = 0;
   if (from.kind == RecordKind::op && !from.completes) record.task_id = next_task_[from.step.graph]++;
   record.in_constants = from.kind == RecordKind::parameter && layout_->has_constants() && record.op != nullptr &&
-                        record.op->full_name.starts_with("data-");
+                        record.op->op_name.starts_with("data-");
   for (const JournalTensor& slot : from.tensors) record.tensors.emplace_back().entry() = slot;
   keep(files_->append(record, {}));
 }

@@ -110,7 +110,7 @@ class RankVerifier {
   }
 
   VerifyStep& step_of(std::size_t run, StepId id) {
-    const auto [at, is_new] = steps_.try_emplace({run, id.graph, id.iteration}, out_.steps.size());
+    const auto [at, is_new] = steps_.try_emplace({run, id.graph, id.number}, out_.steps.size());
     if (is_new) {
       VerifyStep& step = out_.steps.emplace_back();
       step.id = id;
@@ -245,7 +245,7 @@ class RankVerifier {
     if (live_) return;
     std::map<StepKey, std::uint64_t> missing;
     for (const auto& [row, steps] : rows_) {
-      for (const auto& [run, step] : steps) ++missing[{run, step.graph, step.iteration}];
+      for (const auto& [run, step] : steps) ++missing[{run, step.graph, step.number}];
     }
     for (const auto& [key, count] : missing) {
       const StepId id{std::get<1>(key), std::get<2>(key)};
@@ -331,7 +331,7 @@ class RankVerifier {
     std::map<std::uint32_t, std::map<std::uint64_t, std::uint64_t>> ended;  // by graph: steps, how often
     for (const VerifyStep& step : out_.steps) {
       const bool by_host = step.run < rank_.runs.size() && rank_.runs[step.run].host.starts_with("MindSpore");
-      if (step.ended && !by_host) ++ended[step.id.graph][step.id.iteration];
+      if (step.ended && !by_host) ++ended[step.id.graph][step.id.number];
     }
     for (const auto& [graph, steps] : ended) {
       check_steps_in(fs::path(kOrderDirectory) / history_name(graph), graph, steps);
@@ -372,7 +372,7 @@ class RankVerifier {
     std::set<std::size_t> runs;
     for (const VerifyStep& step : out_.steps) {
       if (step.id.graph != graph || !step.ended || !runs.insert(step.run).second) continue;
-      shown.erase(std::to_string(step.id.iteration));  // the first of its run
+      shown.erase(std::to_string(step.id.number));  // the first of its run
     }
     for (const std::string& step : shown) {
       const StepId id{graph, std::strtoull(step.c_str(), nullptr, 10)};

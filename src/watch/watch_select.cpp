@@ -65,7 +65,7 @@ std::vector<Recommendation> recommendations() {
 
 bool has_step_zero(const Catalog& catalog, const std::vector<TensorPlace>& tensors) {
   for (const TensorPlace& place : tensors) {
-    if (catalog.ranks[place.rank].steps[place.step].id.iteration == 0) return true;
+    if (catalog.ranks[place.rank].steps[place.step].id.number == 0) return true;
   }
   return false;
 }
@@ -84,7 +84,7 @@ std::vector<TensorPlace> select_watched(const Catalog& catalog, const WatchSelec
         const bool is_weight = selection.category == NodeCategory::weight;
         const bool of_module = is_weight && op.is_module;
         if (selection.category != NodeCategory::tensor && !of_module) {
-          const auto [at, is_new] = is_of_category.try_emplace(op.full_name.data());
+          const auto [at, is_new] = is_of_category.try_emplace(op.op_name.data());
           if (is_new) at->second = is_of(selection.category, op);
           if (!at->second) continue;
         }

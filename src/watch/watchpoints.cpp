@@ -76,7 +76,7 @@ class Counterparts {
 
   Previous before(const TensorPlace& place) {
     const PreviousStep step = history_.before(place.step);
-    Previous previous{std::nullopt, step.iteration, step.from_history};
+    Previous previous{std::nullopt, step.number, step.from_history};
     if (!step.step) return previous;
     const CatalogOp& op = catalog_.steps[place.step].ops[place.op];
     const std::vector<std::uint32_t>& runs = runs_of(place.step, op);
@@ -100,9 +100,9 @@ class Counterparts {
     const auto [at, is_new] = steps_.try_emplace(step);
     if (is_new) {
       const std::vector<CatalogOp>& ops = catalog_.steps[step].ops;
-      for (std::uint32_t i = 0; i < ops.size(); ++i) at->second[ops[i].is_parameter][ops[i].full_name].push_back(i);
+      for (std::uint32_t i = 0; i < ops.size(); ++i) at->second[ops[i].is_parameter][ops[i].op_name].push_back(i);
     }
-    return at->second[op.is_parameter][op.full_name];
+    return at->second[op.is_parameter][op.op_name];
   }
 
   std::uint32_t rank_;
@@ -168,7 +168,7 @@ class Check {
 
 // Initialisation is a matter of step 0; of others nothing is asked.
 bool Check::applies(const Entry& entry) const {
-  return condition(entry).info->check != WatchCheck::initialization || step_of(catalog_, entry.place).id.iteration == 0;
+  return condition(entry).info->check != WatchCheck::initialization || step_of(catalog_, entry.place).id.number == 0;
 }
 
 void Check::collect() {
@@ -460,7 +460,7 @@ void Check::report_entry(const Item& item, const Entry& entry, const WatchFacts&
   }
   const bool compares = needs_previous(condition(entry).info->check);
   if (compares) {
-    hit.previous_iteration = item.previous.iteration;
+    hit.previous_step = item.previous.iteration;
     if (!item.previous.place) hit.error_code |= kWatchNoPrevious;
     if (!item.previous.from_history && (!item.previous.place || judgement.kind == Judgement::Kind::hit)) {
       hit.error_code |= kWatchNoHistory;
@@ -510,7 +510,7 @@ void Check::sort_hits() {
 void Check::add_notes() {
   for (const Watchpoint& watchpoint : watchpoints_) {
     const WatchCheck check = watchpoint.condition.info->check;
-    const auto is_at_start = [&](const TensorPlace& place) { return step_of(catalog_, place).id.iteration == 0; };
+    const auto is_at_start = [&](const TensorPlace& place) { return step_of(catalog_, place).id.number == 0; };
     if (check == WatchCheck::operator_overflow && !overflow_is_told_) {
       report_.notes.push_back(
           "operator_overflow: this dump has no record of operators that overflowed; a dump with op_debug_mode 3, or "

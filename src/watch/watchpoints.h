@@ -71,7 +71,7 @@ struct WatchHit {
   bool hit = false;
   std::uint32_t error_code = 0;
   std::vector<WatchParameter> parameters;  // those of the condition, in its order
-  std::optional<std::uint64_t> previous_iteration;
+  std::optional<std::uint64_t> previous_step;
   std::optional<std::uint64_t> nan_count, inf_count;  // where they are known
   DType dtype = DType::undefined;                     // as the dump says, else as its file does
   std::optional<Dims> shape;

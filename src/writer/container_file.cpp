@@ -52,7 +52,7 @@ bool has_container(const Record& record) { return std::ranges::any_of(record.ten
 Container container_of(const Record& record) {
   Container container;
   container.dump_time = record.timestamp_us;
-  container.op_name = record.op->full_name;
+  container.op_name = record.op->op_name;
   for (const TensorRecord& tensor : record.tensors) {
     if (!tensor.wanted) continue;
     std::vector<ContainerTensor>& side = tensor.is_input ? container.inputs : container.outputs;

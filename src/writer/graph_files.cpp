@@ -107,7 +107,7 @@ void GraphFiles::complete(Step& step, const Record& record) {
 void GraphFiles::add_tensors(StepOp& op, const Record& record) {
   op.tensors.reserve(op.tensors.size() + record.tensors.size());
   for (const TensorRecord& tensor : record.tensors) {
-    op.tensors.push_back({tensor, tensor.tensor_name});
+    op.tensors.push_back({tensor, tensor.parameter});
   }
 }
 
@@ -137,13 +137,13 @@ Graph GraphFiles::graph_of(const Step& step) const {
     GraphOp op;
     op.sequence = from.sequence;
     op.op_type = name_of(from.name).op_type;
-    op.full_name = name_of(from.name).full_name;
+    op.op_name = name_of(from.name).op_name;
     if (const auto found = attributes_.find(from.attributes); found != attributes_.end()) {
       op.attributes = &found->second.values;
     }
     if (from.site < sites_.size()) op.trace = &sites_[from.site].trace;
     for (const StepTensor& tensor : from.tensors) {
-      op.tensors.push_back({tensor, tensor.name != 0 ? name_of(tensor.name).full_name : std::string_view()});
+      op.tensors.push_back({tensor, tensor.name != 0 ? name_of(tensor.name).op_name : std::string_view()});
     }
     builder.add(op);
   }
@@ -162,7 +162,7 @@ Status GraphFiles::write_file(const std::filesystem::path& path, const std::stri
 
 Status GraphFiles::write(const Step& step, bool first) {
   std::string order(kOrderHeader);
-  for (const StepOp& op : step.ops) order.append(name_of(op.name).full_name).append("\n");
+  for (const StepOp& op : step.ops) order.append(name_of(op.name).op_name).append("\n");
   const Layout::GraphPaths paths = layout_.graph_files(step.id, first);
   if (Status status = write_file(paths.order, order); !status) return status;
   Graph graph = with_tuples(graph_of(step));
@@ -181,7 +181,7 @@ Status GraphFiles::note_step(GraphState& state, std::uint64_t shown_by) {
     if (!table) return table.error();
     state.table = std::move(*table);
   }
-  state.table->rows().append(fmt::format("{},{}\n", step.iteration, shown_by));
+  state.table->rows().append(fmt::format("{},{}\n", step.number, shown_by));
   return {};
 }
 
@@ -190,7 +190,7 @@ Status GraphFiles::end_step(StepId id) {
   if (at == graphs_.end() || !at->second.step || !(at->second.step->id == id)) return {};
   GraphState& state = at->second;
   const bool first = state.known.empty();
-  const auto [known, fresh] = state.known.try_emplace(state.step->hash, id.iteration);
+  const auto [known, fresh] = state.known.try_emplace(state.step->hash, id.number);
   Status status = note_step(state, known->second);
   if (status && fresh) status = write(*state.step, first);
   state.step.reset();

@@ -37,10 +37,10 @@ std::string kernel_arguments_json(const std::vector<Attribute>& attributes) {
   return json.dump(4, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::string kernel_arguments_name(const std::string& full_name) {
-  std::string last = full_name.substr(full_name.rfind('/') + 1);
+std::string kernel_arguments_name(const std::string& op_name) {
+  std::string last = op_name.substr(op_name.rfind('/') + 1);
   last.resize(std::min(last.rfind('-'), last.size()));
-  return fmt::format("{}.{}.json", sanitised(last), sanitised(full_name));
+  return fmt::format("{}.{}.json", sanitised(last), sanitised(op_name));
 }
 
 OpFiles::OpFiles(const Plan& plan, const Layout& layout, int aside, Places& places)
@@ -147,7 +147,7 @@ Status OpFiles::write_arguments(const Record& record) {
   const auto known = arguments_.find(record.attributes);
   if (record.attributes != 0 && known == arguments_.end()) return {};  // lost: to say `null` would be wrong
   const std::string text = known != arguments_.end() ? known->second : "null";
-  const auto name = [&](int) { return kernel_arguments_name(record.op->full_name); };
+  const auto name = [&](int) { return kernel_arguments_name(record.op->op_name); };
   return write(record, text, name, true);
 }
 

@@ -18,7 +18,7 @@ namespace sonde {
 // `save_kernel_args`: one JSON object, pretty, keys sorted, all values text; `null` without arguments.
 std::string kernel_arguments_json(const std::vector<Attribute>& attributes);
 // "{op}.{full name, `.` and `/` as `_`}.json"; {op} is the last part of the name up to its last `-`.
-std::string kernel_arguments_name(const std::string& full_name);
+std::string kernel_arguments_name(const std::string& op_name);
 
 // One thread; records come in sequence order, attributes before the records that have them.
 class OpFiles {

@@ -21,7 +21,7 @@ constexpr std::size_t kMostTables = 16;  // steps end; what comes late must not 
 // The step of one graph that has begun and is not yet in its history.
 struct OpenStep {
   bool is_open = false;
-  std::uint64_t iteration = 0;
+  std::uint64_t number = 0;
 };
 
 struct StepTable {
@@ -111,7 +111,7 @@ Status RunFiles::State::append_rows(const Record& record) {
 
 void RunFiles::State::begin_step(StepId step) {
   if (!with_graphs) return;
-  open_steps[step.graph] = {true, step.iteration};
+  open_steps[step.graph] = {true, step.number};
   graphs.begin_step(step);
 }
 
@@ -125,7 +125,7 @@ Status RunFiles::State::append_history(std::uint32_t graph, OpenStep& step) {
     if (!file) return file.error();
     at = histories.emplace(graph, std::move(*file)).first;
   }
-  at->second.rows().append(std::to_string(step.iteration)).append("\n");
+  at->second.rows().append(std::to_string(step.number)).append("\n");
   return {};
 }
 

@@ -76,7 +76,7 @@ void append_statistic_row(const Layout& layout, const Record& record, const Tens
   const RowForm& form = kForms[static_cast<std::size_t>(layout.release())];
   append_cell(op.op_type, out);
   out.push_back(',');
-  append_cell(form.name_as_in_file ? layout.name_in_files(op) : op.full_name, out);
+  append_cell(form.name_as_in_file ? layout.name_in_files(op) : op.op_name, out);
   fmt::format_to(std::back_inserter(out), ",{},0,{},{},{},{},{},\"{}\"", layout.shown_task(record), tensor.timestamp_us,
                  tensor.is_input ? "input" : "output", tensor.slot, data_bytes(tensor), info(tensor.dtype).lower,
                  shape_text(tensor.shape.values(), form.open, form.close));

@@ -122,7 +122,7 @@ def _tensor(fields: Fields) -> dict:
         "source": fields.varint() if flags & 8 else None,
     }
     tensor["source_slot"] = fields.varint() if flags & 8 else 0
-    tensor["tensor_name"] = fields.varint() if flags & 16 else 0
+    tensor["parameter"] = fields.varint() if flags & 16 else 0
     tensor["timestamp_us"] = fields.varint() if flags & 32 else 0
     tensor["statistics"] = _statistics(fields) if flags & 64 else None
     tensor["skipped"] = fields.text() if flags & 128 else ""
@@ -191,7 +191,7 @@ class Run:
         elif kind == 2:
             self.sites.append(_site(fields))
         elif kind == 3:
-            self.op_names.append({"id": fields.varint(), "op_type": fields.text(), "full_name": fields.text()})
+            self.op_names.append({"id": fields.varint(), "op_type": fields.text(), "op_name": fields.text()})
         elif kind == 4:
             self.records.append(_record(fields))
         elif kind == 5:

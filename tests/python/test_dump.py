@@ -70,7 +70,7 @@ def one(tensors):
 
 def test_a_dump_has_ranks_steps_ops_and_tensors(dump, path):
     assert dump.ranks == [0]
-    assert [(step.rank, step.graph, step.iteration, step.ended) for step in dump.steps] == [
+    assert [(step.rank, step.graph, step.step, step.ended) for step in dump.steps] == [
         (0, 0, iteration, True) for iteration in range(3)
     ]
     order = (path / "rank_0/execution_order/ms_execution_order_graph_0.csv").read_text().split()[1:]
@@ -138,7 +138,7 @@ def test_a_selection_of_a_selection_narrows_it(dump):
 def test_only_a_part_can_be_opened(path):
     part = sonde.open(path, step=1, type="conv2d")
     assert [(op.step, op.type) for op in part.ops] == [(1, "conv2d")]
-    assert [step.iteration for step in part.steps] == [0, 1, 2]
+    assert [step.step for step in part.steps] == [0, 1, 2]
 
 
 def test_what_is_no_selection_is_refused_by_name(dump):
@@ -194,7 +194,7 @@ def test_a_table_has_a_row_for_each_and_null_where_nothing_is_known(dump):
     rows = table.to_pylist()
     assert len(rows) == len(dump.tensors)
     for row, tensor in zip(rows[::7], list(dump.tensors)[::7], strict=True):
-        assert (row["op"], row["side"], row["slot"], row["step"]) == (
+        assert (row["op_name"], row["side"], row["slot"], row["step"]) == (
             tensor.op.name,
             tensor.side,
             tensor.slot,

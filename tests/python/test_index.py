@@ -111,7 +111,8 @@ def test_an_index_elsewhere_answers_sql(dumps, tmp_path):
     assert (status, complaint) == (0, "")
     assert text.startswith(f"{out}\n")
     with sqlite3.connect(f"file:{out}?mode=ro", uri=True) as database:
-        rows = database.execute("SELECT full_name, slot, l2norm, file FROM gradients ORDER BY l2norm DESC").fetchall()
+        wanted = "SELECT op_name, slot, l2norm, tensor_file FROM gradients ORDER BY l2norm DESC"
+        rows = database.execute(wanted).fetchall()
         assert rows == sorted(rows, key=lambda row: -row[2])
         assert any("convolution_backward" in name for name, *_ in rows)
         assert all(pathlib.Path(file).is_file() for *_, file in rows)

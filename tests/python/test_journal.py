@@ -83,7 +83,7 @@ def test_the_worked_example_of_the_specification_is_a_journal():
     assert (journal.torn_bytes, journal.malformed_entries) == (0, 0)
     (run,) = journal.runs
     assert run.sites[0]["trace"] == [["a.py", 3, "f", 0, 0, 0]]
-    assert run.op_names[0]["full_name"] == "Default/relu-op0"
+    assert run.op_names[0]["op_name"] == "Default/relu-op0"
     step, op = run.records
     assert (step["kind"], step["iteration"]) == (2, 5)
     assert op["tensors"][0]["shape"] == [2]

@@ -97,9 +97,9 @@ class DumpAnalyzer:
         iterations = chosen("iterations", iterations, self.get_iterations())
         found: dict[int, dict[int, dict[str, list[TensorStatistic]]]] = {rank: {} for rank in ranks}
         for row, step in enumerate(self._dump.steps):
-            if step.rank not in ranks or step.iteration not in iterations:
+            if step.rank not in ranks or step.step not in iterations:
                 continue
-            of_step = found[step.rank].setdefault(step.iteration, {})
+            of_step = found[step.rank].setdefault(step.step, {})
             for name, records in statistics_of(self._dump, step.rank, row, step).items():
                 of_step.setdefault(name, []).extend(records)
         return found
@@ -117,7 +117,7 @@ class DumpAnalyzer:
     def get_iterations(self, ranks: Numbers = None) -> list[int]:
         """Iterations that have data, in order. Raises DebuggerParamTypeError or DebuggerParamValueError."""
         ranks = chosen("ranks", ranks, self.get_ranks())
-        return sorted({step.iteration for step in self._dump.steps if step.rank in ranks})
+        return sorted({step.step for step in self._dump.steps if step.rank in ranks})
 
     def get_ranks(self) -> list[int]:
         """Numbers of the ranks, in order."""

@@ -26,7 +26,7 @@ class Data:
         steps, ops = dump.tables.steps, dump.tables.ops
         rank = steps.rank[ops.step].tolist()
         graph = steps.graph[ops.step].tolist()
-        iteration = steps.iteration[ops.step].tolist()
+        iteration = steps.step[ops.step].tolist()
         names, words = ops.name.codes.tolist(), ops.name.words
         self._first = ops.first_tensor.tolist()
         self._count = ops.tensors.tolist()

@@ -47,7 +47,7 @@ def _files(directory: Path, rank: int) -> list[tuple[int, Path]]:
 def _iterations(data: Data, rank: int, *numbers: int) -> list[int]:
     steps = [step for step in data.dump.steps if step.rank == rank]
     own = [step for step in steps if step.graph in numbers]
-    return sorted({step.iteration for step in own or steps})
+    return sorted({step.step for step in own or steps})
 
 
 # --- from a graph file ------------------------------------------------------------------------------------------------

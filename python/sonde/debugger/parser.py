@@ -38,7 +38,7 @@ class DumpParser:
         check_type("qs", qs, str)
         matches = matcher(qs, use_regex, case_sensitive=use_regex)
         ranks = _numbers(rank_ids, self._dump.ranks)
-        wanted = _numbers(iterations, sorted({step.iteration for step in self._dump.steps}))
+        wanted = _numbers(iterations, sorted({step.step for step in self._dump.steps}))
         found: dict[str, TensorFiles] = {}
         for graph in self._graphs:
             if graph.rank not in ranks:

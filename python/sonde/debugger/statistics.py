@@ -73,7 +73,7 @@ Selected: TypeAlias = Mapping[int, Mapping[int, Mapping[str, Sequence[Mapping[st
 def statistics_of(dump: Dump, rank: int, step_row: int, step: Step) -> dict[str, list[TensorStatistic]]:
     """{'{op}:{io}:{slot}': [TensorStatistic, …]} of one step: its statistic.csv, else measured from its tensors."""
     root, directory = dump.directory(rank), dump.tables.steps.directory[step_row]
-    places = [root / directory] if directory else root.glob(f"*/{step.graph}/{step.iteration}")
+    places = [root / directory] if directory else root.glob(f"*/{step.graph}/{step.step}")
     tables = [path for place in sorted(places) if (path := place / "statistic.csv").is_file()]
     rows = [row for path in tables for row in _table(path)] if tables else _measured(dump, rank, step)
     found: dict[str, list[TensorStatistic]] = {}
@@ -91,7 +91,7 @@ def _table(path: Path) -> list[TensorStatistic]:
 
 
 def _measured(dump: Dump, rank: int, step: Step) -> list[TensorStatistic]:
-    tensors = dump.tensors.select(rank=rank, step=step.iteration, graph=step.graph)
+    tensors = dump.tensors.select(rank=rank, step=step.step, graph=step.graph)
     tensors.measure()
     rows = []
     for tensor in tensors:

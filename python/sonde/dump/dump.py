@@ -28,12 +28,12 @@ def open(
     With a selection, as `select` takes it, only those operators are there. That is for dumps of hundreds of thousands
     of files, of which `sonde index` has saved an index: what is asked for is then found at once.
     """
-    ranks, iterations, graphs = numbers("rank", rank), numbers("step", step), numbers("graph", graph)
+    ranks, steps, graphs = numbers("rank", rank), numbers("step", step), numbers("graph", graph)
     try:
         core = _core.open_dump(
             os.fspath(path),
             ranks=ranks,
-            iterations=iterations,
+            steps=steps,
             graphs=graphs,
             op=pattern(op),
             type=type or "",
@@ -68,7 +68,7 @@ class Dump:
     def _repr_html_(self) -> str:
         rows: dict[tuple[int, int], list[int]] = {}
         for step in self.steps:
-            rows.setdefault((step.rank, step.graph), []).append(step.iteration)
+            rows.setdefault((step.rank, step.graph), []).append(step.step)
         table = [(rank, graph, _span(steps), len(steps)) for (rank, graph), steps in rows.items()]
         core = self.tables.core
         counts = f"{core.op_count()} operators, {core.tensor_count()} tensors, {len(self.problems)} problems"
@@ -93,9 +93,9 @@ class Dump:
         """Every Step, by rank, in the order of the run."""
         table = self.tables.steps
         return [
-            Step(rank, graph, iteration, bool(ended))
-            for rank, graph, iteration, ended in zip(
-                table.rank.tolist(), table.graph.tolist(), table.iteration.tolist(), table.ended.tolist(), strict=True
+            Step(rank, graph, step, bool(ended))
+            for rank, graph, step, ended in zip(
+                table.rank.tolist(), table.graph.tolist(), table.step.tolist(), table.ended.tolist(), strict=True
             )
         ]
 

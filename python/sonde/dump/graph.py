@@ -46,7 +46,7 @@ class Graph(Columns):
         table = self._tables.steps
         chosen = np.array(self._steps, dtype=np.intp)
         columns: list[tuple[str, NDArray[Any], Numbers]] = [
-            ("step", table.iteration, step),
+            ("step", table.step, step),
             ("rank", table.rank, rank),
             ("graph", table.graph, graph),
         ]
@@ -96,7 +96,7 @@ class Graph(Columns):
             "from": Words(np.array([names.codes[op] if op >= 0 else len(words) - 1 for op in made], np.int32), words),
             "from_slot": np.array(from_slot, np.uint32),
             "parameter": Words.of(parameter),
-            "to": of_step["op"],
+            "to": of_step["op_name"],
             "to_slot": np.array(to_slot, np.uint32),
         }
 

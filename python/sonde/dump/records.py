@@ -26,7 +26,7 @@ class Step(NamedTuple):
 
     rank: int
     graph: int
-    iteration: int
+    step: int
     ended: bool
 
 

@@ -122,14 +122,14 @@ def op_columns(tables: Tables, rows: NDArray[Any]) -> dict[str, Column]:
     return {
         "rank": steps.rank[step],
         "graph": steps.graph[step],
-        "step": steps.iteration[step],
-        "op": ops.name.take(rows),
-        "type": ops.type.take(rows),
+        "step": steps.step[step],
+        "op_name": ops.name.take(rows),
+        "op_type": ops.type.take(rows),
         "phase": ops.phase.take(rows),
         "is_parameter": ops.is_parameter[rows].astype(bool),
         "failed": ops.failed[rows].astype(bool),
-        "file": ops.file.take(rows),
-        "line": ops.line[rows],
+        "source_file": ops.file.take(rows),
+        "source_line": ops.line[rows],
         "function": ops.function.take(rows),
         "timestamp_us": ops.timestamp_us[rows],
     }
@@ -183,7 +183,9 @@ class Tensors(_Collection["Tensor"]):
         tables, rows = self.tables, self.rows
         table = tables.tensors
         of_op = op_columns(tables, table.op[rows])
-        columns = {name: of_op.pop(name) for name in ("rank", "graph", "step", "op", "type", "phase", "is_parameter")}
+        columns = {
+            name: of_op.pop(name) for name in ("rank", "graph", "step", "op_name", "op_type", "phase", "is_parameter")
+        }
         columns |= {
             "side": Words(table.is_input[rows].astype(np.int32), ["output", "input"]),
             "slot": table.slot[rows],
@@ -195,13 +197,13 @@ class Tensors(_Collection["Tensor"]):
         for name, (values, known) in tables.core.statistics_columns(rows.tolist()).items():
             columns[name] = Known(values, known.astype(bool))
         columns |= {
-            "file": table.file.take(rows),
+            "tensor_file": table.file.take(rows),
             "skipped": table.skipped.take(rows),
             "md5": table.md5.take(rows),
             "sha1": table.sha1.take(rows),
             "timestamp_us": table.timestamp_us[rows],
-            "source_file": of_op["file"],
-            "source_line": of_op["line"],
+            "source_file": of_op["source_file"],
+            "source_line": of_op["source_line"],
             "function": of_op["function"],
         }
         return columns
@@ -260,7 +262,7 @@ class Op:
     @property
     def step(self) -> int:
         """Number of its step, from 0."""
-        return int(self.tables.steps.iteration[self._step_row])
+        return int(self.tables.steps.step[self._step_row])
 
     @property
     def is_parameter(self) -> bool:

@@ -28,7 +28,7 @@ class StepTable:
 
     rank: NDArray[np.uint32]
     graph: NDArray[np.uint32]
-    iteration: NDArray[np.uint64]
+    step: NDArray[np.uint64]
     first_op: NDArray[np.uint64]
     ops: NDArray[np.uint64]
     ended: NDArray[np.uint8]
@@ -121,7 +121,7 @@ class Tables:
         rows = self.core.select(
             ops,
             ranks=numbers("rank", rank),
-            iterations=numbers("step", step),
+            steps=numbers("step", step),
             graphs=numbers("graph", graph),
             slots=numbers("slot", slot),
             op=pattern(op),

@@ -12,13 +12,13 @@ namespace sonde {
 struct FoundOps {
   std::uint64_t count = 0;
   // Of the one that the closing line names: the first that overflowed, the last that threw.
-  std::string place;      // "Default/network-Net/log-op0 (train.py:45)"
-  std::string full_name;  // and its graph, for a host whose own graph knows the line
+  std::string place;    // "Default/network-Net/log-op0 (train.py:45)"
+  std::string op_name;  // and its graph, for a host whose own graph knows the line
   std::uint32_t graph = 0;
 
   void name(const Record& record, const Site& site) {
     place = place_text(*record.op, site);
-    full_name = record.op->full_name;
+    op_name = record.op->op_name;
     graph = record.step.graph;
   }
 };

@@ -24,15 +24,15 @@ Watcher::Watched* Watcher::find(std::uint32_t name) {
 
 void Watcher::stopped(Watched& watched, std::string_view why) {
   watched.stopped = true;
-  if (!told_.insert(watched.name->full_name).second) return;
+  if (!told_.insert(watched.name->op_name).second) return;
   notes_.push_back(fmt::format("the output of {} was no longer read from some point of its step on: {}",
-                               watched.name->full_name, why));
+                               watched.name->op_name, why));
 }
 
 void Watcher::changed(const Watched& watched, std::uint32_t slot, std::string_view by) {
   if (++changes_ > kMostChanges) return;
-  notes_.push_back(fmt::format("output {} of {} changed in step {}: found after {}", slot, watched.name->full_name,
-                               watched.step.iteration, by));
+  notes_.push_back(fmt::format("output {} of {} changed in step {}: found after {}", slot, watched.name->op_name,
+                               watched.step.number, by));
 }
 
 std::string Watcher::pair_name(std::string_view reader, std::string_view watched) {

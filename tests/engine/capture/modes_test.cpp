@@ -145,7 +145,7 @@ class Modes : public ::testing::Test {
   }
   static std::string name(const JournalRun& run, std::uint32_t id) {
     for (const OpName& known : run.op_names) {
-      if (known.id == id) return known.full_name;
+      if (known.id == id) return known.op_name;
     }
     return "?";
   }
@@ -241,7 +241,7 @@ TEST_F(Modes, OfStepsInWhichNothingOverflowsOnlyTheFirstIsKept) {
   const JournalRun run = journal();
   std::vector<std::pair<std::uint64_t, bool>> ops;
   for (const auto& record : run.records) {
-    if (record.kind == RecordKind::op) ops.emplace_back(record.step.iteration, record.tensors.at(0).wanted);
+    if (record.kind == RecordKind::op) ops.emplace_back(record.step.number, record.tensors.at(0).wanted);
   }
   EXPECT_EQ(ops, (std::vector<std::pair<std::uint64_t, bool>>{{0, false}, {2, true}}));
 }

@@ -136,7 +136,7 @@ class Host : public ::testing::Test {
   }
   static std::string name(const JournalRun& run, std::uint32_t id) {
     for (const OpName& op : run.op_names) {
-      if (op.id == id) return op.full_name;
+      if (op.id == id) return op.op_name;
     }
     return "?";
   }
@@ -229,7 +229,7 @@ TEST_F(Host, WhatNobodyWroteIsAConstantOfItsGraphBeforeVersion27) {
   const JournalRun run = journal();
   std::vector<std::string> read;  // under which name each op read its input
   for (const auto* op : ops(run)) {
-    const std::uint32_t id = op->tensors.at(0).tensor_name;
+    const std::uint32_t id = op->tensors.at(0).parameter;
     read.push_back(id == 0 ? "" : name(run, id));
   }
   const std::vector<std::string> later = {"", "data-1", "", "data-1"};
@@ -335,7 +335,7 @@ TEST_F(Host, TheGraphAloneReadsNoTensor) {
     }
   }
   EXPECT_EQ(ops(run).at(1)->tensors.at(0).source, ops(run).at(0)->sequence);
-  EXPECT_EQ(name(run, ops(run).at(0)->tensors.at(0).tensor_name), "fc.weight");
+  EXPECT_EQ(name(run, ops(run).at(0)->tensors.at(0).parameter), "fc.weight");
 }
 
 TEST_F(Host, AProgramWithoutModulesIsStepZero) {
@@ -367,7 +367,7 @@ TEST_F(Host, OfWhatRanBeforeTheFirstModelNothingRemains) {
   ASSERT_EQ(ops(run).size(), 1u);
   EXPECT_EQ(name(run, ops(run)[0]->op), "Default/mul-op0");
   EXPECT_EQ(ops(run)[0]->tensors.at(0).source, kNoSequence);
-  EXPECT_EQ(name(run, ops(run)[0]->tensors.at(0).tensor_name), "data-0");
+  EXPECT_EQ(name(run, ops(run)[0]->tensors.at(0).parameter), "data-0");
 }
 
 TEST_F(Host, AnOpThatEndsAfterTheFirstModelWasCalledBelongsToThePreamble) {
@@ -462,7 +462,7 @@ TEST_F(Host, AParameterIsRecordedOnceAStepUnderItsName) {
     ++parameters;
   }
   EXPECT_EQ(parameters, 2);
-  EXPECT_EQ(name(run, ops(run).at(0)->tensors.at(0).tensor_name), "fc.weight");
+  EXPECT_EQ(name(run, ops(run).at(0)->tensors.at(0).parameter), "fc.weight");
 }
 
 TEST_F(Host, AParameterIsRecordedAsItIsAlsoWhereItIsFirstReadConjugated) {

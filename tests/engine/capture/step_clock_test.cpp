@@ -59,7 +59,7 @@ class Program {
         continue;
       }
       log_ += (change.began ? "+" : "-") + std::to_string(change.step.graph) + "." +
-              std::to_string(change.step.iteration) + " ";
+              std::to_string(change.step.number) + " ";
     }
     return *this;
   }

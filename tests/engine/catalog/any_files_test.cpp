@@ -35,7 +35,7 @@ std::vector<std::string> tensors_of(const CatalogStep& step) {
   std::vector<std::string> out;
   for (const CatalogOp& op : step.ops) {
     for (const CatalogTensor& tensor : op.tensors) {
-      out.push_back(std::string(op.full_name) + (tensor.is_input ? ":in" : ":out") + std::to_string(tensor.slot) +
+      out.push_back(std::string(op.op_name) + (tensor.is_input ? ":in" : ":out") + std::to_string(tensor.slot) +
                     (tensor.key.empty() ? "" : " " + std::string(tensor.key)));
     }
   }
@@ -84,7 +84,7 @@ TEST(LooseFiles, TellStepsAndRanksByDirectoriesThatSaySo) {
   const Catalog catalog = opened(dump.path());
   ASSERT_THAT(catalog.ranks, SizeIs(2));
   ASSERT_THAT(catalog.ranks[1].steps, SizeIs(2));
-  EXPECT_EQ(catalog.ranks[1].steps[1].id.iteration, 4);
+  EXPECT_EQ(catalog.ranks[1].steps[1].id.number, 4);
   EXPECT_THAT(tensors_of(catalog.ranks[1].steps[1]), ElementsAre("a/0/conv:out0"));
 }
 
@@ -192,7 +192,7 @@ TEST(HostileTree, WithAHistoryThatNeverEndsHasNone) {
   const std::filesystem::path history = dump.path() / "rank_0/execution_order/ms_global_execution_order_graph_0.csv";
   const Catalog catalog = opened(dump.path());
   ASSERT_THAT(catalog.ranks.at(0).steps, SizeIs(2));
-  EXPECT_EQ(RunHistory(catalog.ranks[0]).before(1).iteration, 5);
+  EXPECT_EQ(RunHistory(catalog.ranks[0]).before(1).number, 5);
   std::filesystem::resize_file(history, 65 << 20);
   EXPECT_FALSE(RunHistory(catalog.ranks[0]).before(1).from_history);
 }

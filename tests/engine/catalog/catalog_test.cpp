@@ -41,7 +41,7 @@ class SmallRun {
   void step(StepId step, bool ended = true) {
     record(RecordKind::step_begin, step, nullptr, {});
     TensorRecord input = tensor(true, 0);
-    input.tensor_name = weight_.id;
+    input.parameter = weight_.id;
     input.wanted = false;
     std::vector<TensorRecord> relu;
     relu.push_back(std::move(input));
@@ -116,10 +116,10 @@ TEST(Catalog, GivesStepsAndOpsInTheirOrder) {
   EXPECT_TRUE(rank.steps[0].ended);
   ASSERT_THAT(rank.steps[0].ops, SizeIs(2));
   const CatalogOp& relu = rank.steps[0].ops[0];
-  EXPECT_EQ(relu.full_name, "Default/relu-op0");
+  EXPECT_EQ(relu.op_name, "Default/relu-op0");
   EXPECT_EQ(relu.source_file, "/home/user/train.py");
   EXPECT_EQ(relu.line, 12);
-  EXPECT_EQ(relu.tensors.at(0).tensor_name, "weight");
+  EXPECT_EQ(relu.tensors.at(0).parameter, "weight");
   EXPECT_EQ(relu.tensors.at(1).statistics->max, 2.5);
   EXPECT_EQ(find_op(rank.steps[0], "Default/add-op0")->sequence, relu.sequence + 1);
   EXPECT_EQ(find_op(rank.steps[0], "Default/sub-op0"), nullptr);
@@ -247,7 +247,7 @@ TEST(Catalog, GoesOnWithNamesAndTablesWhereTheJournalIsNone) {
   EXPECT_THAT(catalog.problems[0].message, HasSubstr("are used instead"));
   ASSERT_THAT(catalog.ranks, SizeIs(1));
   EXPECT_FALSE(catalog.ranks[0].has_journal);
-  EXPECT_EQ(catalog.ranks[0].steps.at(0).id.iteration, 4);
+  EXPECT_EQ(catalog.ranks[0].steps.at(0).id.number, 4);
 }
 
 TEST(Catalog, MeasuresTensorsThatHaveOnlyAFile) {

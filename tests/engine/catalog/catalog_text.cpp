@@ -68,14 +68,14 @@ class Text {
 
   void add(const CatalogStep& step) {
     const auto& [id, run, started_us, ended_us, ended, is_mended, directory, ops, sum] = step;
-    put("step", id.graph, id.iteration, run, started_us, ended_us, ended, is_mended, directory);
+    put("step", id.graph, id.number, run, started_us, ended_us, ended, is_mended, directory);
     for (const CatalogOp& op : ops) add(op);
   }
 
   void add(const CatalogOp& op) {
-    const auto& [is_parameter, is_module, phase, full_name, op_type, scope, parent, source_file, line, function, trace,
+    const auto& [is_parameter, is_module, phase, op_name, op_type, scope, parent, source_file, line, function, trace,
                  attributes, sequence, timestamp_us, thread, failed, tensors] = op;
-    put("op", is_parameter, is_module, phase, full_name, op_type, scope, parent, source_file, line, function, sequence,
+    put("op", is_parameter, is_module, phase, op_name, op_type, scope, parent, source_file, line, function, sequence,
         timestamp_us, thread, failed, trace != nullptr, attributes != nullptr);
     if (trace != nullptr) {
       for (const auto& [file, of, number, column, end_line, end_column] : *trace) {
@@ -95,7 +95,7 @@ class Text {
                  timestamp_us] = static_cast<const TensorMeta&>(tensor);
     put("tensor", is_input, wanted, slot, dtype, has_shape, shape, content, source, source_slot, constant,
         timestamp_us);
-    put("texts", tensor.tensor_name, tensor.key, tensor.skipped, tensor.file, tensor.md5, tensor.sha1,
+    put("texts", tensor.parameter, tensor.key, tensor.skipped, tensor.file, tensor.md5, tensor.sha1,
         tensor.source_is_likely);
     const auto& statistics = tensor.statistics;
     if (!statistics) return;

@@ -44,7 +44,7 @@ Catalog opened(const std::filesystem::path& path) {
 
 std::vector<std::string> names_of(const CatalogStep& step) {
   std::vector<std::string> names;
-  for (const CatalogOp& op : step.ops) names.emplace_back(op.full_name);
+  for (const CatalogOp& op : step.ops) names.emplace_back(op.op_name);
   return names;
 }
 

@@ -47,7 +47,7 @@ TEST(ForeignCann, OfAModelIsReadFromItsContainers) {
   EXPECT_EQ(catalog.ranks[0].steps[0].id, (StepId{1, 7}));
   ASSERT_THAT(catalog.ranks[0].steps[0].ops, SizeIs(1));
   const CatalogOp& op = catalog.ranks[0].steps[0].ops[0];
-  EXPECT_EQ(op.full_name, "Default/net/Add-op0");
+  EXPECT_EQ(op.op_name, "Default/net/Add-op0");
   ASSERT_THAT(op.tensors, SizeIs(2));
   CatalogTensor output = op.tensors[1];
   ASSERT_TRUE(Measurer().measure(catalog.ranks[0], output));
@@ -122,7 +122,7 @@ TEST(ForeignOld, OfVersionOneTwoIsReadFromItsNames) {
   const CatalogStep& found = catalog.ranks[0].steps.at(0);
   EXPECT_EQ(found.id, (StepId{0, 4}));
   ASSERT_THAT(found.ops, SizeIs(2));
-  EXPECT_EQ(found.ops[0].full_name, "Default/net/Add-op7");
+  EXPECT_EQ(found.ops[0].op_name, "Default/net/Add-op7");
   EXPECT_TRUE(found.ops[1].is_parameter);
   CatalogTensor tensor = found.ops[0].tensors.at(0);
   ASSERT_TRUE(Measurer().measure(catalog.ranks[0], tensor));
@@ -133,7 +133,7 @@ TEST(DumpTree, FindsRankAndStepInEveryTree) {
   const auto at = [](const std::string& directory) {
     const StepPlace place = place_of("/dump/" + directory, "/dump");
     return place.rank_directory.string() + " " + std::to_string(place.rank) + " " + std::to_string(place.step.graph) +
-           "/" + std::to_string(place.step.iteration);
+           "/" + std::to_string(place.step.number);
   };
   EXPECT_EQ(at("rank_3/Net/1/7"), "/dump/rank_3 3 1/7");
   EXPECT_EQ(at(kTime + "/2/Net/1/7"), "/dump/" + kTime + "/2 2 1/7");

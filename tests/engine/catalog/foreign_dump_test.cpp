@@ -73,7 +73,7 @@ TEST(ForeignDump, OfTwoPointZeroGetsItsScopesFromTheExecutionOrder) {
                                                              "Gradients/Default/net-Net/gradReLU/ReluGrad-op80",
                                                              "Add-op0", "Default/later/Mul-op99", "Conv2D-op77"));
   for (const CatalogOp& op : found.ops) {
-    EXPECT_EQ(op.phase == Phase::backward, op.op_type == "ReluGrad") << op.full_name;
+    EXPECT_EQ(op.phase == Phase::backward, op.op_type == "ReluGrad") << op.op_name;
   }
 }
 
@@ -159,7 +159,7 @@ TEST(ForeignDump, CanBeOpenedAtAnyLevel) {
   const Catalog step = opened(dump.path() / "rank_5/Net/0/1");
   EXPECT_EQ(step.ranks.at(0).rank, 5);
   ASSERT_THAT(step.ranks[0].steps, SizeIs(1));
-  EXPECT_EQ(step.ranks[0].steps[0].id.iteration, 1);
+  EXPECT_EQ(step.ranks[0].steps[0].id.number, 1);
 }
 
 }  // namespace

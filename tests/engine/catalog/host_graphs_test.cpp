@@ -97,7 +97,7 @@ struct SmallDump {
 
 const CatalogOp& op_of(const Catalog& catalog, std::string_view end) {
   const std::vector<CatalogOp>& ops = catalog.ranks[0].steps[0].ops;
-  const auto found = std::ranges::find_if(ops, [&](const CatalogOp& op) { return op.full_name.ends_with(end); });
+  const auto found = std::ranges::find_if(ops, [&](const CatalogOp& op) { return op.op_name.ends_with(end); });
   EXPECT_NE(found, ops.end()) << end;
   return *found;
 }
@@ -107,10 +107,10 @@ std::vector<std::string> sources_of_inputs(const Catalog& catalog, const Catalog
   std::vector<std::string> texts;
   for (const CatalogTensor& tensor : op.tensors) {
     if (!tensor.is_input) continue;
-    std::string text = tensor.tensor_name.empty() ? "?" : std::string(tensor.tensor_name);
+    std::string text = tensor.parameter.empty() ? "?" : std::string(tensor.parameter);
     for (const CatalogOp& other : catalog.ranks[0].steps[0].ops) {
       if (other.sequence != tensor.source) continue;
-      text = other.full_name.substr(other.full_name.rfind('/') + 1);
+      text = other.op_name.substr(other.op_name.rfind('/') + 1);
       text += ":output." + std::to_string(tensor.source_slot);
     }
     texts.push_back(tensor.constant ? "number" : text);
@@ -125,8 +125,8 @@ TEST(HostGraphs, GiveEachOpItsNameLineAndInputs) {
     EXPECT_THAT(catalog.problems, IsEmpty());
     for (const CatalogOp& op : catalog.ranks[0].steps[0].ops) {
       if (op.is_parameter) continue;
-      EXPECT_THAT(std::string(op.full_name), HasSubstr("/"));
-      EXPECT_EQ(op.source_file.empty(), op.op_type == "AddN") << op.full_name;
+      EXPECT_THAT(std::string(op.op_name), HasSubstr("/"));
+      EXPECT_EQ(op.source_file.empty(), op.op_type == "AddN") << op.op_name;
     }
     const CatalogOp& conv = op_of(catalog, "Default/network-Net/conv-Conv2d/Conv2D-op1");
     EXPECT_EQ(conv.source_file, "/home/user/train.py") << "not the line inside MindSpore";
@@ -146,7 +146,7 @@ TEST(HostGraphs, FindOpsThatWereMadeAnew) {
     const SmallDump dump(version);
     const Catalog catalog = dump.opened();
     const CatalogOp& only = op_of(catalog, "Grad_Conv2D/Conv2DBackpropInput-op0");
-    EXPECT_EQ(only.full_name, "Gradients/Default/network-Net/conv-Conv2d/Grad_Conv2D/Conv2DBackpropInput-op0");
+    EXPECT_EQ(only.op_name, "Gradients/Default/network-Net/conv-Conv2d/Grad_Conv2D/Conv2DBackpropInput-op0");
     EXPECT_EQ(only.line, 14U);
     EXPECT_THAT(sources_of_inputs(catalog, op_of(catalog, "Conv2DBackpropFilter-op1")),
                 ElementsAre("ReluGrad-op0:output.0", "ReLU-op0:output.0"));
@@ -246,7 +246,7 @@ TEST(HostGraphs, NameOpsWithoutAnExecutionOrderToo) {
   const SmallDump dump("2.10");
   std::filesystem::remove_all(dump.directory.path() / "rank_0/execution_order");
   const Catalog catalog = dump.opened();
-  EXPECT_EQ(op_of(catalog, "Conv2DBackpropFilter-op1").full_name,
+  EXPECT_EQ(op_of(catalog, "Conv2DBackpropFilter-op1").op_name,
             "Gradients/Default/network-Net/conv-Conv2d/Grad_Conv2D/Conv2DBackpropFilter-op1");
 }
 

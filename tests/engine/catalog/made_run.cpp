@@ -38,7 +38,7 @@ void MadeRun::next_step() {
     rank().runs.emplace_back();
   }
   CatalogStep step;
-  step.id.iteration = rank().steps.size();
+  step.id.number = rank().steps.size();
   rank().steps.push_back(std::move(step));
 }
 
@@ -47,11 +47,11 @@ Made MadeRun::op(const std::string& type, const std::vector<Made>& inputs, Bad b
   op.op_type = catalog_.texts->keep(type);
   op.phase = phase_;
   op.sequence = sequence_++;
-  op.full_name = catalog_.texts->keep("Default/" + type + "-op" + std::to_string(op.sequence));
+  op.op_name = catalog_.texts->keep("Default/" + type + "-op" + std::to_string(op.sequence));
   for (std::uint32_t slot = 0; slot < inputs.size(); ++slot) {
     CatalogTensor input = tensor_of(true, slot, inputs[slot].bad);
     input.source = inputs[slot].sequence;
-    input.tensor_name = catalog_.texts->keep(inputs[slot].name);
+    input.parameter = catalog_.texts->keep(inputs[slot].name);
     op.tensors.push_back(std::move(input));
   }
   op.tensors.push_back(tensor_of(false, 0, bad));

@@ -59,8 +59,8 @@ TEST(Msprobe, IsReadWithStepsRanksOrderLinesAndScopes) {
   EXPECT_EQ(rank.rank, 1);
   EXPECT_EQ(rank.kind, DumpKind::msprobe);
   ASSERT_THAT(rank.steps, SizeIs(2));
-  EXPECT_EQ(rank.steps[0].id.iteration, 2);
-  EXPECT_EQ(rank.steps[1].id.iteration, 10);
+  EXPECT_EQ(rank.steps[0].id.number, 2);
+  EXPECT_EQ(rank.steps[1].id.number, 10);
   ASSERT_THAT(names_of(rank.steps[0]),
               ElementsAre("Functional.conv2d.0.forward", "Module.net.0.conv.Conv2d.forward.0"));
   const CatalogOp& op = rank.steps[0].ops[0];
@@ -76,8 +76,8 @@ TEST(Msprobe, IsReadWithStepsRanksOrderLinesAndScopes) {
   EXPECT_EQ(*op.tensors[1].statistics->min, -INFINITY);
   EXPECT_FALSE(op.tensors[1].statistics->all_finite());
   EXPECT_TRUE(rank.steps[0].ops[1].is_module);
-  EXPECT_EQ(rank.steps[0].ops[1].tensors[1].tensor_name, "net.0.conv.weight");
-  EXPECT_EQ(op.tensors[0].tensor_name, "net.0.conv.weight");  // what the op read is what the module calls its weight
+  EXPECT_EQ(rank.steps[0].ops[1].tensors[1].parameter, "net.0.conv.weight");
+  EXPECT_EQ(op.tensors[0].parameter, "net.0.conv.weight");  // what the op read is what the module calls its weight
 }
 
 TEST(Msprobe, CountsListsThroughAndNamesArguments) {
@@ -175,7 +175,7 @@ TEST(Msprobe, ShowsTensorsThatTheJsonDoesNotName) {
   EXPECT_THAT(catalog.problems[0].message, HasSubstr("2 tensors are in no record"));
   std::vector<CatalogOp>& ops = catalog.ranks.at(0).steps.at(0).ops;
   ASSERT_THAT(ops, SizeIs(1));
-  EXPECT_EQ(ops[0].full_name, "Torch.cat.0.forward");
+  EXPECT_EQ(ops[0].op_name, "Torch.cat.0.forward");
   ASSERT_THAT(ops[0].tensors, SizeIs(2));
   ASSERT_TRUE(Measurer().measure(catalog.ranks[0], ops[0].tensors[1]));
   EXPECT_EQ(ops[0].tensors[1].statistics->max, 2.0);

@@ -47,12 +47,12 @@ class Program {
     CatalogOp& op = ops.emplace_back();
     op.op_type = keep(type);
     op.sequence = ops.size();
-    op.full_name = keep(scope + "/" + type + "-op" + std::to_string(numbers_[scope + type]++));
+    op.op_name = keep(scope + "/" + type + "-op" + std::to_string(numbers_[scope + type]++));
     for (const Ref& input : inputs) {
       CatalogTensor& tensor = add_tensor(op, true, input.values, input.shape);
       tensor.source = input.op;
       tensor.source_slot = input.slot;
-      tensor.tensor_name = keep(input.name);
+      tensor.parameter = keep(input.name);
     }
     add_tensor(op, false, output, shape);
     return {op.sequence, "", output, shape};
@@ -176,7 +176,7 @@ TEST(Compare, TheOpThatAddsIsNamedAndThoseAfterItInherit) {
   wrong.last = times(wrong.last, 1.2F);
   const DumpComparison comparison = compared(wrong, {});
   ASSERT_THAT(comparison.findings, SizeIs(1));
-  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/relu-op0");
+  EXPECT_EQ(comparison.findings[0].culprit->op_name, "Default/net/relu-op0");
   EXPECT_THAT(comparison.findings[0].what, HasSubstr("at (1,0): 3.5, golden 3"));
   EXPECT_EQ(comparison.steps[0].ops[0].verdict, OpVerdict::identical);
   EXPECT_EQ(comparison.steps[0].ops[2].verdict, OpVerdict::propagated);
@@ -198,7 +198,7 @@ TEST(Compare, ExchangedWeightsAreTold) {
   const DumpComparison comparison = compared(swapped, {});
   ASSERT_THAT(comparison.findings, SizeIs(2));
   EXPECT_EQ(comparison.findings[0].kind, FindingKind::parameter);
-  EXPECT_EQ(comparison.findings[0].tensor->target->tensor_name, "a.weight");
+  EXPECT_EQ(comparison.findings[0].tensor->target->parameter, "a.weight");
   EXPECT_THAT(comparison.findings[0].what, HasSubstr("it holds the golden b.weight"));
 }
 
@@ -218,7 +218,7 @@ TEST(Compare, AnInsertedOpIsNamedWhereItChangesWhatOthersRead) {
   const DumpComparison comparison = compared(extra, {});
   ASSERT_FALSE(comparison.findings.empty());
   EXPECT_EQ(comparison.findings[0].kind, FindingKind::inserted);
-  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/mul-op0");
+  EXPECT_EQ(comparison.findings[0].culprit->op_name, "Default/net/mul-op0");
 }
 
 TEST(Compare, AMissingOpIsNamedWhereItChangesWhatOthersRead) {
@@ -228,7 +228,7 @@ TEST(Compare, AMissingOpIsNamedWhereItChangesWhatOthersRead) {
   ASSERT_FALSE(comparison.findings.empty());
   EXPECT_EQ(comparison.findings[0].kind, FindingKind::missing);
   EXPECT_TRUE(comparison.findings[0].in_golden);
-  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/mul-op0");
+  EXPECT_EQ(comparison.findings[0].culprit->op_name, "Default/net/mul-op0");
 }
 
 TEST(Compare, AFusedOpIsComparedWithTheLastOfItsParts) {
@@ -268,7 +268,7 @@ TEST(Compare, StatisticsTellTheSameFirstOp) {
   golden.forget_values();
   const DumpComparison comparison = compared(target, golden);
   ASSERT_THAT(comparison.findings, SizeIs(1));
-  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/relu-op0");
+  EXPECT_EQ(comparison.findings[0].culprit->op_name, "Default/net/relu-op0");
   EXPECT_EQ(comparison.findings[0].tensor->difference->by, ComparedBy::statistics);
 }
 
@@ -302,7 +302,7 @@ TEST(Compare, NaNOnOneSideIsAFinding) {
   const DumpComparison comparison = compared(wrong, {});
   ASSERT_FALSE(comparison.findings.empty());
   EXPECT_EQ(comparison.findings[0].kind, FindingKind::non_finite);
-  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/relu-op0");
+  EXPECT_EQ(comparison.findings[0].culprit->op_name, "Default/net/relu-op0");
 }
 
 const Values kWeight = {1, -2, 0.5F, 4}, kGradient = {0.5F, 0.25F, -1, 2};
@@ -334,7 +334,7 @@ TEST(Compare, AnotherOutputOfTheSameOpIsAnotherTensor) {
     const DumpComparison comparison = compared(target, golden);
     ASSERT_FALSE(comparison.findings.empty());
     EXPECT_EQ(comparison.findings[0].kind, FindingKind::wiring);
-    EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/exp-op0");
+    EXPECT_EQ(comparison.findings[0].culprit->op_name, "Default/net/exp-op0");
     EXPECT_THAT(comparison.findings[0].what, HasSubstr("comes from Default/net/chunk-op0:output.1"));
     EXPECT_THAT(comparison.findings[0].what, HasSubstr("from Default/net/chunk-op0:output.0"));
   }
@@ -358,7 +358,7 @@ TEST(Compare, AGradientThatIsChangedBeforeASmallStepIsAFinding) {
   const DumpComparison comparison = compared(target, golden);
   ASSERT_FALSE(comparison.findings.empty());
   EXPECT_EQ(comparison.findings[0].kind, FindingKind::inserted);
-  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/mul_-op0");
+  EXPECT_EQ(comparison.findings[0].culprit->op_name, "Default/net/mul_-op0");
 }
 
 TEST(Compare, ATensorThatNoOpOfTheDumpChangedIsToldWhereItIsRead) {
@@ -368,7 +368,7 @@ TEST(Compare, ATensorThatNoOpOfTheDumpChangedIsToldWhereItIsRead) {
   const DumpComparison comparison = compared(target, golden);
   ASSERT_FALSE(comparison.findings.empty());
   EXPECT_EQ(comparison.findings[0].kind, FindingKind::changed);
-  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/optimizer-SGD/add_-op0");
+  EXPECT_EQ(comparison.findings[0].culprit->op_name, "Default/optimizer-SGD/add_-op0");
   EXPECT_THAT(comparison.findings[0].what, HasSubstr("which changed since Default/net/mm-op0 wrote it"));
 }
 
@@ -415,7 +415,7 @@ TEST(Compare, ATensorThatPythonFillsIsData) {
   const DumpComparison comparison = compared(target, golden);
   ASSERT_FALSE(comparison.findings.empty());
   EXPECT_EQ(comparison.findings[0].kind, FindingKind::data);
-  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/lift_fresh-op0");
+  EXPECT_EQ(comparison.findings[0].culprit->op_name, "Default/net/lift_fresh-op0");
 }
 
 TEST(Compare, ADetachThatOneSideHasIsNamedWhereGradientsDiffer) {
@@ -432,7 +432,7 @@ TEST(Compare, ADetachThatOneSideHasIsNamedWhereGradientsDiffer) {
   const DumpComparison comparison = compared(target, golden);
   ASSERT_FALSE(comparison.findings.empty());
   EXPECT_EQ(comparison.findings[0].kind, FindingKind::inserted);
-  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/detach-op0");
+  EXPECT_EQ(comparison.findings[0].culprit->op_name, "Default/net/detach-op0");
 }
 
 TEST(Compare, ACallWithAnotherNumberIsToldWhereOnlyWhatFollowsDiffers) {
@@ -446,7 +446,7 @@ TEST(Compare, ACallWithAnotherNumberIsToldWhereOnlyWhatFollowsDiffers) {
   write(golden, 1e-5, 9);
   const DumpComparison comparison = compared(target, golden);
   ASSERT_FALSE(comparison.findings.empty());
-  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/layer_norm-op0");
+  EXPECT_EQ(comparison.findings[0].culprit->op_name, "Default/net/layer_norm-op0");
   EXPECT_THAT(comparison.findings[0].what, HasSubstr("eps=1e-06, golden 1e-05"));
 }
 
@@ -533,7 +533,7 @@ TEST(Compare, OfStatisticsAnOpWhoseInputsSeemTheSameIsNamedWithDoubt) {
   const DumpComparison comparison = compared(target, golden);
   ASSERT_FALSE(comparison.findings.empty());
   EXPECT_TRUE(comparison.findings[0].uncertain);
-  EXPECT_EQ(comparison.findings[0].culprit->full_name, "Default/net/index-op0");
+  EXPECT_EQ(comparison.findings[0].culprit->op_name, "Default/net/index-op0");
   EXPECT_THAT(comparison.findings[0].what, HasSubstr("statistics do not show the order of elements"));
 }
 

@@ -13,11 +13,11 @@ using Asked = Selector::AskedOp;
 
 constexpr const char* kScope = "network-AlexNet/conv1-Conv2d";
 const Asked kConvolution = {
-    .full_name = "Default/network-AlexNet/conv1-Conv2d/conv2d-op0", .op_type = "conv2d", .scope = kScope};
-const Asked kRelu = {.full_name = "Default/network-AlexNet/relu-op0", .op_type = "relu_", .scope = "network-AlexNet"};
-const Asked kAdd = {.full_name = "Default/network1-Head/add-op0", .op_type = "add", .scope = "network1-Head"};
-const Asked kStep = {.full_name = "Default/optimizer-SGD/add-op0", .op_type = "add_", .scope = "optimizer-SGD"};
-const Asked kLoose = {.full_name = "Default/mul-op0", .op_type = "mul", .scope = ""};
+    .op_name = "Default/network-AlexNet/conv1-Conv2d/conv2d-op0", .op_type = "conv2d", .scope = kScope};
+const Asked kRelu = {.op_name = "Default/network-AlexNet/relu-op0", .op_type = "relu_", .scope = "network-AlexNet"};
+const Asked kAdd = {.op_name = "Default/network1-Head/add-op0", .op_type = "add", .scope = "network1-Head"};
+const Asked kStep = {.op_name = "Default/optimizer-SGD/add-op0", .op_type = "add_", .scope = "optimizer-SGD"};
+const Asked kLoose = {.op_name = "Default/mul-op0", .op_type = "mul", .scope = ""};
 
 Plan plan_of(std::vector<DumpListEntry> entries, bool single_ops = false) {
   Plan plan;
@@ -91,7 +91,7 @@ TEST(DumpList, RecordsTheSidesOfThePlan) {
 
 TEST(DumpList, TakesSlotsOutByOperatorAndByType) {
   const DumpListEntry entry = {.optype_blacklist = {{"Conv2D", {{true, 1}, {true, 2}}}, {"ReLU", {{false, 0}}}},
-                               .opname_blacklist = {{kConvolution.full_name.data(), {{false, 0}}}}};
+                               .opname_blacklist = {{kConvolution.op_name.data(), {{false, 0}}}}};
   Selector selector(plan_of({entry}));
   const Selector::Wanted conv = selector.decide_op(kConvolution);  // the list of names is looked at first
   EXPECT_TRUE(conv.slot(true, 1));
@@ -113,7 +113,7 @@ std::vector<std::string> in_range(const std::vector<OpRange>& ranges, const std:
     std::string& letters = result.emplace_back();
     for (const char c : step) {
       const std::string type(1, c), name = "Default/network-Net/" + type + "-op0";
-      if (selector.decide_op({.full_name = name, .op_type = type, .scope = "network-Net"}).any()) letters += c;
+      if (selector.decide_op({.op_name = name, .op_type = type, .scope = "network-Net"}).any()) letters += c;
     }
   }
   return result;
@@ -136,7 +136,7 @@ TEST(DumpList, BeginsARangeAgainWithEachStepAndGraph) {
   EXPECT_EQ(in_range({{"b", "c"}, {"d", "e"}}, {"abcxde"}), (std::vector<std::string>{"bcde"}));
   Selector selector(plan_of({{.opname_range = {{"b", "c"}}}}));
   const auto takes = [&](const char* type, std::uint32_t graph) {
-    return selector.decide_op({.full_name = type, .op_type = type, .scope = "network-Net", .graph = graph}).any();
+    return selector.decide_op({.op_name = type, .op_type = type, .scope = "network-Net", .graph = graph}).any();
   };
   selector.begin_step(0);
   EXPECT_TRUE(takes("b", 0));
@@ -163,8 +163,7 @@ TEST(DumpList, WatchesOpsAndNamesThoseAfterWhichToLook) {
   Selector every(plan);
   EXPECT_TRUE(every.decide_op(kAdd).checks);
   EXPECT_TRUE(every.decide_op(kLoose).checks);  // what overwrites memory may be outside every module
-  const Asked reduce = {
-      .full_name = "Default/network-AlexNet/allreduce_-op0", .op_type = "allreduce_", .scope = kScope};
+  const Asked reduce = {.op_name = "Default/network-AlexNet/allreduce_-op0", .op_type = "allreduce_", .scope = kScope};
   EXPECT_FALSE(every.decide_op(reduce).checks);
 }
 

@@ -17,8 +17,8 @@ Plan plan_of(std::vector<std::string> kernels) {
   return plan;
 }
 
-bool selects(const char* entry, const char* full_name, const char* op_type) {
-  return Selector(plan_of({entry})).decide_op(full_name, op_type) == kBoth;
+bool selects(const char* entry, const char* op_name, const char* op_type) {
+  return Selector(plan_of({entry})).decide_op(op_name, op_type) == kBoth;
 }
 
 TEST(Selector, TakesEverythingUnderDumpModeZero) {

@@ -156,7 +156,7 @@ std::vector<VerdictCase> read_verdicts(const std::string& file) {
 
 int files_of(const Plan& plan) {
   struct Op {
-    const char* full_name;
+    const char* op_name;
     const char* type;
     int inputs;
   };
@@ -166,7 +166,7 @@ int files_of(const Plan& plan) {
   for (std::uint64_t step = 0; step < 2; ++step) {
     if (!plan.iteration.contains(step + plan.initial_iteration)) continue;
     for (const Op& op : kOps) {
-      const Selector::Wanted wanted = selector.decide_op(op.full_name, op.type);
+      const Selector::Wanted wanted = selector.decide_op(op.op_name, op.type);
       files += (wanted.inputs ? op.inputs : 0) + (wanted.outputs ? 1 : 0);
     }
     for (const char* parameter : {"x", "y"}) files += selector.decide_parameter(parameter) ? 1 : 0;

@@ -26,7 +26,7 @@ constexpr Bad kMasked = {.negative_inf = 3};
 constexpr Bad kHuge = {.positive_inf = 1};
 
 std::string first_op(const FirstBad& report) {
-  return report.findings.empty() ? "" : report.findings.front().tensor.op;
+  return report.findings.empty() ? "" : report.findings.front().tensor.op_name;
 }
 
 TEST(FirstBad, IsTheProducerAndNotWhoPassesItOn) {
@@ -50,7 +50,7 @@ TEST(FirstBad, FollowsTheDataAndNotTheOrder) {
   const FirstBad report = first_bad(run.catalog());
   EXPECT_EQ(first_op(report), "Default/sqrt-op3");
   ASSERT_THAT(report.healthy, SizeIs(1));
-  EXPECT_EQ(report.healthy[0].tensor.op, "Default/masked_fill-op1");
+  EXPECT_EQ(report.healthy[0].tensor.op_name, "Default/masked_fill-op1");
   EXPECT_THAT(report.healthy[0].absorbed_by, ElementsAre("Default/softmax-op2"));
 }
 
@@ -76,7 +76,7 @@ TEST(FirstBad, AMaskBesideANaNStaysHealthy) {
   EXPECT_THAT(report.findings, SizeIs(1));
   EXPECT_EQ(first_op(report), "Default/log-op0");
   ASSERT_THAT(report.healthy, SizeIs(1));
-  EXPECT_EQ(report.healthy[0].tensor.tensor_name, "mask");
+  EXPECT_EQ(report.healthy[0].tensor.parameter, "mask");
 }
 
 TEST(FirstBad, OfAMaskThatBecomesNaNTheOpThatMakesItIsToBlame) {
@@ -154,7 +154,7 @@ TEST(FirstBad, BadInputComesFromOutside) {
   const FirstBad report = first_bad(run.catalog());
   ASSERT_THAT(report.findings, SizeIs(1));
   EXPECT_EQ(report.findings[0].kind, "bad_input");
-  EXPECT_EQ(report.findings[0].tensor.tensor_name, "data-0");
+  EXPECT_EQ(report.findings[0].tensor.parameter, "data-0");
 }
 
 TEST(FirstBad, ABadParameterIsLookedForInTheStepBefore) {
@@ -165,7 +165,7 @@ TEST(FirstBad, ABadParameterIsLookedForInTheStepBefore) {
   const FirstBad report = first_bad(run.catalog());
   ASSERT_THAT(report.findings, SizeIs(1));
   EXPECT_EQ(report.findings[0].kind, "bad_parameter");
-  EXPECT_EQ(report.findings[0].step.iteration, 1U);
+  EXPECT_EQ(report.findings[0].step.number, 1U);
   EXPECT_THAT(report.findings[0].evidence, Contains(HasSubstr("in step 0 it held only finite numbers")));
 }
 
@@ -274,12 +274,12 @@ TEST(FirstBad, TellsTheNormThatGrewFirst) {
   }
   // Names are the same from step to step.
   for (CatalogStep& step : run.rank().steps) {
-    for (std::size_t i = 0; i < step.ops.size(); ++i) step.ops[i].full_name = run.rank().steps[0].ops[i].full_name;
+    for (std::size_t i = 0; i < step.ops.size(); ++i) step.ops[i].op_name = run.rank().steps[0].ops[i].op_name;
   }
   const FirstBad report = first_bad(run.catalog());
   ASSERT_TRUE(report.growth);
   EXPECT_EQ(report.growth->tensor.op_type, "mul");
-  EXPECT_EQ(report.growth->step.iteration, 2U);
+  EXPECT_EQ(report.growth->step.number, 2U);
   EXPECT_EQ(report.growth->before, 1);
   EXPECT_EQ(report.growth->now, 50);
 }
@@ -366,7 +366,7 @@ TEST(Stomp, TellsBetweenWhichOpsATensorChanged) {
   const StompReport report = memory_stomp(run.catalog());
   ASSERT_THAT(report.findings, SizeIs(1));
   EXPECT_EQ(report.compared, 2U);
-  EXPECT_EQ(report.findings[0].tensor.op, "Default/linear-op0");
+  EXPECT_EQ(report.findings[0].tensor.op_name, "Default/linear-op0");
   EXPECT_THAT(report.findings[0].why, HasSubstr("changed between Default/mul-op1 and Default/sigmoid-op2"));
   EXPECT_THAT(report.findings[0].evidence, Contains(HasSubstr("max was 1 and became 50")));
 }
@@ -404,7 +404,7 @@ TEST(FirstBad, ANumberThatIsOnlyPrintedBesideATrainingIsAside) {
   const FirstBad report = first_bad(run.catalog());
   EXPECT_THAT(report.findings, IsEmpty());
   ASSERT_THAT(report.asides, SizeIs(1));
-  EXPECT_EQ(report.asides[0].tensor.op, "Default/div-op2");
+  EXPECT_EQ(report.asides[0].tensor.op_name, "Default/div-op2");
 }
 
 TEST(FirstBad, TheSearchGoesOnBehindANumberThatIsOnlyPrinted) {
@@ -419,7 +419,7 @@ TEST(FirstBad, TheSearchGoesOnBehindANumberThatIsOnlyPrinted) {
   const FirstBad report = first_bad(run.catalog());
   ASSERT_THAT(report.findings, SizeIs(1));
   EXPECT_EQ(report.findings[0].tensor.op_type, "log");
-  EXPECT_EQ(report.findings[0].step.iteration, 1U);
+  EXPECT_EQ(report.findings[0].step.number, 1U);
 }
 
 TEST(FirstBad, ALossThatOnlyItsGuardReadsMatters) {

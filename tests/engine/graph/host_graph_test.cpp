@@ -32,14 +32,14 @@ HostGraph read_pb(const std::string& name) {
 }
 
 const HostOp& op_of(const HostGraph& graph, std::string_view end) {
-  const auto found = std::ranges::find_if(graph.ops, [&](const HostOp& op) { return op.full_name.ends_with(end); });
+  const auto found = std::ranges::find_if(graph.ops, [&](const HostOp& op) { return op.op_name.ends_with(end); });
   EXPECT_NE(found, graph.ops.end()) << end;
   return *found;
 }
 
 std::vector<std::string> names_of(const HostGraph& graph) {
   std::vector<std::string> names;
-  for (const HostOp& op : graph.ops) names.push_back(op.full_name);
+  for (const HostOp& op : graph.ops) names.push_back(op.op_name);
   return names;
 }
 
@@ -47,7 +47,7 @@ std::vector<std::string> names_of(const HostGraph& graph) {
 std::vector<std::string> inputs_of(const HostGraph& graph, const HostOp& op) {
   std::vector<std::string> texts;
   for (const HostInput& input : op.inputs) {
-    const std::string& source = graph.ops[input.kind == HostInput::Kind::op ? input.op : 0].full_name;
+    const std::string& source = graph.ops[input.kind == HostInput::Kind::op ? input.op : 0].op_name;
     if (input.kind == HostInput::Kind::op) {
       texts.push_back(source.substr(source.rfind('/') + 1) + ":" + std::to_string(input.slot));
     } else if (input.value) {
@@ -119,7 +119,7 @@ TEST(HostGraph, OfTheIrHasTheSameLines) {
     const HostGraph ir = read_ir_text(mindspore_file(name + "/graph.ir"));
     ASSERT_EQ(names_of(ir), names_of(pb)) << name;
     for (std::size_t i = 0; i < pb.ops.size(); ++i) {
-      EXPECT_EQ(lines_of(ir.ops[i]), lines_of(pb.ops[i])) << pb.ops[i].full_name;
+      EXPECT_EQ(lines_of(ir.ops[i]), lines_of(pb.ops[i])) << pb.ops[i].op_name;
       EXPECT_EQ(ir.ops[i].op_type, pb.ops[i].op_type);
     }
     EXPECT_EQ(ir.lines, pb.lines);
@@ -130,7 +130,7 @@ Graph own_graph() {
   Graph graph;
   GraphNode node;
   node.op_type = "linear";
-  node.full_name = "Default/network-Net/fc-Linear/linear-op0";
+  node.op_name = "Default/network-Net/fc-Linear/linear-op0";
   node.trace = {{"train.py", "", 8, 2, 8, 9}, {"main.py", "", 3, 0, 3, 4}};
   node.outputs.emplace_back();
   graph.nodes.push_back(node);

@@ -147,7 +147,7 @@ Catalog full_catalog() {
     op.is_module = true;
     op.failed = true;
     op.phase = Phase::recompute;
-    op.full_name = "Default/relu-op0";
+    op.op_name = "Default/relu-op0";
     op.op_type = "relu";
     op.scope = "layers/0";
     op.parent = "Module.0";
@@ -162,7 +162,7 @@ Catalog full_catalog() {
     CatalogTensor input;
     input.is_input = true;
     input.slot = 3;
-    input.tensor_name = "weight";
+    input.parameter = "weight";
     input.key = "attn_mask";
     input.skipped = "no data";
     input.wanted = false;
@@ -197,7 +197,7 @@ Catalog full_catalog() {
     step.ops.push_back(op);
     CatalogOp parameter;
     parameter.is_parameter = true;
-    parameter.full_name = "Default/relu-op0";  // of another type
+    parameter.op_name = "Default/relu-op0";  // of another type
     parameter.op_type = "Parameter";
     step.ops.push_back(parameter);
   }
@@ -218,7 +218,7 @@ TEST_F(SavedIndex, KeepsEveryField) {
   read->path = "dump";
   EXPECT_EQ(text_of(*read), text_of(catalog));
   const auto& ops = read->ranks[0].steps[0].ops;
-  EXPECT_EQ(ops[0].full_name.data(), ops[1].full_name.data()) << "texts of a catalog are kept once";
+  EXPECT_EQ(ops[0].op_name.data(), ops[1].op_name.data()) << "texts of a catalog are kept once";
 }
 
 TEST_F(SavedIndex, KeepsEachSettingOfARun) {
@@ -280,7 +280,7 @@ TEST_F(SavedIndex, CountsWhatStepsComeTo) {
 
 std::vector<std::string> names_in(const CatalogStep& step) {
   std::vector<std::string> names;
-  for (const CatalogOp& op : step.ops) names.emplace_back(op.full_name);
+  for (const CatalogOp& op : step.ops) names.emplace_back(op.op_name);
   return names;
 }
 
@@ -313,7 +313,7 @@ TEST_F(SavedIndex, LoadsNeighboursByDataFlowAndByName) {
   CatalogStep& step = rank.steps.emplace_back();
   for (const char* name : {"a", "b", "c", "d"}) {
     CatalogOp& op = step.ops.emplace_back();
-    op.full_name = op.op_type = name;
+    op.op_name = op.op_type = name;
     op.sequence = step.ops.size();
     op.tensors.resize(1);
   }
@@ -324,7 +324,7 @@ TEST_F(SavedIndex, LoadsNeighboursByDataFlowAndByName) {
     fs::remove(file);
     EXPECT_TRUE(write_index(catalog, "/x", {}, file));
     CatalogQuery query;
-    query.ops = [&](std::string_view full_name, std::string_view) { return full_name == name; };
+    query.ops = [&](std::string_view op_name, std::string_view) { return op_name == name; };
     query.with_neighbours = true;
     Result<Database> database = Database::open(file);
     return names_in(read_index(*database, query)->ranks[0].steps[0]);
@@ -332,7 +332,7 @@ TEST_F(SavedIndex, LoadsNeighboursByDataFlowAndByName) {
   EXPECT_THAT(asked("a"), ElementsAre("a", "b"));
   EXPECT_THAT(asked("b"), ElementsAre("a", "b", "c"));
   EXPECT_THAT(asked("d"), ElementsAre("d"));
-  step.ops[3].tensors[0].tensor_name = "a";
+  step.ops[3].tensors[0].parameter = "a";
   step.ops[0].is_parameter = true;
   EXPECT_THAT(asked("a"), ElementsAre("a", "b", "d"));
 }

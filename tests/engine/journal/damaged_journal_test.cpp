@@ -251,7 +251,7 @@ TEST(DamagedJournal, ARunThatMendsAnotherJoinsIt) {
   EXPECT_TRUE(journal.runs[0].end_json.empty());
   ASSERT_EQ(journal.runs[0].records.size(), 4);
   EXPECT_EQ(journal.runs[0].records.back().tensors.at(0).file, "Net/0/5/relu.npy");
-  EXPECT_EQ(journal.runs[0].op_names.back().full_name, "Default/relu-op9");
+  EXPECT_EQ(journal.runs[0].op_names.back().op_name, "Default/relu-op9");
 }
 
 // The checksum of every entry is made right again, so that the damage reaches the fields.

@@ -41,7 +41,7 @@ TEST(Journal, GivesBackSitesAndNamesAsTheyWere) {
   ASSERT_EQ(run.op_names.size(), 2);
   EXPECT_EQ(run.op_names[1].id, 2);
   EXPECT_EQ(run.op_names[1].op_type, "Parameter");
-  EXPECT_EQ(run.op_names[1].full_name, "features.0.weight");
+  EXPECT_EQ(run.op_names[1].op_name, "features.0.weight");
 }
 
 TEST(Journal, GivesBackEveryFieldOfARecord) {
@@ -83,7 +83,7 @@ TEST(Journal, GivesBackEveryFieldOfATensor) {
     EXPECT_EQ(is.content, was.content);
     EXPECT_EQ(is.source, was.source);
     EXPECT_EQ(is.source_slot, was.source_slot);
-    EXPECT_EQ(is.tensor_name, was.tensor_name);
+    EXPECT_EQ(is.parameter, was.parameter);
     EXPECT_EQ(is.wanted, was.wanted);
     EXPECT_EQ(is.has_statistics, was.has_statistics);
     EXPECT_EQ(is.statistics, was.statistics);

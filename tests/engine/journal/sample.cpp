@@ -14,7 +14,7 @@ TensorRecord input() {
   tensor.content = 7;
   tensor.source = 300;
   tensor.source_slot = 2;
-  tensor.tensor_name = 2;
+  tensor.parameter = 2;
   tensor.wanted = false;
   return tensor;
 }

@@ -38,7 +38,7 @@ ordered_json json_of(const sonde::TensorRecord& tensor, const std::string& file)
                        {"dtype", static_cast<int>(tensor.dtype)},
                        {"shape", tensor.shape.values()},
                        {"content", tensor.content},
-                       {"tensor_name", tensor.tensor_name},
+                       {"parameter", tensor.parameter},
                        {"timestamp_us", tensor.timestamp_us},
                        {"skipped", tensor.skipped == nullptr ? "" : tensor.skipped},
                        {"md5", tensor.md5},
@@ -90,14 +90,14 @@ ordered_json json_of(const sonde::SampleRun& run, bool finished) {
     }
   }
   for (const sonde::OpName& name : run.op_names) {
-    json["op_names"].push_back({{"id", name.id}, {"op_type", name.op_type}, {"full_name", name.full_name}});
+    json["op_names"].push_back({{"id", name.id}, {"op_type", name.op_type}, {"op_name", name.op_name}});
   }
   for (const sonde::Record& record : run.records) {
     ordered_json item = {{"kind", static_cast<int>(record.kind)},
                          {"failed", record.failed},
                          {"sequence", record.sequence},
                          {"graph", record.step.graph},
-                         {"iteration", record.step.iteration},
+                         {"iteration", record.step.number},
                          {"op", record.op == nullptr ? 0 : record.op->id},
                          {"site", record.site},
                          {"thread", record.thread},

@@ -53,15 +53,14 @@ Site site(Phase phase, const std::string& scope, const std::string& type, const 
 
 TEST(Layout, NamesOpsOfEveryPhase) {
   const std::string scope = "network-AlexNet/0-Conv2d";
-  EXPECT_EQ(layout().full_name(site(Phase::forward, scope, "conv2d"), 0),
-            "Default/network-AlexNet/0-Conv2d/conv2d-op0");
-  EXPECT_EQ(layout().full_name(site(Phase::recompute, scope, "conv2d"), 1),
+  EXPECT_EQ(layout().op_name(site(Phase::forward, scope, "conv2d"), 0), "Default/network-AlexNet/0-Conv2d/conv2d-op0");
+  EXPECT_EQ(layout().op_name(site(Phase::recompute, scope, "conv2d"), 1),
             "Default/recompute/network-AlexNet/0-Conv2d/conv2d-op1");
-  EXPECT_EQ(layout().full_name(site(Phase::backward, scope, "convolution_backward", "conv2d"), 2),
+  EXPECT_EQ(layout().op_name(site(Phase::backward, scope, "convolution_backward", "conv2d"), 2),
             "Gradients/Default/network-AlexNet/0-Conv2d/Grad_conv2d/convolution_backward-op2");
-  EXPECT_EQ(layout().full_name(site(Phase::optimizer, "optimizer-SGD", "add_"), 3), "Default/optimizer-SGD/add_-op3");
-  EXPECT_EQ(layout().full_name(site(Phase::outside, "", "add"), 4), "Default/add-op4");
-  EXPECT_EQ(layout().full_name(site(Phase::backward, "network-Net", "sum"), 5), "Gradients/Default/sum-op5");
+  EXPECT_EQ(layout().op_name(site(Phase::optimizer, "optimizer-SGD", "add_"), 3), "Default/optimizer-SGD/add_-op3");
+  EXPECT_EQ(layout().op_name(site(Phase::outside, "", "add"), 4), "Default/add-op4");
+  EXPECT_EQ(layout().op_name(site(Phase::backward, "network-Net", "sum"), 5), "Gradients/Default/sum-op5");
 }
 
 TEST(Layout, NumbersOpsPerTypeAndScope) {
@@ -114,10 +113,10 @@ TEST(Layout, KnowsItsVersion) {
 TEST(Layout, NamesBackwardOpsAfterTheForwardOpAsTheVersionDoes) {
   const Site backward = site(Phase::backward, "network-Net/conv1-Conv2d", "convolution_backward", "conv2d");
   for (const char* name : {"mindspore-2.0", "mindspore-2.3", "mindspore-2.5"}) {
-    EXPECT_EQ(layout(name).full_name(backward, 2),
+    EXPECT_EQ(layout(name).op_name(backward, 2),
               "Gradients/Default/network-Net/conv1-Conv2d/gradconv2d/convolution_backward-op2");
-    EXPECT_EQ(layout(name).full_name(site(Phase::forward, "network-Net", "add"), 2), "Default/network-Net/add-op2");
-    EXPECT_EQ(layout(name).full_name(site(Phase::backward, "network-Net", "sum"), 5), "Gradients/Default/sum-op5");
+    EXPECT_EQ(layout(name).op_name(site(Phase::forward, "network-Net", "add"), 2), "Default/network-Net/add-op2");
+    EXPECT_EQ(layout(name).op_name(site(Phase::backward, "network-Net", "sum"), 5), "Gradients/Default/sum-op5");
   }
 }
 

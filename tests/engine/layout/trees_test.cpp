@@ -81,7 +81,7 @@ struct Written {
     run.world_size = 8;
     run.started = 1700000000;
     layout = Layout::make(plan, run);
-    op.full_name = of.op;
+    op.op_name = of.op;
     record.op = &op;
     record.step = {of.graph, 12};
     record.in_constants = of.which == TreeCase::constants;
@@ -169,7 +169,7 @@ TEST(Trees, AreFoundAgainInAPath) {
     EXPECT_EQ(place.rank, std::string(of.path).find("rank") != std::string::npos ? 3U : 1U);  // else: of the device
     EXPECT_EQ(place.step.graph, of.graph);
     const bool says_step = of.which != TreeCase::constants && of.which != TreeCase::no_model;
-    EXPECT_EQ(place.step.iteration, says_step ? 12U : 0U);
+    EXPECT_EQ(place.step.number, says_step ? 12U : 0U);
   });
 }
 

@@ -299,9 +299,9 @@ TEST(Watch, TheHistoryTellsWhichStepCameBefore) {
   ASSERT_EQ(report.hits.size(), 3);
   EXPECT_EQ(report.hits[0].error_code, kWatchNoPrevious);  // the first
   EXPECT_EQ(report.hits[1].error_code, kWatchNoPrevious);  // step 3 ran, and was not dumped
-  EXPECT_EQ(report.hits[1].previous_iteration, 3);
+  EXPECT_EQ(report.hits[1].previous_step, 3);
   EXPECT_TRUE(report.hits[2].hit);
-  EXPECT_EQ(report.hits[2].previous_iteration, 4);
+  EXPECT_EQ(report.hits[2].previous_step, 4);
 }
 
 TEST(Watch, AnOverflowRecordNamesItsOperatorByTaskAndStream) {
@@ -339,9 +339,9 @@ TEST(Watch, InADumpOfOverflowsAloneTheValuesTell) {
 
 // --- categories
 
-CatalogOp op(std::string_view full_name, std::string_view op_type, Phase phase = Phase::forward) {
+CatalogOp op(std::string_view op_name, std::string_view op_type, Phase phase = Phase::forward) {
   CatalogOp made;
-  made.full_name = full_name;
+  made.op_name = op_name;
   made.op_type = op_type;
   made.is_parameter = op_type == "Parameter";
   made.phase = phase;
@@ -366,9 +366,9 @@ TEST(Categories, WeightsOfMsprobeAreInputsOfTheirModule) {
   module.is_module = true;
   CatalogTensor weight;
   weight.is_input = true;
-  weight.tensor_name = "fc.weight";
+  weight.parameter = "fc.weight";
   EXPECT_TRUE(is_weight_of_module(module, weight));
-  weight.tensor_name = {};
+  weight.parameter = {};
   EXPECT_FALSE(is_weight_of_module(module, weight));
 }
 

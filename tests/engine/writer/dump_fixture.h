@@ -119,11 +119,11 @@ class Host {
   bool is_open() const { return recorder_ != nullptr; }
 
   // Interned, as in capture.
-  const OpName& op(const std::string& full_name, const std::string& type = "add") {
-    const auto known = ids_.find(full_name);
+  const OpName& op(const std::string& op_name, const std::string& type = "add") {
+    const auto known = ids_.find(op_name);
     if (known != ids_.end()) return names_[known->second];
-    ids_[full_name] = names_.size();
-    names_.push_back({static_cast<std::uint32_t>(names_.size() + 1), type, full_name});
+    ids_[op_name] = names_.size();
+    names_.push_back({static_cast<std::uint32_t>(names_.size() + 1), type, op_name});
     recorder_->define(names_.back());
     return names_.back();
   }

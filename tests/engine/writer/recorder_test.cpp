@@ -36,11 +36,11 @@ class Dump : public testing::Test {
   // One step with two ops; the second reads what the first wrote.
   static void two_ops(Host& run, StepId step) {
     run.begin(step);
-    TensorRecord out = run.tensor({1, 2, 3}, 1 + step.iteration * 10);
+    TensorRecord out = run.tensor({1, 2, 3}, 1 + step.number * 10);
     TensorRecord in = run.again(out);
     in.is_input = true;
     run.push(run.op("Default/network-Net/mul-op0", "mul"), step, std::move(out));
-    run.push(run.op("Default/network-Net/add-op0"), step, std::move(in), run.tensor({5, 5}, 2 + step.iteration * 10));
+    run.push(run.op("Default/network-Net/add-op0"), step, std::move(in), run.tensor({5, 5}, 2 + step.number * 10));
     run.end(step);
   }
 };

@@ -237,7 +237,7 @@ TEST_F(TensorFiles, NeverTouchAFileThatHasTheName) {
 
 TEST_F(TensorFiles, WithLongNamesAreNumberedAndMapped) {
   open();
-  op.full_name = "Default/" + std::string(300, 'x') + "/add-op0";
+  op.op_name = "Default/" + std::string(300, 'x') + "/add-op0";
   const std::string path = store(tensor(1, "abcd"));
   const std::string again = store(tensor(1, ""));
   const std::string number = std::filesystem::path(path).filename();
