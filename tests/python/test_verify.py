@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 
+import mindspore_tree
 import numpy as np
 import pytest
 from conftest import CLI
@@ -139,6 +140,17 @@ def test_of_a_whole_dump_nothing_is_wrong(dumps, name):
     assert answer["rows"] == sum(step["rows"] for step in steps) > 100
     assert "nothing wrong" in verify(dumps / name).stdout
     assert tree(dumps / name) == before
+
+
+def test_of_a_dump_without_a_journal_the_files_that_are_there_are_looked_at(tmp_path):
+    mindspore_tree.write(tmp_path / "dump")
+    result = verify(tmp_path / "dump")
+    assert (result.returncode, result.stderr) == (NOTHING, "")
+    assert "without a journal a file that is missing cannot be noticed" in result.stdout
+    file = one(tmp_path / "dump", "*.npy")
+    overwrite(file, file.read_bytes()[:-1])
+    (issue,) = issues(tmp_path / "dump")
+    assert file.name in issue["path"]
 
 
 @pytest.mark.parametrize("name", NAMES)
