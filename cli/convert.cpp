@@ -24,11 +24,11 @@ struct ConvertArguments : ConversionOptions {
 };
 
 // What the arguments say, or why they cannot be.
-Result<ConvertWish> wish_of(const ConvertArguments& arguments) {
+Result<ConvertSpec> spec_of(const ConvertArguments& arguments) {
   if (arguments.format.empty() && !(arguments.shape.empty() && arguments.scripts.empty())) {
     return Error{ErrorCode::invalid_argument, "--shape and --scripts are for a conversion: they need --format"};
   }
-  return convert_wish(arguments);
+  return convert_spec(arguments);
 }
 
 struct Totals {
@@ -46,11 +46,11 @@ void answer(const ConvertTask& task, const Converted& converted) {
 }
 
 // All that the tasks are; what cannot be read is told at once.
-Totals convert_tasks(const std::vector<ConvertTask>& tasks, const ConvertWish& wish) {
+Totals convert_tasks(const std::vector<ConvertTask>& tasks, const ConvertSpec& spec) {
   Totals totals;
   std::vector<Converted> results(Answer::get().is_json() ? tasks.size() : 0);  // for the order of the tasks
   Progress progress("converting", tasks.size());
-  convert_files(tasks, wish, [&](std::size_t task, Converted&& converted) {
+  convert_files(tasks, spec, [&](std::size_t task, Converted&& converted) {
     progress.advance();
     for (const std::string& note : converted.notes) print_warning(note);
     for (const LostTensor& lost : converted.lost) {
@@ -69,19 +69,19 @@ Totals convert_tasks(const std::vector<ConvertTask>& tasks, const ConvertWish& w
 }
 
 int convert(const ConvertArguments& options) {
-  Result<ConvertWish> wish = wish_of(options);
+  Result<ConvertSpec> spec = spec_of(options);
   std::unique_ptr<CustomConversions> custom;
-  if (wish && !options.scripts.empty()) {
+  if (spec && !options.scripts.empty()) {
     Result<std::unique_ptr<CustomConversions>> scripts = custom_scripts(options.scripts);
     if (!scripts) {
-      wish = scripts.error();
+      spec = scripts.error();
     } else {
       custom = std::move(*scripts);
-      wish->custom = custom.get();
+      spec->custom = custom.get();
     }
   }
-  if (!wish) {
-    print_error(wish.error().message);
+  if (!spec) {
+    print_error(spec.error().message);
     return kBadUsage;
   }
   std::vector<ConvertTask> tasks;
@@ -92,7 +92,7 @@ int convert(const ConvertArguments& options) {
     print_error(found.error().message);
     return kUnreadable;
   }
-  const Totals totals = convert_tasks(tasks, *wish);
+  const Totals totals = convert_tasks(tasks, *spec);
   if (totals.failed > 0) Answer::get().set_incomplete();
   if (options.json) return kNothingFound;
   const std::string text =

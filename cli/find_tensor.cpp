@@ -15,42 +15,42 @@ namespace sonde {
 namespace {
 
 // "…/conv2d-op0:output.0" taken apart; no slot when the text does not end like that.
-struct Wish {
+struct TensorQuery {
   std::string name;
   bool has_slot = false;
   bool is_input = false;
   std::uint32_t slot = 0;
 };
 
-Wish wish_of(const std::string& text) {
-  Wish wish{text};
+TensorQuery query_of(const std::string& text) {
+  TensorQuery query{text};
   const std::size_t colon = text.rfind(':');
-  if (colon == std::string::npos) return wish;
+  if (colon == std::string::npos) return query;
   std::string_view slot = std::string_view(text).substr(colon + 1);
   for (const std::string_view side : {"input.", "output."}) {
     if (!slot.starts_with(side)) continue;
     const std::string_view number = slot.substr(side.size());
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), wish.slot);
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), query.slot);
     if (error != std::errc() || end != number.data() + number.size()) continue;
-    wish.has_slot = true;
-    wish.is_input = side == "input.";
-    wish.name = text.substr(0, colon);
-    return wish;
+    query.has_slot = true;
+    query.is_input = side == "input.";
+    query.name = text.substr(0, colon);
+    return query;
   }
-  return wish;
+  return query;
 }
 
-bool is_slot(const CatalogTensor& tensor, const Wish& wish) {
-  return tensor.is_input == wish.is_input && tensor.slot == wish.slot;
+bool is_slot(const CatalogTensor& tensor, const TensorQuery& query) {
+  return tensor.is_input == query.is_input && tensor.slot == query.slot;
 }
 
 // The slot that was asked for, else the first output that was recorded, else the first slot that was, else any.
-CatalogTensor* slot_of(CatalogOp& op, const Wish& wish) {
+CatalogTensor* slot_of(CatalogOp& op, const TensorQuery& query) {
   CatalogTensor* best = nullptr;
   const auto worth = [](const CatalogTensor& t) { return 2 * t.recorded() + !t.is_input; };
   for (CatalogTensor& tensor : op.tensors) {
-    if (wish.has_slot && is_slot(tensor, wish)) return &tensor;
-    if (!wish.has_slot && (best == nullptr || worth(tensor) > worth(*best))) best = &tensor;
+    if (query.has_slot && is_slot(tensor, query)) return &tensor;
+    if (!query.has_slot && (best == nullptr || worth(tensor) > worth(*best))) best = &tensor;
   }
   return best;
 }
@@ -92,7 +92,7 @@ FoundTensor find_tensor(std::vector<SelectedStep>& steps, Accepts accepts) {
 }
 
 // A slot of the op with this full name; `wrong` says which slots it has when it has no such one.
-FoundTensor find_slot(std::vector<SelectedStep>& steps, std::string_view op_name, const Wish& wish,
+FoundTensor find_slot(std::vector<SelectedStep>& steps, std::string_view op_name, const TensorQuery& query,
                       std::string& wrong) {
   FoundTensor best;
   std::vector<std::string> slots;
@@ -102,7 +102,7 @@ FoundTensor find_slot(std::vector<SelectedStep>& steps, std::string_view op_name
       if (slots.empty()) {
         for (const CatalogTensor& tensor : op->tensors) slots.push_back(slot_text(tensor));
       }
-      CatalogTensor* tensor = slot_of(*op, wish);
+      CatalogTensor* tensor = slot_of(*op, query);
       if (tensor == nullptr || (best.tensor != nullptr && !tensor->recorded())) continue;
       if (best.tensor == nullptr || !best.tensor->recorded()) best = {&step, op, tensor};
     }
@@ -144,7 +144,7 @@ CatalogQuery query_of_tensor(const DumpOptions& options, const std::string& text
     query.file = (error ? std::filesystem::path(text) : real).filename();
     return query;
   }
-  query.parameter = wish_of(text).name;
+  query.parameter = query_of(text).name;
   query.ops = [name = query.parameter](std::string_view op_name, std::string_view) {
     return op_name == name || ends_with_part(op_name, name);
   };
@@ -152,20 +152,20 @@ CatalogQuery query_of_tensor(const DumpOptions& options, const std::string& text
 }
 
 FoundTensor find_by_name(std::vector<SelectedStep>& steps, const std::string& text, std::string& wrong) {
-  const Wish wish = wish_of(text);
-  const std::vector<std::string_view> names = names_meant(steps, wish.name);
-  if (names.size() == 1) return find_slot(steps, names[0], wish, wrong);
+  const TensorQuery query = query_of(text);
+  const std::vector<std::string_view> names = names_meant(steps, query.name);
+  if (names.size() == 1) return find_slot(steps, names[0], query, wrong);
   if (names.size() > 1) {
-    wrong = fmt::format("'{}' may mean {} ops, such as {} and {}", wish.name, names.size(), names[0], names[1]);
+    wrong = fmt::format("'{}' may mean {} ops, such as {} and {}", query.name, names.size(), names[0], names[1]);
     return {};
   }
   const auto is_named = [&](const SelectedStep&, const CatalogTensor& tensor) {
-    return tensor.parameter == wish.name && (!wish.has_slot || is_slot(tensor, wish));
+    return tensor.parameter == query.name && (!query.has_slot || is_slot(tensor, query));
   };
   const FoundTensor found = find_tensor(steps, is_named);
   if (found.tensor == nullptr) {
-    const std::string near = nearest_ops(steps, wish.name);
-    wrong = fmt::format("no op or tensor '{}'{}{}", wish.name, near.empty() ? "" : "; ", near);
+    const std::string near = nearest_ops(steps, query.name);
+    wrong = fmt::format("no op or tensor '{}'{}{}", query.name, near.empty() ? "" : "; ", near);
   }
   return found;
 }

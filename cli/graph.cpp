@@ -38,7 +38,7 @@ void add_types(const SelectedStep& step) {
   for (CatalogOp* op : step.ops) {
     for (CatalogTensor& tensor : op->tensors) {
       if (tensor.has_shape || tensor.file.empty()) continue;
-      const Result<TensorFile> file = TensorFile::open(step.rank->directory / tensor.file, wish_of(tensor));
+      const Result<TensorFile> file = TensorFile::open(step.rank->directory / tensor.file, spec_of(tensor));
       if (!file) continue;
       if (tensor.dtype == DType::undefined) tensor.dtype = file->dtype();
       tensor.shape = file->shape();

@@ -29,7 +29,7 @@ const Option kCompareOptions[] = {
     {{"-c", "--custom_script_path"}, "directory with algorithm/alg_<Name>.py"},
     {{"-a", "--algorithm_options"}, "'Name:key=value,key=value;Name2:…' for algorithms"},
     {{"-alg", "--algorithm"}, "names and numbers 0 to 9 with commas (or numbers with blanks), or all", Takes::values},
-    {{"-map", "--mapping"}, "only write which file stands against which", Takes::nothing},
+    {{"-map", "--mapping"}, "only write which file is compared with which", Takes::nothing},
     {{"-overflow_detection"}, "a column OverFlow: float16 that reached its largest value", Takes::nothing},
     {{"-r", "--range"}, "start,end,step: only operators of these ids; needs -f"},
     {{"-s", "--select"}, "i,j,…: only operators of these ids; needs -f"},
@@ -253,11 +253,11 @@ int run_file_compare(const Arguments& arguments) {
   for (const std::string_view name : {"-m", "-g"}) {
     const std::string file = arguments.value(name);
     if (!file.ends_with(".npy")) {
-      log_error(fmt::format("'{}' is no .npy file", file));
+      log_error(fmt::format("'{}' is not an .npy file", file));
       return ending(kWrongFileType);
     }
     if (!is_file(file)) {
-      log_error(fmt::format("'{}' is no file", file));
+      log_error(fmt::format("'{}' is not a file", file));
       return ending(kInvalidPath);
     }
   }

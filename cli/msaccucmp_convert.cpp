@@ -80,7 +80,7 @@ std::vector<std::string> split(const std::string& text) {
 }
 
 // What `-f` and its companions say. Returns an ExitCode.
-int read_format(const Arguments& arguments, bool is_single_file, ConvertWish& wish) {
+int read_format(const Arguments& arguments, bool is_single_file, ConvertSpec& spec) {
   if (!arguments.has("-f")) {
     for (const std::string_view name : {"-s", "-o", "-i", "-c"}) {
       if (!arguments.has(name)) continue;
@@ -90,8 +90,8 @@ int read_format(const Arguments& arguments, bool is_single_file, ConvertWish& wi
     return kDone;
   }
   const std::string name = arguments.value("-f");
-  wish.format = format_from_name(name);
-  if (!wish.format || name == "RESERVED" || name == "ALL" || name == "NULL") {
+  spec.format = format_from_name(name);
+  if (!spec.format || name == "RESERVED" || name == "ALL" || name == "NULL") {
     log_error(fmt::format("'{}' is not a format that a tensor can have; try NCHW, NHWC, HWCN, ND or FRACTAL_Z", name));
     return kInvalidParameter;
   }
@@ -101,7 +101,7 @@ int read_format(const Arguments& arguments, bool is_single_file, ConvertWish& wi
     }
     return kDone;
   }
-  for (const auto& [option, slot] : {std::pair{"-o", &wish.output}, std::pair{"-i", &wish.input}}) {
+  for (const auto& [option, slot] : {std::pair{"-o", &spec.output}, std::pair{"-i", &spec.input}}) {
     if (!arguments.has(option)) continue;
     std::uint32_t number = 0;
     if (!parse_number(arguments.value(option), number)) {
@@ -112,12 +112,12 @@ int read_format(const Arguments& arguments, bool is_single_file, ConvertWish& wi
   }
   if (!arguments.has("-s")) return kDone;
   for (const std::string& size : split(arguments.value("-s"))) {
-    if (parse_number(size, wish.shape.emplace_back()) && wish.shape.back() > 0) continue;
-    wish.shape.clear();
+    if (parse_number(size, spec.shape.emplace_back()) && spec.shape.back() > 0) continue;
+    spec.shape.clear();
     break;
   }
-  if (wish.shape.size() >= 2) return kDone;
-  log_error(fmt::format("-s: '{}' is no shape; expected two or more sizes above 0, such as 1,3,224,224",
+  if (spec.shape.size() >= 2) return kDone;
+  log_error(fmt::format("-s: '{}' is not a shape; expected two or more sizes above 0, such as 1,3,224,224",
                         arguments.value("-s")));
   return kInvalidShape;
 }
@@ -210,18 +210,18 @@ class ProgressLog {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-int convert_all(const std::vector<ConvertTask>& tasks, const ConvertWish& wish, const fs::path& out,
+int convert_all(const std::vector<ConvertTask>& tasks, const ConvertSpec& spec, const fs::path& out,
                 bool is_single_file) {
   std::vector<Converted> results(tasks.size());
   ProgressLog progress(tasks.size());
-  convert_files(tasks, wish, [&](std::size_t task, Converted&& converted) {
+  convert_files(tasks, spec, [&](std::size_t task, Converted&& converted) {
     for (const ConvertedFile& file : converted.written) log_info(fmt::format("wrote '{}'", file.path.string()));
     for (const std::string& note : converted.notes) log_warning(note);
     for (const LostTensor& lost : converted.lost) log_error(lost.message);
     results[task] = std::move(converted);
     progress.advance();
   });
-  if (!is_single_file) write_failed_list(out, tasks, results, wish.format.has_value());
+  if (!is_single_file) write_failed_list(out, tasks, results, spec.format.has_value());
   // The last error of a file, the first file that has one.
   for (const Converted& result : results) {
     if (!result.lost.empty()) return status_of(result.lost.back().fault);
@@ -248,10 +248,10 @@ int convert(const Arguments& arguments) {
   const auto begin = std::chrono::steady_clock::now();
   if (const int status = check_paths(arguments); status != kDone) return status;
   const std::string wanted = arguments.value("-d"), out = arguments.value("-out", ".");
-  ConvertWish wish;
-  wish.is_strict = true;
+  ConvertSpec spec;
+  spec.is_strict = true;
   const std::string type = arguments.value("-t", "npy");
-  wish.type = type == "bin"     ? ConvertedType::bin
+  spec.type = type == "bin"     ? ConvertedType::bin
               : type == "msnpy" ? ConvertedType::msnpy
               : type == "pt"    ? ConvertedType::pt
                                 : ConvertedType::npy;
@@ -264,7 +264,7 @@ int convert(const Arguments& arguments) {
   bool is_single_file = false;
   const fs::path directory = fs::absolute(out.empty() ? "." : out).lexically_normal();
   const int found = find_files(wanted, directory, tasks, is_single_file);
-  if (const int status = read_format(arguments, is_single_file, wish); status != kDone) return status;
+  if (const int status = read_format(arguments, is_single_file, spec); status != kDone) return status;
   if (found != kDone) return found;
   std::unique_ptr<CustomConversions> custom;
   if (arguments.has("-c")) {
@@ -274,13 +274,13 @@ int convert(const Arguments& arguments) {
       return kInvalidPath;
     }
     custom = std::move(*scripts);
-    wish.custom = custom.get();
+    spec.custom = custom.get();
   }
   if (Status made = make_directories(directory); !made) {
     log_error(made.error().message);
     return kInvalidPath;
   }
-  const int status = convert_all(tasks, wish, directory, is_single_file);
+  const int status = convert_all(tasks, spec, directory, is_single_file);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   log_info(fmt::format("the conversion took {:.2f} s", seconds.count()));
   return status;

@@ -100,10 +100,10 @@ std::vector<DumpName> dump_files(const fs::path& directory) {
 
 // Converts all of a file, and says what was lost. False when nothing could be read.
 bool convert_into(const DumpName& file, const fs::path& out) {
-  ConvertWish wish;
-  wish.is_strict = true;
-  if (file.name != file.path.filename()) wish.name = file.name;
-  const Converted converted = convert_file(file.path, out, wish);
+  ConvertSpec spec;
+  spec.is_strict = true;
+  if (file.name != file.path.filename()) spec.name = file.name;
+  const Converted converted = convert_file(file.path, out, spec);
   for (const LostTensor& lost : converted.lost) log_error(lost.message);
   return converted.lost.empty() || !converted.written.empty();
 }
@@ -175,7 +175,7 @@ int tell_overflow(std::size_t index, const DumpName& debug, const fs::path& out,
     text += lines;
     return tell_tensors(file, out, text);
   }
-  log_warning(fmt::format("no dump file of task {} of stream {} stands beside '{}'", record->task_id, record->stream_id,
+  log_warning(fmt::format("no dump file of task {} of stream {} is beside '{}'", record->task_id, record->stream_id,
                           debug.path.string()));
   text += lines;
   return kDone;
@@ -191,7 +191,7 @@ int overflow(const Arguments& arguments) {
   const fs::path directory = fs::absolute(arguments.value("-d")).lexically_normal();
   const fs::path out = fs::absolute(arguments.value("-out")).lexically_normal();
   if (!fs::is_directory(directory, problem)) {
-    log_error(fmt::format("-d: '{}' is no directory", directory.string()));
+    log_error(fmt::format("-d: '{}' is not a directory", directory.string()));
     return kInvalidPath;
   }
   if (Status made = make_directories(out); !made) {

@@ -196,7 +196,7 @@ int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, cons
   if (!found.tensor->file.empty()) {
     const Status measured = measurer.measure(*found.step->rank, *found.tensor);
     const Result<TensorFile> file =
-        TensorFile::open(found.step->rank->directory / found.tensor->file, wish_of(*found.tensor));
+        TensorFile::open(found.step->rank->directory / found.tensor->file, spec_of(*found.tensor));
     if (measured && file) {
       const std::string name = name_of(*found.op, *found.tensor), place = place_text(found);
       status = write_files(options.files, file->view(), fmt::format("{} ({})", name, place), name + ", " + place);
@@ -229,9 +229,9 @@ int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, cons
 }
 
 // A tensor of a file by itself, in a dump or not.
-int print_tensor(const std::string& path, const std::string& title, const TensorWish& wish,
+int print_tensor(const std::string& path, const std::string& title, const TensorSpec& spec,
                  const ShowOptions& options) {
-  const Result<TensorFile> file = TensorFile::open(path, wish);
+  const Result<TensorFile> file = TensorFile::open(path, spec);
   if (!file) {
     print_error(file.error().message);
     return kUnreadable;
@@ -320,17 +320,17 @@ int print_torch(const std::string& path, const TorchHeader& header, const ShowOp
 }
 
 // "output.0"
-bool parse_slot(std::string_view text, TensorWish& wish) {
-  wish.is_input = text.starts_with("input.");
-  if (!wish.is_input && !text.starts_with("output.")) return false;
+bool parse_slot(std::string_view text, TensorSpec& spec) {
+  spec.is_input = text.starts_with("input.");
+  if (!spec.is_input && !text.starts_with("output.")) return false;
   text.remove_prefix(text.find('.') + 1);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), wish.slot);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), spec.slot);
   return error == std::errc() && end == text.data() + text.size();
 }
 
 int print_file(const std::string& path, const std::string& slot, const ShowOptions& options) {
-  TensorWish wish;
-  parse_slot(slot, wish);
+  TensorSpec spec;
+  parse_slot(slot, spec);
   if (!options.files.trend.empty()) {
     print_error("--trend needs the dump that '" + path + "' belongs to, and the name of a tensor in it");
     return kBadUsage;
@@ -344,7 +344,7 @@ int print_file(const std::string& path, const std::string& slot, const ShowOptio
     print_error(fmt::format("'{}' holds several tensors: which one? such as `sonde show {} output.0`", path, path));
     return kBadUsage;
   }
-  return print_tensor(path, slot.empty() ? path : path + " " + slot, wish, options);
+  return print_tensor(path, slot.empty() ? path : path + " " + slot, spec, options);
 }
 
 bool is_file(const std::string& path) {
@@ -368,7 +368,7 @@ int show(const ShowOptions& options) {
     print_error("--txt - writes the values where --json answers; name a file");
     return kBadUsage;
   }
-  TensorWish slot;
+  TensorSpec slot;
   const bool by_itself = options.tensor.empty() || (is_file(options.dump) && parse_slot(options.tensor, slot));
   if (by_itself && names_file(options.dump)) {
     return print_file(options.dump, options.tensor, options);

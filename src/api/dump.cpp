@@ -423,7 +423,7 @@ Result<DumpTensor> Dump::look(std::size_t index) const {
   CatalogTensor& tensor = state_->tensor(index);
   if ((tensor.dtype == DType::undefined || !tensor.has_shape) && !tensor.file.empty()) {
     const std::filesystem::path path = state_->rank_of(state_->op_of_tensor[index]).directory / tensor.file;
-    const Result<TensorFile> file = TensorFile::open(path, wish_of(tensor));
+    const Result<TensorFile> file = TensorFile::open(path, spec_of(tensor));
     if (!file) return file.error();
     if (tensor.dtype == DType::undefined) tensor.dtype = file->dtype();
     if (!tensor.has_shape) tensor.shape = file->shape();
@@ -464,7 +464,7 @@ std::vector<DumpProblem> Dump::measure(std::span<const std::size_t> tensors) con
 }
 
 Result<DumpValues> Dump::values(std::size_t index) const {
-  TensorWish wish;
+  TensorSpec spec;
   std::filesystem::path path;
   {
     const std::lock_guard lock(state_->mutex);
@@ -474,10 +474,10 @@ Result<DumpValues> Dump::values(std::size_t index) const {
       return Error{ErrorCode::not_found, "the dump has no values of " + std::string(place.op->op_name) +
                                              (tensor.is_input ? ":input." : ":output.") + std::to_string(tensor.slot) +
                                              (tensor.skipped.empty() ? "" : ": " + std::string(tensor.skipped))};
-    wish = wish_of(tensor);
+    spec = spec_of(tensor);
     path = state_->catalog.ranks[place.rank].directory / tensor.file;
   }
-  Result<TensorFile> file = TensorFile::open(path, wish);
+  Result<TensorFile> file = TensorFile::open(path, spec);
   if (!file) return file.error();
   DumpValues values;
   values.state_ = std::make_shared<const DumpValues::State>(*std::move(file));
@@ -485,11 +485,11 @@ Result<DumpValues> Dump::values(std::size_t index) const {
 }
 
 DumpConverted Dump::convert_to_host(const std::filesystem::path& file) {
-  ConvertWish wish;
-  wish.format = Format::nchw;
-  wish.type = ConvertedType::msnpy;
-  wish.name = LongNames().of(file);
-  const Converted converted = convert_file(file, file.parent_path(), wish);
+  ConvertSpec spec;
+  spec.format = Format::nchw;
+  spec.type = ConvertedType::msnpy;
+  spec.name = LongNames().of(file);
+  const Converted converted = convert_file(file, file.parent_path(), spec);
   DumpConverted result;
   for (const ConvertedFile& written : converted.written) result.written.push_back(written.path);
   for (const LostTensor& lost : converted.lost) result.failed.push_back(lost.message);

@@ -290,8 +290,8 @@ Result<WatchFindings> watch(const Dump& dump, const WatchSettings& settings) {
 
 Result<ConvertedFiles> convert(std::span<const std::filesystem::path> paths, const std::filesystem::path& out,
                                const ConversionOptions& options) {
-  Result<ConvertWish> wish = convert_wish(options);
-  if (!wish) return wish.error();
+  Result<ConvertSpec> spec = convert_spec(options);
+  if (!spec) return spec.error();
   std::vector<ConvertTask> tasks;
   LongNames names;
   for (const std::filesystem::path& path : paths) {
@@ -299,7 +299,7 @@ Result<ConvertedFiles> convert(std::span<const std::filesystem::path> paths, con
     if (!found) return found.error();
   }
   std::vector<Converted> results(tasks.size());
-  convert_files(tasks, *wish, [&](std::size_t task, Converted&& converted) { results[task] = std::move(converted); });
+  convert_files(tasks, *spec, [&](std::size_t task, Converted&& converted) { results[task] = std::move(converted); });
   ConvertedFiles conversion;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     for (const ConvertedFile& file : results[i].written) {

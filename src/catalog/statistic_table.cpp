@@ -208,7 +208,7 @@ std::string parse_row(std::string_view line, const Header& header, StatisticRow&
   }
   for (std::size_t i = 0; i < cells.size(); ++i) {
     if (header[i] == nullptr || header[i]->set(cells[i], row)) continue;
-    return "'" + cells[i] + "' is no " + std::string(header[i]->name);
+    return "'" + cells[i] + "' is not a valid " + std::string(header[i]->name);
   }
   return row.op_name.empty() ? "the op has no name" : "";
 }

@@ -9,9 +9,9 @@
 namespace sonde {
 namespace {
 
-constexpr double kSides = 4;      // both sides round, and not always in the luckiest way
-constexpr double kSpread = 8;     // the largest of many errors over their root mean square
-constexpr double kUnseen = 10;    // an error over what statistics show of it
+constexpr double kSides = 4;    // both sides round, and not always in the luckiest way
+constexpr double kSpread = 8;   // the largest of many errors over their root mean square
+constexpr double kUnseen = 10;  // an error over what statistics show of it
 constexpr double kFloat32Epsilon = 0x1p-23;
 
 double elements_of(std::span<const std::int64_t> shape) {
@@ -305,7 +305,8 @@ Bound allowance_of_parameter(const TensorDifference& difference, double seen, co
   const bool one_type = difference.dtype == difference.golden_dtype;
   const double epsilon = std::max(epsilon_of(difference.dtype), epsilon_of(difference.golden_dtype));
   Bound bound = spread(((one_type ? 4 : 1) * epsilon + 16 * seen) * difference.rms, difference);
-  if (seen >= kMaxExplainable) bound = {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+  if (seen >= kMaxExplainable)
+    bound = {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
   add_digits(bound, difference);
   return bound;
 }

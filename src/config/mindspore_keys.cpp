@@ -213,7 +213,7 @@ void read_support_device(ObjectReader& reader, Plan& plan, Diagnostics& diagnost
     device &= UINT32_MAX;
     if (!item.is(JsonValue::Kind::unsigned_integer) || item.number != device) {
       diagnostics.warning(item.line, key,
-                          fmt::format("found {}, which is no device number; read as {}", spelled(item), device));
+                          fmt::format("found {}, which is not a device number; read as {}", spelled(item), device));
     }
     if (!seen.insert(device).second) {
       diagnostics.warning(item.line, key, fmt::format("device {} is listed twice", device));

@@ -53,13 +53,13 @@ struct ConvertTarget {
 
 class Conversion {
  public:
-  Conversion(const std::filesystem::path& file, const std::filesystem::path& directory, const ConvertWish& wish,
+  Conversion(const std::filesystem::path& file, const std::filesystem::path& directory, const ConvertSpec& spec,
              Converted& done)
       : file_(file),
         directory_(directory),
         base_(file.filename()),
-        name_(wish.name.empty() ? base_ : wish.name),
-        wish_(wish),
+        name_(spec.name.empty() ? base_ : spec.name),
+        spec_(spec),
         done_(done) {}
 
   void container();
@@ -95,7 +95,7 @@ class Conversion {
   const std::filesystem::path& file_;
   const std::filesystem::path& directory_;
   const std::string base_, name_;
-  const ConvertWish& wish_;
+  const ConvertSpec& spec_;
   Converted& done_;
   MappedFile mapped_;
   std::string op_name_;

@@ -97,7 +97,7 @@ void Conversion::container() {
     lose(ConvertFault::damaged, "", cannot_read(file_, ErrorCode::corrupt, container->cut).message);
   }
   check_slots(*container);
-  if (is_overflow_file(name_) && !wish_.format) return overflow(*container);
+  if (is_overflow_file(name_) && !spec_.format) return overflow(*container);
   std::optional<ThreadSlices> slices;
   try {
     slices = slices_of(*container);
@@ -106,11 +106,11 @@ void Conversion::container() {
   }
   side(*container, true, slices);
   side(*container, false, slices);
-  if (!wish_.format) extras(*container);
+  if (!spec_.format) extras(*container);
 }
 
 std::optional<ThreadSlices> Conversion::slices_of(const Container& container) {
-  if (container.attributes.empty() || wish_.format) return std::nullopt;
+  if (container.attributes.empty() || spec_.format) return std::nullopt;
   Result<std::optional<ThreadSlices>> slices = thread_slices(container.attributes[0].second, thread_of_name(name_));
   if (!slices) {
     const bool is_name = slices.error().code == ErrorCode::invalid_argument;
@@ -127,8 +127,8 @@ std::optional<ThreadSlices> Conversion::slices_of(const Container& container) {
 }
 
 bool Conversion::is_wanted(bool is_input, std::uint32_t slot) const {
-  if (!wish_.input && !wish_.output) return true;
-  return (is_input ? wish_.input : wish_.output) == slot;
+  if (!spec_.input && !spec_.output) return true;
+  return (is_input ? spec_.input : spec_.output) == slot;
 }
 
 void Conversion::check_slots(const Container& container) {
@@ -137,8 +137,8 @@ void Conversion::check_slots(const Container& container) {
     lose(ConvertFault::not_in_file, fmt::format("{}.{}", side, *wanted),
          fmt::format("there is none: the file has {} {}s", count, side));
   };
-  check(wish_.input, container.inputs.size(), "input");
-  check(wish_.output, container.outputs.size(), "output");
+  check(spec_.input, container.inputs.size(), "input");
+  check(spec_.output, container.outputs.size(), "output");
 }
 
 void Conversion::side(const Container& container, bool is_input, const std::optional<ThreadSlices>& slices) {
@@ -146,7 +146,7 @@ void Conversion::side(const Container& container, bool is_input, const std::opti
   for (std::uint32_t slot = 0; slot < tensors.size(); ++slot) {
     const ContainerTensor& tensor = tensors[slot];
     const bool is_placeholder = tensor.data_type == kCannUndefined && tensor.bytes == 0;
-    if (!is_wanted(is_input, slot) || (is_placeholder && !tensor.is_cut && !wish_.is_strict)) continue;
+    if (!is_wanted(is_input, slot) || (is_placeholder && !tensor.is_cut && !spec_.is_strict)) continue;
     const Shape* slice = slices ? &(is_input ? slices->inputs : slices->outputs)[slot] : nullptr;
     const std::string what = fmt::format("{}.{}", is_input ? "input" : "output", slot);
     if (tensor.is_cut) {
@@ -247,13 +247,13 @@ void Conversion::npy() {
 
 // A file without a header of MindSpore 1.2: its name says what it is, and keeps saying so.
 void Conversion::raw() {
-  const Result<TensorFile> tensor = TensorFile::open(file_, {.name = wish_.name});
+  const Result<TensorFile> tensor = TensorFile::open(file_, {.name = spec_.name});
   if (!tensor) {
     const bool is_io = tensor.error().code == ErrorCode::io || tensor.error().code == ErrorCode::not_found;
     return lose(is_io ? ConvertFault::unreadable : ConvertFault::damaged, "", tensor.error().message);
   }
   TensorFileName named;
-  parse_tensor_file_name(wish_.name.empty() ? base_ : wish_.name, named);
+  parse_tensor_file_name(spec_.name.empty() ? base_ : spec_.name, named);
   if (!is_wanted(named.is_input, named.slot)) return;
   StoredTensor stored;
   stored.is_input = named.is_input;
@@ -275,18 +275,18 @@ void Conversion::raw() {
   });
 }
 
-Converted convert_file(const fs::path& file, const fs::path& directory, const ConvertWish& wish) {
+Converted convert_file(const fs::path& file, const fs::path& directory, const ConvertSpec& spec) {
   Converted done;
   if (Status made = make_directories(directory); !made) {
     done.lost.push_back({ConvertFault::cannot_write, "", made.error().message});
     return done;
   }
-  Conversion conversion(file, directory, wish, done);
-  const std::string name = wish.name.empty() ? file.filename().string() : wish.name;
+  Conversion conversion(file, directory, spec, done);
+  const std::string name = spec.name.empty() ? file.filename().string() : spec.name;
   TensorFileName raw;
   if (name.ends_with(".npy")) {
     conversion.npy();
-  } else if (name.ends_with(".bin") && (!wish.is_strict || parse_tensor_file_name(name, raw))) {
+  } else if (name.ends_with(".bin") && (!spec.is_strict || parse_tensor_file_name(name, raw))) {
     conversion.raw();
   } else {
     conversion.container();

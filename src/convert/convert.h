@@ -37,7 +37,7 @@ enum class ConvertedType : std::uint8_t {
   pt,
 };
 
-struct ConvertWish {
+struct ConvertSpec {
   std::optional<Format> format;                // empty: as they are stored
   std::vector<std::int64_t> shape;             // of the result, where the file's own original shape is not to be used
   std::optional<std::uint32_t> input, output;  // only that one
@@ -90,6 +90,6 @@ struct Converted {
 // directory is made, files of these names are replaced. Values are exact: types that NumPy does not have are widened.
 // What can be written is written, whatever else is lost.
 Converted convert_file(const std::filesystem::path& file, const std::filesystem::path& directory,
-                       const ConvertWish& wish = {});
+                       const ConvertSpec& spec = {});
 
 }  // namespace sonde

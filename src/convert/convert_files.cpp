@@ -38,23 +38,23 @@ std::optional<ConvertedType> type_of(std::string_view word) {
 
 }  // namespace
 
-Result<ConvertWish> convert_wish(const ConversionOptions& options) {
-  ConvertWish wish;
-  wish.shape = options.shape;
-  wish.input = options.input;
-  wish.output = options.output;
+Result<ConvertSpec> convert_spec(const ConversionOptions& options) {
+  ConvertSpec spec;
+  spec.shape = options.shape;
+  spec.input = options.input;
+  spec.output = options.output;
   const std::optional<ConvertedType> type = type_of(options.type);
   if (!type) {
     return Error{ErrorCode::invalid_argument,
                  fmt::format("type '{}' is unknown; expected npy, bin, msnpy or pt", options.type)};
   }
-  wish.type = *type;
+  spec.type = *type;
   if (options.format.empty()) {
-    if (options.shape.empty()) return wish;
+    if (options.shape.empty()) return spec;
     return Error{ErrorCode::invalid_argument, "a shape is for a conversion: it needs a format"};
   }
-  wish.format = format_from_name(options.format);
-  if (wish.format) return wish;
+  spec.format = format_from_name(options.format);
+  if (spec.format) return spec;
   return Error{
       ErrorCode::invalid_argument,
       fmt::format("'{}' is not a format; try NCHW, NHWC, HWCN, ND, NC1HWC0, FRACTAL_Z or FRACTAL_NZ", options.format)};
@@ -85,12 +85,12 @@ Status find_convert_tasks(const fs::path& path, const fs::path& out, LongNames& 
   return {};
 }
 
-void convert_files(std::span<const ConvertTask> tasks, const ConvertWish& wish,
+void convert_files(std::span<const ConvertTask> tasks, const ConvertSpec& spec,
                    const std::function<void(std::size_t task, Converted&& converted)>& done) {
   const Threads threads;
   std::mutex mutex;
   const auto convert_one = [&](std::size_t i, std::size_t threads_of_one) {
-    ConvertWish own = wish;
+    ConvertSpec own = spec;
     own.threads = threads_of_one;
     if (!tasks[i].name.empty()) own.name = tasks[i].name;
     Converted converted = convert_file(tasks[i].file, tasks[i].directory, own);

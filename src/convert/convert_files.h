@@ -20,16 +20,16 @@ struct ConvertTask {
 };
 
 // What the options ask for; fails on a type or a format that does not exist, and on a shape without a format.
-Result<ConvertWish> convert_wish(const ConversionOptions& options);
+Result<ConvertSpec> convert_spec(const ConversionOptions& options);
 
 // Adds the file, or every binary tensor file below the directory: an operator's container, a raw file of 1.2. The tree below a
 // directory is kept below `out`. Fails when there is none.
 Status find_convert_tasks(const std::filesystem::path& path, const std::filesystem::path& out, LongNames& names,
                           std::vector<ConvertTask>& tasks);
 
-// Converts every file as `wish` says, on all CPUs; large ones first, each with all of them. `done` is called once for each
+// Converts every file as `spec` says, on all CPUs; large ones first, each with all of them. `done` is called once for each
 // task, with its number, never twice at a time; in no order.
-void convert_files(std::span<const ConvertTask> tasks, const ConvertWish& wish,
+void convert_files(std::span<const ConvertTask> tasks, const ConvertSpec& spec,
                    const std::function<void(std::size_t task, Converted&& converted)>& done);
 
 }  // namespace sonde

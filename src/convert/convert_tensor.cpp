@@ -63,10 +63,10 @@ void Conversion::check_nz(const StoredTensor& tensor, const Shape& wanted) const
 }
 
 std::optional<LogicalShape> Conversion::real_shape(const StoredTensor& tensor) {
-  const Format to = *wish_.format;
-  if (!wish_.shape.empty()) {
+  const Format to = *spec_.format;
+  if (!spec_.shape.empty()) {
     if (is_blocked(to)) return std::nullopt;
-    return LogicalShape{tensor.format == Format::fractal_nz ? Format::nd : to, wish_.shape};
+    return LogicalShape{tensor.format == Format::fractal_nz ? Format::nd : to, spec_.shape};
   }
   if (tensor.original_shape.empty()) return std::nullopt;
   auto real = find_order({tensor.format, tensor.shape, tensor.groups}, tensor.original_shape, tensor.original_format);
@@ -79,18 +79,18 @@ std::optional<LogicalShape> Conversion::real_shape(const StoredTensor& tensor) {
 }
 
 ConvertTarget Conversion::target(const StoredTensor& tensor) {
-  if (!wish_.format) return {tensor.shape, tensor.format, false, std::nullopt};
-  const Format to = *wish_.format;
+  if (!spec_.format) return {tensor.shape, tensor.format, false, std::nullopt};
+  const Format to = *spec_.format;
   const bool is_image = tensor.format == Format::nchw || tensor.format == Format::nhwc || tensor.format == Format::hwcn;
   const Format from = is_image && tensor.shape.size() != 4 ? Format::nd : tensor.format;
-  const Shape& wanted = wish_.shape.empty() ? tensor.original_shape : wish_.shape;
-  if (from == Format::fractal_nz && (wish_.is_strict || !wanted.empty())) check_nz(tensor, wanted);
+  const Shape& wanted = spec_.shape.empty() ? tensor.original_shape : spec_.shape;
+  if (from == Format::fractal_nz && (spec_.is_strict || !wanted.empty())) check_nz(tensor, wanted);
   if (from == to) return {tensor.shape, to, true, std::nullopt};
   // A bias lies the same in every order of axes.
   if (from == Format::nd && tensor.shape.size() <= 1 && !is_blocked(to)) return {tensor.shape, to, true, std::nullopt};
-  const bool is_rule = can_reformat(from, to) && !(wish_.is_strict && to == Format::nd && !is_blocked(from));
+  const bool is_rule = can_reformat(from, to) && !(spec_.is_strict && to == Format::nd && !is_blocked(from));
   if (!is_rule) {
-    if (!wish_.is_strict && !is_blocked(from)) {
+    if (!spec_.is_strict && !is_blocked(from)) {
       note(tensor.what(), fmt::format("{} has no axes to put into the order of {}: it stays as it is",
                                       format_text(from), format_text(to)));
       return {tensor.shape, tensor.format, false, std::nullopt};
@@ -118,9 +118,9 @@ ConvertTarget Conversion::target(const StoredTensor& tensor) {
 }
 
 void Conversion::convert_custom(const StoredTensor& tensor) {
-  CustomConversions& custom = *wish_.custom;
-  CustomConversions::Request request{tensor.format, *wish_.format,
-                                     tensor.shape,  wish_.shape.empty() ? tensor.original_shape : wish_.shape,
+  CustomConversions& custom = *spec_.custom;
+  CustomConversions::Request request{tensor.format, *spec_.format,
+                                     tensor.shape,  spec_.shape.empty() ? tensor.original_shape : spec_.shape,
                                      tensor.groups, custom.scratch_file()};
   const auto stream = ElementStream::make(tensor.data, tensor.data_type, tensor.elements, tensor.count);
   if (!stream) throw Lost{ConvertFault::conversion, stream.error().message};
@@ -129,7 +129,7 @@ void Conversion::convert_custom(const StoredTensor& tensor) {
   {
     const Fd file(::open(request.elements.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, kOpenMode));
     int error_number = file ? write_all(file.get(), header.data(), header.size()) : errno;
-    if (error_number == 0) error_number = stream->write(file.get(), header.size(), wish_.threads);
+    if (error_number == 0) error_number = stream->write(file.get(), header.size(), spec_.threads);
     if (error_number != 0) {
       throw Lost{ConvertFault::cannot_write, io_error("write", request.elements, error_number).message};
     }
@@ -149,9 +149,9 @@ void Conversion::convert_custom(const StoredTensor& tensor) {
   result.data = copy.empty() ? view.data : copy.data();
   result.shape.assign(view.shape.begin(), view.shape.end());
   result.count = view.elements();
-  ConvertTarget target{result.shape, *wish_.format, true, std::nullopt};
+  ConvertTarget target{result.shape, *spec_.format, true, std::nullopt};
   // What a script of the user's pads is cropped as the original does, but for blocked results.
-  if (!request.to_shape.empty() && !is_blocked(*wish_.format)) {
+  if (!request.to_shape.empty() && !is_blocked(*spec_.format)) {
     if (Result<Reformat> crop = plan_crop(result.shape, request.to_shape)) {
       target.shape = crop->shape();
       target.plan = std::move(*crop);
@@ -165,7 +165,7 @@ void Conversion::convert_custom(const StoredTensor& tensor) {
 // --- files -----------------------------------------------------------------------------------------------------------
 
 void Conversion::convert(const StoredTensor& tensor) {
-  if (wish_.format && wish_.custom != nullptr && wish_.custom->has(tensor.format, *wish_.format)) {
+  if (spec_.format && spec_.custom != nullptr && spec_.custom->has(tensor.format, *spec_.format)) {
     return convert_custom(tensor);
   }
   ConvertTarget made;
@@ -173,14 +173,14 @@ void Conversion::convert(const StoredTensor& tensor) {
     made = target(tensor);
   } catch (const Lost&) {
     // Under MindSpore's names a tensor that cannot be turned is written as it is, and lost all the same.
-    if (wish_.type == ConvertedType::msnpy) write(tensor, {tensor.shape, tensor.format, false, std::nullopt});
+    if (spec_.type == ConvertedType::msnpy) write(tensor, {tensor.shape, tensor.format, false, std::nullopt});
     throw;
   }
   write(tensor, made);
 }
 
 std::string_view Conversion::suffix() const {
-  switch (wish_.type) {
+  switch (spec_.type) {
     case ConvertedType::bin:
       return ".bin";
     case ConvertedType::pt:
@@ -192,7 +192,7 @@ std::string_view Conversion::suffix() const {
 
 std::string Conversion::parameter(const StoredTensor& tensor, const ConvertTarget& target) const {
   const std::string_view side = tensor.is_input ? "input" : "output";
-  if (wish_.type == ConvertedType::msnpy) {
+  if (spec_.type == ConvertedType::msnpy) {
     std::string base = base_;
     if (std::ranges::count(name_, '.') == 4 && !op_name_.empty()) {
       const std::size_t first = name_.find('.'), second = name_.find('.', first + 1);
@@ -201,7 +201,7 @@ std::string Conversion::parameter(const StoredTensor& tensor, const ConvertTarge
     return fmt::format("{}.{}.{}.{}.npy", base, side, tensor.slot, format_text(target.format));
   }
   const std::string base = fmt::format("{}.{}.{}", base_, side, tensor.slot);
-  if (wish_.type == ConvertedType::bin) {
+  if (spec_.type == ConvertedType::bin) {
     const std::string sizes =
         target.is_converted ? fmt::format("{}", fmt::join(target.shape, "_")) : std::to_string(tensor.count);
     return fmt::format("{}.{}.{}.{}.bin", base, sizes, dtype_word(tensor.elements.dtype), format_text(target.format));
@@ -222,20 +222,20 @@ void Conversion::write_elements(const std::string& name, const ElementStream& st
   const fs::path path = directory_ / fitting_name(directory_, name, suffix());
   std::string head;
   PtFrame frame;
-  if (wish_.type == ConvertedType::pt) {
+  if (spec_.type == ConvertedType::pt) {
     frame = pt_frame(stream.dtype(), shape, stream.bytes());
     head = frame.head;
-  } else if (wish_.type != ConvertedType::bin) {
+  } else if (spec_.type != ConvertedType::bin) {
     head = numpy_header(stream.dtype(), shape);
   }
-  if (head.empty() && wish_.type != ConvertedType::bin) {
+  if (head.empty() && spec_.type != ConvertedType::bin) {
     throw Lost{ConvertFault::unknown_type, fmt::format("a file has no form for {}", info(stream.dtype()).lower)};
   }
   std::error_code ignored;
   fs::remove(path, ignored);
   const Fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kOpenMode));
   int error_number = file ? 0 : errno;
-  if (error_number == 0 && wish_.type == ConvertedType::pt) {
+  if (error_number == 0 && spec_.type == ConvertedType::pt) {
     std::uint32_t crc = 0;
     error_number = stream.write(file.get(), head.size(), 1, &crc);
     finish_pt(frame, crc);
@@ -245,7 +245,7 @@ void Conversion::write_elements(const std::string& name, const ElementStream& st
     if (error_number == 0) error_number = write_all(file.get(), frame.tail.data(), frame.tail.size());
     if (error_number == 0 && ::lseek(file.get(), 0, SEEK_SET) < 0) error_number = errno;
   } else if (error_number == 0) {
-    error_number = stream.write(file.get(), head.size(), wish_.threads);
+    error_number = stream.write(file.get(), head.size(), spec_.threads);
   }
   if (error_number == 0) error_number = write_all(file.get(), head.data(), head.size());
   if (error_number == 0) {

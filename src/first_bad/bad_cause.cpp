@@ -190,7 +190,7 @@ std::optional<KnownStatistics> OpValues::statistics(const CatalogTensor& tensor)
   if (const KnownStatistics* known = health_.statistics(tensor)) return *known;
   const Result<TensorFile> file = tensor.file.empty()
                                       ? Result<TensorFile>(Error{ErrorCode::not_found, ""})
-                                      : TensorFile::open(rank_.directory / tensor.file, wish_of(tensor));
+                                      : TensorFile::open(rank_.directory / tensor.file, spec_of(tensor));
   if (!file || !info(file->dtype()).has_statistics) return std::nullopt;
   return known(summarize(file->view()));
 }

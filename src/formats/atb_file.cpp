@@ -71,7 +71,7 @@ Result<AtbHeader> parse_atb(std::string_view file) {
     const std::string_view line = head.substr(at, end - at);
     const std::size_t equals = line.find('=');
     if (equals == std::string_view::npos) {
-      return corrupt(fmt::format("line {} of the header is no 'key=value'", number));
+      return corrupt(fmt::format("line {} of the header is not 'key=value'", number));
     }
     at = end + 1;
     const std::string_view key = line.substr(0, equals);

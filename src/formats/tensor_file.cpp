@@ -59,8 +59,8 @@ std::vector<std::byte> turned_words(const TensorView& view, std::size_t word) {
   return out;
 }
 
-std::string slot_name(const TensorWish& wish) {
-  return fmt::format("{}.{}", wish.is_input ? "input" : "output", wish.slot);
+std::string slot_name(const TensorSpec& spec) {
+  return fmt::format("{}.{}", spec.is_input ? "input" : "output", spec.slot);
 }
 
 std::string read_start(int fd, std::size_t bytes) {
@@ -82,22 +82,22 @@ bool is_container_name(std::string_view name) { return !name.ends_with(".npy") &
 
 bool is_torch_name(std::string_view name) { return name.ends_with(".pt") || name.ends_with(".pth"); }
 
-Result<TensorFile> TensorFile::open(const std::filesystem::path& path, const TensorWish& wish) {
+Result<TensorFile> TensorFile::open(const std::filesystem::path& path, const TensorSpec& spec) {
   Result<MappedFile> mapped = MappedFile::open(path);
   if (!mapped) return mapped.error();
   TensorFile file;
   file.mapped_ = std::move(*mapped);
-  if (Status read = file.read(path, wish); !read) return cannot_read(path, read.error().code, read.error().message);
+  if (Status read = file.read(path, spec); !read) return cannot_read(path, read.error().code, read.error().message);
   return file;
 }
 
 // By what it begins with; what tells nothing so, by its name.
-Status TensorFile::read(const std::filesystem::path& path, const TensorWish& wish) {
+Status TensorFile::read(const std::filesystem::path& path, const TensorSpec& spec) {
   const std::string name = path.filename();
   if (is_npy(mapped_.text()) || name.ends_with(".npy")) return read_npy();
-  if (is_torch(mapped_.text()) || is_torch_name(name)) return read_torch(wish);
+  if (is_torch(mapped_.text()) || is_torch_name(name)) return read_torch(spec);
   if (is_atb(mapped_.text())) return read_atb(path);
-  return is_container_name(name) ? read_container(wish) : read_raw(name, wish);
+  return is_container_name(name) ? read_container(spec) : read_raw(name, spec);
 }
 
 Status TensorFile::read_npy() {
@@ -109,11 +109,11 @@ Status TensorFile::read_npy() {
   return {};
 }
 
-Status TensorFile::read_torch(const TensorWish& wish) {
+Status TensorFile::read_torch(const TensorSpec& spec) {
   const Result<TorchHeader> header = parse_torch(mapped_.text());
   if (!header) return header.error();
   const std::size_t count = header->tensors.size();
-  const std::size_t at = count == 1 ? 0 : wish.slot;
+  const std::size_t at = count == 1 ? 0 : spec.slot;
   if (at >= count) {
     return Error{ErrorCode::not_found,
                  count == 0 ? std::string("it holds no tensor") : fmt::format("no tensor {}: it holds {}", at, count)};
@@ -157,16 +157,16 @@ Status TensorFile::read_atb(const std::filesystem::path& path) {
   return lay(header->data_offset);
 }
 
-Status TensorFile::read_raw(const std::string& own, const TensorWish& wish) {
+Status TensorFile::read_raw(const std::string& own, const TensorSpec& spec) {
   TensorFileName parts;
-  const bool named = parse_tensor_file_name(wish.name.empty() ? std::string_view(own) : wish.name, parts);
-  dtype_ = wish.dtype != DType::undefined || !named ? wish.dtype : dtype_from_name(parts.dtype);
-  if (dtype_ == DType::undefined || (!wish.shape && !named)) {
+  const bool named = parse_tensor_file_name(spec.name.empty() ? std::string_view(own) : spec.name, parts);
+  dtype_ = spec.dtype != DType::undefined || !named ? spec.dtype : dtype_from_name(parts.dtype);
+  if (dtype_ == DType::undefined || (!spec.shape && !named)) {
     return Error{ErrorCode::unsupported,
                  "a file without a header, and its name does not say type and shape; expected "
                  "NAME_output_0_shape_2_3_Float32_DefaultFormat.bin"};
   }
-  shape_ = wish.shape ? *wish.shape : parts.shape;
+  shape_ = spec.shape ? *spec.shape : parts.shape;
   std::uint64_t bytes = 0;
   if (!bytes_of(shape_, info(dtype_).item_bytes, bytes) || bytes != mapped_.bytes()) {
     return Error{ErrorCode::corrupt, fmt::format("it has {} bytes; {} of {} take {}", mapped_.bytes(),
@@ -175,26 +175,26 @@ Status TensorFile::read_raw(const std::string& own, const TensorWish& wish) {
   return lay(0);
 }
 
-Status TensorFile::read_container(const TensorWish& wish) {
+Status TensorFile::read_container(const TensorSpec& spec) {
   const Result<Container> container = parse_container(mapped_.text(), mapped_.bytes());
   if (!container) return container.error();
-  const std::vector<ContainerTensor>& side = wish.is_input ? container->inputs : container->outputs;
-  if (wish.slot >= side.size()) {
-    return Error{ErrorCode::not_found, fmt::format("no {}: it holds {} inputs and {} outputs", slot_name(wish),
+  const std::vector<ContainerTensor>& side = spec.is_input ? container->inputs : container->outputs;
+  if (spec.slot >= side.size()) {
+    return Error{ErrorCode::not_found, fmt::format("no {}: it holds {} inputs and {} outputs", slot_name(spec),
                                                    container->inputs.size(), container->outputs.size())};
   }
-  if (Status taken = take(side[wish.slot], wish); !taken) {
-    return Error{taken.error().code, slot_name(wish) + ": " + taken.error().message};
+  if (Status taken = take(side[spec.slot], spec); !taken) {
+    return Error{taken.error().code, slot_name(spec) + ": " + taken.error().message};
   }
   return {};
 }
 
-Status TensorFile::take(const ContainerTensor& tensor, const TensorWish& wish) {
+Status TensorFile::take(const ContainerTensor& tensor, const TensorSpec& spec) {
   dtype_ = dtype_of_cann(tensor.data_type);
   // CANN has no number for some types, but who wrote it says what it is.
-  const bool is_ours = tensor.data_type == kCannUndefined && tensor.bytes > 0 && wish.dtype != DType::undefined &&
-                       cann_type(wish.dtype) == kCannUndefined;
-  if (is_ours) dtype_ = wish.dtype;
+  const bool is_ours = tensor.data_type == kCannUndefined && tensor.bytes > 0 && spec.dtype != DType::undefined &&
+                       cann_type(spec.dtype) == kCannUndefined;
+  if (is_ours) dtype_ = spec.dtype;
   if (tensor.data_type == kCannUndefined && !is_ours) {
     dtype_ = DType::int8;
     shape_ = {static_cast<std::int64_t>(tensor.bytes)};

@@ -21,7 +21,7 @@ namespace sonde {
 
 // What is known of the tensor that is looked for. A container holds several, and so may a .pt, where `slot` counts them in
 // the order of the object; a raw file says nothing of itself.
-struct TensorWish {
+struct TensorSpec {
   bool is_input = false;
   std::uint32_t slot = 0;
   DType dtype = DType::undefined;
@@ -38,7 +38,7 @@ class TensorFile {
  public:
   // Fails with `corrupt`, with the place and what was found and expected; `unsupported` for types that are no numbers;
   // `not_found` when a container has no such slot.
-  static Result<TensorFile> open(const std::filesystem::path& path, const TensorWish& wish = {});
+  static Result<TensorFile> open(const std::filesystem::path& path, const TensorSpec& spec = {});
 
   DType dtype() const { return dtype_; }
   const std::vector<std::int64_t>& shape() const { return shape_; }
@@ -46,13 +46,13 @@ class TensorFile {
 
  private:
   TensorFile() = default;
-  Status read(const std::filesystem::path& path, const TensorWish& wish);
+  Status read(const std::filesystem::path& path, const TensorSpec& spec);
   Status read_npy();
-  Status read_torch(const TensorWish& wish);
+  Status read_torch(const TensorSpec& spec);
   Status read_atb(const std::filesystem::path& path);
-  Status read_raw(const std::string& own_name, const TensorWish& wish);
-  Status read_container(const TensorWish& wish);
-  Status take(const ContainerTensor& tensor, const TensorWish& wish);
+  Status read_raw(const std::string& own_name, const TensorSpec& spec);
+  Status read_container(const TensorSpec& spec);
+  Status take(const ContainerTensor& tensor, const TensorSpec& spec);
   Status lay(std::uint64_t offset);
   Status decode(const ContainerTensor& tensor, std::uint64_t count);
   Status settle(const TensorView& saved, bool big_endian);

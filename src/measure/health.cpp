@@ -86,7 +86,7 @@ bool alike(const Health& a, const Health& b) {
 
 HealthReader::Measured HealthReader::measure(const std::filesystem::path& path, const CatalogTensor& tensor) {
   Measured measured;
-  const Result<TensorFile> file = TensorFile::open(path, wish_of(tensor));
+  const Result<TensorFile> file = TensorFile::open(path, spec_of(tensor));
   if (!file) {
     measured.problem = file.error().message;
     return measured;

@@ -19,7 +19,7 @@ std::uint64_t part_of(const CatalogTensor& tensor) {
 }
 
 Result<MeasuredFile> measure_file(const CatalogRank& rank, const CatalogTensor& tensor) {
-  const Result<TensorFile> file = TensorFile::open(rank.directory / tensor.file, wish_of(tensor));
+  const Result<TensorFile> file = TensorFile::open(rank.directory / tensor.file, spec_of(tensor));
   if (!file) return file.error();
   MeasuredFile measured;
   measured.dtype = file->dtype();
@@ -49,13 +49,13 @@ std::optional<FileKey> file_key(const CatalogRank& rank, const CatalogTensor& te
   return FileKey(status.st_dev, status.st_ino, part_of(tensor));
 }
 
-TensorWish wish_of(const CatalogTensor& tensor) {
-  TensorWish wish;
-  wish.is_input = tensor.is_input;
-  wish.slot = tensor.slot;
-  wish.dtype = tensor.dtype;
-  if (tensor.has_shape) wish.shape.emplace(tensor.shape.begin(), tensor.shape.end());
-  return wish;
+TensorSpec spec_of(const CatalogTensor& tensor) {
+  TensorSpec spec;
+  spec.is_input = tensor.is_input;
+  spec.slot = tensor.slot;
+  spec.dtype = tensor.dtype;
+  if (tensor.has_shape) spec.shape.emplace(tensor.shape.begin(), tensor.shape.end());
+  return spec;
 }
 
 Status Measurer::measure(const CatalogRank& rank, CatalogTensor& tensor) {

@@ -17,7 +17,7 @@
 namespace sonde {
 
 // What TensorFile::open has to know of a tensor.
-TensorWish wish_of(const CatalogTensor& tensor);
+TensorSpec spec_of(const CatalogTensor& tensor);
 
 struct MeasureTask {
   const CatalogRank* rank;

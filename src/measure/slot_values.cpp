@@ -36,7 +36,7 @@ std::optional<SlotValues> SlotValues::open(const CatalogRank& rank, const Catalo
     return operand;
   }
   if (tensor.file.empty()) return std::nullopt;
-  Result<TensorFile> file = TensorFile::open(rank.directory / tensor.file, wish_of(tensor));
+  Result<TensorFile> file = TensorFile::open(rank.directory / tensor.file, spec_of(tensor));
   if (!file) return std::nullopt;
   operand.shape_ = file->shape();
   operand.file_ = std::make_shared<const TensorFile>(std::move(*file));

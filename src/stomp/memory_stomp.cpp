@@ -248,7 +248,7 @@ const CatalogTensor* StompSearch::written(const DataFlow::Maker& maker, const Ca
 void StompSearch::note_unreadable(const CatalogTensor& tensor) {
   if (tensor.file.empty()) return;
   const std::filesystem::path path = rank_.directory / tensor.file;
-  const Result<TensorFile> file = TensorFile::open(path, wish_of(tensor));
+  const Result<TensorFile> file = TensorFile::open(path, spec_of(tensor));
   if (file || std::ranges::find(report_.problems, path, &DumpProblem::path) != report_.problems.end()) return;
   report_.problems.push_back({path, file.error().message});
 }
@@ -272,7 +272,7 @@ void StompSearch::add_unreadable(std::initializer_list<const CatalogTensor*> ten
   for (const CatalogTensor* tensor : tensors) {
     if (tensor->file.empty()) continue;
     const std::filesystem::path path = rank_.directory / tensor->file;
-    const Result<TensorFile> file = TensorFile::open(path, wish_of(*tensor));
+    const Result<TensorFile> file = TensorFile::open(path, spec_of(*tensor));
     if (file || std::ranges::find(report_.problems, path, &DumpProblem::path) != report_.problems.end()) continue;
     report_.problems.push_back({path, file.error().message});
   }

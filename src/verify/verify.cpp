@@ -193,12 +193,12 @@ class RankVerifier {
 
   std::string wrong_of(const fs::path& path, const JournalTensor& slot) {
     const TensorEntry& tensor = slot;
-    TensorWish wish;
-    wish.is_input = tensor.is_input;
-    wish.slot = tensor.slot;
-    wish.dtype = tensor.dtype;
-    wish.shape.emplace(tensor.shape.values().begin(), tensor.shape.values().end());
-    const Result<TensorFile> file = TensorFile::open(path, wish);
+    TensorSpec spec;
+    spec.is_input = tensor.is_input;
+    spec.slot = tensor.slot;
+    spec.dtype = tensor.dtype;
+    spec.shape.emplace(tensor.shape.values().begin(), tensor.shape.values().end());
+    const Result<TensorFile> file = TensorFile::open(path, spec);
     if (!file) return file.error().message;
     std::int64_t elements = 1;
     for (const std::int64_t size : tensor.shape.values()) elements *= size;
@@ -426,7 +426,7 @@ VerifyRank verify_tree(const CatalogRank& rank, VerifyReport& report) {
           ++report.files;
           report.bytes += static_cast<std::uint64_t>(status.st_size);
         }
-        const Result<TensorFile> file = TensorFile::open(path, wish_of(tensor));
+        const Result<TensorFile> file = TensorFile::open(path, spec_of(tensor));
         if (file) continue;
         ++step.damaged;
         const bool may_read = ::access(path.c_str(), R_OK) == 0;

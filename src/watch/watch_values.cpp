@@ -231,8 +231,9 @@ ValueSummary summarize_values(const TensorView& view, std::span<const ValueRange
     summary.count += count;
     for (std::size_t r = 0; r < ranges.size(); ++r) {
       const ValueRange range = ranges[r];
-      summary.inside[r] += static_cast<std::uint64_t>(sum_of(
-          count, [&x, range](std::size_t i) { return (int{x[i] >= range.start} & int{x[i] <= range.end}) != 0 ? 1.0 : 0.0; }));
+      summary.inside[r] += static_cast<std::uint64_t>(sum_of(count, [&x, range](std::size_t i) {
+        return (int{x[i] >= range.start} & int{x[i] <= range.end}) != 0 ? 1.0 : 0.0;
+      }));
     }
     if (!all_finite(x.data(), count)) count = set_aside(x.data(), count, summary);
     if (count > 0) totals.add(x.data(), count, summary);

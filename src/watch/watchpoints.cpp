@@ -306,7 +306,7 @@ void Check::compare_item(Item& item, const TensorFile& file, std::optional<Tenso
       return;
     }
     Result<TensorFile> opened =
-        TensorFile::open(rank_of(catalog_, item.place).directory / tensor.file, wish_of(tensor));
+        TensorFile::open(rank_of(catalog_, item.place).directory / tensor.file, spec_of(tensor));
     if (!opened) {
       item.previous_problem = opened.error().message;
       item.previous_unreadable = true;
@@ -404,7 +404,7 @@ void Check::read_job(std::span<Item* const> job) const {
       continue;
     }
     if (before == nullptr || item->previous.place != before->place) earlier.reset();
-    Result<TensorFile> file = TensorFile::open(rank_of(catalog_, item->place).directory / tensor.file, wish_of(tensor));
+    Result<TensorFile> file = TensorFile::open(rank_of(catalog_, item->place).directory / tensor.file, spec_of(tensor));
     item->read = true;
     if (!file) {
       item->problem = file.error().message;

@@ -46,12 +46,12 @@ Result<OpenDirectory*> Places::of(const NamedRecord& record) {
 
 int Places::place(OpenDirectory& directory, const Name& name, const Put& put, std::string& path) {
   for (int attempt = 0; attempt < kNameAttempts; ++attempt) {
-    const std::string wish = name(attempt);
-    if (wish.size() > NAME_MAX) return place_long(directory, wish, put, path);
-    const int error_number = put(directory.directory.get(), wish.c_str());
-    if (error_number == ENAMETOOLONG) return place_long(directory, wish, put, path);
+    const std::string wanted = name(attempt);
+    if (wanted.size() > NAME_MAX) return place_long(directory, wanted, put, path);
+    const int error_number = put(directory.directory.get(), wanted.c_str());
+    if (error_number == ENAMETOOLONG) return place_long(directory, wanted, put, path);
     if (error_number == EEXIST) continue;
-    if (error_number == 0) path = directory.path + wish;
+    if (error_number == 0) path = directory.path + wanted;
     return error_number;
   }
   return EEXIST;

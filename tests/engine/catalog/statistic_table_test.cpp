@@ -87,7 +87,7 @@ TEST(StatisticTable, SaysWhichRowIsBadAndKeepsTheOthers) {
 TEST(StatisticTable, NamesTheCellThatIsWrong) {
   const char* rows[] = {"Add,a,0,0,0,input,x,4,float16,\"()\",1\n", "Add,a,0,0,0,input,0,4,float16,\"(2;3)\",1\n",
                         "Add,a,0,0,0,input,0,4,float16,\"()\",one\n"};
-  const char* named[] = {"'x' is no Slot", "'(2;3)' is no Shape", "'one' is no Max Value"};
+  const char* named[] = {"'x' is not a valid Slot", "'(2;3)' is not a valid Shape", "'one' is not a valid Max Value"};
   for (int i = 0; i < 3; ++i) {
     const StatisticTable table = table_of(std::string(kFront) + ",Max Value\n" + rows[i]);
     EXPECT_THAT(table.problem, HasSubstr(named[i]));

@@ -200,7 +200,7 @@ TEST(Plan, WrapsHugeNumbersAsMindSporeDoesAndSaysSo) {
   expect_told({"c.input_output=4294967299"}, "error common_dump_settings.input_output",
               "allowed: an unsigned integer: 0");
   EXPECT_THAT(plan_with({"c.support_device=[-1,1.5,true,4294967298]"}).support_device, ElementsAre(4294967295, 1, 2));
-  expect_told({"c.support_device=[-1]"}, "warning common_dump_settings.support_device[0]", "no device number");
+  expect_told({"c.support_device=[-1]"}, "warning common_dump_settings.support_device[0]", "not a device number");
 }
 
 TEST(Plan, NamesTheNearestKeyForOneItDoesNotKnow) {
