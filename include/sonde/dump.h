@@ -1,4 +1,4 @@
-// Dump: what a dump holds, whoever wrote it: Sonde, MindSpore, CANN, TorchAir or msprobe.
+// Dump: the content of a dump written by Sonde, MindSpore, CANN, TorchAir or msprobe.
 //
 //   Result<Dump> dump = Dump::open("/data/run7");
 //   if (!dump) fail(dump.error().message);
@@ -33,7 +33,7 @@
 
 namespace sonde {
 
-// Of this header. A library of another version refuses to open.
+// The version of this header. A library of another version refuses to open.
 inline constexpr std::uint32_t kDumpApiVersion = 1;
 
 // One step of one graph of one rank, in the order of the run.
@@ -42,7 +42,7 @@ struct DumpStep {
   std::uint64_t step = 0;
   std::size_t first_op = 0, ops = 0;  // its ops: [first_op, first_op + ops) of Dump::op
   bool ended = false;                 // false: the run was cut off inside it
-  std::string_view directory;         // relative to the rank's; empty: the names of its files tell the step
+  std::string_view directory;         // relative to the rank's; empty: the file names give the step
 };
 
 struct DumpSource {
@@ -83,13 +83,13 @@ struct DumpEdge {
   std::string parameter;
 };
 
-// A file that could not be read, or not wholly; the rest of the dump is there all the same.
+// A file that could not be read, or only in part; the rest of the dump is still there.
 struct DumpProblem {
   std::filesystem::path path;
   std::string message;
 };
 
-// What is not set selects everything.
+// A field that is not set selects everything.
 struct DumpSelection {
   std::vector<std::uint32_t> ranks, graphs, slots;
   std::vector<std::uint64_t> steps;
@@ -114,7 +114,7 @@ struct DumpWatchParameter {
   bool hit = false;
 };
 
-// A tensor that meets its condition, or, with `hit` false, one that could not be held against it.
+// A tensor that meets its condition, or, with `hit` false, one that could not be checked against it.
 struct DumpHit {
   std::size_t watchpoint = 0, tensor = 0;
   bool hit = false;
@@ -140,7 +140,7 @@ struct DumpWatchOptions {
   bool error_on_no_value = false;  // bit 32 for tensors without values, instead of a gap
 };
 
-// What became of one file.
+// The result for one file.
 struct DumpConverted {
   std::vector<std::filesystem::path> written;
   std::vector<std::string> failed;  // what could not be read or turned, each with the file's name
@@ -162,9 +162,9 @@ class DumpValues {
 
 class Dump {
  public:
-  // `path`: a dump, one rank's directory, or any directory inside one. Fails when it is not a dump; what cannot be read
-  // inside one is a problem. `only`: ops that will be looked at; the others are not there. Of a large dump with a saved
-  // index (docs/catalog.md) these are found at once.
+  // `path`: a dump, one rank's directory, or any directory inside one. Fails when it is not a dump; a file in it that
+  // cannot be read is a problem. `only`: the ops to load; the others are not there. In a large dump with a saved index
+  // (docs/catalog.md) they are found at once.
   static Result<Dump> open(const std::filesystem::path& path, const DumpSelection& only = {}) {
     return open_version(path, only, kDumpApiVersion);
   }
@@ -186,7 +186,7 @@ class Dump {
   SONDE_EXPORT Result<std::vector<std::size_t>> select_ops(const DumpSelection& selection) const;
   SONDE_EXPORT Result<std::vector<std::size_t>> select_tensors(const DumpSelection& selection) const;
 
-  // Who called the op: its own line first, up to the program's.
+  // The callers of the op: its own line first, up to the program's.
   SONDE_EXPORT std::vector<DumpSource> trace(std::size_t op) const;
   // Arguments that are not tensors, by name, as text: `stride`, `[1, 1]`.
   SONDE_EXPORT std::vector<std::pair<std::string, std::string>> attributes(std::size_t op) const;
@@ -195,13 +195,13 @@ class Dump {
   // The data flow of one step, in the order of the readers.
   SONDE_EXPORT std::vector<DumpEdge> edges(std::size_t step) const;
 
-  // The tensor with type and shape, from the header of its file where the dump itself does not tell.
+  // The tensor with type and shape, from the header of its file where the dump itself does not say.
   SONDE_EXPORT Result<DumpTensor> look(std::size_t tensor) const;
   // As the dump has them; nothing is read. Empty: it has none.
   SONDE_EXPORT std::optional<KnownStatistics> known_statistics(std::size_t tensor) const;
   // The same, else measured, once, from its file. Fails with `not_found` when there is none, `unsupported` for complex.
   SONDE_EXPORT Result<KnownStatistics> statistics(std::size_t tensor) const;
-  // Measures all of these that have a file and no statistics, several at a time. What cannot be read comes back.
+  // Measures all of these that have a file and no statistics, several at a time. Returns those that cannot be read.
   SONDE_EXPORT std::vector<DumpProblem> measure(std::span<const std::size_t> tensors) const;
   SONDE_EXPORT Result<DumpValues> values(std::size_t tensor) const;
 
@@ -212,7 +212,7 @@ class Dump {
   // Holds all watchpoints against their tensors, each tensor read once. Fails on a condition that is none.
   SONDE_EXPORT Result<DumpWatchReport> watch(std::span<const DumpWatchpoint> watchpoints,
                                              const DumpWatchOptions& options = {}) const;
-  // Whether there is such a condition, and its parameters are what it takes.
+  // Checks that the condition exists and takes these parameters.
   SONDE_EXPORT static Status check_condition(const std::string& condition,
                                              std::span<const std::pair<std::string, double>> parameters);
 

@@ -77,10 +77,10 @@ struct Finding {
   std::vector<Number> numbers;
   std::string why;                    // one sentence
   std::vector<std::string> evidence;  // what was seen, a line each
-  std::vector<std::string> limits;    // what this dump cannot tell, a line each
+  std::vector<std::string> limits;    // what this dump cannot show, a line each
 };
 
-// Which part of a dump to analyse.
+// The part of a dump to analyse.
 struct AnalysisOptions {
   std::string steps;  // "3", "0-5", "1|4"; empty: all
   std::optional<std::uint32_t> graph, rank;
@@ -127,13 +127,13 @@ struct FirstBad {
   std::vector<DumpProblem> problems;  // what could not be looked at
   bool complete = false;              // everything was looked at: without a finding, nothing is wrong
   bool only_overflows = false;        // the dump holds nothing but operators that overflowed
-  std::vector<std::string> suspects;  // ops whose tensors would tell more, for another run
-  // What was looked at.
+  std::vector<std::string> suspects;  // ops whose tensors would show more, for another run
+  // The scope of the analysis.
   std::uint64_t ops_not_recorded = 0;  // of `ops`: only their place in the graph is known
   std::uint64_t ranks = 0, steps = 0, ops = 0, tensors = 0, files_read = 0;
 };
 
-// Fails with `invalid_argument` when `options.steps` is no list of steps, or the dump has none of them.
+// Fails with `invalid_argument` when `options.steps` is not a list of steps, or the dump has none of them.
 SONDE_EXPORT Result<FirstBad> first_bad(const Dump& dump, const AnalysisOptions& options = {});
 SONDE_EXPORT std::string text_of(const FirstBad& report);
 SONDE_EXPORT std::string json_text_of(const FirstBad& report);
@@ -167,7 +167,7 @@ struct ComparisonOptions {
   std::size_t threads = 0;  // 0: one for each CPU; the answer is the same
 };
 
-// Where the target's run first goes another way.
+// The first place where the target's run differs.
 struct DumpDifference {
   std::string kind;  // `op`, `parameter`, `data`, `inserted`, …: docs/compare.md, "What is found"
   std::uint32_t rank = 0;
@@ -188,7 +188,8 @@ SONDE_EXPORT Result<Comparison> compare(const Dump& target, const Dump& golden, 
 class Comparison {
  public:
   SONDE_EXPORT const std::vector<DumpDifference>& findings() const;  // what went wrong first is first
-  // How many operators have which verdict: `identical`, `within_tolerance`, `propagated`, `introduced`, `unmatched`, `unknown`.
+  // The number of operators with each verdict: `identical`, `within_tolerance`, `propagated`, `introduced`,
+  // `unmatched`, `unknown`.
   SONDE_EXPORT const std::vector<std::pair<std::string, std::size_t>>& summary() const;
   SONDE_EXPORT const std::vector<std::string>& notes() const;  // ranks and steps that only one dump has
   SONDE_EXPORT std::vector<std::string> left_out() const;      // what could not be looked at

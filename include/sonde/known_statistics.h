@@ -1,4 +1,4 @@
-// KnownStatistics: the statistics of one tensor as far as a dump tells them.
+// KnownStatistics: the statistics of one tensor that a dump contains.
 #pragma once
 
 #include <cstdint>

@@ -132,7 +132,7 @@ struct sonde_tensor {
   const void* storage_data; /* where that block begins; null: unknown */
   uint64_t storage_bytes;
   const char* skip; /* static text: why this tensor cannot be read; null when it can */
-  uint64_t object;  /* the host's tensor object, while it lives: tells views of one memory apart; 0: unknown */
+  uint64_t object;  /* the host's tensor object, while it lives: distinguishes views of one memory; 0: unknown */
 };
 
 /* A place in the user's program. Lines count from 1, columns (bytes) from 0; an end of 0: unknown. */
@@ -153,7 +153,7 @@ struct sonde_site {
   const char* op_type;
   /* --- may be missing --- */
   const char* scope;                     /* "network-AlexNet/features/0-Conv2d"; "" or null: outside */
-  const struct sonde_source_line* trace; /* who called, innermost first; the first is the op's line */
+  const struct sonde_source_line* trace; /* the callers, innermost first; the first is the op's line */
   uint32_t flags;                        /* SONDE_SITE_* */
 };
 
@@ -178,7 +178,7 @@ struct sonde_attribute {
   const char* text;
 };
 
-/* What op_begin answers, several at once. 0: the op is not recorded at all (outside the chosen steps). */
+/* The answer of op_begin, a combination of these. 0: the op is not recorded at all (outside the chosen steps). */
 #define SONDE_WANT_STRUCTURE 1u /* call tensor functions for identity; no bytes will be read */
 #define SONDE_WANT_INPUTS 2u
 #define SONDE_WANT_OUTPUTS 4u
@@ -189,7 +189,7 @@ struct sonde_attribute {
 #define SONDE_WANT_WATCHED 128u  /* after op_output: op_watched with every output remembered so */
 #define SONDE_WANT_MODULES 256u  /* call modules_exist, within this op or before the next one */
 
-/* Whether the host's operator callbacks need to run. Returned by every clock function. */
+/* Says whether the host's operator callbacks need to run. Returned by every clock function. */
 enum sonde_capture {
   SONDE_CAPTURE_OFF = 0,
   SONDE_CAPTURE_ON = 1,
@@ -226,8 +226,8 @@ struct sonde_named_op {
   const char* op_type; /* "Conv2D"; "Parameter" */
 };
 
-/* What a naming host's own dumper needs, which finds the operators and writes the graphs. The host sets `size`, the
- * engine the rest, as far as it reaches. */
+/* The settings of a naming host's own dumper, which finds the operators and writes the graphs. The host sets `size`,
+ * the engine the rest, up to that size. */
 struct sonde_host_settings {
   uint32_t size;
   uint64_t first_iteration; /* the number of its first step */
@@ -264,7 +264,7 @@ struct sonde_api {
   int (*active)(void);             /* a session exists and has not failed */
   int (*records_exceptions)(void); /* its plan asks for the operator that throws */
   void (*forked_child)(void);      /* in the child of fork(): become inert */
-  /* One-line failure that the user has not been told yet, 1 if there was one. */
+  /* One-line failure that was not yet reported to the user; returns 1 if there was one. */
   int (*take_failure)(char* message, size_t message_bytes);
 
   /* --- clock ------------------------------------------------------------------------------------------------ */
@@ -369,7 +369,8 @@ static inline const char* sonde_table_mismatch(const struct sonde_api* table) {
 SONDE_EXPORT int sonde_init_dump(void);
 SONDE_EXPORT int sonde_set_dump(const char* config_path);
 SONDE_EXPORT int sonde_finalize_dump(void);
-/* Of the last of these calls: why it was refused, the warnings, or the closing line. Valid until this thread asks again. */
+/* For the last of these calls: why it was refused, the warnings, or the closing line. Valid until this thread asks
+ * again. */
 SONDE_EXPORT const char* sonde_dump_message(void);
 
 #ifdef __cplusplus

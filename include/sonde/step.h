@@ -8,7 +8,7 @@
 
 namespace sonde {
 
-// What the program was doing. The numbers are those of the journal.
+// The activity of the program. The numbers are those of the journal.
 enum class Phase : std::uint8_t {
   forward = 0,
   backward = 1,

@@ -1,4 +1,4 @@
-// TensorMeta: the facts about one slot of one operator that do not depend on who looks at it. The record of a run, its
+// TensorMeta: the facts about one slot of one operator that do not depend on the reader. The record of a run, its
 // journal, the catalog of a dump, findings and Dump::tensor() contain it.
 #pragma once
 
@@ -25,8 +25,8 @@ struct TensorMeta {
   Dims shape;
   // Equal numbers in one run: the same bytes in the same shape and type. 0: unknown.
   std::uint64_t content = 0;
-  // Of an input: sequence and output slot of the op it comes from, which wrote that memory last or has made this view of
-  // it since.
+  // For an input: sequence and output slot of the op that produced it: the last one that wrote that memory, or a later
+  // one that made this view of it.
   std::uint64_t source = kNoSequence;
   std::uint32_t source_slot = 0;
   std::optional<double> constant;  // an input that is a number of the user's code

@@ -18,10 +18,10 @@ struct AtbHeader {
   std::string data;  // file that holds the elements, where this one does not; else empty
 };
 
-// Whether a file that begins so is one.
+// Whether a file with this start is an ATB file.
 bool is_atb(std::string_view start);
 
-// `file`: all of it. That the elements are there is not looked at.
+// `file`: all of it. Does not check that the elements are there.
 Result<AtbHeader> parse_atb(std::string_view file);
 
 }  // namespace sonde

@@ -122,7 +122,7 @@ OriginalOutput take_original(protozero::pbf_reader bytes) {
   return original;
 }
 
-// Takes the field that stands next in `message` if only inputs, or only outputs, have it.
+// Takes the next field in `message` if only inputs, or only outputs, have it.
 bool take_own_field(protozero::pbf_message<Input>& message, ReadTensor& tensor) {
   if (message.tag() != Input::input_type || !message.has_wire_type(protozero::pbf_wire_type::varint)) return false;
   tensor.input_type = message.get_uint32();
@@ -140,7 +140,7 @@ bool take_own_field(protozero::pbf_message<Output>& message, ReadTensor& tensor)
 template <typename Fields>
 ReadTensor take_tensor(protozero::pbf_reader bytes) {
   ReadTensor tensor;
-  tensor.format = 0;  // as protobuf has it where nothing stands
+  tensor.format = 0;  // protobuf's default for a missing field
   protozero::pbf_message<Fields> message(bytes);
   while (message.next()) {
     const bool is_number = message.has_wire_type(protozero::pbf_wire_type::varint);

@@ -23,7 +23,7 @@ struct OriginalOutput {
   std::int32_t data_type = 0, format = 0;
 };
 
-// What the header says of one tensor. Its place in the list is its slot.
+// The header's facts about one tensor. Its place in the list is its slot.
 struct ContainerTensor {
   std::int32_t data_type = 0;                        // cann_types.h; 0 with `bytes` 0: a slot without a tensor
   std::int32_t format = 2;                           // tensor/format.h
@@ -53,20 +53,20 @@ struct Container {
   std::vector<ContainerBytes> buffers, spaces;
   std::vector<std::pair<std::string, std::string>> attributes;  // name, value
   std::string dfx_message;                                      // of the dump of an exception
-  bool is_nano = false;                                         // of a small device; its types are CANN's all the same
+  bool is_nano = false;                                         // of a small device; its types are still CANN's
   std::uint64_t total_bytes = 0;  // that the file should have; more than 2^63 when the header lies
   std::string cut;                // what is cut off and where, when that was allowed
 };
 
-// Everything of a file that stands before the bytes of its first tensor.
+// The part of a file before the bytes of its first tensor.
 std::string container_head(const Container& container);
 
-// How many bytes a reader needs for parse_container: the length and the message. `start`: the first 12 bytes of the
-// file, or all that it has. Fails with `corrupt`.
+// The number of bytes that parse_container needs: the length and the message. `start`: the first 12 bytes of the file,
+// or all of a shorter one. Fails with `corrupt`.
 Result<std::uint64_t> container_head_bytes(std::string_view start, std::uint64_t file_bytes);
 // `start`: the first bytes of the file, the whole header at least; `file_bytes`: how long the file is. Every size is
-// held against it: what the result names lies inside the file. Unknown fields, and bytes at the end, are passed over.
-// A file that ends too early is `corrupt`, or, with `allow_cut`, has tensors that say so.
+// checked against it: all parts named in the result lie inside the file. Unknown fields, and bytes at the end, are
+// skipped. A file that ends too early is `corrupt`, or, with `allow_cut`, has tensors that say so.
 Result<Container> parse_container(std::string_view start, std::uint64_t file_bytes, bool allow_cut = false);
 
 }  // namespace sonde

@@ -47,7 +47,7 @@ std::string_view join(Fields fields) {
           static_cast<std::size_t>(fields.back().data() + fields.back().size() - fields.front().data())};
 }
 
-constexpr std::size_t kShortestTime = 13;  // digits: microseconds since 1970 have 16, and libfoo.so.1.2.3 is no dump
+constexpr std::size_t kShortestTime = 13;  // digits: microseconds since 1970 have 16, and libfoo.so.1.2.3 is not a dump
 
 // FFTS+: task_type.context_id.thread_id.device_id after the time.
 bool ends_in_slices(Fields fields) {
@@ -66,7 +66,7 @@ bool is_swapped(std::string_view op_type, std::string_view op_name) {
   return is_op(op_type) && !is_op(op_name);
 }
 
-// "{op_type}.{op_name}.{task}[.{stream}].{time}", where op_name may hold dots (2.0), a dump number may stand before the task
+// "{op_type}.{op_name}.{task}[.{stream}].{time}", where op_name may hold dots (2.0), a dump number may precede the task
 // (ACL graphs), and four fields may follow.
 bool parse_op_fields(Fields fields, TensorFileName& out) {
   if (ends_in_slices(fields) && fields[fields.size() - 5].size() >= kShortestTime)
@@ -140,7 +140,7 @@ bool parse_bin_name(std::string_view rest, TensorFileName& out) {
   if (out.shape.size() == 1 && out.shape[0] == 0) out.shape.clear();
   out.dtype = tail.substr(0, end);
   out.format = tail.substr(end + 1);
-  // What Sonde puts behind a name that is taken.
+  // The suffix that Sonde appends to a name that is already used.
   std::uint32_t number = 0;
   const std::size_t dot = out.format.rfind('.');
   if (dot != std::string::npos && parse_digits(std::string_view(out.format).substr(dot + 1), number)) {
@@ -188,7 +188,7 @@ bool parse_op_file_name(std::string_view name, OpFileName& out, bool any_time) {
   if (!any_time && fields.back().size() < kShortestTime) return false;
   if (!parse_digits(fields.back(), out.timestamp_us)) return false;
   if (fields.size() == 4 && is_number(fields[1]) && is_number(fields[2])) {
-    // Of an exception: "{exception_info or the kernel}.{stream}.{task}.{time}".
+    // The file of an exception: "{exception_info or the kernel}.{stream}.{task}.{time}".
     parse_digits(fields[1], out.stream_id);
     parse_digits(fields[2], out.task_id);
     out.op_type = out.op_name = fields[0];

@@ -31,10 +31,10 @@ struct OpFileName {
   std::string op_type, op_name;
   std::uint64_t task_id = 0, stream_id = 0, timestamp_us = 0;
   bool is_table = false;  // `.csv`
-  // Of an overflow, not of an op: `Opdebug.Node_OpDebug.…`.
+  // The file of an overflow, not of an op: `Opdebug.Node_OpDebug.…`.
   bool is_overflow_record() const { return op_type == "Opdebug"; }
 };
-// `any_time`: also with fewer than 13 digits, where only the content can tell: libfoo.so.1.2.3 would be one.
+// `any_time`: also with fewer than 13 digits, where only the content can decide: libfoo.so.1.2.3 would match.
 bool parse_op_file_name(std::string_view name, OpFileName& out, bool any_time = false);
 
 }  // namespace sonde

@@ -1,4 +1,4 @@
-// What every reader of a file asks of it, whatever its format.
+// Limits that every file reader checks, for all formats.
 #pragma once
 
 #include <cstddef>

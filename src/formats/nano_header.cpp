@@ -16,7 +16,7 @@ constexpr std::uint32_t kShape = 0, kOriginalShape = 1, kOriginalName = 2;
 // A type without a number in the container is one that nobody knows, so that only its own tensor is lost.
 constexpr std::int32_t kNoType = 1000;
 
-// Row i is the container's number of GE's type i; the others are no numbers to either.
+// Row i is the container's number of GE's type i; the others are not numeric types in either.
 constexpr std::array<std::int32_t, 42> kCannTypes = {1,  2,  3,  7,  4,  kNoType, 5,  6,  9,  8,  10, 12, 11, 13,
                                                      14, 15, 16, 17, 18, 19,      20, 21, 22, 23, 24, 25, 26, 27,
                                                      0,  28, 29, 30, 31, 32,      33, 34, 35, 36, 37, 38, 39, 40};

@@ -1,4 +1,4 @@
-// NpyFile: one .npy file, whoever wrote it, as a tensor that can be looked at in place.
+// NpyFile: one .npy file of any writer, as a tensor that can be read in place.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace sonde {
 
-// What the header of a .npy file says. Format versions 1 to 3.
+// The header of a .npy file. Format versions 1 to 3.
 struct NpyHeader {
   DType dtype = DType::undefined;  // `<E2` and `<T2` are bfloat16
   bool big_endian = false;
@@ -25,11 +25,11 @@ struct NpyHeader {
   std::uint64_t data_bytes = 0;   // how many bytes they take; they lie inside the file
 };
 
-// Whether a file that begins so is one.
+// Whether a file with this start is a .npy file.
 bool is_npy(std::string_view start);
 
 // `start`: the first bytes of the file, the whole header at least; `file_bytes`: how long the file is. Every size is
-// held against it. Fails with `corrupt`, or `unsupported` for element types that are no numbers.
+// checked against it. Fails with `corrupt`, or `unsupported` for element types that are not numeric.
 Result<NpyHeader> parse_npy_header(std::string_view start, std::uint64_t file_bytes);
 
 // Owns the mapping of the file; views are valid as long as it lives. Big-endian files are turned in memory.

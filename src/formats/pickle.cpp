@@ -72,7 +72,7 @@ DType dtype_of_storage(std::string_view global) {
   return found == std::end(kStorages) || !global.starts_with("torch") ? DType::undefined : found->dtype;
 }
 
-// What a function is to us.
+// The functions that we know.
 enum class Call : std::uint8_t { tensor_v2, tensor_v3, quantized, first_argument, with_type, dictionary, nothing };
 struct Function {
   std::string_view name;
@@ -643,7 +643,7 @@ class Machine {
   std::vector<NodeId> stack_;
   std::vector<std::size_t> marks_;
   std::unordered_map<std::uint32_t, NodeId> memo_;
-  std::deque<std::string> made_;  // names of globals that stand in two parts
+  std::deque<std::string> made_;  // names of globals that are stored in two parts
   std::vector<PickledStorage> storages_;
   std::vector<PickledTensor> tensors_;
 };

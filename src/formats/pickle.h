@@ -30,7 +30,7 @@ struct PickledStorage {
 };
 
 struct Pickled {
-  std::vector<PickledTensor> tensors;  // in the order of the object; one that stands in several places comes once
+  std::vector<PickledTensor> tensors;  // in the order of the object; one that occurs several times is listed once
   std::vector<PickledStorage> storages;
   std::vector<std::string_view> texts;  // when the object is a list of texts
   std::size_t bytes = 0;                // that the pickle took

@@ -123,7 +123,7 @@ std::uint32_t crc_of(std::string_view text) {
   return crc32(0, reinterpret_cast<const std::byte*>(text.data()), text.size());
 }
 
-// What both headers of an entry have in common, from `version needed` to the length of the extra field.
+// The common part of both headers of an entry, from `version needed` to the length of the extra field.
 void put_common(std::string& out, std::string_view name, std::uint32_t crc, std::uint64_t size, std::size_t extra) {
   const bool is_large = size >= kMost32;
   put_number(out, is_large ? 45 : 20, 2);
@@ -137,7 +137,8 @@ void put_common(std::string& out, std::string_view name, std::uint32_t crc, std:
   put_number(out, extra, 2);
 }
 
-// Appends the header of an entry, padded so that its data begin at a multiple of kElementAlign. Returns where the CRC stands.
+// Appends the header of an entry, padded so that its data begin at a multiple of kElementAlign. Returns the position of
+// the CRC.
 std::size_t put_local_header(std::string& out, std::string_view name, std::uint32_t crc, std::uint64_t size) {
   const std::size_t begin = out.size();
   const std::size_t large = size >= kMost32 ? 20 : 0;

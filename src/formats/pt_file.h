@@ -14,7 +14,7 @@
 
 namespace sonde {
 
-// What stands around the elements of a file.
+// The bytes around the elements of a file.
 struct PtFrame {
   struct Entry {  // of the archive
     std::string name;

@@ -133,7 +133,7 @@ Status TensorFile::read_atb(const std::filesystem::path& path) {
   Result<AtbHeader> header = parse_atb(mapped_.text());
   if (!header) return header.error();
   if (header->data_offset == mapped_.bytes() && !header->data.empty()) {
-    // Where it was written the path may have been another: what counts is the name, and only beside this file.
+    // The path may have been different on the writing machine: only the name counts, and only beside this file.
     const std::filesystem::path beside = path.parent_path() / std::filesystem::path(header->data).filename();
     Result<MappedFile> data = MappedFile::open(beside);
     if (!data) return data.error();
@@ -252,8 +252,8 @@ Status TensorFile::lay(std::uint64_t offset) {
   return {};
 }
 
-// Who looks at a file's tensor counts on elements that lie side by side, in any order: `saved` stays in place where its do,
-// else they are copied in C order.
+// Readers of a file's tensor expect contiguous elements, in any order: `saved` stays in place where its elements are
+// contiguous, else they are copied in C order.
 Status TensorFile::settle(const TensorView& saved, bool big_endian) {
   const std::size_t item = info(dtype_).item_bytes;
   const std::size_t word = is_complex(dtype_) ? item / 2 : item;

@@ -1,5 +1,5 @@
 // TensorFile: one tensor in a file of any kind that a dump may have: .npy, torch.save's .pt, a container of CANN, a tensor of
-// ATB, a raw .bin of 1.2. Which it is tell its first bytes.
+// ATB, a raw .bin of 1.2. The first bytes show the kind.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct TensorSpec {
   std::uint32_t slot = 0;
   DType dtype = DType::undefined;
   std::optional<std::vector<std::int64_t>> shape = std::nullopt;
-  std::string_view name = {};  // of the file, where its own is a number that stands for one
+  std::string_view name = {};  // of the file, where its own name is a number that replaces a long one
 };
 
 // By its name: `.npy` and `.bin` hold one tensor, all else may hold several.
@@ -36,7 +36,7 @@ bool is_torch_name(std::string_view name);  // .pt, .pth
 // Owns the mapping of the file; views are valid as long as it lives.
 class TensorFile {
  public:
-  // Fails with `corrupt`, with the place and what was found and expected; `unsupported` for types that are no numbers;
+  // Fails with `corrupt`, with the place and what was found and expected; `unsupported` for types that are not numeric;
   // `not_found` when a container has no such slot.
   static Result<TensorFile> open(const std::filesystem::path& path, const TensorSpec& spec = {});
 
@@ -65,7 +65,7 @@ class TensorFile {
   std::vector<std::byte> copy_;  // of elements that cannot be looked at in place
 };
 
-// What a container's header says, without touching its tensors. Errors name the file.
+// Reads a container's header without touching its tensors. Errors name the file.
 Result<Container> read_container(const std::filesystem::path& path);
 
 }  // namespace sonde

@@ -25,13 +25,13 @@ struct TorchHeader {
   bool big_endian = false;
 };
 
-// Whether a file that begins so may be one: a zip, or the pickle of PyTorch before 1.6.
+// Whether a file with this start may be a torch file: a zip, or the pickle of PyTorch before 1.6.
 bool is_torch(std::string_view start);
 
-// `file`: all of it; read are its directory and its pickle only. Every size is held against it.
+// `file`: all of it; only its directory and its pickle are read. Every size is checked against it.
 Result<TorchHeader> parse_torch(std::string_view file);
 
-// What the file says of its tensors, without touching them. Errors name the file.
+// Reads the file's facts about its tensors without touching them. Errors name the file.
 Result<TorchHeader> read_torch(const std::filesystem::path& path);
 
 }  // namespace sonde

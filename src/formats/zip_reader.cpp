@@ -13,7 +13,7 @@ constexpr std::string_view kLocal("PK\3\4", 4), kCentral("PK\1\2", 4), kEnd("PK\
 constexpr std::string_view kEnd64("PK\6\6", 4), kLocator64("PK\6\7", 4);
 constexpr std::size_t kLocalBytes = 30, kCentralBytes = 46, kEndBytes = 22, kLocatorBytes = 20, kEnd64Bytes = 56;
 constexpr std::size_t kLongestComment = 65535;
-constexpr std::uint64_t kIn64 = 0xFFFFFFFF;  // the number stands in the Zip64 field
+constexpr std::uint64_t kIn64 = 0xFFFFFFFF;  // the number is in the Zip64 field
 
 std::string at_byte(std::uint64_t offset) { return " at byte " + std::to_string(offset); }
 
@@ -55,7 +55,7 @@ Result<Directory> find_directory(std::string_view archive) {
   return directory;
 }
 
-// The sizes that do not fit 32 bits stand in an extra field, in this order, each only where its place holds kIn64.
+// The sizes that do not fit 32 bits are in an extra field, in this order, each only where its own field holds kIn64.
 bool read_extra64(std::string_view extra, std::uint64_t& bytes, std::uint64_t& stored, std::uint64_t& header) {
   while (extra.size() >= 4) {
     const auto id = little<std::uint16_t>(extra, 0);

@@ -27,14 +27,14 @@ class ExecutionOrderNames {
   const std::vector<std::string>& names() const { return names_; }
   bool knows(std::string_view name) const { return known_.contains(name); }
 
-  // The name here of the operator that the files call `op_name`: itself when it stands here; else, of the same scope and
-  // type, the next that no other was given. So it must be asked in the order in which the operators run, each operator of
-  // the graph from its first run on; the answer stays. `op_name` itself when nothing is known of it. Valid as long as
-  // this and `op_name`.
+  // The name here of the operator that the files call `op_name`: itself when it is listed here; else the next unused
+  // one of the same scope and type. So call it in the order in which the operators run, for each operator of the graph
+  // from its first run on; the answer does not change. `op_name` itself when it is unknown. Valid as long as this and
+  // `op_name`.
   std::string_view name_of(std::string_view op_name);
 
-  // All names that it may have here, for who did not see the first run: later, operators run in any order. The one that
-  // name_of gave, if it did; none when nothing is known of it.
+  // All names that it may have here, for readers that did not see the first run: later, operators run in any order.
+  // Only the one that name_of gave, if it did; none when it is unknown.
   std::vector<std::string_view> names_of(std::string_view op_name) const;
 
  private:

@@ -21,7 +21,7 @@ struct ValueType {
   bool has_shape = true;  // false: the dump does not say
 };
 
-// What an op reads at one slot.
+// The value that an op reads at one slot.
 struct Operand {
   enum class Kind : std::uint8_t { none, node, parameter, constant };
   Kind kind = Kind::none;
@@ -42,7 +42,7 @@ struct GraphNode {
   bool is_bookkeeping = false;  // TupleGetItem and MakeTuple: no op of the program, MindSpore's way to name one of many
 };
 
-// What the step reads but no op of it made.
+// A value that the step reads but none of its ops produced.
 struct GraphParameter {
   enum class Kind : std::uint8_t {
     weight,  // a parameter, buffer, gradient or optimizer state, by its name

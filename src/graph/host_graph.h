@@ -15,7 +15,7 @@
 
 namespace sonde {
 
-// What stands at one input.
+// One input of an operator.
 struct HostInput {
   enum class Kind : std::uint8_t { unknown, op, parameter, constant };
   Kind kind = Kind::unknown;
@@ -41,10 +41,10 @@ struct HostGraph {
   HostLines lines;
 };
 
-// `.pb`. Fails with `corrupt` where the bytes are no such message, or are cut off.
+// `.pb`. Fails with `corrupt` where the bytes are not such a message, or are truncated.
 Result<HostGraph> read_model_proto(std::string_view bytes);
 
-// `.ir` of any version; names and lines only. What is no part of an operator is passed over.
+// `.ir` of any version; names and lines only. Lines that are not part of an operator are skipped.
 HostGraph read_ir_text(std::string_view text);
 
 // MindSpore's way to name one of many, to join, and to keep an order; no operators with a kernel.

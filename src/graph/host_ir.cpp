@@ -55,7 +55,7 @@ HostGraph read_ir_text(std::string_view text) {
       in_op = !is_bookkeeping(op.op_type);
       if (in_op) graph.ops.push_back(std::move(op));
     } else if (in_op && trimmed(line).starts_with('#')) {
-      // Comments stand one below the other, so all are one view.
+      // Comments are on adjacent lines, so one view covers all.
       comments = comments.empty() ? line : std::string_view(comments.data(), line.data() + end - comments.data());
     } else {
       finish();

@@ -22,7 +22,7 @@ constexpr std::size_t kMostSteps = 1 << 24;         // from all ops to what feed
 constexpr std::size_t kMostValues = 1 << 12;        // of an attribute
 constexpr int kDeepest = 50;                        // tuples inside tuples
 constexpr std::string_view kNameless = "\xd1\x84";  // before the name of a parameter of a block
-// What MindSpore notes for itself.
+// Attributes for MindSpore's internal use.
 constexpr std::array<std::string_view, 4> kNotes = {"IsFeatureMapOutput", "IsFeatureMapInputList", "input_names",
                                                     "output_names"};
 

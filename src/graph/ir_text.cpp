@@ -31,7 +31,7 @@ std::string type_text(const ValueType& type) {
 // 2.5 of float64, 2 of int64, 1 of bool: as the user wrote it.
 std::string number_text(const Operand& operand) { return fmt::format("{}", operand.value); }
 
-// What differs between the grammars.
+// The differences between the grammars.
 struct IrStyle {
   IrGrammar grammar;
   bool is_new() const { return grammar == IrGrammar::v2_7; }

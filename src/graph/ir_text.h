@@ -18,7 +18,7 @@ enum class IrGrammar : std::uint8_t {
 // `graph` must be one of with_tuples(). Source lines show the text that `sources` has of them.
 std::string ir_text(const Graph& graph, IrGrammar grammar, SourceTexts& sources);
 
-// One line of a trace, without what stands before it: "In file train.py:8, 15~20/        return a + b/".
+// One line of a trace, without its prefix: "In file train.py:8, 15~20/        return a + b/".
 std::string source_text(const SourceLine& line, IrGrammar grammar, SourceTexts& sources);
 
 }  // namespace sonde

@@ -55,7 +55,7 @@ bool split(std::string_view rest, bool only_python, TracedLine& out) {
   return false;
 }
 
-// "forward" of `def forward(self, x):`; empty, but there, for a decorator, which stands for the function below it.
+// "forward" of `def forward(self, x):`; empty, but there, for a decorator, which means the function below it.
 std::optional<std::string> function_of(const TracedLine& line) {
   std::string_view text = trimmed(line.text);
   if (text.starts_with('@')) return "";

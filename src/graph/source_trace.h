@@ -1,4 +1,4 @@
-// Source lines as MindSpore's graph files tell them: `# In file train.py:8, 15~20/        return a + b/`.
+// Source lines as MindSpore's graph files contain them: `# In file train.py:8, 15~20/        return a + b/`.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,12 @@ struct TracedLine {
 // One such line, in the form of any version; false for any other.
 bool parse_traced_line(std::string_view line, TracedLine& out);
 
-// The lines of one operator, from all its comments: one per function that was running, innermost first. `outermost_first`
-// says how they stand. Of several candidates (MindSpore has some for fused operators) the first is taken.
+// The lines of one operator, from all its comments: one per function that was running, innermost first.
+// `outermost_first` gives their order. Of several candidates (MindSpore has some for fused operators) the first is
+// taken.
 std::vector<TracedLine> parse_trace(std::string_view comments, bool outermost_first);
 
-// Of a trace that is not empty, the innermost line of the user's own program; the innermost of all when none is.
+// The innermost line of the user's own program in a trace that is not empty; the innermost of all when there is none.
 const SourceLine& users_line(const std::vector<SourceLine>& trace);
 
 }  // namespace sonde

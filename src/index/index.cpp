@@ -28,9 +28,9 @@ using Clock = std::chrono::steady_clock;
 
 // Opening a dump that takes longer saves an index; measured in benchmarks/README.md, "A million files".
 constexpr double kSlowSeconds = 0.5;
-// A dump at rest for less is taken for one that is still being written: a change within the same tick of the file
-// system's clock would not show. Longer where nothing else tells that it did not change while it was read, since that
-// clock may be another machine's; and longest when a run has not closed it.
+// A dump that was unchanged for less time counts as still being written: a change within the same tick of the file
+// system's clock would not show. Longer where nothing else shows that it did not change while it was read, since that
+// clock may be another machine's; longest when a run has not closed it.
 constexpr std::int64_t kRestUs = 2'000'000;
 constexpr std::int64_t kRestUnwatchedUs = 10'000'000;
 constexpr std::int64_t kRestUnfinishedUs = 60'000'000;
@@ -51,7 +51,7 @@ bool is_inside(const fs::path& path, const fs::path& root) {
   return at == root.end();
 }
 
-// What a catalog may have read, or have looked for, outside of the directory it was given.
+// The paths that a catalog may have read, or looked for, outside of its directory.
 std::vector<fs::path> places_outside(const Catalog& catalog, const fs::path& root) {
   std::vector<fs::path> places;
   const auto add = [&](const fs::path& place) {
@@ -82,7 +82,7 @@ bool is_unfinished(const Catalog& catalog) {
   });
 }
 
-// How long the dump has been at rest when `at_us` was, in microseconds; negative when it was changed later.
+// The time from the last change of the dump to `at_us`, in microseconds; negative when it was changed later.
 std::int64_t rest_us(const TreeSnapshot& snapshot, std::uint64_t at_us) {
   return static_cast<std::int64_t>(at_us) - snapshot.newest_mtime_ns / 1000;
 }
@@ -129,7 +129,7 @@ bool is_switched_off() {
   return value != nullptr && std::string_view(value) == "off";
 }
 
-// After reading took long. What goes wrong is nobody's concern: the catalog is there.
+// Called after a slow read. Errors are ignored: the catalog is there.
 void save_if_at_rest(const Catalog& catalog, const fs::path& root, std::uint64_t began_us) {
   const fs::path file = index_file_of(root);
   if (file.empty()) return;

@@ -19,15 +19,15 @@
 
 namespace sonde {
 
-// What will be looked at. Ranks, runs and steps come all of them, and ops where they are asked for; more than was asked for
-// may come.
+// The part of the catalog that is needed. The result has all ranks, runs and steps, and the requested ops; it may have
+// more.
 struct CatalogQuery {
   std::optional<std::uint32_t> rank, graph;
   std::function<bool(std::uint64_t)> steps;  // by iteration; empty: all
   bool first_step_only = false;              // ops of the first of those only
   bool with_ops = true;
-  // Which ops, in those steps: with a name and type that are taken, with a tensor of this name, or with this file (the last
-  // part of its path). All, where none of the three is given.
+  // The ops in those steps: with an accepted name and type, with a tensor of this name, or with this file (the last
+  // part of its path). All ops, where none of the three is given.
   std::function<bool(std::string_view op_name, std::string_view op_type)> ops;
   std::string parameter, file;
   bool with_neighbours = false;  // also those that feed them, that read them, or read the same tensors
@@ -69,8 +69,8 @@ struct IndexReport {
 // seconds; fails with `busy` when it is still being written, and like open_catalog.
 Result<IndexReport> build_index(const std::filesystem::path& dump, const std::filesystem::path& file = {});
 
-// From the index when there is one that is right, else from the dump, whose index is then saved if that took long. Fails
-// like open_catalog; what goes wrong with an index is no failure. SONDE_INDEX=off in the environment: the dump is read.
+// Reads a valid index, else the dump, whose index is then saved if that took long. Fails like open_catalog; a problem
+// with an index is not a failure. SONDE_INDEX=off in the environment: the dump is read.
 Result<Catalog> open_catalog(const std::filesystem::path& path, const CatalogQuery& query);
 
 }  // namespace sonde

@@ -74,7 +74,7 @@ Result<Open> open_index(const fs::path& file, int flags) {
   return open;
 }
 
-// Of the file as it was before it was sealed; none when it cannot be read.
+// The hash of the file before it was sealed; none when it cannot be read.
 std::optional<std::uint64_t> hash_of(const Open& open) {
   static_assert(kPiece >= kSealWithin);  // the seal lies in the first piece
   std::vector<std::uint64_t> pieces((open.bytes + kPiece - 1) / kPiece);

@@ -10,10 +10,10 @@ namespace sonde {
 
 // $XDG_CACHE_HOME/sonde/index, else ~/.cache/sonde/index; empty when neither is known.
 std::filesystem::path index_directory();
-// The file in there for a dump, by its real path; empty when there is no such directory to be had.
+// The file in there for a dump, by its real path; empty when no such directory is available.
 std::filesystem::path index_file_of(const std::filesystem::path& real_dump);
 
-// What stands in the table `meta` until the file is sealed.
+// The value in the table `meta` until the file is sealed.
 inline constexpr std::string_view kUnsealed = "sonde-seal:0000000000000000";
 
 // Writes the checksum of the file over `kUnsealed` in it.

@@ -13,7 +13,7 @@
 namespace sonde {
 namespace {
 
-// Of traces and attributes, which ops point to, and of the names of files, of which each stands there once.
+// Traces and attributes, which ops point to, and file names, each stored once.
 struct Kept {
   std::deque<std::vector<SourceLine>> traces;
   std::deque<std::vector<Attribute>> attributes;
@@ -45,7 +45,7 @@ std::size_t index_in(const std::array<std::string_view, Size>& names, std::strin
   return found == names.end() ? 0 : static_cast<std::size_t>(found - names.begin());
 }
 
-// Where a step lies in the catalog, and in the table of ops.
+// The place of a step in the catalog and in the table of ops.
 struct StepPlaceInIndex {
   std::size_t rank = 0, step = 0;
   std::int64_t first_op = 0, end_op = 0;
@@ -326,7 +326,7 @@ class Reader {
     return add(*rows, chosen);
   }
 
-  // What feeds the chosen ops, what reads them or the same, and what reads the same parameter.
+  // Adds the ops that feed the chosen ops, that read them or their inputs, or that read the same parameter.
   Status add_neighbours(std::set<std::int64_t>& chosen) {
     std::set<std::int64_t> sequences;
     std::set<std::int64_t> names;

@@ -7,7 +7,7 @@
 
 namespace sonde {
 
-// Whether it is an index of this version, of the dump with this real path.
+// Checks that it is an index of this version, for the dump with this real path.
 Status check_index(Database& database, const std::filesystem::path& file, const std::filesystem::path& root);
 
 Result<std::vector<SourceState>> read_sources(Database& database);

@@ -1,4 +1,5 @@
-// The tables of a saved index. What they mean: docs/catalog.md; index_writer.cpp fills them, index_reader.cpp reads them.
+// The tables of a saved index. Their meaning: docs/catalog.md; index_writer.cpp fills them, index_reader.cpp reads
+// them.
 #pragma once
 
 #include <array>
@@ -22,7 +23,7 @@ enum TensorFlag : std::uint32_t {
   kConstantIsNegativeZero = 1U << 3U,
   kHasStatistics = 1U << 4U,
   kSourceIsLikely = 1U << 5U,
-  // Of max, min, avg, l2norm, four bits each: SQLite keeps neither a NaN, which becomes null, nor the sign of a zero.
+  // Four bits each for max, min, avg, l2norm: SQLite keeps neither a NaN, which becomes null, nor the sign of a zero.
   kFirstKnown = 1U << 8U,
   kFirstNegativeZero = 1U << 12U,
 };

@@ -28,7 +28,7 @@ struct CountedStep {
 CountedStep count(const CatalogRank& rank, const CatalogStep& step) {
   CountedStep counted;
   DiskFiles seen;
-  std::string_view last_file;  // of a container, which stands for several tensors
+  std::string_view last_file;  // of a container, which holds several tensors
   std::string path;
   for (const CatalogOp& op : step.ops) {
     (op.is_parameter ? counted.sum.parameters : counted.sum.ops) += 1;

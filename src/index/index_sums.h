@@ -1,4 +1,4 @@
-// What the ops of a step come to, for verbs that count and need no more.
+// Totals over the ops of a step, for verbs that only count.
 #pragma once
 
 #include <vector>

@@ -24,7 +24,7 @@ constexpr std::size_t kReadPiece = 256;          // files looked at by one threa
 
 std::int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000LL + time.tv_nsec; }
 
-// What a catalog takes nothing from but the name.
+// A file of which a catalog uses only the name.
 bool holds_one_tensor(std::string_view name) {
   return name.ends_with(".npy") || name.ends_with(".bin") || name.ends_with(".pt");
 }

@@ -33,7 +33,7 @@ struct TreeSnapshot {
                                    const std::vector<std::filesystem::path>& outside);
 };
 
-// The first of `sources` that is no longer as it was, for people; empty: none.
+// The first of `sources` that has changed, as text for the user; empty: none.
 std::string changed_source(const std::filesystem::path& root, const std::vector<SourceState>& sources);
 
 }  // namespace sonde

@@ -131,7 +131,7 @@ BlockPool::BlockPool(std::uint64_t budget_bytes, std::function<void()> before_wa
 
 BlockPool::~BlockPool() {
   if (state_->abandoned.load()) {
-    static_cast<void>(state_.release());  // its mutex may be held by a thread that fork() left behind
+    static_cast<void>(state_.release());  // its mutex may be locked by a thread that fork() left behind
     return;
   }
   for (std::size_t i = 0; i < kClasses; ++i) {

@@ -43,14 +43,14 @@ class BlockPool {
   // in records that are still being made), or the tensor is larger than the whole budget and alone, it is let through.
   // Null when the pool is closed or the system has no memory.
   BlockPtr take(std::size_t bytes);
-  // Null when there is no room now, or no memory.
+  // Null when there is no space now, or no memory.
   BlockPtr try_take(std::size_t bytes);
-  // The recorder tells that `block` is on its way to the disk.
+  // The recorder reports that `block` is on its way to the disk.
   void hand_to_writer(Block& block);
 
   std::uint64_t in_flight_bytes() const;  // capacity of all blocks that are out
   std::uint64_t mapped_bytes() const;     // taken from the system in large pieces, free or out
-  std::uint64_t waited_us() const;        // how long take() held the host up
+  std::uint64_t waited_us() const;        // how long take() blocked the host
   void close();                           // take() no longer waits, returns null: the writer is gone
   void abandon();                         // after fork, in the child: null from now on, no lock is taken
 

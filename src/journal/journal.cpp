@@ -49,7 +49,7 @@ void set_u32(std::string& out, std::size_t offset, std::uint32_t value) {
   for (std::size_t i = 0; i < 4; ++i) out[offset + i] = static_cast<char>(value >> (8 * i));
 }
 
-// Where the entry starts; its checksum and length are filled in by finish().
+// Returns the start of the entry; finish() fills in its checksum and length.
 std::size_t begin(std::string& out, Entry type) {
   const std::size_t start = out.size();
   out.append(kEntryBytes - 1, '\0');

@@ -66,7 +66,7 @@ struct JournalRun {
   std::vector<JournalFile> lone_files;
   std::uint64_t offset = 0;  // of its first byte in the file
 };
-// Bytes that are no whole entry. Reading goes on at the next whole entry, or the next run.
+// Bytes that are not a complete entry. Reading continues at the next complete entry, or the next run.
 struct JournalGap {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -81,7 +81,7 @@ struct Journal {
   std::uint64_t malformed_entries = 0;  // whole, but their content is not what their type promises; left out
 };
 
-// Is given each entry as it stands in the journal, in order, with nothing joined to anything.
+// Receives each entry of the journal unchanged, in order; entries are not joined.
 class JournalVisitor {
  public:
   virtual ~JournalVisitor() = default;

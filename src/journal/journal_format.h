@@ -9,8 +9,8 @@
 
 namespace sonde::journal_format {
 
-// A run starts with 16 bytes: magic, version, XXH32 of the twelve bytes before. The first byte is
-// no text and the last a line feed, so that a transfer that mangles line ends is noticed.
+// A run starts with 16 bytes: magic, version, XXH32 of the twelve bytes before. The first byte is not text and the last
+// is a line feed, so that a transfer that changes line ends is noticed.
 inline constexpr std::string_view kMagic = "\x89SONDEJ\n";
 inline constexpr std::uint32_t kVersion = 1;
 inline constexpr std::size_t kHeaderBytes = 16;
@@ -20,8 +20,8 @@ inline constexpr std::size_t kEntryBytes = 9;
 // No writer makes longer payloads, so that a reader may refuse them before it asks for memory.
 inline constexpr std::uint32_t kLongestPayload = 1U << 28;
 
-// What a reader looks for behind damage, byte by byte: longer entries of these types are passed over there, and the sum
-// of all bytes that it takes checksums of on the way has a bound.
+// Limits of the byte-by-byte search after damage: longer entries of these types are skipped there, and the total number
+// of bytes that it computes checksums of is bounded.
 inline constexpr std::uint32_t kLongestFoundRecord = 1U << 24;
 inline constexpr std::uint32_t kLongestFoundDefinition = 1U << 20;
 

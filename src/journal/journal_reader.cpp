@@ -269,7 +269,7 @@ struct OpenRun {
 
 using BySequence = std::unordered_map<std::uint64_t, std::size_t>;
 
-// What completes an op joins it; where the op itself was lost, it stands for the op.
+// A completion joins its op; where the op itself was lost, the completion takes its place.
 void join_completions(std::vector<JournalRecord>& records) {
   BySequence ops;
   for (std::size_t i = 0; i < records.size(); ++i) {
@@ -313,7 +313,7 @@ bool is_known(std::uint8_t type) {
   return type >= static_cast<std::uint8_t>(Entry::run) && type <= static_cast<std::uint8_t>(Entry::attributes);
 }
 
-// Whether bytes behind damage may be an entry of this type: what says no at little cost.
+// Whether bytes after damage may be an entry of this type: a cheap first check.
 bool may_begin(Entry type, std::uint32_t payload, std::string_view start) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(start[i]); };
   switch (type) {
@@ -475,7 +475,7 @@ class Reader {
     return entry_bytes() != 0;
   }
 
-  // What a killed writer leaves: an entry or a header that begins at `start` and breaks off at at_.
+  // The remains of a killed writer: an entry or a header that begins at `start` and breaks off at at_.
   bool is_tail(std::size_t start) const {
     const std::string_view torn = bytes_.substr(start, at_ - start);
     if (at_ < bytes_.size() && bytes_.substr(at_, kMagic.size()) != kMagic) return false;

@@ -1,4 +1,4 @@
-// What capture hands to the store: one record per op, with bytes that are safe from the host.
+// The input of the store from capture: one record per op, with bytes that the host cannot change.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +26,10 @@ struct RunInfo {
   bool host_graphs = false;  // the host writes graphs, execution orders and histories itself: the store writes none
 };
 
-// What the name of a tensor's file says of it.
+// The facts about a tensor that are in its file name.
 struct RecordedTensor : TensorMeta {
-  // How the elements lie in the file. default_format: C order of the host's shape. Else (trans_flag false, a channels-last
-  // tensor) as they lie in memory, and `shape` is that of the memory: N, H, W, C for nhwc.
+  // The order of the elements in the file. default_format: C order of the host's shape. Else (trans_flag false, a
+  // channels-last tensor) as they lie in memory, and `shape` is that of the memory: N, H, W, C for nhwc.
   Format format = Format::default_format;
 };
 
@@ -70,7 +70,7 @@ struct RecordMeta {
   RecordMeta& meta() { return *this; }
 };
 
-// What places and names the files of a record.
+// The facts that decide the directory and names of a record's files.
 struct NamedRecord : RecordMeta {
   const OpName* op = nullptr;      // op, parameter
   const OpName* reader = nullptr;  // parameter: the op that read it first in the step; watcher: the watched op

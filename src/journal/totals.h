@@ -1,4 +1,4 @@
-// What a run has recorded so far.
+// The totals of a run so far.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Where the files of a dump lie: the directories of steps by the table (trees.h), and what lies beside them.
+// The places of the files of a dump: the directories of steps by the table (trees.h), and the files beside them.
 #include "layout/layout.h"
 
 #include <fmt/format.h>
@@ -59,7 +59,7 @@ void Layout::place() {
   sides_ = is_of_cann() ? metadata_ : rank_directory_;
 }
 
-// Of `acl`. Empty: a single operator.
+// For `acl`. Empty: a single operator.
 std::string Layout::model_of(const NamedRecord& record) const {
   // A parameter belongs to the model that reads it first.
   const OpName* op = record.reader != nullptr ? record.reader : record.op;

@@ -14,15 +14,15 @@
 
 namespace sonde {
 
-// What holds the tensors.
+// The kind of file that holds the tensors.
 enum class TensorForm : std::uint8_t {
   npy,        // a .npy file each
   raw,        // a .bin file each, without a header (1.2)
   container,  // one file with all tensors of an op (container.h)
 };
 
-// Before 2.7 a name of an op without its scope can occur twice: the number tells ops apart. CANN's files carry a number
-// of the task that ran the op; 65535 stands for none.
+// Before 2.7 a name of an op without its scope can occur twice: the number distinguishes ops. CANN's files carry the
+// number of the task that ran the op; 65535 means none.
 inline constexpr std::uint32_t kNoTask = 65535;
 std::uint32_t task_number(const NamedRecord& record);
 
@@ -38,7 +38,7 @@ class Layout {
   TensorForm tensor_form() const { return form_; }
   // A csv of its own for every op, as CANN writes it, in place of statistic.csv.
   bool has_op_tables() const { return kind_ == LayoutKind::acl || kind_ == LayoutKind::torchair; }
-  // What the device's own software writes: names with the number of the task.
+  // Written by the device's own software: names with the number of the task.
   bool is_of_cann() const { return kind_ >= LayoutKind::ge; }
   // npy files with the number of the task and CANN's name of the format, and records of overflows beside them.
   bool has_tasks() const { return is_of_cann() || is_asynchronous_2_0_; }
@@ -60,7 +60,8 @@ class Layout {
   const std::filesystem::path& root() const { return root_; }  // the plan's path
   // One rank's own directory. Paths in the journal are relative to it.
   std::filesystem::path rank_directory() const { return rank_directory_; }
-  // Where the files of `record` lie, relative to rank_directory(), with a `/` at the end; empty: there itself.
+  // The directory of the files of `record`, relative to rank_directory(), with a `/` at the end; empty:
+  // rank_directory() itself.
   std::string directory_of(const NamedRecord& record) const;
   // Up to 2.5, in rank_N: what came into a graph's first recorded step from outside lies in a directory of its own.
   bool has_constants() const { return has_rank_tree() && release_ < Release::v2_7; }

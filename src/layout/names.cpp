@@ -95,7 +95,7 @@ std::string Layout::tensor_file_name(const OpName& op, const RecordedTensor& ten
     return fmt::format("{}_{}_{}_shape{}_{}_{}{}.bin", name_in_files(op), side, tensor.slot, sizes_text(tensor.shape),
                        info(tensor.dtype).name, name_of(tensor.format), again);
   }
-  // Of five dimensions, too, MindSpore says ND.
+  // MindSpore says ND for five dimensions, too.
   const Format unset = tensor.shape.size() == 4 ? Format::nchw : Format::nd;
   const Format format = has_tasks() && tensor.format == Format::default_format ? unset : tensor.format;
   std::string name = fmt::format("{}.{}.{}.0.{}.{}.{}.{}", sanitised(op.op_type), name_in_files(op), task,

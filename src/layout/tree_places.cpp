@@ -45,7 +45,8 @@ TreeValues model_step(const std::vector<std::string>& names) {
   return values;
 }
 
-// …/{time}/{device}[/{model_name}/{model_id}/{step}]. In o0 and o2 the step stands before the time, and {path} holds all.
+// …/{time}/{device}[/{model_name}/{model_id}/{step}]. In o0 and o2 the step comes before the time, and {path} holds
+// all.
 StepPlace place_in_run(const fs::path& directory, const fs::path& run, const fs::path& given) {
   const std::vector<std::string> below = names_in(directory.lexically_relative(run));
   const std::vector<std::string> inside(below.begin() + 1, below.end());

@@ -1,5 +1,5 @@
-// What a path in a dump tells: whose directory it is, and which step's. Names alone decide, of every layout, and of dumps of
-// other writers that differ a little from the table (trees.h).
+// The meaning of a path in a dump: the rank and step of a directory. Names alone decide, for every layout, and for
+// dumps of other writers that differ a little from the table (trees.h).
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@ namespace sonde {
 // The names of a relative path, without `.`.
 std::vector<std::string> names_in(const std::filesystem::path& path);
 
-// The dump that a rank's directory belongs to, and what tells the rank from others in it whatever the time of the run.
+// The dump that a rank's directory belongs to, and the part that distinguishes the rank from others in it, independent
+// of the time of the run.
 struct RankOf {
   std::filesystem::path dump;
   std::string rank;
@@ -24,7 +25,7 @@ struct RankOf {
 };
 RankOf rank_of(const std::filesystem::path& rank_directory);
 
-// What part of a rank to take; everything when empty.
+// The part of a rank to take; everything when empty.
 struct StepFilter {
   std::optional<std::uint32_t> graph;
   std::optional<std::uint64_t> iteration;
@@ -33,7 +34,7 @@ struct StepFilter {
     return (!graph || *graph == step.graph) && (!iteration || *iteration == step.number);
   }
 };
-// What part of a rank lies below `inside`, a path relative to its directory.
+// The part of a rank that lies below `inside`, a path relative to its directory.
 StepFilter filter_of(const std::filesystem::path& rank_directory, const std::filesystem::path& inside);
 
 // A directory with tensors or tables; `given` is where the search began.

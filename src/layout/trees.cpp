@@ -76,7 +76,7 @@ std::string text_of(Field field, const TreeValues& values) {
   return "";
 }
 
-// What two directories of a path say must be the same.
+// Two directories of a path must give the same value.
 bool set(std::string_view text, std::string& value) {
   if (text.empty() || (!value.empty() && value != text)) return false;
   value = text;

@@ -15,7 +15,7 @@
 
 namespace sonde {
 
-// What names of directories say.
+// The facts that directory names give.
 enum class Field : std::uint8_t { none, net, model, rank, world_size, device, time, graph, graph_from_one, step };
 
 struct TreeValues {
@@ -50,7 +50,7 @@ struct Tree {
 };
 std::span<const Tree> trees();
 const Tree& tree_of(LayoutKind layout, TreeCase which = TreeCase::usual);
-// Of the directory of a step below the path of the plan.
+// The levels of a step's directory below the path of the plan.
 Levels all_levels(const Tree& tree);
 
 // rank_3/Net/0/1; empty where there is no level.
@@ -58,8 +58,8 @@ std::string path_of(const Levels& levels, const TreeValues& values);
 // rank_N/Net/GRAPH/STEP, for people.
 std::string path_in_words(const Levels& levels, std::string_view net_name);
 std::size_t count_of(const Levels& levels);
-// Whether `names` may be the first directories of that place, as many as both have. Sets what they say, also behind one that
-// does not fit.
+// Whether `names` may be the first directories of that place, as many as both have. Sets their values, also after one
+// that does not match.
 bool read_path(const Levels& levels, std::span<const std::string> names, TreeValues& values);
 
 // YYYYMMDDhhmmss
