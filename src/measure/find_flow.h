@@ -1,12 +1,12 @@
-// How the data of a step flow: what the dump says, or what equal values tell.
+// The data flow of a step, from the dump or from equal values.
 #pragma once
 
 #include "catalog/catalog.h"
 
 namespace sonde {
 
-// What the dump says or, where it says nothing, what equal values show; tensors without statistics are then read (those
-// that cannot be read stay without an edge).
+// From the dump or, where it does not say, from equal values; tensors without statistics are then read (those that
+// cannot be read have no edge).
 enum class FlowKnown { by_dump, by_values, not_at_all };
 FlowKnown find_flow(const CatalogRank& rank, CatalogStep& step);
 

@@ -24,7 +24,7 @@ bool is_finite_by_type(const CatalogTensor& tensor) {
   return tensor.dtype != DType::undefined && !can_be_non_finite(tensor.dtype);
 }
 
-// Of types without statistics, that is complex ones: both parts count.
+// For types without statistics, that is complex ones: both parts count.
 Health health_of_complex(const TensorView& view) {
   Health health;
   health.known = true;

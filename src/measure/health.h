@@ -1,4 +1,4 @@
-// Health: which values that are no numbers a tensor holds, by whatever the dump knows of it.
+// Health: the NaNs and infinities in a tensor, from any facts in the dump.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct Health {
   friend bool operator==(const Health&, const Health&) = default;
 };
 Health health_of(const KnownStatistics& statistics);
-// Whether both may be of one tensor: tables of some versions count nothing.
+// Whether both may describe one tensor: tables of some versions count nothing.
 bool alike(const Health& a, const Health& b);
 
 // Looks statistics up first and reads files only where there are none: whether all is finite, at the speed of memory, and
@@ -34,13 +34,14 @@ class HealthReader {
 
   // Reads what is missing of these ops, in parallel.
   void prepare(const std::vector<CatalogOp>& ops);
-  // Of one tensor; reads its file when prepare() did not. Statistics of what is not finite are kept in the tensor.
+  // The health of one tensor; reads its file when prepare() did not. Statistics of tensors that are not finite are kept
+  // in the tensor.
   const Health& of(const CatalogTensor& tensor);
 
   // Files that could not be read: their tensors are unknown.
   const std::vector<CatalogProblem>& problems() const { return problems_; }
   std::size_t files_read() const { return files_read_; }
-  // Of a tensor of which the dump has none, as far as its file was read; null: nothing is known.
+  // The statistics of a tensor without any in the dump, if its file was read; null: unknown.
   const KnownStatistics* statistics(const CatalogTensor& tensor) const;
 
  private:

@@ -32,7 +32,7 @@ std::vector<std::string> measure_all(std::span<const MeasureTask> tasks, std::si
 // Device, inode, and which of the tensors of a file with several.
 using FileKey = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;
 // Names of one file (hard links) have one key, and so do their tensors: a raw file's by the type that its name says, a
-// container's by their place in it. Empty where there is no such file.
+// container's by their place in it. Empty where the file does not exist.
 std::optional<FileKey> file_key(const CatalogRank& rank, const CatalogTensor& tensor);
 
 struct MeasuredFile {

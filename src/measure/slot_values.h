@@ -30,7 +30,7 @@ class SlotValues {
   Position broadcast(const Position& position) const;
 
   std::vector<double> values() const;  // all, in C order
-  // Where the first `most` elements of a kind are, in C order.
+  // The positions of the first `most` elements of a kind, in C order.
   enum class Want { nan, inf, bad };
   std::vector<Position> find(Want want, std::size_t most) const;
   double largest_finite() const;  // by magnitude; 0 when there is none
@@ -42,7 +42,7 @@ class SlotValues {
   std::optional<double> number_;
 };
 
-// What the largest finite number of a type is; 0 for types that are no floating point.
+// The largest finite number of a type; 0 for types that are not floating point.
 double largest_of(DType dtype);
 
 }  // namespace sonde

@@ -1,4 +1,4 @@
-// How statistics of a tensor go on from step to step.
+// The statistics of a tensor from step to step.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct TrendStep {
   const CatalogStep* step = nullptr;
   std::optional<KnownStatistics> statistics;  // empty: it is not in this step, or could not be read
 };
-// Of the first tensor in each of these steps that is called `op_name` and stands in this slot. What is not known is read
-// from files; `problems` gets what could not be.
+// The first tensor in each of these steps with the name `op_name` and this slot. Unknown statistics are computed from
+// files; `problems` gets the files that could not be read.
 struct TrendSource {
   const CatalogRank* rank;
   const CatalogStep* step;

@@ -7,7 +7,7 @@
 namespace sonde {
 namespace {
 
-// How a value of each kind is written. A list is its elements in brackets.
+// The text form of a value of each kind. A list is its elements in brackets.
 struct AttributeStyle {
   std::string_view boolean, integer, real, text;
   bool words;  // true and false, not 1 and 0

@@ -34,8 +34,8 @@ struct Attributes {
   std::vector<Attribute> values;
 };
 
-// Numbers in calls may be new each time (a learning rate that decays). Of so many, the last, it is known which call has
-// which; a call like an older one gets a new id, and its attributes are told again.
+// Numbers in calls may be new each time (a learning rate that decays). The last ones, this many, are remembered; a call
+// equal to an older one gets a new id, and its attributes are reported again.
 inline constexpr std::uint32_t kMostAttributesKnown = 1 << 16;
 
 // "1", "true", "0.5", "[1, 1]", "None", "float32": for people.

@@ -19,7 +19,7 @@ struct Site {
   bool flagged = false;            // dump_mode 2: set_dump was called for something around it
   std::string forward_op_type;     // backward: the op it differentiates; empty when unknown
   std::uint32_t forward_site = 0;  // backward: that op's site
-  // Who called, innermost first: the op's own line, up to the program's. Backward ops carry their forward op's. Empty
+  // The callers, innermost first: from the op's own line to the program's. Backward ops carry their forward op's. Empty
   // when unknown.
   std::vector<SourceLine> trace;
 };

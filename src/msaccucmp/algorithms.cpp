@@ -73,7 +73,7 @@ class Sums {
     if (!side.is_finite() || count() == 0) return kNan;
     const double mean = side.sum / n();
     const double variance = side.squares / n() - mean * mean;
-    // Where the mean outweighs the spread too few digits are left: once more, from about the mean.
+    // Where the mean is much larger than the spread too few digits are left: computes it again, relative to the mean.
     if (variance > 1e-6 * mean * mean) return std::sqrt(variance);
     const auto centre = static_cast<float>(mean);
     const double offset = mean - centre;
@@ -84,7 +84,7 @@ class Sums {
  private:
   static constexpr PairOptions kOptions = {.as_float32 = true, .real_only = true};
 
-  // Of the squares of the distances from `centre`: each element is paired with the same number.
+  // The sum of the squared distances from `centre`: each element is paired with the same number.
   double squares_from(const TensorView& view, float centre) const {
     const std::int64_t stride = 0;
     TensorView centres;

@@ -18,7 +18,7 @@ using Shape = std::vector<std::int64_t>;
 
 constexpr std::size_t kImageRank = 4, kVolumeRank = 5;
 
-// What the tool converts; anything else it refuses, and so do we: the rows must be the same.
+// The conversions of the tool; it refuses all others, and so do we: the rows must be the same.
 constexpr std::pair<Format, Format> kPairs[] = {
     {Format::nc1hwc0, Format::nchw},    {Format::nc1hwc0, Format::nhwc},    {Format::nc1hwc0, Format::hwcn},
     {Format::fractal_z, Format::nchw},  {Format::fractal_z, Format::hwcn},  {Format::fractal_nz, Format::nd},
@@ -106,7 +106,7 @@ bool fits_fractal_nz(const Shape& stored, const Shape& real) {
          fills_block(stored[rank - 4] * stored[rank - 1], real[rank - 3]);
 }
 
-// The shape without padding that a conversion is told, in an order that it knows.
+// The shape without padding that a conversion gets, in an order that it knows.
 std::optional<LogicalShape> real_shape(Format from, Format to, const StoredShape& stored, const Shape& target) {
   if (from == Format::fractal_z) {
     if (std::optional<LogicalShape> found = find_order(stored, target, to); found) return found;
@@ -172,7 +172,7 @@ Outcome<Array> cropped(const Array& array, const Shape& sizes, unsigned threads)
   return result;
 }
 
-// The golden file is in NCHW though the rule says NHWC, or the other way round, when its shape tells so.
+// The golden file is in NCHW though the rule says NHWC, or the other way round, when its shape shows it.
 void correct_order(GoldenLayout& golden, const Shape& file) {
   const Shape& rule = golden.shape;
   if (rule.size() != kImageRank || file.size() != kImageRank || rule == file) return;

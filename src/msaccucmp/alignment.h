@@ -18,7 +18,7 @@ struct Aligned {
 // else is.
 Outcome<Aligned> align_stored(const DumpTensor& left, const DumpTensor& right, unsigned threads);
 
-// How a rule file says that the golden tensor lies.
+// The layout of the golden tensor, from a rule file.
 struct GoldenLayout {
   std::string format;  // "NCHW"; empty: as the left one
   std::vector<std::int64_t> shape;

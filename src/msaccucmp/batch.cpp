@@ -28,7 +28,7 @@ Outcome<std::vector<fs::path>> entries(const fs::path& directory) {
   return paths;
 }
 
-// Of each model the directories of its steps to compare: the last of each model id, as text goes.
+// For each model the directories of its steps to compare: the last of each model id, in text order.
 using StepsByModel = std::map<std::string, std::vector<fs::path>>;
 
 Outcome<StepsByModel> find_steps(const fs::path& dump) {
@@ -64,7 +64,7 @@ std::vector<std::string> numbers_in(const std::string& name) {
   return numbers;
 }
 
-// A rule file and the steps that it stands for.
+// A rule file and the steps that it describes.
 struct Match {
   fs::path rules;
   std::vector<fs::path> steps;
@@ -112,7 +112,7 @@ Outcome<std::vector<Match>> match_models(const CompareOptions& options, const Lo
       paths = *similar;
     }
     if (paths == nullptr) continue;
-    // A rule file with several graphs stands for the last of them that was dumped.
+    // A rule file with several graphs describes the last of them that was dumped.
     auto known = std::ranges::find(matches, file, &Match::rules);
     if (known == matches.end()) known = matches.insert(matches.end(), {file, {}});
     known->steps = *paths;

@@ -84,7 +84,7 @@ void compare_tensor(const OpComparison& c, const DumpOp& left, std::size_t index
     row.slice = Row::Slice{c.op.name, "", static_cast<std::int64_t>(index), 0, is_input};
     if (golden) row.slice->producer = golden->producer, row.slice->producer_output = golden->producer_index;
   }
-  // That the rule file has fewer inputs than the dump is told in the log only, as ever.
+  // A rule file with fewer inputs than the dump is reported in the log only, as always.
   if (!golden && golden.failure().status == Code::out_of_range) return out.warnings.push_back(golden.failure().reason);
   if (!golden) return fail(golden.failure());
   if (golden->files == nullptr) {
@@ -143,7 +143,7 @@ void append(GroupResult& result, OpRows from) {
   for (std::string& warning : from.warnings) result.warnings.push_back(std::move(warning));
 }
 
-// One of ours for one or several golden ones: every operator stands for itself.
+// One of ours for one or several golden ones: every operator is compared by itself.
 void compare_any_to_one(const Comparison& comparison, const Group& group, const Hands& hands, GroupResult& result) {
   for (const std::size_t i : group.ops) {
     const RuleOp& op = comparison.rules.ops[i];

@@ -22,7 +22,7 @@ Failure refuse(const Directory& left, const Directory& right, Code code, std::st
                             name_of(right.kind), why)};
 }
 
-// Which dumps can be compared, and what that needs.
+// Checks that these dumps can be compared with these options.
 std::optional<Failure> check_combination(const CompareOptions& options, const Directory& left, const Directory& right) {
   const bool f = !options.rules.empty(), q = !options.quant_rules.empty(), cf = !options.unfused_rules.empty();
   const auto no = [&](Code code, std::string_view why) { return refuse(left, right, code, why); };
@@ -79,7 +79,7 @@ std::uintmax_t bytes_of(const OpFiles* files) {
   return bytes;
 }
 
-// Runs `compare` for each of `count` parts. The results come in the order of the parts, whoever does which.
+// Runs `compare` for each of `count` parts. The results come in the order of the parts, on any thread.
 template <typename IsLarge, typename Compare>
 std::vector<GroupResult> run_parts(const Comparison& comparison, std::size_t count, const IsLarge& is_large,
                                    const Compare& compare) {

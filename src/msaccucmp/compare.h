@@ -15,7 +15,7 @@
 
 namespace sonde::msaccucmp {
 
-// Where messages go, and what is for standard output. Called from one thread at a time.
+// Receives messages and the text for standard output. Called from one thread at a time.
 struct Log {
   std::function<void(std::string_view)> info, warning, error, print;
 };
@@ -48,8 +48,8 @@ struct CompareOptions {
   std::size_t threads = 0;  // 0: as many as there are CPUs
 };
 
-// "all", or names and numbers between commas, of built-in algorithms and of those in `custom_directory`. What is unknown
-// is told and left out; nothing left: unknown_algorithm.
+// "all", or names and numbers between commas, of built-in algorithms and of those in `custom_directory`. Unknown ones
+// are reported and skipped; nothing left: unknown_algorithm.
 Outcome<std::vector<Choice>> choose_algorithms(const std::string& names, const std::string& custom_directory,
                                                const Log& log);
 

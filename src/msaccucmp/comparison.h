@@ -18,7 +18,7 @@
 
 namespace sonde::msaccucmp {
 
-// What came of one operator, or of a group of them.
+// The result for one operator, or for a group of them.
 struct GroupResult {
   std::vector<Row> rows;
   Code status = Code::ok;
@@ -38,14 +38,14 @@ struct Comparison {
   bool has_rules() const { return !options.rules.empty() || !options.quant_rules.empty(); }
 };
 
-// How one tensor is looked at: several at a time with a thread each, or one with all threads.
+// The use of threads: several tensors at a time with a thread each, or one with all threads.
 struct Hands {
   ForEach for_each = in_order;
   unsigned threads = 1;
 };
 
-// The values of one pair, and what is to be said of them in `row.reason`. `shape`: what decides whether it is a scalar.
-// Of two NPU dumps without rules bools are compared as numbers, and -max is not looked at.
+// The values of one pair, and remarks about them in `row.reason`. `shape` decides whether it is a scalar. For two NPU
+// dumps without rules bools are compared as numbers, and -max is ignored.
 void fill_values(const Comparison& comparison, const Aligned& aligned, const std::vector<std::int64_t>& shape,
                  const std::string& left_path, const std::string& right_path, const Hands& hands, Row& row);
 // "YES", "NO" or "NaN": float16 that reached its largest value.

@@ -25,7 +25,7 @@ constexpr std::size_t kRank = 4;
 constexpr std::uint64_t kLongestList = 64 << 20;  // bytes
 constexpr std::string_view kShortNames = "simple_op_mapping.csv";
 
-// What does not count as an error of a size.
+// Errors that are not finite have no size.
 double countable(double error) { return std::isfinite(error) ? error : 0; }
 
 // "1 0 2 3": where the element `index` of an array of `shape` is.

@@ -160,14 +160,14 @@ std::optional<Found> classify(std::string_view name, const ScanOptions& options)
     matched = golden_key(name, ".quant");
     found.kind = DumpKind::quant;
   } else {
-    matched = name.ends_with(".csv") ? "" : npu_op_name(name);  // statistics of an operator are no dump of it
+    matched = name.ends_with(".csv") ? "" : npu_op_name(name);  // statistics of an operator are not a dump of it
   }
   if (matched.empty()) return std::nullopt;
   found.key = op_key(matched, options);
   return found;
 }
 
-// What the first file said, which all others must say too.
+// The facts of the first file; all others must have the same.
 struct Classes {
   std::optional<DumpKind> kind;
   bool is_npy = false;

@@ -34,9 +34,10 @@ struct OpFiles {
   std::string key;  // op name; `op name.output index` for golden files
   std::vector<DumpFile> files;
   SliceMode mode = SliceMode::whole;
-  // Of the latest, where msaccucmp looks for it: the last field of an ordinary name. 0 when that is none of 16 digits.
+  // The time of the latest, where msaccucmp looks for it: the last field of an ordinary name. 0 when that is not 16
+  // digits.
   std::uint64_t timestamp = 0;
-  std::uint64_t moment = 0;  // the same, wherever it stands: for the order of those without
+  std::uint64_t moment = 0;  // the same, at any place in the name: for the order of those without
 };
 
 struct Directory {
@@ -47,7 +48,7 @@ struct Directory {
   std::vector<OpFiles> ops;
   std::unordered_map<std::string, std::size_t> by_key;
 
-  // The files of an operator by its real name: `/` and `.` stand as `_` in file names.
+  // The files of an operator by its real name: `/` and `.` become `_` in file names.
   const OpFiles* find(std::string_view op_name, std::optional<std::int64_t> output_index) const;
 };
 
@@ -56,14 +57,14 @@ struct ScanOptions {
   bool with_rules = false;   // -f
 };
 
-// Top level only. What fits no pattern is told to `warn` and passed over. In ascending order of file names, so that
-// the same directory always gives the same result.
+// Top level only. Files that match no pattern are reported to `warn` and skipped. In ascending order of file names, so
+// that the same directory always gives the same result.
 Outcome<Directory> scan_directory(const std::filesystem::path& path, const ScanOptions& options,
                                   const std::function<void(const std::string&)>& warn);
 
-// --- names, for the tests and for those who find files themselves ---
+// --- names, for the tests and for code that finds files itself ---
 
-// "add1" of `Add.add1.1.2.1700000000000001`; empty when it is no name of an NPU's dump.
+// "add1" of `Add.add1.1.2.1700000000000001`; empty when it is not a name of an NPU's dump.
 std::string_view npu_op_name(std::string_view name);
 // "add1.0" of `add1.0.1700000000000001.npy` (`.pb`, `.quant`).
 std::string_view golden_key(std::string_view name, std::string_view suffix);

@@ -40,7 +40,7 @@ struct DumpTensor {
   std::optional<Failure> problem;  // why `array` has no elements
 };
 
-// The slices of an operator under FFTS+, as the attribute of the file tells them.
+// The slices of an operator under FFTS+, from the attribute of the file.
 struct Slicing {
   bool is_automatic = false;
   std::int64_t slices = 0;

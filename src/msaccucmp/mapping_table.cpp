@@ -1,4 +1,4 @@
-// -map: which file of ours stands against which golden one, without comparing anything.
+// -map: the pairs of our files and golden ones, without a comparison.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Outcome<T>: a value, or why there is none as msaccucmp tells it: the exit status and a reason.
+// Outcome<T>: a value, or a failure as msaccucmp reports it: the exit status and a reason.
 #pragma once
 
 #include <optional>

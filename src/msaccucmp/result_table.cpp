@@ -21,7 +21,7 @@ bool is_numeric_cell(const std::string& cell) {
   return end != cell.c_str() && *end == '\0';
 }
 
-// What spreadsheets begin a formula with, also in full width.
+// The first characters of formulas in spreadsheets, also in full width.
 bool starts_formula(std::string_view text) {
   constexpr std::string_view kWide[] = {"\uff1d", "\uff0b", "\uff0d"};
   if (text.empty()) return false;

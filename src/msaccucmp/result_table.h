@@ -14,7 +14,7 @@ namespace sonde::msaccucmp {
 
 inline constexpr std::string_view kNotAvailable = "NaN";
 
-// Which columns there are.
+// The columns of the table.
 struct Columns {
   bool sequence = false;  // -r, -s
   bool left_address = true, right_address = true;
@@ -34,7 +34,7 @@ struct Row {
   std::vector<std::string> values;  // of the algorithms; empty: NaN each
   std::string reason;
 
-  // Not shown. Of FFTS+: the operator, which of its tensors this is, and the output that an input is.
+  // Not shown. For FFTS+: the operator, which of its tensors this is, and for an input the output that it is.
   struct Slice {
     std::string op, producer;
     std::int64_t number = 0, producer_output = 0;
@@ -46,7 +46,7 @@ struct Row {
 std::string csv_text(const Columns& columns, const std::vector<Row>& rows);
 
 // One line of cells, ended by CR LF; quoted as RFC 4180 has it. A cell that a spreadsheet would take for a formula gets
-// an apostrophe before it; numbers do not. What a terminal would obey becomes `\x1b`, `\n`.
+// an apostrophe before it; numbers do not. Control characters become `\x1b`, `\n`.
 void add_csv_line(std::string& text, const std::vector<std::string>& cells);
 
 // A file of a result, mode 0600, in place of an older one; directories are made with mode 0700.

@@ -275,7 +275,7 @@ const RuleOp* Rules::find(std::string_view op_name) const {
 }
 
 std::pair<std::string, std::string> Rules::names(const Group& group) const {
-  // The operators of one origin stand together.
+  // Groups the operators by origin.
   std::vector<std::pair<std::string, std::vector<std::string>>> by_origin;
   for (const std::size_t i : group.ops) {
     const std::string origins = ops[i].origins_text();

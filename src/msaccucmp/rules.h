@@ -15,7 +15,7 @@
 
 namespace sonde::msaccucmp {
 
-// Which golden tensor an output stands for, and how that one lies.
+// The golden tensor that an output matches, and its layout.
 struct OriginOutput {
   std::string name;  // golden operator; empty: nothing on the golden side
   std::optional<std::int64_t> index;
@@ -42,7 +42,7 @@ struct RuleOp {
 
 enum class Relation { one_to_one, many_to_one, one_to_many, many_to_many, l1_fusion };
 
-// Operators that are compared together because they stand for the same golden ones.
+// Operators that are compared together because they match the same golden ones.
 struct Group {
   std::string key;
   std::vector<std::size_t> ops;  // places in Rules::ops

@@ -63,7 +63,7 @@ void regroup(Rules& rules, const std::vector<std::size_t>& order) {
 
 using OpByOrigin = std::unordered_map<std::string, std::string>;
 
-// Which of the unfused model's operators has this output of this golden operator, and as which of its own.
+// Finds the unfused model's operator that has this output of this golden operator, and the slot of its own output.
 void find_unfused_output(const Rules& unfused, const std::string& op_name, OriginOutput& output) {
   const Group* group = unfused.group_of(op_name);
   if (group == nullptr) return;

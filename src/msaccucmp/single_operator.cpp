@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kMostTop = 10000, kLeastLines = 10000, kMostLines = 1000000;
 
-// What the detail files are about.
+// The subject of the detail files.
 struct Detail {
   Aligned aligned;
   std::string left_ops, right_ops, axes, dump_file;

@@ -82,7 +82,7 @@ Outcome<Array> joined(const std::vector<const Array*>& parts, std::size_t axis) 
   return result;
 }
 
-// With the shape of its slice, which under automatic mode stands in the attribute.
+// With the shape of its slice, which under automatic mode is in the attribute.
 Outcome<Array> slice_array(const DumpOp& op, std::size_t thread, std::size_t output) {
   const DumpTensor& tensor = op.outputs[output];
   if (tensor.problem) return *tensor.problem;
@@ -171,7 +171,7 @@ Outcome<DumpOp> merge_slices(const OpFiles& files, std::vector<DumpOp> slices) {
     }
     tensor.shape = tensor.array.shape;
   }
-  // The first four fields of the name stand for all.
+  // The first four fields of the name are the same for all.
   const std::filesystem::path& first = files.files[0].path;
   const std::string name = first.filename().string();
   std::size_t end = 0;

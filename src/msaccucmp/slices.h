@@ -13,7 +13,7 @@ namespace sonde::msaccucmp {
 std::optional<Slicing> parse_slicing(std::string_view text);
 
 // One operator from the files of its slices, in their order: every output joined along the axis that was cut, the
-// inputs of the first. The latest file alone when it is not told how they were cut.
+// inputs of the first. The latest file alone when the way of cutting is unknown.
 Outcome<DumpOp> merge_slices(const OpFiles& files, std::vector<DumpOp> slices);
 
 }  // namespace sonde::msaccucmp

@@ -13,7 +13,8 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// What optimizers keep for each parameter, as PyTorch's and MindSpore's call it: no weight, though named after one.
+// The state that optimizers keep for each parameter, by PyTorch's and MindSpore's names: not a weight, though named
+// after one.
 constexpr std::array<std::string_view, 26> kStates = {
     "acc_delta.", "accum.",          "accumulation.", "adam_m.",       "adam_v.",     "ax.",
     "col_var.",   "etas.",           "exp_avg.",      "exp_avg_diff.", "exp_avg_sq.", "exp_inf.",
@@ -23,7 +24,7 @@ constexpr std::array<std::string_view, 26> kStates = {
 };
 
 bool is_state(std::string_view name) {
-  // Where only file names tell names, `_` stands for the dots.
+  // Where names come from file names only, `_` replaces the dots.
   const bool has_dots = name.find('.') != std::string_view::npos;
   return std::ranges::any_of(kStates, [&](std::string_view start) {
     if (has_dots) return name.starts_with(start);
@@ -58,7 +59,7 @@ static_assert(std::ranges::is_sorted(kActivations));
 
 bool is_gradient(const CatalogOp& op, std::string_view name) {
   if (op.is_parameter || op.op_type == "Const") return op.is_parameter && name.ends_with(".grad");
-  // Only file names tell the names of some dumps; they have `_` for `/`.
+  // In some dumps names come from file names only; they have `_` for `/`.
   return name == "gradients" || name.starts_with("gradients/") || name.starts_with("gradients_") ||
          op.phase == Phase::backward || op.op_type == "parameters_grad";
 }

@@ -1,4 +1,4 @@
-// What an operator is to a training: a weight, a gradient, an activation, or just an operator.
+// The role of an operator in a training: a weight, a gradient, an activation, or just an operator.
 #pragma once
 
 #include <cstdint>

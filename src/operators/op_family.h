@@ -1,4 +1,4 @@
-// What an op computes, in words that frameworks share: `Conv2D` and `conv2d` are one family, and of one kind.
+// The computation of an op, in words common to frameworks: `Conv2D` and `conv2d` are one family, and of one kind.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace sonde {
 
-// How errors come about in an op, and how it hands on those of its inputs.
+// How errors arise in an op, and how it passes on those of its inputs.
 enum class OpKind : std::uint8_t {
   copy,            // moves elements and computes nothing: reshape, transpose, slice, concatenation, gather
   exact,           // takes one of its elements, or its negative: relu, max, where, clamp
@@ -28,13 +28,13 @@ std::string_view word_of(OpKind kind);  // "contraction"
 
 OpKind kind_of(std::string_view op_type);
 
-// How many elements it gives follows from the values that it reads: nonzero, unique, a mask.
+// The number of result elements depends on the values that it reads: nonzero, unique, a mask.
 bool shape_follows_values(std::string_view op_type);
 
 // "layernorm" for layer_norm, native_layer_norm and LayerNorm; "layernormgrad" for their gradients.
 std::string shared_type(std::string_view op_type);
 
-// Which types do the same work: by their plain names and the table of op_types.inc. Not for several threads.
+// Finds types that do the same work, by their plain names and the table of op_types.inc. Not thread-safe.
 class OpFamilies {
  public:
   using Family = std::vector<std::uint32_t>;  // sorted

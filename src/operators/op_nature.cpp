@@ -328,7 +328,7 @@ std::string_view after_colons(std::string_view text) {
   return at == std::string_view::npos ? text : text.substr(at + 2);
 }
 
-// Of `Functional.conv2d.0.forward`, as msprobe calls ops, the second part.
+// The second part of `Functional.conv2d.0.forward`, msprobe's form of op names.
 std::string_view type_part(std::string_view text) {
   text = after_colons(text);
   const std::size_t first = text.find('.');

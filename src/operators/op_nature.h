@@ -1,5 +1,5 @@
-// OpNature: what is known of an operator by its type alone that tells how values that are no numbers pass through it.
-// Names of PyTorch, MindSpore and GE are held against one table, case and `_` apart.
+// OpNature: the facts that an operator's type alone gives about how NaNs and infinities pass through it.
+// Names of PyTorch, MindSpore and GE are looked up in one table, ignoring case and `_`.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ struct OpNature {
   bool brings = false;        // brings data of the program in: torch.tensor, from_numpy
   bool only_moves = false;    // its results are elements of its inputs, or no larger: of finite ones they are finite
   bool skips_nan = false;     // leaves NaN out: nanmean, nansum; what NaN it gives is of its own making
-  bool mixes = false;         // adds up all of its inputs: an infinity in one is no mask there, and comes out as NaN
+  bool mixes = false;         // adds up all of its inputs: an infinity in one is not a mask there, and comes out as NaN
   bool shape_only = false;    // does not look at the values of its input: ones_like, empty_like, …
   bool overwrites = false;    // does not look at the values of input 0, which it writes: fill_, copy_, …
   bool tests_finite = false;  // asks for NaN or infinity: isnan, isfinite, …
   bool flips_sign = false;    // +inf may come from -inf: mul, neg, matmul, …
   bool gives_number = false;  // hands a number to the program: item
   bool checks_gradients = false;  // the loss scaler looks for infinities
-  bool uninitialised = false;     // its result holds what the memory held before
+  bool uninitialised = false;     // its result has the old content of the memory
   bool in_place = false;          // writes what it reads: add_
   bool is_list = false;           // _foreach_…: lists of tensors, element by element
   bool collective = false;
@@ -34,7 +34,7 @@ OpNature nature_of(std::string_view op_type);
 // `masked_fill_`, `MaskedFill`, `aten::masked_fill` -> "maskedfill"
 std::string bare_type(std::string_view op_type);
 
-// The phase, also of dumps that tell it by names only.
+// The phase, also for dumps that show it by names only.
 Phase phase_of(const CatalogOp& op);
 
 }  // namespace sonde

@@ -34,7 +34,7 @@ constexpr std::array<Rgb, kFirstShade> kFixed = {{
     {0, 150, 150},
 }};
 
-// Even steps of brightness from dark violet to yellow, told apart also without colours.
+// Even steps of brightness from dark violet to yellow, distinct also without colours.
 constexpr std::array<Rgb, 9> kShadeStops = {{
     {68, 1, 84},
     {71, 44, 122},

@@ -12,7 +12,7 @@
 
 namespace sonde {
 
-// Indices into the palette. From kFirstShade on, kShades shades from dark (low) to light (high) stand for values.
+// Indices into the palette. From kFirstShade on, kShades shades from dark (low) to light (high) show values.
 enum Colour : std::uint8_t {
   kWhite = 0,
   kBlack = 1,
@@ -21,7 +21,7 @@ enum Colour : std::uint8_t {
   kNanColour = 4,
   kPositiveInfColour = 5,
   kNegativeInfColour = 6,
-  kFirstLine = 8,  // eight colours that are told apart, for lines and bars
+  kFirstLine = 8,  // eight distinct colours, for lines and bars
   kFirstShade = 16,
 };
 inline constexpr int kLineColours = 8;
@@ -36,7 +36,7 @@ class Canvas {
 
   int width() const { return width_; }
   int height() const { return height_; }
-  // What lies outside is left out.
+  // Points outside are ignored.
   void set(int x, int y, std::uint8_t colour);
   void fill(int x, int y, int width, int height, std::uint8_t colour);
   void frame(int x, int y, int width, int height, std::uint8_t colour);          // around that many pixels
@@ -44,7 +44,7 @@ class Canvas {
   void text(int x, int y, std::string_view text, std::uint8_t colour = kBlack);  // its top left corner
   std::uint8_t at(int x, int y) const { return pixels_[static_cast<std::size_t>(y) * width_ + x]; }
 
-  // Of the file; fails only for want of memory.
+  // The bytes of the file; fails only without memory.
   Result<std::string> png() const;
 
  private:

@@ -8,7 +8,7 @@ namespace sonde {
 
 inline constexpr int kGlyphWidth = 5, kGlyphHeight = 8;
 
-// Of ' ' to '~'. Five columns from the left; bit 0 is the top row.
+// The characters ' ' to '~'. Five columns from the left; bit 0 is the top row.
 inline constexpr std::array<std::array<std::uint8_t, kGlyphWidth>, 95> kGlyphs = {{
     {0x00, 0x00, 0x00, 0x00, 0x00},  // space
     {0x00, 0x00, 0x5F, 0x00, 0x00},  // !

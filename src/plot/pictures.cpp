@@ -146,7 +146,7 @@ void draw_map(Canvas& canvas, const Map& map, const Grid& grid, const Span& span
   }
 }
 
-// A square of each colour with what it stands for, side by side. The last pixel that was used.
+// A square of each colour with its meaning, side by side. Returns the last pixel that was used.
 int draw_odd_legend(Canvas& canvas, const Odd& odd, int x, int y) {
   const auto entry = [&](std::uint8_t colour, const std::string& name, std::uint64_t count) {
     if (count == 0) return;
@@ -181,7 +181,7 @@ std::size_t maps_of(const TensorView& view) {
   return maps;
 }
 
-// What is shown of how much, in words.
+// The shown part of the whole, in words.
 std::string what_of(const Grid& grid, std::size_t shown, std::size_t all) {
   std::string text = fmt::format("{} map{} of {} x {}", shown, shown == 1 ? "" : "s", grid.height, grid.width);
   if (shown < all) text += fmt::format(", the first of {}", all);
@@ -350,7 +350,7 @@ Span span_of(const TrendPanel& panel) {
   return span;
 }
 
-// What is not finite stands at the edge it would have left the panel by, as a block of its colour.
+// A value that is not finite is a block of its colour, at the edge where it would leave the panel.
 void draw_line(Canvas& canvas, const TrendLine& line, std::uint8_t colour, const Span& span, const Steps& steps,
                int left, int top) {
   const double last = std::max<double>(static_cast<double>(steps.last - steps.first), 1);

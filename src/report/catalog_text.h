@@ -1,4 +1,4 @@
-// How an operator and its tensors are named in every answer.
+// The names of operators and tensors in every answer.
 #pragma once
 
 #include <string>

@@ -34,7 +34,7 @@ std::string slot_of(const ComparedTensor& tensor) {
   return text;
 }
 
-// What is wrong, and where: one line.
+// The error and its place: one line.
 std::string subject_of(const CompareFinding& finding) {
   const CatalogOp& op = *finding.culprit;
   const std::string named = fmt::format("{} {}{}", op.op_type, op.op_name, place_of(op));
@@ -125,7 +125,7 @@ std::string alone_before_text(const ComparedStep& step, const CompareSide& side,
   return text;
 }
 
-// What stands below the first line.
+// The text below the first line.
 std::string details_of(const DumpComparison& comparison, const CompareFinding& finding) {
   const ComparedStep& step = comparison.steps[finding.step];
   const ComparedOp& op = *finding.op;
@@ -269,7 +269,7 @@ std::string all_clear_of(const DumpComparison& comparison) {
   if (!where.empty()) return "no cause found" + where + "\n";
   if (largest == 0) return "no difference\n";
   const std::string said = "no difference that rounding does not explain";
-  // Of what is nearly 0, or behind something abrupt, relative errors tell nothing.
+  // For values near 0, or after an abrupt function, relative errors mean nothing.
   if (largest >= 0.01) return said + "\n";
   return fmt::format("{}: relative errors are at most {:.3g}\n", said, largest);
 }

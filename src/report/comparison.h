@@ -22,14 +22,14 @@ void for_each_op(const DumpComparison& comparison, const std::function<void(cons
 std::string csv_of(const DumpComparison& comparison);
 std::string junit_of(const DumpComparison& comparison);
 
-// How one output's numbers are told in all of these; NaN where the dumps do not tell.
+// The numbers of one output in all of these; NaN where the dumps do not say.
 struct OutputNumbers {
   double relative, max_error, mean_error, cosine, allowed;
 };
 OutputNumbers numbers_of(const ComparedTensor& output);
 
 std::string step_text(const DumpComparison& comparison, const ComparedStep& step);  // "rank 1, step 3"
-// What is wrong, and where: one line.
+// The error and its place: one line.
 std::string line_of(const DumpComparison& comparison, const CompareFinding& finding);
 
 using VerdictCounts = std::array<std::size_t, 6>;  // of ops, by OpVerdict

@@ -1,4 +1,4 @@
-// What `first-bad` found, for people and for programs (docs/json/first-bad.schema.json).
+// The result of `first-bad`, for people and for programs (docs/json/first-bad.schema.json).
 #pragma once
 
 #include <cstddef>

@@ -25,7 +25,7 @@ bool is_inner(const Graph& graph, const Operand& operand) {
   return operand.slot >= graph.nodes[operand.index].outputs.size();
 }
 
-// What stands at an input: another op's output, a parameter, a number.
+// The source of an input: another op's output, a parameter, a number.
 std::string origin_text(const Graph& graph, const Operand& operand) {
   switch (operand.kind) {
     case Operand::Kind::node:
@@ -184,7 +184,7 @@ std::string call_text(std::string_view label, const SourceLine& line, SourceText
 
 std::string source_block(const CatalogOp& op, const GraphNode& node, SourceTexts& sources) {
   if (node.trace.empty()) return "";
-  // Before the op's own line stands what that called in the host's sources.
+  // The lines before the op's own line are calls in the host's sources.
   const auto own = std::ranges::find_if(
       node.trace, [&](const SourceLine& line) { return line.line == op.line && line.file == op.source_file; });
   const std::size_t at = own == node.trace.end() ? 0 : static_cast<std::size_t>(own - node.trace.begin());

@@ -72,7 +72,7 @@ std::string list_entry_in_words(const DumpListEntry& entry, const AclSettings& a
   return text;
 }
 
-// Of an acl.json and of TorchAir's options.
+// For an acl.json and for TorchAir's options.
 std::string listed_operators(const Plan& plan) {
   const AclSettings& acl = plan.acl;
   if (acl.dump_list.empty()) return "operators: all\n";
@@ -188,7 +188,7 @@ std::string devices(const Plan& plan) {
   return fmt::format("devices: {}\n", fmt::join(plan.support_device, ", "));
 }
 
-// What MindSpore 2.7 does not do on a CPU, or does otherwise, and this plan asks for.
+// The requests of this plan that MindSpore 2.7 does not do on a CPU, or does differently.
 std::string differences(const Plan& plan) {
   std::string text;
   if (plan.acl.in_use) return text;

@@ -1,4 +1,4 @@
-// What `stomp` found, for people and for programs (docs/json/stomp.schema.json).
+// The result of `stomp`, for people and for programs (docs/json/stomp.schema.json).
 #pragma once
 
 #include <string>

@@ -13,7 +13,7 @@ namespace sonde {
 
 // `printable` for a whole text, whose lines and tabs are ours.
 std::string text_for_terminal(std::string_view text);
-// The same for JSON, where such characters stand in texts only: another way to write the same document.
+// The same for JSON, where such characters occur in strings only: another way to write the same document.
 std::string json_for_terminal(std::string_view json);
 
 std::size_t display_width(std::string_view text);

@@ -1,4 +1,4 @@
-// What `sonde watch` found, as a table or as JSON in the shape that MindSpore's debugger gives its hits.
+// The result of `sonde watch`, as a table or as JSON in the shape that MindSpore's debugger gives its hits.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@ namespace sonde {
 // `width` of the terminal; 0: none.
 std::string hits_table(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report,
                        std::size_t width);
-// What could not be judged, one line for each condition and reason.
+// The tensors that could not be judged, one line for each condition and reason.
 std::string doubts_text(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report);
 Json json_of(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report);
 

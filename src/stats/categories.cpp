@@ -83,7 +83,7 @@ bool is_count_of_sign(Category category) {
   return category == Category::positive_zero_count || category == Category::negative_zero_count;
 }
 
-// What a counting category counts; nothing for the others.
+// The count of a counting category; nothing for the others.
 std::optional<std::uint64_t> count_of(const Statistics& of, Category category) {
   switch (category) {
     case Category::count:

@@ -77,7 +77,7 @@ constexpr std::uint16_t kHalf = 0x7C00, kBrain = 0x7F80;
 constexpr std::uint32_t kSingle = 0x7F800000;
 constexpr std::uint64_t kDouble = 0x7FF0000000000000;
 
-// Which codes of an 8-bit type are NaN or infinity.
+// The codes of an 8-bit type that are NaN or infinity.
 template <DType kDType>
 bool any_small(const std::byte* data, std::size_t count) {
   static const std::array<bool, 256> bad = [] {

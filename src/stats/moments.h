@@ -42,7 +42,7 @@ struct Moments {
 // Adds the lanes of the current block to the totals and clears them.
 void finish_block(Moments& moments);
 
-// What was found, once every element is in. Spends the moments.
+// The result after the last element. Consumes the moments.
 Statistics finish(Moments& moments);
 
 inline void Moments::take_max(double value) {

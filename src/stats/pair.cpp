@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
-// How two views are read: once decided, the same for all chunks.
+// The way to read two views: decided once, the same for all chunks.
 struct PairPlan {
   const PairKernel& kernel;
   const TensorView& target;
@@ -114,7 +114,7 @@ double add_lanes(const double* lanes) {
   return sums[0];
 }
 
-// Integers of 64 bits are more than double tells apart.
+// A double cannot represent every 64-bit integer.
 template <typename T>
 void recount_mismatches(PairSums& found, const PairPlan& plan, std::uint64_t first, std::size_t count) {
   found.mismatches = 0;

@@ -21,15 +21,15 @@ namespace sonde {
 // Below this a golden value counts as zero in msaccucmp's relative errors; msprobe adds it to a golden 0.
 inline constexpr double kRelativeEpsilon = 0x1p-52;
 
-// Where an error is largest: the first of several.
+// The place of the largest error: the first of several.
 struct PairPlace {
   std::uint64_t index = 0;       // of the element, in C order
   double value = 0, golden = 0;  // the two elements there
   friend bool operator==(const PairPlace&, const PairPlace&) = default;
 };
 
-// x is the target's element, y the golden one. Sums, errors and extremes are over pairs of finite elements; what the
-// others are, the counts tell. Complex elements count as two: their real and their imaginary part.
+// x is the target's element, y the golden one. Sums, errors and extremes are over pairs of finite elements; the counts
+// describe the others. Complex elements count as two: their real and their imaginary part.
 struct PairSums {
   std::uint64_t count = 0;       // pairs
   std::uint64_t mismatches = 0;  // pairs that are not equal: NaN equals NaN, +0 equals -0
@@ -57,7 +57,7 @@ struct PairSums {
   double max_nonzero_relative = 0;
 
   std::uint64_t non_finite_pairs() const { return count - finite_pairs; }
-  // A NaN or an infinity stands on one side only, or is another one.
+  // Pairs with a NaN or an infinity on one side only, or with different ones.
   std::uint64_t different_non_finite() const { return non_finite_pairs() - equal_non_finite; }
   friend bool operator==(const PairSums&, const PairSums&) = default;
 };

@@ -46,7 +46,7 @@ enum class PairWork : std::uint8_t {
   identical,  // the bytes of both are the same
 };
 
-// What a vector kernel finds in a block of finite pairs besides the sums.
+// A vector kernel's results for a block of finite pairs, besides the sums.
 struct PairBlock {
   double max_error = 0, max_relative = 0, max_nonzero_relative = 0;
   double min, max, golden_min, golden_max;

@@ -1,4 +1,4 @@
-// The reference of pair.h: one pair at a time, in plain C++. What it computes is what every other kernel must compute.
+// The reference of pair.h: one pair at a time, in plain C++. Every other kernel must give the same result.
 #include "stats/pair_scalar.h"
 
 #include <algorithm>

@@ -8,7 +8,7 @@
 
 namespace sonde {
 
-// Of two finite elements.
+// The terms of two finite elements.
 struct PairTerms {
   double difference, error, relative;  // x-y, |x-y|, msprobe's relative error
 };

@@ -1,4 +1,4 @@
-// The reference: one element at a time, in plain C++. What it computes is what every other kernel must compute.
+// The reference: one element at a time, in plain C++. Every other kernel must give the same result.
 #include <cmath>
 #include <cstring>
 

@@ -27,7 +27,7 @@ struct Statistics {
   double min = 0;
   double sum = 0;  // of finite elements
   double sum_squares = 0;
-  bool first_is_nan = false;  // told only where sonde_settings.acl_quirks asks: CANN's maximum then is NaN
+  bool first_is_nan = false;  // set only where sonde_settings.acl_quirks asks: CANN's maximum then is NaN
 
   std::uint64_t finite_count() const { return count - nan_count - positive_inf_count - negative_inf_count; }
   bool all_finite() const { return finite_count() == count; }
@@ -84,13 +84,13 @@ double value_of(const Statistics& statistics, Category category, NonFinite rule 
 // Its text: "%g" for values, plain integers for counts, `nan` without a sign; `null` for a value over no element.
 std::string text_of(const Statistics& statistics, Category category, NonFinite rule = NonFinite::spread);
 // The same where averages and norms are taken in the tensor's own type (device_stat_precision_mode "low"): rounded to it,
-// infinite where it cannot hold them. Of integers they are not.
+// infinite where they do not fit. Not for integers.
 std::string text_in_type(const Statistics& statistics, Category category, DType dtype,
                          NonFinite rule = NonFinite::spread);
 
-// Which SIMD kernel answers (`avx3`, `avx2`, …, `scalar`). SONDE_KERNEL=scalar in the environment forces one.
+// The SIMD kernel in use (`avx3`, `avx2`, …, `scalar`). SONDE_KERNEL=scalar in the environment forces one.
 std::string_view kernel_name();
-// What is wrong with SONDE_KERNEL; empty when it is not set or names a kernel that runs here.
+// The problem with SONDE_KERNEL; empty when it is not set or names a kernel that runs here.
 std::string kernel_complaint();
 
 }  // namespace sonde

@@ -177,7 +177,7 @@ Statistics summarize_with(const Kernel& kernel, const TensorView& view) {
 Statistics summarize(const TensorView& view) { return summarize_with(chosen_kernel(), view); }
 
 Statistics summarize_and_copy(const TensorView& view, std::byte* out) {
-  // What has to be read in one order and written in another is read twice.
+  // Elements that are read in one order and written in another are read twice.
   if (!can_summarize(view) || view.negative || (view.is_dense() && !view.is_c_contiguous())) {
     copy_c_order(view, out);
     return summarize(view);

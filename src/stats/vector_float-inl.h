@@ -79,7 +79,7 @@ HWY_INLINE void count_true(hn::Vec<DI>& counter, hn::Mask<DI> mask) {
 #endif
 }
 
-// What a pass finds besides the sums. D is the tag of the vectors that are compared.
+// The results of a pass besides the sums. D is the tag of the vectors that are compared.
 template <class D>
 struct Found {
   using T = hn::TFromD<D>;

@@ -33,7 +33,7 @@ HWY_INLINE void take_extremes(Moments& moments, D d, hn::Vec<D> max, hn::Vec<D> 
   moments.take_min(static_cast<double>(*std::min_element(least, least + hn::MaxLanes(d))));
 }
 
-// What a pass counts; no integer is NaN, and an unsigned one is never negative.
+// The counts of a pass; no integer is NaN, and an unsigned one is never negative.
 struct SignCounts {
   std::size_t zero = 0;
   std::size_t negative = 0;

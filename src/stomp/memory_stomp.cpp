@@ -70,8 +70,7 @@ bool is_permuted(const SlotValues& a, const SlotValues& b, const std::vector<std
   }
 }
 
-// Whether two tensors may be views of the same elements in another order: their dimensions exchanged. Empty: that cannot be
-// known.
+// Whether two tensors may be views of the same elements in another order: their dimensions exchanged. Empty: unknown.
 std::optional<bool> same_in_another_order(const CatalogRank& rank, const CatalogTensor& a, const CatalogTensor& b) {
   if (a.shape.size() < 2) return false;
   const auto first = SlotValues::open(rank, a), second = SlotValues::open(rank, b);
@@ -92,7 +91,7 @@ std::optional<bool> same_in_another_order(const CatalogRank& rank, const Catalog
   return same ? std::nullopt : std::optional(false);
 }
 
-// Which elements differ, and how far apart the first and the last of them lie.
+// The elements that differ, and the distance from the first to the last of them.
 struct Range {
   std::uint64_t differ = 0, elements = 0;
   std::int64_t first = 0, last = 0;  // elements, in C order
@@ -171,7 +170,7 @@ class StompSearch {
   }
 
  private:
-  // What was last read of an output.
+  // The last read of an output.
   struct Seen {
     const CatalogOp* by = nullptr;
     const CatalogTensor* tensor = nullptr;
@@ -219,9 +218,9 @@ void StompSearch::look_at(const CatalogStep& step) {
   }
 }
 
-// Whether output `slot` is all of the memory that its op wrote, so that what reads it with the same shape reads the same
-// elements. An op that writes in place may have written a part of what others see: then the whole of it must have been
-// made, with this shape, by one that neither does nor gives a view.
+// Whether output `slot` is all of the memory that its op wrote, so that a reader with the same shape reads the same
+// elements. An op that writes in place may have written only a part of the memory: then all of it must come, with this
+// shape, from an op that neither writes in place nor returns a view.
 bool StompSearch::is_whole(const CatalogOp& op, std::uint32_t slot, const CatalogTensor& like, int depth) const {
   const OpNature nature = nature_of(op.op_type);
   if (!nature.in_place) {
@@ -238,7 +237,8 @@ bool StompSearch::is_whole(const CatalogOp& op, std::uint32_t slot, const Catalo
   return false;
 }
 
-// What the writer recorded of what this input reads; null where it did not, or where the two may be different views.
+// The writer's record of the value that this input reads; null where there is none, or where the two may be different
+// views.
 const CatalogTensor* StompSearch::written(const DataFlow::Maker& maker, const CatalogTensor& input) const {
   const CatalogTensor* output = DataFlow::output(maker);
   if (output == nullptr || !same_form(*output, input) || !is_whole(*maker.op, maker.slot, *output, 0)) return nullptr;

@@ -1,5 +1,5 @@
-// memory_stomp: values that changed although no operator wrote them. From a dump of the watcher, or of ordinary steps: what an
-// op recorded as its result, held against what later ops recorded as they read it.
+// memory_stomp: values that changed although no operator wrote them. From a dump of the watcher, or of ordinary steps:
+// compares the result that an op recorded with the values that later ops recorded when they read it.
 #pragma once
 
 #include <cstdint>

@@ -39,7 +39,7 @@ enum class Format : std::uint16_t {
   default_format = 0xFFFF,  // MindSpore's name for the host's own, C order; in a container nchw, ncdhw or nd by rank
 };
 
-// What CANN calls it: the default of a tensor with so many dimensions is nchw, ncdhw or nd; others are themselves.
+// CANN's name for it: the default of a tensor with so many dimensions is nchw, ncdhw or nd; others are themselves.
 Format named_for_cann(Format format, std::size_t dimensions);
 // "NHWC", "FRACTAL_Z", "DefaultFormat"; empty for a number that CANN has no name for.
 std::string_view name_of(Format format);

@@ -1,5 +1,5 @@
-// Reformat: the elements of a tensor in another of CANN's formats, padding added or taken away; and what is needed to
-// know its real shape. Which element goes where is worked out once; the elements themselves are never looked at.
+// Reformat: the elements of a tensor in another of CANN's formats, padding added or removed; and the means to find its
+// real shape. The place of each element is computed once; the values are never inspected.
 //
 //   const auto plan = plan_reformat({Format::nc1hwc0, shape}, Format::nchw, LogicalShape{Format::nchw, {1, 20, 3, 3}});
 //   plan->copy(bytes, out, 2);  // out: plan->elements() * 2 bytes
@@ -25,7 +25,7 @@ struct StoredShape {
   std::int64_t groups = 1;          // of a convolution's weight in FRACTAL_Z: CANN's `sub_format`
 };
 
-// The shape without padding. `order` says in which order its sizes stand: a format without blocks (NCHW, HWCN, ND, …).
+// The shape without padding. `order` gives the order of its sizes: a format without blocks (NCHW, HWCN, ND, …).
 struct LogicalShape {
   Format order = Format::nd;
   std::vector<std::int64_t> shape;
@@ -76,7 +76,7 @@ bool is_blocked(Format format);
 std::optional<LogicalShape> find_order(const StoredShape& stored, std::span<const std::int64_t> original_shape,
                                        std::optional<Format> hint = std::nullopt);
 
-// What becomes of an array of `shape` that is cropped to `sizes` the way CANN's tools do it (ones are dropped where
+// Crops an array of `shape` to `sizes` as CANN's tools do (ones are dropped where
 // `sizes` has more of them; missing ones are added at the end). Fails with `invalid_argument` where it cannot be.
 Result<Reformat> plan_crop(std::span<const std::int64_t> shape, std::span<const std::int64_t> sizes);
 

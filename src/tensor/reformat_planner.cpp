@@ -208,7 +208,7 @@ Status ReformatPlanner::read_image() {
       if (stored_.shape[i] % kC04 != 0) return refuse("shape " + text(stored_.shape) + " is none of " + name);
       continue;
     }
-    // Several axes in one dimension: only the real shape tells how much each has.
+    // Several axes in one dimension: only the real shape gives the size of each.
     if (!real_sizes_) return refuse(name + " cannot be taken apart without its real shape");
     std::int64_t others = 1;
     for (const AxisPart part : axes.dims[i]) {
@@ -233,7 +233,7 @@ Status ReformatPlanner::read_image() {
     }
     from_groups_ = GroupPacking::of(stored_.groups, (*real_sizes_)[kC], filters, stored_.shape[3], stored_.shape[2]);
     groups_of_blocks = from_groups_->blocks();
-    // D stands before C1, the blocks of groups before both.
+    // D comes before C1, the blocks of groups before both.
     std::vector<std::int64_t>& first = parts[0];
     for (std::size_t j = 0; j < first.size(); ++j) {
       if (axes.dims[0][j].kind != Kind::block) continue;
@@ -456,7 +456,7 @@ Result<Reformat> ReformatPlanner::build() {
   return plan;
 }
 
-// Whether the real shape is one that is stored just so: nothing left over, and no block without an element.
+// Whether the real shape fits this stored one exactly: nothing left over, and no block without an element.
 bool ReformatPlanner::fits_exactly() {
   from_axes_ = axes_of(stored_.format);
   if ((from_axes_ == nullptr && !is_fractal_c04(stored_.format)) || !has_sane_strides(stored_.shape) ||

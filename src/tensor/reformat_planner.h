@@ -1,4 +1,4 @@
-// How plan_reformat works: where each axis of a stored tensor lies, and the boxes that take it to another place.
+// The work of plan_reformat: the place of each axis in a stored tensor, and the boxes that copy it to another place.
 #pragma once
 
 #include <array>
@@ -13,8 +13,8 @@
 
 namespace sonde {
 
-// Where the elements along one axis lie. Element x is at (x / block) * outer + (x % block) * inner; without blocks, at
-// x * outer.
+// The places of the elements along one axis. Element x is at (x / block) * outer + (x % block) * inner; without blocks,
+// at x * outer.
 struct AxisPlace {
   std::int64_t size = 1;   // padding included
   std::int64_t block = 0;  // 0: no blocks

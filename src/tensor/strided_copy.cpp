@@ -152,7 +152,7 @@ void for_each(std::span<const Dim> dims, std::int64_t from, std::int64_t to, con
   }
 }
 
-// The memory of both sides. `to` is where element 0 of the target would stand.
+// The memory of both sides. `to` is the address that element 0 of the target would have.
 struct Sides {
   const std::byte* from;
   std::byte* to;
@@ -234,7 +234,7 @@ void copy_whole(const Sides& sides, std::span<const Dim> dims, std::int64_t from
   });
 }
 
-// How many elements of the target the box covers, gaps included.
+// The number of target elements that the box covers, gaps included.
 std::int64_t reach(std::span<const Dim> dims) {
   std::int64_t elements = 1;
   for (const Dim& dim : dims) elements += (dim.size - 1) * dim.to_stride;

@@ -27,9 +27,9 @@ struct CopyBox {
   void simplify();
 };
 
-// Copies those elements of a simplified box that go to [first, last) of the target. `to` is where element `first` of the
-// target stands. Each of the box's dimensions must step over all that the narrower ones cover (true for every target
-// in C order). Items of 1, 2, 4, 8 and 16 bytes are fast; others work.
+// Copies those elements of a simplified box that go to [first, last) of the target. `to` is the address of element
+// `first` of the target. Each of the box's dimensions must step over all that the narrower ones cover (true for every
+// target in C order). Items of 1, 2, 4, 8 and 16 bytes are fast; others work.
 void copy_box(const CopyBox& box, const std::byte* from, std::byte* to, std::size_t item_bytes, std::int64_t first,
               std::int64_t last);
 

@@ -80,7 +80,7 @@ class OpenedEnd {
   Result<Fd> fd_ = Error{ErrorCode::io, "not opened"};
 };
 
-// What holds `.dump_metadata`: everything that is changed lies below it, or below the rank's directory.
+// The directory that contains `.dump_metadata`: all changes are below it, or below the rank's directory.
 fs::path root_of(const fs::path& metadata) {
   fs::path at = metadata;
   while (at.has_relative_path() && at.filename() != kMetadataDirectory) at = at.parent_path();
@@ -204,7 +204,7 @@ class RankCompleter {
     return {};
   }
 
-  // Those that the journal does not tell of, too.
+  // Including those that are not in the journal.
   Status trim_tables() {
     std::error_code error;
     fs::recursive_directory_iterator at(rank_.directory, fs::directory_options::skip_permission_denied, error);

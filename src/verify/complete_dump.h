@@ -1,5 +1,5 @@
-// Complete: makes again what the journal of a dump tells, where it is missing or cut off: statistic.csv, execution order,
-// history, graphs. Enters tensor files that a kill left outside the journal. Tensor files are never touched.
+// Complete: rebuilds files from the journal of a dump, where they are missing or truncated: statistic.csv, execution
+// order, history, graphs. Enters tensor files that a kill left outside the journal. Tensor files are never touched.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct Completion {
   std::vector<std::filesystem::path> made;     // files that were missing, or lacked rows
   std::vector<std::filesystem::path> trimmed;  // files whose last row broke off
   std::vector<std::filesystem::path> entered;  // tensor files that the journal now names
-  std::vector<std::filesystem::path> kept;     // tables with rows that the journal does not tell of: left as they are
+  std::vector<std::filesystem::path> kept;     // tables with rows that are not in the journal: left unchanged
   std::vector<std::string> notes;
 };
 

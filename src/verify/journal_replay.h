@@ -32,7 +32,7 @@ class JournalReplay : public JournalVisitor {
   void end(const std::string& json) override;
 
   Status finish();  // of the last run; the first thing that went wrong
-  // What stands for the rank's own directory; empty when no run could be written again.
+  // The replacement for the rank's own directory; empty when no run could be written again.
   const std::filesystem::path& directory() const { return directory_; }
   const std::vector<std::string>& notes() const { return notes_; }
 

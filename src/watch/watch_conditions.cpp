@@ -203,7 +203,7 @@ Status take(const ConditionInfo& info, std::string_view as, std::string_view nam
   return {};
 }
 
-// How many checks were chosen, and whether what they need is there.
+// Checks the number of chosen checks, and that their parameters are there.
 Status check_choice(std::string_view as, bool takes_several, const WatchCondition& condition) {
   const ConditionInfo& info = *condition.info;
   std::size_t checks = 0;
@@ -233,7 +233,7 @@ Status check_choice(std::string_view as, bool takes_several, const WatchConditio
   return {};
 }
 
-// Those that were not told: hidden ones always, the check that has a default where no check was chosen.
+// Those that were not given: hidden ones always, the check that has a default where no check was chosen.
 void add_defaults(const ConditionInfo& info, std::vector<ParameterValue>& values) {
   const bool has_check =
       std::ranges::any_of(values, [](const ParameterValue& value) { return value.parameter->kind == Kind::check; });

@@ -18,7 +18,7 @@
 
 namespace sonde {
 
-// What is computed and compared; the numbers are the debugger's.
+// The check to compute; the numbers are the debugger's.
 enum class WatchCheck : std::uint8_t {
   has_nan = 0,
   has_inf = 1,
@@ -46,7 +46,7 @@ enum class WatchCheck : std::uint8_t {
 bool is_overflow_check(WatchCheck check);  // NaN and infinities are what it looks for
 bool needs_previous(WatchCheck check);     // the same tensor of the step before
 
-// What a parameter is held against.
+// The quantity that a parameter is compared with.
 enum class Quantity : std::uint8_t {
   none,
   max,
@@ -65,7 +65,7 @@ struct ConditionParameter {
   enum class Kind : std::uint8_t {
     check,    // of several one is chosen
     support,  // some check needs it
-    hidden,   // has its default unless told
+    hidden,   // has its default unless set
   };
   std::string_view name;
   Kind kind = Kind::check;

@@ -107,7 +107,7 @@ Judgement judge_overflow(WatchCheck check, const WatchFacts& facts) {
   return judgement;
 }
 
-// Of NaN and infinities in the tensor, which no other condition can be held against.
+// For NaN and infinities in the tensor, on which no other condition can be checked.
 Judgement judge_finite(const WatchCondition& condition, const WatchFacts& facts) {
   Judgement judgement;
   const bool nan_is_a_value = condition.value("equal_nan").value_or(0) != 0;

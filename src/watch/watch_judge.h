@@ -1,4 +1,4 @@
-// Whether a condition fires, by what is known of a tensor. No file is touched here.
+// Decides whether a condition fires, from known facts about a tensor. Opens no file.
 #pragma once
 
 #include <optional>
@@ -9,12 +9,12 @@
 
 namespace sonde {
 
-// What a condition may ask of a tensor; empty: not known (yet).
+// The facts about a tensor that conditions use; empty: not known (yet).
 struct WatchFacts {
   std::optional<bool> has_nan, has_inf, overflowed;
   std::optional<std::uint64_t> count, zero_count;
   std::optional<double> max, min, mean, abs_mean, sd;
-  // How far off a value may be, relative to itself: a table tells six digits.
+  // The possible relative error of a value: a table has six digits.
   double rounding = 0;
   const ValueSummary* values = nullptr;  // and the ranges its `inside` belongs to
   std::span<const ValueRange> ranges;
@@ -24,7 +24,7 @@ struct WatchFacts {
 WatchFacts facts_of(const KnownStatistics& statistics, bool exact);
 WatchFacts facts_of(const ValueSummary& values, std::span<const ValueRange> ranges);
 
-// What has to be read for these conditions.
+// The range to read for these conditions.
 std::optional<ValueRange> range_of(const WatchCondition& condition);
 Tolerance tolerance_of(const WatchCondition& condition);
 
@@ -33,8 +33,8 @@ struct Judgement {
   std::uint32_t error_code = 0;
   std::vector<WatchParameter> parameters;
 };
-// `unknown`: facts are missing, or too coarse to tell on which side of a threshold a value is; with `final_word` what is
-// there has to do, and only missing ones are unknown.
+// `unknown`: facts are missing, or too coarse to place a value on one side of a threshold; with `final_word` the
+// present facts must suffice, and only missing ones are unknown.
 Judgement judge(const WatchCondition& condition, const WatchFacts& facts, bool final_word);
 
 }  // namespace sonde

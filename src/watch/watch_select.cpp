@@ -1,4 +1,4 @@
-// Which tensors watchpoints look at: those of a category of operators, and the debugger's recommendation.
+// The tensors that watchpoints check: those of a category of operators, and the debugger's recommendation.
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>

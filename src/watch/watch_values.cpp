@@ -111,7 +111,7 @@ class Pieces {
     if (left_ > 0 && !view.is_c_contiguous()) cursor_.emplace(view);
   }
 
-  // How many; 0 at the end.
+  // Returns the number of values; 0 at the end.
   std::size_t next(double* out) {
     const auto count = static_cast<std::size_t>(std::min<std::int64_t>(left_, kPiece));
     if (count == 0) return 0;

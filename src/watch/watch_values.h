@@ -1,5 +1,5 @@
-// What the watch conditions compute of a tensor, and of a tensor and the one before it. Everything in double, added in a
-// fixed order: the answer depends on the values and on nothing else.
+// The values that watch conditions compute from a tensor, and from a tensor and the previous one. All in double, added
+// in a fixed order: the answer depends on the values only.
 #pragma once
 
 #include <cstdint>

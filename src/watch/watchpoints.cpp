@@ -39,8 +39,8 @@ struct Item {
   std::size_t first = 0, last = 0;  // its entries
   bool wants_previous = false;
   Previous previous;
-  std::optional<bool> overflowed;  // operator_overflow, where records tell
-  bool by_values = false;          // operator_overflow, where NaN and infinities tell
+  std::optional<bool> overflowed;  // operator_overflow, from records
+  bool by_values = false;          // operator_overflow, from NaN and infinities
 
   bool read = false;    // its file was looked into
   bool copied = false;  // the same file under another name was
@@ -235,7 +235,7 @@ WatchFacts Check::known_facts(const Item& item) const {
   return facts;
 }
 
-// Of statistics that were taken just now.
+// The facts from statistics that were just computed.
 WatchFacts Check::statistics_facts(const Item& item, const KnownStatistics& statistics) const {
   WatchFacts facts = facts_of(statistics, true);
   facts.rounding = 0;
@@ -252,7 +252,7 @@ WatchFacts Check::read_facts(const Item& item) const {
   return facts;
 }
 
-// Whether some condition cannot be judged by what is known already.
+// Whether some condition cannot be judged by the known facts.
 bool Check::has_to_be_read(const Item& item) const {
   if (tensor_of(catalog_, item.place).file.empty()) return false;
   const WatchFacts facts = known_facts(item);
@@ -262,8 +262,8 @@ bool Check::has_to_be_read(const Item& item) const {
   });
 }
 
-// What is read one after the other: a tensor through the steps, where it is compared with the step before, so that each
-// file is opened once; and the names of one file.
+// The items to read one after the other: a tensor through the steps, where it is compared with the step before, so that
+// each file is opened once; and the names of one file.
 std::vector<std::vector<Item*>> Check::jobs() {
   std::vector<std::vector<Item*>> jobs;
   std::map<TensorPlace, std::size_t> ends;  // jobs by their last tensor
@@ -376,7 +376,7 @@ bool Check::read_item(Item& item, const TensorFile& file, std::optional<TensorFi
   return true;
 }
 
-// What was found under another name of the same file; false where that does not answer all that is asked here.
+// Copies the results from another name of the same file; false where they do not answer all questions here.
 bool Check::copy_item(Item& item, const Item& other) const {
   if (item.wants_previous || other.wants_previous) return false;
   collect_needs(item);

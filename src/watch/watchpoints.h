@@ -1,4 +1,4 @@
-// Watchpoints: conditions held against the tensors of a dump, all of them in one pass over its files.
+// Watchpoints: conditions checked on the tensors of a dump, all in one pass over its files.
 //
 //   std::vector<Watchpoint> watchpoints(1);
 //   watchpoints[0].condition = *parse_condition("tensor_overflow");
@@ -30,7 +30,7 @@ struct Watchpoint {
   std::vector<TensorPlace> tensors;  // in any order; each counts once
 };
 
-// Which tensors to watch; what is empty chooses all.
+// The tensors to watch; an empty field chooses all.
 struct WatchSelection {
   NodeCategory category = NodeCategory::tensor;
   enum class Sides : std::uint8_t { outputs, inputs, both } sides = Sides::outputs;
@@ -63,8 +63,8 @@ struct WatchParameter {
   bool hit = false;
 };
 
-// A hit; or, with `hit` false, a tensor that the condition could not be held against, and why. A hit may have an error
-// code too: kWatchNoHistory, where the step before is only taken to be the one before.
+// A hit; or, with `hit` false, a tensor on which the condition could not be checked, and why. A hit may have an error
+// code too: kWatchNoHistory, where the previous step is only assumed.
 struct WatchHit {
   std::uint32_t watchpoint = 0;  // index
   TensorPlace tensor;

@@ -38,7 +38,7 @@ ContainerTensor described(const TensorRecord& tensor) {
 
 constexpr std::size_t kRecordBytes = 2048;
 constexpr std::size_t kAiCore = 256, kAiCoreStatus = 1024;
-// What CANN's documents call an overflow of a floating-point computation.
+// The code in CANN's documents for an overflow of a floating-point computation.
 constexpr std::uint64_t kFloatOverflow = 0x20;
 
 void put_u64(std::string& bytes, std::size_t offset, std::uint64_t value) {

@@ -11,8 +11,8 @@ namespace sonde {
 
 // True when some tensor of `record` has bytes: what has none gets no file.
 bool has_container(const Record& record);
-// The slots of a side stand in order from 0. One that holds no tensor, or one without bytes, keeps its place as
-// `data_type` 0 of 0 bytes. A side of which nothing is wanted is left out.
+// The slots of a side are in order from 0. One that holds no tensor, or one without bytes, keeps its place as
+// `data_type` 0 of 0 bytes. A side without wanted tensors is left out.
 Container container_of(const Record& record);
 // Header and bytes to `file`. 0 or an errno.
 int write_container(const Record& record, AsideFile& file, std::uint64_t& tensor_bytes);

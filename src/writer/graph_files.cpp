@@ -44,7 +44,7 @@ IrGrammar grammar_of(Release release) {
   return release < Release::v2_7 ? IrGrammar::v2_3 : IrGrammar::v2_7;
 }
 
-// What of a trace, innermost first, the `.ir` shows.
+// Keeps the part of a trace, innermost first, that the `.ir` shows.
 void shorten(std::vector<SourceLine>& trace, SourceLines lines) {
   if (lines == SourceLines::none) trace.clear();
   if (lines == SourceLines::top && trace.size() > 1) trace.resize(1);

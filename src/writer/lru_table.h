@@ -13,7 +13,7 @@ class LruTable {
  public:
   explicit LruTable(std::size_t capacity) : capacity_(capacity) {}
 
-  // Null when the key is not held. Valid until the next put().
+  // Null when the key is not in the table. Valid until the next put().
   Value* find(const Key& key) {
     const auto at = index_.find(key);
     if (at == index_.end()) return nullptr;

@@ -19,7 +19,7 @@ struct Column {
   Category category;
   std::string_view name;
 };
-// In the order in which they are written; Count stands before all of them, or, by default, after Avg Value.
+// In the order in which they are written; Count comes before all of them, or, by default, after Avg Value.
 constexpr std::array<Column, 8> kColumns = {{
     {Category::max, "Max Value"},
     {Category::min, "Min Value"},

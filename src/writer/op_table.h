@@ -9,7 +9,7 @@
 
 namespace sonde {
 
-// Which columns, whatever order the plan has them in: CANN's is fixed.
+// The columns, in CANN's fixed order, independent of the plan's.
 class OpTableForm {
  public:
   // `quirks`: cells as CANN's own writer has them, where that is wrong (Plan::sonde.acl_quirks).

@@ -57,8 +57,8 @@ int Places::place(OpenDirectory& directory, const Name& name, const Put& put, st
   return EEXIST;
 }
 
-// "{number}.npy", and a line in mapping.csv that says what it stands for. The line goes first: a name that leads nowhere
-// is harmless, a number that nobody knows is a lost tensor. MindSpore's numbers are random, CANN's are hashes.
+// "{number}.npy", and a line in mapping.csv with the full name. The line is written first: a name without a file is
+// harmless, a number without a name is a lost tensor. MindSpore's numbers are random, CANN's are hashes.
 int Places::place_long(OpenDirectory& directory, const std::string& name, const Put& put, std::string& path) {
   if (!directory.mapping) {
     Result<AppendFile> mapping = AppendFile::open(directory.directory.get(), directory.full_path / "mapping.csv", {});

@@ -23,13 +23,13 @@ struct OpenDirectory {
   std::string path;  // relative to the rank directory, with a `/` at the end
   std::filesystem::path full_path;
   Fd directory;
-  std::optional<AppendFile> mapping;  // mapping.csv: what stands behind names that were too long
+  std::optional<AppendFile> mapping;  // mapping.csv: the full names of those that were too long
 };
 
 // One thread.
 class Places {
  public:
-  // The name of the file at the attempt with this number, from 0: the same again where there is no other.
+  // The name of the file at the attempt with this number, from 0: the same one where there is no other.
   using Name = std::function<std::string(int attempt)>;
   // Makes the file; 0 or an errno.
   using Put = std::function<int(int directory, const char* name)>;

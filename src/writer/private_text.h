@@ -1,4 +1,4 @@
-// What `sonde_settings.private` keeps out of a dump: the command line, the texts of sources, absolute paths.
+// Text that `sonde_settings.private` keeps out of a dump: the command line, the texts of sources, absolute paths.
 #pragma once
 
 #include <string>

@@ -39,7 +39,7 @@ struct Skip {
 };
 using Item = std::variant<Record, Site, OpName, Attributes, SourceText, Skip>;
 
-// Records that the writer will never see: it is told which.
+// Records that the writer will never get: it is notified of them.
 struct Dropped {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> sequences;  // from, to (not included)
   std::uint64_t records = 0, bytes = 0;
@@ -162,7 +162,7 @@ void Recorder::State::accept(Item&& item) {
   hand_on(std::move(item));
 }
 
-// Whether it was taken: to be recorded by and by, or never.
+// Whether it was accepted: to be recorded later, or never.
 bool Recorder::State::hold(Item& item) {
   if (!holds.load(std::memory_order_acquire)) return false;
   const std::lock_guard lock(holding);
@@ -375,7 +375,7 @@ Recorder::Recorder() = default;
 
 Recorder::~Recorder() {
   finish();
-  // In a forked child the locks may be held by threads that are not there.
+  // In a forked child the locks may belong to threads that do not exist there.
   if (state_->abandoned.load()) static_cast<void>(state_.release());
 }
 

@@ -23,13 +23,13 @@ class Recorder {
  public:
   // Checks that the dump directory can be made and written (and by nobody else's live run), without
   // creating anything that a run without records would leave behind.
-  // `held`: what it is given waits in memory, until release() or discard().
+  // `held`: records wait in memory, until release() or discard().
   static Result<std::unique_ptr<Recorder>> open(const Plan& plan, const RunInfo& run, bool held = false);
   ~Recorder();  // finish()
 
-  // What was held is recorded, as of `run`, of whom more may be known by now.
+  // Records what waited, with `run`, which may have more facts by now.
   Status release(const Plan& plan, const RunInfo& run);
-  // What was held is forgotten, and all that still comes.
+  // Forgets what waited, and ignores all later records.
   void discard();
   std::uint64_t held_bytes() const;  // of tensors
 

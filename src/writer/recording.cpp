@@ -157,7 +157,7 @@ void Recording::fail(Error error) {
   if (error_) return;
   error_ = std::move(error);
   if (!files_) return;
-  // What has its place on disk is still told, if the disk takes it; then the reason.
+  // Records with files on disk are still written to the journal, if possible; then the reason.
   append_ready(true);
   files_->append_note(note_text(plan_, "recording stopped: " + error_->message));
   if (Status told = files_->flush(); told && op_files_) static_cast<void>(op_files_->flush());

@@ -20,7 +20,7 @@ class Reorder {
     std::vector<StoredFile> files;
   };
 
-  // Where the record of `sequence` waits; null when its turn has passed (or is so far off that it
+  // The waiting place for the record of `sequence`; null when its turn has passed (or is so far off that it
   // must be a mistake). Valid until the next call.
   Entry* at(std::uint64_t sequence) {
     if (sequence < next_ || sequence - next_ > kFarthest) return nullptr;
@@ -47,7 +47,7 @@ class Reorder {
     }
   }
 
-  // The next record in order, if it is there. With `force` a gap is passed over: who comes later is late.
+  // The next record in order, if it is there. With `force` a gap is skipped: its records are then late.
   std::optional<Entry> pop(bool force) {
     while (!entries_.empty() && (force || entries_.front().settled)) {
       std::optional<Entry> entry;

@@ -101,7 +101,7 @@ Status write_metadata(const Plan& plan, const Layout& layout, RunDirectory& dire
   return write_whole_file(aside->get(), metadata->get(), path / "config.json", config.dump());
 }
 
-// What is there is fit to be written to; what is not there can be.
+// An existing place can be written to; a missing one can be made.
 Status check_place(const Layout& layout, const std::filesystem::path& directory,
                    std::initializer_list<std::filesystem::path> files) {
   const Result<Fd> place = open_in_dump(layout.root(), directory, Missing::leave);

@@ -18,7 +18,7 @@ struct RunDirectory {
   Fd owner;                     // the locked file; the lock ends with it
 };
 
-// Whether what is there already may be written to: docs/format.md, "What is written where". Creates nothing.
+// Checks that an existing tree may be written to: docs/format.md, "What is written where". Creates nothing.
 Status check_tree(const Layout& layout);
 
 // `busy`, with the process id, when another live run records there. Creates nothing.

@@ -10,7 +10,7 @@
 namespace sonde {
 namespace {
 
-// What differs from version to version.
+// The differences between versions.
 struct RowForm {
   bool name_as_in_file;  // else the full name as it is
   char open, close;      // around a shape

@@ -213,7 +213,7 @@ Status TensorWriter::State::store_bytes(OpenDirectory& step, const NamedRecord& 
     fingerprints.put(key, primary);
   }
   if (error_number != 0) return places->error("link a tensor in", step, error_number);
-  // Equal files may stand for different types (quint8, uint8): later appearances ask for theirs.
+  // Equal files may contain different types (quint8, uint8): later appearances ask for theirs.
   if (primary->dtype != tensor.dtype) primary = std::make_shared<Primary>(Primary{path, tensor.dtype});
   if (tensor.content != 0) contents.put(tensor.content, std::move(primary));
   return {};
@@ -278,7 +278,7 @@ Status TensorWriter::State::release_waiting(std::uint64_t content, std::vector<S
   return {};
 }
 
-// What the watcher finds unchanged: another name for the container that has these bytes, or a copy of it.
+// For unchanged content in watcher mode: another name for the container that has these bytes, or a copy of it.
 int TensorWriter::State::repeat_container(const std::string& first, int directory, const char* name) {
   const auto make_link = options.link != nullptr ? options.link : &::linkat;
   if (make_link(rank.get(), first.c_str(), directory, name, 0) == 0) return 0;

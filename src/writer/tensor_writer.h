@@ -26,7 +26,7 @@ struct StoredFile {
 
 struct TensorWriterOptions {
   bool raw_bfloat16 = false;
-  // How many distinct tensors are remembered to link to. About 300 bytes each.
+  // The number of distinct tensors to remember as link targets. About 300 bytes each.
   std::size_t remembered_contents = 1 << 18;
   std::size_t remembered_fingerprints = 1 << 16;
   // linkat(); tests put their own here.
