@@ -107,7 +107,7 @@ bool Answer::print_document(int status) {
 int Answer::finish(int status) {
   if (is_incomplete_ && (status == kNothingFound || status == kFinding)) status = kUnreadable;
   if (is_json() && !print_document(status)) return kUnreadable;
-  if (status != kNothingFound && status != kFinding) return status;  // what failed before has been told
+  if (status != kNothingFound && status != kFinding) return status;  // earlier failures are already reported
   std::cout.flush();
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
   print_error(fmt::format("cannot write to standard output: {}", std::strerror(errno)));

@@ -1,5 +1,5 @@
-// What a call prints: the one place that writes to standard output and standard error. Text may come from a dump, which
-// anybody may have written: nothing that a terminal would obey gets through.
+// The output of a call: the only place that writes to standard output and standard error. Text may come from a dump of
+// unknown origin: control characters are made visible.
 //
 // With --json a verb fills one document. main() prints it at the end, with what could not be read on the way (`problems`),
 // what else is worth a word (`warnings`) and, where the call failed, the reason (`error`).
@@ -50,9 +50,9 @@ class Answer {
   void begin_list(std::string_view name);
   void add_row(const Json& row);
 
-  // What could not be read, or not wholly: the first few are printed on stderr, all are in the document.
+  // Files that could not be read, or only in part: the first few are printed on stderr, all are in the document.
   void add_problems(const std::vector<Problem>& problems);
-  void note_problem(const Problem& problem);  // one that is told already
+  void note_problem(const Problem& problem);  // one that is already reported
   // Something that was asked for was not looked at: the exit status is 3, whatever was found in the rest.
   void set_incomplete() { is_incomplete_ = true; }
   bool is_incomplete() const { return is_incomplete_; }

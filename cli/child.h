@@ -24,7 +24,7 @@ struct ChildSetting {
 };
 
 // Runs `command` and waits for it. Meanwhile the signals somebody sends to this process are passed on; those of the
-// terminal reach the child by themselves. `not_found` when there is no such program.
+// terminal reach the child by themselves. `not_found` when the program does not exist.
 Result<ChildEnd> run_child(const std::vector<std::string>& command, const ChildSetting& setting);
 
 // As a shell says that a command cannot be run.

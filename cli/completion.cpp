@@ -36,7 +36,7 @@ std::string names_of(const CLI::App& app) {
   return joined(names, " ");
 }
 
-// Words after a verb that is no option are files and directories: what the shell completes by itself.
+// Words after a verb that are not options are files and directories, which the shell completes by itself.
 std::string bash_of(const CLI::App& app) {
   std::string cases;
   for (const CLI::App* verb : verbs_of(app)) {

@@ -1,4 +1,4 @@
-// What two runs of one command computed, as python/sonde/prove.py wrote it down, held against each other.
+// Compares the results of two runs of one command, as recorded by python/sonde/prove.py.
 #pragma once
 
 #include <cstddef>

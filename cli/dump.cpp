@@ -33,7 +33,7 @@ void add_problems(std::vector<CatalogProblem> found) {
   Answer::get().add_problems(problems);
 }
 
-// Ranks of one number in several dumps are shown beside each other: who did not mean that is told.
+// Ranks of one number in several dumps are shown beside each other: the user gets a note.
 void print_dumps(const Catalog& catalog) {
   std::set<std::string> dumps;
   std::set<std::uint32_t> ranks;

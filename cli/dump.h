@@ -1,4 +1,4 @@
-// What the verbs that look at a dump share: opening it, choosing steps and ops, saying what is not there.
+// Common parts of the verbs that read a dump: opening it, choosing steps and ops, reporting missing ones.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -30,7 +30,7 @@ void add_step_option(CLI::App& verb, std::string& steps, std::string_view otherw
 // DUMP, --step, --graph, --rank, --json; and -s where `with_select`.
 void add_dump_options(CLI::App& verb, DumpOptions& options, bool with_select, std::string_view rows = "");
 
-// Opens options.dump and tells its problems on stderr. Empty, the exit status set, when there is nothing to look at.
+// Opens options.dump and reports its problems on stderr. Empty, the exit status set, when there is nothing to look at.
 std::optional<Catalog> open_dump(const DumpOptions& options, int& exit_status);
 // The same for a verb that looks at no more than the query asks for: from a large dump's saved index it then takes
 // milliseconds.
@@ -41,7 +41,7 @@ CatalogQuery query_of(const DumpOptions& options);
 // Their ops that `options.select` chooses.
 CatalogQuery query_of_selected(const DumpOptions& options);
 
-// Files that were asked for and could not be read: told, in the document, and the exit status is 3.
+// Reports requested files that could not be read, also in the document; the exit status is 3.
 void add_unreadable(const std::vector<CatalogProblem>& problems);
 void add_unreadable(const std::vector<DumpProblem>& problems);
 void add_unreadable(const std::vector<std::string>& messages);

@@ -55,7 +55,7 @@ CatalogTensor* slot_of(CatalogOp& op, const TensorQuery& query) {
   return best;
 }
 
-// Where only file names tell names, `_` stands for `/`.
+// Where names come from file names only, `_` replaces `/`.
 bool ends_with_part(std::string_view op_name, std::string_view name) {
   const char separator = op_name.find('/') != std::string_view::npos ? '/' : '_';
   return op_name.size() > name.size() && op_name.ends_with(name) &&

@@ -1,4 +1,4 @@
-// Finding the one tensor that `sonde show` is asked for, and who wrote and reads it.
+// Finds the tensor for `sonde show`, and the ops that write and read it.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct FoundTensor {
 };
 
 // `text`: the full name of an op or its end, or a parameter's name; with `:output.0` for one slot,
-// else the first output that was recorded. Of several steps the first that recorded it. What is
-// wrong with the text goes to `wrong`.
+// else the first output that was recorded. Of several steps the first that recorded it. Errors in the text go to
+// `wrong`.
 FoundTensor find_by_name(std::vector<SelectedStep>& steps, const std::string& text, std::string& wrong);
 
 // What find_by_name, or find_by_file where `is_file`, and flow_of look at.

@@ -24,7 +24,7 @@ struct FirstBadVerb : DumpOptions {
   bool no_trend = false;
 };
 
-// The options mean something in this dump; what does not is told as the other verbs tell it.
+// Checks that the options fit this dump; errors are reported as in the other verbs.
 bool check_options(Catalog& catalog, const FirstBadVerb& options, int& status) {
   return select_steps(catalog, options, status).has_value();
 }

@@ -33,7 +33,7 @@ const SelectedStep& step_of(const std::vector<SelectedStep>& steps) {
   return step;
 }
 
-// Types and shapes that only the files tell. One that cannot be read has none.
+// Types and shapes that only the files contain. One that cannot be read has none.
 void add_types(const SelectedStep& step) {
   for (CatalogOp* op : step.ops) {
     for (CatalogTensor& tensor : op->tensors) {

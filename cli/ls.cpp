@@ -22,7 +22,7 @@ struct LsOptions : DumpOptions {
   bool ops = false;
 };
 
-// What a number of steps hold together.
+// The totals of several steps.
 struct Sum {
   std::vector<std::uint64_t> steps;
   std::size_t fewest_ops = 0, most_ops = 0;
@@ -47,7 +47,7 @@ class Sizes {
 // Counts the ops; `sizes` knows the files of the steps before.
 StepSum count(const SelectedStep& selected, Sizes& sizes) {
   StepSum sum;
-  std::string_view last_file;  // of a container, which stands for several tensors
+  std::string_view last_file;  // of a container, which holds several tensors
   for (const CatalogOp* op : selected.ops) {
     (op->is_parameter ? sum.parameters : sum.ops) += 1;
     for (const CatalogTensor& tensor : op->tensors) {

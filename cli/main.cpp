@@ -54,7 +54,7 @@ std::vector<std::string> flags_of(const CLI::App& app) {
   return names;
 }
 
-// The first argument that is neither a flag nor a verb, where a verb should stand; empty when there is none.
+// The first argument that is neither a flag nor a verb, where a verb should be; empty when there is none.
 std::string unknown_verb(const CLI::App& app, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return "";
   const std::vector<std::string> verbs = verbs_of(app);
@@ -62,7 +62,7 @@ std::string unknown_verb(const CLI::App& app, int argc, char** argv) {
   return std::ranges::find(verbs, word) == verbs.end() ? word : "";
 }
 
-// Also of a call that cannot be parsed. What comes after `--` is somebody else's.
+// Also of a call that cannot be parsed. Arguments after `--` are not ours.
 AnswerForm form_of(int argc, char** argv) {
   for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
     if (std::string_view(argv[i]) == "--json") return AnswerForm::json;

@@ -10,7 +10,7 @@ namespace {
 
 using Takes = Option::Takes;
 
-// -1, -0.5, -.5: argparse's idea of a number that is no option.
+// -1, -0.5, -.5: a number that argparse does not take as an option.
 bool is_negative_number(std::string_view word) {
   word.remove_prefix(1);
   const auto is_digit = [](unsigned char c) { return std::isdigit(c) != 0; };

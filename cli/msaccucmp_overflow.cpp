@@ -136,7 +136,7 @@ int tell_tensors(const DumpName& file, const fs::path& out, std::string& text) {
       const std::string name =
           fmt::format("{}.{}.{}.npy", file.path.filename().string(), is_input ? "input" : "output", slot);
       const Result<NpyFile> npy = NpyFile::open(out / name);
-      if (!npy) continue;  // told when it was lost
+      if (!npy) continue;  // reported when it was lost
       const TensorView view = npy->view();
       const std::string_view format = name_of(static_cast<Format>(side[slot].format & 0xFF));
       if (view.elements() == 0) {

@@ -70,7 +70,7 @@ std::optional<fs::path> choose_config(const RunOptions& options, const fs::path&
   return std::nullopt;
 }
 
-// Tells everything about the file; the plan when it can be run under.
+// Reports everything about the file; the plan when it can be run under.
 std::optional<Plan> checked_plan(const fs::path& config, const RunOptions& options) {
   PlanResult result = read_plan(config);
   const fs::path shown = options.out.empty() ? config : fs::path("--out");

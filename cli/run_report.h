@@ -1,4 +1,4 @@
-// What `sonde run` says at the end: how the command ended, what its processes told, what the dump holds.
+// What `sonde run` says at the end: how the command ended, the messages of its processes, the content of the dump.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace sonde {
 
-// One thing that a process of the run told (sonde/console.py, tell()): `started`, `refused`, `summary`, ….
+// One message from a process of the run (sonde/console.py, tell()): `started`, `refused`, `summary`, ….
 struct Told {
   std::string kind, text, rank;
 };

@@ -167,7 +167,7 @@ std::string place_text(const FoundTensor& found) {
                      found.step->step->id.number);
 }
 
-// Where several steps have it, the first is shown: who did not choose one is told.
+// Where several steps have it, the first is shown; a note says so when the user did not choose one.
 void tell_choice(const FoundTensor& found, const std::vector<SelectedStep>& steps, const ShowOptions& options) {
   std::size_t others = 0;
   for (const SelectedStep& step : steps) {
@@ -262,7 +262,7 @@ std::string format_text(const ContainerTensor& tensor) {
   return name.empty() ? std::to_string(tensor.format) : std::string(name);
 }
 
-// What a container holds, slot by slot.
+// The content of a container, slot by slot.
 int print_container(const std::string& path, const ShowOptions& options) {
   const Result<Container> container = read_container(path);
   if (!container) {

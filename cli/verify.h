@@ -1,4 +1,4 @@
-// sonde verify: what of a dump is whole, what is missing, and why; and to make again what the journal tells.
+// sonde verify: checks a dump for damaged and missing files, with reasons; and rebuilds files from the journal.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -26,7 +26,7 @@ struct WatchVerbOptions : DumpOptions {
   std::uint64_t mem_limit = 0;  // MiB
 };
 
-// The lines an op was called from, held against a piece of text: "train.py:49" or code.
+// Compares the lines an op was called from with a piece of text: "train.py:49" or code.
 class SourceMatcher {
  public:
   explicit SourceMatcher(std::string text) : text_(lower(std::move(text))) {}

@@ -1,4 +1,4 @@
-// `sonde watch`: conditions held against the tensors of a dump.
+// `sonde watch`: conditions checked on the tensors of a dump.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// What the replaced functions of MindSpore's dumper (interpose.cpp) hand over, and what becomes of it. MindSpore reports an
+// Receives the data from the replaced functions of MindSpore's dumper (interpose.cpp). MindSpore reports an
 // operator after its kernel ran: its name, then one tensor after another, all of them still in place.
 #pragma once
 

@@ -8,7 +8,7 @@ namespace sonde_mindspore {
 namespace {
 
 struct Known {
-  std::weak_ptr<mindspore::kernel::KernelMod> kernel;  // tells it from a later one at the same address
+  std::weak_ptr<mindspore::kernel::KernelMod> kernel;  // distinguishes it from a later one at the same address
   std::weak_ptr<mindspore::CNode> node;
 };
 

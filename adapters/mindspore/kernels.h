@@ -1,4 +1,4 @@
-// Which node of a graph a kernel object of MindSpore computes, as MindSpore said when it made the kernel.
+// Finds the graph node that a kernel object of MindSpore computes, as MindSpore said when it made the kernel.
 #pragma once
 
 #include <memory>

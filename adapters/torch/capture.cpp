@@ -250,7 +250,7 @@ void on_user_end(const RecordFunction& fn, at::ObserverContext*) {
 }
 
 void forked_child() {
-  // Callbacks and tables came along; the writer thread and who held a lock did not.
+  // Callbacks and tables came along; the writer thread and the owners of locks did not.
   set_inert(true);
   g_callbacks.switching.store(new std::mutex);
   forget_collectives();

@@ -1,4 +1,4 @@
-// The RecordFunction callbacks: every operator at depth 0 of forward, backward and optimizer, told to the engine.
+// The RecordFunction callbacks: every operator at depth 0 of forward, backward and optimizer, reported to the engine.
 #pragma once
 
 #include "setup.h"
@@ -10,7 +10,7 @@ void install(const Setup& setup);  // registers both callbacks; the operator one
 void uninstall();
 void set_capture();  // after every call of a clock function: switches the operator callback as the clock says
 bool capturing();
-// What is known of memory that nobody can reach any more goes, here and in the engine.
+// Forgets facts about memory that is no longer reachable, here and in the engine.
 void forget_dead_storages();
 
 // A root's forward begins on this thread (from its pre-hook, or when it is first seen). `module` must be the outermost.

@@ -28,7 +28,7 @@ constexpr const char* kNeverWaited = "a collective that nobody waited for";
 enum class State : std::uint8_t { waiting, reading, done };
 
 // One collective that has returned. `state` and `future` are guarded by the table's mutex, and so is the number of
-// `outputs` and where they lie, which others compare; the rest of them belongs to who has claimed it.
+// `outputs` and where they lie, which others compare; the rest belongs to the thread that claimed it.
 struct Pending {
   const struct sonde_api& api;
   sonde_op* op;
@@ -61,7 +61,7 @@ bool claim(Pending& pending) {
   return true;
 }
 
-// `missing`: why there are no values. Called by whoever holds the work, so that its tensors are alive.
+// `missing`: why there are no values. Called by an owner of the work, so that its tensors are alive.
 void finish(const PendingPtr& pending, bool failed, const char* missing) {
   if (!claim(*pending)) return;
   std::uint32_t slot = 0;
@@ -113,7 +113,7 @@ c10::intrusive_ptr<c10d::Work> work_among(const std::vector<c10::IValue>& result
 // A work written in Python would run the user's code, and take the GIL, for a question of ours.
 bool is_python(const c10d::Work& work) { return std::strstr(typeid(work).name(), "Py") != nullptr; }
 
-// Null for works that are done by whoever waits for them: gloo's receives and its reduce_scatter.
+// Null for works that are done by the waiting thread: gloo's receives and its reduce_scatter.
 c10::intrusive_ptr<Future> future_of(c10d::Work& work) {
   try {
     return work.getFuture();

@@ -31,7 +31,7 @@ struct InterpreterFrame {
 };
 
 InterpreterFrame* top_frame() {
-  // Not _PyThreadState_UncheckedGet: that is the state of whoever holds the GIL.
+  // Not _PyThreadState_UncheckedGet: that is the state of the thread that holds the GIL.
   PyThreadState* state = PyGILState_GetThisThreadState();
   if (state == nullptr || state->cframe == nullptr) return nullptr;
   return reinterpret_cast<InterpreterFrame*>(state->cframe->current_frame);
@@ -60,7 +60,7 @@ Owner classify(const FrameFacts& facts, PyCodeObject* code) {
   return Owner::user;
 }
 
-// Addresses of code objects are reused when code dies: the line table tells them apart.
+// Addresses of code objects are reused when code dies: the line table distinguishes them.
 struct KnownCode {
   PyObject* filename;
   PyObject* line_table;

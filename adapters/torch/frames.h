@@ -13,7 +13,7 @@
 
 namespace sonde_torch {
 
-// Facts about the running interpreter, told once by python/sonde/torch.py.
+// Facts about the running interpreter, set once by python/sonde/torch.py.
 struct FrameFacts {
   PyCodeObject* module_call = nullptr;     // nn.Module._wrapped_call_impl: its slot 0 is the module
   PyCodeObject* optimizer_step = nullptr;  // the wrapper around every Optimizer.step
@@ -49,7 +49,7 @@ struct CodePlace {
   PyCodeObject* code = nullptr;
   int instruction = 0;  // byte offset in it
 };
-// Who called: from the frame that `walk` found, outwards to `mark`; at most `most`.
+// The callers: from the frame that `walk` found, outwards to `mark`; at most `most`.
 std::vector<CodePlace> trace_frames(const FrameFacts& facts, FrameMark mark, const Walk& walk, std::size_t most);
 
 // The outermost module call on the stack, null when there is none; and how many module calls there are.

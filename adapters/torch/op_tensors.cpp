@@ -54,7 +54,7 @@ bool is_input_storage(const ThreadState& state, const Frame& frame, std::uint64_
   return false;
 }
 
-// `tensor` in the thread's scratch, as a result of the op. What was looked at has been told before.
+// `tensor` in the thread's scratch, as a result of the op. Inspected tensors were reported before.
 TensorDescriptor& describe_output(ThreadState& state, Frame& frame, const at::Tensor& tensor) {
   TensorDescriptor& out = state.scratch;
   out.describe(tensor, false);

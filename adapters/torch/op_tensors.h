@@ -1,4 +1,4 @@
-// The tensors of one op: its arguments, from the boxed stack of the host, and its results, told to the engine.
+// The tensors of one op: its arguments, from the boxed stack of the host, and its results, reported to the engine.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -17,7 +17,7 @@ c10::ArrayRef<const c10::IValue> arguments_of(const at::RecordFunction& fn);
 // Describes the tensors among `values` on top of the thread's inputs; drop_inputs() takes those of `frame` away.
 void collect_inputs(ThreadState& state, const OpInfo& info, c10::ArrayRef<const c10::IValue> values);
 std::vector<TensorDescriptor> described_tensors(c10::ArrayRef<const c10::IValue> values);
-// What is no operator (a custom autograd.Function, a node of backward) has thrown: its inputs are recorded.
+// Something that is not an operator (a custom autograd.Function, a node of backward) has thrown: records its inputs.
 void tell_failure(ThreadState& state, std::uint32_t site, sonde_graph graph, std::vector<TensorDescriptor>& inputs);
 void drop_inputs(ThreadState& state, const Frame& frame);
 bool any_requires_grad(const ThreadState& state, const Frame& frame);

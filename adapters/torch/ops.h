@@ -11,7 +11,7 @@ namespace sonde_torch {
 
 enum class ArgumentKind : std::uint8_t { other, tensor, tensor_list };
 
-// What the numbers of an argument stand for.
+// The meaning of an argument's numbers.
 enum class ArgumentForm : std::uint8_t { plain, dtype, layout, memory_format };
 
 struct ArgumentInfo {
@@ -41,7 +41,7 @@ struct OpInfo {
   std::uint32_t number = 0;      // for cheap hashing, from 1
 };
 
-// Null for events that are no operator (string-named ranges). Cheap: one look in a table of this thread.
+// Null for events that are not operators (string-named ranges). Cheap: one look in a table of this thread.
 const OpInfo* op_info(const at::RecordFunction& fn);
 
 }  // namespace sonde_torch

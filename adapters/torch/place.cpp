@@ -37,7 +37,7 @@ struct SiteText {
   std::vector<SiteLine> trace;  // innermost first
 };
 
-// With the GIL. A cell of a notebook is no file: its text is asked for once.
+// With the GIL. A cell of a notebook is not a file: its text is asked for once.
 void tell_source_text(PyObject* file) {
   if (!g_texts_told->insert(text_of(file)).second) return;
   PyObject* text = PyObject_CallOneArg(setup().python.source_of, file);

@@ -12,8 +12,8 @@ struct Place {
   sonde_graph graph = SONDE_GRAPH_TRAINING;
 };
 
-// Of the op that starts now on this thread; `number` tells op types apart. Walks the interpreter's stack; takes the GIL
-// when the place is new.
+// The place of the op that starts now on this thread; `number` distinguishes op types. Walks the interpreter's stack;
+// takes the GIL when the place is new.
 Place place_of(ThreadState& state, const char* op_type, std::uint64_t number);
 
 // Of a node of backward itself, as if it were an operator: `PowBackward0` in the place of its forward op.
@@ -26,7 +26,7 @@ bool parameters_exist(ThreadState& state);
 
 // Module objects died or changed: names known by address are stale.
 void forget_scopes();
-// The texts of sources that are no files are told again: another session begins. With the GIL.
+// The texts of sources that are not files are reported again: another session begins. With the GIL.
 void forget_source_texts();
 
 }  // namespace sonde_torch

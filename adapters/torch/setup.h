@@ -1,4 +1,4 @@
-// Who records in this process: the engine, and what python/sonde/torch.py has said about the program.
+// The recorder of this process: the engine, and the facts about the program from python/sonde/torch.py.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@ struct PythonSide {
   PyObject* scope_of = nullptr;
   // (module) -> None: a module nobody called is called for the first time
   PyObject* new_root = nullptr;
-  // (file name) -> text of a source that is no file, or None
+  // (file name) -> text of a source that is not a file, or None
   PyObject* source_of = nullptr;
   // () -> bool: an optimizer trains tensors of no module
   PyObject* bare_training = nullptr;

@@ -17,12 +17,12 @@ namespace sonde_torch {
 struct TensorDescriptor {
   sonde_tensor tensor{};
   c10::StorageImpl* storage = nullptr;              // valid while `alive` holds it
-  c10::weak_intrusive_ptr<c10::StorageImpl> alive;  // told apart from a storage that died under the op
+  c10::weak_intrusive_ptr<c10::StorageImpl> alive;  // distinguishes it from a storage that died during the op
   bool requires_grad = false;
   bool fresh = false;  // its storage is seen for the first time
 
   TensorDescriptor();
-  // Never throws: what PyTorch refuses to tell becomes the reason why the tensor is skipped.
+  // Never throws: a refusal by PyTorch becomes the reason why the tensor is skipped.
   void describe(const at::TensorBase& t, bool keep_alive_mark);
   // The memory is still there and where it was: read after the kernel only then.
   bool still_valid() const;
@@ -42,7 +42,7 @@ struct TensorDescriptor {
 // Why a tensor of this kind is not read; null when it can be. Static text.
 const char* why_unreadable(const at::TensorBase& t);
 
-// By address, not by identity: two storages may stand over one piece of memory.
+// By address, not by identity: two storages may share one piece of memory.
 bool share_memory(const sonde_tensor& a, const sonde_tensor& b);
 
 struct StorageIdentity {

@@ -47,7 +47,7 @@ struct InputArgument {
   bool told = false;  // reported before the kernel
 };
 
-// A custom autograd.Function whose forward runs: it is no operator, but it may raise.
+// A custom autograd.Function whose forward runs: it is not an operator, but it may raise.
 struct FunctionCall {
   const at::RecordFunction* fn = nullptr;
   std::uint32_t site = 0;

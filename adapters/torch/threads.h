@@ -32,7 +32,7 @@ class SequenceOwners {
   std::unique_ptr<std::atomic<std::uint64_t>[]> slots_ { new std::atomic<std::uint64_t>[ kSlots ]() };
 };
 
-// Of a thread by at::RecordFunction::currentThreadId(). Whoever holds it is taken for the thread itself: of threads that
+// Of a thread by at::RecordFunction::currentThreadId(). Its owner counts as the thread itself: of threads that
 // have ended only the last few are kept, for backward passes that begin elsewhere.
 std::shared_ptr<SequenceOwners> sequence_owners(std::uint64_t thread);
 // The site of that op on that thread; 0 when it is not known.

@@ -11,7 +11,7 @@ namespace sonde_torch {
 
 // `name`: what op_watch_id() said of its operator, which has just made it.
 void keep_watched(std::uint32_t name, std::uint32_t slot, const at::Tensor& tensor);
-// After `op`: tells the engine of all that are kept, as they are now; those it wants no more are dropped.
+// After `op`: reports all kept tensors to the engine, as they are now; drops those it no longer wants.
 void tell_watched(sonde_op* op);
 void forget_watched();
 
