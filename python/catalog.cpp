@@ -46,7 +46,7 @@ nb::object array(std::vector<T> values) {
   return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(owned->data(), {owned->size()}, owner));
 }
 
-// A column of texts of which many are the same: numbers, and the texts they stand for.
+// A column of texts of which many are the same: numbers, and the texts they mean.
 class Words {
  public:
   explicit Words(std::size_t rows) { codes_.reserve(rows); }

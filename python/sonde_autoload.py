@@ -22,7 +22,7 @@ def start() -> None:
 
 
 def watch_mindspore() -> None:
-    """Be told when `mindspore` is imported."""
+    """Get a call when `mindspore` is imported."""
     sonde_early.watch_mindspore(_load, _begin)
 
 

@@ -1,4 +1,4 @@
-"""What Sonde must know of a process before it is imported itself: whether to begin, and when MindSpore is imported.
+"""The facts about a process that Sonde needs before its own import: whether to begin, and when MindSpore is imported.
 
 sonde_autoload, which frameworks start, and the package `sonde` both use this module; it uses neither. It imports
 nothing but `os` until there is something to do, and no failure of ours may fail the import of a framework.
@@ -20,7 +20,7 @@ _mindspore: "_Finder | None" = None  # the last that was made; it is in sys.meta
 
 
 def is_off() -> bool:
-    """Whether SONDE_OFF says that nothing of ours shall happen."""
+    """Whether SONDE_OFF turns Sonde off."""
     return os.environ.get("SONDE_OFF", "0") not in ("", "0")
 
 
@@ -30,8 +30,8 @@ def configuration() -> str | None:
 
 
 def framework_imported(framework: str, begin: "Callable[[str | None, str], None]") -> None:
-    """A framework is imported: whoever waits for it is called, or else `begin(configuration, framework)`. What goes
-    wrong is told on stderr."""
+    """A framework is imported: calls its waiting function, or else `begin(configuration, framework)`. Reports errors on
+    stderr."""
     try:
         config = configuration()
         if waiting is not None:
@@ -45,7 +45,8 @@ def framework_imported(framework: str, begin: "Callable[[str | None, str], None]
 
 
 def watch_mindspore(load: "Callable[[], None]", begin: "Callable[[str | None, str], None]") -> None:
-    """Be told when `mindspore` is imported: `load()` is called before, since what it dumps can only be taken over then;
+    """Get a call when `mindspore` is imported: `load()` is called before, since what it dumps can only be taken over
+    then;
     afterwards framework_imported()."""
     global _mindspore
     try:
@@ -188,4 +189,4 @@ def say(line: str) -> None:
         sys.stderr.write(line + "\n")
         sys.stderr.flush()
     except Exception:
-        pass  # no stderr: there is nobody to tell
+        pass  # no stderr: nowhere to report

@@ -79,7 +79,7 @@ def open(
     type: str | None = None,
     source: str | None = None,
 ) -> "dump.Dump":
-    """Opens a dump, whoever wrote it: dump.Dump, with `ranks`, `steps`, `ops`, `tensors`, `graph`, `problems`.
+    """Opens a dump of any writer: dump.Dump, with `ranks`, `steps`, `ops`, `tensors`, `graph`, `problems`.
 
     step, rank, graph, op, type, source: a part of it; see dump.open. Raises Error when it is not a dump, ValueError
     when the selection is wrong, ImportError without NumPy.

@@ -34,7 +34,7 @@ from typing import IO, TYPE_CHECKING
 if TYPE_CHECKING:  # scripts/sanitize runs this file alone
     from .library import Library
 
-# What the sources in adapters/torch know the inside of.
+# The versions whose internals the sources in adapters/torch use.
 TORCH_MINORS = ("2.13",)
 PYTHON_MINORS = ("3.11",)
 
@@ -306,7 +306,7 @@ def _say(text: str, end: str = "\n") -> None:
 
 
 def status() -> dict[str, str]:
-    """What `sonde info` shows of this Python."""
+    """The facts about this Python for `sonde info`."""
     facts = {"python": platform.python_version(), "executable": sys.executable, "package": str(_PACKAGE)}
     try:
         torch = find_torch()

@@ -149,7 +149,7 @@ def convert(
     `type`: "npy", "bin", "msnpy" or "pt". `paths`: files, or directories of which every binary tensor file is taken.
     `format`: "NCHW", "ND", …; empty: as they are stored; `shape`: of the result, where the file's own is not to be
     used. `input`, `output`: only that slot. Raises sonde.Error when a path holds nothing to convert, ValueError on a
-    type or format that does not exist. What cannot be converted is in `lost`."""
+    type or format that does not exist. Files that cannot be converted are in `lost`."""
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
     files = [os.fspath(path) for path in paths]
@@ -160,7 +160,7 @@ def convert(
 
 @contextlib.contextmanager
 def _errors() -> Iterator[None]:
-    """What cannot be read is an Error; a wrong argument stays a ValueError."""
+    """Read failures are an Error; a wrong argument stays a ValueError."""
     try:
         yield
     except (OSError, RuntimeError) as error:

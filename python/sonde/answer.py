@@ -1,4 +1,4 @@
-"""What `sonde export` prints, in the manner of the other verbs (cli/answer.h).
+"""The output of `sonde export`, in the manner of the other verbs (cli/answer.h).
 
 Text from a dump never commands a terminal; with --json the answer is one document with its problems.
 """
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-# Controls, marks of direction, ends of lines, and what stands for bytes that are no UTF-8.
+# Controls, marks of direction, ends of lines, and replacements of bytes that are not UTF-8.
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
     "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
@@ -43,7 +43,7 @@ class Answer:
         self._incomplete = False
 
     def problem(self, path: object, message: object, *, incomplete: bool = True) -> None:
-        """Something that could not be read; the rest is looked at all the same. `incomplete`: the exit status is 3."""
+        """Something that could not be read; the rest is still processed. `incomplete`: the exit status is 3."""
         self._incomplete |= incomplete
         self._problems.append({"path": str(path), "message": str(message)})
         if len(self._problems) <= 10:

@@ -1,4 +1,4 @@
-"""What the analyses of sonde.analyses answer: objects made from the command's documents (docs/json/)."""
+"""The answers of sonde.analyses: objects made from the command's documents (docs/json/)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class FindingTensor:
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """What is wrong, where, and what says so. `severity`: "error", "warning" or "note". `tags` may hold "uncertain"."""
+    """An error, its place and its evidence. `severity`: "error", "warning" or "note". `tags` may hold "uncertain"."""
 
     kind: str
     severity: str
@@ -109,7 +109,7 @@ class Growth:
 
 
 class _Answer:
-    """What all answers share: `text` is the page that the command prints, `document` that of its --json."""
+    """The common part of all answers: `text` is the page that the command prints, `document` that of its --json."""
 
     text: str
     document: Mapping[str, Any]
@@ -169,7 +169,7 @@ class StompReport(_Answer):
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """Where the target's run first goes another way than the golden one. `op_name` is of the golden dump where
+    """The first place where the target's run differs from the golden one. `op_name` is of the golden dump where
     `in_golden`; `golden` names the operators that it was compared with. `source_line` 0: unknown. `attributes`:
     arguments that differ."""
 

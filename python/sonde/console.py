@@ -1,4 +1,4 @@
-"""What is said to the user of this process, and what the user says in variables."""
+"""Messages to the user of this process, and the user's environment variables."""
 
 import contextlib
 import functools

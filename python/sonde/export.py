@@ -1,4 +1,4 @@
-"""What a dump holds, in forms that other programs read: `sonde export`, and save() for Python.
+"""The content of a dump, in forms that other programs read: `sonde export`, and save() for Python.
 
 tensors = sonde.open("/data/run7").tensors.select(side="output", step=3)
 sonde.export.save(tensors, "run7.parquet")            # one row a tensor: names, types, statistics
@@ -286,7 +286,7 @@ def _text(result: Result) -> str:
 
 
 def main(request_text: str) -> int:
-    """What `sonde export` runs; the request is its options, as JSON. Returns the exit status."""
+    """The program of `sonde export`; the request is its options, as JSON. Returns the exit status."""
     request = json.loads(request_text)
     answer = Answer(request.get("json", False))
     status = 0

@@ -1,4 +1,5 @@
-"""What is recorded under `dump_mode` 2: modules, functions and types of operators that set_dump() was called for.
+"""The things that are recorded under `dump_mode` 2: modules, functions and types of operators that set_dump() was
+called for.
 
 Kept here, whether a session runs or not: set_dump() works before `sonde.start()` and while it records.
 """
@@ -36,7 +37,7 @@ def set_dump(target: object, enabled: bool = True) -> None:
         sonde.set_dump(network.layers)
         sonde.set_dump(network.layers[3], enabled=False)
 
-    Raises ValueError when `target` is nothing of that kind or `enabled` is no bool.
+    Raises ValueError when `target` is nothing of that kind or `enabled` is not a bool.
     """
     if not isinstance(enabled, bool):
         raise ValueError(f"set_dump: enabled must be a bool, but got {type(enabled).__name__}")
@@ -64,7 +65,7 @@ def set_dump(target: object, enabled: bool = True) -> None:
 
 @contextlib.contextmanager
 def dump_scope() -> Iterator[None]:
-    """What this thread runs inside, and its backward, is recorded under `dump_mode` 2.
+    """Operators of this thread inside the block, and their backward, are recorded under `dump_mode` 2.
 
     with sonde.dump_scope():
         y = x - mean
@@ -80,7 +81,7 @@ def dump_scope() -> Iterator[None]:
 
 
 def watch(library: "Library") -> Callable[[], None]:
-    """A session begins: the adapter is told what is flagged. Returns what is to be called when it ends."""
+    """A session begins: gives the flagged things to the adapter. Returns the function to call when it ends."""
     global _library
     _library = library
     for name, enabled in _types.items():
@@ -138,7 +139,7 @@ def _with_all_below(module: "nn.Module") -> "Iterator[nn.Module]":
 
 
 def _code_of(target: object) -> CodeType | None:
-    """The code of a Python function or method; None for all others. Of a decorated one it is the innermost."""
+    """The code of a Python function or method; None for all others. For a decorated one it is the innermost."""
     if isinstance(target, type):
         return None
     target = getattr(target, "__func__", target)

@@ -1,4 +1,4 @@
-"""What a session asks of a framework that it watches."""
+"""The interface between a session and a framework that it watches."""
 
 import abc
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What `_sonde_torch` offers, the library that watches PyTorch (adapters/torch/module.cpp)."""
+"""The functions of `_sonde_torch`, the library that watches PyTorch (adapters/torch/module.cpp)."""
 
 from collections.abc import Callable, Mapping
 from types import CodeType
@@ -35,7 +35,7 @@ class Library(Protocol):
         """Ends that. Waits until values of collectives that are under way are read."""
 
     def set_run_info(self, rank: int, device: int, host: str, command: str, world_size: int, /) -> None:
-        """Who this process is, for the journal; counts until the first step."""
+        """The identity of this process, for the journal; counts until the first step."""
 
     def root_forward(  # noqa: PLR0917
         self,
@@ -98,4 +98,4 @@ class Library(Protocol):
         """A module is gone: what is known by addresses of modules is asked for again."""
 
     def take_failure(self) -> str | None:
-        """The failure that the user has not been told yet."""
+        """The failure that was not yet reported to the user."""

@@ -1,4 +1,4 @@
-"""Stands inside MindSpore: gives its dumper a configuration that it accepts, and takes what it finds.
+"""Hooks into MindSpore: gives its dumper a configuration that it accepts, and takes the tensors that it finds.
 
 MindSpore's own dumper walks through the operators of a step and writes graphs and execution orders. The functions by
 which it would write tensors are replaced by `_mindspore.so` (adapters/mindspore), which must be in the global scope
@@ -28,7 +28,7 @@ _shim: ctypes.CDLL | None = None  # _mindspore.so, once it is loaded
 # The directory of MindSpore's configuration; kept until the process ends, as it is read once.
 _private: "tempfile.TemporaryDirectory[str] | None" = None
 
-# What MindSpore takes in `path`. A dot is refused, and with it much of what a user's directory may be called.
+# The characters that MindSpore accepts in `path`. It refuses a dot, and so many names of user directories.
 _PATH = re.compile(r"^/([A-Za-z0-9/_-])*$")
 
 
@@ -67,7 +67,7 @@ def _placed() -> ctypes.CDLL:
 
 
 def why_not() -> str | None:
-    """Why Sonde cannot stand inside the MindSpore that is imported; None when it can."""
+    """Why Sonde cannot hook into the imported MindSpore; None when it can."""
     mindspore = sys.modules["mindspore"]
     version = getattr(mindspore, "__version__", "of unknown version")
     if _shim is None:
@@ -101,7 +101,7 @@ class MindSporeHost(Host):
         ]
         run = RunInfo(
             size=ctypes.sizeof(RunInfo),
-            rank=0,  # told by MindSpore's paths
+            rank=0,  # known from MindSpore's paths
             device=number_from("DEVICE_ID", 0),
             host=_host().encode(),
             command=" ".join(sys.argv).encode(errors="replace"),
@@ -213,7 +213,7 @@ def _configuration(path: str, first_iteration: int) -> dict[str, object]:
 
 
 def _watch_scopes() -> Callable[[], None]:
-    """When a network is compiled every cell gets its scope: then is told which of them set_dump() was called for."""
+    """When a network is compiled every cell gets its scope: then reports the ones that set_dump() was called for."""
     from mindspore.nn import Cell
 
     original = Cell.generate_scope

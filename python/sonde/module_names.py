@@ -119,7 +119,7 @@ class ModuleNames:
 
 
 class Owners:
-    """Which module holds which, found by looking at all modules that are alive; that takes a while, so seldom."""
+    """The children of each module, found in all live modules; that is slow, so done rarely."""
 
     def __init__(self) -> None:
         self._looks_left = 32

@@ -35,7 +35,7 @@ def _beside() -> Iterator[str]:
 
 
 def main() -> int:
-    """Becomes `sonde msaccucmp`. Returns the status where there is no such program."""
+    """Becomes `sonde msaccucmp`. Returns the status where the program does not exist."""
     program = _sonde()
     if program is None:
         sys.stderr.write("msaccucmp.py: the program 'sonde' is neither beside this file nor on PATH\n")

@@ -1,4 +1,4 @@
-"""Which optimizers exist, when one has stepped, and when a GradScaler has decided not to."""
+"""Finds optimizers, their steps, and the steps that a GradScaler skips."""
 
 import contextlib
 import functools

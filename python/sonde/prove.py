@@ -1,4 +1,4 @@
-"""What `sonde run --prove` compares: digests of everything a training computes, written down by the training itself.
+"""The data that `sonde run --prove` compares: digests of all values of a training, written by the training itself.
 
 The same observer runs in the run without Sonde and in the one that is recorded. At each backward, each forward of a
 root module, each outermost Optimizer.step and at the end it writes one line per event to a file below the directory
@@ -97,7 +97,7 @@ class Event:
 
     def __init__(self, library: Library) -> None:
         self._library = library
-        self._seen: dict[int, torch.Tensor] = {}  # id -> tensor, held so that the id stays its own
+        self._seen: dict[int, torch.Tensor] = {}  # id -> tensor, kept alive so that the id stays unique
         self.values: list[list[str]] = []
         self.skipped: list[list[str]] = []
 
@@ -177,7 +177,7 @@ class Stream:
 
 
 class Observer:
-    """What this process computes, written down."""
+    """The record of this process's results."""
 
     def __init__(self, directory: str, library: Library) -> None:
         self._directory = directory
@@ -193,7 +193,7 @@ class Observer:
         self._broken = False
 
     def observe(self, what: Callable[..., None], *arguments: object) -> None:
-        """Calls `what`; whatever goes wrong is told and never reaches the program."""
+        """Calls `what`; an exception is reported and never reaches the program."""
         if self._broken:
             return
         try:
@@ -259,7 +259,7 @@ class Observer:
         outermost = [module for module in modules if id(module) not in inner]
         for module in sorted((m for m in outermost if self._labels.knows(m)), key=self._labels.number):
             event.add_model(self._labels.of(module), module)
-        # Of those that nobody called only the contents tell which is which.
+        # Only their contents distinguish those that were not called.
         others = [self._never_called(module) for module in outermost if not self._labels.knows(module)]
         for values, skipped in sorted(others):
             event.values += values
@@ -304,7 +304,7 @@ class Observer:
         self._children += 1
 
     def in_forked_child(self) -> None:
-        """The child has files of its own, and none of the locks that other threads held."""
+        """The child has its own files, and new locks in place of those that other threads had."""
         self._lineage += f"-child{self._children}"
         self._children = 0
         self._lock = threading.RLock()

@@ -50,7 +50,7 @@ class _EngineAlone(Host):
 
 
 _owner: int | None = None  # pid of the process that started the session; a forked child is not the owner
-# What sonde.environment asks for, if it is that: the program's own takes its place.
+# The session of sonde.environment, if any: the program's own replaces it.
 _by_a_switch: Settings | None = None
 _ended = False  # the program was ended because of `stop_after`
 _records_exceptions = False  # the session's plan asks for the operator that throws
@@ -151,7 +151,8 @@ def dump_stop() -> None:
 def dump_set_iteration(iteration: int) -> None:
     """The step that begins next is number `iteration` (of every graph): after a checkpoint was loaded.
 
-    Raises ValueError when `iteration` is no integer from 0 on, Error when no session runs or the framework counts by
+    Raises ValueError when `iteration` is not an integer from 0 on, Error when no session runs or the framework counts
+    by
     itself.
     """
     if not isinstance(iteration, int) or isinstance(iteration, bool) or iteration < 0:
@@ -170,7 +171,7 @@ def _switch(on: bool) -> None:
 
 
 class Capture:
-    """What `with sonde.capture(...)` gives: `path`, where the dump is, and after the block `summary`."""
+    """The object of `with sonde.capture(...)`: `path`, where the dump is, and after the block `summary`."""
 
     def __init__(self, path: str | None) -> None:
         self.path = path
@@ -239,7 +240,7 @@ def settings(
 
 
 def start_from_environment(config: str | None, framework: str = "torch") -> None:
-    """What the import of a framework does when the environment asks for a dump (see sonde_autoload): it names a
+    """Called by the import of a framework when the environment asks for a dump (see sonde_autoload): it names a
     configuration, or, with None, has a switch that says enough by itself. Raises Error as start() does."""
     if framework == "mindspore":
         from . import mindspore
@@ -297,7 +298,7 @@ def _start_engine(path: str) -> None:
 
 
 def _host_of(framework: str) -> type[Host]:
-    """What watches a framework, which is imported: so is ours only now."""
+    """The watcher of an imported framework; our module for it is imported only now."""
     if framework == "torch":
         from .torch import TorchHost
 
@@ -400,7 +401,7 @@ def _checked_path(config: object) -> str:
 
 
 def _path_of(config: StrPath | Settings) -> str | None:
-    """The dump directory a configuration names; None when only the engine can tell."""
+    """The dump directory a configuration names; None when only the engine can decide."""
     try:
         settings: Any = config
         if not isinstance(config, dict):

@@ -1,7 +1,7 @@
 """Watches PyTorch: names modules, parameters and optimizer state for the adapter, and tells it where forwards begin.
 
-The adapter (`_sonde_torch`, C++) sees every operator by itself. What it cannot know without Python is asked here, once
-per thing and not per operator: which attribute a module is, which tensors are parameters, whether an optimizer exists.
+The adapter (`_sonde_torch`, C++) sees every operator by itself. Facts that need Python come from here, once per thing
+and not per operator: which attribute a module is, which tensors are parameters, whether an optimizer exists.
 """
 
 import contextlib
@@ -123,7 +123,7 @@ class TorchHost(Host):
         self.begin_names()
 
     def dump_switch(self, on: bool) -> None:
-        """What is recorded from here on needs its names."""
+        """Operators recorded from here on need their names."""
         self.library.dump_switch(on)
         self.begin_names()
 
@@ -259,7 +259,7 @@ class TorchHost(Host):
     # --- telling --------------------------------------------------------------------------------------------------
 
     def _tell_run_info(self) -> None:
-        """Who this process is; told again until the first step, since torch.distributed may come later."""
+        """The identity of this process; reported again until the first step, since torch.distributed may come later."""
         python = ".".join(map(str, sys.version_info[:3]))
         self.library.set_run_info(
             _rank(),
@@ -302,7 +302,7 @@ def _nobodys_code() -> tuple[str, ...]:
 
 
 def _source_of(file: str) -> str | None:
-    """The text of a source that is no file, as a notebook keeps its cells; None for all others."""
+    """The text of a source that is not a file, as a notebook keeps its cells; None for all others."""
     entry = linecache.cache.get(file)
     if entry is None or len(entry) != 4 or entry[1] is not None:  # a time of change: it was read from a file
         return None

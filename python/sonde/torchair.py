@@ -29,7 +29,7 @@ class Option(Protocol):
 
     @property
     def default(self) -> object:
-        """What it is until it is set."""
+        """Its default."""
 
     def check(self, value: object) -> None:
         """Raises ValueError or FileNotFoundError, with TorchAir's words."""
@@ -131,7 +131,7 @@ class _DataDumpConfig(Options):
 
 
 class CompilerConfig:
-    """What of TorchAir's CompilerConfig concerns dumps: `mode` and `dump_config`."""
+    """The part of TorchAir's CompilerConfig about dumps: `mode` and `dump_config`."""
 
     _names = ("mode", "dump_config")
     _modes = OneOf("max-autotune", ["max-autotune", "reduce-overhead", "npugraph_ex"])

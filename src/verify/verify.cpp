@@ -164,7 +164,7 @@ class RankVerifier {
 
   void check_file(const JournalRecord& record, const JournalTensor& slot, VerifyStep& step) {
     const fs::path relative(slot.file), path = rank_.directory / relative;
-    if (relative.is_absolute() || std::ranges::find(relative, "..") != relative.end()) return;  // the catalog reports it
+    if (relative.is_absolute() || std::ranges::find(relative, "..") != relative.end()) return;  // see the catalog
     ++step.files;
     struct stat status {};
     if (::lstat(path.c_str(), &status) != 0) {

@@ -8,7 +8,8 @@
         print(hit)
 
 The same names, arguments, defaults and results, over any dump that `sonde.open` opens: MindSpore's of any version,
-those of PyTorch, with and without graph files. What differs: docs/compatibility.md, "The offline debugger's package".
+those of PyTorch, with and without graph files. The differences: docs/compatibility.md, "The offline debugger's
+package".
 """
 
 from .analyzer import DumpAnalyzer

@@ -1,4 +1,4 @@
-"""What arguments may be."""
+"""Checks of arguments."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
@@ -21,7 +21,7 @@ def check_type(name: str, value: object, expected: type) -> None:
 
 
 def is_number(value: object) -> bool:
-    """Whether it is an int or float; a bool is none."""
+    """Whether it is an int or float; a bool is neither."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 

@@ -1,4 +1,4 @@
-"""Conditions of watchpoints, and what they hit. What they mean, and their ranges: docs/watch.md."""
+"""Conditions of watchpoints, and their hits. Meaning and ranges: docs/watch.md."""
 
 from collections.abc import Iterable
 from typing import ClassVar
@@ -22,7 +22,7 @@ class ConditionBase:
 
     _number: ClassVar[int]
     _parameters: ClassVar[tuple[str, ...]] = ()
-    # Of these at least one; those of a class that takes them by position are required by Python.
+    # At least one of these; those of a class that takes them by position are required by Python.
     _required: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, **parameters: float | None) -> None:
@@ -39,7 +39,7 @@ class ConditionBase:
             raise DebuggerParamValueError(str(error)) from None
 
     def _check(self) -> None:
-        """What only some conditions ask for."""
+        """A parameter that only some conditions need."""
 
     @property
     def name(self) -> str:
@@ -240,7 +240,7 @@ class HitDetail(str):
 
 
 class WatchpointHit:
-    """A tensor that meets a condition; or, with an error code, one that could not be held against it."""
+    """A tensor that meets a condition; or, with an error code, one that could not be checked against it."""
 
     def __init__(
         self, tensor: DebuggerTensor, condition: ConditionBase, detail: HitDetail | None, error_code: int
@@ -262,7 +262,7 @@ class WatchpointHit:
 
     @property
     def error_msg(self) -> list[str]:
-        """What the bits say, as a list."""
+        """The meaning of the bits, as a list."""
         return [text for bit, text in ERRORS if self._error_code & bit]
 
     def get_hit_detail(self) -> HitDetail | None:

@@ -1,4 +1,4 @@
-"""Where the tensors of a graph's nodes lie in a dump."""
+"""The places of the tensors of a graph's nodes in a dump."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

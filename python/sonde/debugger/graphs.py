@@ -25,7 +25,7 @@ def graphs_of(dump: Dump) -> tuple[list[Graph], Data]:
             try:
                 found[number] = _from_file(data, rank, number, path)
             except (model_proto.BadGraph, OSError):
-                continue  # what was recorded tells the rest
+                continue  # the recorded data give the rest
         for number in sorted({step.graph for step in dump.steps if step.rank == rank}):
             _add_recorded(data, rank, number, found)
         for number in sorted(found):
@@ -94,7 +94,7 @@ def _node_of(graph: Graph, raw: model_proto.RawNode) -> Node:
 
 
 def _join(by_name: Mapping[str, Node], operator: model_proto.RawNode) -> None:
-    """Of a tuple that is read, all is."""
+    """When a tuple is read, all of it is."""
     node = by_name[operator["name"]]
     for name in operator["inputs"]:
         maker = by_name.get(name) or by_name.get(name.removeprefix(_NAMELESS))

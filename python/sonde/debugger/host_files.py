@@ -7,7 +7,7 @@ from pathlib import Path
 from .. import _core
 from ..dump import Dump
 
-# {type}.{op}.{task}[.{stream}].{time}, or the number that stands for a longer one.
+# {type}.{op}.{task}[.{stream}].{time}, or the number that replaces a longer one.
 _NAME = re.compile(r"[^.]+\..+\.\d+\.\d{10,}|\d+")
 _FAILED = "convert_failed_file_list.txt"
 _ALL_FAILED = "convert_failed_files_summary.txt"

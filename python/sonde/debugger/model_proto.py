@@ -30,7 +30,7 @@ _TUPLE, _LIST, _NONE, _MONADS = 31, 32, 34, (43, 44)
 
 
 class BadGraph(ValueError):
-    """The bytes are no graph."""
+    """The bytes are not a graph."""
 
 
 class RawNode(TypedDict):
@@ -193,7 +193,7 @@ def _type(data: bytes, depth: int = 0) -> list[Slot]:
         return [(_TYPES.get(code), None)]
     named = _named(tensor)
     if depth and not named.get(2):
-        return [(_TYPES.get(named.get(1, 0), "?"), None)]  # of an element of a tuple the shape is not told
+        return [(_TYPES.get(named.get(1, 0), "?"), None)]  # the shape of a tuple's element is not given
     sizes = []
     for field, dim in _fields(named.get(2, b"")):
         if field == 1:

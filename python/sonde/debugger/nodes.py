@@ -18,7 +18,7 @@ _LINE = re.compile(
 
 
 class Source:
-    """A line of the stack of a node. `str()` is what queries by `code_stack` are held against."""
+    """A line of the stack of a node. Queries by `code_stack` are compared with its `str()`."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Source:
 
     @classmethod
     def of_line(cls, line: str) -> "Source":
-        """A line as graph files have it. The form of MindSpore 1.x and 2.0 is printed anew, others as they stand."""
+        """A line as graph files have it. The form of MindSpore 1.x and 2.0 is printed anew, others unchanged."""
         found = _LINE.search(line)
         if found is None:
             return cls(code_line=line)
@@ -82,7 +82,7 @@ class Graph:
         return node
 
     def connect(self) -> None:
-        """Tells nodes who reads them: when all have their inputs."""
+        """Tells nodes their readers: when all have their inputs."""
         for node in self.nodes:
             for made in node.inputs:
                 if made is not None:
@@ -108,7 +108,7 @@ class Node:
         """`kind`: "operator", "parameter" or "constant"."""
         self._name = name
         self._stack = list(stack)
-        # What the original does not show; for the modules here.
+        # Not shown by the original; for the modules here.
         self.graph = graph
         self.op_type = op_type
         self.kind = kind

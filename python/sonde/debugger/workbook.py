@@ -67,7 +67,7 @@ def export(dump: Dump, graphs: Sequence[Graph], output_dir: str | os.PathLike[st
         for row in rows:
             sheet.append([_cell(value) for value in row])
             for cell in sheet[sheet.max_row]:
-                if cell.data_type == "f":  # a text that begins with `=` is no formula
+                if cell.data_type == "f":  # a text that begins with `=` is not a formula
                     cell.data_type = "s"
         sheet.freeze_panes = "B2"
         sheet.auto_filter.ref = f"A1:{openpyxl.utils.get_column_letter(len(_TITLES[title]))}1"
@@ -90,7 +90,7 @@ def _nodes(graphs: Iterable[Graph], kind: str) -> list[Node]:
 
 
 def _cell(value: object) -> object:
-    """What a workbook can hold: control characters are left out."""
+    """The text that a workbook can hold: control characters are left out."""
     if isinstance(value, (bool, int, float)) or value is None:
         return value
     return _UNPRINTABLE.sub("", str(value))[:_MOST_OF_A_CELL]

@@ -1,4 +1,4 @@
-"""A dump to look at: ranks, steps, operators, tensors, whoever wrote it; no framework is needed.
+"""A dump to look at: ranks, steps, operators, tensors, of any writer; no framework is needed.
 
     dump = sonde.open("/data/run7")
     for tensor in dump.tensors.select(op="conv2", side="output", step=3):

@@ -26,7 +26,7 @@ def open(
     when the selection is wrong; a file inside one that cannot be read is one of its `problems`.
 
     With a selection, as `select` takes it, only those operators are there. That is for dumps of hundreds of thousands
-    of files, of which `sonde index` has saved an index: what is asked for is then found at once.
+    of files, of which `sonde index` has saved an index: the selected ones are then found at once.
     """
     ranks, steps, graphs = numbers("rank", rank), numbers("step", step), numbers("graph", graph)
     try:
@@ -85,7 +85,7 @@ class Dump:
         return self.tables.core.ranks()
 
     def directory(self, rank: int) -> Path:
-        """Where the files of a rank lie."""
+        """The directory of a rank's files."""
         return Path(self.tables.core.directory(rank))
 
     @property
@@ -111,7 +111,7 @@ class Dump:
 
     @property
     def graph(self) -> Graph:
-        """Who reads what of whom, in all steps; `graph.select(step=3)`: in one."""
+        """The data flow between operators, in all steps; `graph.select(step=3)`: in one."""
         return Graph.all_of(self.tables)
 
     @property

@@ -35,14 +35,15 @@ class Graph(Columns):
 
     @classmethod
     def all_of(cls, tables: Tables) -> "Graph":
-        """That of all steps of a dump."""
+        """The graph of all steps of a dump."""
         return cls(tables, range(len(tables.steps.rank)))
 
     def __repr__(self) -> str:
         return f"<sonde.Graph of {len(self._steps)} steps of {str(self._tables.path)!r}>"
 
     def select(self, step: Numbers = None, rank: Numbers = None, graph: Numbers = None) -> "Graph":
-        """Of some steps, ranks or graphs: a number or several of each. Raises ValueError when one is not a number."""
+        """The graph of some steps, ranks or graphs: a number or several of each. Raises ValueError when one is not a
+        number."""
         table = self._tables.steps
         chosen = np.array(self._steps, dtype=np.intp)
         columns: list[tuple[str, NDArray[Any], Numbers]] = [

@@ -1,4 +1,4 @@
-"""What a dump says, as plain values."""
+"""The facts in a dump, as plain values."""
 
 from typing import NamedTuple
 
@@ -43,7 +43,8 @@ class Source(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """Of one tensor; None where the dump does not say. `positive_count` counts what is greater than zero."""
+    """The statistics of one tensor; None where the dump does not say. `positive_count` counts what is greater than
+    zero."""
 
     max: float | None
     min: float | None

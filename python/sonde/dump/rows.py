@@ -72,7 +72,7 @@ class _Collection(Columns, Generic[_Row]):
         """Those of them that a selection means. All of what is given must hold:
 
         step, rank, graph, slot: a number, or several; op: a regular expression (RE2), searched in full names; type: an
-        op type, case ignored; side: 'input' or 'output'; source: 'train.py:29' or 'train.py', held against every line
+        op type, case ignored; side: 'input' or 'output'; source: 'train.py:29' or 'train.py', compared with every line
         of an operator's stack. Raises ValueError when one of these is wrong.
         """
         chosen = self.tables.select(
@@ -290,7 +290,7 @@ class Op:
 
     @property
     def stack(self) -> list[Source]:
-        """Who called, as Sources, innermost first."""
+        """The callers, as Sources, innermost first."""
         core = self.tables.core
         return [
             Source(file, line, function, core.code(self.row, file, line))
@@ -310,12 +310,12 @@ class Op:
 
     @property
     def inputs(self) -> Tensors:
-        """What it read, by slot."""
+        """Its inputs, by slot."""
         return self._side(True)
 
     @property
     def outputs(self) -> Tensors:
-        """What it wrote, by slot."""
+        """Its outputs, by slot."""
         return self._side(False)
 
     def _side(self, is_input: bool) -> Tensors:
@@ -383,31 +383,30 @@ class Tensor:
 
     @property
     def key(self) -> str:
-        """What the host calls the slot, where that is not a number: `attn_mask`; else ''."""
+        """The host's name of the slot, where that is not a number: `attn_mask`; else ''."""
         return self.tables.tensors.key[self.row]
 
     @property
     def dtype(self) -> str:
-        """'float32', 'bfloat16', …: of the tensor in the program; '' when nothing tells. Where only its file does, that
-        is looked at: raises Error when it cannot be read."""
+        """'float32', 'bfloat16', …: of the tensor in the program; '' when unknown. Where only its file says, reads
+        that: raises Error when it cannot be read."""
         return self.recorded_dtype or self._look()[0]
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Its sizes; None when nothing tells. Where only its file does, that is looked at: raises Error when it cannot
-        be read."""
+        """Its sizes; None when unknown. Where only its file says, reads that: raises Error when it cannot be read."""
         if not self.tables.tensors.has_shape[self.row]:
             return self._look()[1]
         return self.recorded_shape
 
     @property
     def recorded_dtype(self) -> str:
-        """As `dtype`, but '' where only its file tells."""
+        """As `dtype`, but '' where only its file says."""
         return self.tables.tensors.dtype[self.row]
 
     @property
     def recorded_shape(self) -> tuple[int, ...] | None:
-        """As `shape`, but None where only its file tells."""
+        """As `shape`, but None where only its file says."""
         table = self.tables.tensors
         if not table.has_shape[self.row]:
             return None

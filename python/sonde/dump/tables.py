@@ -142,7 +142,7 @@ def pattern(expression: Pattern) -> str:
 
 
 def numbers(name: str, chosen: Any) -> list[int]:
-    """What a selection asks for: a number or several; none: all. No number at all selects nothing: ValueError."""
+    """The numbers of a selection: one or several; none: all. No number at all selects nothing: ValueError."""
     if chosen is None:
         return []
     several = [chosen] if np.ndim(chosen) == 0 and not isinstance(chosen, (range, set, frozenset)) else list(chosen)
@@ -154,7 +154,7 @@ def numbers(name: str, chosen: Any) -> list[int]:
 
 
 def ask(function: Callable[[int], _Answer], row: int) -> _Answer:
-    """What the engine says of a row; what it cannot read raises Error."""
+    """The engine's facts about a row; raises Error when it cannot read them."""
     try:
         return function(row)
     except (OSError, RuntimeError) as error:

@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, Tuple
 
 
 class Parameters:
-    """What an algorithm is given beside the values: its options, and the paths, as attributes."""
+    """The extra arguments of an algorithm: its options, and the paths, as attributes."""
 
 
 class Algorithms:
