@@ -30,8 +30,7 @@ def configuration() -> str | None:
 
 
 def framework_imported(framework: str, begin: "Callable[[str | None, str], None]") -> None:
-    """A framework is imported: calls its waiting function, or else `begin(configuration, framework)`. Reports errors on
-    stderr."""
+    """A framework is imported: calls its waiting function, or else `begin(configuration, framework)`. Errors go to stderr."""
     try:
         config = configuration()
         if waiting is not None:
@@ -46,8 +45,7 @@ def framework_imported(framework: str, begin: "Callable[[str | None, str], None]
 
 def watch_mindspore(load: "Callable[[], None]", begin: "Callable[[str | None, str], None]") -> None:
     """Get a call when `mindspore` is imported: `load()` is called before, since what it dumps can only be taken over
-    then;
-    afterwards framework_imported()."""
+    then; afterwards framework_imported()."""
     global _mindspore
     try:
         import sys

@@ -152,8 +152,7 @@ def dump_set_iteration(iteration: int) -> None:
     """The step that begins next is number `iteration` (of every graph): after a checkpoint was loaded.
 
     Raises ValueError when `iteration` is not an integer from 0 on, Error when no session runs or the framework counts
-    by
-    itself.
+    by itself.
     """
     if not isinstance(iteration, int) or isinstance(iteration, bool) or iteration < 0:
         raise ValueError(f"dump_set_iteration: a step's number is an integer from 0 on, not {iteration!r}")

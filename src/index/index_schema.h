@@ -1,5 +1,4 @@
-// The tables of a saved index. Their meaning: docs/catalog.md; index_writer.cpp fills them, index_reader.cpp reads
-// them.
+// The tables of a saved index. See docs/catalog.md; index_writer.cpp fills them, index_reader.cpp reads them.
 #pragma once
 
 #include <array>
