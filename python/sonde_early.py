@@ -30,7 +30,8 @@ def configuration() -> str | None:
 
 
 def framework_imported(framework: str, begin: "Callable[[str | None, str], None]") -> None:
-    """A framework is imported: calls its waiting function, or else `begin(configuration, framework)`. Errors go to stderr."""
+    """A framework is imported: calls its waiting function, or else `begin(configuration, framework)`. Errors:
+    on stderr."""
     try:
         config = configuration()
         if waiting is not None:
