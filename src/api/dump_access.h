@@ -11,7 +11,7 @@ namespace sonde {
 
 class DumpAccess {
  public:
-  // Lives as long as a copy of the dump. What is measured later is written into it: hold the mutex while it is read.
+  // Lives as long as a copy of the dump. Later measurements are written into it: hold the mutex while reading it.
   static const Catalog& catalog(const Dump& dump);
   static std::mutex& mutex(const Dump& dump);
   static TensorPlace place_of(const Dump& dump, std::size_t tensor);

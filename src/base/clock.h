@@ -1,4 +1,4 @@
-// The time of day, as every file of a dump has it.
+// The time of day, as used in every file of a dump.
 #pragma once
 
 #include <chrono>
@@ -6,7 +6,7 @@
 
 namespace sonde {
 
-// Microseconds since the Unix epoch, as every time in a dump.
+// Microseconds since the Unix epoch, like every time in a dump.
 inline std::uint64_t now_us() {
   using namespace std::chrono;
   return static_cast<std::uint64_t>(duration_cast<microseconds>(system_clock::now().time_since_epoch()).count());

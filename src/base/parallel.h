@@ -1,4 +1,4 @@
-// Threads: work cut into numbered parts, done on several threads; the answer must not depend on how many.
+// Threads: runs numbered parts of some work on several threads; the result must not depend on the thread count.
 //
 //   const Threads threads(options.threads);          // 0: as many as there are CPUs
 //   std::vector<PairSums> sums(pairs.size());
@@ -12,14 +12,14 @@ namespace sonde {
 
 class Threads {
  public:
-  // `count` 0: the CPUs this process may use.
+  // `count` 0: as many as the CPUs this process may use.
   explicit Threads(std::size_t count = 0);
 
   std::size_t count() const { return count_; }
-  // Runs body(0) … body(parts - 1), each once, the next free thread the next part; returns when all have ended. The first
-  // (by part) exception is thrown here. Not from inside a body.
+  // Runs body(0) … body(parts - 1), each once; a free thread takes the next part. Returns when all ended. The first
+  // exception (by part) is rethrown here. Must not be called from inside a body.
   void for_each(std::size_t parts, const std::function<void(std::size_t)>& body) const;
-  // The same as a value, for compare_pair (stats/pair.h). Lives no longer than this.
+  // The same as a callable value, for compare_pair (stats/pair.h). Must not outlive this object.
   std::function<void(std::size_t, const std::function<void(std::size_t)>&)> runner() const;
 
  private:

@@ -1,4 +1,4 @@
-// Shape: sizes of the dimensions, as files and frameworks give them; -1 stands for a size that nobody knows.
+// Shape: sizes of the dimensions, as files and frameworks give them; -1 means an unknown size.
 #pragma once
 
 #include <algorithm>
@@ -8,15 +8,15 @@
 
 namespace sonde {
 
-// The number of elements: 1 of a scalar, 0 where a size is negative. Wraps around beyond 2^64.
+// The number of elements: 1 for a scalar, 0 if a size is negative. Wraps around beyond 2^64.
 inline std::uint64_t element_count(std::span<const std::int64_t> shape) {
   std::uint64_t count = 1;
   for (const std::int64_t size : shape) count *= static_cast<std::uint64_t>(std::max<std::int64_t>(size, 0));
   return count;
 }
 
-// False when a size is negative, or the sizes multiply to more than memory can have. Zeros are left out: strides of an
-// empty shape overflow like those of any other.
+// False if a size is negative or the product of the sizes exceeds what memory can hold. Zeros are left out of the
+// product: strides of an empty shape overflow like those of any other.
 inline bool has_sane_strides(std::span<const std::int64_t> shape) {
   std::int64_t elements = 1;
   for (const std::int64_t size : shape) {

@@ -1,4 +1,4 @@
-// Letters of ASCII, whatever the locale of the host.
+// Functions for ASCII letters, independent of the host's locale.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@ namespace sonde {
 
 constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-// Without spaces, tabs and ends of lines around it.
+// Without spaces, tabs and line ends around it.
 constexpr std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r\n";
   const std::size_t first = text.find_first_not_of(kSpace);

@@ -1,5 +1,5 @@
-// Structs of the C ABI: read in the size that the host's header gave them (sonde.h, "Versions"), and turned into the
-// engine's own types. They end here and in api.cpp.
+// Structs of the C ABI: read in the size given by the host's header (sonde.h, "Versions") and converted to the
+// engine's own types. Only this file and api.cpp use them.
 #pragma once
 
 #include <algorithm>
@@ -16,11 +16,11 @@
 
 namespace sonde {
 
-// What is said of a struct that every host must fill at least in part: up to the line "may be missing" of sonde.h.
+// Describes a struct that every host must fill at least in part: up to the line "may be missing" of sonde.h.
 template <typename T>
 struct AbiStruct;
 
-// `last`: the last field that must be there.
+// `last`: the last mandatory field.
 #define SONDE_ABI_STRUCT(type, last)                                                                   \
   template <>                                                                                          \
   struct AbiStruct<type> {                                                                             \
@@ -40,7 +40,7 @@ bool is_complete(const T& given) {
   return given.size >= AbiStruct<T>::kRequiredBytes;
 }
 
-// A copy with all fields: 0 where the host has none. Never reads beyond given.size. Only when is_complete().
+// A copy with all fields: 0 for those the host lacks. Never reads beyond given.size. Only if is_complete().
 template <typename T>
 T completed(const T& given) {
   if (given.size == sizeof(T)) return given;
@@ -49,14 +49,14 @@ T completed(const T& given) {
   return all;
 }
 
-// For the user, of a struct that is not complete.
+// Message for the user about an incomplete struct.
 std::string too_short(const char* name, std::size_t found, std::size_t required);
 template <typename T>
 std::string too_short(const T& given) {
   return too_short(AbiStruct<T>::kName, given.size, AbiStruct<T>::kRequiredBytes);
 }
 
-// Each borrows what the struct points to, or copies it. Numbers that are none of sonde.h's become `undefined`, `other`,
+// Each borrows or copies what the struct points to. Numbers that sonde.h does not define become `undefined`, `other`,
 // `outside` and `none`.
 HostTensor tensor_of(const sonde_tensor& tensor);
 Site site_of(const sonde_site& site);
@@ -65,7 +65,7 @@ RunInfo run_info_of(const sonde_run_info& info);
 QuietForward quiet_forward_of(const sonde_quiet_forward& forward);
 NamedOp named_op_of(const sonde_named_op& op);
 
-// Why an adapter that was built for this version and size of the table cannot use this one; empty when it can.
+// Why an adapter built for this version and size of the table cannot use this one; empty if it can.
 std::string table_mismatch(std::uint32_t version, std::uint32_t table_size);
 
 }  // namespace sonde

@@ -1,8 +1,8 @@
-// ContentCache: which bytes are known already, and who made which tensor. What an op wrote is the next op's input: read once,
-// recorded once, named twice.
+// ContentCache: knows which bytes were read already and which op made which tensor. The output of one op is the input
+// of the next: it is read once, recorded once, named twice.
 //
 // Works on memory blocks ("storages") whose ids the host's adapter never reuses, and on writes the adapter reports.
-// Torch's own version counters are not trusted: `.data`, NumPy and BatchNorm write without moving them.
+// Torch's own version counters are not trusted: `.data`, NumPy and BatchNorm write without changing them.
 #pragma once
 
 #include <atomic>
@@ -15,11 +15,11 @@
 
 namespace sonde {
 
-// What one read of a tensor yielded.
+// The result of one read of a tensor.
 struct Content {
   std::uint64_t id = 0;
   bool has_statistics = false;
-  bool has_bytes = false;  // a copy went to the store with the first appearance
+  bool has_bytes = false;  // a copy went to the store at the first appearance
   Statistics statistics;
   std::string md5, sha1;
 };
@@ -27,9 +27,9 @@ struct Content {
 Content content_of(const TensorRecord& record);
 void give_content(const Content& content, TensorRecord& record);
 
-// Where a tensor lies. Two tensors with equal keys and no write between them hold the same elements.
+// The place of a tensor in memory. Two tensors with equal keys and no write between them hold the same elements.
 struct TensorKey {
-  std::uint64_t storage = 0;  // 0: never taken as equal to anything
+  std::uint64_t storage = 0;  // 0: never considered equal to anything
   const void* data = nullptr;
   DType dtype = DType::undefined;
   bool dense = false;       // the elements fill one block of memory
@@ -38,27 +38,27 @@ struct TensorKey {
   std::span<const std::int64_t> shape, strides;
 };
 
-// Where a tensor comes from: the output of an op that wrote its memory last, or has made this view of it since.
+// The origin of a tensor: the output of the op that last wrote its memory, or that has made this view of it since.
 struct Origin {
-  std::uint64_t sequence = kNoSequence;  // nobody in the dump
+  std::uint64_t sequence = kNoSequence;  // no op of the dump
   std::uint32_t slot = 0;
 };
 
-// A tensor as the host hands it around, for finding its origin: views of one memory are told apart by the host's object
-// while it lives, else by where and how they lie.
+// A tensor as the host passes it around, for finding its origin: views of one memory are distinguished by the host's
+// object while it lives, otherwise by position and layout.
 struct ViewIdentity {
-  std::uint64_t storage = 0;   // 0: it has none, the object is all there is
+  std::uint64_t storage = 0;   // 0: it has none, only the object identifies it
   std::uint64_t object = 0;    // 0: unknown
   std::uint64_t geometry = 0;  // hash of address, type, shape and strides
 };
 
-// Not synchronised: its owner calls it under the session's lock. find() and insert() of a key without storage do nothing.
+// Not synchronised: its owner calls it under the session's lock. find() and insert() ignore a key without storage.
 class ContentCache {
  public:
   struct Found {
     const Content* same = nullptr;      // the same bytes in the same shape
-    const Content* same_set = nullptr;  // the same elements in another order or shape: equal statistics, other file
-    bool uninitialised = false;         // fresh memory nobody has written yet
+    const Content* same_set = nullptr;  // the same elements in another order or shape: equal statistics, another file
+    bool uninitialised = false;         // fresh memory that was never written
     std::uint64_t epoch = 0;            // for insert()
   };
 
@@ -66,37 +66,37 @@ class ContentCache {
   ContentCache(const ContentCache&) = delete;
   ContentCache& operator=(const ContentCache&) = delete;
 
-  // The number of what is read next. Without the owner's lock, too.
+  // The number of the next read. May be called without the owner's lock.
   std::uint64_t new_content() { return next_content_.fetch_add(1, std::memory_order_relaxed); }
-  // The pointers live until the next call that is not const.
+  // The pointers are valid until the next non-const call.
   Found find(const TensorKey& key);
-  // `epoch` is what find() said before the tensor was read. Nothing is kept when the memory was written since: another
-  // thread's operator may have ended while this one read.
+  // `epoch` is the value from find() before the tensor was read. Keeps nothing if the memory was written since: an
+  // operator of another thread may have ended during the read.
   void insert(const TensorKey& key, Content content, std::uint64_t epoch);
   void wrote(std::uint64_t storage, std::uint64_t sequence);
   void uninitialised(std::uint64_t storage);
 
-  // Some op of this dump wrote the storage.
+  // An op of this dump wrote the storage.
   bool is_written(std::uint64_t storage) const;
 
-  // The op `reader` has read this tensor: where it comes from. What that op wrote there itself does not count.
+  // The op `reader` has read this tensor: returns its origin. Writes by that op itself do not count.
   Origin origin_of(const ViewIdentity& view, std::uint64_t reader = kNoSequence);
-  // An op has this tensor as a result, whether it wrote it or is a view of what was there.
+  // This tensor is a result of an op, which wrote it or made a view of existing memory.
   void made(const ViewIdentity& view, Origin origin);
 
-  // Whether these bytes were looked at since they were written, and nothing but finite numbers was found.
+  // Whether these bytes were checked since they were written and contain finite numbers only.
   bool known_finite(std::uint64_t storage, const void* data, std::uint64_t bytes) const;
   std::uint64_t epoch(std::uint64_t storage) const { return epoch_of(storage); }  // for set_finite()
-  // `epoch` is that of before the look, as with insert().
+  // `epoch` is the value from before the check, as with insert().
   void set_finite(std::uint64_t storage, const void* data, std::uint64_t bytes, std::uint64_t epoch);
 
-  // The storage is gone.
+  // The storage was freed.
   void forget(std::uint64_t storage) { storages_.erase(storage); }
-  // Forgets what was read of storages that no op of the last two steps touched. That an op wrote one stays known.
+  // Forgets the contents of storages that no op of the last two steps touched. Which op wrote them stays known.
   void end_step();
-  // Any bytes may have changed; who made which tensor is still known.
+  // Any bytes may have changed; the origins of tensors are still known.
   void forget_contents();
-  // Everything may have changed: operators ran unseen.
+  // Everything may have changed: operators ran unobserved.
   void clear();
   std::size_t size() const { return storages_.size(); }
 
@@ -120,26 +120,26 @@ class ContentCache {
     bool uninitialised = false;
     bool written = false;
     Origin writer;
-    Origin before;              // where it came from when its writer wrote it
-    std::vector<Known> known;   // tensors seen since it was written, the latest last
+    Origin before;              // its origin when its writer wrote it
+    std::vector<Known> known;   // tensors seen since it was written, latest last
     std::uint64_t touched = 0;  // step counter of this table
-    std::uint64_t epoch = 0;    // moves with every write
+    std::uint64_t epoch = 0;    // changes with every write
     std::vector<Entry> entries;
     std::vector<Extent> finite;
   };
-  // Of one storage; a sequence cut into its time steps has hundreds.
+  // For one storage; a sequence cut into its time steps has hundreds.
   static constexpr std::size_t kMostKnown = 1024;
   static void remember(std::vector<Known>& known, const ViewIdentity& view, Origin origin);
 
   std::unordered_map<std::uint64_t, Storage> storages_;
-  std::unordered_map<std::uint64_t, Known> without_storage_;  // by object; of this step
+  std::unordered_map<std::uint64_t, Known> without_storage_;  // by object; for this step
   Storage& storage_of(std::uint64_t storage);
   std::uint64_t epoch_of(std::uint64_t storage) const;
 
   std::atomic<std::uint64_t> next_content_{1};
   std::uint64_t step_ = 0;
   std::uint64_t writes_ = 0;           // numbers the epochs
-  std::uint64_t epoch_of_others_ = 0;  // of every storage that is not in the table
+  std::uint64_t epoch_of_others_ = 0;  // for every storage that is not in the table
 };
 
 }  // namespace sonde

@@ -1,7 +1,7 @@
-// HostSteps: the steps of a host that counts them itself, as MindSpore does, for each of its graphs.
+// HostSteps: steps of a host that counts them itself for each of its graphs, as MindSpore does.
 //
-// A step begins with the first operator that is told to be of it, and ends where the host says that all steps end or
-// where an operator of a later one runs.
+// A step begins with the first operator reported for it. It ends where the host says that all steps end or where an
+// operator of a later step runs.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ class HostSteps {
 
   // Whether the host's step `iteration` is to be recorded.
   bool wants(std::uint64_t iteration);
-  // An operator of this step runs: what ended and began.
+  // An operator of this step runs: returns the steps that ended and began.
   std::vector<StepChange> at(StepId step);
   std::vector<StepChange> end();
-  // From the first call on, what is chosen is decided by this alone.
+  // From the first call on, this alone decides what is chosen.
   void set_recording(bool on);
   // The first and the last step that wants() was asked about.
   std::uint64_t first_seen() const { return first_seen_; }

@@ -1,4 +1,4 @@
-// HostTensor: a tensor of the host in the engine's own types, borrowed for the length of one call.
+// HostTensor: a tensor of the host in the engine's own types, borrowed for the duration of one call.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,10 @@
 namespace sonde {
 
 struct HostTensor {
-  TensorView view;                        // with strides in any case: `own_strides` where the host gave none
-  const DeviceAccess* access = nullptr;   // what reads its memory; null only where `skip` says so
-  const char* skip = nullptr;             // static text: why it cannot be read; null when it can
-  bool foreign = false;                   // its memory may change unseen
+  TensorView view;                        // always with strides: `own_strides` if the host gave none
+  const DeviceAccess* access = nullptr;   // reads its memory; null only if `skip` is set
+  const char* skip = nullptr;             // static text: why it cannot be read; null if it can
+  bool foreign = false;                   // its memory may change unnoticed
   bool constant = false;                  // a number of the user's code, wrapped as a tensor
   bool uninitialised = false;             // its bytes mean nothing until an op writes them
   std::uint64_t storage = 0, object = 0;  // as in sonde_tensor; 0: unknown
@@ -28,21 +28,21 @@ struct HostTensor {
   HostTensor(HostTensor&&) = default;  // a copy would borrow the strides of the first
 };
 
-// Strides of elements in C order.
+// Strides in elements, in C order.
 std::vector<std::int64_t> c_order_strides(std::span<const std::int64_t> shape);
 
-// The same tensor for the search of equal bytes. `storage` is 0 for memory that may change unseen.
+// The key of the tensor for finding equal bytes. `storage` is 0 for memory that may change unnoticed.
 TensorKey key_of(const HostTensor& tensor);
-// The same tensor for the search of its origin; readable or not.
+// The key of the tensor for finding its origin, whether it is readable or not.
 ViewIdentity identity_of(const HostTensor& tensor);
 
-// The number that a constant is; nothing when it is none or not a real one.
+// The value of a constant; empty if the tensor is not a constant or the number is not real.
 std::optional<double> constant_of(const HostTensor& tensor);
 
-// Bytes from the first to the last element of `view`; 0 when it has none.
+// Bytes from the first to the last element of `view`; 0 if it has none.
 std::uint64_t extent_bytes(const TensorView& view);
 
-// False when the sizes multiply to more than an int64 of bytes: only expanded views can.
+// False if the sizes multiply to more than an int64 of bytes: only expanded views can.
 bool has_countable_bytes(const TensorView& view);
 
 bool overlaps(const void* a, std::uint64_t a_bytes, const void* b, std::uint64_t b_bytes);

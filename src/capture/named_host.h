@@ -1,7 +1,7 @@
 // NamedHost: a host that names its operators and counts the steps of its graphs itself (MindSpore).
 //
-// Such a host tells an operator after it ran, with all its tensors, and hands memory out again at once: an address says
-// nothing of who wrote what lies there, so every tensor is read where it is told.
+// Such a host reports an operator after it ran, with all its tensors, and reuses memory at once: an address does not
+// identify the op that wrote it, so every tensor is read when it is reported.
 #pragma once
 
 #include <cstdint>
@@ -30,42 +30,42 @@ struct NamedOp {
   bool is_parameter() const { return op_type == "Parameter"; }
 };
 
-// What such a host's own dumper needs, which finds the operators and writes the graphs.
+// Settings for such a host's own dumper, which finds the operators and writes the graphs.
 struct NamedHostSettings {
   std::uint64_t first_iteration = 0;
-  bool inputs_after = false;   // read inputs after their operator
+  bool inputs_after = false;   // read the inputs after the operator ran
   std::filesystem::path path;  // where graphs and execution orders belong
 };
 
 // Not synchronised: the session calls it under its lock.
 class NamedHost {
  public:
-  // Both outlive it.
+  // Both must outlive it.
   NamedHost(const Plan& plan, SiteTable& sites);
 
-  // Says that there is such a host. Fails where the plan asks for what it cannot give.
+  // Registers such a host. Fails if the plan asks for something that the host cannot provide.
   Result<NamedHostSettings> settings();
   bool exists() const { return !path_.empty(); }
   HostSteps& steps() { return steps_; }
   const HostSteps& steps() const { return steps_; }
 
-  // set_dump() of the operators in `scope` and below; with a type: of those right in the scope of that type.
+  // set_dump() of the operators in `scope` and below; with a type: of those directly in the scope of that type.
   void flag_scope(std::string_view scope, std::string_view type, bool enabled);
-  // Whether something of it will be recorded. `rank`: where the host's files are.
+  // Whether any of its data will be recorded. `rank`: the rank of the host's files.
   bool wants(OpRecorder& ops, const NamedOp& op, std::uint32_t rank);
-  // It answers SONDE_WANT_*.
+  // Returns SONDE_WANT_*.
   std::uint32_t begin(OpRecorder& ops, const NamedOp& named, std::uint32_t rank, Op& op);
 
-  std::uint64_t ops_asked() const { return asked_; }  // that wants() was called for
-  // " (train.py:12)", as the host's graph has it; empty when it does not say.
+  std::uint64_t ops_asked() const { return asked_; }  // for which wants() was called
+  // " (train.py:12)", from the host's graph; empty if the graph has no line.
   std::string line_in_graph(const FoundOps& found, std::uint32_t rank) const;
   void shrink() { known_.clear(); }
 
  private:
-  // An op that was asked about.
+  // An op that wants() was called for.
   struct Known {
     const OpName* name = nullptr;
-    std::vector<std::string> other_names;  // those it may have in the host's graph files, where it has another
+    std::vector<std::string> other_names;  // possible names in the host's graph files, if they differ there
     std::uint32_t site = 0;
     Selector::Wanted wanted, wanted_if_flagged;
   };
@@ -80,7 +80,7 @@ class NamedHost {
   std::filesystem::path path_;                    // where the host writes its graphs; empty: there is no such host
   std::unordered_map<std::string, Known> known_;  // by full name
   PerGraph<std::optional<ExecutionOrderNames>> orders_;
-  std::unordered_map<std::string, bool> flagged_scopes_;  // "{scope}", "{scope}|{type}" -> set_dump's last word
+  std::unordered_map<std::string, bool> flagged_scopes_;  // "{scope}", "{scope}|{type}" -> last value from set_dump
   std::uint64_t asked_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// NamedTensors: parameters, buffers, gradients and optimizer state by their memory, and the data that nobody named.
+// NamedTensors: finds parameters, buffers, gradients and optimizer state by their memory, and unnamed data.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ class NamedTensors {
   struct Named {
     const OpName* name = nullptr;
     bool wanted = false;               // the plan records it
-    std::uint64_t recorded_stamp = 0;  // of the step in which it was recorded last
-    std::uint64_t named_in_step = 0;   // of the recorded ones
+    std::uint64_t recorded_stamp = 0;  // of the step in which it was last recorded
+    std::uint64_t named_in_step = 0;   // among the recorded ones
     bool conjugate = false, negative = false;
     const std::byte* data = nullptr;
     DType dtype = DType::undefined;
@@ -27,20 +27,20 @@ class NamedTensors {
     std::uint64_t extent_bytes = 0;  // from the first to the last element
   };
 
-  // `tensor` is called `name` from now on. Whether it is wanted is to be decided by the caller for one that is new.
+  // `tensor` is called `name` from now on. For a new one the caller must decide whether it is wanted.
   Named& name(const OpName& name, const HostTensor& tensor, std::uint64_t step, bool& is_new);
-  // The one that has memory in common with `tensor`; null: none.
+  // The one that shares memory with `tensor`; null: none.
   Named* find(const HostTensor& tensor);
 
-  // The N of `data-N` for this storage; `fresh`: it is new. Nothing when it gets none: a number is given for data that
-  // the forward reads (backward finds there what an op of the forward has saved inside), and, where the layout collects
-  // the constants of a graph, in the first step only, since what comes later is data.
+  // The N of `data-N` for this storage; `fresh`: it is new. Empty if it gets none: a number is given to data that
+  // the forward reads (in backward it may be something a forward op saved inside) and, where the layout collects
+  // the constants of a graph, in the first step only, since later ones are data.
   std::optional<std::uint32_t> data_number(std::uint64_t storage, std::uint32_t graph, std::uint64_t step_stamp,
                                            bool backward, bool has_constants, bool& fresh);
   void begin_step(std::uint32_t graph, bool has_constants);
 
   void freed(std::uint64_t storage) { named_.erase(storage); }
-  // Gradients get new memory in every step: what was not named again lately has gone.
+  // Gradients get new memory in every step: drops those that were not named again lately.
   void forget_older_than(std::uint64_t step);
   void clear();
 
@@ -50,7 +50,7 @@ class NamedTensors {
   PerGraph<std::uint64_t> constants_stamp_;                          // the step whose data-N are its constants
 };
 
-// A named tensor as a whole, for recording it with the op that reads `reader`, a part of it. Owns its shape.
+// A whole named tensor, recorded with the op that reads `reader`, a part of it. Owns its shape.
 class WholeTensor {
  public:
   WholeTensor(const NamedTensors::Named& named, const HostTensor& reader);

@@ -1,4 +1,4 @@
-// Op: one operator of the host in flight, from its begin to its end.
+// Op: one operator of the host while it runs, from begin to end.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@ namespace sonde {
 class OpRecorder;
 class Session;
 
-// It belongs to one thread, or, when it was deferred, to whoever holds it.
+// Belongs to one thread or, when deferred, to its current holder.
 struct Op {
   Record record;
   Selector::Wanted wanted;
   bool backward = false;
-  bool deferred = false;  // op_defer gave it
+  bool deferred = false;  // returned by op_defer
   std::vector<Snapshot> before;
   Session* session = nullptr;
-  OpRecorder* recorder = nullptr;  // of the beginning that it belongs to
+  OpRecorder* recorder = nullptr;  // the recorder of the beginning that it belongs to
 };
 
-// Of this thread of the host: 0 the first that was seen.
+// The host thread: 0 is the first that was seen.
 std::uint16_t thread_ordinal();
 
 }  // namespace sonde

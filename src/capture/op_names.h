@@ -1,4 +1,4 @@
-// OpNames: what operators and tensors are called in a dump, and what the plan selects of the operators so named.
+// OpNames: the names of operators and tensors in a dump, and the plan's selection among these operators.
 #pragma once
 
 #include <array>
@@ -18,16 +18,16 @@
 
 namespace sonde {
 
-// Of one beginning of a session. Not synchronised: its owner calls it under the session's lock. References to names stay
-// good as long as it lives.
+// For one beginning of a session. Not synchronised: its owner calls it under the session's lock. References to names
+// are valid as long as it lives.
 class OpNames {
  public:
   OpNames(const Plan& plan, Selector& selector, const SiteTable& sites);
 
-  // Whether set_dump() makes a difference: only then is it asked what is flagged.
+  // Whether set_dump() has an effect: only then the flags are checked.
   bool flags_matter() const { return flags_matter_; }
 
-  // Before the first name; `recorder` is told of each, and of the sites that were named.
+  // Must precede the first name; `recorder` is informed of each name and of the named sites.
   void open(Recorder& recorder) { recorder_ = &recorder; }
 
   struct Selected {
@@ -35,20 +35,21 @@ class OpNames {
     Selector::Wanted wanted;
     std::uint32_t series = 0, number = 0;
   };
-  // The next op of this site's type and scope in the step of `stamp`, and what is selected of it.
+  // The next op with this site's type and scope in the step of `stamp`, and the selection for it.
   Selected next(const Site& site, std::uint32_t graph, std::uint64_t stamp, bool flagged);
-  // Its record has this sequence.
+  // The record of this op has this sequence.
   void ran(const Selected& op, std::uint64_t sequence);
-  // What fed the op of `sequence` is wanted as well, from the next step on. In this one it has run already: what it made
-  // is what the reader reads.
+  // The producer of the inputs of op `sequence` is wanted too, from the next step on. In this step it already ran, and
+  // its
+  //  outputs are recorded as the reader's inputs.
   void add_producer(std::uint64_t sequence);
   void begin_step() { ops_of_step_.clear(); }
 
-  // A parameter, input data, a constant: the same text, the same name.
+  // A parameter, input data, a constant: equal texts give equal names.
   const OpName& parameter(const std::string& text);
   // `watched` after `reader`, in the dump of a watcher.
   const OpName& pair(const OpName& reader, const OpName& watched);
-  // An op under the host's own name, numbered anew where the layout numbers all ops throughout.
+  // An op under the host's own name, renumbered if the layout numbers all ops consecutively.
   const OpName& of_host(std::string_view op_name, std::string_view op_type);
   void define_site(std::uint32_t id);
 
@@ -56,7 +57,7 @@ class OpNames {
   // The ops of one (type, scope), which are numbered.
   struct Series {
     std::string op_type;
-    std::array<std::uint64_t, StepClock::kGraphs> stamp{};  // of the step that `next` counts in
+    std::array<std::uint64_t, StepClock::kGraphs> stamp{};  // the step that `next` counts in
     std::array<std::uint32_t, StepClock::kGraphs> next{};
     struct Entry {
       const OpName* name = nullptr;
@@ -73,12 +74,12 @@ class OpNames {
   const SiteTable& sites_;
   Recorder* recorder_ = nullptr;
   std::deque<OpName> names_;  // stable addresses; index = id - 1
-  std::uint32_t nodes_ = 0;   // named so far, where the layout numbers ops throughout
+  std::uint32_t nodes_ = 0;   // named so far, if the layout numbers ops consecutively
   std::deque<Series> series_;
   std::unordered_map<std::string, std::uint32_t> series_ids_;
   std::vector<std::uint32_t> series_of_site_;  // site id - 1 -> index into series_
-  std::vector<bool> site_defined_;             // told to the recorder
-  // Where the plan follows producers: the ops of the steps going on, by sequence, as (series, number).
+  std::vector<bool> site_defined_;             // already reported to the recorder
+  // If the plan follows producers: the ops of the current steps, by sequence, as (series, number).
   std::unordered_map<std::uint64_t, std::pair<std::uint32_t, std::uint32_t>> ops_of_step_;
   std::unordered_map<std::string, std::uint32_t> named_once_;  // parameters and pairs, by text
 };

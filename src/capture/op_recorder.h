@@ -1,10 +1,10 @@
-// OpRecorder: what one beginning of a session records: its steps, its operators, and what is read of their tensors.
+// OpRecorder: records one beginning of a session: its steps, its operators, and the tensors read from them.
 //
-// A session has several beginnings when what ran so far turns out to be no step (step_clock.h); each has an OpRecorder of
-// its own, and an op that began before goes on in the old one, of which nobody takes records any more.
+// A session has several beginnings if the ops so far turn out not to be a step (step_clock.h). Each has its own
+// OpRecorder; an op that began earlier continues in the old one, whose records are dropped.
 //
-// Guarded by the session's lock: functions marked "locked" are called with it, the others take it, twice for a tensor
-// that is recorded: before it is read and afterwards. Bytes are read without it.
+// Guarded by the session's lock: functions marked "locked" are called with it; the others take it, twice for a recorded
+// tensor: before it is read and afterwards. Bytes are read without it.
 #pragma once
 
 #include <atomic>
@@ -40,26 +40,26 @@ class OpRecorder {
  public:
   struct Counts {
     std::uint64_t ops = 0, flagged_ops = 0;
-    std::uint64_t steps_begun = 0;  // of the chosen ones
-    std::uint64_t steps_ended = 0;  // of these, with an op
+    std::uint64_t steps_begun = 0;  // the chosen ones
+    std::uint64_t steps_ended = 0;  // those of them with an op
   };
 
-  // All three outlive it.
+  // All three must outlive it.
   OpRecorder(const Plan& plan, const SiteTable& sites, std::mutex& lock);
 
   // --- life, locked ---
   void open(std::unique_ptr<Recorder> recorder);  // before the first chosen step
   Recorder* recorder() { return recorder_.get(); }
   const Recorder* recorder() const { return recorder_.get(); }
-  // Nothing of it is for the dump. Ops of other threads may still be inside.
+  // None of its data goes into the dump. Ops of other threads may still be inside.
   void discard();
-  // It has ended: what it knows of the host's memory and names goes.
+  // It has ended: frees its knowledge of the host's memory and names.
   void shrink();
 
   // --- steps, locked ---
   void begin_step(const StepChange& change, bool keeps);
   void end_step(StepId step);
-  void announce(StepId step);  // a step without ops is none: it is told with its first
+  void announce(StepId step);  // a step without ops is not recorded: it is reported with its first op
 
   // --- memory, locked ---
   ContentCache& cache() { return cache_; }
@@ -68,7 +68,7 @@ class OpRecorder {
   void storages_freed(std::span<const std::uint64_t> storages);
 
   // --- ops ---
-  // Both locked; they answer SONDE_WANT_*. `attributes`: a hash, 0 for none.
+  // Both locked; they return SONDE_WANT_*. `attributes`: a hash, 0 for none.
   std::uint32_t begin(Op& op, const Site& site, StepId step, std::uint64_t attributes);
   std::uint32_t begin_named(Op& op, const OpName& name, const Site& site, StepId step, Selector::Wanted wanted,
                             bool flagged);
@@ -78,13 +78,13 @@ class OpRecorder {
   void input(Op& op, std::uint32_t slot, const HostTensor& tensor) { add_tensor(op, true, slot, tensor); }
   void output(Op& op, std::uint32_t slot, const HostTensor& tensor);
   bool watched(Op& op, std::uint32_t watch_id, std::uint32_t slot, const HostTensor& tensor);
-  void end(Op& op, bool failed);  // also of what defer() gave
-  // Ends `op` without its outputs. They are told of the one that is returned, on any thread, and ended by end().
+  void end(Op& op, bool failed);  // also for ops from defer()
+  // Ends `op` without its outputs. The outputs are reported for the returned op, on any thread; end() ends that one.
   std::unique_ptr<Op> defer(Op& op);
   // A parameter under the host's own name. Not locked.
   void add_parameter(const OpName& name, StepId step, const HostTensor& tensor);
 
-  // --- what modes look for, locked ---
+  // --- searches of modes, locked ---
   bool found_enough() const;
   void overflowed(Op& op);
   void threw(Op& op);
@@ -106,11 +106,11 @@ class OpRecorder {
     std::uint32_t next_task = 0;  // ops of that step so far
     bool announced = false;       // the recorder knows that the step has begun
   };
-  // A parameter, or input data, that is recorded beside the op that reads it.
+  // A parameter, or input data, recorded next to the op that reads it.
   struct Companion {
     const OpName* name = nullptr;
     bool in_constants = false;
-    std::optional<WholeTensor> whole;  // of a named tensor; data is what the op reads
+    std::optional<WholeTensor> whole;  // for a named tensor; data is the part that the op reads
   };
 
   void push_step(bool began, StepId step);
@@ -144,14 +144,14 @@ class OpRecorder {
   const Plan& plan_;
   const SiteTable& sites_;
   std::mutex& lock_;
-  const bool overflow_only_ = plan_.overflow_only();    // of ops, those are kept whose output is not finite
+  const bool overflow_only_ = plan_.overflow_only();    // only ops with a non-finite output are kept
   const bool exception_only_ = plan_.exception_only();  // the op that throws is kept
   const bool buffers_step_ = overflow_only_ || exception_only_;
-  const bool reads_ = plan_.saved_data != SavedData::graph;  // any tensor at all
+  const bool reads_ = plan_.saved_data != SavedData::graph;  // whether any tensor is read
   const bool emits_parameters_ = !buffers_step_ && plan_.acl.scene != Scene::watcher;
 
   Selector selector_;
-  OpNames names_;  // before recorder_, whose writer has pointers to names until it has finished
+  OpNames names_;  // before recorder_, whose writer points to names until it has finished
   std::unique_ptr<Recorder> recorder_;
   ReadRules rules_;
   ContentCache cache_;

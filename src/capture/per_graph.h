@@ -1,4 +1,4 @@
-// PerGraph: one value for each graph, made when it is first asked for.
+// PerGraph: one value per graph, created at first use.
 #pragma once
 
 #include <algorithm>
@@ -15,13 +15,13 @@ class PerGraph {
     if (graph >= values_.size()) values_.resize(graph + std::size_t{1});
     return values_[graph];
   }
-  // Of a graph that was asked for before.
+  // For a graph that was used before.
   const Value& at(std::uint32_t graph) const { return values_.at(graph); }
   std::uint32_t size() const { return static_cast<std::uint32_t>(values_.size()); }
   void clear() { values_.clear(); }
 
  private:
-  std::deque<Value> values_;  // references stay good when a graph is added
+  std::deque<Value> values_;  // references stay valid when a graph is added
 };
 
 }  // namespace sonde

@@ -1,4 +1,4 @@
-// RecordedView: a tensor as it is recorded: whole, or its first elements (sample_mode), or as it lies in memory (trans_flag).
+// RecordedView: a tensor in recorded form: whole, or its first elements (sample_mode), or in memory order (trans_flag).
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@ namespace sonde {
 
 class RecordedView {
  public:
-  // Borrows the memory of `view`, or holds a copy of a sample that lies scattered.
+  // Borrows the memory of `view`, or owns a copy of a scattered sample.
   RecordedView(const TensorView& view, const Plan& plan, const DeviceAccess& access);
   RecordedView(const RecordedView&) = delete;
   RecordedView& operator=(const RecordedView&) = delete;
 
-  // Whether `plan` makes any difference at all: most plans record every tensor whole, in C order.
+  // Whether `plan` changes anything: most plans record every tensor whole, in C order.
   static bool differs(const Plan& plan) { return plan.sample_mode == 1 || !plan.trans_flag; }
 
   const TensorView& view() const { return view_; }

@@ -1,7 +1,7 @@
-// Session: the one capture of this process: its life, its clock, and whether it has failed. What is recorded of operators
-// is OpRecorder's.
+// Session: the one capture of this process: its life, its clock, and whether it has failed. OpRecorder records
+// the operators.
 //
-// Called on the host's threads. Short critical sections under one lock; bytes are read outside it; nothing here touches
+// Called on the host's threads. Short critical sections under one lock; bytes are read outside it; no function accesses
 // the disk. Every function is safe to call after a failure: it then does nothing.
 #pragma once
 
@@ -34,7 +34,7 @@ class Session {
   // --- life ---
   const Plan& plan() const { return plan_; }
   void set_run_info(RunInfo info);
-  // Flushes and closes. The line for the user: what was recorded and where, or why nothing was.
+  // Flushes and closes. Returns the line for the user: what was recorded and where, or why nothing was.
   std::string stop();
   void abandon();  // in a forked child
   void fail(std::string message);
@@ -62,7 +62,7 @@ class Session {
   void storage_changed(std::uint64_t storage);  // by an op that is not recorded; 0: anything
   void storages_freed(std::span<const std::uint64_t> storages);
 
-  // --- ops; what is not here is asked of op.recorder ---
+  // --- ops; other functions are called on op.recorder ---
   std::uint32_t op_begin(Op& op, std::uint32_t site, sonde_graph graph, std::uint64_t attributes);
   void op_check_output(Op& op, const HostTensor& output);
   void op_output(Op& op, std::uint32_t slot, const HostTensor& tensor);
@@ -77,7 +77,7 @@ class Session {
   void named_step_end();
 
  private:
-  // Of two hosts in one process the first owns the dump.
+  // If a process has two hosts, the first owns the dump.
   enum class Host { clocked, naming };
 
   void apply(const std::vector<StepChange>& changes, Host host = Host::clocked);
@@ -93,16 +93,16 @@ class Session {
   void note_failure(const Error& error);
 
   const Plan plan_;
-  std::mutex lock_;  // everything below, and all that ops_ has
+  std::mutex lock_;  // guards all members below and those of ops_
   RunInfo run_info_;
   StepClock clock_;
   SiteTable sites_;
-  std::vector<SourceText> source_texts_;  // until a recorder is told for good
+  std::vector<SourceText> source_texts_;  // until a recorder takes them for good
   NamedHost named_host_;
   std::unique_ptr<OpRecorder> ops_;
   std::deque<std::unique_ptr<OpRecorder>> taken_back_;  // another thread's op may still be inside one
   Host owner_ = Host::clocked;
-  bool other_host_ = false;  // the one that does not own the dump would have recorded, too
+  bool other_host_ = false;  // the one that does not own the dump wanted to record too
   std::uint64_t ops_provisional_ = 0;
   bool asked_for_modules_ = false;
   bool excluded_ = false;  // this device is not in support_device

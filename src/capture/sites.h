@@ -1,4 +1,4 @@
-// SiteTable: the places of the host's program that run operators, and which of them set_dump() was called for.
+// SiteTable: the places of the host's program that run operators, and the set_dump() flags of each.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@
 
 namespace sonde {
 
-// What is known of the program itself: it stays when what was recorded so far is forgotten. Not synchronised: the session
+// Knowledge about the program itself: it is kept when the records so far are forgotten. Not synchronised: the session
 // calls it under its lock.
 class SiteTable {
  public:
-  // The number of this place, the same for the same place; from 1. `site.id` is not looked at.
+  // The number of this place, from 1; equal places have equal numbers. `site.id` is ignored.
   std::uint32_t intern(Site site);
-  // An empty site for a number that none has.
+  // An empty site for an unknown number.
   const Site& at(std::uint32_t id) const;
   std::size_t size() const { return sites_.size(); }
 
-  // set_dump() of an operator type: ATen's name, MindSpore's or GE's, in any case.
+  // set_dump() of an operator type: ATen's name, MindSpore's or GE's, case-insensitive.
   void flag_type(std::string_view type, bool enabled);
-  // Whether it was called for the site's own operator, for the one that it differentiates, or for what is around it.
+  // Whether it was called for the site's own operator, the operator that it differentiates, or a scope around it.
   bool is_flagged(const Site& site) const;
 
   void clear();
@@ -35,7 +35,7 @@ class SiteTable {
   std::vector<std::string> flagged_types_;
 };
 
-// "Default/network-Net/log-op0 (train.py:45)"; the name alone where the line is not known.
+// "Default/network-Net/log-op0 (train.py:45)"; the name alone if the line is unknown.
 std::string place_text(const OpName& op, const Site& site);
 
 }  // namespace sonde

@@ -1,4 +1,4 @@
-// StepClock: turns what a training program does into numbered steps. A state machine without threads or I/O.
+// StepClock: turns the events of a training program into numbered steps. A state machine without threads or I/O.
 //
 //   automatic, an optimizer exists   a step closes at the first forward of a root after Optimizer.step has returned;
 //                                    accumulation stays in one step
@@ -7,17 +7,17 @@
 //                                    an optimizer has stepped
 //   manual                           sonde.step() closes a step
 //
-// A root with parameters settles which line holds. Before one is called, what runs counts provisionally:
+// A root with parameters decides which line applies. Before one is called, steps are provisional:
 //
 //   the first op                     opens step 0; it closes whenever an optimizer has stepped
-//   a forward of a root without      goes on with the step that the first op has opened, else as of a root with
-//   parameters                       parameters; from the first root with parameters on it says nothing (a loss)
-//   a root with parameters is        all that was provisional is forgotten, and its first step is step 0: making a model
-//   called, tensors of no module     and its data is no step
+//   a forward of a root without      continues the step that the first op opened, otherwise counts like a root with
+//   parameters                       parameters; after the first root with parameters it is ignored (a loss)
+//   a root with parameters is        all provisional steps are forgotten, and its first step is step 0: making a model
+//   called, tensors of no module     and its data is not a step
 //   are trained
-//   modules with parameters exist    the same, and their first call is waited for
-//   settle(), sonde.step(), stop()   it was no preamble: the steps so far are steps, and the first forward after them
-//                                    goes on with one that no forward has begun
+//   modules with parameters exist    the same; the clock waits for their first call
+//   settle(), sonde.step(), stop()   the provisional steps become steps, and the first forward after them
+//                                    continues the one that no forward has begun
 //
 // Graph 0 is training: forward with gradients. A forward without gradients is, where an optimizer exists,
 //
@@ -28,7 +28,7 @@
 //   evaluation                       every other one; always where the model that trains has changed its mode since
 //                                    (model.eval()), or is itself called while not in training mode
 //
-// and evaluation, which counts its own steps, where none exists. What belongs to a training step has its number. The
+// and evaluation, with its own step count, where no optimizer exists. A forward of a training step has its number. The
 // two kinds never share a graph: the one that comes first is graph 1, the other graph 2.
 #pragma once
 
@@ -43,10 +43,10 @@
 namespace sonde {
 
 struct StepChange {
-  bool began = false;    // else it ended
-  bool resumed = false;  // began: it has begun before, and was switched off meanwhile
+  bool began = false;    // otherwise it ended
+  bool resumed = false;  // for began: it began before and was switched off in between
   StepId step;
-  bool forgotten = false;  // instead of both: whatever was told so far was no step
+  bool forgotten = false;  // instead of both: the steps reported so far were not steps
 };
 
 // A root with parameters is called without gradients.
@@ -63,7 +63,7 @@ class StepClock {
 
   StepClock(StepRule rule, IterationSet chosen, std::uint64_t initial_iteration);
 
-  // Each returns the chosen steps that ended or began, in order. Steps that are not chosen are counted in silence.
+  // Each returns the chosen steps that ended or began, in order. Steps that are not chosen are only counted.
   std::vector<StepChange> root_forward(bool has_parameters, bool grad_enabled, bool optimizer_alive);
   std::vector<StepChange> quiet_forward(const QuietForward& forward);
   std::vector<StepChange> optimizer_end();
@@ -71,26 +71,26 @@ class StepClock {
   std::vector<StepChange> manual_step();
   std::vector<StepChange> autograd_started();
   std::vector<StepChange> operator_seen();
-  std::vector<StepChange> modules_exist();  // with parameters, and none was called yet
+  std::vector<StepChange> modules_exist();  // with parameters, none called yet
   std::vector<StepChange> start();          // manual rule: the first step begins at once
-  std::vector<StepChange> stop();           // closes what is open
-  // From the first call on, what is chosen is decided by this alone, at once.
+  std::vector<StepChange> stop();           // closes open steps
+  // From the first call on, this alone decides what is chosen, with immediate effect.
   std::vector<StepChange> set_recording(bool on);
   void set_iteration(std::uint64_t iteration);  // of the step that begins next
 
-  // What was told so far may still be forgotten.
+  // The steps reported so far may still be forgotten.
   bool provisional() const { return provisional_; }
   void settle();
 
-  // The chosen step an op of this graph belongs to; nullopt when there is none.
+  // The chosen step that an op of this graph belongs to; nullopt if there is none.
   std::optional<StepId> recording(std::uint32_t graph) const;
-  // Every step that was chosen has ended. Never where something else than the numbers of steps chooses.
+  // Every chosen step has ended. Always false if steps are not chosen by number.
   bool is_over() const;
-  // Whether operator callbacks need to run: a chosen step is open, or roots are still to be found.
+  // Whether operator callbacks must run: a chosen step is open, or roots are not all known yet.
   bool needs_operators() const;
-  // The graph of ops inside the root that was called last without gradients.
+  // The graph for ops inside the root that was last called without gradients.
   std::uint32_t quiet_graph() const { return quiet_graph_; }
-  // An op outside every module: of the forward without gradients, or the training step's.
+  // For an op outside every module: the graph of the forward without gradients, or of the training step.
   std::uint32_t graph_outside_modules(bool grad_enabled) const;
   void backward_ran() { quiet_ran_last_ = false; }
 
@@ -108,7 +108,7 @@ class StepClock {
   enum class Quiet { evaluation, reference };
   struct Counter {
     std::uint64_t begun = 0;  // steps begun so far
-    std::uint64_t base = 0;   // of them, those before set_iteration()
+    std::uint64_t base = 0;   // of them, the steps before set_iteration()
     bool open = false;
     bool chosen = false;  // the open step is in the plan
     bool seen = false;    // the open step has been chosen before
@@ -141,15 +141,15 @@ class StepClock {
   std::unordered_map<std::uint64_t, std::uint32_t> gap_, companions_;
   bool gap_ended_ = false;           // the optimizer has stepped since
   bool switched_ = false;            // set_recording() was called: iterations do not count
-  bool on_ = true;                   // what it said last
+  bool on_ = true;                   // its last value
   bool forward_since_step_ = false;  // a root has been called since the optimizer stepped
   bool stepped_ = false;             // the optimizer has stepped in the open training step
   bool root_seen_ = false;           // some root with parameters was called
-  bool provisional_ = false;         // nothing of what has begun is settled
+  bool provisional_ = false;         // nothing that has begun is settled
   bool by_operator_ = false;         // no forward has begun the open training step
   bool bare_ = false;                // tensors of no module are trained
   bool bare_root_seen_ = false;      // a root without parameters was called
-  bool waits_ = false;               // modules with parameters exist: for the first call of one
+  bool waits_ = false;               // modules with parameters exist: waits for the first call of one
   bool discovering_ = true;          // roots may still be unknown: until the second step of either graph begins
   bool scaler_pending_ = false;      // rootless: this scaler.update belongs to a step that is closed already
 };

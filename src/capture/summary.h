@@ -13,7 +13,7 @@
 
 namespace sonde {
 
-// What there is to say something about, when a session has ended. Borrows all of it.
+// The facts for the line at the end of a session. Borrows all of them.
 struct SessionEnd {
   const Plan& plan;
   const RunInfo& run;
@@ -21,12 +21,12 @@ struct SessionEnd {
   const NamedHost& named_host;
   const OpRecorder& ops;
   const Totals& totals;
-  std::string failure;     // that the user has not been told; empty: none
-  std::string found_line;  // of the operator that a mode found, as the host's own graph knows it
+  std::string failure;     // not yet reported to the user; empty: none
+  std::string found_line;  // of the operator that a mode found, from the host's own graph
   bool failed = false;
   bool excluded = false;     // this device is not in support_device
-  bool named_owner = false;  // the dump is the naming host's
-  bool other_host = false;   // another host would have recorded, too
+  bool named_owner = false;  // the naming host owns the dump
+  bool other_host = false;   // another host wanted to record too
 };
 
 std::string closing_line(const SessionEnd& end);

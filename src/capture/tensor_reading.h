@@ -1,11 +1,11 @@
-// TensorReading: what is recorded of one tensor: what is known of its elements already, else what is read of them.
+// TensorReading: fills the record of one tensor from known facts about its elements, or by reading them.
 //
 //   TensorReading reading(rules, tensor, key, wanted, record);
-//   { lock; if (!reading.look_up(cache)) return; }   // known, not wanted, or not to be read: `record` says all
+//   { lock; if (!reading.look_up(cache)) return; }   // known, not wanted, or not to be read: `record` is complete
 //   if (!reading.read(blocks)) return;               // without the lock: this may take long, and may wait
 //   { lock; reading.publish(cache); }
 //
-// A tensor whose key has no storage is never taken as known: it needs no lock.
+// A tensor whose key has no storage is never considered known: it needs no lock.
 #pragma once
 
 #include <cstdint>
@@ -19,27 +19,27 @@
 
 namespace sonde {
 
-// What a plan and its layout want of every tensor.
+// The settings of a plan and its layout for every tensor.
 struct ReadRules {
   const Plan* plan = nullptr;
   bool needs_bytes = false;
-  bool reshapes = false;         // some tensors are recorded in part, or as they lie
-  bool bytes_each_time = false;  // a file with all tensors of an op holds the bytes of each, known or not
+  bool reshapes = false;         // some tensors are recorded in part, or in memory order
+  bool bytes_each_time = false;  // a file with all tensors of an op has the bytes of each, known or not
 
   explicit ReadRules(const Plan& plan);
 };
 
 class TensorReading {
  public:
-  // Borrows all of them. `wanted`: else `out` gets only what is known.
+  // Borrows all of them. `wanted`: otherwise `out` gets only known facts.
   TensorReading(const ReadRules& rules, const HostTensor& tensor, const TensorKey& key, bool wanted, TensorRecord& out);
   TensorReading(const TensorReading&) = delete;
   TensorReading& operator=(const TensorReading&) = delete;
 
   const TensorKey& key() const { return key_; }
-  // Whether its bytes are to be read. `skips_uninitialised`: not those of memory that nobody has written yet.
+  // Whether its bytes must be read. `skips_uninitialised`: except those of memory that was never written.
   bool look_up(ContentCache& cache, bool skips_uninitialised = false);
-  bool read(BlockPool& blocks);  // false: they could not be, and `out` says why
+  bool read(BlockPool& blocks);  // false: the read failed, and `out` says why
   void publish(ContentCache& cache);
 
  private:
@@ -51,8 +51,8 @@ class TensorReading {
   const DeviceAccess& access_;
   const bool wanted_;
   TensorRecord& out_;
-  TensorView view_;                            // as it is recorded
-  std::optional<RecordedView> recorded_view_;  // holds it, where it is not the whole tensor in C order
+  TensorView view_;                            // in recorded form
+  std::optional<RecordedView> recorded_view_;  // owns it if it is not the whole tensor in C order
   Content content_;
   std::uint64_t epoch_ = 0;
 };
