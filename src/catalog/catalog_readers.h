@@ -1,4 +1,4 @@
-// The two ways to read one rank of a dump: from its journal, or from what MindSpore leaves behind.
+// The two ways to read one rank of a dump: from its journal, or from MindSpore's files.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,7 @@
 
 namespace sonde {
 
-// What is left of a journal, for those who look for the rest (unentered_tensors.h).
+// The remains of a journal, for finding the missing entries (unentered_tensors.h).
 struct JournalRemains {
   struct Run {
     std::uint64_t started_us = 0;
@@ -30,13 +30,14 @@ struct JournalRemains {
   std::vector<std::pair<std::string, std::string>> names;  // of ops: type, full name
 };
 
-// `rank.directory` is set; `rank.rank` becomes what the journal says. Damage inside the journal becomes a problem of the catalog.
+// `rank.directory` must be set; `rank.rank` is set from the journal. Damage inside the journal becomes a problem of the
+// catalog.
 Status read_rank_journal(const std::filesystem::path& journal, const StepFilter& filter, CatalogRank& rank,
                          JournalRemains& remains, Catalog& catalog);
 
-// `steps`: directories below `rank.directory` that hold tensor files or tables. Each of `constants` that stands beside
+// `steps`: directories below `rank.directory` that hold tensor files or tables. Each of `constants` that lies beside
 // some of them joins the first of those.
-// A name as it fits names of files, rows and order lines alike: versions differ in how they write `/`.
+// A name in one form for file names, rows and order lines: versions differ in how they write `/`.
 std::string comparable_name(std::string_view name);
 void read_rank_tree(const std::vector<StepPlace>& steps, const std::vector<std::filesystem::path>& constants,
                     CatalogRank& rank, Catalog& catalog);
@@ -45,7 +46,7 @@ void read_rank_tree(const std::vector<StepPlace>& steps, const std::vector<std::
 struct MsprobePlace;
 void read_msprobe_rank(const std::vector<MsprobePlace>& places, CatalogRank& rank, Catalog& catalog);
 
-// `places`: directories with tensors in files of free names, all of one rank, below `rank.directory`.
+// `places`: directories with tensor files under free names, all of one rank, below `rank.directory`.
 struct LoosePlace;
 void read_loose_rank(const std::vector<LoosePlace>& places, CatalogRank& rank, Catalog& catalog);
 

@@ -1,4 +1,4 @@
-// DataFlow: which operator made what another one reads. The one place that follows CatalogTensor::source.
+// DataFlow: finds the operator that made the input of another one. Only this class follows CatalogTensor::source.
 //
 //   DataFlow flow(rank);
 //   for (const CatalogOp& op : step.ops) {
@@ -17,7 +17,7 @@
 
 namespace sonde {
 
-// How it is known that an input comes from an output.
+// The evidence that an input comes from an output.
 enum class FlowEvidence : std::uint8_t {
   recorded,         // the journal says so
   framework_graph,  // a graph file of the framework says so
@@ -29,7 +29,7 @@ class DataFlow {
   struct Maker {
     std::uint32_t number = 0;       // as add() gave it
     const CatalogOp* op = nullptr;  // never null
-    std::uint32_t slot = 0;         // of its outputs; kInnerSlot: something that the op made inside
+    std::uint32_t slot = 0;         // of its outputs; kInnerSlot: an internal result of the op
     FlowEvidence evidence = FlowEvidence::recorded;
   };
 
@@ -37,14 +37,15 @@ class DataFlow {
   // Every operator of a step; parameters make nothing. Numbers follow the order of the run.
   DataFlow(const CatalogRank& rank, const CatalogStep& step);
 
-  // Operators are numbered 0, 1, … in the order in which they are added. Of two with one sequence the first counts.
+  // Operators are numbered 0, 1, … in the order in which they are added. Of two with the same sequence the first
+  // counts.
   std::uint32_t add(const CatalogOp& op);
 
-  // Of an input; empty: a parameter or data, an operator that was not added, or the dump does not say.
+  // The maker of an input; empty: a parameter or data, an operator that was not added, or the dump does not say.
   std::optional<Maker> maker(const CatalogTensor& input) const;
-  // Whether two inputs come from one output, also of an operator that the dump does not hold.
+  // Whether two inputs come from one output, possibly of an operator outside the dump.
   static bool same_origin(const CatalogTensor& a, const CatalogTensor& b);
-  // What the maker recorded of it; null: nothing.
+  // The maker's record of it; null: none.
   static const CatalogTensor* output(const Maker& maker);
 
  private:

@@ -1,4 +1,4 @@
-// What a directory tree holds: the places of dumps of every kind, by what lies in them.
+// Finds the dumps of every kind in a directory tree, by their contents.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct Findings {
   std::vector<std::filesystem::path> loose;      // with tensors in files of any other name
   std::vector<CatalogProblem> problems;
   std::size_t files = 0, directories = 0;
-  std::string first;       // some file that was seen
-  std::string unreadable;  // the first directory that refused
+  std::string first;       // any file that was seen
+  std::string unreadable;  // the first directory that could not be read
 
   bool empty() const { return journals.empty() && steps.empty() && msprobe.empty() && loose.empty(); }
 };

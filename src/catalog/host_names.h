@@ -1,5 +1,5 @@
-// HostNames: which operator of a graph file an operator of the dump is. Most have one name in both; some were made anew
-// after they got the name that tensor files are called by, and have another number in the graph (docs/format.md).
+// HostNames: maps an operator of the dump to one of a graph file. Most have one name in both; some were recreated
+// after they got the name used in tensor file names, and have another number in the graph (docs/format.md).
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,18 @@ namespace sonde {
 
 class HostNames {
  public:
-  // `steps`: all of the graph, in the order of the run. `order`: names of the graph's ops in the order in which they run
-  // first; empty when it is not known. Gives ops of a dump without a journal the graph's spelling of their names.
+  // `steps`: all of the graph, in the order of the run. `order`: names of the graph's ops in the order of their first
+  // run; empty if unknown. Gives ops of a dump without a journal the graph's spelling of their names.
   HostNames(const HostGraph& graph, const std::vector<std::string>& order, const CatalogRank& rank,
             const std::vector<CatalogStep*>& steps, TextPool& texts);
 
-  // Index in the graph; none for an op that it does not have, and for one of several that cannot be told apart.
+  // Index in the graph; empty for an op outside it, and for one of several that cannot be distinguished.
   std::optional<std::uint32_t> find(std::string_view op_name) const;
 
-  // Whether the dump may call this op of the graph by another name, and another op by this one's.
+  // Whether the dump may use another name for this op of the graph, and this op's name for another op.
   bool is_uncertain(std::uint32_t op) const { return uncertain_.contains(op); }
 
-  // Of those that cannot be told apart, what they have in common: by name in the dump.
+  // The common facts of ops that cannot be distinguished: by name in the dump.
   const std::unordered_map<std::string_view, HostOp>& common() const { return common_; }
 
  private:

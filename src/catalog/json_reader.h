@@ -1,4 +1,4 @@
-// JsonReader: goes through a JSON text once, from front to back, however large it is, and says where it makes no sense. It
+// JsonReader: reads a JSON text of any size once, from front to back, and reports where it is malformed. It
 // also takes NaN, Infinity and -Infinity, as Python writes them.
 //
 //   JsonReader json(text);
@@ -23,17 +23,17 @@ class JsonReader {
 
   explicit JsonReader(std::string_view text);
 
-  // What comes next, where a value may stand.
+  // The kind of the next value, if a value is allowed here.
   Kind peek();
 
-  // Each begins a container; false, and nothing was read, when another value stands there. The next key or item is then
-  // asked for until there is none; after true, its value must be read or skipped.
+  // Each begins a container; false, without reading anything, if the next value is of another kind. Then ask for the
+  // next key or item until there is none; after true, its value must be read or skipped.
   bool enter_object();
   bool next_key(std::string& key);
   bool enter_array();
   bool next_item();
 
-  // Each reads one value; false, and nothing was read, when it is of another kind.
+  // Each reads one value; false, without reading anything, if it is of another kind.
   bool take_text(std::string& out);
   bool take_number(double& out);
   bool take_integer(std::int64_t& out);  // a number without fraction that fits
@@ -41,7 +41,7 @@ class JsonReader {
   bool take_null();
   void skip();  // a value of any kind
 
-  // To look ahead: where it stands, and back to there.
+  // For look-ahead: the current position, and a return to it.
   struct Place {
     std::size_t at, depth;
     bool is_first;
@@ -50,7 +50,7 @@ class JsonReader {
   void back_to(Place place);
 
   bool failed() const { return !problem_.empty(); }
-  // The byte, what stands there and what should; empty when all was well.
+  // The byte, the text found there and the expected one; empty if there was no error.
   const std::string& problem() const { return problem_; }
 
  private:

@@ -1,4 +1,4 @@
-// The records of msprobe's dump.json and debug.json: what each op or module read and wrote, in the order of the run.
+// The records of msprobe's dump.json and debug.json: inputs and outputs of each op or module, in the order of the run.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace sonde {
 
-// A tensor or a number, at its place.
+// A tensor or a number, with its place.
 struct MsprobeItem {
   bool is_input = false;
   bool is_parameter = false;  // of a module: one of its `parameters`
-  std::uint32_t slot = 0;     // lists flattened, what is not a tensor keeps its place
-  std::string key;            // `attn_mask`, `0.1`; empty when the slot says it all
+  std::uint32_t slot = 0;     // lists are flattened; items that are not tensors keep their place
+  std::string key;            // `attn_mask`, `0.1`; empty if the slot is enough
   DType dtype = DType::undefined;
   bool has_shape = false;
   std::vector<std::int64_t> shape;
@@ -37,8 +37,8 @@ struct MsprobeHead {
   std::string task, level, framework;
 };
 
-// `add` gets each record as soon as it is read. Empty when all was read, else what is wrong and at which byte; the records
-// before it have been handed over.
+// `add` gets each record as soon as it is read. Returns an empty text if all was read, else the error and its byte; the
+// records before it have been passed on.
 std::string read_msprobe_records(std::string_view json, MsprobeHead& head,
                                  const std::function<void(MsprobeRecord&&)>& add);
 

@@ -1,5 +1,5 @@
-// Which operators the device saw overflow: the files Opdebug.Node_OpDebug.* beside theirs; and whether a dump was made to
-// hold nothing but operators that overflowed.
+// The operators for which the device reported overflow: the files Opdebug.Node_OpDebug.* beside theirs; and whether a
+// dump holds only operators that overflowed.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ class OverflowRecords {
  public:
   explicit OverflowRecords(const CatalogRank& rank);
 
-  // Empty: nothing beside the operator's files tells of overflows.
+  // Empty: nothing beside the operator's files reports overflows.
   std::optional<bool> of(const CatalogStep& step, const CatalogOp& op);
-  // op_debug_mode 3 or dump_debug: an operator is in the dump when an output of it is not finite.
+  // op_debug_mode 3 or dump_debug: an operator is in the dump if one of its outputs is not finite.
   bool only_overflows() const { return only_overflows_; }
 
  private:
-  // Of one directory.
+  // For one directory.
   struct Records {
     bool any = false;
     std::set<std::pair<std::uint64_t, std::uint64_t>> tasks;  // task and stream of each record

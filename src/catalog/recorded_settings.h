@@ -1,4 +1,4 @@
-// The copies of configurations that a dump keeps, for what its journal does not say.
+// The copies of configurations in a dump, for settings that its journal does not contain.
 #pragma once
 
 #include <filesystem>
@@ -10,10 +10,10 @@
 
 namespace sonde {
 
-// Of the configuration files in a directory .dump_metadata that can be read; nothing where there is none.
+// From the readable configuration files in a directory .dump_metadata; empty if there is none.
 DumpSettings recorded_settings(const std::filesystem::path& metadata);
 
-// Of one of them, by the `config_file` of a run (journal/run_json.h): its plan, if it can be read.
+// From one of them, by the `config_file` of a run (journal/run_json.h): its plan, if it can be read.
 std::optional<Plan> recorded_plan(const std::filesystem::path& metadata, const std::string& config_file);
 
 }  // namespace sonde

@@ -1,4 +1,4 @@
-// Which step came before a step, in the graph it belongs to.
+// Finds the step before a step, in the same graph.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace sonde {
 
 struct PreviousStep {
   std::optional<std::uint32_t> step;    // index into the rank's steps; empty: there is none, or it was not dumped
-  std::optional<std::uint64_t> number;  // of that step, also where it was not dumped; empty: there is none
-  bool from_history = true;             // false: nothing tells which steps ran; it is the next lower that was dumped
+  std::optional<std::uint64_t> number;  // number of that step, also if it was not dumped; empty: there is none
+  bool from_history = true;             // false: it is unknown which steps ran; this is the next lower dumped one
 };
 
 class RunHistory {
  public:
-  // The journal tells; else the files execution_order/ms_global_execution_order_graph_{id}.csv.
+  // Read from the journal; else from the files execution_order/ms_global_execution_order_graph_{id}.csv.
   explicit RunHistory(const CatalogRank& rank) : rank_(rank) {}
 
   PreviousStep before(std::uint32_t step);

@@ -1,4 +1,4 @@
-// Whether two tensors of a dump hold the same values, by whatever the dump knows of them.
+// Whether two tensors of a dump hold the same values, by any evidence in the dump.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@ namespace sonde {
 
 class SameValues {
  public:
-  // Files are compared until this many bytes were read.
+  // Files are compared up to this many bytes.
   explicit SameValues(const CatalogRank& rank, std::uint64_t most_bytes) : rank_(rank), bytes_left_(most_bytes) {}
 
-  // Empty when the dump does not tell.
+  // Empty if the dump does not say.
   std::optional<bool> operator()(const CatalogTensor& a, const CatalogTensor& b);
 
  private:

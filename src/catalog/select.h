@@ -1,4 +1,4 @@
-// Glob: which names a pattern selects.
+// Glob: selects names by a pattern.
 #pragma once
 
 #include <string>
@@ -6,15 +6,15 @@
 
 namespace sonde {
 
-// `*` is any text within one part of a name, `**` any text, `/` included, `?` one character within a part; all else is
-// itself, case counts. Takes time in proportion to pattern times name, whatever the pattern.
+// `*` is any text within one part of a name, `**` any text including `/`, `?` one character within a part; other
+// characters match themselves, case-sensitive. Takes time proportional to pattern times name, whatever the pattern.
 bool glob_matches(std::string_view pattern, std::string_view name);
 
-// Whether a pattern of the command line means this op: it is held against the full name and the op
-// type and, when it has no `/`, against the last part of the name too.
+// Whether a pattern of the command line means this op: it is matched against the full name and the op
+// type and, if it has no `/`, also against the last part of the name.
 bool selects(std::string_view pattern, std::string_view op_name, std::string_view op_type);
 
-// "3", "0-5", "1|4": what IterationSet::parse takes.
+// "3", "0-5", "1|4": the syntax of IterationSet::parse.
 bool is_step_list(std::string_view text);
 
 }  // namespace sonde

@@ -1,4 +1,4 @@
-// Tables of statistics, read row by row: statistic.csv of any version of MindSpore, and CANN's, one for each op.
+// Tables of statistics, read row by row: statistic.csv of any version of MindSpore, and CANN's, one per op.
 #pragma once
 
 #include <filesystem>
@@ -25,19 +25,19 @@ struct StatisticRow {
 
 struct StatisticTable {
   std::vector<StatisticRow> rows;  // in file order
-  std::string problem;             // the first bad row and how many there are; empty when all are good
-  bool is_torn = false;            // the last row lacks its newline: what it says may be cut off, and it is passed over
+  std::string problem;             // the first bad row and the number of bad rows; empty if all are good
+  bool is_torn = false;            // the last row lacks its newline: it may be cut off and is skipped
 };
 inline constexpr std::string_view kTornRow = "the last row breaks off; it is passed over";
 
-// Columns are found by their names, in any order; unknown ones are passed over. Rows may end with a
-// comma, shapes may stand in either bracket, numbers may be `null` or `-nan`. Fails when there is
-// no header that names op, side and slot.
+// Columns are found by their names, in any order; unknown ones are skipped. Rows may end with a
+// comma, shapes may have either kind of bracket, numbers may be `null` or `-nan`. Fails if there is
+// no header with op, side and slot.
 Result<StatisticTable> parse_statistic_table(std::string_view text);
 Result<StatisticTable> read_statistic_table(const std::filesystem::path& file);
 
-// The table of one op as CANN writes it; `name` tells which. Both of its headers, cells that are empty or `NA`, and rows
-// that lack their Count.
+// The table of one op as CANN writes it; `name` identifies the op. Accepts both of its headers, cells that are empty or
+// `NA`, and rows without their Count.
 Result<StatisticTable> parse_op_table(std::string_view text, const OpFileName& name);
 Result<StatisticTable> read_op_table(const std::filesystem::path& file, const OpFileName& name);
 

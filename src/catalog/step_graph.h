@@ -1,4 +1,4 @@
-// The data flow of one step of a dump: who reads what of whom, and where its source lines are kept.
+// The data flow of one step of a dump: which op reads which output, and where its source lines are kept.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace sonde {
 
-// A way along which a tensor goes.
+// An edge along which a tensor flows.
 struct Edge {
   std::uint32_t from = 0, from_slot = 0;  // node and its output
   std::uint32_t to = 0, to_slot = 0;      // node and its input
@@ -29,11 +29,11 @@ struct StepGraph {
 
 StepGraph graph_of(const CatalogStep& step);
 
-// Nodes that are at most `distance` edges away from `nodes`, those included, in the order of the run.
+// Nodes at most `distance` edges away from `nodes`, including these, in the order of the run.
 std::vector<std::uint32_t> neighbourhood(const StepGraph& graph, std::vector<std::uint32_t> nodes,
                                          std::uint32_t distance);
 
-// Sources as they were when the dump was made: the copies kept in it, else what the host's graph files quote of them.
+// Sources at the time of the dump: the copies kept in it, else the lines quoted in the host's graph files.
 SourceTexts sources_of(const CatalogRank& rank);
 
 }  // namespace sonde

@@ -1,5 +1,6 @@
-// Tensors that the files and tables of a rank hold and its journal does not: a run was killed, or its disk full, before it
-// could enter them, or entries are damaged. Names tell op, side, slot, step and time; what an input comes from is not known.
+// Tensors that the files and tables of a rank hold but its journal lacks: a run was killed, or its disk full, before it
+// could enter them, or entries are damaged. Names give op, side, slot, step and time; the source of an input is
+// unknown.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +9,13 @@
 
 namespace sonde {
 
-// What was added: tensors with a file, tensors of which only a row of a table tells, and how many ops the journal lacked.
+// The additions: tensors with a file, tensors with only a row of a table, and the number of ops the journal lacked.
 struct Unentered {
   std::size_t files = 0, rows = 0, ops = 0;
 };
 
-// Adds to `rank`, read from its journal, what `tree`, the same directory read by names and tables, has more, in the order of
-// time. Ops whose name was lost get it back.
+// Adds to `rank`, read from its journal, the extra contents of `tree`, the same directory read by names and tables, in
+// the order of time. Restores lost op names.
 Unentered add_unentered_tensors(const CatalogRank& tree, const StepFilter& filter, const JournalRemains& remains,
                                 CatalogRank& rank, TextPool& texts);
 

@@ -1,7 +1,7 @@
-// Two dumps, compared op by op: which op adds an error that its rounding does not explain, and which only hand it on.
+// Compares two dumps op by op: finds the ops that add an error beyond their rounding, and those that only pass it on.
 //
 //   Result<DumpComparison> found = compare_dumps(target, golden, {});
-//   if (!found.findings.empty()) ... found.findings.front() is what went wrong first
+//   if (!found.findings.empty()) ... found.findings.front() is the earliest error
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ enum class OpVerdict : std::uint8_t {
 };
 std::string_view word_of(OpVerdict verdict);
 
-// One slot of the target's op and the golden one that belongs to it.
+// One slot of the target's op and the corresponding golden slot.
 struct ComparedTensor {
   const CatalogTensor* target = nullptr;
   const CatalogTensor* golden = nullptr;
@@ -43,24 +43,24 @@ struct ComparedTensor {
 
 struct ComparedOp {
   std::uint32_t target_index = kNoOp, golden_index = kNoOp;  // in the sides' ops
-  // The ops that together do it on one side: one, or the parts of what the other side does in one. In order.
-  std::vector<const CatalogOp*> target, golden;  // empty: it is alone
+  // Ops that are equivalent together: one op, or the parts of what the other side does in one op. In order.
+  std::vector<const CatalogOp*> target, golden;  // empty: no counterpart
   MatchedBy how = MatchedBy::nothing;
   OpKind kind = OpKind::other;
   OpVerdict verdict = OpVerdict::unknown;
   std::vector<ComparedTensor> inputs, outputs;
-  std::string reason;                          // for people: what was found, or why nothing could be
-  Nearest nearest;                             // of an op that is alone
+  std::string reason;                          // for people: the finding, or why there is none
+  Nearest nearest;                             // for an op without a counterpart
   const ComparedTensor* worst_output() const;  // the furthest beyond its allowance; null without outputs
 };
 
 enum class FindingKind : std::uint8_t {
   op,          // an op adds an error
   parameter,   // a parameter has other values
-  data,        // what comes from outside has other values
+  data,        // data from outside has other values
   number,      // the program calls an op with another number
-  inserted,    // an op without a counterpart changes what others read
-  missing,     // the golden dump has an op that changes what others read
+  inserted,    // an op without a counterpart changes inputs of other ops
+  missing,     // the golden dump has an op that changes inputs of other ops
   wiring,      // an op reads another tensor
   shape,       // an op gives another shape
   non_finite,  // NaN or infinity on one side
@@ -72,30 +72,30 @@ std::string_view word_of(FindingKind kind);
 struct CompareFinding {
   FindingKind kind = FindingKind::op;
   std::size_t step = 0;                // index into DumpComparison::steps
-  const ComparedOp* op = nullptr;      // where it shows
+  const ComparedOp* op = nullptr;      // where it is visible
   const CatalogOp* culprit = nullptr;  // the op to look at: of the target, of the golden dump where `in_golden`
   bool in_golden = false;
   const ComparedTensor* tensor = nullptr;  // the slot that shows it; null: none
   std::string what;                        // "adds 0.0227 relative error (…)"
   std::uint32_t place = 0;                 // in the order of the target's ops
-  bool uncertain = false;                  // `what` says what would settle it
-  bool certain = false;                    // whatever becomes of it: two outputs of one op were exchanged
+  bool uncertain = false;                  // `what` says how to find out
+  bool certain = false;                    // in any case: two outputs of one op were exchanged
 };
 
 struct ComparedStep {
   std::shared_ptr<CompareSide> target, golden;
   std::shared_ptr<Differences> differences;
-  std::deque<ComparedOp> ops;              // in the target's order, then golden ones that are alone
-  double largest_relative = 0;             // of outputs within their allowance and beyond
-  std::vector<std::string> notes;          // what could not be looked at
-  std::vector<std::string> notes_of_both;  // how the two differ without being wrong
+  std::deque<ComparedOp> ops;              // in the target's order, then golden ones without a counterpart
+  double largest_relative = 0;             // of outputs, within and beyond their allowance
+  std::vector<std::string> notes;          // data that could not be compared
+  std::vector<std::string> notes_of_both;  // differences between the two that are not errors
 };
 
-// What earlier steps of a rank left behind.
+// The state after earlier steps of a rank.
 struct RankHistory {
   struct State {
-    Bound apart;                            // how far from the golden one it was left
-    const CatalogTensor* golden = nullptr;  // as it was read in that step
+    Bound apart;                            // its distance from the golden one
+    const CatalogTensor* golden = nullptr;  // as read in that step
     const CatalogRank* rank = nullptr;
     bool judged = false;  // `apart` was measured
   };
@@ -108,9 +108,9 @@ struct RankHistory {
 struct DumpComparison {
   std::shared_ptr<OpFamilies> families = std::make_shared<OpFamilies>();  // the sides' ops point into it
   std::deque<ComparedStep> steps;                                         // findings point into them
-  std::vector<CompareFinding> findings;                                   // what went wrong first is first
+  std::vector<CompareFinding> findings;                                   // earliest error first
   std::vector<std::string> notes;                                         // ranks and steps that only one dump has
-  std::vector<std::string> left_out;                                      // what could not be looked at
+  std::vector<std::string> left_out;                                      // data that could not be compared
   std::vector<std::string> unreadable;                                    // files
   std::uint64_t compared_tensors = 0, compared_bytes = 0;
   bool complete = false;  // everything was compared: without a finding, the two agree
@@ -125,10 +125,10 @@ struct CompareOptions {
   IterationSet steps = IterationSet::all();
 };
 
-// Both catalogs must outlive the comparison. Fails with `not_found` when they have no step in common.
+// Both catalogs must outlive the comparison. Fails with `not_found` if they have no common step.
 Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golden, const CompareOptions& options);
 
-// One step (compare_step.cpp). `history`: of earlier steps of the rank; moved on.
+// One step (compare_step.cpp). `history`: of earlier steps of the rank; it is updated.
 void compare_step(ComparedStep& step, std::size_t index, const CompareOptions& options, RankHistory& history,
                   std::vector<CompareFinding>& findings);
 

@@ -1,4 +1,4 @@
-// CompareSide: one step of one dump, as comparisons need it: ops with what they read and wrote, and who reads what.
+// CompareSide: one step of one dump, prepared for comparisons: ops with their inputs, outputs and readers.
 #pragma once
 
 #include <cstdint>
@@ -30,13 +30,13 @@ struct CompareOp {
   const OpFamilies::Family* family = nullptr;
   OpKind kind = OpKind::other;
   std::string_view scope;  // of the full name: `Default/network-Net/fc1-Linear`
-  bool in_place = false;   // writes what it reads
-  bool unwritten = false;  // gives memory that nobody has written yet
+  bool in_place = false;   // writes its own input
+  bool unwritten = false;  // returns memory that was never written
   // By output: the parameter, gradient or state that it overwrites; empty: none.
   std::vector<std::string_view> states;
 };
 
-// Who wrote a parameter or state last.
+// The last writer of a parameter or state.
 struct StateWriter {
   std::uint32_t op = kNoOp;
   const CatalogTensor* output = nullptr;
@@ -47,7 +47,7 @@ struct CompareSide {
   const CatalogStep* step = nullptr;
   std::vector<CompareOp> ops;  // in the order in which they ran; parameters are not among them
   std::vector<const CatalogOp*> parameters;
-  bool has_flow = false;  // the dump tells who reads what of whom
+  bool has_flow = false;  // the dump says which op reads which output
   std::map<std::string_view, StateWriter> written;
 
   const CatalogTensor* output(std::uint32_t op, std::uint32_t slot) const;  // null: none

@@ -1,4 +1,4 @@
-// StepComparer: judges the ops of one step in the order in which they ran. compare.h is what others use.
+// StepComparer: judges the ops of one step in the order in which they ran. The public interface is compare.h.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace sonde {
 
-inline constexpr double kShare = 1e-4;           // of an input's error, that its reader shows where it matters
-inline constexpr std::size_t kLongestChain = 4;  // ops that one op of the other side may stand for, beside the first
+inline constexpr double kShare = 1e-4;           // part of an input's error that its reader shows if it matters
+inline constexpr std::size_t kLongestChain = 4;  // further ops that may together correspond to one op of the other side
 inline constexpr std::size_t kMostCandidates = 64;
 inline constexpr std::uint32_t kNone = 0xFFFFFFFF;
 
@@ -40,24 +40,24 @@ struct Judged {
   double relative = 0;     // the largest of its outputs
 };
 
-bool same_elements(const CatalogTensor& a, const CatalogTensor& b);  // or one's shape is not known
+bool same_elements(const CatalogTensor& a, const CatalogTensor& b);  // or the shape of one is unknown
 
-// A parameter of its own that is far from the golden one: perhaps that of another op.
+// A parameter of its own that is far from the golden one: perhaps it belongs to another op.
 bool reads_another(const Judged& judged);
-// Of ops, their places in the order of their side.
+// For ops: their places in the order of their side.
 Group ops_of(const CompareSide& side, const std::vector<const CatalogOp*>& ops, std::uint32_t last);
 
 class StepComparer {
  public:
-  // `apart`: pairs that a first look has shown not to belong together.
+  // `apart`: pairs that the first pass found not to belong together.
   StepComparer(ComparedStep& step, std::size_t index, const CompareOptions& options, RankHistory& history,
                const std::set<OpPair>& apart);
 
   void run();
-  // After the last look at the step.
+  // After the last pass over the step.
   void finish();
   std::vector<CompareFinding>& findings() { return findings_; }
-  // Pairs whose finding has no effect: all that is made of what they read agrees again.
+  // Pairs whose finding has no effect: all results computed from their inputs agree again.
   std::vector<OpPair> without_effect() const;
   void remember(RankHistory& history) const;
 
@@ -98,7 +98,7 @@ class StepComparer {
   std::vector<PairedInput> pair_inputs(const Group& target, const Group& golden);
   const TensorDifference* known_difference(const GroupInput& target, const GroupInput& golden);
   bool same_producer(const CompareInput& target, const CompareInput& golden) const;
-  // The compared output that both read; null: they come from outside or from ops that do not belong together.
+  // The compared output that both read; null: the inputs come from outside or from ops that do not belong together.
   const ComparedTensor* output_read(const CompareInput& target, const CompareInput& golden) const;
 
   // compare_inputs.cpp
@@ -151,8 +151,8 @@ class StepComparer {
   std::set<std::uint64_t> told_contents_;
   const ComparedOp* suspect_ = nullptr;  // the first op called with another number whose result is the same
   bool something_differs_ = false;
-  bool other_precision_ = false;  // the two ran in other types: that an output has another one is no finding
-  bool other_optimizer_ = false;  // fused, by lists, or plain: only what they leave can be compared
+  bool other_precision_ = false;  // the two ran in other types: another output type is not a finding
+  bool other_optimizer_ = false;  // fused, by lists, or plain: only their final results can be compared
 };
 
 }  // namespace sonde

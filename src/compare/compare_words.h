@@ -1,4 +1,4 @@
-// What a comparison found, in words for people.
+// Results of a comparison in words for people.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@ namespace sonde {
 // "max error 0.119 at (0,3,1): 1.23, golden 1.11; …"; begins with a verb or a noun, without a full stop.
 std::string difference_text(FindingKind kind, const ComparedTensor& tensor);
 
-// "the golden one is transposed", "NCHW, the golden one NHWC"; empty where the axes are the same.
+// "the golden one is transposed", "NCHW, the golden one NHWC"; empty if the axes are the same.
 std::string axes_text(const TensorDifference& difference);
 
-// What two calls of one type were called with, where they differ: "eps=0.001, golden 1e-05".
+// The differing arguments of two calls of one type: "eps=0.001, golden 1e-05".
 std::vector<std::string> attributes_apart(const CatalogOp& target, const CatalogOp& golden);
-// Of those the ones that change results, not only shapes: numbers with a fraction, switches, modes.
+// Those of them that change results, not only shapes: numbers with a fraction, switches, modes.
 std::vector<std::string> numbers_apart(const CatalogOp& target, const CatalogOp& golden);
 
 }  // namespace sonde

@@ -1,4 +1,4 @@
-// Which op of one step belongs to which of another: by a mapping, by name and place, then by data flow.
+// Matches the ops of one step with those of another: by a mapping, by name and place, then by data flow.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,16 @@ struct OpMatch {
   MatchedBy how = MatchedBy::nothing;
 };
 
-// Names of the target's ops and the golden ones that they belong to (full names, or their last parts).
+// Names of the target's ops and of the matching golden ones (full names, or their last parts).
 using NameMap = std::map<std::string, std::string, std::less<>>;
 
-// By the target's ops. No golden op is matched twice. Takes time in proportion to the number of ops where both steps ran
-// about the same program.
+// Indexed by the target's ops. No golden op is matched twice. Takes time proportional to the number of ops if both
+// steps ran about the same program.
 std::vector<OpMatch> match_ops(const CompareSide& target, const CompareSide& golden, const NameMap& names);
 
-// Why an op has no counterpart, and the golden op that is most like it.
+// Why an op has no counterpart, and the most similar golden op.
 struct Nearest {
-  std::uint32_t op = kNoOp;  // of the other side; kNoOp: nothing is like it
+  std::uint32_t op = kNoOp;  // of the other side; kNoOp: none is similar
   std::string why;           // "another shape: (2,3), not (3,2)"
 };
 Nearest nearest_to(const CompareSide& side, std::uint32_t op, const CompareSide& other);

@@ -1,4 +1,4 @@
-// Which op of the target belongs to which golden one, from a file: JSON or CSV (docs/compare.md, "Mapping files").
+// Pairs of target and golden ops from a file: JSON or CSV (docs/compare.md, "Mapping files").
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// How far an op's output may be from the golden one when nobody is wrong: by its own rounding, and by what its inputs
-// already were apart. The rules, with the reasons for them: docs/compare.md, "How much may differ".
+// How far a correct op's output may be from the golden one: because of its own rounding and of the differences between
+// its inputs. The rules, with their reasons: docs/compare.md, "How much may differ".
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace sonde {
 
-// Relative error of an input beyond which an output may be anything.
+// If the relative error of an input exceeds this, the output may be anything.
 inline constexpr double kMaxExplainable = 0.01;
 
 // Bounds of the root mean square and of the largest error.
@@ -23,9 +23,9 @@ struct Bound {
 struct Allowance {
   Bound rounding;
   Bound propagated;
-  bool anything = false;  // inputs are so far apart, or the op so abrupt, that nothing can be said of the output
+  bool anything = false;  // inputs differ so much, or the op is so abrupt, that the output cannot be judged
   double epsilon = 0;     // of the coarser type of the two
-  double reduction = 1;   // how many terms went into an element
+  double reduction = 1;   // number of terms in the sum of an element
   Bound total() const { return {rounding.rms + propagated.rms, rounding.max + propagated.max}; }
 };
 
@@ -36,20 +36,20 @@ struct InputError {
 };
 
 struct ToleranceOptions {
-  std::optional<double> rtol, atol;  // in place of the rounding bound: atol + rtol·|golden|
+  std::optional<double> rtol, atol;  // replace the rounding bound: atol + rtol·|golden|
 };
 
-// Spacing of the type's numbers at 1; 0 of types without fractions.
+// Spacing of the type's numbers at 1; 0 for types without fractions.
 double epsilon_of(DType dtype);
 
-// Of output `slot` of an op. `seen`: the largest relative error before it, where its inputs are not known.
+// For output `slot` of an op. `seen`: the largest relative error before it, if its inputs are unknown.
 Allowance allowance_of(std::string_view op_type, OpKind kind, std::uint32_t slot, const TensorDifference& output,
                        std::span<const InputError> inputs, double seen, const ToleranceOptions& options);
 
-// Of a tensor that no op of the step made: a parameter or data. `seen` as above, of earlier steps.
+// For a tensor that no op of the step made: a parameter or data. `seen` as above, from earlier steps.
 Bound allowance_of_parameter(const TensorDifference& difference, double seen, const ToleranceOptions& options);
 
-// A tensor read by both: what its type's rounding explains.
+// For a tensor that both read: the rounding of its type.
 bool is_beyond(const TensorDifference& difference, const Bound& bound);
 
 }  // namespace sonde
