@@ -1,4 +1,4 @@
-// CANN's acl.json: its complaints, word for word, and the parts that more than one file reads.
+// CANN's acl.json: CANN's error messages, word for word, and the parts used by more than one file.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 namespace sonde {
 class Diagnostics;
 
-// Complaints as CANN words them, with its codes. An item is a key as CANN calls it: `dump_list[0].layer`.
+// Error messages as CANN words them, with its codes. An item is a key as CANN calls it: `dump_list[0].layer`.
 class AclComplaints {
  public:
   AclComplaints(std::string file, Diagnostics& diagnostics) : file_(std::move(file)), diagnostics_(diagnostics) {}
@@ -33,16 +33,16 @@ class AclComplaints {
   Diagnostics& diagnostics_;
 };
 
-// The entries of `dump_list`, types and values; what they may not hold under the other items: check_dump_list().
+// The entries of `dump_list`, types and values; for restrictions by other items see check_dump_list().
 std::vector<DumpListEntry> read_dump_list(const JsonValue& list, AclComplaints& complaints);
 void check_dump_list(const JsonValue& list, const Plan& plan, AclComplaints& complaints);
 
-// Complains of a `dump_step` that is none: at most 100 parts, each a number or an interval.
+// Reports a malformed `dump_step`: at most 100 parts, each a number or an interval.
 void check_dump_step(std::string_view text, std::size_t line, AclComplaints& complaints);
 
-// What `dump_data` "stats" means without `dump_stats`: everything but L2norm, in CANN's order.
+// The meaning of `dump_data` "stats" without `dump_stats`: everything but L2norm, in CANN's order.
 std::vector<Category> default_acl_statistics();
-// From the working directory, normal, without a slash at the end.
+// Relative to the working directory, normalised, without a slash at the end.
 std::filesystem::path absolute_directory(const std::string& path);
 
 }  // namespace sonde

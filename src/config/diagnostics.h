@@ -1,4 +1,4 @@
-// Diagnostics: collects everything wrong in one configuration file, with a bound on how much is kept.
+// Diagnostics: collects all errors and warnings of one configuration file, up to a limit.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ class Diagnostics {
   // A hostile file could hold a million unknown keys; nobody reads that many lines.
   static constexpr std::size_t kMost = 200;
 
-  // Of a configuration that a run has obeyed, as a dump keeps it. It is read to its end, whatever is wrong in it: then
-  // has_errors() is false. And nobody asks this machine about it: its paths and variables may be another machine's.
+  // For a configuration that a run used, as kept in a dump. It is read to its end despite errors: then has_errors()
+  // is false. It is not checked against this machine: its paths and variables may be another machine's.
   static Diagnostics of_a_record();
   bool is_of_a_record() const { return is_of_a_record_; }
 
@@ -23,8 +23,8 @@ class Diagnostics {
   void warning(std::size_t line, std::string key, std::string message);
   bool has_errors() const { return has_errors_ && !is_of_a_record_; }
 
-  // All of them by line, those about the whole file first; leaves the object empty. When more than
-  // kMost errors or kMost warnings were reported, the last one says how many were left out.
+  // All of them by line, those about the whole file first; leaves the object empty. If more than
+  // kMost errors or kMost warnings were reported, the last one gives the number left out.
   std::vector<Diagnostic> take();
 
  private:

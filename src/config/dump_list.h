@@ -1,4 +1,4 @@
-// DumpList: what the `dump_list` of an acl.json selects. The rules: docs/compatibility.md, "acl.json: selection".
+// DumpList: the selection by the `dump_list` of an acl.json. The rules: docs/compatibility.md, "acl.json: selection".
 #pragma once
 
 #include <cstddef>
@@ -20,18 +20,18 @@ class DumpList {
 
   Selector::Wanted decide(const Selector::AskedOp& op);
   bool in_order() const { return in_order_; }
-  // Parameters that a selected op reads. A watcher keeps outputs of ops and nothing else.
+  // Parameters that a selected op reads. A watcher records only outputs of ops.
   bool takes_parameters() const { return !watcher_ && sides_ != Sides::inputs; }
   void begin_step(std::uint32_t graph);
   std::vector<Selector::UnusedEntry> unused() const;
 
  private:
-  // A name of the file and how often something matched it.
+  // A name of the file and the number of its matches.
   struct Name {
     std::string key, text;
     std::uint64_t hits = 0;
   };
-  // Where a range is in the step that is going on.
+  // The state of a range in the current step.
   enum class Place : std::uint8_t { before, inside, after, broken };
   struct Range {
     Name begin, end;
@@ -57,7 +57,7 @@ class DumpList {
 
   bool all_ = false;         // single operators, and no list: everything
   bool single_ops_ = false;  // ops outside every module are selected
-  bool anywhere_ = false;    // … or are looked for in the list like all others
+  bool anywhere_ = false;    // … or are matched with the list like all others
   bool watcher_ = false;
   bool in_order_ = false;
   Sides sides_ = Sides::outputs;
@@ -65,8 +65,8 @@ class DumpList {
   std::set<std::string, std::less<>> seen_names_, seen_types_, seen_models_;
 };
 
-// How an entry names an op: by its full name; without `-` in it also by that name with each of `/ - . \` and space as
-// `_`; or by its type, PyTorch's or, through the alias table, MindSpore's or GE's, in any case.
+// How an entry names an op: by its full name; an entry without `-` also by that name with each of `/ - . \` and space
+// as `_`; or by its type, PyTorch's or, through the alias table, MindSpore's or GE's, in any case.
 bool names_op(std::string_view entry, std::string_view op_name, std::string_view op_type);
 // How `model_name` names a model: `AlexNet`, `network-AlexNet`, or `graph_1`, the first model that ran.
 bool names_model(std::string_view name, std::string_view scope);

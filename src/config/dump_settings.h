@@ -1,4 +1,4 @@
-// DumpSettings: what of a plan says how a dump is to be read: what is missing in it, and when its inputs were read.
+// DumpSettings: the settings of a plan that a reader of the dump needs: what is missing, and when inputs were read.
 #pragma once
 
 #include <array>
@@ -7,16 +7,16 @@
 namespace sonde {
 struct Plan;
 
-// The words of `inputs`, in configurations and in the journal: index 1 is inputs_after.
+// The values of `inputs`, in configurations and in the journal: index 1 is inputs_after.
 inline constexpr std::array<std::string_view, 2> kInputsWords = {"before", "after"};
 
 struct DumpSettings {
-  bool only_overflows = false;   // ops whose results were finite were not kept
-  bool only_exceptions = false;  // nothing but the op that failed was kept
-  bool inputs_after = false;     // inputs are as their operator left them
-  bool reread = false;           // every input was read again, also where nobody is known to have written it
+  bool only_overflows = false;   // ops with finite results were not kept
+  bool only_exceptions = false;  // only the op that failed was kept
+  bool inputs_after = false;     // inputs are in the state after their operator
+  bool reread = false;           // every input was read again, even without a known write
 
-  // What holds in one of several runs is taken to hold in all.
+  // A setting of one of several runs is assumed for all.
   void add(const DumpSettings& other);
   bool operator==(const DumpSettings&) const = default;
 };

@@ -1,4 +1,4 @@
-// JSON with line numbers: a document as a tree of values that know where in the file they stand.
+// JSON with line numbers: a document as a tree of values with their positions in the file.
 //
 //   JsonDocument document = parse_json(text, diagnostics);
 //   if (document.root) ... document.root->find("dump_mode")->line
@@ -29,12 +29,12 @@ struct JsonValue {
   std::size_t line = 0;  // 1-based line of the value's first token
   bool boolean = false;
   std::uint64_t number = 0;         // unsigned_integer only
-  std::string text;                 // string: its value, unescaped; number: as it is spelled in the file
+  std::string text;                 // string: its value, unescaped; number: its text in the file
   std::vector<JsonValue> items;     // array
   std::vector<JsonMember> members;  // object, in file order, each key once: the last one counts
 
   bool is(Kind other) const { return kind == other; }
-  const JsonMember* find(std::string_view key) const;  // null when absent, or when this is no object
+  const JsonMember* find(std::string_view key) const;  // null if absent, or if this is not an object
 };
 
 struct JsonMember {
@@ -43,14 +43,14 @@ struct JsonMember {
   JsonValue value;
 };
 
-// Parses one JSON value. What is wrong goes to `diagnostics` (a syntax error with its line and
-// column; a repeated key, or text after the value, as a warning) and makes the result empty when it
-// is an error. A byte order mark is skipped.
+// Parses one JSON value. Problems go to `diagnostics` (a syntax error with its line and
+// column; a repeated key, or text after the value, as a warning); an error makes the result
+// empty. A byte order mark is skipped.
 std::optional<JsonValue> parse_json(std::string_view text, Diagnostics& diagnostics, const JsonLimits& limits = {});
 
-// The value as a user would recognise it in a message: `"3"`, `true`, `an array`, … at most about 60 bytes, printable.
+// The value for a message, recognisable for the user: `"3"`, `true`, `an array`, … at most about 60 bytes, printable.
 std::string spelled(const JsonValue& value);
-// The value as compact JSON text, strings unescaped as little as needed; what MindSpore sees of a `kernels` entry.
+// The value as compact JSON text, with as few escapes as possible, as MindSpore sees a `kernels` entry.
 std::string compact(const JsonValue& value);
 // The same in double quotes, about 60 bytes.
 std::string in_quotes(std::string_view text);

@@ -1,4 +1,4 @@
-// Nearest names: what somebody may have meant by a name that is not known.
+// Nearest names: suggestions for an unknown name.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 namespace sonde {
 
 // Edits that turn `a` into `b`: insertions, deletions, replacements, swaps of neighbours (optimal
-// string alignment, the restricted Damerau-Levenshtein distance). Counts bytes; ASCII case does not
-// matter. O(a.size() * b.size()).
+// string alignment, the restricted Damerau-Levenshtein distance). Counts bytes, ignores ASCII
+// case. O(a.size() * b.size()).
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
 // The `most` candidates nearest to `name`, nearest first, equally near ones in the order given. A
 // candidate that contains `name` (or is contained in it, when it is 3 bytes or longer) counts as at
-// most one edit away. Of names longer than 256 bytes only the last 256 are compared.
+// most one edit away. For names longer than 256 bytes only the last 256 are compared.
 std::vector<std::string> nearest(std::string_view name, std::span<const std::string_view> candidates,
                                  std::size_t most = 1);
 

@@ -1,4 +1,4 @@
-// ObjectReader: takes typed values out of one JSON object and reports, with line and key, what is not as it must be.
+// ObjectReader: takes typed values from one JSON object and reports errors with line and key.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ class Diagnostics;
 
 class ObjectReader {
  public:
-  // `name` is the object's own key. All must outlive the reader. A value that is no object reads as an empty one.
+  // `name` is the object's own key. All must outlive the reader. A value that is not an object reads as an empty one.
   ObjectReader(const JsonValue& object, std::string_view name, Diagnostics& diagnostics)
       : object_(object), name_(name), diagnostics_(diagnostics) {}
 
-  // The member, or null; an absent one is an error when it is needed, which says what it should hold.
+  // The member, or null; need() reports an absent one as an error that says what it should hold.
   const JsonMember* find(std::string_view key) const { return object_.find(key); }
   const JsonMember* need(std::string_view key, std::string_view allowed);
 
@@ -27,7 +27,7 @@ class ObjectReader {
   std::optional<std::uint64_t> number(std::string_view key, std::string_view allowed);
   std::optional<std::string> string(std::string_view key, std::string_view allowed);
   std::optional<bool> boolean(std::string_view key);
-  // The place of the string among `words`; anything else is an error that lists them.
+  // The index of the string in `words`; anything else is an error that lists them.
   std::optional<std::size_t> word(std::string_view key, std::span<const std::string_view> words);
 
   // MindSpore keeps 32 bits of an unsigned integer: 4294967297 is 1. So do we, with a warning.

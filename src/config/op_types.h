@@ -9,21 +9,21 @@
 namespace sonde {
 
 struct OpTypeAlias {
-  std::string_view type;   // as MindSpore or GE spells it: `MatMul`
+  std::string_view type;   // in the spelling of MindSpore or GE: `MatMul`
   std::string_view atens;  // ATen base names, separated by one space, without the in-place `_`:
                            // "linear addmm mm"
 };
 
-// Sorted by lower-case type. The table is op_types.inc, where its sources are named.
+// Sorted by lower-case type. The table is op_types.inc, which names its sources.
 std::span<const OpTypeAlias> op_type_aliases();
 
-// The ATen names for a type, any case; empty when the table does not hold it.
+// The ATen names for a type, case-insensitive; empty if the table lacks it.
 std::vector<std::string_view> aten_names(std::string_view type);
 
 // Whether `op_type` ("relu", "relu_") is one of those of `type`.
 bool is_alias(std::string_view type, std::string_view op_type);
 
-// Whether `op_type` is that of a collective: `allreduce_`, `all_gather_into_tensor`, …; CANN's types beginning with `Hcom`.
+// Whether `op_type` is a collective: `allreduce_`, `all_gather_into_tensor`, …; CANN's types beginning with `Hcom`.
 bool is_collective(std::string_view op_type);
 
 }  // namespace sonde

@@ -1,4 +1,4 @@
-// Pattern: an ECMAScript regular expression, as `name-regex(...)` has it, run by RE2 in time linear in the text.
+// Pattern: an ECMAScript regular expression from `name-regex(...)`, run by RE2 in time linear in the text.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ class RE2;
 namespace sonde {
 
 // Translates C++'s `std::regex` (ECMAScript) into RE2's syntax over bytes. Fails with
-// `invalid_argument` for what that grammar refuses, `unsupported` for what RE2 cannot do without
+// `invalid_argument` for errors in that grammar, `unsupported` for features that RE2 cannot provide without
 // backtracking (look-ahead, back-references).
 Result<std::string> ecmascript_to_re2(std::string_view expression);
 

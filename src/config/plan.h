@@ -1,4 +1,4 @@
-// Plan: what to record. One value, whatever dialect of configuration it came from.
+// Plan: what to record, in one form for all dialects of configuration.
 #pragma once
 
 #include <algorithm>
@@ -20,10 +20,10 @@ namespace sonde {
 class IterationSet {
  public:
   static IterationSet all();
-  static IterationSet parse(std::string_view text);  // the characters are already known to be legal
+  static IterationSet parse(std::string_view text);  // the characters are already validated
   bool contains(std::uint64_t iteration) const;
   bool is_all() const { return all_; }
-  // The largest iteration any token names; nullopt for "all" or when no token can match.
+  // The largest iteration in any token; nullopt for "all" or if no token can match.
   std::optional<std::uint64_t> last() const;
   const std::string& text() const { return text_; }
 
@@ -39,19 +39,20 @@ enum class SavedData : std::uint8_t { tensor, statistic, full, graph };
 enum class WhenFull : std::uint8_t { wait, statistics, drop };
 enum class StepRule : std::uint8_t { automatic, optimizer, forward, manual };
 
-// The MindSpore release whose names, numbers, columns and rules a dump follows; in order of age, so `<` may be asked.
+// The MindSpore release whose names, numbers, columns and rules a dump follows; in order of age, for comparing with
+// `<`.
 enum class Release : std::uint8_t { v1_2, v1_3, v2_0, v2_3, v2_5, v2_7 };
 struct ReleaseInfo {
   Release release;
   std::string_view name;  // "2.3", as in `sonde_settings.version`
-  // The columns of statistic.csv where the release has no `statistic_category`; empty: the user's.
+  // The columns of statistic.csv if the release has no `statistic_category`; empty: the user's choice.
   std::span<const Category> columns;
 };
 std::span<const ReleaseInfo> releases();  // by age
 const ReleaseInfo& info(Release release);
 std::optional<Release> release_from_name(std::string_view name);
 
-// How the directories and files of a dump are arranged. What differs: docs/format.md, "Other versions".
+// The arrangement of directories and files of a dump. Differences: docs/format.md, "Other versions".
 enum class LayoutKind : std::uint8_t {
   mindspore_1_2,
   mindspore_1_2_async,
@@ -68,17 +69,17 @@ enum class LayoutKind : std::uint8_t {
 struct LayoutInfo {
   LayoutKind kind;
   std::string_view name;   // "mindspore-2.3", as in `sonde_settings.layout`
-  Release release;         // whose names it has when the plan does not say
+  Release release;         // its names are the default if the plan has no version
   Release oldest, newest;  // the releases that had it
 };
 std::span<const LayoutInfo> layouts();
 const LayoutInfo& info(LayoutKind kind);
 std::optional<LayoutKind> layout_from_name(std::string_view name);
-// The layout a release has for an ordinary dump (rank_N/…, 1.2: device_N/…).
+// The layout of a release for an ordinary dump (rank_N/…, 1.2: device_N/…).
 LayoutKind layout_of(Release release);
 
 enum class FileFormat : std::uint8_t { npy, bin };
-// How much of where an op stands in the program an `.ir` file says (ENV_DUMP_IR_LINE_LEVEL).
+// How many source lines of an op an `.ir` file has (ENV_DUMP_IR_LINE_LEVEL).
 enum class SourceLines : std::uint8_t { none, top, all };
 
 // A slot of an op: `input0`, `output1`.
@@ -104,9 +105,9 @@ struct DumpListEntry {
 };
 enum class Scene : std::uint8_t { none, watcher, exception_brief, exception_norm, exception_detail };
 
-// What only CANN's acl.json and TorchAir's options say.
+// Settings that exist only in CANN's acl.json and TorchAir's options.
 struct AclSettings {
-  bool in_use = false;        // the plan came from such a file: dump_list selects, and not `kernels`
+  bool in_use = false;        // the plan came from such a file: dump_list selects, not `kernels`
   bool single_ops = false;    // dump_op_switch: ops outside every module (with an empty dump_list: all ops)
   bool anywhere = false;      // dump_list selects outside every module as well (TorchAir compiles functions, too)
   Scene scene = Scene::none;  // exception scenes also set op_debug_mode 4; dump_debug sets op_debug_mode 3
@@ -116,30 +117,30 @@ struct AclSettings {
   bool is_exception_scene() const { return scene >= Scene::exception_brief; }
 };
 
-// Settings that are ours: the object `sonde_settings`, which MindSpore ignores.
+// Sonde's own settings: the object `sonde_settings`, which MindSpore ignores.
 struct SondeSettings {
   LayoutKind layout = LayoutKind::mindspore_2_7;
-  Release version = Release::v2_7;  // what the layout does not settle: an empty `kernels`, config.json's ms_version
-  Release rules = Release::v2_7;    // by whose rules the file is read: `version`, where it was given
+  Release version = Release::v2_7;  // for what the layout leaves open: an empty `kernels`, config.json's ms_version
+  Release rules = Release::v2_7;    // the rules for reading the file: `version`, if given
   StepRule step = StepRule::automatic;
   std::uint64_t budget_bytes = 1ULL << 30;  // bytes of tensors in flight between the run and the disk
   WhenFull when_full = WhenFull::wait;
-  bool reread = false;               // read every input again, even where its bytes are known (finds silent writes)
+  bool reread = false;               // read every input again, even if its bytes are known (finds silent writes)
   bool class_names_in_scope = true;  // false: `network/conv1`, as MindSpore's reserve_class_name_in_scope=False
   bool stop_after = false;           // end the program when the last chosen step is over
   bool raw_bfloat16 = false;         // write `<E2` as MindSpore 2.10 does, instead of float32
-  // MindSpore's own dumper reads inputs after the operator ran, when some are already overwritten. Hosts that are not
-  // MindSpore read them before in any case.
+  // MindSpore's own dumper reads inputs after the operator ran, when some are already overwritten. Other hosts always
+  // read them before.
   bool inputs_after = false;
   bool is_private = false;  // "private": command line, source texts and absolute paths stay out of the dump
   bool acl_quirks = false;  // CANN's per-operator csv with its slips (docs/format.md), instead of correct
 };
 
 struct Plan {
-  std::filesystem::path source;  // the configuration file; empty when made in code
+  std::filesystem::path source;  // the configuration file; empty if made in code
   std::string source_text;       // its bytes, copied to .dump_metadata/data_dump.json
   std::string dialect;           // "mindspore-2.x", …
-  // Why nothing at all is recorded although the file is right ("dump_list is empty and …"). Empty: something may be.
+  // Why nothing is recorded although the file is correct ("dump_list is empty and …"). Empty: something may be.
   std::string nothing;
 
   std::filesystem::path path;  // absolute root of the dump
@@ -147,7 +148,7 @@ struct Plan {
   DumpMode dump_mode = DumpMode::all;
   IterationSet iteration = IterationSet::all();
   Sides input_output = Sides::both;
-  std::vector<std::string> kernels;  // entries as the original sees them: quotes and spaces removed, blanks dropped
+  std::vector<std::string> kernels;  // entries as MindSpore sees them: quotes and spaces removed, blanks dropped
   bool every_device = false;         // the dialect has no support_device
   std::vector<std::uint64_t> support_device;
   std::uint64_t op_debug_mode = 0;           // 0, 3, 4 (1 and 2 become 3)
@@ -163,7 +164,7 @@ struct Plan {
   bool trans_flag = true;
   std::string stat_calc_mode = "host";
   std::string device_stat_precision_mode = "high";
-  // stat_calc_mode "device", precision "low", no tensors: averages and norms as the tensor's own type holds them.
+  // stat_calc_mode "device", precision "low", no tensors: averages and norms in the tensor's own type.
   bool low_precision = false;
   std::uint64_t sample_mode = 0;
   std::uint64_t sample_num = 100;
@@ -179,7 +180,7 @@ struct Plan {
   bool synchronous() const { return e2e && enable; }
   // Under dump_mode 1 an empty `kernels` selects everything; up to MindSpore 2.3 it selects nothing.
   bool empty_kernels_select_all() const { return sonde.version > Release::v2_3; }
-  // The number of the first step. MindSpore 1.2 raises its counter before it dumps.
+  // The number of the first step. MindSpore 1.2 increments its counter before it dumps.
   std::uint64_t first_iteration() const { return initial_iteration + (sonde.version == Release::v1_2 ? 1 : 0); }
   bool overflow_only() const { return op_debug_mode == 3; }
   bool exception_only() const { return op_debug_mode == 4; }
@@ -190,27 +191,27 @@ struct Plan {
   bool wants_statistics() const { return saved_data == SavedData::statistic || saved_data == SavedData::full; }
 };
 
-// One thing wrong, or worth saying, in a configuration file.
+// An error, or a remark, about a configuration file.
 struct Diagnostic {
   bool is_error = true;
-  std::size_t line = 0;  // 1-based; 0 when the file as a whole is meant
+  std::size_t line = 0;  // 1-based; 0 for the file as a whole
   std::string key;       // "common_dump_settings.iteration"
-  std::string message;   // what was found and what is allowed
+  std::string message;   // the value found and the allowed ones
 };
 
 struct PlanResult {
-  std::optional<Plan> plan;             // set when no diagnostic is an error
+  std::optional<Plan> plan;             // set if no diagnostic is an error
   std::vector<Diagnostic> diagnostics;  // all of them, in file order
 };
 
-// Reads, detects the dialect and parses. Never touches the dump directory. `getenv` values that matter
-// (MS_DIAGNOSTIC_DATA_PATH) are read from the environment.
+// Reads, detects the dialect and parses. Never touches the dump directory. The relevant environment variable
+// (MS_DIAGNOSTIC_DATA_PATH) is read.
 PlanResult read_plan(const std::filesystem::path& file);
 PlanResult parse_plan(const std::string& text, const std::filesystem::path& name);
 
-// The plan of a dump, from the copy of its configuration in it. The copy is not judged: what is wrong in it, or of a later
-// Sonde, is passed over. Neither paths, variables of the environment nor other files that it names are looked at. Nullopt
-// where the text is no JSON object; a plan of its own where the object is no configuration.
+// The plan of a dump, from its copy of the configuration. The copy is not validated: errors in it, or settings of a
+// later Sonde, are skipped. Paths, environment variables and other files that it names are not accessed. Nullopt
+// if the text is not a JSON object; a default plan if the object is not a configuration.
 std::optional<Plan> read_recorded_plan(const std::filesystem::path& file);
 std::optional<Plan> parse_recorded_plan(const std::string& text, const std::filesystem::path& name);
 

@@ -1,4 +1,4 @@
-// Text from files that anybody may have written, as a terminal or a table may show it.
+// Makes text from untrusted files safe for a terminal or a table.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace sonde {
 
-// One character at the front of `text`: its bytes, its code and how wide it is. Bytes that are no UTF-8 count singly.
+// One character at the front of `text`: its bytes, code and width. Bytes that are not UTF-8 count singly.
 struct Character {
   std::size_t bytes = 1;
   std::size_t width = 1;
@@ -17,10 +17,10 @@ struct Character {
 
 Character first_character(std::string_view text);
 
-// What a terminal obeys, or what makes one name look like another: controls, marks of direction, ends of lines.
+// Characters that a terminal obeys, or that make one name look like another: controls, direction marks, line ends.
 bool is_unsafe(char32_t c);
 
-// Unsafe characters and bytes that are no UTF-8 become `\x1b`, `\n`, `\u202e`: one line, that looks like what it is. The
+// Unsafe characters and bytes that are not UTF-8 become `\x1b`, `\n`, `\u202e`: one line that shows its contents. The
 // characters of `kept` (ASCII) stay.
 std::string printable(std::string_view text, std::string_view kept);
 std::string printable(std::string_view text);

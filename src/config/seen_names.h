@@ -1,4 +1,4 @@
-// Names and types of the operators that ran, for suggestions where an entry of a list matched none.
+// Names and types of the operators that ran, for suggestions if an entry of a list matched none.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Selector: answers "this op, this parameter: record what?" under one plan.
+// Selector: decides what to record of an op or a parameter under one plan.
 //
 //   Selector selector(plan);
 //   if (selector.decide_op("Default/network-Net/conv1-Conv2d/conv2d-op0", "conv2d").outputs) ...
@@ -15,11 +15,11 @@
 
 namespace sonde {
 
-// How an entry of `kernels` is read: "name-regex(…)", a text with '/' or "-op", anything else. Older releases knew less:
-// 2.0 no expressions, 1.2 and 1.3 full names only.
+// The kind of an entry of `kernels`: "name-regex(…)", a text with '/' or "-op", anything else. Older releases have
+// fewer: 2.0 no expressions, 1.2 and 1.3 full names only.
 enum class EntryKind : std::uint8_t { regex, op_name, op_type };
 EntryKind kind_of_entry(std::string_view entry, Release release = Release::v2_7);
-// Whether `entry` is `op_name` as it stands in names of files: with `_` (2.3 on) or `--` (up to 2.0) for what separates.
+// Whether `entry` is `op_name` as written in file names: with `_` (2.3 on) or `--` (up to 2.0) as the separator.
 bool is_name_in_files(std::string_view entry, std::string_view op_name);
 // The expression inside "name-regex(…)"; only for EntryKind::regex.
 std::string_view expression_of(std::string_view entry);
@@ -27,12 +27,12 @@ std::string_view expression_of(std::string_view entry);
 // Not synchronised: the owner calls it under its own lock.
 class Selector {
  public:
-  // What is asked about.
+  // The op or parameter in question.
   struct AskedOp {
     std::string_view op_name;     // as the layout gives it
     std::string_view op_type;     // the ATen base name (`relu_`)
     std::string_view scope = {};  // `network-AlexNet/conv1-Conv2d`; its first part is the model. Empty: outside
-    bool flagged = false;         // set_dump was called for it: matters under dump_mode 2 only
+    bool flagged = false;         // set_dump was called for it: used under dump_mode 2 only
     std::uint32_t graph = 0;      // 0 training, others without gradients
   };
   struct Wanted {
@@ -40,11 +40,11 @@ class Selector {
     bool outputs = false;
     bool watched = false;    // scene watcher: its outputs are written again after every op that `checks`
     bool checks = false;     // scene watcher: after this op the outputs of all watched ops are written
-    bool producers = false;  // a collective whose inputs' makers are to be recorded as well: add_producer()
-    const std::vector<SlotName>* except = nullptr;  // what a black-list takes out; lives as long as the Selector
+    bool producers = false;  // a collective; the makers of its inputs must be recorded as well: add_producer()
+    const std::vector<SlotName>* except = nullptr;  // slots excluded by a black-list; lives as long as the Selector
 
     bool any() const { return inputs || outputs; }
-    bool slot(bool is_input, std::uint32_t index) const;  // whether this one is to be recorded
+    bool slot(bool is_input, std::uint32_t index) const;  // whether this one must be recorded
     bool excludes(bool is_input, std::uint32_t index) const;
     friend bool operator==(const Wanted&, const Wanted&) = default;
   };
@@ -59,25 +59,25 @@ class Selector {
   ~Selector();
   Selector(Selector&&) noexcept;
 
-  // The answer for a name never changes, unless in_order(), or until add_producer() for it.
+  // The answer for a name never changes, except with in_order(), or by add_producer() for it.
   Wanted decide_op(const AskedOp& op);
   Wanted decide_op(std::string_view op_name, std::string_view op_type, bool flagged = false) {
     return decide_op(AskedOp{op_name, op_type, {}, flagged});
   }
-  // Parameters, buffers, gradients, constants: recorded when outputs are, and when `name` passes like an op's.
+  // Parameters, buffers, gradients, constants: recorded if outputs are, and if `name` is selected like an op's.
   bool decide_parameter(std::string_view name);
 
-  // opname_range: what is selected depends on the ops before it. Then every op of a recorded step is asked about, in the
-  // order in which they run, and each step begins with begin_step().
+  // opname_range: the selection depends on the ops before it. Then decide_op() must be called for every op of a
+  // recorded step, in the order in which they run, and each step begins with begin_step().
   bool in_order() const;
   void begin_step(std::uint32_t graph);
-  // acl.json, TorchAir: parameters and data are recorded with the selected ops that read them, and with no other.
+  // acl.json, TorchAir: parameters and data are recorded only with the selected ops that read them.
   bool parameters_follow_ops() const;
-  // MindSpore up to 2.3, asynchronous: what feeds a selected collective is selected from now on, under its full name.
+  // MindSpore up to 2.3, asynchronous: the producers of a selected collective are selected from now on, by full name.
   bool follows_producers() const;
   void add_producer(std::string_view op_name);
 
-  // In the order of the plan; of `kernels` only under dump_mode 1. Suggestions are made for the first 20 only.
+  // In the order of the plan; for `kernels` only under dump_mode 1. Suggestions are made for the first 20 only.
   std::vector<UnusedEntry> unused() const;
 
  private:

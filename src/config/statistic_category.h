@@ -1,4 +1,4 @@
-// The key `statistic_category`: which columns statistic.csv has, in which order.
+// The key `statistic_category`: the columns of statistic.csv and their order.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 namespace sonde {
 class Diagnostics;
 
-// Sets plan.statistic_category when plan.saved_data asks for statistics; words that nobody knows
-// are then errors, and repetitions are dropped. Otherwise MindSpore does not look at the key, so
-// what is wrong in it is a warning.
+// Sets plan.statistic_category if plan.saved_data asks for statistics; unknown words are then
+// errors, and repetitions are dropped. Otherwise MindSpore ignores the key, so errors in it
+// become warnings.
 void read_statistic_category(const JsonMember& member, const std::string& path, Plan& plan, Diagnostics& diagnostics);
 
 }  // namespace sonde

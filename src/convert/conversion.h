@@ -1,4 +1,4 @@
-// How convert_file works: one file, its tensors one after the other, each with its own fate.
+// The implementation of convert_file: one file, its tensors one after the other, each with its own result.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,13 +21,13 @@
 
 namespace sonde {
 
-// What one tensor is lost by; thrown and caught inside of Conversion.
+// The error that makes a tensor fail; thrown and caught inside Conversion.
 struct Lost {
   ConvertFault fault;
   std::string message;
 };
 
-// One tensor as it lies in its file.
+// One tensor in the form its file has it.
 struct StoredTensor {
   bool is_input = false;
   std::uint32_t slot = 0;
@@ -43,11 +43,11 @@ struct StoredTensor {
   std::string what() const { return fmt::format("{}.{}", is_input ? "input" : "output", slot); }
 };
 
-// What becomes of it.
+// The form it is converted to.
 struct ConvertTarget {
   std::vector<std::int64_t> shape;
   Format format = Format::nd;
-  bool is_converted = false;  // a format was asked for: the name tells the shape
+  bool is_converted = false;  // a format was requested: the name contains the shape
   std::optional<Reformat> plan;
 };
 

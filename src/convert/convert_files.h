@@ -16,14 +16,14 @@ namespace sonde {
 
 struct ConvertTask {
   std::filesystem::path file, directory;
-  std::string name;  // where the file's own is a number that stands for one too long
+  std::string name;  // set if the file's own is a number that replaces a long name
 };
 
 // What the options ask for; fails on a type or a format that does not exist, and on a shape without a format.
 Result<ConvertSpec> convert_spec(const ConversionOptions& options);
 
-// Adds the file, or every binary tensor file below the directory: an operator's container, a raw file of 1.2. The tree below a
-// directory is kept below `out`. Fails when there is none.
+// Adds the file, or every binary tensor file below the directory: an operator's container, a raw file of 1.2. The tree
+// below a directory is kept below `out`. Fails if there is no such file.
 Status find_convert_tasks(const std::filesystem::path& path, const std::filesystem::path& out, LongNames& names,
                           std::vector<ConvertTask>& tasks);
 

@@ -1,4 +1,4 @@
-// The names of the files that convert writes, and mapping.csv for those that would be too long.
+// The names of the files that convert writes, and mapping.csv for too long names.
 #pragma once
 
 #include <filesystem>
@@ -8,13 +8,14 @@
 
 namespace sonde {
 
-// UUID version 3 in the name space of DNS, 32 hexadecimal digits.
+// UUID version 3 in the DNS name space, 32 hexadecimal digits.
 std::string name_uuid(std::string_view name);
 
-// `name`, or, from 255 bytes on, name_uuid(name) and `suffix`, which is then told in `directory`/mapping.csv.
+// `name`, or, from 255 bytes on, name_uuid(name) and `suffix`, which is then added to `directory`/mapping.csv.
 std::string fitting_name(const std::filesystem::path& directory, const std::string& name, std::string_view suffix);
 
-// What `directory`/mapping.csv says of the file `name`, if it is a number; else `name`. For many files of a directory.
+// The name in `directory`/mapping.csv for the file `name`, if it is a number; else `name`. For many files of a
+// directory.
 class LongNames {
  public:
   std::string of(const std::filesystem::path& file);

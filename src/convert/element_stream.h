@@ -1,4 +1,4 @@
-// ElementStream: the elements of one tensor on their way into a file: rearranged, decoded or widened, a piece at a time.
+// ElementStream: writes the elements of one tensor into a file: rearranged, decoded or widened, piece by piece.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace sonde {
 class ElementStream {
  public:
   // `data`: `count` elements of CANN's type `data_type` in C order, which must outlive the stream. `plan` rearranges
-  // them; without one they stay as they are. Fails where memory for decoded elements is not to be had.
+  // them; without one they stay in order. Fails if there is not enough memory for decoded elements.
   static Result<ElementStream> make(const std::byte* data, std::int32_t data_type, const CannElements& elements,
                                     std::int64_t count, std::optional<Reformat> plan = std::nullopt);
 
@@ -24,8 +24,8 @@ class ElementStream {
   std::size_t item_bytes() const;                  // in the file
   std::uint64_t bytes() const { return static_cast<std::uint64_t>(count_) * item_bytes(); }
 
-  // Writes all of it to `fd` from `offset` on, with up to `threads` threads; with `crc`, on this one alone, and the CRC-32
-  // of the bytes goes there. 0 or an errno.
+  // Writes all of it to `fd` from `offset` on, with up to `threads` threads; with `crc`, on this one alone, and the
+  // CRC-32 of the bytes goes there. 0 or an errno.
   int write(int fd, std::uint64_t offset, std::size_t threads, std::uint32_t* crc = nullptr) const;
 
  private:
@@ -39,7 +39,7 @@ class ElementStream {
   CannElements elements_;
   std::int64_t count_ = 0;
   std::optional<Reformat> plan_;
-  std::vector<std::byte> decoded_;  // of a tensor that is decoded and rearranged
+  std::vector<std::byte> decoded_;  // of a tensor that is both decoded and rearranged
 };
 
 }  // namespace sonde

@@ -1,4 +1,4 @@
-// MappedFile: the bytes of a file to look at, in place where nobody else can change the file meanwhile.
+// MappedFile: read access to the bytes of a file, in place if nobody else can change the file meanwhile.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,16 @@ namespace sonde {
 // "cannot read '{path}': {why}"
 Error cannot_read(const std::filesystem::path& path, ErrorCode code, const std::string& why);
 
-// All of a regular file of at most `most_bytes`. Never waits, whatever stands there: a pipe, a socket or a device is refused.
+// All of a regular file of at most `most_bytes`. Never waits: a pipe, a socket or a device is refused.
 Result<std::string> read_whole_file(const std::filesystem::path& path,
                                     std::uint64_t most_bytes = std::uint64_t{1} << 32);
 
 class MappedFile {
  public:
   MappedFile() = default;
-  // A regular file with at least one byte. A file of this user's or root's is mapped; a small one, and one that somebody
-  // else could cut short while it is looked at (which ends a process that has it mapped), is read into memory. All
-  // that is read so at one time takes at most half of the machine's memory.
+  // A regular file with at least one byte. A file of this user's or root's is mapped; a small one, and one that
+  // somebody else could truncate meanwhile (which kills a process that has it mapped), is read into memory. All files
+  // read in this way at one time take at most half of the machine's memory.
   static Result<MappedFile> open(const std::filesystem::path& path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;

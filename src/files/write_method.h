@@ -1,4 +1,4 @@
-// WriteMethod: through the page cache or past it (O_DIRECT), whichever has been faster for this run's large files.
+// WriteMethod: through the page cache or past it (O_DIRECT), whichever was faster for this run's large files.
 #pragma once
 
 #include <array>
@@ -7,13 +7,13 @@
 
 namespace sonde {
 
-// The page cache swallows a burst at memory speed until it is full or its pages must come from a hypervisor; a direct
-// write takes what the disk takes, and no processor time from the training. Which is faster changes from machine to
-// machine and within a run, so it is measured: the slower one is tried again now and then, less often each time it
-// loses. One thread.
+// The page cache accepts a burst at memory speed until it is full or its pages must come from a hypervisor; a direct
+// write runs at disk speed and takes no processor time from the training. Which is faster varies between machines
+// and within a run, so it is measured: the slower one is retried now and then, less often each time it
+// loses. For one thread.
 class WriteMethod {
  public:
-  static constexpr std::size_t kLeastBytes = 256 << 10;  // below, making the file costs more than its bytes
+  static constexpr std::size_t kLeastBytes = 256 << 10;  // below this, making the file costs more than its bytes
   enum Kind : std::uint8_t { direct, cached };
 
   Kind next();

@@ -1,5 +1,5 @@
-// Finding: what an analysis reports: where, which numbers, why it matters, and what it saw that says so. Owns its texts, so
-// it outlives the catalog it was made from.
+// Finding: a result of an analysis: the place, the numbers, the reason and the evidence. Owns its texts, so
+// it outlives its catalog.
 //
 //   Finding finding = finding_at(rank, step, op, &op.tensors[0]);
 //   finding.kind = "overflow";
@@ -21,7 +21,7 @@ namespace sonde {
 
 FindingTensor finding_tensor(const CatalogRank& rank, const CatalogOp& op, const CatalogTensor& tensor);
 
-// Everything that the dump says of the place; `tensor` null: the op as a whole.
+// All facts of the dump about the place; `tensor` null: the op as a whole.
 Finding finding_at(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op,
                    const CatalogTensor* tensor = nullptr);
 
@@ -30,7 +30,7 @@ FindingCode code_of(const CatalogOp& op, SourceTexts& sources, std::uint32_t aro
 
 // "output.0"
 std::string slot_name(bool is_input, std::uint32_t slot);
-// "Default/…/conv2d-op0:output.0"; of something nothing in the dump made, its name.
+// "Default/…/conv2d-op0:output.0"; its name if nothing in the dump made it.
 std::string name_of(const FindingTensor& tensor);
 
 // "90.3", "65504", "3.40282e+38", "nan", "-inf"

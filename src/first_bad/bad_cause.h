@@ -1,4 +1,5 @@
-// BadCause: why an op made NaN or an infinity of what it read, by its values where the dump has them, else by statistics.
+// BadCause: why an op made NaN or an infinity from its inputs, by their values if the dump has them, else by
+// statistics.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +17,15 @@
 namespace sonde {
 
 struct Cause {
-  bool overflow = false;    // the true value is finite and does not fit the type
-  bool explained = false;   // false: what was recorded of its inputs does not make this
-  bool impossible = false;  // the values recorded of its inputs give a finite result, which the type holds
+  bool overflow = false;    // the true value is finite but does not fit the type
+  bool explained = false;   // false: the recorded inputs do not explain it
+  bool impossible = false;  // the recorded input values give a finite result, which fits the type
   std::string why;
   std::vector<Number> numbers;
   std::vector<std::string> evidence, limits;
 };
 
-// One op with what is known of its slots. Values are opened when they are first asked for.
+// One op with the known data of its slots. Values are opened at first use.
 class OpValues {
  public:
   OpValues(const CatalogRank& rank, const ValueFlow& flow, const ValueFlow::Op& op, const CatalogTensor* output,
@@ -62,14 +63,14 @@ class OpValues {
 
 Cause cause_of(OpValues& values, BadKind bad);
 
-// Parts of it, each false when it does not know the op. In elementwise_cause.cpp, row_cause.cpp, product_cause.cpp:
+// Its parts; each returns false if it does not know the op. In elementwise_cause.cpp, row_cause.cpp, product_cause.cpp:
 bool elementwise_cause(OpValues& values, BadKind bad, Cause& cause);
 bool row_cause(OpValues& values, BadKind bad, Cause& cause);
 bool product_cause(OpValues& values, BadKind bad, Cause& cause);
-// By statistics alone.
+// From statistics alone.
 bool statistics_cause(OpValues& values, BadKind bad, Cause& cause);
 
-// "float16 holds at most 65504; float32 would hold it", and the numbers of it. `value` is what should have come out.
+// "float16 holds at most 65504; float32 would hold it", and its numbers. `value` is the true result.
 void tell_overflow(DType type, double value, Cause& cause);
 bool overflows(DType type, double value);
 

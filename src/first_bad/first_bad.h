@@ -1,5 +1,5 @@
-// first_bad: the first operator of a run whose output holds a NaN or an infinity that matters, and why. What matters, and
-// what each verdict means: docs/first-bad.md.
+// first_bad: the first operator of a run whose output has a NaN or an infinity that matters, and why. For "matters" and
+// the meaning of each verdict see docs/first-bad.md.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace sonde {
 struct FirstBadOptions {
   IterationSet steps = IterationSet::all();
   std::optional<std::uint32_t> graph, rank;
-  unsigned threads = 0;  // that read files; 0: as many as there are cores
+  unsigned threads = 0;  // for reading files; 0: one per core
   bool trend = true;
 };
 

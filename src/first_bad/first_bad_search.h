@@ -1,4 +1,4 @@
-// The parts of first_bad: the search of one rank, and what is said of a root that it found.
+// The parts of first_bad: the search of one rank, and the text for a root that it found.
 #pragma once
 
 #include <memory>
@@ -13,12 +13,12 @@
 
 namespace sonde {
 
-// One rank, step by step, up to the first that has something wrong.
+// One rank, step by step, up to the first step with an error.
 class RankSearch {
  public:
   RankSearch(const CatalogRank& rank, const FirstBadOptions& options);
 
-  // Fills in what was looked at, what is healthy and what was expected. Stops behind the step with the first finding.
+  // Fills in the searched, healthy and expected items. Stops after the step with the first finding.
   void run(FirstBad& report);
 
   bool found() const { return flow_ != nullptr; }
@@ -28,9 +28,9 @@ class RankSearch {
   ValueFlow& flow() { return *flow_; }
   HealthReader& health() { return health_; }
   const DumpSettings& settings() const { return settings_; }
-  // The input of the first root comes from outside, and the second makes the same for the next step.
+  // The input of the first root comes from outside, and the second root makes it for the next step.
   bool made_as_in_next() const { return made_as_in_next_; }
-  // Roots that are errors, the first first.
+  // Roots that are errors, earliest first.
   const std::vector<Root>& roots() const { return roots_; }
 
  private:
@@ -50,13 +50,13 @@ class RankSearch {
   bool made_as_in_next_ = false;
 };
 
-// What is said of one root.
+// The text for one root.
 Finding finding_of(RankSearch& search, const Root& root);
-// "the loss", "a gradient", "a parameter": what the root reaches.
+// "the loss", "a gradient", "a parameter": the data that the root reaches.
 std::string reaches_of(RankSearch& search, const Root& root);
 
-// Where the ranks of one run differ. `searches` are those of all ranks. Gives the index of the rank that was bad first, and
-// tells its finding how it spread.
+// Compares the ranks of one run. `searches` are those of all ranks. Returns the index of the rank that was bad first,
+// and adds to its finding how it spread.
 struct RankVerdict {
   std::size_t first = 0;              // into searches
   std::vector<std::string> evidence;  // lines for the finding

@@ -1,8 +1,8 @@
-// ValueFlow: where the NaN and infinities of a step come from and what becomes of them, along its data flow.
+// ValueFlow: the origins and effects of the NaN and infinities of a step, along its data flow.
 //
-// An output that holds NaN or infinity *has* that kind. A kind has a root, where nothing that the op read explains it, and
-// an end. It matters when a way leads from it to a gradient, a parameter, the loss, or to nobody; it is absorbed when every
-// op that reads it gives finite results. docs/first-bad.md says what counts as what.
+// An output that holds NaN or infinity *has* that kind. A kind has a root, where the op's inputs do not explain it, and
+// an end. It matters if a path leads from it to a gradient, a parameter, the loss, or to no reader; it is absorbed if
+// every op that reads it gives finite results. The exact rules: docs/first-bad.md.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@ namespace sonde {
 
 enum class BadKind : std::uint8_t { nan = 0, inf = 1 };
 
-// What the worst end of a value is; larger is worse.
+// The worst end of a value; larger is worse.
 enum class End : std::uint8_t {
   absorbed,  // every reader gives finite results
-  unknown,   // the dump does not hold what its readers made of it
-  unread,    // nobody in the dump reads it, or only the program itself: a number, a question whether it is finite
-  decides,   // NaN goes into a comparison or an index that others read
+  unknown,   // the dump lacks the results of its readers
+  unread,    // it has no reader in the dump, or only the program itself: a number, a check whether it is finite
+  decides,   // NaN goes into a comparison or an index that other ops read
   scaler,    // a gradient, and the loss scaler skipped the optimizer
   matters,   // a gradient, a parameter, optimizer state, or the loss
 };
@@ -35,28 +35,28 @@ std::string_view word_of(End end);
 
 enum class RootKind : std::uint8_t {
   created,      // finite inputs, computed
-  placed,       // finite inputs, and an op that writes what the program chose: masked_fill, where, full
+  placed,       // finite inputs, and an op that writes a value chosen by the program: masked_fill, where, full
   external,     // nothing in the dump made it: input data, a parameter, a constant, an earlier step
-  overwritten,  // the op that made it recorded other values than the op that read it
-  converted,  // of infinities that were placed, or came from outside, the op made NaN, or infinities of the other sign
+  overwritten,  // the op that made it recorded other values than its reader
+  converted,  // from placed or external infinities the op made NaN, or infinities of the other sign
 };
 
 struct Root {
   RootKind kind = RootKind::created;
   BadKind bad = BadKind::nan;
-  std::uint32_t op = 0;  // index into ops(): that makes it; external and overwritten: that reads it first
+  std::uint32_t op = 0;  // index into ops(): its maker; external and overwritten: its first reader
   const CatalogTensor* tensor = nullptr;  // output of the op; external and overwritten: its input
   std::uint32_t value = 0;
   End end = End::absorbed;
   bool inputs_known = true;                // false: some inputs of the op were not recorded
-  bool aside = false;                      // unread, beside a training that goes on: a metric, a number that is printed
-  bool lost = false;                       // its overflow makes a normalisation give nothing but zeros
-  bool drowned = false;                    // who reads it gives NaN or infinities for another reason
+  bool aside = false;                      // unread, beside a training that continues: a metric, a printed number
+  bool lost = false;                       // its overflow makes a normalisation return only zeros
+  bool drowned = false;                    // its readers give NaN or infinities for another reason
   std::vector<std::uint32_t> absorbed_by;  // ops, the first few
   std::vector<std::uint32_t> path;         // ops from the root to the end, the root's first
 };
 
-// Where backward begins, of all steps of a run: line, file and type of the op that makes the loss.
+// The start of backward, for all steps of a run: line, file and type of the op that makes the loss.
 using LossPlaces = std::set<std::tuple<std::string_view, std::uint32_t, std::string_view>>;
 LossPlaces loss_places(const CatalogRank& rank);
 
@@ -64,27 +64,28 @@ class ValueFlow {
  public:
   struct Input {
     const CatalogTensor* tensor = nullptr;
-    std::uint32_t value = 0;  // that it comes from
+    std::uint32_t value = 0;  // its source
     bool is_read = true;      // false: only its shape counts, or it is overwritten
-    bool is_unsaid = false;   // of another record, and this op reads it too: see add_unsaid
+    bool is_unsaid = false;   // from another record, but this op reads it too: see add_unsaid
   };
   struct Op {
     const CatalogOp* op = nullptr;
     OpNature nature;
     Phase phase = Phase::forward;
     bool is_next = false;  // of the step after
-    // msprobe's record of the backward run of the function that gave it its type; what is known of the function is not so of it.
+    // msprobe's record of the backward run of the function that gave it its type; facts about the function do not
+    // apply.
     bool is_reversed = false;
     std::vector<Input> inputs;
     std::vector<std::uint32_t> outputs;  // values
   };
 
   struct Options {
-    bool inputs_before = true;    // inputs are as their operator found them
-    bool only_overflows = false;  // the dump holds nothing but ops that overflowed: who is missing was finite
+    bool inputs_before = true;    // inputs are in the state before their operator
+    bool only_overflows = false;  // the dump holds only ops that overflowed: missing ones were finite
     const LossPlaces* losses = nullptr;
   };
-  // Step `step` of the rank; that after it tells who reads what this one leaves behind.
+  // Step `step` of the rank; the step after it shows which ops read its final state.
   ValueFlow(const CatalogRank& rank, std::size_t step, HealthReader& health, Options options);
 
   // Worst and earliest first. Those whose end is `absorbed` are in `healthy`.
@@ -94,18 +95,18 @@ class ValueFlow {
   const std::vector<Op>& ops() const { return ops_; }
   Health health_of(const Input& input);
   Health health_of_value(std::uint32_t value);
-  // The op that made what this input reads; null: none in these two steps.
+  // The maker of this input; null: none in these two steps.
   const Op* maker(const Input& input) const;
-  // What it recorded of it; null: nothing.
+  // The maker's record of it; null: none.
   const CatalogTensor* made(const Input& input) const;
   std::uint32_t index_of(const Op& op) const { return static_cast<std::uint32_t>(&op - ops_.data()); }
 
-  bool inferred() const { return inferred_ || !has_edges_; }  // the dump does not say, or not of all: see infer_edges
-  bool has_edges() const { return has_edges_; }               // the dump says who reads what of whom
-  // Whether what the root made gets, bad, to the op of the next step with this name, as its input `slot`.
+  bool inferred() const { return inferred_ || !has_edges_; }  // the dump does not say, or only in part: see infer_edges
+  bool has_edges() const { return has_edges_; }               // the dump says which op reads which output
+  // Whether the bad result of the root reaches the op of the next step with this name, as its input `slot`.
   bool reaches_next(const Root& root, std::string_view op_name, std::uint32_t slot);
   bool scaler_skipped() const { return scaler_skipped_; }  // the loss scaler found infinities and no optimizer ran
-  std::uint64_t tensors() const { return tensors_; }       // of the step, that something is known of
+  std::uint64_t tensors() const { return tensors_; }       // of the step, with known facts
 
  private:
   struct Reader {
@@ -117,19 +118,19 @@ class ValueFlow {
     const CatalogTensor* tensor = nullptr;  // null: seen by its readers only
     std::vector<Reader> readers;
     End ends[2] = {};
-    End pure[2] = {};                                          // along ways on which the kind stays what it is
+    End pure[2] = {};                                          // along paths on which the kind stays the same
     std::uint8_t flags[2] = {};                                // RootKinds as bits
-    std::optional<RootKind> root[2];                           // where it begins here
-    const CatalogTensor* overwritten[2] = {nullptr, nullptr};  // the input that its maker recorded otherwise
+    std::optional<RootKind> root[2];                           // set if it begins here
+    const CatalogTensor* overwritten[2] = {nullptr, nullptr};  // the input for which its maker recorded other values
     bool leaked =
-        false;  // an infinity that was placed, or came from outside, and that somebody multiplies as any number
+        false;  // a placed or external infinity that some op multiplies like any number
     bool health_known = false;
     Health health;
   };
-  // What becomes of a value at those who read it.
+  // The effects of a value on its readers.
   struct Reading {
     End worst = End::absorbed;
-    bool is_read = false;   // by somebody who makes something of it
+    bool is_read = false;   // by an op that computes something from it
     bool is_asked = false;  // whether it is finite
   };
 
@@ -178,7 +179,7 @@ class ValueFlow {
 
   HealthReader& health_;
   Options options_;
-  DataFlow flow_;  // of both steps; numbers operators as ops_ has them
+  DataFlow flow_;  // of both steps; operators are numbered as in ops_
   std::size_t run_ = 0;
   std::vector<Op> ops_;
   std::vector<Value> values_;
