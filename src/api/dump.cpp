@@ -29,7 +29,7 @@ constexpr std::int64_t kMostPatternBytes = 8 << 20;
 
 DumpSource source_of(const SourceLine& line) { return {line.file, line.function, line.line}; }
 
-// Where an op stands in the catalog.
+// The position of an op in the catalog.
 struct OpPlace {
   std::uint32_t rank = 0, step = 0;  // step: of all ranks
   CatalogOp* op = nullptr;
@@ -52,7 +52,7 @@ bool same_word(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, {}, lower, lower);
 }
 
-// Whether an op is selected, each name and each place in a source asked about once.
+// Decides whether an op is selected; matches each name and each place in a source only once.
 class OpFilter {
  public:
   explicit OpFilter(const DumpSelection& selection) : selection_(selection) {}
@@ -69,7 +69,7 @@ class OpFilter {
   }
 
   bool has_name() const { return pattern_ || !selection_.type.empty(); }
-  // What is known before an op is read. Nothing is remembered: these texts are not the catalog's.
+  // A check before an op is read. Results are not cached: these texts are not the catalog's.
   bool may_take(std::string_view name, std::string_view type) const {
     return (selection_.type.empty() || same_word(selection_.type, type)) && (!pattern_ || matches(name));
   }
@@ -452,7 +452,7 @@ std::vector<DumpProblem> Dump::measure(std::span<const std::size_t> tensors) con
       tasks.push_back({&state_->rank_of(state_->op_of_tensor[index]), &tensor});
   }
   const std::vector<std::string> messages = measure_all(tasks);
-  // Of complex numbers there are none, and nothing is wrong.
+  // Complex numbers have none, which is not an error.
   std::erase_if(tasks,
                 [](const MeasureTask& task) { return task.tensor->statistics || is_complex(task.tensor->dtype); });
   std::vector<DumpProblem> problems;

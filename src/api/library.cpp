@@ -1,4 +1,4 @@
-// What libsonde.so exports, with the life cycle of dump_life.cpp.
+// The exports of libsonde.so, with the life cycle of dump_life.cpp.
 #include "capture/api.h"
 #include "sonde/sonde.h"
 

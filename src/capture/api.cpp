@@ -73,7 +73,7 @@ void with_struct_void(const T* given, F body) {
   });
 }
 
-// What is worth saying before the first step, and not found out afterwards.
+// Messages for the user before the first step, instead of a surprise afterwards.
 std::string said_at_start() {
   const std::string complaint = kernel_complaint();
   return complaint.empty() ? "" : "warning: " + complaint + "\n";

@@ -76,7 +76,7 @@ Result<NamedHostSettings> NamedHost::settings() {
     return Error{ErrorCode::invalid_argument, "path or net_name is longer than this host can take"};
   }
   path_ = path;
-  // Of an operator that throws there is no "after".
+  // An operator that throws has no "after".
   return NamedHostSettings{.first_iteration = plan_.first_iteration(),
                            .inputs_after = plan_.sonde.inputs_after && !plan_.exception_only(),
                            .path = path_};
@@ -118,8 +118,8 @@ Selector::Wanted NamedHost::decide(OpRecorder& ops, const Known& op, std::uint32
   return wanted;
 }
 
-// What the execution order and the graph of the host call an operator: that is where users look for names. Of several that
-// were made anew only the first step tells which is which; without it any that it may be is meant.
+// The name of an operator in the host's execution order and graph: users look for names there. If several operators
+// were recreated, only the first step distinguishes them; without it all candidates are returned.
 std::vector<std::string> NamedHost::other_names_of(const NamedOp& op, std::uint32_t rank) {
   std::optional<ExecutionOrderNames>& order = orders_[op.step.graph];
   if (!order) {
@@ -136,7 +136,7 @@ std::vector<std::string> NamedHost::other_names_of(const NamedOp& op, std::uint3
   return others;
 }
 
-// Of several scopes that hold the op the innermost counts; what was said of the op's own type there, before all.
+// Of several scopes that contain the op the innermost counts; a flag for the op's own type there has priority.
 bool NamedHost::is_flagged(const Known& op) const {
   const Site& site = sites_.at(op.site);
   if (sites_.is_flagged(site)) return true;
@@ -154,7 +154,7 @@ bool NamedHost::is_flagged(const Known& op) const {
 bool NamedHost::wants(OpRecorder& ops, const NamedOp& op, std::uint32_t rank) {
   if (op.is_parameter()) return ops.records_parameter(op.op_name);
   ++asked_;
-  // What they hold decides, or what ran before them.
+  // Their contents decide, or the ops before them.
   const Selector& selector = ops.selector();
   if (plan_.overflow_only() || plan_.exception_only() || selector.in_order() || selector.follows_producers())
     return true;

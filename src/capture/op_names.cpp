@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint32_t kNoSeries = ~0U;
 
-// `op_name` with another number: where names of files have no scope, those of the host would not tell operators apart.
+// `op_name` with another number: if file names have no scope, the host's numbers would not distinguish operators.
 std::string with_number(std::string_view op_name, std::uint32_t number) {
   std::string_view stem;
   std::uint64_t own = 0;
@@ -80,7 +80,7 @@ OpNames::Selected OpNames::next(const Site& site, std::uint32_t graph, std::uint
   const Series::Entry& entry = entry_of(series, site, number);
   Selected selected{entry.name, flagged ? entry.wanted_if_flagged : entry.wanted, series_of_site_[site.id - 1], number};
   if (!selector_.in_order()) return selected;
-  // What an opname_range selects is told only by the ops before it.
+  // The selection by an opname_range depends on the ops before it.
   selected.wanted = selector_.decide_op({.op_name = entry.name->op_name,
                                          .op_type = entry.name->op_type,
                                          .scope = site.scope,

@@ -152,7 +152,7 @@ void OpRecorder::fill_record(Op& op, const OpName& name, std::uint32_t site, Ste
   record.tensors.reserve(8);
 }
 
-// What is selected of the op and what the plan's mode makes of that, as SONDE_WANT_*.
+// The selection for the op, changed by the plan's mode, as SONDE_WANT_*.
 std::uint32_t OpRecorder::wanted_bits(Op& op, bool flagged) {
   ++counts_.ops;
   if (flagged) ++counts_.flagged_ops;

@@ -1,4 +1,4 @@
-// What OpRecorder reads of the tensors of an op: where each comes from, what it is called, its elements.
+// The part of OpRecorder that reads the tensors of an op: their origins, names and elements.
 #include <fmt/format.h>
 
 #include "base/clock.h"
@@ -31,7 +31,7 @@ Record parameter_record(const OpName& name, StepId step, const HostTensor& tenso
 
 }  // namespace
 
-// What there is to know of a tensor without its elements and without the lock.
+// Records the facts of a tensor that need neither its elements nor the lock.
 TensorRecord& OpRecorder::add_record(Op& op, bool is_input, std::uint32_t slot, const HostTensor& tensor) {
   TensorRecord& record = op.record.tensors.emplace_back();
   record.is_input = is_input;
@@ -105,7 +105,7 @@ void OpRecorder::find_parameter(const Op& op, const HostTensor& tensor, TensorRe
   if (companion.whole->is_inside_storage()) companion.name = named->name;
 }
 
-// What no op of the dump has written comes from outside.
+// Data that no op of the dump has written comes from outside.
 void OpRecorder::find_data(const Op& op, const HostTensor& tensor, TensorRecord& record, Companion& companion) {
   if (tensor.storage == 0 || tensor.constant || cache_.is_written(tensor.storage)) return;
   const std::uint32_t graph = op.record.step.graph;
@@ -162,7 +162,7 @@ void OpRecorder::read(const HostTensor& tensor, const TensorKey& key, TensorReco
   reading.publish(cache_);
 }
 
-// What has no storage is never taken as known: nothing of it is shared.
+// A tensor without storage is never considered known: nothing of it is shared.
 std::unique_lock<std::mutex> OpRecorder::lock_for(const TensorKey& key) {
   return key.storage != 0 ? std::unique_lock(lock_) : std::unique_lock<std::mutex>();
 }

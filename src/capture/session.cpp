@@ -9,7 +9,7 @@
 namespace sonde {
 namespace {
 
-// A number beyond it is no graph's: PerGraph would fill the memory up to it.
+// No graph has a larger number: PerGraph would fill the memory up to it.
 constexpr std::uint32_t kMostGraphs = 1 << 16;
 
 // "network-AlexNet/features/0-Conv2d" -> "network/features/0".
@@ -43,7 +43,7 @@ void Session::fail(std::string message) {
   note_failure({ErrorCode::io, std::move(message)});
 }
 
-// The first one is told.
+// Only the first one is reported.
 void Session::note_failure(const Error& error) {
   if (failed_) return;
   failure_ = error.message;
@@ -67,7 +67,7 @@ bool Session::records_nothing() const { return failed_ || excluded_ || !plan_.no
 
 // Whether there is a recorder, for this host.
 bool Session::open_recorder(Host host) {
-  // What the other host has done so far was no step.
+  // The other host's actions so far were not a step.
   const bool comes_first = host == Host::naming && owner_ != host && clock_.provisional();
   if (ops_->recorder() != nullptr && comes_first) apply(clock_.modules_exist());
   if (ops_->recorder() != nullptr) {
@@ -88,8 +88,8 @@ bool Session::open_recorder(Host host) {
   return true;
 }
 
-// What was recorded so far was the preamble of a program with modules: nothing of it remains. What the host has said of
-// its program (sites, flags, texts of sources) does.
+// The records so far were the preamble of a program with modules: they are dropped. Facts about the host's program
+// (sites, flags, source texts) are kept.
 void Session::begin_again() {
   ops_provisional_ = 0;
   asked_for_modules_ = false;
@@ -97,7 +97,7 @@ void Session::begin_again() {
   taken_back_.push_back(std::exchange(ops_, std::make_unique<OpRecorder>(plan_, sites_, lock_)));
 }
 
-// What was provisional is for the dump.
+// The provisional steps go into the dump.
 void Session::settle() {
   if (!clock_.provisional()) return;
   clock_.settle();
@@ -141,7 +141,7 @@ sonde_capture Session::answer() {
 sonde_capture Session::root_forward(bool has_parameters, bool grad_enabled, bool optimizer_alive) {
   const std::lock_guard guard(lock_);
   apply(clock_.root_forward(has_parameters, grad_enabled, optimizer_alive));
-  // A directory that cannot be written is told before the first chosen step.
+  // A directory that cannot be written is reported before the first chosen step.
   if (has_parameters) open_recorder(Host::clocked);
   return answer();
 }
@@ -311,7 +311,7 @@ void Session::op_check_output(Op& op, const HostTensor& output) {
 }
 
 void Session::op_output(Op& op, std::uint32_t slot, const HostTensor& tensor) {
-  if (op.deferred) op_check_output(op, tensor);  // a collective's: nobody could look at it before
+  if (op.deferred) op_check_output(op, tensor);  // for a collective, which could not be checked before
   op.recorder->output(op, slot, tensor);
 }
 

@@ -15,7 +15,7 @@ bool same_ignoring_case(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
-// What tells places apart. Of the stack only the op's own line does.
+// The text that distinguishes places. Of the stack only the op's own line counts.
 std::string interning_key(const Site& site) {
   const SourceLine line = site.trace.empty() ? SourceLine() : site.trace.front();
   return fmt::format("{}|{}|{}|{}|{}|{}|{}", static_cast<int>(site.phase), site.op_type, site.scope,

@@ -43,7 +43,7 @@ void StepClock::close(std::uint32_t graph, std::vector<StepChange>& changes) {
   if (counter.chosen) changes.push_back({false, false, {graph, counter.iteration}});
 }
 
-// What ran without gradients in training steps ends with them.
+// Forwards without gradients in training steps end with these steps.
 void StepClock::close_references(std::uint64_t all_but, std::vector<StepChange>& changes) {
   const std::uint32_t graph = reference_graph();
   if (graph != 0 && counter_[graph].iteration != all_but) close(graph, changes);
@@ -84,7 +84,7 @@ void StepClock::settle() {
   if (std::ranges::any_of(counter_, [](const Counter& counter) { return counter.begun > 1; })) discovering_ = false;
 }
 
-// Whether this call of a root says anything of steps.
+// Whether this call of a root affects the steps.
 bool StepClock::root_called(bool has_parameters, std::vector<StepChange>& changes) {
   if (has_parameters) {
     forget(changes);

@@ -43,7 +43,7 @@ bool TensorReading::look_up(ContentCache& cache, bool skips_uninitialised) {
   if (view_.elements() == 0) out_.skipped = "empty tensor";
   if (info(view_.dtype).dtype == DType::undefined) out_.skipped = "element type not supported";
   if (out_.skipped != nullptr) return false;
-  // Bytes and statistics are of one reading: somebody may have written the memory unseen since the last one.
+  // Bytes and statistics must come from one read: the memory may have been written unnoticed since the last one.
   if (found.same_set != nullptr && !rules_.needs_bytes) {
     content_.has_statistics = found.same_set->has_statistics;
     content_.statistics = found.same_set->statistics;
@@ -53,7 +53,7 @@ bool TensorReading::look_up(ContentCache& cache, bool skips_uninitialised) {
   return true;
 }
 
-// Whether the tensor is read without its bytes where there is no room for them.
+// Whether the tensor is read without its bytes if there is no room for them.
 bool TensorReading::take_block(BlockPool& blocks) {
   const WhenFull when_full = rules_.plan->sonde.when_full;
   const std::uint64_t bytes = view_.bytes();

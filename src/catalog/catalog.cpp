@@ -148,7 +148,7 @@ bool read_tree_instead(const RankTree& tree, const CatalogRank& like, Catalog& c
   return true;
 }
 
-// What the journal lacks. A torn last row is no loss: each row is in the journal before it is in a table.
+// Adds what the journal lacks. A torn last row is not a loss: each row is in the journal before it is in a table.
 void add_unentered(const RankTree& tree, const StepFilter& filter, const JournalPlace& place,
                    const JournalRemains& remains, CatalogRank& rank, Catalog& catalog) {
   Catalog read;
@@ -187,7 +187,7 @@ void read_journal_rank(const JournalPlace& place, const StepFilter& filter, cons
   rank.metadata = place.metadata;
   JournalRemains remains;
   const Status read = read_rank_journal(journal_in(place.metadata), filter, rank, remains, catalog);
-  // What the directory is called counts: it may be a copy.
+  // The name of the directory has priority: it may be a copy.
   if (std::uint32_t number = 0; place.directory.filename().native().starts_with("rank_") &&
                                 rank_number(place.directory.filename().native(), number)) {
     rank.rank = number;
@@ -217,9 +217,9 @@ void read_journal_rank(const JournalPlace& place, const StepFilter& filter, cons
   catalog.ranks.push_back(std::move(rank));
 }
 
-// Which dump a rank is of: where one path holds several, their ranks are told apart by it. Several runs are several dumps,
-// where each has a directory that is called after its time and a rank comes in more than one; ranks of one run may have
-// begun in different seconds.
+// Sets the dump of each rank, which distinguishes ranks if one path holds several dumps. Several runs are several dumps
+// if each has a directory named after its time and a rank occurs in more than one; ranks of one run may have
+// started in different seconds.
 void name_dumps(const fs::path& given, Catalog& catalog) {
   std::vector<fs::path> dumps, runs;
   std::map<std::pair<fs::path, std::string>, std::set<fs::path>> runs_of_rank;
@@ -337,7 +337,7 @@ std::string_view TextPool::keep(std::string_view text) {
 
 std::string_view TextPool::keep_unique(std::string_view text) {
   if (text.empty()) return {};
-  const std::size_t size = text.size() + 1;  // its end is marked, for who takes it for C's
+  const std::size_t size = text.size() + 1;  // includes a terminating 0, for use as a C string
   if (size > left_) {
     left_ = std::max(size, kBlock);
     free_ = blocks_.emplace_back(std::make_unique_for_overwrite<char[]>(left_)).get();

@@ -60,7 +60,7 @@ namespace {
 
 constexpr std::size_t kPeekBytes = 16;
 
-// What a regular file begins with; empty for everything else.
+// The first bytes of a regular file; empty for everything else.
 std::string peek(const fs::path& path, std::uint64_t& bytes) {
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};

@@ -23,7 +23,7 @@ bool is_step_number(const std::string& name) {
   return name.find_first_not_of("0123456789") == std::string::npos && !is_time(name);
 }
 
-// What the files of one directory make it.
+// The kinds of dump that the files of one directory belong to.
 struct Kinds {
   bool is_step = false, is_msprobe = false, is_loose = false, is_distinct = false;
 };

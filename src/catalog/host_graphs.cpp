@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uintmax_t kLongestFile = 256 << 20;
 
-// Empty, and `problem` set, when it cannot be read; both empty when there is no such file.
+// Empty, with `problem` set, if it cannot be read; both empty if there is no such file.
 std::optional<std::string> read_file(const fs::path& path, std::string& problem) {
   Result<std::string> text = read_whole_file(path, kLongestFile);
   if (text) return std::move(*text);
@@ -37,7 +37,7 @@ struct GraphPaths {
   bool are_ours = false;  // Sonde wrote them
 };
 
-// Directories that may hold `graphs/`. In trees without `rank_N` MindSpore's own stand in the metadata of the whole dump.
+// Directories that may hold `graphs/`. In trees without `rank_N` MindSpore's own are in the metadata of the whole dump.
 std::vector<fs::path> places_of(const CatalogRank& rank) {
   std::vector<fs::path> places = {rank.directory, rank.metadata};
   fs::path above = rank.directory;
@@ -47,8 +47,8 @@ std::vector<fs::path> places_of(const CatalogRank& rank) {
   return places;
 }
 
-// Where Sonde wrote them (a dump whose journal is gone), a table says which step's files show which step; all others have
-// one graph for all steps.
+// Where Sonde wrote them (a dump whose journal is gone), a table says which step's files show which step; all others
+// have one graph for all steps.
 class GraphPlaces {
  public:
   GraphPlaces(const CatalogRank& rank, std::uint32_t graph) : graph_(graph) {
@@ -94,7 +94,8 @@ std::shared_ptr<const HostGraph> read_graph(const GraphPaths& paths, CatalogRank
   if (const std::optional<std::string> bytes = read_file(paths.pb, problem)) {
     Result<HostGraph> graph = read_model_proto(*bytes);
     if (graph) {
-      // Ours name an op also where a later one reads what it made inside, and do not say that this is no output of it.
+      // Our graph files name an op also if a later one reads its internal result, and do not say that this is not an
+      // output.
       for (HostOp& op : graph->ops) {
         if (paths.are_ours) op.inputs.clear();
       }
@@ -213,7 +214,7 @@ class HostGraphAdder {
     }
   }
 
-  // Of the runs of an op in this step the last before its reader's, or the first.
+  // The last run of an op in this step before its reader's, or else the first.
   const CatalogOp* source_of(std::uint32_t op, const CatalogStep& step, std::size_t reader) const {
     const auto runs = runs_.find(op);
     if (runs == runs_.end()) return nullptr;
@@ -221,7 +222,7 @@ class HostGraphAdder {
     return &step.ops[after == runs->second.begin() ? *after : *(after - 1)];
   }
 
-  // Not one that was made anew: the dump may call another by that name.
+  // Excludes recreated ops: the dump may use that name for another op.
   bool is_named_alike(std::uint32_t op) const { return !names_.is_uncertain(op); }
 
   static void take_type(const CatalogOp& source, std::uint32_t slot, CatalogTensor& tensor) {

@@ -61,8 +61,8 @@ struct HostNames::Group {
 
 namespace {
 
-// How well the values of a run fit to an op of the graph: agreements less contradictions, over what feeds it and what it
-// feeds, as far as those have one name in both.
+// How well the values of a run fit to an op of the graph: agreements less contradictions, over what feeds it and what
+// it feeds, as far as those have one name in both.
 class Fit {
  public:
   Fit(const HostGraph& graph, const CatalogRank& rank) : graph_(graph), same_(rank, kMostBytes) {}
@@ -76,7 +76,7 @@ class Fit {
       if (const CatalogOp* source = nearest_run(run, name, true)) {
         fit += compared(slot_of(*source, false, inputs[slot].slot), slot_of(run.op(), true, slot));
       } else if (nearest_run(run, name, false) != nullptr) {
-        --fit;  // what runs later feeds nobody before
+        --fit;  // an op cannot feed an earlier one
       }
     }
     for (const Reader& reader : readers_of(candidate)) {

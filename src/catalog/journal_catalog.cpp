@@ -10,7 +10,7 @@
 namespace sonde {
 namespace {
 
-// Of a run that an earlier release recorded, or whose header is lost, the copy of the configuration tells.
+// For a run of an earlier release, or with a lost header, uses the copy of the configuration.
 DumpSettings settings_of(const RunHeader& header, const std::filesystem::path& metadata) {
   if (header.settings) return *header.settings;
   const std::optional<Plan> plan = recorded_plan(metadata, header.config_file);
@@ -254,7 +254,7 @@ Status read_rank_journal(const std::filesystem::path& path, const StepFilter& fi
   remains.is_incomplete = remains.is_damaged || journal->torn_bytes > 0;
   for (JournalRun& run : journal->runs) {
     drop_outside_files(run, path, catalog);
-    // A header that is no JSON object leaves its fields empty: nothing else depends on it.
+    // If the header is not a JSON object, its fields stay empty: nothing else depends on it.
     const RunHeader header = parse_run_json(run.header_json).value_or(RunHeader());
     rank.runs.push_back(run_of(run, header, rank.metadata));
     rank.rank = header.rank;

@@ -26,7 +26,7 @@ std::uint64_t mixed(std::uint64_t seed, const std::optional<double>& value) {
   return mixed(seed, *value != *value ? 2 : std::bit_cast<std::uint64_t>(*value));  // all NaN are one
 }
 
-// Of all that is known of a tensor's values; none where that is too little to go by.
+// A hash of all known facts about a tensor's values; empty if they are too few.
 std::optional<std::uint64_t> print_of(const CatalogTensor& tensor) {
   if (!tensor.has_shape) return std::nullopt;
   const KnownStatistics known = tensor.statistics.value_or(KnownStatistics());

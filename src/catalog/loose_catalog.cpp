@@ -1,4 +1,4 @@
-// Tensors in files of free names: golden files of other frameworks, tensors that somebody saved, ATB's.
+// Tensor files with free names: golden files of other frameworks, files saved by users, ATB's.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -48,7 +48,7 @@ struct LooseFile {
   std::uint64_t step = 0;
 };
 
-// ATB: `…/{number}_{op}/…/{before,after}/intensor0.bin`; the step and the device stand in directories of numbers.
+// ATB: `…/{number}_{op}/…/{before,after}/intensor0.bin`; the step and the device are in directories of numbers.
 FreeTensorName parse_atb_path(const std::string& path) {
   FreeTensorName out;
   std::string file = fs::path(path).stem();
@@ -172,7 +172,7 @@ class LooseReader {
     });
   }
 
-  // One of a .npy, whose header nobody has to read now; those that a .pt says it holds.
+  // For a .npy one tensor, whose header need not be read now; for a .pt those it lists.
   std::vector<CatalogTensor> tensors_of(const LooseFile& file) {
     CatalogTensor tensor;
     tensor.is_input = file.name.is_input;

@@ -259,7 +259,7 @@ class MsprobeReader {
   }
 
  public:
-  // Which of the sites an op has; to be joined when all sites are known.
+  // The sites of the ops, by index; to be joined when all sites are known.
   const std::map<std::uint64_t, std::size_t>& sites_by_op() const { return has_site_; }
 
  private:

@@ -38,7 +38,7 @@ bool take_value(JsonReader& json, std::optional<double>& out) {
   return true;
 }
 
-// Whether an object is a tensor or a number: it says its `type`. Others hold such.
+// Whether an object is a tensor or a number: these have a `type`. Other objects contain them.
 bool is_leaf(JsonReader& json) {
   if (json.peek() != Kind::object) return false;
   const JsonReader::Place begin = json.place();
@@ -76,7 +76,7 @@ class ItemReader {
     while (json_.next_key(key)) read_item(key, 1);
     are_parameters_ = false;
   }
-  // What has a name of its own. A parameter's gradient stands in a list of one.
+  // Items with a name of their own. A parameter's gradient is in a list of one.
   void read_other(const std::string& key) {
     is_input_ = false;
     slot_ = &next_output_;

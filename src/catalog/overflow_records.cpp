@@ -30,7 +30,7 @@ T load(const std::byte* data) {
   return value;
 }
 
-// Of the last of the three sections whose status says that something happened (docs/format.md, "Overflow records").
+// Uses the last of the three sections with a non-zero status (docs/format.md, "Overflow records").
 std::optional<Task> task_of_old(const std::byte* record) {
   struct Section {
     std::size_t info, status;
@@ -97,7 +97,7 @@ bool parse_record_name(std::string name, OpFileName& out) {
   return parse_op_file_name(name, out) && out.is_overflow_record();
 }
 
-// Whose file it is; false when it is no op's.
+// Parses the op that a file belongs to; false if it is not an op's file.
 bool parse_op(const std::string& name, Task& task, std::string& op_name) {
   TensorFileName tensor;
   if (parse_tensor_file_name(name, tensor)) {
@@ -166,7 +166,7 @@ std::optional<bool> OverflowRecords::of(const CatalogStep& step, const CatalogOp
     std::string op_name;
     if (parse_op(file.filename().string(), task, op_name)) {
       if (records.tasks.contains(task)) return true;
-    } else if (records.ops.contains(sanitised(op.op_name))) {  // a number that stands for a long name
+    } else if (records.ops.contains(sanitised(op.op_name))) {  // a number that replaces a long name
       return true;
     }
   }

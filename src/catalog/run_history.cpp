@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kLongestHistory = 64 << 20;  // bytes
 
-// One number a line, in its first column; empty when there is no such file.
+// One number per line, in its first column; empty if there is no such file.
 std::optional<std::vector<std::uint64_t>> read_history(const fs::path& path) {
   const Result<std::string> text = read_whole_file(path, kLongestHistory);
   if (!text) return std::nullopt;
@@ -65,7 +65,7 @@ PreviousStep RunHistory::before(std::uint32_t step) {
     return previous;
   }
   if (const std::vector<std::uint64_t>* history = iterations_of(current.id.graph)) {
-    // A run into the same directory begins anew behind the first: the last time counts, as its files do.
+    // A second run into the same directory appends its steps: the last occurrence counts, as for the files.
     const auto last = std::find(history->rbegin(), history->rend(), current.id.number);
     if (last != history->rend()) {
       if (last + 1 == history->rend()) return previous;

@@ -15,7 +15,7 @@ auto fields_of(const KnownStatistics& s) {
                   s.positive_count, s.negative_count, s.zero_count);
 }
 
-// NaN is no proof of a difference, and equals nothing.
+// NaN does not prove a difference, and equals nothing.
 std::optional<bool> same_statistics(const KnownStatistics& a, const KnownStatistics& b) {
   if (!a.all_finite() || !b.all_finite()) return std::nullopt;
   return fields_of(a) == fields_of(b);

@@ -1,4 +1,4 @@
-// A dump without a journal: MindSpore's own, or one whose journal is gone. Everything is told by
+// A dump without a journal: MindSpore's own, or one whose journal is lost. All facts come from
 // the names of directories and files, by statistic.csv, mapping.csv and the execution order.
 #include <algorithm>
 #include <map>
@@ -24,8 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Real names of ops by their names in file names, from the execution order of a graph, and of the steps that differ from
-// it: graphs/step_{iteration}.
+// Real names of ops by their names in file names, from the execution order of a graph, and of the steps that differ
+// from it: graphs/step_{iteration}.
 class OrderNames {
  public:
   // `rank`, `metadata`: where such files may lie.
@@ -88,7 +88,7 @@ void add_tensor_file(const std::string& name, const std::string& path, std::vect
   FoundTensor tensor;
   if (!parse_tensor_file_name(name, tensor.name)) {
     if (!is_free_tensor_name(name)) return;
-    // Whose name nobody has noted (mapping.csv is lost), or that somebody else put here.
+    // The name is unknown (mapping.csv is lost), or the file is not part of the dump.
     const FreeTensorName free = parse_free_tensor_name(name);
     tensor.name.op_name = free.op_name;
     tensor.name.op_type = free.op_type;
@@ -292,7 +292,7 @@ class StepReader {
         op.tensors, [&](const CatalogTensor& tensor) { return tensor.is_input == is_input && tensor.slot == slot; });
   }
 
-  // What a container says counts more than what its name tells.
+  // The contents of a container have priority over its name.
   void name_op(const std::string& key, const std::string& real_name) {
     const auto at = last_.find(key);
     if (at == last_.end()) return;
@@ -316,10 +316,10 @@ class StepReader {
   const OrderNames& names_;
   std::unordered_map<std::string, std::size_t> last_;  // the op that a name means at present
   std::map<std::tuple<std::string, bool, std::uint32_t, std::uint64_t>, std::pair<std::size_t, std::size_t>>
-      rows_;  // op and tensor by what a file name tells
+      rows_;  // op and tensor by the parts of a file name
 };
 
-// What one directory tells: its table, then its files.
+// Reads one directory: its table, then its files.
 void read_directory(const fs::path& directory, const CatalogRank& rank, StepReader& reader, Catalog& catalog) {
   const fs::path table_file = directory / "statistic.csv";
   std::error_code ignored;

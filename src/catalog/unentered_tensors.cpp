@@ -38,7 +38,7 @@ class Names {
   static std::string key(std::string_view type, std::string_view name) {
     return (type == "Parameter" ? "Parameter." : "") + comparable_name(name);
   }
-  // What two may mean, none does.
+  // Ambiguous names are not used.
   static void add(ByKey& names, const std::string& key, const std::string& name) {
     const auto [at, is_new] = names.try_emplace(key, name);
     if (!is_new && at->second != name) at->second.clear();
@@ -50,7 +50,7 @@ class Names {
 using Place = std::pair<std::size_t, std::size_t>;  // op, tensor
 using Places = std::vector<Place>;
 
-// What the catalog has of one step: slots by the name of their op, and by when they were read.
+// The catalog's data of one step: slots by the name of their op, and by the time they were read.
 struct StepSlots {
   std::map<std::tuple<std::string_view, bool, std::uint32_t>, Places> by_name;
   std::map<std::tuple<std::uint64_t, bool, std::uint32_t>, Places> by_time;
@@ -91,7 +91,7 @@ void sort_slots(CatalogOp& op) {
   });
 }
 
-// What a step gets: ops that it lacks, and tensors that its ops lack.
+// Additions to a step: ops that it lacks, and tensors that its ops lack.
 struct Additions {
   std::vector<CatalogOp> ops;
   std::vector<std::pair<std::size_t, CatalogTensor>> tensors;  // of the op with this index
@@ -157,7 +157,8 @@ class TensorAdder {
     }
   }
 
-  // An op whose definition is lost is called by what was read in the same microsecond; so are all others with its number.
+  // An op whose definition is lost is called by what was read in the same microsecond; so are all others with its
+  // number.
   void name_lost_ops(const CatalogStep& from) {
     for (const CatalogOp& op : from.ops) {
       const std::size_t run = run_at(op.timestamp_us);
@@ -217,7 +218,7 @@ class TensorAdder {
     if (fresh.empty()) return;
     step.is_mended = true;
     Additions& additions = additions_[static_cast<std::size_t>(&step - rank_.steps.data())];
-    // What completes an op may be missing alone.
+    // The journal may have the op and lack only some of its tensors.
     const auto own = std::ranges::find_if(step.ops, [&](const CatalogOp& op) {
       return op.op_name == name &&
              std::ranges::none_of(fresh, [&](const auto& tensor) { return has_slot(op, tensor); });
@@ -306,8 +307,9 @@ class TensorAdder {
     if (was_empty) add_likely_sources(step);
   }
 
-  // Gives the ops from `first` on their numbers. They are those that the journal lacks there, when it lacks as many; else
-  // others, which no input names: better no source than a wrong one. `end`: of the op behind them; kNoSequence: none.
+  // Gives the ops from `first` on their numbers. They are those that the journal lacks there, when it lacks as many;
+  // else others, which no input names: better no source than a wrong one. `end`: of the op behind them; kNoSequence:
+  // none.
   void number(CatalogStep& step, std::size_t first, std::uint64_t end) {
     const std::size_t count = step.ops.size() - first;
     if (count == 0) return;

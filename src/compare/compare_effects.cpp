@@ -1,4 +1,4 @@
-// What becomes of a difference further on; and what shows nowhere by itself but explains what does.
+// The later effects of a difference; and differences that are not visible themselves but explain others.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ bool StepComparer::has_effect(const CompareFinding& finding) const {
     const bool tells = is_last && !op.outputs.empty() && std::ranges::all_of(op.outputs, can_tell);
     const auto healed = [&](const ComparedTensor& tensor) { return is_healed(tensor, source); };
     if (tells && std::ranges::all_of(op.outputs, healed)) {
-      // What the optimizer reads counts, however little of it is left in the parameter.
+      // The inputs of the optimizer count, however little of them is left in the parameter.
       const bool updates = phase_of(*target_.ops[t].op) == Phase::optimizer;
       if (updates &&
           !std::ranges::all_of(op.inputs, [&](const ComparedTensor& in) { return can_tell(in) && healed(in); })) {
@@ -110,7 +110,7 @@ std::uint32_t StepComparer::place_of_golden(std::uint32_t golden) const {
 
 // A parameter or state that one of the two writes and the other only reads.
 void StepComparer::find_updates_left_out() {
-  // Of other frameworks the names do not say who writes in place.
+  // In other frameworks the names do not show which ops write in place.
   const auto says_who_writes = [](const CompareSide& side) {
     return std::ranges::any_of(side.ops, &CompareOp::in_place);
   };
@@ -142,7 +142,7 @@ void StepComparer::find_updates_left_out() {
   }
 }
 
-// Of other batches neither numbers nor shapes nor values are what they were; only parameters stay the same.
+// With other batches numbers, shapes and values all differ; only parameters stay the same.
 void StepComparer::leave_other_batches_out() {
   if (step_.notes.empty()) return;
   const bool other_parameters = std::ranges::any_of(findings_, [](const CompareFinding& finding) {
@@ -152,8 +152,8 @@ void StepComparer::leave_other_batches_out() {
   std::erase_if(findings_, [](const CompareFinding& finding) { return finding.kind != FindingKind::parameter; });
 }
 
-// The op that may have put what this one reads in another order, of those that only move elements: it has no counterpart,
-// was called otherwise, or chooses by numbers. And the compared op where it shows.
+// The op that may have put what this one reads in another order, of those that only move elements: it has no
+// counterpart, was called otherwise, or chooses by numbers. And the compared op where it shows.
 std::pair<const ComparedOp*, const CatalogOp*> StepComparer::reordering_before(const ComparedOp& op) const {
   constexpr std::size_t kMost = 24;
   const auto chooses = [](const CatalogOp& one) {
@@ -241,8 +241,8 @@ void StepComparer::tell_each_cause_once() {
   });
 }
 
-// A call with another number whose own result is the same, before anything differs; and a detach that only one of the two
-// has, where gradients differ.
+// A call with another number whose own result is the same, before anything differs; and a detach that only one of the
+// two has, where gradients differ.
 void StepComparer::name_suspects() {
   const auto first = std::ranges::min_element(findings_, {}, &CompareFinding::place);
   const bool any_rounding = std::ranges::any_of(step_.ops, [](const ComparedOp& op) {

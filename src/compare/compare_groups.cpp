@@ -74,7 +74,7 @@ Group ops_of(const CompareSide& side, const std::vector<const CatalogOp*>& ops, 
   return group;
 }
 
-// Of two ops, one reads what another op than its counterpart's wrote, and it is far from it.
+// Two paired inputs come from ops that do not correspond, and their values are far apart.
 bool StepComparer::reads_foreign(const Judged& judged) const {
   return std::ranges::any_of(judged.inputs, [&](const PairedInput& input) {
     return input.difference != nullptr && input.golden.input != nullptr && input.target.input->is_read &&
@@ -117,7 +117,7 @@ std::uint32_t StepComparer::find_elsewhere(std::uint32_t target, Judged& judged)
   return kNoOp;
 }
 
-// Of two runs in one precision, the target's ops make something coarser on the way.
+// If both runs have the same precision: whether the target's ops use a coarser type on the way.
 bool StepComparer::is_coarser_inside(const Group& target, const Group& golden) const {
   if (other_precision_) return false;
   const auto coarsest = [](const CompareSide& side, const Group& group) {
@@ -163,8 +163,8 @@ bool StepComparer::find_fused(std::uint32_t target) {
   return false;
 }
 
-// The same, the other way round: a golden op that several of the target's stand for. Called when the last of them, which
-// is alone, could be the end of it.
+// The reverse: a golden op that corresponds to several of the target's. Called when an op without a counterpart could
+// be the last of them.
 bool StepComparer::find_parts(std::uint32_t golden) {
   std::vector<std::uint32_t> starts;
   for (const CompareInput& input : golden_.ops[golden].inputs) {

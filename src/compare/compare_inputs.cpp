@@ -1,4 +1,4 @@
-// What an op read: parameters and data with other values, tensors of another op, tensors that changed on the way.
+// Checks the inputs of an op: parameters and data with other values, tensors of another op, tensors changed on the way.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ void StepComparer::add_finding(FindingKind kind, const ComparedOp& op, const Cat
   finding = {kind, index_, &op, culprit, in_golden, tensor, std::move(what), op.target_index};
 }
 
-// What an op read from an op that is alone, where the golden dump does not tell what its counterpart read.
+// The op without a counterpart that made an input, if the golden dump does not say what the counterpart read.
 const CatalogOp* StepComparer::alone_before(const std::vector<PairedInput>& inputs, bool by_shape) const {
   for (const PairedInput& input : inputs) {
     const std::uint32_t from = input.target.input->from;
@@ -60,7 +60,7 @@ bool StepComparer::is_from_unknown(const CompareInput& input) const {
   return std::ranges::all_of(from.inputs, [](const ComparedTensor& read) { return read.difference->equal; });
 }
 
-// What it hands on is in another order, where nothing but that shows it.
+// The op passes elements on in another order, and nothing else shows it.
 void StepComparer::look_at_order(ComparedOp& op, const std::vector<PairedInput>& inputs) {
   if (op.kind != OpKind::copy || op.target.size() != 1 || op.golden.size() != 1 || op.outputs.empty()) return;
   if (op.outputs[0].difference->by == ComparedBy::values || op.target[0]->op_type != op.golden[0]->op_type) return;
@@ -79,7 +79,7 @@ void StepComparer::look_at_side_effect(const PairedInput& input, ComparedTensor&
   const std::string_view name = input.target.input->tensor->parameter;
   const ComparedOp& writer = step_.ops[target_owner_[input.target.input->from]];
   if (name.empty() || !target_names_.contains(name) || writer.target.empty() || writer.golden.empty()) return;
-  // Of another framework it may be read before or after.
+  // In another framework it may be read before or after the write.
   if (writer.target.back()->op_type != writer.golden.back()->op_type) return;
   if (std::max(seen_, seen_before_) >= kMaxExplainable || input.difference->by == ComparedBy::checksum) return;
   if (!is_beyond(*input.difference, allowance_of_parameter(*input.difference, seen_, options_.tolerance))) return;
@@ -180,7 +180,7 @@ void StepComparer::look_at_parameter(ComparedOp& op, const PairedInput& input, C
     return;
   }
   const std::string holds = what_it_holds(target, golden, *input.difference);
-  // What the other framework calls another name, and an op whose counterpart was guessed: the guess was wrong.
+  // If the other framework uses another name and the counterpart was guessed, the guess was wrong.
   const bool guessed = op.how == MatchedBy::order || op.how == MatchedBy::flow;
   if (guessed && !holds.empty() && !target.parameter.empty() && !golden_names_.contains(target.parameter)) {
     shown.note = holds;
@@ -191,7 +191,7 @@ void StepComparer::look_at_parameter(ComparedOp& op, const PairedInput& input, C
   add_finding(kind, op, op.target.front(), false, &shown, holds.empty() ? numbers : holds + " (" + numbers + ")");
 }
 
-// What an earlier step left behind is as far apart as it was then.
+// State left by an earlier step is as far apart as it was then.
 Bound StepComparer::bound_of_parameter(const CatalogTensor& golden, const TensorDifference& difference, bool known) {
   const double seen = known ? seen_before_ : std::max(seen_, seen_before_);
   const auto left = golden.parameter.empty() ? history_.states.end() : history_.states.find(golden.parameter);
@@ -285,7 +285,7 @@ void StepComparer::tell_wiring(ComparedOp& op, const PairedInput& input, Compare
                              target_.ops[from].op->op_type == golden_.ops[theirs].op->op_type;
 }
 
-// Of the ops without a counterpart that lead here one after the other, the first.
+// The first op of the chain of ops without a counterpart that leads here.
 const CatalogOp* StepComparer::first_alone(std::uint32_t from) const {
   const CatalogOp* first = target_.ops[from].op;
   for (std::size_t steps = 0; steps < kLongestChain; ++steps) {

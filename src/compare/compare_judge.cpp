@@ -1,4 +1,4 @@
-// What one op, beside its counterpart, adds to the errors of what it read.
+// Finds the error that one op adds to the errors of its inputs, relative to its counterpart.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,7 +10,7 @@
 namespace sonde {
 namespace {
 
-// Of what was added up, where that is more than the sum: the gradient of a bias before a norm is 0 but for rounding.
+// Relative to the summed terms if they exceed the sum: the gradient of a bias before a norm is 0 except for rounding.
 double scaled_relative(const TensorDifference& difference, const Allowance& allowance) {
   if (difference.rms_error == 0) return 0;
   const double added_up = allowance.epsilon > 0 ? allowance.rounding.rms / (4 * allowance.epsilon) : 0;
@@ -73,12 +73,12 @@ Judged StepComparer::judge(const Group& target, const Group& golden, MatchedBy h
   for (const std::uint32_t i : target) op.target.push_back(target_.ops[i].op);
   for (const std::uint32_t i : golden) op.golden.push_back(golden_.ops[i].op);
   op.how = how;
-  // What does the work: of conv, bias and relu the conv.
+  // The kind of the op that does the work: for conv, bias and relu the conv.
   op.kind = target_.ops[target.front()].kind;
   if (op.kind == OpKind::copy || op.kind == OpKind::cast || op.kind == OpKind::other) {
     op.kind = golden_.ops[golden.front()].kind;
   }
-  // Of two types that were paired by a guess, one may compute what the other copies.
+  // If two types were paired by a guess, one may compute what the other copies.
   const bool guessed = how == MatchedBy::order || how == MatchedBy::flow;
   const bool one_type = shared_type(op.target.front()->op_type) == shared_type(op.golden.front()->op_type);
   if (op.kind == OpKind::copy && guessed && !one_type) op.kind = OpKind::elementwise;
@@ -111,7 +111,7 @@ struct StepComparer::Verdicts {
   double worst = 0;
 };
 
-// Of two runs in one precision: what the golden op gives finer, from inputs that are as fine as the golden ones.
+// For two runs in one precision: the golden op returns a finer type, from inputs as fine as the golden ones.
 bool StepComparer::has_coarser_type(const ComparedTensor& output, const ComparedOp& op) const {
   const TensorDifference& difference = *output.difference;
   if (other_precision_ || !is_floating(difference.dtype) || !is_floating(difference.golden_dtype)) return false;

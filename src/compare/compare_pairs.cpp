@@ -1,4 +1,4 @@
-// Which tensors of two ops belong together, and how far apart they are.
+// Pairs the tensors of two ops and measures their distance.
 #include <algorithm>
 
 #include "base/shape.h"
@@ -56,7 +56,7 @@ const TensorDifference* StepComparer::known_difference(const GroupInput& target,
     const TensorDifference& found = differences_.of(of_target(target.input->tensor), of_golden(golden.input->tensor));
     if (found.by != ComparedBy::nothing || !found.same_shape) return &found;
   }
-  // Of the op it comes from; past those that are alone, which may only pad or cast it.
+  // Uses the op it comes from; skips ops without a counterpart, which may only pad or cast it.
   const CompareInput* input = target.input;
   for (std::size_t steps = 0; steps <= kLongestChain && input->from != kNoOp; ++steps) {
     const std::uint32_t owner = target_owner_[input->from];
@@ -96,7 +96,7 @@ std::vector<PairedInput> StepComparer::pair_inputs(const Group& target, const Gr
   const auto same_size = [](const GroupInput& a, const GroupInput& b) {
     return same_elements(*a.input->tensor, *b.input->tensor);
   };
-  if (one_type) {  // what stands in its place stays there
+  if (one_type) {  // inputs in the same slot stay paired
     pass([&](const GroupInput& a, const GroupInput& b) {
       return a.input->tensor->slot == b.input->tensor->slot && same_producer(*a.input, *b.input);
     });

@@ -44,8 +44,8 @@ CompareOp op_of(const CatalogOp& op, OpFamilies& families) {
   return out;
 }
 
-// Memory that nobody has written yet: a view of it is no more, and the last of several inputs that is like the output is
-// where that goes (`out=`). Else somebody wrote it whom the dump does not know: it comes from outside.
+// Handles memory that was never written: a view of it is also unwritten, and the last of several inputs that is like
+// the output is its destination (`out=`). Otherwise it was written outside the dump: it comes from outside.
 void look_at_unwritten(CompareSide& side, CompareOp& op, CompareInput& input) {
   if (input.from == kNoOp || !side.ops[input.from].unwritten || !input.is_read) return;
   if (is_view(bare_type(op.op->op_type))) {

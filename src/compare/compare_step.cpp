@@ -65,7 +65,7 @@ void StepComparer::keep(Judged judged, const Group& target, const Group& golden)
       add_finding(judged.kind, op, op.target.back(), false, &shown, op.reason);
     }
   }
-  // What only hands elements on has no scale of its own: its inputs were counted.
+  // An op that only passes elements on has no scale of its own: its inputs were counted.
   if (op.verdict == OpVerdict::propagated && op.kind <= OpKind::cast) return;
   if (std::isfinite(judged.relative)) seen_ = std::max(seen_, judged.relative);
   step_.largest_relative = std::max(step_.largest_relative, judged.relative);

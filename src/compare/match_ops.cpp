@@ -1,6 +1,6 @@
-// Anchors first: ops whose name and surroundings are the same and stand in the same order. Between anchors the two
-// sequences are aligned by how alike ops are. What is left is looked for along the edges of what is matched, and last by
-// name alone, whatever the order.
+// Anchors first: ops with the same name and surroundings, in the same order. Between anchors the two
+// sequences are aligned by the similarity of ops. The remaining ops are matched along the edges of matched ones, and
+// last by name alone, in any order.
 #include "compare/match_ops.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ constexpr float kSameFamily = 4, kSameShape = 3, kSameName = 3.5F, kSameParamete
                 kSameLeaf = 1.5F;
 constexpr float kFamilyAlone = 1.5F;  // of ops that give other shapes
 constexpr float kSameLine = 1, kAlikeShape = 1, kSameNeighbour = 1;
-constexpr float kEnough = 5;  // a family alone is no reason, nor is a shape
+constexpr float kEnough = 5;  // an equal family alone is not enough, nor is an equal shape
 
 std::uint64_t hash_of(std::string_view text) { return std::hash<std::string_view>()(text); }
 
@@ -35,7 +35,7 @@ std::uint64_t name_hash(std::string_view name) {
 
 const CatalogTensor* main_output(const CompareOp& op) { return op.outputs.empty() ? nullptr : op.outputs.front(); }
 
-// What is compared again and again of an op, as numbers.
+// The features of an op that are compared repeatedly, as numbers.
 struct Features {
   std::uint64_t name = 0, scope = 0, leaf = 0, line = 0, shape = 0, shape_set = 0, parameters = 0, parameter = 0,
                 before = 0, after = 0;
@@ -133,7 +133,7 @@ class Matcher {
     return !has_type(target, golden) || OpFamilies::same(*target_.ops[target].family, *golden_.ops[golden].family);
   }
   float likeness(std::uint32_t target, std::uint32_t golden) const;
-  // Pairs of ops whose key is the same and stands once on each side, in one order.
+  // Pairs of ops whose key is the same and occurs once on each side, in one order.
   std::vector<std::pair<std::uint32_t, std::uint32_t>> anchors(Range target, Range golden, const Key& key) const;
   void align(Range target, Range golden);
   void align_between(Range target, Range golden, int level);
@@ -327,7 +327,7 @@ void Matcher::by_order() {
                 {0, static_cast<std::uint32_t>(golden_.ops.size())}, 0);
 }
 
-// Of a matched op: its readers on both sides that do the same work and have no counterpart yet.
+// For a matched op: pairs its readers on both sides that do the same work and have no counterpart yet.
 bool Matcher::match_readers(std::uint32_t target) {
   bool any = false;
   const CompareOp& a = target_.ops[target];

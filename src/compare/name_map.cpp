@@ -51,7 +51,7 @@ Result<NameMap> read_json(const std::string& path, const std::string& text) {
   return names;
 }
 
-// `target,golden`; or a table of msaccucmp with the columns NPUDump and GroundTruth, wherever they stand.
+// `target,golden`; or a table of msaccucmp with the columns NPUDump and GroundTruth, at any position.
 Result<NameMap> read_csv(const std::string& path, const std::string& text) {
   NameMap names;
   std::istringstream in(text);

@@ -83,7 +83,7 @@ double reduction_length(const std::string& type, OpKind kind, const TensorDiffer
         return std::max(1.0, elements_of(shape) / static_cast<double>(std::max<std::int64_t>(shape[0], 1)));
       }
     }
-    // Each dimension of a product stands in two of the three tensors; those added up in the factors alone.
+    // Each dimension of a product is in two of the three tensors; the summed ones are in the factors only.
     return std::max(1.0, std::sqrt(a / out * elements_of(factors.b->shape)));
   }
   return std::max(1.0, a / out);
@@ -138,7 +138,7 @@ Bound spread(double rms, const TensorDifference& output) {
   return {rms, kSpread * rms * peak};
 }
 
-// What a statistic's text cannot tell.
+// Adds the precision lost in a statistic's text.
 void add_digits(Bound& bound, const TensorDifference& output) {
   if (output.text_digits == 0) return;
   bound.rms += output.text_digits * output.rms * 2;
@@ -182,7 +182,7 @@ double propagated_rms(const std::string& type, OpKind kind, const TensorDifferen
   }
 }
 
-// Statistics tell how large an error is at least.
+// Statistics give a lower bound of an error.
 TensorDifference at_most(const TensorDifference& of) {
   TensorDifference out = of;
   if (of.by != ComparedBy::statistics || of.equal) return out;
