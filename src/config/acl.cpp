@@ -1,5 +1,5 @@
-// CANN's acl.json, read in CANN's order: types of all items, then values, then what items do to each other. After a kind
-// of check that found something wrong, no other is made; within it all that is wrong is told.
+// CANN's acl.json, read in CANN's order: types of all items, then values, then conflicts between items. If a kind
+// of check finds an error, the later kinds are skipped; within one kind all errors are reported.
 #include "config/acl.h"
 
 #include <fmt/format.h>
@@ -209,7 +209,7 @@ class AclReader {
     }
   }
 
-  // ASCEND_DUMP_SCENE stands in for a scene where the file asks for nothing at all.
+  // ASCEND_DUMP_SCENE sets the scene if the file asks for nothing at all.
   void take_scene_of_environment() {
     const std::string word = environment("ASCEND_DUMP_SCENE");
     if (word.empty() || plan_.acl.scene != Scene::none) return;
@@ -343,7 +343,7 @@ std::optional<std::uint64_t> step_from(std::string_view piece) {
   return error == std::errc() && end == piece.data() + piece.size() ? std::optional(step) : std::nullopt;
 }
 
-// What is wrong with one part of dump_step; empty: nothing.
+// The error in one part of dump_step; empty: none.
 std::string_view wrong_with_step(std::string_view part) {
   const std::size_t dash = part.find('-');
   if (std::ranges::count(part, '-') > 1) return "The value has invalid format, expected format: 5-10";

@@ -100,7 +100,7 @@ void DumpList::begin_step(std::uint32_t graph) {
   }
 }
 
-// Whether the entry is about the model of `op`.
+// Whether the entry applies to the model of `op`.
 bool DumpList::applies(Entry& entry, const Selector::AskedOp& op) const {
   if (entry.model.text.empty()) return anywhere_ || !model_of(op.scope).empty();
   if (!names_model(entry.model.text, op.scope)) return false;

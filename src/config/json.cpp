@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-// An input iterator that tells how far the lexer has read: nlohmann's SAX interface has no positions.
+// An input iterator that knows the lexer's position: nlohmann's SAX interface has no positions.
 class CountingIterator {
  public:
   using iterator_category = std::input_iterator_tag;

@@ -88,7 +88,7 @@ std::string place_of(const KnownKey& known) {
   return known.object.empty() ? "the top of the file" : std::string(known.object);
 }
 
-// Keys of another system's files are no advice.
+// Keys of another system's files are not suggested.
 bool is_mindspores(std::string_view object) { return object.empty() || object == kCommon || object == kE2e; }
 
 std::string advice_on(std::string_view object, const std::string& key) {

@@ -1,4 +1,5 @@
-// The MindSpore dialects from 1.3 on. 2.x as MindSpore 2.7 and 2.10 read it on a CPU (tried case by case; tests/engine/config).
+// The MindSpore dialects from 1.3 on. 2.x as MindSpore 2.7 and 2.10 read it on a CPU (tried case by case;
+// tests/engine/config).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +24,7 @@ namespace {
 
 constexpr std::string_view kOpDebugModes = "an unsigned integer: 0 (off), 3 (overflow), 4 (exception)";
 
-// What settles the tree and the file format where the file does not name them.
+// The settings that choose the tree and the file format if the file does not name them.
 struct Mode {
   Release rules = Release::v2_7;  // of plan.sonde.rules
   bool named = false;             // sonde_settings.version was given
@@ -214,7 +215,7 @@ void adjust_statistics(Objects& objects, Plan& plan, Diagnostics& diagnostics) {
   read_statistic_category(*categories, objects.common.path_of("statistic_category"), plan, diagnostics);
 }
 
-// What the release that is asked for does otherwise than the newest.
+// Applies the differences between the requested release and the newest.
 void follow_release(Objects& objects, Plan& plan) {
   const ReleaseInfo& release = info(plan.sonde.version);
   if (const auto columns = release.columns; !columns.empty()) {
@@ -255,7 +256,7 @@ bool is_this_file(const char* name, const Plan& plan) {
 void choose_layout(bool named, const JsonValue& root, const Diagnostics& diagnostics, Plan& plan) {
   if (plan.e2e) return;
   const auto variable = [&](const char* name) { return diagnostics.is_of_a_record() ? nullptr : std::getenv(name); };
-  // Of the asynchronous dumps of 2.3 only this one knows exceptions.
+  // Among the asynchronous dumps of 2.3 only this one supports exceptions.
   const JsonMember* common = root.find(kCommon);
   const JsonMember* debug = common != nullptr ? common->value.find("op_debug_mode") : nullptr;
   const bool exceptions =

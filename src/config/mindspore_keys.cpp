@@ -53,7 +53,7 @@ bool every_token_is_a_range(std::string_view text) {
   }
 }
 
-// `path`, or what stands in for it. Empty after an error.
+// `path`, or its replacement. Empty after an error.
 std::filesystem::path read_path(ObjectReader& reader, const JsonValue& common, Release rules,
                                 Diagnostics& diagnostics) {
   const JsonMember* member = reader.find("path");

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kBoolean = "true, false (without quotes)";
 
-// The object `key`, or null; what is no object is an error.
+// The object `key`, or null; a value that is not an object is an error.
 const JsonValue* object_of(const JsonValue& root, std::string_view key, Diagnostics& diagnostics) {
   const JsonMember* member = root.find(key);
   if (member == nullptr) return nullptr;

@@ -8,7 +8,7 @@
 namespace sonde {
 namespace {
 
-constexpr std::size_t kCompared = 256;  // the end of a name tells more than its scope
+constexpr std::size_t kCompared = 256;  // the end of a name is more specific than its scope
 
 std::string lowered_tail(std::string_view text) {
   if (text.size() > kCompared) text.remove_prefix(text.size() - kCompared);

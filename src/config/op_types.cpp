@@ -18,7 +18,7 @@ bool less_ignoring_case(std::string_view a, std::string_view b) {
                                       [](char x, char y) { return lower(x) < lower(y); });
 }
 
-// Of torch.distributed (c10d and _c10d_functional), less `scatter_`, which is also an op on one tensor.
+// From torch.distributed (c10d and _c10d_functional), without `scatter_`, which is also an op on one tensor.
 constexpr std::string_view kCollectives[] = {
     "_allgather_base_",
     "_reduce_scatter_base_",

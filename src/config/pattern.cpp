@@ -250,7 +250,7 @@ std::string Translator::escape() {
   return out + ")";
 }
 
-// The character that an escape stands for; moves past it.
+// The character that an escape means; moves past it.
 std::optional<unsigned> Translator::character_escape(bool in_bracket) {
   if (at_ + 1 >= text_.size()) {
     fail("'\\' at the end escapes nothing");

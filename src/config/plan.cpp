@@ -75,7 +75,7 @@ bool has_keys_of_1_2(const JsonValue& object, std::string_view name) {
   return std::ranges::all_of(object.members, [&](const JsonMember& member) {
     const auto known = std::ranges::find_if(
         known_keys(), [&](const KnownKey& key) { return key.object == name && key.key == member.key; });
-    return known == known_keys().end() || known->since == Release::v1_2;  // others are read by nobody
+    return known == known_keys().end() || known->since == Release::v1_2;  // others are never read
   });
 }
 
@@ -97,7 +97,7 @@ bool is_mindspore_1_2(const JsonValue& root, const OwnSettings& own, const Plan&
   return true;
 }
 
-// A dialect is told by the object that only it has.
+// A dialect is recognised by the object that only it has.
 void read_dialect(const JsonValue& root, const OwnSettings& own, Plan& plan, Diagnostics& diagnostics) {
   if (root.find("common_dump_settings") != nullptr) {
     const bool is_1_2 = is_mindspore_1_2(root, own, plan, diagnostics);

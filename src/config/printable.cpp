@@ -16,7 +16,7 @@ std::size_t width_of(char32_t c) {
   return wide ? 2 : 1;
 }
 
-// `\x1b`, `\n`, `\u202e`: an unsafe character, or a byte that is no UTF-8, as C would write it.
+// `\x1b`, `\n`, `\u202e`: an unsafe character, or a byte that is not UTF-8, as C would write it.
 std::string escape_of(const Character& character, unsigned char byte) {
   if (!character.is_utf8 || character.code < 0x80) {
     if (byte == '\n') return "\\n";

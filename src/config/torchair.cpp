@@ -196,7 +196,7 @@ DumpOptions read_options(OptionReader& reader) {
   return options;
 }
 
-// The acl.json that dump_config_path names, as `plan`. What is wrong there is told with its own line.
+// Reads the acl.json named by dump_config_path as `plan`. Errors in it are reported with its own lines.
 void read_named_file(const std::string& path, std::size_t line, const OwnSettings& own, Plan& plan,
                      Diagnostics& diagnostics) {
   Diagnostics inner;

@@ -29,7 +29,7 @@ Format format_of(std::int32_t number) {
   return static_cast<Format>(static_cast<std::uint32_t>(number) & 0xFF);
 }
 
-// Of the elements; throws when there are more than memory has addresses.
+// The number of elements; throws if it exceeds the address space.
 std::int64_t count_of(const Shape& shape) {
   std::int64_t count = 1;
   for (const std::int64_t size : shape) {
@@ -60,7 +60,7 @@ void Conversion::lose(ConvertFault fault, std::string what, const std::string& m
   done_.lost.push_back({fault, std::move(what), std::move(text)});
 }
 
-// What goes wrong with one tensor is told, and the next one is looked at.
+// Reports an error in one tensor and continues with the next.
 template <typename Body>
 void Conversion::guarded(const std::string& what, const Body& body) {
   try {

@@ -23,7 +23,7 @@ bool is_binary(const fs::path& file) {
   TensorFileName raw;
   OpFileName container;
   if (name.ends_with(".bin")) return parse_tensor_file_name(name, raw);
-  // A number that stands for a name too long for the file system; mapping.csv has it.
+  // A number that replaces a name too long for the file system; mapping.csv has the name.
   if (std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; })) return true;
   return file.extension() != ".csv" && parse_op_file_name(name, container);
 }

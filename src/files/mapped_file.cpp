@@ -24,7 +24,7 @@ namespace {
 constexpr std::size_t kAlignment = 64;           // as the data of an .npy file have
 constexpr std::uint64_t kSmallBytes = 64 << 10;  // to read them costs less than to map them
 
-// Of all copies that live now.
+// Total of all copies alive now.
 std::atomic<std::uint64_t> copied_bytes{0};
 
 std::uint64_t most_copied_bytes() {
@@ -43,7 +43,8 @@ Result<Fd> open_regular(const std::filesystem::path& path, struct stat& status) 
   return fd;
 }
 
-// How much of the file there was; less than `bytes`: it has become shorter, or cannot be read, which `error_number` says.
+// How much of the file there was; less than `bytes`: it has become shorter, or cannot be read, which `error_number`
+// says.
 std::size_t read_up_to(int fd, void* out, std::size_t bytes, int& error_number) {
   std::size_t got = 0;
   while (got < bytes) {
@@ -56,7 +57,7 @@ std::size_t read_up_to(int fd, void* out, std::size_t bytes, int& error_number) 
   return got;
 }
 
-// Who else might write to it, or cut it short: not root.
+// Whether others may write to it or truncate it; root does not count.
 bool others_may_change(const struct stat& status) {
   return (status.st_uid != ::geteuid() && status.st_uid != 0) || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }

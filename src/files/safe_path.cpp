@@ -63,8 +63,8 @@ Error of_another(const fs::path& path, const struct stat& status) {
                                   S_ISDIR(status.st_mode) ? "directory" : "file", status.st_uid, ::geteuid()));
 }
 
-// What a file made here looks like: the owner and mode under which this file system shows what is ours. Asked only of those
-// that may not show the truth.
+// Tests the owner and mode that this file system shows for our own files. Only used for file systems that
+// may not show the truth.
 bool shows_as_ours(int directory, const struct stat& status) {
   struct statfs device {};
   if (::fstatfs(directory, &device) != 0) return false;
@@ -79,7 +79,7 @@ bool shows_as_ours(int directory, const struct stat& status) {
   return known && own.st_uid == status.st_uid && (!keeps_modes || (status.st_mode & 022) == 0);
 }
 
-// Groups of the user's own, as umask 002 supposes, are no others.
+// A user's private group, as assumed by umask 002, does not count as others.
 bool others_may_write(const struct stat& status) {
   return (status.st_mode & S_IWOTH) != 0 || ((status.st_mode & S_IWGRP) != 0 && status.st_gid != ::getegid());
 }

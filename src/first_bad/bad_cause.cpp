@@ -57,7 +57,7 @@ void tell_eps(OpValues& values, Cause& cause) {
   cause.why = "eps is 0, and something that it divides by has variance or norm 0";
 }
 
-// Of `add_(alpha=nan)`, the rate of an optimizer: the argument that is not a number.
+// For `add_(alpha=nan)`, or the rate of an optimizer: the argument that is not a number.
 bool argument_cause(const OpValues& values, Cause& cause) {
   if (values.op().attributes == nullptr) return false;
   static const std::set<std::string_view> kUsed = {"alpha",  "value", "other",       "exponent", "weight",
@@ -78,7 +78,7 @@ double largest_magnitude(const KnownStatistics& s) {
   return std::max(std::fabs(s.max.value_or(0)), std::fabs(s.min.value_or(0)));
 }
 
-// What is kept is scaled by 1 / (1 - p).
+// Kept elements are scaled by 1 / (1 - p).
 bool dropout_cause(OpValues& values, Cause& cause) {
   const std::string& type = values.type();
   const std::optional<double> p = values.number("p");
@@ -128,7 +128,7 @@ bool only_adds_up(const std::string& type) {
   return kTypes.contains(type);
 }
 
-// Of ops that give elements of their inputs, or smaller ones.
+// For ops that return elements of their inputs, or smaller ones.
 bool is_impossible(const OpValues& values) {
   if (!values.flow().nature.only_moves) return false;
   for (const ValueFlow::Input& input : values.flow().inputs) {

@@ -16,7 +16,7 @@ constexpr std::size_t kElementsShown = 3;
 struct Formula {
   int operands;
   double (*value)(double a, double b);
-  // What is wrong with these operands; empty when nothing is, so that only the result may be too large.
+  // The error in these operands; empty if there is none, so that only the result may be too large.
   const char* (*wrong)(double a, double b);
 };
 
@@ -156,7 +156,7 @@ struct Operands {
 
 std::optional<Operands> operands_of(OpValues& values, const Formula& formula) {
   Operands operands;
-  // Of `_foreach_add_(list, list)` the k-th result belongs to the k-th of each list.
+  // For `_foreach_add_(list, list)` the k-th result belongs to the k-th of each list.
   const bool is_list = values.op().op_type.find("foreach") != std::string_view::npos;
   std::uint32_t inputs = 0, outputs = 0;
   for (const CatalogTensor& tensor : values.op().tensors) (tensor.is_input ? inputs : outputs) += 1;

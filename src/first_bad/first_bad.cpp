@@ -41,7 +41,7 @@ std::string how_of(RootKind kind) {
   }
 }
 
-// An infinity that comes of a loss scale that is too large, and nothing else. NaN that no infinity made would come with
+// An infinity caused only by a loss scale that is too large. NaN that was not made from an infinity would appear with
 // any scale.
 bool is_expected(const Root& root) { return root.end == End::scaler && root.bad == BadKind::inf; }
 
@@ -93,7 +93,7 @@ void tell(RankSearch& search, const RankVerdict& verdict, FirstBad& report) {
   report.reaches = reaches_of(search, root);
 }
 
-// Roots of which the same op and bad kind were told already: NaN and infinity of one op are one story.
+// Skips roots with an op and bad kind already reported: NaN and infinity of one op are one story.
 std::vector<Root> distinct(const std::vector<Root>& roots) {
   std::vector<Root> kept;
   std::set<std::uint32_t> ops;
@@ -175,7 +175,7 @@ void RankSearch::note_asides(FirstBad& report) {
   }
 }
 
-// What makes the first batch runs before the first step and is not in the dump; what makes the second is.
+// The maker of the first batch runs before the first step and is not in the dump; the maker of the second is.
 void RankSearch::find_maker_of_data() {
   made_as_in_next_ = false;
   if (roots_.size() < 2 || roots_.front().kind != RootKind::external) return;
@@ -195,7 +195,7 @@ void RankSearch::note_healthy(const ValueFlow& flow, const CatalogStep& step, Fi
   for (const Root& root : flow.healthy()) {
     const ValueFlow::Op& op = flow.ops()[root.op];
     if (root.tensor == nullptr || op.nature.uninitialised) continue;
-    // It is no mask that was taken away: who reads it gives NaN of something else beside it.
+    // It is not a removed mask: its readers give NaN because of another input.
     if (root.drowned && root.absorbed_by.empty()) continue;
     const auto is_same = [&](const Root& other) { return other.value == root.value && !other.aside; };
     if (std::ranges::any_of(flow.roots(), is_same)) continue;

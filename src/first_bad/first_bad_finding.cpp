@@ -1,4 +1,4 @@
-// What is said of a root: the verdict of the decision tree in docs/first-bad.md, and what was seen that says so.
+// The text for a root: the verdict of the decision tree in docs/first-bad.md, and its evidence.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -98,7 +98,7 @@ void Teller::tell_positions(const CatalogTensor& tensor) {
   }
 }
 
-// Of a tensor that an op of an earlier step made; null: none in the dump.
+// The op of an earlier step that made a tensor; null: none in the dump.
 const CatalogOp* Teller::made_before(const CatalogTensor& tensor) const {
   for (std::size_t step = 0; step < search_.step_index(); ++step) {
     const CatalogStep& earlier = search_.rank().steps[step];
@@ -108,7 +108,7 @@ const CatalogOp* Teller::made_before(const CatalogTensor& tensor) const {
   return nullptr;
 }
 
-// What the steps before had under this name.
+// Adds the values under this name in the steps before.
 void Teller::tell_earlier(std::string_view name) {
   const std::uint64_t iteration = search_.step().id.number;
   for (std::size_t step = search_.step_index(); step-- > 0;) {
@@ -264,7 +264,7 @@ void Teller::tell_where_infinities_come_from() {
   }
 }
 
-// Where 0 meets infinity, or is divided by 0, in backward: the mask stands on the wrong side of the operator.
+// 0 meets infinity, or is divided by 0, in backward: the mask is on the wrong side of the operator.
 void Teller::tell_backward(const std::string& why) {
   const bool is_trap = why.starts_with("0 divided by 0") || why.starts_with("0 times infinity");
   if (!is_trap) return;

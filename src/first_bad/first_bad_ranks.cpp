@@ -1,5 +1,5 @@
-// Which rank was bad first: collectives are matched across ranks by type and order, and what a rank got from one that it gave
-// finite numbers to, another rank gave.
+// Finds the rank that was bad first: collectives are matched across ranks by type and order; bad data received from a
+// collective with finite input came from another rank.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -76,7 +76,7 @@ std::string ranks_text(const std::vector<std::uint32_t>& ranks) {
   return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
 }
 
-// The first collective of the rank whose input is bad in this step, and who got something bad from it.
+// Finds the first collective of the rank with a bad input in this step, and the ranks that got bad data from it.
 void tell_spread(Searches& searches, RankVerdict& verdict) {
   RankSearch& first = *searches[verdict.first];
   for (const Collective& collective : collectives_of(first.step())) {
@@ -132,7 +132,7 @@ RankVerdict first_rank(Searches& searches) {
     RankSearch& search = *searches[i];
     if (!search.found()) continue;
     const Stand stand = stand_of(search);
-    // What a collective brought is somebody else's, unless nobody has anything else.
+    // Bad data from a collective comes from another rank, unless no rank has anything else.
     const std::tuple key(search.step().id.number, search.step().id.graph, stand.is_collective, stand.before,
                          search.rank().rank);
     if (best && *best <= key) continue;

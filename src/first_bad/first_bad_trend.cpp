@@ -1,4 +1,4 @@
-// Which norm grew first, in the steps up to the first bad one.
+// Finds the norm that grew first, in the steps up to the first bad one.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -11,7 +11,7 @@ namespace sonde {
 namespace {
 
 constexpr double kGrown = 10;        // times what it was before
-constexpr double kSmallest = 1e-20;  // a norm that is nothing tells nothing
+constexpr double kSmallest = 1e-20;  // smaller norms give no information
 
 struct Series {
   const CatalogOp* op = nullptr;  // of the latest step

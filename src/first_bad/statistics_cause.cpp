@@ -1,4 +1,4 @@
-// What maxima, minima and counts of the inputs alone tell of a result that is not a number.
+// Causes of a result that is not a number, from maxima, minima and counts of the inputs alone.
 #include <fmt/format.h>
 
 #include <cfloat>

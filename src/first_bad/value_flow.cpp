@@ -47,7 +47,7 @@ bool is_weight(const CatalogTensor& tensor) {
   return tensor.parameter.ends_with("weight") || tensor.parameter.ends_with("bias");
 }
 
-// What an infinity of the other sign, or NaN, was made of.
+// Whether the output has infinities of a sign that the inputs lack.
 bool sign_is_new(const ValueFlow::Op& op, const Health& inputs, const Health& output) {
   if (op.nature.flips_sign) return false;
   return (output.positive_inf && !inputs.positive_inf) || (output.negative_inf && !inputs.negative_inf);
@@ -98,7 +98,7 @@ ValueFlow::ValueFlow(const CatalogRank& rank, std::size_t step, HealthReader& he
       run_(rank.steps[step].run),
       is_evaluation_(rank.steps[step].id.graph != 0) {
   add_step(rank.steps[step], false);
-  // What other tools' graphs leave out, or tell of another step, is inferred too.
+  // Edges that other tools' graphs lack, or assign to another step, are inferred too.
   if (!has_edges_ || !rank.has_journal || rank.steps[step].is_mended) infer_edges();
   if (has_edges_ && rank.has_journal && step + 1 < rank.steps.size() && rank.steps[step + 1].run == run_) {
     add_step(rank.steps[step + 1], true);
@@ -139,7 +139,7 @@ void ValueFlow::add_op(const CatalogOp& op, bool is_next) {
     }
     Input input;
     input.tensor = &tensor;
-    // What the program brings in lies in memory that it has written itself.
+    // Data that the program brings in lies in memory that the program itself has written.
     input.is_read = !added.nature.shape_only && !added.nature.uninitialised && !added.nature.brings &&
                     tensor.slot < added.nature.most_inputs && !(added.nature.overwrites && tensor.slot == 0);
     const std::optional<DataFlow::Maker> maker = flow_.maker(tensor);
@@ -160,7 +160,7 @@ std::uint32_t ValueFlow::add_value(std::uint32_t op, std::uint32_t slot, const C
   return static_cast<std::uint32_t>(values_.size() - 1);
 }
 
-// One that is no result, such as a mask that the op saved for backward, is made here.
+// Makes the value if it is not a result, such as a mask that the op saved for backward.
 std::uint32_t ValueFlow::value_of(std::uint32_t op, std::uint32_t slot) {
   for (const std::uint32_t value : ops_[op].outputs) {
     if (values_[value].slot == slot) return value;
@@ -193,8 +193,8 @@ void ValueFlow::join(std::uint32_t op, std::uint32_t input, std::uint32_t value)
   values_[value].readers.push_back({op, input});
 }
 
-// The dump says nothing of who reads what. A bad input is taken for the latest bad output before it with the same shape
-// and the same counts; of an op without inputs, what ran before it.
+// For dumps without data flow. A bad input is matched with the latest earlier bad output with the same shape
+// and the same counts; for an op without inputs, with the op that ran before it.
 void ValueFlow::infer_edges() {
   std::vector<std::uint32_t> bad;  // outputs, in order
   for (std::uint32_t op = 0; op < ops_.size(); ++op) {
@@ -233,8 +233,8 @@ void ValueFlow::infer_edges() {
   }
 }
 
-// What msprobe's records leave out. Backward reads what forward of the same call read and made; a module gives what ran in it;
-// the gradient of a parameter is made of what backward of its module reads.
+// Adds edges that msprobe's records lack. Backward reads the inputs and results of the same forward call; a module
+// returns the result of its ops; the gradient of a parameter is computed from the inputs of its module's backward.
 void ValueFlow::add_unsaid() {
   std::unordered_map<std::string_view, std::uint32_t> by_name;
   std::unordered_map<std::string_view, std::vector<std::uint32_t>>
@@ -285,7 +285,7 @@ void ValueFlow::add_unsaid_value(std::uint32_t op, std::uint32_t value) {
   ops_[op].inputs.push_back({.tensor = values_[value].tensor, .value = value, .is_unsaid = true});
 }
 
-// What the memory of a value held before: of an op that writes in place, what it read; of a view, what it shows.
+// The earlier contents of a value's memory: for an op that writes in place, its input; for a view, its base.
 std::optional<std::uint32_t> ValueFlow::older(std::uint32_t index) const {
   const Value& value = values_[index];
   if (value.op == kOutside) return std::nullopt;
@@ -297,8 +297,8 @@ std::optional<std::uint32_t> ValueFlow::older(std::uint32_t index) const {
   return std::nullopt;
 }
 
-// Whether who reads this memory with this shape reads just these elements. Where the memory was last written in place, that
-// may have been in another part of it.
+// Whether a reader of this memory with this shape reads exactly these elements. If the memory was last written in
+// place, that may have been in another part of it.
 bool ValueFlow::covers(std::uint32_t index, const CatalogTensor& read) const {
   for (std::size_t depth = 0; depth < kLongestPath; ++depth) {
     const Value& value = values_[index];
@@ -313,7 +313,7 @@ bool ValueFlow::covers(std::uint32_t index, const CatalogTensor& read) const {
   return false;
 }
 
-// An input comes from who wrote its memory last. Where that was another view of it, what it holds is of an earlier op.
+// An input comes from the last writer of its memory. If that was another view of it, the data is from an earlier op.
 void ValueFlow::look_behind_views() {
   for (std::uint32_t op = 0; op < ops_.size(); ++op) {
     for (std::uint32_t i = 0; i < ops_[op].inputs.size(); ++i) {
@@ -380,12 +380,12 @@ const CatalogTensor* ValueFlow::made(const Input& input) const {
   return values_[input.value].op == kOutside ? nullptr : values_[input.value].tensor;
 }
 
-// Of `_foreach_…` the k-th results come of the k-th elements of each list, and of what is no list.
+// In `_foreach_…` the k-th result comes from the k-th elements of each list, and from arguments that are not lists.
 bool ValueFlow::feeds(const Op& op, const Input& input, std::uint32_t output_slot) const {
   if (!op.nature.is_list || input.tensor == nullptr) return true;
   std::uint32_t size = 0;
   for (const CatalogTensor& tensor : op.op->tensors) size += tensor.is_input ? 0 : 1;
-  if (op.nature.checks_gradients && size > 0) --size;  // the last tells whether any was bad
+  if (op.nature.checks_gradients && size > 0) --size;  // the last output is the flag whether any was bad
   if (size == 0 || output_slot >= size) return true;
   const std::uint32_t inputs = static_cast<std::uint32_t>(op.inputs.size());
   const std::uint32_t in_lists = inputs / size * size;
@@ -457,7 +457,7 @@ void ValueFlow::find_flags(std::uint32_t index, BadKind kind) {
   const bool changed = from != kind || (kind == BadKind::nan && op.nature.skips_nan) ||
                        (kind == BadKind::inf && sign_is_new(op, inputs, health_of_value(index)));
   if (flags == 0) {
-    // Of infinities that may have come in through what was not recorded, nobody is to blame before they do harm.
+    // An op is not blamed for infinities that may come from unrecorded inputs before they do harm.
     const bool meant = op.nature.places || (kind == BadKind::inf && !inputs_known);
     value.root[at(kind)] = meant ? RootKind::placed : RootKind::created;
     flags = bit(*value.root[at(kind)]);
@@ -469,8 +469,8 @@ void ValueFlow::find_flags(std::uint32_t index, BadKind kind) {
   value.flags[at(kind)] = flags;
 }
 
-// Where an infinity comes from that was meant as a mask, or as nothing at all, and that this op multiplies or normalises as
-// any number: data from outside, a weight, or memory that was masked in place under another name.
+// Where an infinity comes from that was meant as a mask, or as nothing at all, and that this op multiplies or
+// normalises as any number: data from outside, a weight, or memory that was masked in place under another name.
 std::optional<std::uint32_t> ValueFlow::leak_of(const Op& op, const Input& input) {
   if (!input.is_read || input.tensor->slot < op.nature.first_mixed || !health_of(input).inf()) return std::nullopt;
   std::uint32_t index = input.value;
@@ -506,8 +506,8 @@ void ValueFlow::find_leak(const Op& op, std::uint32_t slot) {
 
 // --- ends ------------------------------------------------------------------------------------------------------------
 
-// Readers come after makers, so the last value's end is known first. Values of ops that were found by their readers only,
-// and those from outside, stand anywhere: they go by the op that makes them.
+// Readers come after makers, so the last value's end is known first. Values of ops found through their readers only,
+// and those from outside, are in any order: they go by the op that makes them.
 void ValueFlow::find_ends() {
   const auto find = [&](Value& value) {
     for (const BadKind kind : kKinds) {
@@ -546,7 +546,7 @@ bool ValueFlow::is_self_compared(const Value& value, const Op& op, std::uint32_t
          op.outputs.size() == 1 && !may_be_floating(values_[op.outputs[0]].tensor);
 }
 
-// Whether what this op decides gets to the model, a gradient or the loss, and not just to numbers of the program.
+// Whether the op's decision affects the model, a gradient or the loss, and not only numbers of the program.
 bool ValueFlow::steers(const Op& op) const {
   std::vector<std::uint32_t> open(op.outputs);
   std::set<std::uint32_t> seen;
@@ -580,7 +580,7 @@ void ValueFlow::look_at_reader(const Value& value, const Reader& reader, BadKind
   } else if (replaces) {
     // Whoever replaces it knows of it.
   } else if (op.outputs.empty()) {
-    // A view of what nobody has written yet leaves no result behind; whoever reads it is asked in its own right.
+    // A view of unwritten memory has no result of its own; its readers are checked separately.
     end = options_.only_overflows || op.nature.only_moves ? End::absorbed : End::unknown;
   } else {
     end = end_of_outputs(op, op.inputs[reader.input], value.flags[at(kind)], kind, pure);
@@ -603,8 +603,8 @@ End ValueFlow::end_of_outputs(const Op& op, const Input& input, std::uint8_t fla
   return worst;
 }
 
-// Whether `kind`, read by the op, is in the output as `next`. What NaN is made of infinities that were computed is not the
-// masks' doing that stand beside them.
+// Whether `kind`, read by the op, is in the output as `next`. NaN made from computed infinities is not caused by masks
+// beside them.
 bool ValueFlow::passes(std::uint8_t flags, BadKind kind, const Op& op, std::uint32_t index, BadKind next) {
   const Value& output = values_[index];
   if (!has(health_of_value(index), next)) return false;
@@ -623,7 +623,7 @@ End ValueFlow::end_of_output(const Op& op, std::uint32_t index, std::uint8_t fla
   const Value& output = values_[index];
   const Health health = health_of_value(index);
   if (!health.known) {
-    // What an op made inside, and nobody showed, tells nothing.
+    // Internal results of an op that were not recorded give no information.
     if (!may_be_floating(output.tensor) || (output.tensor == nullptr && output.readers.empty())) return End::absorbed;
     is_bad = true;
     return std::min(End::unknown, output.ends[at(kind)]);
@@ -722,7 +722,7 @@ void ValueFlow::find_roots() {
         if (reader == value.readers.end()) continue;
         add_root(RootKind::external, index, kind, reader->op, ops_[reader->op].inputs[reader->input].tensor);
       } else if (!ops_[value.op].is_next && value.root[at(kind)]) {
-        // What memory held before is nobody's, until it gets where it matters.
+        // Earlier contents of memory belong to no op, until they reach something that matters.
         if (ops_[value.op].nature.uninitialised && value.ends[at(kind)] < End::scaler) continue;
         const bool overwritten = value.root[at(kind)] == RootKind::overwritten;
         add_root(*value.root[at(kind)], index, kind, value.op,
@@ -762,7 +762,8 @@ void ValueFlow::add_root(RootKind kind, std::uint32_t value, BadKind bad, std::u
   (root.end == End::absorbed ? healthy_ : roots_).push_back(std::move(root));
 }
 
-// Nobody reads it but the program: a metric beside a training that goes on, or one that is computed outside of the model.
+// Nobody reads it but the program: a metric beside a training that goes on, or one that is computed outside of the
+// model.
 bool ValueFlow::is_aside(const Root& root) const {
   if (root.end != End::unread || inferred()) return false;
   return trains_ || (has_modules_ && ops_[root.op].phase == Phase::outside);
@@ -782,8 +783,8 @@ std::uint32_t ValueFlow::unwritten(const Op& op) const {
   return kOutside;
 }
 
-// Whether the op's only output is nothing but zeros. A dump of overflows alone has no values of it: finite numbers divided by
-// nothing but infinities are zeros, and so is what is made of zeros by moving or multiplying them.
+// Whether the op's only output is all zeros. A dump of overflows only has no values of it: finite numbers divided by
+// infinities are zeros, and so are results of moving or multiplying zeros.
 bool ValueFlow::is_zero_behind(const Op& op, const Input& input, const std::set<std::uint32_t>& zeros) {
   const Value& output = values_[op.outputs[0]];
   const KnownStatistics* known = output.tensor == nullptr ? nullptr : health_.statistics(*output.tensor);
@@ -799,8 +800,8 @@ bool ValueFlow::is_zero_behind(const Op& op, const Input& input, const std::set<
   return is_infinite && divides;
 }
 
-// x / sqrt(mean(x ** 2)) where x ** 2 is too large for its type: an infinity that is divided by, and nothing but zeros come
-// out of an x that was none.
+// x / sqrt(mean(x ** 2)) where x ** 2 is too large for its type: an infinity that is divided by, and nothing but zeros
+// come out of an x that was none.
 bool ValueFlow::normalises_to_nothing(std::uint32_t value) {
   if (options_.only_overflows && !has_edges_) return false;
   std::set<std::uint32_t> sources;
@@ -860,7 +861,7 @@ void ValueFlow::sort_roots() {
   for (Root& root : healthy_) trace(root);
 }
 
-// The way to the worst end; of what is absorbed, who absorbs it.
+// The path to the worst end; for an absorbed value, its absorbers.
 void ValueFlow::trace(Root& root) {
   root.path.push_back(root.op);
   if (root.op != values_[root.value].op && values_[root.value].op != kOutside && root.kind == RootKind::created) {
