@@ -1,4 +1,4 @@
-// The function table of sonde.h over the one Session of the process. Nothing is thrown to the host.
+// The function table of sonde.h for the one Session of the process. No exception reaches the host.
 #include "capture/api.h"
 
 #include <sys/types.h>
@@ -56,7 +56,7 @@ void guarded_void(F body) {
   });
 }
 
-// Runs `body` with a struct of the host and all its fields, also where the host's header is older or newer than ours.
+// Runs `body` with a struct of the host and all its fields, even if the host's header is older or newer than ours.
 template <typename T, typename R, typename F>
 R with_struct(const T* given, R fallback, F body) {
   return guarded(fallback, [&](Session& s) {
@@ -142,7 +142,7 @@ int records_exceptions() {
 }
 
 void forked_child() {
-  // The writer thread and its locks stayed in the parent: touch nothing, free nothing, forget nothing.
+  // The writer thread and its locks stayed in the parent: do not use, free or forget anything.
   static std::atomic<Session*> parents;
   if (Session* current = g_session.exchange(nullptr, std::memory_order_acq_rel)) {
     current->abandon();
@@ -206,7 +206,7 @@ void source_text(const char* file, const char* text) {
   guarded_void([&](Session& s) { s.source_text(file, text); });
 }
 
-// Ops in flight of one thread, reused. They do not nest in practice; a stack costs nothing.
+// Ops in flight of one thread, reused. They do not nest in practice; a stack is cheap.
 struct OpStack {
   std::vector<std::unique_ptr<Op>> ops;
   std::size_t depth = 0;
@@ -217,7 +217,7 @@ OpStack& ops_of_thread() {
 }
 Op& op_of(sonde_op* op) { return *reinterpret_cast<Op*>(op); }
 
-// `begin` fills the op and answers what is wanted of it.
+// `begin` fills the op and returns what to record of it.
 template <typename F>
 std::uint32_t begin_op(sonde_op** out, F begin) {
   return guarded(0u, [&](Session& s) {
@@ -237,7 +237,7 @@ std::uint32_t op_begin(std::uint32_t site_id, sonde_graph graph, std::uint64_t a
   return begin_op(out, [&](Session& s, Op& op) { return s.op_begin(op, site_id, graph, attributes); });
 }
 
-// An op belongs to the session that began it, also when that one was stopped meanwhile.
+// An op belongs to the session that began it, even if that one was stopped meanwhile.
 template <typename F>
 void on_op(sonde_op* op, F body) {
   guarded_void([&](Session& s) {
@@ -314,7 +314,7 @@ void storage_changed(std::uint64_t storage) {
   guarded_void([&](Session& s) { s.storage_changed(storage); });
 }
 
-// As far as the host's struct reaches.
+// Limited to the size of the host's struct.
 void write_settings(const Plan& plan, const NamedHostSettings& settings, sonde_host_settings& out) {
   sonde_host_settings all{};
   all.size = out.size;

@@ -62,7 +62,7 @@ ContentCache::Found ContentCache::find(const TensorKey& key) {
 void ContentCache::insert(const TensorKey& key, Content content, std::uint64_t epoch) {
   if (key.storage == 0 || epoch_of(key.storage) != epoch) return;
   Storage& storage = storage_of(key.storage);
-  // One that was recorded without its bytes may be there.
+  // There may be one that was recorded without its bytes.
   std::erase_if(storage.entries, [&](const Entry& entry) {
     return entry.data == key.data && entry.dtype == key.dtype && std::ranges::equal(entry.shape.values(), key.shape) &&
            std::ranges::equal(entry.strides.values(), key.strides);
@@ -79,7 +79,7 @@ void ContentCache::wrote(std::uint64_t storage_id, std::uint64_t sequence) {
   storage.written = true;
   if (storage.writer.sequence != sequence)
     storage.before = storage.known.empty() ? storage.writer : storage.known.back().origin;
-  storage.writer = {sequence, kInnerSlot};  // until made() says which output it is
+  storage.writer = {sequence, kInnerSlot};  // until made() sets the output
   storage.known.clear();
   storage.entries.clear();
   storage.finite.clear();
@@ -132,7 +132,7 @@ Origin ContentCache::origin_of(const ViewIdentity& view, std::uint64_t reader) {
     if (one.object == view.object && view.object != 0) return one.origin;
   }
   const Origin origin = found != nullptr ? found->origin : storage.writer;
-  // So that a later view that lies as this one does is not taken for it.
+  // So that a later view with the same layout is not mistaken for it.
   if (view.object != 0) remember(storage.known, view, origin);
   return origin;
 }

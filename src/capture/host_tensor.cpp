@@ -9,7 +9,7 @@ namespace sonde {
 
 std::vector<std::int64_t> c_order_strides(std::span<const std::int64_t> shape) {
   std::vector<std::int64_t> strides(shape.size());
-  std::uint64_t stride = 1;  // wraps where the sizes are nonsense
+  std::uint64_t stride = 1;  // wraps around if the sizes are nonsense
   for (std::size_t d = shape.size(); d-- > 0;) {
     strides[d] = static_cast<std::int64_t>(stride);
     stride *= static_cast<std::uint64_t>(std::max<std::int64_t>(shape[d], 1));

@@ -170,7 +170,7 @@ std::uint32_t NamedHost::begin(OpRecorder& ops, const NamedOp& named, std::uint3
   return ops.begin_named(op, *known.name, sites_.at(known.site), named.step, wanted, flagged);
 }
 
-// " (train.py:12)", as the host's graph has it; empty when it does not say.
+// " (train.py:12)", from the host's graph; empty if the graph has no line.
 std::string NamedHost::line_in_graph(const FoundOps& found, std::uint32_t rank) const {
   constexpr std::uintmax_t kLargest = std::uintmax_t{1} << 29;
   const std::filesystem::path file = path_ / rank_name(rank) / kGraphsDirectory / graph_name(found.graph, ".pb");

@@ -39,7 +39,7 @@ void OpNames::define_site(std::uint32_t id) {
   recorder_->define(sites_.at(id));
 }
 
-// Most sites seen while roots are looked for are never recorded: what a site's ops are called is found with the first.
+// Most sites seen while roots are searched are never recorded: the name of a site's ops is made for the first op.
 OpNames::Series& OpNames::series_of(const Site& site) {
   if (series_of_site_.size() < sites_.size()) series_of_site_.resize(sites_.size(), kNoSeries);
   std::uint32_t& index = series_of_site_[site.id - 1];

@@ -1,4 +1,4 @@
-// OpRecorder's life, its steps and its ops. What it reads of their tensors: op_tensors.cpp.
+// OpRecorder's life, its steps and its ops. Reading of tensors: op_tensors.cpp.
 #include "capture/op_recorder.h"
 
 #include <algorithm>
@@ -64,9 +64,9 @@ void OpRecorder::begin_step(const StepChange& change, bool keeps) {
   step.announced = false;
   ++counts_.steps_begun;
   if (counts_.steps_begun > 2) named_tensors_.forget_older_than(counts_.steps_begun - 2);
-  // The graph of the first step is wanted anyway.
+  // The graph of the first step is always wanted.
   buffer_.begin_step(graph, keeps && overflow_only_ && counts_.steps_begun == 1);
-  if (change.resumed) return;  // switched off and on within: it goes on where it was
+  if (change.resumed) return;  // switched off and on within the step: it continues
   step.stamp = ++stamp_;
   step.next_task = 0;
   selector_.begin_step(graph);
@@ -200,13 +200,13 @@ void OpRecorder::submit(Record&& record) {
 void OpRecorder::end(Op& op, bool failed) {
   op.record.failed = failed;
   settle_before(op, op.record.overflowed || (exception_only_ && failed));
-  // Slots in order, inputs first: the host reports them as their bytes are best read.
+  // Slots in order, inputs first: the host reports them in the best order for reading their bytes.
   std::ranges::stable_sort(op.record.tensors, [](const TensorRecord& a, const TensorRecord& b) {
     return a.is_input != b.is_input ? a.is_input : a.slot < b.slot;
   });
   for (TensorRecord& tensor : op.record.tensors) tensor.timestamp_us = op.record.timestamp_us;
   submit(std::move(op.record));
-  // The program may be gone a moment later: nothing that says why may still be on its way.
+  // The program may end a moment later: the records that explain why must be written by then.
   if (exception_only_ && failed) recorder_->flush();
 }
 
@@ -230,7 +230,7 @@ std::unique_ptr<Op> OpRecorder::defer(Op& op) {
   return rest;
 }
 
-// --- what modes look for ---------------------------------------------------------------------------------------------
+// --- searches of modes -----------------------------------------------------------------------------------------------
 
 bool OpRecorder::found_enough() const {
   return overflow_only_ && plan_.overflow_number > 0 && found_.count >= plan_.overflow_number;

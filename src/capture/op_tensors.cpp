@@ -69,7 +69,7 @@ void OpRecorder::add_tensor(Op& op, bool is_input, std::uint32_t slot, const Hos
   reading->publish(cache_);
 }
 
-// Locked. Where an input comes from, or that an output is made here; its name, and what is recorded under that name.
+// Locked. Sets the origin of an input, or marks an output as made here; its name, and the record under that name.
 void OpRecorder::relate(const Op& op, const HostTensor& tensor, const ViewIdentity& identity, TensorRecord& record,
                         Companion& companion) {
   const std::uint64_t own = op.record.sequence;
@@ -92,7 +92,7 @@ void OpRecorder::relate(const Op& op, const HostTensor& tensor, const ViewIdenti
   if (record.parameter == 0) find_data(op, tensor, record, companion);
 }
 
-// Recorded once a step, as a whole, with the first op that reads a part of it.
+// Recorded once per step, as a whole, with the first op that reads a part of it.
 void OpRecorder::find_parameter(const Op& op, const HostTensor& tensor, TensorRecord& record, Companion& companion) {
   NamedTensors::Named* named = named_tensors_.find(tensor);
   if (named == nullptr) return;
@@ -101,7 +101,7 @@ void OpRecorder::find_parameter(const Op& op, const HostTensor& tensor, TensorRe
   if (!named->wanted || named->recorded_stamp == stamp) return;
   named->recorded_stamp = stamp;
   companion.whole.emplace(*named, tensor);
-  // The name was given at the start of the step; memory that was resized since is not that tensor any more.
+  // The name was given at the start of the step; memory that was resized since is another tensor.
   if (companion.whole->is_inside_storage()) companion.name = named->name;
 }
 
@@ -121,7 +121,7 @@ void OpRecorder::find_data(const Op& op, const HostTensor& tensor, TensorRecord&
   companion.in_constants = has_constants;
 }
 
-// Records it before the op's own tensor, which is found to be the same then. Whether that is still to be read.
+// Records it before the op's own tensor, which is then found to be equal. Returns whether it must still be read.
 bool OpRecorder::add_companion(const Op& op, const HostTensor& tensor, const Companion& companion,
                                std::optional<TensorReading>& reading) {
   const HostTensor& source = companion.whole ? companion.whole->tensor() : tensor;

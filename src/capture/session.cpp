@@ -133,7 +133,7 @@ sonde_capture Session::answer() {
   const Recorder* recorder = ops_->recorder();
   if (recorder != nullptr && (owner_ == Host::naming || recorder->error())) return SONDE_CAPTURE_OFF;
   if (clock_.needs_operators() && !ops_->found_enough()) return SONDE_CAPTURE_ON;
-  // Operators will run unseen from here on: what is known of the memory then is worth nothing.
+  // Operators will run unobserved from here on: knowledge about the memory becomes invalid.
   ops_->cache().clear();
   return SONDE_CAPTURE_OFF;
 }
@@ -179,7 +179,7 @@ sonde_capture Session::autograd_started() {
   return answer();
 }
 
-// So many operators ran that it must be known what kind of program it is.
+// So many operators ran that the kind of program must be decided.
 sonde_capture Session::modules_exist(bool with_parameters) {
   const std::lock_guard guard(lock_);
   if (with_parameters) {
@@ -254,8 +254,8 @@ void Session::storages_freed(std::span<const std::uint64_t> storages) {
 
 // --- ops -------------------------------------------------------------------------------------------------------------
 
-// Many ops have run, or many bytes wait, and it is still open whether they are a preamble. Asked once; a host that does
-// not know settles it.
+// Many ops have run, or many bytes wait, and it is undecided whether they are a preamble. Asked once; a host that does
+// not know decides that they are steps.
 bool Session::is_undecided() {
   constexpr std::uint64_t kMostOps = 1000;
   if (!clock_.provisional() || plan_.overflow_only() || plan_.exception_only()) return false;
@@ -306,7 +306,7 @@ void Session::op_check_output(Op& op, const HostTensor& output) {
   const std::lock_guard guard(lock_);
   check.publish(ops.cache());
   if (check.is_finite() || ops.found_enough() || !is_current(op)) return;
-  settle();  // whatever the program is, this is wanted
+  settle();  // whatever the program is, this must be recorded
   ops.overflowed(op);
 }
 
@@ -328,7 +328,7 @@ void Session::op_failed(Op& op) {
 Result<NamedHostSettings> Session::named_host_settings() {
   const std::lock_guard guard(lock_);
   Result<NamedHostSettings> settings = named_host_.settings();
-  if (settings) apply(clock_.modules_exist());  // what the other host has done so far was no step
+  if (settings) apply(clock_.modules_exist());  // the other host's actions so far were not a step
   return settings;
 }
 
@@ -392,7 +392,7 @@ std::string Session::stop() {
     ops_->buffer().skip_dropped();
   }
   Recorder* recorder = ops_->recorder();
-  guard.unlock();  // ops of other threads go on while the writer finishes
+  guard.unlock();  // ops of other threads continue while the writer finishes
   Totals totals;
   if (recorder != nullptr) totals = recorder->finish();
   guard.lock();
@@ -414,7 +414,7 @@ std::string Session::stop() {
                  .other_host = other_host_};
   failure_told_ = true;
   const std::string line = closing_line(end);
-  // An ended session is kept, for ops of other threads that are still inside it. They point to nothing but names.
+  // An ended session is kept, for ops of other threads that are still inside it. They point only to names.
   ops_->shrink();
   sites_.clear();
   named_host_.shrink();

@@ -8,8 +8,8 @@ namespace {
 
 constexpr std::uint32_t kTraining = 0;
 constexpr std::uint64_t kNone = ~std::uint64_t{0};
-// In a row, of one root, before the first training step and before any: of a reference model, which may be given a few
-// batches for one step. More are a loop of evaluation.
+// Limit in a row, for one root, before the first training step and before any: a reference model may get a few
+// batches for one step. More are an evaluation loop.
 constexpr std::uint32_t kMostAtFirst = 2, kMostInARow = 4;
 
 }  // namespace
@@ -167,7 +167,8 @@ void StepClock::begin_gap() {
   if (std::exchange(gap_ended_, false)) gap_.clear();
 }
 
-// A forward with gradients: what ran without before the step that it begins may do so before the next one.
+// A forward with gradients: roots called without gradients before the step that it begins may be so before the next
+// one.
 void StepClock::end_gap() {
   begin_gap();
   if (!stepped_ && counter_[kTraining].open) return;
@@ -233,10 +234,10 @@ std::vector<StepChange> StepClock::modules_exist() {
 std::vector<StepChange> StepClock::manual_step() {
   std::vector<StepChange> changes;
   settle();
-  rule_ = StepRule::manual;  // from the first call on, the user's word is the only one
+  rule_ = StepRule::manual;  // from the first call on, only the user decides
   discovering_ = false;
   for (std::uint32_t graph = 1; graph < kGraphs; ++graph) close(graph, changes);
-  if (counter_[kTraining].begun == 0) counter_[kTraining].begun = 1;  // the one that ends here went by unseen
+  if (counter_[kTraining].begun == 0) counter_[kTraining].begun = 1;  // the one that ends here was not observed
   if (counter_[kTraining].open) close(kTraining, changes);
   open(kTraining, changes);
   return changes;
@@ -263,7 +264,7 @@ std::vector<StepChange> StepClock::set_recording(bool on) {
 }
 
 void StepClock::set_iteration(std::uint64_t iteration) {
-  if (std::exchange(by_operator_, false)) stepped_ = true;  // the forward that comes has that number
+  if (std::exchange(by_operator_, false)) stepped_ = true;  // the next forward has that number
   initial_iteration_ = iteration;
   for (Counter& counter : counter_) counter.base = counter.begun;
 }

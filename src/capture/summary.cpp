@@ -40,7 +40,7 @@ std::string what_was_found(const SessionEnd& end) {
                      stopped, where);
 }
 
-// Where more than training ran. How a step is found: step_clock.h.
+// If more than training ran. The detection of steps: step_clock.h.
 std::string how_steps_were_counted(const SessionEnd& end) {
   if (end.named_owner || end.clock.manual()) return "";
   std::string ran;
@@ -68,7 +68,7 @@ std::string steps_that_ran(const SessionEnd& end) {
   return ran;
 }
 
-// The steps that were asked for did not come; empty: they did.
+// The requested steps that did not run; empty: all ran.
 std::string why_no_step(const SessionEnd& end) {
   const NamedHost& host = end.named_host;
   if (host.exists()) {

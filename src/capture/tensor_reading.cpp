@@ -5,7 +5,7 @@
 namespace sonde {
 namespace {
 
-// CANN's comparisons begin with the first element, and nothing is greater than a NaN.
+// CANN's comparisons begin with the first element, and no value is greater than a NaN.
 bool first_is_nan(const DeviceAccess& reader, TensorView view, const Statistics& statistics) {
   if (statistics.nan_count == 0) return false;
   view.shape = {};
@@ -73,7 +73,7 @@ bool TensorReading::read(BlockPool& blocks) {
 
 void TensorReading::measure() {
   const Plan& plan = *rules_.plan;
-  const DeviceAccess& reader = *device_access(view_.device);  // a sample may be on the host by now
+  const DeviceAccess& reader = *device_access(view_.device);  // a sample may be on the host already
   const bool summarises = info(view_.dtype).has_statistics && !content_.has_statistics;
   if (out_.bytes || summarises) out_.bytes_read = view_.bytes();
   if (summarises) {

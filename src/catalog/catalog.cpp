@@ -41,7 +41,7 @@ void read_trees(const Findings& found, const fs::path& given, Catalog& catalog) 
   }
 }
 
-// Processes without a rank get one in the order of their numbers, after those that have.
+// Processes without a rank get one in the order of their numbers, after those with a rank.
 void number_processes(std::vector<MsprobePlace>& places) {
   std::map<fs::path, std::set<std::uint64_t>> processes;
   std::map<fs::path, std::uint32_t> next;
@@ -111,8 +111,8 @@ RankTree tree_of(const JournalPlace& place, const fs::path& part) {
   return tree;
 }
 
-// Constants come before the first op of their step. Where a run ended in between, what the journal has of the step says
-// whose they are.
+// Constants come before the first op of their step. If a run ended in between, the journal's entries of the step show
+// their owner.
 void add_steps_of_constants(const JournalPlace& place, const CatalogRank& journal, RankTree& tree) {
   for (const fs::path& constants : tree.constants) {
     const fs::path graph = constants.parent_path();
@@ -127,7 +127,7 @@ void add_steps_of_constants(const JournalPlace& place, const CatalogRank& journa
   }
 }
 
-// False when there is nothing to read.
+// False if there is nothing to read.
 bool read_tree_instead(const RankTree& tree, const CatalogRank& like, Catalog& catalog) {
   if (tree.steps.empty()) return false;
   CatalogRank rank;
@@ -167,10 +167,10 @@ void add_unentered(const RankTree& tree, const StepFilter& filter, const Journal
   if (added.rows > 0) {
     what += (what.empty() ? "" : " and ") + std::to_string(added.rows) + " rows of tables";
   }
-  // Rows come after their entry: where one is missing the journal was cut off later.
+  // Rows come after their entry: if an entry is missing, the journal was truncated later.
   const bool has_failed = std::ranges::any_of(rank.runs, [](const CatalogRun& run) {
     const auto is_end = [](const std::string& note) { return note.starts_with("recording stopped"); };
-    return !run.error.empty() || std::ranges::any_of(run.notes, is_end);  // the note alone, where no more fitted
+    return !run.error.empty() || std::ranges::any_of(run.notes, is_end);  // the note alone, if no more fitted
   });
   const bool is_lost = remains.is_damaged || (added.rows > 0 && !has_failed);
   catalog.problems.push_back({journal_in(place.metadata),
@@ -197,7 +197,7 @@ void read_journal_rank(const JournalPlace& place, const StepFilter& filter, cons
     const std::size_t at = catalog.problems.size();
     catalog.problems.push_back({journal, read.error().message + "; file names and tables are used instead"});
     if (read_tree_instead(tree_of(place, part), rank, catalog)) return;
-    if (rank.has_journal) {  // it can be read, and holds nothing
+    if (rank.has_journal) {  // it is readable but empty
       catalog.problems[at] = {journal, "it is empty: the run ended before its first entry", false,
                               ProblemKind::cut_off};
     }
@@ -247,7 +247,7 @@ void name_dumps(const fs::path& given, Catalog& catalog) {
   for (std::size_t i = 0; i < dumps.size(); ++i) catalog.ranks[i].dump = dumps[i].lexically_relative(given).native();
 }
 
-// Where `path` lies inside ranks with a journal: those, and which part of them it is.
+// If `path` lies inside ranks with a journal: those ranks, and the part of them.
 struct Inside {
   std::vector<JournalPlace> ranks;  // empty: it does not
   StepFilter filter;
@@ -352,7 +352,7 @@ std::string_view TextPool::keep_unique(std::string_view text) {
 
 namespace {
 
-// A problem has its path apart.
+// A problem has its path in a separate field.
 void shorten_problems(Catalog& catalog) {
   for (CatalogProblem& problem : catalog.problems) {
     const std::string start = "cannot read '" + problem.path.string() + "': ";
@@ -360,7 +360,7 @@ void shorten_problems(Catalog& catalog) {
   }
 }
 
-// A dump.json that is nothing of msprobe's makes no rank beside others.
+// A dump.json that is not msprobe's does not make a rank if there are others.
 void drop_empty_ranks(Catalog& catalog) {
   const auto is_empty = [](const CatalogRank& rank) {
     return rank.kind == DumpKind::msprobe &&
@@ -374,7 +374,7 @@ void drop_empty_ranks(Catalog& catalog) {
 
 Result<Catalog> open_catalog(const fs::path& path) {
   std::error_code error;
-  // msprobe's own tools are given the JSON.
+  // msprobe's own tools get the JSON as the path.
   const bool is_record = path.filename() == "dump.json" || path.filename() == "debug.json";
   const fs::path directory =
       is_record && fs::is_regular_file(path, error) ? fs::absolute(path, error).parent_path() : path;

@@ -27,7 +27,7 @@ bool is_number(std::string_view text) {
   return parse_number(text, ignored);
 }
 
-// The number after `prefix` in a name that is nothing else.
+// The number after `prefix` in a name without other parts.
 template <typename Number>
 bool number_after(std::string_view name, std::string_view prefix, Number& out) {
   return name.starts_with(prefix) && parse_number(name.substr(prefix.size()), out);

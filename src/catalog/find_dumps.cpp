@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kDeepestTree = 12;                 // levels below the path that was given
-constexpr std::size_t kMostDirectories = 20000;  // looked at without finding anything
+constexpr std::size_t kMostDirectories = 20000;  // searched without finding anything
 
 bool is_beside_steps(const std::string& name) {
   return name.starts_with('.') || name == kGraphsDirectory || name == kOrderDirectory || name == kConstantsDirectory;
@@ -33,7 +33,7 @@ class Finder {
   explicit Finder(bool trust_journals) : trust_journals_(trust_journals) {}
 
   void look(const fs::path& directory, int depth) {
-    bool shared = false;  // o2: what is called by a number is a step of it; the rest is another's
+    bool shared = false;  // o2: directories with a number as name are steps of it; the rest belongs to another
     if (trust_journals_) {
       const std::vector<fs::path> journals = journals_of(directory);
       for (const fs::path& metadata : journals) found_.journals.push_back({directory, metadata});
@@ -58,7 +58,7 @@ class Finder {
   }
 
   Findings take() {
-    // Beside a dump a .pt of a name of its own is a checkpoint, or something else.
+    // Beside a dump, a .pt with a free name is a checkpoint or something else.
     if (!found_.journals.empty() || !found_.steps.empty() || !found_.msprobe.empty()) found_.loose = distinct_;
     return std::move(found_);
   }

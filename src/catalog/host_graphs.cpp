@@ -31,7 +31,7 @@ std::optional<std::string> read_file(const fs::path& path, std::string& problem)
   return std::nullopt;
 }
 
-// The files of a graph, as far as they are there.
+// The existing files of a graph.
 struct GraphPaths {
   fs::path pb, ir, order;
   bool are_ours = false;  // Sonde wrote them
@@ -88,7 +88,7 @@ class GraphPlaces {
   std::map<std::uint64_t, std::uint64_t> shown_by_;
 };
 
-// The `.pb`; where it is not there, or not whole, the `.ir`, which says no data flow.
+// The `.pb`; if it is missing or incomplete, the `.ir`, which has no data flow.
 std::shared_ptr<const HostGraph> read_graph(const GraphPaths& paths, CatalogRank& rank, Catalog& catalog) {
   std::string problem;
   if (const std::optional<std::string> bytes = read_file(paths.pb, problem)) {
@@ -115,7 +115,7 @@ std::shared_ptr<const HostGraph> read_graph(const GraphPaths& paths, CatalogRank
   return std::make_shared<const HostGraph>(std::move(graph));
 }
 
-// Nothing of them is known but names and values.
+// Only their names and values are known.
 bool are_bare(const std::vector<CatalogStep*>& steps) {
   bool any = false;
   for (const CatalogStep* step : steps) {
@@ -129,13 +129,13 @@ bool are_bare(const std::vector<CatalogStep*>& steps) {
   return any;
 }
 
-// Adds what a graph says to the ops of its steps.
+// Adds the facts of a graph to the ops of its steps.
 class HostGraphAdder {
  public:
   HostGraphAdder(const HostGraph& graph, const HostNames& names, HostGraph& commons, TextPool& texts)
       : graph_(graph), names_(names), texts_(texts) {
     for (const auto& [name, op] : names.common()) commons.ops.push_back(op);
-    std::size_t next = 0;  // views of a vector that grows no more
+    std::size_t next = 0;  // views into a vector that no longer grows
     for (const auto& [name, op] : names.common()) common_.emplace(name, &commons.ops[next++]);
   }
 

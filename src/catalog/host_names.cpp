@@ -51,7 +51,7 @@ std::vector<SourceLine> common_trace(const std::vector<SourceLine>& a, const std
 
 }  // namespace
 
-// Ops of one scope and type whose numbers in the dump the graph does not have.
+// Ops of one scope and type whose numbers in the dump do not occur in the graph.
 struct HostNames::Group {
   std::vector<std::string_view> names;  // in the dump, in the order of their first runs
   std::map<std::string_view, std::vector<Run>> runs;
@@ -116,7 +116,7 @@ class Fit {
   std::vector<std::vector<Reader>> readers_;
 };
 
-// Pairs that fit each other, and better than they fit anything else; those are taken out of both lists, until none is
+// Pairs that fit each other better than anything else; they are removed from both lists, until none is
 // left.
 std::vector<std::pair<std::string_view, std::uint32_t>> best_pairs(const std::vector<std::vector<int>>& fits,
                                                                    std::vector<std::string_view>& names,

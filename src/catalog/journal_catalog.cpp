@@ -55,7 +55,7 @@ class RunReader {
   }
 
  private:
-  // Equal tensors were read and written once; what is known of one is known of all.
+  // Equal tensors were read and written once; facts about one apply to all.
   struct Known {
     const JournalTensor* statistics = nullptr;
     const JournalTensor* file = nullptr;
@@ -174,7 +174,7 @@ class RunReader {
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::size_t> steps_;
 };
 
-// The paths in a journal stay inside the rank's directory, or are not used.
+// Paths in a journal must stay inside the rank's directory; others are not used.
 void drop_outside_files(JournalRun& run, const std::filesystem::path& journal, Catalog& catalog) {
   bool told = false;
   for (JournalRecord& record : run.records) {

@@ -94,7 +94,7 @@ bool JsonReader::leave(char close) {
   return true;
 }
 
-// Past the comma before all but the first; false at the end of the container.
+// Skips the comma before all but the first; false at the end of the container.
 bool JsonReader::next(char open, char close) {
   if (failed()) return false;
   skip_space();
@@ -130,7 +130,7 @@ bool JsonReader::next_key(std::string& key) {
 
 bool JsonReader::next_item() { return next('[', ']'); }
 
-// From its first quote to behind the last.
+// From its first quote to after the last.
 bool JsonReader::read_text(std::string* out) {
   ++at_;
   while (true) {

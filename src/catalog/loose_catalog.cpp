@@ -148,7 +148,7 @@ class LooseReader {
     return op;
   }
 
-  // A name that comes again (conv.npy beside conv.pt) is a further run of the op.
+  // A repeated name (conv.npy beside conv.pt) is a further run of the op.
   void add(const LooseFile& file, CatalogStep& step) {
     std::vector<CatalogTensor> tensors = tensors_of(file);
     if (tensors.empty()) return;

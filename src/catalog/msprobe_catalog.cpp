@@ -26,7 +26,7 @@ bool is_of_the_framework(std::string_view file) {
   return false;
 }
 
-// The tensor files beside a dump.json: which there are, and which lead out of the dump.
+// The tensor files beside a dump.json: the existing ones, and those that lead out of the dump.
 class DataFiles {
  public:
   DataFiles(const fs::path& directory, const fs::path& root, Catalog& catalog) {
@@ -59,7 +59,7 @@ class DataFiles {
     return true;
   }
   bool refused(const std::string& name) const { return refused_.contains(name); }
-  // Those that no record names, in the order of their names.
+  // Files that no record names, in the order of their names.
   std::set<std::string> left() const {
     std::set<std::string> left;
     for (const std::string& name : names_) {
@@ -128,7 +128,7 @@ class MsprobeReader {
     with_text(place_.directory / "stack.json", [&](std::string_view text) {
       return read_msprobe_stacks(text, [&](std::vector<std::string>&& names, std::vector<SourceLine>&& lines) {
         if (lines.empty()) return;
-        // The user's lines first, as everywhere; the framework's own are of no help.
+        // The user's lines first, as everywhere; the framework's own lines do not help.
         std::vector<SourceLine> own;
         for (const SourceLine& line : lines) {
           if (!is_of_the_framework(line.file)) own.push_back(line);
@@ -215,7 +215,7 @@ class MsprobeReader {
     }
   }
 
-  // The JSON is written late: when the program was killed, tensors may be there that it does not name.
+  // The JSON is written late: if the program was killed, there may be tensors that it does not name.
   void add_unnamed_files() {
     const std::set<std::string> left = files_.left();
     if (left.empty()) return;

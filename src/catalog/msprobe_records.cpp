@@ -17,7 +17,7 @@ using Kind = JsonReader::Kind;
 // `torch.float32`, `mindspore.Float32`, `Float32`.
 DType dtype_of(std::string_view text) { return dtype_from_name(text.substr(text.rfind('.') + 1)); }
 
-// A number, a truth, or the text of a number that JSON has not.
+// A number, a truth value, or the text of a number that JSON cannot express.
 bool take_value(JsonReader& json, std::optional<double>& out) {
   double number = 0;
   bool truth = false;
@@ -53,7 +53,7 @@ bool is_leaf(JsonReader& json) {
   return found;
 }
 
-// Goes through the items of one record.
+// Reads the items of one record.
 class ItemReader {
  public:
   ItemReader(JsonReader& json, MsprobeRecord& record) : json_(json), record_(record) {}

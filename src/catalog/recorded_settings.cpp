@@ -21,7 +21,7 @@ DumpSettings recorded_settings(const fs::path& metadata) {
 }
 
 std::optional<Plan> recorded_plan(const fs::path& metadata, const std::string& config_file) {
-  const fs::path file(config_file);  // of a journal that anyone may have written: it stays inside
+  const fs::path file(config_file);  // the journal is untrusted: the file must stay inside
   if (file.empty() || file.is_absolute() || std::ranges::find(file, "..") != file.end()) return std::nullopt;
   return read_recorded_plan(metadata / file);
 }

@@ -18,7 +18,7 @@ namespace {
 
 using Cells = std::vector<std::string>;
 
-// The cells of one line; false when a quote is not closed. `""` inside quotes is a quote.
+// The cells of one line; false if a quote is not closed. `""` inside quotes is a quote.
 bool split(std::string_view line, Cells& cells) {
   cells.clear();
   std::string cell;
@@ -48,7 +48,7 @@ bool parse_value(std::string_view text, std::optional<double>& out) {
   }
   double value = 0;
   if (!parse_number(text, value)) {
-    // Out of range is what "%g" of a denormal may be to some readers; not so to strtod.
+    // Some readers report the "%g" of a denormal as out of range; strtod does not.
     char* end = nullptr;
     const std::string copy(text);
     value = std::strtod(copy.c_str(), &end);
@@ -105,7 +105,7 @@ bool set_text(std::string_view text, StatisticRow& row) {
   return true;
 }
 
-// "null" where the tensor's type is none that MindSpore can measure.
+// "null" if MindSpore cannot measure the tensor's type.
 bool set_dtype(std::string_view text, StatisticRow& row) {
   row.dtype = dtype_from_name(text);
   return true;
@@ -174,7 +174,7 @@ constexpr std::array kOpColumns = {
     ColumnInfo{"l2norm", set_value<&KnownStatistics::l2norm>},
 };
 
-using Header = std::vector<const ColumnInfo*>;  // null: a column that is passed over
+using Header = std::vector<const ColumnInfo*>;  // null: a skipped column
 
 // False when a column of `needed` is missing.
 bool parse_header(std::string_view line, std::span<const ColumnInfo> columns,
@@ -190,14 +190,14 @@ bool parse_header(std::string_view line, std::span<const ColumnInfo> columns,
   });
 }
 
-// Where nothing could be computed, one of CANN's writers forgets the count.
+// If nothing could be computed, one of CANN's writers omits the count.
 void add_forgotten_count(const Header& header, Cells& cells) {
   if (cells.size() + 1 != header.size() || cells.empty() || cells.back() != "NA") return;
   const auto count = std::ranges::find_if(header, [](const ColumnInfo* c) { return c && c->name == "Count"; });
   if (count != header.end()) cells.insert(cells.begin() + (count - header.begin()), "");
 }
 
-// Empty when the row is good, else what is wrong with it.
+// Empty if the row is valid, else the error.
 std::string parse_row(std::string_view line, const Header& header, StatisticRow& row) {
   Cells cells;
   if (!split(line, cells)) return "a quote is not closed";
@@ -221,7 +221,7 @@ std::string_view take_line(std::string_view& text) {
   return line;
 }
 
-// `first`: what every row begins with.
+// `first`: the start of every row.
 StatisticTable parse_rows(std::string_view text, const Header& header, const StatisticRow& first) {
   StatisticTable table;
   std::size_t bad = 0;

@@ -15,7 +15,7 @@ namespace sonde {
 namespace {
 
 constexpr std::uintmax_t kLongestSource = 16 << 20;  // bytes
-constexpr std::uint32_t kMostLines = 1 << 22;        // of a source; a damaged dump may say any number
+constexpr std::uint32_t kMostLines = 1 << 22;        // of a source; a damaged dump may contain any number
 
 GraphOp op_of(const CatalogOp& from) {
   GraphOp op;
@@ -54,7 +54,7 @@ std::optional<std::string> read_file(const std::filesystem::path& path) {
   return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
 }
 
-// Lines that the host's graph files quote.
+// Lines quoted in the host's graph files.
 HostLines lines_of(const CatalogRank& rank) {
   HostLines lines;
   for (const std::shared_ptr<const HostGraph>& graph : rank.host_graphs) {
@@ -68,7 +68,7 @@ bool agrees(const std::string& text, const std::map<std::uint32_t, std::string>&
   return std::ranges::all_of(lines, [&](const auto& line) { return source.line("", line.first) == line.second; });
 }
 
-// A file of nothing but these lines.
+// A file consisting only of these lines.
 std::string text_of(const std::map<std::uint32_t, std::string>& lines) {
   std::string text;
   std::uint32_t at = 1;
@@ -124,17 +124,17 @@ std::vector<std::uint32_t> neighbourhood(const StepGraph& graph, std::vector<std
 
 SourceTexts sources_of(const CatalogRank& rank) {
   std::error_code ignored;
-  const bool apart = std::filesystem::exists(rank.metadata / "graphs", ignored);  // as where CANN's trees are
+  const bool apart = std::filesystem::exists(rank.metadata / "graphs", ignored);  // as for CANN's trees
   const std::filesystem::path kept = (apart ? rank.metadata : rank.directory) / kGraphsDirectory / kSourcesDirectory;
   return SourceTexts([kept, lines = lines_of(rank)](const std::string& file) -> std::optional<std::string> {
-    // Names come from the dump, which anybody may have written: stay inside its directory.
+    // Names come from the dump, which is untrusted: stay inside its directory.
     const std::filesystem::path inside = std::filesystem::path(file).lexically_normal().relative_path();
     if (!inside.empty() && *inside.begin() != "..") {
       if (std::optional<std::string> copy = read_file(kept / inside)) return copy;
     }
     const auto known = lines.find(file);
     if (known == lines.end()) return std::nullopt;
-    // The file itself only where it still says what the dump knows of it, so that nothing else is ever shown.
+    // The file itself is used only if it still matches the dump's data about it, so that no other file is ever shown.
     if (std::optional<std::string> now = read_file(file); now && agrees(*now, known->second)) return now;
     return text_of(known->second);
   });

@@ -40,7 +40,7 @@ class OrderNames {
     }
   }
 
-  // `name` itself when nothing is known of it.
+  // `name` itself if it is unknown.
   const std::string& real(const std::string& op_type, const std::string& name) const {
     const std::string key = comparable_name(name);
     if (const auto whole = names_.find(key); whole != names_.end()) return whole->second;
@@ -55,7 +55,7 @@ class OrderNames {
     std::string line;
     while (std::getline(lines, line)) {
       names_.emplace(comparable_name(line), line);
-      // 2.0 leaves the scope out; there no two names end alike.
+      // 2.0 leaves the scope out; there all names end differently.
       const auto [at, is_new] = ends_.try_emplace(comparable_name(line.substr(line.rfind('/') + 1)), line);
       if (!is_new && at->second != line) at->second.clear();
     }
@@ -70,7 +70,7 @@ std::map<std::string, std::string> long_names(const fs::path& directory, Catalog
   return std::move(read.names);
 }
 
-// A tensor by the name of its file, or by its place in the file of an op.
+// A tensor by its file name, or by its place in the file of an op.
 struct FoundTensor {
   TensorFileName name;
   std::string real_name;  // of the op, where the file says it
@@ -113,7 +113,7 @@ void add_container(const fs::path& file, const OpFileName& name, const std::stri
     const std::vector<ContainerTensor>& side = is_input ? container->inputs : container->outputs;
     for (std::size_t slot = 0; slot < side.size(); ++slot) {
       const ContainerTensor& from = side[slot];
-      if (from.data_type == kCannUndefined && from.bytes == 0) continue;  // no tensor
+      if (from.data_type == kCannUndefined && from.bytes == 0) continue;  // not a tensor
       FoundTensor& tensor = found.tensors.emplace_back();
       tensor.name.op_type = name.op_type;
       tensor.name.op_name = name.op_name;
@@ -128,7 +128,7 @@ void add_container(const fs::path& file, const OpFileName& name, const std::stri
   }
 }
 
-// Tells what is not a regular file, and links that lead out of the rank; false: it is not to be read.
+// Reports entries that are not regular files, and links that lead out of the rank; false: do not read it.
 bool may_read(const fs::directory_entry& entry, const fs::path& rank, Catalog& catalog) {
   std::error_code ignored;
   if (entry.is_directory(ignored)) return false;
@@ -143,7 +143,7 @@ bool may_read(const fs::directory_entry& entry, const fs::path& rank, Catalog& c
   return false;
 }
 
-// The name of an op's file, also where it does not say so for certain: then its first bytes do.
+// The name of an op's file; if the name is not certain, its first bytes decide.
 bool is_op_file(const fs::path& file, const std::string& name, OpFileName& op) {
   if (parse_op_file_name(name, op)) return true;
   if (parse_op_file_name(name, op, true)) return op.is_table || is_container_file(file);
@@ -154,7 +154,7 @@ bool is_op_file(const fs::path& file, const std::string& name, OpFileName& op) {
   return true;
 }
 
-// TorchAir numbers items of a list within it ("0.1"): the inputs of such an op are counted through, lists flattened.
+// TorchAir numbers items of a list within it ("0.1"): the inputs of such an op are renumbered, with flattened lists.
 void count_items_of_lists(std::vector<FoundTensor>& tensors) {
   std::map<std::pair<std::string_view, bool>, std::vector<FoundTensor*>> sides;
   for (FoundTensor& tensor : tensors) {
@@ -221,7 +221,7 @@ Phase phase_of(std::string_view name) {
                                                                                         : Phase::forward;
 }
 
-// Collects the tensors of one step into ops: a slot that comes again belongs to a further run of the same op.
+// Collects the tensors of one step into ops: a repeated slot belongs to a further run of the same op.
 class StepReader {
  public:
   StepReader(CatalogStep& step, TextPool& texts, const OrderNames& names) : step_(step), texts_(texts), names_(names) {}
@@ -236,7 +236,7 @@ class StepReader {
     tensor.sha1 = texts_.keep(row.sha1);
   }
 
-  // Joins the row with the same op, side, slot and time when there is one.
+  // Joins the row with the same op, side, slot and time, if there is one.
   void add_file(const FoundTensor& file) {
     const TensorFileName& name = file.name;
     const auto row = rows_.find({key_of(name.op_type, name.op_name), name.is_input, name.slot, name.timestamp_us});
@@ -264,7 +264,7 @@ class StepReader {
   }
 
  private:
-  // A parameter may be called like an op whose scope is left out.
+  // A parameter may have the name of an op whose scope is left out.
   static std::string key_of(const std::string& op_type, const std::string& op_name) {
     return (op_type == "Parameter" ? "Parameter." : "") + comparable_name(op_name);
   }
@@ -314,7 +314,7 @@ class StepReader {
   CatalogStep& step_;
   TextPool& texts_;
   const OrderNames& names_;
-  std::unordered_map<std::string, std::size_t> last_;  // the op that a name means at present
+  std::unordered_map<std::string, std::size_t> last_;  // the op that a name currently means
   std::map<std::tuple<std::string, bool, std::uint32_t, std::uint64_t>, std::pair<std::size_t, std::size_t>>
       rows_;  // op and tensor by the parts of a file name
 };
@@ -347,7 +347,7 @@ void read_directory(const fs::path& directory, const CatalogRank& rank, StepRead
   for (const FoundTensor& tensor : files.tensors) reader.add_file(tensor);
 }
 
-// `constants` may be empty, or the directory itself: then nothing else is left of the step.
+// `constants` may be empty, or the directory itself: then nothing else remains of the step.
 CatalogStep read_step(const StepPlace& place, const fs::path& constants, const CatalogRank& rank,
                       const OrderNames& names, Catalog& catalog) {
   const fs::path& directory = place.directory;

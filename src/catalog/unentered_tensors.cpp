@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kLostName = "?op-";  // as journal_catalog.cpp calls an op whose definition is lost
 
-// Full names by what files and rows call them.
+// Full names by their form in files and rows.
 class Names {
  public:
   explicit Names(const std::vector<std::pair<std::string, std::string>>& names) {
@@ -126,7 +126,7 @@ class TensorAdder {
     return std::ranges::any_of(op.tensors, [&](const CatalogTensor& tensor) { return is_new(tensor); });
   }
 
-  // The run that was going on at that time.
+  // The run that was active at that time.
   std::size_t run_at(std::uint64_t timestamp_us) const {
     std::size_t run = remains_.runs.empty() ? 0 : remains_.runs.size() - 1;
     while (timestamp_us != 0 && run > 0 && remains_.runs[run].started_us > timestamp_us) --run;
@@ -139,7 +139,7 @@ class TensorAdder {
     return found != rank_.steps.end() ? &*found : nullptr;
   }
 
-  // Steps of which nothing is left in the journal, before any of them is pointed to.
+  // Adds steps that are missing in the journal, before any pointer to a step is taken.
   void make_steps(const CatalogStep& like) {
     for (const CatalogOp& op : like.ops) {
       if (!has_new(op)) continue;
@@ -183,7 +183,7 @@ class TensorAdder {
     }
   }
 
-  // Where an op was called from in one step, it was in another.
+  // The call site of an op in one step is the same in others.
   void remember_lines() {
     for (const CatalogStep& step : rank_.steps) {
       for (const CatalogOp& op : step.ops) {
@@ -261,14 +261,14 @@ class TensorAdder {
         if (step.ops[place.first].op_name == name || is_same_row) return at(place);
       }
     }
-    // A name that was taken moved the time on; tables of single ops have the time of the op; 1.2 has none.
+    // If a name was taken, the time was advanced; tables of single ops have the time of the op; 1.2 has none.
     const auto same_name = slots.by_name.find({name, tensor.is_input, tensor.slot});
     if (same_name == slots.by_name.end() || same_name->second.size() != 1) return nullptr;
     return at(same_name->second.front());
   }
 
   void join(const CatalogTensor& from, CatalogTensor& known) {
-    // One that is there already is of an equal tensor.
+    // An existing one belongs to an equal tensor.
     if (!from.file.empty() && (known.file.empty() || from.timestamp_us == known.timestamp_us)) {
       known.file = from.file;
       known.wanted = true;

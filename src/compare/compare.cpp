@@ -87,7 +87,7 @@ std::vector<StepPair> pair_all(const Catalog& target, const Catalog& golden, con
   return pairs;
 }
 
-// A collective hands on what another rank gave it: it is to blame only where no rank has another finding in that step.
+// A collective passes on data of another rank: it is to blame only if no rank has another finding in that step.
 void drop_innocent_collectives(DumpComparison& comparison) {
   std::map<StepId, bool, decltype([](const StepId& a, const StepId& b) {
              return std::tie(a.graph, a.number) < std::tie(b.graph, b.number);
@@ -108,7 +108,7 @@ void drop_innocent_collectives(DumpComparison& comparison) {
   });
 }
 
-// By step over all ranks, then by how far the rank had come.
+// By step over all ranks, then by the progress of the rank.
 void sort_findings(DumpComparison& comparison) {
   const auto place = [&](const CompareFinding& finding) {
     const ComparedStep& step = comparison.steps[finding.step];

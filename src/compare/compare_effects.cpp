@@ -10,7 +10,7 @@
 namespace sonde {
 namespace {
 
-// Nothing is left of an error of this size: `source` is what it was where it began.
+// An error of this size has vanished: `source` is the error at its origin.
 bool is_healed(const ComparedTensor& tensor, double source) {
   const TensorDifference& difference = *tensor.difference;
   if (difference.equal) return true;
@@ -26,7 +26,7 @@ bool can_tell(const ComparedTensor& tensor) {
 
 }  // namespace
 
-// Follows what reads it until it agrees again; where that is so on all ways, the two only compute in another way.
+// Follows the readers until they agree again; if all do, the two sides only compute differently.
 bool StepComparer::has_effect(const CompareFinding& finding) const {
   const ComparedOp& at = *finding.op;
   double source = 1;
@@ -85,7 +85,7 @@ std::vector<OpPair> StepComparer::without_effect() const {
   return pairs;
 }
 
-// It reads, or is read by, what has no counterpart.
+// It reads, or is read by, an op without a counterpart.
 bool StepComparer::is_doubtful(const ComparedOp& op) const {
   const auto alone = [&](const std::vector<std::uint32_t>& owner, std::uint32_t at) {
     return at != kNoOp && owner[at] != kNone && step_.ops[owner[at]].verdict == OpVerdict::unmatched;
@@ -148,7 +148,7 @@ void StepComparer::leave_other_batches_out() {
   const bool other_parameters = std::ranges::any_of(findings_, [](const CompareFinding& finding) {
     return finding.kind == FindingKind::shape && finding.tensor != nullptr && finding.tensor->target->is_input;
   });
-  if (other_parameters) return step_.notes.clear();  // no other batch, but another network
+  if (other_parameters) return step_.notes.clear();  // not another batch, but another network
   std::erase_if(findings_, [](const CompareFinding& finding) { return finding.kind != FindingKind::parameter; });
 }
 
@@ -173,7 +173,7 @@ std::pair<const ComparedOp*, const CatalogOp*> StepComparer::reordering_before(c
         const bool is_alone = before.verdict == OpVerdict::unmatched;
         const bool is_elementwise =
             kind == OpKind::exact || kind == OpKind::elementwise || kind == OpKind::transcendental;
-        if (kind != OpKind::copy) {  // what came in another order goes on in it
+        if (kind != OpKind::copy) {  // data in another order stays in that order
           if (is_elementwise && !is_alone) border.push_back(input.from);
           continue;
         }
@@ -189,7 +189,7 @@ std::pair<const ComparedOp*, const CatalogOp*> StepComparer::reordering_before(c
   return {nullptr, nullptr};
 }
 
-// Ops around it have no counterpart: where two programs are built in different ways, one of those may be the cause.
+// Ops around it have no counterpart: if two programs are built differently, one of those may be the cause.
 void StepComparer::tell_doubts() {
   for (CompareFinding& finding : findings_) {
     const ComparedOp& op = *finding.op;
@@ -200,7 +200,7 @@ void StepComparer::tell_doubts() {
   }
 }
 
-// Statistics do not show the order of elements: of an op whose inputs seem to be the same, those that order them.
+// Statistics do not show the order of elements: for an op with seemingly equal inputs, those that reorder them.
 void StepComparer::blame_reordering() {
   for (CompareFinding& finding : findings_) {
     if (finding.kind != FindingKind::op || finding.tensor == nullptr || finding.op->golden.empty()) continue;
@@ -232,7 +232,7 @@ void StepComparer::blame_reordering() {
   }
 }
 
-// One op that changes what many read is one cause.
+// One op that changes the input of many is one cause.
 void StepComparer::tell_each_cause_once() {
   std::set<std::pair<const CatalogOp*, FindingKind>> known;
   std::erase_if(findings_, [&](const CompareFinding& finding) {

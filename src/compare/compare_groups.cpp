@@ -1,4 +1,4 @@
-// Several ops of one side that together do what one of the other does, and ops in another place.
+// Several ops of one side that together correspond to one of the other, and ops in another place.
 #include <algorithm>
 
 #include "compare/compare_step.h"
@@ -28,7 +28,7 @@ Group StepComparer::chain_of(const CompareSide& side, const std::vector<std::uin
   return chain;
 }
 
-// Perhaps more ops than these two do together what one does on the other side.
+// More ops than these two may together correspond to one of the other side.
 Judged StepComparer::judge_longer(const Group& target, const Group& golden, Judged first) {
   const Group left = chain_of(target_, target_owner_, target.back());
   const Group right = chain_of(golden_, golden_owner_, golden.back());
@@ -89,7 +89,7 @@ bool reads_another(const Judged& judged) {
   });
 }
 
-// Another golden op of the type and shape that agrees, where the place of this one was guessed.
+// Another golden op of the same type and shape that agrees, if the place of this one was guessed.
 std::uint32_t StepComparer::find_elsewhere(std::uint32_t target, Judged& judged) {
   const CompareOp& own = target_.ops[target];
   if (own.outputs.empty() || !own.outputs[0]->has_shape) return kNoOp;
@@ -130,7 +130,7 @@ bool StepComparer::is_coarser_inside(const Group& target, const Group& golden) c
   return coarsest(target_, target) > coarsest(golden_, golden);
 }
 
-// They do the same, so far as it shows.
+// They do the same, as far as the data shows.
 bool StepComparer::is_alike(const Judged& judged, const Group& target, const Group& golden) const {
   const ComparedOp& op = judged.op;
   if (judged.finding || op.verdict == OpVerdict::unknown || op.outputs.empty()) return false;

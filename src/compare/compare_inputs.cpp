@@ -35,7 +35,7 @@ void StepComparer::look_at_inputs(ComparedOp& op, const std::vector<PairedInput>
     ComparedTensor& tensor = op.inputs[shown++];
     tensor.note = axes_text(*input.difference);
     if (input.difference->equal || input.golden.input == nullptr) continue;
-    // A dump by MindSpore itself shows what an op has made of its inputs.
+    // A dump by MindSpore itself may show inputs changed by the op.
     const bool overwritten = !golden_.rank->has_journal && input.target.input->tensor->slot >= 3 &&
                              shared_type(op.target.front()->op_type).find("batchnorm") != std::string::npos;
     if (overwritten || !input.golden.input->is_read) continue;
@@ -92,7 +92,7 @@ void StepComparer::look_at_side_effect(const PairedInput& input, ComparedTensor&
   add_finding(FindingKind::changed, writer, writer.target.back(), false, nullptr, what);
 }
 
-// Both read what ops that belong together wrote: as far apart as it was written.
+// Both read outputs of ops that belong together: the difference is that of the outputs.
 void StepComparer::look_at_change(ComparedOp& op, const PairedInput& input, ComparedTensor& shown) {
   const ComparedTensor* output = output_read(*input.target.input, *input.golden.input);
   if (output == nullptr) look_at_side_effect(input, shown);
@@ -142,7 +142,7 @@ std::string StepComparer::what_it_holds(const CatalogTensor& target, const Catal
 void StepComparer::look_at_parameter(ComparedOp& op, const PairedInput& input, ComparedTensor& shown) {
   const CatalogTensor& target = *input.target.input->tensor;
   const CatalogTensor& golden = *input.golden.input->tensor;
-  // Without data flow it may come from an op before it.
+  // Without data flow it may come from an earlier op.
   const bool known = !target.parameter.empty() || (target_.has_flow && golden_.has_flow);
   if (!known && something_differs_) return;
   const bool one_source = same_producer(*input.target.input, *input.golden.input);
@@ -159,7 +159,7 @@ void StepComparer::look_at_parameter(ComparedOp& op, const PairedInput& input, C
     return;
   }
   if (!is_beyond(*input.difference, bound_of_parameter(golden, *input.difference, known))) return;
-  // An error that an op of this step made is handed on in place, too.
+  // An error made by an op of this step is also passed on in place.
   if (!known && seen_ >= kMaxExplainable) return;
   shown.beyond = true;
   const bool is_new_name = target.parameter.empty() || told_names_.insert(target.parameter).second;
@@ -205,7 +205,7 @@ Bound StepComparer::bound_of_parameter(const CatalogTensor& golden, const Tensor
     bound.max += 1.01 * state.apart.max;
   }
   if (history_.other_optimizer && state.golden != nullptr) {
-    // A tiny gradient decides by its sign which way an element goes, as far as all others.
+    // The sign of a tiny gradient decides the direction of an element's full step.
     const TensorDifference& update = differences_.of(of_golden(&golden), {state.rank, state.golden});
     const double share = update.by == ComparedBy::values ? 0.02 : 1;
     bound.rms += share * update.rms_error;
@@ -229,10 +229,10 @@ double StepComparer::spacing_between(std::uint32_t from, const TensorDifference&
 
 void StepComparer::look_at_wiring(ComparedOp& op, const PairedInput& input, ComparedTensor& shown) {
   const TensorDifference& read = *input.difference;
-  // Errors known from before may have come here another way.
+  // Errors known from before may have reached this by another way.
   if (std::max(seen_, seen_before_) >= kMaxExplainable || read.by == ComparedBy::checksum) return;
-  // Where the result is what it should be, ops before it belong to what the other side does in one; but two ops of one
-  // type that read a slot read it for the same purpose.
+  // If the result is correct, ops before it belong to the work that the other side does in one op; but two ops of one
+  // type that read the same slot read it for the same purpose.
   const bool is_single = op.target.size() == 1 && op.golden.size() == 1;
   const bool in_its_place = is_single && shared_type(op.target[0]->op_type) == shared_type(op.golden[0]->op_type) &&
                             input.target.input->tensor->slot == input.golden.input->tensor->slot;
@@ -302,7 +302,7 @@ const CatalogOp* StepComparer::first_alone(std::uint32_t from) const {
   return first;
 }
 
-// Nothing that is made of it can be compared: another batch, most often.
+// Its results cannot be compared: most often another batch.
 void StepComparer::tell_other_size(const ComparedOp& op, const PairedInput& input) {
   const TensorDifference& difference = *input.difference;
   step_.notes.push_back(fmt::format(

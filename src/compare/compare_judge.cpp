@@ -18,7 +18,7 @@ double scaled_relative(const TensorDifference& difference, const Allowance& allo
   return scale > 0 ? difference.rms_error / scale : 0;
 }
 
-// By statistics, which do not show it: other elements of the same input.
+// From statistics, which do not show it: other elements of the same input.
 bool orders_otherwise(const ComparedOp& op) {
   if (op.outputs.empty() || op.outputs[0].difference->by != ComparedBy::statistics) return false;
   const CatalogOp &target = *op.target.back(), &golden = *op.golden.back();
@@ -168,7 +168,7 @@ void StepComparer::judge_output(Judged& judged, std::size_t index, const std::ve
   find(difference.different_non_finite > 0 ? FindingKind::non_finite : FindingKind::op, share);
 }
 
-// Less than rounding explains, but the call says why.
+// Less than rounding explains, but the call gives the reason.
 bool StepComparer::says_why(const Judged& judged, const Verdicts& all) const {
   if (judged.finding || !all.any || !all.all_rounding) return false;
   if (all.inputs_equal && orders_otherwise(judged.op)) return true;

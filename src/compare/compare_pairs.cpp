@@ -15,7 +15,7 @@ std::vector<GroupInput> StepComparer::inputs_of(const CompareSide& side, const G
   for (const std::uint32_t op : group) {
     for (const CompareInput& input : side.ops[op].inputs) {
       if (input.from != kNoOp && std::ranges::find(group, input.from) != group.end()) continue;
-      // Without data flow an op may have read all that the one before it wrote.
+      // Without data flow an op may have read all outputs of the one before it.
       if (!side.has_flow && op != group.front()) {
         const CompareOp& before = side.ops[op - 1];
         const bool inner = std::ranges::any_of(before.outputs, [&](const CatalogTensor* output) {
@@ -118,7 +118,7 @@ std::vector<PairedInput> StepComparer::pair_inputs(const Group& target, const Gr
     return a.input->tensor->has_shape && b.input->tensor->has_shape && element_count(a.input->tensor->shape) > 1 &&
            same_size(a, b);
   });
-  if (one_type) {  // of another size: what is made of it cannot be compared either
+  if (one_type) {  // of another size: its results cannot be compared either
     pass([&](const GroupInput& a, const GroupInput& b) {
       const bool from_outside = a.input->from == kNoOp && b.input->from == kNoOp;
       const bool is_read = a.input->is_read && b.input->is_read;

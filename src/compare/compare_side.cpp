@@ -15,7 +15,7 @@ std::string_view scope_of(std::string_view op_name) {
   return slash == std::string_view::npos ? std::string_view() : op_name.substr(0, slash);
 }
 
-// They give the memory of their input under another shape.
+// They return the memory of their input under another shape.
 bool is_view(const std::string& type) {
   static const std::unordered_set<std::string_view> kViews = {
       "view",   "viewas",    "asstrided", "select", "slice",     "narrow",  "expand", "expandas",
@@ -97,7 +97,7 @@ void connect(CompareSide& side) {
     name_states(side, i);
   }
   if (side.has_flow) return;
-  // All that is known is the order: each op may have read what the one before it wrote.
+  // Only the order is known: each op may have read the outputs of the one before it.
   for (std::uint32_t i = 0; i + 1 < side.ops.size(); ++i) side.ops[i].readers.push_back(i + 1);
 }
 

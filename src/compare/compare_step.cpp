@@ -1,4 +1,4 @@
-// Judges the ops of one step in the order in which they ran: what is wrong is said once, where it begins.
+// Judges the ops of one step in the order in which they ran: each error is reported once, at its origin.
 #include "compare/compare_step.h"
 
 #include <fmt/format.h>
@@ -44,7 +44,7 @@ void StepComparer::keep(Judged judged, const Group& target, const Group& golden)
     const ComparedTensor& shown = op.outputs[judged.tensor];
     const bool told_by_inputs = something_differs_ && !had_findings;
     const std::vector<std::string> apart = attributes_apart(*op.target.back(), *op.golden.back());
-    if (judged.kind == FindingKind::op && shown.difference->equal && !apart.empty()) {  // which only the call shows
+    if (judged.kind == FindingKind::op && shown.difference->equal && !apart.empty()) {  // visible in the call only
       judged.kind = FindingKind::number;
       op.reason = fmt::format("is called with {}", fmt::join(apart, "; "));
     } else {
@@ -100,7 +100,7 @@ void StepComparer::compare_op(std::uint32_t target) {
 }
 
 void StepComparer::keep_alone(std::uint32_t target) {
-  // A golden op without a counterpart that reads the same may be this one and what follows it.
+  // A golden op without a counterpart and with the same inputs may correspond to this one and its successors.
   for (const CompareInput& input : target_.ops[target].inputs) {
     if (input.from == kNoOp || target_owner_[input.from] == kNone) continue;
     const std::uint32_t theirs = step_.ops[target_owner_[input.from]].golden_index;
@@ -181,7 +181,7 @@ void StepComparer::leave_optimizers_out() {
       "step reads it");
 }
 
-// By the products, of which most have another type where a whole run has; else by all that is made.
+// By the products, most of which have another type if a whole run has; else by all results.
 void StepComparer::find_precision() {
   std::size_t products = 0, other_products = 0, all = 0, other = 0;
   for (std::uint32_t t = 0; t < matches_.size(); ++t) {

@@ -24,7 +24,7 @@ constexpr float kEnough = 5;  // an equal family alone is not enough, nor is an 
 
 std::uint64_t hash_of(std::string_view text) { return std::hash<std::string_view>()(text); }
 
-// Names that a file system has been through have `_` for `/` and `.`.
+// Names that were used as file names have `_` for `/` and `.`.
 std::uint64_t name_hash(std::string_view name) {
   std::string flat(name);
   for (char& c : flat) {
@@ -40,7 +40,7 @@ struct Features {
   std::uint64_t name = 0, scope = 0, leaf = 0, line = 0, shape = 0, shape_set = 0, parameters = 0, parameter = 0,
                 before = 0, after = 0;
   Phase phase = Phase::forward;
-  bool of_lists = false;  // _foreach_…: nothing that one tensor goes through
+  bool of_lists = false;  // _foreach_…: no single tensor flows through it
 };
 
 // The module's own name: `fc2` of `Default/network-Net/fc2-Linear/Grad_linear`, which other frameworks have, too.
@@ -124,7 +124,7 @@ class Matcher {
   bool is_free(std::uint32_t target, std::uint32_t golden) const {
     return matches_[target].golden == kNoOp && taken_[golden] == kNoOp;
   }
-  // A file that only has a name may be of any type.
+  // An op known only from a file name may be of any type.
   bool has_type(std::uint32_t target, std::uint32_t golden) const {
     return !target_.ops[target].op->op_type.empty() && !golden_.ops[golden].op->op_type.empty();
   }
@@ -162,7 +162,7 @@ float Matcher::likeness(std::uint32_t target, std::uint32_t golden) const {
   const bool same_place = a.name == b.name || (a.leaf != 0 && a.leaf == b.leaf);
   const bool other_shape = a.shape != 0 && b.shape != 0 && a.shape_set != b.shape_set;
   if (other_shape && !same_place) return 0;
-  // Parameters are updated in any order: each by its name, where both sides call it so.
+  // Parameters are updated in any order: each by its name, if both sides use the same name.
   const bool updates = a.phase == Phase::optimizer && a.parameter != 0 && b.parameter != 0;
   const bool named = right_parameters_.contains(a.parameter) || left_parameters_.contains(b.parameter);
   if (updates && (named || !family) && a.parameter != b.parameter) return 0;
@@ -233,7 +233,7 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> Matcher::anchors(Range targ
     if (at == seen.end() || at->second.twice || at->second.golden == kNoOp || at->second.target != t) continue;
     if (same_family(t, at->second.golden)) pairs.emplace_back(t, at->second.golden);
   }
-  // The longest run of them in which the golden ones rise, too.
+  // The longest sequence of them in which the golden ones also rise.
   std::vector<std::size_t> tails, before(pairs.size());
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const auto at =
@@ -253,7 +253,7 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> Matcher::anchors(Range targ
   return rising;
 }
 
-// The alignment with the greatest sum of likenesses.
+// The alignment with the greatest sum of similarities.
 void Matcher::align(Range target, Range golden) {
   std::vector<std::uint32_t> rows, columns;
   for (std::uint32_t t = target.begin; t < target.end; ++t) {
@@ -295,7 +295,7 @@ void Matcher::align(Range target, Range golden) {
 }
 
 void Matcher::align_between(Range target, Range golden, int level) {
-  // The first key is all there is to say of an op; the second leaves out its surroundings, the third its name.
+  // The first key is the full description of an op; the second leaves out its surroundings, the third its name.
   const Key keys[] = {
       [](const Features& f, const CompareOp&) {
         std::uint64_t key = f.name;

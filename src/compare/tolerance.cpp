@@ -38,7 +38,7 @@ Factors factors_of(const std::string& type, std::uint32_t slot, std::span<const 
     if (slot < 2) return {at(0), at(kOther[slot])};
     return {at(0), nullptr};
   }
-  // The two largest: what is small beside them is a bias or a scale.
+  // The two largest: an input that is small beside them is a bias or a scale.
   Factors factors;
   double most = 0, second = 0;
   for (const InputError& input : inputs) {
@@ -95,7 +95,7 @@ double largest_rms(std::span<const InputError> inputs) {
   return rms;
 }
 
-// As if errors were independent: they grow with the square root of their number.
+// As for independent errors: they grow with the square root of their number.
 double rounding_rms(const std::string& type, OpKind kind, const TensorDifference& output, const Factors& factors,
                     std::span<const InputError> inputs, double epsilon, double reduction) {
   const double sums = std::min(epsilon, kFloat32Epsilon);  // half types are added up in float
@@ -192,7 +192,7 @@ TensorDifference at_most(const TensorDifference& of) {
   return out;
 }
 
-// Slots of what an op divides by; none: it does not.
+// Slots of the op's divisors; none: it does not divide.
 bool divides_by(const std::string& type, std::uint32_t slot) {
   const std::string_view plain =
       type.starts_with("foreach") ? std::string_view(type).substr(7) : std::string_view(type);
@@ -221,7 +221,7 @@ Bound given(const TensorDifference& of, const ToleranceOptions& options) {
   return {atol + rtol * of.rms, atol + rtol * of.max_size};
 }
 
-// The index of a maximum, a cast that cuts off: whole numbers of what has fractions, and differs.
+// The index of a maximum, or a truncating cast: whole numbers from differing fractions.
 bool makes_integers(std::span<const InputError> inputs, double epsilon) {
   return epsilon == 0 && std::ranges::any_of(inputs, [](const InputError& input) {
            const TensorDifference& of = *input.difference;

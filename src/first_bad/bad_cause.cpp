@@ -36,7 +36,7 @@ std::string values_at_first_bad(OpValues& values, BadKind bad) {
   return text;
 }
 
-// Nothing is known of the op but what goes in and comes out.
+// Only the inputs and outputs of the op are known.
 void tell_numbers(OpValues& values, BadKind bad, Cause& cause) {
   for (const ValueFlow::Input& input : values.flow().inputs) {
     const CatalogTensor* tensor = values.input(input.tensor->slot);
@@ -106,7 +106,7 @@ bool squared_error_cause(OpValues& values, Cause& cause) {
   return true;
 }
 
-// Normalised by statistics that the program keeps: the fourth and fifth input, of fewer the last.
+// Normalised by statistics that the program keeps: the fourth and fifth input; with fewer inputs, the last.
 bool running_variance_cause(OpValues& values, Cause& cause) {
   if (values.type().find("batchnorm") == std::string::npos || values.input(4) == nullptr) return false;
   const std::optional<KnownStatistics> variance = values.statistics(*values.input(4));
@@ -118,7 +118,7 @@ bool running_variance_cause(OpValues& values, Cause& cause) {
   return true;
 }
 
-// Sums and products: of finite numbers they give an infinity only where the type is too small.
+// Sums and products: finite numbers give an infinity only if the type is too small.
 bool only_adds_up(const std::string& type) {
   static const std::set<std::string_view> kTypes = {
       "sum",      "mean",       "cumsum", "prod",   "cumprod", "norm",   "linalgvectornorm", "dot",     "mv",
@@ -240,7 +240,7 @@ void tell_overflow(DType type, double value, Cause& cause) {
       fmt::format("; {} holds at most {}, {} would hold it", info(type).lower, number_text(largest), wider_type(value));
 }
 
-// --- all together ----------------------------------------------------------------------------------------------------
+// --- all causes ------------------------------------------------------------------------------------------------------
 
 Cause cause_of(OpValues& values, BadKind bad) {
   Cause cause;

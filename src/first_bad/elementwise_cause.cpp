@@ -139,7 +139,7 @@ const std::unordered_map<std::string, Formula>& formulas() {
   return kFormulas;
 }
 
-// The second operand where it is an argument of the call and no tensor.
+// The second operand if it is an argument of the call and not a tensor.
 std::optional<double> second_number(const OpValues& values) {
   for (const char* name : {"exponent", "other", "scalar", "y", "value"}) {
     if (const auto number = values.number(name)) return number;
@@ -199,7 +199,7 @@ std::string too_large_number(const OpValues& values, const Operands& operands) {
   return fmt::format("the number {} is more than float32 holds and becomes an infinity", number_text(*number));
 }
 
-// Why these operands give what is in the output at `place`.
+// Why these operands give the value in the output at `place`.
 void judge(OpValues& values, const Formula& formula, const Operands& operands, const Position& place, Cause& cause) {
   const double a = operands.first->broadcast_at(place);
   const double b = formula.operands == 1 ? 0

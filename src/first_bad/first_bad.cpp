@@ -65,14 +65,14 @@ void add_path(const ValueFlow& flow, const Root& root, FirstBad& report) {
   for (const std::uint32_t op : root.path) report.path.emplace_back(flow.ops()[op].op->op_name);
 }
 
-// The answer, and what else is wrong in its step.
+// The answer, and the other errors in its step.
 void tell(RankSearch& search, const RankVerdict& verdict, FirstBad& report) {
   SourceTexts sources = sources_of(search.rank());
   for (const Root& root : search.roots()) {
     if (report.findings.size() >= kMostFindings) break;
     Finding finding = finding_of(search, root);
     finding.code = code_of(*search.flow().ops()[root.op].op, sources);
-    // One write of memory shows in many places.
+    // One write of memory is visible in many places.
     const bool again = !report.findings.empty() && finding.kind == "memory_overwritten" &&
                        report.findings.front().kind == finding.kind;
     if (!again) report.findings.push_back(std::move(finding));
@@ -133,7 +133,7 @@ bool RankSearch::look_at(std::size_t index, FirstBad& report) {
   options.only_overflows = settings_.only_overflows;
   if (!losses_) losses_ = loss_places(rank_);
   options.losses = &*losses_;
-  // Other tools read inputs when the operator has run.
+  // Other tools read inputs after the operator has run.
   options.inputs_before = rank_.has_journal && !settings_.inputs_after;
   auto flow = std::make_unique<ValueFlow>(rank_, index, health_, options);
   if (flow->inferred()) {

@@ -85,7 +85,7 @@ class Teller {
   const ValueFlow::Op& op_;
   Finding finding_;
   bool impossible_ = false;
-  bool doubted_ = false;  // another operator may be to blame: a limit says why
+  bool doubted_ = false;  // another operator may be to blame: a limit gives the reason
 };
 
 void Teller::tell_positions(const CatalogTensor& tensor) {
@@ -203,7 +203,7 @@ void Teller::tell_placed() {
   tell_positions(*root_.tensor);
 }
 
-// The op's own doing, or what the types that it works in do to it.
+// An error of the op itself, or an effect of the types that it works in.
 void Teller::tell_made() {
   if (op_.nature.uninitialised) {
     tell_unwritten();

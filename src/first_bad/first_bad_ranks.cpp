@@ -55,7 +55,7 @@ const CatalogStep* step_of(const CatalogRank& rank, StepId id) {
   return found == rank.steps.end() ? nullptr : &*found;
 }
 
-// The ranks that gave the collective what was bad; by number.
+// The ranks that gave bad data to the collective; by number.
 std::vector<std::uint32_t> givers(const Searches& searches, StepId step, const Collective& collective) {
   std::vector<std::uint32_t> ranks;
   for (const auto& search : searches) {

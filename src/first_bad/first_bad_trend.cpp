@@ -10,7 +10,7 @@
 namespace sonde {
 namespace {
 
-constexpr double kGrown = 10;        // times what it was before
+constexpr double kGrown = 10;        // times its earlier value
 constexpr double kSmallest = 1e-20;  // smaller norms give no information
 
 struct Series {
@@ -43,7 +43,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// The first point from which on all are far above what was before; none: it did not grow.
+// The first point from which all are far above the earlier ones; none: it did not grow.
 std::optional<std::size_t> grown_at(const Series& series, double& before) {
   std::vector<double> earlier;
   for (std::size_t i = 0; i < series.points.size(); ++i) {

@@ -32,7 +32,7 @@ std::string net_name_of(const CatalogRank& rank) {
   return "Net";
 }
 
-// Full names where the dump has them; of names that only this dump's tool gives, the type.
+// Full names if the dump has them; for names that only this dump's tool gives, the type.
 Json kernels_of(const FirstBad& report, const CatalogRank& rank) {
   Json kernels = Json::array();
   for (const std::string& name : report.suspects) {

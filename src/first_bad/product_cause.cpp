@@ -1,4 +1,4 @@
-// Ops that add up products: matrix products and convolutions. The bad element is computed again in double precision.
+// Ops that sum products: matrix products and convolutions. The bad element is recomputed in double precision.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ struct Product {
   }
 };
 
-// `b` is (…, k, n), or (…, n, k) where `transposed`.
+// `b` is (…, k, n), or (…, n, k) if `transposed`.
 std::optional<Product> matrix_product(const SlotValues& a, const SlotValues& b, bool transposed,
                                       const Position& place) {
   const std::size_t a_rank = a.shape().size(), b_rank = b.shape().size();
@@ -53,7 +53,7 @@ std::int64_t at_or(const std::vector<std::int64_t>& list, std::size_t i, std::in
   return list[std::min(i, list.size() - 1)];
 }
 
-// a * b + c; nothing where that overflows: shapes and attributes come from files, and may be anything.
+// a * b + c; empty on overflow: shapes and attributes come from files, and may be anything.
 std::optional<std::int64_t> multiply_add(std::int64_t a, std::int64_t b, std::int64_t c) {
   std::int64_t result = 0;
   if (__builtin_mul_overflow(a, b, &result) || __builtin_add_overflow(result, c, &result)) return std::nullopt;
@@ -120,7 +120,7 @@ std::optional<Factors> factors_of(const OpValues& values) {
   return factors;
 }
 
-// By the largest elements alone, where the product itself cannot be formed.
+// From the largest elements alone, if the product itself cannot be computed.
 bool tell_bound(OpValues& values, const Factors& factors, Cause& cause) {
   const CatalogTensor* a = values.input(factors.a);
   const CatalogTensor* b = values.input(factors.b);

@@ -161,7 +161,7 @@ bool sum_cause(OpValues& values, BadKind bad, Cause& cause) {
   return true;
 }
 
-// Classes that a mask forbids are asked for, or no class at all.
+// Classes that a mask forbids, or that do not exist, are requested.
 bool entropy_cause(OpValues& values, BadKind bad, Cause& cause) {
   const SlotValues* input = values.input_values(0);
   const SlotValues* target = values.input(1) != nullptr ? values.input_values(1) : nullptr;

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kAbsorbersShown = 3;
 constexpr std::size_t kLongestPath = 64;
 
-constexpr std::string_view kUninitialised = "uninitialised memory";  // as the journal says why it was not read
+constexpr std::string_view kUninitialised = "uninitialised memory";  // the journal's text for why it was not read
 
 constexpr BadKind kKinds[] = {BadKind::nan, BadKind::inf};
 
@@ -42,7 +42,7 @@ bool is_data(const CatalogTensor& tensor) {
 
 bool is_all_zero(const KnownStatistics* known) { return known != nullptr && known->max == 0.0 && known->min == 0.0; }
 
-// By its name a parameter that a network learns, which no mask is.
+// Recognises by its name a parameter that a network learns; a mask never is one.
 bool is_weight(const CatalogTensor& tensor) {
   return tensor.parameter.ends_with("weight") || tensor.parameter.ends_with("bias");
 }
@@ -366,7 +366,7 @@ Health ValueFlow::health_of_value(std::uint32_t index) {
       value.health.add(health_.of(*ops_[reader.op].inputs[reader.input].tensor));
     }
   }
-  // Its op was not kept, since nothing in it was bad.
+  // Its op was not kept, since it had no bad tensor.
   if (!value.health.known && options_.only_overflows) value.health.known = true;
   return value.health;
 }
@@ -406,7 +406,7 @@ Health ValueFlow::inputs_of(const Op& op, std::uint32_t output_slot, bool* all_k
   return all;
 }
 
-// --- where it begins -------------------------------------------------------------------------------------------------
+// --- origins ---------------------------------------------------------------------------------------------------------
 
 void ValueFlow::find_flags() {
   for (std::uint32_t index = 0; index < values_.size(); ++index) {
@@ -462,7 +462,7 @@ void ValueFlow::find_flags(std::uint32_t index, BadKind kind) {
     value.root[at(kind)] = meant ? RootKind::placed : RootKind::created;
     flags = bit(*value.root[at(kind)]);
   } else if (changed && (flags & ~kHarmless) == 0) {
-    // Infinities that were meant became something that was not: this op is where.
+    // Intended infinities became unintended ones: this op is the origin.
     value.root[at(kind)] = RootKind::converted;
     flags = bit(RootKind::converted);
   }
@@ -578,7 +578,7 @@ void ValueFlow::look_at_reader(const Value& value, const Reader& reader, BadKind
   if (seen.known && !has(seen, kind)) {
     // Written over meanwhile.
   } else if (replaces) {
-    // Whoever replaces it knows of it.
+    // The op that replaces it handles it.
   } else if (op.outputs.empty()) {
     // A view of unwritten memory has no result of its own; its readers are checked separately.
     end = options_.only_overflows || op.nature.only_moves ? End::absorbed : End::unknown;
@@ -586,7 +586,7 @@ void ValueFlow::look_at_reader(const Value& value, const Reader& reader, BadKind
     end = end_of_outputs(op, op.inputs[reader.input], value.flags[at(kind)], kind, pure);
     if (op.nature.checks_gradients) end = std::max(end, scaler_skipped_ ? End::scaler : End::matters);
   }
-  reading.is_read = reading.is_read || end != End::unread;  // a comparison that steers nothing
+  reading.is_read = reading.is_read || end != End::unread;  // a comparison without effect
   reading.worst = std::max(reading.worst, end);
 }
 
@@ -657,7 +657,7 @@ bool ValueFlow::is_loss(const Value& value) const {
   return has_backward || (type.find("loss") != std::string::npos || type.find("entropy") != std::string::npos);
 }
 
-// The loss times the scale: too much on purpose.
+// The loss times the scale: too large on purpose.
 bool ValueFlow::is_scaled_loss(const Value& value) {
   const Op& op = ops_[value.op];
   return scaler_skipped_ && bare_type(op.op->op_type) == "mul" && !inputs_of(op, 0).bad();
@@ -693,7 +693,7 @@ End ValueFlow::own_end(const Value& value, BadKind kind) {
   return End::absorbed;
 }
 
-// `is_asked`: whether it is finite. Where no training goes on, the answer ended it.
+// `is_asked`: whether it is finite. If no training continues, the answer ended it.
 End ValueFlow::end_unread(const Value& value, BadKind kind, bool is_asked) {
   if (value.op == kOutside || value.tensor == nullptr) return End::absorbed;
   const Op& op = ops_[value.op];
@@ -753,7 +753,7 @@ void ValueFlow::add_root(RootKind kind, std::uint32_t value, BadKind bad, std::u
   }
   const bool meant = bad == BadKind::inf && (kind == RootKind::placed || kind == RootKind::external);
   if (meant && !values_[value].leaked) {
-    // It counts as itself only where it arrives as itself; what it became has a root of its own.
+    // It counts as itself only if it arrives unchanged; a converted value has a root of its own.
     const End pure = values_[value].pure[at(bad)];
     if (root.end > End::unread && pure < End::scaler) return;
     root.end = pure < End::scaler ? End::absorbed : pure;
@@ -769,7 +769,7 @@ bool ValueFlow::is_aside(const Root& root) const {
   return trains_ || (has_modules_ && ops_[root.op].phase == Phase::outside);
 }
 
-// The op that gave memory as it is, where this op reads such memory before anybody has written it.
+// The op that returned the memory, if this op reads such memory before it was written.
 std::uint32_t ValueFlow::unwritten(const Op& op) const {
   for (const Input& input : op.inputs) {
     if (!input.is_read || input.tensor->skipped != kUninitialised) continue;
@@ -895,7 +895,7 @@ void ValueFlow::trace(Root& root) {
         }
       }
       const bool only_asks = op.nature.tests_finite && bare_type(op.op->op_type) != "nantonum";
-      // A product of it holds no mask any more.
+      // A product of it no longer contains a mask.
       const bool is_bad = op.nature.mixes && std::ranges::any_of(op.outputs, [&](std::uint32_t output) {
                             return health_of_value(output).bad();
                           });
