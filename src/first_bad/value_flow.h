@@ -38,13 +38,13 @@ enum class RootKind : std::uint8_t {
   placed,       // finite inputs, and an op that writes a value chosen by the program: masked_fill, where, full
   external,     // nothing in the dump made it: input data, a parameter, a constant, an earlier step
   overwritten,  // the op that made it recorded other values than its reader
-  converted,  // from placed or external infinities the op made NaN, or infinities of the other sign
+  converted,    // from placed or external infinities the op made NaN, or infinities of the other sign
 };
 
 struct Root {
   RootKind kind = RootKind::created;
   BadKind bad = BadKind::nan;
-  std::uint32_t op = 0;  // index into ops(): its maker; external and overwritten: its first reader
+  std::uint32_t op = 0;                   // index into ops(): its maker; external and overwritten: its first reader
   const CatalogTensor* tensor = nullptr;  // output of the op; external and overwritten: its input
   std::uint32_t value = 0;
   End end = End::absorbed;
@@ -122,8 +122,7 @@ class ValueFlow {
     std::uint8_t flags[2] = {};                                // RootKinds as bits
     std::optional<RootKind> root[2];                           // set if it begins here
     const CatalogTensor* overwritten[2] = {nullptr, nullptr};  // the input for which its maker recorded other values
-    bool leaked =
-        false;  // a placed or external infinity that some op multiplies like any number
+    bool leaked = false;  // a placed or external infinity that some op multiplies like any number
     bool health_known = false;
     Health health;
   };
