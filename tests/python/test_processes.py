@@ -139,7 +139,7 @@ def test_completed_collectives_are_in_the_journal_with_source_and_file(torchrun,
     assert shown.status == 0, shown.stderr
     assert "allreduce_" in json.dumps(json.loads(shown.stdout))
     journal = journal_reader.read((run.dump / "rank_1/.dump_metadata/sonde/journal").read_bytes())
-    names = {name["id"]: name["full_name"] for name in journal.runs[0].op_names}
+    names = {name["id"]: name["op_name"] for name in journal.runs[0].op_names}
     records = {names[record["op"]]: record for record in journal.runs[0].records if record["op"]}
     output = next(t for t in records["Default/allreduce_-op0"]["tensors"] if not t["is_input"])
     assert output["file"] and not output["skipped"]
