@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 
 namespace sonde {
@@ -15,16 +16,20 @@ inline std::uint64_t element_count(std::span<const std::int64_t> shape) {
   return count;
 }
 
-// False if a size is negative or the product of the sizes exceeds what memory can hold. Zeros are left out of the
-// product: strides of an empty shape overflow like those of any other.
-inline bool has_sane_strides(std::span<const std::int64_t> shape) {
-  std::int64_t elements = 1;
+// The product of the sizes that are not 0, as far as strides reach: those of an empty shape overflow like those of any
+// other. Nullopt if a size is negative or the product exceeds 63 bits.
+inline std::optional<std::int64_t> stride_span(std::span<const std::int64_t> shape) {
+  std::int64_t span = 1;
   for (const std::int64_t size : shape) {
-    if (size < 0) return false;
-    if (size > 0 && elements > std::numeric_limits<std::int64_t>::max() / 16 / size) return false;
-    elements *= std::max<std::int64_t>(size, 1);
+    if (size < 0 || __builtin_mul_overflow(span, std::max<std::int64_t>(size, 1), &span)) return std::nullopt;
   }
-  return true;
+  return span;
+}
+
+// False if a size is negative or memory cannot hold so many elements of 16 bytes.
+inline bool has_sane_strides(std::span<const std::int64_t> shape) {
+  const std::optional<std::int64_t> span = stride_span(shape);
+  return span && *span <= std::numeric_limits<std::int64_t>::max() / 16;
 }
 
 }  // namespace sonde

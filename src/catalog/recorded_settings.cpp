@@ -4,11 +4,8 @@
 #include <system_error>
 
 namespace sonde {
-namespace {
 
 namespace fs = std::filesystem;
-
-}  // namespace
 
 DumpSettings recorded_settings(const fs::path& metadata) {
   DumpSettings settings;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/shape.h"
 #include "files/mapped_file.h"
 #include "formats/cann_elements.h"
 #include "formats/cann_types.h"
@@ -19,15 +20,10 @@ constexpr std::int32_t kReserved = 40;  // the format of what has none: a golden
 
 // False when the product leaves 63 bits or a size is negative.
 bool count_elements(const std::vector<std::int64_t>& shape, std::int64_t& elements) {
-  elements = 1;
-  bool is_empty = false;
-  for (const std::int64_t size : shape) {
-    if (size < 0) return false;
-    if (size == 0) is_empty = true;
-    if (size != 0 && __builtin_mul_overflow(elements, size, &elements)) return false;
-  }
-  if (is_empty) elements = 0;
-  return true;
+  const std::optional<std::int64_t> span = stride_span(shape);
+  const bool is_empty = std::ranges::find(shape, 0) != shape.end();
+  elements = is_empty ? 0 : span.value_or(0);
+  return span.has_value();
 }
 
 std::vector<std::int64_t> signed_sizes(const std::vector<std::uint64_t>& sizes) { return {sizes.begin(), sizes.end()}; }
