@@ -79,9 +79,9 @@ def run_in(directory, dump, *command, timeout=120, **environment):
     with subprocess.Popen(arguments, cwd=directory, env=kept, stdout=pipe, stderr=pipe, text=True) as process:
         try:
             out, error = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            _end(process)
-            raise
+        finally:
+            if process.poll() is None:  # it ran out of time, or the test was interrupted
+                _end(process)
     return Run(subprocess.CompletedProcess(arguments, process.returncode, out, error), dump)
 
 
