@@ -81,7 +81,7 @@ std::string end_text(const VerifyReport& report, const VerifyVerb& options) {
                       count_text(report.files, "tensor file"), bytes_text(report.bytes), count_text(report.rows, "row"),
                       options.hashes ? ", all values read" : "");
   if (!std::ranges::all_of(report.ranks, &VerifyRank::has_journal)) {
-    text += "without a journal a file that is missing cannot be noticed; those that are there were looked at\n";
+    text += "without a journal a file that is missing cannot be noticed\n";
   }
   if (findings > 0 && !options.complete && can_complete(report)) {
     text += fmt::format(
