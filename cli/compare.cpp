@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "compare/name_map.h"
+#include "catalog/one_file.h"
 #include "dump.h"
 #include "files/safe_path.h"
 #include "report/comparison.h"
@@ -19,29 +19,11 @@
 namespace sonde {
 namespace {
 
-struct CompareArguments {
+struct CompareArguments : ComparisonOptions {
   std::string target, golden;
-  std::string mapping, csv, junit, style = "sonde";
-  std::optional<double> rtol, atol;
-  std::optional<std::uint32_t> rank, graph;
-  std::string step;
-  std::size_t threads = 0;
+  std::string csv, junit, style = "sonde";
   bool json = false, all = false;
 };
-
-// A file of one tensor, as a dump of one op that wrote it.
-Catalog catalog_of_file(const std::filesystem::path& path) {
-  Catalog catalog;
-  catalog.path = path;
-  CatalogRank& rank = catalog.ranks.emplace_back();
-  rank.directory = path.parent_path();
-  CatalogOp& op = rank.steps.emplace_back().ops.emplace_back();
-  op.op_name = catalog.texts->keep(path.filename().string());
-  op.op_type = "file";
-  CatalogTensor& tensor = op.tensors.emplace_back();
-  tensor.file = op.op_name;
-  return catalog;
-}
 
 std::optional<Catalog> open_side(const std::string& path, int& status) {
   std::error_code ignored;
@@ -75,26 +57,17 @@ bool write_reports(const CompareArguments& arguments, const DumpComparison& comp
 
 int compare(const CompareArguments& arguments) {
   int status = kNothingFound;
-  CompareOptions options;
-  options.tolerance = {arguments.rtol, arguments.atol};
-  options.threads = arguments.threads;
-  options.all_sums = arguments.style == "msprobe";
-  options.rank = arguments.rank;
-  options.graph = arguments.graph;
-  if (!arguments.step.empty()) options.steps = IterationSet::parse(arguments.step);
-  if (!arguments.mapping.empty()) {
-    Result<NameMap> names = read_mapping(arguments.mapping);
-    if (!names) {
-      print_error(names.error().message);
-      return kUnreadable;
-    }
-    options.names = std::move(*names);
+  Result<CompareOptions> options = compare_options(arguments);
+  if (!options) {
+    print_error(options.error().message);
+    return kUnreadable;
   }
+  options->all_sums = arguments.style == "msprobe";
   std::optional<Catalog> target = open_side(arguments.target, status);
   if (!target) return status;
   std::optional<Catalog> golden = open_side(arguments.golden, status);
   if (!golden) return status;
-  Result<DumpComparison> comparison = compare_dumps(*target, *golden, options);
+  Result<DumpComparison> comparison = compare_dumps(*target, *golden, *options);
   if (!comparison) {
     print_error(comparison.error().message);
     return kUnreadable;
@@ -103,13 +76,11 @@ int compare(const CompareArguments& arguments) {
   add_unreadable(comparison->unreadable);
   add_unreadable(comparison->left_out);
   if (arguments.json) {
-    Answer::get().add(json_of(*comparison, options));
+    Answer::get().add(json_of(*comparison, *options));
     Answer::get().begin_list("ops");
     for_each_op(*comparison, [](const Json& row) { Answer::get().add_row(row); });
-  } else {
-    std::string text = report_of(*comparison, options, arguments.all);
-    if (arguments.all) text += table_of(*comparison, terminal_width());
-    if (!print_text(text)) return kUnreadable;
+  } else if (!print_text(report_of(*comparison, *options, arguments.all, terminal_width()))) {
+    return kUnreadable;
   }
   if (!write_reports(arguments, *comparison)) return kUnreadable;
   if (comparison->compared_tensors == 0) print_error("nothing in the two could be compared");
@@ -133,7 +104,7 @@ void add_compare(CLI::App& app, int& exit_status) {
   verb->add_option("--rtol", arguments->rtol, "relative tolerance; replaces the derived tolerance of each operator")
       ->type_name("X");
   verb->add_option("--atol", arguments->atol, "absolute tolerance; replaces the derived one too")->type_name("X");
-  add_step_option(*verb, arguments->step, "default: all that both have");
+  add_step_option(*verb, arguments->steps, "default: all that both have");
   verb->add_option("--graph", arguments->graph, "0 training, 1 and 2 without gradients (default: all)")->type_name("N");
   verb->add_option("--rank", arguments->rank, "only this process (default: all)")->type_name("N");
   verb->add_option("--threads", arguments->threads,

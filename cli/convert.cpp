@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "convert/convert_files.h"
-#include "convert/converted_names.h"
 #include "custom_scripts.h"
 #include "dump.h"
 #include "report/json.h"
@@ -18,7 +18,7 @@ namespace sonde {
 namespace {
 
 struct ConvertArguments : ConversionOptions {
-  std::vector<std::string> paths;
+  std::vector<std::filesystem::path> paths;
   std::string out, scripts;
   bool json = false;
 };
@@ -84,19 +84,16 @@ int convert(const ConvertArguments& options) {
     print_error(spec.error().message);
     return kBadUsage;
   }
-  std::vector<ConvertTask> tasks;
-  LongNames names;
-  for (const std::string& path : options.paths) {
-    const Status found = find_convert_tasks(path, options.out, names, tasks);
-    if (found) continue;
-    print_error(found.error().message);
+  const Result<std::vector<ConvertTask>> tasks = find_convert_tasks(options.paths, options.out);
+  if (!tasks) {
+    print_error(tasks.error().message);
     return kUnreadable;
   }
-  const Totals totals = convert_tasks(tasks, *spec);
+  const Totals totals = convert_tasks(*tasks, *spec);
   if (totals.failed > 0) Answer::get().set_incomplete();
   if (options.json) return kNothingFound;
   const std::string text =
-      fmt::format("{} of {} with {} in {}{}\n", count_text(totals.files, "tensor"), count_text(tasks.size(), "file"),
+      fmt::format("{} of {} with {} in {}{}\n", count_text(totals.files, "tensor"), count_text(tasks->size(), "file"),
                   bytes_text(totals.bytes), printable(options.out),
                   totals.failed == 0 ? "" : fmt::format("; {} could not be read", count_text(totals.failed, "file")));
   return print_text(text) ? kNothingFound : kUnreadable;

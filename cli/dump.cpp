@@ -9,16 +9,12 @@
 #include <cstdio>
 #include <cstring>
 #include <set>
-#include <unordered_map>
 
 #include "catalog/select.h"
-#include "config/nearest.h"
 #include "report/text.h"
 
 namespace sonde {
 namespace {
-
-constexpr std::size_t kMostNames = 20000;  // compared with a mistyped one
 
 std::uint64_t now_ms() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -50,78 +46,8 @@ void print_dumps(const Catalog& catalog) {
                             dumps.size(), joined(names, ", "), more > 0 ? fmt::format(" and {} more", more) : ""));
 }
 
-template <typename Numbers>
-std::string list_of(const Numbers& numbers) {
-  return ranges_text({numbers.begin(), numbers.end()});
-}
-
-// What there is of ranks, graphs and steps, under what has been chosen so far.
-bool check_numbers(const Catalog& catalog, const DumpOptions& options, const IterationSet& steps) {
-  std::set<std::uint64_t> ranks, graphs, iterations;
-  bool step_exists = false;
-  for (const CatalogRank& rank : catalog.ranks) {
-    ranks.insert(rank.rank);
-    if (options.rank && *options.rank != rank.rank) continue;
-    for (const CatalogStep& step : rank.steps) {
-      graphs.insert(step.id.graph);
-      if (options.graph && *options.graph != step.id.graph) continue;
-      iterations.insert(step.id.number);
-      step_exists = step_exists || steps.contains(step.id.number);
-    }
-  }
-  std::string wrong;
-  if (options.rank && !ranks.contains(*options.rank)) {
-    wrong = fmt::format("no rank {}; there is {}", *options.rank, list_of(ranks));
-  } else if (graphs.empty()) {
-    return true;
-  } else if (options.graph && !graphs.contains(*options.graph)) {
-    wrong = fmt::format("no graph {}; there is {}", *options.graph, list_of(graphs));
-  } else if (!step_exists) {
-    const std::string of = options.graph ? fmt::format(" of graph {}", *options.graph) : "";
-    wrong = fmt::format("no step {}{}; there is {}", options.step, of, list_of(iterations));
-  }
-  if (!wrong.empty()) print_error(wrong + " in '" + options.dump + "'");
-  return wrong.empty();
-}
-
-// The answers of all patterns for a name, found once per name: texts of a catalog are kept once.
-class Matcher {
- public:
-  explicit Matcher(const std::vector<std::string>& patterns) : patterns_(patterns), hits_(patterns.size(), 0) {}
-
-  bool matches(const CatalogOp& op) {
-    if (patterns_.empty()) return true;
-    bool any = false;
-    for (const std::size_t hit : hits_of(op)) {
-      ++hits_[hit];
-      any = true;
-    }
-    return any;
-  }
-  // Patterns that no op matched.
-  std::vector<std::string> unused() const {
-    std::vector<std::string> unused;
-    for (std::size_t i = 0; i < patterns_.size(); ++i) {
-      if (hits_[i] == 0) unused.push_back(patterns_[i]);
-    }
-    return unused;
-  }
-
- private:
-  const std::vector<std::size_t>& hits_of(const CatalogOp& op) {
-    const auto [at, is_new] = known_.try_emplace(op.op_name.data());
-    if (is_new) {
-      for (std::size_t i = 0; i < patterns_.size(); ++i) {
-        if (selects(patterns_[i], op.op_name, op.op_type)) at->second.push_back(i);
-      }
-    }
-    return at->second;
-  }
-
-  const std::vector<std::string>& patterns_;
-  std::vector<std::uint64_t> hits_;
-  std::unordered_map<const char*, std::vector<std::size_t>> known_;
-};
+// add_step_option has looked at the text.
+IterationSet steps_of(const DumpOptions& options) { return *parse_steps(options.step); }
 
 }  // namespace
 
@@ -203,7 +129,7 @@ CatalogQuery query_of(const DumpOptions& options) {
   query.rank = options.rank;
   query.graph = options.graph;
   if (!options.step.empty()) {
-    query.steps = [steps = IterationSet::parse(options.step)](std::uint64_t step) { return steps.contains(step); };
+    query.steps = [steps = steps_of(options)](std::uint64_t step) { return steps.contains(step); };
   }
   return query;
 }
@@ -217,69 +143,33 @@ CatalogQuery query_of_selected(const DumpOptions& options) {
   return query;
 }
 
-std::optional<std::vector<SelectedStep>> select_steps(Catalog& catalog, const DumpOptions& options, int& exit_status) {
-  const IterationSet steps = options.step.empty() ? IterationSet::all() : IterationSet::parse(options.step);
-  exit_status = kBadUsage;
-  if (!check_numbers(catalog, options, steps)) return std::nullopt;
-  Matcher matcher(options.select);
-  std::vector<SelectedStep> selected;
-  for (CatalogRank& rank : catalog.ranks) {
-    if (options.rank && *options.rank != rank.rank) continue;
-    for (CatalogStep& step : rank.steps) {
-      if (options.graph && *options.graph != step.id.graph) continue;
-      if (!steps.contains(step.id.number)) continue;
-      SelectedStep& chosen = selected.emplace_back();
-      chosen.rank = &rank;
-      chosen.step = &step;
-      for (CatalogOp& op : step.ops) {
-        if (matcher.matches(op)) chosen.ops.push_back(&op);
-      }
-    }
-  }
-  const std::vector<std::string> unused = matcher.unused();
-  // What is like it may be among ops that nobody asked an index for.
-  std::optional<Catalog> with_all_ops;
-  std::vector<SelectedStep> whole;
-  if (!unused.empty() && comes_from_index(catalog)) {
-    if (Result<Catalog> opened = open_catalog(options.dump, query_of(options))) with_all_ops = std::move(*opened);
-    DumpOptions all = options;
-    all.select.clear();
-    if (with_all_ops) whole = select_steps(*with_all_ops, all, exit_status).value_or(std::vector<SelectedStep>());
-    exit_status = kBadUsage;
-  }
-  for (const std::string& pattern : unused) {
-    const std::string near = nearest_ops(whole.empty() ? selected : whole, pattern);
-    print_error(fmt::format("no op '{}'{}{}", pattern, near.empty() ? "" : "; ", near));
-  }
-  if (!unused.empty()) return std::nullopt;
-  exit_status = kNothingFound;
-  return selected;
+std::optional<DumpPart> chosen_part(const Catalog& catalog, const DumpOptions& options, int& exit_status) {
+  const DumpPart part = {steps_of(options), options.graph, options.rank};
+  const Status there = check_part(catalog, part);
+  exit_status = there ? kNothingFound : kBadUsage;
+  if (there) return part;
+  print_error(there.error().message);
+  return std::nullopt;
 }
 
-std::string nearest_ops(const std::vector<SelectedStep>& steps, const std::string& name) {
-  // Types, then last parts, then full names: what people type is short.
-  std::set<std::string_view> types, parts, names;
-  for (const SelectedStep& step : steps) {
-    for (const CatalogOp& op : step.step->ops) {
-      types.insert(op.op_type);
-      const std::size_t slash = op.op_name.rfind('/');
-      parts.insert(slash == std::string_view::npos ? op.op_name : op.op_name.substr(slash + 1));
-      names.insert(op.op_name);
-      for (const CatalogTensor& tensor : op.tensors) {
-        if (!tensor.parameter.empty()) names.insert(tensor.parameter);
-      }
-    }
+std::optional<std::vector<SelectedStep>> select_steps(Catalog& catalog, const DumpOptions& options, int& exit_status) {
+  const std::optional<DumpPart> part = chosen_part(catalog, options, exit_status);
+  if (!part) return std::nullopt;
+  StepSelection selected = select_steps(catalog, *part, options.select);
+  if (selected.unmatched.empty()) return std::move(selected.steps);
+  exit_status = kBadUsage;
+  // What is like a pattern may be among ops that nobody asked an index for.
+  std::optional<Catalog> with_all_ops;
+  std::vector<SelectedStep> whole;
+  if (comes_from_index(catalog)) {
+    if (Result<Catalog> opened = open_catalog(options.dump, query_of(options))) with_all_ops = std::move(*opened);
+    if (with_all_ops) whole = select_steps(*with_all_ops, *part, {}).steps;
   }
-  std::vector<std::string_view> candidates(types.begin(), types.end());
-  if (name.find('/') == std::string::npos) {
-    candidates.insert(candidates.end(), parts.begin(), parts.end());
+  for (const std::string& pattern : selected.unmatched) {
+    const std::string near = nearest_ops(whole.empty() ? selected.steps : whole, pattern);
+    print_error(fmt::format("no op '{}'{}{}", pattern, near.empty() ? "" : "; ", near));
   }
-  candidates.insert(candidates.end(), names.begin(), names.end());
-  std::erase(candidates, std::string_view());
-  if (candidates.size() > kMostNames) candidates.resize(kMostNames);
-  std::vector<std::string> near = nearest(name, candidates, 3);
-  std::erase_if(near, [&](const std::string& candidate) { return !is_close(name, candidate); });
-  return near.empty() ? "" : "nearest: " + printable(joined(near, ", "));
+  return std::nullopt;
 }
 
 Progress::Progress(std::string what, std::size_t total)

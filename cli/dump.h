@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "answer.h"
-#include "catalog/catalog.h"
-#include "config/plan.h"
+#include "catalog/select_steps.h"
+#include "config/diagnostics.h"
 #include "index/index.h"
 #include "sonde/dump.h"
 
@@ -52,18 +52,10 @@ void print_diagnostic(const Diagnostic& diagnostic, const std::filesystem::path&
 // Its steps may then lack ops that were not asked for.
 bool comes_from_index(const Catalog& catalog);
 
-struct SelectedStep {
-  const CatalogRank* rank = nullptr;
-  const CatalogStep* step = nullptr;
-  std::vector<CatalogOp*> ops;  // those that a pattern selects
-};
-
-// Empty, and the exit status set, when a step, graph, rank or pattern means nothing in this dump;
-// stderr then says what there is.
+// Empty, and the exit status set, when a step, graph or rank means nothing in this dump; stderr then says what there is.
+std::optional<DumpPart> chosen_part(const Catalog& catalog, const DumpOptions& options, int& exit_status);
+// The same, when a pattern means nothing either.
 std::optional<std::vector<SelectedStep>> select_steps(Catalog& catalog, const DumpOptions& options, int& exit_status);
-
-// Up to three names of ops, types or tensors in these steps like `name`: "nearest: a, b, c"; empty when none is.
-std::string nearest_ops(const std::vector<SelectedStep>& steps, const std::string& name);
 
 // A line on stderr while work takes longer than a second and stderr is a terminal; gone when this is.
 class Progress {

@@ -24,11 +24,6 @@ struct FirstBadVerb : DumpOptions {
   bool no_trend = false;
 };
 
-// Checks that the options fit this dump; errors are reported as in the other verbs.
-bool check_options(Catalog& catalog, const FirstBadVerb& options, int& status) {
-  return select_steps(catalog, options, status).has_value();
-}
-
 bool write_next_config(const Catalog& catalog, const FirstBad& report, const std::string& path) {
   const std::string text = next_config(catalog, report);
   if (text.empty()) {
@@ -47,11 +42,10 @@ int run(const FirstBadVerb& options) {
   int status = kNothingFound;
   std::optional<Catalog> catalog = open_dump(options, status);
   if (!catalog) return status;
-  if (!check_options(*catalog, options, status)) return status;
+  const std::optional<DumpPart> part = chosen_part(*catalog, options, status);
+  if (!part) return status;
   FirstBadOptions wanted;
-  if (!options.step.empty()) wanted.steps = IterationSet::parse(options.step);
-  wanted.graph = options.graph;
-  wanted.rank = options.rank;
+  wanted.part = *part;
   wanted.trend = !options.no_trend;
   const FirstBad report = first_bad(*catalog, wanted);
   add_unreadable(report.problems);

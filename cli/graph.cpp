@@ -6,9 +6,8 @@
 #include <numeric>
 #include <optional>
 
-#include "catalog/select.h"
+#include "catalog/step_graph.h"
 #include "dump.h"
-#include "find_tensor.h"
 #include "measure/find_flow.h"
 #include "measure/measure.h"
 #include "report/graph.h"
@@ -38,24 +37,9 @@ void add_types(const SelectedStep& step) {
   for (CatalogOp* op : step.ops) {
     for (CatalogTensor& tensor : op->tensors) {
       if (tensor.has_shape || tensor.file.empty()) continue;
-      const Result<TensorFile> file = TensorFile::open(step.rank->directory / tensor.file, spec_of(tensor));
-      if (!file) continue;
-      if (tensor.dtype == DType::undefined) tensor.dtype = file->dtype();
-      tensor.shape = file->shape();
-      tensor.has_shape = true;
+      static_cast<void>(look_at_file(*step.rank, tensor));
     }
   }
-}
-
-// The ops that `text` means: a pattern, or a full name or its end.
-std::vector<std::uint32_t> nodes_meant(const StepGraph& graph, const std::string& text) {
-  std::vector<std::uint32_t> nodes;
-  for (std::uint32_t node = 0; node < graph.graph.nodes.size(); ++node) {
-    const std::string& name = graph.graph.nodes[node].op_name;
-    if (name == text) return {node};
-    if (name.ends_with("/" + text) || selects(text, name, graph.graph.nodes[node].op_type)) nodes.push_back(node);
-  }
-  return nodes;
 }
 
 std::vector<std::uint32_t> all_nodes(const StepGraph& graph) {
@@ -76,15 +60,6 @@ std::string pages(const SelectedStep& step, const StepGraph& graph, const std::v
   return text;
 }
 
-FlowKnown flow_of(Catalog& catalog, const SelectedStep& step) {
-  for (CatalogRank& rank : catalog.ranks) {
-    for (CatalogStep& own : rank.steps) {
-      if (&own == step.step) return find_flow(rank, own);
-    }
-  }
-  return FlowKnown::not_at_all;
-}
-
 int graph(const GraphOptions& options) {
   int status = kNothingFound;
   if (options.distance && (options.op.empty() || !(options.dot || options.json))) {
@@ -102,7 +77,7 @@ int graph(const GraphOptions& options) {
     return kUnreadable;
   }
   const SelectedStep& step = step_of(*steps);
-  const FlowKnown flow = flow_of(*catalog, step);
+  const FlowKnown flow = find_flow(*step.rank, *step.step);
   if (flow == FlowKnown::by_values) {
     print_warning("this dump records no data flow; edges are inferred from equal values");
   } else if (flow == FlowKnown::not_at_all) {

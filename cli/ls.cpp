@@ -1,15 +1,15 @@
 #include "ls.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <set>
 #include <unordered_map>
 
+#include "base/ranges_text.h"
 #include "dump.h"
+#include "index/index_sums.h"
 #include "report/catalog_text.h"
 #include "report/json.h"
 #include "report/table.h"
@@ -31,41 +31,10 @@ struct Sum {
   bool ended = true;
 };
 
-// Sizes on disk; a file with several names counts once.
-class Sizes {
- public:
-  std::uint64_t bytes_of(const std::filesystem::path& file) {
-    struct stat status {};
-    if (::stat(file.c_str(), &status) != 0) return 0;
-    return seen_.emplace(status.st_dev, status.st_ino).second ? static_cast<std::uint64_t>(status.st_size) : 0;
-  }
-
- private:
-  std::set<std::pair<std::uint64_t, std::uint64_t>> seen_;
-};
-
-// Counts the ops; `sizes` knows the files of the steps before.
-StepSum count(const SelectedStep& selected, Sizes& sizes) {
-  StepSum sum;
-  std::string_view last_file;  // of a container, which holds several tensors
-  for (const CatalogOp* op : selected.ops) {
-    (op->is_parameter ? sum.parameters : sum.ops) += 1;
-    for (const CatalogTensor& tensor : op->tensors) {
-      if (!tensor.recorded()) continue;
-      ++sum.tensors;
-      if (tensor.file.empty()) continue;
-      if (tensor.file != last_file) ++sum.files;
-      last_file = tensor.file;
-      sum.new_bytes += sizes.bytes_of(selected.rank->directory / tensor.file);
-    }
-  }
-  return sum;
-}
-
 // `from_index`: the index has counted all of its ops, and all steps before were chosen too.
-void add_step(const SelectedStep& selected, bool from_index, Sizes& sizes, Progress& progress, Sum& sum) {
+void add_step(const SelectedStep& selected, bool from_index, StepCounter& counter, Progress& progress, Sum& sum) {
   const CatalogStep& step = *selected.step;
-  const StepSum counted = from_index ? *step.sum : count(selected, sizes);
+  const StepSum counted = from_index ? *step.sum : counter.count(*selected.rank, selected.ops);
   sum.ops += counted.ops;
   sum.parameters += counted.parameters;
   sum.tensors += counted.tensors;
@@ -133,11 +102,11 @@ using SumKey = std::tuple<const CatalogRank*, std::size_t, std::uint32_t>;  // r
 
 std::map<SumKey, Sum> sums_of(const std::vector<SelectedStep>& steps, bool from_index) {
   std::map<SumKey, Sum> sums;
-  Sizes sizes;
+  StepCounter counter;
   Progress progress("looking at step", steps.size());
   for (const SelectedStep& step : steps) {
     Sum& sum = sums[{step.rank, step.step->run, step.step->id.graph}];
-    add_step(step, from_index, sizes, progress, sum);
+    add_step(step, from_index, counter, progress, sum);
   }
   return sums;
 }
@@ -202,7 +171,7 @@ Json json_of(const SelectedStep& selected, const Sum& sum) {
 }
 
 void answer_summary(const Catalog& catalog, const std::vector<SelectedStep>& steps, bool from_index) {
-  Sizes sizes;
+  StepCounter counter;
   Progress progress("looking at step", steps.size());
   for (const CatalogRank& rank : catalog.ranks) {
     Json json = {{"rank", rank.rank},
@@ -215,7 +184,7 @@ void answer_summary(const Catalog& catalog, const std::vector<SelectedStep>& ste
     for (const SelectedStep& step : steps) {
       if (step.rank != &rank) continue;
       Sum sum;
-      add_step(step, from_index, sizes, progress, sum);
+      add_step(step, from_index, counter, progress, sum);
       json["steps"].push_back(json_of(step, sum));
     }
     Answer::get().add_row(json);

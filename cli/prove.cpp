@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <csignal>
-#include <optional>
 
+#include "base/ranges_text.h"
 #include "child.h"
-#include "digests.h"
 #include "dump.h"
+#include "prove/proof.h"
 #include "report/json.h"
 #include "report/text.h"
 #include "run_report.h"
@@ -17,10 +16,6 @@ namespace sonde {
 namespace {
 
 namespace fs = std::filesystem;
-
-enum Verdict { kIdentical = 0, kDifferent = 1, kUnproved = 2, kNotReproducible = 3 };
-
-constexpr const char* kWords[] = {"identical", "different", "unproved", "not_reproducible"};
 
 // One run of the command, and where what it left is.
 struct Observed {
@@ -55,22 +50,6 @@ bool interrupted(const ChildEnd& end) {
   return end.signal == SIGINT || end.signal == SIGTERM || end.signal == SIGHUP || end.signal == SIGQUIT;
 }
 
-// What the proof found, part by part.
-struct Proof {
-  Verdict verdict = kIdentical;
-  DigestComparison tensors;
-  std::optional<DigestComparison> by_itself;  // two runs without Sonde
-  OutputComparison output;
-  std::vector<std::size_t> output_of_sonde;  // lines that are equal without Sonde, and another when recording
-  int status_without = 0, status_recording = 0;
-  bool status_by_itself = false;  // differs between two runs without Sonde too
-  bool started = false;           // something of the recorded run started Sonde
-  std::string unproved;           // why nothing is proved
-  std::vector<std::string> recorded;
-  std::vector<double> seconds_without;
-  double seconds_recording = 0;
-};
-
 std::string why_unproved(const Observed& without, const Observed& recording) {
   for (const Observed* run : {&without, &recording})
     for (const Told& told : run->told)
@@ -81,50 +60,22 @@ std::string why_unproved(const Observed& without, const Observed& recording) {
   return "";
 }
 
-bool all_equal(const Proof& proof) {
-  return !proof.tensors.first_difference && proof.output.different.empty() &&
-         proof.status_without == proof.status_recording;
-}
+ProvedRun proved(const Observed& run) { return {run.digests, run.output, run.end.exit_code, run.end.seconds}; }
 
-// A difference that two runs without Sonde do not have earlier or in the same place.
-bool tensors_by_sonde(const Proof& proof) {
-  const auto& found = proof.tensors.first_difference;
-  const auto& usual = proof.by_itself->first_difference;
-  return found && (!usual || usual->event > found->event);
-}
+// What the processes said, beside the proof.
+struct Said {
+  bool started = false;  // something of the recorded run started Sonde
+  std::vector<std::string> recorded;
+  std::string unproved;  // why nothing is proved; empty: something is
+};
 
-void judge(Proof& proof) {
-  const bool status_differs = proof.status_without != proof.status_recording;
-  const bool by_sonde =
-      tensors_by_sonde(proof) || !proof.output_of_sonde.empty() || (status_differs && !proof.status_by_itself);
-  const bool only_output = proof.tensors.events == 0 && !proof.output.different.empty();
-  if (by_sonde)
-    proof.verdict = kDifferent;
-  else if (proof.tensors.first_difference || status_differs || only_output)
-    proof.verdict = kNotReproducible;
-}
-
-Proof compare(const Observed& without, const Observed& recording) {
-  Proof proof;
-  proof.tensors = compare_digests(without.digests, recording.digests);
-  proof.output = compare_output(without.output, recording.output, proof.tensors.processes.size() > 1);
-  proof.status_without = without.end.exit_code;
-  proof.status_recording = recording.end.exit_code;
-  proof.seconds_without = {without.end.seconds};
-  proof.seconds_recording = recording.end.seconds;
-  proof.started = any(recording.told, "started");
+Said said_by(const Observed& without, const Observed& recording) {
+  Said said;
+  said.started = any(recording.told, "started");
   for (const Told& told : recording.told)
-    if (told.kind == "summary") proof.recorded.push_back(told.text);
-  return proof;
-}
-
-// `again`: a second run without Sonde.
-void compare_by_itself(const Observed& without, const Observed& again, Proof& proof) {
-  proof.by_itself = compare_digests(without.digests, again.digests);
-  proof.status_by_itself = again.end.exit_code != without.end.exit_code;
-  proof.seconds_without.push_back(again.end.seconds);
-  const OutputComparison usual = compare_output(without.output, again.output, proof.by_itself->processes.size() > 1);
-  std::ranges::set_difference(proof.output.different, usual.different, std::back_inserter(proof.output_of_sonde));
+    if (told.kind == "summary") said.recorded.push_back(told.text);
+  said.unproved = why_unproved(without, recording);
+  return said;
 }
 
 // --- telling ---------------------------------------------------------------------------------------------------------
@@ -189,14 +140,14 @@ void say_identical(const Proof& proof) {
         output_text(proof), status_text(proof));
 }
 
-void say_verdict(const Proof& proof) {
-  if (proof.verdict == kUnproved) {
-    say("nothing is proved: {}\n", proof.unproved);
-  } else if (proof.verdict == kIdentical) {
+void say_verdict(const Proof& proof, const Said& said) {
+  if (proof.verdict == ProofVerdict::unproved) {
+    say("nothing is proved: {}\n", said.unproved);
+  } else if (proof.verdict == ProofVerdict::identical) {
     say_identical(proof);
-  } else if (proof.verdict == kDifferent) {
+  } else if (proof.verdict == ProofVerdict::different) {
     say("different: with Sonde the command computes something else; twice without Sonde it does not\n");
-    if (tensors_by_sonde(proof)) say_difference(proof.tensors, "without Sonde", "recording");
+    if (proof.tensors_by_sonde()) say_difference(proof.tensors, "without Sonde", "recording");
     say("  {}; {}\n", output_text(proof), status_text(proof));
   } else {
     say("not deterministic: two runs without Sonde differ, so its effect cannot be measured\n");
@@ -206,9 +157,9 @@ void say_verdict(const Proof& proof) {
   }
   for (const auto& [why, tensors] : proof.tensors.skipped)
     say("  not compared: {} ({})\n", count_text(tensors, "tensor"), why);
-  if (!proof.started && proof.verdict == kIdentical)
+  if (!said.started && proof.verdict == ProofVerdict::identical)
     say("  nothing was recorded: no process of the run imported PyTorch in a Python that has sonde installed\n");
-  if (proof.verdict == kDifferent) say("  this is a defect of Sonde: please report it\n");
+  if (proof.verdict == ProofVerdict::different) say("  this is a defect of Sonde: please report it\n");
 }
 
 Json json_of(const Difference& difference) {
@@ -224,16 +175,16 @@ Json json_of(const DigestComparison& compared) {
   return json;
 }
 
-Json json_of(const Proof& proof) {
-  Json json = {{"verdict", kWords[proof.verdict]}, {"compared", json_of(proof.tensors)}};
+Json json_of(const Proof& proof, const Said& said) {
+  Json json = {{"verdict", word_of(proof.verdict)}, {"compared", json_of(proof.tensors)}};
   json["without_sonde"] = proof.by_itself ? json_of(*proof.by_itself) : Json();
   json["stdout"] = {{"lines", proof.output.lines},
                     {"different", proof.output.different},
                     {"different_by_sonde", proof.output_of_sonde}};
   json["exit_status"] = {{"without_sonde", proof.status_without}, {"recording", proof.status_recording}};
   json["seconds"] = {{"without_sonde", proof.seconds_without}, {"recording", proof.seconds_recording}};
-  json["recorded"] = proof.recorded;
-  if (!proof.unproved.empty()) json["unproved"] = proof.unproved;
+  json["recorded"] = said.recorded;
+  if (!said.unproved.empty()) json["unproved"] = said.unproved;
   return json;
 }
 
@@ -246,6 +197,7 @@ int prove(const ProveRequest& request) {
       printable(request.dump.string())));
   std::vector<Observed> runs;  // without, recording, and without again if they differ
   Proof proof;
+  Said said;
   for (const char* name : {"without", "recording", "again"}) {
     Result<Observed> run = observe(request, name, runs.size() == 1);
     if (!run) {
@@ -256,22 +208,19 @@ int prove(const ProveRequest& request) {
     runs.push_back(*std::move(run));
     if (runs.size() == 1) continue;
     if (runs.size() == 3) break;
-    proof = compare(runs[0], runs[1]);
-    for (const std::string& line : proof.recorded) print_notice(printable(line) + "\n");
-    proof.unproved = why_unproved(runs[0], runs[1]);
-    if (!proof.unproved.empty()) proof.verdict = kUnproved;
-    if (proof.verdict == kUnproved || all_equal(proof)) break;
+    proof = compare_runs(proved(runs[0]), proved(runs[1]));
+    said = said_by(runs[0], runs[1]);
+    for (const std::string& line : said.recorded) print_notice(printable(line) + "\n");
+    if (!said.unproved.empty()) proof.verdict = ProofVerdict::unproved;
+    if (!said.unproved.empty() || proof.all_equal()) break;
     print_notice("sonde: the two runs differ; running it once more without Sonde\n");
   }
-  if (runs.size() == 3) {
-    compare_by_itself(runs[0], runs[2], proof);
-    judge(proof);
-  }
+  if (runs.size() == 3) compare_by_itself(proved(runs[0]), proved(runs[2]), proof);
   if (request.json)
-    Answer::get().add(json_of(proof));
+    Answer::get().add(json_of(proof, said));
   else
-    say_verdict(proof);
-  return proof.verdict;
+    say_verdict(proof, said);
+  return static_cast<int>(proof.verdict);  // their order is that of the exit statuses
 }
 
 }  // namespace sonde

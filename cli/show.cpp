@@ -8,8 +8,8 @@
 #include <memory>
 #include <string_view>
 
+#include "catalog/find_tensor.h"
 #include "dump.h"
-#include "find_tensor.h"
 #include "formats/cann_types.h"
 #include "formats/file_names.h"
 #include "formats/tensor_file.h"
@@ -160,6 +160,21 @@ Json values_json(const Values& values) {
           {"corner", values.corner.values},
           {"histogram_edges", edges},
           {"histogram_counts", values.histogram.counts}};
+}
+
+// What find_by_name, or find_by_file where `is_file`, and flow_of look at.
+CatalogQuery query_of_tensor(const DumpOptions& options, const std::string& text, bool is_file) {
+  CatalogQuery query = query_of(options);
+  query.with_neighbours = true;
+  if (is_file) {
+    std::error_code error;
+    const std::filesystem::path real = std::filesystem::weakly_canonical(text, error);
+    query.file = (error ? std::filesystem::path(text) : real).filename();
+    return query;
+  }
+  query.parameter = op_part(text);
+  query.ops = [name = query.parameter](std::string_view op_name, std::string_view) { return means_op(name, op_name); };
+  return query;
 }
 
 std::string place_text(const FoundTensor& found) {

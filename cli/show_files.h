@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "find_tensor.h"
+#include "catalog/find_tensor.h"
 #include "report/json.h"
 #include "sonde/tensor.h"
 

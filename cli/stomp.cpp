@@ -13,12 +13,10 @@ namespace {
 int run(const DumpOptions& options) {
   int status = kNothingFound;
   std::optional<Catalog> catalog = open_dump(options, status);
-  if (!catalog || !select_steps(*catalog, options, status)) return status;
-  StompOptions wanted;
-  if (!options.step.empty()) wanted.steps = IterationSet::parse(options.step);
-  wanted.graph = options.graph;
-  wanted.rank = options.rank;
-  const StompReport report = memory_stomp(*catalog, wanted);
+  if (!catalog) return status;
+  const std::optional<DumpPart> part = chosen_part(*catalog, options, status);
+  if (!part) return status;
+  const StompReport report = memory_stomp(*catalog, *part);
   add_unreadable(report.problems);
   if (options.json) Answer::get().add(json_of(report));
   if (!options.json && !print_text(text_of(report))) return kUnreadable;

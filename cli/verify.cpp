@@ -64,13 +64,6 @@ std::string issues_text(const VerifyReport& report) {
   return text;
 }
 
-bool can_complete(const VerifyReport& report) {
-  return std::ranges::any_of(report.issues, [](const VerifyIssue& issue) {
-    return issue.kind == IssueKind::unentered || issue.kind == IssueKind::torn || issue.kind == IssueKind::leftover ||
-           (issue.kind == IssueKind::missing && !issue.path.native().ends_with(".npy"));
-  });
-}
-
 std::string end_text(const VerifyReport& report, const VerifyVerb& options) {
   const auto findings = static_cast<std::size_t>(std::ranges::count_if(report.issues, &VerifyIssue::is_finding));
   const bool all_read = std::ranges::count(report.issues, IssueKind::unreadable, &VerifyIssue::kind) == 0;

@@ -1,15 +1,13 @@
 #include "watch.h"
 
 #include <fmt/format.h>
-#include <re2/re2.h>
 
 #include <algorithm>
-#include <map>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <unordered_set>
 
-#include "catalog/step_graph.h"
+#include "catalog/op_matchers.h"
 #include "dump.h"
 #include "report/text.h"
 #include "report/watch.h"
@@ -26,47 +24,6 @@ struct WatchVerbOptions : DumpOptions {
   std::uint64_t mem_limit = 0;  // MiB
 };
 
-// Compares the lines an op was called from with a piece of text: "train.py:49" or code.
-class SourceMatcher {
- public:
-  explicit SourceMatcher(std::string text) : text_(lower(std::move(text))) {}
-
-  bool matches(const CatalogRank& rank, const CatalogOp& op) {
-    const void* key = op.trace != nullptr ? static_cast<const void*>(op.trace) : op.source_file.data();
-    if (key == nullptr) return false;
-    const auto [at, is_new] = known_.try_emplace({key, op.line});
-    if (!is_new) return at->second;
-    SourceTexts& sources = sources_.try_emplace(&rank, sources_of(rank)).first->second;
-    bool found = is_in(line_text(sources, std::string(op.source_file), op.line));
-    for (std::size_t i = 0; op.trace != nullptr && i < op.trace->size() && !found; ++i) {
-      found = is_in(line_text(sources, (*op.trace)[i].file, (*op.trace)[i].line));
-    }
-    return at->second = found;
-  }
-
- private:
-  static std::string lower(std::string text) {
-    for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    return text;
-  }
-  static std::string line_text(SourceTexts& sources, const std::string& file, std::uint32_t line) {
-    return lower(fmt::format("{}:{}  {}", file, line, sources.line(file, line)));
-  }
-  // Line 49 is not line 490.
-  bool is_in(const std::string& line) const {
-    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-    for (std::size_t at = line.find(text_); at != std::string::npos; at = line.find(text_, at + 1)) {
-      const std::size_t end = at + text_.size();
-      if (!is_digit(text_.back()) || end == line.size() || !is_digit(line[end])) return true;
-    }
-    return false;
-  }
-
-  std::string text_;
-  std::map<const CatalogRank*, SourceTexts> sources_;
-  std::map<std::pair<const void*, std::uint32_t>, bool> known_;
-};
-
 // What all conditions of a call have in common; empty and the status set where an option means nothing.
 class Selection {
  public:
@@ -80,13 +37,14 @@ class Selection {
     }
     has_patterns_ = !options.select.empty();
     if (!options.op.empty()) {
-      nodes_ = std::make_unique<re2::RE2>(options.op, re2::RE2::Quiet);
-      if (!nodes_->ok()) {
-        print_error(fmt::format("--op '{}' is not a regular expression: {}", options.op, nodes_->error()));
+      Result<NameMatcher> names = NameMatcher::create(options.op);
+      if (!names) {
+        print_error("--op " + names.error().message);
         return std::nullopt;
       }
+      names_ = std::move(*names);
     }
-    if (!options.source.empty()) source_ = std::make_unique<SourceMatcher>(options.source);
+    if (!options.source.empty()) source_.emplace(options.source, SourceMatcher::In::place_and_code);
     WatchSelection selection;
     selection.category = *category_of_word(options.category.empty() ? "tensor" : options.category);
     using enum WatchSelection::Sides;
@@ -102,77 +60,35 @@ class Selection {
   bool takes(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op) {
     if (!steps_.contains(&step)) return false;
     if (has_patterns_ && !ops_.contains(&op)) return false;
-    if (nodes_ && !matches_name(op)) return false;
+    if (names_ && !names_->matches(op)) return false;
     return !source_ || source_->matches(rank, op);
-  }
-  bool matches_name(const CatalogOp& op) {
-    const auto [at, is_new] = names_.try_emplace(op.op_name.data());
-    if (is_new) at->second = re2::RE2::PartialMatch({op.op_name.data(), op.op_name.size()}, *nodes_);
-    return at->second;
   }
 
   std::unordered_set<const CatalogStep*> steps_;
   bool has_patterns_ = false;
   std::unordered_set<const CatalogOp*> ops_;
-  std::unique_ptr<re2::RE2> nodes_;
-  std::map<const char*, bool> names_;
-  std::unique_ptr<SourceMatcher> source_;
+  std::optional<NameMatcher> names_;
+  std::optional<SourceMatcher> source_;
 };
-
-// Conditions that watch the nodes of their own category, less what the call leaves out.
-bool add_conditions(const Catalog& catalog, const std::vector<WatchCondition>& conditions,
-                    const WatchSelection& selection, std::vector<Watchpoint>& watchpoints) {
-  for (const WatchCondition& condition : conditions) {
-    const NodeCategory target = condition.info->target;
-    WatchSelection own = selection;
-    if (target != NodeCategory::tensor) {
-      if (own.category != NodeCategory::tensor && own.category != target) {
-        print_error(fmt::format("condition '{}' watches nodes of category {}, not {}", condition.info->id,
-                                word_of(target), word_of(own.category)));
-        return false;
-      }
-      own.category = target;
-    }
-    Watchpoint watchpoint;
-    watchpoint.condition = condition;
-    watchpoint.tensors = select_watched(catalog, own);
-    if (watchpoint.tensors.empty()) {
-      print_warning(fmt::format("condition '{}' has nothing to watch: no {} of these nodes was recorded{}",
-                                condition.info->id, own.sides == WatchSelection::Sides::inputs ? "input" : "output",
-                                own.category == NodeCategory::tensor
-                                    ? std::string()
-                                    : fmt::format(", or none is of category {}", word_of(own.category))));
-    }
-    watchpoints.push_back(std::move(watchpoint));
-  }
-  return true;
-}
-
-bool holds_anything(const Catalog& catalog) {
-  for (const CatalogRank& rank : catalog.ranks) {
-    for (const CatalogStep& step : rank.steps) {
-      for (const CatalogOp& op : step.ops) {
-        if (std::ranges::any_of(op.tensors, &CatalogTensor::recorded)) return true;
-      }
-    }
-  }
-  return false;
-}
 
 bool has_tensors(const std::vector<Watchpoint>& watchpoints) {
   return std::ranges::any_of(watchpoints, [](const Watchpoint& watchpoint) { return !watchpoint.tensors.empty(); });
 }
 
-std::optional<std::vector<Watchpoint>> make_watchpoints(const Catalog& catalog,
-                                                        const std::vector<WatchCondition>& conditions,
-                                                        const WatchVerbOptions& options, WatchSelection selection) {
-  std::vector<Watchpoint> watchpoints;
-  const auto add = [&] {
-    if (options.recommended) watchpoints = recommended_watchpoints(catalog, selection);
-    return add_conditions(catalog, conditions, selection, watchpoints);
-  };
-  if (!add()) return std::nullopt;
-  if (has_tensors(watchpoints)) return watchpoints;
+// Empty where there is nothing to watch.
+std::optional<std::vector<Watchpoint>> watchpoints_of(const Catalog& catalog,
+                                                      const std::vector<WatchCondition>& conditions,
+                                                      const WatchVerbOptions& options,
+                                                      const WatchSelection& selection) {
+  std::vector<std::string> notes;
+  Result<std::vector<Watchpoint>> watchpoints =
+      make_watchpoints(catalog, conditions, options.recommended, selection, notes);
+  for (const std::string& note : notes) print_warning(note);
+  if (!watchpoints) {
+    print_error(watchpoints.error().message);
+    return std::nullopt;
+  }
+  if (has_tensors(*watchpoints)) return std::move(*watchpoints);
   print_error("nothing to watch: no node that was chosen has a recorded " +
               std::string(options.side == "both" ? "tensor" : options.side) +
               (options.side == "output" ? "; --side input looks at inputs" : ""));
@@ -207,16 +123,12 @@ int watch(const WatchVerbOptions& options) {
     print_error("DUMP is missing: which dump? (--list prints the conditions)");
     return kBadUsage;
   }
-  std::vector<WatchCondition> conditions;
-  for (const std::string& text : options.conditions) {
-    Result<WatchCondition> condition = parse_condition(text);
-    if (!condition) {
-      print_error(condition.error().message);
-      return kBadUsage;
-    }
-    conditions.push_back(std::move(*condition));
+  const Result<std::vector<WatchCondition>> conditions = parse_conditions(options.conditions);
+  if (!conditions) {
+    print_error(conditions.error().message);
+    return kBadUsage;
   }
-  if (conditions.empty() && !options.recommended) {
+  if (conditions->empty() && !options.recommended) {
     print_error("no condition: --condition NAME[:PARAMETER=NUMBER,…] or --recommended (--list prints the conditions)");
     return kBadUsage;
   }
@@ -226,11 +138,11 @@ int watch(const WatchVerbOptions& options) {
   Selection chosen;
   std::optional<WatchSelection> selection = chosen.make(*catalog, options, status);
   if (!selection) return status;
-  if (!holds_anything(*catalog)) {
+  if (!any_recorded(*catalog)) {
     print_error("no value and no statistic of any tensor is in this dump");
     return kUnreadable;
   }
-  const auto watchpoints = make_watchpoints(*catalog, conditions, options, *selection);
+  const auto watchpoints = watchpoints_of(*catalog, *conditions, options, *selection);
   if (!watchpoints) return kBadUsage;
   WatchOptions how;
   how.threads = options.threads;

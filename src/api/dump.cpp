@@ -1,16 +1,17 @@
 // The public face of a catalog (sonde/dump.h): its ops and tensors numbered throughout.
 #include "sonde/dump.h"
 
-#include <re2/re2.h>
-
 #include <algorithm>
 #include <array>
 #include <map>
 #include <mutex>
-#include <unordered_map>
+#include <optional>
 
 #include "api/dump_access.h"
+#include "base/text.h"
 #include "catalog/catalog.h"
+#include "catalog/op_matchers.h"
+#include "catalog/slot_text.h"
 #include "catalog/step_graph.h"
 #include "convert/convert.h"
 #include "convert/converted_names.h"
@@ -24,8 +25,6 @@
 
 namespace sonde {
 namespace {
-
-constexpr std::int64_t kMostPatternBytes = 8 << 20;
 
 DumpSource source_of(const SourceLine& line) { return {line.file, line.function, line.line}; }
 
@@ -47,73 +46,38 @@ bool allows(const std::vector<T>& chosen, T value) {
   return chosen.empty() || std::ranges::find(chosen, value) != chosen.end();
 }
 
-bool same_word(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
-  return std::ranges::equal(a, b, {}, lower, lower);
-}
+bool same_word(std::string_view a, std::string_view b) { return std::ranges::equal(a, b, {}, lower, lower); }
 
-// Decides whether an op is selected; matches each name and each place in a source only once.
+// Decides whether an op is selected.
 class OpFilter {
  public:
   explicit OpFilter(const DumpSelection& selection) : selection_(selection) {}
 
   Status compile() {
+    if (!selection_.source.empty()) source_.emplace(selection_.source, SourceMatcher::In::place);
     if (selection_.op.empty()) return {};
-    re2::RE2::Options options;
-    options.set_log_errors(false);
-    options.set_max_mem(kMostPatternBytes);
-    pattern_ = std::make_unique<re2::RE2>(selection_.op, options);
-    if (pattern_->ok()) return {};
-    return Error{ErrorCode::invalid_argument,
-                 "cannot select ops: '" + selection_.op + "' is not a regular expression: " + pattern_->error()};
+    Result<NameMatcher> pattern = NameMatcher::create(selection_.op);
+    if (!pattern) return Error{pattern.error().code, "cannot select ops: " + pattern.error().message};
+    pattern_ = std::move(*pattern);
+    return {};
   }
 
   bool has_name() const { return pattern_ || !selection_.type.empty(); }
   // A check before an op is read. Results are not cached: these texts are not the catalog's.
   bool may_take(std::string_view name, std::string_view type) const {
-    return (selection_.type.empty() || same_word(selection_.type, type)) && (!pattern_ || matches(name));
+    return (selection_.type.empty() || same_word(selection_.type, type)) && (!pattern_ || pattern_->matches(name));
   }
 
-  bool operator()(const CatalogOp& op) {
+  bool operator()(const CatalogRank& rank, const CatalogOp& op) {
     if (!selection_.type.empty() && !same_word(selection_.type, op.op_type)) return false;
-    if (pattern_ && !named(op.op_name)) return false;
-    return selection_.source.empty() || from_source(op);
+    if (pattern_ && !pattern_->matches(op)) return false;
+    return !source_ || source_->matches(rank, op);
   }
 
  private:
-  bool named(std::string_view name) {
-    const auto [at, is_new] = names_.try_emplace(name, false);
-    if (is_new) at->second = matches(name);
-    return at->second;
-  }
-
-  bool matches(std::string_view name) const {
-    return re2::RE2::PartialMatch(re2::StringPiece(name.data(), name.size()), *pattern_);
-  }
-
-  bool in(std::string_view file, std::uint32_t line) const {
-    if (file.empty()) return false;
-    const std::string place = std::string(file) + ":" + std::to_string(line);
-    const std::size_t at = place.find(selection_.source);
-    if (at == std::string::npos) return false;
-    // `train.py:2` is not line 29.
-    const std::size_t end = at + selection_.source.size();
-    const bool ends_in_number = std::string_view("0123456789").find(selection_.source.back()) != std::string_view::npos;
-    return !(ends_in_number && end > file.size() && end < place.size());
-  }
-
-  bool from_source(const CatalogOp& op) {
-    if (op.trace == nullptr) return in(op.source_file, op.line);
-    const auto [at, is_new] = traces_.try_emplace(op.trace, false);
-    if (is_new)
-      at->second = std::ranges::any_of(*op.trace, [&](const SourceLine& line) { return in(line.file, line.line); });
-    return at->second || in(op.source_file, op.line);
-  }
-
   const DumpSelection& selection_;
-  std::unique_ptr<re2::RE2> pattern_;
-  std::unordered_map<std::string_view, bool> names_;
-  std::unordered_map<const void*, bool> traces_;
+  std::optional<NameMatcher> pattern_;
+  std::optional<SourceMatcher> source_;
 };
 
 CatalogQuery query_of(const DumpSelection& only, OpFilter& filter) {
@@ -131,7 +95,7 @@ void leave_out(Catalog& catalog, const DumpSelection& only, OpFilter& filter) {
     for (CatalogStep& step : rank.steps) {
       if (allows(only.ranks, rank.rank) && allows(only.graphs, step.id.graph) && allows(only.steps, step.id.number)) {
         if (filter.has_name() || !only.source.empty())
-          std::erase_if(step.ops, [&](const CatalogOp& op) { return !filter(op); });
+          std::erase_if(step.ops, [&](const CatalogOp& op) { return !filter(rank, op); });
       } else {
         step.ops.clear();
       }
@@ -234,8 +198,7 @@ Status Dump::State::measure(std::size_t index) {
   if (wanted.statistics) return {};
   if (wanted.file.empty()) {
     const CatalogOp& op = *ops[op_of_tensor[index]].op;
-    return Error{ErrorCode::not_found, "the dump has neither values nor statistics of " + std::string(op.op_name) +
-                                           (wanted.is_input ? ":input." : ":output.") + std::to_string(wanted.slot) +
+    return Error{ErrorCode::not_found, "the dump has neither values nor statistics of " + name_of(op, wanted) +
                                            (wanted.skipped.empty() ? "" : ": " + std::string(wanted.skipped))};
   }
   Status done = measurer.measure(rank_of(op_of_tensor[index]), wanted);
@@ -340,14 +303,16 @@ Result<std::vector<std::size_t>> Dump::select_ops(const DumpSelection& selection
   const bool by_tensor = selection.inputs || !selection.slots.empty();
   std::vector<std::size_t> selected;
   for (const StepPlace& place : state_->steps) {
+    const CatalogRank& rank = state_->catalog.ranks[place.rank];
     const CatalogStep& step = *place.step;
-    if (!allows(selection.ranks, state_->catalog.ranks[place.rank].rank) || !allows(selection.graphs, step.id.graph) ||
+    if (!allows(selection.ranks, rank.rank) || !allows(selection.graphs, step.id.graph) ||
         !allows(selection.steps, step.id.number))
       continue;
     for (std::size_t i = 0; i < step.ops.size(); ++i) {
       const CatalogOp& op = step.ops[i];
       const auto wanted = [&](const CatalogTensor& tensor) { return selects(selection, tensor); };
-      if (filter(op) && (!by_tensor || std::ranges::any_of(op.tensors, wanted))) selected.push_back(place.first_op + i);
+      if (filter(rank, op) && (!by_tensor || std::ranges::any_of(op.tensors, wanted)))
+        selected.push_back(place.first_op + i);
     }
   }
   return selected;
@@ -421,14 +386,8 @@ std::vector<DumpEdge> Dump::edges(std::size_t step) const {
 Result<DumpTensor> Dump::look(std::size_t index) const {
   const std::lock_guard lock(state_->mutex);
   CatalogTensor& tensor = state_->tensor(index);
-  if ((tensor.dtype == DType::undefined || !tensor.has_shape) && !tensor.file.empty()) {
-    const std::filesystem::path path = state_->rank_of(state_->op_of_tensor[index]).directory / tensor.file;
-    const Result<TensorFile> file = TensorFile::open(path, spec_of(tensor));
-    if (!file) return file.error();
-    if (tensor.dtype == DType::undefined) tensor.dtype = file->dtype();
-    if (!tensor.has_shape) tensor.shape = file->shape();
-    tensor.has_shape = true;
-  }
+  const Status looked = look_at_file(state_->rank_of(state_->op_of_tensor[index]), tensor);
+  if (!looked) return looked.error();
   return state_->describe(index);
 }
 
@@ -471,8 +430,7 @@ Result<DumpValues> Dump::values(std::size_t index) const {
     const CatalogTensor& tensor = state_->tensor(index);
     const OpPlace& place = state_->ops[state_->op_of_tensor[index]];
     if (tensor.file.empty())
-      return Error{ErrorCode::not_found, "the dump has no values of " + std::string(place.op->op_name) +
-                                             (tensor.is_input ? ":input." : ":output.") + std::to_string(tensor.slot) +
+      return Error{ErrorCode::not_found, "the dump has no values of " + name_of(*place.op, tensor) +
                                              (tensor.skipped.empty() ? "" : ": " + std::string(tensor.skipped))};
     spec = spec_of(tensor);
     path = state_->catalog.ranks[place.rank].directory / tensor.file;

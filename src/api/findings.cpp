@@ -1,15 +1,14 @@
-// The analyses behind sonde/findings.h: options are checked, the dump is locked, a room does the work.
+// The analyses behind sonde/findings.h: options are checked, the dump is locked, a room does the work. The verbs of cli/ call
+// the same rooms, not these functions: a verb opens the dump itself, to report its problems and to read no more of it than it
+// needs, and prints from the catalog, while an answer here owns its texts and outlives the dump. Everything that both decide
+// is therefore a function of a room: parse_steps and check_part, compare_options, make_watchpoints, convert_spec.
 #include "sonde/findings.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <set>
 
 #include "api/dump_access.h"
-#include "catalog/select.h"
+#include "catalog/dump_part.h"
 #include "compare/compare.h"
-#include "compare/name_map.h"
 #include "convert/convert_files.h"
 #include "first_bad/first_bad.h"
 #include "report/comparison.h"
@@ -20,32 +19,14 @@
 namespace sonde {
 namespace {
 
-struct Part {
-  IterationSet steps = IterationSet::all();
-  std::optional<std::uint32_t> graph, rank;
-};
-
-Result<IterationSet> steps_of(const std::string& text) {
-  if (text.empty()) return IterationSet::all();
-  if (is_step_list(text)) return IterationSet::parse(text);
-  return Error{ErrorCode::invalid_argument, fmt::format("steps '{}': expected a list such as 3, 0-5 or 1|4", text)};
-}
-
-// The part of the dump that the options name; an error where they name nothing.
-Result<Part> part_of(const Catalog& catalog, const AnalysisOptions& options) {
-  Part part;
-  part.graph = options.graph;
-  part.rank = options.rank;
-  const Result<IterationSet> steps = steps_of(options.steps);
+// Fails where the options name nothing.
+Result<DumpPart> part_of(const Catalog& catalog, const AnalysisOptions& options) {
+  const Result<IterationSet> steps = parse_steps(options.steps);
   if (!steps) return steps.error();
-  part.steps = *steps;
-  const bool any = std::ranges::any_of(catalog.ranks, [&](const CatalogRank& rank) {
-    return (!part.rank || *part.rank == rank.rank) && std::ranges::any_of(rank.steps, [&](const CatalogStep& step) {
-             return (!part.graph || *part.graph == step.id.graph) && part.steps.contains(step.id.number);
-           });
-  });
-  if (any) return part;
-  return Error{ErrorCode::invalid_argument, fmt::format("'{}' has no such step, graph or rank", catalog.path.string())};
+  const DumpPart part = {*steps, options.graph, options.rank};
+  const Status there = check_part(catalog, part);
+  if (!there) return there.error();
+  return part;
 }
 
 std::string document(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
@@ -55,12 +36,10 @@ std::string document(const Json& json) { return json.dump(-1, ' ', false, Json::
 Result<FirstBad> first_bad(const Dump& dump, const AnalysisOptions& options) {
   const std::lock_guard lock(DumpAccess::mutex(dump));
   const Catalog& catalog = DumpAccess::catalog(dump);
-  const Result<Part> part = part_of(catalog, options);
+  const Result<DumpPart> part = part_of(catalog, options);
   if (!part) return part.error();
   FirstBadOptions wanted;
-  wanted.steps = part->steps;
-  wanted.graph = part->graph;
-  wanted.rank = part->rank;
+  wanted.part = *part;
   wanted.threads = static_cast<unsigned>(options.threads);
   return first_bad(catalog, wanted);
 }
@@ -71,9 +50,9 @@ std::string json_text_of(const FirstBad& report) { return document(json_of(repor
 Result<StompReport> stomp(const Dump& dump, const AnalysisOptions& options) {
   const std::lock_guard lock(DumpAccess::mutex(dump));
   const Catalog& catalog = DumpAccess::catalog(dump);
-  const Result<Part> part = part_of(catalog, options);
+  const Result<DumpPart> part = part_of(catalog, options);
   if (!part) return part.error();
-  return memory_stomp(catalog, {part->steps, part->graph, part->rank});
+  return memory_stomp(catalog, *part);
 }
 
 std::string json_text_of(const StompReport& report) { return document(json_of(report)); }
@@ -120,22 +99,11 @@ DumpDifference difference_of(const DumpComparison& comparison, const CompareFind
 }  // namespace
 
 Result<Comparison> compare(const Dump& target, const Dump& golden, const ComparisonOptions& options) {
-  auto state = std::make_shared<Comparison::State>(Comparison::State{target, golden, {}, {}, {}, {}});
-  CompareOptions& wanted = state->options;
-  wanted.tolerance = {options.rtol, options.atol};
-  wanted.threads = options.threads;
-  wanted.rank = options.rank;
-  wanted.graph = options.graph;
-  const Result<IterationSet> steps = steps_of(options.steps);
-  if (!steps) return steps.error();
-  wanted.steps = *steps;
-  if (!options.mapping.empty()) {
-    Result<NameMap> names = read_mapping(options.mapping);
-    if (!names) return names.error();
-    wanted.names = std::move(*names);
-  }
+  const Result<CompareOptions> wanted = compare_options(options);
+  if (!wanted) return wanted.error();
+  auto state = std::make_shared<Comparison::State>(Comparison::State{target, golden, *wanted, {}, {}, {}});
   const Status status = state->locked([&]() -> Status {
-    Result<DumpComparison> found = compare_dumps(DumpAccess::catalog(target), DumpAccess::catalog(golden), wanted);
+    Result<DumpComparison> found = compare_dumps(DumpAccess::catalog(target), DumpAccess::catalog(golden), *wanted);
     if (!found) return found.error();
     state->found = std::move(*found);
     return {};
@@ -165,10 +133,7 @@ std::vector<std::string> Comparison::left_out() const {
 }
 
 std::string Comparison::text(bool all) const {
-  return state_->locked([&] {
-    std::string text = report_of(state_->found, state_->options, all);
-    return all ? text + table_of(state_->found, 0) : text;
-  });
+  return state_->locked([&] { return report_of(state_->found, state_->options, all, 0); });
 }
 
 std::string Comparison::json() const {
@@ -224,38 +189,16 @@ WatchFinding watch_finding(const Dump& dump, const Watchpoint& watchpoint, const
   return finding;
 }
 
-// The conditions, each with those of the chosen tensors that it may be asked of.
-Result<std::vector<Watchpoint>> watchpoints_of(const Catalog& catalog, const WatchSettings& settings,
-                                               const std::set<TensorPlace>& chosen, std::vector<std::string>& notes) {
-  WatchSelection selection;
-  using enum WatchSelection::Sides;
-  selection.sides = settings.selection.inputs.value_or(false) ? inputs : outputs;
-  std::vector<Watchpoint> watchpoints;
-  if (settings.recommended) watchpoints = recommended_watchpoints(catalog, selection);
-  for (const std::string& text : settings.conditions) {
-    Result<WatchCondition> condition = parse_condition(text);
-    if (!condition) return condition.error();
-    WatchSelection own = selection;
-    own.category = condition->info->target;
-    watchpoints.push_back({"", std::move(*condition), select_watched(catalog, own)});
-  }
-  for (Watchpoint& watchpoint : watchpoints) {
-    std::erase_if(watchpoint.tensors, [&](const TensorPlace& place) { return !chosen.contains(place); });
-    if (watchpoint.tensors.empty()) {
-      notes.push_back(fmt::format("condition '{}' has no recorded tensor to watch", watchpoint.condition.info->id));
-    }
-  }
-  return watchpoints;
-}
-
 }  // namespace
 
 Result<WatchFindings> watch(const Dump& dump, const WatchSettings& settings) {
   if (settings.conditions.empty() && !settings.recommended) {
     return Error{ErrorCode::invalid_argument, "no condition: name one, or ask for the recommended ones"};
   }
-  const Result<IterationSet> steps = steps_of(settings.steps);
+  const Result<IterationSet> steps = parse_steps(settings.steps);
   if (!steps) return steps.error();
+  const Result<std::vector<WatchCondition>> conditions = parse_conditions(settings.conditions);
+  if (!conditions) return conditions.error();
   const Result<std::vector<std::size_t>> tensors = dump.select_tensors(settings.selection);
   if (!tensors) return tensors.error();
   const Catalog& catalog = DumpAccess::catalog(dump);
@@ -267,7 +210,12 @@ Result<WatchFindings> watch(const Dump& dump, const WatchSettings& settings) {
   if (chosen.empty()) return Error{ErrorCode::invalid_argument, "the selection chooses no tensor"};
   const std::lock_guard lock(DumpAccess::mutex(dump));
   WatchFindings out;
-  const Result<std::vector<Watchpoint>> watchpoints = watchpoints_of(catalog, settings, chosen, out.notes);
+  WatchSelection selection;
+  using enum WatchSelection::Sides;
+  selection.sides = settings.selection.inputs.value_or(false) ? inputs : outputs;
+  selection.takes_tensor = [&](const TensorPlace& place) { return chosen.contains(place); };
+  const Result<std::vector<Watchpoint>> watchpoints =
+      make_watchpoints(catalog, *conditions, settings.recommended, selection, out.notes);
   if (!watchpoints) return watchpoints.error();
   WatchOptions how;
   how.most_bytes = settings.limits.most_bytes;
@@ -292,20 +240,16 @@ Result<ConvertedFiles> convert(std::span<const std::filesystem::path> paths, con
                                const ConversionOptions& options) {
   Result<ConvertSpec> spec = convert_spec(options);
   if (!spec) return spec.error();
-  std::vector<ConvertTask> tasks;
-  LongNames names;
-  for (const std::filesystem::path& path : paths) {
-    const Status found = find_convert_tasks(path, out, names, tasks);
-    if (!found) return found.error();
-  }
-  std::vector<Converted> results(tasks.size());
-  convert_files(tasks, *spec, [&](std::size_t task, Converted&& converted) { results[task] = std::move(converted); });
+  const Result<std::vector<ConvertTask>> tasks = find_convert_tasks(paths, out);
+  if (!tasks) return tasks.error();
+  std::vector<Converted> results(tasks->size());
+  convert_files(*tasks, *spec, [&](std::size_t task, Converted&& converted) { results[task] = std::move(converted); });
   ConvertedFiles conversion;
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
+  for (std::size_t i = 0; i < tasks->size(); ++i) {
     for (const ConvertedFile& file : results[i].written) {
-      conversion.files.push_back({tasks[i].file, file.path, file.bytes});
+      conversion.files.push_back({(*tasks)[i].file, file.path, file.bytes});
     }
-    for (const LostTensor& lost : results[i].lost) conversion.lost.push_back({tasks[i].file, lost.message});
+    for (const LostTensor& lost : results[i].lost) conversion.lost.push_back({(*tasks)[i].file, lost.message});
     conversion.notes.insert(conversion.notes.end(), results[i].notes.begin(), results[i].notes.end());
   }
   return conversion;

@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "catalog/select.h"
 #include "graph/build.h"
 #include "graph/host_graph.h"
 #include "layout/side_names.h"
@@ -118,6 +119,16 @@ std::vector<std::uint32_t> neighbourhood(const StepGraph& graph, std::vector<std
   nodes.clear();
   for (std::uint32_t node = 0; node < taken.size(); ++node) {
     if (taken[node]) nodes.push_back(node);
+  }
+  return nodes;
+}
+
+std::vector<std::uint32_t> nodes_meant(const StepGraph& graph, const std::string& text) {
+  std::vector<std::uint32_t> nodes;
+  for (std::uint32_t node = 0; node < graph.graph.nodes.size(); ++node) {
+    const std::string& name = graph.graph.nodes[node].op_name;
+    if (name == text) return {node};
+    if (name.ends_with("/" + text) || selects(text, name, graph.graph.nodes[node].op_type)) nodes.push_back(node);
   }
   return nodes;
 }

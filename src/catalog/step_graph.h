@@ -29,6 +29,10 @@ struct StepGraph {
 
 StepGraph graph_of(const CatalogStep& step);
 
+// The nodes that a user means by `text`: the op with this full name, else those whose name ends with `/text` or that the
+// pattern selects (select.h).
+std::vector<std::uint32_t> nodes_meant(const StepGraph& graph, const std::string& text);
+
 // Nodes at most `distance` edges away from `nodes`, including these, in the order of the run.
 std::vector<std::uint32_t> neighbourhood(const StepGraph& graph, std::vector<std::uint32_t> nodes,
                                          std::uint32_t distance);

@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "compare/name_map.h"
 #include "config/op_types.h"
 
 namespace sonde {
@@ -19,8 +20,7 @@ struct StepPair {
 };
 
 bool is_chosen(const CatalogStep& step, const CompareOptions& options) {
-  return (!options.graph || step.id.graph == *options.graph) && options.steps.contains(step.id.number) &&
-         !step.ops.empty();
+  return options.part.takes(step) && !step.ops.empty();
 }
 
 std::vector<const CatalogStep*> steps_of(const CatalogRank& rank, const CompareOptions& options) {
@@ -71,7 +71,7 @@ std::vector<StepPair> pair_all(const Catalog& target, const Catalog& golden, con
                                std::vector<std::string>& notes) {
   std::vector<StepPair> pairs;
   for (const CatalogRank& rank : target.ranks) {
-    if (options.rank && rank.rank != *options.rank) continue;
+    if (!options.part.takes(rank)) continue;
     const auto same = std::ranges::find(golden.ranks, rank.rank, &CatalogRank::rank);
     const CatalogRank* other = same != golden.ranks.end() ? &*same : nullptr;
     if (other == nullptr && golden.ranks.size() == 1) {  // replicas of one golden run
@@ -162,6 +162,20 @@ std::string_view word_of(FindingKind kind) {
   constexpr std::string_view kWords[] = {"op",     "parameter", "data",       "number", "inserted", "missing",
                                          "wiring", "shape",     "non-finite", "type",   "changed"};
   return kWords[static_cast<std::size_t>(kind)];
+}
+
+Result<CompareOptions> compare_options(const ComparisonOptions& options) {
+  CompareOptions wanted;
+  wanted.tolerance = {options.rtol, options.atol};
+  wanted.threads = options.threads;
+  const Result<IterationSet> steps = parse_steps(options.steps);
+  if (!steps) return steps.error();
+  wanted.part = {*steps, options.graph, options.rank};
+  if (options.mapping.empty()) return wanted;
+  Result<NameMap> names = read_mapping(options.mapping);
+  if (!names) return names.error();
+  wanted.names = std::move(*names);
+  return wanted;
 }
 
 Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golden, const CompareOptions& options) {

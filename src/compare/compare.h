@@ -13,11 +13,12 @@
 #include <vector>
 
 #include "catalog/catalog.h"
+#include "catalog/dump_part.h"
 #include "compare/compare_side.h"
 #include "compare/match_ops.h"
 #include "compare/tolerance.h"
-#include "config/plan.h"
 #include "measure/tensor_difference.h"
+#include "sonde/findings.h"
 
 namespace sonde {
 
@@ -121,9 +122,10 @@ struct CompareOptions {
   NameMap names;
   std::size_t threads = 0;  // 0: as many as CPUs
   bool all_sums = false;    // relative errors of every element, for msprobe's columns
-  std::optional<std::uint32_t> rank, graph;
-  IterationSet steps = IterationSet::all();
+  DumpPart part;
 };
+// What the options ask for; fails with `invalid_argument` if the mapping cannot be read, or the steps are no list.
+Result<CompareOptions> compare_options(const ComparisonOptions& options);
 
 // Both catalogs must outlive the comparison. Fails with `not_found` if they have no common step.
 Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golden, const CompareOptions& options);

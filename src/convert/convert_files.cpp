@@ -36,6 +36,30 @@ std::optional<ConvertedType> type_of(std::string_view word) {
   return std::nullopt;
 }
 
+Status add_tasks(const fs::path& path, const fs::path& out, LongNames& names, std::vector<ConvertTask>& tasks) {
+  std::error_code problem;
+  if (!fs::exists(path, problem)) return Error{ErrorCode::not_found, fmt::format("'{}' does not exist", path.string())};
+  if (!fs::is_directory(path, problem)) {
+    tasks.push_back({path, out, names.of(path)});
+    return {};
+  }
+  std::vector<fs::path> found;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(path, problem)) {
+    if (!entry.is_directory(problem) && is_binary(entry.path())) found.push_back(entry.path());
+  }
+  if (found.empty()) {
+    return Error{ErrorCode::not_found,
+                 fmt::format("'{}' holds no binary tensor files; .npy files need no conversion", path.string())};
+  }
+  std::ranges::sort(found);
+  for (fs::path& file : found) {
+    const fs::path below = file.parent_path().lexically_relative(path);
+    std::string name = names.of(file);
+    tasks.push_back({std::move(file), below == "." ? out : out / below, std::move(name)});
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<ConvertSpec> convert_spec(const ConversionOptions& options) {
@@ -60,29 +84,14 @@ Result<ConvertSpec> convert_spec(const ConversionOptions& options) {
       fmt::format("'{}' is not a format; try NCHW, NHWC, HWCN, ND, NC1HWC0, FRACTAL_Z or FRACTAL_NZ", options.format)};
 }
 
-Status find_convert_tasks(const fs::path& path, const fs::path& out, LongNames& names,
-                          std::vector<ConvertTask>& tasks) {
-  std::error_code problem;
-  if (!fs::exists(path, problem)) return Error{ErrorCode::not_found, fmt::format("'{}' does not exist", path.string())};
-  if (!fs::is_directory(path, problem)) {
-    tasks.push_back({path, out, names.of(path)});
-    return {};
+Result<std::vector<ConvertTask>> find_convert_tasks(std::span<const fs::path> paths, const fs::path& out) {
+  std::vector<ConvertTask> tasks;
+  LongNames names;
+  for (const fs::path& path : paths) {
+    const Status found = add_tasks(path, out, names, tasks);
+    if (!found) return found.error();
   }
-  std::vector<fs::path> found;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(path, problem)) {
-    if (!entry.is_directory(problem) && is_binary(entry.path())) found.push_back(entry.path());
-  }
-  if (found.empty()) {
-    return Error{ErrorCode::not_found,
-                 fmt::format("'{}' holds no binary tensor files; .npy files need no conversion", path.string())};
-  }
-  std::ranges::sort(found);
-  for (fs::path& file : found) {
-    const fs::path below = file.parent_path().lexically_relative(path);
-    std::string name = names.of(file);
-    tasks.push_back({std::move(file), below == "." ? out : out / below, std::move(name)});
-  }
-  return {};
+  return tasks;
 }
 
 void convert_files(std::span<const ConvertTask> tasks, const ConvertSpec& spec,

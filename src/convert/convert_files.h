@@ -22,10 +22,10 @@ struct ConvertTask {
 // What the options ask for; fails on a type or a format that does not exist, and on a shape without a format.
 Result<ConvertSpec> convert_spec(const ConversionOptions& options);
 
-// Adds the file, or every binary tensor file below the directory: an operator's container, a raw file of 1.2. The tree
+// Each path: the file, or every binary tensor file below the directory: an operator's container, a raw file of 1.2. The tree
 // below a directory is kept below `out`. Fails if there is no such file.
-Status find_convert_tasks(const std::filesystem::path& path, const std::filesystem::path& out, LongNames& names,
-                          std::vector<ConvertTask>& tasks);
+Result<std::vector<ConvertTask>> find_convert_tasks(std::span<const std::filesystem::path> paths,
+                                                    const std::filesystem::path& out);
 
 // Converts every file as `spec` says, on all CPUs; large ones first, each with all of them. `done` is called once for each
 // task, with its number, never twice at a time; in no order.

@@ -17,10 +17,6 @@ constexpr std::size_t kMostHealthy = 200;
 constexpr std::size_t kMostSuspects = 16;
 constexpr std::size_t kMostAsides = 20;
 
-bool takes(const FirstBadOptions& options, const CatalogStep& step) {
-  return options.steps.contains(step.id.number) && (!options.graph || *options.graph == step.id.graph);
-}
-
 bool any_bad(const CatalogStep& step, HealthReader& health) {
   for (const CatalogOp& op : step.ops) {
     for (const CatalogTensor& tensor : op.tensors) {
@@ -110,7 +106,7 @@ RankSearch::RankSearch(const CatalogRank& rank, const FirstBadOptions& options)
 
 void RankSearch::run(FirstBad& report) {
   for (std::size_t step = 0; step < rank_.steps.size(); ++step) {
-    if (!takes(options_, rank_.steps[step])) continue;
+    if (!options_.part.takes(rank_.steps[step])) continue;
     if (look_at(step, report)) break;
   }
   report.files_read += health_.files_read();
@@ -226,7 +222,7 @@ FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options) {
   FirstBad report;
   std::vector<std::unique_ptr<RankSearch>> searches;
   for (const CatalogRank& rank : catalog.ranks) {
-    if (options.rank && *options.rank != rank.rank) continue;
+    if (!options.part.takes(rank)) continue;
     ++report.ranks;
     searches.push_back(std::make_unique<RankSearch>(rank, options));
     searches.back()->run(report);

@@ -7,14 +7,13 @@
 #include <vector>
 
 #include "catalog/catalog.h"
-#include "config/plan.h"
+#include "catalog/dump_part.h"
 #include "finding/finding.h"
 
 namespace sonde {
 
 struct FirstBadOptions {
-  IterationSet steps = IterationSet::all();
-  std::optional<std::uint32_t> graph, rank;
+  DumpPart part;
   unsigned threads = 0;  // for reading files; 0: one per core
   bool trend = true;
 };

@@ -3,34 +3,28 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "base/parallel.h"
 
 namespace sonde {
 namespace {
 
-// A file on disk, whatever its names.
-struct DiskFile {
-  std::uint64_t device = 0, inode = 0, bytes = 0;
-  friend bool operator==(const DiskFile& a, const DiskFile& b) { return a.device == b.device && a.inode == b.inode; }
-};
-struct DiskFileHash {
-  std::size_t operator()(const DiskFile& file) const { return file.inode * 0x9E3779B97F4A7C15ULL ^ file.device; }
-};
-using DiskFiles = std::unordered_set<DiskFile, DiskFileHash>;
-
 struct CountedStep {
   StepSum sum;
   std::vector<DiskFile> files;  // each once
 };
 
-CountedStep count(const CatalogRank& rank, const CatalogStep& step) {
+const CatalogOp& op_of(const CatalogOp& op) { return op; }
+const CatalogOp& op_of(const CatalogOp* op) { return *op; }
+
+template <typename Ops>
+CountedStep count_ops(const CatalogRank& rank, const Ops& ops) {
   CountedStep counted;
   DiskFiles seen;
   std::string_view last_file;  // of a container, which holds several tensors
   std::string path;
-  for (const CatalogOp& op : step.ops) {
+  for (const auto& each : ops) {
+    const CatalogOp& op = op_of(each);
     (op.is_parameter ? counted.sum.parameters : counted.sum.ops) += 1;
     for (const CatalogTensor& tensor : op.tensors) {
       if (!tensor.recorded()) continue;
@@ -51,7 +45,19 @@ CountedStep count(const CatalogRank& rank, const CatalogStep& step) {
   return counted;
 }
 
+void add_new(CountedStep& step, DiskFiles& seen) {
+  for (const DiskFile& file : step.files) {
+    if (seen.insert(file).second) step.sum.new_bytes += file.bytes;
+  }
+}
+
 }  // namespace
+
+StepSum StepCounter::count(const CatalogRank& rank, const std::vector<CatalogOp*>& ops) {
+  CountedStep counted = count_ops(rank, ops);
+  add_new(counted, seen_);
+  return counted.sum;
+}
 
 std::vector<std::vector<StepSum>> step_sums(const Catalog& catalog) {
   std::vector<std::pair<const CatalogRank*, const CatalogStep*>> steps;
@@ -59,18 +65,16 @@ std::vector<std::vector<StepSum>> step_sums(const Catalog& catalog) {
     for (const CatalogStep& step : rank.steps) steps.emplace_back(&rank, &step);
   }
   std::vector<CountedStep> counted(steps.size());
-  Threads().for_each(steps.size(), [&](std::size_t i) { counted[i] = count(*steps[i].first, *steps[i].second); });
+  Threads().for_each(steps.size(),
+                     [&](std::size_t i) { counted[i] = count_ops(*steps[i].first, steps[i].second->ops); });
   DiskFiles seen;
   std::vector<std::vector<StepSum>> sums;
   std::size_t next = 0;
   for (const CatalogRank& rank : catalog.ranks) {
     std::vector<StepSum>& of_rank = sums.emplace_back();
     for (std::size_t i = 0; i < rank.steps.size(); ++i, ++next) {
-      CountedStep& step = counted[next];
-      for (const DiskFile& file : step.files) {
-        if (seen.insert(file).second) step.sum.new_bytes += file.bytes;
-      }
-      of_rank.push_back(step.sum);
+      add_new(counted[next], seen);
+      of_rank.push_back(counted[next].sum);
     }
   }
   return sums;

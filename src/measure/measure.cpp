@@ -29,12 +29,14 @@ Result<MeasuredFile> measure_file(const CatalogRank& rank, const CatalogTensor& 
 }
 
 // The file of a bfloat16 tensor holds float32: what the dump says of the type is right.
+void fill_in(DType dtype, const std::vector<std::int64_t>& shape, CatalogTensor& tensor) {
+  if (tensor.dtype == DType::undefined) tensor.dtype = dtype;
+  if (!tensor.has_shape) tensor.shape = shape;
+  tensor.has_shape = true;
+}
+
 void fill_in(const MeasuredFile& measured, CatalogTensor& tensor) {
-  if (tensor.dtype == DType::undefined) tensor.dtype = measured.dtype;
-  if (!tensor.has_shape) {
-    tensor.shape = measured.shape;
-    tensor.has_shape = true;
-  }
+  fill_in(measured.dtype, measured.shape, tensor);
   tensor.statistics = measured.statistics;
 }
 
@@ -47,6 +49,14 @@ std::optional<FileKey> file_key(const CatalogRank& rank, const CatalogTensor& te
   const std::filesystem::path path = rank.directory / tensor.file;
   if (::stat(path.c_str(), &status) != 0) return std::nullopt;
   return FileKey(status.st_dev, status.st_ino, part_of(tensor));
+}
+
+Status look_at_file(const CatalogRank& rank, CatalogTensor& tensor) {
+  if ((tensor.dtype != DType::undefined && tensor.has_shape) || tensor.file.empty()) return {};
+  const Result<TensorFile> file = TensorFile::open(rank.directory / tensor.file, spec_of(tensor));
+  if (!file) return file.error();
+  fill_in(file->dtype(), file->shape(), tensor);
+  return {};
 }
 
 TensorSpec spec_of(const CatalogTensor& tensor) {

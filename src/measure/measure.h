@@ -19,6 +19,9 @@ namespace sonde {
 // What TensorFile::open has to know of a tensor.
 TensorSpec spec_of(const CatalogTensor& tensor);
 
+// Type and shape from the header of the tensor's file, where the dump does not say. Fails where the file cannot be read.
+Status look_at_file(const CatalogRank& rank, CatalogTensor& tensor);
+
 struct MeasureTask {
   const CatalogRank* rank;
   CatalogTensor* tensor;

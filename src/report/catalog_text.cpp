@@ -8,10 +8,6 @@ std::string rank_text(const CatalogRank& rank) {
   return fmt::format("{}{}{}", rank.rank, rank.dump.empty() ? "" : " of ", rank.dump);
 }
 
-std::string slot_text(const CatalogTensor& tensor) {
-  return fmt::format("{}.{}", tensor.is_input ? "input" : "output", tensor.slot);
-}
-
 std::string dtype_text(const CatalogTensor& tensor) {
   return tensor.dtype == DType::undefined ? "?" : std::string(info(tensor.dtype).lower);
 }

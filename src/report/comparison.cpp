@@ -285,21 +285,7 @@ std::string findings_of(const DumpComparison& comparison, bool all) {
   return text;
 }
 
-}  // namespace
-
-std::string report_of(const DumpComparison& comparison, const CompareOptions& options, bool all) {
-  std::string text = comparison.findings.empty() ? all_clear_of(comparison) : findings_of(comparison, all);
-  text += counts_text(comparison);
-  if (options.tolerance.rtol || options.tolerance.atol) {
-    text += fmt::format("tolerance: {} + {} x |golden|, in place of the derived tolerances\n",
-                        options.tolerance.atol.value_or(0), options.tolerance.rtol.value_or(0));
-  } else {
-    text += "tolerances follow from types, kinds of ops and reduction lengths (--rtol, --atol; docs/compare.md)\n";
-  }
-  if (!all) return text + "every op and its numbers: --all\n";
-  return text + alone_text(comparison);
-}
-
+// Every op that has a counterpart, with its numbers.
 std::string table_of(const DumpComparison& comparison, std::size_t width) {
   Table table({{"rank", Align::right},
                {"step", Align::right},
@@ -335,6 +321,21 @@ std::string table_of(const DumpComparison& comparison, std::size_t width) {
     }
   }
   return table.empty() ? "" : "\n" + table.text(width);
+}
+
+}  // namespace
+
+std::string report_of(const DumpComparison& comparison, const CompareOptions& options, bool all, std::size_t width) {
+  std::string text = comparison.findings.empty() ? all_clear_of(comparison) : findings_of(comparison, all);
+  text += counts_text(comparison);
+  if (options.tolerance.rtol || options.tolerance.atol) {
+    text += fmt::format("tolerance: {} + {} x |golden|, in place of the derived tolerances\n",
+                        options.tolerance.atol.value_or(0), options.tolerance.rtol.value_or(0));
+  } else {
+    text += "tolerances follow from types, kinds of ops and reduction lengths (--rtol, --atol; docs/compare.md)\n";
+  }
+  if (!all) return text + "every op and its numbers: --all\n";
+  return text + alone_text(comparison) + table_of(comparison, width);
 }
 
 }  // namespace sonde

@@ -12,10 +12,8 @@
 namespace sonde {
 
 // Opens with what went wrong first; then what it read and was called with, two more findings and how many ops are what.
-// `all`: every finding, and the ops without a counterpart.
-std::string report_of(const DumpComparison& comparison, const CompareOptions& options, bool all);
-// Every op that has a counterpart, with its numbers.
-std::string table_of(const DumpComparison& comparison, std::size_t width);
+// `all`: every finding, the ops without a counterpart, and a table of those that have one, `width` columns wide.
+std::string report_of(const DumpComparison& comparison, const CompareOptions& options, bool all, std::size_t width);
 // The document of --json without its `ops`, and each of these (docs/json/compare.schema.json).
 Json json_of(const DumpComparison& comparison, const CompareOptions& options);
 void for_each_op(const DumpComparison& comparison, const std::function<void(const Json&)>& row);

@@ -105,21 +105,6 @@ std::string count_text(std::uint64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-std::string ranges_text(std::vector<std::uint64_t> numbers) {
-  std::ranges::sort(numbers);
-  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
-  std::string out;
-  for (std::size_t i = 0; i < numbers.size();) {
-    std::size_t last = i;
-    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
-    if (!out.empty()) out += ", ";
-    out += std::to_string(numbers[i]);
-    if (last > i) out += (last == i + 1 ? ", " : "-") + std::to_string(numbers[last]);
-    i = last + 1;
-  }
-  return out;
-}
-
 std::string joined(const std::vector<std::string>& texts, std::string_view between) {
   return fmt::format("{}", fmt::join(texts, between));
 }

@@ -28,8 +28,6 @@ std::string bytes_text(std::uint64_t bytes);                         // "1.2 MB"
 std::string time_text(std::uint64_t timestamp_us);                   // "2025-11-21 10:03:33", local time; "-" for 0
 std::string duration_text(std::uint64_t us);                         // "3.25 s"
 std::string count_text(std::uint64_t count, std::string_view noun);  // "1 file", "2 files"
-// "0-4, 7": the sorted numbers, runs of them joined.
-std::string ranges_text(std::vector<std::uint64_t> numbers);
 std::string joined(const std::vector<std::string>& texts, std::string_view between);
 
 // Columns of the terminal that stdout is; 0 when it is none (COLUMNS overrides).

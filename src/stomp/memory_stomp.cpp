@@ -154,13 +154,8 @@ void tell_range(const CatalogRank& rank, const CatalogTensor& before, const Cata
 // One rank.
 class StompSearch {
  public:
-  StompSearch(const CatalogRank& rank, const StompOptions& options, StompReport& report)
-      : rank_(rank),
-        options_(options),
-        report_(report),
-        same_(rank, kMostBytes),
-        sources_(sources_of(rank)),
-        flow_(rank) {}
+  StompSearch(const CatalogRank& rank, const DumpPart& part, StompReport& report)
+      : rank_(rank), part_(part), report_(report), same_(rank, kMostBytes), sources_(sources_of(rank)), flow_(rank) {}
 
   void run() {
     for (std::size_t step = 0; step < rank_.steps.size(); ++step) {
@@ -190,7 +185,7 @@ class StompSearch {
                      Finding& finding);
 
   const CatalogRank& rank_;
-  const StompOptions& options_;
+  const DumpPart& part_;
   StompReport& report_;
   SameValues same_;
   SourceTexts sources_;
@@ -201,7 +196,7 @@ class StompSearch {
 };
 
 void StompSearch::look_at(const CatalogStep& step) {
-  const bool reports = options_.steps.contains(step.id.number) && (!options_.graph || *options_.graph == step.id.graph);
+  const bool reports = part_.takes(step);
   by_file_name_.clear();
   watched_.clear();
   for (const CatalogOp& op : step.ops) {
@@ -384,10 +379,10 @@ void StompSearch::tell_suspects(const CatalogStep& step, const CatalogOp& from, 
 
 }  // namespace
 
-StompReport memory_stomp(const Catalog& catalog, const StompOptions& options) {
+StompReport memory_stomp(const Catalog& catalog, const DumpPart& part) {
   StompReport report;
   for (const CatalogRank& rank : catalog.ranks) {
-    if (!options.rank || *options.rank == rank.rank) StompSearch(rank, options, report).run();
+    if (part.takes(rank)) StompSearch(rank, part, report).run();
   }
   report.complete = !catalog.has_lost() && report.problems.empty() && report.compared > 0 && report.not_known == 0 &&
                     report.not_observable == 0;

@@ -7,16 +7,11 @@
 #include <vector>
 
 #include "catalog/catalog.h"
-#include "config/plan.h"
+#include "catalog/dump_part.h"
 #include "finding/finding.h"
 
 namespace sonde {
 
-struct StompOptions {
-  IterationSet steps = IterationSet::all();
-  std::optional<std::uint32_t> graph, rank;
-};
-
-StompReport memory_stomp(const Catalog& catalog, const StompOptions& options = {});
+StompReport memory_stomp(const Catalog& catalog, const DumpPart& part = {});
 
 }  // namespace sonde

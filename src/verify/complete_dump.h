@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sonde/result.h"
+#include "verify/verify.h"
 
 namespace sonde {
 
@@ -22,5 +23,8 @@ struct Completion {
 
 // Calling it again changes nothing. Fails with `busy` while a run records there, and like open_catalog.
 Result<Completion> complete_dump(const std::filesystem::path& dump, std::optional<std::uint32_t> rank = {});
+
+// Some of what was found wrong is what complete_dump mends.
+bool can_complete(const VerifyReport& report);
 
 }  // namespace sonde

@@ -346,6 +346,16 @@ Result<WatchCondition> parse_condition(std::string_view text) {
   return make_condition(name, parameters);
 }
 
+Result<std::vector<WatchCondition>> parse_conditions(std::span<const std::string> texts) {
+  std::vector<WatchCondition> conditions;
+  for (const std::string& text : texts) {
+    Result<WatchCondition> condition = parse_condition(text);
+    if (!condition) return condition.error();
+    conditions.push_back(std::move(*condition));
+  }
+  return conditions;
+}
+
 std::string text_of(const WatchCondition& condition) {
   std::string text(condition.info->id);
   char separator = ':';

@@ -111,6 +111,7 @@ Result<WatchCondition> make_condition(std::string_view name,
                                       std::span<const std::pair<std::string, double>> parameters);
 // "weight_change_too_large", "tensor_range:range_start_inclusive=-1,range_end_inclusive=1,range_percentage_lt=90"
 Result<WatchCondition> parse_condition(std::string_view text);
+Result<std::vector<WatchCondition>> parse_conditions(std::span<const std::string> texts);
 std::string text_of(const WatchCondition& condition);  // what parse_condition takes
 
 }  // namespace sonde

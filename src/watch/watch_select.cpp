@@ -1,4 +1,6 @@
 // The tensors that watchpoints check: those of a category of operators, and the debugger's recommendation.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
@@ -92,7 +94,9 @@ std::vector<TensorPlace> select_watched(const Catalog& catalog, const WatchSelec
         for (std::uint32_t t = 0; t < op.tensors.size(); ++t) {
           const CatalogTensor& tensor = op.tensors[t];
           const bool taken = of_module ? is_weight_of_module(op, tensor) : takes_side(selection.sides, tensor);
-          if (taken && tensor.recorded()) places.push_back({r, s, o, t});
+          const TensorPlace place = {r, s, o, t};
+          if (!taken || !tensor.recorded()) continue;
+          if (!selection.takes_tensor || selection.takes_tensor(place)) places.push_back(place);
         }
       }
     }
@@ -123,6 +127,35 @@ std::vector<Watchpoint> recommended_watchpoints(const Catalog& catalog, const Wa
     const bool is_first_step = watchpoint.condition.info->check == WatchCheck::initialization;
     if (is_first_step && !has_step_zero(catalog, watchpoint.tensors)) continue;
     watchpoints.push_back(std::move(watchpoint));
+  }
+  return watchpoints;
+}
+
+Result<std::vector<Watchpoint>> make_watchpoints(const Catalog& catalog, std::span<const WatchCondition> conditions,
+                                                 bool recommended, const WatchSelection& selection,
+                                                 std::vector<std::string>& notes) {
+  std::vector<Watchpoint> watchpoints;
+  if (recommended) watchpoints = recommended_watchpoints(catalog, selection);
+  for (const WatchCondition& condition : conditions) {
+    const NodeCategory target = condition.info->target;
+    WatchSelection own = selection;
+    if (target != NodeCategory::tensor) {
+      if (own.category != NodeCategory::tensor && own.category != target) {
+        return Error{ErrorCode::invalid_argument,
+                     fmt::format("condition '{}' watches nodes of category {}, not {}", condition.info->id,
+                                 word_of(target), word_of(own.category))};
+      }
+      own.category = target;
+    }
+    Watchpoint& watchpoint = watchpoints.emplace_back();
+    watchpoint.condition = condition;
+    watchpoint.tensors = select_watched(catalog, own);
+    if (!watchpoint.tensors.empty()) continue;
+    const std::string category =
+        own.category == NodeCategory::tensor ? "" : fmt::format(", or none is of category {}", word_of(own.category));
+    notes.push_back(fmt::format("condition '{}' has nothing to watch: no {} of these nodes was recorded{}",
+                                condition.info->id, own.sides == WatchSelection::Sides::inputs ? "input" : "output",
+                                category));
   }
   return watchpoints;
 }

@@ -35,12 +35,20 @@ struct WatchSelection {
   NodeCategory category = NodeCategory::tensor;
   enum class Sides : std::uint8_t { outputs, inputs, both } sides = Sides::outputs;
   std::function<bool(const CatalogRank&, const CatalogStep&, const CatalogOp&)> takes;
+  std::function<bool(const TensorPlace&)> takes_tensor;
 };
 // In the order of the catalog; tensors of which nothing was recorded are left out.
 std::vector<TensorPlace> select_watched(const Catalog& catalog, const WatchSelection& selection);
 
 // The debugger's recommendation: those of its nine watchpoints that find a node to watch, and a step to watch it in.
 std::vector<Watchpoint> recommended_watchpoints(const Catalog& catalog, const WatchSelection& selection);
+
+// The recommended ones where `recommended`; then those of the conditions, each on the tensors of its own category. `notes`
+// gets the conditions that have nothing to watch. Fails with `invalid_argument` if the selection is of another category than
+// a condition.
+Result<std::vector<Watchpoint>> make_watchpoints(const Catalog& catalog, std::span<const WatchCondition> conditions,
+                                                 bool recommended, const WatchSelection& selection,
+                                                 std::vector<std::string>& notes);
 
 // Why a tensor could not be judged, as the debugger numbers it.
 enum WatchError : std::uint32_t {

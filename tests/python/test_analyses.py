@@ -159,7 +159,7 @@ def test_convert_writes_the_tensors_of_binary_files(tmp_path):
 def test_wrong_arguments_are_value_errors(bad, tmp_path):
     with pytest.raises(ValueError, match="expected a list such as"):
         sonde.first_bad(bad, step="one")
-    with pytest.raises(ValueError, match="no such step"):
+    with pytest.raises(ValueError, match="no step 99; there is 0-2 in "):
         sonde.first_bad(bad, step=99)
     with pytest.raises(ValueError, match="nearest: tensor_overflow"):
         sonde.watch(bad, "tensor_overflo")
@@ -173,6 +173,27 @@ def test_wrong_arguments_are_value_errors(bad, tmp_path):
         sonde.first_bad(tmp_path / "none")
     with pytest.raises(sonde.Error, match="holds no binary tensor files"):
         sonde.convert(tmp_path, tmp_path / "out")
+
+
+@pytest.mark.parametrize("wrong", [{"step": 99}, {"graph": 3}, {"rank": 4}, {"step": "7|9", "graph": 0}])
+def test_a_part_that_is_not_there_is_refused_in_the_words_of_the_command(bad, wrong):
+    options = [text for name, value in wrong.items() for text in (f"--{name}", str(value))]
+    for verb, analysis in (("first-bad", sonde.first_bad), ("stomp", sonde.stomp)):
+        said = subprocess.run([CLI, verb, bad, *options], capture_output=True, text=True, check=False)
+        assert said.returncode == 2
+        with pytest.raises(ValueError) as refused:
+            analysis(bad, **wrong)
+        assert said.stderr == f"sonde: error: {refused.value}\n"
+
+
+def test_a_condition_without_a_tensor_is_noted_in_the_words_of_the_command(bad):
+    said = subprocess.run(
+        [CLI, "watch", bad, "-c", "tensor_overflow", "-c", "weight_not_changed", "--op", "log-op0"],
+        capture_output=True, text=True, check=False,
+    ).stderr  # fmt: skip
+    (note,) = sonde.watch(bad, ["tensor_overflow", "weight_not_changed"], op="log-op0").notes
+    assert note.startswith("condition 'weight_not_changed' has nothing to watch")
+    assert f"sonde: warning: {note}\n" in said
 
 
 def test_answers_show_themselves_in_a_notebook(bad, good):

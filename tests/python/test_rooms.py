@@ -41,6 +41,14 @@ def test_a_room_includes_only_rooms_above_it(room):
             assert room_of(found[0]) in above, f"{path.relative_to(ROOT)} includes {name}"
 
 
+@pytest.mark.parametrize("face", ["cli", "src/api"])
+@pytest.mark.parametrize("work", ["IterationSet::parse", "RE2", "select_watched", "read_mapping"])
+def test_the_command_and_the_library_leave_the_work_to_rooms(face, work):
+    """What both need is a function of a room: parse_steps, NameMatcher, make_watchpoints, compare_options, …."""
+    for path in SOURCES:
+        assert room_of(path) != face or work not in path.read_text(), path
+
+
 def test_no_room_is_a_hall():
     lines = {path: path.read_text().count("\n") for path in SOURCES}
     others = [path for part in ("adapters", "python", "tests") for path in (ROOT / part).rglob("*") if path.is_file()]

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <limits>
 #include <thread>
+#include <tuple>
 
 #include "catalog/catalog_text.h"
 #include "catalog/dump_files.h"
@@ -18,6 +19,7 @@
 #include "index/index_file.h"
 #include "index/index_reader.h"
 #include "index/index_schema.h"
+#include "index/index_sums.h"
 #include "index/index_writer.h"
 #include "journal/journal.h"
 
@@ -274,6 +276,17 @@ TEST_F(SavedIndex, CountsWhatStepsComeTo) {
   EXPECT_EQ(first.sum->new_bytes, 3 * 132);
   EXPECT_EQ(catalog->ranks[0].steps[1].sum->bytes, 3 * 132);
   EXPECT_EQ(catalog->ranks[0].steps[1].sum->new_bytes, 2 * 132) << "one file has a name in the step before";
+
+  Catalog whole = opened(dump.path());
+  StepCounter counter;
+  for (std::size_t i = 0; i < whole.ranks[0].steps.size(); ++i) {
+    std::vector<CatalogOp*> ops;
+    for (CatalogOp& op : whole.ranks[0].steps[i].ops) ops.push_back(&op);
+    const StepSum counted = counter.count(whole.ranks[0], ops), &saved = *catalog->ranks[0].steps[i].sum;
+    EXPECT_EQ(std::tie(counted.ops, counted.parameters, counted.tensors, counted.files),
+              std::tie(saved.ops, saved.parameters, saved.tensors, saved.files));
+    EXPECT_EQ(std::tie(counted.bytes, counted.new_bytes), std::tie(saved.bytes, saved.new_bytes));
+  }
 }
 
 // --- what is asked for -------------------------------------------------------------------------------------------------

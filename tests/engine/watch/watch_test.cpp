@@ -258,6 +258,30 @@ WatchReport check(const Catalog& catalog, const std::string& text, WatchOptions 
   return check_watchpoints(catalog, watchpoints, options);
 }
 
+TEST(Watch, AConditionWatchesItsOwnCategoryOfTheChosenTensors) {
+  Dump dump;
+  for (const int step : {0, 1}) dump.add_floats(step, "Parameter.w_bias", {1, 2});
+  dump.add_floats(0, "Add.Default_Add-op0", {1, 2});
+  const Catalog catalog = dump.open();
+  const std::vector<std::string> texts = {"weight_not_changed", "tensor_overflow", "gradient_exploding"};
+  const std::vector<WatchCondition> conditions = *parse_conditions(texts);
+  WatchSelection selection;
+  selection.takes_tensor = [](const TensorPlace& place) { return place.step == 0; };
+  std::vector<std::string> notes;
+  const auto watchpoints = make_watchpoints(catalog, conditions, false, selection, notes);
+  ASSERT_TRUE(watchpoints);
+  ASSERT_EQ(watchpoints->size(), 3);
+  EXPECT_EQ((*watchpoints)[0].tensors.size(), 1) << "of step 0 alone";
+  EXPECT_EQ((*watchpoints)[1].tensors.size(), 2);
+  EXPECT_THAT((*watchpoints)[2].tensors, IsEmpty());
+  EXPECT_THAT(notes, ElementsAre("condition 'gradient_exploding' has nothing to watch: no output of these nodes was "
+                                 "recorded, or none is of category gradient"));
+  EXPECT_GT(make_watchpoints(catalog, conditions, true, selection, notes)->size(), 3) << "the recommended ones too";
+  selection.category = NodeCategory::activation;
+  EXPECT_EQ(make_watchpoints(catalog, conditions, false, selection, notes).error().message,
+            "condition 'weight_not_changed' watches nodes of category weight, not activation");
+}
+
 TEST(Watch, WhatCannotBeHeldAgainstAConditionIsReported) {
   Dump dump;
   dump.add(0, "Cast.Default_Cast-op0.0.0.1700000000000000.output.0.DefaultFormat.npy", "<c8", "(1,)",

@@ -1,4 +1,4 @@
-#include "find_tensor.h"
+#include "catalog/find_tensor.h"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,7 @@
 #include <optional>
 
 #include "catalog/data_flow.h"
-#include "report/catalog_text.h"
-#include "report/text.h"
+#include "catalog/slot_text.h"
 
 namespace sonde {
 namespace {
@@ -55,20 +54,13 @@ CatalogTensor* slot_of(CatalogOp& op, const TensorQuery& query) {
   return best;
 }
 
-// Where names come from file names only, `_` replaces `/`.
-bool ends_with_part(std::string_view op_name, std::string_view name) {
-  const char separator = op_name.find('/') != std::string_view::npos ? '/' : '_';
-  return op_name.size() > name.size() && op_name.ends_with(name) &&
-         op_name[op_name.size() - name.size() - 1] == separator;
-}
-
 // Full names that mean `name`: itself, or all that end with `/name`.
 std::vector<std::string_view> names_meant(const std::vector<SelectedStep>& steps, std::string_view name) {
   std::vector<std::string_view> names;
   for (const SelectedStep& step : steps) {
     for (const CatalogOp* op : step.ops) {
       if (op->op_name == name) return {op->op_name};
-      if (ends_with_part(op->op_name, name) && std::ranges::find(names, op->op_name) == names.end()) {
+      if (means_op(name, op->op_name) && std::ranges::find(names, op->op_name) == names.end()) {
         names.push_back(op->op_name);
       }
     }
@@ -108,7 +100,8 @@ FoundTensor find_slot(std::vector<SelectedStep>& steps, std::string_view op_name
     }
   }
   if (best.tensor == nullptr) {
-    wrong = fmt::format("'{}' has no such slot; it has {}", op_name, slots.empty() ? "none" : joined(slots, ", "));
+    wrong = fmt::format("'{}' has no such slot; it has {}", op_name,
+                        slots.empty() ? "none" : fmt::format("{}", fmt::join(slots, ", ")));
   }
   return best;
 }
@@ -135,21 +128,15 @@ std::string writer_text(const Value& value) {
 
 }  // namespace
 
-CatalogQuery query_of_tensor(const DumpOptions& options, const std::string& text, bool is_file) {
-  CatalogQuery query = query_of(options);
-  query.with_neighbours = true;
-  if (is_file) {
-    std::error_code error;
-    const std::filesystem::path real = std::filesystem::weakly_canonical(text, error);
-    query.file = (error ? std::filesystem::path(text) : real).filename();
-    return query;
-  }
-  query.parameter = query_of(text).name;
-  query.ops = [name = query.parameter](std::string_view op_name, std::string_view) {
-    return op_name == name || ends_with_part(op_name, name);
-  };
-  return query;
+bool means_op(std::string_view name, std::string_view op_name) {
+  if (op_name == name) return true;
+  // Where names come from file names only, `_` replaces `/`.
+  const char separator = op_name.find('/') != std::string_view::npos ? '/' : '_';
+  return op_name.size() > name.size() && op_name.ends_with(name) &&
+         op_name[op_name.size() - name.size() - 1] == separator;
 }
+
+std::string op_part(const std::string& text) { return query_of(text).name; }
 
 FoundTensor find_by_name(std::vector<SelectedStep>& steps, const std::string& text, std::string& wrong) {
   const TensorQuery query = query_of(text);
@@ -177,10 +164,6 @@ FoundTensor find_by_file(std::vector<SelectedStep>& steps, const std::string& te
     return !tensor.file.empty() && (tensor.file == text || step.rank->directory / tensor.file == wanted ||
                                     std::filesystem::path(tensor.file).filename() == text);
   });
-}
-
-std::string name_of(const CatalogOp& op, const CatalogTensor& tensor) {
-  return fmt::format("{}:{}", op.op_name, slot_text(tensor));
 }
 
 Flow flow_of(const std::vector<SelectedStep>& steps, const FoundTensor& found) {

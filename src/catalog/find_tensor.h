@@ -1,11 +1,11 @@
-// Finds the tensor for `sonde show`, and the ops that write and read it.
+// Finds the tensor that a user names, and the ops that write and read it.
 #pragma once
 
-#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "dump.h"
+#include "catalog/select_steps.h"
 
 namespace sonde {
 
@@ -19,9 +19,10 @@ struct FoundTensor {
 // else the first output that was recorded. Of several steps the first that recorded it. Errors in the text go to
 // `wrong`.
 FoundTensor find_by_name(std::vector<SelectedStep>& steps, const std::string& text, std::string& wrong);
-
-// What find_by_name, or find_by_file where `is_file`, and flow_of look at.
-CatalogQuery query_of_tensor(const DumpOptions& options, const std::string& text, bool is_file);
+// `text` without its slot.
+std::string op_part(const std::string& text);
+// Whether `name` is the full name of the op, or its end.
+bool means_op(std::string_view name, std::string_view op_name);
 
 // `text`: a path of a .npy file, from here or from the rank's directory, or its name alone.
 FoundTensor find_by_file(std::vector<SelectedStep>& steps, const std::string& text);
@@ -32,8 +33,5 @@ struct Flow {
 };
 // Within the tensor's run.
 Flow flow_of(const std::vector<SelectedStep>& steps, const FoundTensor& found);
-
-// "{full name}:output.0"
-std::string name_of(const CatalogOp& op, const CatalogTensor& tensor);
 
 }  // namespace sonde

@@ -1,4 +1,4 @@
-#include "digests.h"
+#include "prove/digests.h"
 
 #include <fmt/format.h>
 

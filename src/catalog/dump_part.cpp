@@ -1,0 +1,55 @@
+#include "catalog/dump_part.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "base/ranges_text.h"
+#include "catalog/select.h"
+
+namespace sonde {
+namespace {
+
+template <typename Numbers>
+std::string list_of(const Numbers& numbers) {
+  return ranges_text({numbers.begin(), numbers.end()});
+}
+
+}  // namespace
+
+Result<IterationSet> parse_steps(const std::string& text) {
+  if (text.empty()) return IterationSet::all();
+  if (is_step_list(text)) return IterationSet::parse(text);
+  return Error{ErrorCode::invalid_argument, fmt::format("steps '{}': expected a list such as 3, 0-5 or 1|4", text)};
+}
+
+Status check_part(const Catalog& catalog, const DumpPart& part) {
+  // What there is under what has been named so far.
+  std::set<std::uint64_t> ranks, graphs, steps;
+  bool step_exists = false;
+  for (const CatalogRank& rank : catalog.ranks) {
+    ranks.insert(rank.rank);
+    if (!part.takes(rank)) continue;
+    for (const CatalogStep& step : rank.steps) {
+      graphs.insert(step.id.graph);
+      if (part.graph && *part.graph != step.id.graph) continue;
+      steps.insert(step.id.number);
+      step_exists = step_exists || part.takes(step);
+    }
+  }
+  std::string wrong;
+  if (part.rank && !ranks.contains(*part.rank)) {
+    wrong = fmt::format("no rank {}; there is {}", *part.rank, list_of(ranks));
+  } else if (graphs.empty()) {
+    return {};
+  } else if (part.graph && !graphs.contains(*part.graph)) {
+    wrong = fmt::format("no graph {}; there is {}", *part.graph, list_of(graphs));
+  } else if (!step_exists) {
+    const std::string of = part.graph ? fmt::format(" of graph {}", *part.graph) : "";
+    wrong = fmt::format("no step {}{}; there is {}", part.steps.text(), of, list_of(steps));
+  }
+  if (wrong.empty()) return {};
+  return Error{ErrorCode::invalid_argument, fmt::format("{} in '{}'", wrong, catalog.path.string())};
+}
+
+}  // namespace sonde

@@ -1,0 +1,31 @@
+// DumpPart: the steps, the graph and the rank of a dump that a user names.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "catalog/catalog.h"
+#include "config/plan.h"
+#include "sonde/result.h"
+
+namespace sonde {
+
+struct DumpPart {
+  IterationSet steps = IterationSet::all();
+  std::optional<std::uint32_t> graph, rank;  // empty: all
+
+  bool takes(const CatalogRank& of) const { return !rank || *rank == of.rank; }
+  bool takes(const CatalogStep& step) const {
+    return (!graph || *graph == step.id.graph) && steps.contains(step.id.number);
+  }
+};
+
+// "3", "0-5", "1|4"; empty: all. Fails with `invalid_argument` for any other text.
+Result<IterationSet> parse_steps(const std::string& text);
+
+// Fails with `invalid_argument` if the dump has no such rank, graph or step; the message says what there is. Anything may be
+// named in a dump without steps.
+Status check_part(const Catalog& catalog, const DumpPart& part);
+
+}  // namespace sonde

@@ -1,0 +1,57 @@
+// Which ops a user means by a regular expression, or by a line of the program. Each name and each line is looked at once.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "catalog/catalog.h"
+#include "graph/source_text.h"
+#include "sonde/result.h"
+
+namespace re2 {
+class RE2;
+}
+
+namespace sonde {
+
+// A regular expression (RE2), searched in full names.
+class NameMatcher {
+ public:
+  // Fails with `invalid_argument`: "'(' is not a regular expression: …".
+  static Result<NameMatcher> create(const std::string& expression);
+
+  bool matches(const CatalogOp& op);
+  bool matches(std::string_view name) const;  // of any owner: the answer is not kept
+
+ private:
+  explicit NameMatcher(std::shared_ptr<const re2::RE2> pattern) : pattern_(std::move(pattern)) {}
+  std::shared_ptr<const re2::RE2> pattern_;
+  std::unordered_map<std::string_view, bool> known_;
+};
+
+// A piece of one of the lines that an op was called from: `train.py:29`, `train.py`. `train.py:2` is not line 29.
+class SourceMatcher {
+ public:
+  enum class In {
+    place,           // `{file}:{line}`
+    place_and_code,  // the text of the line too; upper and lower case are the same
+  };
+  SourceMatcher(std::string text, In where);
+
+  bool matches(const CatalogRank& rank, const CatalogOp& op);
+
+ private:
+  bool is_in(const CatalogRank& rank, std::string_view file, std::uint32_t line);
+
+  std::string text_;
+  bool with_code_;
+  std::map<const CatalogRank*, SourceTexts> sources_;
+  std::map<std::pair<const void*, std::uint32_t>, bool> known_;
+};
+
+}  // namespace sonde
