@@ -88,7 +88,7 @@ int graph(const GraphOptions& options) {
     return kUnreadable;
   }
   add_types(step);
-  const StepGraph whole = graph_of(*step.step);
+  const StepGraph whole = graph_of(*step.rank, *step.step);
   std::vector<std::uint32_t> nodes = options.op.empty() ? all_nodes(whole) : nodes_meant(whole, options.op);
   if (nodes.empty()) {
     const std::string near = nearest_ops(*steps, options.op);

@@ -362,7 +362,7 @@ std::vector<DumpEdge> Dump::edges(std::size_t step) const {
   const StepPlace& place = state_->steps.at(step);
   const std::lock_guard lock(state_->mutex);
   find_flow(state_->catalog.ranks[place.rank], *place.step);
-  const StepGraph graph = graph_of(*place.step);
+  const StepGraph graph = graph_of(state_->catalog.ranks[place.rank], *place.step);
   const CatalogOp* first = place.step->ops.data();
   const auto number = [&](std::uint32_t node) {
     return place.first_op + static_cast<std::size_t>(graph.ops[node] - first);

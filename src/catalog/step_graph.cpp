@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "catalog/data_flow.h"
 #include "catalog/select.h"
 #include "graph/build.h"
 #include "graph/host_graph.h"
@@ -18,14 +19,17 @@ namespace {
 constexpr std::uintmax_t kLongestSource = 16 << 20;  // bytes
 constexpr std::uint32_t kMostLines = 1 << 22;        // of a source; a damaged dump may contain any number
 
-GraphOp op_of(const CatalogOp& from) {
+GraphOp op_of(const CatalogOp& from, const DataFlow& flow) {
   GraphOp op;
   op.sequence = from.sequence;
   op.op_type = from.op_type;
   op.op_name = from.op_name;
   op.attributes = from.attributes;
   op.trace = from.trace;
-  for (const CatalogTensor& tensor : from.tensors) op.tensors.push_back({tensor, tensor.parameter});
+  for (const CatalogTensor& tensor : from.tensors) {
+    const std::optional<DataFlow::Maker> maker = flow.maker(tensor);
+    op.tensors.push_back({tensor, maker ? std::optional(maker->number) : std::nullopt, tensor.parameter});
+  }
   return op;
 }
 
@@ -83,12 +87,14 @@ std::string text_of(const std::map<std::uint32_t, std::string>& lines) {
 
 }  // namespace
 
-StepGraph graph_of(const CatalogStep& step) {
+StepGraph graph_of(const CatalogRank& rank, const CatalogStep& step) {
   StepGraph out;
+  DataFlow flow(rank);  // numbers operators as the graph does
   GraphBuilder builder(step.id.graph);
   for (const CatalogOp& op : step.ops) {
     if (op.is_parameter) continue;
-    builder.add(op_of(op));
+    builder.add(op_of(op, flow));
+    flow.add(op);
     out.ops.push_back(&op);
   }
   out.graph = builder.finish();

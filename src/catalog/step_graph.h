@@ -1,4 +1,4 @@
-// The data flow of one step of a dump: which op reads which output, and where its source lines are kept.
+// The graph of one step of a dump, whose edges are those of DataFlow, and where its source lines are kept.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct StepGraph {
   std::vector<std::vector<std::uint32_t>> outgoing;  // of a node: its readers
 };
 
-StepGraph graph_of(const CatalogStep& step);
+StepGraph graph_of(const CatalogRank& rank, const CatalogStep& step);
 
 // The nodes that a user means by `text`: the op with this full name, else those whose name ends with `/text` or that the
 // pattern selects (select.h).

@@ -45,16 +45,15 @@ void GraphBuilder::add(const GraphOp& op) {
   for (Operand& input : node.inputs) {
     if (input.kind == Operand::Kind::none) input.type = nothing();
   }
-  nodes_.emplace(op.sequence, static_cast<std::uint32_t>(graph_.nodes.size()));
   graph_.nodes.push_back(std::move(node));
 }
 
 Operand GraphBuilder::operand_of(const GraphTensor& tensor) {
   Operand operand;
   operand.type = type_of(tensor);
-  if (const auto made = nodes_.find(tensor.source); made != nodes_.end()) {
+  if (tensor.maker && *tensor.maker < graph_.nodes.size()) {  // an op reads what ran before it
     operand.kind = Operand::Kind::node;
-    operand.index = made->second;
+    operand.index = *tensor.maker;
     operand.slot = tensor.source_slot;
   } else if (tensor.constant) {
     operand.kind = Operand::Kind::constant;

@@ -1,8 +1,9 @@
-// GraphBuilder: the ops of a step, as they ran, joined to a Graph by what each read.
+// GraphBuilder: makes a Graph of the ops of a step, as they ran, and of what each read.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -15,6 +16,9 @@ namespace sonde {
 
 // One slot of an op, as the dump recorded it.
 struct GraphTensor : TensorMeta {
+  // Of an input: the number, in the order of add(), of the op whose output `source_slot` it is. DataFlow finds it in a
+  // dump that is read, GraphFiles in a step that is still being recorded and is in no catalog.
+  std::optional<std::uint32_t> maker;
   std::string_view name;  // of the parameter, gradient, state or input data it is; empty: none
 };
 
@@ -38,7 +42,6 @@ class GraphBuilder {
   std::uint32_t parameter_of(const GraphTensor& tensor);
 
   Graph graph_;
-  std::unordered_map<std::uint64_t, std::uint32_t> nodes_;  // by sequence
   std::map<std::string, std::uint32_t, std::less<>> parameters_;
   std::unordered_map<std::uint64_t, std::uint32_t> carried_;  // identity -> parameter
   std::uint32_t carried_count_ = 0;

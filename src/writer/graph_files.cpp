@@ -116,15 +116,21 @@ const OpName& GraphFiles::name_of(std::uint32_t id) const {
   return id < names_.size() ? names_[id] : none;
 }
 
+// The op of the step that made an input. DataFlow answers this for a dump that is read; here the step is still being
+// recorded, and there is no catalog. Both follow `source`.
+std::optional<std::uint32_t> GraphFiles::maker_of(const Step& step, const StepTensor& tensor) {
+  const auto made = tensor.is_input ? step.index.find(tensor.source) : step.index.end();
+  return made == step.index.end() ? std::nullopt : std::optional(made->second);
+}
+
 // Names and data flow; not shapes, values or attributes, which change from step to step in most programs.
 void GraphFiles::hash_op(Step& step, const StepOp& op) {
   mix(step.hash, op.name);
   for (const StepTensor& tensor : op.tensors) {
     mix(step.hash, tensor.slot * 2 + (tensor.is_input ? 1 : 0));
     if (!tensor.is_input) continue;
-    const auto made = step.index.find(tensor.source);
-    if (made != step.index.end()) {
-      mix(step.hash, (std::uint64_t{made->second} << 20) + tensor.source_slot + 1);
+    if (const std::optional<std::uint32_t> maker = maker_of(step, tensor)) {
+      mix(step.hash, (std::uint64_t{*maker} << 20) + tensor.source_slot + 1);
     } else {
       mix(step.hash, tensor.name);
     }
@@ -143,7 +149,8 @@ Graph GraphFiles::graph_of(const Step& step) const {
     }
     if (from.site < sites_.size()) op.trace = &sites_[from.site].trace;
     for (const StepTensor& tensor : from.tensors) {
-      op.tensors.push_back({tensor, tensor.name != 0 ? name_of(tensor.name).op_name : std::string_view()});
+      const std::string_view name = tensor.name != 0 ? name_of(tensor.name).op_name : std::string_view();
+      op.tensors.push_back({tensor, maker_of(step, tensor), name});
     }
     builder.add(op);
   }

@@ -62,6 +62,7 @@ class GraphFiles {
   const OpName& name_of(std::uint32_t id) const;
   void hash_op(Step& step, const StepOp& op);
   static void complete(Step& step, const Record& record);
+  static std::optional<std::uint32_t> maker_of(const Step& step, const StepTensor& tensor);
   static void add_tensors(StepOp& op, const Record& record);
   Graph graph_of(const Step& step) const;
   void forget_old_attributes();

@@ -2,6 +2,7 @@
 
 import csv
 import re
+from collections import Counter
 
 import numpy as np
 
@@ -51,3 +52,27 @@ def execution_order(dump, graph=0, rank=0):
 def sanitised(full_name):
     """A full name as it stands in the names of files."""
     return re.sub(r"[/\\. ]", "_", full_name)
+
+
+def edges_of_command(ops):
+    """The edges in the answer of `sonde graph --json`: (from, its slot, None: something inside of it, to, its slot) or
+    (parameter, None, to, its slot), each with its number."""
+    return Counter(
+        (operand.get("op_name") or operand["parameter"], operand.get("slot"), op["op_name"], slot)
+        for op in ops
+        for slot, operand in enumerate(op["inputs"])
+        if "op_name" in operand or "parameter" in operand
+    )
+
+
+def edges_of_python(graph):
+    """The edges of `sonde.open(dump).graph`, in the form of edges_of_command()."""
+
+    def slot_of(edge):
+        outputs = [] if edge.from_op is None else [tensor.slot for tensor in edge.from_op.outputs]
+        return edge.from_slot if edge.from_slot <= max(outputs, default=-1) else None
+
+    return Counter(
+        (edge.from_op.name if edge.from_op else edge.parameter, slot_of(edge), edge.to_op.name, edge.to_slot)
+        for edge in graph.edges
+    )

@@ -157,25 +157,6 @@ def test_an_output_comes_from_its_own_op_alone(ask):
     assert re.search(r"comes from +\S*conv2d-op0:output\.0", read)
 
 
-def test_the_graph_of_tensors_alone_is_one_for_the_command_and_for_python(ask, place):
-    told = json.loads(ask("graph", "alone", "--step", "0", "--json").stdout)
-    edges = {
-        (operand["op_name"], operand["slot"], op["op_name"], slot)
-        for op in told["ops"]
-        for slot, operand in enumerate(op["inputs"])
-        if "op_name" in operand
-    }
-    program = f"""
-import json, sonde
-edges = sonde.open({str(place / "alone")!r}).graph.select(step=0).edges
-print(json.dumps([[e.from_op and e.from_op.name, e.from_slot, e.to_op.name, e.to_slot] for e in edges]))
-"""
-    run = run_in(place, None, sys.executable, "-c", program)
-    assert run.status == 0, run.stderr
-    assert len(edges) > 10
-    assert {tuple(edge) for edge in json.loads(run.stdout) if edge[0]} == edges
-
-
 def test_a_table_of_statistics_is_read_as_the_guide_says(place):
     guide = (pathlib.Path(__file__).parents[2] / "docs/guide.md").read_text()
     call = re.search(r"`(pandas\.read_csv\(path, [^`]*\))`", guide)[1]

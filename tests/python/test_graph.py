@@ -2,6 +2,7 @@
 
 import csv
 import json
+import pathlib
 import re
 import shutil
 import sys
@@ -12,6 +13,8 @@ import model_proto
 import numpy as np
 import pytest
 from conftest import run_in, settings_of
+
+from sonde import open as open_dump
 
 TRAINING = """
     import torch
@@ -296,6 +299,66 @@ def test_where_nothing_else_tells_it_equal_values_are_the_data_flow(trained, son
     found, warnings = edges(copy)
     assert "edges are inferred from equal values" in warnings
     assert len(told & found) > 0.9 * len(found) > 0
+
+
+GOLDEN = ("mindspore-2.0-tensor", "mindspore-2.5-async-npy", "mindspore-2.7-statistic", "acl-model")
+RECORD_GOLDEN = f"""
+    import pathlib
+    import sys
+
+    sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})
+    import golden
+
+    for number, name in enumerate({GOLDEN}):
+        directory = pathlib.Path(str(number)).absolute()
+        directory.mkdir()
+        golden.record(golden.golden_cases.CASES[name], directory)
+"""
+
+
+@pytest.fixture(scope="module")
+def recorded(trained, tmp_path_factory):
+    """{name: dump}: the training above, and cases of tests/golden, recorded anew."""
+    directory = tmp_path_factory.mktemp("golden", numbered=True)
+    (directory / "record.py").write_text(textwrap.dedent(RECORD_GOLDEN))
+    run = run_in(directory, None, sys.executable, "record.py")
+    assert run.status == 0, run.stderr
+    return {"training": trained["2.7"], **{name: directory / str(i) / "dump" for i, name in enumerate(GOLDEN)}}
+
+
+def as_recorded(dump):
+    pass
+
+
+def without_journal(dump):
+    for journal in dump.rglob(".dump_metadata/sonde/journal"):
+        journal.unlink()
+
+
+def tensors_only(dump):
+    without_journal(dump)
+    for directory in [*dump.rglob("graphs"), *dump.rglob("execution_order")]:
+        shutil.rmtree(directory)
+
+
+@pytest.mark.parametrize("change", [as_recorded, without_journal, tensors_only])
+@pytest.mark.parametrize("name", ["training", *GOLDEN])
+def test_the_graph_is_one_for_the_command_and_for_python(name, change, recorded, sonde, tmp_path):
+    copy = shutil.copytree(recorded[name], tmp_path / "copy")
+    change(copy)
+    steps = open_dump(copy).steps
+    step = steps[len(steps) // 2]
+    graph = open_dump(copy).graph.select(step=step.step, graph=step.graph)
+    shown = sonde("graph", copy, "--json", "--step", step.step, "--graph", step.graph)
+    if shown.status == 3:  # nothing was inferred: the command says so, and gives no graph
+        assert name != "training" and change is not as_recorded, shown.stderr
+        assert "no input equals an earlier output" in shown.stderr
+        assert all(edge.from_op is None for edge in graph.edges)
+        return
+    assert shown.status == 0, shown.stderr
+    edges = dumps.edges_of_command(json.loads(shown.stdout)["ops"])
+    assert edges.total() > 5
+    assert dumps.edges_of_python(graph) == edges
 
 
 def test_without_its_journal_lines_are_those_of_the_graph_files(trained, sonde, tmp_path):

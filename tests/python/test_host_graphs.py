@@ -8,9 +8,12 @@ import re
 import shutil
 import subprocess
 
+import dumps
 import numpy as np
 import pytest
 from conftest import CLI
+
+from sonde import open as open_dump
 
 FILES = pathlib.Path(__file__).parent.parent / "engine" / "graph" / "mindspore"
 FILTER = "Gradients/Default/network-Net/conv-Conv2d/Grad_Conv2D/Conv2DBackpropFilter"
@@ -98,6 +101,13 @@ def test_the_graph_says_what_feeds_each_op(dump):
     assert conv["attributes"]["kernel_size"] == [3, 3]
     assert [pathlib.Path(line["source_file"]).name for line in conv["trace"]] == ["conv.py"] + ["train.py"] * 3
     assert conv["source_line"] == 14
+
+
+def test_the_graph_is_one_for_the_command_and_for_python(dump):
+    answer = json.loads(sonde("graph", dump, "--json").stdout)
+    edges = dumps.edges_of_command(answer["ops"])
+    assert edges.total() > 10
+    assert dumps.edges_of_python(open_dump(dump).graph) == edges
 
 
 def test_ops_that_were_made_anew_are_joined_by_the_order_of_the_first_step(dump):
