@@ -133,29 +133,38 @@ class ValueFlow {
     bool is_asked = false;  // whether it is finite
   };
 
+  // value_flow.cpp: ops, values and what is known of them
   void add_step(const CatalogStep& step, bool is_next);
   void add_op(const CatalogOp& op, bool is_next);
   std::uint32_t value_of(std::uint32_t op, std::uint32_t slot);
   std::uint32_t outside_value(const CatalogTensor& tensor);
   std::uint32_t add_value(std::uint32_t op, std::uint32_t slot, const CatalogTensor* tensor);
   void join(std::uint32_t op, std::uint32_t input, std::uint32_t value);
+  void find_scaler();
+  std::optional<std::uint32_t> older(std::uint32_t value) const;
+  bool feeds(const Op& op, const Input& input, std::uint32_t output_slot) const;
+  Health inputs_of(const Op& op, std::uint32_t output_slot, bool* all_known = nullptr);
+
+  // flow_edges.cpp: edges that the dump does not say
   void infer_edges();
   void add_unsaid();
   void add_unsaid(std::uint32_t op, std::uint32_t other, bool outputs_too);
   void add_unsaid_value(std::uint32_t op, std::uint32_t value);
   void look_behind_views();
-  std::optional<std::uint32_t> older(std::uint32_t value) const;
   bool covers(std::uint32_t value, const CatalogTensor& read) const;
-  void find_scaler();
+
+  // flow_origins.cpp: flags
   void find_flags();
   void find_flags(std::uint32_t value, BadKind kind);
   void find_leak(const Op& op, std::uint32_t slot);
   std::optional<std::uint32_t> leak_of(const Op& op, const Input& input);
-  bool passes(std::uint8_t flags, BadKind kind, const Op& op, std::uint32_t output, BadKind next);
+
+  // flow_ends.cpp: ends
   void find_ends();
   End end_of(const Value& value, BadKind kind, bool pure);
   End end_of_outputs(const Op& op, const Input& input, std::uint8_t flags, BadKind kind, bool pure);
   End end_of_output(const Op& op, std::uint32_t output, std::uint8_t flags, BadKind kind, bool pure, bool& is_bad);
+  bool passes(std::uint8_t flags, BadKind kind, const Op& op, std::uint32_t output, BadKind next);
   void look_at_reader(const Value& value, const Reader& reader, BadKind kind, bool pure, Reading& reading);
   bool steers(const Op& op) const;
   bool is_self_compared(const Value& value, const Op& op, std::uint32_t index) const;
@@ -163,16 +172,16 @@ class ValueFlow {
   End end_unread(const Value& value, BadKind kind, bool is_asked);
   bool is_loss(const Value& value) const;
   bool is_loss_elsewhere(const Value& value) const;
-  bool is_state(const Value& value) const;
-  bool is_aside(const Root& root) const;
-  bool is_zero_behind(const Op& op, const Input& input, const std::set<std::uint32_t>& zeros);
-  bool normalises_to_nothing(std::uint32_t value);
-  std::uint32_t unwritten(const Op& op) const;
   bool is_scaled_loss(const Value& value);
+  bool is_state(const Value& value) const;
+
+  // flow_roots.cpp: roots
   void find_roots();
   void add_root(RootKind root, std::uint32_t value, BadKind kind, std::uint32_t op, const CatalogTensor* tensor);
-  bool feeds(const Op& op, const Input& input, std::uint32_t output_slot) const;
-  Health inputs_of(const Op& op, std::uint32_t output_slot, bool* all_known = nullptr);
+  bool is_aside(const Root& root) const;
+  std::uint32_t unwritten(const Op& op) const;
+  bool is_zero_behind(const Op& op, const Input& input, const std::set<std::uint32_t>& zeros);
+  bool normalises_to_nothing(std::uint32_t value);
   void sort_roots();
   void trace(Root& root);
 

@@ -1,0 +1,223 @@
+// The roots of a ValueFlow, from the flags and ends of its values, each with its path.
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "base/shape.h"
+#include "first_bad/flow_facts.h"
+#include "first_bad/value_flow.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::size_t kAbsorbersShown = 3;
+
+bool is_all_zero(const KnownStatistics* known) { return known != nullptr && known->max == 0.0 && known->min == 0.0; }
+
+}  // namespace
+
+void ValueFlow::find_roots() {
+  for (std::uint32_t index = 0; index < values_.size(); ++index) {
+    const Value& value = values_[index];
+    for (const BadKind kind : kKinds) {
+      if (!has(health_of_value(index), kind)) continue;
+      if (value.op == kOutside) {
+        const auto reader = std::ranges::find_if(value.readers, [&](const Reader& r) {
+          const Input& input = ops_[r.op].inputs[r.input];
+          return !ops_[r.op].is_next && input.is_read && has(health_of(input), kind);
+        });
+        if (reader == value.readers.end()) continue;
+        add_root(RootKind::external, index, kind, reader->op, ops_[reader->op].inputs[reader->input].tensor);
+      } else if (!ops_[value.op].is_next && value.root[at(kind)]) {
+        // Earlier contents of memory belong to no op, until they reach something that matters.
+        if (ops_[value.op].nature.uninitialised && value.ends[at(kind)] < End::scaler) continue;
+        const bool overwritten = value.root[at(kind)] == RootKind::overwritten;
+        add_root(*value.root[at(kind)], index, kind, value.op,
+                 overwritten ? value.overwritten[at(kind)] : value.tensor);
+      }
+    }
+  }
+  sort_roots();
+}
+
+void ValueFlow::add_root(RootKind kind, std::uint32_t value, BadKind bad, std::uint32_t op,
+                         const CatalogTensor* tensor) {
+  Root root;
+  root.kind = kind;
+  root.bad = bad;
+  root.op = op;
+  root.tensor = tensor;
+  root.value = value;
+  root.end = values_[value].ends[at(bad)];
+  inputs_of(ops_[op], values_[value].slot, &root.inputs_known);
+  if (root.end == End::absorbed && bad == BadKind::inf && kind == RootKind::created && normalises_to_nothing(value)) {
+    root.end = End::matters;
+    root.lost = true;
+  }
+  if (const std::uint32_t empty = kind == RootKind::created ? unwritten(ops_[op]) : kOutside; empty != kOutside) {
+    root.op = empty;
+    root.tensor = ops_[empty].outputs.empty() ? nullptr : values_[ops_[empty].outputs[0]].tensor;
+  }
+  const bool meant = bad == BadKind::inf && (kind == RootKind::placed || kind == RootKind::external);
+  if (meant && !values_[value].leaked) {
+    // It counts as itself only if it arrives unchanged; a converted value has a root of its own.
+    const End pure = values_[value].pure[at(bad)];
+    if (root.end > End::unread && pure < End::scaler) return;
+    root.end = pure < End::scaler ? End::absorbed : pure;
+  }
+  root.aside = is_aside(root);
+  (root.end == End::absorbed ? healthy_ : roots_).push_back(std::move(root));
+}
+
+// Nobody reads it but the program: a metric beside a training that goes on, or one that is computed outside of the
+// model.
+bool ValueFlow::is_aside(const Root& root) const {
+  if (root.end != End::unread || inferred()) return false;
+  return trains_ || (has_modules_ && ops_[root.op].phase == Phase::outside);
+}
+
+// The op that returned the memory, if this op reads such memory before it was written.
+std::uint32_t ValueFlow::unwritten(const Op& op) const {
+  for (const Input& input : op.inputs) {
+    if (!input.is_read || input.tensor->skipped != kUninitialised) continue;
+    std::optional<std::uint32_t> index = input.value;
+    for (std::size_t depth = 0; index && depth < kLongestPath; ++depth) {
+      if (values_[*index].op == kOutside) break;
+      if (ops_[values_[*index].op].nature.uninitialised) return values_[*index].op;
+      index = older(*index);
+    }
+  }
+  return kOutside;
+}
+
+// Whether the op's only output is all zeros. A dump of overflows only has no values of it: finite numbers divided by
+// infinities are zeros, and so are results of moving or multiplying zeros.
+bool ValueFlow::is_zero_behind(const Op& op, const Input& input, const std::set<std::uint32_t>& zeros) {
+  const Value& output = values_[op.outputs[0]];
+  const KnownStatistics* known = output.tensor == nullptr ? nullptr : health_.statistics(*output.tensor);
+  if (known != nullptr || !options_.only_overflows) return is_all_zero(known);
+  const std::string type = bare_type(op.op->op_type);
+  if (zeros.contains(input.value)) return op.nature.only_moves || type == "to" || type == "tocopy" || type == "mul";
+  const CatalogTensor* read = values_[input.value].tensor;
+  const Health health = health_of_value(input.value);
+  const bool is_infinite = read != nullptr && health.known &&
+                           health.positive_inf_count + health.negative_inf_count > 0 &&
+                           health.positive_inf_count + health.negative_inf_count == element_count(read->shape);
+  const bool divides = type == "rsqrt" || type == "reciprocal" || (type == "div" && input.tensor->slot == 1);
+  return is_infinite && divides;
+}
+
+// x / sqrt(mean(x ** 2)) where x ** 2 is too large for its type: an infinity that is divided by, and nothing but zeros
+// come out of an x that was none.
+bool ValueFlow::normalises_to_nothing(std::uint32_t value) {
+  if (options_.only_overflows && !has_edges_) return false;
+  std::set<std::uint32_t> sources;
+  for (const Input& input : ops_[values_[value].op].inputs) {
+    if (input.is_read && !input.tensor->constant) sources.insert(input.value);
+  }
+  std::vector<std::uint32_t> open = {value};
+  std::set<std::uint32_t> seen, zeros;
+  while (!open.empty() && seen.size() < kLongestPath) {
+    const std::uint32_t index = open.back();
+    open.pop_back();
+    if (!seen.insert(index).second) continue;
+    for (const Reader& reader : values_[index].readers) {
+      const Op& op = ops_[reader.op];
+      const std::string type = bare_type(op.op->op_type);
+      if (op.phase == Phase::backward || op.outputs.size() != 1 || !op.inputs[reader.input].is_read) continue;
+      const bool is_zero = is_zero_behind(op, op.inputs[reader.input], zeros);
+      if (is_zero) zeros.insert(op.outputs[0]);
+      const bool is_quotient = type == "mul" || type == "div";
+      const bool has_source = std::ranges::any_of(op.inputs, [&](const Input& input) {
+        return sources.contains(input.value) && !is_all_zero(health_.statistics(*input.tensor));
+      });
+      if (is_quotient && is_zero && has_source && reader.op != values_[value].op) return true;
+      const bool goes_on = is_zero ? type == "rsqrt" || type == "reciprocal" || type == "div" || type == "to" ||
+                                         type == "tocopy" || op.nature.only_moves
+                                   : has(health_of_value(op.outputs[0]), BadKind::inf);
+      if (goes_on) open.push_back(op.outputs[0]);
+    }
+  }
+  return false;
+}
+
+bool ValueFlow::reaches_next(const Root& root, std::string_view op_name, std::uint32_t slot) {
+  std::vector<std::uint32_t> open = {root.value};
+  std::set<std::uint32_t> seen;
+  while (!open.empty() && seen.size() < 4096) {
+    const std::uint32_t index = open.back();
+    open.pop_back();
+    if (!seen.insert(index).second || !health_of_value(index).bad()) continue;
+    for (const Reader& reader : values_[index].readers) {
+      const Op& op = ops_[reader.op];
+      if (op.is_next && op.op->op_name == op_name && op.inputs[reader.input].tensor->slot == slot) return true;
+      if (!op.is_next) open.insert(open.end(), op.outputs.begin(), op.outputs.end());
+    }
+  }
+  return false;
+}
+
+void ValueFlow::sort_roots() {
+  const auto key = [](const Root& root) {
+    const int tier = root.end == End::matters ? 0 : root.end == End::scaler ? 2 : 1;
+    return std::tuple(tier, root.op, root.kind, root.bad);
+  };
+  std::ranges::stable_sort(roots_, [&](const Root& a, const Root& b) { return key(a) < key(b); });
+  std::ranges::stable_sort(healthy_, {}, &Root::op);
+  for (Root& root : roots_) trace(root);
+  for (Root& root : healthy_) trace(root);
+}
+
+// The path to the worst end; for an absorbed value, its absorbers.
+void ValueFlow::trace(Root& root) {
+  root.path.push_back(root.op);
+  if (root.op != values_[root.value].op && values_[root.value].op != kOutside && root.kind == RootKind::created) {
+    root.path.push_back(values_[root.value].op);
+  }
+  std::set<std::pair<std::uint32_t, BadKind>> seen;
+  std::vector<std::pair<std::uint32_t, BadKind>> open = {{root.value, root.bad}};
+  std::set<std::uint32_t> absorbers;
+  while (!open.empty() && seen.size() < 4096) {
+    const auto [index, kind] = open.back();
+    open.pop_back();
+    if (!seen.emplace(index, kind).second) continue;
+    const Value& value = values_[index];
+    std::pair<std::uint32_t, BadKind> worst{~0U, kind};
+    End worst_end = End::absorbed;
+    for (const Reader& reader : value.readers) {
+      const Op& op = ops_[reader.op];
+      if (!op.inputs[reader.input].is_read) continue;
+      bool goes_on = false;
+      for (const std::uint32_t output : op.outputs) {
+        for (const BadKind next : kKinds) {
+          if (!feeds(op, op.inputs[reader.input], values_[output].slot)) continue;
+          if (!passes(value.flags[at(kind)], kind, op, output, next)) continue;
+          goes_on = true;
+          const End end = values_[output].ends[at(next)];
+          if (root.end == End::absorbed) open.emplace_back(output, next);
+          if (root.end != End::absorbed && end > worst_end) {
+            worst_end = end;
+            worst = {output, next};
+          }
+        }
+      }
+      const bool only_asks = op.nature.tests_finite && bare_type(op.op->op_type) != "nantonum";
+      // A product of it no longer contains a mask.
+      const bool is_bad = op.nature.mixes && std::ranges::any_of(op.outputs, [&](std::uint32_t output) {
+                            return health_of_value(output).bad();
+                          });
+      root.drowned = root.drowned || (!goes_on && is_bad);
+      if (!goes_on && !only_asks && !is_bad) absorbers.insert(reader.op);
+    }
+    if (worst.first != ~0U && root.path.size() < kLongestPath) {
+      root.path.push_back(values_[worst.first].op);
+      open.push_back(worst);
+    }
+  }
+  for (const std::uint32_t op : absorbers) {
+    if (root.absorbed_by.size() < kAbsorbersShown) root.absorbed_by.push_back(op);
+  }
+}
+
+}  // namespace sonde
