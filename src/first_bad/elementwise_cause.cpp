@@ -4,140 +4,14 @@
 #include <cfloat>
 #include <cmath>
 #include <string>
-#include <unordered_map>
 
 #include "first_bad/bad_cause.h"
+#include "first_bad/formulas.h"
 
 namespace sonde {
 namespace {
 
 constexpr std::size_t kElementsShown = 3;
-
-struct Formula {
-  int operands;
-  double (*value)(double a, double b);
-  // The error in these operands; empty if there is none, so that only the result may be too large.
-  const char* (*wrong)(double a, double b);
-};
-
-const char* fine(double, double) { return ""; }
-const char* quotient(double a, double b) {
-  if (b == 0) return a == 0 ? "0 divided by 0" : "division by 0";
-  if (std::isinf(a) && std::isinf(b)) return "infinity divided by infinity";
-  return "";
-}
-const char* product(double a, double b) {
-  return (a == 0 && std::isinf(b)) || (b == 0 && std::isinf(a)) ? "0 times infinity" : "";
-}
-const char* logarithm(double a, double) { return a == 0 ? "log of 0" : a < 0 ? "log of a negative number" : ""; }
-const char* root(double a, double) { return a < 0 ? "square root of a negative number" : ""; }
-const char* opposite_sum(double a, double b) {
-  return std::isinf(a) && std::isinf(b) && (a > 0) != (b > 0) ? "inf and -inf added" : "";
-}
-const char* equal_difference(double a, double b) {
-  return std::isinf(a) && std::isinf(b) && (a > 0) == (b > 0) ? "infinity subtracted from itself" : "";
-}
-const char* power(double a, double b) {
-  if (a == 0 && b < 0) return "0 to a negative power";
-  return a < 0 && b != std::floor(b) ? "a negative number to a power that is not whole" : "";
-}
-const char* arc(double a, double) { return std::fabs(a) > 1 ? "outside of -1 to 1" : ""; }
-const char* area(double a, double) { return std::fabs(a) >= 1 ? "not between -1 and 1" : ""; }
-
-const std::unordered_map<std::string, Formula>& formulas() {
-  static const Formula kLog = {1, [](double a, double) { return std::log(a); }, logarithm};
-  static const Formula kDiv = {2, [](double a, double b) { return a / b; }, quotient};
-  static const Formula kMul = {2, [](double a, double b) { return a * b; }, product};
-  static const Formula kAdd = {2, [](double a, double b) { return a + b; }, opposite_sum};
-  static const Formula kSub = {2, [](double a, double b) { return a - b; }, equal_difference};
-  static const Formula kExp = {1, [](double a, double) { return std::exp(a); }, fine};
-  static const Formula kPow = {2, [](double a, double b) { return std::pow(a, b); }, power};
-  static const Formula kSqrt = {1, [](double a, double) { return std::sqrt(a); }, root};
-  static const Formula kCast = {1, [](double a, double) { return a; }, fine};
-  static const Formula kReciprocal = {1, [](double a, double) { return 1 / a; },
-                                      [](double a, double) { return a == 0 ? "division by 0" : ""; }};
-  static const Formula kSquare = {1, [](double a, double) { return a * a; }, fine};
-  static const Formula kRsqrt = {
-      1, [](double a, double) { return 1 / std::sqrt(a); },
-      [](double a, double b) { return a == 0 ? "1 divided by the square root of 0" : root(a, b); }};
-  static const Formula kSqrtGrad = {2, [](double y, double dy) { return dy / 2 / y; },
-                                    [](double y, double dy) { return quotient(dy, y); }};
-  static const std::unordered_map<std::string, Formula> kFormulas = {
-      {"log", kLog},
-      {"log2", {1, [](double a, double) { return std::log2(a); }, logarithm}},
-      {"log10", {1, [](double a, double) { return std::log10(a); }, logarithm}},
-      {"log1p",
-       {1, [](double a, double) { return std::log1p(a); },
-        [](double a, double) { return a == -1  ? "log1p of -1"
-                                      : a < -1 ? "log1p of less than -1"
-                                               : ""; }}},
-      {"div", kDiv},
-      {"realdiv", kDiv},
-      {"addcdiv", kDiv},  // of its second and third operand
-      {"divide", kDiv},
-      {"truedivide", kDiv},
-      {"divnonan", kDiv},
-      {"mul", kMul},
-      {"multiply", kMul},
-      {"muls", kMul},
-      {"add", kAdd},
-      {"addv2", kAdd},
-      {"adds", kAdd},
-      {"addext", kAdd},
-      {"sub", kSub},
-      {"subext", kSub},
-      {"subtract", kSub},
-      {"rsub", {2, [](double a, double b) { return b - a; }, equal_difference}},
-      {"exp", kExp},
-      {"exp2", {1, [](double a, double) { return std::exp2(a); }, fine}},
-      {"expm1", {1, [](double a, double) { return std::expm1(a); }, fine}},
-      {"sinh", {1, [](double a, double) { return std::sinh(a); }, fine}},
-      {"cosh", {1, [](double a, double) { return std::cosh(a); }, fine}},
-      {"pow", kPow},
-      {"power", kPow},
-      {"square", kSquare},
-      {"sqrt", kSqrt},
-      {"erfinv",
-       {1, [](double, double) { return HUGE_VAL; },
-        [](double a, double) {
-          return std::fabs(a) == 1 ? "erfinv of 1 or -1" : std::fabs(a) > 1 ? "erfinv of more than 1" : "";
-        }}},
-      {"rsqrt", kRsqrt},
-      {"sqrtgrad", kSqrtGrad},
-      {"reciprocal", kReciprocal},
-      {"inv", kReciprocal},
-      {"to", kCast},
-      {"tocopy", kCast},
-      {"cast", kCast},
-      {"copy", {2, [](double, double b) { return b; }, fine}},
-      {"type", kCast},
-      {"half", kCast},
-      {"bfloat16", kCast},
-      {"acos", {1, [](double a, double) { return std::acos(a); }, arc}},
-      {"asin", {1, [](double a, double) { return std::asin(a); }, arc}},
-      {"arccos", {1, [](double a, double) { return std::acos(a); }, arc}},
-      {"arcsin", {1, [](double a, double) { return std::asin(a); }, arc}},
-      {"atanh", {1, [](double a, double) { return std::atanh(a); }, area}},
-      {"acosh",
-       {1, [](double a, double) { return std::acosh(a); },
-        [](double a, double) { return a < 1 ? "acosh of less than 1" : ""; }}},
-      {"logit",
-       {1, [](double a, double) { return std::log(a / (1 - a)); },
-        [](double a, double) { return a <= 0 || a >= 1 ? "logit of a number not between 0 and 1" : ""; }}},
-      {"xlogy",
-       {2, [](double a, double b) { return a == 0 ? 0 : a * std::log(b); },
-        [](double, double b) { return b < 0    ? "log of a negative number"
-                                      : b == 0 ? "log of 0"
-                                               : ""; }}},
-      {"fmod",
-       {2, [](double a, double b) { return std::fmod(a, b); },
-        [](double, double b) { return b == 0 ? "remainder of a division by 0" : ""; }}},
-      {"remainder",
-       {2, [](double a, double b) { return std::remainder(a, b); },
-        [](double, double b) { return b == 0 ? "remainder of a division by 0" : ""; }}},
-  };
-  return kFormulas;
-}
 
 // The second operand if it is an argument of the call and not a tensor.
 std::optional<double> second_number(const OpValues& values) {
@@ -238,9 +112,9 @@ void judge(OpValues& values, const Formula& formula, const Operands& operands, c
 bool elementwise_cause(OpValues& values, BadKind bad, Cause& cause) {
   std::string type = values.type();
   if (type.starts_with("foreach")) type = type.substr(7);
-  const auto found = formulas().find(type);
-  if (found == formulas().end()) return false;
-  const Formula& formula = found->second;
+  const Formula* found = formula_of(type);
+  if (found == nullptr) return false;
+  const Formula& formula = *found;
   const SlotValues* output = values.output_values();
   const std::optional<Operands> operands = operands_of(values, formula);
   if (output == nullptr || !operands) return false;
