@@ -3,74 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <deque>
 #include <optional>
 #include <unordered_map>
 
 #include "formats/limits.h"
 #include "formats/little_endian.h"
+#include "formats/pickle_object.h"
+#include "formats/pickle_types.h"
 
 namespace sonde {
 namespace {
 
+using namespace pickle;
+
 constexpr std::size_t kMostNodes = std::size_t{1} << 22;
-constexpr std::size_t kDeepest = 100;
-constexpr std::size_t kLongestKey = 1000;
-constexpr std::size_t kMostNameBytes = std::size_t{1} << 26;
-
-using NodeId = std::uint32_t;
-
-enum class Kind : std::uint8_t { other, integer, text, sequence, dictionary, global, storage, tensor };
-
-struct Node {
-  Kind kind = Kind::other;
-  std::int64_t integer = 0;   // of a storage and a tensor: index into the machine's; a boolean: 0 or 1
-  std::string_view text;      // of a global: module, line feed, name
-  std::vector<NodeId> items;  // of a dictionary: keys and values in turn
-};
-
-struct StorageType {
-  std::string_view name;
-  DType dtype;
-};
-constexpr StorageType kStorages[] = {
-    {"FloatStorage", DType::float32},
-    {"DoubleStorage", DType::float64},
-    {"HalfStorage", DType::float16},
-    {"BFloat16Storage", DType::bfloat16},
-    {"LongStorage", DType::int64},
-    {"IntStorage", DType::int32},
-    {"ShortStorage", DType::int16},
-    {"CharStorage", DType::int8},
-    {"ByteStorage", DType::uint8},
-    {"BoolStorage", DType::bool8},
-    {"ComplexFloatStorage", DType::complex64},
-    {"ComplexDoubleStorage", DType::complex128},
-    {"QInt8Storage", DType::qint8},
-    {"QUInt8Storage", DType::quint8},
-    {"QInt32Storage", DType::qint32},
-};
-
-// `torch.float32` and the short names of some.
-DType dtype_of_global(std::string_view global) {
-  constexpr std::string_view kTorch = "torch\n";
-  if (!global.starts_with(kTorch)) return DType::undefined;
-  const std::string_view name = global.substr(kTorch.size());
-  constexpr StorageType kShort[] = {{"float", DType::float32},   {"double", DType::float64}, {"half", DType::float16},
-                                    {"long", DType::int64},      {"int", DType::int32},      {"short", DType::int16},
-                                    {"cfloat", DType::complex64}};
-  const auto found = std::ranges::find(kShort, name, &StorageType::name);
-  return found != std::end(kShort) ? found->dtype : dtype_from_name(name);
-}
-
-bool is_untyped(std::string_view global) { return global.ends_with("\nUntypedStorage"); }
-
-DType dtype_of_storage(std::string_view global) {
-  const std::string_view name = global.substr(global.find('\n') + 1);
-  const auto found = std::ranges::find(kStorages, name, &StorageType::name);
-  return found == std::end(kStorages) || !global.starts_with("torch") ? DType::undefined : found->dtype;
-}
 
 // The functions that we know.
 enum class Call : std::uint8_t { tensor_v2, tensor_v3, quantized, first_argument, with_type, dictionary, nothing };
@@ -111,7 +58,9 @@ class Machine {
     }
     if (!error_ && stack_.empty()) fail(ErrorCode::corrupt, "the pickle ends without an object");
     Pickled out;
-    if (!error_) collect(stack_.back(), out);
+    if (!error_) {
+      if (const std::string why = collect(nodes_, stack_.back(), tensors_, out); !why.empty()) refuse(why);
+    }
     if (error_) return *error_;
     out.storages = std::move(storages_);
     out.bytes = at_;
@@ -582,61 +531,8 @@ class Machine {
     tensors_.push_back(std::move(tensor));
   }
 
-  // --- the object, when all is read
-  struct Place {
-    NodeId node;
-    std::string name;
-    std::size_t depth;
-  };
-
-  void collect(NodeId root, Pickled& out) {
-    std::vector<bool> seen(nodes_.size());
-    std::vector<Place> left;
-    left.push_back({root, "", 0});
-    while (!left.empty() && !error_) {
-      Place place = std::move(left.back());
-      left.pop_back();
-      const Node& node = nodes_[place.node];
-      if (node.kind == Kind::tensor) {
-        out.tensors.push_back(tensors_[static_cast<std::size_t>(node.integer)]);
-        out.tensors.back().name = std::move(place.name);
-      } else if (node.kind == Kind::sequence || node.kind == Kind::dictionary) {
-        if (place.depth == 0) collect_texts(node, out);
-        add_items_of(node, place, seen, left);
-      }
-    }
-  }
-  void collect_texts(const Node& node, Pickled& out) const {
-    for (const NodeId item : node.items) {
-      if (nodes_[item].kind == Kind::text) out.texts.push_back(nodes_[item].text);
-    }
-  }
-  void add_items_of(const Node& node, const Place& place, std::vector<bool>& seen, std::vector<Place>& left) {
-    if (place.depth == kDeepest) return refuse(fmt::format("the object is nested deeper than {}", kDeepest));
-    const bool is_dictionary = node.kind == Kind::dictionary;
-    const std::size_t step = is_dictionary ? 2 : 1;
-    const std::size_t before = left.size();
-    for (std::size_t i = step - 1; i < node.items.size() && !error_; i += step) {
-      const NodeId item = node.items[i];
-      const Kind kind = nodes_[item].kind;
-      if (seen[item] || (kind != Kind::tensor && kind != Kind::sequence && kind != Kind::dictionary)) continue;
-      seen[item] = true;
-      std::string name = std::to_string(i / step);
-      if (is_dictionary) name = key_text(nodes_[node.items[i - 1]], name);
-      if (!place.name.empty()) name.insert(0, place.name + ".");
-      name_bytes_ += name.size();
-      if (name_bytes_ > kMostNameBytes) refuse("the names in the object are too long");
-      left.push_back({item, std::move(name), place.depth + 1});
-    }
-    std::reverse(left.begin() + static_cast<std::ptrdiff_t>(before), left.end());  // the first comes off first
-  }
-  static std::string key_text(const Node& key, const std::string& otherwise) {
-    if (key.kind == Kind::text) return std::string(key.text.substr(0, kLongestKey));
-    return key.kind == Kind::integer ? std::to_string(key.integer) : otherwise;
-  }
-
   std::string_view bytes_;
-  std::size_t at_ = 0, start_ = 0, item_count_ = 0, name_bytes_ = 0;
+  std::size_t at_ = 0, start_ = 0, item_count_ = 0;
   bool stopped_ = false;
   std::optional<Error> error_;
   std::deque<Node> nodes_;
