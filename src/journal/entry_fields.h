@@ -1,0 +1,94 @@
+// Fields: what the payload of a journal's entry holds, from its first byte on. journal_reader.cpp finds the entries.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "journal/journal.h"
+
+namespace sonde {
+
+inline std::uint32_t u32_at(std::string_view bytes, std::size_t offset) {
+  std::uint32_t value = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    value |= static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[offset + i])) << (8 * i);
+  }
+  return value;
+}
+
+// Takes fields from the front of a payload. After the first one that does not fit, `good` is false
+// and every further answer is zero or empty: callers check once, at the end.
+class Fields {
+ public:
+  explicit Fields(std::string_view bytes) : rest_(bytes) {}
+
+  bool good() const { return good_; }
+  std::size_t left() const { return rest_.size(); }
+  void fail() {
+    good_ = false;
+    rest_ = {};
+  }
+
+  std::string_view take(std::uint64_t size) {
+    if (size > rest_.size()) {
+      fail();
+      return {};
+    }
+    const std::string_view taken = rest_.substr(0, static_cast<std::size_t>(size));
+    rest_.remove_prefix(taken.size());
+    return taken;
+  }
+
+  std::uint8_t u8() {
+    const std::string_view byte = take(1);
+    return byte.empty() ? std::uint8_t{0} : static_cast<std::uint8_t>(byte[0]);
+  }
+
+  std::uint64_t varint() {
+    std::uint64_t value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      const std::uint8_t byte = u8();
+      if (shift == 63 && byte > 1) break;  // more than 64 bits
+      value |= static_cast<std::uint64_t>(byte & 0x7F) << shift;
+      if ((byte & 0x80) == 0) return good_ ? value : 0;
+    }
+    fail();
+    return 0;
+  }
+
+  template <typename T>
+  T number() {
+    const std::uint64_t value = varint();
+    if (value > static_cast<std::uint64_t>(std::numeric_limits<T>::max())) fail();
+    return good_ ? static_cast<T>(value) : T{0};
+  }
+
+  std::int64_t signed_number() {
+    const std::uint64_t value = varint();
+    return static_cast<std::int64_t>(value >> 1) ^ -static_cast<std::int64_t>(value & 1);
+  }
+
+  double f64() {
+    const std::string_view bytes = take(8);
+    if (bytes.empty()) return 0;
+    return std::bit_cast<double>(std::uint64_t{u32_at(bytes, 4)} << 32 | u32_at(bytes, 0));
+  }
+
+  std::string text() { return std::string(take(varint())); }
+
+ private:
+  std::string_view rest_;
+  bool good_ = true;
+};
+
+// What an entry of each type says. `fields.good()` is false afterwards where the payload is not one.
+JournalRecord take_record(Fields& fields);
+Site take_site(Fields& fields);
+OpName take_op_name(Fields& fields);
+Attributes take_attributes(Fields& fields);
+JournalFile take_file(Fields& fields);
+
+}  // namespace sonde
