@@ -1,4 +1,5 @@
-// The life cycle of CANN's dump API in C: init, set, finalize, each in its turn.
+// The life cycle of CANN's dump API in C: init, set, finalize, each in its turn. That of Python, with the same texts, is
+// python/sonde/acl.py: it starts a session of the package.
 #include <array>
 #include <mutex>
 #include <string>

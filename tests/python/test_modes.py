@@ -560,3 +560,43 @@ def test_the_life_cycle_of_cann_wants_its_order(train, config, dump):
     run = train(source)
     assert run.stdout == "in order\n", run.stderr
     assert dumps.steps(dump) == [0]
+
+
+def test_the_life_cycle_refuses_with_the_same_texts_in_python_and_in_c(train, config):
+    source = f"""
+        import ctypes
+        import pathlib
+
+        import sonde
+        from sonde import acl
+
+        library = ctypes.CDLL(str(pathlib.Path(sonde.__file__).with_name("libsonde.so")))
+        library.sonde_dump_message.restype = ctypes.c_char_p
+        path = {str(config())!r}
+        refused = set()
+
+
+        def refuse_alike(name, *arguments):
+            in_c = [argument.encode() for argument in arguments]
+            assert getattr(library, f"sonde_{{name}}")(*in_c) != 0
+            try:
+                getattr(acl, name)(*arguments)
+            except sonde.Error as error:
+                refused.add(str(error))
+                assert str(error) == library.sonde_dump_message().decode()
+            else:
+                assert False, name
+
+
+        refuse_alike("set_dump", path)
+        refuse_alike("finalize_dump")
+        acl.init_dump(), library.sonde_init_dump()
+        refuse_alike("init_dump")
+        acl.finalize_dump(), library.sonde_finalize_dump()
+        sonde.start(path)
+        refuse_alike("init_dump")
+        assert len(refused) == 4
+        print("alike")
+    """
+    run = train(source)
+    assert run.stdout == "alike\n", run.stderr
