@@ -70,9 +70,11 @@ void add_dump_options(CLI::App& verb, DumpOptions& options, bool with_select, st
 void add_step_option(CLI::App& verb, std::string& steps, std::string_view otherwise) {
   verb.add_option("--step", steps, fmt::format("steps to include, as 3, 0-5 or 1|4 ({})", otherwise))
       ->type_name("STEPS")
-      ->check([](const std::string& text) {
-        return is_step_list(text) ? "" : "'" + text + "' names no steps; say 3, 0-5 or 1|4";
-      });
+      ->check([](const std::string& text) { return list_complaint(text, "steps"); });
+}
+
+std::string list_complaint(const std::string& text, std::string_view what) {
+  return is_step_list(text) ? "" : fmt::format("'{}' names no {}; say 3, 0-5 or 1|4", text, what);
 }
 
 void add_json_options(CLI::App& verb, bool& json, std::string_view rows) {

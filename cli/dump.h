@@ -27,6 +27,8 @@ struct DumpOptions {
 void add_json_options(CLI::App& verb, bool& json, std::string_view rows = "");
 // --step; `otherwise`: which without it.
 void add_step_option(CLI::App& verb, std::string& steps, std::string_view otherwise);
+// Empty for a list such as 3, 0-5 or 1|4; else the complaint: it names no `what`.
+std::string list_complaint(const std::string& text, std::string_view what);
 // DUMP, --step, --graph, --rank, --json; and -s where `with_select`.
 void add_dump_options(CLI::App& verb, DumpOptions& options, bool with_select, std::string_view rows = "");
 

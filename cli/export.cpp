@@ -62,6 +62,10 @@ int export_dump(const ExportOptions& options) {
   return end->exit_code;
 }
 
+auto list_of(const char* what) {
+  return [what](const std::string& text) { return list_complaint(text, what); };
+}
+
 }  // namespace
 
 void add_export(CLI::App& app, int& exit_status) {
@@ -83,11 +87,13 @@ void add_export(CLI::App& app, int& exit_status) {
   verb->add_option("--op", options->op, "ops, by a regular expression searched in full names")->type_name("REGEX");
   verb->add_option("--type", options->type, "ops of this type, case ignored")->type_name("TYPE");
   verb->add_option("--side", options->side, "input or output")->check(CLI::IsMember({"input", "output"}));
-  verb->add_option("--slot", options->slot, "slots, e.g. 0 or 0-2")->type_name("NUMBERS");
+  verb->add_option("--slot", options->slot, "slots, e.g. 0 or 0-2")->type_name("NUMBERS")->check(list_of("slots"));
   verb->add_option("--source", options->source, "ops of this line, e.g. train.py:29")->type_name("FILE:LINE");
-  verb->add_option("--step", options->step, "steps, e.g. 3, 0-5 or '1|4'")->type_name("NUMBERS");
-  verb->add_option("--rank", options->rank, "ranks, e.g. 0 or 0-3")->type_name("NUMBERS");
-  verb->add_option("--graph", options->graph, "graphs, e.g. 0")->type_name("NUMBERS");
+  verb->add_option("--step", options->step, "steps, e.g. 3, 0-5 or '1|4'")
+      ->type_name("NUMBERS")
+      ->check(list_of("steps"));
+  verb->add_option("--rank", options->rank, "ranks, e.g. 0 or 0-3")->type_name("NUMBERS")->check(list_of("ranks"));
+  verb->add_option("--graph", options->graph, "graphs, e.g. 0")->type_name("NUMBERS")->check(list_of("graphs"));
   verb->add_flag("--no-measure", options->no_measure, "only the statistics that the dump has; no tensor is read");
   verb->add_option("--python", options->python, "interpreter (default: the one beside this program)")
       ->type_name("PROGRAM");

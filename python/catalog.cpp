@@ -6,6 +6,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
@@ -320,6 +321,12 @@ void check_condition(const std::string& condition, const Parameters& parameters)
   if (!good) raise(good.error());
 }
 
+nb::list watch_errors(std::uint32_t error_code) {
+  nb::list sentences;
+  for (const std::string_view sentence : Dump::watch_errors(error_code)) sentences.append(text(sentence));
+  return sentences;
+}
+
 // (hits, gaps): (watchpoint, tensor, is a hit, error code, [(parameter, value, actual, hit)]), (watchpoint, tensor, why)
 nb::tuple watch(const Dump& dump,
                 const std::vector<std::tuple<std::string, Parameters, std::vector<std::size_t>>>& asked,
@@ -375,6 +382,13 @@ Dump open_dump(const std::string& path, std::vector<std::uint32_t> ranks, std::v
   }();
   if (!dump) raise(dump.error());
   return *std::move(dump);
+}
+
+std::vector<std::uint64_t> listed(std::string_view what, std::string_view list,
+                                  const std::vector<std::uint64_t>& numbers) {
+  sonde::Result<std::vector<std::uint64_t>> chosen = Dump::listed(what, list, numbers);
+  if (!chosen) raise(chosen.error());
+  return *std::move(chosen);
 }
 
 nb::object select_indices(const Dump& dump, bool ops, std::vector<std::uint32_t> ranks,
@@ -483,6 +497,9 @@ void add_catalog(nb::module_& module) {
           nb::arg("op"), nb::arg("file"), nb::arg("line"));
   module.def("convert_to_host", &convert_to_host, nb::arg("file"));
   module.def("check_condition", &check_condition, nb::arg("condition"), nb::arg("parameters"));
+  module.def("watch_errors", &watch_errors, nb::arg("error_code"));
+  module.def("listed", &listed, nb::arg("what"), nb::arg("list"), nb::arg("numbers"));
+  module.def("pattern_selects", &Dump::pattern_selects, nb::arg("pattern"), nb::arg("op_name"), nb::arg("op_type"));
   module.def("open_dump", &open_dump, nb::arg("path"), nb::arg("ranks"), nb::arg("steps"), nb::arg("graphs"),
              nb::arg("op"), nb::arg("type"), nb::arg("source"));
 }

@@ -158,6 +158,16 @@ def convert_to_host(file: str) -> tuple[list[str], list[str]]:
 def check_condition(condition: str, parameters: _Parameters) -> None:
     """Raises ValueError."""
 
+def watch_errors(error_code: int) -> list[str]:
+    """A sentence for each bit of a hit's error code."""
+
+def listed(what: str, list: str, numbers: list[int]) -> list[int]:
+    """Those of `numbers` that a list such as '3', '0-5' or '1|4' names. Raises ValueError, whose message begins with
+    `what`, when it is not a list."""
+
+def pattern_selects(pattern: str, op_name: str, op_type: str) -> bool:
+    """Whether a pattern of --select, such as '**/conv*', selects an operator."""
+
 # What sonde.analyses is made of: sonde/findings.h. An answer is (its JSON, the page of text).
 
 class Comparison:

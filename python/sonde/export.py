@@ -7,7 +7,6 @@ sonde.export.save(tensors, "run7.safetensors")        # values; bfloat16 and 8-b
 
 import json
 import os
-import re
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,8 +17,8 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _core, safetensors, tensorboard
 from . import dump as dumps
-from . import safetensors, tensorboard
 from .answer import Answer
 from .dump import Dump, Graph, Ops, Tensor, Tensors
 from .dump.columns import Known
@@ -236,39 +235,29 @@ def _points(
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
-def _numbers(name: str, text: str) -> list[int]:
-    """'3', '0-5', '1|4|7-9'."""
-    numbers: set[int] = set()
-    for part in text.split("|"):
-        ends = re.fullmatch(r"\s*(\d+)(?:\s*-\s*(\d+))?\s*", part)
-        if ends is None or (ends[2] and int(ends[2]) < int(ends[1])):
-            raise ValueError(f"--{name}: '{text}' is not a number, a range or a list: 3, 0-5, 1|4")
-        numbers |= set(range(int(ends[1]), int(ends[2] or ends[1]) + 1)) if int(ends[2] or ends[1]) < 1 << 32 else set()
-    return sorted(numbers)
+def _listed(dump: Dump, name: str, text: str) -> list[int]:
+    """Those of the dump's numbers that the option's list names."""
+    tables = dump.tensors.tables
+    column = tables.tensors.slot if name == "slot" else getattr(tables.steps, name)
+    return _core.listed(f"--{name}", text, np.unique(column).tolist())
 
 
-def _glob(pattern: str) -> str:
-    """The expression of a pattern: `*` is any text within one part of a name, `**` any text, `?` one character."""
-    parts = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return "".join(parts.get(part) or re.escape(part) for part in re.split(r"(\*\*|\*|\?)", pattern))
-
-
-def _selected(dump: Dump, request: Mapping[str, Any]) -> Tensors:
+def _chosen(dump: Dump, request: Mapping[str, Any]) -> Tensors:
     selection = {name: request[name] for name in ("op", "type", "side", "source") if request.get(name)}
     for name in ("step", "rank", "graph", "slot"):
         if request.get(name):
-            selection[name] = _numbers(name, request[name])
+            selection[name] = _listed(dump, name, request[name])
+            if not selection[name]:
+                return dump.tensors[:0]
     tensors = dump.tensors.select(**selection)
-    if request.get("select"):
-        patterns = [(re.compile(_glob(pattern)), "/" not in pattern) for pattern in request["select"]]
-        tensors = tensors.matching(
-            lambda name, op_type: any(
-                pattern.fullmatch(name)
-                or pattern.fullmatch(op_type)
-                or (in_last_part and pattern.fullmatch(name.rpartition("/")[2]))
-                for pattern, in_last_part in patterns
-            )
-        )
+    patterns = request.get("select")
+    if not patterns:
+        return tensors
+    return tensors.matching(lambda *op: any(_core.pattern_selects(pattern, *op) for pattern in patterns))
+
+
+def _selected(dump: Dump, request: Mapping[str, Any]) -> Tensors:
+    tensors = _chosen(dump, request)
     if not len(tensors):
         steps = sorted({step.step for step in dump.steps})
         raise ValueError(

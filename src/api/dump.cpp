@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "base/text.h"
 #include "catalog/catalog.h"
 #include "catalog/op_matchers.h"
+#include "catalog/select.h"
 #include "catalog/slot_text.h"
 #include "catalog/step_graph.h"
 #include "convert/convert.h"
@@ -458,6 +460,22 @@ Status Dump::check_condition(const std::string& condition, std::span<const std::
   const Result<WatchCondition> made = make_condition(condition, parameters);
   if (!made) return made.error();
   return {};
+}
+
+std::vector<std::string_view> Dump::watch_errors(std::uint32_t error_code) { return error_messages(error_code); }
+
+Result<std::vector<std::uint64_t>> Dump::listed(std::string_view what, std::string_view list,
+                                                std::span<const std::uint64_t> numbers) {
+  const Result<IterationSet> set = parse_step_list(what, list);
+  if (!set) return set.error();
+  std::vector<std::uint64_t> chosen;
+  std::ranges::copy_if(numbers, std::back_inserter(chosen),
+                       [&](std::uint64_t number) { return set->contains(number); });
+  return chosen;
+}
+
+bool Dump::pattern_selects(std::string_view pattern, std::string_view op_name, std::string_view op_type) {
+  return sonde::selects(pattern, op_name, op_type);
 }
 
 const Catalog& DumpAccess::catalog(const Dump& dump) { return dump.state_->catalog; }

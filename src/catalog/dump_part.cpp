@@ -18,9 +18,7 @@ std::string list_of(const Numbers& numbers) {
 }  // namespace
 
 Result<IterationSet> parse_steps(const std::string& text) {
-  if (text.empty()) return IterationSet::all();
-  if (is_step_list(text)) return IterationSet::parse(text);
-  return Error{ErrorCode::invalid_argument, fmt::format("steps '{}': expected a list such as 3, 0-5 or 1|4", text)};
+  return text.empty() ? IterationSet::all() : parse_step_list("steps", text);
 }
 
 Status check_part(const Catalog& catalog, const DumpPart& part) {

@@ -1,5 +1,7 @@
 #include "catalog/select.h"
 
+#include <fmt/format.h>
+
 #include <vector>
 
 namespace sonde {
@@ -36,6 +38,11 @@ bool selects(std::string_view pattern, std::string_view op_name, std::string_vie
 
 bool is_step_list(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789-|") == std::string_view::npos;
+}
+
+Result<IterationSet> parse_step_list(std::string_view what, std::string_view text) {
+  if (is_step_list(text)) return IterationSet::parse(text);
+  return Error{ErrorCode::invalid_argument, fmt::format("{} '{}': expected a list such as 3, 0-5 or 1|4", what, text)};
 }
 
 }  // namespace sonde

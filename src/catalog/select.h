@@ -4,6 +4,9 @@
 #include <string>
 #include <string_view>
 
+#include "config/plan.h"
+#include "sonde/result.h"
+
 namespace sonde {
 
 // `*` is any text within one part of a name, `**` any text including `/`, `?` one character within a part; other
@@ -16,5 +19,7 @@ bool selects(std::string_view pattern, std::string_view op_name, std::string_vie
 
 // "3", "0-5", "1|4": the syntax of IterationSet::parse.
 bool is_step_list(std::string_view text);
+// The numbers of such a list; fails on another text. `what` begins the message: "steps 'b': expected a list …".
+Result<IterationSet> parse_step_list(std::string_view what, std::string_view text);
 
 }  // namespace sonde

@@ -87,6 +87,8 @@ struct WatchHit {
 };
 
 // "The setting for watchpoint is max_gt = 1. The actual value of the tensor is max_gt = 2.", of each check that fired.
+// The debugger in Python joins the checks in one such pair of sentences and writes numbers as Python does, as its
+// original does (python/sonde/debugger/conditions.py).
 std::string detail_of(const WatchHit& hit);
 
 // A tensor that was not judged at all, which the debugger would have passed over in silence.

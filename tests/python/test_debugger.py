@@ -13,6 +13,7 @@ import openpyxl
 import pytest
 from processes import run_in, settings_of
 
+import sonde
 from sonde.debugger import (
     DebuggerTensor,
     DumpAnalyzer,
@@ -242,6 +243,16 @@ def test_a_hit_says_what_was_set_and_what_was_found(analyzer):
         f"The setting for watchpoint is max_gt = {value - 1}. The actual value of the tensor is max_gt = {value}."
     )
     assert str(hit).startswith("Watchpoint TensorTooLarge triggered on tensor:\nrank: 0\n")
+
+
+def test_a_hit_of_one_parameter_is_said_as_by_the_command(tmp_path):
+    dump = mindspore_tree.write(tmp_path, values=lambda number, iteration: np.full((2, 3), number + 0.5, np.float32))
+    analyzer = DumpAnalyzer(dump)
+    (tensor,) = analyzer.select_tensors(CONV, iterations=[1])
+    limit = float(tensor.value().max()) - 0.25
+    (hit,) = check(analyzer, TensorTooLargeCondition(max_gt=limit), iterations=[1])
+    findings = sonde.watch(dump, f"tensor_too_large:max_gt={limit}", step=1).hits
+    assert {found.detail for found in findings if found.op_name == CONV} == {hit.get_hit_detail()}
 
 
 def test_changes_are_those_since_the_iteration_before(analyzer):

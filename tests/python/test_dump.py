@@ -1,6 +1,7 @@
 """sonde.open: what a dump holds, in Python, and `sonde export`."""
 
 import json
+import re
 import struct
 import subprocess
 import sys
@@ -365,11 +366,42 @@ def test_names_in_an_archive_stay_in_it():
 
 
 @pytest.mark.parametrize(
+    "patterns, step",
+    [
+        (["conv2d"], None),
+        (["**/fc-Linear/*", "relu*"], "0-1"),
+        (["?elu"], "2|0"),
+        (["*"], "2-1|0"),
+        (["Default/*"], None),
+        (["**"], "1-99999999999999999999|1"),
+        (["**/[a-z]*"], "1"),
+    ],
+)
+def test_export_selects_what_the_other_verbs_select(path, dump, tmp_path, patterns, step):
+    steps = ["--step", step] if step else []
+    select = [argument for pattern in patterns for argument in ("-s", pattern)]
+    shown = run_in(tmp_path, path, CLI, "stats", path, "--jsonl", *select, *steps)
+    lines = [json.loads(line) for line in shown.stdout.splitlines()]
+    rows = {(row["step"], row["op_name"], row["side"], row["slot"]) for row in lines if "side" in row}
+    assert bool(rows) == ("[" not in patterns[0])  # a bracket is itself; that verb says that there is no such op
+    chosen = export._chosen(dump, {"select": patterns, "step": step})
+    assert {(tensor.step, tensor.op.name, tensor.side, tensor.slot) for tensor in chosen} == rows
+
+
+def test_a_list_that_is_none_is_refused_with_the_words_of_the_engine(dump):
+    with pytest.raises(ValueError, match=re.escape("--slot '0;1': expected a list such as 3, 0-5 or 1|4")):
+        export._chosen(dump, {"slot": "0;1"})
+
+
+@pytest.mark.parametrize(
     "arguments, complaint, status",
     [
         (["--to", "x.foo"], "ends in none of .parquet", 2),
         (["--to", "x.npz", "--op", "nothing like it"], "no tensor is selected", 2),
-        (["--to", "x.npz", "--step", "b"], "--step: 'b' is not a number", 2),
+        (["--to", "x.npz", "--step", "b"], "--step: 'b' names no steps; say 3, 0-5 or 1|4", 2),
+        (["--to", "x.npz", "--rank", "0 | 1"], "--rank: '0 | 1' names no ranks; say 3, 0-5 or 1|4", 2),
+        (["--to", "x.npz", "--graph", "-"], "no tensor is selected", 2),
+        (["--to", "x.npz", "--slot", "99"], "no tensor is selected", 2),
         (["--to", "x.npz", "--table", "ops"], "can be written as parquet or arrow", 2),
         (["--to", "x.npz", "--python", "/no/such/python"], "/no/such/python", 2),
     ],

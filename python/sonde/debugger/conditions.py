@@ -7,15 +7,6 @@ from .. import _core
 from .checks import DebuggerParamTypeError, DebuggerParamValueError, check_type, number_of
 from .nodes import DebuggerTensor
 
-ERRORS = (
-    (1, "Tensor contains NaN."),
-    (2, "A tensor contains +/-INF."),
-    (4, "The previous step value cannot be found."),
-    (8, "The tensor size exceeds the memory limit."),
-    (16, "Graph history file is not available."),
-    (32, "Tensor has no value."),
-)
-
 
 class ConditionBase:
     """What a watchpoint looks for."""
@@ -230,7 +221,10 @@ class HitDetail(str):
 
     @classmethod
     def of(cls, parameters: Iterable[tuple[str, float, float | None, bool]]) -> "HitDetail":
-        """parameters: (name, value, actual, hit)"""
+        """parameters: (name, value, actual, hit)
+
+        As MindSpore's debugger says it. `sonde watch` has a pair of sentences for each check (src/watch/watchpoints.h).
+        """
         hits = [(name, value, actual) for name, value, actual, hit in parameters if hit and actual is not None]
         if not hits:
             return cls("None.")
@@ -263,7 +257,7 @@ class WatchpointHit:
     @property
     def error_msg(self) -> list[str]:
         """The meaning of the bits, as a list."""
-        return [text for bit, text in ERRORS if self._error_code & bit]
+        return _core.watch_errors(self._error_code)
 
     def get_hit_detail(self) -> HitDetail | None:
         """What was set and what was found, as text; None where the tensor could not be judged."""
