@@ -11,6 +11,7 @@ import pytest
 from processes import CLI, run_in, settings_of
 
 os.environ.pop("COLUMNS", None)  # pytest gives it to its workers, and the command would fit its tables to it
+os.unsetenv("COLUMNS")  # readline, which pytest imports, sets it where os.environ does not see it
 
 # A network small enough to train in milliseconds, with a convolution, a norm and a linear layer.
 SMALL_TRAINING = """
