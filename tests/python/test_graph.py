@@ -350,11 +350,6 @@ def test_the_graph_is_one_for_the_command_and_for_python(name, change, recorded,
     step = steps[len(steps) // 2]
     graph = open_dump(copy).graph.select(step=step.step, graph=step.graph)
     shown = sonde("graph", copy, "--json", "--step", step.step, "--graph", step.graph)
-    if shown.status == 3:  # nothing was inferred: the command says so, and gives no graph
-        assert name != "training" and change is not as_recorded, shown.stderr
-        assert "no input equals an earlier output" in shown.stderr
-        assert all(edge.from_op is None for edge in graph.edges)
-        return
     assert shown.status == 0, shown.stderr
     edges = dumps.edges_of_command(json.loads(shown.stdout)["ops"])
     assert edges.total() > 5
