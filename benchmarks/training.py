@@ -219,10 +219,10 @@ def run_peers(model, options):
         if done.returncode != 0:
             print(f"  {mode}: failed: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
             continue
-        told = json.loads(done.stdout.splitlines()[-1])
-        ratios = [on / off for on, off in zip(told["seconds"], told["off_seconds"], strict=True)]
-        # It writes within the step: nothing is left to drain. What it reads it does not tell.
-        results[mode] = {**told, "ratio": ratios, "ratio_with_drain": ratios, "read": 0}
+        result = json.loads(done.stdout.splitlines()[-1])
+        ratios = [on / off for on, off in zip(result["seconds"], result["off_seconds"], strict=True)]
+        # It writes within the step: nothing is left to drain. It does not report what it reads.
+        results[mode] = {**result, "ratio": ratios, "ratio_with_drain": ratios, "read": 0}
     return results
 
 

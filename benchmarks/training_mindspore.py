@@ -80,12 +80,12 @@ def measure(mode, steps, directory):
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"error: {' '.join(map(str, command))}: {done.stderr}")
-    told = json.loads(done.stdout.splitlines()[-1])
+    result = json.loads(done.stdout.splitlines()[-1])
     files = {p.stat().st_ino: p.stat().st_size for p in (out / "dump").rglob("*") if p.is_file()}
     names = sum(p.is_file() for p in (out / "dump").rglob("*/Net/*/*/*"))
     if mode is not None and names == 0:
         raise SystemExit(f"error: nothing was dumped: {done.stderr}")
-    return told | {"written": sum(files.values()), "names": names}
+    return result | {"written": sum(files.values()), "names": names}
 
 
 def run(rounds, pairs, directory):
@@ -94,18 +94,18 @@ def run(rounds, pairs, directory):
     results = {mode: {"ratio": [], "with_drain": [], "both": [], "dumped_ms": [], "undumped_ms": []} for mode in MODES}
     for _ in range(rounds):
         order = random.sample(list(MODES), len(MODES))
-        told = {mode: measure(MODES[mode], steps, directory) for mode in order}
-        off = statistics.median(told["off"]["seconds"][WARM_UP:])
+        measured = {mode: measure(MODES[mode], steps, directory) for mode in order}
+        off = statistics.median(measured["off"]["seconds"][WARM_UP:])
         for mode, r in results.items():
-            s = told[mode]["seconds"]
-            drain = told[mode]["drain"] / (steps // 2)
+            s = measured[mode]["seconds"]
+            drain = measured[mode]["drain"] / (steps // 2)
             beside = [(s[i - 1] + s[i + 1]) / 2 for i in dumped]
             r["ratio"] += [s[i] / b for i, b in zip(dumped, beside, strict=True)]
             r["with_drain"] += [(s[i] + drain) / b for i, b in zip(dumped, beside, strict=True)]
             r["both"] += [(s[i] + s[i + 1] + drain) / (2 * off) for i in dumped]
             r["dumped_ms"] += [1e3 * s[i] for i in dumped]
             r["undumped_ms"] += [1e3 * b for b in beside]
-            r["written"], r["names"] = (told[mode][name] / (steps // 2) for name in ("written", "names"))
+            r["written"], r["names"] = (measured[mode][name] / (steps // 2) for name in ("written", "names"))
     return results
 
 

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 struct Observed {
   ChildEnd end;
   fs::path digests, output;
-  std::vector<Told> told;
+  std::vector<RunMessage> messages;
 };
 
 Result<Observed> observe(const ProveRequest& request, const char* name, bool recording) {
@@ -40,7 +40,7 @@ Result<Observed> observe(const ProveRequest& request, const char* name, bool rec
   const Result<ChildEnd> end = run_child(request.command, setting);
   if (!end) return end.error();
   run.end = *end;
-  run.told = read_told(place / "report");
+  run.messages = read_run_messages(place / "report");
   print_notice(fmt::format("sonde: {}: {:.2f} s, exit status {}\n", recording ? "recording" : "without Sonde",
                            run.end.seconds, run.end.exit_code));
   return run;
@@ -52,10 +52,10 @@ bool interrupted(const ChildEnd& end) {
 
 std::string why_unproved(const Observed& without, const Observed& recording) {
   for (const Observed* run : {&without, &recording})
-    for (const Told& told : run->told)
-      if (told.kind == "unobserved") return told.text;
-  if (any(recording.told, "refused")) return "recording did not start; the reason is above";
-  if (any(recording.told, "started") && !any(without.told, "observed"))
+    for (const RunMessage& message : run->messages)
+      if (message.kind == "unobserved") return message.text;
+  if (any(recording.messages, "refused")) return "recording did not start; the reason is above";
+  if (any(recording.messages, "started") && !any(without.messages, "observed"))
     return "nothing could be observed; the reason is above";
   return "";
 }
@@ -63,22 +63,22 @@ std::string why_unproved(const Observed& without, const Observed& recording) {
 ProvedRun proved(const Observed& run) { return {run.digests, run.output, run.end.exit_code, run.end.seconds}; }
 
 // What the processes said, beside the proof.
-struct Said {
+struct Reported {
   bool started = false;  // something of the recorded run started Sonde
   std::vector<std::string> recorded;
   std::string unproved;  // why nothing is proved; empty: something is
 };
 
-Said said_by(const Observed& without, const Observed& recording) {
-  Said said;
-  said.started = any(recording.told, "started");
-  for (const Told& told : recording.told)
-    if (told.kind == "summary") said.recorded.push_back(told.text);
-  said.unproved = why_unproved(without, recording);
-  return said;
+Reported reported_by(const Observed& without, const Observed& recording) {
+  Reported reported;
+  reported.started = any(recording.messages, "started");
+  for (const RunMessage& message : recording.messages)
+    if (message.kind == "summary") reported.recorded.push_back(message.text);
+  reported.unproved = why_unproved(without, recording);
+  return reported;
 }
 
-// --- telling ---------------------------------------------------------------------------------------------------------
+// --- output ----------------------------------------------------------------------------------------------------------
 
 template <typename... Parts>
 void say(fmt::format_string<Parts...> text, Parts&&... parts) {
@@ -140,9 +140,9 @@ void say_identical(const Proof& proof) {
         output_text(proof), status_text(proof));
 }
 
-void say_verdict(const Proof& proof, const Said& said) {
+void say_verdict(const Proof& proof, const Reported& said) {
   if (proof.verdict == ProofVerdict::unproved) {
-    say("nothing is proved: {}\n", said.unproved);
+    say("nothing is proved: {}\n", reported.unproved);
   } else if (proof.verdict == ProofVerdict::identical) {
     say_identical(proof);
   } else if (proof.verdict == ProofVerdict::different) {
@@ -157,7 +157,7 @@ void say_verdict(const Proof& proof, const Said& said) {
   }
   for (const auto& [why, tensors] : proof.tensors.skipped)
     say("  not compared: {} ({})\n", count_text(tensors, "tensor"), why);
-  if (!said.started && proof.verdict == ProofVerdict::identical)
+  if (!reported.started && proof.verdict == ProofVerdict::identical)
     say("  nothing was recorded: no process of the run imported PyTorch in a Python that has sonde installed\n");
   if (proof.verdict == ProofVerdict::different) say("  this is a defect of Sonde: please report it\n");
 }
@@ -175,7 +175,7 @@ Json json_of(const DigestComparison& compared) {
   return json;
 }
 
-Json json_of(const Proof& proof, const Said& said) {
+Json json_of(const Proof& proof, const Reported& said) {
   Json json = {{"verdict", word_of(proof.verdict)}, {"compared", json_of(proof.tensors)}};
   json["without_sonde"] = proof.by_itself ? json_of(*proof.by_itself) : Json();
   json["stdout"] = {{"lines", proof.output.lines},
@@ -183,8 +183,8 @@ Json json_of(const Proof& proof, const Said& said) {
                     {"different_by_sonde", proof.output_of_sonde}};
   json["exit_status"] = {{"without_sonde", proof.status_without}, {"recording", proof.status_recording}};
   json["seconds"] = {{"without_sonde", proof.seconds_without}, {"recording", proof.seconds_recording}};
-  json["recorded"] = said.recorded;
-  if (!said.unproved.empty()) json["unproved"] = said.unproved;
+  json["recorded"] = reported.recorded;
+  if (!reported.unproved.empty()) json["unproved"] = reported.unproved;
   return json;
 }
 
@@ -197,7 +197,7 @@ int prove(const ProveRequest& request) {
       printable(request.dump.string())));
   std::vector<Observed> runs;  // without, recording, and without again if they differ
   Proof proof;
-  Said said;
+  Reported reported;
   for (const char* name : {"without", "recording", "again"}) {
     Result<Observed> run = observe(request, name, runs.size() == 1);
     if (!run) {
@@ -209,10 +209,10 @@ int prove(const ProveRequest& request) {
     if (runs.size() == 1) continue;
     if (runs.size() == 3) break;
     proof = compare_runs(proved(runs[0]), proved(runs[1]));
-    said = said_by(runs[0], runs[1]);
-    for (const std::string& line : said.recorded) print_notice(printable(line) + "\n");
-    if (!said.unproved.empty()) proof.verdict = ProofVerdict::unproved;
-    if (!said.unproved.empty() || proof.all_equal()) break;
+    said = reported_by(runs[0], runs[1]);
+    for (const std::string& line : reported.recorded) print_notice(printable(line) + "\n");
+    if (!reported.unproved.empty()) proof.verdict = ProofVerdict::unproved;
+    if (!reported.unproved.empty() || proof.all_equal()) break;
     print_notice("sonde: the two runs differ; running it once more without Sonde\n");
   }
   if (runs.size() == 3) compare_by_itself(proved(runs[0]), proved(runs[2]), proof);

@@ -36,7 +36,7 @@ std::string how_it_ended(const std::string& program, const ChildEnd& end) {
 }
 
 // Why there is no closing line of the engine.
-const char* why_no_closing_line(const std::vector<Told>& all, const ChildEnd& end) {
+const char* why_no_closing_line(const std::vector<RunMessage>& all, const ChildEnd& end) {
   if (any(all, "refused")) return "recording did not start; the reason is above";
   if (!any(all, "started"))
     return "nothing was recorded: no process of the run started Sonde; it starts when PyTorch is "
@@ -111,8 +111,8 @@ void print_contents(const Catalog& catalog) {
 
 }  // namespace
 
-std::vector<Told> read_told(const fs::path& file) {
-  std::vector<Told> all;
+std::vector<RunMessage> read_run_messages(const fs::path& file) {
+  std::vector<RunMessage> all;
   std::ifstream stream(file);
   for (std::string line; std::getline(stream, line);) {
     const nlohmann::json entry = nlohmann::json::parse(line, nullptr, false);
@@ -122,14 +122,14 @@ std::vector<Told> read_told(const fs::path& file) {
   return all;
 }
 
-bool any(const std::vector<Told>& all, std::string_view kind) {
-  return std::ranges::any_of(all, [&](const Told& told) { return told.kind == kind; });
+bool any(const std::vector<RunMessage>& all, std::string_view kind) {
+  return std::ranges::any_of(all, [&](const RunMessage& message) { return message.kind == kind; });
 }
 
-void print_run_report(const std::string& program, const ChildEnd& end, const fs::path& told, const fs::path& dump) {
+void print_run_report(const std::string& program, const ChildEnd& end, const fs::path& report, const fs::path& dump) {
   say(how_it_ended(program, end));
-  const std::vector<Told> all = read_told(told);
-  for (const Told& entry : all)
+  const std::vector<RunMessage> all = read_run_messages(report);
+  for (const RunMessage& entry : all)
     if (entry.kind == "summary") say(entry.text + (entry.rank.empty() ? "" : fmt::format(" (rank {})", entry.rank)));
   if (!any(all, "summary")) say(why_no_closing_line(all, end));
   std::error_code ignored;

@@ -11,7 +11,7 @@
 
 namespace {
 
-// No shape of a file may make a plan that reads or writes outside of what it was told, or that takes forever.
+// A plan must not read or write outside its buffers, nor take forever, whatever the shape in the file.
 void plan(const sonde::ContainerTensor& tensor) {
   using sonde::Format;
   std::vector<std::int64_t> shape(tensor.shape.begin(), tensor.shape.end());

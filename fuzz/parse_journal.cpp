@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (journal.error().message.empty()) std::abort();
     return 0;
   }
-  // Gaps lie in the file, in order, apart from each other, and their sum is told.
+  // Gaps lie in the file, in order, apart from each other, and the reader reports their sum.
   std::uint64_t end = 0, torn = 0;
   for (const sonde::JournalGap& gap : journal->gaps) {
     if (gap.bytes == 0 || gap.offset < end || gap.offset > size || gap.bytes > size - gap.offset) std::abort();

@@ -281,11 +281,11 @@ void switch_operators(bool on) {
 
 }  // namespace
 
-void install(const Setup& told) {
+void install(const Setup& setup) {
   {
     const std::lock_guard lock(*g_callbacks.switching.load());
     const bool first = recording() == nullptr;
-    set_recording(new Recording(told));
+    set_recording(new Recording(setup));
     if (first) {
       register_callbacks();
     } else {

@@ -21,7 +21,7 @@ namespace {
 
 using c10::ivalue::Future;
 
-constexpr const char* kUntold = "a collective, not yet complete when the call returned";
+constexpr const char* kIncomplete = "a collective, not yet complete when the call returned";
 constexpr const char* kNeverComplete = "a collective that was not complete when recording ended";
 constexpr const char* kNeverWaited = "a collective that nobody waited for";
 
@@ -72,12 +72,12 @@ void finish(const PendingPtr& pending, bool failed, const char* missing) {
     if (!failed) pending->api.op_output(pending->op, slot++, output.get());
   }
   pending->api.op_complete(pending->op, failed ? 1 : 0);
-  std::vector<TensorDescriptor> told;  // destroyed after the lock
+  std::vector<TensorDescriptor> reported;  // destroyed after the lock
   Table& all = table();
   {
     const std::lock_guard lock(all.mutex);
     pending->state = State::done;
-    told.swap(pending->outputs);
+    reported.swap(pending->outputs);
     all.pending.remove(pending);
     all.count = all.pending.size();
   }
@@ -157,7 +157,7 @@ void complete_later(const struct sonde_api& api, sonde_op* op, std::vector<Tenso
   const auto pending =
       std::make_shared<Pending>(Pending{api, api.op_defer(op), std::move(outputs), State::waiting, nullptr, nullptr});
   const c10::intrusive_ptr<c10d::Work> work = work_among(results);
-  if (!work || is_python(*work)) return finish(pending, false, kUntold);
+  if (!work || is_python(*work)) return finish(pending, false, kIncomplete);
   if (pending->outputs.empty()) return finish(pending, false, nullptr);
   const c10::intrusive_ptr<Future> future = future_of(*work);
   if (!future) {

@@ -30,7 +30,7 @@ void collect_tensor(ThreadState& state, const c10::IValue& value, std::uint32_t 
   input.slot = slot;
   input.written = argument.written;
   input.result = argument.result;
-  input.told = false;
+  input.reported = false;
   input.descriptor.describe(tensor, true);
   meet_collectives(input.descriptor.tensor);
 }
@@ -197,7 +197,7 @@ void tell_before(ThreadState& state, const Frame& frame) {
     }
     if (!overwritten) continue;
     api().op_input_before(frame.op, input.slot, input.descriptor.get());
-    input.told = true;
+    input.reported = true;
   }
 }
 
@@ -219,7 +219,7 @@ void end_op(ThreadState& state, Frame& frame, const at::RecordFunction& fn) {
   }
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
     InputArgument& input = *state.inputs[i];
-    if (input.told) continue;
+    if (input.reported) continue;
     if (!input.descriptor.still_valid())
       input.descriptor.tensor.skip = "its memory was released before it could be read";
     api().op_input(frame.op, input.slot, input.descriptor.get());

@@ -16,8 +16,8 @@
 namespace sonde_torch {
 namespace {
 
-std::atomic<std::uint64_t> g_generation{1};                // changes when names by address go stale
-auto* g_texts_told = new std::unordered_set<std::string>;  // files; under the GIL, leaked
+std::atomic<std::uint64_t> g_generation{1};                    // changes when names by address go stale
+auto* g_reported_texts = new std::unordered_set<std::string>;  // files; under the GIL, leaked
 
 std::string text_of(PyObject* unicode) {
   const char* text = unicode != nullptr ? PyUnicode_AsUTF8(unicode) : nullptr;
@@ -39,7 +39,7 @@ struct SiteText {
 
 // With the GIL. A cell of a notebook is not a file: its text is asked for once.
 void tell_source_text(PyObject* file) {
-  if (!g_texts_told->insert(text_of(file)).second) return;
+  if (!g_reported_texts->insert(text_of(file)).second) return;
   PyObject* text = PyObject_CallOneArg(setup().python.source_of, file);
   if (text == nullptr) drop_error();
   if (text != nullptr && text != Py_None) api().source_text(text_of(file).c_str(), text_of(text).c_str());
@@ -267,6 +267,6 @@ bool parameters_exist(ThreadState& state) { return says_yes(state, setup().pytho
 
 void forget_scopes() { g_generation.fetch_add(1); }
 
-void forget_source_texts() { g_texts_told->clear(); }
+void forget_source_texts() { g_reported_texts->clear(); }
 
 }  // namespace sonde_torch

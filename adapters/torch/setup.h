@@ -33,7 +33,7 @@ struct Recording {
   Setup setup;
   std::atomic<bool> root_seen{false};  // a root with parameters was called
 
-  explicit Recording(const Setup& told) : setup(told) {}
+  explicit Recording(const Setup& values) : setup(values) {}
 };
 
 // The engine's function table, from the first session on. Null, or why this adapter cannot use `table`.

@@ -44,7 +44,7 @@ struct InputArgument {
   std::uint32_t slot = 0;
   bool written = false;
   bool result = false;
-  bool told = false;  // reported before the kernel
+  bool reported = false;  // reported before the kernel
 };
 
 // A custom autograd.Function whose forward runs: it is not an operator, but it may raise.

@@ -22,7 +22,7 @@ def active() -> bool:
     """Whether a session runs in this process."""
 
 def take_failure() -> str | None:
-    """The failure that the user has not been told yet."""
+    """The failure that the user has not seen yet."""
 
 def manual_step() -> int:
     """The step ends here."""

@@ -239,8 +239,8 @@ def _run(command: list[str]) -> "subprocess.CompletedProcess[str]":
 
 def _compiler_failure(command: Sequence[str], output: str) -> str:
     lines = [line for line in output.splitlines() if line.strip()]
-    telling = next((line for line in lines if "error" in line), lines[0] if lines else "it said nothing")
-    return f"cannot build the adapter: {command[0]}: {telling} (to see all: python -m sonde.adapter build)"
+    first_error = next((line for line in lines if "error" in line), lines[0] if lines else "it said nothing")
+    return f"cannot build the adapter: {command[0]}: {first_error} (to see all: python -m sonde.adapter build)"
 
 
 def _compiler() -> list[str]:

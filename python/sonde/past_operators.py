@@ -24,7 +24,7 @@ _EXPORTS = (
 
 
 def watch(library: Library) -> Callable[[], None]:
-    """Tells the adapter of every tensor that goes through one of the doors. Returns what undoes it."""
+    """Reports to the adapter every tensor that goes through one of the doors. Returns a function that undoes it."""
     undo = [_watch(torch.Tensor, name, library, given_away=False) for name in _WRITERS]
     undo += [_watch(place, name, library, given_away=True) for place, name in _EXPORTS if hasattr(place, name)]
 

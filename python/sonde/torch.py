@@ -1,4 +1,4 @@
-"""Watches PyTorch: names modules, parameters and optimizer state for the adapter, and tells it where forwards begin.
+"""Watches PyTorch: names modules, parameters and optimizer state for the adapter, and reports the begin of each forward.
 
 The adapter (`_sonde_torch`, C++) sees every operator by itself. Facts that need Python come from here, once per thing
 and not per operator: which attribute a module is, which tensors are parameters, whether an optimizer exists.
@@ -256,7 +256,7 @@ class TorchHost(Host):
                     if isinstance(value, torch.Tensor):
                         self.library.name_tensor(f"{key}.{name}", value)
 
-    # --- telling --------------------------------------------------------------------------------------------------
+    # --- messages -------------------------------------------------------------------------------------------------
 
     def _tell_run_info(self) -> None:
         """The identity of this process; reported again until the first step, since torch.distributed may come later."""

@@ -55,8 +55,8 @@ bool Session::take_failure(std::string& message) {
   if (const Recorder* recorder = ops_->recorder(); recorder != nullptr && !failed_) {
     if (const auto error = recorder->error()) note_failure(*error);
   }
-  if (!failed_ || failure_told_) return false;
-  failure_told_ = true;
+  if (!failed_ || failure_reported_) return false;
+  failure_reported_ = true;
   message = failure_;
   return true;
 }
@@ -380,7 +380,7 @@ void Session::named_step_end() {
 
 void Session::abandon() {
   failed_ = true;
-  failure_told_ = true;
+  failure_reported_ = true;
   if (ops_->recorder() != nullptr) ops_->recorder()->abandon();
 }
 
@@ -406,13 +406,13 @@ std::string Session::stop() {
                  .named_host = named_host_,
                  .ops = *ops_,
                  .totals = totals,
-                 .failure = failed_ && !failure_told_ ? failure_ : "",
+                 .failure = failed_ && !failure_reported_ ? failure_ : "",
                  .found_line = named ? named_host_.line_in_graph(ops_->found(), run_info_.rank) : "",
                  .failed = failed_,
                  .excluded = excluded_,
                  .named_owner = owner_ == Host::naming,
                  .other_host = other_host_};
-  failure_told_ = true;
+  failure_reported_ = true;
   const std::string line = closing_line(end);
   // An ended session is kept, for ops of other threads that are still inside it. They point only to names.
   ops_->shrink();

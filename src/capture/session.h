@@ -108,7 +108,7 @@ class Session {
   bool excluded_ = false;  // this device is not in support_device
   bool started_ = false;   // capture() was called
   std::string failure_;
-  bool failure_told_ = false;
+  bool failure_reported_ = false;
   std::atomic<bool> failed_{false};
 };
 

@@ -176,16 +176,16 @@ class RunReader {
 
 // Paths in a journal must stay inside the rank's directory; others are not used.
 void drop_outside_files(JournalRun& run, const std::filesystem::path& journal, Catalog& catalog) {
-  bool told = false;
+  bool reported = false;
   for (JournalRecord& record : run.records) {
     for (JournalTensor& slot : record.tensors) {
       const std::filesystem::path path(slot.file);
       if (!path.is_absolute() && std::ranges::find(path, "..") == path.end()) continue;
       slot.file.clear();
-      if (!told) {
+      if (!reported) {
         catalog.problems.push_back({journal, "it names files outside the dump; they are left out"});
       }
-      told = true;
+      reported = true;
     }
   }
 }

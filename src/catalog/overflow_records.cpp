@@ -132,9 +132,9 @@ OverflowRecords::Records OverflowRecords::read(const std::string& directory) con
       continue;
     }
     records.any = true;
-    const std::optional<Task> told =
+    const std::optional<Task> written =
         name.ends_with(".json") ? task_in_text(entry.path()) : task_in_container(entry.path());
-    const Task task = told.value_or(Task(record.task_id, record.stream_id));
+    const Task task = written.value_or(Task(record.task_id, record.stream_id));
     records.tasks.emplace(task.first % kTasks, task.second);
   }
   if (!records.any) return records;

@@ -19,7 +19,7 @@ bool is_healed(const ComparedTensor& tensor, double source) {
          difference.relative() <= std::max(rounding, 1e-4 * std::min(source, 1.0));
 }
 
-bool can_tell(const ComparedTensor& tensor) {
+bool is_comparable(const ComparedTensor& tensor) {
   const TensorDifference& difference = *tensor.difference;
   return difference.comparable() && (difference.equal || difference.by != ComparedBy::checksum);
 }
@@ -42,13 +42,13 @@ bool StepComparer::has_effect(const CompareFinding& finding) const {
     border.pop_back();
     const ComparedOp& op = step_.ops[target_owner_[t]];
     const bool is_last = !op.golden.empty() && op.target_index == t;
-    const bool tells = is_last && !op.outputs.empty() && std::ranges::all_of(op.outputs, can_tell);
+    const bool is_decisive = is_last && !op.outputs.empty() && std::ranges::all_of(op.outputs, is_comparable);
     const auto healed = [&](const ComparedTensor& tensor) { return is_healed(tensor, source); };
-    if (tells && std::ranges::all_of(op.outputs, healed)) {
+    if (is_decisive && std::ranges::all_of(op.outputs, healed)) {
       // The inputs of the optimizer count, however little of them is left in the parameter.
       const bool updates = phase_of(*target_.ops[t].op) == Phase::optimizer;
       if (updates &&
-          !std::ranges::all_of(op.inputs, [&](const ComparedTensor& in) { return can_tell(in) && healed(in); })) {
+          !std::ranges::all_of(op.inputs, [&](const ComparedTensor& in) { return is_comparable(in) && healed(in); })) {
         return true;
       }
       any_healed = true;
@@ -62,7 +62,7 @@ bool StepComparer::has_effect(const CompareFinding& finding) const {
       visited[reader] = true;
       border.push_back(reader);
     }
-    if (!is_read && tells) return true;  // an end that differs: the loss, a parameter, a gradient
+    if (!is_read && is_decisive) return true;  // an end that differs: the loss, a parameter, a gradient
   }
   return !any_healed;
 }

@@ -83,7 +83,7 @@ void StepComparer::look_at_side_effect(const PairedInput& input, ComparedTensor&
   if (writer.target.back()->op_type != writer.golden.back()->op_type) return;
   if (std::max(seen_, seen_before_) >= kMaxExplainable || input.difference->by == ComparedBy::checksum) return;
   if (!is_beyond(*input.difference, allowance_of_parameter(*input.difference, seen_, options_.tolerance))) return;
-  if (!told_names_.insert(name).second) return;
+  if (!reported_names_.insert(name).second) return;
   shown.beyond = true;
   std::string what = fmt::format("leaves another {}: {}", name, difference_text(FindingKind::changed, shown));
   for (const std::string& one : attributes_apart(*writer.target.back(), *writer.golden.back())) {
@@ -150,7 +150,7 @@ void StepComparer::look_at_parameter(ComparedOp& op, const PairedInput& input, C
   const bool is_data =
       target.parameter.empty() || target.parameter.starts_with("data-") || target.parameter.starts_with("carried-");
   if (!input.difference->same_shape) {
-    const bool is_new = told_names_.insert(target.parameter).second;
+    const bool is_new = reported_names_.insert(target.parameter).second;
     if (is_data && is_new) tell_other_size(op, input);
     if (!is_data && is_new && target.parameter == golden.parameter) {
       shown.beyond = true;
@@ -162,8 +162,8 @@ void StepComparer::look_at_parameter(ComparedOp& op, const PairedInput& input, C
   // An error made by an op of this step is also passed on in place.
   if (!known && seen_ >= kMaxExplainable) return;
   shown.beyond = true;
-  const bool is_new_name = target.parameter.empty() || told_names_.insert(target.parameter).second;
-  const bool is_new_content = target.content == 0 || told_contents_.insert(target.content).second;
+  const bool is_new_name = target.parameter.empty() || reported_names_.insert(target.parameter).second;
+  const bool is_new_content = target.content == 0 || reported_contents_.insert(target.content).second;
   if (!is_new_name || !is_new_content) return;
   if (target.constant && golden.constant) {  // a number of the program: the call is another one
     if (op.target.front()->op_type != op.golden.front()->op_type) return;

@@ -42,7 +42,7 @@ void StepComparer::keep(Judged judged, const Group& target, const Group& golden)
   }
   if (judged.finding) {
     const ComparedTensor& shown = op.outputs[judged.tensor];
-    const bool told_by_inputs = something_differs_ && !had_findings;
+    const bool inputs_explain_it = something_differs_ && !had_findings;
     const std::vector<std::string> apart = attributes_apart(*op.target.back(), *op.golden.back());
     if (judged.kind == FindingKind::op && shown.difference->equal && !apart.empty()) {  // visible in the call only
       judged.kind = FindingKind::number;
@@ -54,7 +54,7 @@ void StepComparer::keep(Judged judged, const Group& target, const Group& golden)
     if (op.target.back()->op_type != op.golden.back()->op_type && !op.golden.back()->op_type.empty()) {
       op.reason += fmt::format("; the golden op is {}", op.golden.back()->op_type);
     }
-    if (told_by_inputs) {
+    if (inputs_explain_it) {
       op.verdict = OpVerdict::propagated;
     } else if (const CatalogOp* before = alone_before(judged.inputs, judged.kind == FindingKind::shape);
                before != nullptr) {

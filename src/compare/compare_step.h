@@ -147,8 +147,8 @@ class StepComparer {
   std::vector<std::uint32_t> target_owner_, golden_owner_;  // by op: index into step_.ops
   std::vector<bool> promised_;                              // golden ops that a match will take
   std::set<std::string_view> target_names_, golden_names_;  // of parameters
-  std::set<std::string_view> told_names_;                   // parameters that were found to differ
-  std::set<std::uint64_t> told_contents_;
+  std::set<std::string_view> reported_names_;               // parameters that were found to differ
+  std::set<std::uint64_t> reported_contents_;
   const ComparedOp* suspect_ = nullptr;  // the first op called with another number whose result is the same
   bool something_differs_ = false;
   bool other_precision_ = false;  // the two ran in other types: another output type is not a finding

@@ -34,14 +34,14 @@ std::string non_finite_text(const TensorDifference& difference) {
                      side(sums.golden_nan_count, sums.golden_positive_inf_count, sums.golden_negative_inf_count));
 }
 
-using IsTold = bool (*)(const Attribute&, const Attribute&);
+using IsNamed = bool (*)(const Attribute&, const Attribute&);
 
-std::vector<std::string> apart_where(const CatalogOp& target, const CatalogOp& golden, IsTold is_told) {
+std::vector<std::string> apart_where(const CatalogOp& target, const CatalogOp& golden, IsNamed is_named) {
   std::vector<std::string> apart;
   if (target.attributes == nullptr || golden.attributes == nullptr || target.op_type != golden.op_type) return apart;
   for (const Attribute& attribute : *target.attributes) {
     const auto other = std::ranges::find(*golden.attributes, attribute.name, &Attribute::name);
-    if (other == golden.attributes->end() || *other == attribute || !is_told(attribute, *other)) continue;
+    if (other == golden.attributes->end() || *other == attribute || !is_named(attribute, *other)) continue;
     apart.push_back(fmt::format("{}={}, golden {}", attribute.name, text_of(attribute), text_of(*other)));
   }
   return apart;

@@ -197,11 +197,11 @@ void RankSearch::note_healthy(const ValueFlow& flow, const CatalogStep& step, Fi
     if (std::ranges::any_of(flow.roots(), is_same)) continue;
     FindingTensor tensor = finding_tensor(rank_, *op.op, *root.tensor);
     if (const KnownStatistics* known = health_.statistics(*root.tensor)) tensor.statistics = *known;
-    const bool told = std::ranges::any_of(report.healthy, [&](const HealthyInfinity& other) {
+    const bool is_known = std::ranges::any_of(report.healthy, [&](const HealthyInfinity& other) {
       return other.tensor.op_name == tensor.op_name && other.tensor.is_input == tensor.is_input &&
              other.tensor.slot == tensor.slot;
     });
-    if (told) continue;
+    if (is_known) continue;
     if (report.healthy.size() >= kMostHealthy) {
       ++report.healthy_left_out;
       continue;

@@ -127,8 +127,8 @@ bool statistics_cause(OpValues& values, BadKind bad, Cause& cause) {
   const auto first = statistics_of(values, 0);
   if (!first) return false;
   const auto second = statistics_of(values, 1);
-  const bool told = tell_one(values, bad, *first, cause) || (second && tell_two(values, *first, *second, cause));
-  if (!told) return false;
+  const bool found = tell_one(values, bad, *first, cause) || (second && tell_two(values, *first, *second, cause));
+  if (!found) return false;
   cause.explained = true;
   cause.evidence.push_back(range_text(0, *first));
   if (second) cause.evidence.push_back(range_text(1, *second));

@@ -91,7 +91,7 @@ Result<TensorFile> TensorFile::open(const std::filesystem::path& path, const Ten
   return file;
 }
 
-// By what it begins with; what tells nothing so, by its name.
+// By its first bytes; by its name if they decide nothing.
 Status TensorFile::read(const std::filesystem::path& path, const TensorSpec& spec) {
   const std::string name = path.filename();
   if (is_npy(mapped_.text()) || name.ends_with(".npy")) return read_npy();

@@ -88,9 +88,9 @@ std::string call_text(const CompareSide& side, const CatalogOp& op, const std::v
   std::string text = attributes_text(op);
   for (const CatalogTensor& tensor : op.tensors) {
     if (!tensor.is_input || !tensor.has_shape || !tensor.shape.empty()) continue;
-    const bool is_told = std::ranges::any_of(
+    const bool is_compared = std::ranges::any_of(
         compared, [&](const ComparedTensor& input) { return input.target == &tensor || input.golden == &tensor; });
-    const std::optional<SlotValues> number = is_told ? std::nullopt : SlotValues::open(*side.rank, tensor);
+    const std::optional<SlotValues> number = is_compared ? std::nullopt : SlotValues::open(*side.rank, tensor);
     if (!number) continue;
     text += fmt::format("{}input.{}={:g}", text.empty() ? "" : "  ", tensor.slot, number->at({}));
   }

@@ -52,19 +52,19 @@ std::string csv_of(const DumpComparison& comparison) {
       if (op.outputs.empty()) text += begin + ",,,,,,,,,,,,,,,,,," + end;
       for (const ComparedTensor& output : op.outputs) {
         const TensorDifference& d = *output.difference;
-        const bool told = d.comparable() && d.by != ComparedBy::checksum;
-        const bool values = told && d.by == ComparedBy::values;
+        const bool compared = d.comparable() && d.by != ComparedBy::checksum;
+        const bool values = compared && d.by == ComparedBy::values;
         text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},", begin, slot_text(*output.target),
                             slot_text(*output.golden), info(d.dtype).lower, info(d.golden_dtype).lower,
                             csv_cell(shape_text(d.shape, '(', ')')), csv_cell(shape_text(d.golden_shape, '(', ')')),
-                            word_of(d.by), told ? number(d.relative()) : "", told ? number(d.rms_error) : "",
-                            told ? number(d.max_error) : "", values ? number(d.cosine) : "",
-                            told      ? std::to_string(d.mismatches)
+                            word_of(d.by), compared ? number(d.relative()) : "", compared ? number(d.rms_error) : "",
+                            compared ? number(d.max_error) : "", values ? number(d.cosine) : "",
+                            compared  ? std::to_string(d.mismatches)
                             : d.equal ? "0"
                                       : "",
                             values ? std::to_string(d.worst_index) : "", values ? number(d.worst_value) : "",
-                            values ? number(d.worst_golden) : "", told ? number(output.allowance.rounding.max) : "",
-                            told ? number(output.allowance.propagated.max) : "");
+                            values ? number(d.worst_golden) : "", compared ? number(output.allowance.rounding.max) : "",
+                            compared ? number(output.allowance.propagated.max) : "");
         text += end;
       }
     }

@@ -197,10 +197,10 @@ class RankCompleter {
     return put(made, directory, real, done_.made);
   }
 
-  static Status put(const fs::path& made, int directory, const fs::path& real, std::vector<fs::path>& told) {
+  static Status put(const fs::path& made, int directory, const fs::path& real, std::vector<fs::path>& written) {
     if (::renameat(AT_FDCWD, made.c_str(), directory, real.filename().c_str()) != 0)
       return io_error("write", real, errno);
-    told.push_back(real);
+    written.push_back(real);
     return {};
   }
 

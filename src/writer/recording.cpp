@@ -160,7 +160,7 @@ void Recording::fail(Error error) {
   // Records with files on disk are still written to the journal, if possible; then the reason.
   append_ready(true);
   files_->append_note(note_text(plan_, "recording stopped: " + error_->message));
-  if (Status told = files_->flush(); told && op_files_) static_cast<void>(op_files_->flush());
+  if (Status flushed = files_->flush(); flushed && op_files_) static_cast<void>(op_files_->flush());
 }
 
 void Recording::close() {
@@ -168,9 +168,9 @@ void Recording::close() {
   totals();
   if (files_) {
     const bool failed = error_.has_value();
-    std::optional<Error> told = error_;
-    if (told) told->message = note_text(plan_, told->message);
-    Status status = files_->finish(end_json(totals_, told, now_us()), failed);
+    std::optional<Error> shown = error_;
+    if (shown) shown->message = note_text(plan_, shown->message);
+    Status status = files_->finish(end_json(totals_, shown, now_us()), failed);
     if (!status && !error_) error_ = status.error();
   }
   totals();

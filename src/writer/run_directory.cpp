@@ -44,7 +44,7 @@ Result<Fd> take_ownership(const Layout& layout, int own_directory) {
   return file;
 }
 
-// Tells ext4 to spread the directories inside `directory` over the disk by their names. Files are made in their
+// Asks ext4 to spread the directories inside `directory` over the disk by their names. Files are made in their
 // directory's part, and ext4 steps one by one over numbers of files removed there in the last minutes: where a large
 // dump was just deleted, each new file would cost 0.5 ms instead of 0.03. Elsewhere it does nothing.
 void spread_directories(int directory) {

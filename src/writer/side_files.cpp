@@ -70,8 +70,8 @@ Status write_side_files(const Plan& plan, const Layout& layout, const std::files
     if (!status) return status;
   }
   const std::filesystem::path table_copy = layout.rank_table_copy();
-  const bool tells = !table_copy.empty() && !plan.sonde.is_private;
-  if (const std::string table = tells ? rank_table() : ""; !table.empty()) {
+  const bool is_wanted = !table_copy.empty() && !plan.sonde.is_private;
+  if (const std::string table = is_wanted ? rank_table() : ""; !table.empty()) {
     if (Status status = write_side_file(directory->get(), layout, table_copy, table, false); !status) return status;
   }
   const std::filesystem::path acl = layout.acl_config();

@@ -36,7 +36,7 @@ def test_ten_steps_are_bit_identical(case, bare, settings):
     assert len(dumps.steps(run.dump)) == (10 if "iteration" not in settings else 2)
 
 
-def test_a_refused_configuration_is_told_and_the_training_goes_on(case, bare):
+def test_a_refused_configuration_is_reported_and_the_training_goes_on(case, bare):
     run = case(saved_data="statistic", iteration=["all"]).run("lenet", 10)
     assert run.status == 0, run.stderr
     assert run.stdout == bare.stdout

@@ -97,8 +97,8 @@ def test_statistics_are_of_the_value_before(case):
     run(mine, "lenet", 2)
     with (mine.dump / "rank_0/Net/0/1/statistic.csv").open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["Op Name"].endswith("ApplyMomentum-op0")]
-    told = {(row["IO"], row["Slot"]): row for row in rows}
-    before, after = told["input", "0"], told["output", "0"]
+    written = {(row["IO"], row["Slot"]): row for row in rows}
+    before, after = written["input", "0"], written["output", "0"]
     assert before["Shape"] == after["Shape"]
     assert before["L2Norm Value"] != after["L2Norm Value"]
 

@@ -73,7 +73,7 @@ def test_nobody_else_may_read_them(pair):
         assert (ours / directory.relative_to(native)).stat().st_mode == directory.stat().st_mode, directory
 
 
-def test_times_tell_the_order_of_the_program(pair):
+def test_times_give_the_order_of_the_program(pair):
     """That of the forward operators: each reads what the one before wrote. Others may run side by side."""
 
     def order(files):

@@ -62,7 +62,7 @@ def test_nothing_else(chosen):
     assert all(any(part in name for part in ("conv", "pool", "BiasAdd")) for name in names(chosen.dump))
 
 
-def test_an_entry_that_matches_nothing_is_told(chosen):
+def test_an_entry_that_matches_nothing_is_reported(chosen):
     assert any("NoSuchType" in line for line in chosen.sonde_lines), chosen.stderr
 
 

@@ -30,6 +30,6 @@ def is_preloaded():
 
 
 def spoil(directory, *, bytes=-1, writes=-1, late=False):
-    """From now on the disk takes so many bytes below the directory, or so many writes; late: it is told by close()."""
+    """From now on the disk takes so many bytes below the directory, or so many writes; late: close() reports it."""
     limits = ctypes.c_longlong(bytes), ctypes.c_longlong(writes), ctypes.c_int(late)
     ctypes.CDLL(None).spoil_disk(str(directory).encode(), *limits)

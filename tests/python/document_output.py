@@ -55,7 +55,7 @@ def _without_what_varies(line, variable):
 
 
 def renewed(shown, printed, varies=None):
-    """`shown` with what was printed now; what it left out stays left out as far as that can be told."""
+    """`shown` with what was printed now; what it left out stays left out as far as that can be seen."""
     variable = _variable(varies)
     if _same(shown, printed, variable):
         return shown

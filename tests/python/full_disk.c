@@ -19,15 +19,15 @@ enum { kMostDescriptors = 4096 };
 static char at[PATH_MAX];
 static long long bytes_left = LLONG_MAX, writes_left = LLONG_MAX;
 static int late;
-static char lost[kMostDescriptors];  // by descriptor: the error that close() has to tell
+static char lost[kMostDescriptors];  // by descriptor: the error that close() has to return
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 #define REAL(name) ((__typeof__(&name))real(#name))
 static void* real(const char* name) { return dlsym(RTLD_NEXT, name); }
 
 // From now on the disk below `directory` takes so many bytes, then ENOSPC; what is removed or cut off gives its bytes back.
-// Or so many writes, then each is EIO. Negative: no limit. `when_closed`: either is told when the file is closed, as some
-// network file systems do; the bytes are gone.
+// Or so many writes, then each is EIO. Negative: no limit. `when_closed`: either error comes when the file is closed, as on some
+// network file systems; the bytes are lost.
 void spoil_disk(const char* directory, long long bytes, long long writes, int when_closed) {
   bytes_left = bytes < 0 ? LLONG_MAX : bytes;
   writes_left = writes < 0 ? LLONG_MAX : writes;
@@ -69,8 +69,8 @@ static void give_back(long long bytes) {
   pthread_mutex_unlock(&lock);
 }
 
-// What the caller is told instead of `fits`, when the disk tells it late.
-static ssize_t told(int fd, ssize_t fits, size_t wanted) {
+// The result for the caller instead of `fits`, when the disk reports errors late.
+static ssize_t answered(int fd, ssize_t fits, size_t wanted) {
   if (!late || fits == (ssize_t)wanted || fd >= kMostDescriptors) return fits;
   lost[fd] = (char)(fits < 0 ? errno : ENOSPC);
   return (ssize_t)wanted;
@@ -84,7 +84,7 @@ ssize_t write(int fd, const void* data, size_t bytes) {
     give_back(fits);  // as O_DIRECT is refused by file systems without it
     return -1;
   }
-  return told(fd, fits, bytes);
+  return answered(fd, fits, bytes);
 }
 
 static size_t bytes_of(const struct iovec* parts, int count) {
@@ -107,7 +107,7 @@ ssize_t writev(int fd, const struct iovec* parts, int count) {
   const size_t bytes = bytes_of(parts, count);
   const ssize_t fits = fitting(bytes);
   write_parts(fd, parts, fits);
-  return told(fd, fits, bytes);
+  return answered(fd, fits, bytes);
 }
 
 // What the engine does not call today would slip past the limits unseen: it is refused, so that a test fails.

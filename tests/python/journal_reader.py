@@ -1,4 +1,4 @@
-"""A second reader of the journal, written from docs/format.md alone: what both read alike, the text tells."""
+"""A second reader of the journal, written from docs/format.md alone: everything that both read alike is in the text."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ cold = False  # whether a script gets an interpreter of its own: the test is mar
 
 
 class Run:
-    """A finished process: status, stdout, stderr, and the dump directory it was told to write to."""
+    """A finished process: status, stdout, stderr, and the dump directory that it was given."""
 
     def __init__(self, process, dump):
         self.status = process.returncode

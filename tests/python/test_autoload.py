@@ -45,7 +45,7 @@ def test_a_missing_configuration_is_one_line_and_training_goes_on(train, tmp_pat
     assert "nowhere.json" in run.stderr
 
 
-def test_all_errors_of_a_configuration_are_told_and_nothing_is_written(train, config, dump):
+def test_all_errors_of_a_configuration_are_reported_and_nothing_is_written(train, config, dump):
     run = train(config=config(dump_mode=7, iteration="x"))
     assert run.status == 0
     assert "trained" in run.stdout

@@ -1,4 +1,4 @@
-"""What goes wrong around the command itself is told, and shows in its exit status."""
+"""Errors around the command itself are reported, and show in its exit status."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ def test_output_that_cannot_be_written_is_an_error(arguments, config):
     assert "cannot write to standard output: No space left on device" in process.stderr
 
 
-def test_an_unknown_kernel_is_told(sonde, train, config):
+def test_an_unknown_kernel_is_reported(sonde, train, config):
     shown = sonde("info", SONDE_KERNEL="avx99")
     assert shown.status == 0
     assert "SONDE_KERNEL=avx99 names no kernel that runs here" in shown.stderr

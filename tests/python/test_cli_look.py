@@ -77,7 +77,7 @@ def foreign(tmp_path):
 # --- ls
 
 
-def test_ls_tells_what_there_is(trained):
+def test_ls_lists_the_dump(trained):
     result = sonde("ls", trained)
     assert result.returncode == FINITE, result.stderr
     assert "finished" in result.stdout
@@ -222,7 +222,7 @@ def test_tables_fit_the_terminal(trained, columns):
 # --- show
 
 
-def test_show_tells_all_about_a_tensor(trained):
+def test_show_shows_all_about_a_tensor(trained):
     result = sonde("show", trained, "conv-Conv2d/conv2d-op0:output.0", "--step", "2")
     assert result.returncode == FINITE, result.stderr
     text = result.stdout
@@ -349,7 +349,7 @@ def test_every_verb_has_help_with_exit_status_and_example():
         assert "Example: sonde " + verb in result.stdout, verb
 
 
-def test_the_version_is_told():
+def test_the_version_is_printed():
     assert sonde("--version").stdout.startswith("sonde 0.")
 
 

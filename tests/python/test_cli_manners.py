@@ -185,13 +185,13 @@ def test_all_faces_count_the_same_tensors(tmp_path):
     settings = settings_of(tmp_path / "dump", None, {"step": "manual"}, {"saved_data": "full"})
     config.write_text(json.dumps(settings))
     run = run_in(tmp_path, None, sys.executable, "train.py", MINDSPORE_DUMP_CONFIG=config)
-    told = int(re.search(r"(\d+) tensors of", run.stderr)[1])
+    announced = int(re.search(r"(\d+) tensors of", run.stderr)[1])
     (rank,) = json.loads(run_in(tmp_path, None, CLI, "ls", "dump", "--json").stdout)["ranks"]
     looked = json.loads(run_in(tmp_path, None, CLI, "first-bad", "dump", "--json").stdout)["looked_at"]
     index = json.loads(run_in(tmp_path, None, CLI, "index", "dump", "--out", "i.sqlite", "--json").stdout)
     rows = run_in(tmp_path, None, CLI, "stats", "dump", "--jsonl").stdout.splitlines()
     program = "import sonde; t = sonde.open('dump').tensors; print(len(t.recorded), len(t))"
     recorded, every = map(int, run_in(tmp_path, None, sys.executable, "-c", program).stdout.split())
-    assert every > recorded == told == sum(step["tensors"] for step in rank["steps"]) == looked["tensors"]
-    assert index["tensors"] == told
-    assert sum("max" in json.loads(row) for row in rows) == told
+    assert every > recorded == announced == sum(step["tensors"] for step in rank["steps"]) == looked["tensors"]
+    assert index["tensors"] == announced
+    assert sum("max" in json.loads(row) for row in rows) == announced

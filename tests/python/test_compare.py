@@ -147,7 +147,7 @@ def test_a_damaged_dump_is_never_called_the_same(compared, dumps):
     assert torn.name in run.stderr
 
 
-def test_statistics_tell_the_inserted_op_too(compared):
+def test_statistics_show_the_inserted_op_too(compared):
     run = compared("statistic_inserted", "statistic")
     assert run.status == 1, run.stdout
     assert " mul Default/network-Block/mul-op0" in run.stdout.splitlines()[0]

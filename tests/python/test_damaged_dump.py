@@ -123,9 +123,9 @@ def test_a_flipped_bit_never_makes_anything_right(dumps, tmp_path, saved_data):
         verb = others[i % len(others)]
         result = run(verb, dump, *VERBS[verb])
         is_true = (result.returncode, result.stdout) == (truth[verb].returncode, truth[verb].stdout)
-        is_told = "warning" in result.stderr or "error" in result.stderr
-        assert is_true or (result.returncode == UNREADABLE and is_told), (i, verb, result, truth[verb])
-    assert right >= 22  # what a lost entry said is told by files and tables, but for lines and data flow
+        is_reported = "warning" in result.stderr or "error" in result.stderr
+        assert is_true or (result.returncode == UNREADABLE and is_reported), (i, verb, result, truth[verb])
+    assert right >= 22  # files and tables show the content of a lost entry, except lines and data flow
 
 
 @pytest.mark.parametrize("saved_data", ["full", "statistic", "tensor"])

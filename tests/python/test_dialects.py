@@ -346,8 +346,8 @@ def test_a_wrong_option_raises_where_it_is_set_as_in_a_file(sonde, configuration
     with pytest.raises(type(error)) as caught:
         setattr(config.dump_config, name, value)
     assert str(caught.value) == str(error)
-    told = sonde("check", configuration({"dump_config": {name: value}}))
-    assert f"dump_config.{name}: {type(error).__name__}: {error}" in told.stderr
+    checked = sonde("check", configuration({"dump_config": {name: value}}))
+    assert f"dump_config.{name}: {type(error).__name__}: {error}" in checked.stderr
 
 
 @pytest.mark.parametrize("step", ["0ad", "0|2&", "--", "1-", "-1", "02||||34", "1--", "1--6", 3])

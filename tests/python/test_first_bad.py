@@ -127,13 +127,13 @@ def test_what_the_scaler_skipped_is_expected(full):
 
 @pytest.mark.parametrize("case", ["log", "half", "sqrt_trap", "exp_trap", "divide", "empty_row", "bfloat16"])
 def test_statistics_alone_name_the_same_operator(full, statistics, case):
-    told, alone = at(full, case).first, at(statistics, case).first
-    assert alone["op_name"] == told["op_name"]
-    assert alone["kind"] == told["kind"]
+    complete, alone = at(full, case).first, at(statistics, case).first
+    assert alone["op_name"] == complete["op_name"]
+    assert alone["kind"] == complete["kind"]
     assert any("statistics of these tensors only" in line for line in alone["limits"])
 
 
-def test_what_was_not_read_again_is_told(statistics):
+def test_unread_tensors_are_reported(statistics):
     first = at(statistics, "stomped").first
     assert first["kind"] == "memory_overwritten"
     assert any("not read again" in line for line in first["limits"])

@@ -225,7 +225,7 @@ def test_a_container_is_shown_by_itself(recorded, sonde):
     assert sonde("show", path, "input.9").status == 3
 
 
-def test_a_damaged_container_is_told_with_its_place(recorded, sonde, tmp_path):
+def test_a_damaged_container_is_reported_with_its_place(recorded, sonde, tmp_path):
     path = only(files(recorded("acl"), STEP["acl"]), r"^conv2d\..*[0-9]$")
     broken = tmp_path / path.name
     broken.write_bytes(path.read_bytes()[:-10])

@@ -20,7 +20,7 @@ class Case:
     cause: str
     limits: dict
     files: int = 0  # that were whole before, at least
-    told_of: str = ""
+    named: str = ""
 
 
 CASES = {
@@ -33,7 +33,7 @@ CASES = {
     "tensors, full when closed": Case("tensor", FULL, {"bytes": 300_000, "late": True}, 50),
     "both, failing when closed": Case("full", FAILING, {"writes": 60, "late": True}, 40),
     # In its steps nothing but tables is closed: the first and the last have graphs.
-    "tables, full when closed": Case("statistic", FULL, {"bytes": 120_000, "late": True}, told_of="statistic.csv"),
+    "tables, full when closed": Case("statistic", FULL, {"bytes": 120_000, "late": True}, named="statistic.csv"),
     "nothing fits": Case("full", FULL, {"bytes": 0}),
     "nothing but the start fits": Case("full", FULL, {"bytes": 5000}),
     "nothing works": Case("full", FAILING, {"writes": 0}),
@@ -109,7 +109,7 @@ def test_the_training_goes_on_and_one_line_names_the_cause(case, recorded):
     lines = said.splitlines()
     assert [line for line in lines if case.cause in line] == [lines[0]], said
     assert lines[0].startswith("sonde: cannot ") and f"'{dump}/" in lines[0], said
-    assert case.told_of in lines[0]
+    assert case.named in lines[0]
     assert lines[1].startswith("sonde: recorded ") or "nothing was recorded: it could not be written" in lines[1], said
     assert len(lines) == 2, said
 

@@ -103,8 +103,8 @@ def test_names_are_the_same_in_graph_order_table_and_journal(version, trained, s
     names = names_in(ir(dump), version)
     assert len(names) > 50
     assert names == dumps.execution_order(dump)
-    told = json.loads(sonde("graph", dump, "--step", 0, "--graph", 0, "--json").stdout)
-    assert [op["op_name"] for op in told["ops"]] == names
+    graph = json.loads(sonde("graph", dump, "--step", 0, "--graph", 0, "--json").stdout)
+    assert [op["op_name"] for op in graph["ops"]] == names
     with open(dumps.step_directory(dump) / "statistic.csv", newline="") as file:
         rows = {row["Op Name"] for row in csv.DictReader(file) if row["Op Type"] != "Parameter"}
     as_in_table = {
@@ -144,8 +144,8 @@ def test_everything_a_first_step_reads_has_a_name(trained):
 
 
 def test_backward_reads_what_forward_saved_and_the_optimizer_what_backward_made(trained, sonde):
-    told = json.loads(sonde("graph", trained["2.7"], "--step", 0, "--graph", 0, "--json").stdout)
-    ops = {op["op_name"]: op for op in told["ops"]}
+    graph = json.loads(sonde("graph", trained["2.7"], "--step", 0, "--graph", 0, "--json").stdout)
+    ops = {op["op_name"]: op for op in graph["ops"]}
 
     def reads(name):
         return {value.get("op_name", value.get("parameter")) for value in ops[name]["inputs"]}
@@ -263,7 +263,7 @@ def test_the_graph_is_drawn(trained, sonde):
     assert "conv2d" in whole and "conv.weight" in whole
 
 
-def test_what_is_no_op_is_told_with_what_is_near(trained, sonde, tmp_path):
+def test_a_name_that_is_not_an_op_is_reported_with_near_ones(trained, sonde, tmp_path):
     shown = sonde("graph", trained["2.7"], "relu-op7", "--step", 0, "--graph", 0)
     assert shown.status == 2
     assert "no op 'relu-op7' in step 0 of graph 0" in shown.stderr and "relu-op0" in shown.stderr
@@ -281,7 +281,7 @@ def test_what_is_no_op_is_told_with_what_is_near(trained, sonde, tmp_path):
     assert shown.status == 3 and "neither a journal of Sonde" in shown.stderr
 
 
-def test_where_nothing_else_tells_it_equal_values_are_the_data_flow(trained, sonde, tmp_path):
+def test_without_recorded_data_flow_it_comes_from_equal_values(trained, sonde, tmp_path):
     def edges(dump):
         shown = sonde("graph", dump, "--json", "--step", 0, "--graph", 0)
         assert shown.status == 0
@@ -293,12 +293,12 @@ def test_where_nothing_else_tells_it_equal_values_are_the_data_flow(trained, son
             if "op_name" in operand
         }, shown.stderr
 
-    told, _ = edges(trained["2.7"])
+    recorded, _ = edges(trained["2.7"])
     copy = shutil.copytree(trained["2.7"], tmp_path / "copy")
     (copy / "rank_0/.dump_metadata/sonde/journal").unlink()
     found, warnings = edges(copy)
     assert "edges are inferred from equal values" in warnings
-    assert len(told & found) > 0.9 * len(found) > 0
+    assert len(recorded & found) > 0.9 * len(found) > 0
 
 
 GOLDEN = ("mindspore-2.0-tensor", "mindspore-2.5-async-npy", "mindspore-2.7-statistic", "acl-model")

@@ -28,7 +28,7 @@ def test_every_damaged_dump_has_an_answer_or_a_finding(report):
 
 def test_the_damage_is_seen_and_reaches_every_verb(report):
     assert report["mutations"] == 200
-    assert report["statuses"].get("3", 0) > 20, "most damage is told"
+    assert report["statuses"].get("3", 0) > 20, "most damage is reported"
     verbs = {"ls", "stats", "show", "graph", "first-bad", "stomp", "watch", "compare", "convert", "index", "msaccucmp"}
     assert verbs <= set(report["verbs"])
 

@@ -27,12 +27,12 @@ def writer() -> str:
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory):
     file = tmp_path_factory.mktemp("journal") / "journal"
-    told = subprocess.run([writer(), str(file)], capture_output=True, text=True, check=True).stdout
-    return file.read_bytes(), json.loads(told)
+    printed = subprocess.run([writer(), str(file)], capture_output=True, text=True, check=True).stdout
+    return file.read_bytes(), json.loads(printed)
 
 
 def with_bits(tensor: dict) -> dict:
-    """Doubles as the sixteen digits of their bits, as the writer's program tells them."""
+    """Doubles as the sixteen digits of their bits, as the writer's program prints them."""
     statistics = tensor["statistics"]
     if statistics is not None:
         bits = {name: struct.pack(">d", statistics[name]).hex() for name in journal_reader.MOMENTS}
@@ -41,12 +41,12 @@ def with_bits(tensor: dict) -> dict:
 
 
 def test_both_sides_agree_on_every_field(sample):
-    data, told = sample
+    data, printed = sample
     journal = journal_reader.read(data)
     assert journal.malformed_entries == 0
-    assert journal.torn_bytes == told["torn_bytes"]
-    assert len(journal.runs) == len(told["runs"]) == 2
-    for run, expected in zip(journal.runs, told["runs"], strict=True):
+    assert journal.torn_bytes == printed["torn_bytes"]
+    assert len(journal.runs) == len(printed["runs"]) == 2
+    for run, expected in zip(journal.runs, printed["runs"], strict=True):
         assert run.header == expected["header"]
         assert run.end == expected["end"]
         assert run.sites == expected["sites"]

@@ -46,7 +46,7 @@ FILES = {
 }
 FILES["2.5"] = FILES["2.3"]
 
-# Two layers of the same type and shapes: without scopes only their numbers tell them apart.
+# Two layers of the same type and shapes: without scopes only their numbers distinguish them.
 TWINS = """
     import torch
     from torch import nn

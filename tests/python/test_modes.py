@@ -394,7 +394,7 @@ def test_a_dump_scope_flags_what_runs_inside(train, config, dump):
     assert {name for name in names(dump, 1) if not name.startswith("Gradients")} == {"Default_network-Net_add-op0"}
 
 
-def test_nothing_flagged_is_told(train, config, dump):
+def test_nothing_flagged_is_reported(train, config, dump):
     run, _ = flagged(train, config, dump, "pass")
     assert any("nothing was recorded" in line and "sonde.set_dump()" in line for line in run.sonde_lines)
 
@@ -501,7 +501,7 @@ def test_a_watcher_finds_who_writes_what_was_not_theirs(train, tmp_path, dump):
             def forward(self, x):
                 y = x * 2
                 z = y + 1
-                y.numpy()[0] = 50  # nobody tells PyTorch
+                y.numpy()[0] = 50  # PyTorch does not see it
                 z = z - 3
                 y[1:].fill_(7)
                 return (z * self.weight).sum()

@@ -147,17 +147,17 @@ def test_mindspores_names_take_the_operators_own(convert, tmp_path):
     ]
 
 
-def test_a_name_too_long_is_a_hash_that_mapping_csv_tells(convert, tmp_path):
+def test_a_name_too_long_is_a_hash_that_mapping_csv_explains(convert, tmp_path):
     long = "T." + "x" * 225 + ".1.2.1700000000000000"
     done = convert(cann.container([np.float32([1])]), name=long)
     assert done.status == 0, done.stderr
     line = (tmp_path / "out" / "mapping.csv").read_text().strip()
-    short, told = line.split(",")
-    assert told == long + ".input.0.npy"
+    short, full = line.split(",")
+    assert full == long + ".input.0.npy"
     assert np.load(tmp_path / "out" / short).tolist() == [1]
     import uuid
 
-    assert short == uuid.uuid3(uuid.NAMESPACE_DNS, told).hex + ".npy"
+    assert short == uuid.uuid3(uuid.NAMESPACE_DNS, full).hex + ".npy"
 
 
 def test_torch_loads_what_is_written_for_it(convert):
@@ -298,7 +298,7 @@ def test_scripts_of_the_users_go_before_our_rules(convert, tmp_path):
 
 
 def overflow_dump(directory):
-    """Two records, the older of the old kind, and the operators they tell of."""
+    """Two records, the older of the old kind, and the operators they name."""
     directory.mkdir()
     old = bytearray(2048)
     old[256:304] = np.uint64([9, 7, 42, 0, 5, 6]).tobytes()
@@ -314,7 +314,7 @@ def overflow_dump(directory):
     )
 
 
-def test_overflow_tells_the_operator_and_its_tensors(sonde, tmp_path):
+def test_overflow_names_the_operator_and_its_tensors(sonde, tmp_path):
     dump, out = tmp_path / "dump", tmp_path / "out"
     overflow_dump(dump)
     done = sonde("msaccucmp", "overflow", "-d", dump, "-out", out, "-n", "2")

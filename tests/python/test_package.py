@@ -1,4 +1,4 @@
-"""What `import sonde` offers, and what it tells type checkers."""
+"""The names and types that `import sonde` offers."""
 
 import ast
 import ctypes

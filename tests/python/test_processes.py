@@ -337,7 +337,7 @@ def test_workers_that_load_data_do_not_record(train, config, method):
 
 
 def test_a_program_the_training_calls_writes_to_no_dump_of_its_parent(train, config):
-    """It inherits the variable; the directory has an owner that lives, and it is told so."""
+    """It inherits the variable; the directory has a living owner, and Sonde says so."""
     called = SMALL_TRAINING.replace("range(3)", "range(1)")
     source = (
         SMALL_TRAINING

@@ -73,7 +73,7 @@ def test_a_command_that_does_not_exist_is_named(sonde, dump):
     assert "no-such-command" in run.stderr
 
 
-def test_a_program_that_never_imports_torch_is_told_so(sonde, dump):
+def test_a_program_that_never_imports_torch_is_named_in_the_report(sonde, dump):
     run = sonde("run", "--out", dump, "--", sys.executable, "-c", "print('done')")
     assert run.status == 0
     assert run.stdout == "done\n"
@@ -135,7 +135,7 @@ def test_nothing_is_left_in_the_temporary_directory(sonde, dump, tmp_path):
     assert os.listdir(temporary) == []
 
 
-def test_info_tells_of_build_machine_and_python(sonde):
+def test_info_shows_build_machine_and_python(sonde):
     run = sonde("info", "--json", "--python", sys.executable, SONDE_KERNEL="scalar", CXX="some compiler")
     info = json.loads(run.stdout)
     assert info["kernel"] == "scalar"
@@ -147,7 +147,7 @@ def test_info_tells_of_build_machine_and_python(sonde):
     }
 
 
-def test_info_tells_what_a_variable_means(sonde):
+def test_info_explains_variables(sonde):
     run = sonde("info", SONDE_KERNEL="scalar")
     lines = run.stdout.splitlines()
     place = next(i for i, line in enumerate(lines) if line.split() == ["SONDE_KERNEL", "scalar"])

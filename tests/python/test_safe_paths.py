@@ -1,4 +1,4 @@
-"""Places that others have prepared, commands that are started there, and what a dump tells of its user."""
+"""Places that others have prepared, commands that are started there, and what a dump says about its user."""
 
 import json
 import os
@@ -141,11 +141,11 @@ def test_the_training_goes_on_bit_by_bit(prepared):
 def test_one_line_names_the_path_the_owner_or_kind_and_the_cure(prepared):
     assert set(prepared["lines"]) == set(prepared["cases"])
     for case, lines in prepared["lines"].items():
-        telling = [line for line in lines if "cannot record to" in line]
-        assert len(telling) == 1, (case, lines)
-        assert str(prepared["cases"][case].parent) in telling[0]
-        assert f"user {STRANGER}" in telling[0] or "others may write" in telling[0], telling[0]
-        assert "choose" in telling[0] or "remove it" in telling[0]
+        refusals = [line for line in lines if "cannot record to" in line]
+        assert len(refusals) == 1, (case, lines)
+        assert str(prepared["cases"][case].parent) in refusals[0]
+        assert f"user {STRANGER}" in refusals[0] or "others may write" in refusals[0], refusals[0]
+        assert "choose" in refusals[0] or "remove it" in refusals[0]
 
 
 # --- commands in a directory that somebody else has filled ------------------------------------------------------------
@@ -245,11 +245,11 @@ def test_an_output_may_be_a_link_or_a_file_of_the_users_own_and_a_device(arrays)
     assert text.splitlines()[0] in compare_into(arrays, "/dev/stdout").stdout
 
 
-# --- what a dump tells of the user ------------------------------------------------------------------------------------
+# --- what a dump says about the user ----------------------------------------------------------------------------------
 
 TOKEN, SOURCE_WORD = "hf_Secret31337", "a_name_in_the_source"
 
-TELLING = f"""
+PERSONAL = f"""
 import sys
 import torch
 
@@ -269,7 +269,7 @@ def bytes_below(directory):
 
 @pytest.mark.parametrize("layout", ["mindspore-2.7", "mindspore-1.2", "o2"])
 def test_a_private_dump_holds_neither_the_command_line_nor_sources_nor_absolute_paths(tmp_path, layout):
-    (tmp_path / "train.py").write_text(TELLING)
+    (tmp_path / "train.py").write_text(PERSONAL)
     found = {}
     for private in (False, True):
         dump = tmp_path / f"dump{private}"

@@ -36,7 +36,7 @@ def test_kernels_by_name_type_alias_and_pattern(entry, expected, train, config):
     assert expected & found
 
 
-def test_an_entry_that_matches_nothing_is_told_with_the_nearest_names(train, config):
+def test_an_entry_that_matches_nothing_is_reported_with_the_nearest_names(train, config):
     run = train(config=config(dump_mode=1, kernels=["Default/network-Small/conv-Conv2d/conv2d-op7"], **ONE))
     assert run.status == 0
     said = "\n".join(run.sonde_lines)
@@ -53,14 +53,14 @@ def test_input_output(sides, expected, train, config):
     assert bool(names(run, "parameter")) == (sides != 1)
 
 
-def test_a_step_that_never_comes_is_told(train, config):
+def test_a_step_that_never_comes_is_reported(train, config):
     run = train(config=config(saved_data="tensor", iteration="7"))
     assert run.status == 0
     assert not run.dump.exists()
     assert 'no step matched iteration "7" (training steps 0-2 ran)' in run.stderr
 
 
-def test_a_device_that_is_not_listed_is_told(train, config):
+def test_a_device_that_is_not_listed_is_reported(train, config):
     run = train(config=config(saved_data="tensor", support_device=[1, 2]))
     assert run.status == 0
     assert not run.dump.exists()
@@ -120,7 +120,7 @@ def test_under_a_limit_of_file_sizes_training_goes_on_and_what_was_written_stays
     assert whole  # numpy opened every one of them
 
 
-def test_a_directory_that_cannot_be_written_is_told_before_the_first_step(train, config, tmp_path):
+def test_a_directory_that_cannot_be_written_is_reported_before_the_first_step(train, config, tmp_path):
     blocker = tmp_path.parent / "blocker"
     blocker.write_text("a file where a directory should be")
     run = train(config=config(saved_data="tensor", path=str(blocker / "dump")))

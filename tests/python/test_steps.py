@@ -523,6 +523,6 @@ def test_sonde_run_ends_the_program_after_the_last_chosen_step(sonde, script, du
     assert "ended after the last chosen step (stop_after)" in run.stderr
 
 
-def test_stop_after_without_a_last_step_is_told(train, config):
+def test_stop_after_without_a_last_step_is_reported(train, config):
     run = train(HEAD + "\n    net(x)\n", config(sonde_settings={"stop_after": True}))
     assert 'stop_after: iteration "all" names no last step' in run.stderr

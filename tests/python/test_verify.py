@@ -183,7 +183,7 @@ def test_torn_rows_are_found_and_mended(copy):
     assert tree(dump) == before
 
 
-def test_rows_that_the_journal_does_not_tell_of_stay(copy):
+def test_rows_that_the_journal_does_not_have_stay(copy):
     dump = copy("full")
     table = one(dump, "statistic.csv")
     lines = table.read_bytes().splitlines(keepends=True)

@@ -182,8 +182,8 @@ def test_a_condition_fires_where_numpy_says_so(compared, index):
             assert bool(point) == bool(relation(actual, value)), (name, actual)
             if point:
                 fired += 1
-                told = {each["name"]: each["actual_value"] for each in point["watch_condition"]["params"]}
-                assert told[parameter] == pytest.approx(actual, rel=1e-12, abs=1e-300)
+                actual_values = {each["name"]: each["actual_value"] for each in point["watch_condition"]["params"]}
+                assert actual_values[parameter] == pytest.approx(actual, rel=1e-12, abs=1e-300)
     assert fired > 0, "the test's own numbers never fire"
 
 

@@ -82,7 +82,7 @@ class Graph:
         return node
 
     def connect(self) -> None:
-        """Tells nodes their readers: when all have their inputs."""
+        """Gives nodes their readers, when all have their inputs."""
         for node in self.nodes:
             for made in node.inputs:
                 if made is not None:

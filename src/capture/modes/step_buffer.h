@@ -28,7 +28,7 @@ class StepBuffer {
 
   // Their numbers are given again: what waits under them is worth nothing.
   void forget_attributes() { attributes_.clear(); }
-  // The recorder is told which sequences nobody will get. At the latest before it finishes.
+  // Passes to the recorder the sequences that nobody will get. At the latest before it finishes.
   void skip_dropped();
   void clear() { open_.clear(); }
 

@@ -7,7 +7,7 @@
 namespace sonde {
 namespace {
 
-constexpr std::size_t kMostChanges = 20;  // that are told
+constexpr std::size_t kMostChanges = 20;  // that are reported
 
 }  // namespace
 
@@ -24,7 +24,7 @@ Watcher::Watched* Watcher::find(std::uint32_t name) {
 
 void Watcher::stopped(Watched& watched, std::string_view why) {
   watched.stopped = true;
-  if (!told_.insert(watched.name->op_name).second) return;
+  if (!reported_.insert(watched.name->op_name).second) return;
   notes_.push_back(fmt::format("the output of {} was no longer read from some point of its step on: {}",
                                watched.name->op_name, why));
 }

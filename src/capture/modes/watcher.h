@@ -43,7 +43,7 @@ class Watcher {
  private:
   std::unordered_map<std::uint32_t, Watched> ran_;  // by the name's id
   std::vector<std::string> notes_;
-  std::unordered_set<std::string> told_;  // names: once is enough
+  std::unordered_set<std::string> reported_;  // names: once is enough
   std::size_t changes_ = 0;
 };
 

@@ -140,7 +140,7 @@ class ShortStructs : public ::testing::Test {
   fs::path directory_;
 };
 
-TEST_F(ShortStructs, EndTheRecordingAndTheHostIsToldOnce) {
+TEST_F(ShortStructs, EndTheRecordingWithOneMessageToTheHost) {
   const AtTheEdge info(sonde_run_info{}, offsetof(sonde_run_info, device));
   EXPECT_EQ(api().active(), 1);
   api().set_run_info(info.get());

@@ -99,7 +99,7 @@ TEST(ContentCache, WhoWroteMemoryIsKnownAsLongAsItLives) {
   EXPECT_EQ(cache.size(), 0u);
 }
 
-// Views in storage 7: `object` tells views apart while the host's object lives, `geometry` where and how they lie.
+// Views in storage 7: `object` distinguishes views while the host's object lives, `geometry` where and how they lie.
 ViewIdentity view(std::uint64_t object, std::uint64_t geometry) { return {7, object, geometry}; }
 
 TEST(ContentCache, ATensorComesFromTheOpThatWroteItsMemoryLast) {

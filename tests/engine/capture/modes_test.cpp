@@ -61,7 +61,7 @@ TEST(StepClock, TheSwitchAloneDecidesOnceItWasUsed) {
   EXPECT_FALSE(clock.recording(0));
 }
 
-TEST(StepClock, CountsOnFromWhereItIsTold) {
+TEST(StepClock, CountsOnFromAGivenNumber) {
   StepClock clock(StepRule::automatic, IterationSet::all(), 0);
   clock.root_forward(true, true, false);
   clock.set_iteration(100);
@@ -190,7 +190,7 @@ TEST_F(Modes, MemoryOfADeviceIsReadByWhatIsRegisteredForIt) {
   }
 }
 
-TEST_F(Modes, AWatchedOutputIsReadAgainAfterEveryOpAndWhoChangedItIsTold) {
+TEST_F(Modes, AWatchedOutputIsReadAgainAfterEveryOpAndItsChangerIsNamed) {
   start_watching("Default/network-Net/mul-op0");
   Op watched;
   EXPECT_TRUE((begin("mul", watched) & SONDE_WANT_WEAK_REF) != 0);
@@ -201,7 +201,7 @@ TEST_F(Modes, AWatchedOutputIsReadAgainAfterEveryOpAndWhoChangedItIsTold) {
   for (const char* type : {"add", "sub", "div"}) {
     Op reader;
     EXPECT_TRUE((begin(type, reader) & SONDE_WANT_WATCHED) != 0);
-    if (std::string(type) == "sub") kept.values[1] = 20;  // nobody tells
+    if (std::string(type) == "sub") kept.values[1] = 20;  // no host reports it
     EXPECT_TRUE(reader.recorder->watched(reader, id, 0, kept.view()));
     reader.recorder->end(reader, false);
   }

@@ -278,7 +278,7 @@ TEST_F(Host, BytesAndStatisticsOfARecordAreOfOneReading) {
   api().root_forward(1, 1, 0);
   Tensor x = tensor({1, 2, 3, 4});
   doubled(site("mul", "network-Net", 1), x);
-  x.values = {5, 6, 7, 8};  // nobody tells
+  x.values = {5, 6, 7, 8};  // no host reports it
   Tensor square = x;
   square.shape = {2, 2};
   square.strides = {2, 1};
@@ -542,12 +542,12 @@ TEST_F(Host, NothingIsCreatedWhenNoStepMatchesAndTheLineSaysWhy) {
   EXPECT_NE(summary.find("no step matched iteration \"7\" (training steps 0-0 ran)"), std::string::npos) << summary;
 }
 
-TEST_F(Host, AProgramThatNeverCallsAModelIsToldHowToStep) {
+TEST_F(Host, AProgramThatNeverCallsAModelGetsAHintAboutSteps) {
   start();
   EXPECT_NE(stop().find("sonde.step()"), std::string::npos);
 }
 
-TEST_F(Host, ADeviceThatIsNotListedIsLeftAloneAndTold) {
+TEST_F(Host, ADeviceThatIsNotListedIsLeftAloneAndReported) {
   start();
   sonde_run_info info{};
   info.size = sizeof info;

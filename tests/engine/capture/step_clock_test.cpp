@@ -1,4 +1,4 @@
-// Each line of the step rules (docs/guide.md, "Steps") as a program that tells the clock what it does.
+// Each line of the step rules (docs/guide.md, "Steps") as a program that reports its events to the clock.
 #include "capture/step_clock.h"
 
 #include <gtest/gtest.h>
@@ -346,7 +346,7 @@ TEST(StepClock, TheForwardRuleMakesEveryForwardAStepDespiteTheOptimizer) {
   EXPECT_EQ(p.log(), "+0.0 -0.0 +0.1 -0.1 +0.2 ");
 }
 
-TEST(StepClock, OnlyChosenStepsAreTold) {
+TEST(StepClock, OnlyChosenStepsAreReported) {
   Program p("1|3-4");
   p.make_optimizer();
   for (int i = 0; i < 6; ++i) p.forward().optimizer_steps();

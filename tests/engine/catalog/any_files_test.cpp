@@ -76,7 +76,7 @@ TEST(LooseFiles, OfFreeNamesAreCalledByTheirPaths) {
               ElementsAre("layer2/conv:out0", "layer10/conv:out0", "weights:out0 w", "weights:out1 b"));
 }
 
-TEST(LooseFiles, TellStepsAndRanksByDirectoriesThatSaySo) {
+TEST(LooseFiles, HaveStepsAndRanksFromDirectoriesThatSaySo) {
   const TemporaryDirectory dump;
   for (const char* name : {"rank_0/step_3/conv.npy", "rank_1/step_3/conv.npy", "rank_1/step_4/a/0/conv.npy"}) {
     dump.write(name, kNpy);

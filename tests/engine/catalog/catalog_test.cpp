@@ -222,7 +222,7 @@ TEST(Catalog, SaysWhatADirectoryThatIsNoDumpHolds) {
   EXPECT_EQ(open_catalog(directory.path() / "notes/todo.txt").error().code, ErrorCode::corrupt);
 }
 
-TEST(Catalog, TellsTwoDumpsApart) {
+TEST(Catalog, DistinguishesTwoDumps) {
   const TemporaryDirectory directory;
   for (const char* name : {"first", "second"}) {
     SmallRun run;

@@ -47,8 +47,8 @@ class Text {
   }
 
   void add(const CatalogRank& from) {
-    const auto& [rank, kind, dump, directory, metadata, has_journal, runs, steps, host_graphs, host_tells] = from;
-    put("rank", rank, kind, dump, directory.native(), metadata.native(), has_journal, host_tells);
+    const auto& [rank, kind, dump, directory, metadata, has_journal, runs, steps, host_graphs, host_flow] = from;
+    put("rank", rank, kind, dump, directory.native(), metadata.native(), has_journal, host_flow);
     for (const auto& graph : host_graphs) {
       for (const auto& [file, lines] : graph->lines) {
         for (const auto& [number, line] : lines) put("line", file, number, line);

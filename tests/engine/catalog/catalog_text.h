@@ -7,7 +7,7 @@
 
 namespace sonde {
 
-// Without what only an index tells (CatalogStep::sum), and what shares between ops (sites).
+// Leaves out the values of an index alone (CatalogStep::sum) and the objects that ops share (sites).
 std::string text_of(const Catalog& catalog);
 
 }  // namespace sonde

@@ -83,7 +83,7 @@ struct SmallDump {
     };
     rename("-op1", ".0.0.17", ".0.0.18");
   }
-  // Nothing tells one value from another.
+  // No value differs from another.
   void make_all_equal() const {
     for (const std::string& name : file_names("2.10")) write(step / name, npy("<f4", "(1,)", bytes_of({1})));
   }
@@ -157,7 +157,7 @@ TEST(HostGraphs, FindOpsThatWereMadeAnew) {
   }
 }
 
-TEST(HostGraphs, TellOpsMadeAnewApartByTheirValuesWhateverTheirOrder) {
+TEST(HostGraphs, DistinguishOpsMadeAnewByTheirValuesWhateverTheirOrder) {
   for (const std::string version : {"2.7", "2.10"}) {
     const SmallDump dump(version);
     dump.swap_order();
@@ -167,7 +167,7 @@ TEST(HostGraphs, TellOpsMadeAnewApartByTheirValuesWhateverTheirOrder) {
   }
 }
 
-TEST(HostGraphs, TellOpsMadeAnewApartByTheirOrderInTheFirstStep) {
+TEST(HostGraphs, DistinguishOpsMadeAnewByTheirOrderInTheFirstStep) {
   const SmallDump dump("2.10");
   dump.make_all_equal();
   const Catalog catalog = dump.opened();
@@ -175,7 +175,7 @@ TEST(HostGraphs, TellOpsMadeAnewApartByTheirOrderInTheFirstStep) {
               ElementsAre("ReluGrad-op0:output.0", "ReLU-op0:output.0"));
 }
 
-TEST(HostGraphs, SayOnlyWhatOpsThatCannotBeToldApartHaveInCommon) {
+TEST(HostGraphs, SayOnlyWhatIndistinguishableOpsHaveInCommon) {
   const SmallDump dump("2.10", "5");
   dump.make_all_equal();
   const Catalog catalog = dump.opened();

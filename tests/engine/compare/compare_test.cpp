@@ -72,7 +72,7 @@ class Program {
     last().attributes = &attributes_.back();
   }
 
-  // What the statistics of its tensors tell, in place of the tensors.
+  // The statistics of its tensors, in place of the tensors.
   void forget_values() {
     for (CatalogOp& op : catalog_.ranks[0].steps[0].ops) {
       for (CatalogTensor& tensor : op.tensors) {
@@ -190,7 +190,7 @@ TEST(Compare, RoundingIsNoFinding) {
   EXPECT_EQ(comparison.steps[0].ops[2].verdict, OpVerdict::within_tolerance);
 }
 
-TEST(Compare, ExchangedWeightsAreTold) {
+TEST(Compare, ExchangedWeightsAreReported) {
   Chain swapped;
   std::swap(swapped.a, swapped.b);
   swapped.first = times(swapped.first, 3);
@@ -202,7 +202,7 @@ TEST(Compare, ExchangedWeightsAreTold) {
   EXPECT_THAT(comparison.findings[0].what, HasSubstr("it holds the golden b.weight"));
 }
 
-TEST(Compare, ATransposedWeightIsTold) {
+TEST(Compare, ATransposedWeightIsReported) {
   Chain turned;
   turned.a = {1, 3, 2, 4};
   turned.first = times(turned.first, 2);
@@ -257,7 +257,7 @@ TEST(Compare, AnotherOrderOfAxesIsNoDifference) {
   EXPECT_EQ(comparison.steps[0].ops[0].outputs[0].note, "NCHW, the golden one NHWC");
 }
 
-TEST(Compare, StatisticsTellTheSameFirstOp) {
+TEST(Compare, StatisticsGiveTheSameFirstOp) {
   Chain wrong;
   wrong.gate[2] = 3.5F;
   wrong.last = times(wrong.last, 1.2F);
@@ -361,7 +361,7 @@ TEST(Compare, AGradientThatIsChangedBeforeASmallStepIsAFinding) {
   EXPECT_EQ(comparison.findings[0].culprit->op_name, "Default/net/mul_-op0");
 }
 
-TEST(Compare, ATensorThatNoOpOfTheDumpChangedIsToldWhereItIsRead) {
+TEST(Compare, ATensorThatNoOpOfTheDumpChangedIsReportedAtItsReader) {
   Program target, golden;
   write_update(target, {0, 0, -1, 2}, false);
   write_update(golden, kGradient, false);
@@ -435,7 +435,7 @@ TEST(Compare, ADetachThatOneSideHasIsNamedWhereGradientsDiffer) {
   EXPECT_EQ(comparison.findings[0].culprit->op_name, "Default/net/detach-op0");
 }
 
-TEST(Compare, ACallWithAnotherNumberIsToldWhereOnlyWhatFollowsDiffers) {
+TEST(Compare, ACallWithAnotherNumberIsReportedWhereOnlyLaterOpsDiffer) {
   const auto write = [](Program& program, double epsilon, float second) {
     const auto h = program.add("layer_norm", {Program::parameter("", {1, 2}, "(2)")}, {3, 7}, "(2)");
     program.call_with(real("eps", epsilon));

@@ -333,7 +333,7 @@ TEST_F(Acl, ChecksInCannsOrder) {
   EXPECT_THAT(errors(parse(R"("dump_debug": "on", "dump_op_switch": "on", "dump_step": "x")")),
               ElementsAre(HasSubstr("EP0005")));
   EXPECT_THAT(errors(parse(R"("dump_debug": "on", "dump_step": "x")")), ElementsAre());
-  // All that is wrong of one kind is told at once, with its line.
+  // All errors of one kind are reported at once, each with its line.
   const PlanResult two = parse("\"dump_mode\": \"x\",\n\"dump_level\": \"y\"");
   ASSERT_EQ(errors(two).size(), 2U);
   EXPECT_EQ(two.diagnostics[1].line, 2U);
@@ -389,11 +389,11 @@ TEST_F(Acl, SucceedsWithNothingToDumpAndSaysSo) {
 }
 
 TEST_F(Acl, ExplainsWhatHasNoEffectHere) {
-  const auto told = warnings(parse(R"("dump_op_switch": "on", "dump_kernel_data": "all", "quant_dumpable": "1",
+  const auto texts = warnings(parse(R"("dump_op_switch": "on", "dump_kernel_data": "all", "quant_dumpable": "1",
                                       "dump_pth": 1)"));
-  EXPECT_THAT(told, testing::UnorderedElementsAre(
-                        HasSubstr("dump.dump_kernel_data: no effect"), HasSubstr("dump.quant_dumpable: no effect"),
-                        HasSubstr("dump.dump_pth: unknown key, ignored as CANN does; did you mean 'dump_path'?")));
+  EXPECT_THAT(texts, testing::UnorderedElementsAre(
+                         HasSubstr("dump.dump_kernel_data: no effect"), HasSubstr("dump.quant_dumpable: no effect"),
+                         HasSubstr("dump.dump_pth: unknown key, ignored as CANN does; did you mean 'dump_path'?")));
   EXPECT_THAT(warnings(parse(R"("dump_op_switch": "on", "quant_dumpable": "0")")), ElementsAre());
 }
 

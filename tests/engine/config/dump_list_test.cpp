@@ -174,9 +174,9 @@ TEST(DumpList, ReportsWhatNothingMatched) {
                               .opname_range = {{"relu", "Default/network-AlexNet/relu-op9"}}},
                              {.model_name = "AlexNett", .layer = {"x"}}}));
   for (const Asked& op : {kConvolution, kRelu, kAdd}) selector.decide_op(op);
-  std::vector<std::string> told;
-  for (const auto& entry : selector.unused()) told.push_back(entry.key + " " + entry.text + " " + entry.nearest[0]);
-  EXPECT_EQ(told,
+  std::vector<std::string> reported;
+  for (const auto& entry : selector.unused()) reported.push_back(entry.key + " " + entry.text + " " + entry.nearest[0]);
+  EXPECT_EQ(reported,
             (std::vector<std::string>{
                 "dump_list[0].layer rellu relu_",
                 "dump_list[0].opname_range Default/network-AlexNet/relu-op9 Default/network-AlexNet/relu-op0",

@@ -48,7 +48,7 @@ TEST(Json, CountsLinesOfWindowsFiles) {
   EXPECT_EQ(result.root->find("b")->line, 3U);
 }
 
-TEST(Json, TellsTheKindsOfNumbersApart) {
+TEST(Json, DistinguishesTheKindsOfNumbers) {
   const Parsed result = parsed("[0, 18446744073709551615, 18446744073709551616, -1, -0, 1.0, 1e2]");
   using Kind = JsonValue::Kind;
   const Kind kinds[] = {Kind::unsigned_integer, Kind::unsigned_integer, Kind::floating, Kind::negative_integer,

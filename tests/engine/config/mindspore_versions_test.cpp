@@ -33,7 +33,7 @@ Plan plan_with(const Edits& edits) {
   return result.plan.value_or(Plan{});
 }
 
-std::vector<std::string> told(const Edits& edits) {
+std::vector<std::string> messages(const Edits& edits) {
   std::vector<std::string> texts;
   for (const Diagnostic& d : parse_edits(edits).diagnostics) {
     texts.push_back((d.is_error ? "error " : "warning ") + d.key + ": " + d.message);
@@ -41,8 +41,8 @@ std::vector<std::string> told(const Edits& edits) {
   return texts;
 }
 
-void expect_told(const Edits& edits, const std::string& start, const std::string& part) {
-  const std::vector<std::string> texts = told(edits);
+void expect_message(const Edits& edits, const std::string& start, const std::string& part) {
+  const std::vector<std::string> texts = messages(edits);
   const auto fits = [&](const std::string& text) { return text.starts_with(start) && text.find(part) != text.npos; };
   EXPECT_EQ(std::ranges::count_if(texts, fits), 1) << start << " ... " << part << "\n" << testing::PrintToString(texts);
 }
@@ -66,23 +66,23 @@ TEST(MindSpore12, ReadsItsFileIntoAPlan) {
 
 TEST(MindSpore12, TakesIterationZeroForEveryStep) {
   EXPECT_TRUE(plan_with(good("1.2")).iteration.is_all());
-  expect_told(good("1.2", {"c.iteration=\"all\""}), "error common_dump_settings.iteration",
-              "found \"all\"; allowed: an unsigned integer: one step, or 0 for every step");
-  expect_told(good("1.2", {"c.iteration=-1"}), "error common_dump_settings.iteration", "found -1");
-  expect_told(good("1.2", {"-c.iteration"}), "error common_dump_settings.iteration", "missing");
+  expect_message(good("1.2", {"c.iteration=\"all\""}), "error common_dump_settings.iteration",
+                 "found \"all\"; allowed: an unsigned integer: one step, or 0 for every step");
+  expect_message(good("1.2", {"c.iteration=-1"}), "error common_dump_settings.iteration", "found -1");
+  expect_message(good("1.2", {"-c.iteration"}), "error common_dump_settings.iteration", "missing");
 }
 
-TEST(MindSpore12, IsToldByANumberAsIterationWhereEveryKeyIsItsOwn) {
+TEST(MindSpore12, IsRecognisedByANumberAsIterationWhereEveryKeyIsItsOwn) {
   const Plan plan = plan_with({"c.iteration=0"});
   EXPECT_EQ(plan.dialect, "mindspore-1.2");
   EXPECT_EQ(plan.sonde.layout, LayoutKind::mindspore_1_2);
   EXPECT_TRUE(plan.iteration.is_all());
-  expect_told({"c.iteration=0"}, "warning common_dump_settings.iteration", "the file is read as 1.2 reads it");
+  expect_message({"c.iteration=0"}, "warning common_dump_settings.iteration", "the file is read as 1.2 reads it");
   for (const char* younger : {"c.saved_data=\"tensor\"", "c.op_debug_mode=0", "e.sample_mode=0"}) {
-    expect_told({"c.iteration=0", younger}, "error common_dump_settings.iteration", "found 0");
+    expect_message({"c.iteration=0", younger}, "error common_dump_settings.iteration", "found 0");
   }
-  expect_told({"c.iteration=0", "s.version=\"2.7\""}, "error common_dump_settings.iteration", "found 0");
-  expect_told({"c.iteration=0", "-e"}, "error common_dump_settings.iteration", "found 0");
+  expect_message({"c.iteration=0", "s.version=\"2.7\""}, "error common_dump_settings.iteration", "found 0");
+  expect_message({"c.iteration=0", "-e"}, "error common_dump_settings.iteration", "found 0");
 }
 
 TEST(MindSporeVersions, ExceptionsOfAnAsynchronousDumpOf23AreThoseOfTheTreeThatKnowsThem) {
@@ -96,7 +96,7 @@ TEST(MindSpore12, IsSynchronousWhereBothAreEnabled) {
   const Plan both = plan_with({"c.iteration=0", "async_dump_settings={\"enable\": true, \"op_debug_mode\": 3}"});
   EXPECT_EQ(both.sonde.layout, LayoutKind::mindspore_1_2);
   EXPECT_EQ(both.op_debug_mode, 0U);
-  expect_told({"c.iteration=0", kAsyncOn}, "warning async_dump_settings", "wins");
+  expect_message({"c.iteration=0", kAsyncOn}, "warning async_dump_settings", "wins");
 
   const Plan async = plan_with({"c.iteration=0", "e.enable=false", kAsyncOn});
   EXPECT_EQ(async.sonde.layout, LayoutKind::mindspore_1_2_async);
@@ -109,7 +109,7 @@ TEST(MindSpore12, IsSynchronousWhereBothAreEnabled) {
 TEST(MindSpore12, RecordsNothingWhereNeitherIsEnabled) {
   const Edits neither = {"c.iteration=0", "e.enable=false", kAsync};
   EXPECT_THAT(plan_with(neither).nothing, testing::HasSubstr("neither"));
-  expect_told(neither, "warning ", "nothing is recorded");
+  expect_message(neither, "warning ", "nothing is recorded");
 }
 
 TEST(MindSpore12, ReadsTheOverflowModesOfTheAsynchronousDump) {
@@ -120,10 +120,11 @@ TEST(MindSpore12, ReadsTheOverflowModesOfTheAsynchronousDump) {
   EXPECT_EQ(mode("0"), 0U);
   for (const char* value : {"1", "2", "3"}) EXPECT_EQ(mode(value), 3U);
   const std::string key = "error async_dump_settings.op_debug_mode";
-  expect_told({"c.iteration=0", "async_dump_settings={\"enable\":true,\"op_debug_mode\":4}"}, key, "found 4; allowed");
-  expect_told({"c.iteration=0", "async_dump_settings={\"enable\":true}"}, key, "missing");
-  expect_told({"c.iteration=0", "async_dump_settings={\"enable\":1,\"op_debug_mode\":0}"},
-              "error async_dump_settings.enable", "found 1; allowed: true, false");
+  expect_message({"c.iteration=0", "async_dump_settings={\"enable\":true,\"op_debug_mode\":4}"}, key,
+                 "found 4; allowed");
+  expect_message({"c.iteration=0", "async_dump_settings={\"enable\":true}"}, key, "missing");
+  expect_message({"c.iteration=0", "async_dump_settings={\"enable\":1,\"op_debug_mode\":0}"},
+                 "error async_dump_settings.enable", "found 1; allowed: true, false");
 }
 
 struct Refusal {
@@ -173,7 +174,7 @@ TEST(MindSporeVersions, RefuseWhatTheOriginalRefuses) {
   for (const Refusal& one : refusals) {
     SCOPED_TRACE(one.version + " " + testing::PrintToString(one.edits));
     EXPECT_FALSE(parse_edits(good(one.version, one.edits)).plan);
-    expect_told(good(one.version, one.edits), one.key, one.part);
+    expect_message(good(one.version, one.edits), one.key, one.part);
   }
 }
 
@@ -195,10 +196,10 @@ TEST(MindSporeVersions, AcceptWhatTheOriginalAccepts) {
   };
   for (const auto& [version, edits] : accepted) {
     EXPECT_TRUE(parse_edits(good(version, edits)).plan)
-        << version << testing::PrintToString(told(good(version, edits)));
+        << version << testing::PrintToString(messages(good(version, edits)));
   }
   for (const char* version : {"1.2", "1.3", "2.0", "2.3", "2.5", "2.7"}) {
-    EXPECT_TRUE(parse_edits(good(version)).plan) << version << testing::PrintToString(told(good(version)));
+    EXPECT_TRUE(parse_edits(good(version)).plan) << version << testing::PrintToString(messages(good(version)));
   }
 }
 
@@ -230,22 +231,22 @@ TEST(MindSporeVersions, SayWhichKeysTheyDoNotKnowYet) {
   };
   for (const auto& [version, edit, part] : unknown) {
     SCOPED_TRACE(version + " " + edit);
-    expect_told(good(version, {edit}), "warning ", part);
+    expect_message(good(version, {edit}), "warning ", part);
   }
   EXPECT_EQ(plan_with(good("2.5", {"c.initial_iteration=7"})).initial_iteration, 0U);
   EXPECT_EQ(plan_with(good("1.3", {"c.saved_data=\"full\""})).saved_data, SavedData::tensor);
-  expect_told(good("2.0", {"c.op_debug_mode=3"}), "warning common_dump_settings.op_debug_mode", "MindSpore 2.0");
+  expect_message(good("2.0", {"c.op_debug_mode=3"}), "warning common_dump_settings.op_debug_mode", "MindSpore 2.0");
   EXPECT_EQ(plan_with(good("2.0", {"c.op_debug_mode=3"})).op_debug_mode, 0U);
 }
 
 TEST(MindSporeVersions, SayWhatAnEntryOfKernelsMeantThen) {
   const std::string kernels = "c.kernels=[\"Conv2D\",\"name-regex(.*)\",\"a/b-op0\"]";
   const std::string key = "warning common_dump_settings.kernels";
-  expect_told(good("1.2", {"c.dump_mode=1", kernels}), key + "[0]", "MindSpore 1.2 reads it as a full name");
-  expect_told(good("1.3", {"c.dump_mode=1", kernels}), key + "[1]", "MindSpore 1.3 reads it as a full name");
-  expect_told(good("2.0", {"c.dump_mode=1", kernels}), key + "[1]", "MindSpore 2.0 reads it as a type");
-  EXPECT_EQ(told(good("2.0", {"c.dump_mode=1", kernels})).size(), 1U);
-  EXPECT_TRUE(told(good("2.3", {"c.dump_mode=1", kernels})).empty());
+  expect_message(good("1.2", {"c.dump_mode=1", kernels}), key + "[0]", "MindSpore 1.2 reads it as a full name");
+  expect_message(good("1.3", {"c.dump_mode=1", kernels}), key + "[1]", "MindSpore 1.3 reads it as a full name");
+  expect_message(good("2.0", {"c.dump_mode=1", kernels}), key + "[1]", "MindSpore 2.0 reads it as a type");
+  EXPECT_EQ(messages(good("2.0", {"c.dump_mode=1", kernels})).size(), 1U);
+  EXPECT_TRUE(messages(good("2.3", {"c.dump_mode=1", kernels})).empty());
   EXPECT_TRUE(parse_edits(good("2.0", {"c.dump_mode=1", "c.kernels=[\"name-regex([)\"]"})).plan);
 }
 
@@ -295,8 +296,8 @@ TEST(MindSporeVersions, HaveTheTreeOfTheirAsynchronousDumpWithoutE2e) {
   }
   EXPECT_EQ(plan_with(good("2.7", {"-e"})).sonde.version, Release::v2_7);
   EXPECT_EQ(plan_with({"-e", ge}).sonde.version, Release::v2_5);
-  expect_told({"-e"}, "warning e2e_dump_settings", "in npy files where file_format does not say bin");
-  expect_told(good("2.5", {"-e"}), "warning e2e_dump_settings", "its layout is \"o2\"");
+  expect_message({"-e"}, "warning e2e_dump_settings", "in npy files where file_format does not say bin");
+  expect_message(good("2.5", {"-e"}), "warning e2e_dump_settings", "its layout is \"o2\"");
 }
 
 TEST(MindSpore10, ReadsDumpSettings) {
@@ -326,13 +327,13 @@ TEST(MindSporeEnvironment, SaysHowMuchOfTheSourceAGraphShows) {
   EXPECT_EQ(plan_with({"env ENV_DUMP_IR_LINE_LEVEL=0"}).source_lines, SourceLines::none);
   EXPECT_EQ(plan_with({"env ENV_DUMP_IR_LINE_LEVEL=1"}).source_lines, SourceLines::top);
   EXPECT_EQ(plan_with({"env ENV_DUMP_IR_LINE_LEVEL=2"}).source_lines, SourceLines::all);
-  expect_told({"env ENV_DUMP_IR_LINE_LEVEL=3"}, "warning ENV_DUMP_IR_LINE_LEVEL", "found \"3\"; allowed: 0");
+  expect_message({"env ENV_DUMP_IR_LINE_LEVEL=3"}, "warning ENV_DUMP_IR_LINE_LEVEL", "found \"3\"; allowed: 0");
 }
 
 TEST(MindSporeEnvironment, ExplainsUselessOutputs) {
   const std::string name = "MINDSPORE_DUMP_IGNORE_USELESS_OUTPUT";
-  expect_told({"env " + name + "=1"}, "warning " + name, "all are recorded, as with 0");
-  EXPECT_TRUE(told({"env " + name + "=0"}).empty());
+  expect_message({"env " + name + "=1"}, "warning " + name, "all are recorded, as with 0");
+  EXPECT_TRUE(messages({"env " + name + "=0"}).empty());
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ Plan plan_with(const std::vector<std::string>& edits) {
 }
 
 // "error|warning KEY: MESSAGE" of every diagnostic.
-std::vector<std::string> told(const std::vector<std::string>& edits) {
+std::vector<std::string> messages(const std::vector<std::string>& edits) {
   std::vector<std::string> texts;
   for (const Diagnostic& d : parse_edits(edits).diagnostics) {
     texts.push_back((d.is_error ? "error " : "warning ") + d.key + ": " + d.message);
@@ -30,8 +30,8 @@ std::vector<std::string> told(const std::vector<std::string>& edits) {
 }
 
 // Exactly one diagnostic is about it, and it begins and goes on like this.
-void expect_told(const std::vector<std::string>& edits, const std::string& start, const std::string& part) {
-  const std::vector<std::string> texts = told(edits);
+void expect_message(const std::vector<std::string>& edits, const std::string& start, const std::string& part) {
+  const std::vector<std::string> texts = messages(edits);
   const auto count = std::count_if(texts.begin(), texts.end(), [&](const std::string& text) {
     return text.starts_with(start) && text.find(part) != text.npos;
   });
@@ -60,7 +60,7 @@ TEST(Plan, OfTheSmallestFileHasTheDefaults) {
   EXPECT_FALSE(plan.save_kernel_args);
   EXPECT_EQ(plan.file_format, FileFormat::npy);
   EXPECT_EQ(plan.sonde.layout, LayoutKind::mindspore_2_7);
-  EXPECT_TRUE(told({}).empty());
+  EXPECT_TRUE(messages({}).empty());
 }
 
 TEST(Plan, HoldsEveryValueOfTheFile) {
@@ -107,11 +107,11 @@ TEST(Plan, TakesTheDiagnosticDirectoryOnlyWhenThePathIsMissingOrEmpty) {
   EXPECT_EQ(plan_with({"-c.path", variable}).path, "/data/debug_dump");
   EXPECT_EQ(plan_with({"c.path=\"\"", variable}).path, "/data/debug_dump");
   EXPECT_EQ(plan_with({variable}).path, "/dump");
-  expect_told({"-c.path"}, "error common_dump_settings.path", "MS_DIAGNOSTIC_DATA_PATH is not set");
-  expect_told({"-c.path", "env MS_DIAGNOSTIC_DATA_PATH="}, "error common_dump_settings.path", "missing");
-  expect_told({"-c.path", "env MS_DIAGNOSTIC_DATA_PATH=/a.b"}, "error common_dump_settings.path",
-              "from MS_DIAGNOSTIC_DATA_PATH");
-  expect_told({"c.path=null", variable}, "error common_dump_settings.path", "found null");
+  expect_message({"-c.path"}, "error common_dump_settings.path", "MS_DIAGNOSTIC_DATA_PATH is not set");
+  expect_message({"-c.path", "env MS_DIAGNOSTIC_DATA_PATH="}, "error common_dump_settings.path", "missing");
+  expect_message({"-c.path", "env MS_DIAGNOSTIC_DATA_PATH=/a.b"}, "error common_dump_settings.path",
+                 "from MS_DIAGNOSTIC_DATA_PATH");
+  expect_message({"c.path=null", variable}, "error common_dump_settings.path", "found null");
 }
 
 TEST(Plan, ReadsKernelsAsMindSporeSeesThem) {
@@ -124,22 +124,23 @@ TEST(Plan, ReadsKernelsAsMindSporeSeesThem) {
   EXPECT_THAT(kernels("[\"\\u0052eLU\"]"), ElementsAre("ReLU"));
   EXPECT_THAT(kernels("[\"\\\"ReLU\\\"\"]"), ElementsAre("\\ReLU\\"));
   EXPECT_THAT(kernels("[\" name-regex(a\\\\.b \\\\d) \"]"), ElementsAre("name-regex(a\\.b\\d)"));
-  expect_told({"c.dump_mode=1", "c.kernels=[\"a\",\"a\"]"}, "warning common_dump_settings.kernels[1]", "listed twice");
-  expect_told({"c.dump_mode=1", "c.kernels=[1]"}, "warning common_dump_settings.kernels[0]", "not a string");
+  expect_message({"c.dump_mode=1", "c.kernels=[\"a\",\"a\"]"}, "warning common_dump_settings.kernels[1]",
+                 "listed twice");
+  expect_message({"c.dump_mode=1", "c.kernels=[1]"}, "warning common_dump_settings.kernels[0]", "not a string");
 }
 
 TEST(Plan, NamesTheEntryWhoseExpressionIsBad) {
-  expect_told({"c.dump_mode=1", "c.kernels=[\"a\",\"name-regex((?i)x)\"]"}, "error common_dump_settings.kernels[1]",
-              "'(?i' is not part of the ECMAScript grammar");
-  EXPECT_TRUE(told({"c.kernels=[\"name-regex([)\"]"}).empty());  // dump_mode 0 does not look
+  expect_message({"c.dump_mode=1", "c.kernels=[\"a\",\"name-regex((?i)x)\"]"}, "error common_dump_settings.kernels[1]",
+                 "'(?i' is not part of the ECMAScript grammar");
+  EXPECT_TRUE(messages({"c.kernels=[\"name-regex([)\"]"}).empty());  // dump_mode 0 does not look
 }
 
 TEST(Plan, BoundsTheNumberOfExpressions) {
   std::string kernels = "c.kernels=[\"conv\"";
   for (int i = 0; i < 1000; ++i) kernels += ",\"name-regex(a" + std::to_string(i) + ")\"";
   EXPECT_EQ(plan_with({"c.dump_mode=1", kernels + "]"}).kernels.size(), 1001U);
-  expect_told({"c.dump_mode=1", kernels + ",\"name-regex(b)\"]"}, "error common_dump_settings.kernels[1001]",
-              "more than 1000");
+  expect_message({"c.dump_mode=1", kernels + ",\"name-regex(b)\"]"}, "error common_dump_settings.kernels[1001]",
+                 "more than 1000");
 }
 
 TEST(Plan, WidensTheDumpForOverflowMode) {
@@ -150,14 +151,14 @@ TEST(Plan, WidensTheDumpForOverflowMode) {
   EXPECT_EQ(plan.input_output, Sides::both);
   EXPECT_EQ(plan.iteration.text(), "3");
   EXPECT_EQ(plan.overflow_number, 9U);
-  expect_told(edits, "warning common_dump_settings.dump_mode", "becomes 0");
-  expect_told(edits, "warning common_dump_settings.input_output", "becomes 0");
+  expect_message(edits, "warning common_dump_settings.dump_mode", "becomes 0");
+  expect_message(edits, "warning common_dump_settings.input_output", "becomes 0");
 }
 
 TEST(Plan, ReadsTheOldOverflowModesAsThree) {
   for (const std::string mode : {"1", "2"}) {
     EXPECT_EQ(plan_with({"c.op_debug_mode=" + mode, "c.overflow_number=1"}).op_debug_mode, 3U);
-    expect_told({"c.op_debug_mode=" + mode}, "warning common_dump_settings.op_debug_mode", "read as 3");
+    expect_message({"c.op_debug_mode=" + mode}, "warning common_dump_settings.op_debug_mode", "read as 3");
   }
 }
 
@@ -169,70 +170,70 @@ TEST(Plan, WidensTheDumpForExceptionMode) {
   EXPECT_EQ(plan.sample_mode, 0U);
   EXPECT_EQ(plan.saved_data, SavedData::tensor);
   EXPECT_EQ(plan.input_output, Sides::inputs);
-  expect_told(edits, "warning common_dump_settings.iteration", "becomes \"all\"");
-  expect_told(edits, "warning e2e_dump_settings.sample_mode", "becomes 0");
-  expect_told(edits, "warning common_dump_settings.saved_data", "becomes \"tensor\"");
+  expect_message(edits, "warning common_dump_settings.iteration", "becomes \"all\"");
+  expect_message(edits, "warning e2e_dump_settings.sample_mode", "becomes 0");
+  expect_message(edits, "warning common_dump_settings.saved_data", "becomes \"tensor\"");
 }
 
 TEST(Plan, ComputesStatisticsOnTheHost) {
   for (const std::string data : {"tensor", "statistic", "full"}) {
     const std::vector<std::string> edits = {"c.saved_data=\"" + data + "\"", "e.stat_calc_mode=\"device\""};
     EXPECT_EQ(plan_with(edits).stat_calc_mode, "host");
-    expect_told(edits, "warning e2e_dump_settings.stat_calc_mode", "becomes \"host\"");
+    expect_message(edits, "warning e2e_dump_settings.stat_calc_mode", "becomes \"host\"");
   }
 }
 
 TEST(Plan, ListsUnknownStatisticsOnlyWhenTheyAreAskedFor) {
   const std::string words = "c.statistic_category=[\"max\",\"nan cuont\",\"zzz\",3]";
   const std::string key = "common_dump_settings.statistic_category";
-  expect_told({words}, "warning " + key + "[1]", "not used");
+  expect_message({words}, "warning " + key + "[1]", "not used");
   const std::vector<std::string> asked = {words, "c.saved_data=\"statistic\""};
-  expect_told(asked, "error " + key + "[1]", "did you mean \"nan count\"?");
-  expect_told(asked, "error " + key + "[2]", "\"hash:sha1\"");
-  expect_told(asked, "error " + key + "[3]", "found 3");
-  expect_told({"c.statistic_category=\"max\"", "c.saved_data=\"full\""}, "error " + key,
-              "found \"max\"; allowed: an array");
+  expect_message(asked, "error " + key + "[1]", "did you mean \"nan count\"?");
+  expect_message(asked, "error " + key + "[2]", "\"hash:sha1\"");
+  expect_message(asked, "error " + key + "[3]", "found 3");
+  expect_message({"c.statistic_category=\"max\"", "c.saved_data=\"full\""}, "error " + key,
+                 "found \"max\"; allowed: an array");
 }
 
 TEST(Plan, WrapsHugeNumbersAsMindSporeDoesAndSaysSo) {
   EXPECT_EQ(plan_with({"c.input_output=4294967297"}).input_output, Sides::inputs);
-  expect_told({"c.input_output=4294967297"}, "warning common_dump_settings.input_output", "read as 1");
-  expect_told({"c.input_output=4294967299"}, "error common_dump_settings.input_output",
-              "allowed: an unsigned integer: 0");
+  expect_message({"c.input_output=4294967297"}, "warning common_dump_settings.input_output", "read as 1");
+  expect_message({"c.input_output=4294967299"}, "error common_dump_settings.input_output",
+                 "allowed: an unsigned integer: 0");
   EXPECT_THAT(plan_with({"c.support_device=[-1,1.5,true,4294967298]"}).support_device, ElementsAre(4294967295, 1, 2));
-  expect_told({"c.support_device=[-1]"}, "warning common_dump_settings.support_device[0]", "not a device number");
+  expect_message({"c.support_device=[-1]"}, "warning common_dump_settings.support_device[0]", "not a device number");
 }
 
 TEST(Plan, NamesTheNearestKeyForOneItDoesNotKnow) {
-  expect_told({"c.dump_mod=0"}, "warning common_dump_settings.dump_mod", "did you mean 'dump_mode'?");
-  expect_told({"c.zzzzzzzzzzz=0"}, "warning common_dump_settings.zzz", "the nearest known key is '");
-  expect_told({"c.trans_flag=true"}, "warning common_dump_settings.trans_flag", "it belongs to e2e_dump_settings");
-  expect_told({"e.kernels=[]"}, "warning e2e_dump_settings.kernels", "it belongs to common_dump_settings");
-  expect_told({"c.Trans_Flag=1"}, "warning common_dump_settings.Trans_Flag", "'trans_flag' of e2e_dump_settings");
-  expect_told({"e2e_dump_setting={}"}, "warning e2e_dump_setting", "did you mean 'e2e_dump_settings'?");
-  expect_told({"async_dump_settings={}"}, "warning async_dump_settings", "MindSpore 1.2");
-  expect_told({"e.slice_flag=0"}, "warning e2e_dump_settings.slice_flag", "unknown key");
+  expect_message({"c.dump_mod=0"}, "warning common_dump_settings.dump_mod", "did you mean 'dump_mode'?");
+  expect_message({"c.zzzzzzzzzzz=0"}, "warning common_dump_settings.zzz", "the nearest known key is '");
+  expect_message({"c.trans_flag=true"}, "warning common_dump_settings.trans_flag", "it belongs to e2e_dump_settings");
+  expect_message({"e.kernels=[]"}, "warning e2e_dump_settings.kernels", "it belongs to common_dump_settings");
+  expect_message({"c.Trans_Flag=1"}, "warning common_dump_settings.Trans_Flag", "'trans_flag' of e2e_dump_settings");
+  expect_message({"e2e_dump_setting={}"}, "warning e2e_dump_setting", "did you mean 'e2e_dump_settings'?");
+  expect_message({"async_dump_settings={}"}, "warning async_dump_settings", "MindSpore 1.2");
+  expect_message({"e.slice_flag=0"}, "warning e2e_dump_settings.slice_flag", "unknown key");
 }
 
 TEST(Plan, TakesAMissingOrOddE2eObjectAsEmpty) {
   EXPECT_FALSE(plan_with({"-e"}).e2e);
   EXPECT_TRUE(plan_with({"e={}"}).e2e);
   EXPECT_TRUE(plan_with({"e=null"}).e2e);
-  expect_told({"-e"}, "warning e2e_dump_settings", "missing");
-  expect_told({"e=[1]"}, "warning e2e_dump_settings", "read as {}");
+  expect_message({"-e"}, "warning e2e_dump_settings", "missing");
+  expect_message({"e=[1]"}, "warning e2e_dump_settings", "read as {}");
 }
 
 TEST(Plan, ShowsAnIterationWithoutItsSpaces) {
-  expect_told({"c.iteration=\"0 | 5-8\""}, "error common_dump_settings.iteration",
-              "without spaces it would be \"0|5-8\"");
-  expect_told({"c.iteration=3", "c.op_debug_mode=0"}, "error common_dump_settings.iteration", "MindSpore 1.2");
+  expect_message({"c.iteration=\"0 | 5-8\""}, "error common_dump_settings.iteration",
+                 "without spaces it would be \"0|5-8\"");
+  expect_message({"c.iteration=3", "c.op_debug_mode=0"}, "error common_dump_settings.iteration", "MindSpore 1.2");
 }
 
 TEST(Plan, WarnsOfNamesNoFileSystemHolds) {
   const std::string name(256, 'n');
-  expect_told({"c.path=\"/" + name + "\""}, "warning common_dump_settings.path", "too long");
-  expect_told({"c.net_name=\"" + name + "\""}, "warning common_dump_settings.net_name", "too long");
-  EXPECT_TRUE(told({"c.net_name=\"" + name.substr(1) + "\""}).empty());
+  expect_message({"c.path=\"/" + name + "\""}, "warning common_dump_settings.path", "too long");
+  expect_message({"c.net_name=\"" + name + "\""}, "warning common_dump_settings.net_name", "too long");
+  EXPECT_TRUE(messages({"c.net_name=\"" + name.substr(1) + "\""}).empty());
 }
 
 TEST(Plan, ReportsAllErrorsAtOnceInTheOrderOfTheFile) {

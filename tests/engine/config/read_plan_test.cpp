@@ -132,7 +132,7 @@ TEST_F(ReadPlan, ReportsABadNameAndBadContentTogether) {
   EXPECT_EQ(result.diagnostics.size(), 2U);
 }
 
-TEST_F(ReadPlan, TellsTheDialectByWhatOnlyItHas) {
+TEST_F(ReadPlan, RecognisesADialectByItsOwnObject) {
   const auto dialect = [&](const std::string& text) {
     const PlanResult result = read_plan(write("config.json", text));
     for (const Diagnostic& diagnostic : result.diagnostics) EXPECT_FALSE(diagnostic.is_error) << diagnostic.message;

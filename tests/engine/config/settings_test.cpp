@@ -38,7 +38,7 @@ TEST(SondeSettings, AreHeldInThePlan) {
   EXPECT_FALSE(result.plan->wants_statistics());
 }
 
-TEST(SondeSettings, ReadInputsBeforeTheOperatorUnlessToldOtherwise) {
+TEST(SondeSettings, ReadInputsBeforeTheOperatorByDefault) {
   EXPECT_FALSE(parse_edits({}).plan->sonde.inputs_after);
   EXPECT_FALSE(parse_edits({"s.inputs=\"before\""}).plan->sonde.inputs_after);
   EXPECT_TRUE(parse_edits({"s.inputs=\"after\""}).plan->sonde.inputs_after);

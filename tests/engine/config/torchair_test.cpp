@@ -146,7 +146,7 @@ TEST_F(TorchAir, WinsOverTheFileItNames) {
   EXPECT_EQ(alone.plan->path, "/tmp");
 }
 
-TEST_F(TorchAir, TellsWhatIsWrongInTheFileItNames) {
+TEST_F(TorchAir, ReportsErrorsInTheFileItNames) {
   const std::string file = acl_file(R"("dump_path": "/tmp", "dump_mode": "x")");
   const PlanResult result = enabled(R"("dump_config_path": ")" + file + "\"");
   EXPECT_THAT(only_error(result), HasSubstr(file + ":1: error: dump.dump_mode: EP0002: Value x for"));

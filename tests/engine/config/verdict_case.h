@@ -1,4 +1,4 @@
-// One line of verdicts.txt: a configuration, told as edits of a good one, and what reads it how.
+// One line of verdicts.txt: a configuration, as edits of a good one, and how each program reads it.
 #pragma once
 
 #include <cstddef>

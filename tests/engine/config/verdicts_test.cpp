@@ -35,7 +35,7 @@ TEST(Verdicts, AreThoseListedAndThereAreMany) {
   }
 }
 
-// The list itself may not drift from MindSpore unseen: each reason to differ is told by the text of the case.
+// The list itself may not drift from MindSpore unseen: the text of the case gives each reason to differ.
 TEST(Verdicts, DifferFromMindSporeOnlyWhereSondeDoesMoreOrRefusesAPattern) {
   const auto has = [](const VerdictCase& one, const char* text) { return one.text.find(text) != std::string::npos; };
   for (const VerdictCase& one : read_verdicts(SONDE_VERDICTS)) {

@@ -169,7 +169,7 @@ TEST(FirstBad, ABadParameterIsLookedForInTheStepBefore) {
   EXPECT_THAT(report.findings[0].evidence, Contains(HasSubstr("in step 0 it held only finite numbers")));
 }
 
-TEST(FirstBad, TellsMemoryThatWasOverwritten) {
+TEST(FirstBad, ReportsMemoryThatWasOverwritten) {
   MadeRun run;
   const Made x = run.op("linear", {run.outside("data-0")});
   run.op("mul", {x});
@@ -261,7 +261,7 @@ TEST(FirstBad, WithoutEdgesEqualValuesStandInForThem) {
   EXPECT_THAT(report.healthy, SizeIs(1));
 }
 
-TEST(FirstBad, TellsTheNormThatGrewFirst) {
+TEST(FirstBad, NamesTheNormThatGrewFirst) {
   MadeRun run;
   for (int step = 0; step < 4; ++step) {
     if (step > 0) run.next_step();
@@ -357,7 +357,7 @@ TEST(FirstBad, AConvolutionWhoseFilesContradictItHasAnAnswer) {
   EXPECT_THAT(of_convolution("(1, 1)", {}).findings, SizeIs(1));
 }
 
-TEST(Stomp, TellsBetweenWhichOpsATensorChanged) {
+TEST(Stomp, NamesTheOpsBetweenWhichATensorChanged) {
   MadeRun run;
   const Made x = run.op("linear", {run.outside("x")});
   run.op("mul", {x});

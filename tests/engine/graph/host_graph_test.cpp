@@ -76,7 +76,7 @@ TEST(HostGraph, OfThePbHasTheOpsOfTheExecutionOrder) {
   }
 }
 
-TEST(HostGraph, TellsWhatFeedsEachInput) {
+TEST(HostGraph, FindsTheSourceOfEachInput) {
   const HostGraph graph = read_pb("2.10/small/graph.pb");
   EXPECT_THAT(inputs_of(graph, op_of(graph, "network-Net/conv-Conv2d/Conv2D-op1")),
               ElementsAre("ReLU-op0:0", "optimizer.network.conv.weight"));

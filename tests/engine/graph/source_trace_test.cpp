@@ -35,7 +35,7 @@ TEST(SourceTrace, OfEveryVersionIsTakenApart) {
   EXPECT_EQ(parsed("#  - In file /a/train.py:10, 1~2/  text/").place.end_line, 10U) << "a candidate in .pb";
 }
 
-TEST(SourceTrace, TellsThePathFromTheText) {
+TEST(SourceTrace, SeparatesThePathFromTheText) {
   EXPECT_EQ(parsed("# In file /a:3/b/train.py:8, 1~2/d[1:2/3]/").place.file, "/a:3/b/train.py");
   EXPECT_EQ(parsed("# In file <cell>:8/f(7)/2/").place.file, "<cell>");
   EXPECT_EQ(parsed("# In file /a b/(1)/x.py:8/print(1)/").place.file, "/a b/(1)/x.py");

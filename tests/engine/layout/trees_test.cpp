@@ -1,4 +1,4 @@
-// The three uses of the table of trees agree: a path that is written is read back, and it is what people are told.
+// The three uses of the table of trees agree: a written path is read back, and messages and help show the same path.
 #include "layout/trees.h"
 
 #include <gtest/gtest.h>
@@ -191,7 +191,7 @@ TEST(Trees, SayWhichPartOfARankADirectoryIs) {
   });
 }
 
-TEST(Trees, AreWhatPeopleAreTold) {
+TEST(Trees, AreShownAsTheyAre) {
   for_each_case([](const Case& of, LayoutKind kind, const Written& written) {
     const std::string graph = std::to_string(of.graph), from_one = std::to_string(of.graph + 1);
     const std::string words = path_in_words(all_levels(tree_of(kind, of.which)), "Net");
@@ -211,7 +211,7 @@ TEST(Trees, AreWhatPeopleAreTold) {
   });
 }
 
-TEST(Trees, TellNamesApartThatStandAlone) {
+TEST(Trees, DistinguishNamesWithoutDirectories) {
   const fs::path time = "20260102030405";
   EXPECT_EQ(filter_of("/dump/Net/device_1", "graph_2").graph, 2U);
   EXPECT_EQ(filter_of("/copy", "graph_2").graph, 2U);

@@ -315,7 +315,7 @@ TEST(Watch, TensorsBeyondTheMemoryLimitAreErrors) {
   EXPECT_THAT(error_messages(report.hits[0].error_code), ElementsAre("The tensor size exceeds the memory limit."));
 }
 
-TEST(Watch, TheHistoryTellsWhichStepCameBefore) {
+TEST(Watch, TheHistoryNamesTheStepBefore) {
   Dump dump;
   for (const int step : {2, 4, 5}) dump.add_floats(step, "Parameter.w_bias", {1, 2});
   dump.directory.write("rank_0/execution_order/ms_global_execution_order_graph_0.csv", "2\n3\n4\n5\n");
@@ -347,13 +347,13 @@ TEST(Watch, AnOverflowRecordNamesItsOperatorByTaskAndStream) {
   EXPECT_THAT(report.notes, IsEmpty());
 }
 
-TEST(Watch, WithoutRecordsItSaysThatOverflowsAreNotTold) {
+TEST(Watch, WithoutRecordsItSaysThatOverflowsAreUnknown) {
   Dump dump;
   dump.add_floats(0, "Add.Default_Add-op0", {1});
   EXPECT_THAT(check(dump.open(), "operator_overflow").notes, ElementsAre(HasSubstr("op_debug_mode 3")));
 }
 
-TEST(Watch, InADumpOfOverflowsAloneTheValuesTell) {
+TEST(Watch, InADumpOfOverflowsAloneTheValuesDecide) {
   Dump dump;
   dump.directory.write("rank_0/.dump_metadata/data_dump.json", R"({"common_dump_settings":{"op_debug_mode":3}})");
   dump.add_floats(0, "Add.Default_Add-op0", {1, INFINITY});

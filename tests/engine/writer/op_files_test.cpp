@@ -297,7 +297,7 @@ TEST_F(OverflowRecords, AreNoneInMindSporesOwnTrees) {
   for (const std::string& name : files()) EXPECT_EQ(name.find("Opdebug"), std::string::npos) << name;
 }
 
-TEST_F(SideFiles, TellTheArgumentsOfSelectedOps) {
+TEST_F(SideFiles, HoldTheArgumentsOfSelectedOps) {
   plan.save_kernel_args = true;
   run(false, {5, {{"alpha", AttributeKind::real, {}, {0.5}, ""}}});
   EXPECT_THAT(files("json"), ElementsAre("rank_0/Net/0/0/add.Default_network-Net_add-op0.json"));
@@ -330,7 +330,7 @@ TEST_F(SideFiles, KeepARankTable) {
   EXPECT_EQ(test::read_text(plan.path / "rank_0/.dump_metadata/hccl.json"), "{\"version\": \"1.0\"}");
 }
 
-TEST_F(SideFiles, OfO2SayWhatCannIsTold) {
+TEST_F(SideFiles, OfO2HoldTheSettingsForCann) {
   use(LayoutKind::o2);
   plan.dump_mode = DumpMode::kernels;
   plan.kernels = {"conv2d"};

@@ -63,13 +63,13 @@ TEST_F(Trouble, ADiskThatFillsUpStopsTheRecordingAndNotTheRun) {
     ASSERT_TRUE(journal);
     EXPECT_EQ(journal->torn_bytes, 0U);
     std::size_t files = 0;
-    bool told = false;
+    bool reported = false;
     for (const JournalRecord& record : journal->runs.at(0).records) {
       for (const JournalTensor& tensor : record.tensors) files += tensor.file.empty() ? 0 : 1;
-      told = told || record.note.find("no space") != std::string::npos;
+      reported = reported || record.note.find("no space") != std::string::npos;
     }
     EXPECT_EQ(files, totals.files);
-    EXPECT_TRUE(told);
+    EXPECT_TRUE(reported);
     EXPECT_TRUE(test::files_below(rank / ".dump_metadata/sonde/partial").empty());
   }
   ::umount(root.c_str());
@@ -335,7 +335,7 @@ TEST_F(Trouble, ARankThatOnlyOpensDoesNotOwn) {
   EXPECT_FALSE(other->error());
 }
 
-TEST_F(Trouble, ADirectoryThatMayNotBeWrittenIsToldBeforeTheFirstStep) {
+TEST_F(Trouble, ADirectoryThatMayNotBeWrittenIsReportedBeforeTheFirstStep) {
   if (::getuid() != 0) GTEST_SKIP() << "runs as root only: root sees no refusal, so it becomes nobody";
   std::filesystem::create_directory(root);
   std::filesystem::permissions(root, std::filesystem::perms{0755});
