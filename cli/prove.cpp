@@ -140,7 +140,7 @@ void say_identical(const Proof& proof) {
         output_text(proof), status_text(proof));
 }
 
-void say_verdict(const Proof& proof, const Reported& said) {
+void say_verdict(const Proof& proof, const Reported& reported) {
   if (proof.verdict == ProofVerdict::unproved) {
     say("nothing is proved: {}\n", reported.unproved);
   } else if (proof.verdict == ProofVerdict::identical) {
@@ -175,7 +175,7 @@ Json json_of(const DigestComparison& compared) {
   return json;
 }
 
-Json json_of(const Proof& proof, const Reported& said) {
+Json json_of(const Proof& proof, const Reported& reported) {
   Json json = {{"verdict", word_of(proof.verdict)}, {"compared", json_of(proof.tensors)}};
   json["without_sonde"] = proof.by_itself ? json_of(*proof.by_itself) : Json();
   json["stdout"] = {{"lines", proof.output.lines},
@@ -209,7 +209,7 @@ int prove(const ProveRequest& request) {
     if (runs.size() == 1) continue;
     if (runs.size() == 3) break;
     proof = compare_runs(proved(runs[0]), proved(runs[1]));
-    said = reported_by(runs[0], runs[1]);
+    reported = reported_by(runs[0], runs[1]);
     for (const std::string& line : reported.recorded) print_notice(printable(line) + "\n");
     if (!reported.unproved.empty()) proof.verdict = ProofVerdict::unproved;
     if (!reported.unproved.empty() || proof.all_equal()) break;
@@ -217,9 +217,9 @@ int prove(const ProveRequest& request) {
   }
   if (runs.size() == 3) compare_by_itself(proved(runs[0]), proved(runs[2]), proof);
   if (request.json)
-    Answer::get().add(json_of(proof, said));
+    Answer::get().add(json_of(proof, reported));
   else
-    say_verdict(proof, said);
+    say_verdict(proof, reported);
   return static_cast<int>(proof.verdict);  // their order is that of the exit statuses
 }
 
