@@ -90,7 +90,7 @@ void Answer::add_problems(const std::vector<Problem>& problems) {
     print_notice("sonde: warning: " + printable(text) + "\n");
   }
   if (added > kProblemsShown) {
-    print_notice(fmt::format("sonde: warning: {} more files could not be read wholly\n", added - kProblemsShown));
+    print_notice(fmt::format("sonde: warning: {} more files could not be read completely\n", added - kProblemsShown));
   }
 }
 

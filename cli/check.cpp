@@ -54,8 +54,9 @@ int check(const CheckOptions& options) {
 void add_check(CLI::App& app, int& exit_status) {
   auto options = std::make_shared<CheckOptions>();
   CLI::App* verb =
-      app.add_subcommand("check", "Say in plain words what a configuration records, or what is wrong with it.");
-  verb->add_option("FILE", options->file, "configuration file, as MINDSPORE_DUMP_CONFIG names it")->required();
+      app.add_subcommand("check", "Explain in plain words the content that a configuration records, or its errors.");
+  verb->add_option("FILE", options->file, "configuration file, in any form that MINDSPORE_DUMP_CONFIG accepts")
+      ->required();
   add_json_options(*verb, options->json);
   verb->footer(kFooter);
   verb->callback([options, &exit_status] { exit_status = check(*options); });

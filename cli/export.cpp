@@ -23,8 +23,8 @@ struct ExportOptions {
 constexpr const char* kFooter =
     "The format follows the extension of FILE:\n"
     "  .parquet, .arrow   one row for each tensor: names, types, shapes, statistics (needs pyarrow)\n"
-    "  .safetensors       values, bfloat16 and 8-bit floats as they are\n"
-    "  .npz               values, as NumPy has them: bfloat16 and 8-bit floats as float32\n"
+    "  .safetensors       values, with bfloat16 and 8-bit floats in their own types\n"
+    "  .npz               values in NumPy's types: bfloat16 and 8-bit floats as float32\n"
     "  a directory        statistics over the steps, as events of TensorBoard\n"
     "Exit status: 0, 2 bad usage or a missing package, 3 unreadable dump.\n"
     "Example: sonde export run7 --to run7.parquet\n"
@@ -74,9 +74,9 @@ void add_export(CLI::App& app, int& exit_status) {
       "export", "Write a dump as Parquet, Arrow, safetensors, npz, or TensorBoard events, with the package's Python.");
   verb->add_option("DUMP", options->dump, "dump, or any directory inside one")->required();
   verb->add_option("--to", options->to, "file or directory to write; repeatable")->required()->type_name("FILE");
-  verb->add_option("--format", options->format, "instead of the ending of FILE")
+  verb->add_option("--format", options->format, "instead of the format of FILE's extension")
       ->check(CLI::IsMember({"parquet", "arrow", "safetensors", "npz", "tensorboard"}));
-  verb->add_option("--table", options->table, "what a row is, of parquet and arrow: tensors (default), ops, graph")
+  verb->add_option("--table", options->table, "rows of parquet and arrow: tensors (default), ops, graph")
       ->check(CLI::IsMember({"tensors", "ops", "graph"}));
   verb->add_option(
           "--statistic", options->statistics,

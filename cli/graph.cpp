@@ -112,13 +112,13 @@ int graph(const GraphOptions& options) {
 
 void add_graph(CLI::App& app, int& exit_status) {
   auto options = std::make_shared<GraphOptions>();
-  CLI::App* verb = app.add_subcommand("graph", "Show what an op reads and who reads it, or all of a step.");
+  CLI::App* verb = app.add_subcommand("graph", "Show the inputs and the readers of an op, or all ops of a step.");
   add_dump_options(*verb, *options, false);
   verb->add_option("OP", options->op, "an op's full name or its end, or a pattern; without it, the whole step")
       ->type_name("");
   verb->add_flag("--dot", options->dot, "print Graphviz's language, for `dot -Tsvg`")->excludes("--json");
   verb->add_option("--distance", options->distance,
-                   "with OP and --dot or --json: neighbours up to so many ops away (default: 1)")
+                   "with OP and --dot or --json: neighbours up to this number of ops away (default: 1)")
       ->check(CLI::Range(0, 1 << 30).description(""))
       ->type_name("N");
   verb->footer(

@@ -49,12 +49,12 @@ void add_index(CLI::App& app, int& exit_status) {
       ->type_name("")
       ->required();
   verb->add_option("--out", options->out,
-                   "the file to write, for questions in SQL (default: one in $XDG_CACHE_HOME/sonde/index\n"
+                   "the file to write, for SQL queries (default: one in $XDG_CACHE_HOME/sonde/index\n"
                    "or ~/.cache/sonde/index, which the other verbs use while the dump does not change)")
       ->type_name("FILE");
   add_json_options(*verb, options->json);
   verb->footer(
-      "The verbs save one by themselves when a dump took long to open. Tables and examples: docs/catalog.md.\n"
+      "The verbs save an index automatically if a dump took long to open. Tables and examples: docs/catalog.md.\n"
       "Exit status: 0 written, 2 bad usage, 3 dump unreadable or still being written, or the file could not be "
       "written.\n"
       "Example: sonde index run7 --out run7.sqlite && sqlite3 -readonly run7.sqlite 'SELECT * FROM all_tensors LIMIT "

@@ -138,7 +138,7 @@ void add_info(CLI::App& app, int& exit_status) {
     bool json = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("info", "Show what this build and this machine can do.");
+  CLI::App* verb = app.add_subcommand("info", "Show the abilities of this build and this machine.");
   verb->add_option("--python", options->python,
                    "interpreter to ask about PyTorch (default: the one beside this program)")
       ->type_name("PROGRAM");

@@ -297,7 +297,7 @@ int ls(const LsOptions& options) {
 
 void add_ls(CLI::App& app, int& exit_status) {
   auto options = std::make_shared<LsOptions>();
-  CLI::App* verb = app.add_subcommand("ls", "List what a dump holds: ranks, steps, ops, files.");
+  CLI::App* verb = app.add_subcommand("ls", "List the content of a dump: ranks, steps, ops, files.");
   add_dump_options(*verb, *options, true, "rank, or with --ops for each op");
   verb->add_flag("--ops", options->ops, "list the ops, with scope and source line");
   verb->footer(

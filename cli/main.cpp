@@ -109,7 +109,7 @@ void add_help(CLI::App& app, int& exit_status) {
 
 int run_main(int argc, char** argv) {
   int exit_status = 0;
-  CLI::App app("Record what every operator of a training read and wrote, and look at it.", "sonde");
+  CLI::App app("Record the inputs and outputs of every operator of a training, and analyse them.", "sonde");
   app.set_version_flag("-V,--version", "sonde " SONDE_VERSION);
   app.require_subcommand(1);
   app.footer("Help of a verb: sonde help VERB, or sonde VERB --help\nExample: sonde ls run7");
@@ -127,7 +127,7 @@ int run_main(int argc, char** argv) {
   add_compare(app, exit_status);
   add_index(app, exit_status);
   add_verify(app, exit_status);
-  app.add_subcommand("msaccucmp", "CANN's msaccucmp.py by its own options: convert, overflow, …");
+  app.add_subcommand("msaccucmp", "Do the work of CANN's msaccucmp.py, with its own options: convert, overflow, …");
   if (argc > 1 && std::string_view(argv[1]) == "msaccucmp") {  // its options follow no rule of ours
     return msaccucmp::run(std::vector<std::string>(argv + 2, argv + argc));
   }

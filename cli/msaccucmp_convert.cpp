@@ -29,14 +29,14 @@ constexpr std::string_view kMappingFile = "mapping.csv";
 
 const Option kConvertOptions[] = {
     {{"-d", "--dump_file"}, "the dump file, a list of them with commas, or a directory", Option::Takes::value, true},
-    {{"-out", "--output"}, "the directory for what is written (default: the current one)"},
+    {{"-out", "--output"}, "the directory for the results (default: the current one)"},
     {{"-f", "--format"}, "the format to convert to: NCHW, NHWC, HWCN, ND, FRACTAL_Z, …"},
     {{"-s", "--shape"}, "the real shape, such as 1,3,224,224; only with -f"},
     {{"-o", "--output_tensor"}, "only this output; only with -f"},
     {{"-i", "--input_tensor"}, "only this input; only with -f"},
     {{"-c", "--custom_script_path"}, "directory with format_convert/convert_X_to_Y.py; only with -f"},
     {{"-v", "--version"}, "ignored", Option::Takes::value, false, {"1", "2"}},
-    {{"-t", "--type"}, "type of the files written", Option::Takes::value, false, {"npy", "bin", "msnpy", "pt"}},
+    {{"-t", "--type"}, "type of the written files", Option::Takes::value, false, {"npy", "bin", "msnpy", "pt"}},
 };
 
 int status_of(ConvertFault fault) {
@@ -158,11 +158,11 @@ int find_files(const std::string& wanted, const fs::path& out, std::vector<Conve
       log_error(fmt::format("'{}' is neither a file nor a directory", wanted));
       return kInvalidPath;
     } else {
-      log_warning(fmt::format("'{}' is passed over: in a list only files are converted", file.string()));
+      log_warning(fmt::format("'{}' is skipped: in a list only files are converted", file.string()));
     }
   }
   if (!tasks.empty()) return kDone;
-  log_error(fmt::format("there is no file in '{}'", wanted));
+  log_error(fmt::format("'{}' does not contain a file", wanted));
   return kInvalidPath;
 }
 
@@ -187,7 +187,7 @@ void write_failed_list(const fs::path& out, std::span<const ConvertTask> tasks, 
   if (!file || write_all(file->get(), lines.data(), lines.size()) != 0) {
     log_error(file ? fmt::format("cannot write '{}'", path.string()) : file.error().message);
   } else {
-    log_info(fmt::format("the files of which something was lost are listed in '{}'", path.string()));
+    log_info(fmt::format("'{}' lists the files with lost tensors", path.string()));
   }
 }
 
@@ -288,7 +288,7 @@ int convert(const Arguments& arguments) {
 
 }  // namespace
 
-const Command kConvert = {"convert", "dump files to npy, bin or pt, in their own format or in another one",
+const Command kConvert = {"convert", "Convert dump files to npy, bin or pt, in their own format or in another one.",
                           kConvertOptions, convert};
 
 }  // namespace sonde::msaccucmp

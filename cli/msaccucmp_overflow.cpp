@@ -1,4 +1,4 @@
-// msaccucmp.py overflow: which operators overflowed first, and what they read and wrote.
+// msaccucmp.py overflow: show the operators that overflowed first, and their tensors.
 #include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -34,8 +34,8 @@ constexpr std::uint64_t kNoId = 65535;
 
 const Option kOverflowOptions[] = {
     {{"-d", "--dump_path"}, "the directory of the dump", Option::Takes::value, true},
-    {{"-out", "--output"}, "the directory for what is written", Option::Takes::value, true},
-    {{"-n", "--top_n"}, "how many overflows to look at", Option::Takes::value, false, {"1", "2", "3", "4", "5"}},
+    {{"-out", "--output"}, "the directory for the results", Option::Takes::value, true},
+    {{"-n", "--top_n"}, "number of overflows to examine", Option::Takes::value, false, {"1", "2", "3", "4", "5"}},
 };
 
 // A dump file, by the fields of its name: type, name, task[, stream], time[, task type, context, thread, device].
@@ -161,7 +161,7 @@ int tell_overflow(std::size_t index, const DumpName& debug, const fs::path& out,
     return record.error().code == ErrorCode::unsupported ? kInvalidOverflowType : kInvalidDump;
   }
   if (record->summary_lines.empty()) {
-    log_error(fmt::format("'{}' says that nothing happened: its status is 0", debug.path.string()));
+    log_error(fmt::format("'{}' reports no overflow: its status is 0", debug.path.string()));
     return record->has_context ? kInvalidOverflowStatus : kInvalidOverflowType;
   }
   std::string lines;
@@ -221,7 +221,7 @@ int overflow(const Arguments& arguments) {
 
 }  // namespace
 
-const Command kOverflow = {"overflow", "which operators overflowed first, and what they read and wrote",
-                           kOverflowOptions, overflow};
+const Command kOverflow = {"overflow", "Show the operators that overflowed first, and their tensors.", kOverflowOptions,
+                           overflow};
 
 }  // namespace sonde::msaccucmp

@@ -121,7 +121,7 @@ std::string output_text(const Proof& proof) {
   if (proof.output.different.empty()) return "stdout identical";
   if (!proof.output_of_sonde.empty())
     return fmt::format("stdout differs in line {}", numbers_text(proof.output_of_sonde));
-  return fmt::format("stdout identical but for line {}, which {} between runs without Sonde too (times?)",
+  return fmt::format("stdout identical except for line {}, which {} between runs without Sonde too (times?)",
                      numbers_text(proof.output.different), proof.output.different.size() == 1 ? "differs" : "differ");
 }
 
@@ -191,10 +191,10 @@ Json json_of(const Proof& proof, const Reported& reported) {
 }  // namespace
 
 int prove(const ProveRequest& request) {
-  print_notice(fmt::format(
-      "sonde: running the command twice, first without Sonde, then recording into {}; what it prints is kept "
-      "and compared\n",
-      printable(request.dump.string())));
+  print_notice(
+      fmt::format("sonde: running the command twice, first without Sonde, then recording into {}; its output is kept "
+                  "and compared\n",
+                  printable(request.dump.string())));
   std::vector<Observed> runs;  // without, recording, and without again if they differ
   Proof proof;
   Reported reported;

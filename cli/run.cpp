@@ -86,7 +86,7 @@ int run(const RunOptions& options) {
   }
   const std::optional<fs::path> config = choose_config(options, scratch.path());
   if (!config) {
-    print_error("nothing says what to record; give --config FILE or --out DIRECTORY");
+    print_error("nothing is selected to be recorded; give --config FILE or --out DIRECTORY");
     return kBadUsage;
   }
   const std::optional<Plan> plan = checked_plan(*config, options);
@@ -126,17 +126,16 @@ void add_settings(CLI::App& verb, RunOptions& options, CLI::Option* config) {
 
 void add_run(CLI::App& app, int& exit_status) {
   auto options = std::make_shared<RunOptions>();
-  CLI::App* verb = app.add_subcommand("run", "Run a training under a configuration and report what was recorded.");
+  CLI::App* verb = app.add_subcommand("run", "Run a training under a configuration and report the recorded content.");
   CLI::Option* config =
       verb->add_option("-c,--config", options->config, "configuration file, of any dialect")->type_name("FILE");
   add_settings(*verb, *options, config);
-  CLI::Option* prove =
-      verb->add_flag("--prove", options->prove,
-                     "run the command twice, without Sonde and recording, and compare all that it computes");
+  CLI::Option* prove = verb->add_flag("--prove", options->prove,
+                                      "run the command twice, without Sonde and recording, and compare all results");
   verb->add_flag("--stop-after", options->stop_after, "end the command when the last step of `iteration` is recorded")
       ->excludes(prove);
   verb->add_flag("--json", options->json, "with --prove: the verdict as JSON")->needs(prove);
-  verb->add_option("command", options->command, "what to run, after --")->required()->type_name("COMMAND...");
+  verb->add_option("command", options->command, "the program to run, after --")->required()->type_name("COMMAND...");
   verb->footer(
       "Exit status: the command's; 2 bad usage or configuration (nothing was run), 126 and 127 it "
       "cannot be run.\n"

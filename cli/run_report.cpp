@@ -41,8 +41,8 @@ const char* why_no_closing_line(const std::vector<RunMessage>& all, const ChildE
   if (!any(all, "started"))
     return "nothing was recorded: no process of the run started Sonde; it starts when PyTorch is "
            "imported by a Python that has the package sonde installed";
-  if (end.signal != 0) return "the run ended before it could close the dump; what it wrote is kept";
-  return "the run ended without closing the dump (os._exit?); what it wrote is kept";
+  if (end.signal != 0) return "the run ended before it could close the dump; the written part is kept";
+  return "the run ended without closing the dump (os._exit?); the written part is kept";
 }
 
 // The steps of the last run of a rank: a dump may hold earlier ones.

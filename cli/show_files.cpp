@@ -183,23 +183,24 @@ Json trend_json(const std::vector<std::string>& names, const std::vector<TrendSt
 }  // namespace
 
 void add_file_options(CLI::App& verb, ShowFiles& files) {
-  verb.add_option("--picture", files.picture, "draw it into this .png: maps, histogram, or with --trend that")
+  verb.add_option("--picture", files.picture,
+                  "draw the tensor into this .png: maps, a histogram, or with --trend the trend")
       ->type_name("FILE");
   verb.add_option("--plot", files.plot,
-                  "of --picture: maps of the last two dimensions (default from two on), or\n"
+                  "for --picture: maps of the last two dimensions (default from two dimensions on), or\n"
                   "histogram")
       ->check(CLI::IsMember({"maps", "histogram"}).description(""))
       ->type_name("KIND");
-  verb.add_option("--scale", files.scale, "of maps: one scale for all, or one for each map (default: all)")
+  verb.add_option("--scale", files.scale, "for maps: one scale for all, or one for each map (default: all)")
       ->check(CLI::IsMember({"all", "map"}).description(""))
       ->type_name("SCALE");
-  verb.add_option("--maps", files.maps, "of maps: how many, the first ones (default: 64)")
+  verb.add_option("--maps", files.maps, "for maps: the number of maps, from the first one (default: 64)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1024}).description(""))
       ->type_name("N");
-  verb.add_option("--bins", files.bins, "of the histogram in a picture (default: 64)")
+  verb.add_option("--bins", files.bins, "number of bins of the histogram in a picture (default: 64)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{450}).description(""))
       ->type_name("N");
-  verb.add_option("--trend", files.trend, "these statistics of it in every step, as max,min,l2norm")
+  verb.add_option("--trend", files.trend, "the tensor's statistics in every step, as max,min,l2norm")
       ->delimiter(',')
       ->type_name("NAMES")
       ->allow_extra_args(false);
@@ -211,7 +212,7 @@ std::string complaint_of(const ShowFiles& files) {
   if (!files.picture.empty() && !files.picture.ends_with(".png")) {
     return fmt::format("--picture '{}': pictures are PNG; expected a name that ends in .png", files.picture);
   }
-  if (files.picture.empty() && !files.plot.empty()) return "--plot says how --picture FILE.png is drawn; there is none";
+  if (files.picture.empty() && !files.plot.empty()) return "--plot needs --picture FILE.png";
   if (!files.trend.empty() && !files.plot.empty()) return "--trend is a picture of its own; leave --plot out";
   const std::vector<std::string_view> known = statistic_names();
   for (const std::string& name : files.trend) {

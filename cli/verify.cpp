@@ -69,8 +69,8 @@ std::string end_text(const VerifyReport& report, const VerifyVerb& options) {
   const bool all_read = std::ranges::count(report.issues, IssueKind::unreadable, &VerifyIssue::kind) == 0;
   std::string text = findings > 0 ? count_text(findings, "thing") + " wrong"
                      : all_read   ? std::string("nothing wrong")
-                                  : std::string("not everything could be looked at");
-  text += fmt::format(": {} of the journal, {} ({}), {} of tables looked at{}\n", count_text(report.entries, "record"),
+                                  : std::string("not everything could be examined");
+  text += fmt::format(": {} of the journal, {} ({}), {} of tables examined{}\n", count_text(report.entries, "record"),
                       count_text(report.files, "tensor file"), bytes_text(report.bytes), count_text(report.rows, "row"),
                       options.hashes ? ", all values read" : "");
   if (!std::ranges::all_of(report.ranks, &VerifyRank::has_journal)) {
@@ -78,7 +78,7 @@ std::string end_text(const VerifyReport& report, const VerifyVerb& options) {
   }
   if (findings > 0 && !options.complete && can_complete(report)) {
     text += fmt::format(
-        "`sonde verify {} --complete` makes the other files again from the journal, and enters what it lacks\n",
+        "`sonde verify {} --complete` makes the other files again from the journal, and enters missing tensor files\n",
         printable(options.dump));
   }
   return text;
@@ -181,20 +181,21 @@ int verify(const VerifyVerb& options) {
 void add_verify(CLI::App& app, int& exit_status) {
   auto options = std::make_shared<VerifyVerb>();
   CLI::App* verb =
-      app.add_subcommand("verify", "Say what of a dump is whole, what is missing, and why; and repair it.");
+      app.add_subcommand("verify", "List the complete and the missing parts of a dump, with reasons; and repair it.");
   verb->add_option("DUMP", options->dump, "directory of a dump, or any directory inside one")
       ->type_name("")
       ->required();
   verb->add_option("--rank", options->rank, "number of the process (default: all)")->type_name("N");
   verb->add_flag("--hashes", options->hashes,
-                 "also read every tensor, and compare it with the statistics and hashes that were recorded");
+                 "also read every tensor, and compare it with the recorded statistics and hashes");
   verb->add_flag("--complete", options->complete,
                  "first make tables, execution order, history and graph again from the journal where they are\n"
                  "missing or cut off, and enter tensor files that a kill left outside it; tensors stay as they are");
   add_json_options(*verb, options->json);
   verb->footer(
-      "A killed run is not a finding: what it had written is there, or is reported as missing.\n"
-      "Exit status: 0 nothing wrong, 1 something is, 2 bad usage, 3 something could not be looked at, or a run records "
+      "A killed run is not a finding: its files are complete, or they are reported as missing.\n"
+      "Exit status: 0 nothing wrong, 1 something is, 2 bad usage, 3 something could not be examined, or a run is "
+      "recording "
       "there and --complete is refused.\n"
       "Example: sonde verify run7 --complete");
   verb->callback([options, &exit_status] { exit_status = verify(*options); });

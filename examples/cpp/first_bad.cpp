@@ -18,7 +18,7 @@ int look_at(const sonde::Dump& dump) {
   const sonde::Result<sonde::FirstBad> report = sonde::first_bad(dump);
   if (!report) return fail(report.error());
   if (report->findings.empty()) {
-    std::puts(report->complete ? "nothing wrong" : "nothing found, and not everything could be looked at");
+    std::puts(report->complete ? "nothing wrong" : "nothing found, and not everything could be examined");
     return report->complete ? 0 : 3;
   }
   const sonde::Finding& first = report->findings.front();

@@ -1,4 +1,4 @@
-"""Sonde records what every operator of a training run read and wrote.
+"""Sonde records the inputs and outputs of every operator of a training run.
 
     MINDSPORE_DUMP_CONFIG=/abs/data_dump.json python train.py      # no line of code
     sonde run --config data_dump.json -- python train.py           # the same, with a report at the end

@@ -4,7 +4,7 @@ It is compiled against one torch and one Python: their inner structures differ b
 builds it into the package; elsewhere the first use builds it into the user's cache, with the host's own compiler.
 
     python -m sonde.adapter build       # build now
-    python -m sonde.adapter status      # what is there, as JSON
+    python -m sonde.adapter status      # the existing adapters, as JSON
 """
 
 import argparse
@@ -239,7 +239,7 @@ def _run(command: list[str]) -> "subprocess.CompletedProcess[str]":
 
 def _compiler_failure(command: Sequence[str], output: str) -> str:
     lines = [line for line in output.splitlines() if line.strip()]
-    first_error = next((line for line in lines if "error" in line), lines[0] if lines else "it said nothing")
+    first_error = next((line for line in lines if "error" in line), lines[0] if lines else "it printed nothing")
     return f"cannot build the adapter: {command[0]}: {first_error} (to see all: python -m sonde.adapter build)"
 
 
@@ -325,7 +325,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verbs = parser.add_subparsers(dest="verb", required=True)
     make = verbs.add_parser("build", help="build it now, unless it is there")
     make.add_argument("--into-package", action="store_true", help="beside the package instead of the user's cache")
-    verbs.add_parser("status", help="what is there, as JSON")
+    verbs.add_parser("status", help="the existing adapters, as JSON")
     options = parser.parse_args(arguments)
     if options.verb == "status":
         print(json.dumps(status()))

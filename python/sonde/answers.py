@@ -121,7 +121,7 @@ class _Answer:
 @dataclasses.dataclass(frozen=True, repr=False)
 class FirstBad(_Answer):
     """The answer of `first_bad`. `findings[0]` is `first`; the others are of the same step. Without a finding nothing
-    is wrong where `complete` is True; else something could not be looked at, and `problems` and `notes` say what."""
+    is wrong where `complete` is True; else something could not be examined, and `problems` and `notes` name it."""
 
     first: Finding | None
     findings: tuple[Finding, ...]
@@ -453,7 +453,7 @@ _DIFFERENCE_COLUMNS = ("kind", "rank", "step", "operator", "line", "text")
 
 
 def _nothing(complete: bool) -> str:
-    return "nothing wrong" if complete else "nothing found in what could be looked at, which is not all"
+    return "nothing wrong" if complete else "nothing found in the part that could be examined"
 
 
 def _finding_row(finding: Finding) -> tuple[object, ...]:

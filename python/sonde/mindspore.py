@@ -77,7 +77,7 @@ def why_not() -> str | None:
         return f"MindSpore {version} is not built like those Sonde knows (2.7 to 2.10): it has no {missing.decode()}"
     target = mindspore.get_context("device_target")
     if target != "CPU":
-        return f"on {target} MindSpore {version} dumps by other ways than on the CPU, which Sonde does not know"
+        return f"on {target} MindSpore {version} dumps in other ways than the CPU, and Sonde does not know them"
     return None
 
 

@@ -384,7 +384,7 @@ def _as_file(config: object) -> Iterator[str]:
         try:
             text = json.dumps(config, indent=2)
         except (TypeError, ValueError, RecursionError) as error:
-            raise Error(f"cannot record: the configuration is not what JSON can hold: {error}") from None
+            raise Error(f"cannot record: the configuration cannot be written as JSON: {error}") from None
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         yield path

@@ -45,7 +45,7 @@ std::string how_steps_were_counted(const SessionEnd& end) {
   if (end.named_owner || end.clock.manual()) return "";
   std::string ran;
   if (end.clock.references_begun() > 0) {
-    ran += fmt::format("; what ran without gradients inside a training step has its number, in graph {}",
+    ran += fmt::format("; operators without gradients inside a training step have its number, in graph {}",
                        end.clock.reference_graph());
   }
   if (end.clock.evaluations_begun() > 0) {
@@ -54,7 +54,8 @@ std::string how_steps_were_counted(const SessionEnd& end) {
   if (ran.empty()) return "";
   const bool by_forward = end.plan.sonde.step == StepRule::forward;
   return fmt::format("\nsonde: a step is {}{}; sonde_settings.step sets another rule",
-                     by_forward ? "one forward of the model" : "what ran from one Optimizer.step to the next", ran);
+                     by_forward ? "one forward of the model" : "the operators from one Optimizer.step to the next",
+                     ran);
 }
 
 // "training steps 0-3, evaluation steps 0-1"
@@ -97,7 +98,7 @@ std::string why_nothing(const SessionEnd& end) {
   if (ops == 0) return "no operator ran in the chosen steps";
   if (end.plan.dump_mode == DumpMode::flagged && end.ops.counts().flagged_ops == 0) {
     return fmt::format(
-        "dump_mode 2 records what sonde.set_dump() was called for, which is none of the {} ops of the "
+        "dump_mode 2 records the targets of sonde.set_dump(); they are not among the {} ops of the "
         "chosen steps",
         ops);
   }

@@ -163,7 +163,7 @@ void add_unentered(const RankTree& tree, const StepFilter& filter, const Journal
   }
   const Unentered added = add_unentered_tensors(found, filter, remains, rank, *catalog.texts);
   if (added.files + added.rows == 0) return;
-  std::string what = added.files > 0 ? std::to_string(added.files) + " tensors in whole files" : std::string();
+  std::string what = added.files > 0 ? std::to_string(added.files) + " tensors in complete files" : std::string();
   if (added.rows > 0) {
     what += (what.empty() ? "" : " and ") + std::to_string(added.rows) + " rows of tables";
   }
@@ -176,8 +176,8 @@ void add_unentered(const RankTree& tree, const StepFilter& filter, const Journal
   catalog.problems.push_back({journal_in(place.metadata),
                               what + " are not entered here, since " +
                                   (is_lost ? "entries are lost" : "the run was killed or its disk was full") +
-                                  "; their names say what they are, and they are shown" +
-                                  (added.ops > 0 ? ". What they come from is not known" : ""),
+                                  "; they are shown by their names" +
+                                  (added.ops > 0 ? ". Their sources are not known" : ""),
                               is_lost, ProblemKind::unentered});
 }
 
@@ -208,8 +208,9 @@ void read_journal_rank(const JournalPlace& place, const StepFilter& filter, cons
     RankTree tree = tree_of(place, part);
     add_steps_of_constants(place, rank, tree);
     if (remains.runs.empty() && read_tree_instead(tree, rank, catalog)) {
-      catalog.problems.push_back(
-          {journal_in(place.metadata), "it holds no run; file names and tables are used instead", remains.is_damaged});
+      catalog.problems.push_back({journal_in(place.metadata),
+                                  "it does not contain a run; file names and tables are used instead",
+                                  remains.is_damaged});
       return;
     }
     add_unentered(tree, filter, place, remains, rank, catalog);

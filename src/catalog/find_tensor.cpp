@@ -100,7 +100,7 @@ FoundTensor find_slot(std::vector<SelectedStep>& steps, std::string_view op_name
     }
   }
   if (best.tensor == nullptr) {
-    wrong = fmt::format("'{}' has no such slot; it has {}", op_name,
+    wrong = fmt::format("'{}' does not have this slot; it has {}", op_name,
                         slots.empty() ? "none" : fmt::format("{}", fmt::join(slots, ", ")));
   }
   return best;

@@ -253,7 +253,7 @@ class MsprobeReader {
                                              ", such as '" + first_leaving_ + "'; they are not read"});
     }
     if (missing_ > 0) {
-      catalog_.problems.push_back({path, std::to_string(missing_) + " tensor files are not there, such as '" +
+      catalog_.problems.push_back({path, std::to_string(missing_) + " tensor files do not exist, such as '" +
                                              first_missing_ + "' in " + kData});
     }
   }

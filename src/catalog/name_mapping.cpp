@@ -21,7 +21,7 @@ NameMapping parse_name_mapping(std::string_view csv) {
       out.names[std::string(line.substr(0, comma))] = line.substr(comma + 1);
     } else if (out.problem.empty()) {
       out.problem =
-          "line " + std::to_string(number) + " is not 'number,name' of a file in this directory; it is passed over";
+          "line " + std::to_string(number) + " is not 'number,name' of a file in this directory; it is ignored";
     }
   }
   return out;

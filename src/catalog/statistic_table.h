@@ -28,7 +28,7 @@ struct StatisticTable {
   std::string problem;             // the first bad row and the number of bad rows; empty if all are good
   bool is_torn = false;            // the last row lacks its newline: it may be cut off and is skipped
 };
-inline constexpr std::string_view kTornRow = "the last row breaks off; it is passed over";
+inline constexpr std::string_view kTornRow = "the last row breaks off; it is ignored";
 
 // Columns are found by their names, in any order; unknown ones are skipped. Rows may end with a
 // comma, shapes may have either kind of bracket, numbers may be `null` or `-nan`. Fails if there is

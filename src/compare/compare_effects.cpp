@@ -215,7 +215,7 @@ void StepComparer::blame_reordering() {
         finding.op->target.back()->op_name);
     const auto [op, culprit] = reordering_before(*finding.op);
     if (culprit == nullptr) {
-      finding.what += "; or what it reads holds the same elements in another order (" + settle + ")";
+      finding.what += "; or its inputs have the same elements in another order (" + settle + ")";
       continue;
     }
     std::string why = op->verdict == OpVerdict::unmatched ? "has no counterpart" : "may choose other elements";
@@ -223,7 +223,7 @@ void StepComparer::blame_reordering() {
       const std::vector<std::string> apart = attributes_apart(*op->target.back(), *op->golden.back());
       if (!apart.empty()) why = "is called with " + apart.front();
     }
-    finding.what = fmt::format("{}, and {}, which reads what it gives, {} ({})", why, finding.culprit->op_name,
+    finding.what = fmt::format("{}, and {}, which reads its output, {} ({})", why, finding.culprit->op_name,
                                "introduces " + finding.what, settle);
     finding.kind = FindingKind::wiring;
     finding.in_golden = op->target.empty();
@@ -250,9 +250,8 @@ void StepComparer::name_suspects() {
   });
   if (suspect_ != nullptr && (first != findings_.end() ? first->place > suspect_->target_index : any_rounding)) {
     const std::vector<std::string> apart = numbers_apart(*suspect_->target.back(), *suspect_->golden.back());
-    add_finding(
-        FindingKind::op, *suspect_, suspect_->target.back(), false, nullptr,
-        fmt::format("is called with {}: its own result is the same, what follows from it is not", apart.front()));
+    add_finding(FindingKind::op, *suspect_, suspect_->target.back(), false, nullptr,
+                fmt::format("is called with {}: its own result is the same, but later results differ", apart.front()));
     return;
   }
   if (first == findings_.end() || first->op->target.empty()) {

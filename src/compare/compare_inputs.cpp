@@ -69,7 +69,7 @@ void StepComparer::look_at_order(ComparedOp& op, const std::vector<PairedInput>&
     const std::uint32_t slot = input.target.input->tensor->slot, theirs = input.golden.input->tensor->slot;
     if (slot == theirs || !same_producer(*input.target.input, *input.golden.input)) continue;
     add_finding(FindingKind::wiring, op, op.target.front(), false, nullptr,
-                fmt::format("reads as input.{} what the golden op reads as input.{}", slot, theirs));
+                fmt::format("reads as input.{} the tensor that the golden op reads as input.{}", slot, theirs));
     return;
   }
 }
@@ -131,7 +131,7 @@ std::string StepComparer::what_it_holds(const CatalogTensor& target, const Catal
       if (tried.size() > kMostCandidates) return "";
       const TensorDifference& found = differences_.of(of_target(&target), of_golden(&other));
       if (found.comparable() && found.by == ComparedBy::values && found.relative() < 1e-6) {
-        return fmt::format("it holds the golden {}{}", other.parameter,
+        return fmt::format("it has the values of the golden {}{}", other.parameter,
                            found.axes.empty() ? "" : ", " + axes_text(found));
       }
     }
@@ -306,7 +306,7 @@ const CatalogOp* StepComparer::first_alone(std::uint32_t from) const {
 void StepComparer::tell_other_size(const ComparedOp& op, const PairedInput& input) {
   const TensorDifference& difference = *input.difference;
   step_.notes.push_back(fmt::format(
-      "{} reads {} of shape {}, the golden op {}: what is made of it is not compared; run both with the same batches",
+      "{} reads {} of shape {}, the golden op {}: later results are not compared; run both with the same batches",
       op.target.front()->op_name,
       input.target.input->tensor->parameter.empty() ? "data" : input.target.input->tensor->parameter,
       shape_text(difference.shape, '(', ')'), shape_text(difference.golden_shape, '(', ')')));

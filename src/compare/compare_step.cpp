@@ -176,9 +176,8 @@ void StepComparer::leave_optimizers_out() {
     if (phase_of(*target_.ops[t].op) == Phase::optimizer) matches_[t].golden = kNoOp;
   }
   step_.notes_of_both.push_back(
-      "the optimizers update in different ways (fused, by lists, one by one): what they leave is compared where the "
-      "next "
-      "step reads it");
+      "the optimizers update in different ways (fused, by lists, one by one): their results are compared where the "
+      "next step reads them");
 }
 
 // By the products, most of which have another type if a whole run has; else by all results.

@@ -77,7 +77,8 @@ std::string difference_text(FindingKind kind, const ComparedTensor& tensor) {
   if (kind != FindingKind::op) return text;
   const Allowance& allowance = tensor.allowance;
   text += fmt::format("; rounding explains {}", rough(allowance.rounding.max));
-  if (allowance.propagated.max > 0) text += fmt::format(", what it read {} more", rough(allowance.propagated.max));
+  if (allowance.propagated.max > 0)
+    text += fmt::format(", its inputs explain {} more", rough(allowance.propagated.max));
   return text;
 }
 

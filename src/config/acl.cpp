@@ -187,11 +187,11 @@ class AclReader {
     take_statistics();
     if (dump_.find("dump_kernel_data") != nullptr) {
       complaints_.warning(line("dump_kernel_data"), "dump_kernel_data",
-                          "no effect: it keeps what kernels on an NPU print, and those of a CPU print nothing");
+                          "no effect: it keeps the output of kernels on an NPU, and kernels of a CPU print nothing");
     }
     if (text("quant_dumpable") == "1") {
       complaints_.warning(line("quant_dumpable"), "quant_dumpable",
-                          "no effect: nothing is fused here, what a quantisation reads is recorded anyway");
+                          "no effect: nothing is fused here, and the inputs of a quantisation are recorded anyway");
     }
   }
 
@@ -307,7 +307,7 @@ class AclReader {
     if (plan_.acl.single_ops) cannot_be("dump_op_switch", "on", "dump_debug", "on");
     if (!plan_.acl.dump_list.empty()) cannot_be_configured("dump_list", "dump_debug", "on");
     if (!text("dump_step").empty()) {
-      complaints_.warning(line("dump_step"), "dump_step", "not read with dump_debug on: every step is looked at");
+      complaints_.warning(line("dump_step"), "dump_step", "not read with dump_debug on: every step is examined");
     }
   }
 

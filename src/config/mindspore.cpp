@@ -183,7 +183,7 @@ void adjust_for_debug_modes(Objects& objects, Plan& plan) {
   const bool newest = plan.sonde.rules == Release::v2_7;
   if (newest && plan.op_debug_mode != 0 && plan.dump_mode != DumpMode::all) {
     warn(objects.common, "dump_mode",
-         fmt::format("op_debug_mode {} looks at every operator, so it becomes 0", plan.op_debug_mode));
+         fmt::format("op_debug_mode {} examines every operator, so it becomes 0", plan.op_debug_mode));
     plan.dump_mode = DumpMode::all;
   }
   if (newest && plan.op_debug_mode == 3 && plan.input_output != Sides::both) {
@@ -295,8 +295,8 @@ void tell_of_e2e(const JsonMember* e2e, const Mode& mode, const Plan& plan, Diag
   const LayoutInfo& layout = info(plan.sonde.layout);
   const bool is_newest = layout.kind == LayoutKind::mindspore_2_7 && !mode.named;
   diagnostics.warning(0, std::string(kE2e),
-                      is_newest ? "missing; the dump is written as rank_N/... all the same, as MindSpore does on a "
-                                  "CPU, in npy files where file_format does not say bin"
+                      is_newest ? "missing; the dump is written as rank_N/... anyway, as MindSpore does on a CPU, in "
+                                  "npy files unless file_format is bin"
                                 : fmt::format("missing: an asynchronous dump; its layout is \"{}\"", layout.name));
 }
 

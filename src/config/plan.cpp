@@ -91,7 +91,7 @@ bool is_mindspore_1_2(const JsonValue& root, const OwnSettings& own, const Plan&
   if (e2e == nullptr || !has_keys_of_1_2(e2e->value, "e2e_dump_settings")) return false;
   diagnostics.warning(
       iteration->line, "common_dump_settings.iteration",
-      fmt::format("found the number {}, and no key that is younger than MindSpore 1.2: the file is read "
+      fmt::format("found the number {}, and no key that is newer than MindSpore 1.2: the file is read "
                   "as 1.2 reads it; \"sonde_settings\": {{\"version\": \"2.7\"}} reads it as the newest",
                   spelled(iteration->value)));
   return true;

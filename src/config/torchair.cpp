@@ -185,7 +185,8 @@ DumpOptions read_options(OptionReader& reader) {
   options.path = reader.directory("dump_path");
   options.mode = reader.word("dump_mode", {"all", "input", "output"});
   if (reader.flag("quant_dumpable")) {
-    reader.warning("quant_dumpable", "no effect: nothing is fused here, what a quantisation reads is recorded anyway");
+    reader.warning("quant_dumpable",
+                   "no effect: nothing is fused here, and the inputs of a quantisation are recorded anyway");
   }
   options.step = reader.matching("dump_step", kSteps, "0|1|2-5|6");
   std::istringstream layers(reader.matching("dump_layer", kLayers, "Add_1Mul_1 Add2"));
@@ -247,7 +248,7 @@ void read_torchair(const JsonValue& root, const OwnSettings& own, Plan& plan, Di
   plan.acl.in_use = true;
   plan.file_format = FileFormat::bin;
   if (options.stage == "original") {
-    reader.warning("data_dump_stage", "no effect: what runs here is always the original program");
+    reader.warning("data_dump_stage", "no effect: the original program always runs here");
   }
   if (!options.enabled) {  // then TorchAir passes on the file alone, and its dump_path as it is
     if (!options.config_path.empty()) return;

@@ -71,7 +71,7 @@ std::optional<LogicalShape> Conversion::real_shape(const StoredTensor& tensor) {
   if (tensor.original_shape.empty()) return std::nullopt;
   auto real = find_order({tensor.format, tensor.shape, tensor.groups}, tensor.original_shape, tensor.original_format);
   if (!real) {
-    note(tensor.what(), fmt::format("the original shape {} is none of {} {}: the padding stays",
+    note(tensor.what(), fmt::format("the original shape {} does not fit {} {}: the padding stays",
                                     shape_text(tensor.original_shape, '(', ')'), format_text(tensor.format),
                                     shape_text(tensor.shape, '(', ')')));
   }
@@ -91,7 +91,7 @@ ConvertTarget Conversion::target(const StoredTensor& tensor) {
   const bool is_rule = can_reformat(from, to) && !(spec_.is_strict && to == Format::nd && !is_blocked(from));
   if (!is_rule) {
     if (!spec_.is_strict && !is_blocked(from)) {
-      note(tensor.what(), fmt::format("{} has no axes to put into the order of {}: it stays as it is",
+      note(tensor.what(), fmt::format("{} has no axes to put into the order of {}: it stays unchanged",
                                       format_text(from), format_text(to)));
       return {tensor.shape, tensor.format, false, std::nullopt};
     }
@@ -139,7 +139,7 @@ void Conversion::convert_custom(const StoredTensor& tensor) {
   if (!made) throw Lost{ConvertFault::conversion, made.error().message};
   const Result<NpyFile> npy = NpyFile::open(*made);
   fs::remove(*made, ignored);  // the mapping keeps its bytes
-  if (!npy) throw Lost{ConvertFault::conversion, "what the custom script made: " + npy.error().message};
+  if (!npy) throw Lost{ConvertFault::conversion, "the result of the custom script: " + npy.error().message};
   const TensorView view = npy->view();
   std::vector<std::byte> copy(view.is_c_contiguous() ? 0 : view.bytes());
   if (!copy.empty()) copy_c_order(view, copy.data());

@@ -192,7 +192,7 @@ Status check_file(int directory, const fs::path& path, const struct stat& status
   if (!S_ISREG(status.st_mode)) return wrong_kind(path, "a file", status);
   if (status.st_uid != ::geteuid() && !shows_as_ours(directory, status)) return of_another(path, status);
   if (appends && status.st_nlink != 1) {
-    return refuse(path, fmt::format("the file has {} names, and what is appended would be in all of them; make a copy "
+    return refuse(path, fmt::format("the file has {} names, and new content would be in all of them; make a copy "
                                     "of it, or choose another path",
                                     status.st_nlink));
   }

@@ -87,7 +87,7 @@ bool dropout_cause(OpValues& values, Cause& cause) {
   if (!input) return false;
   const double scaled = largest_magnitude(*input) / (1 - *p);
   if (!overflows(values.output_type(), scaled)) return false;
-  cause.why = fmt::format("{} scales what it keeps by {}, the largest to {}", values.op().op_type,
+  cause.why = fmt::format("{} scales the kept elements by {}, the largest to {}", values.op().op_type,
                           number_text(1 / (1 - *p)), number_text(scaled));
   tell_overflow(values.output_type(), scaled, cause);
   return true;
@@ -278,8 +278,8 @@ Cause cause_of(OpValues& values, BadKind bad) {
   if (cause.why.empty() && bad == BadKind::inf && all_finite && all_recorded && largest_of(values.output_type()) > 0 &&
       only_adds_up(values.type())) {
     cause.overflow = true;
-    cause.why = fmt::format("finite numbers make more than {} holds, which is {}", info(values.output_type()).lower,
-                            number_text(largest_of(values.output_type())));
+    cause.why = fmt::format("finite numbers give a result beyond the largest value of {}, which is {}",
+                            info(values.output_type()).lower, number_text(largest_of(values.output_type())));
   }
   if (cause.why.empty() && is_low(values.output_type()) && bad == BadKind::inf) {
     cause.why = fmt::format("{}; {} holds at most {}", finite, info(values.output_type()).lower,

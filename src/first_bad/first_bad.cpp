@@ -80,8 +80,8 @@ void tell(RankSearch& search, const RankVerdict& verdict, FirstBad& report) {
   if (search.made_as_in_next()) {
     const ValueFlow::Op& reader = search.flow().ops()[search.roots()[1].op];
     first.evidence.push_back(fmt::format(
-        "{} reads data that holds the same and was made before the first step, which the dump does not hold; what "
-        "this operator gives is read there in the next step",
+        "{} reads equal data that was made before the first step and is not in the dump; it reads the output of this "
+        "operator in the next step",
         reader.op->op_name));
   }
   add_path(search.flow(), root, report);

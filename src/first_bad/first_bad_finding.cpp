@@ -118,7 +118,7 @@ void Teller::tell_earlier(std::string_view name) {
         if (tensor.parameter != name) continue;
         const Health& health = search_.health().of(tensor);
         if (!health.known) continue;
-        finding_.evidence.push_back(fmt::format("in step {} it held {}", earlier.id.number, health_text(health)));
+        finding_.evidence.push_back(fmt::format("in step {} it contained {}", earlier.id.number, health_text(health)));
         if (!health.bad()) {
           finding_.evidence.push_back(fmt::format("it went bad between its first read in step {} and that in step {}",
                                                   earlier.id.number, iteration));
@@ -128,9 +128,8 @@ void Teller::tell_earlier(std::string_view name) {
     }
   }
   if (iteration > 0) {
-    finding_.limits.push_back(
-        fmt::format("no earlier step is in the dump: what made it happened before step {}; dump step {}", iteration,
-                    iteration - 1));
+    finding_.limits.push_back(fmt::format("the dump has no earlier step: its cause is before step {}; dump step {}",
+                                          iteration, iteration - 1));
   }
 }
 
@@ -151,7 +150,8 @@ void Teller::tell_external() {
   if (!is_data) tell_earlier(name);
   if (is_data && tensor.source != kNoSequence && made_before(tensor) == nullptr) {
     doubted_ = true;
-    finding_.limits.push_back("an operator made it that the dump does not hold: in an earlier step, or not recorded");
+    finding_.limits.push_back(
+        "the operator that made it is not in the dump: it ran in an earlier step, or was not recorded");
   }
 }
 
@@ -235,7 +235,8 @@ void Teller::tell_made() {
 
 void Teller::tell_unwritten() {
   finding_.kind = "bad_input";
-  finding_.why = fmt::format("{} gives memory as it is, and no operator writes it before it is read", op_.op->op_type);
+  finding_.why =
+      fmt::format("{} gives memory without writing it, and no operator writes it before it is read", op_.op->op_type);
   if (root_.path.size() < 2) return;
   const ValueFlow::Op& reader = flow_.ops()[root_.path[1]];
   finding_.evidence.push_back(fmt::format("first read by {}{}", reader.op->op_name, line_text(*reader.op)));
@@ -259,8 +260,8 @@ void Teller::tell_where_infinities_come_from() {
                                                                 : "outside";
     const std::string slot = slot_name(input.tensor->is_input, input.tensor->slot);
     finding_.evidence.push_back(fmt::format("{}{} holds {}, which {} put there",
-                                            input.is_unsaid ? "what it kept of forward, " : "", slot,
-                                            health_text(health), from));
+                                            input.is_unsaid ? "kept from forward: " : "", slot, health_text(health),
+                                            from));
   }
 }
 
@@ -290,7 +291,7 @@ void Teller::tell_limits() {
         "a configuration that records them");
   }
   if (root_.end == End::unknown) {
-    finding_.limits.push_back("what its readers made of it was not recorded: it may do no harm");
+    finding_.limits.push_back("the results of its readers were not recorded: it may do no harm");
   }
   std::string unread;
   for (const ValueFlow::Input& input : op_.inputs) {

@@ -152,7 +152,7 @@ RankVerdict first_rank(Searches& searches) {
       verdict.evidence.push_back(from.empty()
                                      ? "every rank that is in the dump gave it finite numbers: the sum overflowed, "
                                        "or a rank that is not in the dump gave something else"
-                                     : fmt::format("{} gave it what is bad", ranks_text(from)));
+                                     : fmt::format("{} gave it the bad values", ranks_text(from)));
     }
   }
   tell_spread(searches, verdict);

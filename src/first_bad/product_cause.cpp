@@ -153,7 +153,7 @@ bool tell_bound(OpValues& values, const Factors& factors, Cause& cause) {
   } else if (largest_of(values.output_type()) > 0) {
     cause.impossible = true;
     cause.why +=
-        fmt::format(", which is at most {}: {} holds that", number_text(bound), info(values.output_type()).lower);
+        fmt::format(", which is at most {}: {} can represent it", number_text(bound), info(values.output_type()).lower);
   }
   return true;
 }
@@ -198,7 +198,7 @@ bool product_cause(OpValues& values, BadKind bad, Cause& cause) {
     tell_overflow(values.output_type(), product->largest_term, cause);
   } else {
     cause.impossible = true;
-    cause.why += fmt::format(", which {} holds", info(values.output_type()).lower);
+    cause.why += fmt::format(", which {} can represent", info(values.output_type()).lower);
   }
   return true;
 }

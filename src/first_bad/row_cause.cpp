@@ -182,8 +182,8 @@ bool entropy_cause(OpValues& values, BadKind bad, Cause& cause) {
     if (std::isinf(input->at(logit))) forbidden = logit;
   });
   if (used == 0 && bad == BadKind::nan) {
-    cause.why = fmt::format("all {} targets are {}, which is ignored: the mean of nothing is 0 divided by 0", count,
-                            number_text(ignored));
+    cause.why = fmt::format("all {} targets are {}, the ignored value: the mean of no elements is 0 divided by 0",
+                            count, number_text(ignored));
   } else if (forbidden) {
     cause.why = fmt::format("the target asks for input.0{} = {}: a class that is masked out", position_text(*forbidden),
                             number_text(input->at(*forbidden)));

@@ -269,7 +269,7 @@ Status TensorFile::settle(const TensorView& saved, bool big_endian) {
   if (can_be_counted && is_aligned && !turn && !saved.conjugate && !saved.negative && saved.is_dense()) return {};
   if (!can_be_counted || bytes > std::max<std::uint64_t>(mapped_.bytes(), kMostExpanded)) {
     return Error{ErrorCode::unsupported,
-                 fmt::format("{} of {} expands the {} bytes of the file; the whole tensor needs {}",
+                 fmt::format("{} of {} expands the {} bytes of the file; the complete tensor needs {}",
                              shape_text(shape_, '(', ')'), info(dtype_).lower, mapped_.bytes(),
                              bytes == 0 ? "more than a file can have" : fmt::format("{} bytes", bytes))};
   }

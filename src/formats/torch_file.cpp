@@ -85,7 +85,7 @@ Result<TorchHeader> parse_zip(std::string_view file) {
   if (!entries) return entries.error();
   const auto pickle = std::ranges::find(*entries, "data.pkl", [](const ZipEntry& e) { return last_part(e.name); });
   if (pickle == entries->end()) {
-    return Error{ErrorCode::unsupported, "the zip has no data.pkl, so it is none of torch.save"};
+    return Error{ErrorCode::unsupported, "the zip has no data.pkl, so torch.save did not write it"};
   }
   const Result<std::string_view> bytes = bytes_of(file, *pickle);
   if (!bytes) return bytes.error();

@@ -112,7 +112,7 @@ Result<std::vector<ZipEntry>> read_zip(std::string_view archive) {
 Result<std::string_view> bytes_of(std::string_view archive, const ZipEntry& entry) {
   const std::string what = "the zip's entry '" + std::string(entry.name.substr(0, 200)) + "'";
   if (!entry.is_stored) {
-    return Error{ErrorCode::unsupported, what + " is compressed or encrypted; PyTorch stores its entries as they are"};
+    return Error{ErrorCode::unsupported, what + " is compressed or encrypted; PyTorch does neither"};
   }
   if (entry.header > archive.size() || archive.size() - entry.header < kLocalBytes ||
       archive.substr(entry.header, 4) != kLocal) {

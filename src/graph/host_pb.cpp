@@ -449,7 +449,7 @@ Result<HostGraph> read_model_proto(std::string_view bytes) try {
   }
   return Error{ErrorCode::corrupt, "it holds no graph; expected a ModelProto with field 4"};
 } catch (const protozero::exception& error) {
-  return Error{ErrorCode::corrupt, std::string("it is not a whole ModelProto: ") + error.what()};
+  return Error{ErrorCode::corrupt, std::string("it is not a complete ModelProto: ") + error.what()};
 }
 
 }  // namespace sonde

@@ -181,7 +181,7 @@ Result<IndexReport> build_index(const fs::path& dump, const fs::path& given_file
   IndexReport report;
   report.file = given_file.empty() ? index_file_of(*root) : given_file;
   if (report.file.empty()) {
-    return Error{ErrorCode::not_found, "there is no directory for indexes: HOME is not set; say where with --out"};
+    return Error{ErrorCode::not_found, "there is no directory for indexes: HOME is not set; give a file with --out"};
   }
   auto began = Clock::now();
   const std::uint64_t began_us = now_us();

@@ -30,7 +30,7 @@ constexpr std::string_view kMark = kUnsealed.substr(0, kUnsealed.size() - kDigit
 constexpr std::string_view kSqliteMagic = "SQLite format 3";
 
 Error no_index(const fs::path& file, const std::string& why) {
-  return Error{ErrorCode::corrupt, "'" + file.string() + "' is not a whole index: " + why};
+  return Error{ErrorCode::corrupt, "'" + file.string() + "' is not a complete index: " + why};
 }
 
 bool read_at(int descriptor, std::uint64_t offset, char* out, std::size_t bytes) {

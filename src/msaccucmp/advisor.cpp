@@ -58,7 +58,7 @@ Advice advice_on(const Comparison& comparison, const std::vector<Row>& rows) {
   const auto bad = std::ranges::find_if(known, is_bad);
   if (bad == known.end()) {
     return {"Global Consistency", "NA",
-            "Every tensor agrees. If the model's results are wrong all the same, look at what is done with its "
+            "Every tensor agrees. If the model's results are wrong anyway, look at the use of its "
             "outputs."};
   }
   return {"Global Consistency", fmt::format("{}", bad->row->index),

@@ -108,7 +108,7 @@ struct Answer {
 Answer not_available(std::string why) { return {"NaN", std::move(why)}; }
 
 Answer cosine(const Operands& operands, const Sums& sums) {
-  if (operands.is_scalar) return {"1.000000", "a scalar: its cosine similarity says nothing"};
+  if (operands.is_scalar) return {"1.000000", "a scalar: its cosine similarity has no meaning"};
   const double left = sums.left().norm(), right = sums.right().norm();
   if (left <= kEpsilon && right < kEpsilon) return {"1.0", ""};
   const auto all_zero = [](std::string_view path) {

@@ -48,7 +48,7 @@ Outcome<StepsByModel> find_steps(const fs::path& dump) {
       }
     }
   }
-  if (steps.empty()) return Failure{Code::invalid_path, fmt::format("'{}' is no {}", dump.string(), kTree)};
+  if (steps.empty()) return Failure{Code::invalid_path, fmt::format("'{}' is not {}", dump.string(), kTree)};
   return steps;
 }
 
@@ -142,7 +142,7 @@ Code compare_batch(const CompareOptions& options, const Log& log) {
   std::error_code problem;
   const fs::path dump = fs::weakly_canonical(options.left, problem);
   if (!fs::is_directory(dump, problem)) {
-    return fail(Code::invalid_path, fmt::format("'{}' is no directory", options.left.string()));
+    return fail(Code::invalid_path, fmt::format("'{}' is not a directory", options.left.string()));
   }
   const std::string name = dump.filename().string();
   if (name.empty() || name.find_first_not_of("0123456789") != std::string::npos) {

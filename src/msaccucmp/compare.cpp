@@ -31,7 +31,7 @@ std::optional<Failure> check_combination(const CompareOptions& options, const Di
   if (left.kind == DumpKind::quant) {
     if (cf || right.kind != DumpKind::standard) return no(Code::not_comparable, kNever);
     if (!q) return no(Code::not_comparable, "-q is needed");
-    if (f) return no(Code::not_comparable, "there is no need of -f");
+    if (f) return no(Code::not_comparable, "-f is not needed");
     return std::nullopt;
   }
   switch (right.kind) {
@@ -39,18 +39,18 @@ std::optional<Failure> check_combination(const CompareOptions& options, const Di
       if (left.quantised != right.quantised) return no(Code::not_comparable, "only one of them is quantised");
       if (f && !cf) return no(Code::invalid_parameter, "-cf is needed beside -f");
       if (cf && !f) return no(Code::invalid_parameter, "-f is needed beside -cf");
-      if (q) return no(Code::invalid_parameter, "there is no need of -q");
+      if (q) return no(Code::invalid_parameter, "-q is not needed");
       return std::nullopt;
     case DumpKind::standard:
       if (!f) return no(Code::invalid_parameter, "-f is needed");
-      if (cf) return no(Code::invalid_parameter, "there is no need of -cf");
+      if (cf) return no(Code::invalid_parameter, "-cf is not needed");
       if (left.quantised && !q) return no(Code::invalid_parameter, "-q is needed: my output is quantised");
-      if (!left.quantised && q) return no(Code::invalid_parameter, "there is no need of -q: nothing is quantised");
+      if (!left.quantised && q) return no(Code::invalid_parameter, "-q is not needed: nothing is quantised");
       return std::nullopt;
     case DumpKind::quant:
       if (!left.quantised) return no(Code::not_comparable, kNever);
       if (!f) return no(Code::invalid_parameter, "-f is needed");
-      if (q || cf) return no(Code::invalid_parameter, "there is no need of -q or -cf");
+      if (q || cf) return no(Code::invalid_parameter, "-q and -cf are not needed");
       return std::nullopt;
   }
   return std::nullopt;
@@ -149,7 +149,7 @@ Columns columns_of(const CompareOptions& options, const Directory& left, const D
 Outcome<Directory> scan(const fs::path& path, const CompareOptions& options, const Log& log) {
   std::error_code problem;
   if (!fs::is_directory(path, problem)) {
-    return Failure{Code::invalid_path, fmt::format("'{}' is no directory", path.string())};
+    return Failure{Code::invalid_path, fmt::format("'{}' is not a directory", path.string())};
   }
   return scan_directory(path, {options.keep_slices, !options.rules.empty()}, log.warning);
 }
@@ -158,7 +158,7 @@ Outcome<bool> check_rule_files(const CompareOptions& options) {
   for (const std::string& file : {options.rules, options.quant_rules, options.unfused_rules}) {
     std::error_code problem;
     if (!file.empty() && !fs::is_regular_file(file, problem)) {
-      return Failure{Code::invalid_path, fmt::format("'{}' is no file", file)};
+      return Failure{Code::invalid_path, fmt::format("'{}' is not a file", file)};
     }
   }
   return true;

@@ -279,7 +279,7 @@ Outcome<bool> DetailFiles::write(const Aligned& aligned, const DetailNames& name
   const ElementErrors errors(aligned.left, aligned.right);
   const std::string header = fmt::format("Index,{},NPUDump,GroundTruth,AbsoluteError,RelativeError\n", names.axes);
   const Summary summary(errors, aligned.left.elements(), single_.top);
-  if (errors.are_bools()) log.warning("bool: there are no absolute and no relative errors");
+  if (errors.are_bools()) log.warning("bool: absolute and relative errors do not exist");
   if (Outcome<bool> written = write_summary(summary, names, errors.are_bools()); !written) return written;
   if (!single_.without_elements) {
     if (Outcome<bool> written = write_elements(errors, aligned, header, threads); !written) return written;

@@ -178,7 +178,7 @@ Code take_file(Directory& directory, Classes& classes, DumpFile file, const Scan
   const std::optional<Found> found = classify(file.name, options);
   if (!found) {
     warn(
-        fmt::format("'{}' is passed over: its name is neither op_type.op_name.task_id[.stream_id].timestamp nor "
+        fmt::format("'{}' is skipped: its name is neither op_type.op_name.task_id[.stream_id].timestamp nor "
                     "op_name.output_index.timestamp with .npy, .pb or .quant",
                     file.path.string()));
     return Code::ok;
@@ -214,7 +214,7 @@ std::string real_name(const std::string& name, const NameMap& names,
   if (!is_digits(stem)) return name;
   const auto known = names.find(name);
   if (known != names.end()) return known->second;
-  warn(fmt::format("'{}' is passed over: {} does not say which name the number stands for", name, kMapping));
+  warn(fmt::format("'{}' is skipped: {} does not give the name for this number", name, kMapping));
   return "";
 }
 

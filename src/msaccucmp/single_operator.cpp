@@ -25,7 +25,7 @@ struct Detail {
 Outcome<std::int64_t> check(const SingleOperator& single) {
   constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_\\./:()=-";
   if (single.op_name.empty() || single.op_name.find_first_not_of(kAllowed) != std::string::npos) {
-    return Failure{Code::invalid_parameter, fmt::format("-op '{}' is no operator's name", single.op_name)};
+    return Failure{Code::invalid_parameter, fmt::format("-op '{}' is not the name of an operator", single.op_name)};
   }
   std::int64_t index = 0;
   const char* end = single.index.data() + single.index.size();

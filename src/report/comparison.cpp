@@ -263,7 +263,7 @@ namespace {
 // Where no op is to blame.
 std::string all_clear_of(const DumpComparison& comparison) {
   if (comparison.compared_tensors == 0) return "nothing could be compared\n";
-  const std::string where = !comparison.complete ? " in what could be compared, which is not all" : "";
+  const std::string where = !comparison.complete ? " in the part that could be compared" : "";
   double largest = 0;
   for (const ComparedStep& step : comparison.steps) largest = std::max(largest, step.largest_relative);
   if (!where.empty()) return "no cause found" + where + "\n";

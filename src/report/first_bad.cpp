@@ -140,7 +140,7 @@ std::string text_of(const FirstBad& report, std::size_t width) {
   }
   if (report.findings.empty()) {
     text += fmt::format("{}: no NaN or infinity that matters in {}",
-                        report.complete ? "nothing wrong" : "nothing found in what could be looked at",
+                        report.complete ? "nothing wrong" : "nothing found in the part that could be examined",
                         looked_text(report));
     if (!report.healthy.empty()) {
       const std::uint64_t healthy = report.healthy.size() + report.healthy_left_out;

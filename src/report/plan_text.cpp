@@ -20,7 +20,7 @@ constexpr std::size_t kMostEntries = 20;  // of `kernels` that are explained
 std::string entry_in_words(const std::string& entry, Release rules) {
   switch (kind_of_entry(entry, rules)) {
     case EntryKind::regex:
-      return fmt::format("names that as a whole match /{}/", expression_of(entry));
+      return fmt::format("names that match /{}/ completely", expression_of(entry));
     case EntryKind::op_name:
       return fmt::format("the operator named exactly {}", entry);
     case EntryKind::op_type:
@@ -103,7 +103,7 @@ std::string operators(const Plan& plan) {
                : fmt::format("operators: none (dump_mode is 1 and kernels is empty; version {})\n",
                              info(plan.sonde.version).name);
   }
-  text = fmt::format("operators: what one of {} kernels {} matches{}\n", plan.kernels.size(),
+  text = fmt::format("operators: those that match one of {} kernels {}{}\n", plan.kernels.size(),
                      plan.kernels.size() == 1 ? "entry" : "entries", which);
   for (std::size_t i = 0; i < plan.kernels.size() && i < kMostEntries; ++i) {
     text += fmt::format("  {}: {}\n", plan.kernels[i], entry_in_words(plan.kernels[i], plan.sonde.rules));

@@ -9,7 +9,7 @@ namespace sonde {
 namespace {
 
 std::string looked_text(const StompReport& report) {
-  std::string text = fmt::format("{} compared with what was written", count_text(report.compared, "read"));
+  std::string text = fmt::format("{} compared with the written values", count_text(report.compared, "read"));
   if (report.watched > 0) text += fmt::format(" ({} by the watcher)", report.watched);
   if (report.not_known > 0) text += fmt::format(", {} without values or statistics", report.not_known);
   if (report.not_observable > 0) {

@@ -134,7 +134,7 @@ void tell_statistics(const CatalogTensor& before, const CatalogTensor& after, Fi
 void tell_range(const CatalogRank& rank, const CatalogTensor& before, const CatalogTensor& after, Finding& finding) {
   const std::optional<Range> range = range_of(rank, before, after);
   if (!range || range->differ == 0) {
-    finding.limits.push_back("the dump does not hold the values of both sides: which elements changed cannot be known");
+    finding.limits.push_back("the dump does not have the values of both sides: the changed elements cannot be known");
     tell_statistics(before, after, finding);
     return;
   }
@@ -347,7 +347,7 @@ void StompSearch::report(const CatalogStep& step, const CatalogOp& writer, const
   finding.why =
       by_reader
           ? fmt::format("{} changed in memory that {} writes in place", slot_name(false, written.slot), reader.op_name)
-          : fmt::format("what {} wrote changed between {} and {}, and no operator wrote it", writer.op_name,
+          : fmt::format("the output of {} changed between {} and {}, and no operator wrote it", writer.op_name,
                         before.by == &writer ? "that" : before.by->op_name, reader.op_name);
   if (by_reader) finding.tags.emplace_back("written_by_operator");
   finding.evidence.push_back(

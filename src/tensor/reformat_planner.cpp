@@ -205,7 +205,7 @@ Status ReformatPlanner::read_image() {
     }
     if (is_c04) {
       sizes = {stored_.shape[i] / kC04, kC04};
-      if (stored_.shape[i] % kC04 != 0) return refuse("shape " + text(stored_.shape) + " is none of " + name);
+      if (stored_.shape[i] % kC04 != 0) return refuse("shape " + text(stored_.shape) + " does not fit " + name);
       continue;
     }
     // Several axes in one dimension: only the real shape gives the size of each.
@@ -246,7 +246,7 @@ Status ReformatPlanner::read_image() {
   }
   from_.places = places_of(axes, parts);
   from_.group_block_elements = product(stored_.shape) / groups_of_blocks;
-  if (is_c04 && from_.places[kC].size != kC04) return refuse("shape " + text(stored_.shape) + " is none of " + name);
+  if (is_c04 && from_.places[kC].size != kC04) return refuse("shape " + text(stored_.shape) + " does not fit " + name);
   // FRACTAL_Z_C04 counts pixels; the other side gives H and W, and so does the real shape.
   if (is_c04 && !real_sizes_) return refuse(name + " cannot be taken apart without its real shape");
   for (std::size_t a = 0; a < kAxes; ++a) sizes_[a] = real_sizes_ ? (*real_sizes_)[a] : from_.places[a].size;
@@ -264,7 +264,7 @@ Status ReformatPlanner::check_sizes() {
     if (from_groups_ && (a == kC || a == kN)) wanted *= from_groups_->together;
     if (from_groups_ && a == kN) wanted /= from_groups_->groups;
     if (wanted > stored) {
-      return refuse("the real shape " + text(real_->shape) + " is larger than what is stored as " +
+      return refuse("the real shape " + text(real_->shape) + " is larger than the stored " +
                     std::string(name_of(stored_.format)) + " " + text(stored_.shape));
     }
   }
@@ -365,7 +365,7 @@ Status ReformatPlanner::read_matrix() {
   take(real_->shape, leads_, real);
   const bool is_cut = from_axes_->has_blocks() && real[kN] != sizes_[kN];
   if (is_cut || real[kN] > sizes_[kN] || real[kH] > sizes_[kH] || real[kW] > sizes_[kW]) {
-    return refuse("the real shape " + text(real_->shape) + " does not fit what is stored as " +
+    return refuse("the real shape " + text(real_->shape) + " does not fit the stored " +
                   std::string(name_of(stored_.format)) + " " + text(shape));
   }
   sizes_ = real;

@@ -93,7 +93,7 @@ class RankVerifier {
     }
     if (live_) {
       add(IssueKind::recording, {}, own_directory_in(rank_.metadata) / "owner",
-          "a run records here at this moment; what it has not entered yet is not judged");
+          "a run is recording here at this moment; files that it has not entered yet are not judged");
     }
     check_rows();
     walk();
@@ -126,7 +126,7 @@ class RankVerifier {
       add(IssueKind::cut_off, {}, journal_in(rank_.metadata), fmt::format("run {} stopped: {}", number, known->error));
     } else if (known != nullptr && !known->finished && !(live_ && is_last)) {
       add(IssueKind::cut_off, {}, journal_in(rank_.metadata),
-          fmt::format("run {} was killed: what it had written is there", number));
+          fmt::format("run {} was killed: its written files are complete", number));
     }
     const bool has_rows = known != nullptr && (known->saved_data == "statistic" || known->saved_data == "full") &&
                           known->layout != "acl" && known->layout != "torchair";

@@ -120,7 +120,7 @@ constexpr ConditionInfo kConditions[] = {
      "the device, or Sonde, saw the operator overflow"},
     {"sd_gt", "", tensor, WatchCheck::sd_gt, kSdGt, "standard deviation above"},
     {"sd_lt", "", tensor, WatchCheck::sd_lt, kSdLt, "standard deviation below"},
-    {"tensor_all_zero", "TZ", tensor, WatchCheck::all_zero, kAllZero, "so many per cent zeros, or more"},
+    {"tensor_all_zero", "TZ", tensor, WatchCheck::all_zero, kAllZero, "this percentage of zeros, or more"},
     {"tensor_change_above_threshold", "", tensor, WatchCheck::change_too_large, kChangeAbove,
      "changed by more than this part since the step before", true},
     {"tensor_change_below_threshold", "", tensor, WatchCheck::change_too_small, kChangeBelow,
@@ -308,7 +308,7 @@ Result<WatchCondition> make_condition(std::string_view name,
     const std::vector<std::string> near = nearest(name, known, 3);
     return bad(
         name, "Invalid watch condition value.",
-        near.empty() ? "no such condition" : fmt::format("no such condition; nearest: {}", fmt::join(near, ", ")));
+        near.empty() ? "unknown condition" : fmt::format("unknown condition; nearest: {}", fmt::join(near, ", ")));
   }
   WatchCondition condition;
   condition.info = info;

@@ -125,7 +125,7 @@ Status OpFiles::write(const Record& record, const std::string& text, const Place
     const auto put = [&](int at, const char* free) { return file.commit(at, free, replace); };
     error_number = places_.place(**directory, name, put, path);
   }
-  if (error_number != 0) return places_.error("write what belongs to an op in", **directory, error_number);
+  if (error_number != 0) return places_.error("write a file of an op in", **directory, error_number);
   return {};
 }
 

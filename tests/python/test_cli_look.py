@@ -255,7 +255,7 @@ def test_an_op_of_a_later_step_is_found_too(trained):
     name = min(later - first)  # SGD multiplies its momentum from the second step on
     result = sonde("show", trained, f"{name}:output.77")
     assert result.returncode == BAD_USAGE
-    assert "has no such slot; it has input.0" in result.stderr
+    assert "does not have this slot; it has input.0" in result.stderr
     assert sonde("show", trained, name).returncode == FINITE
 
 

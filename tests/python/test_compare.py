@@ -115,7 +115,7 @@ def test_the_first_line_names_the_planted_fault(compared, fault, said):
 def test_the_first_line_says_why(compared):
     assert "called with eps=1e-06, golden 1e-05" in compared("epsilon", "none").stdout.splitlines()[0]
     assert "the golden op is gelu" in compared("activation", "none").stdout.splitlines()[0]
-    assert "it holds the golden k.weight" in compared("swapped", "none").stdout.splitlines()[0]
+    assert "it has the values of the golden k.weight" in compared("swapped", "none").stdout.splitlines()[0]
     assert "it is the golden one transposed" in compared("transposed", "none").stdout.splitlines()[0]
     missing = compared("none", "inserted").stdout.splitlines()[0]
     assert missing.startswith("first difference: step 0, golden op mul Default/network-Block/mul-op0"), missing

@@ -209,7 +209,7 @@ def test_a_file_of_the_bad_step_that_cannot_be_read_is_no_clean_answer(directory
     run = run_in(directory, dump, CLI, "first-bad", dump, *step)
     assert run.status == 3
     assert "nothing wrong" not in run.stdout
-    assert "nothing found in what could be looked at" in run.stdout
+    assert "nothing found in the part that could be examined" in run.stdout
     assert json.loads(run_in(directory, dump, CLI, "first-bad", dump, "--json", *step).stdout)["problems"]
 
 

@@ -138,7 +138,7 @@ def test_a_difference_before_the_program_becomes_random_is_still_found(prove):
 def test_times_in_the_output_are_reported_and_do_not_spoil_the_proof(prove):
     run = prove("import time; print('begin', flush=True); print(time.time_ns())" + training())
     assert run.status == 0, run.stdout
-    assert "stdout identical but for line 2" in run.stdout
+    assert "stdout identical except for line 2" in run.stdout
     assert "3 steps" in run.stdout
 
 

@@ -418,7 +418,7 @@ def test_reference_models_and_evaluation_have_a_graph_each(train, config):
         config(saved_data="statistic", statistic_category=["max"], iteration="2"),
     )
     assert [dumps.steps(run.dump, graph) for graph in (0, 1, 2)] == [[2], [2], [2]], run.stderr
-    assert "what ran without gradients inside a training step has its number, in graph 1" in run.stderr
+    assert "operators without gradients inside a training step have its number, in graph 1" in run.stderr
     assert "evaluation counts its own steps, in graph 2; sonde_settings.step sets another rule" in run.stderr
 
 

@@ -80,7 +80,7 @@ def read_graph(path: str | os.PathLike[str]) -> RawGraph:
             if field == 4:
                 return _graph(value)
     except (IndexError, struct.error, TypeError, RecursionError) as error:
-        raise BadGraph(f"{path}: no whole ModelProto: {error}") from None
+        raise BadGraph(f"{path}: not a complete ModelProto: {error}") from None
     raise BadGraph(f"{path}: a ModelProto without a graph")
 
 

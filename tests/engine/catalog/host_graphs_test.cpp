@@ -221,7 +221,7 @@ TEST(HostGraphs, GiveLinesFromTheIrWhereThePbIsGoneOrBroken) {
     EXPECT_EQ(op_of(catalog, "network-Net/conv-Conv2d/Conv2D-op1").line, 14U);
     ASSERT_THAT(catalog.problems, SizeIs(gone ? 0 : 1));
     if (gone) continue;
-    EXPECT_THAT(catalog.problems[0].message, HasSubstr("it is not a whole ModelProto"));
+    EXPECT_THAT(catalog.problems[0].message, HasSubstr("it is not a complete ModelProto"));
   }
 }
 

@@ -162,7 +162,7 @@ TEST(Msprobe, OpensNothingOutsideItsOwnDirectory) {
   EXPECT_THAT(all, HasSubstr("leaves the dump"));
   EXPECT_THAT(all, HasSubstr("leads nowhere"));
   EXPECT_THAT(all, HasSubstr("2 tensors have a data_name that leaves dump_tensor_data"));
-  EXPECT_THAT(all, HasSubstr("1 tensor files are not there, such as 'gone.pt'"));
+  EXPECT_THAT(all, HasSubstr("1 tensor files do not exist, such as 'gone.pt'"));
 }
 
 TEST(Msprobe, ShowsTensorsThatTheJsonDoesNotName) {

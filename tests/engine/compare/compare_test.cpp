@@ -199,7 +199,7 @@ TEST(Compare, ExchangedWeightsAreReported) {
   ASSERT_THAT(comparison.findings, SizeIs(2));
   EXPECT_EQ(comparison.findings[0].kind, FindingKind::parameter);
   EXPECT_EQ(comparison.findings[0].tensor->target->parameter, "a.weight");
-  EXPECT_THAT(comparison.findings[0].what, HasSubstr("it holds the golden b.weight"));
+  EXPECT_THAT(comparison.findings[0].what, HasSubstr("it has the values of the golden b.weight"));
 }
 
 TEST(Compare, ATransposedWeightIsReported) {

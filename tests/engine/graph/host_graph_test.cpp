@@ -156,7 +156,7 @@ TEST(HostGraph, CutOffIsCorrupt) {
     const Result<HostGraph> graph = read_model_proto(std::string_view(bytes).substr(0, kept));
     ASSERT_FALSE(graph) << kept;
     EXPECT_EQ(graph.error().code, ErrorCode::corrupt);
-    EXPECT_THAT(graph.error().message, HasSubstr("it is not a whole ModelProto"));
+    EXPECT_THAT(graph.error().message, HasSubstr("it is not a complete ModelProto"));
   }
   EXPECT_THAT(read_model_proto("").error().message, HasSubstr("it holds no graph"));
 }
