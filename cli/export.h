@@ -1,4 +1,4 @@
-// sonde export: what a dump holds, in forms that other programs read.
+// sonde export: the content of a dump, in forms that other programs read.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// `sonde graph`: the inputs and readers of an op, or a whole step as a table, JSON or a picture.
+// `sonde graph`: the inputs and readers of an op, or all ops of a step, as a table, JSON or a picture.
 #pragma once
 
 #include <CLI/CLI.hpp>

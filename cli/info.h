@@ -1,4 +1,4 @@
-// `sonde info`: what this build and this machine can do.
+// `sonde info`: the abilities of this build and this machine.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// `sonde ls`: what a dump holds.
+// `sonde ls`: the content of a dump.
 #pragma once
 
 #include <CLI/CLI.hpp>

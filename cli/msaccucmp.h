@@ -10,7 +10,7 @@
 
 namespace sonde::msaccucmp {
 
-// What the original ends with; scripts look at these.
+// The exit statuses of the original; scripts check these.
 enum ExitCode : int {
   kDone = 0,
   kUnknown = 1,
@@ -41,7 +41,7 @@ enum ExitCode : int {
   kSlicesDoNotMatch = 42,
   kBadName = 48,
 };
-// Of arguments that cannot be understood, before any command runs.
+// Reports arguments that cannot be understood, before any command runs.
 inline constexpr int kBadArguments = 2;
 
 struct Option {

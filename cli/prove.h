@@ -1,4 +1,4 @@
-// `sonde run --prove`: shows that recording changes no bit of what a command computes.
+// `sonde run --prove`: shows that recording changes no bit of a command's results.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// What `sonde run` says at the end: how the command ended, the messages of its processes, the content of the dump.
+// The report of `sonde run`: the end of the command, the messages of its processes, the content of the dump.
 #pragma once
 
 #include <filesystem>

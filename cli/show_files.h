@@ -1,4 +1,4 @@
-// What `sonde show` writes besides its page: pictures of a tensor, its values as text, its trend through the steps.
+// The files that `sonde show` writes: pictures of a tensor, its values as text, its trend through the steps.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace sonde {
 
 struct ShowFiles {
   std::string picture;        // a .png; empty: none
-  std::string plot;           // "maps" or "histogram"; empty: what suits the tensor
+  std::string plot;           // "maps" or "histogram"; empty: chosen by the tensor
   std::string scale = "all";  // of maps: "all" or "map"
   std::size_t maps = 64, bins = 64;
   std::string text;                // a file for the values, `-` for stdout; empty: none
@@ -24,7 +24,7 @@ struct ShowFiles {
 };
 
 void add_file_options(CLI::App& verb, ShowFiles& files);
-// What is wrong with the options themselves; empty: nothing.
+// The error in the options themselves; empty: none.
 std::string complaint_of(const ShowFiles& files);
 
 // Writes picture and text of one tensor. `title` for people, `name` the head of the text. Gives the exit status; errors are

@@ -26,15 +26,15 @@ class OpScope {
   OpScope(const OpScope&) = delete;
   OpScope& operator=(const OpScope&) = delete;
 };
-// Whether MindSpore is to go through this side of the operator now: before its kernel the inputs, after it the rest.
+// True if MindSpore is to go through this side of the operator now: before its kernel the inputs, after it the rest.
 enum class Side { inputs, outputs };
 bool is_due(Side side);
 
-// Whether inputs are to be read before the kernel runs. MindSpore's dumper reads them after it.
+// True if inputs are to be read before the kernel runs. MindSpore's dumper reads them after it.
 bool reads_before();
 void set_reads_before(bool before);
 
-// Lives around a kernel. What MindSpore's dumper reports before begin() are the inputs of its operator; the operator stays
+// Lives around a kernel. Tensors that MindSpore's dumper reports before begin() are inputs of its operator, which stays
 // open until the dumper reports its outputs, later on the same thread, or until its kernel has failed.
 class KernelRun {
  public:
@@ -59,7 +59,7 @@ class ParameterScope {
   ParameterScope& operator=(const ParameterScope&) = delete;
 };
 
-// Whether MindSpore is to go through the tensors of the op (or the parameter) of this name, `Default/…/Conv2D-op0`.
+// True if MindSpore is to go through the tensors of the op (or the parameter) of this name, `Default/…/Conv2D-op0`.
 // False also where nothing is under way: then the question is not for us, and `is_ours` says so.
 bool wants(const std::string& op_name, bool& is_ours);
 
@@ -70,7 +70,7 @@ bool take(const std::string& path, const void* data, std::size_t bytes, const st
           int type_id);
 
 bool wants_iteration(std::uint32_t iteration);
-// Whether the step that runs now is wanted. True also before MindSpore's dumper has said which it is: interpose.cpp.
+// True if the step that runs now is wanted. True also before MindSpore's dumper has said which it is: interpose.cpp.
 bool runs_chosen_step();
 
 }  // namespace sonde_mindspore

@@ -3,7 +3,7 @@
 
 namespace sonde_mindspore {
 
-// Of MindSpore's libraries that are loaded, never loading one. Null: none has it.
+// Looks in MindSpore's loaded libraries and never loads one. Null: none has it.
 void* find_in_mindspore(const char* symbol);
 
 template <typename Function>

@@ -1,4 +1,4 @@
-// Which forward op the node belongs to that the autograd engine runs now.
+// Finds the forward op of the node that the autograd engine runs now.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,7 @@ struct RootForward {
   bool may_train_without_grad = false;     // gradients may have been on when it began
   bool trained = true, evaluates = false;  // as in sonde_quiet_forward
 };
-// Whether it is a forward with gradients; false also where another module called this one.
+// True if it is a forward with gradients; false also where another module called this one.
 bool root_forward(PyObject* module, const RootForward& forward);
 // The Optimizer.step that is ending on this thread has returned and not raised.
 void step_returned();

@@ -1,4 +1,4 @@
-// What sonde.set_dump() was called for: modules and code objects, by address. Python keeps them alive, or takes them out
+// The targets of sonde.set_dump(): modules and code objects, by address. Python keeps them alive, or takes them out
 // when they die.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace sonde_torch {
 
-// The innermost one on the stack that is in here decides: true flags, false takes out of what is flagged around it.
+// The innermost entry on the stack decides: true flags its ops, false excludes them from a flagged scope around it.
 using Flags = std::unordered_map<const void*, bool>;
 
 const Flags* flags();           // null when there are none; valid for ever

@@ -1,4 +1,4 @@
-// The interpreter's stack, read without the GIL: which modules are being called, and which line of the user's called
+// The interpreter's stack, read without the GIL: the modules being called, and the line of the user's that called
 // them.
 //
 // Safe because the calling thread's own frames cannot change while it is inside C++. One CPython minor per build.

@@ -15,7 +15,7 @@ struct Gil {
   }
 };
 
-// What went wrong in Python code of ours ends here. A ^C that came meanwhile is the user's: it is raised in their code.
+// Errors in Sonde's own Python code end here. A ^C that came meanwhile is the user's: it is raised in their code.
 inline void drop_error() {
   if (PyErr_Occurred() == nullptr) return;
   if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0) PyErr_SetInterrupt();

@@ -22,15 +22,15 @@ void tell_failure(ThreadState& state, std::uint32_t site, sonde_graph graph, std
 void drop_inputs(ThreadState& state, const Frame& frame);
 bool any_requires_grad(const ThreadState& state, const Frame& frame);
 
-// An op that is not recorded, or runs inside `op`, writes: what is known of that memory is no longer true.
+// An op that is not recorded, or runs inside `op`, writes: the known facts about that memory are no longer true.
 void tell_unrecorded_writes(ThreadState& state, const at::RecordFunction& fn, const OpInfo& info, sonde_op* op);
 
 // Arguments the op will write, and whatever shares their memory, are read while they still hold their old value.
 void tell_before(ThreadState& state, const Frame& frame);
-// After the kernel: what it wrote, the other arguments, the results; then the op is ended.
+// After the kernel: reports the written memory, the other arguments and the results; then ends the op.
 void end_op(ThreadState& state, Frame& frame, const at::RecordFunction& fn);
 
-// What autograd saves of an op's inside (a mask, a mean) is read by its backward: it comes from the op at depth 0.
+// Backward reads tensors that autograd saves inside an op (a mask, a mean): they come from the op at depth 0.
 void tell_inner_results(ThreadState& state, const Frame& frame, const at::RecordFunction& fn);
 
 }  // namespace sonde_torch

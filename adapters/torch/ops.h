@@ -1,4 +1,4 @@
-// What is known of an operator from its schema, looked up by the address of its name.
+// The facts about an operator from its schema, looked up by the address of its name.
 #pragma once
 
 #include <ATen/record_function.h>

@@ -1,4 +1,4 @@
-// Where an op ran: the site (module chain, line, phase) and the graph it belongs to.
+// The place of an op: its site (module chain, line, phase) and its graph.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ struct Place {
 // takes the GIL when the place is new.
 Place place_of(ThreadState& state, const char* op_type, std::uint64_t number);
 
-// Of a node of backward itself, as if it were an operator: `PowBackward0` in the place of its forward op.
+// The place of a node of backward itself, as if it were an operator: `PowBackward0` in the place of its forward op.
 std::uint32_t site_of_node(ThreadState& state, const char* name, std::uint32_t forward_site);
 
-// Whether the step clock must begin without a root: asked while none was seen, less and less often.
+// True if the step clock must begin without a root: asked while none was seen, less and less often.
 bool bare_training(ThreadState& state);
-// Whether a module with parameters exists, which may be called yet.
+// True if a module with parameters exists, which may be called yet.
 bool parameters_exist(ThreadState& state);
 
 // Module objects died or changed: names known by address are stale.

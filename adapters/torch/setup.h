@@ -46,7 +46,7 @@ Recording* recording();
 void set_recording(Recording* begun);
 inline const Setup& setup() { return recording()->setup; }
 
-// Whether a session records: not before the first, not after one has ended, not in a forked child.
+// True if a session records: not before the first, not after one has ended, not in a forked child.
 bool is_inert();
 // Gives what it was.
 bool set_inert(bool inert);

@@ -39,7 +39,7 @@ struct TensorDescriptor {
   std::int64_t* take_sizes(c10::IntArrayRef sizes);  // where they are now; room for as many strides follows
 };
 
-// Why a tensor of this kind is not read; null when it can be. Static text.
+// The reason why a tensor of this kind is not read; null when it can be. Static text.
 const char* why_unreadable(const at::TensorBase& t);
 
 // By address, not by identity: two storages may share one piece of memory.

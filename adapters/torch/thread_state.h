@@ -1,4 +1,4 @@
-// What one thread has in flight: operators, autograd nodes and optimizer steps, and the arguments of the operators.
+// The activity of one thread: operators, autograd nodes and optimizer steps in flight, and the operators' arguments.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -30,11 +30,11 @@ struct Frame {
   sonde_op* op = nullptr;
   std::size_t first_input = 0;           // op: its arguments are [first_input, input_count) of the thread's
   int exceptions = 0;                    // op, node: in flight when it began
-  unsigned wanted = 0;                   // op: what op_begin answered
+  unsigned wanted = 0;                   // op: the answer of op_begin
   bool looked = false;                   // op: its outputs have been looked at
   bool outermost_step = false;           // optimizer: Optimizer.step, not nested
   std::string scope;                     // optimizer: `optimizer-SGD`
-  std::vector<TensorDescriptor> inputs;  // node: what it was given, where the plan wants what throws
+  std::vector<TensorDescriptor> inputs;  // node: its arguments, if the plan wants operators that throw
 };
 
 Frame frame_of(FrameKind kind, const at::RecordFunction& fn);

@@ -1,4 +1,4 @@
-// Which forward op made which autograd node: by the thread it ran on and its sequence number there.
+// Finds the forward op that made an autograd node, by the thread it ran on and its sequence number there.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Outputs that a watcher reads again and again (acl.json, scene "watcher"): where they lie, without keeping them alive.
+// Outputs that a watcher reads again and again (acl.json, scene "watcher"): their memory, without keeping them alive.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +9,7 @@
 
 namespace sonde_torch {
 
-// `name`: what op_watch_id() said of its operator, which has just made it.
+// `name`: the answer of op_watch_id() for the operator that has just made it.
 void keep_watched(std::uint32_t name, std::uint32_t slot, const at::Tensor& tensor);
 // After `op`: reports all kept tensors to the engine, as they are now; drops those it no longer wants.
 void tell_watched(sonde_op* op);

@@ -5,7 +5,7 @@
 //   DumpSelection selection;
 //   selection.op = "conv2";                                      // a regular expression, searched in full names
 //   for (const std::size_t index : *dump->select_tensors(selection)) {
-//     const DumpTensor tensor = dump->tensor(index);             // what is known without reading it
+//     const DumpTensor tensor = dump->tensor(index);             // the facts known without reading it
 //     Result<DumpValues> values = dump->values(index);           // its file, mapped
 //   }
 //
@@ -68,9 +68,9 @@ struct DumpOp {
 struct DumpTensor : TensorMeta {
   std::size_t index = 0, op = 0;
   std::string_view parameter;    // name of the parameter, gradient or state it is; empty: none
-  std::string_view key;          // where the host calls a slot not by its number: `attn_mask`; else empty
+  std::string_view key;          // the host's name of a slot that has no number: `attn_mask`; else empty
   std::string_view tensor_file;  // relative to the rank's directory; empty: no values
-  std::string_view skipped;      // why it was not read; empty when it was
+  std::string_view skipped;      // the reason why it was not read; empty if it was
   std::string_view md5, sha1;    // empty: the dump does not say
   bool has_statistics = false;   // in the dump itself; statistics() reads the file of one that has none
 };
@@ -100,7 +100,7 @@ struct DumpSelection {
 };
 
 // A condition, as the offline debugger knows them (docs/watch.md): its id (`tensor_overflow`) or the name of its Python class
-// (`TensorTooLarge`), its parameters, and the tensors to hold it against.
+// (`TensorTooLarge`), its parameters, and the tensors to check.
 struct DumpWatchpoint {
   std::string condition;
   std::vector<std::pair<std::string, double>> parameters;
@@ -110,7 +110,7 @@ struct DumpWatchpoint {
 struct DumpWatchParameter {
   std::string_view name;
   double value = 0;
-  std::optional<double> actual;  // what the tensor has; empty: nothing is compared with it
+  std::optional<double> actual;  // the tensor's value; empty: nothing is compared with it
   bool hit = false;
 };
 
@@ -143,10 +143,10 @@ struct DumpWatchOptions {
 // The result for one file.
 struct DumpConverted {
   std::vector<std::filesystem::path> written;
-  std::vector<std::string> failed;  // what could not be read or turned, each with the file's name
+  std::vector<std::string> failed;  // tensors that could not be read or converted, each with the file's name
 };
 
-// The elements of one tensor: those of its file, mapped, where they lie as they should.
+// The elements of one tensor: a view of its mapped file if the file has their order, else a copy.
 class DumpValues {
  public:
   SONDE_EXPORT DType dtype() const;  // of the file: bfloat16 may have been written as float32
@@ -171,7 +171,8 @@ class Dump {
 
   SONDE_EXPORT const std::filesystem::path& path() const;
   SONDE_EXPORT std::vector<std::uint32_t> ranks() const;
-  SONDE_EXPORT const std::filesystem::path& directory(std::uint32_t rank) const;  // what its files are relative to
+  SONDE_EXPORT const std::filesystem::path& directory(
+      std::uint32_t rank) const;  // paths of its files are relative to this
   SONDE_EXPORT std::span<const DumpProblem> problems() const;
 
   SONDE_EXPORT std::size_t step_count() const;
@@ -181,7 +182,7 @@ class Dump {
   SONDE_EXPORT DumpOp op(std::size_t index) const;
   SONDE_EXPORT DumpTensor tensor(std::size_t index) const;
 
-  // Indices, in the order of the run. Fails on a pattern that is none. Ops of which no tensor is selected are left out
+  // Indices, in the order of the run. Fails on an invalid pattern. Ops without a selected tensor are left out
   // where `inputs` or `slots` is set.
   SONDE_EXPORT Result<std::vector<std::size_t>> select_ops(const DumpSelection& selection) const;
   SONDE_EXPORT Result<std::vector<std::size_t>> select_tensors(const DumpSelection& selection) const;
@@ -190,7 +191,7 @@ class Dump {
   SONDE_EXPORT std::vector<DumpSource> trace(std::size_t op) const;
   // Arguments that are not tensors, by name, as text: `stride`, `[1, 1]`.
   SONDE_EXPORT std::vector<std::pair<std::string, std::string>> attributes(std::size_t op) const;
-  // One line of a source as it was when the dump was made; empty when the dump does not hold it.
+  // One line of a source as it was when the dump was made; empty if the dump does not have it.
   SONDE_EXPORT std::string code(std::size_t op, std::string_view file, std::uint32_t line) const;
   // The data flow of one step, in the order of the readers.
   SONDE_EXPORT std::vector<DumpEdge> edges(std::size_t step) const;
@@ -209,7 +210,7 @@ class Dump {
   // `{type}.{op}.{task}.{stream}.{time}.{input|output}.{slot}.NCHW.npy`. A format that has no NCHW stays as it is.
   SONDE_EXPORT static DumpConverted convert_to_host(const std::filesystem::path& file);
 
-  // Holds all watchpoints against their tensors, each tensor read once. Fails on a condition that is none.
+  // Checks all watchpoints on their tensors and reads each tensor once. Fails on an unknown condition.
   SONDE_EXPORT Result<DumpWatchReport> watch(std::span<const DumpWatchpoint> watchpoints,
                                              const DumpWatchOptions& options = {}) const;
   // Checks that the condition exists and takes these parameters.

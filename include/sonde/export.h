@@ -1,4 +1,4 @@
-// SONDE_EXPORT: what libsonde.so shows. All else in it is hidden.
+// SONDE_EXPORT marks the symbols that libsonde.so exports. All others are hidden.
 #pragma once
 
 #ifndef SONDE_EXPORT

@@ -1,10 +1,10 @@
-// Findings: the analyses of dumps, and what they answer.
+// Findings: the analyses of dumps, and their answers.
 //
 //   Result<Dump> dump = Dump::open("/data/run7");
 //   Result<FirstBad> report = first_bad(*dump);
 //   if (!report) fail(report.error().message);
 //   if (!report->findings.empty()) say(report->findings.front().why);
-//   else if (!report->complete) say("nothing found, and not everything could be looked at");
+//   else if (!report->complete) say("nothing found, and not everything could be examined");
 //
 // An answer owns its texts: it outlives the dumps. Each has two more forms: text_of(), the page that the command prints, and
 // json_text_of(), the document of its --json (docs/json/). A dump that was opened with `only` is analysed as if the rest did not
@@ -31,7 +31,7 @@
 
 namespace sonde {
 
-// --- what every finding says -----------------------------------------------------------------------------------------
+// --- the content of every finding -----------------------------------------------------------------------------------------
 
 struct Number {
   std::string name;
@@ -71,13 +71,13 @@ struct Finding {
   std::uint32_t rank = 0;
   StepId step;
   Phase phase = Phase::forward;
-  FindingTensor tensor;  // what is wrong; its `op` is the op that is to blame
+  FindingTensor tensor;  // the wrong tensor; its `op` is the op that is to blame
   FindingCode code;
-  std::vector<std::string> tags;  // what else is true of it: `backward_only`, `one_rank_only`, `uncertain`, …
+  std::vector<std::string> tags;  // further properties: `backward_only`, `one_rank_only`, `uncertain`, …
   std::vector<Number> numbers;
   std::string why;                    // one sentence
-  std::vector<std::string> evidence;  // what was seen, a line each
-  std::vector<std::string> limits;    // what this dump cannot show, a line each
+  std::vector<std::string> evidence;  // the observed facts, a line each
+  std::vector<std::string> limits;    // facts that this dump cannot show, a line each
 };
 
 // The part of a dump to analyse.
@@ -89,17 +89,17 @@ struct AnalysisOptions {
 
 // --- first_bad: the first operator whose output holds a NaN or an infinity that matters (docs/first-bad.md) -------------
 
-// An infinity that was meant, or does no harm: somebody takes it away before it reaches what counts.
+// An infinity that is intended, or does no harm: an op removes it before it reaches a result that matters.
 struct HealthyInfinity {
   FindingTensor tensor;
   std::uint32_t rank = 0;
   StepId step;
   FindingCode code;
   std::string how;                       // "placed", "computed", "from outside"
-  std::vector<std::string> absorbed_by;  // full names; empty: nobody in the dump reads it
+  std::vector<std::string> absorbed_by;  // full names; empty: no op in the dump reads it
 };
 
-// The first tensor whose norm grew out of what it was before.
+// The first tensor whose norm grew far beyond its earlier values.
 struct Growth {
   FindingTensor tensor;
   std::uint32_t rank = 0;
@@ -115,17 +115,17 @@ struct Growth {
 };
 
 struct FirstBad {
-  std::vector<Finding> findings;  // the first is the answer; then others of the same step, of which it is not the cause
-  std::vector<Finding> expected;  // what a loss scaler found and skipped
-  std::vector<Finding> asides;    // notes: metrics and numbers that are printed, which no training reads
+  std::vector<Finding> findings;         // the first is the answer; then others of the same step that it does not cause
+  std::vector<Finding> expected;         // findings of a loss scaler, which skipped the step
+  std::vector<Finding> asides;           // notes: metrics and numbers that are printed, which no training reads
   std::vector<HealthyInfinity> healthy;  // of the step of the answer, or of all steps where there is none
   std::uint64_t healthy_left_out = 0;
   std::optional<Growth> growth;
   std::vector<std::string> path;      // ops from the answer to where it matters, by full name
   std::string reaches;                // "the loss", "a gradient", …
-  std::vector<std::string> notes;     // how the search was done where the dump lacks something
-  std::vector<DumpProblem> problems;  // what could not be looked at
-  bool complete = false;              // everything was looked at: without a finding, nothing is wrong
+  std::vector<std::string> notes;     // the ways in which the search filled gaps of the dump
+  std::vector<DumpProblem> problems;  // parts that could not be examined
+  bool complete = false;              // everything was examined: without a finding, nothing is wrong
   bool only_overflows = false;        // the dump holds nothing but operators that overflowed
   std::vector<std::string> suspects;  // ops whose tensors would show more, for another run
   // The scope of the analysis.
@@ -141,11 +141,11 @@ SONDE_EXPORT std::string json_text_of(const FirstBad& report);
 // --- stomp: tensors whose memory changed although no operator wrote it --------------------------------------------------
 
 struct StompReport {
-  // `memory_overwritten`: the tensor is what was overwritten, as its writer recorded it; numbers are the elements that
+  // `memory_overwritten`: the tensor is the overwritten one, as its writer recorded it; numbers are the elements that
   // differ. Per tensor the first change and, of a watcher, each further one.
   std::vector<Finding> findings;
   std::uint64_t findings_left_out = 0;
-  std::uint64_t compared = 0;        // reads compared with what was written
+  std::uint64_t compared = 0;        // reads compared with the written values
   std::uint64_t watched = 0;         // of those, by the watcher
   std::uint64_t not_observable = 0;  // reads that were saved, since no operator had written the memory
   std::uint64_t not_known = 0;       // neither values nor statistics of both sides
@@ -157,10 +157,10 @@ SONDE_EXPORT Result<StompReport> stomp(const Dump& dump, const AnalysisOptions& 
 SONDE_EXPORT std::string text_of(const StompReport& report);
 SONDE_EXPORT std::string json_text_of(const StompReport& report);
 
-// --- compare: which operator introduces an error that its rounding does not explain (docs/compare.md) -------------------
+// --- compare: the operator that introduces an error beyond its rounding (docs/compare.md) ------------------------------
 
 struct ComparisonOptions {
-  std::optional<double> rtol, atol;  // empty: what rounding explains, for each operator
+  std::optional<double> rtol, atol;  // empty: the bound of rounding, for each operator
   std::filesystem::path mapping;     // JSON or CSV: names of golden ops for those of the target; empty: none
   std::string steps;                 // "3", "0-5", "1|4"; empty: all that both have
   std::optional<std::uint32_t> graph, rank;
@@ -176,7 +176,7 @@ struct DumpDifference {
   std::string source_file;
   std::uint32_t source_line = 0;  // 0: unknown
   bool in_golden = false;
-  bool uncertain = false;  // `text` says what would settle it
+  bool uncertain = false;  // `text` names the evidence that would settle it
   std::string text;        // one line for people
 };
 
@@ -187,12 +187,12 @@ SONDE_EXPORT Result<Comparison> compare(const Dump& target, const Dump& golden, 
 // A handle: copies share the comparison, which keeps what it needs of both dumps.
 class Comparison {
  public:
-  SONDE_EXPORT const std::vector<DumpDifference>& findings() const;  // what went wrong first is first
+  SONDE_EXPORT const std::vector<DumpDifference>& findings() const;  // the earliest difference comes first
   // The number of operators with each verdict: `identical`, `within_tolerance`, `propagated`, `introduced`,
   // `unmatched`, `unknown`.
   SONDE_EXPORT const std::vector<std::pair<std::string, std::size_t>>& summary() const;
   SONDE_EXPORT const std::vector<std::string>& notes() const;  // ranks and steps that only one dump has
-  SONDE_EXPORT std::vector<std::string> left_out() const;      // what could not be looked at
+  SONDE_EXPORT std::vector<std::string> left_out() const;      // parts that could not be examined
   SONDE_EXPORT bool complete() const;                          // without a finding, the two agree
 
   SONDE_EXPORT std::string text(bool all = false) const;  // the page that the command prints; `all`: as with --all
@@ -212,11 +212,11 @@ struct WatchSettings {
   std::vector<std::string> conditions;  // "tensor_overflow", "tensor_too_large:abs_mean_gt=10"
   bool recommended = false;             // also those that MindSpore's debugger recommends
   std::string steps;                    // "3", "0-5", "1|4"; empty: all
-  DumpSelection selection;              // which tensors; `inputs` empty: outputs only
+  DumpSelection selection;              // the tensors to check; `inputs` empty: outputs only
   DumpWatchOptions limits;
 };
 
-// A tensor that meets a condition; or one that could not be judged, and why.
+// A tensor that meets a condition; or one that could not be judged, with the reason.
 struct WatchFinding {
   std::string condition;   // its id: `tensor_overflow`
   std::size_t tensor = 0;  // of Dump::tensor

@@ -183,9 +183,9 @@ struct sonde_attribute {
 #define SONDE_WANT_INPUTS 2u
 #define SONDE_WANT_OUTPUTS 4u
 #define SONDE_WANT_ATTRIBUTES 8u /* call op_attributes: these are seen for the first time */
-#define SONDE_WANT_CHECK 16u     /* call op_check_output with every output: what it holds decides what is wanted */
+#define SONDE_WANT_CHECK 16u     /* call op_check_output with every output: its values decide the tensors to record */
 #define SONDE_WANT_FAILURE 32u   /* an op that throws is wanted: op_failed before op_input; op_end may take a while */
-#define SONDE_WANT_WEAK_REF 64u  /* its outputs are watched: remember where they lie, without keeping them alive */
+#define SONDE_WANT_WEAK_REF 64u  /* its outputs are watched: remember their memory, without keeping them alive */
 #define SONDE_WANT_WATCHED 128u  /* after op_output: op_watched with every output remembered so */
 #define SONDE_WANT_MODULES 256u  /* call modules_exist, within this op or before the next one */
 
@@ -196,8 +196,8 @@ enum sonde_capture {
   SONDE_CAPTURE_OVER = 2 /* off, and the plan wants the program to end here: the last chosen step is over */
 };
 
-/* To which graph an op belongs: that of the root forward it runs in, of backward and optimizer (training), or, outside
- * every root, what the step clock says. */
+/* The graph of an op: that of the root forward it runs in, that of backward and optimizer (training), or, outside
+ * every root, the graph that the step clock gives. */
 enum sonde_graph {
   SONDE_GRAPH_TRAINING = 0,
   SONDE_GRAPH_EVALUATION = 1,
@@ -276,10 +276,10 @@ struct sonde_api {
   enum sonde_capture (*scaler_update)(void);    /* GradScaler.update: the step is over although no optimizer stepped */
   enum sonde_capture (*manual_step)(void);      /* sonde.step() */
   enum sonde_capture (*autograd_started)(void); /* an op with a gradient history ran before any root was seen */
-  /* SONDE_WANT_MODULES: whether modules with parameters exist, of which none was called yet. */
+  /* SONDE_WANT_MODULES: says if modules with parameters exist; none of them was called yet. */
   enum sonde_capture (*modules_exist)(int with_parameters);
   enum sonde_capture (*capture)(void); /* the current answer; the first call begins a manual clock's first step */
-  /* From the first call on the plan's iterations do not count: what runs while it is on is recorded. */
+  /* From the first call on the plan's iterations do not count: all ops that run while it is on are recorded. */
   enum sonde_capture (*set_recording)(int on);
   /* The step that begins next has this number (that of every graph). */
   enum sonde_capture (*set_iteration)(uint64_t iteration);
@@ -295,16 +295,16 @@ struct sonde_api {
   void (*flag_type)(const char* type, int enabled);
 
   /* --- memory ----------------------------------------------------------------------------------------------- */
-  /* Memory was written by something that is not recorded. 0: nobody can say which. */
+  /* Memory was written by something that is not recorded. 0: it is not known which memory. */
   void (*storage_changed)(uint64_t storage);
-  /* These memory blocks are gone: nobody can read them any more. */
+  /* These memory blocks were freed: they cannot be read any more. */
   void (*storages_freed)(const uint64_t* storages, size_t count);
 
   /* --- ops (hot) -------------------------------------------------------------------------------------------- */
   /* SONDE_WANT_*. attributes: a hash of the op's type and of all arguments that are not tensors; 0: it has none. */
   uint32_t (*op_begin)(uint32_t site, enum sonde_graph graph, uint64_t attributes, struct sonde_op** op);
   void (*op_attributes)(struct sonde_op* op, const struct sonde_attribute* attributes, uint32_t count);
-  /* Before the kernel: arguments that the op will write, and whatever shares their memory. */
+  /* Before the kernel: arguments that the op will write, and all tensors that share their memory. */
   void (*op_input_before)(struct sonde_op* op, uint32_t slot, const struct sonde_tensor* tensor);
   /* After the kernel: the op wrote this memory block. All of them before the first input and output. */
   void (*op_mutated)(struct sonde_op* op, uint64_t storage);
@@ -320,14 +320,14 @@ struct sonde_api {
    * be read). 0: it is watched no longer. */
   int (*op_watched)(struct sonde_op* op, uint32_t watched, uint32_t slot, const struct sonde_tensor* tensor);
   void (*op_end)(struct sonde_op* op, int failed);
-  /* Instead of op_end, for an op that goes on after it has returned (a collective): op_mutated and op_output take what
-   * this gives, at any later time and on any thread, one at a time; then op_complete, once. Never null. */
+  /* Instead of op_end, for an op that goes on after it has returned (a collective): op_mutated and op_output take the
+   * result, at any later time and on any thread, one at a time; then op_complete, once. Never null. */
   struct sonde_op* (*op_defer)(struct sonde_op* op);
   void (*op_complete)(struct sonde_op* deferred, int failed);
 
   /* --- naming hosts: instead of the clock, the names and op_begin --------------------------------------------- */
-  /* Says that this is such a host; before the first step. -1: the plan asks for what it cannot give; `message` says
-   * what. The graphs and execution orders under `settings` are the host's: Sonde writes none. */
+  /* Says that this is such a host; before the first step. -1: the plan needs abilities that it lacks; `message` names
+   * them. The graphs and execution orders under `settings` are the host's: Sonde writes none. */
   int (*host_settings)(struct sonde_host_settings* settings, char* message, size_t message_bytes);
   int (*wants_iteration)(uint64_t iteration); /* before its operators run */
   /* 0: nothing of it will be recorded, the other calls may be left out. Any thread. */
@@ -346,8 +346,8 @@ struct sonde_api {
 #pragma GCC diagnostic ignored "-Wshadow"
 SONDE_EXPORT const struct sonde_api* sonde_api(uint32_t version);
 #pragma GCC diagnostic pop
-/* Why this library does not fit an adapter that was built for this version and this size of the table: one line with
- * what was found, what is expected and what to do. Null: it fits. Valid until this thread asks again. */
+/* The reason why this library does not fit an adapter that was built for this version and size of the table: one line
+ * with the version found, the version expected and a cure. Null: it fits. Valid until this thread asks again. */
 SONDE_EXPORT const char* sonde_api_mismatch(uint32_t version, uint32_t table_size);
 /* The same, for an adapter that is given the table. A library of version 1 cannot say it itself. */
 static inline const char* sonde_table_mismatch(const struct sonde_api* table) {
@@ -360,7 +360,7 @@ static inline const char* sonde_table_mismatch(const struct sonde_api* table) {
 }
 
 /* The life cycle of CANN's dump API (aclmdlInitDump, aclmdlSetDump, aclmdlFinalizeDump), its order and its codes, for
- * hosts that are written to it; what the operators do is still reported through sonde_api(). */
+ * hosts that are written to it; the operators are still reported through sonde_api(). */
 #define SONDE_SUCCESS 0
 #define SONDE_ERROR_INVALID_PARAM 100000
 #define SONDE_ERROR_INVALID_DUMP_CONFIG 100009
@@ -369,7 +369,7 @@ static inline const char* sonde_table_mismatch(const struct sonde_api* table) {
 SONDE_EXPORT int sonde_init_dump(void);
 SONDE_EXPORT int sonde_set_dump(const char* config_path);
 SONDE_EXPORT int sonde_finalize_dump(void);
-/* For the last of these calls: why it was refused, the warnings, or the closing line. Valid until this thread asks
+/* For the last of these calls: the reason of a refusal, the warnings, or the closing line. Valid until this thread asks
  * again. */
 SONDE_EXPORT const char* sonde_dump_message(void);
 

@@ -1,4 +1,4 @@
-// StepId and Phase: when in a run an operator ran.
+// StepId and Phase: the time of an operator in a run.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-"""Watches PyTorch: names modules, parameters and optimizer state for the adapter, and reports the begin of each forward.
+"""Watches PyTorch: names modules, parameters and optimizer state for the adapter, and the begin of each forward.
 
 The adapter (`_sonde_torch`, C++) sees every operator by itself. Facts that need Python come from here, once per thing
 and not per operator: which attribute a module is, which tensors are parameters, whether an optimizer exists.

@@ -65,7 +65,7 @@ RunInfo run_info_of(const sonde_run_info& info);
 QuietForward quiet_forward_of(const sonde_quiet_forward& forward);
 NamedOp named_op_of(const sonde_named_op& op);
 
-// Why an adapter built for this version and size of the table cannot use this one; empty if it can.
+// The reason why an adapter built for this version and size of the table cannot use this one; empty if it can.
 std::string table_mismatch(std::uint32_t version, std::uint32_t table_size);
 
 }  // namespace sonde

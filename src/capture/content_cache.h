@@ -84,7 +84,7 @@ class ContentCache {
   // This tensor is a result of an op, which wrote it or made a view of existing memory.
   void made(const ViewIdentity& view, Origin origin);
 
-  // Whether these bytes were checked since they were written and contain finite numbers only.
+  // True if these bytes were checked since they were written and contain finite numbers only.
   bool known_finite(std::uint64_t storage, const void* data, std::uint64_t bytes) const;
   std::uint64_t epoch(std::uint64_t storage) const { return epoch_of(storage); }  // for set_finite()
   // `epoch` is the value from before the check, as with insert().

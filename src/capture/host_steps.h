@@ -18,7 +18,7 @@ class HostSteps {
  public:
   explicit HostSteps(IterationSet chosen) : chosen_(std::move(chosen)) {}
 
-  // Whether the host's step `iteration` is to be recorded.
+  // True if the host's step `iteration` is to be recorded.
   bool wants(std::uint64_t iteration);
   // An operator of this step runs: returns the steps that ended and began.
   std::vector<StepChange> at(StepId step);

@@ -51,7 +51,7 @@ class NamedHost {
 
   // set_dump() of the operators in `scope` and below; with a type: of those directly in the scope of that type.
   void flag_scope(std::string_view scope, std::string_view type, bool enabled);
-  // Whether any of its data will be recorded. `rank`: the rank of the host's files.
+  // True if any of its data will be recorded. `rank`: the rank of the host's files.
   bool wants(OpRecorder& ops, const NamedOp& op, std::uint32_t rank);
   // Returns SONDE_WANT_*.
   std::uint32_t begin(OpRecorder& ops, const NamedOp& named, std::uint32_t rank, Op& op);

@@ -24,7 +24,7 @@ class OpNames {
  public:
   OpNames(const Plan& plan, Selector& selector, const SiteTable& sites);
 
-  // Whether set_dump() has an effect: only then the flags are checked.
+  // True if set_dump() has an effect: only then the flags are checked.
   bool flags_matter() const { return flags_matter_; }
 
   // Must precede the first name; `recorder` is informed of each name and of the named sites.

@@ -147,7 +147,7 @@ class OpRecorder {
   const bool overflow_only_ = plan_.overflow_only();    // only ops with a non-finite output are kept
   const bool exception_only_ = plan_.exception_only();  // the op that throws is kept
   const bool buffers_step_ = overflow_only_ || exception_only_;
-  const bool reads_ = plan_.saved_data != SavedData::graph;  // whether any tensor is read
+  const bool reads_ = plan_.saved_data != SavedData::graph;  // true if any tensor is read
   const bool emits_parameters_ = !buffers_step_ && plan_.acl.scene != Scene::watcher;
 
   Selector selector_;

@@ -18,7 +18,7 @@ class RecordedView {
   RecordedView(const RecordedView&) = delete;
   RecordedView& operator=(const RecordedView&) = delete;
 
-  // Whether `plan` changes anything: most plans record every tensor whole, in C order.
+  // True if `plan` changes anything: most plans record every tensor whole, in C order.
   static bool differs(const Plan& plan) { return plan.sample_mode == 1 || !plan.trans_flag; }
 
   const TensorView& view() const { return view_; }

@@ -34,7 +34,7 @@ class Session {
   // --- life ---
   const Plan& plan() const { return plan_; }
   void set_run_info(RunInfo info);
-  // Flushes and closes. Returns the line for the user: what was recorded and where, or why nothing was.
+  // Flushes and closes. Returns the closing line for the user, see summary.h.
   std::string stop();
   void abandon();  // in a forked child
   void fail(std::string message);

@@ -24,7 +24,7 @@ class SiteTable {
 
   // set_dump() of an operator type: ATen's name, MindSpore's or GE's, case-insensitive.
   void flag_type(std::string_view type, bool enabled);
-  // Whether it was called for the site's own operator, the operator that it differentiates, or a scope around it.
+  // True if it was called for the site's own operator, the operator that it differentiates, or a scope around it.
   bool is_flagged(const Site& site) const;
 
   void clear();

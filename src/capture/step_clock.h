@@ -86,7 +86,7 @@ class StepClock {
   std::optional<StepId> recording(std::uint32_t graph) const;
   // Every chosen step has ended. Always false if steps are not chosen by number.
   bool is_over() const;
-  // Whether operator callbacks must run: a chosen step is open, or roots are not all known yet.
+  // True if operator callbacks must run: a chosen step is open, or roots are not all known yet.
   bool needs_operators() const;
   // The graph for ops inside the root that was last called without gradients.
   std::uint32_t quiet_graph() const { return quiet_graph_; }

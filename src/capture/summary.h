@@ -1,4 +1,4 @@
-// The closing line of a session: what was recorded and where, or why nothing was.
+// The closing line of a session: the recorded content and its directory, or the reason why nothing was recorded.
 #pragma once
 
 #include <cstdint>

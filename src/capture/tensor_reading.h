@@ -37,7 +37,7 @@ class TensorReading {
   TensorReading& operator=(const TensorReading&) = delete;
 
   const TensorKey& key() const { return key_; }
-  // Whether its bytes must be read. `skips_uninitialised`: except those of memory that was never written.
+  // True if its bytes must be read. `skips_uninitialised`: except those of memory that was never written.
   bool look_up(ContentCache& cache, bool skips_uninitialised = false);
   bool read(BlockPool& blocks);  // false: the read failed, and `out` says why
   void publish(ContentCache& cache);

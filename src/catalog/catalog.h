@@ -37,7 +37,7 @@ struct CatalogTensor : TensorMeta {
   std::string_view parameter;
   // The host's name of the slot if it is not a number: `attn_mask`, `0.1` (of a list), `weight`. Otherwise empty.
   std::string_view key;
-  std::string_view skipped;    // why it was not read; empty when it was
+  std::string_view skipped;    // the reason why it was not read; empty if it was
   std::string_view file;       // relative to the rank's directory (formats/tensor_file.h); empty: no values
   std::string_view md5, sha1;  // md5: for msprobe its CRC-32 (8 digits) or xor (`0x…`), as in the dump
   std::optional<KnownStatistics> statistics;
@@ -138,7 +138,7 @@ enum class ProblemKind : std::uint8_t {
   damaged,
   torn,       // the last row or entry is incomplete: the run was killed or is still writing
   cut_off,    // entries of an earlier run are incomplete, or a run ended before its first entry
-  unentered,  // whole files or rows that the journal lacks
+  unentered,  // complete files or rows that the journal lacks
 };
 
 struct CatalogProblem {

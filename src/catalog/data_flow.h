@@ -43,7 +43,7 @@ class DataFlow {
 
   // The maker of an input; empty: a parameter or data, an operator that was not added, or the dump does not say.
   std::optional<Maker> maker(const CatalogTensor& input) const;
-  // Whether two inputs come from one output, possibly of an operator outside the dump.
+  // True if two inputs come from one output, possibly of an operator outside the dump.
   static bool same_origin(const CatalogTensor& a, const CatalogTensor& b);
   // The maker's record of it; null: none.
   static const CatalogTensor* output(const Maker& maker);

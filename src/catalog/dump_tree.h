@@ -15,9 +15,9 @@ namespace sonde {
 // The directories .dump_metadata of runs with a journal, each of one rank whose own directory is `directory`. In `o2`
 // several ranks share it.
 std::vector<std::filesystem::path> journals_of(const std::filesystem::path& directory);
-// Whether a file makes its directory that of a step: by its name or, if that is not certain, by its first bytes.
+// True if a file makes its directory that of a step: by its name or, if that is not certain, by its first bytes.
 bool is_of_a_step(const std::filesystem::path& path, const std::string& name);
-// Whether a file begins like a tensor of ATB, or like a container of CANN. Never waits.
+// True if a file begins like a tensor of ATB, or like a container of CANN. Never waits.
 bool is_atb_file(const std::filesystem::path& path);
 bool is_container_file(const std::filesystem::path& path);
 

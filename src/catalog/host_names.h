@@ -26,7 +26,7 @@ class HostNames {
   // Index in the graph; empty for an op outside it, and for one of several that cannot be distinguished.
   std::optional<std::uint32_t> find(std::string_view op_name) const;
 
-  // Whether the dump may use another name for this op of the graph, and this op's name for another op.
+  // True if the dump may use another name for this op of the graph, and this op's name for another op.
   bool is_uncertain(std::uint32_t op) const { return uncertain_.contains(op); }
 
   // The common facts of ops that cannot be distinguished: by name in the dump.

@@ -1,4 +1,4 @@
-// Whether two tensors of a dump hold the same values, by any evidence in the dump.
+// Finds out if two tensors of a dump have the same values, by any evidence in the dump.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@ namespace sonde {
 // characters match themselves, case-sensitive. Takes time proportional to pattern times name, whatever the pattern.
 bool glob_matches(std::string_view pattern, std::string_view name);
 
-// Whether a pattern of the command line means this op: it is matched against the full name and the op
+// True if a pattern of the command line means this op: it is matched against the full name and the op
 // type and, if it has no `/`, also against the last part of the name.
 bool selects(std::string_view pattern, std::string_view op_name, std::string_view op_type);
 

@@ -44,7 +44,7 @@ struct ComparedTensor {
 
 struct ComparedOp {
   std::uint32_t target_index = kNoOp, golden_index = kNoOp;  // in the sides' ops
-  // Ops that are equivalent together: one op, or the parts of what the other side does in one op. In order.
+  // Ops that are equivalent together: one op, or several that the other side does in one op. In order.
   std::vector<const CatalogOp*> target, golden;  // empty: no counterpart
   MatchedBy how = MatchedBy::nothing;
   OpKind kind = OpKind::other;
@@ -73,7 +73,7 @@ std::string_view word_of(FindingKind kind);
 struct CompareFinding {
   FindingKind kind = FindingKind::op;
   std::size_t step = 0;                // index into DumpComparison::steps
-  const ComparedOp* op = nullptr;      // where it is visible
+  const ComparedOp* op = nullptr;      // the op that shows it
   const CatalogOp* culprit = nullptr;  // the op to look at: of the target, of the golden dump where `in_golden`
   bool in_golden = false;
   const ComparedTensor* tensor = nullptr;  // the slot that shows it; null: none

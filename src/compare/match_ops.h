@@ -26,7 +26,7 @@ using NameMap = std::map<std::string, std::string, std::less<>>;
 // steps ran about the same program.
 std::vector<OpMatch> match_ops(const CompareSide& target, const CompareSide& golden, const NameMap& names);
 
-// Why an op has no counterpart, and the most similar golden op.
+// The reason why an op has no counterpart, and the most similar golden op.
 struct Nearest {
   std::uint32_t op = kNoOp;  // of the other side; kNoOp: none is similar
   std::string why;           // "another shape: (2,3), not (3,2)"

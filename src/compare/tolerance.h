@@ -1,4 +1,4 @@
-// How far a correct op's output may be from the golden one: because of its own rounding and of the differences between
+// The bound for the error of a correct op's output: from its own rounding and from the differences between
 // its inputs. The rules, with their reasons: docs/compare.md, "How much may differ".
 #pragma once
 

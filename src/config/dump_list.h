@@ -68,7 +68,7 @@ class DumpList {
 // How an entry names an op: by its full name; an entry without `-` also by that name with each of `/ - . \` and space
 // as `_`; or by its type, PyTorch's or, through the alias table, MindSpore's or GE's, in any case.
 bool names_op(std::string_view entry, std::string_view op_name, std::string_view op_type);
-// How `model_name` names a model: `AlexNet`, `network-AlexNet`, or `graph_1`, the first model that ran.
+// The names of a model in `model_name`: `AlexNet`, `network-AlexNet`, or `graph_1`, the first model that ran.
 bool names_model(std::string_view name, std::string_view scope);
 
 }  // namespace sonde

@@ -1,4 +1,4 @@
-// DumpSettings: the settings of a plan that a reader of the dump needs: what is missing, and when inputs were read.
+// DumpSettings: the settings of a plan that a reader of the dump needs: missing parts, and the time of reading inputs.
 #pragma once
 
 #include <array>

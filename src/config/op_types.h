@@ -20,10 +20,10 @@ std::span<const OpTypeAlias> op_type_aliases();
 // The ATen names for a type, case-insensitive; empty if the table lacks it.
 std::vector<std::string_view> aten_names(std::string_view type);
 
-// Whether `op_type` ("relu", "relu_") is one of those of `type`.
+// True if `op_type` ("relu", "relu_") is one of those of `type`.
 bool is_alias(std::string_view type, std::string_view op_type);
 
-// Whether `op_type` is a collective: `allreduce_`, `all_gather_into_tensor`, …; CANN's types beginning with `Hcom`.
+// True if `op_type` is a collective: `allreduce_`, `all_gather_into_tensor`, …; CANN's types beginning with `Hcom`.
 bool is_collective(std::string_view op_type);
 
 }  // namespace sonde

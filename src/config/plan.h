@@ -1,4 +1,4 @@
-// Plan: what to record, in one form for all dialects of configuration.
+// Plan: the settings of a recording, in one form for all dialects of configuration.
 #pragma once
 
 #include <algorithm>
@@ -79,7 +79,7 @@ std::optional<LayoutKind> layout_from_name(std::string_view name);
 LayoutKind layout_of(Release release);
 
 enum class FileFormat : std::uint8_t { npy, bin };
-// How many source lines of an op an `.ir` file has (ENV_DUMP_IR_LINE_LEVEL).
+// The number of source lines of an op in an `.ir` file (ENV_DUMP_IR_LINE_LEVEL).
 enum class SourceLines : std::uint8_t { none, top, all };
 
 // A slot of an op: `input0`, `output1`.
@@ -140,7 +140,7 @@ struct Plan {
   std::filesystem::path source;  // the configuration file; empty if made in code
   std::string source_text;       // its bytes, copied to .dump_metadata/data_dump.json
   std::string dialect;           // "mindspore-2.x", …
-  // Why nothing is recorded although the file is correct ("dump_list is empty and …"). Empty: something may be.
+  // The reason why a correct file records nothing ("dump_list is empty and …"). Empty: it may record something.
   std::string nothing;
 
   std::filesystem::path path;  // absolute root of the dump

@@ -19,7 +19,7 @@ namespace sonde {
 // fewer: 2.0 no expressions, 1.2 and 1.3 full names only.
 enum class EntryKind : std::uint8_t { regex, op_name, op_type };
 EntryKind kind_of_entry(std::string_view entry, Release release = Release::v2_7);
-// Whether `entry` is `op_name` as written in file names: with `_` (2.3 on) or `--` (up to 2.0) as the separator.
+// True if `entry` is `op_name` as written in file names: with `_` (2.3 on) or `--` (up to 2.0) as the separator.
 bool is_name_in_files(std::string_view entry, std::string_view op_name);
 // The expression inside "name-regex(…)"; only for EntryKind::regex.
 std::string_view expression_of(std::string_view entry);
@@ -44,7 +44,7 @@ class Selector {
     const std::vector<SlotName>* except = nullptr;  // slots excluded by a black-list; lives as long as the Selector
 
     bool any() const { return inputs || outputs; }
-    bool slot(bool is_input, std::uint32_t index) const;  // whether this one must be recorded
+    bool slot(bool is_input, std::uint32_t index) const;  // true if this one must be recorded
     bool excludes(bool is_input, std::uint32_t index) const;
     friend bool operator==(const Wanted&, const Wanted&) = default;
   };

@@ -19,7 +19,7 @@ struct ConvertTask {
   std::string name;  // set if the file's own is a number that replaces a long name
 };
 
-// What the options ask for; fails on a type or a format that does not exist, and on a shape without a format.
+// The meaning of the options; fails on a type or a format that does not exist, and on a shape without a format.
 Result<ConvertSpec> convert_spec(const ConversionOptions& options);
 
 // Each path: the file, or every binary tensor file below the directory: an operator's container, a raw file of 1.2. The tree

@@ -21,7 +21,7 @@ namespace sonde {
 
 FindingTensor finding_tensor(const CatalogRank& rank, const CatalogOp& op, const CatalogTensor& tensor);
 
-// All facts of the dump about the place; `tensor` null: the op as a whole.
+// All facts of the dump about the place; `tensor` null: the finding is about the op.
 Finding finding_at(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op,
                    const CatalogTensor* tensor = nullptr);
 

@@ -1,4 +1,4 @@
-// BadCause: why an op made NaN or an infinity from its inputs, by their values if the dump has them, else by
+// BadCause: explains NaN or an infinity that an op made from its inputs, by their values if the dump has them, else by
 // statistics.
 #pragma once
 

@@ -18,7 +18,7 @@ struct AtbHeader {
   std::string data;  // file that holds the elements, where this one does not; else empty
 };
 
-// Whether a file with this start is an ATB file.
+// True if a file with this start is an ATB file.
 bool is_atb(std::string_view start);
 
 // `file`: all of it. Does not check that the elements are there.

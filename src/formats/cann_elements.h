@@ -1,4 +1,4 @@
-// The elements of a container as NumPy can have them: which type they become, and those of less than a byte, or of formats
+// The elements of a container in NumPy's types: the resulting type, and those of less than a byte, or of formats
 // that no processor computes with, decoded.
 #pragma once
 
@@ -11,7 +11,7 @@
 namespace sonde {
 
 struct CannElements {
-  DType dtype = DType::undefined;  // what they are, or, where `decoded`, what they become
+  DType dtype = DType::undefined;  // their type, or, if `decoded`, the resulting type
   std::uint8_t bits = 8;           // of one element in the file
   bool decoded = false;            // the bytes of the file are not elements of `dtype`
 

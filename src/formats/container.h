@@ -27,7 +27,7 @@ struct OriginalOutput {
 struct ContainerTensor {
   std::int32_t data_type = 0;                        // cann_types.h; 0 with `bytes` 0: a slot without a tensor
   std::int32_t format = 2;                           // tensor/format.h
-  std::vector<std::uint64_t> shape, original_shape;  // as the elements lie; as the program sees it
+  std::vector<std::uint64_t> shape, original_shape;  // in memory order; as the program sees it
   std::uint64_t bytes = 0;
   // A reader's, from here on.
   std::uint64_t offset = 0;     // from the beginning of the file
@@ -54,8 +54,8 @@ struct Container {
   std::vector<std::pair<std::string, std::string>> attributes;  // name, value
   std::string dfx_message;                                      // of the dump of an exception
   bool is_nano = false;                                         // of a small device; its types are still CANN's
-  std::uint64_t total_bytes = 0;  // that the file should have; more than 2^63 when the header lies
-  std::string cut;                // what is cut off and where, when that was allowed
+  std::uint64_t total_bytes = 0;  // that the file should have; more than 2^63 if the header is wrong
+  std::string cut;                // the part that is cut off and its place, if that was allowed
 };
 
 // The part of a file before the bytes of its first tensor.

@@ -14,12 +14,12 @@ struct FreeTensorName {
   std::string op_type;  // empty: unknown
   bool is_input = false;
   std::uint32_t slot = 0;
-  std::string key;  // where the slot is not just a number: `attn_mask`, `0.1`; else empty
+  std::string key;  // the name of a slot that is not just a number: `attn_mask`, `0.1`; else empty
   std::optional<std::uint64_t> step;
   std::uint64_t timestamp_us = 0;
 };
 
-// Whether a file of this name may hold a tensor: .npy, .pt, .pth.
+// True if a file of this name may hold a tensor: .npy, .pt, .pth.
 bool is_free_tensor_name(std::string_view name);
 
 // `path`: relative to where the names begin. Forms, of the last part:
@@ -35,7 +35,7 @@ FreeTensorName parse_free_tensor_name(std::string_view path);
 struct MsprobeName {
   std::string_view type;    // `Functional`, `Module`; empty of a single tensor that was saved (debug)
   std::string_view path;    // of a module: `a.b`
-  std::string_view called;  // what was called: `conv2d`, or the class of the module
+  std::string_view called;  // the called function: `conv2d`, or the class of the module
   bool is_module = false, is_backward = false, is_gradient = false;  // is_gradient: of parameters
   std::uint64_t call = 0;
 };

@@ -21,11 +21,11 @@ struct NpyHeader {
   bool big_endian = false;
   bool fortran_order = false;
   std::vector<std::int64_t> shape;
-  std::uint64_t data_offset = 0;  // where the elements begin
-  std::uint64_t data_bytes = 0;   // how many bytes they take; they lie inside the file
+  std::uint64_t data_offset = 0;  // the begin of the elements
+  std::uint64_t data_bytes = 0;   // their size; they are inside the file
 };
 
-// Whether a file with this start is a .npy file.
+// True if a file with this start is a .npy file.
 bool is_npy(std::string_view start);
 
 // `start`: the first bytes of the file, the whole header at least; `file_bytes`: how long the file is. Every size is

@@ -19,7 +19,7 @@
 
 namespace sonde {
 
-// What is known of the tensor that is looked for. A container holds several, and so may a .pt, where `slot` counts them in
+// The known facts about the wanted tensor. A container holds several, and so may a .pt, where `slot` counts them in
 // the order of the object; a raw file says nothing of itself.
 struct TensorSpec {
   bool is_input = false;

@@ -25,7 +25,7 @@ struct TorchHeader {
   bool big_endian = false;
 };
 
-// Whether a file with this start may be a torch file: a zip, or the pickle of PyTorch before 1.6.
+// True if a file with this start may be a torch file: a zip, or the pickle of PyTorch before 1.6.
 bool is_torch(std::string_view start);
 
 // `file`: all of it; only its directory and its pickle are read. Every size is checked against it.

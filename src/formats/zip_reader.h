@@ -1,4 +1,4 @@
-// ZipEntries: where the files of a zip archive lie, of those that are stored as they are. Zip64 too.
+// ZipEntries: the places of the uncompressed files in a zip archive. Zip64 too.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// HostGraph: what the graph files of MindSpore itself say of the operators of one graph: lines of the source, what feeds
+// HostGraph: the facts in MindSpore's own graph files about the operators of one graph: lines of the source, sources of
 // each input, attributes. Read from `.pb`, or, lines alone, from `.ir`. Formats: docs/format.md, "MindSpore's own graphs".
 #pragma once
 

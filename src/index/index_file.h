@@ -1,4 +1,4 @@
-// The file of a saved index as a whole: where it lies, and the seal that shows that no byte of it has changed.
+// The file of a saved index: its place, and the seal that shows that no byte of it has changed.
 #pragma once
 
 #include <filesystem>
@@ -18,7 +18,7 @@ inline constexpr std::string_view kUnsealed = "sonde-seal:0000000000000000";
 
 // Writes the checksum of the file over `kUnsealed` in it.
 Status seal_index(const std::filesystem::path& file);
-// Fails with `not_found`, or with `corrupt` where the file is none, or not whole.
+// Fails with `not_found`, or with `corrupt` if the file is not an index, or not complete.
 Status check_seal(const std::filesystem::path& file);
 
 }  // namespace sonde

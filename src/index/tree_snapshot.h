@@ -1,4 +1,4 @@
-// TreeSnapshot: what shows whether anything in a dump has changed, without looking at a million files.
+// TreeSnapshot: shows whether anything in a dump has changed, without looking at a million files.
 //
 // A file that is added, removed or renamed moves the time of its directory. A file that is written in place does not, so
 // the files that a catalog reads to know what is there (tables, journals, graphs, containers) are looked at one by one;

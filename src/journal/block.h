@@ -1,4 +1,4 @@
-// Block: bytes of one tensor on their way to the disk. BlockPool: where they come from, and the
+// Block: bytes of one tensor on their way to the disk. BlockPool: the source of blocks, and the
 // budget they count against.
 #pragma once
 
@@ -50,7 +50,7 @@ class BlockPool {
 
   std::uint64_t in_flight_bytes() const;  // capacity of all blocks that are out
   std::uint64_t mapped_bytes() const;     // taken from the system in large pieces, free or out
-  std::uint64_t waited_us() const;        // how long take() blocked the host
+  std::uint64_t waited_us() const;        // the time that take() blocked the host
   void close();                           // take() no longer waits, returns null: the writer is gone
   void abandon();                         // after fork, in the child: null from now on, no lock is taken
 

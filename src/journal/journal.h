@@ -1,5 +1,5 @@
 // The journal: an append-only file that says what was recorded; everything else in a dump derives
-// from it. Format v1: docs/format.md, "Journal". Readable to its last whole entry after a kill.
+// from it. Format v1: docs/format.md, "Journal". Readable to its last complete entry after a kill.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace sonde {
 
-// Builds entries in a buffer; the owner writes the buffer to the file with plain appends of whole entries.
+// Builds entries in a buffer; the owner writes the buffer to the file with plain appends of complete entries.
 class JournalWriter {
  public:
   // The file's header and the first entry of a run: plan, host, versions, start time. Every run begins with it, also
@@ -25,7 +25,7 @@ class JournalWriter {
   void attributes(const Attributes& attributes);
   void record(const Record& record);  // op, parameter, step_begin, step_end
   void note(const std::string& text);
-  // Only after the rename: this slot of that record lies in `file` (path relative to the rank directory).
+  // Only after the rename: this slot of that record is in `file` (path relative to the rank directory).
   void file(std::uint64_t sequence, bool is_input, std::uint32_t slot, const std::string& file);
   void end(const std::string& json);  // last entry of a run that finished: totals
 
@@ -45,7 +45,7 @@ struct JournalTensor : TensorEntry {
 };
 struct JournalRecord : RecordMeta {
   std::uint32_t op = 0;        // id; 0: none
-  bool is_supplement = false;  // entered later, by the name of its file: what it read is not known
+  bool is_supplement = false;  // entered later, by the name of its file: its inputs are not known
   std::vector<JournalTensor> tensors;
   std::string note;
 };
@@ -78,7 +78,7 @@ struct Journal {
   std::vector<JournalRun> runs;  // one per run that appended to this file
   std::vector<JournalGap> gaps;
   std::uint64_t torn_bytes = 0;         // sum of `gaps`
-  std::uint64_t malformed_entries = 0;  // whole, but their content is not what their type promises; left out
+  std::uint64_t malformed_entries = 0;  // complete, but their content does not fit their type; left out
 };
 
 // Receives each entry of the journal unchanged, in order; entries are not joined.

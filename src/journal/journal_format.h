@@ -31,7 +31,7 @@ enum class Entry : std::uint8_t { run = 1, site = 2, op_name = 3, record = 4, fi
 inline constexpr std::uint8_t kFailed = 1;
 inline constexpr std::uint8_t kCompletes = 2;
 
-// Flags of a tensor: which of its optional fields follow.
+// Flags of a tensor: the optional fields that follow.
 inline constexpr std::uint64_t kIsInput = 1;
 inline constexpr std::uint64_t kWanted = 2;
 inline constexpr std::uint64_t kHasContent = 4;
@@ -45,7 +45,7 @@ inline constexpr std::uint64_t kHasSha1 = 512;
 inline constexpr std::uint64_t kIsConstant = 1024;
 inline constexpr std::uint64_t kKnownTensorFlags = 2047;
 
-// flags, slot, dtype and rank take a byte each at least: a tensor count beyond payload / 4 is a lie.
+// flags, slot, dtype and rank take a byte each at least: a tensor count beyond payload / 4 is false.
 inline constexpr std::size_t kSmallestTensor = 4;
 
 }  // namespace sonde::journal_format

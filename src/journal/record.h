@@ -46,7 +46,7 @@ struct TensorEntry : RecordedTensor {
 
 // The same on its way to the journal and the files.
 struct TensorRecord : TensorEntry {
-  // Why there are no bytes (or, without statistics, nothing at all); static text. Null when all is there.
+  // The reason why there are no bytes (or, without statistics, nothing at all); static text. Null when all is there.
   const char* skipped = nullptr;
   // Tensor mode: a copy in C order, with the first wanted appearance of `content` and with no other.
   BlockPtr bytes;

@@ -1,4 +1,4 @@
-// The first and the last entry of a run in the journal: what was asked for, and what came of it.
+// The first and the last entry of a run in the journal: its settings, and its results.
 #pragma once
 
 #include <cstddef>

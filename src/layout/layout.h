@@ -1,4 +1,4 @@
-// Layout: how ops are named and numbered, and how the directories and files of a dump are called.
+// Layout: the names and numbers of ops, and the names of directories and files of a dump.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +63,7 @@ class Layout {
   // The directory of the files of `record`, relative to rank_directory(), with a `/` at the end; empty:
   // rank_directory() itself.
   std::string directory_of(const NamedRecord& record) const;
-  // Up to 2.5, in rank_N: what came into a graph's first recorded step from outside lies in a directory of its own.
+  // Up to 2.5, in rank_N: data from outside the graph's first recorded step have a directory of their own.
   bool has_constants() const { return has_rank_tree() && release_ < Release::v2_7; }
   std::filesystem::path metadata_directory() const { return metadata_; }               // …/.dump_metadata
   std::filesystem::path own_directory() const { return own_directory_in(metadata_); }  // …/.dump_metadata/sonde
@@ -78,7 +78,7 @@ class Layout {
   };
   GraphPaths graph_files(StepId step, bool first) const;
   std::filesystem::path graphs_directory() const { return sides_ / kGraphsDirectory; }
-  std::filesystem::path graph_steps_file(std::uint32_t graph) const;  // which step has which files
+  std::filesystem::path graph_steps_file(std::uint32_t graph) const;  // the files of each step
   std::filesystem::path sources_directory() const { return graphs_directory() / kSourcesDirectory; }
 
   // 1.2: {path}/.metadata/data_dump.json, that version's own copy of the configuration; empty in others.
@@ -94,7 +94,7 @@ class Layout {
   std::string name_in_files(const OpName& op) const;
   // npy  "{op_type}.{op_name}.{task}.{stream}.{timestamp}.{input|output}.{slot}.{format}.{dtype}.npy"; no dtype before 2.7
   // raw  "{op_name}_{input|output}_{slot}_shape_{sizes}_{Type}_{format}.bin"
-  // `attempt`: how many names were taken already; names with a time then have another `timestamp_us`.
+  // `attempt`: the number of names already taken; names with a time then have another `timestamp_us`.
   std::string tensor_file_name(const OpName& op, const RecordedTensor& tensor, std::uint32_t task = 0,
                                int attempt = 0) const;
   // "{op_type}.{op_name}.{task}.{stream}.{timestamp}"; 1.2 has no stream. The container, and what belongs to it.

@@ -1,4 +1,4 @@
-// Names of what lies beside the steps of a rank: MindSpore's, and our own.
+// Names of the files beside the steps of a rank: MindSpore's, and our own.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ inline constexpr std::string_view kOrderDirectory = "execution_order";
 inline constexpr std::string_view kConstantsDirectory = "constants";
 inline constexpr std::string_view kSourcesDirectory = "sources";  // in `graphs`: copies of the program
 
-// Inside a directory .dump_metadata: what is ours, and the journal in it.
+// Inside a directory .dump_metadata: our own directory, and the journal in it.
 std::filesystem::path own_directory_in(const std::filesystem::path& metadata);
 std::filesystem::path journal_in(const std::filesystem::path& metadata);
 
@@ -27,7 +27,7 @@ std::string history_name(std::uint32_t graph);  // ms_global_execution_order_gra
 bool is_history_name(std::string_view name);
 // In `graphs`.
 std::string graph_name(std::uint32_t graph, std::string_view extension);  // ms_output_trace_code_graph_0{extension}
-std::string graph_steps_name(std::uint32_t graph);  // steps_graph_0.csv: which files show which step
+std::string graph_steps_name(std::uint32_t graph);  // steps_graph_0.csv: the files that show each step
 bool is_graph_steps_name(std::string_view name);
 std::string graphs_of_step_name(std::string_view iteration);  // step_3: of a step that differs from the graph's first
 bool is_graphs_of_step_name(std::string_view name);

@@ -34,7 +34,7 @@ struct StepFilter {
     return (!graph || *graph == step.graph) && (!iteration || *iteration == step.number);
   }
 };
-// The part of a rank that lies below `inside`, a path relative to its directory.
+// The part of a rank below `inside`, a path relative to its directory.
 StepFilter filter_of(const std::filesystem::path& rank_directory, const std::filesystem::path& inside);
 
 // A directory with tensors or tables; `given` is where the search began.

@@ -32,7 +32,7 @@ struct Level {
   struct Part {
     std::string_view text;
     Field field = Field::none;
-    std::string_view word = {};  // what people read in place of the field
+    std::string_view word = {};  // the word for people in place of the field
   };
   Part first, second = {};
 };
@@ -58,7 +58,7 @@ std::string path_of(const Levels& levels, const TreeValues& values);
 // rank_N/Net/GRAPH/STEP, for people.
 std::string path_in_words(const Levels& levels, std::string_view net_name);
 std::size_t count_of(const Levels& levels);
-// Whether `names` may be the first directories of that place, as many as both have. Sets their values, also after one
+// True if `names` may be the first directories of that place, as many as both have. Sets their values, also after one
 // that does not match.
 bool read_path(const Levels& levels, std::span<const std::string> names, TreeValues& values);
 
@@ -67,7 +67,7 @@ bool is_time(std::string_view name);
 // The number of `rank_3`, `worldsize8_global_rank3` or `device_3`; false for other names.
 bool rank_number(std::string_view name, std::uint32_t& rank);
 bool device_number(std::string_view name, std::uint32_t& device);  // of device_3 alone
-// Whether a name is that of a rank among several of a run whose directories of times lie in it: worldsize8_global_rank3.
+// True if a name is that of a rank among several of a run whose directories of times lie in it: worldsize8_global_rank3.
 bool is_rank_above_times(std::string_view name);
 std::string rank_name(std::uint32_t rank);      // rank_3
 std::string device_name(std::uint32_t device);  // device_3

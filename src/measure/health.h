@@ -22,11 +22,11 @@ struct Health {
   friend bool operator==(const Health&, const Health&) = default;
 };
 Health health_of(const KnownStatistics& statistics);
-// Whether both may describe one tensor: tables of some versions count nothing.
+// True if both may describe one tensor: tables of some versions count nothing.
 bool alike(const Health& a, const Health& b);
 
-// Looks statistics up first and reads files only where there are none: whether all is finite, at the speed of memory, and
-// the counts of what is not. One thread uses it; it uses all cores.
+// Looks statistics up first and reads files only if there are none. It finds non-finite elements at memory speed, and
+// then counts them. One thread uses it; it uses all cores.
 class HealthReader {
  public:
   // `threads` 0: as many as there are cores.

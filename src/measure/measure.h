@@ -16,7 +16,7 @@
 
 namespace sonde {
 
-// What TensorFile::open has to know of a tensor.
+// The facts about a tensor that TensorFile::open needs.
 TensorSpec spec_of(const CatalogTensor& tensor);
 
 // Type and shape from the header of the tensor's file, where the dump does not say. Fails where the file cannot be read.

@@ -1,4 +1,4 @@
-// TensorDifference: how far two tensors of two dumps are apart, by the best that both dumps have: values, else statistics,
+// TensorDifference: the distance of two tensors of two dumps, by the best that both dumps have: values, else statistics,
 // else checksums.
 #pragma once
 
@@ -19,7 +19,7 @@ std::string_view word_of(ComparedBy by);  // "values"; "" for nothing
 
 struct TensorDifference {
   ComparedBy by = ComparedBy::nothing;
-  std::string problem;            // why there is nothing to compare, or what could not be read
+  std::string problem;            // the reason why there is nothing to compare, or the unreadable part
   bool unreadable = false;        // `problem` is that of a file
   bool same_shape = true;         // dimensions of 1 aside
   std::vector<std::size_t> axes;  // not empty: the golden tensor, its axes taken in this order, lies like the target's

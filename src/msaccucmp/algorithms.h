@@ -41,7 +41,7 @@ struct Operands {
   std::string_view left_path, right_path;
 };
 
-// One text for each algorithm: `%.6f`, "nan" for a NaN that was computed, "NaN" for what cannot be. Why it cannot, and
+// One text for each algorithm: `%.6f`, "nan" for a NaN that was computed, "NaN" for one that cannot be. The reason, and
 // what else is to be said, is added to `remarks`.
 std::vector<std::string> compute(std::span<const Algorithm> algorithms, const Operands& operands,
                                  std::vector<std::string>& remarks, const ForEach& for_each = in_order);

@@ -1,4 +1,4 @@
-// Alignment: two tensors that lie differently, brought into one order and to one size before they are compared.
+// Alignment: two tensors of different memory order, brought into one order and to one size for comparison.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Comparison: what the ways of comparing two directories share. Inside src/msaccucmp only.
+// Comparison: the common parts of all ways to compare two directories. Inside src/msaccucmp only.
 #pragma once
 
 #include <memory>
@@ -66,7 +66,7 @@ GroupResult compare_direct(const Comparison& comparison, const DirectOp& op, con
 
 // By the rules of a fused model.
 GroupResult compare_group(const Comparison& comparison, const Group& group, const Hands& hands);
-// The golden tensor of an operator's input or output: which, how it lies there, and its file.
+// The golden tensor of an operator's input or output: its slot, its memory order and its file.
 struct Golden {
   OriginOutput origin;
   std::int64_t index = 0;
@@ -81,7 +81,7 @@ Outcome<Aligned> align_with_golden(const Comparison& comparison, const RuleOp& o
 bool compares_inputs(const RuleOp& op);
 bool compares_outputs(const RuleOp& op);
 
-// FFTS+: what an operator read in slices is judged by the output that the slices were cut from.
+// FFTS+: an input that was read in slices is judged by the output that the slices were cut from.
 void take_from_producers(std::vector<Row>& rows);
 
 // The operators that -r or -s choose, as groups; all without them.

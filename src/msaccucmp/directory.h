@@ -1,4 +1,4 @@
-// Directory: which file of a dump directory belongs to which operator, as msaccucmp finds it by the names alone.
+// Directory: the operator of each file of a dump directory, as msaccucmp finds it by the names alone.
 #pragma once
 
 #include <cstdint>

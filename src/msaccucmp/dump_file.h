@@ -1,4 +1,4 @@
-// DumpFile: what msaccucmp knows of the file of an operator, or of a golden tensor: shapes, formats and values.
+// DumpFile: the facts about the file of an operator or of a golden tensor: shapes, formats and values.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ struct DumpTensor {
   std::optional<std::int32_t> original_format;
   bool is_sliced = false;  // by FFTS+, or put together again from its slices
   Array array;
-  std::optional<Failure> problem;  // why `array` has no elements
+  std::optional<Failure> problem;  // the reason why `array` has no elements
 };
 
 // The slices of an operator under FFTS+, from the attribute of the file.

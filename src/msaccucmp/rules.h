@@ -1,4 +1,4 @@
-// Rules: what a compiled model's rule file (`ge_proto…json` as ATC writes it) says of the operators it fused.
+// Rules: the fused operators of a compiled model, from its rule file (`ge_proto…json` as ATC writes it).
 #pragma once
 
 #include <cstddef>

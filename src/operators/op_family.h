@@ -9,7 +9,7 @@
 
 namespace sonde {
 
-// How errors arise in an op, and how it passes on those of its inputs.
+// The way in which errors arise in an op, and in which it passes on those of its inputs.
 enum class OpKind : std::uint8_t {
   copy,            // moves elements and computes nothing: reshape, transpose, slice, concatenation, gather
   exact,           // takes one of its elements, or its negative: relu, max, where, clamp

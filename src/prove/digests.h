@@ -16,7 +16,7 @@ struct Difference {
   std::string process;  // "main", "rank 1"
   std::size_t event = 0;
   std::string place;       // "step 1, after SGD.step"
-  std::string kind, name;  // "gradient", "Small.conv.weight"; empty where an event as a whole is missing or another one
+  std::string kind, name;  // "gradient", "Small.conv.weight"; empty if the event is missing or a different one
   std::string first, second;
 };
 
@@ -24,7 +24,7 @@ struct DigestComparison {
   std::set<std::string> processes;
   std::size_t events = 0, steps = 0, tensors = 0;  // equal ones, before the first difference of each process
   std::vector<std::string> kinds;                  // "parameter", "random state", …, in the order of their first one
-  std::map<std::string, std::size_t> skipped;      // why -> tensors that could not be read
+  std::map<std::string, std::size_t> skipped;      // reason -> tensors that could not be read
   std::optional<Difference> first_difference;      // the earliest over all processes
 };
 
@@ -35,7 +35,7 @@ struct OutputComparison {
   std::size_t lines = 0;
   std::vector<std::size_t> different;  // line numbers from 1; those of `first` where one text has more lines
 };
-// `any_order`: several processes wrote; whose line comes first is nobody's promise.
+// `any_order`: several processes wrote, so the order of their lines is not defined.
 OutputComparison compare_output(const std::filesystem::path& first, const std::filesystem::path& second,
                                 bool any_order);
 

@@ -13,7 +13,7 @@ namespace sonde {
 using Json = nlohmann::ordered_json;
 
 Json json_of(double value);
-Json json_of(const KnownStatistics& statistics);  // what is unknown is left out
+Json json_of(const KnownStatistics& statistics);  // unknown values are left out
 // One slot, with the step and the op it belongs to.
 Json json_of(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op, const CatalogTensor& tensor);
 Json json_of_source(const CatalogOp& op);               // `source_file`, `source_line`, `function`

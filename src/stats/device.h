@@ -1,4 +1,4 @@
-// DeviceAccess: how the bytes of one kind of memory are read. Everything capture does to a tensor's bytes goes through
+// DeviceAccess: reads the bytes of one kind of memory. Everything capture does to a tensor's bytes goes through
 // it, so another kind of device is one more file that registers its own (host_device.cpp is the one for host memory).
 #pragma once
 
@@ -17,7 +17,7 @@ struct DeviceAccess {
   Statistics (*summarize)(const TensorView& view);
   Statistics (*summarize_and_copy)(const TensorView& view, std::byte* out);  // C order
   void (*copy_c_order)(const TensorView& view, std::byte* out);
-  void (*copy_block)(const std::byte* from, std::size_t bytes, std::byte* out);  // memory as it lies
+  void (*copy_block)(const std::byte* from, std::size_t bytes, std::byte* out);  // in memory order
   // The first elements of the walk in C order, the lazy bits not resolved.
   void (*copy_first)(const TensorView& view, std::size_t elements, std::byte* out);
   bool (*all_finite)(const TensorView& view);

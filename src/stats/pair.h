@@ -37,7 +37,7 @@ struct PairSums {
   std::uint64_t nan_count = 0, positive_inf_count = 0, negative_inf_count = 0;  // of the target
   std::uint64_t golden_nan_count = 0, golden_positive_inf_count = 0, golden_negative_inf_count = 0;
   std::uint64_t equal_non_finite = 0;  // pairs of NaN and NaN, or of the same infinity
-  std::uint64_t same_non_finite = 0;   // those and infinities of opposite signs: what msprobe takes for the same place
+  std::uint64_t same_non_finite = 0;   // those and infinities of opposite signs, which msprobe counts as the same place
 
   double sum = 0, golden_sum = 0;                           // of x, of y
   double squares = 0, golden_squares = 0;                   // of x², of y²
@@ -50,7 +50,7 @@ struct PairSums {
   // |x-y| / |y|; where y is 0, as msprobe has it: kRelativeEpsilon is added to both.
   double max_relative = 0;
   PairPlace worst_relative;
-  std::uint64_t below_thousandth = 0, below_five_thousandths = 0;  // of these, so many are < 0.001, < 0.005
+  std::uint64_t below_thousandth = 0, below_five_thousandths = 0;  // of these, the numbers that are < 0.001, < 0.005
   // As msaccucmp has it: |x/y - 1|, 0 where |y| <= kRelativeEpsilon. Over *all* pairs: a NaN or an infinity spreads as
   // it does in NumPy.
   double relative_errors = 0;
@@ -73,7 +73,7 @@ struct PairOptions {
 using ForEach = std::function<void(std::size_t count, const std::function<void(std::size_t)>& body)>;
 void in_order(std::size_t count, const std::function<void(std::size_t)>& body);
 
-inline constexpr std::size_t kPairChunk = std::size_t{1} << 18;  // elements: what one thread does at a time
+inline constexpr std::size_t kPairChunk = std::size_t{1} << 18;  // elements that one thread takes at a time
 
 // Both views have the same number of elements; their shapes may differ (elements are paired in C order). Any dtypes.
 PairSums compare_pair(const TensorView& target, const TensorView& golden, const PairOptions& options = {},

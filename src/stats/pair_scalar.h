@@ -1,4 +1,4 @@
-// The plain way of adding pairs: what the vector kernels leave over, and what they are measured by.
+// The plain way of adding pairs: for the remainder of the vector kernels, and as their reference.
 #pragma once
 
 #include <cmath>

@@ -11,7 +11,7 @@
 
 namespace sonde {
 
-// Whether float holds every value of the type.
+// True if float holds every value of the type.
 bool fits_float32(DType dtype);
 
 class PairValues {

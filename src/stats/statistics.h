@@ -1,4 +1,4 @@
-// Statistics of one tensor: what one pass over its bytes yields, and the columns of statistic.csv derived from it.
+// Statistics of one tensor: the results of one pass over its bytes, and the columns of statistic.csv derived from them.
 #pragma once
 
 #include <array>
@@ -73,7 +73,7 @@ std::optional<Category> category_from_word(std::string_view word);
 std::string md5_hex(const TensorView& view);
 std::string sha1_hex(const TensorView& view);
 
-// How NaN and infinities count.
+// The treatment of NaN and infinities.
 enum class NonFinite : std::uint8_t {
   spread,    // MindSpore 2.3 and later: NaN spreads to max, min and avg; infinities take part everywhere
   left_out,  // MindSpore 2.0: max, min and avg over the finite elements; an infinity is neither positive nor negative

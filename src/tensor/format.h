@@ -1,4 +1,4 @@
-// Formats: how a tensor's elements lie in memory, by CANN's numbers (the field `format` of its dump container).
+// Formats: the memory order of a tensor's elements, by CANN's numbers (the field `format` of its dump container).
 #pragma once
 
 #include <cstddef>

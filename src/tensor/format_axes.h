@@ -1,4 +1,4 @@
-// The grammar of CANN's formats: which axis, or which part of an axis, each stored dimension counts through.
+// The grammar of CANN's formats: the axis, or the part of an axis, that each stored dimension counts through.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ enum class Axis : std::uint8_t { n, c, d, h, w };
 inline constexpr std::size_t kAxes = 5;
 using AxisSizes = std::array<std::int64_t, kAxes>;
 
-// One factor of a stored dimension: a whole axis, which block of it, or which element of the block.
+// One factor of a stored dimension: a whole axis, the block of an axis, or the element of the block.
 struct AxisPart {
   enum class Kind : std::uint8_t { whole, block, element };
   Axis axis = Axis::n;

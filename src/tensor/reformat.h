@@ -18,7 +18,7 @@
 
 namespace sonde {
 
-// A tensor as it lies in memory.
+// A tensor in its memory order.
 struct StoredShape {
   Format format = Format::nd;
   std::vector<std::int64_t> shape;  // padded, as it is stored
@@ -65,7 +65,7 @@ class Reformat {
 Result<Reformat> plan_reformat(const StoredShape& from, Format to,
                                const std::optional<LogicalShape>& real = std::nullopt, std::int64_t block = 16);
 
-// Whether plan_reformat has a rule for this pair.
+// True if plan_reformat has a rule for this pair.
 bool can_reformat(Format from, Format to);
 // False for formats whose elements lie as a plain array of their axes.
 bool is_blocked(Format format);

@@ -1,4 +1,4 @@
-// Copies boxes of elements whose two sides lie differently in memory: runs by rows, transposes by tiles.
+// Copies boxes of elements between two memory orders: runs by rows, transposes by tiles.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ struct Item16 {
   std::uint64_t halves[2];
 };
 
-// One rectangular set of elements, and how far apart its elements lie where they come from and where they go. All
+// One rectangular set of elements, and the distances of its elements in the source and in the target. All
 // distances are in elements and not negative.
 struct CopyBox {
   struct Dim {

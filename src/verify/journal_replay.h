@@ -20,7 +20,7 @@ namespace sonde {
 
 class JournalReplay : public JournalVisitor {
  public:
-  // `scratch` exists, and lies on the same file system as the dump.
+  // `scratch` exists, and is on the same file system as the dump.
   JournalReplay(const CatalogRank& rank, std::filesystem::path scratch);
 
   void begin_run() override;
@@ -31,7 +31,7 @@ class JournalReplay : public JournalVisitor {
   void record(const JournalRecord& record) override;
   void end(const std::string& json) override;
 
-  Status finish();  // of the last run; the first thing that went wrong
+  Status finish();  // of the last run; returns the first error
   // The replacement for the rank's own directory; empty when no run could be written again.
   const std::filesystem::path& directory() const { return directory_; }
   const std::vector<std::string>& notes() const { return notes_; }

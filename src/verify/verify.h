@@ -1,4 +1,4 @@
-// Verify: what of a dump is whole, what is missing, and why. Reads everything, changes nothing (complete_dump.h does).
+// Verify: lists complete and missing parts of a dump, with reasons. Reads everything, changes nothing (complete_dump.h does).
 //
 //   Result<VerifyReport> report = verify_dump("/tmp/dump");
 //   for (const VerifyIssue& issue : report->issues) ...
@@ -22,7 +22,7 @@ enum class IssueKind : std::uint8_t {
   torn,        // its last row or entry breaks off
   leftover,    // a killed run left it behind; it means nothing
   permission,  // others may write it
-  cut_off,     // a run was killed, or stopped by an error: what it wrote is there, and no more came
+  cut_off,     // a run was killed, or stopped by an error: its files are complete until then
   recording,   // a run writes here at this moment
   unreadable,  // it could not be looked at
 };

@@ -71,7 +71,7 @@ struct ConditionParameter {
   Kind kind = Kind::check;
   Quantity quantity = Quantity::none;
   Relation relation = Relation::none;
-  double low, high;                // what it may be; both included
+  double low, high;                // its range; both included
   bool without_low;                // `low` itself is not allowed
   std::optional<double> fallback;  // its default
   bool needs_range;                // the two ends of the range too
@@ -105,13 +105,13 @@ struct WatchCondition {
   std::optional<double> value(std::string_view name) const;
 };
 
-// Messages hold the debugger's own text of what is wrong ("Parameter out of range."). Under a condition's id exactly one
+// Messages contain the debugger's own text of the error ("Parameter out of range."). Under a condition's id exactly one
 // check is chosen, or none where one has a default; under the name of a Python class any number.
 Result<WatchCondition> make_condition(std::string_view name,
                                       std::span<const std::pair<std::string, double>> parameters);
 // "weight_change_too_large", "tensor_range:range_start_inclusive=-1,range_end_inclusive=1,range_percentage_lt=90"
 Result<WatchCondition> parse_condition(std::string_view text);
 Result<std::vector<WatchCondition>> parse_conditions(std::span<const std::string> texts);
-std::string text_of(const WatchCondition& condition);  // what parse_condition takes
+std::string text_of(const WatchCondition& condition);  // in the form that parse_condition reads
 
 }  // namespace sonde

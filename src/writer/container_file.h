@@ -1,4 +1,4 @@
-// The container of one op's record: what goes into its header, and how it gets to the disk.
+// The container of one op's record: its header, and its way to the disk.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace sonde {
 
-// True when some tensor of `record` has bytes: what has none gets no file.
+// True if a tensor of `record` has bytes; a record without bytes gets no file.
 bool has_container(const Record& record);
 // The slots of a side are in order from 0. One that holds no tensor, or one without bytes, keeps its place as
 // `data_type` 0 of 0 bytes. A side without wanted tensors is left out.

@@ -1,4 +1,4 @@
-// GraphFiles: what a rank's dump says of its graphs: execution order, `.ir` and `.pb`, and the sources they name.
+// GraphFiles: the files about the graphs of a rank: execution order, `.ir` and `.pb`, and the sources they name.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Whether a run records into a directory at this moment.
+// Finds out if a run records into a directory at this moment.
 #pragma once
 
 #include <filesystem>

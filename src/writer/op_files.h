@@ -1,4 +1,4 @@
-// OpFiles: what lies beside the tensors of an op: its table (acl), its overflow record, its arguments.
+// OpFiles: the files beside the tensors of an op: its table (acl), its overflow record, its arguments.
 #pragma once
 
 #include <cstdint>

@@ -42,7 +42,7 @@ class Places {
   // Lets `put` make the file under the first name that is free. A name that is taken is never written to. 0, and the
   // file's path relative to the rank directory; or an errno.
   int place(OpenDirectory& directory, const Name& name, const Put& put, std::string& path);
-  // Why place() failed: `{operation} '{directory}'` and the errno it gave, or what stood in the way of mapping.csv.
+  // The error of place(): `{operation} '{directory}'` and its errno, or the obstacle to mapping.csv.
   Error error(std::string_view operation, const OpenDirectory& directory, int error_number) const;
   // No more files of `step` are expected.
   void close_step(StepId step);

@@ -9,7 +9,7 @@
 
 namespace sonde {
 
-// The configuration as it is copied into the dump. Private: what in it is an absolute path is empty; nothing when it cannot
+// The configuration as it is copied into the dump. Private: absolute paths in it are empty; nothing when it cannot
 // be read.
 std::string config_copy(const Plan& plan);
 

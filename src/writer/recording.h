@@ -1,5 +1,5 @@
-// Recording: what the recorder's background thread does with the records it is given. The first
-// failure ends it: what is on disk stays readable, and everything that still comes is dropped.
+// Recording: the work of the recorder's background thread on the records that it gets. The first
+// failure ends it: files on disk stay readable, and all later records are dropped.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ class Recording {
   void define(const SourceText& text);
   void add(Record&& record);                        // writes its tensors now, the rest when its turn comes
   void skip(std::uint64_t from, std::uint64_t to);  // sequence numbers [from, to)
-  void count_dropped(std::uint64_t records, std::uint64_t bytes);  // which it was never given
+  void count_dropped(std::uint64_t records, std::uint64_t bytes);  // that it never got
   void flush_appends();
   void flush_all();  // also what waits for a sequence number that has not come
   void close();

@@ -12,9 +12,9 @@
 namespace sonde {
 
 struct RunDirectory {
-  std::filesystem::path aside;  // where files are written before they get their name
+  std::filesystem::path aside;  // for files that do not have their name yet
   std::string config_file;      // of this run, relative to the metadata directory; empty: the plan has no text
-  Fd all_aside;                 // the directory that `aside` lies in
+  Fd all_aside;                 // the directory that contains `aside`
   Fd owner;                     // the locked file; the lock ends with it
 };
 

@@ -1,5 +1,5 @@
 // RunFiles: the files of a rank that grow with the run. Given records in sequence order, it appends
-// journal, statistic.csv and histories; what describes graphs it leaves to GraphFiles.
+// journal, statistic.csv and histories; GraphFiles writes the files about graphs.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ class RunFiles {
   void define(const OpName& name);
   void define(const Attributes& attributes);
   void define(const SourceText& text);
-  // In sequence order. `files`: what of the record is on disk by now.
+  // In sequence order. `files`: the parts of the record that are on disk.
   Status append(const Record& record, const std::vector<StoredFile>& files);
   // A file that was completed after its record had been appended.
   void append_file(const StoredFile& file);

@@ -18,7 +18,7 @@ inline constexpr std::string_view kStatisticColumns =
 // One line, with its newline: the fixed columns, then one per category in the order given.
 std::string statistic_header(std::span<const Category> categories);
 
-// Whether statistic.csv has a row of `tensor`.
+// True if statistic.csv has a row of `tensor`.
 bool has_statistic_row(const TensorEntry& tensor);
 
 // Appends the row of `tensor`, one of `record`, to `out`, in the form of `layout`. A name that holds a comma, a quote or a newline is

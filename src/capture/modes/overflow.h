@@ -1,4 +1,4 @@
-// OverflowCheck: whether an output holds NaN or infinity, which decides whether its op is recorded (op_debug_mode 3).
+// OverflowCheck: looks for NaN and infinity in an output; only then is its op recorded (op_debug_mode 3).
 // Called as a TensorReading is: looked up and published with the session's lock, looked at without it.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace sonde {
 
 class OverflowCheck {
  public:
-  // Whether there is anything to look at.
+  // True if there is anything to look at.
   static bool can_look(const HostTensor& output);
   // Borrows both. `with_statistics`: they are taken at the same time, since the next step's op will want them.
   OverflowCheck(const ReadRules& rules, const HostTensor& output, bool with_statistics);

@@ -1,4 +1,4 @@
-// Snapshot: an argument that the op writes, as it was before: what is recorded of it is decided when the op has run.
+// Snapshot: the earlier value of an argument that the op writes. It is kept or discarded after the op has run.
 #pragma once
 
 #include <cstddef>

@@ -18,7 +18,7 @@ class StepBuffer {
   explicit StepBuffer(bool buffers) : buffers_(buffers) {}
   void open(Recorder& recorder) { recorder_ = &recorder; }
 
-  // `keeps`: of this step everything is recorded anyway.
+  // `keeps`: everything in this step is recorded anyway.
   void begin_step(std::uint32_t graph, bool keeps) { open_[graph].kept = keeps; }
   void submit(Record&& record);
   void define(std::uint32_t graph, Attributes&& attributes);
@@ -26,7 +26,7 @@ class StepBuffer {
   void keep(std::uint32_t graph);
   void end_step(std::uint32_t graph);
 
-  // Their numbers are given again: what waits under them is worth nothing.
+  // Their numbers are given again, so records that wait under them are worthless.
   void forget_attributes() { attributes_.clear(); }
   // Passes to the recorder the sequences that nobody will get. At the latest before it finishes.
   void skip_dropped();

@@ -1,4 +1,4 @@
-// Watcher: which outputs are read again after which operators, to find who overwrites them (acl.json, scene "watcher").
+// Watcher: reads outputs again after other operators, to find the op that overwrites them (acl.json, scene "watcher").
 #pragma once
 
 #include <cstdint>
