@@ -1,4 +1,4 @@
-"""What Sonde's callback costs per operator, by part, in nanoseconds.
+"""The cost of Sonde's callback per operator, by part, in nanoseconds.
 
     .venv/bin/python benchmarks/callback_cost.py [--rounds 15] [--json FILE]
 

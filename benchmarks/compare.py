@@ -1,4 +1,4 @@
-"""What `sonde compare` costs: two large tensors, thousands of tiny ones; beside what reading the same bytes takes.
+"""The cost of `sonde compare`: two large tensors, thousands of tiny ones; beside the time to read the same bytes.
 
     python benchmarks/compare.py [--gigabytes 0.55] [--tensors 9000] [--directory DIR]
 

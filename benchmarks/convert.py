@@ -74,7 +74,7 @@ def best_time(command, out):
 
 
 def copy_time(source, out):
-    """What the machine needs to copy the files, with as many processes as it has CPUs."""
+    """The time to copy the files, with one process for each CPU."""
     best = float("inf")
     files = sorted(source.iterdir())
     cpus = len(os.sched_getaffinity(0))

@@ -1,4 +1,4 @@
-"""How long `sonde first-bad` and `sonde stats` take over one step of many small tensor files without any statistics.
+"""The time of `sonde first-bad` and `sonde stats` for one step of many small tensor files without any statistics.
 
 python benchmarks/first_bad.py [--files 1600] [--elements 16384]
 """

@@ -1,4 +1,4 @@
-"""What msprobe (PyPI: mindstudio-probe) makes of a training step; run by training.py --peers, in its own environment.
+"""The cost of msprobe (PyPI: mindstudio-probe) in a training step; run by training.py --peers, in its own environment.
 
     .venv-peers/bin/python benchmarks/peers.py MODEL --level L1 --task statistics [--rounds 4] [--steps 4]
 

@@ -1,4 +1,4 @@
-"""What recording costs per operator and per byte: programs of tiny operators, and of ever larger tensors.
+"""The cost of recording per operator and per byte: programs of tiny operators, and of ever larger tensors.
 
     .venv/bin/python benchmarks/per_op.py [--rounds 5] [--json FILE]
 

@@ -1,4 +1,4 @@
-"""Whether recording changes a bit of these trainings: each is run by `sonde run --prove`; prints a Markdown table.
+"""Shows that recording changes no bit of these trainings: each is run by `sonde run --prove`; prints a Markdown table.
 
     .venv/bin/python benchmarks/prove_models.py [--modes statistics,tensors] [--json FILE] [PROGRAM ...]
 

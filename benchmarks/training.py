@@ -1,4 +1,4 @@
-"""What recording costs a training step: the same steps with Sonde off, idle, taking statistics, writing tensors.
+"""The cost of recording in a training step: the same steps with Sonde off, idle, taking statistics, writing tensors.
 
     .venv/bin/python benchmarks/training.py [--rounds 8] [--threads 1] [--special] [--peers] [--json FILE] [MODEL ...]
 
@@ -148,7 +148,7 @@ def measure(step, settings, steps, directory):
 
 
 def bytes_read(dump):
-    """What the journal of a finished run counted: bytes of the program's tensors."""
+    """The bytes of the program's tensors that the journal of a finished run counted."""
     if not dump.exists() or not any(dump.iterdir()):
         return 0
     listing = subprocess.run(["sonde", "ls", dump, "--json"], capture_output=True, text=True, check=True)
@@ -156,7 +156,7 @@ def bytes_read(dump):
 
 
 def write_bandwidth(directory, megabytes=256):
-    """MB/s of plain writes, through the page cache and past it: what full tensors are held against."""
+    """MB/s of plain writes, through the page cache and past it; full tensors are compared with it."""
     block = mmap.mmap(-1, 1 << 20)  # page-aligned
     block.write(os.urandom(1 << 20))
     path = os.path.join(directory, "bandwidth")

@@ -1,4 +1,4 @@
-"""What recording costs a MindSpore training step: its own tensor dump, and Sonde's statistics and tensors.
+"""The cost of recording in a MindSpore training step: its own tensor dump, and Sonde's statistics and tensors.
 
     .venv/bin/python benchmarks/training_mindspore.py [--rounds 4] [--pairs 8] [--directory DIR] [--json FILE]
 
@@ -48,7 +48,7 @@ def configuration(out, steps, settings):
 
 
 def train(steps):
-    """In the environment of MindSpore: seconds of each step, and of what is left to do after the last."""
+    """In the environment of MindSpore: seconds of each step, and of the remaining work after the last."""
     sys.path[0] = str(PROGRAMS)  # not this directory
     import networks
 

@@ -38,7 +38,7 @@ Result<std::string> ask_child(const std::vector<std::string>& command, const Chi
 // The interpreter beside this program, as in a virtual environment; else the first on the path.
 std::string default_python();
 
-// `python` with `arguments`, for programs of ours. They import nothing from the current directory, which may be in somebody
+// `python` with `arguments`, for programs of ours. They import nothing from the current directory, which may be somebody
 // else's dump: neither of themselves (-P) nor through a part of PYTHONPATH that is empty or relative (python_setting).
 std::vector<std::string> python_command(const std::string& python, const std::vector<std::string>& arguments);
 ChildSetting python_setting();

@@ -48,7 +48,7 @@ def _asked_by_a_switch() -> bool:
 
 
 def _observe(directory: str) -> None:
-    """`sonde run --prove`: this process writes down digests of what it computes, recorded or not."""
+    """`sonde run --prove`: this process writes digests of its results, recorded or not."""
     try:
         import sonde.prove
 

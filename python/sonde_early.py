@@ -20,7 +20,7 @@ _mindspore: "_Finder | None" = None  # the last that was made; it is in sys.meta
 
 
 def is_off() -> bool:
-    """Whether SONDE_OFF turns Sonde off."""
+    """True if SONDE_OFF turns Sonde off."""
     return os.environ.get("SONDE_OFF", "0") not in ("", "0")
 
 
@@ -45,8 +45,8 @@ def framework_imported(framework: str, begin: "Callable[[str | None, str], None]
 
 
 def watch_mindspore(load: "Callable[[], None]", begin: "Callable[[str | None, str], None]") -> None:
-    """Get a call when `mindspore` is imported: `load()` is called before, since what it dumps can only be taken over
-    then; afterwards framework_imported()."""
+    """Arrange a call when `mindspore` is imported: `load()` before the import, the only time at which its dumper can be
+    replaced, and framework_imported() after it."""
     global _mindspore
     try:
         import sys
@@ -59,7 +59,7 @@ def watch_mindspore(load: "Callable[[], None]", begin: "Callable[[str | None, st
 
 
 def watch_mindspore_again() -> None:
-    """As the last call of watch_mindspore() said: somebody may have looked for MindSpore without importing it."""
+    """Repeat the last call of watch_mindspore(): other code may have looked for MindSpore without importing it."""
     if _mindspore is not None:
         watch_mindspore(_mindspore.load, _mindspore.begin)
 
@@ -114,7 +114,7 @@ class _Finder:
 
 
 def not_the_training() -> str | None:
-    """Why this process is a helper of the training and not the training itself; None when it may record."""
+    """The reason why this process is a helper of the training and not the training itself; None when it may record."""
     import sys
 
     process = sys.modules.get("multiprocessing.process")

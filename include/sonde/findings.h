@@ -31,7 +31,7 @@
 
 namespace sonde {
 
-// --- the content of every finding -----------------------------------------------------------------------------------------
+// --- the content of every finding -------------------------------------------------------------------------------------
 
 struct Number {
   std::string name;
@@ -157,7 +157,7 @@ SONDE_EXPORT Result<StompReport> stomp(const Dump& dump, const AnalysisOptions& 
 SONDE_EXPORT std::string text_of(const StompReport& report);
 SONDE_EXPORT std::string json_text_of(const StompReport& report);
 
-// --- compare: the operator that introduces an error beyond its rounding (docs/compare.md) ------------------------------
+// --- compare: the operator that introduces an error beyond its rounding (docs/compare.md) -----------------------------
 
 struct ComparisonOptions {
   std::optional<double> rtol, atol;  // empty: the bound of rounding, for each operator

@@ -10,12 +10,12 @@ and in a notebook:
     ...                                                             # train
     sonde.stop()
 
-and to look at what is there, with no framework installed:
+and to look at a dump, without any framework installed:
 
     dump = sonde.open("/data/run7")
     dump.tensors.select(op="conv2", side="output").to_pandas()
 
-and to ask what went wrong, as the command does:
+and to analyse it, as the command does:
 
     sonde.first_bad("/data/run7")
     sonde.compare("/data/npu", "/data/cpu")

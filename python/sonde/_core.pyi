@@ -19,7 +19,7 @@ def stop() -> str:
     """Flush and end the session; the closing line, empty when there was none."""
 
 def active() -> bool:
-    """Whether a session runs in this process."""
+    """True if a session runs in this process."""
 
 def take_failure() -> str | None:
     """The failure that the user has not seen yet."""
@@ -40,10 +40,10 @@ def records_exceptions() -> bool:
     """The session's plan asks for the operator that throws."""
 
 def host_settings() -> _HostSettings:
-    """What of the plan a host with a dumper of its own has to know. Raises ValueError when no session runs."""
+    """The settings of the plan that a host with its own dumper needs. Raises ValueError when no session runs."""
 
 def flag_scope(scope: str, type: str, enabled: bool) -> None:
-    """Whether what runs in a scope, or its operators of a type, is recorded under `dump_mode` 2."""
+    """Switches the recording of a scope, or of its operators of a type, under `dump_mode` 2."""
 
 def forked_child() -> None:
     """In a forked child: the engine does nothing any more."""
@@ -51,7 +51,7 @@ def forked_child() -> None:
 def api() -> int:
     """Address of the engine's function table (struct sonde_api)."""
 
-# What sonde.dump is made of: sonde/dump.h, tables as columns. A column of texts is (number of each row's text, texts).
+# The base of sonde.dump: sonde/dump.h, tables as columns. A column of texts is (number of each row's text, texts).
 
 _Words = tuple[NDArray[np.int32], list[str]]
 _Parameters = list[tuple[str, float]]
@@ -68,23 +68,23 @@ _EdgeColumns = TypedDict(
 )
 
 class Dump:
-    """An opened dump. What cannot be read raises FileNotFoundError, OSError or RuntimeError, what is asked wrongly
+    """An opened dump. Unreadable data raise FileNotFoundError, OSError or RuntimeError; wrong arguments raise
     ValueError."""
 
     def ranks(self) -> list[int]:
         """Numbers of the ranks."""
 
     def directory(self, rank: int) -> str:
-        """Where the files of a rank lie."""
+        """The directory with the files of a rank."""
 
     def problems(self) -> list[tuple[str, str]]:
         """(file, why it could not be read)"""
 
     def op_count(self) -> int:
-        """How many operators there are, parameters too."""
+        """The number of operators, including parameters."""
 
     def tensor_count(self) -> int:
-        """How many inputs and outputs there are."""
+        """The number of inputs and outputs."""
 
     def step_columns(self) -> dict[str, NDArray[Any] | _Words]:
         """Columns of sonde.dump.tables.StepTable."""
@@ -119,7 +119,7 @@ class Dump:
         """(type, shape) as the file says."""
 
     def statistics(self, tensor: int) -> dict[str, float | int | None]:
-        """As the dump has them, else measured."""
+        """The statistics of the dump, else measured ones."""
 
     def measure(self, tensors: list[int]) -> list[tuple[str, str]]:
         """Measures those that have no statistics: (file, why it could not be read)."""
@@ -153,7 +153,7 @@ def open_dump(
     """An empty list or text selects all."""
 
 def convert_to_host(file: str) -> tuple[list[str], list[str]]:
-    """(files written, what failed) of one of CANN's files."""
+    """(files written, tensors that failed) for one of CANN's files."""
 
 def check_condition(condition: str, parameters: _Parameters) -> None:
     """Raises ValueError."""
@@ -168,7 +168,7 @@ def listed(what: str, list: str, numbers: list[int]) -> list[int]:
 def pattern_selects(pattern: str, op_name: str, op_type: str) -> bool:
     """Whether a pattern of --select, such as '**/conv*', selects an operator."""
 
-# What sonde.analyses is made of: sonde/findings.h. An answer is (its JSON, the page of text).
+# The base of sonde.analyses: sonde/findings.h. An answer is (its JSON, the page of text).
 
 class Comparison:
     def json(self) -> str: ...

@@ -71,7 +71,7 @@ def find_or_build() -> pathlib.Path:
 
 
 def find(torch: "Torch") -> pathlib.Path | None:
-    """The path of a library already built for `torch` and this Python; None when there is none."""
+    """The path of a library already built for `torch` and this Python; None if there is none."""
     for directory in (_BUILT, _cache_directory()):
         library = directory / _file_name(torch)
         if _usable(library) and (directory == _BUILT or _trusted(directory)):
@@ -158,7 +158,7 @@ def build(torch: Torch, directory: pathlib.Path, announce: bool = False) -> path
 
 
 def _open_lock(directory: pathlib.Path) -> IO[bytes]:
-    """The file `.lock`, for a lock alone: it is never emptied, and what is not a file of this user's is refused."""
+    """The file `.lock`, for a lock alone: it is never emptied, and anything but a file of this user is refused."""
     path = directory / ".lock"
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     file = open(path, "r+b", buffering=0, opener=lambda name, _: os.open(name, flags, 0o600))  # noqa: SIM115
@@ -283,7 +283,7 @@ def _cache_directory() -> pathlib.Path:
 
 
 def _usable(library: pathlib.Path) -> bool:
-    """A library somebody else could have put there is not loaded."""
+    """A library that another user could have put there is not loaded."""
     try:
         status = library.lstat()  # no link's target
     except OSError:

@@ -40,7 +40,7 @@ class _Tables(Protocol):
 
 
 class OpenDump(Protocol):
-    """What `sonde.open` gives."""
+    """The result of `sonde.open`."""
 
     @property
     def tables(self) -> _Tables:
@@ -146,10 +146,10 @@ def convert(
 ) -> Conversion:
     """Writes the tensors of binary files (CANN's containers, raw .bin) below `out`.
 
-    `type`: "npy", "bin", "msnpy" or "pt". `paths`: files, or directories of which every binary tensor file is taken.
-    `format`: "NCHW", "ND", …; empty: as they are stored; `shape`: of the result, where the file's own is not to be
-    used. `input`, `output`: only that slot. Raises sonde.Error when a path holds nothing to convert, ValueError on a
-    type or format that does not exist. Files that cannot be converted are in `lost`."""
+    `type`: "npy", "bin", "msnpy" or "pt". `paths`: files, or directories, whose binary tensor files are all taken.
+    `format`: "NCHW", "ND", …; empty: as they are stored; `shape`: that of the result, in place of the file's
+    own. `input`, `output`: only that slot. Raises sonde.Error if a path has nothing to convert, ValueError on a type or
+    format that does not exist. Files that cannot be converted are in `lost`."""
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
     files = [os.fspath(path) for path in paths]

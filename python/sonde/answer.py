@@ -29,7 +29,7 @@ def _escape(match: "re.Match[str]") -> str:
 
 
 def printable(text: object) -> str:
-    """One line of text that looks like what it is: `\\x1b`, `\\n`, `\\u202e` for what a terminal would obey."""
+    """One line of text without terminal commands: `\\x1b`, `\\n`, `\\u202e` in place of control characters."""
     return _UNSAFE.sub(_escape, str(text))
 
 
@@ -50,7 +50,7 @@ class Answer:
             print(f"sonde: warning: {printable(f'{path}: {message}' if path else message)}", file=sys.stderr)
 
     def error(self, message: object, status: int) -> int:
-        """Why there is no answer. Returns the status."""
+        """The reason why there is no answer. Returns the status."""
         self._error = {"message": str(message), "status": status}
         print(f"sonde: error: {printable(message)}", file=sys.stderr)
         return status

@@ -31,9 +31,9 @@ class Code:
 
 @dataclasses.dataclass(frozen=True)
 class FindingTensor:
-    """A slot of an operator. `op_name` is empty where nothing in the dump made the tensor; `parameter` is the name of
-    the parameter, gradient or input data that it is. `shape` and `dtype` are None where the dump does not say.
-    `statistics`: what the dump knows (`max`, `min`, `avg`, `l2norm`, counts)."""
+    """A slot of an operator. `op_name` is empty if nothing in the dump made the tensor; `parameter` is the name of
+    the parameter, gradient or input data that it is. `shape` and `dtype` are None if the dump does not have them.
+    `statistics`: those that the dump has (`max`, `min`, `avg`, `l2norm`, counts)."""
 
     op_name: str
     op_type: str
@@ -94,9 +94,9 @@ class HealthyInfinity:
 
 @dataclasses.dataclass(frozen=True)
 class Growth:
-    """The first tensor whose norm grew out of what it was: `before` is the median of the steps before, `now` of this
-    one. `of_norm` is False where the dump has no norm: then the numbers are largest magnitudes. `series`: (step,
-    value)."""
+    """The first tensor whose norm grew far beyond its earlier values: `before` is the median of the steps
+    before, `now` is that of this one. `of_norm` is False if the dump has no norm: then the numbers are largest
+    magnitudes. `series`: (step, value)."""
 
     tensor: FindingTensor
     rank: int
@@ -241,7 +241,7 @@ class Comparison(_Answer):
 
 @dataclasses.dataclass(frozen=True)
 class WatchParameter:
-    """A parameter of a condition: what it was set to, and what the tensor has (None: nothing is compared with it)."""
+    """A parameter of a condition: its value, and the tensor's value (None: nothing is compared with it)."""
 
     name: str
     value: float
@@ -348,7 +348,7 @@ def stomp_report_of(document: Mapping[str, Any], text: str) -> StompReport:
 
 
 def watch_report_of(found: Mapping[str, Any]) -> WatchReport:
-    """What the engine's watch() gives."""
+    """The result of the engine's watch()."""
     return WatchReport(
         hits=tuple(_watch_finding(one) for one in found["hits"]),
         not_judged=tuple(_watch_finding(one) for one in found["not_judged"]),
@@ -359,7 +359,7 @@ def watch_report_of(found: Mapping[str, Any]) -> WatchReport:
 
 
 def conversion_of(found: Mapping[str, Any]) -> Conversion:
-    """What the engine's convert() gives."""
+    """The result of the engine's convert()."""
     return Conversion(
         files=tuple(ConvertedFile(*file) for file in found["files"]),
         lost=tuple(found["lost"]),

@@ -13,7 +13,7 @@ def tell(kind: str, text: str) -> None:
     """Say `text` to the user: in the report of `sonde run` when it started this process, else on stderr.
 
     `kind` is "started", "refused", "summary", "warning", "failure", "observed" or "unobserved". Failures go to stderr
-    at once in either case; warnings `sonde run` has given itself, when it read the configuration.
+    at once in either case. `sonde run` has printed the warnings itself, when it read the configuration.
     """
     report = os.environ.get("SONDE_RUN_REPORT")
     if report:
@@ -27,12 +27,12 @@ def tell(kind: str, text: str) -> None:
 
 @functools.cache
 def say_once(text: str) -> None:
-    """tell() a failure, however often it is met."""
+    """tell() a failure, only once."""
     tell("failure", text)
 
 
 def number_from(variable: str, default: int) -> int:
-    """The number that an environment variable holds: a rank, or how many; `default`, and a word, when it is none."""
+    """The number in an environment variable: a rank, or a count; `default`, with a message, if it is not a number."""
     text = os.environ.get(variable, "")
     if not text:
         return default
@@ -43,7 +43,7 @@ def number_from(variable: str, default: int) -> int:
 
 
 def _write_to_stderr(text: str) -> None:
-    """Past the stream's own buffer where it has a file: what could not be written there fails at exit once more."""
+    """Bypasses the stream's own buffer if it has a file: text that cannot be written there fails again at exit."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         try:
             descriptor = sys.stderr.fileno()

@@ -1,9 +1,9 @@
-"""Recording asked for by variables alone, without a configuration: MindSpore's and GE's switches for graphs, CANN's for
+"""Recording by variables alone, without a configuration: MindSpore's and GE's switches for graphs, CANN's for
 exceptions.
 
     MS_DEV_SAVE_GRAPHS=2 python train.py     # the graphs of the first steps, in ./rank_0: names, lines, no data
     DUMP_GE_GRAPH=2 DUMP_GRAPH_PATH=/d …     # the same, in /d/pid_{pid}_deviceid_{device}/rank_0
-    ASCEND_DUMP_SCENE=aic_err_brief_dump …   # what the operator read that threw
+    ASCEND_DUMP_SCENE=aic_err_brief_dump …   # the inputs of the operator that threw
 """
 
 import contextlib
@@ -16,7 +16,7 @@ _STAGES = ("Build", "PreRunBegin")
 
 
 def configuration() -> tuple[dict[str, Any] | None, str]:
-    """(configuration, "") of what the variables ask for; (None, why not) when they ask for what there is not."""
+    """(configuration, "") for the request of the variables; (None, reason) if it cannot be met."""
     scene = os.environ.get("ASCEND_DUMP_SCENE")
     if scene:
         return {"dump": {"dump_scene": scene}}, ""

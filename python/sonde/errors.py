@@ -2,6 +2,6 @@
 
 
 class Error(Exception):
-    """Sonde cannot do what was asked; the text says what, why, and what would help."""
+    """Sonde cannot do the requested work; the text names the work, the reason and a cure."""
 
     __module__ = "sonde"  # where its users find it

@@ -28,16 +28,16 @@ _library: "Library | None" = None  # the adapter, while a session runs
 def set_dump(target: object, enabled: bool = True) -> None:
     """Record `target` under `dump_mode` 2, or (enabled=False) do not record it any more.
 
-    `target` is a module (its operators and those of all modules in it, forward and backward), a Python function (what
-    is called inside it), or a type of operator: "conv2d", "MatMul", `torch.ops.aten.conv2d`,
-    `torch.nn.functional.conv2d`. Inside MindSpore it is a Cell or a Primitive, before the network is compiled. Of
-    several that hold an operator the innermost counts.
+    `target` is a module (its operators and those of all modules in it, forward and backward), a Python function (all
+    calls inside it), or a type of operator: "conv2d", "MatMul", `torch.ops.aten.conv2d`,
+    `torch.nn.functional.conv2d`. Inside MindSpore it is a Cell or a Primitive, before the network is compiled. If
+    several contain an operator, the innermost counts.
 
         sonde.set_dump(network.conv1)
         sonde.set_dump(network.layers)
         sonde.set_dump(network.layers[3], enabled=False)
 
-    Raises ValueError when `target` is nothing of that kind or `enabled` is not a bool.
+    Raises ValueError if `target` is not one of these or `enabled` is not a bool.
     """
     if not isinstance(enabled, bool):
         raise ValueError(f"set_dump: enabled must be a bool, but got {type(enabled).__name__}")

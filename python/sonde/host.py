@@ -27,7 +27,7 @@ class Host(abc.ABC):
         type(self).current = None
 
     def forked_child(self) -> None:
-        """In a forked child: what stays in the user's objects does nothing any more."""
+        """In a forked child: hooks that stay in the user's objects do nothing any more."""
         type(self).current = None
 
     @abc.abstractmethod

@@ -62,13 +62,13 @@ class Library(Protocol):
         """(description, bytes), or (why it cannot be read, None)."""
 
     def forget_dead_storages(self) -> None:
-        """Lets go of what memory_of() and memory_written() know of storages that are gone."""
+        """Forgets the facts of memory_of() and memory_written() about storages that were freed."""
 
     def set_flags(self, targets: Mapping[int, bool], /) -> None:
         """{address of a module or code object: whether it is to be recorded} under `dump_mode` 2."""
 
     def flag_type(self, op_type: str, enabled: bool, /) -> None:
-        """Whether operators of a type are to be recorded under `dump_mode` 2."""
+        """True if operators of a type are to be recorded under `dump_mode` 2."""
 
     def dump_scope(self, change: int, /) -> None:
         """A dump_scope() opens (1) or closes (-1) on this thread."""
@@ -89,13 +89,13 @@ class Library(Protocol):
         """Work.wait() of a collective has returned."""
 
     def capturing(self) -> bool:
-        """Whether operators are being recorded."""
+        """True if operators are being recorded."""
 
     def step_returned(self) -> None:
         """Optimizer.step() has returned."""
 
     def forget_scopes(self) -> None:
-        """A module is gone: what is known by addresses of modules is asked for again."""
+        """A module was freed: facts known by addresses of modules are looked up again."""
 
     def take_failure(self) -> str | None:
         """The failure that was not yet reported to the user."""

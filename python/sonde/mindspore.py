@@ -67,7 +67,7 @@ def _placed() -> ctypes.CDLL:
 
 
 def why_not() -> str | None:
-    """Why Sonde cannot hook into the imported MindSpore; None when it can."""
+    """The reason why Sonde cannot hook into the imported MindSpore; None when it can."""
     mindspore = sys.modules["mindspore"]
     version = getattr(mindspore, "__version__", "of unknown version")
     if _shim is None:

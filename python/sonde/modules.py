@@ -1,5 +1,4 @@
-"""Modules and what they hold, read without running code of the user's, as the methods of nn.Module would that they may
-have overridden."""
+"""Modules and their members, read without running code of the user's: it may override methods of nn.Module."""
 
 import itertools
 from collections.abc import Iterator
@@ -48,10 +47,10 @@ def tensors_of(root: nn.Module, table: str) -> Iterator[tuple[str, torch.Tensor]
 
 
 def in_training(module: nn.Module) -> bool:
-    """Whether the module is in training mode."""
+    """True if the module is in training mode."""
     return attributes(module).get("training") is True
 
 
 def may_train(module: nn.Module) -> bool:
-    """Whether some parameter asks for a gradient."""
+    """True if some parameter asks for a gradient."""
     return any(tensor.requires_grad for _, tensor in tensors_of(module, "_parameters"))

@@ -15,7 +15,7 @@ def _sonde() -> str | None:
     """The program that was installed with this file, or the one on the path."""
     for directory in [*_beside(), *os.environ.get("PATH", "").split(os.pathsep)]:
         program = os.path.join(directory, "sonde")
-        # Not in the current directory, which may be anybody's: what PATH has of it is passed over.
+        # Not in the current directory, which may belong to anyone: such entries of PATH are skipped.
         if os.path.isabs(directory) and os.access(program, os.X_OK) and os.path.isfile(program):
             return program
     return None

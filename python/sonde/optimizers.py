@@ -47,11 +47,11 @@ class AliveOptimizers:
         self._undo()
 
     def any(self) -> bool:
-        """Whether one is alive."""
+        """True if one is alive."""
         return any(reference() is not None for reference in reversed(self._alive))
 
     def train_bare_parameters(self) -> bool:
-        """Whether some optimizer trains tensors of no module: then no module's forward announces the first step."""
+        """True if some optimizer trains tensors outside modules: then no module's forward announces the first step."""
         alive = [optimizer for optimizer in (reference() for reference in self._alive) if optimizer is not None]
         new = [optimizer for optimizer in alive if id(optimizer) not in self._bare]
         if new:
@@ -63,7 +63,7 @@ class AliveOptimizers:
         return any(self._bare[id(optimizer)] for optimizer in alive)
 
     def train(self, module: nn.Module) -> bool:
-        """Whether some optimizer trains a parameter of `module`, as it was when the module was first asked about."""
+        """True if some optimizer trains a parameter of `module`, as it was when the module was first asked about."""
         known = self._trained.get(id(module))
         if known is None or known[0]() is not module:
             alive = [optimizer for optimizer in (reference() for reference in self._alive) if optimizer is not None]

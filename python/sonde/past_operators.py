@@ -1,4 +1,4 @@
-"""What PyTorch writes, or hands out to be written, past every operator: the few doors are watched while a session runs.
+"""Writes that bypass PyTorch's operators: the few functions that allow them are watched while a session runs.
 
 `Tensor.numpy()` and storages leave a trace that the adapter finds by itself; these leave none.
 """

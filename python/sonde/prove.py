@@ -83,7 +83,7 @@ def _observed_backward(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def _is_outermost(code: CodeType) -> bool:
-    """Whether exactly one frame of the stack runs `code`."""
+    """True if exactly one frame of the stack runs `code`."""
     found = 0
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and found < 2:
@@ -226,7 +226,7 @@ class Observer:
         stream.write("backward", f"step {stream.steps}, backward", event)
 
     def step(self, optimizer: Optimizer) -> None:
-        """After an optimizer's step: the models that were called, what it trains, and its state."""
+        """After an optimizer's step: the models that were called, the trained tensors, and its state."""
         stream = self._stream()
         label = self._labels.of(optimizer)
         event = Event(self._library)
@@ -323,7 +323,7 @@ class Labels:
         self._total = itertools.count()
 
     def knows(self, thing: object) -> bool:
-        """Whether it has a name."""
+        """True if it has a name."""
         known = self._known.get(id(thing))
         return known is not None and known[0]() is thing
 

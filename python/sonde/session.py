@@ -118,7 +118,7 @@ def end_if_over() -> None:
 
 
 def running() -> bool:
-    """Whether a session runs in this process."""
+    """True if a session runs in this process."""
     return _mine()
 
 

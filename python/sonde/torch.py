@@ -200,7 +200,7 @@ class TorchHost(Host):
             self.library.modules_exist(self._parameters_exist())
 
     def _parameters_exist(self) -> bool:
-        """Whether some module has parameters: then its first call is what the steps are counted from."""
+        """True if some module has parameters: then steps are counted from its first call."""
         if _is_distributed():
             self._tell_run_info()
         modules = (o for o in gc.get_objects() if issubclass(type(o), nn.Module))
@@ -217,7 +217,7 @@ class TorchHost(Host):
             say_once(f"sonde: internal error at Optimizer.step: {type(error).__name__}: {error}")
 
     def _after_optimizer_step(self, _optimizer: Optimizer, _args: object, _kwargs: object) -> None:
-        """A step that raises does not come here: it is none."""
+        """A step that raises does not come here and does not count."""
         if TorchHost.current is self:
             self.library.step_returned()
 
@@ -279,7 +279,7 @@ _GRADIENT_MODES = {"no_grad", "inference_mode", "set_grad_enabled", "_set_grad_e
 
 
 def _turns_gradients_off(module: nn.Module) -> bool:
-    """Whether some function between the running line and the call of `module` names what turns gradients off."""
+    """True if some function between the running line and the call of `module` turns gradients off by name."""
     frame: FrameType | None = sys._getframe(1)
     found = False
     while frame is not None:
@@ -292,7 +292,7 @@ def _turns_gradients_off(module: nn.Module) -> bool:
 
 
 def _nobodys_code() -> tuple[str, ...]:
-    """Paths of what is not the user's line: torch, Sonde, the standard library, the wrapper of deprecated functions."""
+    """Paths of code that is not the user's: torch, Sonde, the standard library, the wrapper of deprecated functions."""
     torch_directory = os.path.dirname(torch.__file__)
     ours = os.path.dirname(os.path.abspath(__file__))
     standard = sysconfig.get_path("stdlib")

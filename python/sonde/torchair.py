@@ -25,7 +25,7 @@ from . import flags, session
 
 
 class Option(Protocol):
-    """One option: its default, and what it may be."""
+    """One option: its default, and its allowed values."""
 
     @property
     def default(self) -> object:
@@ -153,7 +153,7 @@ class CompilerConfig:
         object.__setattr__(self, name, value)
 
     def configuration(self) -> session.Settings:
-        """The same as a configuration for sonde.start(): what was set, and nothing else."""
+        """The same as a configuration for sonde.start(): only the options that were set."""
         return {"dump_config": dict(self.dump_config.given)}
 
     def start(self) -> None:

@@ -41,7 +41,7 @@ struct CatalogQuery {
 class Index {
  public:
   // The index of a dump (any directory that open_catalog takes) in the user's cache, or in `file`. Fails with `not_found`
-  // when there is none, `corrupt` when it is not a complete index of this dump and this version, `busy` when the dump has
+  // when there is none, `corrupt` when it is not a complete index of this dump and version, `busy` when the dump has
   // changed since.
   static Result<Index> open(const std::filesystem::path& dump, const std::filesystem::path& file = {});
 

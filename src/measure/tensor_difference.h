@@ -1,4 +1,4 @@
-// TensorDifference: the distance of two tensors of two dumps, by the best that both dumps have: values, else statistics,
+// TensorDifference: the distance of two tensors of two dumps, by the best data that both have: values, else statistics,
 // else checksums.
 #pragma once
 

@@ -1,4 +1,4 @@
-// DetailFiles: the files that -op writes for one tensor: its elements beside the golden ones, the largest errors, a summary.
+// DetailFiles: the files of -op for one tensor: its elements beside the golden ones, the largest errors, a summary.
 #pragma once
 
 #include <filesystem>

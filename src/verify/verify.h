@@ -1,4 +1,4 @@
-// Verify: lists complete and missing parts of a dump, with reasons. Reads everything, changes nothing (complete_dump.h does).
+// Verify: lists complete and missing parts of a dump, with reasons. Changes nothing (complete_dump.h does).
 //
 //   Result<VerifyReport> report = verify_dump("/tmp/dump");
 //   for (const VerifyIssue& issue : report->issues) ...

@@ -1,4 +1,4 @@
-"""What the answer of `sonde first-bad` or `sonde compare` to one recorded program is worth."""
+"""Judges the answer of `sonde first-bad` or `sonde compare` to one recorded program."""
 
 import json
 import os

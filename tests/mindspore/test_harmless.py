@@ -1,4 +1,4 @@
-"""What Sonde does not do to a MindSpore program: change a bit, fail it, or leave an unreadable dump."""
+"""Sonde does not change a bit of a MindSpore program, does not fail it, and leaves no unreadable dump."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What MindSpore dumps by itself, Sonde dumps too: the same tree, the same names, the same bytes.
+"""Sonde dumps the same as MindSpore alone: the same tree, the same names, the same bytes.
 
 Inputs are read after their operator, as MindSpore reads them; test_launch.py has those read before.
 """

@@ -1,4 +1,4 @@
-"""Which operators, sides and steps of a MindSpore program are recorded."""
+"""The recorded operators, sides and steps of a MindSpore program."""
 
 import dumps
 import pytest

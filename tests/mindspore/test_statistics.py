@@ -1,4 +1,4 @@
-"""Statistics of MindSpore's tensors, held against numpy over the tensors that MindSpore itself dumps."""
+"""Statistics of MindSpore's tensors, compared with numpy over the tensors that MindSpore itself dumps."""
 
 import hashlib
 

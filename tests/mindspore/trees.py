@@ -1,4 +1,4 @@
-"""Dumps of MindSpore and of Sonde held against each other, file by file."""
+"""Dumps of MindSpore and of Sonde, compared file by file."""
 
 import collections
 import re

@@ -1,4 +1,4 @@
-"""What every dialect, layout and mode leaves on disk, as text to read: tests/golden/.
+"""The files that every dialect, layout and mode leaves on disk, as text to read: tests/golden/.
 
     python tests/python/golden.py            writes tests/golden/ anew; `git diff tests/golden` is then to be reviewed
     python tests/python/golden.py acl        only the cases whose names begin so

@@ -1,4 +1,4 @@
-"""What is recorded of a real training run, held against what torch itself says."""
+"""The record of a real training run, compared with torch itself."""
 
 import json
 

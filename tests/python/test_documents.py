@@ -1,4 +1,4 @@
-"""What README.md and the documents show is what their commands print.
+"""README.md and the documents show the real output of their commands.
 
     python tests/python/test_documents.py --update [DOCUMENT ...]   # writes what is printed now into the documents
     python tests/python/test_documents.py --list                    # the blocks that are not run, and why

@@ -1,4 +1,4 @@
-"""A disk that is full or fails (full_disk.c): the training goes on, one line says why, and what was written stays."""
+"""A disk that is full or fails (full_disk.c): training goes on, one line gives the reason, written files stay."""
 
 import dataclasses
 import json

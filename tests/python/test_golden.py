@@ -1,4 +1,4 @@
-"""What every dialect, layout and mode leaves on disk is what tests/golden/ says."""
+"""The files of every dialect, layout and mode are those of tests/golden/."""
 
 import difflib
 import pathlib

@@ -1,4 +1,4 @@
-"""What the verbs say of a dump is the same from a saved index as from the dump, in every layout."""
+"""The verbs give the same answers from a saved index as from the dump, in every layout."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What kind of operator the engine takes a name for (src/operators/op_family.cpp), against the real operator.
+"""The kinds that the engine gives to names of operators (src/operators/op_family.cpp), against the real operators.
 A name in the wrong kind fails; so does a name that no row here calls."""
 
 import csv

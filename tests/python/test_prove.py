@@ -1,4 +1,4 @@
-"""`sonde run --prove`: what is the same is called the same, and what is not is found and named."""
+"""`sonde run --prove`: equal results are called equal, and differences are found and named."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""What a configuration chooses, where it is written, and what is said when it is nothing."""
+"""The choice of a configuration, its place on disk, and the message if nothing is chosen."""
 
 import os
 import stat

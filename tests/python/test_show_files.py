@@ -1,4 +1,4 @@
-"""What `sonde show` writes: pictures, looked at pixel by pixel, and values as text that NumPy reads back."""
+"""The files that `sonde show` writes: pictures, checked pixel by pixel, and values as text that NumPy reads back."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""What is recorded as step n is step n: held against what the program itself saw when each of its steps began."""
+"""The values recorded as step n are those of step n: compared with the program's own at the begin of each step."""
 
 import json
 import sys

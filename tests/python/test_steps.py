@@ -1,4 +1,4 @@
-"""Where steps begin and end in real programs (docs/guide.md, "Steps")."""
+"""The begin and end of steps in real programs (docs/guide.md, "Steps")."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Memory that changes without an operator's saying so: what is recorded is what the next operator reads."""
+"""Memory that changes without an operator: the record has the values that the next operator reads."""
 
 import json
 import textwrap

@@ -1,4 +1,4 @@
-"""Programs out of the ordinary: what is recorded of them is true, and they run as without Sonde."""
+"""Unusual programs: their records are true, and they run as without Sonde."""
 
 import dumps
 import numpy as np

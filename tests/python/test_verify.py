@@ -1,4 +1,4 @@
-"""`sonde verify`: what of a dump is whole, what is missing and why; `--complete` makes it again from the journal."""
+"""`sonde verify` lists complete and missing parts of a dump; `--complete` makes them again from the journal."""
 
 import fcntl
 import json

@@ -177,7 +177,7 @@ class DumpAnalyzer:
 
 
 def matcher(query: str, use_regex: bool, case_sensitive: bool) -> Callable[[str], bool]:
-    """Whether a text has this text or expression in it. Raises re.error of a wrong expression."""
+    """True if a text contains this text or expression. Raises re.error for a wrong expression."""
     if use_regex:
         pattern = re.compile(query, 0 if case_sensitive else re.IGNORECASE)
         return lambda text: pattern.search(text) is not None

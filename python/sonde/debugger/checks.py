@@ -11,7 +11,7 @@ class DebuggerParamTypeError(TypeError):
 
 
 class DebuggerParamValueError(ValueError):
-    """An argument that is not allowed; the message names it and what is."""
+    """An argument that is not allowed; the message names it and the allowed values."""
 
 
 def check_type(name: str, value: object, expected: type) -> None:
@@ -21,7 +21,7 @@ def check_type(name: str, value: object, expected: type) -> None:
 
 
 def is_number(value: object) -> bool:
-    """Whether it is an int or float; a bool is neither."""
+    """True if it is an int or float; a bool is neither."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 

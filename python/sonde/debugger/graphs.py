@@ -1,4 +1,4 @@
-"""Graphs of a dump: from its graph files, and, where it has none or these lack an operator, from what was recorded."""
+"""Graphs of a dump: from its graph files, or, if it has none or they lack an operator, from the records."""
 
 import re
 from collections.abc import Iterable, Mapping

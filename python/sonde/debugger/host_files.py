@@ -29,7 +29,7 @@ def convert_all(dump: Dump, root: Path) -> list[str]:
 
 
 def _containers(dump: Dump) -> list[Path]:
-    """Files of which each holds all tensors of an operator; what MindSpore 1.2 wrote as `.bin` is the host's."""
+    """Files with all tensors of an operator each. A `.bin` of MindSpore 1.2 is a file of the host."""
     files: dict[Path, None] = {}
     for tensor in dump.tensors:
         file = tensor.file

@@ -178,7 +178,7 @@ def _node(data: bytes) -> RawNode:
 
 
 def _type(data: bytes, depth: int = 0) -> list[Slot]:
-    """(type, shape) of each slot; None in both for what is not a tensor."""
+    """(type, shape) of each slot; (None, None) for one that is not a tensor."""
     code, tensor, sequence = 0, None, None
     for field, value in _fields(data):
         if field == 1:
@@ -230,7 +230,7 @@ def _value(data: bytes, depth: int = 0) -> object:
 
 
 def _constant(data: bytes | None) -> object:
-    """Its value; 'NONE' where there is none, 'TENSOR' of a tensor, which graph files do not hold."""
+    """Its value; 'NONE' if it has none, 'TENSOR' for a tensor, whose values are not in graph files."""
     if data is None:
         return "TENSOR"
     if not data:

@@ -73,7 +73,7 @@ class Graph:
 
     @property
     def key(self) -> GraphKey:
-        """What its tensors are found by."""
+        """The key of its tensors."""
         return GraphKey(self.rank, self.id, self.root_id)
 
     def add(self, node: "Node") -> "Node":

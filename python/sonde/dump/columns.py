@@ -17,7 +17,7 @@ Rows: TypeAlias = NDArray[np.intp]  # numbers of rows of a table
 
 
 class Words:
-    """A column of texts of which many are the same: row i is `words[codes[i]]`."""
+    """A column of texts, many of them equal: row i is `words[codes[i]]`."""
 
     def __init__(self, codes: NDArray[np.int32], words: list[str]) -> None:
         self.codes, self.words = codes, words
@@ -46,7 +46,7 @@ class Words:
 
 
 class Known(NamedTuple):
-    """A column of which not every value is known."""
+    """A column with unknown values."""
 
     values: NDArray[Any]
     known: NDArray[np.bool_]
@@ -68,7 +68,7 @@ class Shapes(NamedTuple):
         return Shapes(self.sizes[places], begins, self.known[rows])
 
     def tuples(self) -> list[tuple[int, ...] | None]:
-        """The lists, None where one is not known."""
+        """The lists; None for an unknown one."""
         sizes, begins = self.sizes.tolist(), self.begins.tolist()
         return [
             tuple(sizes[begins[row] : begins[row + 1]]) if known else None
@@ -80,7 +80,7 @@ Column: TypeAlias = NDArray[Any] | Words | Known | Shapes
 
 
 class Columns(abc.ABC):
-    """Something that is a table: what it is in NumPy, Arrow and pandas."""
+    """A table, and its forms in NumPy, Arrow and pandas."""
 
     @abc.abstractmethod
     def raw_columns(self) -> dict[str, Column]:
@@ -92,17 +92,17 @@ class Columns(abc.ABC):
         return values
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """{name: array}: one array for all of them, in the order of to_pandas. Of texts and shapes it has objects;
-        numbers that the dump does not say are NaN, or masked where they are integers."""
+        """{name: array}: one array for all of them, in the order of to_pandas. Texts and shapes are objects;
+        numbers that the dump does not have are NaN, or masked if they are integers."""
         return {name: _plain(column) for name, column in self.raw_columns().items()}
 
     def to_arrow(self) -> "pyarrow.Table":
-        """A pyarrow.Table. Texts are dictionaries, what the dump does not say is null. Raises ImportError without
+        """A pyarrow.Table. Texts are dictionaries; unknown values are null. Raises ImportError without
         pyarrow."""
         return _arrow_table(self.raw_columns())
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """A pandas.DataFrame. Texts are categories, what the dump does not say is missing. Raises ImportError without
+        """A pandas.DataFrame. Texts are categories; unknown values are missing. Raises ImportError without
         pandas."""
         pandas = extra("pandas", "pandas", "to_pandas()")
         return pandas.DataFrame({name: _pandas_column(pandas, column) for name, column in self.raw_columns().items()})

@@ -25,8 +25,8 @@ def open(
     """Opens a dump, one rank's directory, or any directory inside one. Raises Error when it is not a dump, ValueError
     when the selection is wrong; a file inside one that cannot be read is one of its `problems`.
 
-    With a selection, as `select` takes it, only those operators are there. That is for dumps of hundreds of thousands
-    of files, of which `sonde index` has saved an index: the selected ones are then found at once.
+    With a selection, as `select` takes it, only those operators are there. This is useful for dumps of hundreds of
+    thousands of files with an index of `sonde index`: the selected operators are then found at once.
     """
     ranks, steps, graphs = numbers("rank", rank), numbers("step", step), numbers("graph", graph)
     try:
@@ -53,7 +53,7 @@ def _span(steps: list[int]) -> str:
 
 
 class Dump:
-    """What `sonde.open` gives."""
+    """The result of `sonde.open`."""
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
@@ -76,7 +76,7 @@ class Dump:
 
     @property
     def path(self) -> Path:
-        """As it was opened."""
+        """The path that was opened."""
         return self.tables.path
 
     @property
@@ -116,5 +116,5 @@ class Dump:
 
     @property
     def problems(self) -> list[Problem]:
-        """What could not be read."""
+        """The files that could not be read."""
         return [Problem(*problem) for problem in self.tables.core.problems()]

@@ -43,8 +43,8 @@ class Source(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """The statistics of one tensor; None where the dump does not say. `positive_count` counts what is greater than
-    zero."""
+    """The statistics of one tensor; None if the dump does not have them. `positive_count` counts elements greater
+    than zero."""
 
     max: float | None
     min: float | None

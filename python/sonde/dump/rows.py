@@ -69,7 +69,7 @@ class _Collection(Columns, Generic[_Row]):
         slot: Numbers = None,
         source: str | None = None,
     ) -> Self:
-        """Those of them that a selection means. All of what is given must hold:
+        """The rows of a selection. All given conditions must be true:
 
         step, rank, graph, slot: a number, or several; op: a regular expression (RE2), searched in full names; type: an
         op type, case ignored; side: 'input' or 'output'; source: 'train.py:29' or 'train.py', compared with every line
@@ -95,7 +95,7 @@ class _Collection(Columns, Generic[_Row]):
 
 
 class Ops(_Collection["Op"]):
-    """Operators, and what is read but made by none: parameters, input data, constants (`is_parameter`)."""
+    """Operators, and tensors that no operator makes: parameters, input data, constants (`is_parameter`)."""
 
     _of_ops = True
 
@@ -153,7 +153,7 @@ class Tensors(_Collection["Tensor"]):
 
     @property
     def recorded(self) -> "Tensors":
-        """Those of which the dump has values or statistics: what `sonde ls` and the closing line of a run count."""
+        """The slots whose values or statistics the dump has; `sonde ls` and the closing line of a run count these."""
         has = np.array([file != "" for file in self.tables.tensors.file.take(self.rows).texts()], bool)
         for _values, known in self.tables.core.statistics_columns(self.rows.tolist()).values():
             has |= known.astype(bool)
@@ -165,14 +165,14 @@ class Tensors(_Collection["Tensor"]):
         return [Problem(*problem) for problem in self.tables.measure(self.rows)]
 
     def to_arrow(self, measure: bool = True) -> "pyarrow.Table":
-        """A pyarrow.Table. Texts are dictionaries, what the dump does not say is null. `measure`: statistics that the
+        """A pyarrow.Table. Texts are dictionaries; unknown values are null. `measure`: statistics that the
         dump lacks are taken from its tensor files, which are all read. Raises ImportError without pyarrow."""
         if measure:
             self.measure()
         return super().to_arrow()
 
     def to_pandas(self, measure: bool = True) -> "pandas.DataFrame":
-        """A pandas.DataFrame. Texts are categories, what the dump does not say is missing. `measure`: as to_arrow.
+        """A pandas.DataFrame. Texts are categories; unknown values are missing. `measure`: as to_arrow.
         Raises ImportError without pandas."""
         if measure:
             self.measure()
@@ -343,7 +343,7 @@ class Tensor:
 
     @property
     def name(self) -> str:
-        """As `sonde show` takes it: `Default/…/conv2d-op0:output.0`."""
+        """The name in the form of `sonde show`: `Default/…/conv2d-op0:output.0`."""
         return f"{self.op.name}:{self.side}.{self.slot}"
 
     @property
@@ -363,22 +363,22 @@ class Tensor:
 
     @property
     def rank(self) -> int:
-        """That of its op."""
+        """The same as its op's."""
         return self.op.rank
 
     @property
     def graph(self) -> int:
-        """That of its op."""
+        """The same as its op's."""
         return self.op.graph
 
     @property
     def step(self) -> int:
-        """That of its op."""
+        """The same as its op's."""
         return self.op.step
 
     @property
     def parameter(self) -> str:
-        """The parameter, gradient or optimizer state it is, by name; '' when it is none, or the dump does not say."""
+        """The name of the parameter, gradient or optimizer state; '' for other tensors, or if unknown."""
         return self.tables.tensors.name[self.row]
 
     @property
@@ -401,12 +401,12 @@ class Tensor:
 
     @property
     def recorded_dtype(self) -> str:
-        """As `dtype`, but '' where only its file says."""
+        """As `dtype`, but '' if only its file has it."""
         return self.tables.tensors.dtype[self.row]
 
     @property
     def recorded_shape(self) -> tuple[int, ...] | None:
-        """As `shape`, but None where only its file says."""
+        """As `shape`, but None if only its file has it."""
         table = self.tables.tensors
         if not table.has_shape[self.row]:
             return None
@@ -424,7 +424,7 @@ class Tensor:
 
     @property
     def skipped(self) -> str:
-        """Why it was not recorded; '' when it was."""
+        """The reason why it was not recorded; '' when it was."""
         return self.tables.tensors.skipped[self.row]
 
     @property
@@ -439,7 +439,7 @@ class Tensor:
 
     @property
     def has_statistics(self) -> bool:
-        """Whether the dump has statistics of it, beside or instead of its values."""
+        """True if the dump has statistics of it, beside or instead of its values."""
         return bool(self.tables.tensors.has_statistics[self.row])
 
     @property
@@ -451,9 +451,9 @@ class Tensor:
     def numpy(self) -> NDArray[Any]:
         """The values, as an array of the tensor's shape that cannot be written to.
 
-        It is a view of the file, and costs no memory, where NumPy has the type. Of bfloat16, the 8-bit floats and other
-        types that NumPy lacks it is a copy as float32, of complex32 one as complex64; `bits` is a view of those too.
-        Raises Error when the dump has no values of it, or they cannot be read.
+        It is a view of the file, and costs no memory, if NumPy has the type. For bfloat16, the 8-bit floats and other
+        types that NumPy lacks it is a copy as float32, for complex32 one as complex64; `bits` is a view of those too.
+        Raises Error if the dump has no values of it, or they cannot be read.
         """
         elements, dtype = self.bits()
         if dtype in _SAME_IN_NUMPY:
