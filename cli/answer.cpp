@@ -19,7 +19,7 @@ std::string dump(const Json& json, int indent) {
   return json_for_terminal(json.dump(indent, ' ', false, Json::error_handler_t::replace));
 }
 
-// As a member of a document stands: two blanks further in.
+// Indented as a member of a document: by two blanks more.
 std::string indented(const std::string& text) {
   std::string out;
   for (const char c : text) {

@@ -229,7 +229,7 @@ int convert_all(const std::vector<ConvertTask>& tasks, const ConvertSpec& spec, 
   return kDone;
 }
 
-// The paths, by the original's rules of what characters they may have.
+// Checks the paths by the original's rules for their characters.
 int check_paths(const Arguments& arguments) {
   for (const std::string_view option : {"-d", "-c"}) {
     const std::string path = arguments.value(option);

@@ -105,7 +105,7 @@ int run(const RunOptions& options) {
   return end->exit_code;
 }
 
-// The options that make a configuration, for when there is no file.
+// The options that make a configuration if there is no file.
 void add_settings(CLI::App& verb, RunOptions& options, CLI::Option* config) {
   const auto either = [&](CLI::Option* option) { return option->excludes(config); };
   either(verb.add_option("-o,--out", options.out, "directory to write to, instead of a file"))->type_name("DIR");

@@ -35,7 +35,7 @@ std::string how_it_ended(const std::string& program, const ChildEnd& end) {
   return fmt::format("{} finished in {:.1f} s", program, end.seconds);
 }
 
-// Why there is no closing line of the engine.
+// The reason why the engine gave no closing line.
 const char* why_no_closing_line(const std::vector<RunMessage>& all, const ChildEnd& end) {
   if (any(all, "refused")) return "recording did not start; the reason is above";
   if (!any(all, "started"))

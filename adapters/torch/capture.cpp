@@ -157,7 +157,7 @@ std::unique_ptr<at::ObserverContext> on_start(const RecordFunction& fn) {
   const std::size_t inputs = state.input_count;
   try {
     start_event(state, fn);
-  } catch (...) {  // PyTorch would print it; the op goes by unseen, the next one does not
+  } catch (...) {  // PyTorch would print it; this op is missed, the next one is not
     state.busy = false;
     state.input_count = inputs;
   }

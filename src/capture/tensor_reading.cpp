@@ -53,7 +53,7 @@ bool TensorReading::look_up(ContentCache& cache, bool skips_uninitialised) {
   return true;
 }
 
-// Whether the tensor is read without its bytes if there is no room for them.
+// True if the tensor is read without its bytes if there is no room for them.
 bool TensorReading::take_block(BlockPool& blocks) {
   const WhenFull when_full = rules_.plan->sonde.when_full;
   const std::uint64_t bytes = view_.bytes();

@@ -285,7 +285,7 @@ void JsonReader::skip() {
         break;
     }
     open = kinds.size();
-    while (open > 0 && !failed()) {  // to the next value, out of what ends here
+    while (open > 0 && !failed()) {  // to the next value, out of levels that end here
       skip_space();
       const bool in_object = kinds.back() == '{';
       if (leave(in_object ? '}' : ']')) {

@@ -53,7 +53,7 @@ void StepComparer::look_at_inputs(ComparedOp& op, const std::vector<PairedInput>
   }
 }
 
-// Nothing is known of what its producer wrote, nor that it read anything that differs: memory that Python fills.
+// The output of its producer is unknown, and no input of it is known to differ: memory that Python fills.
 bool StepComparer::is_from_unknown(const CompareInput& input) const {
   const ComparedOp& from = step_.ops[target_owner_[input.from]];
   if (from.verdict != OpVerdict::unknown) return false;

@@ -275,7 +275,7 @@ class AclReader {
     if (path.ends_with(':')) return complaints_.value(at, item, path, "The value is an invalid path");
     if (is_remote(path)) {
       diagnostics_.error(at, "dump.dump_path",
-                         fmt::format("found {}; allowed: a directory of this machine, there is no remote storage here",
+                         fmt::format("found {}; allowed: a directory of this machine; there is no remote storage here",
                                      in_quotes(path)));
       return;
     }

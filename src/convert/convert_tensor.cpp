@@ -172,7 +172,7 @@ void Conversion::convert(const StoredTensor& tensor) {
   try {
     made = target(tensor);
   } catch (const Lost&) {
-    // Under MindSpore's names a tensor that cannot be turned is written as it is, and lost all the same.
+    // Under MindSpore's names a tensor that cannot be converted is written unchanged, and still counts as lost.
     if (spec_.type == ConvertedType::msnpy) write(tensor, {tensor.shape, tensor.format, false, std::nullopt});
     throw;
   }

@@ -320,7 +320,7 @@ class Writer {
         .run();
   }
 
-  // The numbers of what is kept once; written when it is first asked for.
+  // The numbers of values that are stored once; a value is written at its first use.
   std::uint64_t text_id(std::string_view text) {
     const auto [at, is_new] = texts_.try_emplace(text, texts_.size());
     if (is_new) failed_ |= !Row(text_).add(at->second).add(text).run();

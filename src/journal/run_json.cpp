@@ -33,7 +33,7 @@ std::vector<Category> categories_of(const Json& columns) {
   return categories;
 }
 
-// The members of an object; of what is none, none. A member of another kind is as if it were not there.
+// The members of an object; none for another value. A member of another kind counts as missing.
 class Members {
  public:
   explicit Members(std::string_view text) : json_(Json::parse(text, nullptr, false)) {}

@@ -55,7 +55,7 @@ void Layout::place() {
   rank_directory_ = rank.empty() ? root_ : root_ / rank;
   metadata_ = rank_directory_ / kMetadataDirectory;
   if (begins_with_step()) metadata_ /= device_name(device_);
-  // CANN writes no graphs: ours stay out of the way of what walks its trees.
+  // CANN writes no graphs: ours must not disturb programs that walk its trees.
   sides_ = is_of_cann() ? metadata_ : rank_directory_;
 }
 

@@ -130,7 +130,7 @@ struct Conversion {
   std::int64_t groups = 0;
 };
 
-// A part of what the tool's table of conversions asks for: the order and, for some formats, the size.
+// A part of a row in the tool's table of conversions: the order and, for some formats, the size.
 Outcome<Array> converted(const Array& array, const Shape& stored_shape, const Conversion& conversion,
                          unsigned threads) {
   const auto& [from, to, target, groups] = conversion;

@@ -16,7 +16,7 @@
 namespace sonde::msaccucmp {
 namespace {
 
-constexpr std::int32_t kReserved = 40;  // the format of what has none: a golden file
+constexpr std::int32_t kReserved = 40;  // for a file without a format: a golden file
 
 // False when the product leaves 63 bits or a size is negative.
 bool count_elements(const std::vector<std::int64_t>& shape, std::int64_t& elements) {

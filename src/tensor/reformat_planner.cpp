@@ -180,7 +180,7 @@ Status ReformatPlanner::read_real() {
   return {};
 }
 
-// The places of what is stored, and the sizes of the axes.
+// The places of the stored elements, and the sizes of the axes.
 Status ReformatPlanner::read_image() {
   static const FormatAxes kFractalC04 = {Format::fractal_z_c04,
                                          Family::image,

@@ -1,5 +1,6 @@
 """The facts that the engine derives from an operator's name (src/operators/op_nature.cpp), compared with the real
-operator at its extremes. A name in a list that is not so of the operator fails; so does a name that this file does not know."""
+operator at its extremes. A name in a list that is not so of the operator fails; so does a name that this file does not
+know."""
 
 import itertools
 import json

@@ -17,7 +17,7 @@ OverflowCheck::OverflowCheck(const ReadRules& rules, const HostTensor& output, b
 
 bool OverflowCheck::look_up(ContentCache& cache) {
   if (cache.known_finite(key_.storage, key_.data, extent_)) return false;
-  if (cache.find(key_).uninitialised) return false;  // a view of what nobody has written
+  if (cache.find(key_).uninitialised) return false;  // a view of unwritten memory
   epoch_ = cache.epoch(key_.storage);
   looked_ = true;
   if (!reading_) return true;

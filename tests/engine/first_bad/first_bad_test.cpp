@@ -166,7 +166,7 @@ TEST(FirstBad, ABadParameterIsLookedForInTheStepBefore) {
   ASSERT_THAT(report.findings, SizeIs(1));
   EXPECT_EQ(report.findings[0].kind, "bad_parameter");
   EXPECT_EQ(report.findings[0].step.number, 1U);
-  EXPECT_THAT(report.findings[0].evidence, Contains(HasSubstr("in step 0 it held only finite numbers")));
+  EXPECT_THAT(report.findings[0].evidence, Contains(HasSubstr("in step 0 it contained only finite numbers")));
 }
 
 TEST(FirstBad, ReportsMemoryThatWasOverwritten) {
