@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::array kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
-// 0 until there is a child; what was sent before is kept for it.
+// 0 until there is a child; earlier signals are kept for it.
 volatile pid_t child_pid = 0;
 volatile std::sig_atomic_t sent_early = 0;
 

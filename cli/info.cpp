@@ -67,7 +67,7 @@ Json variables() {
   return set;
 }
 
-// What `python -m sonde.adapter status` says; "problem" when it says nothing.
+// The output of `python -m sonde.adapter status`; "problem" if there is none.
 Json python_facts(const std::string& python) {
   const Result<std::string> answer =
       ask_child(python_command(python, {"-m", "sonde.adapter", "status"}), python_setting());

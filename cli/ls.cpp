@@ -61,7 +61,7 @@ std::string span_text(std::uint64_t started_us, std::uint64_t ended_us) {
   return ended_us > started_us && started_us != 0 ? duration_text(ended_us - started_us) : "";
 }
 
-// What a rank without a journal is read from.
+// The sources of a rank without a journal.
 std::string source_of(DumpKind kind) {
   switch (kind) {
     case DumpKind::msprobe:
@@ -254,8 +254,8 @@ void answer_ops(const std::vector<SelectedStep>& steps) {
   }
 }
 
-// Whether an index has counted what all these steps come to: a file that several of them share must count for the first,
-// which is known where either all steps are there, or none of them shares.
+// True if an index has the sums of all these steps. A file that several of them share must count for the first. That is
+// known if all steps are there, or if none of them shares a file.
 bool is_counted(const Catalog& catalog, const std::vector<SelectedStep>& steps) {
   std::size_t all = 0;
   for (const CatalogRank& rank : catalog.ranks) all += rank.steps.size();

@@ -1,4 +1,4 @@
-// sonde: the command line. One file per verb; this one only puts them together and explains what was mistyped.
+// sonde: the command line. One file per verb; this one only puts them together and explains typing errors.
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -163,7 +163,7 @@ std::string algorithm_names(const Arguments& arguments) {
   return fmt::format("{}", fmt::join(arguments.values("-alg"), ","));
 }
 
-// As reasons and tables show it: absolute, links followed.
+// The path as reasons and tables show it: absolute, links followed.
 fs::path real_path(const std::string& path) {
   std::error_code problem;
   const fs::path real = fs::weakly_canonical(path, problem);

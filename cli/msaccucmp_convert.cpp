@@ -79,7 +79,7 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
-// What `-f` and its companions say. Returns an ExitCode.
+// Reads `-f` and its companions. Returns an ExitCode.
 int read_format(const Arguments& arguments, bool is_single_file, ConvertSpec& spec) {
   if (!arguments.has("-f")) {
     for (const std::string_view name : {"-s", "-o", "-i", "-c"}) {
@@ -166,7 +166,7 @@ int find_files(const std::string& wanted, const fs::path& out, std::vector<Conve
   return kInvalidPath;
 }
 
-// One line for each file of which something was lost, with -f the tensors behind it.
+// One line for each file with lost tensors; with -f the tensors follow it.
 void write_failed_list(const fs::path& out, std::span<const ConvertTask> tasks, std::span<const Converted> results,
                        bool with_tensors) {
   std::string lines;

@@ -98,7 +98,7 @@ std::vector<DumpName> dump_files(const fs::path& directory) {
   return files;
 }
 
-// Converts all of a file, and says what was lost. False when nothing could be read.
+// Converts all of a file, and reports lost tensors. False when nothing could be read.
 bool convert_into(const DumpName& file, const fs::path& out) {
   ConvertSpec spec;
   spec.is_strict = true;

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One run of the command, and where what it left is.
+// One run of the command, and the places of its files.
 struct Observed {
   ChildEnd end;
   fs::path digests, output;

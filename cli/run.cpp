@@ -34,7 +34,7 @@ struct RunOptions {
   bool prove = false, json = false, stop_after = false;
 };
 
-// What the options ask for, in MindSpore's words; the path, which may have any characters, in ours.
+// The configuration of the options, in MindSpore's words; the path, which may have any characters, in ours.
 nlohmann::json settings_of(const RunOptions& options) {
   nlohmann::json common = {
       {"dump_mode", options.kernels.empty() ? 0 : 1},

@@ -72,7 +72,7 @@ Sum sum_of(const std::vector<const CatalogStep*>& steps) {
   return sum;
 }
 
-// Where NaN or infinity was first seen, in the order of the run.
+// The first NaN or infinity, in the order of the run.
 std::string first_not_finite(const std::vector<const CatalogStep*>& steps) {
   for (const CatalogStep* step : steps)
     for (const CatalogOp& op : step->ops)

@@ -11,7 +11,7 @@ namespace sonde {
 namespace fs = std::filesystem;
 
 Scratch::Scratch() {
-  std::error_code error;  // TMPDIR may name what is not there
+  std::error_code error;  // TMPDIR may name a missing directory
   for (const fs::path& place : {fs::temp_directory_path(error), fs::path("/tmp")}) {
     std::string pattern = (place / "sonde-run-XXXXXX").string();
     if (place.empty() || mkdtemp(pattern.data()) == nullptr) continue;

@@ -182,7 +182,7 @@ std::string place_text(const FoundTensor& found) {
                      found.step->step->id.number);
 }
 
-// Where several steps have it, the first is shown; a note says so when the user did not choose one.
+// If several steps have it, the first is shown; a note says so when the user did not choose one.
 void tell_choice(const FoundTensor& found, const std::vector<SelectedStep>& steps, const ShowOptions& options) {
   std::size_t others = 0;
   for (const SelectedStep& step : steps) {
@@ -409,7 +409,7 @@ int show(const ShowOptions& options) {
     tell_choice(found, *steps, options);
     return print_found(found, *steps, options);
   }
-  if (comes_from_index(*catalog)) {  // what is like it may be among ops that nobody asked the index for
+  if (comes_from_index(*catalog)) {  // similar names may be among ops that were not read from the index
     catalog = open_dump(options, query_of(options), status);
     if (catalog) steps = select_steps(*catalog, options, status);
     if (catalog && steps) find_by_name(*steps, options.tensor, wrong);

@@ -67,7 +67,7 @@ class OutputFile {
   int failed_ = 0;
 };
 
-// "[0, 3, :, :]": which of the last two dimensions' tables the element `index` begins; empty where there is one only.
+// "[0, 3, :, :]": the table of the last two dimensions that the element `index` begins; empty if there is only one.
 std::string table_title(std::span<const std::int64_t> shape, std::int64_t index) {
   if (shape.size() < 3) return "";
   index /= shape[shape.size() - 1] * shape[shape.size() - 2];
@@ -79,7 +79,7 @@ std::string table_title(std::span<const std::int64_t> shape, std::int64_t index)
   return "[" + title;
 }
 
-// As numpy.savetxt: a row for each index but the last; `#` before what is not a number.
+// As numpy.savetxt: a row for each index but the last; `#` before text that is not a number.
 bool write_text(const std::string& path, const TensorView& view, const std::string& name) {
   OutputFile out(path);
   out.write(fmt::format("# {}\n# shape {} dtype {}\n", printable(name), shape_text(view.shape, '(', ')'),

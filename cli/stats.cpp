@@ -45,7 +45,7 @@ Table make_table() {
                 {"line", Align::left, false, 1}});
 }
 
-// How the table is made: what is the same in all rows needs no column.
+// The layout of the table: a value that is the same in all rows needs no column.
 struct Form {
   bool rank = false, graph = false, step = false;
   int digits = 6;  // of values: four where there is little room
@@ -123,7 +123,7 @@ int stats(const DumpOptions& options) {
     for (const CatalogOp* op : step.ops) {
       for (const CatalogTensor& tensor : op->tensors) {
         if (!has_row(tensor)) continue;
-        outcome.rows += tensor.recorded();  // what was left out has a row with the reason
+        outcome.rows += tensor.recorded();  // a tensor that was left out has a row with the reason
         if (tensor.statistics && !tensor.statistics->all_finite()) ++outcome.not_finite;
         if (options.json) {
           Answer::get().add_row(json_of(*step.rank, *step.step, *op, tensor));

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-# Set by sonde.start(): what to call, with the framework's name, when one is imported.
+# Set by sonde.start(): the function to call, with the framework's name, when one is imported.
 waiting: "Callable[[str], None] | None" = None
 
 _mindspore: "_Finder | None" = None  # the last that was made; it is in sys.meta_path until MindSpore is looked for

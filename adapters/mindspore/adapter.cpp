@@ -57,7 +57,7 @@ struct Tensor {
 
 enum class Source { nothing, op, parameters };
 
-// What one thread of MindSpore is reporting: an operator, or the parameters of a step.
+// The current report of one thread of MindSpore: an operator, or the parameters of a step.
 struct PendingOp {
   Source source = Source::nothing;
   std::string op_name, op_type;
@@ -78,7 +78,7 @@ PendingOp& pending() {
   return mine;
 }
 
-// Nothing may be thrown into MindSpore: what we cannot do is left out.
+// Nothing may be thrown into MindSpore: impossible work is left out.
 template <typename Body>
 void safely(Body body) {
   try {
@@ -204,7 +204,7 @@ void close_failed(PendingOp& op) {
   clear_open(op);
 }
 
-// Where the dump belongs is known with the first tensor.
+// The place of the dump is known with the first tensor.
 void report_run(const struct sonde_api& api, std::uint32_t rank) {
   if (g_run.reported.exchange(true)) return;
   sonde_run_info info{};
@@ -232,7 +232,7 @@ void set_engine(const struct sonde_api* api, const sonde_run_info& run, const st
 }
 
 void make_directory() {
-  // Only what is missing is made, and nothing that is there is touched. MindSpore says what it cannot write.
+  // Makes only missing directories and touches no existing one. MindSpore reports files that it cannot write.
   std::filesystem::path made;
   for (const std::filesystem::path& part : std::filesystem::path(g_run.directory)) {
     made /= part;

@@ -1,6 +1,6 @@
 // Functions of MindSpore's own dumper, defined once more. This library is loaded before MindSpore and into the global
 // scope, so that the dynamic linker finds these first: MindSpore's dumper walks through the operators of a step and
-// calls ours for each of them. While Sonde does not record they do what the originals do.
+// calls ours for each of them. While Sonde does not record they act like the originals.
 //
 // Equal in MindSpore 2.7 and 2.10 (CPU), whose strings have the old ABI of libstdc++ (see CMakeLists.txt). No header of
 // MindSpore is needed: the names and types below are those of the exported symbols.

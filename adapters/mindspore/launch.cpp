@@ -1,6 +1,6 @@
 // MindSpore's functions around a kernel, defined once more: see interpose.cpp, and docs/mindspore.md for what passes
 // through them. They call MindSpore's, always; while Sonde records, the dumper is asked for the inputs of an operator
-// before its kernel runs, for many kernels write what they read.
+// before its kernel runs, because many kernels write their inputs.
 //
 // NativeCpuKernelMod::Launch is the entry of every vtable of a CPU kernel (but one) that MindSpore launches kernels by.
 #include <charconv>
@@ -72,7 +72,7 @@ constexpr const char* kKernelBuild =
     "_ZNK9mindspore8pynative10OpCompiler11KernelBuildERKSt10shared_ptrINS0_14OpCompilerInfoEEPKNS_"
     "6device13DeviceContextEb";
 
-// PyNative mode compiles on this thread what is one operator: its dumper does not go there.
+// PyNative mode compiles some single operators on this thread: its dumper does not go there.
 thread_local bool t_single_operator = false;
 
 using Node = std::shared_ptr<mindspore::CNode>;
@@ -114,7 +114,7 @@ namespace mindspore {
 
 bool kernel::NativeCpuKernelMod::Launch(const Tensors& inputs, const Tensors& workspace, const Tensors& outputs,
                                         void* stream) {
-  // Whoever calls this has a library with MindSpore's, which is what the vtables would name without us.
+  // A caller of this has a library with MindSpore's own, the one that vtables would name without us.
   static auto* const theirs =
       original<bool(NativeCpuKernelMod*, const Tensors&, const Tensors&, const Tensors&, void*)>(kLaunch);
   if (!sonde_mindspore::reads_before()) return theirs(this, inputs, workspace, outputs, stream);

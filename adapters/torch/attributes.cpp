@@ -36,10 +36,10 @@ std::uint64_t hash_value(std::uint64_t hash, const IValue& value) {
     for (const IValue& element : value.toListRef()) hash = hash_value(hash, element);
     return hash;
   }
-  return mix(hash, 9);  // a generator, a stream: which one is nobody's business
+  return mix(hash, 9);  // a generator, a stream: the kind alone counts
 }
 
-// What sonde_attribute points to.
+// The memory that sonde_attribute points to.
 struct Value {
   std::uint32_t kind = SONDE_ATTRIBUTE_NONE;
   std::vector<std::int64_t> integers;

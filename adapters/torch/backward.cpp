@@ -17,7 +17,7 @@ constexpr std::size_t kMostLeaves = 1 << 16;
 
 std::atomic<std::uint64_t> g_epoch{1};
 
-// What produced the gradients of the leaves, by the address of their nodes. The producer runs before, on this thread.
+// The producers of the leaves' gradients, by the address of their nodes. The producer runs before, on this thread.
 struct Leaves {
   std::unordered_map<const torch::autograd::Node*, std::uint32_t> producers;
   std::uint64_t epoch = 0;

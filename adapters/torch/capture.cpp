@@ -117,7 +117,7 @@ void start_node(ThreadState& state, const RecordFunction& fn) {
   const bool wrapped = !state.frames.empty() && state.frames.back().kind == FrameKind::wrapper;
   if (fn.seqNr() >= 0) {
     frame.site = site_of_sequence(fn.forwardThreadId(), fn.seqNr());
-    // What the engine does after the node, inside the wrapper (bias gradients are summed there), belongs to it too.
+    // The engine's work after the node, inside the wrapper (bias gradients are summed there), belongs to it too.
     if (wrapped) state.frames.back().site = frame.site;
   } else if (wrapped) {
     frame.site = state.frames.back().site;  // a parameter's gradient is added up
@@ -311,7 +311,7 @@ void uninstall() {
   end_collectives();
 }
 
-// Asks again what the clock says: another thread may have moved it since.
+// Asks the clock again: another thread may have moved it since.
 void set_capture() {
   const std::lock_guard lock(*g_callbacks.switching.load());
   if (!is_inert()) switch_operators(api().capture() == SONDE_CAPTURE_ON);

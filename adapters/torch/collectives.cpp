@@ -52,7 +52,7 @@ std::atomic<Table*>& table_pointer() {
 }
 Table& table() { return *table_pointer().load(); }
 
-// Of several who would finish a collective, one does.
+// If several would finish a collective, only one does.
 bool claim(Pending& pending) {
   const std::lock_guard lock(table().mutex);
   if (pending.state != State::waiting) return false;
@@ -61,7 +61,7 @@ bool claim(Pending& pending) {
   return true;
 }
 
-// `missing`: why there are no values. Called by an owner of the work, so that its tensors are alive.
+// `missing`: the reason why there are no values. Called by an owner of the work, so that its tensors are alive.
 void finish(const PendingPtr& pending, bool failed, const char* missing) {
   if (!claim(*pending)) return;
   std::uint32_t slot = 0;

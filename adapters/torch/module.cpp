@@ -1,4 +1,4 @@
-// The CPython module `_sonde_torch`: what python/sonde/torch.py calls. Functions convert arguments and nothing more.
+// The CPython module `_sonde_torch`, called by python/sonde/torch.py. Functions convert arguments and nothing more.
 #include <Python.h>
 #include <torch/csrc/autograd/python_variable.h>
 

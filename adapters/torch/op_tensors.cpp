@@ -100,7 +100,7 @@ void tell_outputs(ThreadState& state, Frame& frame, const std::vector<c10::IValu
   });
 }
 
-// SONDE_WANT_CHECK: whether the op is recorded depends on what it has made.
+// SONDE_WANT_CHECK: the outputs of the op decide if it is recorded.
 void look_at_outputs(ThreadState& state, Frame& frame, const std::vector<c10::IValue>& outputs, std::size_t count) {
   if (frame.info->returns_nothing) {
     for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
@@ -115,7 +115,7 @@ void look_at_outputs(ThreadState& state, Frame& frame, const std::vector<c10::IV
   frame.looked = true;
 }
 
-// `-> ()`: what the op wrote is its result. The handles are gone; the memory is checked to be where it was.
+// `-> ()`: the written arguments are the result. The handles are gone; the memory is checked to be where it was.
 void tell_written_arguments(ThreadState& state, Frame& frame) {
   std::uint32_t slot = 0;
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
@@ -126,7 +126,7 @@ void tell_written_arguments(ThreadState& state, Frame& frame) {
   }
 }
 
-// Of what failed it returns when all is on disk, which others need not wait for.
+// For a failed op it returns when everything is on disk; other threads need not wait for that.
 void end_recorded(sonde_op* op, unsigned wanted, bool failed) {
   const bool waits = failed && (wanted & SONDE_WANT_FAILURE) != 0 && python_is_alive() && PyGILState_Check() != 0;
   PyThreadState* python = waits ? PyEval_SaveThread() : nullptr;
@@ -142,7 +142,7 @@ void end_collective(ThreadState& state, Frame& frame, const std::vector<c10::IVa
     if (input.result) {
       results.push_back(std::move(input.descriptor));
     } else if (input.written) {
-      api().storage_changed(input.descriptor.tensor.storage);  // maybe: nobody's result
+      api().storage_changed(input.descriptor.tensor.storage);  // perhaps not a result of any op
     }
   }
   complete_later(api(), frame.op, std::move(results), outputs);
@@ -225,7 +225,7 @@ void end_op(ThreadState& state, Frame& frame, const at::RecordFunction& fn) {
     api().op_input(frame.op, input.slot, input.descriptor.get());
   }
   if (failed) {
-    // What it wrote before it threw is not its result.
+    // Memory that it wrote before it threw is not its result.
   } else if (frame.info->collective) {
     return end_collective(state, frame, outputs);
   } else if (frame.info->returns_nothing) {

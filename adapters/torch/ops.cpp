@@ -74,7 +74,7 @@ OpInfo* make(const c10::FunctionSchema& schema) {
     entry.form = form_of(*argument.real_type());
     if (entry.kind == ArgumentKind::other) info->has_attributes = true;
     const bool marked = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
-    // A backend may use its input as scratch memory; only what a send sends is safe.
+    // A backend may use its input as scratch memory; only the input of a send is safe.
     entry.written = entry.kind != ArgumentKind::other && (marked || (info->collective && info->name != "c10d::send"));
     entry.result = info->collective && !info->barrier && entry.written && !starts_with(argument.name(), "input");
     info->arguments.push_back(entry);

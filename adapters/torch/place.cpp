@@ -128,7 +128,7 @@ std::uint32_t cached_site(ThreadState& state, std::uint64_t key, const char* op_
   return site;
 }
 
-// sonde.dump_scope(): what this thread runs inside is flagged.
+// sonde.dump_scope(): flags all ops that this thread runs inside.
 void flag_scope(const ThreadState& state, Walk& walk) {
   if (state.dump_scopes == 0 || walk.flagged) return;
   walk.flagged = true;
@@ -226,7 +226,7 @@ Place place_forward(ThreadState& state, const char* op_type, std::uint64_t numbe
   const bool is_first = !state.sites.contains(key);
   const bool is_new = walk.module_count > 0 && is_first;
   if (is_new) {
-    // A chain seen for the first time may begin with a module nobody has seen called.
+    // A chain seen for the first time may begin with a module whose call was not seen.
     PyObject* root = walk.modules[walk.module_count - 1];
     see_root(state, root);
     fresh_tables(state);

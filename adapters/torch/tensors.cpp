@@ -63,7 +63,7 @@ struct Known {
   c10::weak_intrusive_ptr<c10::StorageImpl> alive;
 };
 
-// Looked through when it has doubled, so that it stays about as large as what is alive, and in the cache.
+// Purged when it has doubled, so that its size follows the number of living storages, and it stays in the cache.
 constexpr std::size_t kLeastPurge = 1024;
 
 struct Registry {
@@ -88,7 +88,7 @@ bool has_any(const c10::DispatchKeySet& keys, std::initializer_list<c10::Dispatc
   return std::any_of(list.begin(), list.end(), [&](c10::DispatchKey key) { return keys.has(key); });
 }
 
-// Kinds that cannot be read, but whose sizes are plain numbers that may be asked for without running anybody's code.
+// Kinds that cannot be read, but whose sizes are plain numbers that can be read without running the user's code.
 bool has_plain_sizes(const at::TensorBase& t) {
   const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
   using K = c10::DispatchKey;

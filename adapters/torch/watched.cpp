@@ -28,12 +28,12 @@ std::atomic<Table*>& table_pointer() {
   return pointer;
 }
 
-// Whether the engine wants to hear of it again.
+// True if the engine wants it again.
 bool tell(sonde_op* op, Kept& kept) {
   TensorDescriptor& descriptor = kept.descriptor;
   const char* gone = nullptr;
   // Held while it is read, so that another thread cannot free it meanwhile. A storage that has a Python object would take
-  // the GIL for that; what is left of a dead one still says whether it has one.
+  // the GIL for that; the remains of a dead one still show if it has one.
   c10::intrusive_ptr<c10::StorageImpl> held;
   if (descriptor.storage->pyobj_slot()->load_pyobj() != nullptr) {
     gone = "Python's own storage object was asked for";

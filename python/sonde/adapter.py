@@ -41,7 +41,7 @@ PYTHON_MINORS = ("3.11",)
 _PACKAGE = pathlib.Path(__file__).resolve().parent
 _SOURCES = _PACKAGE / "adapters" / "torch"
 _INCLUDE = _PACKAGE / "include"
-_BUILT = _PACKAGE / "adapters" / "built"  # beside the code that loads it: what is to be said of one goes for the other
+_BUILT = _PACKAGE / "adapters" / "built"  # beside the code that loads it: the same rules apply to both
 _NAME = "_sonde_torch"
 
 
@@ -141,7 +141,7 @@ def build(torch: Torch, directory: pathlib.Path, announce: bool = False) -> path
     library = directory / _file_name(torch)
     with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not _usable(library):  # somebody else may have built it while we waited
+        if not _usable(library):  # another process may have built it while we waited
             started = time.monotonic()
             if announce:
                 _say(f"sonde: building the adapter for PyTorch {torch.version} (only once) ... ", end="")
@@ -177,7 +177,7 @@ def _check_trusted(directory: pathlib.Path) -> None:
         status = os.stat(place)
         if status.st_uid not in ((os.geteuid(),) if place == own else (0, os.geteuid())):
             raise PermissionError(errno.EPERM, f"it belongs to user {status.st_uid}", str(place))
-        # A group of the user's own, as umask 002 supposes, is nobody else.
+        # A group of the user's own, as umask 002 supposes, has no other members.
         others = status.st_mode & (0o002 if status.st_gid == os.getegid() and place != own else 0o022)
         if others and (place == own or not status.st_mode & stat.S_ISVTX):
             mode = stat.S_IMODE(status.st_mode)

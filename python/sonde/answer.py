@@ -74,6 +74,6 @@ class Answer:
             print(f"sonde: error: cannot write to standard output: {error.strerror}", file=sys.stderr)
             os.dup2(
                 os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-            )  # what is left must not fail again at the end
+            )  # buffered text must not fail again at the end
             return 3
         return 3 if self._incomplete and status == 0 else status

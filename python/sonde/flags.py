@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # id -> (weak reference, flagged): every module below one that was given, too
 _modules: "dict[int, tuple[weakref.ref[nn.Module], bool]]" = {}
-# code object -> flagged; kept alive, as its address is what the stack is searched for
+# code object -> flagged; kept alive, because the stack is searched for its address
 _functions: dict[CodeType, bool] = {}
 _types: dict[str, bool] = {}  # type of operator, in lower case -> flagged
 _library: "Library | None" = None  # the adapter, while a session runs

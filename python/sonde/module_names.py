@@ -28,7 +28,7 @@ class ModuleNames:
         # class name -> labels of roots that died: a module made anew in each step keeps its name
         self._free: dict[str, list[str]] = {}
         self._roots: list[weakref.ref[nn.Module]] = []  # in order of first call
-        # id of a root that is part of a model nobody calls -> that model
+        # id of a root that is part of an uncalled model -> that model
         self._owners: dict[int, weakref.ref[nn.Module]] = {}
         self._paths: dict[int, str] = {}  # id of a module -> its path below a root
         self._watched: dict[int, weakref.ref[nn.Module]] = {}  # by id

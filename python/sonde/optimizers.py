@@ -101,7 +101,7 @@ def _wrap_method(cls: type[_Class], name: str, then: Callable[[_Class], None]) -
     setattr(cls, name, method)
 
     def undo() -> None:
-        if vars(cls).get(name) is method:  # else somebody has wrapped it since
+        if vars(cls).get(name) is method:  # else other code has wrapped it since
             setattr(cls, name, original)
 
     return undo

@@ -51,7 +51,7 @@ def _watch(place: object, name: str, library: Library, given_away: bool) -> Call
 
     def undo() -> None:
         if vars(place).get(name) is not watched:
-            return  # somebody else replaced it since
+            return  # other code replaced it since
         if inherited:
             delattr(place, name)
         else:

@@ -251,7 +251,7 @@ class Observer:
         """At the end of the program: every model that is alive."""
         if not self._observed and sonde_early.not_the_training():
             return
-        gc.collect()  # what is only waiting to be collected is not alive; when it is collected is nobody's promise
+        gc.collect()  # objects that only wait to be collected are not alive
         modules = [o for o in gc.get_objects() if issubclass(type(o), nn.Module)]
         inner = {id(below) for module in modules for _, below in modules_below(module)}
         event = Event(self._library)

@@ -147,7 +147,7 @@ class TorchHost(Host):
         hooks = attributes(module).get("_forward_pre_hooks", {})
         if any(isinstance(hook, RootHook) for hook in hooks.values()):
             return  # of a copied model: it has said that this forward begins
-        # First of all hooks: what the user's compute belongs to the step that begins here.
+        # First of all hooks: ops of the user's hooks belong to the step that begins here.
         handle = self.roots[id(module)] = nn.Module.register_forward_pre_hook(module, _root_hook, prepend=True)
         weakref.finalize(module, self.roots.pop, id(module), None).atexit = False
         if self.closed:  # by another thread meanwhile
@@ -208,7 +208,7 @@ class TorchHost(Host):
 
     def _before_optimizer_step(self, optimizer: Optimizer, _args: object, _kwargs: object) -> None:
         """Gradients and optimizer state get their names just before the optimizer reads them."""
-        self.end_if_over()  # where no module is called, the next step of the optimizer is the first to say so
+        self.end_if_over()  # if no module is called, the next step of the optimizer is the first event
         if TorchHost.current is not self or not self.library.capturing():
             return
         try:

@@ -96,7 +96,7 @@ class Options:
     """An object that takes the options of its class and no others."""
 
     _options: ClassVar[Mapping[str, Option]] = {}
-    given: dict[str, object]  # what was set
+    given: dict[str, object]  # the options that were set
 
     def __init__(self) -> None:
         object.__setattr__(self, "given", {})
@@ -107,7 +107,7 @@ class Options:
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
-            raise AttributeError(name)  # what copying and pickling ask for
+            raise AttributeError(name)  # copying and pickling ask for it
         return self.given.get(name, self._option(name).default)
 
     def _option(self, name: str) -> Option:

@@ -185,7 +185,7 @@ Flow flow_of(const std::vector<SelectedStep>& steps, const FoundTensor& found) {
     return same_step && !value.name.empty() && input.parameter == value.name;
   };
   Flow flow;
-  // What the op itself wrote comes from nowhere else.
+  // An output of the op itself has no other source.
   if (found.tensor->is_input && value.op != nullptr) flow.written_by = writer_text(value);
   for (const SelectedStep& step : steps) {
     if (!in_run(step)) continue;

@@ -50,7 +50,7 @@ void count(const Json& event, DigestComparison& result) {
   for (const Json& value : list(event, "skipped")) ++result.skipped[field(value, 2)];
 }
 
-// Two lines that are not the same text: where they part.
+// Finds the place where two lines begin to differ.
 Difference difference_of(const std::string& first, const std::string& second) {
   Difference result;
   const Json a = Json::parse(first, nullptr, false), b = Json::parse(second, nullptr, false);

@@ -127,7 +127,7 @@ def _numbered(name: str) -> tuple[str, int]:
     return (stem, int(number)) if stem and number.isdecimal() else (name, -1)
 
 
-# --- from what was recorded -------------------------------------------------------------------------------------------
+# --- from the records -------------------------------------------------------------------------------------------------
 
 
 def _add_recorded(data: Data, rank: int, number: int, found: dict[int, Graph]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias, TypedDict
 
-Slot: TypeAlias = tuple[str | None, tuple[int, ...] | None]  # type and shape; None for what is not a tensor
+Slot: TypeAlias = tuple[str | None, tuple[int, ...] | None]  # type and shape; None if it is not a tensor
 
 _LARGEST = 256 << 20
 _DEEPEST = 50
