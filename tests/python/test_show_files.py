@@ -159,7 +159,7 @@ def test_values_as_text_read_back_as_they_were(tmp_path, values):
         ((0, 3), ["--picture", "x.png"], "none of size 0"),
         ((0,), ["--picture", "x.png"], "it has no element"),
         ((2, 2), ["--picture", "x.gif"], "expected a name that ends in .png"),
-        ((2, 2), ["--plot", "maps"], "there is none"),
+        ((2, 2), ["--plot", "maps"], "--plot needs --picture"),
         ((2, 2), ["--trend", "maximum"], "did you mean 'max'?"),
         ((2, 2), ["--trend", "max"], "needs the dump"),
     ],
