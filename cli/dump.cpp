@@ -47,7 +47,7 @@ void print_dumps(const Catalog& catalog) {
 }
 
 // add_step_option has looked at the text.
-IterationSet steps_of(const DumpOptions& options) { return *parse_steps(options.step); }
+StepSet steps_of(const DumpOptions& options) { return *parse_steps(options.step); }
 
 }  // namespace
 

@@ -58,7 +58,7 @@ nb::dict host_settings() {
   if (engine().host_settings(&settings, text.data(), text.size()) != 0) throw nb::value_error(text.data());
   nb::dict result;
   result["path"] = nb::str(settings.path);
-  result["first_iteration"] = settings.first_iteration;
+  result["first_step"] = settings.first_step;
   result["inputs_after"] = settings.inputs_after != 0;
   return result;
 }
@@ -77,8 +77,7 @@ NB_MODULE(_core, module) {
   module.def(
       "dump_switch", [](bool on) { return static_cast<unsigned>(engine().set_recording(on ? 1 : 0)); }, nb::arg("on"));
   module.def(
-      "set_iteration", [](std::uint64_t iteration) { return static_cast<unsigned>(engine().set_iteration(iteration)); },
-      nb::arg("iteration"));
+      "set_step", [](std::uint64_t step) { return static_cast<unsigned>(engine().set_step(step)); }, nb::arg("step"));
   module.def("is_over", [] { return engine().capture() == SONDE_CAPTURE_OVER; });
   module.def("records_exceptions", [] { return engine().records_exceptions() != 0; });
   module.def("host_settings", &host_settings);

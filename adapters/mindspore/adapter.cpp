@@ -62,7 +62,7 @@ struct PendingOp {
   Source source = Source::nothing;
   std::string op_name, op_type;
   std::uint32_t graph = 0;
-  std::uint64_t iteration = 0;
+  std::uint64_t step = 0;
   bool asked = true;            // the engine was asked whether it wants it
   std::vector<Tensor> tensors;  // reused: the first `count` are of this op
   std::size_t count = 0;
@@ -92,7 +92,7 @@ sonde_named_op named(const PendingOp& of) {
   sonde_named_op op{};
   op.size = sizeof op;
   op.graph = of.graph;
-  op.iteration = of.iteration;
+  op.step = of.step;
   op.op_name = of.op_name.c_str();
   op.op_type = of.op_type.c_str();
   return op;
@@ -336,7 +336,7 @@ bool take(const std::string& path, const void* data, std::size_t bytes, const st
     FilePath place;
     if (!parse_file_path(path, place)) return;
     of.graph = place.graph;
-    of.iteration = place.iteration;
+    of.step = place.step;
     of.op_type = place.op_type;
     report_run(*api, place.rank);
     const std::size_t index = of.source == Source::op ? of.count : 0;
@@ -353,9 +353,9 @@ bool take(const std::string& path, const void* data, std::size_t bytes, const st
   return true;
 }
 
-bool wants_iteration(std::uint32_t iteration) {
+bool wants_step(std::uint32_t step) {
   const struct sonde_api* api = engine();
-  return api != nullptr && api->wants_iteration(iteration) != 0;
+  return api != nullptr && api->wants_step(step) != 0;
 }
 
 }  // namespace sonde_mindspore

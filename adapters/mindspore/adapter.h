@@ -64,12 +64,12 @@ class ParameterScope {
 bool wants(const std::string& op_name, bool& is_ours);
 
 // A tensor. `path`: the file that MindSpore would write, without `.npy`, which says what it is:
-// `{path}/rank_0/{net}/{graph}/{iteration}//{op_type}.{op_name}.0.0.{us}.{input|output}.{slot}.DefaultFormat.{DType}`.
+// `{path}/rank_0/{net}/{graph}/{step}//{op_type}.{op_name}.0.0.{us}.{input|output}.{slot}.DefaultFormat.{DType}`.
 // False: not ours.
 bool take(const std::string& path, const void* data, std::size_t bytes, const std::vector<std::int64_t>& shape,
           int type_id);
 
-bool wants_iteration(std::uint32_t iteration);
+bool wants_step(std::uint32_t step);
 // True if the step that runs now is wanted. True also before MindSpore's dumper has said which it is: interpose.cpp.
 bool runs_chosen_step();
 

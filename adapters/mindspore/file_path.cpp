@@ -24,7 +24,7 @@ std::string_view take_last(std::string_view& text, char separator) {
 
 bool parse_file_path(std::string_view path, FilePath& out) {
   std::string_view name = take_last(path, '/');
-  if (!parse(take_last(path, '/'), out.iteration) || !parse(take_last(path, '/'), out.graph)) return false;
+  if (!parse(take_last(path, '/'), out.step) || !parse(take_last(path, '/'), out.graph)) return false;
   take_last(path, '/');  // the net's name
   std::string_view rank = take_last(path, '/');
   constexpr std::string_view kRank = "rank_";

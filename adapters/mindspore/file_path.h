@@ -9,12 +9,12 @@ namespace sonde_mindspore {
 
 struct FilePath {
   std::uint32_t rank = 0, graph = 0, slot = 0;
-  std::uint64_t iteration = 0;
+  std::uint64_t step = 0;
   bool is_input = false;
   std::string_view op_type;
 };
 
-// `{path}/rank_0/{net}/{graph}/{iteration}//{op_type}.{op_name}.0.0.{us}.{input|output}.{slot}.{format}[.{dtype}]`.
+// `{path}/rank_0/{net}/{graph}/{step}//{op_type}.{op_name}.0.0.{us}.{input|output}.{slot}.{format}[.{dtype}]`.
 // False: it is not of this form. The views point into `path`.
 bool parse_file_path(std::string_view path, FilePath& out);
 

@@ -42,7 +42,7 @@ bool runs_chosen_step() {
   const void* parser = g_parser.load(std::memory_order_relaxed);
   if (parser == nullptr) return true;
   static auto* const current = original<std::uint32_t(const void*)>(kCurDumpIter);
-  return current != nullptr && wants_iteration(current(parser));
+  return current != nullptr && wants_step(current(parser));
 }
 
 }  // namespace sonde_mindspore
@@ -57,7 +57,7 @@ class SONDE_INTERPOSED DumpJsonParser {
   static bool DumpToFile(const std::string& path, const void* data, std::size_t bytes,
                          const std::vector<std::int64_t>& shape, TypeId type);
   bool NeedDump(const std::string& op_name);
-  bool IsDumpIter(std::uint32_t iteration) const;
+  bool IsDumpIter(std::uint32_t step) const;
   void CopyDumpJsonToDir(std::uint32_t rank);
   void CopyMSCfgJsonToDir(std::uint32_t rank);
 };
@@ -88,11 +88,11 @@ bool DumpJsonParser::NeedDump(const std::string& op_name) {
   return theirs != nullptr && theirs(this, op_name);
 }
 
-bool DumpJsonParser::IsDumpIter(std::uint32_t iteration) const {
+bool DumpJsonParser::IsDumpIter(std::uint32_t step) const {
   g_parser = this;
-  if (sonde_mindspore::engine() != nullptr) return sonde_mindspore::wants_iteration(iteration);
+  if (sonde_mindspore::engine() != nullptr) return sonde_mindspore::wants_step(step);
   static auto* const theirs = original<bool(const DumpJsonParser*, std::uint32_t)>(kIsDumpIter);
-  return theirs != nullptr && theirs(this, iteration);
+  return theirs != nullptr && theirs(this, step);
 }
 
 // The copy in .dump_metadata is of the user's configuration, not of the one that MindSpore was given: the store writes it.

@@ -178,11 +178,11 @@ PyObject* dump_switch(PyObject*, PyObject* on) {
   Py_RETURN_NONE;
 }
 
-// set_iteration(number of the step that begins next)
-PyObject* set_iteration(PyObject*, PyObject* iteration) {
-  const unsigned long long number = PyLong_AsUnsignedLongLong(iteration);
+// set_step(number of the step that begins next)
+PyObject* set_step(PyObject*, PyObject* step) {
+  const unsigned long long number = PyLong_AsUnsignedLongLong(step);
   if (PyErr_Occurred() != nullptr) return nullptr;
-  api().set_iteration(number);
+  api().set_step(number);
   sonde_torch::set_capture();
   Py_RETURN_NONE;
 }
@@ -238,7 +238,7 @@ PyMethodDef kMethods[] = {
     {"flag_type", flag_type, METH_VARARGS, nullptr},
     {"dump_scope", dump_scope, METH_O, nullptr},
     {"dump_switch", dump_switch, METH_O, nullptr},
-    {"set_iteration", set_iteration, METH_O, nullptr},
+    {"set_step", set_step, METH_O, nullptr},
     {"step", step, METH_NOARGS, nullptr},
     {"scaler_update", scaler_update, METH_NOARGS, nullptr},
     {"work_waited", work_waited, METH_O, nullptr},

@@ -16,7 +16,7 @@
  *     start -> set_run_info* -> ( clock | names | memory | op )* -> stop
  *
  *     clock   root_forward, quiet_forward, optimizer_end, scaler_update, manual_step, autograd_started, modules_exist,
- *             set_recording, set_iteration, capture
+ *             set_recording, set_step, capture
  *     names   site, source_text, name_tensor, flag_type; a site before the ops that name it
  *     memory  storage_changed, storages_freed
  *     op      op_begin -> op_attributes? -> op_input_before* -> [the kernel runs] -> op_mutated*
@@ -29,7 +29,7 @@
  *
  *     start -> host_settings -> set_run_info* -> step* -> stop
  *
- *     step    wants_iteration -> ( named op | named parameter | flag_scope )* -> named_step_end
+ *     step    wants_step -> ( named op | named parameter | flag_scope )* -> named_step_end
  *     named op         wants_named? -> named_op_begin -> as after op_begin, without op_attributes and op_defer
  *     named parameter  wants_named? -> named_parameter
  *
@@ -221,7 +221,7 @@ struct sonde_op; /* one op in flight on one thread */
 struct sonde_named_op {
   uint32_t size;
   uint32_t graph;      /* the host's number of its graph */
-  uint64_t iteration;  /* of that graph's step, by the host's count */
+  uint64_t step;       /* of that graph's step, by the host's count */
   const char* op_name; /* "Default/network-LeNet5/conv1-Conv2d/Conv2D-op0"; a parameter's: "conv1.weight" */
   const char* op_type; /* "Conv2D"; "Parameter" */
 };
@@ -230,9 +230,9 @@ struct sonde_named_op {
  * the engine the rest, up to that size. */
 struct sonde_host_settings {
   uint32_t size;
-  uint64_t first_iteration; /* the number of its first step */
-  uint32_t inputs_after;    /* read inputs after their operator, as the host's dumper does */
-  char path[4096];          /* where its graphs and execution orders belong */
+  uint64_t first_step;   /* the number of its first step */
+  uint32_t inputs_after; /* read inputs after their operator, as the host's dumper does */
+  char path[4096];       /* where its graphs and execution orders belong */
   char net_name[256];
 };
 
@@ -282,7 +282,7 @@ struct sonde_api {
   /* From the first call on the plan's iterations do not count: all ops that run while it is on are recorded. */
   enum sonde_capture (*set_recording)(int on);
   /* The step that begins next has this number (that of every graph). */
-  enum sonde_capture (*set_iteration)(uint64_t iteration);
+  enum sonde_capture (*set_step)(uint64_t step);
 
   /* --- names ------------------------------------------------------------------------------------------------ */
   uint32_t (*site)(const struct sonde_site* site); /* interns; any thread */
@@ -329,7 +329,7 @@ struct sonde_api {
   /* Says that this is such a host; before the first step. -1: the plan needs abilities that it lacks; `message` names
    * them. The graphs and execution orders under `settings` are the host's: Sonde writes none. */
   int (*host_settings)(struct sonde_host_settings* settings, char* message, size_t message_bytes);
-  int (*wants_iteration)(uint64_t iteration); /* before its operators run */
+  int (*wants_step)(uint64_t step); /* before its operators run */
   /* 0: nothing of it will be recorded, the other calls may be left out. Any thread. */
   int (*wants_named)(const struct sonde_named_op* op);
   uint32_t (*named_op_begin)(const struct sonde_named_op* named, struct sonde_op** op); /* SONDE_WANT_* */

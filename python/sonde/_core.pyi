@@ -9,7 +9,7 @@ version: str
 
 class _HostSettings(TypedDict):
     path: str
-    first_iteration: int
+    first_step: int
     inputs_after: bool
 
 def start(config_path: str) -> tuple[bool, str]:
@@ -30,7 +30,7 @@ def manual_step() -> int:
 def dump_switch(on: bool) -> int:
     """From now on the switch decides what is recorded."""
 
-def set_iteration(iteration: int) -> int:
+def set_step(iteration: int) -> int:
     """The number of the step that begins next."""
 
 def is_over() -> bool:

@@ -156,7 +156,7 @@ def _save_npz(tensors: Tensors, file: IO[bytes], **_: object) -> Result:
     written = missing = 0
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for tensor, name in _names(tensors):
-            if tensor.file is None:
+            if tensor.tensor_file is None:
                 missing += 1
                 continue
             try:
@@ -175,7 +175,7 @@ def _save_safetensors(tensors: Tensors, file: IO[bytes], **_: object) -> Result:
     skipped: list[tuple[str, str]] = []
     missing = 0
     for tensor, name in _names(tensors):
-        if tensor.file is None:
+        if tensor.tensor_file is None:
             missing += 1
             continue
         try:

@@ -76,7 +76,7 @@ class Library(Protocol):
     def dump_switch(self, on: bool, /) -> None:
         """From now on the switch decides what is recorded."""
 
-    def set_iteration(self, iteration: int, /) -> None:
+    def set_step(self, iteration: int, /) -> None:
         """The number of the step that begins next."""
 
     def step(self) -> None:

@@ -95,7 +95,7 @@ class MindSporeHost(Host):
         path = settings["path"]
         directory = b"" if _PATH.match(path) else os.fsencode(path)
         self.undo = [
-            _give_configuration(path, settings["first_iteration"]),
+            _give_configuration(path, settings["first_step"]),
             _watch_scopes(),
             _silence_set_dump(),
         ]
@@ -132,7 +132,7 @@ class MindSporeHost(Host):
         """The engine's switch."""
         _core.dump_switch(on)
 
-    def set_iteration(self, iteration: int) -> None:
+    def set_step(self, iteration: int) -> None:
         """MindSpore's own numbers stay: raises Error."""
         raise Error(
             "cannot set the iteration: inside MindSpore steps have the numbers that MindSpore gives them; "
@@ -156,7 +156,7 @@ def flag(target: object, enabled: bool) -> bool:
     return True
 
 
-def _give_configuration(path: str, first_iteration: int) -> Callable[[], None]:
+def _give_configuration(path: str, first_step: int) -> Callable[[], None]:
     """MindSpore is given a configuration of its own, under which it goes through every operator and writes where the
     user's says. SONDE_CONFIG keeps the user's for children. Returns what undoes it."""
     global _private
@@ -170,7 +170,7 @@ def _give_configuration(path: str, first_iteration: int) -> Callable[[], None]:
         path = link
     file = os.path.join(_private.name, "data_dump.json")
     with open(file, "w", encoding="utf-8") as out:
-        json.dump(_configuration(path, first_iteration), out)
+        json.dump(_configuration(path, first_step), out)
     before = {name: os.environ.get(name) for name in ("MINDSPORE_DUMP_CONFIG", "SONDE_CONFIG")}
     if before["SONDE_CONFIG"] is None and before["MINDSPORE_DUMP_CONFIG"] is not None:
         os.environ["SONDE_CONFIG"] = before["MINDSPORE_DUMP_CONFIG"]
@@ -195,7 +195,7 @@ def _read_inputs(before: bool) -> None:
     shim.sonde_mindspore_read_before(before and missing is None)
 
 
-def _configuration(path: str, first_iteration: int) -> dict[str, object]:
+def _configuration(path: str, first_step: int) -> dict[str, object]:
     common: dict[str, object] = {
         "op_debug_mode": 0,
         "dump_mode": 0,
@@ -207,8 +207,8 @@ def _configuration(path: str, first_iteration: int) -> dict[str, object]:
         "kernels": [],
         "support_device": list(range(8)),
     }
-    if first_iteration:
-        common["initial_iteration"] = first_iteration
+    if first_step:
+        common["initial_iteration"] = first_step
     return {"common_dump_settings": common, "e2e_dump_settings": {"enable": True, "trans_flag": True}}
 
 

@@ -45,8 +45,8 @@ class _EngineAlone(Host):
     def dump_switch(self, on: bool) -> None:
         _core.dump_switch(on)
 
-    def set_iteration(self, iteration: int) -> None:
-        _core.set_iteration(iteration)
+    def set_step(self, iteration: int) -> None:
+        _core.set_step(iteration)
 
 
 _owner: int | None = None  # pid of the process that started the session; a forked child is not the owner
@@ -159,7 +159,7 @@ def dump_set_iteration(iteration: int) -> None:
     if not _mine():
         raise Error("cannot set the iteration: no session is running; call sonde.start() first")
     for host in _hosts():
-        host.set_iteration(iteration)
+        host.set_step(iteration)
 
 
 def _switch(on: bool) -> None:

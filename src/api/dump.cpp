@@ -86,7 +86,7 @@ CatalogQuery query_of(const DumpSelection& only, OpFilter& filter) {
   CatalogQuery query;
   if (only.ranks.size() == 1) query.rank = only.ranks[0];
   if (only.graphs.size() == 1) query.graph = only.graphs[0];
-  if (!only.steps.empty()) query.steps = [&](std::uint64_t iteration) { return allows(only.steps, iteration); };
+  if (!only.steps.empty()) query.steps = [&](std::uint64_t step) { return allows(only.steps, step); };
   if (filter.has_name())
     query.ops = [&](std::string_view name, std::string_view type) { return filter.may_take(name, type); };
   return query;
@@ -466,7 +466,7 @@ std::vector<std::string_view> Dump::watch_errors(std::uint32_t error_code) { ret
 
 Result<std::vector<std::uint64_t>> Dump::listed(std::string_view what, std::string_view list,
                                                 std::span<const std::uint64_t> numbers) {
-  const Result<IterationSet> set = parse_step_list(what, list);
+  const Result<StepSet> set = parse_step_list(what, list);
   if (!set) return set.error();
   std::vector<std::uint64_t> chosen;
   std::ranges::copy_if(numbers, std::back_inserter(chosen),

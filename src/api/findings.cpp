@@ -21,7 +21,7 @@ namespace {
 
 // Fails where the options name nothing.
 Result<DumpPart> part_of(const Catalog& catalog, const AnalysisOptions& options) {
-  const Result<IterationSet> steps = parse_steps(options.steps);
+  const Result<StepSet> steps = parse_steps(options.steps);
   if (!steps) return steps.error();
   const DumpPart part = {*steps, options.graph, options.rank};
   const Status there = check_part(catalog, part);
@@ -195,7 +195,7 @@ Result<WatchFindings> watch(const Dump& dump, const WatchSettings& settings) {
   if (settings.conditions.empty() && !settings.recommended) {
     return Error{ErrorCode::invalid_argument, "no condition: name one, or ask for the recommended ones"};
   }
-  const Result<IterationSet> steps = parse_steps(settings.steps);
+  const Result<StepSet> steps = parse_steps(settings.steps);
   if (!steps) return steps.error();
   const Result<std::vector<WatchCondition>> conditions = parse_conditions(settings.conditions);
   if (!conditions) return conditions.error();

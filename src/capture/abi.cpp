@@ -122,7 +122,7 @@ QuietForward quiet_forward_of(const sonde_quiet_forward& in) {
 }
 
 NamedOp named_op_of(const sonde_named_op& in) {
-  return {.step = {in.graph, in.iteration}, .op_name = in.op_name, .op_type = in.op_type};
+  return {.step = {in.graph, in.step}, .op_name = in.op_name, .op_type = in.op_type};
 }
 
 std::string too_short(const char* name, std::size_t found, std::size_t required) {

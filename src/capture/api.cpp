@@ -189,8 +189,8 @@ sonde_capture capture() {
 sonde_capture set_recording(int on) {
   return guarded(SONDE_CAPTURE_OFF, [&](Session& s) { return s.set_recording(on != 0); });
 }
-sonde_capture set_iteration(std::uint64_t iteration) {
-  return guarded(SONDE_CAPTURE_OFF, [&](Session& s) { return s.set_iteration(iteration); });
+sonde_capture set_step(std::uint64_t step) {
+  return guarded(SONDE_CAPTURE_OFF, [&](Session& s) { return s.set_step(step); });
 }
 
 std::uint32_t site(const sonde_site* in) {
@@ -318,7 +318,7 @@ void storage_changed(std::uint64_t storage) {
 void write_settings(const Plan& plan, const NamedHostSettings& settings, sonde_host_settings& out) {
   sonde_host_settings all{};
   all.size = out.size;
-  all.first_iteration = settings.first_iteration;
+  all.first_step = settings.first_step;
   all.inputs_after = settings.inputs_after ? 1 : 0;
   copy_text(settings.path.string(), all.path, sizeof all.path);
   copy_text(plan.net_name, all.net_name, sizeof all.net_name);
@@ -341,8 +341,8 @@ int host_settings(sonde_host_settings* settings, char* message, std::size_t mess
     return read ? 0 : -1;
   });
 }
-int wants_iteration(std::uint64_t iteration) {
-  return guarded(0, [&](Session& s) { return s.wants_iteration(iteration) ? 1 : 0; });
+int wants_step(std::uint64_t step) {
+  return guarded(0, [&](Session& s) { return s.wants_step(step) ? 1 : 0; });
 }
 int wants_named(const sonde_named_op* named) {
   return with_struct(named, 0,
@@ -394,7 +394,7 @@ constexpr struct sonde_api kApi = {
     .modules_exist = modules_exist,
     .capture = capture,
     .set_recording = set_recording,
-    .set_iteration = set_iteration,
+    .set_step = set_step,
     .site = site,
     .source_text = source_text,
     .name_tensor = name_tensor,
@@ -415,7 +415,7 @@ constexpr struct sonde_api kApi = {
     .op_defer = op_defer,
     .op_complete = op_complete,
     .host_settings = host_settings,
-    .wants_iteration = wants_iteration,
+    .wants_step = wants_step,
     .wants_named = wants_named,
     .named_op_begin = named_op_begin,
     .named_parameter = named_parameter,

@@ -5,11 +5,11 @@
 
 namespace sonde {
 
-bool HostSteps::wants(std::uint64_t iteration) {
-  first_seen_ = seen_ ? std::min(first_seen_, iteration) : iteration;
-  last_seen_ = seen_ ? std::max(last_seen_, iteration) : iteration;
+bool HostSteps::wants(std::uint64_t step) {
+  first_seen_ = seen_ ? std::min(first_seen_, step) : step;
+  last_seen_ = seen_ ? std::max(last_seen_, step) : step;
   seen_ = true;
-  return switched_ ? on_ : chosen_.contains(iteration);
+  return switched_ ? on_ : chosen_.contains(step);
 }
 
 std::vector<StepChange> HostSteps::at(StepId step) {

@@ -16,10 +16,10 @@ namespace sonde {
 
 class HostSteps {
  public:
-  explicit HostSteps(IterationSet chosen) : chosen_(std::move(chosen)) {}
+  explicit HostSteps(StepSet chosen) : chosen_(std::move(chosen)) {}
 
-  // True if the host's step `iteration` is to be recorded.
-  bool wants(std::uint64_t iteration);
+  // True if the host's step `step` is to be recorded.
+  bool wants(std::uint64_t step);
   // An operator of this step runs: returns the steps that ended and began.
   std::vector<StepChange> at(StepId step);
   std::vector<StepChange> end();
@@ -31,11 +31,11 @@ class HostSteps {
   bool seen() const { return seen_; }
 
  private:
-  IterationSet chosen_;
+  StepSet chosen_;
   bool switched_ = false, on_ = true;
   bool seen_ = false;
   std::uint64_t first_seen_ = 0, last_seen_ = 0;
-  PerGraph<std::optional<std::uint64_t>> open_;  // iteration of the open step
+  PerGraph<std::optional<std::uint64_t>> open_;  // step of the open step
 };
 
 }  // namespace sonde

@@ -77,7 +77,7 @@ Result<NamedHostSettings> NamedHost::settings() {
   }
   path_ = path;
   // An operator that throws has no "after".
-  return NamedHostSettings{.first_iteration = plan_.first_iteration(),
+  return NamedHostSettings{.first_step = plan_.first_step(),
                            .inputs_after = plan_.sonde.inputs_after && !plan_.exception_only(),
                            .path = path_};
 }

@@ -32,7 +32,7 @@ struct NamedOp {
 
 // Settings for such a host's own dumper, which finds the operators and writes the graphs.
 struct NamedHostSettings {
-  std::uint64_t first_iteration = 0;
+  std::uint64_t first_step = 0;
   bool inputs_after = false;   // read the inputs after the operator ran
   std::filesystem::path path;  // where graphs and execution orders belong
 };

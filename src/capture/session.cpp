@@ -27,7 +27,7 @@ std::string without_classes(std::string_view scope) {
 
 Session::Session(Plan plan)
     : plan_(std::move(plan)),
-      clock_(plan_.sonde.step, plan_.iteration, plan_.first_iteration()),
+      clock_(plan_.sonde.step, plan_.iteration, plan_.first_step()),
       named_host_(plan_, sites_),
       ops_(std::make_unique<OpRecorder>(plan_, sites_, lock_)) {}
 
@@ -203,9 +203,9 @@ sonde_capture Session::set_recording(bool on) {
   return answer();
 }
 
-sonde_capture Session::set_iteration(std::uint64_t iteration) {
+sonde_capture Session::set_step(std::uint64_t step) {
   const std::lock_guard guard(lock_);
-  clock_.set_iteration(iteration);
+  clock_.set_step(step);
   return answer();
 }
 
@@ -332,9 +332,9 @@ Result<NamedHostSettings> Session::named_host_settings() {
   return settings;
 }
 
-bool Session::wants_iteration(std::uint64_t iteration) {
+bool Session::wants_step(std::uint64_t step) {
   const std::lock_guard guard(lock_);
-  const bool chosen = named_host_.steps().wants(iteration);
+  const bool chosen = named_host_.steps().wants(step);
   if (!chosen || records_nothing() || ops_->found_enough()) return false;
   return ops_->recorder() == nullptr || !ops_->recorder()->error();
 }

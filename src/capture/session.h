@@ -51,7 +51,7 @@ class Session {
   sonde_capture modules_exist(bool with_parameters);
   sonde_capture capture();
   sonde_capture set_recording(bool on);
-  sonde_capture set_iteration(std::uint64_t iteration);
+  sonde_capture set_step(std::uint64_t step);
 
   // --- names and memory of the program ---
   std::uint32_t site(Site site);
@@ -70,7 +70,7 @@ class Session {
 
   // --- hosts that name their operators ---
   Result<NamedHostSettings> named_host_settings();
-  bool wants_iteration(std::uint64_t iteration);
+  bool wants_step(std::uint64_t step);
   bool wants_named(const NamedOp& named);
   std::uint32_t named_op_begin(const NamedOp& named, Op& op);
   void named_parameter(const NamedOp& named, const HostTensor& tensor);

@@ -14,39 +14,39 @@ constexpr std::uint32_t kMostAtFirst = 2, kMostInARow = 4;
 
 }  // namespace
 
-StepClock::StepClock(StepRule rule, IterationSet chosen, std::uint64_t initial_iteration)
-    : rule_(rule), chosen_(std::move(chosen)), initial_iteration_(initial_iteration) {
+StepClock::StepClock(StepRule rule, StepSet chosen, std::uint64_t initial_iteration)
+    : rule_(rule), chosen_(std::move(chosen)), initial_step_(initial_iteration) {
   if (rule_ == StepRule::manual) discovering_ = false;
 }
 
 void StepClock::open(std::uint32_t graph, std::vector<StepChange>& changes) {
   const Counter& counter = counter_[graph];
-  open(graph, initial_iteration_ + (counter.begun - counter.base), changes);
+  open(graph, initial_step_ + (counter.begun - counter.base), changes);
 }
 
-void StepClock::open(std::uint32_t graph, std::uint64_t iteration, std::vector<StepChange>& changes) {
+void StepClock::open(std::uint32_t graph, std::uint64_t step, std::vector<StepChange>& changes) {
   Counter& counter = counter_[graph];
   counter.open = true;
   ++counter.begun;
-  counter.iteration = iteration;
-  counter.chosen = switched_ ? on_ : chosen_.contains(iteration);
+  counter.step = step;
+  counter.chosen = switched_ ? on_ : chosen_.contains(step);
   counter.seen = counter.chosen;
   if (graph == kTraining) stepped_ = by_operator_ = false;
   if (counter.begun > 1 && !provisional_) discovering_ = false;
-  if (counter.chosen) changes.push_back({true, false, {graph, iteration}});
+  if (counter.chosen) changes.push_back({true, false, {graph, step}});
 }
 
 void StepClock::close(std::uint32_t graph, std::vector<StepChange>& changes) {
   Counter& counter = counter_[graph];
   if (!counter.open) return;
   counter.open = false;
-  if (counter.chosen) changes.push_back({false, false, {graph, counter.iteration}});
+  if (counter.chosen) changes.push_back({false, false, {graph, counter.step}});
 }
 
 // Forwards without gradients in training steps end with these steps.
 void StepClock::close_references(std::uint64_t all_but, std::vector<StepChange>& changes) {
   const std::uint32_t graph = reference_graph();
-  if (graph != 0 && counter_[graph].iteration != all_but) close(graph, changes);
+  if (graph != 0 && counter_[graph].step != all_but) close(graph, changes);
 }
 
 std::uint64_t StepClock::begun_of(Quiet kind) const {
@@ -55,7 +55,7 @@ std::uint64_t StepClock::begun_of(Quiet kind) const {
 }
 
 std::uint64_t StepClock::next_training() const {
-  return initial_iteration_ + (counter_[kTraining].begun - counter_[kTraining].base);
+  return initial_step_ + (counter_[kTraining].begun - counter_[kTraining].base);
 }
 
 bool StepClock::by_optimizer(bool optimizer_alive) const {
@@ -112,7 +112,7 @@ std::vector<StepChange> StepClock::root_forward(bool has_parameters, bool grad_e
   Counter& training = counter_[kTraining];
   const bool goes_on = std::exchange(by_operator_, false);
   const bool ends = training.open && !goes_on && (stepped_ || !by_optimizer(optimizer_alive));
-  close_references(training.open && !ends ? training.iteration : next_training(), changes);
+  close_references(training.open && !ends ? training.step : next_training(), changes);
   if (ends) close(kTraining, changes);
   if (!training.open) open(kTraining, changes);
   return changes;
@@ -156,8 +156,8 @@ void StepClock::open_quiet(Quiet kind, std::vector<StepChange>& changes) {
     close(graph, changes);
     return open(graph, changes);
   }
-  const std::uint64_t number = counter_[kTraining].open ? counter_[kTraining].iteration : next_training();
-  if (counter_[graph].open && counter_[graph].iteration == number) return;
+  const std::uint64_t number = counter_[kTraining].open ? counter_[kTraining].step : next_training();
+  if (counter_[graph].open && counter_[graph].step == number) return;
   close(graph, changes);
   open(graph, number, changes);
 }
@@ -257,15 +257,15 @@ std::vector<StepChange> StepClock::set_recording(bool on) {
     Counter& counter = counter_[graph];
     if (!counter.open || counter.chosen == on) continue;
     counter.chosen = on;
-    changes.push_back({on, on && counter.seen, {graph, counter.iteration}});
+    changes.push_back({on, on && counter.seen, {graph, counter.step}});
     counter.seen = true;
   }
   return changes;
 }
 
-void StepClock::set_iteration(std::uint64_t iteration) {
+void StepClock::set_step(std::uint64_t step) {
   if (std::exchange(by_operator_, false)) stepped_ = true;  // the next forward has that number
-  initial_iteration_ = iteration;
+  initial_step_ = step;
   for (Counter& counter : counter_) counter.base = counter.begun;
 }
 
@@ -279,7 +279,7 @@ std::vector<StepChange> StepClock::stop() {
 std::optional<StepId> StepClock::recording(std::uint32_t graph) const {
   const Counter& counter = counter_[graph];
   if (!counter.open || !counter.chosen) return std::nullopt;
-  return StepId{graph, counter.iteration};
+  return StepId{graph, counter.step};
 }
 
 bool StepClock::is_over() const {
@@ -288,7 +288,7 @@ bool StepClock::is_over() const {
   const Counter& training = counter_[kTraining];
   const Counter& counter = training.begun > 0 ? training : counter_[evaluation_graph()];
   if (counter.begun == 0) return false;
-  return counter.iteration > *last || (counter.iteration == *last && !counter.open);
+  return counter.step > *last || (counter.step == *last && !counter.open);
 }
 
 bool StepClock::needs_operators() const {

@@ -61,7 +61,7 @@ class StepClock {
  public:
   static constexpr std::uint32_t kGraphs = 3;  // training, and the two kinds without gradients
 
-  StepClock(StepRule rule, IterationSet chosen, std::uint64_t initial_iteration);
+  StepClock(StepRule rule, StepSet chosen, std::uint64_t initial_iteration);
 
   // Each returns the chosen steps that ended or began, in order. Steps that are not chosen are only counted.
   std::vector<StepChange> root_forward(bool has_parameters, bool grad_enabled, bool optimizer_alive);
@@ -76,7 +76,7 @@ class StepClock {
   std::vector<StepChange> stop();           // closes open steps
   // From the first call on, this alone decides what is chosen, with immediate effect.
   std::vector<StepChange> set_recording(bool on);
-  void set_iteration(std::uint64_t iteration);  // of the step that begins next
+  void set_step(std::uint64_t step);  // of the step that begins next
 
   // The steps reported so far may still be forgotten.
   bool provisional() const { return provisional_; }
@@ -108,14 +108,14 @@ class StepClock {
   enum class Quiet { evaluation, reference };
   struct Counter {
     std::uint64_t begun = 0;  // steps begun so far
-    std::uint64_t base = 0;   // of them, the steps before set_iteration()
+    std::uint64_t base = 0;   // of them, the steps before set_step()
     bool open = false;
     bool chosen = false;  // the open step is in the plan
     bool seen = false;    // the open step has been chosen before
-    std::uint64_t iteration = 0;
+    std::uint64_t step = 0;
   };
   void open(std::uint32_t graph, std::vector<StepChange>& changes);
-  void open(std::uint32_t graph, std::uint64_t iteration, std::vector<StepChange>& changes);
+  void open(std::uint32_t graph, std::uint64_t step, std::vector<StepChange>& changes);
   void close(std::uint32_t graph, std::vector<StepChange>& changes);
   void close_references(std::uint64_t all_but, std::vector<StepChange>& changes);
   void open_quiet(Quiet kind, std::vector<StepChange>& changes);
@@ -131,8 +131,8 @@ class StepClock {
   bool any_begun() const;
 
   StepRule rule_;
-  IterationSet chosen_;
-  std::uint64_t initial_iteration_;
+  StepSet chosen_;
+  std::uint64_t initial_step_;
   Counter counter_[kGraphs];
   std::uint32_t graph_of_[2] = {0, 0};  // by Quiet; 0: none yet
   std::uint32_t quiet_graph_ = 1;

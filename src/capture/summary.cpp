@@ -60,7 +60,7 @@ std::string how_steps_were_counted(const SessionEnd& end) {
 
 // "training steps 0-3, evaluation steps 0-1"
 std::string steps_that_ran(const SessionEnd& end) {
-  const std::uint64_t first = end.plan.first_iteration();
+  const std::uint64_t first = end.plan.first_step();
   const std::uint64_t training = end.clock.steps_begun(), evaluation = end.clock.evaluations_begun();
   std::string ran;
   if (training > 0) ran += fmt::format("training steps {}-{}", first, first + training - 1);

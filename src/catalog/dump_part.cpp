@@ -17,8 +17,8 @@ std::string list_of(const Numbers& numbers) {
 
 }  // namespace
 
-Result<IterationSet> parse_steps(const std::string& text) {
-  return text.empty() ? IterationSet::all() : parse_step_list("steps", text);
+Result<StepSet> parse_steps(const std::string& text) {
+  return text.empty() ? StepSet::all() : parse_step_list("steps", text);
 }
 
 Status check_part(const Catalog& catalog, const DumpPart& part) {

@@ -12,7 +12,7 @@
 namespace sonde {
 
 struct DumpPart {
-  IterationSet steps = IterationSet::all();
+  StepSet steps = StepSet::all();
   std::optional<std::uint32_t> graph, rank;  // empty: all
 
   bool takes(const CatalogRank& of) const { return !rank || *rank == of.rank; }
@@ -22,7 +22,7 @@ struct DumpPart {
 };
 
 // "3", "0-5", "1|4"; empty: all. Fails with `invalid_argument` for any other text.
-Result<IterationSet> parse_steps(const std::string& text);
+Result<StepSet> parse_steps(const std::string& text);
 
 // Fails with `invalid_argument` if the dump has no such rank, graph or step; the message says what there is. Anything may be
 // named in a dump without steps.

@@ -70,10 +70,10 @@ class GraphPlaces {
     }
   }
 
-  GraphPaths of(std::uint64_t iteration) const {
+  GraphPaths of(std::uint64_t step) const {
     const std::string pb = graph_name(graph_, ".pb"), ir = graph_name(graph_, ".ir"), order = order_name(graph_);
-    const auto shown_by = shown_by_.find(iteration);
-    const std::uint64_t number = shown_by != shown_by_.end() ? shown_by->second : iteration;
+    const auto shown_by = shown_by_.find(step);
+    const std::uint64_t number = shown_by != shown_by_.end() ? shown_by->second : step;
     const fs::path own = root_ / kGraphsDirectory / graphs_of_step_name(std::to_string(number));
     std::error_code ignored;
     if (fs::is_directory(own, ignored)) return {own / pb, own / ir, own / order, are_ours_};

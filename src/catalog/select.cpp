@@ -40,8 +40,8 @@ bool is_step_list(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789-|") == std::string_view::npos;
 }
 
-Result<IterationSet> parse_step_list(std::string_view what, std::string_view text) {
-  if (is_step_list(text)) return IterationSet::parse(text);
+Result<StepSet> parse_step_list(std::string_view what, std::string_view text) {
+  if (is_step_list(text)) return StepSet::parse(text);
   return Error{ErrorCode::invalid_argument, fmt::format("{} '{}': expected a list such as 3, 0-5 or 1|4", what, text)};
 }
 

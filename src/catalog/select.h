@@ -17,9 +17,9 @@ bool glob_matches(std::string_view pattern, std::string_view name);
 // type and, if it has no `/`, also against the last part of the name.
 bool selects(std::string_view pattern, std::string_view op_name, std::string_view op_type);
 
-// "3", "0-5", "1|4": the syntax of IterationSet::parse.
+// "3", "0-5", "1|4": the syntax of StepSet::parse.
 bool is_step_list(std::string_view text);
 // The numbers of such a list; fails on another text. `what` begins the message: "steps 'b': expected a list …".
-Result<IterationSet> parse_step_list(std::string_view what, std::string_view text);
+Result<StepSet> parse_step_list(std::string_view what, std::string_view text);
 
 }  // namespace sonde

@@ -168,7 +168,7 @@ Result<CompareOptions> compare_options(const ComparisonOptions& options) {
   CompareOptions wanted;
   wanted.tolerance = {options.rtol, options.atol};
   wanted.threads = options.threads;
-  const Result<IterationSet> steps = parse_steps(options.steps);
+  const Result<StepSet> steps = parse_steps(options.steps);
   if (!steps) return steps.error();
   wanted.part = {*steps, options.graph, options.rank};
   if (options.mapping.empty()) return wanted;

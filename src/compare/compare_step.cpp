@@ -253,8 +253,8 @@ const ComparedTensor* ComparedOp::worst_output() const {
 
 void compare_step(ComparedStep& step, std::size_t index, const CompareOptions& options, RankHistory& history,
                   std::vector<CompareFinding>& findings) {
-  const std::uint64_t iteration = step.target->step->id.number;
-  if (history.step && iteration != *history.step + 1) history.states.clear();
+  const std::uint64_t number = step.target->step->id.number;
+  if (history.step && number != *history.step + 1) history.states.clear();
   constexpr int kMostLooks = 6;
   std::set<OpPair> apart;
   for (int look = 1;; ++look) {

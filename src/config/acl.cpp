@@ -313,7 +313,7 @@ class AclReader {
 
   void check_rest() {
     check_dump_step(text("dump_step"), line("dump_step"), complaints_);
-    if (const std::string steps = text("dump_step"); !steps.empty()) plan_.iteration = IterationSet::parse(steps);
+    if (const std::string steps = text("dump_step"); !steps.empty()) plan_.iteration = StepSet::parse(steps);
     if (const JsonMember* list = dump_.find("dump_list")) check_dump_list(list->value, plan_, complaints_);
     const JsonMember* stats = dump_.find("dump_stats");
     if (stats != nullptr && !stats->value.items.empty() && plan_.saved_data == SavedData::tensor) {

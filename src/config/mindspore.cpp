@@ -192,7 +192,7 @@ void adjust_for_debug_modes(Objects& objects, Plan& plan) {
   }
   if (plan.op_debug_mode == 4 && !plan.iteration.is_all()) {
     warn(objects.common, "iteration", "op_debug_mode 4 watches every iteration, so it becomes \"all\"");
-    plan.iteration = IterationSet::all();
+    plan.iteration = StepSet::all();
   }
   if (newest && plan.op_debug_mode == 4 && plan.sample_mode != 0) {
     warn(objects.e2e, "sample_mode", "op_debug_mode 4 saves whole tensors, so it becomes 0");

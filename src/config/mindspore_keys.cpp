@@ -162,7 +162,7 @@ void read_iteration(ObjectReader& reader, Plan& plan) {
     return;
   }
   if (*text == "all" || legal) {
-    plan.iteration = IterationSet::parse(*text);
+    plan.iteration = StepSet::parse(*text);
     return;
   }
   std::string without_spaces = *text;
@@ -178,7 +178,7 @@ void read_iteration(ObjectReader& reader, Plan& plan) {
 void read_iteration_number(ObjectReader& reader, Plan& plan) {
   reader.need("iteration", kIterationNumbers);
   const auto number = reader.number32("iteration", kIterationNumbers);
-  if (number && *number != 0) plan.iteration = IterationSet::parse(std::to_string(*number));
+  if (number && *number != 0) plan.iteration = StepSet::parse(std::to_string(*number));
 }
 
 // Any JSON number or boolean passes and is squeezed into 32 bits, as in MindSpore.

@@ -17,10 +17,10 @@
 namespace sonde {
 
 // `iteration`: "all", or tokens "3" and "0-5" joined by "|". Malformed tokens never match, as in MindSpore.
-class IterationSet {
+class StepSet {
  public:
-  static IterationSet all();
-  static IterationSet parse(std::string_view text);  // the characters are already validated
+  static StepSet all();
+  static StepSet parse(std::string_view text);  // the characters are already validated
   bool contains(std::uint64_t iteration) const;
   bool is_all() const { return all_; }
   // The largest iteration in any token; nullopt for "all" or if no token can match.
@@ -146,7 +146,7 @@ struct Plan {
   std::filesystem::path path;  // absolute root of the dump
   std::string net_name;
   DumpMode dump_mode = DumpMode::all;
-  IterationSet iteration = IterationSet::all();
+  StepSet iteration = StepSet::all();
   Sides input_output = Sides::both;
   std::vector<std::string> kernels;  // entries as MindSpore sees them: quotes and spaces removed, blanks dropped
   bool every_device = false;         // the dialect has no support_device
@@ -181,7 +181,7 @@ struct Plan {
   // Under dump_mode 1 an empty `kernels` selects everything; up to MindSpore 2.3 it selects nothing.
   bool empty_kernels_select_all() const { return sonde.version > Release::v2_3; }
   // The number of the first step. MindSpore 1.2 increments its counter before it dumps.
-  std::uint64_t first_iteration() const { return initial_iteration + (sonde.version == Release::v1_2 ? 1 : 0); }
+  std::uint64_t first_step() const { return initial_iteration + (sonde.version == Release::v1_2 ? 1 : 0); }
   bool overflow_only() const { return op_debug_mode == 3; }
   bool exception_only() const { return op_debug_mode == 4; }
   bool wants_tensors() const { return saved_data == SavedData::tensor || saved_data == SavedData::full; }

@@ -225,7 +225,7 @@ void take_step(std::string step, OptionReader& reader, Plan& plan, Diagnostics& 
   if (step.empty()) return;
   AclComplaints complaints(plan.source.string(), diagnostics);
   check_dump_step(step, reader.line("dump_step"), complaints);
-  plan.iteration = IterationSet::parse(step);
+  plan.iteration = StepSet::parse(step);
 }
 
 }  // namespace

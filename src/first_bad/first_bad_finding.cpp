@@ -110,7 +110,7 @@ const CatalogOp* Teller::made_before(const CatalogTensor& tensor) const {
 
 // Adds the values under this name in the steps before.
 void Teller::tell_earlier(std::string_view name) {
-  const std::uint64_t iteration = search_.step().id.number;
+  const std::uint64_t number = search_.step().id.number;
   for (std::size_t step = search_.step_index(); step-- > 0;) {
     const CatalogStep& earlier = search_.rank().steps[step];
     for (const CatalogOp& op : earlier.ops) {
@@ -121,15 +121,15 @@ void Teller::tell_earlier(std::string_view name) {
         finding_.evidence.push_back(fmt::format("in step {} it contained {}", earlier.id.number, health_text(health)));
         if (!health.bad()) {
           finding_.evidence.push_back(fmt::format("it went bad between its first read in step {} and that in step {}",
-                                                  earlier.id.number, iteration));
+                                                  earlier.id.number, number));
         }
         return;
       }
     }
   }
-  if (iteration > 0) {
-    finding_.limits.push_back(fmt::format("the dump has no earlier step: its cause is before step {}; dump step {}",
-                                          iteration, iteration - 1));
+  if (number > 0) {
+    finding_.limits.push_back(
+        fmt::format("the dump has no earlier step: its cause is before step {}; dump step {}", number, number - 1));
   }
 }
 

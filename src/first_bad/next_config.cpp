@@ -56,9 +56,9 @@ std::string next_config(const Catalog& catalog, const FirstBad& report) {
   if (report.findings.empty()) return "";
   const Finding& first = report.findings.front();
   const CatalogRank& rank = rank_of_finding(catalog, first);
-  const std::uint64_t iteration = first.step.number;
+  const std::uint64_t number = first.step.number;
   const std::string steps =
-      iteration > 0 ? std::to_string(iteration - 1) + "|" + std::to_string(iteration) : std::to_string(iteration);
+      number > 0 ? std::to_string(number - 1) + "|" + std::to_string(number) : std::to_string(number);
   Json devices = Json::array();
   for (std::uint32_t device = 0; device < 8; ++device) devices.push_back(device);
   std::error_code ignored;

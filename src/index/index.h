@@ -23,7 +23,7 @@ namespace sonde {
 // more.
 struct CatalogQuery {
   std::optional<std::uint32_t> rank, graph;
-  std::function<bool(std::uint64_t)> steps;  // by iteration; empty: all
+  std::function<bool(std::uint64_t)> steps;  // by step; empty: all
   bool first_step_only = false;              // ops of the first of those only
   bool with_ops = true;
   // The ops in those steps: with an accepted name and type, with a tensor of this name, or with this file (the last

@@ -32,7 +32,7 @@ std::string graph_name(std::uint32_t graph, std::string_view extension) {
 std::string graph_steps_name(std::uint32_t graph) { return fmt::format("{}{}.csv", kGraphSteps, graph); }
 bool is_graph_steps_name(std::string_view name) { return name.starts_with(kGraphSteps); }
 
-std::string graphs_of_step_name(std::string_view iteration) { return fmt::format("{}{}", kGraphsOfStep, iteration); }
+std::string graphs_of_step_name(std::string_view step) { return fmt::format("{}{}", kGraphsOfStep, step); }
 bool is_graphs_of_step_name(std::string_view name) { return name.starts_with(kGraphsOfStep); }
 
 }  // namespace sonde

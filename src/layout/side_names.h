@@ -29,7 +29,7 @@ bool is_history_name(std::string_view name);
 std::string graph_name(std::uint32_t graph, std::string_view extension);  // ms_output_trace_code_graph_0{extension}
 std::string graph_steps_name(std::uint32_t graph);  // steps_graph_0.csv: the files that show each step
 bool is_graph_steps_name(std::string_view name);
-std::string graphs_of_step_name(std::string_view iteration);  // step_3: of a step that differs from the graph's first
+std::string graphs_of_step_name(std::string_view step);  // step_3: of a step that differs from the graph's first
 bool is_graphs_of_step_name(std::string_view name);
 
 }  // namespace sonde

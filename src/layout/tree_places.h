@@ -28,11 +28,9 @@ RankOf rank_of(const std::filesystem::path& rank_directory);
 // The part of a rank to take; everything when empty.
 struct StepFilter {
   std::optional<std::uint32_t> graph;
-  std::optional<std::uint64_t> iteration;
+  std::optional<std::uint64_t> number;
 
-  bool takes(StepId step) const {
-    return (!graph || *graph == step.graph) && (!iteration || *iteration == step.number);
-  }
+  bool takes(StepId step) const { return (!graph || *graph == step.graph) && (!number || *number == step.number); }
 };
 // The part of a rank below `inside`, a path relative to its directory.
 StepFilter filter_of(const std::filesystem::path& rank_directory, const std::filesystem::path& inside);

@@ -29,7 +29,7 @@ struct Entry {  // one tensor under one watchpoint
 // The same tensor, one step earlier.
 struct Previous {
   std::optional<TensorPlace> place;
-  std::optional<std::uint64_t> iteration;
+  std::optional<std::uint64_t> step;
   bool from_history = true;
 };
 
@@ -460,7 +460,7 @@ void Check::report_entry(const Item& item, const Entry& entry, const WatchFacts&
   }
   const bool compares = needs_previous(condition(entry).info->check);
   if (compares) {
-    hit.previous_step = item.previous.iteration;
+    hit.previous_step = item.previous.step;
     if (!item.previous.place) hit.error_code |= kWatchNoPrevious;
     if (!item.previous.from_history && (!item.previous.place || judgement.kind == Judgement::Kind::hit)) {
       hit.error_code |= kWatchNoHistory;

@@ -46,13 +46,13 @@ class Pair:
 
     def counted_by_sonde(self):
         begin = min(op.timestamp_us for op in self.ops if op.graph == 0)
-        return collections.Counter(op.type for op in self.ops if op.timestamp_us >= begin)
+        return collections.Counter(op.op_type for op in self.ops if op.timestamp_us >= begin)
 
     def by_step(self):
         """{step: ({operator: times} by the profiler, by Sonde)}, where the program runs nothing but training."""
         of_sonde = collections.defaultdict(collections.Counter)
         for op in self.ops:
-            of_sonde[op.step][op.type] += 1
+            of_sonde[op.step][op.op_type] += 1
         of_profiler = {
             int(step): collections.Counter({name.split("::")[-1]: times for name, times in counts.items()})
             for step, counts in self.bare["operators"].items()
@@ -68,7 +68,7 @@ class Pair:
             if op.phase != "forward":
                 continue
             path, last = [], ""
-            for level in op.name.split("/")[2:-1]:
+            for level in op.op_name.split("/")[2:-1]:
                 name, _, kind = level.partition("-")
                 path.append(name)
                 last = kind

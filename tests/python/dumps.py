@@ -73,6 +73,6 @@ def edges_of_python(graph):
         return edge.from_slot if edge.from_slot <= max(outputs, default=-1) else None
 
     return Counter(
-        (edge.from_op.name if edge.from_op else edge.parameter, slot_of(edge), edge.to_op.name, edge.to_slot)
+        (edge.from_op.op_name if edge.from_op else edge.parameter, slot_of(edge), edge.to_op.op_name, edge.to_slot)
         for edge in graph.edges
     )

@@ -50,12 +50,12 @@ def agree(dump, complete):
     entered = entered_files(dump)
     assert entered <= on_disk, f"named, and not there: {sorted(entered - on_disk)[:3]}"
     opened = sonde.open(dump)
-    shown = {pathlib.Path(tensor.file) for tensor in opened.tensors if tensor.file}
+    shown = {pathlib.Path(tensor.tensor_file) for tensor in opened.tensors if tensor.tensor_file}
     assert shown == on_disk, f"lost: {sorted(on_disk - shown)[:3]}; made up: {sorted(shown - on_disk)[:3]}"
     listed = sonde_says("ls", dump)
     assert sum(step["files"] for rank in listed["ranks"] for step in rank["steps"]) == len(on_disk)
     rows = sonde_says("stats", dump, expect=(0, 1))
-    recorded = sum(bool(tensor.file) or tensor.statistics is not None for tensor in opened.tensors)
+    recorded = sum(bool(tensor.tensor_file) or tensor.statistics is not None for tensor in opened.tensors)
     shown_rows = next(value for value in rows.values() if isinstance(value, list))
     assert len([row for row in shown_rows if not row.get("skipped")]) == recorded
     verified = sonde_says("verify", dump, "--hashes", expect=(0,) if complete else (0, 1))

@@ -140,7 +140,7 @@ def test_watch_finds_what_the_command_finds(bad):
     assert of_command <= {(hit.op_name, hit.condition) for hit in report.hits}
     assert any(hit.op_name.endswith("log-op0") and hit.condition == "tensor_overflow" for hit in report.hits)
     chosen = sonde.open(bad).tensors[report.hits[0].tensor]
-    assert chosen.op.name == report.hits[0].op_name
+    assert chosen.op.op_name == report.hits[0].op_name
     large = next(hit for hit in report.hits if hit.condition == "tensor_too_large")
     (parameter,) = [parameter for parameter in large.parameters if parameter.hit]
     assert parameter.value == 0.5 and parameter.actual > 0.5

@@ -6,10 +6,10 @@ import json
 import pathlib
 import re
 import subprocess
-import tomllib
 
 import numpy as np
 import pytest
+import tomllib
 
 import sonde
 from sonde import _core, adapter, mindspore

@@ -192,7 +192,9 @@ def entries(journal):
 
 
 def tensors_of(dump):
-    return sorted((t.op.name, t.step, t.side, t.slot, pathlib.Path(t.file).name) for t in dump.tensors if t.file)
+    return sorted(
+        (t.op.op_name, t.step, t.side, t.slot, pathlib.Path(t.tensor_file).name) for t in dump.tensors if t.tensor_file
+    )
 
 
 def test_files_that_a_kill_left_outside_the_journal_are_shown_under_their_ops(dumps, tmp_path):

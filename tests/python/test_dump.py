@@ -75,16 +75,16 @@ def test_a_dump_has_ranks_steps_ops_and_tensors(dump, path):
         (0, 0, iteration, True) for iteration in range(3)
     ]
     order = (path / "rank_0/execution_order/ms_execution_order_graph_0.csv").read_text().split()[1:]
-    assert [op.name for op in dump.ops.select(step=0) if not op.is_parameter] == order
-    assert sorted(tensor.file for tensor in dump.tensors if tensor.file) == sorted(path.rglob("*.npy"))
-    assert {tensor.skipped for tensor in dump.tensors if tensor.file is None} == {"uninitialised memory"}
+    assert [op.op_name for op in dump.ops.select(step=0) if not op.is_parameter] == order
+    assert sorted(tensor.tensor_file for tensor in dump.tensors if tensor.tensor_file) == sorted(path.rglob("*.npy"))
+    assert {tensor.skipped for tensor in dump.tensors if tensor.tensor_file is None} == {"uninitialised memory"}
     assert dump.problems == []
 
 
 def test_the_values_of_a_tensor_are_those_of_its_file_and_cannot_be_changed(dump):
-    tensor = one(dump.tensors.select(type="CONV2D", side="output", step=1))
+    tensor = one(dump.tensors.select(op_type="CONV2D", side="output", step=1))
     values = tensor.numpy()
-    assert np.array_equal(values, np.load(tensor.file))
+    assert np.array_equal(values, np.load(tensor.tensor_file))
     assert (tensor.dtype, tensor.shape) == ("float32", (2, 2, 2, 2)) == (values.dtype, values.shape)
     assert not values.flags.owndata and not values.flags.writeable
     with pytest.raises(ValueError):
@@ -94,10 +94,10 @@ def test_the_values_of_a_tensor_are_those_of_its_file_and_cannot_be_changed(dump
 
 def test_every_file_is_somebodys_tensor(dump):
     for tensor in dump.tensors.select(step=2):
-        if tensor.file is None:
+        if tensor.tensor_file is None:
             continue
-        name = NAME.match(tensor.file.name)
-        assert (name["type"], name["io"], int(name["slot"])) == (tensor.op.type, tensor.side, tensor.slot)
+        name = NAME.match(tensor.tensor_file.name)
+        assert (name["type"], name["io"], int(name["slot"])) == (tensor.op.op_type, tensor.side, tensor.slot)
 
 
 def test_statistics_that_the_dump_lacks_are_taken_from_the_values(dump):
@@ -117,9 +117,9 @@ def test_statistics_that_the_dump_lacks_are_taken_from_the_values(dump):
         ({"step": range(1, 3)}, lambda tensor: tensor.step >= 1),
         (
             {"op": "^Gradients/.*relu"},
-            lambda tensor: tensor.op.name.startswith("Gradients/") and "relu" in tensor.op.name,
+            lambda tensor: tensor.op.op_name.startswith("Gradients/") and "relu" in tensor.op.op_name,
         ),
-        ({"type": "linear"}, lambda tensor: tensor.op.type == "linear"),
+        ({"op_type": "linear"}, lambda tensor: tensor.op.op_type == "linear"),
         ({"side": "input", "slot": [0, 2]}, lambda tensor: tensor.side == "input" and tensor.slot in (0, 2)),
         ({"source": "train.py:16"}, lambda tensor: any(str(line).endswith("train.py:16") for line in tensor.op.stack)),
         ({"rank": 7}, lambda tensor: False),
@@ -132,13 +132,13 @@ def test_a_selection_means_what_it_says(dump, selection, expected):
 
 
 def test_a_selection_of_a_selection_narrows_it(dump):
-    narrowed = dump.tensors.select(step=1).select(side="output").select(type="conv2d")
+    narrowed = dump.tensors.select(step=1).select(side="output").select(op_type="conv2d")
     assert [tensor.name for tensor in narrowed] == ["Default/network-Small/conv-Conv2d/conv2d-op0:output.0"]
 
 
 def test_only_a_part_can_be_opened(path):
     part = sonde.open(path, step=1, type="conv2d")
-    assert [(op.step, op.type) for op in part.ops] == [(1, "conv2d")]
+    assert [(op.step, op.op_type) for op in part.ops] == [(1, "conv2d")]
     assert [step.step for step in part.steps] == [0, 1, 2]
 
 
@@ -150,7 +150,9 @@ def test_what_is_no_selection_is_refused_by_name(dump):
 
 def test_types_that_numpy_lacks_are_float32_and_their_bits_are_there(dump):
     for kind in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "complex64"):
-        tensor = next(each for each in dump.tensors.select(type="clone", step=0, side="output") if each.dtype == kind)
+        tensor = next(
+            each for each in dump.tensors.select(op_type="clone", step=0, side="output") if each.dtype == kind
+        )
         assert tensor.numpy().dtype == ("complex64" if kind == "complex64" else "float32")
         assert tensor.numpy().tolist() == [1.5, -0.25, 3.0]
 
@@ -171,19 +173,19 @@ def test_bits_of_a_type_that_numpy_lacks_are_mapped(tmp_path):
 
 def test_the_graph_says_who_reads_what(dump):
     graph = dump.graph.select(step=0)
-    conv = one(dump.ops.select(type="conv2d", step=0))
-    assert graph.nodes[0].type == "conv2d"
+    conv = one(dump.ops.select(op_type="conv2d", step=0))
+    assert graph.nodes[0].op_type == "conv2d"
     assert [(edge.parameter, edge.to_slot) for edge in graph.inputs_of(conv)] == [
         ("data-0", 0),
         ("conv.weight", 1),
         ("conv.bias", 2),
     ]
-    assert graph.readers_of(conv)[0].to_op.type == "relu"
+    assert graph.readers_of(conv)[0].to_op.op_type == "relu"
     assert len(dump.graph.edges) == 3 * len(graph.edges)
 
 
 def test_an_op_has_its_line_and_who_called_it(dump):
-    conv = one(dump.ops.select(type="conv2d", step=0))
+    conv = one(dump.ops.select(op_type="conv2d", step=0))
     assert conv.source.code.strip() == "return self.fc(torch.relu(self.conv(x)).flatten(1))"
     assert [line.function for line in conv.stack][:2] == ["Small.forward", "<module>"]
     assert conv.attributes["groups"] == "1"
@@ -196,7 +198,7 @@ def test_a_table_has_a_row_for_each_and_null_where_nothing_is_known(dump):
     assert len(rows) == len(dump.tensors)
     for row, tensor in zip(rows[::7], list(dump.tensors)[::7], strict=True):
         assert (row["op_name"], row["side"], row["slot"], row["step"]) == (
-            tensor.op.name,
+            tensor.op.op_name,
             tensor.side,
             tensor.slot,
             tensor.step,
@@ -224,7 +226,7 @@ def test_a_file_that_cannot_be_read_is_named_and_the_rest_is_there(tmp_path):
     np.save(step / name.format(1), np.ones(3, np.float32))
     (step / name.format(2)).write_bytes(b"\x93NUMPY\x01\x00\x76\x00{")
     dump = sonde.open(tmp_path)
-    bad = [tensor for tensor in dump.tensors if tensor.file.name == name.format(2)]
+    bad = [tensor for tensor in dump.tensors if tensor.tensor_file.name == name.format(2)]
     with pytest.raises(sonde.Error, match=name.format(2)):
         bad[0].numpy()
     rows = dump.tensors.to_arrow().to_pylist()
@@ -240,7 +242,7 @@ def test_no_framework_is_imported(path):
     program = (
         "import sys, sonde; assert 'numpy' not in sys.modules\n"
         f"dump = sonde.open({str(path)!r}); dump.graph.edges\n"
-        "[tensor.statistics for tensor in dump.tensors.select(type='linear')]\n"
+        "[tensor.statistics for tensor in dump.tensors.select(op_type='linear')]\n"
         "print([name for name in ('torch', 'mindspore', 'pandas', 'pyarrow') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
@@ -264,7 +266,7 @@ def exported(path, tmp_path_factory):
 def test_the_command_says_what_it_wrote(exported, dump):
     _, written = exported
     outputs = dump.tensors.select(side="output")
-    rows, values = len(outputs), sum(tensor.file is not None for tensor in outputs)
+    rows, values = len(outputs), sum(tensor.tensor_file is not None for tensor in outputs)
     assert [each["format"] for each in written] == ["parquet", "arrow", "safetensors", "npz", "tensorboard"]
     assert [each.get("rows", each.get("tensors")) for each in written[:4]] == [rows, rows, values, values]
     assert [each["without_values"] for each in written[2:4]] == [rows - values] * 2
@@ -282,7 +284,7 @@ def test_parquet_and_arrow_hold_the_table(exported, dump):
 
 
 def with_values(dump):
-    return [tensor for tensor in dump.tensors.select(side="output") if tensor.file is not None]
+    return [tensor for tensor in dump.tensors.select(side="output") if tensor.tensor_file is not None]
 
 
 def test_npz_holds_the_values(exported, dump):
@@ -350,7 +352,7 @@ def test_trends_are_events_of_tensorboard(exported, dump):
     directory, _ = exported
     (file,) = (directory / "trends").rglob("*tfevents*")
     found = events(file)
-    conv = dump.tensors.select(type="conv2d", side="output")
+    conv = dump.tensors.select(op_type="conv2d", side="output")
     trend = [(step, value) for step, tag, value in found if tag == f"max/{conv[0].name}"]
     assert trend == [(tensor.step, np.float32(tensor.statistics.max)) for tensor in conv]
 
@@ -385,7 +387,7 @@ def test_export_selects_what_the_other_verbs_select(path, dump, tmp_path, patter
     rows = {(row["step"], row["op_name"], row["side"], row["slot"]) for row in lines if "side" in row}
     assert bool(rows) == ("[" not in patterns[0])  # a bracket is itself; that verb says that there is no such op
     chosen = export._chosen(dump, {"select": patterns, "step": step})
-    assert {(tensor.step, tensor.op.name, tensor.side, tensor.slot) for tensor in chosen} == rows
+    assert {(tensor.step, tensor.op.op_name, tensor.side, tensor.slot) for tensor in chosen} == rows
 
 
 def test_a_list_that_is_none_is_refused_with_the_words_of_the_engine(dump):

@@ -95,9 +95,9 @@ def test_tensors_are_those_that_torch_loads(dumps, run):
     records = {step: records_of(dumps / run, step) for step in range(3)}
     seen = 0
     for tensor in opened.tensors:
-        if tensor.file is None:
+        if tensor.tensor_file is None:
             continue
-        record = records[tensor.step][tensor.op.name, tensor.side, tensor.slot]
+        record = records[tensor.step][tensor.op.op_name, tensor.side, tensor.slot]
         (path,) = (dumps / run / f"step{tensor.step}").glob(f"*/dump_tensor_data/{record['data_name']}")
         assert tensor.numpy().tobytes() == torch.load(path).contiguous().numpy().tobytes(), path.name
         seen += 1

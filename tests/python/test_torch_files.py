@@ -64,7 +64,7 @@ def test_every_type_and_order_of_elements_is_read_bit_for_bit(saved):
     directory, expected = saved
     dump = sonde.open(directory)
     assert not list(dump.problems)
-    found = {tensor.op.name: tensor for tensor in dump.tensors if tensor.op.name not in ("several", "state")}
+    found = {tensor.op.op_name: tensor for tensor in dump.tensors if tensor.op.op_name not in ("several", "state")}
     assert set(found) == {name for name in expected if "." not in name}
     for name, tensor in found.items():
         values, dtype = tensor.bits()
@@ -76,10 +76,10 @@ def test_every_type_and_order_of_elements_is_read_bit_for_bit(saved):
 def test_of_a_dictionary_and_a_state_every_tensor_is_an_output(saved):
     directory, expected = saved
     dump = sonde.open(directory)
-    several = [tensor for tensor in dump.tensors if tensor.op.name == "several"]
+    several = [tensor for tensor in dump.tensors if tensor.op.op_name == "several"]
     assert [tensor.shape for tensor in several] == [(4, 6), (6,)]
     assert several[1].numpy().tobytes() == expected["row"].numpy().tobytes()
-    state = [tensor for tensor in dump.tensors if tensor.op.name == "state"]
+    state = [tensor for tensor in dump.tensors if tensor.op.op_name == "state"]
     assert [tensor.numpy().tobytes() for tensor in state] == [
         expected["state.weight"].detach().numpy().tobytes(),
         expected["state.bias"].detach().numpy().tobytes(),

@@ -290,7 +290,9 @@ def test_files_that_a_kill_left_outside_the_journal_are_entered(copy):
 
     def shown():
         opened = sonde.open(dump)
-        return sorted((t.op.name, t.side, t.slot, pathlib.Path(t.file).name) for t in opened.tensors if t.file)
+        return sorted(
+            (t.op.op_name, t.side, t.slot, pathlib.Path(t.tensor_file).name) for t in opened.tensors if t.tensor_file
+        )
 
     whole = shown()
     cut_end(dump, 0.6)
@@ -339,7 +341,7 @@ def test_constants_of_a_run_that_ended_before_its_first_op_are_entered(copy):
     data = journal.read_bytes()
     overwrite(journal, data[: entries(data)[1]] + record_entry(2, b"\0"))
     (tensor,) = sonde.open(dump).tensors
-    assert pathlib.Path(tensor.file) == one(constants, "*.npy")
+    assert pathlib.Path(tensor.tensor_file) == one(constants, "*.npy")
     assert {issue["kind"] for issue in issues(dump)} == {"unentered"}
     assert len(json.loads(verify(dump, "--complete", "--json").stdout)["entered"]) == 1
     assert issues(dump, status=NOTHING) == []

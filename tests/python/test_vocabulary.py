@@ -66,6 +66,20 @@ def test_a_name_is_that_of_a_field(name):
     assert re.search(rf"^  [\w:<>, =]+[ ,]{name}( = [^;]+)?[,;]", headers, re.MULTILINE)
 
 
+@pytest.mark.parametrize("name", ["rank", "graph", "step", "op_name", "op_type", "phase"])
+def test_a_name_is_that_of_an_attribute_of_an_operator_in_python(name):
+    assert name in names()
+    assert isinstance(getattr(sonde.dump.Op, name), property)
+
+
+@pytest.mark.parametrize(
+    "name", ["rank", "graph", "step", "side", "slot", "dtype", "shape", "parameter", "tensor_file"]
+)
+def test_a_name_is_that_of_an_attribute_of_a_tensor_in_python(name):
+    assert name in names()
+    assert isinstance(getattr(sonde.dump.Tensor, name), property)
+
+
 @pytest.mark.parametrize("other", OTHERS)
 def test_there_is_no_other_spelling(other):
     for part in ("include", "src", "cli", "python", "docs/json"):

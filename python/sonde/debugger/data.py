@@ -70,7 +70,7 @@ class Data:
     def all(self, graph: GraphKey, name: str, iteration: int, is_input: bool) -> list[Tensor]:
         """Tensors that have a file."""
         tensors = [self.tensor(row) for row in self._rows(graph, name, iteration, is_input)]
-        return [tensor for tensor in tensors if tensor.file is not None]
+        return [tensor for tensor in tensors if tensor.tensor_file is not None]
 
     def _rows(self, graph: GraphKey, name: str, iteration: int, is_input: bool) -> list[int]:
         name = self._other_names.get((graph, name), name)

@@ -147,15 +147,15 @@ def _add_recorded(data: Data, rank: int, number: int, found: dict[int, Graph]) -
     for step_row, step in enumerate(dump.steps):
         if (step.rank, step.graph) != (rank, number):
             continue
-        new = [op for op in ops_of_step(dump.tables, step_row) if op.name not in known]
+        new = [op for op in ops_of_step(dump.tables, step_row) if op.op_name not in known]
         for op in new:
-            if op.name in nodes:
+            if op.op_name in nodes:
                 continue
-            node = nodes[op.name] = _recorded_node(graph, op)
+            node = nodes[op.op_name] = _recorded_node(graph, op)
             (parameters if op.is_parameter else operators).append(node)
         if new:
             _join_recorded(dump, graph, step_row, nodes=nodes, new={op.row for op in new}, parameters=parameters)
-        known |= {op.name for op in new}
+        known |= {op.op_name for op in new}
     graph.nodes = graph.nodes + operators if not parameters else _ordered(graph.nodes + parameters + operators)
     if not graph.nodes:
         del found[number]
@@ -169,13 +169,13 @@ def _ordered(nodes: Iterable[Node]) -> list[Node]:
 def _recorded_node(graph: Graph, op: Op) -> Node:
     kind = "parameter" if op.is_parameter else "operator"
     stack = [Source(place.file, place.line, place.code.strip()) for place in op.stack]
-    scope = op.name.rpartition("/")[0]
+    scope = op.op_name.rpartition("/")[0]
     node = Node(
         graph,
-        op.name,
-        "Parameter" if op.is_parameter else op.type,
+        op.op_name,
+        "Parameter" if op.is_parameter else op.op_type,
         kind=kind,
-        short_name=op.name,
+        short_name=op.op_name,
         scope=scope,
         stack=stack,
         attributes=op.attributes,

@@ -32,7 +32,7 @@ def _containers(dump: Dump) -> list[Path]:
     """Files with all tensors of an operator each. A `.bin` of MindSpore 1.2 is a file of the host."""
     files: dict[Path, None] = {}
     for tensor in dump.tensors:
-        file = tensor.file
+        file = tensor.tensor_file
         if file is not None and file.suffix not in (".npy", ".bin"):
             files[file] = None
     for problem in dump.problems:  # of a file that cannot be read no tensor is known

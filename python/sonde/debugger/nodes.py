@@ -233,7 +233,7 @@ class DebuggerTensor:
         cannot be read."""
         row = self.row()
         tensor = None if row is None else self._node.graph.data.tensor(row)
-        return None if tensor is None or tensor.file is None else tensor.numpy()
+        return None if tensor is None or tensor.tensor_file is None else tensor.numpy()
 
     def row(self) -> int | None:
         """Its row of the dump's table of tensors; None when it has none."""

@@ -54,8 +54,8 @@ class DumpParser:
             of_iteration = files.of(graph.rank, iteration)
             for is_input, paths in ((True, of_iteration["input"]), (False, of_iteration["output"])):
                 for tensor in self._data.all(graph.key, node.name, iteration, is_input):
-                    if str(tensor.file) not in paths:
-                        paths.append(str(tensor.file))
+                    if str(tensor.tensor_file) not in paths:
+                        paths.append(str(tensor.tensor_file))
 
     def convert_all_data_to_host(self) -> list[str]:
         """Writes tensors of files in a device's format as `.npy` beside them, as NCHW. Returns the files that could not

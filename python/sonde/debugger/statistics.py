@@ -95,7 +95,7 @@ def _measured(dump: Dump, rank: int, step: Step) -> list[TensorStatistic]:
     tensors.measure()
     rows = []
     for tensor in tensors:
-        if tensor.file is None and not tensor.has_statistics:
+        if tensor.tensor_file is None and not tensor.has_statistics:
             continue
         try:
             known = tensor.statistics
@@ -108,8 +108,8 @@ def _measured(dump: Dump, rank: int, step: Step) -> list[TensorStatistic]:
 def _row(tensor: Tensor, known: Statistics) -> TensorStatistic:
     op = tensor.op
     cells = {
-        "Op Type": op.type,
-        "Op Name": op.name,
+        "Op Type": op.op_type,
+        "Op Name": op.op_name,
         "Timestamp": tensor.timestamp_us,
         "IO": tensor.side,
         "Slot": tensor.slot,

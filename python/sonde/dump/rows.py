@@ -3,7 +3,7 @@
 import abc
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -15,6 +15,7 @@ from .tables import Numbers, Pattern, Tables, ask
 if TYPE_CHECKING:
     import pandas
     import pyarrow
+    from typing_extensions import Self  # typing's own since Python 3.11
 
 _Row = TypeVar("_Row")
 
@@ -42,8 +43,8 @@ class _Collection(Columns, Generic[_Row]):
     @overload
     def __getitem__(self, index: int) -> _Row: ...
     @overload
-    def __getitem__(self, index: slice) -> Self: ...
-    def __getitem__(self, index: int | slice) -> _Row | Self:
+    def __getitem__(self, index: slice) -> "Self": ...
+    def __getitem__(self, index: int | slice) -> "_Row | Self":
         if isinstance(index, slice):
             return type(self)(self.tables, self.rows[index])
         return self._one(int(self.rows[index]))
@@ -64,26 +65,26 @@ class _Collection(Columns, Generic[_Row]):
         rank: Numbers = None,
         graph: Numbers = None,
         op: Pattern = None,
-        type: str | None = None,
+        op_type: str | None = None,
         side: str | None = None,
         slot: Numbers = None,
         source: str | None = None,
-    ) -> Self:
+    ) -> "Self":
         """The rows of a selection. All given conditions must be true:
 
-        step, rank, graph, slot: a number, or several; op: a regular expression (RE2), searched in full names; type: an
-        op type, case ignored; side: 'input' or 'output'; source: 'train.py:29' or 'train.py', compared with every line
-        of an operator's stack. Raises ValueError when one of these is wrong.
+        step, rank, graph, slot: a number, or several; op: a regular expression (RE2), searched in full names;
+        op_type: a type, case ignored; side: 'input' or 'output'; source: 'train.py:29' or 'train.py', compared with
+        every line of an operator's stack. Raises ValueError when one of these is wrong.
         """
         chosen = self.tables.select(
-            self._of_ops, step=step, rank=rank, graph=graph, op=op, type=type, side=side, slot=slot, source=source
+            self._of_ops, step=step, rank=rank, graph=graph, op=op, op_type=op_type, side=side, slot=slot, source=source
         )
         return self._of(chosen if self._is_all() else self.rows[np.isin(self.rows, chosen)])
 
-    def _of(self, rows: Rows) -> Self:
+    def _of(self, rows: Rows) -> "Self":
         return self.__class__(self.tables, rows)
 
-    def matching(self, takes: Callable[[str, str], bool]) -> Self:
+    def matching(self, takes: Callable[[str, str], bool]) -> "Self":
         """Those of whose op `takes(name, type)` is true; asked once for each name and type."""
         ops = self.tables.ops
         row = self.rows if self._of_ops else self.tables.tensors.op[self.rows]
@@ -219,10 +220,10 @@ class Op:
         self.row = row
 
     def __repr__(self) -> str:
-        return f"<sonde.Op {self.name} of step {self.step}>"
+        return f"<sonde.Op {self.op_name} of step {self.step}>"
 
     def __str__(self) -> str:
-        return self.name
+        return self.op_name
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Op) and (self.row, self.tables) == (other.row, other.tables)
@@ -235,12 +236,12 @@ class Op:
         return int(self.tables.ops.step[self.row])
 
     @property
-    def name(self) -> str:
+    def op_name(self) -> str:
         """Full name: `Default/network-AlexNet/conv2-Conv2d/conv2d-op0`."""
         return self.tables.ops.name[self.row]
 
     @property
-    def type(self) -> str:
+    def op_type(self) -> str:
         """Its type: `conv2d`."""
         return self.tables.ops.type[self.row]
 
@@ -344,7 +345,7 @@ class Tensor:
     @property
     def name(self) -> str:
         """The name in the form of `sonde show`: `Default/…/conv2d-op0:output.0`."""
-        return f"{self.op.name}:{self.side}.{self.slot}"
+        return f"{self.op.op_name}:{self.side}.{self.slot}"
 
     @property
     def op(self) -> Op:
@@ -417,7 +418,7 @@ class Tensor:
         return ask(self.tables.core.look, self.row)
 
     @property
-    def file(self) -> Path | None:
+    def tensor_file(self) -> Path | None:
         """Path of its file; None when the dump has no values of it."""
         file = self.tables.tensors.file[self.row]
         return Path(self.tables.core.directory(self.rank), file) if file else None

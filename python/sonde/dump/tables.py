@@ -110,7 +110,7 @@ class Tables:
         rank: Numbers,
         graph: Numbers,
         op: Pattern,
-        type: str | None,
+        op_type: str | None,
         side: str | None,
         slot: Numbers,
         source: str | None,
@@ -125,7 +125,7 @@ class Tables:
             graphs=numbers("graph", graph),
             slots=numbers("slot", slot),
             op=pattern(op),
-            type=type or "",
+            type=op_type or "",
             source=source or "",
             inputs=_IS_INPUT[side],
         )

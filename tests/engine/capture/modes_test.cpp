@@ -44,7 +44,7 @@ TEST(ContentCache, KnowsFiniteMemoryUntilItIsWritten) {
 }
 
 TEST(StepClock, TheSwitchAloneDecidesOnceItWasUsed) {
-  StepClock clock(StepRule::automatic, IterationSet::parse("0"), 0);
+  StepClock clock(StepRule::automatic, StepSet::parse("0"), 0);
   clock.root_forward(true, true, false);
   EXPECT_TRUE(clock.recording(0));
   auto changes = clock.set_recording(false);
@@ -62,9 +62,9 @@ TEST(StepClock, TheSwitchAloneDecidesOnceItWasUsed) {
 }
 
 TEST(StepClock, CountsOnFromAGivenNumber) {
-  StepClock clock(StepRule::automatic, IterationSet::all(), 0);
+  StepClock clock(StepRule::automatic, StepSet::all(), 0);
   clock.root_forward(true, true, false);
-  clock.set_iteration(100);
+  clock.set_step(100);
   EXPECT_EQ(clock.recording(0), (StepId{0, 0})) << "the open step keeps its number";
   clock.root_forward(true, true, false);
   EXPECT_EQ(clock.recording(0), (StepId{0, 100}));

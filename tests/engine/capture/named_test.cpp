@@ -27,7 +27,7 @@ using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
 TEST(HostSteps, EndWithALaterOneOfTheirGraphOrAllAtOnce) {
-  HostSteps steps(IterationSet::parse("1|3"));
+  HostSteps steps(StepSet::parse("1|3"));
   EXPECT_FALSE(steps.wants(0));
   EXPECT_TRUE(steps.wants(1));
   EXPECT_EQ(steps.at({0, 1}).size(), 1u);
@@ -119,7 +119,7 @@ class Named : public ::testing::Test {
 
 TEST_F(Named, OpsAreRecordedUnderTheHostsNamesAndSteps) {
   start();
-  EXPECT_TRUE(session_->wants_iteration(7));
+  EXPECT_TRUE(session_->wants_step(7));
   run(named(kConv, "Conv2D", 7), {1, 2});
   run(named(kConvGrad, "Conv2DBackpropInput", 7), {3});
   run(named(kRelu, "ReLU", 2, 5), {4});
@@ -218,17 +218,17 @@ TEST_F(Named, OnlyWhatOverflowsIsKept) {
   start();
   run(named(kConv, "Conv2D", 0), {1, 2});
   run(named(kRelu, "ReLU", 0), {std::numeric_limits<float>::infinity()});
-  EXPECT_FALSE(session_->wants_iteration(1)) << "overflow_number is reached";
+  EXPECT_FALSE(session_->wants_step(1)) << "overflow_number is reached";
   session_->named_step_end();
   EXPECT_THAT(session_->stop(), HasSubstr("1 op overflowed, the first was Default/network-Net/ReLU-op0"));
   EXPECT_THAT(files(), ElementsAre("0/0/ReLU.Default_network-Net_ReLU-op0", "0/0/statistic.csv"));
 }
 
 TEST_F(Named, ItIsSaidWhyNothingWasRecorded) {
-  plan_.iteration = IterationSet::parse("9");
+  plan_.iteration = StepSet::parse("9");
   start();
-  EXPECT_FALSE(session_->wants_iteration(3));
-  EXPECT_FALSE(session_->wants_iteration(4));
+  EXPECT_FALSE(session_->wants_step(3));
+  EXPECT_FALSE(session_->wants_step(4));
   EXPECT_THAT(session_->stop(), HasSubstr("no step matched iteration \"9\" (steps 3-4 ran)"));
   EXPECT_FALSE(fs::exists(plan_.path));
 }

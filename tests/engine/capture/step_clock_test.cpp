@@ -13,7 +13,7 @@ namespace {
 class Program {
  public:
   explicit Program(const std::string& iteration = "all", StepRule rule = StepRule::automatic, std::uint64_t initial = 0)
-      : clock_(rule, iteration == "all" ? IterationSet::all() : IterationSet::parse(iteration), initial) {
+      : clock_(rule, iteration == "all" ? StepSet::all() : StepSet::parse(iteration), initial) {
     note(clock_.start());
   }
 
@@ -190,12 +190,12 @@ TEST(StepClock, AfterSettledStepsOfAModuleWithoutParametersAModelCountsOn) {
 TEST(StepClock, TheNumberOfTheNextStepIsThatOfTheFirstForwardAfterThePreamble) {
   Program p;
   p.operators();
-  p.clock().set_iteration(500);
+  p.clock().set_step(500);
   p.make_optimizer().forward().optimizer_steps().forward();
   EXPECT_EQ(p.end(), "+0.0 ~ +0.500 -0.500 +0.501 -0.501 ");
   Program settled;
   settled.operators().settle();
-  settled.clock().set_iteration(500);
+  settled.clock().set_step(500);
   settled.make_optimizer().forward();
   EXPECT_EQ(settled.end(), "+0.0 -0.0 +0.500 -0.500 ");
 }

@@ -151,7 +151,7 @@ TEST(DumpTree, KnowsWhichPartOfARankIsMeant) {
   const auto part = [](const std::string& rank, const std::string& inside) {
     const StepFilter filter = filter_of(rank, inside);
     return (filter.graph ? std::to_string(*filter.graph) : "all") + "/" +
-           (filter.iteration ? std::to_string(*filter.iteration) : "all");
+           (filter.number ? std::to_string(*filter.number) : "all");
   };
   EXPECT_EQ(part("/dump/rank_0", "Net/1"), "1/all");
   EXPECT_EQ(part("/dump/rank_0", "Net/1/7"), "1/7");

@@ -36,9 +36,9 @@ struct ThreeSteps : MadeRun {
 TEST(DumpPart, WhatIsNotThereIsNamedWithWhatIs) {
   ThreeSteps run;
   EXPECT_EQ(run.complaint(run.part("7|9")), "no step 7|9; there is 0-2 in 'run7'");
-  EXPECT_EQ(run.complaint({IterationSet::all(), 3, {}}), "no graph 3; there is 0 in 'run7'");
+  EXPECT_EQ(run.complaint({StepSet::all(), 3, {}}), "no graph 3; there is 0 in 'run7'");
   EXPECT_EQ(run.complaint({*parse_steps("9"), 0, {}}), "no step 9 of graph 0; there is 0-2 in 'run7'");
-  EXPECT_EQ(run.complaint({IterationSet::all(), {}, 4}), "no rank 4; there is 0 in 'run7'");
+  EXPECT_EQ(run.complaint({StepSet::all(), {}, 4}), "no rank 4; there is 0 in 'run7'");
   EXPECT_EQ(run.complaint(run.part("2|9")), "");
   run.rank().steps.clear();
   EXPECT_EQ(run.complaint(run.part("9")), "") << "nothing was recorded: that is what the analyses say";

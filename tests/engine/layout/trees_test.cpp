@@ -179,7 +179,7 @@ TEST(Trees, SayWhichPartOfARankADirectoryIs) {
     const fs::path rank = written.layout.rank_directory();
     const StepFilter whole = filter_of(rank, written.right.lexically_relative(rank));
     const bool says_step = std::string(of.path).find("12") != std::string::npos;
-    EXPECT_EQ(whole.iteration, says_step ? std::optional<std::uint64_t>(12) : std::nullopt);
+    EXPECT_EQ(whole.number, says_step ? std::optional<std::uint64_t>(12) : std::nullopt);
     const bool says_graph = of.which != TreeCase::no_model && of.which != TreeCase::exceptions;
     EXPECT_EQ(whole.graph.value_or(0), of.graph);
     EXPECT_TRUE(whole.graph || !says_graph);
@@ -221,7 +221,7 @@ TEST(Trees, DistinguishNamesWithoutDirectories) {
   EXPECT_EQ(filter_of("/dump/rank_1", "Net_graph_2/0").graph, 0U);
   EXPECT_EQ(filter_of("/dump/rank_1", "graph_2/1/3").graph, 1U);
   EXPECT_EQ(filter_of("/dump/rank_1", "execution_order").graph, std::nullopt);
-  EXPECT_EQ(filter_of("/dump", "7").iteration, 7U);
+  EXPECT_EQ(filter_of("/dump", "7").number, 7U);
 }
 
 TEST(Trees, KnowNamesOfRanksAndTimes) {

@@ -15,7 +15,7 @@ struct Case {
   std::vector<std::uint64_t> out;
 };
 
-TEST(IterationSet, ContainsWhatItsTokensName) {
+TEST(StepSet, ContainsWhatItsTokensName) {
   const Case cases[] = {
       {"all", {0, 7, kLargest}, {}},
       {"0", {0}, {1}},
@@ -41,25 +41,25 @@ TEST(IterationSet, ContainsWhatItsTokensName) {
       {"000000000000000000000000001", {1}, {0}},
   };
   for (const Case& one : cases) {
-    const IterationSet set = IterationSet::parse(one.text);
+    const StepSet set = StepSet::parse(one.text);
     for (const std::uint64_t step : one.in) EXPECT_TRUE(set.contains(step)) << one.text << " " << step;
     for (const std::uint64_t step : one.out) EXPECT_FALSE(set.contains(step)) << one.text << " " << step;
     EXPECT_EQ(set.text(), one.text);
   }
 }
 
-TEST(IterationSet, LastIsTheLargestNumberThatCanMatch) {
-  EXPECT_EQ(IterationSet::parse("3|5-8|4").last(), 8U);
-  EXPECT_EQ(IterationSet::parse("9-7|4").last(), 4U);
-  EXPECT_EQ(IterationSet::parse("0").last(), 0U);
-  EXPECT_EQ(IterationSet::parse("all").last(), std::nullopt);
-  EXPECT_EQ(IterationSet::parse("-|7-").last(), std::nullopt);
+TEST(StepSet, LastIsTheLargestNumberThatCanMatch) {
+  EXPECT_EQ(StepSet::parse("3|5-8|4").last(), 8U);
+  EXPECT_EQ(StepSet::parse("9-7|4").last(), 4U);
+  EXPECT_EQ(StepSet::parse("0").last(), 0U);
+  EXPECT_EQ(StepSet::parse("all").last(), std::nullopt);
+  EXPECT_EQ(StepSet::parse("-|7-").last(), std::nullopt);
 }
 
-TEST(IterationSet, OnlyTheWholeWordAllIsAll) {
-  EXPECT_TRUE(IterationSet::all().is_all());
-  EXPECT_EQ(IterationSet::all().text(), "all");
-  EXPECT_FALSE(IterationSet::parse("0-18446744073709551615").is_all());
+TEST(StepSet, OnlyTheWholeWordAllIsAll) {
+  EXPECT_TRUE(StepSet::all().is_all());
+  EXPECT_EQ(StepSet::all().text(), "all");
+  EXPECT_FALSE(StepSet::parse("0-18446744073709551615").is_all());
 }
 
 }  // namespace

@@ -16,10 +16,10 @@ std::optional<std::uint64_t> number(std::string_view text) {
 
 }  // namespace
 
-IterationSet IterationSet::all() { return parse("all"); }
+StepSet StepSet::all() { return parse("all"); }
 
-IterationSet IterationSet::parse(std::string_view text) {
-  IterationSet set;
+StepSet StepSet::parse(std::string_view text) {
+  StepSet set;
   set.text_ = text;
   set.all_ = text == "all";
   while (!set.all_ && !text.empty()) {
@@ -35,13 +35,13 @@ IterationSet IterationSet::parse(std::string_view text) {
   return set;
 }
 
-bool IterationSet::contains(std::uint64_t iteration) const {
+bool StepSet::contains(std::uint64_t iteration) const {
   return all_ || std::any_of(ranges_.begin(), ranges_.end(), [iteration](const auto& range) {
            return range.first <= iteration && iteration <= range.second;
          });
 }
 
-std::optional<std::uint64_t> IterationSet::last() const {
+std::optional<std::uint64_t> StepSet::last() const {
   std::optional<std::uint64_t> last;
   for (const auto& range : ranges_) last = std::max(last.value_or(0), range.second);
   return last;
