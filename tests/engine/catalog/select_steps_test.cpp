@@ -77,7 +77,7 @@ TEST(FindTensor, ANameIsAnOpOrItsEndWithASlot) {
   EXPECT_TRUE(found.tensor->is_input);
   EXPECT_EQ(flow_of(steps, found).written_by, "Default/matmul-op2:output.0");
   EXPECT_EQ(find_by_name(steps, "exp-op3:output.4", wrong).tensor, nullptr);
-  EXPECT_EQ(wrong, "'Default/exp-op3' has no such slot; it has input.0, output.0");
+  EXPECT_EQ(wrong, "'Default/exp-op3' does not have this slot; it has input.0, output.0");
   EXPECT_EQ(op_part("exp-op3:input.0"), "exp-op3");
   EXPECT_TRUE(means_op("exp-op3", "Default/exp-op3"));
   EXPECT_FALSE(means_op("xp-op3", "Default/exp-op3"));
