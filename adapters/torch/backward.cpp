@@ -1,6 +1,10 @@
 #include "backward.h"
 
+#if __has_include(<torch/csrc/autograd/node.h>)
 #include <torch/csrc/autograd/node.h>
+#else  // PyTorch up to 2.9
+#include <torch/csrc/autograd/function.h>
+#endif
 
 #include <atomic>
 #include <limits>

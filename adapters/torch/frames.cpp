@@ -6,36 +6,10 @@
 
 #include "flags.h"
 #include "hash.h"
-
-#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030C0000
-#error "sonde's torch adapter reads the frames of CPython 3.11; this interpreter is of another minor version"
-#endif
+#include "python_frames.h"
 
 namespace sonde_torch {
 namespace {
-
-// struct _PyInterpreterFrame of CPython 3.11 (Include/internal/pycore_frame.h), which is not public.
-struct InterpreterFrame {
-  PyObject* f_func;
-  PyObject* f_globals;
-  PyObject* f_builtins;
-  PyObject* f_locals;
-  PyCodeObject* f_code;
-  PyObject* frame_obj;
-  InterpreterFrame* previous;
-  std::uint16_t* prev_instr;
-  int stacktop;
-  bool is_entry;
-  char owner;
-  PyObject* localsplus[1];
-};
-
-InterpreterFrame* top_frame() {
-  // Not _PyThreadState_UncheckedGet: that is the state of the thread that holds the GIL.
-  PyThreadState* state = PyGILState_GetThisThreadState();
-  if (state == nullptr || state->cframe == nullptr) return nullptr;
-  return reinterpret_cast<InterpreterFrame*>(state->cframe->current_frame);
-}
 
 enum class Owner : std::uint8_t { user, text, nobody };
 
@@ -96,10 +70,6 @@ std::uint64_t text_hash(PyObject* text) {
   return std::hash<std::string_view>{}({characters, length});
 }
 
-int offset_of(const InterpreterFrame* frame) {
-  return static_cast<int>(reinterpret_cast<const char*>(frame->prev_instr) - frame->f_code->co_code_adaptive);
-}
-
 }  // namespace
 
 FrameMark current_frame() { return top_frame(); }
@@ -120,10 +90,10 @@ void walk_frames(const FrameFacts& facts, FrameMark mark, Until until, Walk& out
   PyCodeObject* text_code = nullptr;
   int text_instruction = 0;
   std::uint64_t hash = 0x243F6A8885A308D3ULL;
-  for (InterpreterFrame* frame = top_frame(); frame != nullptr && frame != mark; frame = frame->previous) {
-    PyCodeObject* code = frame->f_code;
+  for (const PythonFrame* frame = top_frame(); frame != nullptr && frame != mark; frame = previous(frame)) {
+    PyCodeObject* code = code_of(frame);
     if (code == facts.module_call) {
-      PyObject* module = frame->localsplus[0];
+      PyObject* module = first_argument(frame);
       if (module == nullptr) continue;
       if (out.module_count < kMaxModules) ++out.module_count;
       if (undecided != nullptr) ask(module);
@@ -168,8 +138,8 @@ void walk_frames(const FrameFacts& facts, FrameMark mark, Until until, Walk& out
 
 std::vector<CodePlace> trace_frames(const FrameFacts& facts, FrameMark mark, const Walk& walk, std::size_t most) {
   std::vector<CodePlace> trace;
-  for (InterpreterFrame* frame = top_frame(); frame != nullptr && frame != mark; frame = frame->previous) {
-    const CodePlace place{frame->f_code, offset_of(frame)};
+  for (const PythonFrame* frame = top_frame(); frame != nullptr && frame != mark; frame = previous(frame)) {
+    const CodePlace place{code_of(frame), offset_of(frame)};
     const bool begins = trace.empty() && place.code == walk.code && place.instruction == walk.instruction;
     if (!begins && (trace.empty() || owner_of(facts, place.code) != Owner::user)) continue;
     trace.push_back(place);
@@ -178,12 +148,20 @@ std::vector<CodePlace> trace_frames(const FrameFacts& facts, FrameMark mark, con
   return trace;
 }
 
+std::vector<CodePlace> all_frames() {
+  std::vector<CodePlace> frames;
+  for (const PythonFrame* frame = top_frame(); frame != nullptr; frame = previous(frame)) {
+    frames.push_back({code_of(frame), offset_of(frame)});
+  }
+  return frames;
+}
+
 PyObject* outermost_module(const FrameFacts& facts, int& depth) {
   PyObject* outermost = nullptr;
   depth = 0;
-  for (InterpreterFrame* frame = top_frame(); frame != nullptr; frame = frame->previous) {
-    if (frame->f_code != facts.module_call || frame->localsplus[0] == nullptr) continue;
-    outermost = frame->localsplus[0];
+  for (const PythonFrame* frame = top_frame(); frame != nullptr; frame = previous(frame)) {
+    if (code_of(frame) != facts.module_call || first_argument(frame) == nullptr) continue;
+    outermost = first_argument(frame);
     ++depth;
   }
   return outermost;

@@ -52,6 +52,9 @@ struct CodePlace {
 // The callers: from the frame that `walk` found, outwards to `mark`; at most `most`.
 std::vector<CodePlace> trace_frames(const FrameFacts& facts, FrameMark mark, const Walk& walk, std::size_t most);
 
+// All frames of this thread, innermost first.
+std::vector<CodePlace> all_frames();
+
 // The outermost module call on the stack, null when there is none; and how many module calls there are.
 PyObject* outermost_module(const FrameFacts& facts, int& depth);
 

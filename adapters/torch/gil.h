@@ -5,7 +5,13 @@
 
 namespace sonde_torch {
 
-inline bool python_is_alive() { return Py_IsInitialized() != 0 && _Py_IsFinalizing() == 0; }
+inline bool python_is_alive() {
+#if PY_VERSION_HEX < 0x030D0000
+  return Py_IsInitialized() != 0 && _Py_IsFinalizing() == 0;
+#else
+  return Py_IsInitialized() != 0 && Py_IsFinalizing() == 0;
+#endif
+}
 
 struct Gil {
   PyGILState_STATE state = PyGILState_Ensure();
@@ -24,12 +30,18 @@ inline void drop_error() {
 
 // An exception of the user's own that is in flight survives what we call.
 struct SavedError {
+#if PY_VERSION_HEX < 0x030C0000
   PyObject *type, *value, *trace;
   SavedError() { PyErr_Fetch(&type, &value, &trace); }
+  void restore() const { PyErr_Restore(type, value, trace); }
+#else
+  PyObject* error = PyErr_GetRaisedException();
+  void restore() const { PyErr_SetRaisedException(error); }
+#endif
   ~SavedError() {
     if (!python_is_alive()) return;
     drop_error();
-    PyErr_Restore(type, value, trace);
+    restore();
   }
 };
 

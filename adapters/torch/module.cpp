@@ -9,6 +9,7 @@
 #include "capture.h"
 #include "collectives.h"
 #include "flags.h"
+#include "frames.h"
 #include "memory.h"
 #include "place.h"
 #include "tensors.h"
@@ -65,6 +66,18 @@ PyObject* uninstall(PyObject*, PyObject*) {
   sonde_torch::uninstall();
   Py_END_ALLOW_THREADS;
   Py_RETURN_NONE;
+}
+
+// frames() -> [(code, line)] of the calling thread, innermost first: the adapter's own walk, for its self-test
+PyObject* frames(PyObject*, PyObject*) {
+  PyObject* list = PyList_New(0);
+  for (const sonde_torch::CodePlace& place : sonde_torch::all_frames()) {
+    PyObject* entry = Py_BuildValue("(Oi)", place.code, PyCode_Addr2Line(place.code, place.instruction));
+    if (list == nullptr || entry == nullptr || PyList_Append(list, entry) != 0) Py_CLEAR(list);
+    Py_XDECREF(entry);
+    if (list == nullptr) break;
+  }
+  return list;
 }
 
 // set_run_info(rank, device, host, command, world_size)
@@ -227,6 +240,7 @@ PyMethodDef kMethods[] = {
     {"load", load, METH_O, nullptr},
     {"install", install, METH_VARARGS, nullptr},
     {"uninstall", uninstall, METH_NOARGS, nullptr},
+    {"frames", frames, METH_NOARGS, nullptr},
     {"set_run_info", set_run_info, METH_VARARGS, nullptr},
     {"root_forward", root_forward, METH_VARARGS, nullptr},
     {"modules_exist", modules_exist, METH_O, nullptr},

@@ -49,8 +49,13 @@ void tell_source_text(PyObject* file) {
 SiteLine line_of(const CodePlace& place) {
   SiteLine out;
   out.file = text_of(place.code->co_filename);
+#if PY_VERSION_HEX < 0x030B0000  // it knows neither qualified names nor columns
+  out.function = text_of(place.code->co_name);
+  out.line = PyCode_Addr2Line(place.code, place.instruction);
+#else
   out.function = text_of(place.code->co_qualname);
   PyCode_Addr2Location(place.code, place.instruction, &out.line, &out.column, &out.end_line, &out.end_column);
+#endif
   tell_source_text(place.code->co_filename);
   return out;
 }

@@ -36,7 +36,9 @@ constexpr ElementType kElementTypes[] = {
     {c10::ScalarType::Float8_e5m2, SONDE_DTYPE_FLOAT8_E5M2},
     {c10::ScalarType::Float8_e4m3fnuz, SONDE_DTYPE_FLOAT8_E4M3FNUZ},
     {c10::ScalarType::Float8_e5m2fnuz, SONDE_DTYPE_FLOAT8_E5M2FNUZ},
+#if __has_include(<c10/util/Float8_e8m0fnu.h>)  // PyTorch since 2.7
     {c10::ScalarType::Float8_e8m0fnu, SONDE_DTYPE_FLOAT8_E8M0FNU},
+#endif
     {c10::ScalarType::ComplexHalf, SONDE_DTYPE_COMPLEX32},
     {c10::ScalarType::ComplexFloat, SONDE_DTYPE_COMPLEX64},
     {c10::ScalarType::ComplexDouble, SONDE_DTYPE_COMPLEX128},
@@ -168,12 +170,27 @@ bool purge_is_due() {
   return r.count.load(std::memory_order_relaxed) >= r.purge_at.load(std::memory_order_relaxed);
 }
 
+namespace {
+
+// PyTorch up to 2.9 has another name for it. A template, since `requires` of what is not there is an error elsewhere.
+template <class Slot>
+PyObject* python_object(const Slot* slot) {
+  if constexpr (requires { slot->load_pyobj(); }) {
+    return slot->load_pyobj();
+  } else {
+    return slot->_unchecked_untagged_pyobj();
+  }
+}
+
+}  // namespace
+
+bool has_python_object(const c10::StorageImpl& storage) { return python_object(storage.pyobj_slot()) != nullptr; }
+
 bool owned_by_torch(const c10::StorageImpl& storage) {
   static const c10::DeleterFnPtr raw = c10::GetDefaultCPUAllocator()->raw_deleter();
   // Tensor.numpy() makes a storage unresizable. Python's storage object, once asked for, stays with the storage: its
   // elements and its address are open to everybody.
-  return storage.data_ptr().get_deleter() == raw && storage.resizable() &&
-         storage.pyobj_slot()->load_pyobj() == nullptr;
+  return storage.data_ptr().get_deleter() == raw && storage.resizable() && !has_python_object(storage);
 }
 
 TensorDescriptor::TensorDescriptor() : alive(c10::weak_intrusive_ptr<c10::StorageImpl>::reclaim(nullptr)) {

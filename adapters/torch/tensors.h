@@ -58,6 +58,8 @@ void give_away(c10::StorageImpl* storage);
 std::vector<std::uint64_t> purge_storages();
 // So many storages are known that some of them will have died.
 bool purge_is_due();
+// Python has asked for the storage object.
+bool has_python_object(const c10::StorageImpl& storage);
 // Allocated by torch's own CPU allocator, and nobody asked for it outside operators (else NumPy, DLPack, a file: it may
 // change unseen).
 bool owned_by_torch(const c10::StorageImpl& storage);

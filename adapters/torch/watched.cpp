@@ -35,7 +35,7 @@ bool tell(sonde_op* op, Kept& kept) {
   // Held while it is read, so that another thread cannot free it meanwhile. A storage that has a Python object would take
   // the GIL for that; the remains of a dead one still show if it has one.
   c10::intrusive_ptr<c10::StorageImpl> held;
-  if (descriptor.storage->pyobj_slot()->load_pyobj() != nullptr) {
+  if (has_python_object(*descriptor.storage)) {
     gone = "Python's own storage object was asked for";
   } else {
     held = descriptor.alive.lock();

@@ -1,7 +1,8 @@
 """Finds the library that watches PyTorch (`_sonde_torch`), or builds it where it is used.
 
 It is compiled against one torch and one Python: their inner structures differ between minor versions. scripts/setup
-builds it into the package; elsewhere the first use builds it into the user's cache, with the host's own compiler.
+builds it into the package; elsewhere the first use builds it into the user's cache, with the host's own compiler. A
+PyTorch that nobody has tried it with is accepted where the adapter's self-test passes (self_test.py).
 
     python -m sonde.adapter build       # build now
     python -m sonde.adapter status      # the existing adapters, as JSON
@@ -19,9 +20,11 @@ import json
 import os
 import pathlib
 import platform
+import re
 import runpy
 import shlex
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -34,9 +37,11 @@ from typing import IO, TYPE_CHECKING
 if TYPE_CHECKING:  # scripts/sanitize runs this file alone
     from .library import Library
 
-# The versions whose internals the sources in adapters/torch use.
-TORCH_MINORS = ("2.13",)
-PYTHON_MINORS = ("3.11",)
+# The sources in adapters/torch compile against every torch from the oldest on, and know the frames of these interpreters.
+OLDEST_TORCH = (2, 6)
+PYTHON_MINORS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+# Tried with the tests of capture (docs/versions.md); the self-test decides about others.
+TESTED_TORCH_MINORS = ("2.6", "2.9", "2.13", "2.14", "2.15")
 
 _PACKAGE = pathlib.Path(__file__).resolve().parent
 _SOURCES = _PACKAGE / "adapters" / "torch"
@@ -52,19 +57,31 @@ class AdapterError(Exception):
 def load() -> "Library":
     """The extension module `_sonde_torch` for the torch of this process. Raises AdapterError."""
     if _NAME not in sys.modules:
-        loader = importlib.machinery.ExtensionFileLoader(_NAME, str(find_or_build()))
-        spec = importlib.util.spec_from_file_location(_NAME, loader.path, loader=loader)
-        assert spec is not None
+        torch = find_torch()
+        library = find_or_build(torch)
+        if not torch.is_tested:
+            _require_self_test(torch, library)
+        load_file(library)
+    loaded: Library = sys.modules[_NAME]
+    return loaded
+
+
+def load_file(library: pathlib.Path) -> None:
+    """Imports `library` as the module `_sonde_torch`. Raises AdapterError."""
+    loader = importlib.machinery.ExtensionFileLoader(_NAME, str(library))
+    spec = importlib.util.spec_from_file_location(_NAME, loader.path, loader=loader)
+    assert spec is not None
+    try:
         module = importlib.util.module_from_spec(spec)
         loader.exec_module(module)
-        sys.modules[_NAME] = module
-    library: Library = sys.modules[_NAME]
-    return library
+    except ImportError as error:
+        raise AdapterError(f"cannot load the adapter '{library}': {error}") from error
+    sys.modules[_NAME] = module
 
 
-def find_or_build() -> pathlib.Path:
+def find_or_build(torch: "Torch | None" = None) -> pathlib.Path:
     """The path of the library: from the package, else from the user's cache, else built now. Raises AdapterError."""
-    torch = find_torch()
+    torch = torch or find_torch()
     refuse_strangers(torch)
     found = find(torch)
     return found or build(torch, _cache_directory(), announce=True)
@@ -92,6 +109,20 @@ class Torch:
         """`2.13` of `2.13.0+cpu`."""
         return ".".join(self.version.split(".")[:2])
 
+    @property
+    def is_tested(self) -> bool:
+        """A release of a minor version that the tests of capture ran with; no nightly, no build of somebody's own."""
+        return self.minor in TESTED_TORCH_MINORS and re.fullmatch(r"[0-9.]+(\+(cpu|cu[0-9]+))?", self.version) is not None
+
+    @property
+    def cxx11_abi(self) -> bool:
+        """Whether it was compiled with the C++11 ABI of libstdc++; wheels up to 2.6 were not."""
+        try:
+            text = (self.directory / "share" / "cmake" / "Torch" / "TorchConfig.cmake").read_text(errors="replace")
+        except OSError:
+            return True
+        return "_GLIBCXX_USE_CXX11_ABI=0" not in text
+
 
 def find_torch() -> Torch:
     """The Torch of this Python. Raises AdapterError when there is none."""
@@ -112,12 +143,88 @@ def refuse_strangers(torch: Torch) -> None:
     if platform.python_implementation() != "CPython" or python not in PYTHON_MINORS:
         raise AdapterError(
             f"Python {platform.python_implementation()} {platform.python_version()} is not supported; "
-            f"this version of Sonde knows CPython {', '.join(PYTHON_MINORS)}"
+            f"this version of Sonde knows CPython {PYTHON_MINORS[0]} to {PYTHON_MINORS[-1]}"
         )
-    if torch.minor not in TORCH_MINORS:
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
         raise AdapterError(
-            f"PyTorch {torch.version} is not supported; this version of Sonde knows {', '.join(TORCH_MINORS)}"
+            f"the free-threaded build of Python {platform.python_version()} is not supported; "
+            f"use the build with the GIL (python{python}, not python{python}t)"
         )
+    number = re.match(r"(\d+)\.(\d+)", torch.version)
+    if number is None or (int(number[1]), int(number[2])) < OLDEST_TORCH:
+        oldest = ".".join(map(str, OLDEST_TORCH))
+        raise AdapterError(
+            f"PyTorch {torch.version} is not supported; this version of Sonde knows PyTorch {oldest} and later"
+        )
+
+
+def _require_self_test(torch: Torch, library: pathlib.Path) -> None:
+    """The adapter was not tried with this torch: it is tested once, in a process of its own, and the result is kept.
+    Raises AdapterError when it fails."""
+    kept = _cache_directory() / f"{library.stem}.self-test"
+    result = _kept_result(kept)
+    if result is None:
+        _say(f"sonde: PyTorch {torch.version} is not a tested version; testing the adapter (only once) ... ", end="")
+        result = run_self_test(library)
+        _say("passed" if result == _PASSED else "failed")
+        _keep_result(kept, result)
+    elif result == _PASSED:
+        _say(f"sonde: PyTorch {torch.version} is not a tested version; the adapter's self-test passed")
+    if result != _PASSED:
+        raise AdapterError(f"PyTorch {torch.version} is not a tested version, and the adapter's self-test failed: {result}")
+
+
+_PASSED = "passed"
+_SELF_TEST_SECONDS = 300
+
+
+def run_self_test(library: pathlib.Path) -> str:
+    """`passed`, or the reason why not: a small training, recorded by `library` in a child process."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SONDE_", "MINDSPORE_"))}
+    environment |= {"SONDE_OFF": "1", "CUDA_VISIBLE_DEVICES": ""}
+    program = "import sys; sys.path[:] = sys.argv[2:]; from sonde import self_test; self_test.main(sys.argv[1])"
+    path = [entry or os.getcwd() for entry in sys.path]
+    command = [sys.executable, "-c", program, str(library), *path]
+    try:
+        done = subprocess.run(
+            command,
+            check=False,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SELF_TEST_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return f"it was not done after {_SELF_TEST_SECONDS} s"
+    except OSError as error:
+        return _reason(error)
+    lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    if done.returncode < 0:
+        return f"it was ended by {signal.Signals(-done.returncode).name}"
+    if done.returncode != 0:
+        return lines[-1] if lines else f"exit status {done.returncode}"
+    return _PASSED if lines[-1:] == [_PASSED] else "it ended without a result"
+
+
+def _kept_result(path: pathlib.Path) -> str | None:
+    if not _usable(path) or not _trusted(path.parent):
+        return None
+    try:
+        return path.read_text(encoding="utf-8").strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _keep_result(path: pathlib.Path, result: str) -> None:
+    """Where the cache cannot be written, the next run tests again."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if _trusted(path.parent):
+            with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
+                file.write(result + "\n")
+            os.replace(file.name, path)
 
 
 def build(torch: Torch, directory: pathlib.Path, announce: bool = False) -> pathlib.Path:
@@ -189,14 +296,19 @@ def _reason(error: OSError) -> str:
 
 
 def _compile(compiler: Sequence[str], torch: Torch, library: pathlib.Path) -> None:
-    """Objects side by side, then one link, then a rename: a library under its name is always whole."""
+    """A precompiled header, objects side by side, then one link, then a rename: a library under its name is always
+    complete."""
     with tempfile.TemporaryDirectory(prefix="build-", dir=library.parent) as scratch:
+        flags = [*_compile_flags(torch), f"-I{_INCLUDE}", f"-I{_SOURCES}"]
+        header = os.path.join(scratch, "precompiled.h")
+        shutil.copyfile(_SOURCES / "precompiled.h", header)
+        # GCC looks for it beside the header that -include names, and clang does, too.
+        _run_all([[*compiler, *flags, "-x", "c++-header", header, "-o", f"{header}.gch"]])
         objects: list[str] = []
         jobs: list[list[str]] = []
-        flags = [*_compile_flags(torch), f"-I{_INCLUDE}", f"-I{_SOURCES}"]
         for source in sorted(_SOURCES.glob("*.cpp")):
             objects.append(os.path.join(scratch, source.stem + ".o"))
-            jobs.append([*compiler, *flags, "-c", str(source), "-o", objects[-1]])
+            jobs.append([*compiler, *flags, "-include", header, "-c", str(source), "-o", objects[-1]])
         _run_all(jobs)
         built = os.path.join(scratch, library.name)
         libraries = [f"-L{torch.directory / 'lib'}", "-ltorch_cpu", "-ltorch_python", "-lc10"]
@@ -208,6 +320,7 @@ def _compile(compiler: Sequence[str], torch: Torch, library: pathlib.Path) -> No
 def _compile_flags(torch: Torch) -> list[str]:
     # NDEBUG changes the layout of RecordFunction: it must be as in the torch that was released.
     flags = ["-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden"]
+    flags.append(f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.cxx11_abi)}")
     system = [torch.directory / "include", sysconfig.get_path("include")]
     return flags + [part for directory in system for part in ("-isystem", str(directory))] + _more_flags()
 
@@ -260,6 +373,8 @@ def _check_headers(torch: Torch) -> None:
         )
     if not (torch.directory / "include" / "ATen" / "record_function.h").exists():
         raise AdapterError(f"cannot build the adapter: this PyTorch has no headers in '{torch.directory}/include'")
+    if not (torch.directory / "lib" / "libtorch_cpu.so").exists():
+        raise AdapterError(f"cannot build the adapter: this PyTorch has no libraries in '{torch.directory}/lib'")
     if not any(_SOURCES.glob("*.cpp")):
         raise AdapterError(f"cannot build the adapter: its sources are missing from '{_SOURCES}'; reinstall sonde")
 
@@ -267,7 +382,8 @@ def _check_headers(torch: Torch) -> None:
 def _file_name(torch: Torch) -> str:
     """One name per torch, Python, C++ ABI and state of our sources: what differs never meets."""
     digest = hashlib.sha256()
-    abi = ("cxx11", platform.machine(), str(sysconfig.get_config_var("SOABI")))
+    libstdcxx = "cxx11" if torch.cxx11_abi else "before-cxx11"
+    abi = (libstdcxx, platform.machine(), str(sysconfig.get_config_var("SOABI")))
     for part in (torch.version, torch.git_version, *abi):
         digest.update(part.encode() + b"\0")
     for source in sorted([*_SOURCES.glob("*"), _INCLUDE / "sonde" / "sonde.h"]):

@@ -34,6 +34,9 @@ class Library(Protocol):
     def uninstall(self) -> None:
         """Ends that. Waits until values of collectives that are under way are read."""
 
+    def frames(self) -> list[tuple[CodeType, int]]:
+        """Code and line of every frame of the calling thread, innermost first, as the adapter's own walk finds them."""
+
     def set_run_info(self, rank: int, device: int, host: str, command: str, world_size: int, /) -> None:
         """The identity of this process, for the journal; counts until the first step."""
 
