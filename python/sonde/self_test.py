@@ -87,7 +87,7 @@ def _check_training(directory: pathlib.Path) -> None:
     shutil.copyfile(pathlib.Path(__file__).parent / "programs" / "self_test_training.py", program)
     train = runpy.run_path(str(program))["train"]
     bare, _ = train()
-    with session.capture(out=directory / "dump", net_name="SelfTest") as run:
+    with session.capture(session.settings(directory / "dump", net_name="SelfTest")) as run:
         recorded, tensors = train()
     if bare != recorded:
         raise Failed("a recorded training computes other numbers than a bare one")

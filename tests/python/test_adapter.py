@@ -57,6 +57,15 @@ def test_other_sources_make_another_library(package):
     assert adapter.find_or_build() != first
 
 
+def test_sources_that_need_the_slow_headers_are_compiled_together(package, tmp_path):
+    sources = package / "package" / "adapters" / "torch"
+    for name in ("two", "three"):
+        (sources / f"{name}.cpp").write_text("#include <torch/csrc/autograd/node.h>\n")
+    units = {unit.stem: unit.read_text() for unit in adapter._write_units(tmp_path)}
+    assert [line.count(".cpp") for line in units["with_autograd"].splitlines()] == [1, 1]
+    assert units["others"] == f'#include "{sources / "one.cpp"}"\n'
+
+
 def test_nothing_half_built_is_left_behind(package):
     (package / "package" / "adapters" / "torch" / "two.cpp").write_text("this is not C++\n")
     with pytest.raises(adapter.AdapterError, match=r"cannot build the adapter: .*error"):
@@ -153,31 +162,128 @@ def test_missing_python_headers_are_named_with_their_package(package, monkeypatc
         adapter.find_or_build()
 
 
-@pytest.mark.parametrize("version", ["2.12.1", "2.14.0+cu130", "3.0.0"])
-def test_another_minor_of_torch_is_refused_by_name(package, monkeypatch, version):
+@pytest.mark.parametrize("version", ["2.5.1", "1.13.0+cu117", "unknown"])
+def test_a_torch_before_the_oldest_is_refused_by_name(package, monkeypatch, version):
     strange = adapter.Torch(pathlib.Path("/torch"), version, "abc")
     monkeypatch.setattr(adapter, "find_torch", lambda: strange)
-    with pytest.raises(adapter.AdapterError, match=rf"PyTorch {version.split('+')[0]}.* knows 2\.13"):
+    with pytest.raises(adapter.AdapterError, match=rf"PyTorch {version.split('+')[0]}.* knows PyTorch 2\.6 and later"):
         adapter.find_or_build()
 
 
 def test_another_minor_of_python_is_refused_by_name(package, monkeypatch):
-    monkeypatch.setattr(adapter, "PYTHON_MINORS", ("3.9",))
-    with pytest.raises(adapter.AdapterError, match=r"is not supported; .* CPython 3\.9"):
+    monkeypatch.setattr(adapter, "PYTHON_MINORS", ("3.8", "3.9"))
+    with pytest.raises(adapter.AdapterError, match=r"is not supported; .* CPython 3\.8 to 3\.9"):
         adapter.find_or_build()
+
+
+def test_a_free_threaded_python_is_refused_by_name(package, monkeypatch):
+    variables = {"Py_GIL_DISABLED": 1}
+    monkeypatch.setattr(adapter.sysconfig, "get_config_var", variables.get)
+    with pytest.raises(adapter.AdapterError, match=r"the free-threaded build of Python .* is not supported"):
+        adapter.find_or_build()
+
+
+@pytest.mark.parametrize(
+    ("version", "tested"),
+    [
+        ("2.13.0", True),
+        ("2.13.1+cpu", True),
+        ("2.6.0+cu124", True),
+        ("2.16.0", False),
+        ("2.13.0a0+git1234567", False),
+        ("2.15.0.dev20260801+cpu", False),
+    ],
+)
+def test_a_release_of_a_tried_minor_needs_no_self_test(version, tested):
+    assert adapter.Torch(pathlib.Path("/torch"), version, "abc").is_tested == tested
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ('set(TORCH_CXX_FLAGS "-D_GLIBCXX_USE_CXX11_ABI=0")', False),
+        ('set(TORCH_CXX_FLAGS "-D_GLIBCXX_USE_CXX11_ABI=1")', True),
+        (None, True),
+    ],
+)
+def test_the_abi_of_the_standard_library_is_that_of_torch(tmp_path, config, expected):
+    if config is not None:
+        place = tmp_path / "share" / "cmake" / "Torch"
+        place.mkdir(parents=True)
+        (place / "TorchConfig.cmake").write_text(config)
+    torch = adapter.Torch(tmp_path, "2.6.0", "abc")
+    assert torch.cxx11_abi == expected
+    assert f"-D_GLIBCXX_USE_CXX11_ABI={int(expected)}" in adapter._compile_flags(torch)
+
+
+@pytest.fixture
+def untried(tmp_path, monkeypatch):
+    """A copy of the package that was tried with no version of PyTorch, with the adapter that was built for it."""
+    copy = tmp_path / "copy"
+    shutil.copytree(pathlib.Path(sonde.__file__).parent, copy / "sonde")
+    source = copy / "sonde" / "adapter.py"
+    text = source.read_text()
+    start = text.index("TESTED_TORCH_MINORS = (")
+    source.write_text(text[:start] + "TESTED_TORCH_MINORS = ()" + text[text.index(")", start) + 1 :])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return copy
+
+
+def test_a_torch_that_nobody_tried_is_recorded_after_a_self_test(train, config, tmp_path, dump, untried):
+    run = train(config=config(), PYTHONPATH=untried, XDG_CACHE_HOME=tmp_path / "cache")
+    assert run.status == 0, run.stderr
+    first = run.stderr.splitlines()[0]
+    assert "is not a tested version; testing the adapter (only once) ... passed" in first
+    assert "sonde: recorded" in run.stderr
+    again = train(config=config(), PYTHONPATH=untried, XDG_CACHE_HOME=tmp_path / "cache")
+    assert "is not a tested version; the adapter's self-test passed" in again.stderr
+    assert "testing the adapter" not in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("frames", "the adapter does not find the interpreter's frames"),
+        ("numbers", "a recorded training computes other numbers than a bare one"),
+        ("statistics", "no tensor of the dump has the statistics of the logits in PyTorch"),
+        ("crash", "it was ended by SIGSEGV"),
+    ],
+)
+def test_a_failed_self_test_says_what_failed_and_the_training_goes_on(
+    train, config, tmp_path, dump, untried, change, reason
+):
+    program = untried / "sonde" / "programs" / "self_test_training.py"
+    test = untried / "sonde" / "self_test.py"
+    if change == "frames":
+        test.write_text(test.read_text().replace("seen = walk()", "seen = walk()[1:]"))
+    elif change == "numbers":
+        program.write_text(program.read_text().replace("torch.manual_seed(3)", "torch.seed()"))
+    elif change == "statistics":
+        program.write_text(program.read_text().replace("logits.detach().clone()", "logits.detach() + 1"))
+    else:
+        program.write_text(program.read_text() + "\nimport ctypes\nctypes.string_at(0)\n")
+    run = train(config=config(), PYTHONPATH=untried, XDG_CACHE_HOME=tmp_path / "cache")
+    assert run.status == 0
+    assert "trained" in run.stdout
+    assert f"is not a tested version, and the adapter's self-test failed: {reason}" in run.stderr.replace(
+        "in step 0, ", ""
+    )
+    assert not dump.exists()
+    again = train(config=config(), PYTHONPATH=untried, XDG_CACHE_HOME=tmp_path / "cache")
+    assert reason in again.stderr and len(again.stderr.splitlines()) == 1
 
 
 def test_training_goes_on_when_torch_is_refused(train, config, tmp_path, dump):
     copy = tmp_path / "copy"
     shutil.copytree(pathlib.Path(sonde.__file__).parent, copy / "sonde")
     source = copy / "sonde" / "adapter.py"
-    source.write_text(source.read_text().replace('TORCH_MINORS = ("2.13",)', 'TORCH_MINORS = ("2.11",)'))
+    source.write_text(source.read_text().replace("OLDEST_TORCH = (2, 6)", "OLDEST_TORCH = (3, 0)"))
     run = train(config=config(), PYTHONPATH=copy)
     assert run.status == 0
     assert "trained" in run.stdout
     assert len(run.stderr.splitlines()) == 1
     assert "PyTorch 2.13" in run.stderr
-    assert "knows 2.11" in run.stderr
+    assert "knows PyTorch 3.0 and later" in run.stderr
     assert not dump.exists()
 
 
