@@ -37,7 +37,7 @@ from typing import IO, TYPE_CHECKING
 if TYPE_CHECKING:  # scripts/sanitize runs this file alone
     from .library import Library
 
-# The sources in adapters/torch compile against every torch from the oldest on, and know the frames of these interpreters.
+# The sources in adapters/torch compile against every torch from the oldest on. They know the frames of these Pythons.
 OLDEST_TORCH = (2, 6)
 PYTHON_MINORS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 # Tried with the tests of capture (docs/versions.md); the self-test decides about others.
@@ -317,9 +317,9 @@ def _compile(compiler: Sequence[str], torch: Torch, library: pathlib.Path) -> No
 
 
 def _write_units(directory: pathlib.Path) -> list[pathlib.Path]:
-    """Two files that include all sources. Most of the time is for reading PyTorch's headers: those of torch/csrc take five
-    times as long as the others, so the sources that need them are one unit. This takes 32 s of processor time; a unit for
-    each source took 81 s. A name in an anonymous namespace therefore belongs to all sources."""
+    """Two files that include all sources. Most of the time is for reading PyTorch's headers. Those of torch/csrc take
+    five times as long as the others, so the sources that need them are one unit. This takes 32 s of processor time; a
+    unit for each source took 81 s. A name in an anonymous namespace therefore belongs to all sources."""
     units: dict[str, list[str]] = {"with_autograd": [], "others": []}
     for source in sorted(_SOURCES.glob("*.cpp")):
         heavy = "#include <torch/csrc/" in source.read_text(encoding="utf-8")

@@ -1,7 +1,8 @@
 """The adapter's self-test: whether it works with the PyTorch of this interpreter, which nobody has tried it with.
 
-adapter.py runs it in a child process. A small training runs bare and recorded; then the dump is compared with PyTorch's own
-values. It prints `passed`, or ends with status 1 and one line that names the failure. It needs no package but torch.
+adapter.py runs it in a child process. A small training runs bare and recorded; then the dump is compared with
+PyTorch's own values. It prints `passed`, or ends with status 1 and one line that names the failure. It needs no package
+but torch.
 """
 
 import csv
@@ -52,7 +53,7 @@ def _check_frames() -> None:
     """The adapter's walk over the stack, beside sys._getframe, from several kinds of callers."""
     walk = sys.modules["_sonde_torch"].frames
 
-    def look() -> None:
+    def look() -> int:
         seen = walk()
         expected = []
         frame = sys._getframe(0)
@@ -62,8 +63,9 @@ def _check_frames() -> None:
         # The line of this function itself goes on between the two looks.
         if [code for code, _ in seen] != [code for code, _ in expected] or seen[1:] != expected[1:]:
             raise Failed("the adapter does not find the interpreter's frames")
+        return 0
 
-    def generator() -> Iterator[None]:
+    def generator() -> Iterator[int]:
         yield look()
 
     callers: list[Callable[[], object]] = [
@@ -71,8 +73,8 @@ def _check_frames() -> None:
         functools.partial(look),
         lambda: [look() for _ in range(1)],
         lambda: list(generator()),
-        lambda: list(map(lambda _: look(), (1,))),
-        lambda: sorted((2, 1), key=lambda _: look() or 0),
+        lambda: list(map(lambda _: look(), (1,))),  # noqa: C417 - through C
+        lambda: sorted((2, 1), key=lambda _: look()),
         lambda: exec("look()", {"look": look}),
     ]
     for call in callers:

@@ -1,4 +1,4 @@
-"""The training of the adapter's self-test (sonde/self_test.py). It runs from another directory, as a user's program does."""
+"""The training of the adapter's self-test (sonde/self_test.py); it runs from another directory."""
 
 import torch
 from torch import nn
@@ -21,7 +21,8 @@ class Net(nn.Module):
         """Logits (batch, 3) of pictures (batch, 1, 8, 8)."""
         x = self.norm(self.conv(x)).relu_().flatten(1)
         x = checkpoint.checkpoint(self.hidden, x, use_reentrant=False)
-        return self.out(nn.functional.dropout(x, 0.25, self.training))
+        logits: torch.Tensor = self.out(nn.functional.dropout(x, 0.25, self.training))
+        return logits
 
 
 def train() -> tuple[list[bytes], list[dict[str, torch.Tensor]]]:
@@ -35,7 +36,7 @@ def train() -> tuple[list[bytes], list[dict[str, torch.Tensor]]]:
         x = torch.randn(4, 1, 8, 8)
         logits = model(x)
         loss = nn.functional.cross_entropy(logits, torch.tensor([0, 1, 2, 0]))
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         gradient = model.out.weight.grad
         assert gradient is not None
         tensors.append({"input": x.clone(), "logits": logits.detach().clone(), "gradient": gradient.clone()})
