@@ -97,7 +97,7 @@ def make(dump, files, links):
 
 ONE_OP = "SELECT * FROM all_tensors WHERE op_name = :op"
 QUESTIONS = {
-    "list of steps": "SELECT rank, graph, iteration, ops, tensors, bytes FROM steps JOIN ranks ON ranks.id = rank_id",
+    "list of steps": "SELECT rank, graph, step, ops, tensors, bytes FROM steps JOIN ranks ON ranks.id = rank_id",
     "one op, one step, one slot": f"{ONE_OP} AND step = :step AND slot = 'output.0'",
     "one op in all steps": ONE_OP,
     "ten largest gradients": "SELECT * FROM gradients ORDER BY l2norm DESC LIMIT 10",

@@ -395,17 +395,18 @@ def _check_headers(torch: Torch) -> None:
 
 
 def _file_name(torch: Torch) -> str:
-    """One name per torch, Python, C++ ABI and state of our sources: what differs never meets."""
+    """One name per commit of torch, Python, C++ ABI and state of our sources: libraries that differ never meet. The
+    builds of one commit, for CPUs and for each CUDA, have the same classes."""
     digest = hashlib.sha256()
     libstdcxx = "cxx11" if torch.cxx11_abi else "before-cxx11"
     abi = (libstdcxx, platform.machine(), str(sysconfig.get_config_var("SOABI")))
-    for part in (torch.version, torch.git_version, *abi):
+    release = torch.version.partition("+")[0]
+    for part in (release, torch.git_version, *abi):
         digest.update(part.encode() + b"\0")
     for source in sorted([*_SOURCES.glob("*"), _INCLUDE / "sonde" / "sonde.h"]):
         with contextlib.suppress(OSError):
             digest.update(source.name.encode() + b"\0" + source.read_bytes())
-    version = torch.version.replace("+", "-")
-    return f"{_NAME}-torch{version}-{sys.implementation.cache_tag}-{digest.hexdigest()[:12]}.so"
+    return f"{_NAME}-torch{release}-{sys.implementation.cache_tag}-{digest.hexdigest()[:12]}.so"
 
 
 def _cache_directory() -> pathlib.Path:
