@@ -15,6 +15,7 @@ PROGRAM = """
     from torch import nn
     from torch.nn import functional as F
     from torch.profiler import ProfilerActivity, profile
+    import torch._dynamo  # PyTorch 2.6 imports it in the first checkpoint, and operators run in it
     from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
     warnings.simplefilter("ignore")

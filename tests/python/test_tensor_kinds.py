@@ -1,5 +1,6 @@
 """Every kind of tensor is recorded with its value, or left out with a reason; none disturbs the program."""
 
+import importlib.metadata
 import json
 import textwrap
 
@@ -261,6 +262,14 @@ HELPERS = """
         with mode:
             return tensor.neg()
 """
+
+
+# Types that older versions of PyTorch lack.
+SINCE = {"float8_e8m0fnu": (2, 7), "float4": (2, 8)}
+TORCH = tuple(map(int, importlib.metadata.version("torch").split(".")[:2]))
+for kind in (name for name, version in SINCE.items() if version > TORCH):
+    RECORDED.pop(kind, None)
+    LEFT_OUT.pop(kind, None)
 
 
 def program():
