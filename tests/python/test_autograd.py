@@ -15,7 +15,6 @@ PROGRAM = """
     from torch import nn
     from torch.nn import functional as F
     from torch.profiler import ProfilerActivity, profile
-    import torch._dynamo  # PyTorch 2.6 imports it in the first checkpoint, and operators run in it
     from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
     warnings.simplefilter("ignore")
@@ -476,7 +475,8 @@ def test_names_and_lines(case, cases):
 
 def test_forwards_run_again_do_not_move_the_numbers_of_others(cases):
     for case in ("checkpoint", "checkpoint, reentrant"):
-        forward = [name for name in names(cases, case) if name.startswith("Default/network")]
+        # PyTorch before 2.10 imports modules in its first checkpoint, and operators run in the import.
+        forward = [name for name in names(cases, case) if re.match("Default/network.*-Block/", name)]
         assert len(forward) == 4 and all(name.endswith("-op0") for name in forward), forward
 
 
