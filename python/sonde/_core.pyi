@@ -30,7 +30,7 @@ def manual_step() -> int:
 def dump_switch(on: bool) -> int:
     """From now on the switch decides what is recorded."""
 
-def set_step(iteration: int) -> int:
+def set_step(step: int) -> int:
     """The number of the step that begins next."""
 
 def is_over() -> bool:

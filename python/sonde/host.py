@@ -43,5 +43,5 @@ class Host(abc.ABC):
         """sonde.dump_start() and sonde.dump_stop()."""
 
     @abc.abstractmethod
-    def set_step(self, iteration: int) -> None:
+    def set_step(self, step: int) -> None:
         """sonde.dump_set_iteration()."""

@@ -79,7 +79,7 @@ class Library(Protocol):
     def dump_switch(self, on: bool, /) -> None:
         """From now on the switch decides what is recorded."""
 
-    def set_step(self, iteration: int, /) -> None:
+    def set_step(self, step: int, /) -> None:
         """The number of the step that begins next."""
 
     def step(self) -> None:

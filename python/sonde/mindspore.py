@@ -132,7 +132,7 @@ class MindSporeHost(Host):
         """The engine's switch."""
         _core.dump_switch(on)
 
-    def set_step(self, iteration: int) -> None:
+    def set_step(self, step: int) -> None:
         """MindSpore's own numbers stay: raises Error."""
         raise Error(
             "cannot set the iteration: inside MindSpore steps have the numbers that MindSpore gives them; "

@@ -45,8 +45,8 @@ class _EngineAlone(Host):
     def dump_switch(self, on: bool) -> None:
         _core.dump_switch(on)
 
-    def set_step(self, iteration: int) -> None:
-        _core.set_step(iteration)
+    def set_step(self, step: int) -> None:
+        _core.set_step(step)
 
 
 _owner: int | None = None  # pid of the process that started the session; a forked child is not the owner

@@ -127,9 +127,9 @@ class TorchHost(Host):
         self.library.dump_switch(on)
         self.begin_names()
 
-    def set_step(self, iteration: int) -> None:
+    def set_step(self, step: int) -> None:
         """The number of the step that begins next."""
-        self.library.set_step(iteration)
+        self.library.set_step(step)
 
     # --- asked by the adapter, with the GIL, for things it sees the first time -----------------------------------
 
