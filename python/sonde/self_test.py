@@ -86,7 +86,7 @@ def _check_frames() -> None:
 
 def _check_training(directory: pathlib.Path) -> None:
     program = directory / "training.py"  # not in the package, whose lines are nobody's
-    shutil.copyfile(pathlib.Path(__file__).parent / "programs" / "self_test_training.py", program)
+    shutil.copyfile(pathlib.Path(__file__).with_name("self_test_training.py"), program)
     train = runpy.run_path(str(program))["train"]
     bare, _ = train()
     with session.capture(session.settings(directory / "dump", net_name="SelfTest")) as run:

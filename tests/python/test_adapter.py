@@ -252,7 +252,7 @@ def test_a_torch_that_nobody_tried_is_recorded_after_a_self_test(train, config, 
 def test_a_failed_self_test_says_what_failed_and_the_training_goes_on(  # noqa: PLR0917
     train, config, tmp_path, dump, untried, change, reason
 ):
-    program = untried / "sonde" / "programs" / "self_test_training.py"
+    program = untried / "sonde" / "self_test_training.py"
     test = untried / "sonde" / "self_test.py"
     if change == "frames":
         test.write_text(test.read_text().replace("seen = walk()", "seen = walk()[1:]"))
