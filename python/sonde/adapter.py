@@ -310,7 +310,8 @@ def _compile(compiler: Sequence[str], torch: Torch, library: pathlib.Path) -> No
             jobs.append([*compiler, *flags, "-c", str(unit), "-o", objects[-1]])
         _run_all(jobs)
         built = os.path.join(scratch, library.name)
-        libraries = [f"-L{torch.directory / 'lib'}", "-ltorch_cpu", "-ltorch_python", "-lc10"]
+        # Named in the library even where the linker sees no need, as with libraries that only have the right names.
+        libraries = ["-Wl,--no-as-needed", f"-L{torch.directory / 'lib'}", "-ltorch_cpu", "-ltorch_python", "-lc10"]
         _run_all([[*compiler, "-shared", "-o", built, *objects, *libraries, *_more_flags()]])
         os.chmod(built, 0o755)  # whatever the umask: see _usable
         os.replace(built, library)
