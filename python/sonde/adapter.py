@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # scripts/sanitize runs this file alone
 OLDEST_TORCH = (2, 6)
 PYTHON_MINORS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 # Tried with the tests of capture (docs/versions.md); the self-test decides about others.
-TESTED_TORCH_MINORS = ("2.6", "2.9", "2.13", "2.14", "2.15")
+TESTED_TORCH_MINORS = ("2.6", "2.9", "2.13", "2.15")
 
 _PACKAGE = pathlib.Path(__file__).resolve().parent
 _SOURCES = _PACKAGE / "adapters" / "torch"
@@ -224,7 +224,7 @@ def _kept_result(path: pathlib.Path) -> str | None:
 def _keep_result(path: pathlib.Path, result: str) -> None:
     """Where the cache cannot be written, the next run tests again."""
     with contextlib.suppress(OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_directory(path.parent)
         if _trusted(path.parent):
             with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
                 file.write(result + "\n")
@@ -238,9 +238,7 @@ def build(torch: Torch, directory: pathlib.Path, announce: bool = False) -> path
     compiler = _compiler()
     _check_headers(torch)
     try:
-        for place in [*reversed(directory.parents), directory]:
-            if not place.is_dir():
-                place.mkdir(mode=0o700, exist_ok=True)  # the missing ones above, too, whatever the umask
+        _make_directory(directory)
         if directory != _BUILT:
             _check_trusted(directory)
         lock = _open_lock(directory)
@@ -266,6 +264,13 @@ def build(torch: Torch, directory: pathlib.Path, announce: bool = False) -> path
             if announce:
                 _say(f"{time.monotonic() - started:.0f} s")
     return library
+
+
+def _make_directory(directory: pathlib.Path) -> None:
+    """With the missing ones above it, which Path.mkdir would leave to the umask."""
+    for place in [*reversed(directory.parents), directory]:
+        if not place.is_dir():
+            place.mkdir(mode=0o700, exist_ok=True)
 
 
 def _open_lock(directory: pathlib.Path) -> IO[bytes]:
