@@ -22,9 +22,6 @@
 
 namespace sonde_torch {
 
-// Not _PyThreadState_UncheckedGet: that is the state of the thread that holds the GIL.
-inline PyThreadState* this_thread() { return PyGILState_GetThisThreadState(); }
-
 #if PY_VERSION_HEX < 0x030B0000
 
 using PythonFrame = PyFrameObject;
@@ -112,7 +109,8 @@ inline PythonFrame* with_code(PythonFrame* frame) {
 
 // The newest frame of this thread that runs Python code; null on a thread without Python.
 inline PythonFrame* top_frame() {
-  PyThreadState* state = this_thread();
+  // Not _PyThreadState_UncheckedGet: that is the state of the thread that holds the GIL.
+  PyThreadState* state = PyGILState_GetThisThreadState();
   return state != nullptr ? with_code(newest_frame(state)) : nullptr;
 }
 

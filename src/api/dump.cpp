@@ -48,8 +48,6 @@ bool allows(const std::vector<T>& chosen, T value) {
   return chosen.empty() || std::ranges::find(chosen, value) != chosen.end();
 }
 
-bool same_word(std::string_view a, std::string_view b) { return std::ranges::equal(a, b, {}, lower, lower); }
-
 // Decides whether an op is selected.
 class OpFilter {
  public:
@@ -67,11 +65,12 @@ class OpFilter {
   bool has_name() const { return pattern_ || !selection_.type.empty(); }
   // A check before an op is read. Results are not cached: these texts are not the catalog's.
   bool may_take(std::string_view name, std::string_view type) const {
-    return (selection_.type.empty() || same_word(selection_.type, type)) && (!pattern_ || pattern_->matches(name));
+    return (selection_.type.empty() || same_ignoring_case(selection_.type, type)) &&
+           (!pattern_ || pattern_->matches(name));
   }
 
   bool operator()(const CatalogRank& rank, const CatalogOp& op) {
-    if (!selection_.type.empty() && !same_word(selection_.type, op.op_type)) return false;
+    if (!selection_.type.empty() && !same_ignoring_case(selection_.type, op.op_type)) return false;
     if (pattern_ && !pattern_->matches(op)) return false;
     return !source_ || source_->matches(rank, op);
   }

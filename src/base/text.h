@@ -1,11 +1,23 @@
 // Functions for ASCII letters, independent of the host's locale.
 #pragma once
 
+#include <algorithm>
+#include <string>
 #include <string_view>
 
 namespace sonde {
 
 constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+inline std::string lower_case(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), lower);
+  return out;
+}
+
+inline bool same_ignoring_case(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
 
 // Without spaces, tabs and line ends around it.
 constexpr std::string_view trimmed(std::string_view text) {

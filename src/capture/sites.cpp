@@ -3,17 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <utility>
 
+#include "base/text.h"
 #include "config/op_types.h"
 
 namespace sonde {
 namespace {
-
-bool same_ignoring_case(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
-}
 
 // The text that distinguishes places. Of the stack only the op's own line counts.
 std::string interning_key(const Site& site) {

@@ -1,11 +1,11 @@
 // Tensor files with free names: golden files of other frameworks, files saved by users, ATB's.
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <map>
 #include <unordered_map>
 
+#include "base/text.h"
 #include "catalog/catalog_readers.h"
 #include "catalog/dump_tree.h"
 #include "catalog/recorded_settings.h"
@@ -51,8 +51,7 @@ struct LooseFile {
 // ATB: `…/{number}_{op}/…/{before,after}/intensor0.bin`; the step and the device are in directories of numbers.
 FreeTensorName parse_atb_path(const std::string& path) {
   FreeTensorName out;
-  std::string file = fs::path(path).stem();
-  std::ranges::transform(file, file.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string file = lower_case(fs::path(path).stem().string());
   for (const std::string& word : {std::string("intensor"), std::string("outtensor")}) {
     const std::size_t at = file.find(word);
     if (at != 0) continue;

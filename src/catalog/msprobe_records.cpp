@@ -1,10 +1,11 @@
 #include "catalog/msprobe_records.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <limits>
 #include <utility>
+
+#include "base/text.h"
 
 namespace sonde {
 namespace {
@@ -28,7 +29,7 @@ bool take_value(JsonReader& json, std::optional<double>& out) {
     out = truth ? 1 : 0;
   } else if (json.take_text(text)) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    text = lower_case(text);
     if (text == "nan" || text == "-nan") out = std::numeric_limits<double>::quiet_NaN();
     if (text == "inf" || text == "infinity" || text == "+inf") out = kInfinity;
     if (text == "-inf" || text == "-infinity") out = -kInfinity;

@@ -11,11 +11,6 @@
 namespace sonde {
 namespace {
 
-std::string lower_case(std::string text) {
-  std::ranges::transform(text, text.begin(), lower);
-  return text;
-}
-
 // `number_at`: where the number of the line begins. Line 49 is not line 490.
 bool holds(std::string_view line, std::string_view text, std::size_t number_at) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
@@ -46,7 +41,7 @@ bool NameMatcher::matches(std::string_view name) const {
 }
 
 SourceMatcher::SourceMatcher(std::string text, In where)
-    : text_(where == In::place ? std::move(text) : lower_case(std::move(text))),
+    : text_(where == In::place ? std::move(text) : lower_case(text)),
       with_code_(where == In::place_and_code) {}
 
 bool SourceMatcher::matches(const CatalogRank& rank, const CatalogOp& op) {

@@ -3,22 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <span>
 #include <utility>
 
+#include "base/text.h"
 #include "config/nearest.h"
 #include "config/op_types.h"
 #include "config/seen_names.h"
 
 namespace sonde {
 namespace {
-
-bool same_ignoring_case(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
-}
 
 bool is_separator(char c) { return c == '/' || c == '-' || c == '.' || c == '\\' || c == ' '; }
 

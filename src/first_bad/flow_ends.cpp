@@ -28,7 +28,7 @@ End ValueFlow::end_of(const Value& value, BadKind kind, bool pure) {
   const Health health = health_of_value(static_cast<std::uint32_t>(&value - values_.data()));
   if (health.known && !has(health, kind)) return End::absorbed;
   Reading reading;
-  reading.worst = own_end(value, kind);
+  reading.worst = own_end(value);
   for (const Reader& reader : value.readers) {
     const Op& op = ops_[reader.op];
     if (op.inputs[reader.input].is_read) {
@@ -183,8 +183,7 @@ bool ValueFlow::is_state(const Value& value) const {
   return false;
 }
 
-End ValueFlow::own_end(const Value& value, BadKind kind) {
-  static_cast<void>(kind);
+End ValueFlow::own_end(const Value& value) {
   if (value.op == kOutside) return End::absorbed;
   const Op& op = ops_[value.op];
   if (is_loss(value)) return is_scaled_loss(value) ? End::scaler : End::matters;

@@ -168,7 +168,7 @@ class ValueFlow {
   void look_at_reader(const Value& value, const Reader& reader, BadKind kind, bool pure, Reading& reading);
   bool steers(const Op& op) const;
   bool is_self_compared(const Value& value, const Op& op, std::uint32_t index) const;
-  End own_end(const Value& value, BadKind kind);
+  End own_end(const Value& value);
   End end_unread(const Value& value, BadKind kind, bool is_asked);
   bool is_loss(const Value& value) const;
   bool is_loss_elsewhere(const Value& value) const;

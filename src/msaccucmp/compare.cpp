@@ -7,6 +7,7 @@
 #include <charconv>
 #include <unordered_map>
 
+#include "base/text.h"
 #include "msaccucmp/comparison.h"
 
 namespace sonde::msaccucmp {
@@ -213,9 +214,7 @@ Outcome<std::vector<Choice>> choose_algorithms(const std::string& names, const s
     const bool is_known = std::ranges::any_of(chosen, [&](const Choice& c) { return c.name == choice.name; });
     if (!is_known) chosen.push_back(std::move(choice));
   };
-  std::string lower = names;
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  if (lower == "all") {
+  if (lower_case(names) == "all") {
     for (std::size_t i = 0; i < kAlgorithms; ++i) {
       const auto algorithm = static_cast<Algorithm>(i);
       add({algorithm, std::string(name_of(algorithm))});

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "base/shape.h"
+#include "base/text.h"
 #include "files/mapped_file.h"
 #include "formats/cann_elements.h"
 #include "formats/cann_types.h"
@@ -175,9 +175,7 @@ std::string data_type_name(std::int32_t data_type) {
   const std::optional<CannElements> kind = cann_elements(data_type);
   if (!kind) return "NaN";
   if (!kind->decoded) return kind->dtype == DType::bool8 ? "bool" : std::string(info(kind->dtype).lower);
-  std::string name = cann_type_name(data_type);  // "hifloat8"
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return name;
+  return lower_case(cann_type_name(data_type));  // "hifloat8"
 }
 
 }  // namespace sonde::msaccucmp

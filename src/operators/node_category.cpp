@@ -2,16 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
+
+#include "base/text.h"
 
 namespace sonde {
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
 
 // The state that optimizers keep for each parameter, by PyTorch's and MindSpore's names: not a weight, though named
 // after one.
@@ -77,18 +72,18 @@ bool is_weight(const CatalogOp& op, std::string_view name) { return op.is_parame
 
 bool is_weight_of_module(const CatalogOp& op, const CatalogTensor& tensor) {
   return op.is_module && op.phase == Phase::forward && tensor.is_input && !tensor.parameter.empty() &&
-         is_weight_name(lower(tensor.parameter));
+         is_weight_name(lower_case(tensor.parameter));
 }
 
 std::string plain_type(std::string_view op_type) {
-  std::string plain = lower(op_type);
+  std::string plain = lower_case(op_type);
   std::erase(plain, '_');
   return plain;
 }
 
 bool is_of(NodeCategory category, const CatalogOp& op) {
   if (category == NodeCategory::tensor) return true;
-  const std::string name = lower(op.op_name);
+  const std::string name = lower_case(op.op_name);
   switch (category) {
     case NodeCategory::weight:
       return is_weight(op, name);

@@ -1,9 +1,9 @@
 #include "operators/op_family.h"
 
 #include <algorithm>
-#include <cctype>
 #include <iterator>
 
+#include "base/text.h"
 #include "config/op_types.h"
 
 namespace sonde {
@@ -105,7 +105,7 @@ std::string shared_type(std::string_view op_type) {
   if (op_type.starts_with("aten::")) op_type.remove_prefix(6);
   std::string plain;
   for (const char c : op_type) {
-    if (c != '_') plain.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
+    if (c != '_') plain.push_back(lower(c));
   }
   if (plain.starts_with("native")) plain.erase(0, 6);
   if (const std::size_t at = plain.find("backward"); at != std::string::npos) plain.replace(at, 8, "grad");

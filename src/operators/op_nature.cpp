@@ -1,9 +1,10 @@
 #include "operators/op_nature.h"
 
 #include <algorithm>
-#include <cctype>
 #include <initializer_list>
 #include <unordered_set>
+
+#include "base/text.h"
 
 namespace sonde {
 namespace {
@@ -354,7 +355,7 @@ std::uint32_t most_inputs_of(std::string_view type) {
 std::string bare_type(std::string_view op_type) {
   std::string out;
   for (const char c : type_part(op_type)) {
-    if (c != '_') out.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
+    if (c != '_') out.push_back(lower(c));
   }
   return out;
 }

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
+
+#include "base/text.h"
 
 namespace sonde {
 namespace {
@@ -44,10 +45,6 @@ constexpr bool rows_are_in_order() {
 }
 static_assert(rows_are_in_order());
 
-bool equal_ignoring_case(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
-}
-
 }  // namespace
 
 const DTypeInfo& info(DType dtype) {
@@ -80,7 +77,7 @@ bool is_complex(DType dtype) {
 
 DType dtype_from_name(std::string_view name) {
   for (const DTypeInfo& row : kTable) {
-    if (equal_ignoring_case(name, row.name) || equal_ignoring_case(name, row.lower)) {
+    if (same_ignoring_case(name, row.name) || same_ignoring_case(name, row.lower)) {
       return row.dtype;
     }
   }
