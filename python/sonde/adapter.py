@@ -42,6 +42,7 @@ OLDEST_TORCH = (2, 6)
 PYTHON_MINORS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 # Tried with the tests of capture (docs/versions.md); the self-test decides about others.
 TESTED_TORCH_MINORS = ("2.6", "2.9", "2.13", "2.15")
+TESTED_PYTHON_MINORS = ("3.10", "3.11", "3.12", "3.13")
 
 _PACKAGE = pathlib.Path(__file__).resolve().parent
 _SOURCES = _PACKAGE / "adapters" / "torch"
@@ -59,7 +60,7 @@ def load() -> "Library":
     if _NAME not in sys.modules:
         torch = find_torch()
         library = find_or_build(torch)
-        if not torch.is_tested:
+        if not torch.is_tested or _python_minor() not in TESTED_PYTHON_MINORS:
             _require_self_test(torch, library)
         load_file(library)
     loaded: Library = sys.modules[_NAME]
@@ -141,7 +142,7 @@ def find_torch() -> Torch:
 
 def refuse_strangers(torch: Torch) -> None:
     """Raise AdapterError when the adapter does not know the inside of this torch or this Python."""
-    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    python = _python_minor()
     if platform.python_implementation() != "CPython" or python not in PYTHON_MINORS:
         raise AdapterError(
             f"Python {platform.python_implementation()} {platform.python_version()} is not supported; "
@@ -160,22 +161,25 @@ def refuse_strangers(torch: Torch) -> None:
         )
 
 
+def _python_minor() -> str:
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
 def _require_self_test(torch: Torch, library: pathlib.Path) -> None:
-    """The adapter was not tried with this torch: it is tested once, in a process of its own, and the result is kept.
-    Raises AdapterError when it fails."""
+    """The adapter was not tried with this torch, or this Python: it is tested once, in a process of its own, and the
+    result is kept. Raises AdapterError when it fails."""
+    untried = f"Python {platform.python_version()}" if torch.is_tested else f"PyTorch {torch.version}"
     kept = _cache_directory() / f"{library.stem}.self-test"
     result = _kept_result(kept)
     if result is None:
-        _say(f"sonde: PyTorch {torch.version} is not a tested version; testing the adapter (only once) ... ", end="")
+        _say(f"sonde: {untried} is not a tested version; testing the adapter (only once) ... ", end="")
         result = run_self_test(library)
         _say("passed" if result == _PASSED else "failed")
         _keep_result(kept, result)
     elif result == _PASSED:
-        _say(f"sonde: PyTorch {torch.version} is not a tested version; the adapter's self-test passed")
+        _say(f"sonde: {untried} is not a tested version; the adapter's self-test passed")
     if result != _PASSED:
-        raise AdapterError(
-            f"PyTorch {torch.version} is not a tested version, and the adapter's self-test failed: {result}"
-        )
+        raise AdapterError(f"{untried} is not a tested version, and the adapter's self-test failed: {result}")
 
 
 _PASSED = "passed"

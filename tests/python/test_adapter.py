@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import platform
 import shutil
 import stat
 import sys
@@ -238,6 +239,18 @@ def test_a_torch_that_nobody_tried_is_recorded_after_a_self_test(train, config, 
     again = train(config=config(), PYTHONPATH=untried, XDG_CACHE_HOME=tmp_path / "cache")
     assert "is not a tested version; the adapter's self-test passed" in again.stderr
     assert "testing the adapter" not in again.stderr
+
+
+def test_a_python_that_nobody_tried_needs_the_self_test_too(train, config, tmp_path, untried):
+    source = untried / "sonde" / "adapter.py"
+    text = source.read_text().replace(
+        "TESTED_TORCH_MINORS = ()", f"TESTED_TORCH_MINORS = ('{adapter.find_torch().minor}',)"
+    )
+    source.write_text(text.replace("TESTED_PYTHON_MINORS = (", "TESTED_PYTHON_MINORS = () and ("))
+    run = train(config=config(), PYTHONPATH=untried, XDG_CACHE_HOME=tmp_path / "cache")
+    assert run.status == 0, run.stderr
+    assert f"sonde: Python {platform.python_version()} is not a tested version; testing the adapter" in run.stderr
+    assert "sonde: recorded" in run.stderr
 
 
 @pytest.mark.parametrize(
