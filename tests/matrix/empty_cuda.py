@@ -21,7 +21,7 @@ def put_into(torch_lib):
     owner, versioned = {}, collections.defaultdict(set)  # version -> its library, its symbols
     present = list(torch_lib.glob("*.so*"))
     for library in present:
-        needed |= set(re.findall(r"NEEDED.*\[(.*)\]", _output("readelf", "-d", library)))
+        needed |= set(re.findall(r"NEEDED.*\[(.*)\]", output_of("readelf", "-d", library)))
         owner |= _versions(library)
         for name, version, is_defined in _symbols(library):
             if is_defined:
@@ -52,14 +52,14 @@ def _make(path, versions, plain):
         subprocess.run([*command, *([f"-Wl,--version-script={symbols}"] if versions else [])], check=True)
 
 
-def _output(*command):
+def output_of(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def _versions(library):
     """{version: library} of the symbol versions that a library needs."""
     found, file = {}, None
-    for line in _output("readelf", "-V", library).splitlines():
+    for line in output_of("readelf", "-V", library).splitlines():
         if match := re.search(r"File: (\S+)", line):
             file = match[1]
         elif file and (match := re.search(r"Name: (\S+)\s+Flags", line)):
@@ -68,7 +68,7 @@ def _versions(library):
 
 
 def _symbols(library):
-    for line in _output("nm", "-D", "--with-symbol-versions", library).splitlines():
+    for line in output_of("nm", "-D", "--with-symbol-versions", library).splitlines():
         *_, kind, symbol = line.split()
         name, _, version = symbol.replace("@@", "@").partition("@")
         yield name, version, kind not in "Uw"

@@ -4,9 +4,9 @@
     .venv/bin/python tests/matrix/run.py --only 2.15.0           one of them
     .venv/bin/python tests/matrix/run.py -- -k autograd          other arguments of pytest
 
-Each version has an environment in .venv-matrix/. A Python is looked for on PATH and in ~/.pyenv/versions. The engine is
-that of .venv; the extension is compiled for each Python, and the adapter by the first test. Exit status: 0 all tests
-passed, 1 some did not, 2 an environment could not be made.
+Each version has an environment in .venv-matrix/. scripts/extension finds its Python and compiles the extension; the
+engine is that of .venv, and the first test compiles the adapter. Exit status: 0 all tests passed, 1 some did not, 2 an
+environment could not be made.
 """
 
 import argparse
@@ -29,7 +29,7 @@ TABLE = ROOT / "build/matrix.md"
 TESTS = ["capture", "tensor_kinds", "autograd", "threads", "unseen_writes", "unusual", "harmless", "steps", "adapter"]
 # torch's own requirements, without those for GPUs; and what the tests need.
 NEEDED = ["filelock", "typing_extensions", "sympy", "networkx", "jinja2", "fsspec", "numpy", "setuptools"]
-NEEDED += ["pytest", "pytest-xdist", "pytest-timeout", "nanobind==3.1.0"]
+NEEDED += ["pytest", "pytest-xdist", "pytest-timeout"]
 
 
 class CannotMake(Exception):
@@ -43,18 +43,6 @@ def run(*command, **more):
     return done
 
 
-def find_python(minor):
-    """An interpreter that runs; pyenv's shims exist for versions that they do not start."""
-    candidates = [
-        shutil.which(f"python{minor}"),
-        *pathlib.Path.home().glob(f".pyenv/versions/{minor}.*/bin/python{minor}"),
-    ]
-    for candidate in candidates:
-        if candidate and subprocess.run([candidate, "-c", ""], check=False, capture_output=True).returncode == 0:
-            return candidate
-    raise CannotMake(f"python{minor} is not installed")
-
-
 class Environment:
     def __init__(self, torch, minor):
         self.torch, self.minor = torch, minor
@@ -65,7 +53,8 @@ class Environment:
     def make(self):
         if not (self.directory / ".made").exists():
             shutil.rmtree(self.directory, ignore_errors=True)
-            run(find_python(self.minor), "-m", "venv", self.directory)
+            found = run(ROOT / "scripts/extension", self.minor, stdout=subprocess.PIPE, text=True)
+            run(found.stdout.strip(), "-m", "venv", self.directory)
             pip = [self.python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
             run(*pip, *NEEDED)
             run(*pip, "--no-deps", f"torch=={self.torch}")
@@ -77,7 +66,7 @@ class Environment:
         lib = self.packages / "torch/lib"
         if not (lib / "libtorch_cuda.so").exists():
             return
-        runtime = re.search(r"libcudart\.so\.(\d+)", empty_cuda._output("readelf", "-d", lib / "libtorch_cuda.so"))
+        runtime = re.search(r"libcudart\.so\.(\d+)", empty_cuda.output_of("readelf", "-d", lib / "libtorch_cuda.so"))
         name = "nvidia-cuda-runtime-cu12" if runtime is None or runtime[1] == "12" else "nvidia-cuda-runtime"
         run(*pip, "--no-deps", name)
         for real in self.packages.glob("nvidia/*/lib/libcudart.so.*"):
@@ -88,24 +77,8 @@ class Environment:
     def _install_package(self):
         """That of .venv, with an extension for this Python."""
         build = self.directory / "core"
-        environment = {**os.environ, "PATH": f"{self.directory / 'bin'}:{os.environ['PATH']}"}
-        library = f"-DSONDE_LIBRARY={PACKAGE / 'sonde/libsonde.so'}"
-        python = f"-DPython_EXECUTABLE={self.python}"
-        configure = [
-            "cmake",
-            "-S",
-            ROOT / "python",
-            "-B",
-            build,
-            "-G",
-            "Ninja",
-            "-DCMAKE_BUILD_TYPE=Release",
-            python,
-            library,
-        ]
-        run(*configure, env=environment, stdout=subprocess.DEVNULL)
-        run("cmake", "--build", build, env=environment, stdout=subprocess.DEVNULL)
-        for old in [*self.packages.glob("sonde*")]:
+        run(ROOT / "scripts/extension", self.minor, build, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for old in list(self.packages.glob("sonde*")):
             shutil.rmtree(old) if old.is_dir() else old.unlink()
         for path in PACKAGE.glob("sonde*"):
             if path.is_dir():
@@ -123,20 +96,8 @@ class Environment:
         started = time.monotonic()
         environment = {**os.environ, "XDG_CACHE_HOME": str(self.directory / "cache")}
         environment["PATH"] = f"{self.directory / 'bin'}:{os.environ['PATH']}"
-        command = [
-            self.python,
-            "-m",
-            "pytest",
-            "-q",
-            "-n",
-            "auto",
-            "--dist",
-            "worksteal",
-            "-o",
-            "addopts=",
-            "-rfE",
-            *arguments,
-        ]
+        options = ["-q", "-n", "auto", "--dist", "worksteal", "-o", "addopts=", "-rfE"]
+        command = [self.python, "-m", "pytest", *options, *arguments]
         done = subprocess.run(command, check=False, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
         print(done.stdout, flush=True)
         counts = {
