@@ -1,23 +1,15 @@
 // Fields: what the payload of a journal's entry holds, from its first byte on. journal_reader.cpp finds the entries.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <limits>
 #include <string>
 #include <string_view>
 
+#include "formats/little_endian.h"
 #include "journal/journal.h"
 
 namespace sonde {
-
-inline std::uint32_t u32_at(std::string_view bytes, std::size_t offset) {
-  std::uint32_t value = 0;
-  for (std::size_t i = 0; i < 4; ++i) {
-    value |= static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[offset + i])) << (8 * i);
-  }
-  return value;
-}
 
 // Takes fields from the front of a payload. After the first one that does not fit, `good` is false
 // and every further answer is zero or empty: callers check once, at the end.
@@ -74,7 +66,7 @@ class Fields {
   double f64() {
     const std::string_view bytes = take(8);
     if (bytes.empty()) return 0;
-    return std::bit_cast<double>(std::uint64_t{u32_at(bytes, 4)} << 32 | u32_at(bytes, 0));
+    return little<double>(bytes, 0);
   }
 
   std::string text() { return std::string(take(varint())); }

@@ -15,6 +15,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "formats/little_endian.h"
 #include "journal/entry_fields.h"
 #include "journal/journal.h"
 #include "journal/journal_format.h"
@@ -104,7 +105,7 @@ class Reader {
   Result<Journal> read(const std::filesystem::path& file) {
     while (at_ < bytes_.size()) {
       if (is_header()) {
-        const std::uint32_t version = u32_at(bytes_, at_ + kMagic.size());
+        const std::uint32_t version = little<std::uint32_t>(bytes_, at_ + kMagic.size());
         if (version != kVersion) {
           return Error{ErrorCode::unsupported, "cannot read journal '" + file.string() + "': version " +
                                                    std::to_string(version) + " at byte " + std::to_string(at_) +
@@ -129,16 +130,16 @@ class Reader {
 
   bool is_header() const {
     return bytes_.size() - at_ >= kHeaderBytes && bytes_.substr(at_, kMagic.size()) == kMagic &&
-           XXH32(bytes_.data() + at_, kHeaderBytes - 4, 0) == u32_at(bytes_, at_ + kHeaderBytes - 4);
+           XXH32(bytes_.data() + at_, kHeaderBytes - 4, 0) == little<std::uint32_t>(bytes_, at_ + kHeaderBytes - 4);
   }
 
   // The length of the whole entry that starts here; 0: none does.
   std::size_t entry_bytes() const {
     if (bytes_.size() - at_ < kEntryBytes) return 0;
-    const std::uint32_t payload = u32_at(bytes_, at_ + 4);
+    const std::uint32_t payload = little<std::uint32_t>(bytes_, at_ + 4);
     if (payload > kLongestPayload || payload > bytes_.size() - at_ - kEntryBytes) return 0;
     const std::size_t whole = kEntryBytes + payload;
-    return XXH32(bytes_.data() + at_ + 4, whole - 4, 0) == u32_at(bytes_, at_) ? whole : 0;
+    return XXH32(bytes_.data() + at_ + 4, whole - 4, 0) == little<std::uint32_t>(bytes_, at_) ? whole : 0;
   }
 
   // False when no whole entry starts here.
@@ -236,7 +237,7 @@ class Reader {
   bool is_found_entry() {
     if (bytes_.size() - at_ < kEntryBytes) return false;
     const auto type = static_cast<std::uint8_t>(bytes_[at_ + 8]);
-    const std::uint32_t payload = u32_at(bytes_, at_ + 4);
+    const std::uint32_t payload = little<std::uint32_t>(bytes_, at_ + 4);
     if (!is_known(type) || payload > bytes_.size() - at_ - kEntryBytes || payload > checksum_budget_) return false;
     if (!may_begin(static_cast<Entry>(type), payload, bytes_.substr(at_ + kEntryBytes, payload))) return false;
     checksum_budget_ -= payload;
@@ -249,7 +250,7 @@ class Reader {
     if (at_ < bytes_.size() && bytes_.substr(at_, kMagic.size()) != kMagic) return false;
     if (torn.size() < kHeaderBytes && kMagic.starts_with(torn.substr(0, kMagic.size()))) return true;
     if (torn.size() < kEntryBytes) return true;
-    const std::uint32_t payload = u32_at(torn, 4);
+    const std::uint32_t payload = little<std::uint32_t>(torn, 4);
     return is_known(static_cast<std::uint8_t>(torn[8])) && payload <= kLongestPayload &&
            payload > torn.size() - kEntryBytes;
   }
