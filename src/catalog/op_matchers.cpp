@@ -41,8 +41,7 @@ bool NameMatcher::matches(std::string_view name) const {
 }
 
 SourceMatcher::SourceMatcher(std::string text, In where)
-    : text_(where == In::place ? std::move(text) : lower_case(text)),
-      with_code_(where == In::place_and_code) {}
+    : text_(where == In::place ? std::move(text) : lower_case(text)), with_code_(where == In::place_and_code) {}
 
 bool SourceMatcher::matches(const CatalogRank& rank, const CatalogOp& op) {
   const void* key = op.trace != nullptr ? static_cast<const void*>(op.trace) : op.source_file.data();
