@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "adapter.h"
 #include "answer.h"
 #include "check.h"
 #include "compare.h"
@@ -116,6 +117,7 @@ int run_main(int argc, char** argv) {
   add_run(app, exit_status);
   add_check(app, exit_status);
   add_info(app, exit_status);
+  add_adapter(app, exit_status);
   add_ls(app, exit_status);
   add_stats(app, exit_status);
   add_show(app, exit_status);

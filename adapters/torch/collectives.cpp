@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <exception>
@@ -24,6 +25,9 @@ using c10::ivalue::Future;
 constexpr const char* kIncomplete = "a collective, not yet complete when the call returned";
 constexpr const char* kNeverComplete = "a collective that was not complete when recording ended";
 constexpr const char* kNeverWaited = "a collective that nobody waited for";
+
+// Ten years: wait_for() with it does the work of condition_variable::wait(), whose symbol is of GCC 12 (base/clock.h).
+constexpr std::chrono::hours kForever{24 * 3652};
 
 enum class State : std::uint8_t { waiting, reading, done };
 
@@ -182,7 +186,7 @@ void meet_collectives(sonde_tensor& tensor) {
       tensor.flags |= SONDE_TENSOR_FOREIGN;
       return;
     }
-    all.read.wait(lock, [&] { return pending->state == State::done; });
+    all.read.wait_for(lock, kForever, [&] { return pending->state == State::done; });
   }
 }
 
@@ -223,7 +227,7 @@ void end_collectives() {
     const auto soon = [](const PendingPtr& p) {
       return p->state == State::reading || (p->future && p->future->completed());
     };
-    all.read.wait(lock, [&] { return std::ranges::none_of(all.pending, soon); });
+    all.read.wait_for(lock, kForever, [&] { return std::ranges::none_of(all.pending, soon); });
     open.assign(all.pending.begin(), all.pending.end());
   }
   for (const PendingPtr& pending : open) finish(pending, false, pending->work ? kNeverWaited : kNeverComplete);

@@ -12,6 +12,8 @@
 #include <new>
 #include <utility>
 
+#include "base/clock.h"
+
 namespace sonde {
 namespace {
 
@@ -167,7 +169,7 @@ BlockPtr BlockPool::take(std::size_t bytes) {
   if (!may_go()) {
     const auto start = std::chrono::steady_clock::now();
     state.before_waiting();
-    state.room.wait(lock, may_go);
+    state.room.wait_for(lock, kForever, may_go);
     const auto waited = std::chrono::steady_clock::now() - start;
     state.waited_us +=
         static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(waited).count());

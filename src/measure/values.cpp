@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <cstring>
 #include <limits>
 
@@ -130,7 +131,8 @@ double element_value(const TensorView& view, std::int64_t index) {
 double element_magnitude(const TensorView& view, std::int64_t index) {
   if (!is_complex(view.dtype)) return element_value(view, index);
   const Complex value = complex_at(view, index);
-  return std::hypot(value.real, value.imaginary);
+  // Not std::hypot: its symbol is of glibc 2.35, and the wheel is for systems with 2.34 too.
+  return std::abs(std::complex<double>(value.real, value.imaginary));
 }
 
 std::string exact_text(const TensorView& view, std::int64_t index) {

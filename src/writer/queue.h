@@ -8,6 +8,8 @@
 #include <mutex>
 #include <vector>
 
+#include "base/clock.h"
+
 namespace sonde {
 
 template <typename Item>
@@ -16,7 +18,7 @@ class Queue {
   // Waits while there are `most` items: only a reader that keeps taking makes that safe.
   void push(Item&& item, std::size_t most = kNever) {
     std::unique_lock lock(mutex_);
-    if (items_.size() >= most) taken_.wait(lock, [&] { return items_.size() < most; });
+    if (items_.size() >= most) taken_.wait_for(lock, kForever, [&] { return items_.size() < most; });
     append(std::move(item), lock);
   }
 

@@ -18,6 +18,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/clock.h"
 #include "files/files.h"
 #include "writer/queue.h"
 #include "writer/recording.h"
@@ -455,7 +456,7 @@ void Recorder::flush() {
   std::unique_lock lock(state.news);
   const std::uint64_t ticket = ++state.flush_wanted;
   state.queue.wake();
-  state.flushed.wait(lock, [&] { return state.flush_done >= ticket; });
+  state.flushed.wait_for(lock, kForever, [&] { return state.flush_done >= ticket; });
 }
 
 Totals Recorder::finish() {

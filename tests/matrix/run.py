@@ -1,8 +1,8 @@
-"""The tests of capture with other versions of PyTorch and Python.
+"""The tests of capture with other versions of PyTorch and Python, and tests/mindspore with other versions of MindSpore.
 
-    scripts/test --matrix                                        all of tests/matrix/versions.txt
-    .venv/bin/python tests/matrix/run.py --only 2.15.0           one of them
-    .venv/bin/python tests/matrix/run.py -- -k autograd          other arguments of pytest
+    scripts/test --matrix                                        all of versions.txt and mindspore.txt
+    .venv/bin/python tests/matrix/run.py --only 2.15.0           one version, of PyTorch or MindSpore
+    .venv/bin/python tests/matrix/run.py --only 2.15.0 -- -k autograd      other arguments of pytest
 
 Each version has an environment in .venv-matrix/. scripts/extension finds its Python and compiles the extension; the
 engine is that of .venv, and the first test compiles the adapter. Exit status: 0 all tests passed, 1 some did not, 2 an
@@ -92,52 +92,83 @@ class Environment:
         shutil.copy(ROOT / ".venv/bin/sonde", self.directory / "bin")
 
     def test(self, arguments):
-        """(passed, failed, left out, seconds)"""
-        started = time.monotonic()
-        environment = {**os.environ, "XDG_CACHE_HOME": str(self.directory / "cache")}
-        environment["PATH"] = f"{self.directory / 'bin'}:{os.environ['PATH']}"
-        options = ["-q", "-n", "auto", "--dist", "worksteal", "-o", "addopts=", "-rfE"]
-        command = [self.python, "-m", "pytest", *options, *arguments]
-        done = subprocess.run(command, check=False, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
-        print(done.stdout, flush=True)
-        counts = {
-            word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error|skipped)", done.stdout.splitlines()[-1])
-        }
-        if done.returncode not in (0, 1) or not counts:
-            raise CannotMake(f"pytest ended with status {done.returncode}")
-        failed = counts.get("failed", 0) + counts.get("error", 0)
-        return counts.get("passed", 0), failed, counts.get("skipped", 0), time.monotonic() - started
+        variables = {"XDG_CACHE_HOME": str(self.directory / "cache")}
+        variables["PATH"] = f"{self.directory / 'bin'}:{os.environ['PATH']}"
+        arguments = arguments or [f"tests/python/test_{name}.py" for name in TESTS]
+        return run_pytest(self.python, ["--dist", "worksteal", *arguments], variables)
+
+
+class MindSporeEnvironment:
+    """MindSpore and Sonde without PyTorch, as .venv-mindspore; pytest itself runs in .venv."""
+
+    def __init__(self, version):
+        self.version, self.minor = version, "3.11"
+        self.directory = PLACE / f"mindspore{version}"
+        self.python = self.directory / "bin/python"
+
+    def make(self):
+        pip = [self.python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+        if not (self.directory / ".made").exists():
+            shutil.rmtree(self.directory, ignore_errors=True)
+            run(ROOT / ".venv/bin/python", "-m", "venv", self.directory)
+            wanted = self.directory / "requirements.txt"
+            pinned = (ROOT / "requirements-mindspore.txt").read_text()
+            wanted.write_text(re.sub("mindspore==.*", f"mindspore=={self.version}", pinned))
+            run(*pip, "-r", wanted)
+            (self.directory / ".made").touch()
+        (wheel,) = (ROOT / "build/wheel").glob("sonde-*.whl")
+        run(*pip, "--no-deps", "--force-reinstall", wheel)
+
+    def test(self, arguments):
+        variables = {"SONDE_MINDSPORE_PYTHON": str(self.python)}
+        return run_pytest(sys.executable, ["--dist", "loadfile", *(arguments or ["tests/mindspore"])], variables)
+
+
+def run_pytest(python, arguments, variables):
+    """(passed, failed, left out, seconds)"""
+    started = time.monotonic()
+    command = [python, "-m", "pytest", "-q", "-n", "auto", "-o", "addopts=", "-rfE", *arguments]
+    done = subprocess.run(
+        command, check=False, cwd=ROOT, env={**os.environ, **variables}, stdout=subprocess.PIPE, text=True
+    )
+    print(done.stdout, flush=True)
+    last = done.stdout.splitlines()[-1]
+    counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error|skipped)", last)}
+    if done.returncode not in (0, 1) or not counts:
+        raise CannotMake(f"pytest ended with status {done.returncode}")
+    failed = counts.get("failed", 0) + counts.get("error", 0)
+    return counts.get("passed", 0), failed, counts.get("skipped", 0), time.monotonic() - started
+
+
+def read_list(name):
+    lines = (ROOT / "tests/matrix" / name).read_text().splitlines()
+    return [line.split() for line in lines if line and not line.startswith("#")]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", metavar="TORCH", help="one version of PyTorch")
+    parser.add_argument("--only", metavar="VERSION", help="one version of PyTorch or MindSpore")
     parser.add_argument("pytest", nargs="*", help="for pytest, instead of the files of the matrix")
     options = parser.parse_args()
-    lines = (ROOT / "tests/matrix/versions.txt").read_text().splitlines()
-    versions = [tuple(line.split()) for line in lines if line and not line.startswith("#")]
-    chosen = [version for version in versions if options.only in (None, version[0])]
-    if not chosen:
-        parser.error(f"--only {options.only}: there is {', '.join(torch for torch, _ in versions)}")
-    tests = options.pytest or [f"tests/python/test_{name}.py" for name in TESTS]
+    versions = {torch: ("PyTorch", Environment(torch, minor)) for torch, minor in read_list("versions.txt")}
+    versions |= {version: ("MindSpore", MindSporeEnvironment(version)) for (version,) in read_list("mindspore.txt")}
+    if options.only not in (None, *versions):
+        parser.error(f"--only {options.only}: there is {', '.join(versions)}")
     rows, status = [], 0
-    for torch, minor in chosen:
-        print(f"==> PyTorch {torch}, Python {minor}", flush=True)
+    for version in [options.only] if options.only else versions:
+        framework, environment = versions[version]
+        name = f"{framework} {version} | {environment.minor}"
+        print(f"==> {framework} {version}, Python {environment.minor}", flush=True)
         try:
-            environment = Environment(torch, minor)
             environment.make()
-            passed, failed, left_out, seconds = environment.test(tests)
+            passed, failed, left_out, seconds = environment.test(options.pytest)
         except CannotMake as error:
             print(f"error: {error}", file=sys.stderr)
             status = 2
             continue
         status = max(status, int(failed > 0))
-        rows.append(
-            f"| {torch} | {minor} | {passed} | {failed} | {left_out} | {seconds:.0f} s | {datetime.date.today()} |"
-        )
-    header = (
-        "| PyTorch | Python | passed | failed | left out | time | date |\n| --- | --- | --- | --- | --- | --- | --- |\n"
-    )
+        rows.append(f"| {name} | {passed} | {failed} | {left_out} | {seconds:.0f} s | {datetime.date.today()} |")
+    header = "| | Python | passed | failed | left out | time | date |\n| --- | --- | --- | --- | --- | --- | --- |\n"
     TABLE.parent.mkdir(exist_ok=True)
     TABLE.write_text(header + "\n".join(rows) + "\n")
     print(TABLE.read_text())
