@@ -1,11 +1,13 @@
 """The tests of capture with other versions of PyTorch and Python, and tests/mindspore with other versions of MindSpore.
 
     scripts/test --matrix                                        all of versions.txt and mindspore.txt
-    .venv/bin/python tests/matrix/run.py --only 2.15.0           one version, of PyTorch or MindSpore
+    .venv/bin/python tests/matrix/run.py --only 2.15.0           one version of PyTorch; or mindspore2.8.0
     .venv/bin/python tests/matrix/run.py --only 2.15.0 -- -k autograd      other arguments of pytest
+    .venv/bin/python tests/matrix/run.py --only 2.15.0 --install           `pip install .` (pip_install.py), no tests
 
 Each version has an environment in .venv-matrix/. scripts/extension finds its Python and compiles the extension; the
-engine is that of .venv, and the first test compiles the adapter. Exit status: 0 all tests passed, 1 some did not, 2 an
+engine is that of .venv, and the first test compiles the adapter. In the end `pip install .` installs the package from
+its sources in a clean environment, with the newest PyTorch. Exit status: 0 all passed, 1 something did not, 2 an
 environment could not be made.
 """
 
@@ -20,6 +22,7 @@ import sys
 import time
 
 import empty_cuda
+import pip_install
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLACE = ROOT / ".venv-matrix"
@@ -45,7 +48,7 @@ def run(*command, **more):
 
 class Environment:
     def __init__(self, torch, minor):
-        self.torch, self.minor = torch, minor
+        self.torch, self.minor, self.name = torch, minor, f"PyTorch {torch}"
         self.directory = PLACE / f"torch{torch}-python{minor}"
         self.packages = self.directory / f"lib/python{minor}/site-packages"
         self.python = self.directory / "bin/python"
@@ -97,12 +100,22 @@ class Environment:
         arguments = arguments or [f"tests/python/test_{name}.py" for name in TESTS]
         return run_pytest(self.python, ["--dist", "worksteal", *arguments], variables)
 
+    def install(self):
+        """`pip install .` in a clean environment. Returns the row of the table, and whether it failed."""
+        name = f"PyTorch {self.torch}, `pip install .` | {self.minor}"
+        try:
+            seconds = pip_install.check(self.python, self.packages)
+        except pip_install.CannotInstall as error:
+            print(f"error: pip install: {error}", file=sys.stderr, flush=True)
+            return row(name, 0, 1, 0, 0), True
+        return row(name, 1, 0, 0, seconds), False
+
 
 class MindSporeEnvironment:
     """MindSpore and Sonde without PyTorch, as .venv-mindspore; pytest itself runs in .venv."""
 
     def __init__(self, version):
-        self.version, self.minor = version, "3.11"
+        self.version, self.minor, self.name = version, "3.11", f"MindSpore {version}"
         self.directory = PLACE / f"mindspore{version}"
         self.python = self.directory / "bin/python"
 
@@ -140,6 +153,10 @@ def run_pytest(python, arguments, variables):
     return counts.get("passed", 0), failed, counts.get("skipped", 0), time.monotonic() - started
 
 
+def row(name, passed, failed, left_out, seconds):
+    return f"| {name} | {passed} | {failed} | {left_out} | {seconds:.0f} s | {datetime.date.today()} |"
+
+
 def read_list(name):
     lines = (ROOT / "tests/matrix" / name).read_text().splitlines()
     return [line.split() for line in lines if line and not line.startswith("#")]
@@ -148,26 +165,33 @@ def read_list(name):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="VERSION", help="one version of PyTorch or MindSpore")
+    parser.add_argument("--install", action="store_true", help="`pip install .`, no tests")
     parser.add_argument("pytest", nargs="*", help="for pytest, instead of the files of the matrix")
     options = parser.parse_args()
-    versions = {torch: ("PyTorch", Environment(torch, minor)) for torch, minor in read_list("versions.txt")}
-    versions |= {version: ("MindSpore", MindSporeEnvironment(version)) for (version,) in read_list("mindspore.txt")}
-    if options.only not in (None, *versions):
-        parser.error(f"--only {options.only}: there is {', '.join(versions)}")
+    torches = {torch: Environment(torch, minor) for torch, minor in read_list("versions.txt")}
+    versions = {
+        **torches,
+        **{f"mindspore{version}": MindSporeEnvironment(version) for (version,) in read_list("mindspore.txt")},
+    }
+    if options.only not in (None, *versions) or (options.install and options.only not in torches):
+        parser.error(f"--only {options.only}: there is {', '.join(torches if options.install else versions)}")
     rows, status = [], 0
     for version in [options.only] if options.only else versions:
-        framework, environment = versions[version]
-        name = f"{framework} {version} | {environment.minor}"
-        print(f"==> {framework} {version}, Python {environment.minor}", flush=True)
+        environment = versions[version]
+        print(f"==> {environment.name}", flush=True)
         try:
             environment.make()
-            passed, failed, left_out, seconds = environment.test(options.pytest)
+            if not options.install:
+                passed, failed, left_out, seconds = environment.test(options.pytest)
+                rows.append(row(f"{environment.name} | {environment.minor}", passed, failed, left_out, seconds))
+                status = max(status, int(failed > 0))
+            if options.install or (not options.only and version == [*torches][-1]):
+                installed, failed = environment.install()
+                rows.append(installed)
+                status = max(status, int(failed))
         except CannotMake as error:
             print(f"error: {error}", file=sys.stderr)
             status = 2
-            continue
-        status = max(status, int(failed > 0))
-        rows.append(f"| {name} | {passed} | {failed} | {left_out} | {seconds:.0f} s | {datetime.date.today()} |")
     header = "| | Python | passed | failed | left out | time | date |\n| --- | --- | --- | --- | --- | --- | --- |\n"
     TABLE.parent.mkdir(exist_ok=True)
     TABLE.write_text(header + "\n".join(rows) + "\n")
