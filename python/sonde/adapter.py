@@ -26,6 +26,7 @@ import shlex
 import shutil
 import signal
 import stat
+import struct
 import subprocess
 import sys
 import sysconfig
@@ -49,6 +50,7 @@ _SOURCES = _PACKAGE / "adapters" / "torch"
 _INCLUDE = _PACKAGE / "include"
 _BUILT = _PACKAGE / "adapters" / "built"  # beside the code that loads it: the same rules apply to both
 _NAME = "_sonde_torch"
+_LIBRARIES = ("torch_cpu", "torch_python", "c10")
 
 
 class AdapterError(Exception):
@@ -60,9 +62,13 @@ def load() -> "Library":
     if _NAME not in sys.modules:
         torch = find_torch()
         library = find_or_build(torch)
-        if not torch.is_tested or _python_minor() not in TESTED_PYTHON_MINORS:
-            _require_self_test(torch, library)
-        load_file(library)
+        try:
+            if not torch.is_tested or _python_minor() not in TESTED_PYTHON_MINORS:
+                _require_self_test(torch, library)
+            load_file(library)
+        finally:
+            if library.parent not in (_BUILT, _cache_directory()):  # built for this run only, which has it open by now
+                shutil.rmtree(library.parent, ignore_errors=True)
     loaded: Library = sys.modules[_NAME]
     return loaded
 
@@ -73,11 +79,31 @@ def load_file(library: pathlib.Path) -> None:
     spec = importlib.util.spec_from_file_location(_NAME, loader.path, loader=loader)
     assert spec is not None
     try:
+        if _is_cut_off(library):
+            raise ImportError("it is cut off")
         module = importlib.util.module_from_spec(spec)
         loader.exec_module(module)
-    except ImportError as error:
-        raise AdapterError(f"cannot load the adapter '{library}': {error}") from error
+    except (ImportError, OSError) as error:
+        cure = "delete it, and the next run builds it again"
+        raise AdapterError(f"cannot load the adapter '{library}': {error}; {cure}") from error
     sys.modules[_NAME] = module
+
+
+def _is_cut_off(library: pathlib.Path) -> bool:
+    """Whether a segment reaches beyond the end of the file, as after a full disk: to load it would be a SIGBUS, which
+    ends the training. What is no 64-bit ELF file is left to the loader, which says so."""
+    content = library.read_bytes()
+    if len(content) < 64 or not content.startswith(b"\x7fELF\x02"):
+        return False
+    (start,) = struct.unpack_from("=Q", content, 32)
+    size, count = struct.unpack_from("=HH", content, 54)
+    if start + size * count > len(content):
+        return True
+    for entry in range(start, start + size * count, size):
+        offset, _, _, length = struct.unpack_from("=8x4Q", content, entry)
+        if offset + length > len(content):
+            return True
+    return False
 
 
 def find_or_build(torch: "Torch | None" = None) -> pathlib.Path:
@@ -129,15 +155,19 @@ class Torch:
 
 def find_torch() -> Torch:
     """The Torch of this Python. Raises AdapterError when there is none."""
-    spec = importlib.util.find_spec("torch")
+    try:
+        spec = importlib.util.find_spec("torch")
+    except ValueError:  # somebody put a module without a spec into its place
+        spec = None
     if spec is None or not spec.origin:
         raise AdapterError(f"cannot find PyTorch in {sys.executable}")
     directory = pathlib.Path(spec.origin).parent
     try:
         facts = runpy.run_path(str(directory / "version.py"))
         return Torch(directory, str(facts["__version__"]), str(facts.get("git_version")))
-    except (OSError, KeyError, SyntaxError) as error:
-        raise AdapterError(f"cannot read the version of PyTorch in '{directory}': {error}") from error
+    except Exception as error:  # it is a program, and half of one may raise anything
+        what = f"{error} ({type(error).__name__})"
+        raise AdapterError(f"cannot read the version of PyTorch in '{directory}': {what}; reinstall torch") from error
 
 
 def refuse_strangers(torch: Torch) -> None:
@@ -247,10 +277,13 @@ def build(torch: Torch, directory: pathlib.Path, announce: bool = False) -> path
             _check_trusted(directory)
         lock = _open_lock(directory)
     except OSError as error:
+        try:
+            directory = pathlib.Path(tempfile.mkdtemp(prefix="sonde-adapter-"))
+            lock = _open_lock(directory)
+        except OSError as other:
+            raise AdapterError(f"cannot build the adapter: {_reason(error)}, and {_reason(other)}; {_CURE}") from other
         if announce:
-            _say(f"sonde: cannot keep the adapter: {_reason(error)}; it is built for this run only")
-        directory = pathlib.Path(tempfile.mkdtemp(prefix="sonde-adapter-"))
-        lock = _open_lock(directory)
+            _say(f"sonde: cannot keep the adapter: {_reason(error)}; it is built for this run only; {_CURE}")
     library = directory / _file_name(torch)
     with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -268,6 +301,9 @@ def build(torch: Torch, directory: pathlib.Path, announce: bool = False) -> path
             if announce:
                 _say(f"{time.monotonic() - started:.0f} s")
     return library
+
+
+_CURE = "XDG_CACHE_HOME can name a directory of your own"
 
 
 def _make_directory(directory: pathlib.Path) -> None:
@@ -320,8 +356,12 @@ def _compile(compiler: Sequence[str], torch: Torch, library: pathlib.Path) -> No
         _run_all(jobs)
         built = os.path.join(scratch, library.name)
         # Named in the library even where the linker sees no need, as with libraries that only have the right names.
-        libraries = ["-Wl,--no-as-needed", f"-L{torch.directory / 'lib'}", "-ltorch_cpu", "-ltorch_python", "-lc10"]
-        _run_all([[*compiler, "-shared", "-o", built, *objects, *libraries, *_more_flags()]])
+        libraries = ["-Wl,--no-as-needed", f"-L{torch.directory / 'lib'}", *(f"-l{name}" for name in _LIBRARIES)]
+        # A symbol that this torch lacks must fail the load: found at the first call, it would end the training.
+        at_once = "-Wl,-z,now"
+        _run_all([[*compiler, "-shared", at_once, "-o", built, *objects, *libraries, *_more_flags()]])
+        if not os.path.exists(built):
+            raise AdapterError(f"cannot build the adapter: {compiler[0]} wrote no library; is CXX a C++ compiler?")
         os.chmod(built, 0o755)  # whatever the umask: see _usable
         os.replace(built, library)
 
@@ -382,7 +422,10 @@ def _compiler_failure(command: Sequence[str], output: str) -> str:
 
 
 def _compiler() -> list[str]:
-    wanted = shlex.split(os.environ.get("CXX", ""))
+    try:
+        wanted = shlex.split(os.environ.get("CXX", ""))
+    except ValueError as error:
+        raise AdapterError(f"cannot build the adapter: CXX is no command: {str(error).lower()}") from error
     for candidate in [wanted] if wanted else [["c++"], ["g++"], ["clang++"]]:
         if shutil.which(candidate[0]):
             return candidate
@@ -397,9 +440,14 @@ def _check_headers(torch: Torch) -> None:
             "on Debian: apt install python3-dev"
         )
     if not (torch.directory / "include" / "ATen" / "record_function.h").exists():
-        raise AdapterError(f"cannot build the adapter: this PyTorch has no headers in '{torch.directory}/include'")
-    if not (torch.directory / "lib" / "libtorch_cpu.so").exists():
-        raise AdapterError(f"cannot build the adapter: this PyTorch has no libraries in '{torch.directory}/lib'")
+        where = f"'{torch.directory}/include'"
+        raise AdapterError(f"cannot build the adapter: this PyTorch has no headers in {where}; reinstall torch")
+    for name in _LIBRARIES:
+        if not (torch.directory / "lib" / f"lib{name}.so").exists():
+            where = f"'{torch.directory}/lib'"
+            raise AdapterError(
+                f"cannot build the adapter: this PyTorch has no lib{name}.so in {where}; reinstall torch"
+            )
     if not any(_SOURCES.glob("*.cpp")):
         raise AdapterError(f"cannot build the adapter: its sources are missing from '{_SOURCES}'; reinstall sonde")
 
