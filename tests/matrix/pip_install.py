@@ -98,7 +98,7 @@ def record(python, scratch, environment):
         raise CannotInstall(f"the training was not recorded: {recorded.stderr.strip()}")
     command = [python.parent / "sonde", "ls", scratch / "dump", "--ops", "--jsonl"]
     listed = [json.loads(line) for line in _run(command, scratch, environment).stdout.splitlines()]
-    if not any("conv2d" in row["op"].lower() for row in listed):
+    if not any("conv2d" in row["op_name"] for row in listed):
         raise CannotInstall(f"`sonde ls` lists {len(listed)} operators, none of them a convolution")
 
 
