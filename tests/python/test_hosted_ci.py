@@ -28,6 +28,9 @@ def workflows(tmp_path):
     return copies
 
 
+needs_the_linter = pytest.mark.skipif(not LINTER.exists(), reason="scripts/setup --lint installs actionlint")
+
+
 def complaints_of_the_linter(workflows):
     # Without other programs that it calls where they are installed: the answer is the same everywhere.
     command = [LINTER, "-oneline", "-no-color", "-shellcheck=", "-pyflakes=", *workflows.values()]
@@ -112,6 +115,7 @@ def is_git_before_checkout(steps):
     return bool(git and checkout) and git[0] < checkout[0]
 
 
+@needs_the_linter
 def test_the_linter_accepts_every_workflow(workflows):
     assert {"ci", "wheels"} <= set(workflows)
     assert complaints_of_the_linter(workflows) == []
@@ -127,6 +131,7 @@ def change(path, old, new):
     path.write_text(text.replace(old, new))
 
 
+@needs_the_linter
 @pytest.mark.parametrize(
     ("workflow", "old", "new", "complaint"),
     [
