@@ -503,10 +503,42 @@ def status() -> dict[str, str]:
         facts["torch"] = torch.version
         refuse_strangers(torch)
         library = find(torch)
-        facts["adapter"] = str(library) if library else "not built yet; built on first use"
+        facts["adapter"] = str(library or ("being built" if _is_being_built() else "not built yet; built on first use"))
     except AdapterError as error:
         facts["problem"] = str(error)
     return facts
+
+
+def build_in_background(torch: Torch) -> None:
+    """Start a process that compiles the adapter into the user's cache and outlives this one. Where it fails, the first
+    training names the reason. Raises AdapterError when it could not even start."""
+    refuse_strangers(torch)
+    _compiler()
+    _check_headers(torch)
+    program = (
+        "import os, sys; os.nice(10); sys.path[:] = sys.argv[1:]; from sonde import adapter; adapter.main(['build'])"
+    )
+    command = [sys.executable, "-c", program, *(entry or os.getcwd() for entry in sys.path)]
+    nothing = subprocess.DEVNULL
+    try:
+        subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True)
+    except OSError as error:
+        raise AdapterError(f"cannot build the adapter: {_reason(error)}") from error
+
+
+def _is_being_built() -> bool:
+    """Whether a process has the lock of the user's cache."""
+    directory = _cache_directory()
+    if not directory.is_dir() or not _trusted(directory):
+        return False
+    try:
+        with _open_lock(directory) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -515,6 +547,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verbs = parser.add_subparsers(dest="verb", required=True)
     make = verbs.add_parser("build", help="build it now, unless it is there")
     make.add_argument("--into-package", action="store_true", help="beside the package instead of the user's cache")
+    make.add_argument("--background", action="store_true", help="return at once; into the user's cache")
     verbs.add_parser("status", help="the existing adapters, as JSON")
     options = parser.parse_args(arguments)
     if options.verb == "status":
@@ -522,8 +555,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     try:
         torch = find_torch()
-        directory = _BUILT if options.into_package else _cache_directory()
-        print(build(torch, directory, announce=True))
+        if options.background and (found := find(torch)) is None:
+            build_in_background(torch)
+            what = f"the adapter for PyTorch {torch.version}"
+            print(f"sonde: building {what} in the background; `sonde info` shows its state")
+        elif options.background:
+            print(found)
+        else:
+            print(build(torch, _BUILT if options.into_package else _cache_directory(), announce=True))
     except AdapterError as error:
         print(f"sonde: {error}", file=sys.stderr)
         return 1

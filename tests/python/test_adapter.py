@@ -7,8 +7,10 @@ import platform
 import shutil
 import stat
 import sys
+import time
 
 import pytest
+from processes import CLI
 
 import sonde
 from sonde import adapter
@@ -304,3 +306,35 @@ def test_status_says_what_is_there(execute):
     run = execute(sys.executable, "-m", "sonde.adapter", "status")
     assert json.loads(run.stdout)["torch"] == adapter.find_torch().version
     assert run.status == 0
+
+
+def test_the_command_builds_in_the_background_and_shows_when_it_is_done(execute, tmp_path):
+    # A package that nothing was built into; a compiler that waits for a file, so that both states are seen.
+    copy = tmp_path / "copy"
+    shutil.copytree(pathlib.Path(sonde.__file__).parent, copy / "sonde", ignore=shutil.ignore_patterns("built"))
+    compiler = tmp_path / "compiler"
+    compiler.write_text(
+        f"#!/bin/sh\nwhile [ ! -e {tmp_path}/go ]; do sleep 0.05; done\n"
+        'while [ "$1" ]; do [ "$1" = -o ] && echo compiled >"$2"; shift; done\n'
+    )
+    compiler.chmod(0o755)
+    variables = {"PYTHONPATH": copy, "XDG_CACHE_HOME": tmp_path / "cache", "CXX": compiler}
+    started = execute(CLI, "adapter", "build", "--background", **variables)
+    assert started.status == 0, started.stderr
+    assert "in the background" in started.stdout
+
+    def state():
+        facts = json.loads(execute(CLI, "info", "--json", **variables).stdout)["python"]
+        return facts.get("adapter") or facts["problem"]
+
+    def wait_for(text):
+        deadline = time.monotonic() + 60
+        while text not in (seen := state()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert text in seen
+
+    wait_for("being built")
+    (tmp_path / "go").touch()
+    wait_for(str(tmp_path / "cache" / "sonde"))
+    again = execute(CLI, "adapter", "build", "--background", **variables)
+    assert again.stdout.startswith(str(tmp_path / "cache"))
