@@ -60,7 +60,7 @@ void Answer::add(const Json& object) {
 void Answer::begin_list(std::string_view name) {
   add(name, Json::array());
   if (form_ != AnswerForm::json) return;
-  members_.pop_back();  // the bracket that ends it
+  members_.pop_back();  // the closing bracket
   in_list_ = true;
   has_rows_ = false;
 }
@@ -68,7 +68,7 @@ void Answer::begin_list(std::string_view name) {
 void Answer::add_row(const Json& row) {
   if (form_ == AnswerForm::json_lines) {
     const std::string line = dump(row, -1) + "\n";
-    std::fwrite(line.data(), 1, line.size(), stdout);  // finish() looks whether all has arrived
+    std::fwrite(line.data(), 1, line.size(), stdout);  // finish() checks that everything was written
   } else if (form_ == AnswerForm::json) {
     members_ += (has_rows_ ? ",\n    " : "\n    ") + dump(row, -1);
     has_rows_ = true;

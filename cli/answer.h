@@ -1,8 +1,8 @@
 // The output of a call: the only place that writes to standard output and standard error. Text may come from a dump of
 // unknown origin: control characters are made visible.
 //
-// With --json a verb fills one document. main() prints it at the end, with what could not be read on the way (`problems`),
-// what else is worth a word (`warnings`) and, where the call failed, the reason (`error`).
+// With --json a verb fills one document. main() prints it at the end, with the files that could not be read
+// (`problems`), other remarks (`warnings`) and, if the call failed, the reason (`error`).
 #pragma once
 
 #include <compare>
@@ -29,7 +29,7 @@ enum class AnswerForm {
 };
 
 struct Problem {
-  std::filesystem::path path;  // empty: the message says where
+  std::filesystem::path path;  // empty: the message contains it
   std::string message;
   auto operator<=>(const Problem&) const = default;
 };
@@ -43,7 +43,7 @@ class Answer {
   AnswerForm form() const { return form_; }
   bool is_json() const { return form_ != AnswerForm::text; }
 
-  // One member of the document, or all of an object's. Lines have none of them.
+  // One member of the document, or all members of an object. Ignored if the form is lines.
   void add(std::string_view name, const Json& value);
   void add(const Json& object);
   // A list that may be long: its rows are kept as text, or printed at once as lines.
@@ -53,13 +53,13 @@ class Answer {
   // Files that could not be read, or only in part: the first few are printed on stderr, all are in the document.
   void add_problems(const std::vector<Problem>& problems);
   void note_problem(const Problem& problem);  // one that is already reported
-  // Something that was asked for was not looked at: the exit status is 3, whatever was found in the rest.
+  // Something requested could not be read: the exit status is 3, whatever was found in the rest.
   void set_incomplete() { is_incomplete_ = true; }
   bool is_incomplete() const { return is_incomplete_; }
   void note_warning(const std::string& message) { warnings_.push_back(message); }
   void note_error(const std::string& message) { errors_.push_back(message); }
 
-  // Prints what is to be printed at the end, and gives the exit status.
+  // Prints the remaining output, and returns the exit status.
   int finish(int status);
 
  private:
@@ -75,9 +75,9 @@ class Answer {
   std::vector<std::string> warnings_, errors_;
 };
 
-// Writes to stdout; false, with a line on stderr, when it cannot (a closed pipe ends the program silently).
+// Writes to stdout; false, with a line on stderr, if it cannot (a closed pipe ends the program silently).
 bool print_text(std::string_view text);
-// Writes to stderr, as it is but for what a terminal would obey.
+// Writes to stderr; control characters are made visible.
 void print_notice(std::string_view text);
 
 // "error: …" or "warning: …", one line on stderr; also in the document.

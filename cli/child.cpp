@@ -36,7 +36,7 @@ void pass_on(int signal, siginfo_t* info, void*) {
     sent_early = signal;
 }
 
-// While it lives, signals go to the child; the dispositions before it come back at the end.
+// While it lives, signals go to the child; the destructor restores the previous handlers.
 class SignalsToChild {
  public:
   SignalsToChild() {

@@ -36,7 +36,7 @@ std::string names_of(const CLI::App& app) {
   return joined(names, " ");
 }
 
-// Words after a verb that are not options are files and directories, which the shell completes by itself.
+// After a verb, words that are not options are files and directories, which the shell completes itself.
 std::string bash_of(const CLI::App& app) {
   std::string cases;
   for (const CLI::App* verb : verbs_of(app)) {
@@ -67,7 +67,7 @@ complete -o default -F _sonde sonde
                      names_of(app), names_of(app), cases);
 }
 
-// Within single quotes of a shell.
+// Quotes a text for the single quotes of a shell.
 std::string quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);

@@ -5,7 +5,7 @@
 
 namespace sonde {
 
-// Covers all verbs of `app`, those added later too.
+// Covers all verbs of `app`, including those that are added later.
 void add_completion(CLI::App& app, int& exit_status);
 
 }  // namespace sonde

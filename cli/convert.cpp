@@ -23,7 +23,7 @@ struct ConvertArguments : ConversionOptions {
   bool json = false;
 };
 
-// What the arguments say, or why they cannot be.
+// The meaning of the arguments, or the reason why they are wrong.
 Result<ConvertSpec> spec_of(const ConvertArguments& arguments) {
   if (arguments.format.empty() && !(arguments.shape.empty() && arguments.scripts.empty())) {
     return Error{ErrorCode::invalid_argument, "--shape and --scripts are for a conversion: they need --format"};
@@ -45,7 +45,7 @@ void answer(const ConvertTask& task, const Converted& converted) {
   }
 }
 
-// All that the tasks are; what cannot be read is told at once.
+// Runs all tasks; files that cannot be read are reported at once.
 Totals convert_tasks(const std::vector<ConvertTask>& tasks, const ConvertSpec& spec) {
   Totals totals;
   std::vector<Converted> results(Answer::get().is_json() ? tasks.size() : 0);  // for the order of the tasks

@@ -70,7 +70,7 @@ Result<fs::path> Scripts::run(const Request& request) {
   nlohmann::json words = {{"from", request.from_shape}, {"to", request.to_shape}};
   if (script.filename().string().find("to_FRACTAL_Z") != std::string::npos) words["group"] = request.groups;
   const std::scoped_lock lock(mutex_);
-  // Any Python 3 will do, so no -P: its place on the path has the scratch directory, which contains the helper.
+  // Any Python 3 must do, so there is no -P: Python's path then contains the scratch directory with the helper.
   const Result<ChildEnd> end = run_child(
       {"python3", helper_.string(), script.string(), request.elements.string(), result.string(), words.dump()},
       python_setting());

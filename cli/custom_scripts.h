@@ -1,4 +1,4 @@
-// The user's own rules for pairs of formats: Python scripts, run by a python3 of its own, only when asked for.
+// The user's own rules for pairs of formats: Python scripts, run by a separate python3, only on request.
 #pragma once
 
 #include <filesystem>
@@ -8,9 +8,9 @@
 
 namespace sonde {
 
-// The scripts `directory`/format_convert/convert_FROM_to_TO.py. Each has a function convert(shape_from, shape_to, array)
-// (for results in FRACTAL_Z: and group) that takes the flat array and returns an array. Fails where the directory
-// has no format_convert, or too many or too large scripts.
+// The scripts `directory`/format_convert/convert_FROM_to_TO.py. Each has a function convert(shape_from, shape_to,
+// array) (for results in FRACTAL_Z: and group) that gets the flat array and returns an array. Fails if the directory
+// has no format_convert, or if there are too many or too large scripts.
 Result<std::unique_ptr<CustomConversions>> custom_scripts(const std::filesystem::path& directory);
 
 }  // namespace sonde

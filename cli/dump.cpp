@@ -21,7 +21,7 @@ std::uint64_t now_ms() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
-// What is lost first: of many problems a few are shown.
+// Lost data come first, since only a few of many problems are shown.
 void add_problems(std::vector<CatalogProblem> found) {
   std::ranges::stable_sort(found, std::ranges::greater(), &CatalogProblem::is_lost);
   std::vector<Problem> problems;
@@ -29,7 +29,7 @@ void add_problems(std::vector<CatalogProblem> found) {
   Answer::get().add_problems(problems);
 }
 
-// Ranks of one number in several dumps are shown beside each other: the user gets a note.
+// Notes that several dumps have ranks with the same number, which are shown beside each other.
 void print_dumps(const Catalog& catalog) {
   std::set<std::string> dumps;
   std::set<std::uint32_t> ranks;
@@ -46,7 +46,7 @@ void print_dumps(const Catalog& catalog) {
                             dumps.size(), joined(names, ", "), more > 0 ? fmt::format(" and {} more", more) : ""));
 }
 
-// add_step_option has looked at the text.
+// add_step_option has checked the text.
 StepSet steps_of(const DumpOptions& options) { return *parse_steps(options.step); }
 
 }  // namespace
@@ -160,7 +160,7 @@ std::optional<std::vector<SelectedStep>> select_steps(Catalog& catalog, const Du
   StepSelection selected = select_steps(catalog, *part, options.select);
   if (selected.unmatched.empty()) return std::move(selected.steps);
   exit_status = kBadUsage;
-  // What is like a pattern may be among ops that nobody asked an index for.
+  // Names similar to a pattern may belong to ops that were not read from the index.
   std::optional<Catalog> with_all_ops;
   std::vector<SelectedStep> whole;
   if (comes_from_index(catalog)) {

@@ -23,24 +23,24 @@ struct DumpOptions {
   bool json = false;
 };
 
-// --json; and --jsonl where the verb's list can be printed as lines: `rows` says what of.
+// Adds --json; also --jsonl if the verb can print its list as lines: `rows` names the content of a line.
 void add_json_options(CLI::App& verb, bool& json, std::string_view rows = "");
-// --step; `otherwise`: which without it.
+// Adds --step; `otherwise`: the steps that are used without it.
 void add_step_option(CLI::App& verb, std::string& steps, std::string_view otherwise);
-// Empty for a list such as 3, 0-5 or 1|4; else the complaint: it names no `what`.
+// Empty for a list such as 3, 0-5 or 1|4; otherwise the error message, without the option's name.
 std::string list_complaint(const std::string& text, std::string_view what);
-// DUMP, --step, --graph, --rank, --json; and -s where `with_select`.
+// Adds DUMP, --step, --graph, --rank, --json; with `with_select` also -s.
 void add_dump_options(CLI::App& verb, DumpOptions& options, bool with_select, std::string_view rows = "");
 
-// Opens options.dump and reports its problems on stderr. Empty, the exit status set, when there is nothing to look at.
+// Opens options.dump and reports its problems on stderr. Empty, with the exit status set, if there is nothing to show.
 std::optional<Catalog> open_dump(const DumpOptions& options, int& exit_status);
-// The same for a verb that looks at no more than the query asks for: from a large dump's saved index it then takes
+// The same for a verb that needs only the part in the query: with the saved index of a large dump this takes
 // milliseconds.
 std::optional<Catalog> open_dump(const DumpOptions& options, const CatalogQuery& query, int& exit_status);
 
-// The ranks, graphs and steps that were chosen, with all of their ops.
+// The chosen ranks, graphs and steps, with all of their ops.
 CatalogQuery query_of(const DumpOptions& options);
-// Their ops that `options.select` chooses.
+// The ops in them that `options.select` chooses.
 CatalogQuery query_of_selected(const DumpOptions& options);
 
 // Reports requested files that could not be read, also in the document; the exit status is 3.
@@ -48,18 +48,18 @@ void add_unreadable(const std::vector<CatalogProblem>& problems);
 void add_unreadable(const std::vector<DumpProblem>& problems);
 void add_unreadable(const std::vector<std::string>& messages);
 
-// A line on stderr about a configuration.
+// Prints a line on stderr about a configuration.
 void print_diagnostic(const Diagnostic& diagnostic, const std::filesystem::path& file);
 
-// Its steps may then lack ops that were not asked for.
+// The steps may then lack ops that were not requested.
 bool comes_from_index(const Catalog& catalog);
 
-// Empty, and the exit status set, when a step, graph or rank means nothing in this dump; stderr then says what there is.
+// Empty, with the exit status set, if the dump has no such step, graph or rank; stderr lists the existing ones.
 std::optional<DumpPart> chosen_part(const Catalog& catalog, const DumpOptions& options, int& exit_status);
-// The same, when a pattern means nothing either.
+// The same, also if a pattern selects nothing.
 std::optional<std::vector<SelectedStep>> select_steps(Catalog& catalog, const DumpOptions& options, int& exit_status);
 
-// A line on stderr while work takes longer than a second and stderr is a terminal; gone when this is.
+// Shows a line on stderr if the work takes longer than a second and stderr is a terminal; the destructor removes it.
 class Progress {
  public:
   Progress(std::string what, std::size_t total);

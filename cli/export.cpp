@@ -58,7 +58,7 @@ int export_dump(const ExportOptions& options) {
     print_error(end.error().message + "; name an interpreter that has sonde installed: --python");
     return kBadUsage;
   }
-  Answer::get().set_form(AnswerForm::text);  // the child has printed its own
+  Answer::get().set_form(AnswerForm::text);  // the child has printed the answer itself
   return end->exit_code;
 }
 

@@ -1,4 +1,4 @@
-// sonde export: the content of a dump, in forms that other programs read.
+// sonde export: writes the content of a dump in the formats of other programs.
 #pragma once
 
 #include <CLI/CLI.hpp>

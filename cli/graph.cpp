@@ -19,10 +19,10 @@ namespace {
 struct GraphOptions : DumpOptions {
   std::string op;
   bool dot = false;
-  std::optional<std::uint32_t> distance;  // 1 where it is not given
+  std::optional<std::uint32_t> distance;  // 1 if not given
 };
 
-// The step to show: the first that was chosen, said where there are more.
+// The step to show: the first chosen one; a note says so if there are more.
 const SelectedStep& step_of(const std::vector<SelectedStep>& steps) {
   const SelectedStep& step = steps[0];
   if (steps.size() > 1) {
@@ -32,7 +32,7 @@ const SelectedStep& step_of(const std::vector<SelectedStep>& steps) {
   return step;
 }
 
-// Types and shapes that only the files contain. One that cannot be read has none.
+// Adds types and shapes that only the files contain. A file that cannot be read has none.
 void add_types(const SelectedStep& step) {
   for (CatalogOp* op : step.ops) {
     for (CatalogTensor& tensor : op->tensors) {

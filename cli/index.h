@@ -1,4 +1,4 @@
-// `sonde index`: saves what looking through a large dump brings up.
+// `sonde index`: saves the catalog of a large dump.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -31,7 +31,7 @@ struct Sum {
   bool ended = true;
 };
 
-// `from_index`: the index has counted all of its ops, and all steps before were chosen too.
+// `from_index`: the index has counted all of its ops, and all earlier steps are also chosen.
 void add_step(const SelectedStep& selected, bool from_index, StepCounter& counter, Progress& progress, Sum& sum) {
   const CatalogStep& step = *selected.step;
   const StepSum counted = from_index ? *step.sum : counter.count(*selected.rank, selected.ops);
@@ -254,8 +254,8 @@ void answer_ops(const std::vector<SelectedStep>& steps) {
   }
 }
 
-// True if an index has the sums of all these steps. A file that several of them share must count for the first. That is
-// known if all steps are there, or if none of them shares a file.
+// True if an index has the sums of all these steps. A file that several steps share must count for the first of them.
+// This is certain if all steps are chosen, or if none of them shares a file.
 bool is_counted(const Catalog& catalog, const std::vector<SelectedStep>& steps) {
   std::size_t all = 0;
   for (const CatalogRank& rank : catalog.ranks) all += rank.steps.size();
@@ -276,7 +276,7 @@ int ls(const LsOptions& options) {
   std::optional<std::vector<SelectedStep>> steps = select_steps(*catalog, options, status);
   if (!steps) return status;
   const bool from_index = sums_only && is_counted(*catalog, *steps);
-  if (sums_only && !from_index && comes_from_index(*catalog)) {  // counted here, then
+  if (sums_only && !from_index && comes_from_index(*catalog)) {  // then they are counted here
     query.with_ops = true;
     catalog = open_dump(options, query, status);
     if (!catalog) return status;

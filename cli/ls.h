@@ -1,4 +1,4 @@
-// `sonde ls`: the content of a dump.
+// `sonde ls`: lists the content of a dump.
 #pragma once
 
 #include <CLI/CLI.hpp>

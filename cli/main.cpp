@@ -34,7 +34,7 @@
 namespace sonde {
 namespace {
 
-// The one of `known` that `word` was probably meant to be: "; did you mean 'stats'?"; empty where none is like it.
+// The name in `known` that is most similar to `word`: "; did you mean 'stats'?"; empty if none is similar.
 std::string suggestion(std::string_view word, const std::vector<std::string>& known) {
   const std::vector<std::string_view> candidates(known.begin(), known.end());
   const std::vector<std::string> near = nearest(word, candidates, 1);
@@ -55,7 +55,7 @@ std::vector<std::string> flags_of(const CLI::App& app) {
   return names;
 }
 
-// The first argument that is neither a flag nor a verb, where a verb should be; empty when there is none.
+// The first argument that is neither a flag nor a verb, in the place of a verb; empty if there is none.
 std::string unknown_verb(const CLI::App& app, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return "";
   const std::vector<std::string> verbs = verbs_of(app);
@@ -63,7 +63,7 @@ std::string unknown_verb(const CLI::App& app, int argc, char** argv) {
   return std::ranges::find(verbs, word) == verbs.end() ? word : "";
 }
 
-// Also of a call that cannot be parsed. Arguments after `--` are not ours.
+// Also works for a call that cannot be parsed. Arguments after `--` belong to another command.
 AnswerForm form_of(int argc, char** argv) {
   for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
     if (std::string_view(argv[i]) == "--json") return AnswerForm::json;
@@ -101,7 +101,7 @@ void add_help(CLI::App& app, int& exit_status) {
     } else if (*name == "msaccucmp") {
       exit_status = msaccucmp::run(std::vector<std::string>{"--help"});
     } else {
-      // app.help() would be that of the subcommand which was called: this one.
+      // app.help() would print the help of the called subcommand; this prints the main one.
       print_text(name->empty() ? app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal)
                                : app.get_subcommand(*name)->help("sonde"));
     }
@@ -130,7 +130,7 @@ int run_main(int argc, char** argv) {
   add_index(app, exit_status);
   add_verify(app, exit_status);
   app.add_subcommand("msaccucmp", "Do the work of CANN's msaccucmp.py, with its own options: convert, overflow, …");
-  if (argc > 1 && std::string_view(argv[1]) == "msaccucmp") {  // its options follow no rule of ours
+  if (argc > 1 && std::string_view(argv[1]) == "msaccucmp") {  // its options follow their own rules
     return msaccucmp::run(std::vector<std::string>(argv + 2, argv + argc));
   }
   add_export(app, exit_status);
@@ -157,7 +157,7 @@ int run_main(int argc, char** argv) {
   return exit_status;
 }
 
-// A file that is mapped has become shorter. (Those of other users are not mapped: files/mapped_file.h.)
+// A mapped file has become shorter. (Files of other users are not mapped: files/mapped_file.h.)
 void end_unreadable(int) {
   constexpr std::string_view kWhy =
       "sonde: error: a file became shorter while it was read; if the dump is being copied or removed, try again after "
@@ -170,7 +170,7 @@ void end_unreadable(int) {
 }  // namespace sonde
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_DFL);  // `| head` ends us silently
+  std::signal(SIGPIPE, SIG_DFL);  // `| head` ends the program silently
   std::signal(SIGBUS, sonde::end_unreadable);
   int status = sonde::kUnreadable;
   try {

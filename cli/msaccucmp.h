@@ -1,5 +1,5 @@
-// `sonde msaccucmp …`: the command line of CANN's msaccucmp.py, its options, statuses and log lines. One file for each of
-// its commands; here is what they share. docs/msaccucmp.md.
+// `sonde msaccucmp …`: the command line of CANN's msaccucmp.py, its options, statuses and log lines. One file for each
+// of its commands; this header has their common parts. docs/msaccucmp.md.
 #pragma once
 
 #include <map>
@@ -45,24 +45,24 @@ enum ExitCode : int {
 inline constexpr int kBadArguments = 2;
 
 struct Option {
-  std::vector<std::string_view> names;  // `-d`, `--dump_file`; the value is found under any of them
+  std::vector<std::string_view> names;  // `-d`, `--dump_file`; any of them gives the value
   std::string_view help;
   enum class Takes { value, nothing, values } takes = Takes::value;  // values: one or more words
   bool required = false;
   std::vector<std::string_view> choices = {};  // empty: anything
 };
 
-// Reads words the way Python's argparse does, since scripts were written against it: long options may be shortened while
-// only one fits (also those with one dash), `--out=DIR`, `-dFILE`, and a word that begins with a dash is an option
-// unless it is a negative number. The last of several wins.
+// Parses words as Python's argparse does, because scripts rely on it: long options may be shortened if only one fits
+// (also those with one dash), `--out=DIR`, `-dFILE`, and a word that begins with a dash is an option unless it is a
+// negative number. The last of several counts.
 class Arguments {
  public:
-  // `problem` is empty when the words could be understood.
+  // `problem` is empty if the words are valid.
   Arguments(std::span<const Option> options, std::span<const std::string> words);
 
   const std::string& problem() const { return problem_; }
   bool asks_for_help() const { return asks_for_help_; }
-  // By any of the option's names.
+  // By any name of the option.
   bool has(std::string_view name) const;
   std::string value(std::string_view name, std::string_view otherwise = "") const;
   std::vector<std::string> values(std::string_view name) const;
@@ -91,7 +91,7 @@ extern const Command kConvert;
 extern const Command kFileCompare;
 extern const Command kOverflow;
 
-// All of `sonde msaccucmp WORDS`.
+// Runs `sonde msaccucmp WORDS`.
 int run(std::span<const std::string> words);
 
 // One line to standard error: `2026-01-31 12:00:00 (4711) - [INFO] text`.
@@ -99,7 +99,7 @@ void log_info(std::string_view text);
 void log_warning(std::string_view text);
 void log_error(std::string_view text);
 
-// The characters that the original allows in a path: others end it with kBadArguments. Logs which path.
+// Checks the characters of a path: the original allows some, and others end it with kBadArguments. Logs the path.
 bool is_allowed_path(std::string_view path);
 
 }  // namespace sonde::msaccucmp

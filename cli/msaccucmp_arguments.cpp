@@ -10,7 +10,7 @@ namespace {
 
 using Takes = Option::Takes;
 
-// -1, -0.5, -.5: a number that argparse does not take as an option.
+// -1, -0.5, -.5: a number, which argparse does not read as an option.
 bool is_negative_number(std::string_view word) {
   word.remove_prefix(1);
   const auto is_digit = [](unsigned char c) { return std::isdigit(c) != 0; };
@@ -63,7 +63,8 @@ bool Arguments::is_option_word(const std::string& word) const {
   return is_known || word.find(' ') == std::string::npos;
 }
 
-// The option that `word` names, in full or shortened. Null with a problem where several fit, null without where none.
+// The option that `word` names, in full or shortened. Null, with a problem, if several fit; null, without one, if none
+// does.
 const Option* Arguments::find(const std::string& word, std::string& given_value, bool& has_given_value) {
   const std::size_t equals = word.find('=');
   const std::string name = word.substr(0, equals);

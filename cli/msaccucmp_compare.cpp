@@ -56,7 +56,7 @@ Log make_log() {
   return {log_info, log_warning, log_error, [](std::string_view text) { print_text(text); }};
 }
 
-// The commands end with how long they took, as the original does.
+// The commands end with their duration, as the original does.
 class Ending {
  public:
   int operator()(int status) const {
@@ -82,7 +82,7 @@ std::optional<std::int64_t> whole_number(const std::string& text) {
   return number;
 }
 
-// Arguments that are refused before anything is looked at. 0: none.
+// Arguments that are refused before any file is read. 0: none.
 int check_words(const Arguments& arguments) {
   for (const std::string_view name : {"-m", "-g", "-f", "-q", "-cf", "-out", "-c"}) {
     if (!is_allowed_path(arguments.value(name))) {
@@ -97,7 +97,7 @@ int check_words(const Arguments& arguments) {
       return kBadArguments;
     }
   }
-  // One word; or, where the second is a digit, numbers only.
+  // One word; or, if the second is a digit, numbers only.
   const std::vector<std::string> algorithms = arguments.values("-alg");
   const auto is_digit = [](const std::string& word) { return word.size() == 1 && word[0] >= '0' && word[0] <= '9'; };
   if (algorithms.size() > 1 && !std::ranges::all_of(algorithms, is_digit)) {
@@ -112,7 +112,7 @@ int check_words(const Arguments& arguments) {
   return kDone;
 }
 
-// Combinations that make no sense. 0: none.
+// Combinations that are contradictory. 0: none.
 int check_combination(const Arguments& arguments) {
   const bool has_rules = !arguments.value("-f").empty();
   const bool has_op = arguments.has("-op");
@@ -157,13 +157,13 @@ std::optional<SingleOperator> single_operator(const Arguments& arguments) {
   return single;
 }
 
-// "0,2", "all"; `-alg 0 2 4` comes as three words.
+// "0,2", "all"; `-alg 0 2 4` arrives as three words.
 std::string algorithm_names(const Arguments& arguments) {
   if (!arguments.has("-alg")) return "all";
   return fmt::format("{}", fmt::join(arguments.values("-alg"), ","));
 }
 
-// The path as reasons and tables show it: absolute, links followed.
+// The path in reasons and tables: absolute, links followed.
 fs::path real_path(const std::string& path) {
   std::error_code problem;
   const fs::path real = fs::weakly_canonical(path, problem);

@@ -79,7 +79,7 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
-// Reads `-f` and its companions. Returns an ExitCode.
+// Reads `-f` and the options for it. Returns an ExitCode.
 int read_format(const Arguments& arguments, bool is_single_file, ConvertSpec& spec) {
   if (!arguments.has("-f")) {
     for (const std::string_view name : {"-s", "-o", "-i", "-c"}) {
@@ -191,7 +191,7 @@ void write_failed_list(const fs::path& out, std::span<const ConvertTask> tasks, 
   }
 }
 
-// The bar of a directory's progress, once a second at most.
+// The progress bar of a directory, at most once a second.
 class ProgressLog {
  public:
   explicit ProgressLog(std::size_t total) : total_(total) {}
@@ -222,14 +222,14 @@ int convert_all(const std::vector<ConvertTask>& tasks, const ConvertSpec& spec, 
     progress.advance();
   });
   if (!is_single_file) write_failed_list(out, tasks, results, spec.format.has_value());
-  // The last error of a file, the first file that has one.
+  // The last error of the first file that has one.
   for (const Converted& result : results) {
     if (!result.lost.empty()) return status_of(result.lost.back().fault);
   }
   return kDone;
 }
 
-// Checks the paths by the original's rules for their characters.
+// Checks the paths by the original's rules for characters.
 int check_paths(const Arguments& arguments) {
   for (const std::string_view option : {"-d", "-c"}) {
     const std::string path = arguments.value(option);

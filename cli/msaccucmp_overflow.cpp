@@ -38,7 +38,7 @@ const Option kOverflowOptions[] = {
     {{"-n", "--top_n"}, "number of overflows to examine", Option::Takes::value, false, {"1", "2", "3", "4", "5"}},
 };
 
-// A dump file, by the fields of its name: type, name, task[, stream], time[, task type, context, thread, device].
+// The name of a dump file: type, name, task[, stream], time[, task type, context, thread, device].
 struct DumpName {
   fs::path path;
   std::string name, op_type;
@@ -98,7 +98,7 @@ std::vector<DumpName> dump_files(const fs::path& directory) {
   return files;
 }
 
-// Converts all of a file, and reports lost tensors. False when nothing could be read.
+// Converts all tensors of a file, and reports lost ones. False if nothing could be read.
 bool convert_into(const DumpName& file, const fs::path& out) {
   ConvertSpec spec;
   spec.is_strict = true;
@@ -124,7 +124,7 @@ bool is_same_task(const DumpName& file, const OverflowRecord& record) {
 }
 
 // Appends the lines of one operator's tensors. Returns an ExitCode.
-int tell_tensors(const DumpName& file, const fs::path& out, std::string& text) {
+int report_tensors(const DumpName& file, const fs::path& out, std::string& text) {
   const Result<Container> container = read_container(file.path);
   if (!container) {
     log_error(container.error().message);
@@ -136,7 +136,7 @@ int tell_tensors(const DumpName& file, const fs::path& out, std::string& text) {
       const std::string name =
           fmt::format("{}.{}.{}.npy", file.path.filename().string(), is_input ? "input" : "output", slot);
       const Result<NpyFile> npy = NpyFile::open(out / name);
-      if (!npy) continue;  // reported when it was lost
+      if (!npy) continue;  // reported as lost
       const TensorView view = npy->view();
       const std::string_view format = name_of(static_cast<Format>(side[slot].format & 0xFF));
       if (view.elements() == 0) {
@@ -152,7 +152,7 @@ int tell_tensors(const DumpName& file, const fs::path& out, std::string& text) {
   return kDone;
 }
 
-int tell_overflow(std::size_t index, const DumpName& debug, const fs::path& out, std::string& text) {
+int report_overflow(std::size_t index, const DumpName& debug, const fs::path& out, std::string& text) {
   text += fmt::format("{}[{}]{}\n", std::string(49, '='), index, std::string(50, '='));
   if (!convert_into(debug, out)) return kInvalidDump;
   const Result<OverflowRecord> record = record_of(debug);
@@ -173,7 +173,7 @@ int tell_overflow(std::size_t index, const DumpName& debug, const fs::path& out,
     const Result<Container> container = read_container(file.path);
     text += printable(fmt::format("[{}] {}", file.op_type, container ? container->op_name : "")) + "\n";
     text += lines;
-    return tell_tensors(file, out, text);
+    return report_tensors(file, out, text);
   }
   log_warning(fmt::format("no dump file of task {} of stream {} is beside '{}'", record->task_id, record->stream_id,
                           debug.path.string()));
@@ -208,7 +208,7 @@ int overflow(const Arguments& arguments) {
   log_info(fmt::format("{} overflows are recorded; the first {} follow", debugs.size(), count));
   std::string text;
   for (std::size_t i = 0; i < count; ++i) {
-    if (const int status = tell_overflow(i + 1, debugs[i], out, text); status != kDone) return status;
+    if (const int status = report_overflow(i + 1, debugs[i], out, text); status != kDone) return status;
   }
   print_notice(text);
   const std::time_t now = std::time(nullptr);

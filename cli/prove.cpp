@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One run of the command, and the places of its files.
+// One run of the command, and the paths of its files.
 struct Observed {
   ChildEnd end;
   fs::path digests, output;
@@ -62,11 +62,11 @@ std::string why_unproved(const Observed& without, const Observed& recording) {
 
 ProvedRun proved(const Observed& run) { return {run.digests, run.output, run.end.exit_code, run.end.seconds}; }
 
-// What the processes said, beside the proof.
+// The messages of the processes, beside the proof.
 struct Reported {
-  bool started = false;  // something of the recorded run started Sonde
+  bool started = false;  // a process of the recorded run started Sonde
   std::vector<std::string> recorded;
-  std::string unproved;  // why nothing is proved; empty: something is
+  std::string unproved;  // the reason why nothing was proved; empty if something was
 };
 
 Reported reported_by(const Observed& without, const Observed& recording) {
@@ -220,7 +220,7 @@ int prove(const ProveRequest& request) {
     Answer::get().add(json_of(proof, reported));
   else
     say_verdict(proof, reported);
-  return static_cast<int>(proof.verdict);  // their order is that of the exit statuses
+  return static_cast<int>(proof.verdict);  // in the order of the exit statuses
 }
 
 }  // namespace sonde

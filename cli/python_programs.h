@@ -1,4 +1,4 @@
-// Texts of python/sonde/programs, for interpreters that need not have Sonde.
+// Texts of python/sonde/programs, for interpreters that may not have Sonde.
 #pragma once
 
 namespace sonde {

@@ -34,7 +34,8 @@ struct RunOptions {
   bool prove = false, json = false, stop_after = false;
 };
 
-// The configuration of the options, in MindSpore's words; the path, which may have any characters, in ours.
+// A configuration from the options, in MindSpore's dialect; the path, which may contain any characters, is in
+// sonde_settings.
 nlohmann::json settings_of(const RunOptions& options) {
   nlohmann::json common = {
       {"dump_mode", options.kernels.empty() ? 0 : 1},
@@ -57,7 +58,7 @@ nlohmann::json settings_of(const RunOptions& options) {
   return settings;
 }
 
-// The configuration to run under: --config, else made from --out, else the one the environment names.
+// The configuration to use: --config, otherwise one made from --out, otherwise the one that the environment names.
 std::optional<fs::path> choose_config(const RunOptions& options, const fs::path& scratch) {
   if (!options.config.empty()) return fs::absolute(options.config);
   if (!options.out.empty()) {
@@ -70,7 +71,7 @@ std::optional<fs::path> choose_config(const RunOptions& options, const fs::path&
   return std::nullopt;
 }
 
-// Reports everything about the file; the plan when it can be run under.
+// Reports all diagnostics of the file; returns the plan if it can be used.
 std::optional<Plan> checked_plan(const fs::path& config, const RunOptions& options) {
   PlanResult result = read_plan(config);
   const fs::path shown = options.out.empty() ? config : fs::path("--out");

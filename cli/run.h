@@ -5,7 +5,7 @@
 
 namespace sonde {
 
-// Adds the verb; when it has run, `exit_status` is the command's own.
+// Adds the verb; after it has run, `exit_status` is the status of the command.
 void add_run(CLI::App& app, int& exit_status);
 
 }  // namespace sonde

@@ -45,7 +45,7 @@ const char* why_no_closing_line(const std::vector<RunMessage>& all, const ChildE
   return "the run ended without closing the dump (os._exit?); the written part is kept";
 }
 
-// The steps of the last run of a rank: a dump may hold earlier ones.
+// The steps of the last run of a rank: a dump may contain earlier runs.
 std::vector<const CatalogStep*> steps_of_last_run(const CatalogRank& rank) {
   std::vector<const CatalogStep*> steps;
   for (const CatalogStep& step : rank.steps)
@@ -135,7 +135,7 @@ void print_run_report(const std::string& program, const ChildEnd& end, const fs:
   std::error_code ignored;
   if (!any(all, "started") || !fs::exists(dump, ignored)) return;
   const Result<Catalog> catalog = open_catalog(dump);
-  if (!catalog) return;  // nothing was recorded; said above
+  if (!catalog) return;  // nothing was recorded, which is already reported
   print_contents(*catalog);
   say(fmt::format("to look at it: sonde ls {0}; sonde stats {0}", dump.string()));
 }

@@ -10,15 +10,15 @@
 
 namespace sonde {
 
-// One message from a process of the run (sonde/console.py, tell()): `started`, `refused`, `summary`, ….
+// One message from a process of the run (sonde/console.py, report()): `started`, `refused`, `summary`, ….
 struct RunMessage {
   std::string kind, text, rank;
 };
 std::vector<RunMessage> read_run_messages(const std::filesystem::path& file);
 bool any(const std::vector<RunMessage>& all, std::string_view kind);
 
-// On stderr, since stdout is the command's. `report` is the file that the package's processes
-// appended to (sonde/console.py, tell()); `dump` the directory that the plan names.
+// Written to stderr, since stdout belongs to the command. `report` is the file to which the package's processes appended
+// (sonde/console.py, report()); `dump` the directory that the plan names.
 void print_run_report(const std::string& program, const ChildEnd& end, const std::filesystem::path& report,
                       const std::filesystem::path& dump);
 

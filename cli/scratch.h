@@ -1,4 +1,4 @@
-// A directory of ours that is gone when the verb is over.
+// A temporary directory that is removed at the end of the verb.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +11,7 @@ class Scratch {
   ~Scratch();
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
-  const std::filesystem::path& path() const { return path_; }  // empty: none could be made
+  const std::filesystem::path& path() const { return path_; }  // empty: it could not be made
 
  private:
   std::filesystem::path path_;

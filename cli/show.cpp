@@ -110,7 +110,7 @@ std::string corner_text(const Corner& corner) {
   return fmt::format("\nvalues {}\n{}", corner.title, text);
 }
 
-// Eighths of a column, so that small counts are seen.
+// Eighths of a column, so that small counts are visible.
 std::string bar_text(double part) {
   constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   const auto eighths = static_cast<std::size_t>(part * static_cast<double>(kBarColumns * 8));
@@ -162,7 +162,7 @@ Json values_json(const Values& values) {
           {"histogram_counts", values.histogram.counts}};
 }
 
-// What find_by_name, or find_by_file where `is_file`, and flow_of look at.
+// The steps for find_by_name (with `is_file`: find_by_file) and flow_of.
 CatalogQuery query_of_tensor(const DumpOptions& options, const std::string& text, bool is_file) {
   CatalogQuery query = query_of(options);
   query.with_neighbours = true;
@@ -182,8 +182,8 @@ std::string place_text(const FoundTensor& found) {
                      found.step->step->id.number);
 }
 
-// If several steps have it, the first is shown; a note says so when the user did not choose one.
-void tell_choice(const FoundTensor& found, const std::vector<SelectedStep>& steps, const ShowOptions& options) {
+// If several steps have it, the first is shown; a note says so if the user did not choose one.
+void note_choice(const FoundTensor& found, const std::vector<SelectedStep>& steps, const ShowOptions& options) {
   std::size_t others = 0;
   for (const SelectedStep& step : steps) {
     if (step.step == found.step->step) continue;
@@ -243,7 +243,7 @@ int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, cons
   return print_text(text) ? status : kUnreadable;
 }
 
-// A tensor of a file by itself, in a dump or not.
+// A tensor file alone, inside a dump or not.
 int print_tensor(const std::string& path, const std::string& title, const TensorSpec& spec,
                  const ShowOptions& options) {
   const Result<TensorFile> file = TensorFile::open(path, spec);
@@ -313,7 +313,7 @@ int print_container(const std::string& path, const ShowOptions& options) {
   return print_text(text) ? kNothingFound : kUnreadable;
 }
 
-// The tensors of a .pt, where it holds several.
+// The tensors of a .pt, if it holds several.
 int print_torch(const std::string& path, const TorchHeader& header, const ShowOptions& options) {
   Table table({{"slot"}, {"name"}, {"type"}, {"shape"}});
   Json tensors = Json::array();
@@ -367,7 +367,7 @@ bool is_file(const std::string& path) {
   return std::filesystem::is_regular_file(path, ignored);
 }
 
-// Also of one that is not here: the name alone of a file in the dump.
+// Also for a file that does not exist here: the name of a file in the dump.
 bool names_file(const std::string& text) {
   OpFileName op;
   return is_file(text) || text.ends_with(".npy") || text.ends_with(".bin") || is_torch_name(text) ||
@@ -406,7 +406,7 @@ int show(const ShowOptions& options) {
   std::string wrong;
   FoundTensor found = find_by_name(*steps, options.tensor, wrong);
   if (found.tensor != nullptr) {
-    tell_choice(found, *steps, options);
+    note_choice(found, *steps, options);
     return print_found(found, *steps, options);
   }
   if (comes_from_index(*catalog)) {  // similar names may be among ops that were not read from the index

@@ -24,7 +24,7 @@
 namespace sonde {
 namespace {
 
-// A file that is written from front to back, or stdout.
+// A file that is written from the beginning to the end, or stdout.
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path) : path_(path) {
@@ -50,7 +50,7 @@ class OutputFile {
   void write(std::string_view text) {
     if (failed_ == 0 && std::fwrite(text.data(), 1, text.size(), file_) != text.size()) failed_ = errno;
   }
-  // False, with a line on stderr, when not everything was written.
+  // False, with a line on stderr, if not everything was written.
   bool close() {
     if (file_ != nullptr && file_ == stdout && std::fflush(stdout) != 0 && failed_ == 0) failed_ = errno;
     if (file_ != nullptr && file_ != stdout && std::fclose(file_) != 0 && failed_ == 0) failed_ = errno;

@@ -20,18 +20,18 @@ struct ShowFiles {
   std::vector<std::string> trend;  // names of statistics; empty: no trend
 
   bool any_of_values() const { return !text.empty() || (!picture.empty() && trend.empty()); }
-  bool text_alone() const { return text == "-"; }  // nothing else goes to stdout
+  bool text_alone() const { return text == "-"; }  // stdout contains only the values
 };
 
 void add_file_options(CLI::App& verb, ShowFiles& files);
-// The error in the options themselves; empty: none.
+// The error in the options themselves; empty if there is none.
 std::string complaint_of(const ShowFiles& files);
 
-// Writes picture and text of one tensor. `title` for people, `name` the head of the text. Gives the exit status; errors are
-// on stderr.
+// Writes picture and text of one tensor. `title` is for people, `name` is the first line of the text. Returns the exit
+// status; errors are on stderr.
 int write_files(const ShowFiles& files, const TensorView& view, const std::string& title, const std::string& name);
 
-// Of the tensor that was found, in all steps that were chosen: a table, or `trend` of the JSON; and a picture.
+// The trend of the found tensor over all chosen steps: a table, or `trend` of the JSON; and a picture.
 std::string trend_text(const ShowFiles& files, const std::vector<SelectedStep>& steps, const FoundTensor& found,
                        Json* json, int& status);
 

@@ -45,10 +45,10 @@ Table make_table() {
                 {"line", Align::left, false, 1}});
 }
 
-// The layout of the table: a value that is the same in all rows needs no column.
+// The layout of the table: a value that is equal in all rows needs no column.
 struct Form {
   bool rank = false, graph = false, step = false;
-  int digits = 6;  // of values: four where there is little room
+  int digits = 6;  // of values: four on a narrow terminal
 };
 
 Form form_of(const std::vector<SelectedStep>& steps) {
@@ -66,7 +66,7 @@ Form form_of(const std::vector<SelectedStep>& steps) {
 void add_row(const SelectedStep& step, const CatalogOp& op, const CatalogTensor& tensor, const Form& form,
              Table& table) {
   const KnownStatistics statistics = tensor.statistics.value_or(KnownStatistics());
-  // A parameter's name is the op's already.
+  // A parameter's name is already the op's.
   const bool named = !tensor.parameter.empty() && tensor.parameter != op.op_name;
   table.add({form.rank ? rank_text(*step.rank) : "", form.graph ? std::to_string(step.step->id.graph) : "",
              form.step ? std::to_string(step.step->id.number) : "", std::string(op.op_name), slot_text(tensor),
@@ -80,7 +80,7 @@ void add_row(const SelectedStep& step, const CatalogOp& op, const CatalogTensor&
 
 bool has_row(const CatalogTensor& tensor) { return tensor.recorded() || (tensor.wanted && !tensor.skipped.empty()); }
 
-// Opens the files of tensors that the dump has no statistics of.
+// Opens the files of tensors without statistics in the dump.
 void measure_missing(std::vector<SelectedStep>& steps) {
   std::vector<MeasureTask> missing;
   for (SelectedStep& step : steps) {

@@ -24,7 +24,7 @@ struct WatchVerbOptions : DumpOptions {
   std::uint64_t mem_limit = 0;  // MiB
 };
 
-// What all conditions of a call have in common; empty and the status set where an option means nothing.
+// The common options of all conditions; empty, with the status set, if an option is invalid.
 class Selection {
  public:
   std::optional<WatchSelection> make(Catalog& catalog, const WatchVerbOptions& options, int& status) {
@@ -75,7 +75,7 @@ bool has_tensors(const std::vector<Watchpoint>& watchpoints) {
   return std::ranges::any_of(watchpoints, [](const Watchpoint& watchpoint) { return !watchpoint.tensors.empty(); });
 }
 
-// Empty where there is nothing to watch.
+// Empty if there is nothing to watch.
 std::optional<std::vector<Watchpoint>> watchpoints_of(const Catalog& catalog,
                                                       const std::vector<WatchCondition>& conditions,
                                                       const WatchVerbOptions& options,

@@ -1,4 +1,5 @@
-// sonde._core's part of sonde/findings.h: answers as (JSON, page of text), which python/sonde/analyses.py turns into objects.
+// sonde._core's part of sonde/findings.h: answers as (JSON, page of text), which python/sonde/analyses.py turns into
+// objects.
 #include "analyses.h"
 
 #include <nanobind/stl/optional.h>
@@ -25,7 +26,7 @@ using sonde::Dump;
 using Number = std::optional<std::uint32_t>;
 using Answer = std::pair<std::string, std::string>;  // JSON, text
 
-// Analyses need no Python: others may run meanwhile.
+// Analyses need no Python: other threads may run meanwhile.
 template <typename Work>
 auto done(const Work& work) {
   auto result = [&] {

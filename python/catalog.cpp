@@ -1,5 +1,5 @@
-// sonde._core.Dump: what a dump holds, as columns: one array for all tensors, not one object for each. Converts and
-// nothing more.
+// sonde._core.Dump: the content of a dump as columns: one array for all tensors, not one object for each. Only
+// converts.
 #include "catalog.h"
 
 #include <nanobind/ndarray.h>
@@ -30,7 +30,7 @@ namespace {
 using sonde::DType;
 using sonde::Dump;
 
-// Names in a dump are bytes that somebody wrote, not always UTF-8.
+// Names in a dump are bytes from anybody, not always UTF-8.
 nb::object text(std::string_view bytes) {
   return nb::steal(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "backslashreplace"));
 }
@@ -47,7 +47,7 @@ nb::object array(std::vector<T> values) {
   return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(owned->data(), {owned->size()}, owner));
 }
 
-// A column of texts of which many are the same: numbers, and the texts they mean.
+// A column with many equal texts: numbers, and the texts that they stand for.
 class Words {
  public:
   explicit Words(std::size_t rows) { codes_.reserve(rows); }
@@ -60,7 +60,7 @@ class Words {
 
  private:
   std::vector<std::int32_t> codes_;
-  std::unordered_map<std::string_view, std::int32_t> known_;  // of texts that the dump keeps
+  std::unordered_map<std::string_view, std::int32_t> known_;  // views of the dump's own texts
   nb::list words_;
 };
 
@@ -255,7 +255,7 @@ nb::list measure(const Dump& dump, const std::vector<std::size_t>& tensors) {
 
 // --- values ----------------------------------------------------------------------------------------------------------
 
-// The type as NumPy has it; of a type that NumPy has not, that of its bits.
+// NumPy's name of the type; for a type that NumPy lacks, the type of its bits.
 nb::dlpack::dtype numpy_type(DType dtype) {
   const auto bits = static_cast<std::uint8_t>(8 * sonde::info(dtype).item_bytes);
   const auto of = [](nb::dlpack::dtype_code code, std::uint8_t width) {
@@ -283,7 +283,7 @@ nb::dlpack::dtype numpy_type(DType dtype) {
   }
 }
 
-// (elements as they lie in the file, the name of their type)
+// (elements as in the file, the name of their type)
 nb::tuple values(const Dump& dump, std::size_t tensor) {
   sonde::Result<sonde::DumpValues> opened = [&] {
     const nb::gil_scoped_release release;
@@ -327,7 +327,8 @@ nb::list watch_errors(std::uint32_t error_code) {
   return sentences;
 }
 
-// (hits, gaps): (watchpoint, tensor, is a hit, error code, [(parameter, value, actual, hit)]), (watchpoint, tensor, why)
+// (hits, gaps): (watchpoint, tensor, is a hit, error code, [(parameter, value, actual, hit)]), (watchpoint, tensor,
+// reason)
 nb::tuple watch(const Dump& dump,
                 const std::vector<std::tuple<std::string, Parameters, std::vector<std::size_t>>>& asked,
                 std::uint64_t most_bytes, bool error_on_no_value) {
@@ -351,7 +352,7 @@ nb::tuple watch(const Dump& dump,
   return nb::make_tuple(hits, gaps);
 }
 
-// (paths written, what failed)
+// (paths written, errors)
 nb::tuple convert_to_host(const std::string& file) {
   sonde::DumpConverted converted;
   {

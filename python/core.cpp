@@ -1,4 +1,4 @@
-// sonde._core: the C ABI of sonde.h as Python functions; catalog.cpp adds dumps. Converts and nothing more.
+// sonde._core: the C ABI of sonde.h as Python functions; catalog.cpp adds dumps. Only converts.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -16,7 +16,7 @@ namespace nb = nanobind;
 
 namespace {
 
-// All errors and warnings of a configuration file fit; what does not is cut at the end.
+// Enough for all errors and warnings of a configuration file; a longer text is cut at the end.
 using Text = std::array<char, 64 * 1024>;
 
 const struct sonde_api& engine() {
@@ -37,7 +37,7 @@ nb::tuple start(const std::string& config_path) {
   return nb::make_tuple(status == 0, std::string(text.data()));
 }
 
-// Waits for the writer, which needs no Python: others may run meanwhile.
+// Waits for the writer, which needs no Python: other threads may run meanwhile.
 std::string stop() {
   Text text{};
   const nb::gil_scoped_release release;

@@ -1,4 +1,4 @@
-// An error of the engine as the Python exception that says the same.
+// Turns an error of the engine into the corresponding Python exception.
 #pragma once
 
 #include <nanobind/nanobind.h>

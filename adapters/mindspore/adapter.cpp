@@ -26,8 +26,8 @@ struct ElementType {
   sonde_dtype dtype;
   std::uint8_t bytes;
 };
-// mindspore::TypeId, of include/mindspore/core/include/mindapi/base/type_id.h in the wheels of 2.7 and 2.10, from
-// kNumberTypeBool on. Those without a size (Int, UInt, Float, Complex) and HiFloat8 name no memory that we could read.
+// mindspore::TypeId, from include/mindspore/core/include/mindapi/base/type_id.h in the wheels of 2.7 and 2.10, from
+// kNumberTypeBool on. Memory of types without a size (Int, UInt, Float, Complex) and of HiFloat8 cannot be read.
 constexpr int kFirstTypeId = 30;
 constexpr std::array<ElementType, 23> kTypes = {{
     {SONDE_DTYPE_BOOL8, 1},     {SONDE_DTYPE_UNDEFINED, 0},     {SONDE_DTYPE_INT8, 1},
@@ -63,14 +63,14 @@ struct PendingOp {
   std::string op_name, op_type;
   std::uint32_t graph = 0;
   std::uint64_t step = 0;
-  bool asked = true;            // the engine was asked whether it wants it
+  bool asked = true;            // the engine was asked whether it records it
   std::vector<Tensor> tensors;  // reused: the first `count` are of this op
   std::size_t count = 0;
 
   bool before_kernel = false, in_kernel = false;
-  bool refused = false;        // the engine does not want it
+  bool refused = false;        // the engine does not record it
   const void* node = nullptr;  // this operator, if its inputs were reported before its kernel or it was refused
-  sonde_op* open = nullptr;    // it, if it is wanted
+  sonde_op* open = nullptr;    // this operator, if the engine records it
   unsigned wanted = 0;         // SONDE_WANT_*
 };
 PendingOp& pending() {
@@ -78,7 +78,7 @@ PendingOp& pending() {
   return mine;
 }
 
-// Nothing may be thrown into MindSpore: impossible work is left out.
+// Nothing may be thrown into MindSpore: work that fails is left out.
 template <typename Body>
 void safely(Body body) {
   try {
@@ -98,7 +98,7 @@ sonde_named_op named(const PendingOp& of) {
   return op;
 }
 
-// Names are all that is known before the first tensor: `Default/…/Conv2D-op0`.
+// Only the name is known before the first tensor: `Default/…/Conv2D-op0`.
 std::string type_of(const std::string& op_name) {
   const std::size_t slash = op_name.rfind('/');
   const std::string last = slash == std::string::npos ? op_name : op_name.substr(slash + 1);
@@ -147,7 +147,7 @@ sonde_tensor view_of(const Tensor& tensor) {
   return out;
 }
 
-// SONDE_WANT_*; 0: it is not wanted, and `handle` is null.
+// SONDE_WANT_*; 0: it is not recorded, and `handle` is null.
 unsigned begin(const struct sonde_api& api, const PendingOp& op, sonde_op*& handle) {
   handle = nullptr;
   const sonde_named_op name = named(op);
@@ -166,7 +166,7 @@ void each(const PendingOp& op, Side side, Call call) {
   }
 }
 
-// After the kernel: the tensors that are still missing, and the end of the op.
+// Called after the kernel: reports the remaining tensors, and ends the op.
 void finish(const struct sonde_api& api, const PendingOp& op, sonde_op* handle, unsigned wanted) {
   if ((wanted & SONDE_WANT_CHECK) != 0) {
     each(op, Side::outputs, [&](std::uint32_t, const sonde_tensor& view) { api.op_check_output(handle, &view); });
@@ -182,11 +182,11 @@ void clear_open(PendingOp& op) {
   op.wanted = 0;
 }
 
-// The inputs have come, the kernel is to run.
+// All inputs are reported; the kernel runs next.
 void open(const struct sonde_api& api, PendingOp& op) {
   if (op.refused) return;
   if (op.count == 0) {
-    op.node = nullptr;  // all of it comes after its kernel, if anything does
+    op.node = nullptr;  // everything else comes after its kernel
     return;
   }
   op.wanted = begin(api, op, op.open);
@@ -195,7 +195,7 @@ void open(const struct sonde_api& api, PendingOp& op) {
        [&](std::uint32_t slot, const sonde_tensor& view) { api.op_input_before(op.open, slot, &view); });
 }
 
-// Its outputs will not come.
+// Its outputs will not be reported.
 void close_failed(PendingOp& op) {
   if (const struct sonde_api* api = engine(); api != nullptr && op.open != nullptr) {
     if ((op.wanted & SONDE_WANT_FAILURE) != 0) api->op_failed(op.open);
@@ -232,7 +232,7 @@ void set_engine(const struct sonde_api* api, const sonde_run_info& run, const st
 }
 
 void make_directory() {
-  // Makes only missing directories and touches no existing one. MindSpore reports files that it cannot write.
+  // Makes only missing directories and changes no existing one. MindSpore reports files that it cannot write.
   std::filesystem::path made;
   for (const std::filesystem::path& part : std::filesystem::path(g_run.directory)) {
     made /= part;
@@ -240,7 +240,7 @@ void make_directory() {
   }
 }
 
-// A kernel that launches kernels is one operator.
+// A kernel that launches other kernels is one operator.
 bool reads_before() {
   return g_reads_before.load(std::memory_order_relaxed) && engine() != nullptr && !pending().in_kernel &&
          runs_chosen_step();
@@ -284,7 +284,7 @@ bool is_due(Side side) {
 }
 
 KernelRun::KernelRun() {
-  close_failed(pending());  // the dumper never came to it
+  close_failed(pending());  // the dumper did not report its outputs
   pending().before_kernel = true;
 }
 
@@ -318,7 +318,7 @@ bool wants(const std::string& op_name, bool& is_ours) {
       of.op_name = op_name;
       of.op_type = of.source == Source::parameters ? "Parameter" : type_of(op_name);
       const sonde_named_op name = named(of);
-      // The first path gives the rank, and the engine needs it before it can say anything.
+      // The first path contains the rank, which the engine needs for its first answer.
       of.asked = g_run.reported;
       wanted = (!of.before_kernel || runs_chosen_step()) && (!of.asked || api->wants_named(&name) != 0);
       of.refused = !wanted;

@@ -11,7 +11,7 @@ bool parse(std::string_view text, Number& out) {
   return error == std::errc() && end == text.data() + text.size() && !text.empty();
 }
 
-// The part behind the last `separator`, which is taken off; repeated separators count as one.
+// Removes the part behind the last `separator` and returns it; repeated separators count as one.
 std::string_view take_last(std::string_view& text, char separator) {
   while (!text.empty() && text.back() == separator) text.remove_suffix(1);
   const std::size_t at = text.rfind(separator);

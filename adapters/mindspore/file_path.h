@@ -1,5 +1,4 @@
-// The path of a file of MindSpore's dumper, taken apart. It is the only place where MindSpore says which step, graph,
-// slot and rank a tensor is of.
+// Parses the path of a file of MindSpore's dumper. It is the only source of a tensor's step, graph, slot and rank.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +13,8 @@ struct FilePath {
   std::string_view op_type;
 };
 
-// `{path}/rank_0/{net}/{graph}/{step}//{op_type}.{op_name}.0.0.{us}.{input|output}.{slot}.{format}[.{dtype}]`.
-// False: it is not of this form. The views point into `path`.
+// `{path}/rank_0/{net}/{graph}/{step}//{op_type}.{op_name}.0.0.{us}.{input|output}.{slot}.{format}[.{dtype}]`. False:
+// it has another form. The views point into `path`.
 bool parse_file_path(std::string_view path, FilePath& out);
 
 }  // namespace sonde_mindspore

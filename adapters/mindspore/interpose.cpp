@@ -1,5 +1,5 @@
-// Functions of MindSpore's own dumper, defined once more. This library is loaded before MindSpore and into the global
-// scope, so that the dynamic linker finds these first: MindSpore's dumper walks through the operators of a step and
+// Second definitions of functions of MindSpore's own dumper. This library is loaded before MindSpore and into the
+// global scope, so that the dynamic linker finds these first: MindSpore's dumper visits the operators of a step and
 // calls ours for each of them. While Sonde does not record they act like the originals.
 //
 // Equal in MindSpore 2.7 and 2.10 (CPU), whose strings have the old ABI of libstdc++ (see CMakeLists.txt). No header of
@@ -31,7 +31,7 @@ constexpr const char* kDumpCNodeOutputs =
     "_ZN9mindspore10CPUE2eDump16DumpCNodeOutputsERKSt10shared_ptrINS_5CNodeEERKSs";
 constexpr const char* kDumpParametersData = "_ZN9mindspore10CPUE2eDump18DumpParametersDataEv";
 
-// MindSpore's one DumpJsonParser, once it has called one of the functions below: it counts the steps.
+// MindSpore's only DumpJsonParser, which counts the steps; set by the first call of a function below.
 std::atomic<const void*> g_parser{nullptr};
 
 }  // namespace
@@ -95,14 +95,14 @@ bool DumpJsonParser::IsDumpIter(std::uint32_t step) const {
   return theirs != nullptr && theirs(this, step);
 }
 
-// The copy in .dump_metadata is of the user's configuration, not of the one that MindSpore was given: the store writes it.
+// The engine writes the copy in .dump_metadata: it is a copy of the user's configuration, and not of MindSpore's.
 void DumpJsonParser::CopyDumpJsonToDir(std::uint32_t rank) {
   if (sonde_mindspore::engine() != nullptr) return;
   static auto* const theirs = original<void(DumpJsonParser*, std::uint32_t)>(kCopyDumpJsonToDir);
   if (theirs != nullptr) theirs(this, rank);
 }
 
-// The first thing that MindSpore writes, when a graph was compiled.
+// MindSpore's first write after a graph was compiled.
 void DumpJsonParser::CopyMSCfgJsonToDir(std::uint32_t rank) {
   if (sonde_mindspore::engine() != nullptr) sonde_mindspore::make_directory();
   static auto* const theirs = original<void(DumpJsonParser*, std::uint32_t)>(kCopyMSCfgJsonToDir);
@@ -116,7 +116,7 @@ void CPUE2eDump::DumpCNodeData(const std::shared_ptr<CNode>& node, std::uint32_t
   theirs(node, graph);
 }
 
-// The halves of DumpCNodeData: an operator's inputs may have been reported before its kernel (launch.cpp).
+// The two parts of DumpCNodeData: an operator's inputs may have been reported before its kernel (launch.cpp).
 void CPUE2eDump::DumpCNodeInputs(const std::shared_ptr<CNode>& node, const std::string& path) {
   static auto* const theirs = original<void(const std::shared_ptr<CNode>&, const std::string&)>(kDumpCNodeInputs);
   if (theirs != nullptr && sonde_mindspore::is_due(sonde_mindspore::Side::inputs)) theirs(node, path);
@@ -138,7 +138,7 @@ void CPUE2eDump::DumpParametersData() {
 
 extern "C" {
 
-// Null when every function is where it should be; else the symbol that is not.
+// Null if all functions are in their places; otherwise the symbol that is not.
 SONDE_INTERPOSED const char* sonde_mindspore_missing() {
   for (const char* symbol : {kDumpToFile, kNeedDump, kIsDumpIter, kCurDumpIter, kCopyDumpJsonToDir, kCopyMSCfgJsonToDir,
                              kDumpCNodeData, kDumpCNodeInputs, kDumpCNodeOutputs, kDumpParametersData}) {
@@ -147,7 +147,8 @@ SONDE_INTERPOSED const char* sonde_mindspore_missing() {
   return nullptr;
 }
 
-// From now on what MindSpore dumps is the engine's. Null, or why this library cannot use that engine.
+// From now on the engine gets the data that MindSpore dumps. Null, or the reason why this library cannot use that
+// engine.
 SONDE_INTERPOSED const char* sonde_mindspore_set_engine(const struct sonde_api* api, const sonde_run_info* run,
                                                         const char* directory) {
   const char* why_not = sonde_table_mismatch(api);

@@ -1,4 +1,4 @@
-// Finds the graph node that a kernel object of MindSpore computes, as MindSpore said when it made the kernel.
+// Finds the graph node that a kernel object of MindSpore computes, from the call in which MindSpore made the kernel.
 #pragma once
 
 #include <memory>
@@ -12,11 +12,11 @@ class KernelMod;
 
 namespace sonde_mindspore {
 
-// Any thread. `node` is not kept alive, nor is `kernel`.
+// Any thread. Keeps neither `node` nor `kernel` alive.
 void remember_kernel(const std::shared_ptr<mindspore::kernel::KernelMod>& kernel,
                      const std::shared_ptr<mindspore::CNode>& node);
 
-// Null: it belongs to no node of a graph that runs as one. That of an operator that PyNative mode compiled does not.
+// Null if it belongs to no node of a graph that runs as a whole, such as an operator that PyNative mode compiled.
 std::shared_ptr<mindspore::CNode> node_of(const mindspore::kernel::KernelMod* kernel);
 
 }  // namespace sonde_mindspore

@@ -1,8 +1,9 @@
-// MindSpore's functions around a kernel, defined once more: see interpose.cpp, and docs/mindspore.md for what passes
-// through them. They call MindSpore's, always; while Sonde records, the dumper is asked for the inputs of an operator
-// before its kernel runs, because many kernels write their inputs.
+// Second definitions of MindSpore's functions around a kernel: see interpose.cpp, and docs/mindspore.md for the calls
+// that pass through them. They always call MindSpore's functions; while Sonde records, they ask the dumper for the
+// inputs of an operator before its kernel runs, because many kernels write their inputs.
 //
-// NativeCpuKernelMod::Launch is the entry of every vtable of a CPU kernel (but one) that MindSpore launches kernels by.
+// NativeCpuKernelMod::Launch is the entry in every vtable of a CPU kernel (but one) that MindSpore uses to launch
+// kernels.
 #include <charconv>
 #include <cstdint>
 #include <memory>
@@ -72,7 +73,7 @@ constexpr const char* kKernelBuild =
     "_ZNK9mindspore8pynative10OpCompiler11KernelBuildERKSt10shared_ptrINS0_14OpCompilerInfoEEPKNS_"
     "6device13DeviceContextEb";
 
-// PyNative mode compiles some single operators on this thread: its dumper does not go there.
+// PyNative mode compiles some single operators on this thread; MindSpore's dumper does not visit them.
 thread_local bool t_single_operator = false;
 
 using Node = std::shared_ptr<mindspore::CNode>;
@@ -83,7 +84,7 @@ Node pointer_to(mindspore::AnfNode* node) {
   return cast != nullptr && node != nullptr ? cast(node) : nullptr;
 }
 
-// The number of the graph that `node` is in, from the graph's text: "kernel_graph0". False: it is in none.
+// The number of the graph of `node`, from the graph's text: "kernel_graph0". False: it is in none.
 bool graph_of(const Node& node, std::uint32_t& number) {
   using Graph = std::shared_ptr<mindspore::session::KernelGraph>;
   static auto* const fetch = original<Graph(const mindspore::CNode*)>(kFetchKernelGraph);
@@ -99,12 +100,12 @@ bool graph_of(const Node& node, std::uint32_t& number) {
   return error == std::errc() && stop == end;
 }
 
-// Has MindSpore's dumper go through the inputs of `node`, now.
+// Makes MindSpore's dumper visit the inputs of `node` now.
 void report_inputs(const Node& node) {
   try {
     std::uint32_t graph = 0;
     if (graph_of(node, graph)) mindspore::CPUE2eDump::DumpCNodeData(node, graph);
-  } catch (...) {  // they are read after it
+  } catch (...) {  // the inputs are read after the kernel
   }
 }
 
@@ -114,7 +115,7 @@ namespace mindspore {
 
 bool kernel::NativeCpuKernelMod::Launch(const Tensors& inputs, const Tensors& workspace, const Tensors& outputs,
                                         void* stream) {
-  // A caller of this has a library with MindSpore's own, the one that vtables would name without us.
+  // A library that calls this one also contains MindSpore's own, which vtables would name without Sonde.
   static auto* const theirs =
       original<bool(NativeCpuKernelMod*, const Tensors&, const Tensors&, const Tensors&, void*)>(kLaunch);
   if (!sonde_mindspore::reads_before()) return theirs(this, inputs, workspace, outputs, stream);
@@ -134,7 +135,7 @@ void session::AnfRuntimeAlgorithm::SetKernelMod(const std::shared_ptr<kernel::Ke
   if (t_single_operator) return;
   try {
     if (const Node pointer = pointer_to(node)) sonde_mindspore::remember_kernel(kernel, pointer);
-  } catch (...) {  // its inputs are read after it
+  } catch (...) {  // the inputs are read after the kernel
   }
 }
 
@@ -156,7 +157,7 @@ void pynative::OpCompiler::KernelBuild(const std::shared_ptr<OpCompilerInfo>& in
 
 extern "C" {
 
-// Null when inputs can be read before a kernel; else the symbol that is missing.
+// Null if inputs can be read before a kernel; otherwise the missing symbol.
 SONDE_INTERPOSED const char* sonde_mindspore_missing_before() {
   for (const char* symbol : {kSetKernelMod, kFetchKernelGraph, kGraphToString, kCastToCNode, kKernelBuild}) {
     if (sonde_mindspore::find_in_mindspore(symbol) == nullptr) return symbol;

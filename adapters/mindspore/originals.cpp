@@ -8,7 +8,8 @@
 namespace sonde_mindspore {
 namespace {
 
-// Their places: 2.10's dumper, 2.7's dumper and runtime, the kernels of 2.10 and 2.7, PyNative operators.
+// The libraries that contain them: 2.10's dumper, 2.7's dumper and runtime, the kernels of 2.10 and 2.7, PyNative
+// operators.
 constexpr const char* kLibraries[] = {"libmindspore_tools.so",      "libmindspore_backend_common.so",
                                       "libmindspore_ops_cpu.so",    "libmindspore_ops_host.so",
                                       "libmindspore_pyboost.so",    "libmindspore_pynative_utils.so",

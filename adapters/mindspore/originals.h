@@ -1,9 +1,9 @@
-// MindSpore's own functions behind those that are replaced, found by their symbols.
+// MindSpore's own functions behind the replaced ones, found by their symbols.
 #pragma once
 
 namespace sonde_mindspore {
 
-// Looks in MindSpore's loaded libraries and never loads one. Null: none has it.
+// Searches MindSpore's loaded libraries and never loads one. Null: none contains it.
 void* find_in_mindspore(const char* symbol);
 
 template <typename Function>

@@ -36,7 +36,7 @@ std::uint64_t hash_value(std::uint64_t hash, const IValue& value) {
     for (const IValue& element : value.toListRef()) hash = hash_value(hash, element);
     return hash;
   }
-  return mix(hash, 9);  // a generator, a stream: the kind alone counts
+  return mix(hash, 9);  // a generator, a stream: only the kind counts
 }
 
 // The memory that sonde_attribute points to.
@@ -54,7 +54,7 @@ std::string streamed(const T& value) {
   return out.str();
 }
 
-// torch's own printing of whatever it is; tensors do not come here.
+// torch's own text for any other value; tensors are excluded before.
 std::string text_of(const IValue& value) {
   if (value.isString()) return std::string(value.toStringView());
   if (value.isDevice()) return value.toDevice().str();
@@ -135,8 +135,8 @@ std::uint64_t attributes_hash(const OpInfo& info, c10::ArrayRef<const IValue> va
   return hash != 0 ? hash : 1;
 }
 
-void tell_attributes(const struct sonde_api& api, sonde_op* op, const OpInfo& info,
-                     c10::ArrayRef<const IValue> values) {
+void report_attributes(const struct sonde_api& api, sonde_op* op, const OpInfo& info,
+                       c10::ArrayRef<const IValue> values) {
   std::deque<Value> held;
   std::vector<sonde_attribute> attributes;
   const std::size_t count = std::min(info.arguments.size(), values.size());

@@ -1,4 +1,5 @@
-// Arguments of an op that are not tensors: a hash of them for every call, their names and values for the first like it.
+// Arguments of an op that are not tensors: a hash of them for every call, and their names and values for the first call
+// with that hash.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -13,7 +14,7 @@ namespace sonde_torch {
 // Equal for calls of one op with equal arguments; never 0. `values` are the op's arguments, in the schema's order.
 std::uint64_t attributes_hash(const OpInfo& info, c10::ArrayRef<const c10::IValue> values);
 
-void tell_attributes(const struct sonde_api& api, struct sonde_op* op, const OpInfo& info,
-                     c10::ArrayRef<const c10::IValue> values);
+void report_attributes(const struct sonde_api& api, struct sonde_op* op, const OpInfo& info,
+                       c10::ArrayRef<const c10::IValue> values);
 
 }  // namespace sonde_torch

@@ -5,10 +5,11 @@
 
 namespace sonde_torch {
 
-// Site of that forward op, 0 when unknown. For the node that adds up a parameter's gradient it is the forward op whose
-// backward produced that gradient: the one that read the parameter. To be called once when a node begins, in order.
+// The site of that forward op, 0 if unknown. For the node that accumulates a parameter's gradient it is the forward op
+// whose backward produced that gradient: the one that read the parameter. Must be called once when a node begins, in
+// order.
 std::uint32_t site_of_current_node();
-// Site numbers have lost their meaning: another session begins.
+// Site numbers are no longer valid: another session begins.
 void forget_nodes();
 
 }  // namespace sonde_torch

@@ -32,8 +32,8 @@ namespace {
 using at::RecordFunction;
 using at::RecordScope;
 
-// PyTorch's side of it: the two callbacks, registered with the first session. `on`: that of operators is enabled, which
-// `switching` guards; a forked child gets a new one.
+// The two callbacks, registered with the first session. `on`: the callback of operators is enabled, guarded by
+// `switching`; a forked child gets a new mutex.
 struct Callbacks {
   at::CallbackHandle operators = 0, users = 0;
   std::atomic<bool> on{false};
@@ -43,19 +43,20 @@ Callbacks g_callbacks;
 
 bool autocast_runs() { return !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU); }
 
-void tell_start(ThreadState& state, const Frame& frame, c10::ArrayRef<const c10::IValue> values, bool with_attributes) {
+void report_start(ThreadState& state, const Frame& frame, c10::ArrayRef<const c10::IValue> values,
+                  bool with_attributes) {
   try {
-    if (with_attributes) tell_attributes(api(), frame.op, *frame.info, values);
+    if (with_attributes) report_attributes(api(), frame.op, *frame.info, values);
     collect_inputs(state, *frame.info, values);
-    if (frame.info->writes) tell_before(state, frame);
+    if (frame.info->writes) report_before(state, frame);
   } catch (...) {
-    api().op_end(frame.op, 1);  // begun, it must end: the ops after it wait for it
+    api().op_end(frame.op, 1);  // an op that has begun must end: later ops wait for it
     throw;
   }
 }
 
 void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) {
-  if (info.autocast_wraps && autocast_runs()) return;  // it casts, then calls itself: that call is the computation
+  if (info.autocast_wraps && autocast_runs()) return;  // it casts, then calls itself: the inner call is the computation
   Frame frame = frame_of(FrameKind::op, fn);
   frame.info = &info;
   frame.first_input = state.input_count;
@@ -83,15 +84,15 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
       set_capture();
     }
     if (wanted != 0) {
-      tell_start(state, frame, values, (wanted & SONDE_WANT_ATTRIBUTES) != 0);
+      report_start(state, frame, values, (wanted & SONDE_WANT_ATTRIBUTES) != 0);
     } else if (info.writes) {
-      tell_unrecorded_writes(state, fn, info, nullptr);
+      report_unrecorded_writes(state, fn, info, nullptr);
     }
   }
   state.frames.push_back(std::move(frame));
 }
 
-// A custom autograd.Function announces itself by name only; its backward node finds its forward through this.
+// A custom autograd.Function reports only its name; its backward node finds its forward through this entry.
 void start_range(ThreadState& state, const RecordFunction& fn) {
   constexpr std::string_view kWrapper = "autograd::engine::evaluate_function: ";
   const std::string_view name = fn.name();
@@ -107,7 +108,7 @@ void start_range(ThreadState& state, const RecordFunction& fn) {
   owners_of(state).set(fn.seqNr(), place.site);
   if (!state.catches) return;
   constexpr std::size_t kMostNested = 256;
-  if (state.functions.size() == kMostNested) state.functions.clear();  // their ends were not seen
+  if (state.functions.size() == kMostNested) state.functions.clear();  // their ends were not reported
   state.functions.push_back({&fn, place.site, place.graph, described_tensors(fn.inputs())});
 }
 
@@ -139,7 +140,7 @@ void start_event(ThreadState& state, const RecordFunction& fn) {
     if (std::strncmp(fn.name(), "autograd::engine::", 18) == 0) start_range(state, fn);
     const OpInfo* inner = op_info(fn);
     if (inner != nullptr && inner->writes && state.frames.back().op != nullptr) {
-      tell_unrecorded_writes(state, fn, *inner, state.frames.back().op);
+      report_unrecorded_writes(state, fn, *inner, state.frames.back().op);
     }
     return;
   }
@@ -157,7 +158,7 @@ std::unique_ptr<at::ObserverContext> on_start(const RecordFunction& fn) {
   const std::size_t inputs = state.input_count;
   try {
     start_event(state, fn);
-  } catch (...) {  // PyTorch would print it; this op is missed, the next one is not
+  } catch (...) {  // PyTorch would print it; only this op is lost
     state.busy = false;
     state.input_count = inputs;
   }
@@ -171,16 +172,16 @@ void end_function(ThreadState& state, const RecordFunction& fn) {
   state.functions.pop_back();
   const bool raised = python_is_alive() && PyGILState_Check() != 0 && PyErr_Occurred() != nullptr;
   if (raised && !state.failed_last && !is_inert()) {
-    tell_failure(state, call.site, call.graph, call.inputs);
+    report_failure(state, call.site, call.graph, call.inputs);
   }
 }
 
-// A node of backward has thrown, and no operator inside did: the Python code of a custom autograd.Function, mostly.
+// A node of backward has thrown, and no operator inside did: usually the Python code of a custom autograd.Function.
 void end_node(ThreadState& state, Frame& frame, const RecordFunction& fn) {
   const bool failed = std::uncaught_exceptions() > frame.exceptions;
   if (!failed || !state.catches || state.failed_last || is_inert()) return;
   const std::uint32_t site = site_of_node(state, fn.name(), frame.site);
-  tell_failure(state, site, SONDE_GRAPH_TRAINING, frame.inputs);
+  report_failure(state, site, SONDE_GRAPH_TRAINING, frame.inputs);
 }
 
 void on_end(const RecordFunction& fn, at::ObserverContext*) {
@@ -188,20 +189,20 @@ void on_end(const RecordFunction& fn, at::ObserverContext*) {
   if (!state.functions.empty()) {
     try {
       end_function(state, fn);
-    } catch (...) {  // as below: the user's own error goes on
+    } catch (...) {  // as below: the user's own error continues
     }
   }
   if (state.frames.empty()) return;
   Frame& frame = state.frames.back();
   if (frame.fn != &fn) {
     const bool saved = frame.kind == FrameKind::op && frame.op != nullptr && fn.seqNr() >= 0 && !state.busy;
-    if (saved && !is_inert()) tell_inner_results(state, frame, fn);
+    if (saved && !is_inert()) report_inner_results(state, frame, fn);
     return;
   }
   if (frame.kind == FrameKind::op) {
     try {
       if (frame.op != nullptr) end_op(state, frame, fn);  // also when another thread ends the session meanwhile
-    } catch (...) {                                       // the frame must go in any case, or nothing after it is seen
+    } catch (...) {  // the frame must be removed in any case, otherwise later events are lost
       api().op_end(frame.op, 1);
     }
     drop_inputs(state, frame);
@@ -250,7 +251,7 @@ void on_user_end(const RecordFunction& fn, at::ObserverContext*) {
 }
 
 void forked_child() {
-  // Callbacks and tables came along; the writer thread and the owners of locks did not.
+  // The child has the callbacks and tables, but not the writer thread and the owners of locks.
   set_inert(true);
   g_callbacks.switching.store(new std::mutex);
   forget_collectives();
@@ -311,7 +312,7 @@ void uninstall() {
   end_collectives();
 }
 
-// Asks the clock again: another thread may have moved it since.
+// Asks the clock again: another thread may have changed it.
 void set_capture() {
   const std::lock_guard lock(*g_callbacks.switching.load());
   if (!is_inert()) switch_operators(api().capture() == SONDE_CAPTURE_ON);

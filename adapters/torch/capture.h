@@ -8,22 +8,22 @@ namespace sonde_torch {
 void install(const Setup& setup);  // registers both callbacks; the operator one is enabled by the
                                    // clock's answers
 void uninstall();
-void set_capture();  // after every call of a clock function: switches the operator callback as the clock says
+void set_capture();  // after every call of a clock function: enables or disables the operator callback
 bool capturing();
 // Forgets facts about memory that is no longer reachable, here and in the engine.
 void forget_dead_storages();
 
 // A root's forward begins on this thread (from its pre-hook, or when it is first seen). `module` must be the outermost.
-// `may_train_without_grad`: it was first seen somewhere inside, where gradients may be off for a while; then it counts
-// whether they were on outside.
+// `may_train_without_grad`: it was first seen somewhere inside, where gradients may be off for a while; then the
+// gradient mode outside of it counts.
 struct RootForward {
   bool has_parameters = false, optimizer_alive = false;
   bool may_train_without_grad = false;     // gradients may have been on when it began
   bool trained = true, evaluates = false;  // as in sonde_quiet_forward
 };
-// True if it is a forward with gradients; false also where another module called this one.
+// True for a forward with gradients; false also if another module called this one.
 bool root_forward(PyObject* module, const RootForward& forward);
-// The Optimizer.step that is ending on this thread has returned and not raised.
+// The Optimizer.step that is ending on this thread returned without an exception.
 void step_returned();
 
 }  // namespace sonde_torch

@@ -31,15 +31,15 @@ constexpr std::chrono::hours kForever{24 * 3652};
 
 enum class State : std::uint8_t { waiting, reading, done };
 
-// One collective that has returned. `state` and `future` are guarded by the table's mutex, and so is the number of
-// `outputs` and where they lie, which others compare; the rest belongs to the thread that claimed it.
+// One collective that has returned. The table's mutex guards `state`, `future`, and the number and the address of
+// `outputs`, which other threads compare; the rest belongs to the thread that claimed it.
 struct Pending {
   const struct sonde_api& api;
   sonde_op* op;
   std::vector<TensorDescriptor> outputs;
   State state = State::waiting;
   const Future* future = nullptr;  // not owned: while `waiting`, our callback in it keeps this from dangling
-  const void* work = nullptr;      // of a work without future: its address, only to be compared
+  const void* work = nullptr;      // of a work without a future: its address, only for comparison
 };
 using PendingPtr = std::shared_ptr<Pending>;
 
@@ -56,7 +56,7 @@ std::atomic<Table*>& table_pointer() {
 }
 Table& table() { return *table_pointer().load(); }
 
-// If several would finish a collective, only one does.
+// Of several threads that try to finish a collective, one does it.
 bool claim(Pending& pending) {
   const std::lock_guard lock(table().mutex);
   if (pending.state != State::waiting) return false;
@@ -95,7 +95,7 @@ void add(const PendingPtr& pending) {
   all.count = all.pending.size();
 }
 
-// Lives in the future's callback. A future that dies without completing takes it along.
+// Lives in the future's callback, and is destroyed with a future that never completes.
 struct Ticket {
   PendingPtr pending;
   explicit Ticket(PendingPtr mine) : pending(std::move(mine)) {}
@@ -114,10 +114,10 @@ c10::intrusive_ptr<c10d::Work> work_among(const std::vector<c10::IValue>& result
   return {};
 }
 
-// A work written in Python would run the user's code, and take the GIL, for a question of ours.
+// Does not ask a work that is written in Python: that would run the user's code and take the GIL.
 bool is_python(const c10d::Work& work) { return std::strstr(typeid(work).name(), "Py") != nullptr; }
 
-// Null for works that are done by the waiting thread: gloo's receives and its reduce_scatter.
+// Null for works that the waiting thread completes: gloo's receives and its reduce_scatter.
 c10::intrusive_ptr<Future> future_of(c10d::Work& work) {
   try {
     return work.getFuture();
@@ -193,7 +193,7 @@ void meet_collectives(sonde_tensor& tensor) {
 void work_waited(PyObject* work) {
   Table& all = table();
   if (all.count.load(std::memory_order_relaxed) == 0) return;
-  // pybind11 keeps the object's address in the first word behind the header; it is only compared.
+  // pybind11 keeps the object's address in the first word behind the header; it is only used for comparison.
   const void* address = *reinterpret_cast<void**>(reinterpret_cast<char*>(work) + sizeof(PyObject));
   PendingPtr mine;
   {

@@ -1,5 +1,5 @@
-// Operators of torch.distributed return before they are done. Their results are reported when their work is complete:
-// on the thread that completes it, before it is read or written by an operator that waited for it.
+// Operators of torch.distributed return before they are complete. Their results are reported when their work is
+// complete: on the thread that completes it, before an operator that waited for it reads or writes them.
 #pragma once
 
 #include <Python.h>
@@ -12,25 +12,25 @@
 
 namespace sonde_torch {
 
-// A thread of gloo's own, outside of any Python code: operators there are part of a collective.
+// True on gloo's own threads, outside of any Python code: operators there are part of a collective.
 bool inside_collective_thread();
 
-// Takes over `op`, which has returned `results`, a work among them. `outputs` are reported and the op is ended later;
-// the work owns their memory, not this table. Where completion cannot be observed, this happens at once and without
+// Takes over `op`, which has returned `results` with a work among them. `outputs` are reported and the op is ended
+// later; the work owns their memory, not this table. If completion cannot be observed, this happens at once and without
 // values.
 void complete_later(const struct sonde_api& api, sonde_op* op, std::vector<TensorDescriptor> outputs,
                     const std::vector<c10::IValue>& results);
 
-// An operator is about to use `tensor`. Waits while it is still being read for a collective that is complete; marks it
-// as memory that may change unseen where the collective is not.
+// An operator is about to use `tensor`. Waits while its values are still being read after a complete collective; if the
+// collective is not complete, marks it as memory that may change without an operator.
 void meet_collectives(sonde_tensor& tensor);
 
-// Work.wait() of Python has returned: some works are done by the waiting thread, without another signal.
+// Python's Work.wait() has returned: the waiting thread completes some works, without another signal.
 void work_waited(PyObject* work);
 
-// Between steps: works that nobody can wait for any more are forgotten.
+// Between steps: forgets works that nobody can wait for any more.
 void purge_collectives();
-// The session ends: complete results are reported, the others are reported as missing.
+// The session ends: reports complete results, and the others as missing.
 void end_collectives();
 // In the child of fork(): the threads that completed the works stayed in the parent.
 void forget_collectives();

@@ -13,13 +13,14 @@ namespace {
 
 enum class Owner : std::uint8_t { user, text, nobody };
 
-// File names are compact ASCII in practice; any other kind is taken as the user's.
+// File names are compact ASCII in practice; any other kind counts as the user's.
 Owner classify(const FrameFacts& facts, PyCodeObject* code) {
   PyObject* name = code->co_filename;
   if (!PyUnicode_IS_COMPACT_ASCII(name)) return Owner::user;
   const char* text = reinterpret_cast<const char*>(reinterpret_cast<PyASCIIObject*>(name) + 1);
   if (text[0] == '<') {
-    // `<frozen runpy>` is the interpreter's own; `<string>`, `<stdin>` have no file, but may be all there is.
+    // `<frozen runpy>` belongs to the interpreter; `<string>` and `<stdin>` have no file, but may contain the whole
+    // program.
     return std::strncmp(text, "<ipython", 8) == 0  ? Owner::user
            : std::strncmp(text, "<frozen", 7) == 0 ? Owner::nobody
                                                    : Owner::text;
@@ -27,7 +28,7 @@ Owner classify(const FrameFacts& facts, PyCodeObject* code) {
   for (const std::string& prefix : facts.skipped_prefixes) {
     if (prefix.empty() || std::strncmp(text, prefix.c_str(), prefix.size()) != 0) continue;
     const char* rest = text + prefix.size();
-    // Packages of other people live below the standard library's directory.
+    // Installed packages are below the standard library's directory.
     if (std::strncmp(rest, "site-packages/", 14) == 0 || std::strncmp(rest, "dist-packages/", 14) == 0) continue;
     return Owner::nobody;
   }
@@ -97,7 +98,7 @@ void walk_frames(const FrameFacts& facts, FrameMark mark, Until until, Walk& out
       if (module == nullptr) continue;
       if (out.module_count < kMaxModules) ++out.module_count;
       if (undecided != nullptr) ask(module);
-      out.modules[out.module_count - 1] = module;  // beyond the most, the last is always the outermost
+      out.modules[out.module_count - 1] = module;  // of a deeper chain, the last entry is always the outermost module
       hash = mix(hash, reinterpret_cast<std::uint64_t>(module));
       continue;
     }

@@ -1,5 +1,4 @@
-// The interpreter's stack, read without the GIL: the modules being called, and the line of the user's that called
-// them.
+// Reads the interpreter's stack without the GIL: the modules being called, and the user's line that called them.
 //
 // Safe because the calling thread's own frames cannot change while it is inside C++. One CPython minor per build.
 #pragma once
@@ -17,8 +16,7 @@ namespace sonde_torch {
 struct FrameFacts {
   PyCodeObject* module_call = nullptr;     // nn.Module._wrapped_call_impl: its slot 0 is the module
   PyCodeObject* optimizer_step = nullptr;  // the wrapper around every Optimizer.step
-  std::string skipped_prefixes[4];         // directories whose frames are nobody's code: torch, the
-                                           // standard library, us
+  std::string skipped_prefixes[4];         // directories of torch, the standard library and Sonde
 };
 
 inline constexpr int kMaxModules = 64;
@@ -41,10 +39,10 @@ FrameMark current_frame();  // null on threads without Python
 
 enum class Until { root, optimizer_step };
 
-// Walks from the current frame outwards, to `mark` (exclusive) if it is met, or to the optimizer's wrapper.
+// Walks from the current frame outwards, to `mark` (exclusive) if it is found, or to the optimizer's wrapper.
 void walk_frames(const FrameFacts& facts, FrameMark mark, Until until, Walk& out);
 
-// One frame of the user's.
+// One frame of the user's code.
 struct CodePlace {
   PyCodeObject* code = nullptr;
   int instruction = 0;  // byte offset in it
@@ -55,7 +53,7 @@ std::vector<CodePlace> trace_frames(const FrameFacts& facts, FrameMark mark, con
 // All frames of this thread, innermost first.
 std::vector<CodePlace> all_frames();
 
-// The outermost module call on the stack, null when there is none; and how many module calls there are.
+// The outermost module call on the stack, null if there is none; and the number of module calls.
 PyObject* outermost_module(const FrameFacts& facts, int& depth);
 
 }  // namespace sonde_torch

@@ -1,4 +1,4 @@
-// Calls into Python from wherever an operator runs.
+// Calls into Python from any thread that runs an operator.
 #pragma once
 
 #include <Python.h>
@@ -15,20 +15,20 @@ inline bool python_is_alive() {
 
 struct Gil {
   PyGILState_STATE state = PyGILState_Ensure();
-  // A daemon's thread that asks for the GIL while the interpreter ends is unwound from there, without it.
+  // A daemon thread that asks for the GIL while the interpreter ends is unwound from there, without it.
   ~Gil() {
     if (python_is_alive()) PyGILState_Release(state);
   }
 };
 
-// Errors in Sonde's own Python code end here. A ^C that came meanwhile is the user's: it is raised in their code.
+// Errors in Sonde's own Python code end here. A ^C in that time is raised in the user's code.
 inline void drop_error() {
   if (PyErr_Occurred() == nullptr) return;
   if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0) PyErr_SetInterrupt();
   PyErr_Clear();
 }
 
-// An exception of the user's own that is in flight survives what we call.
+// Preserves an exception of the user's that is in flight.
 struct SavedError {
 #if PY_VERSION_HEX < 0x030C0000
   PyObject *type, *value, *trace;

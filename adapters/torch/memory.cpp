@@ -27,7 +27,7 @@ std::string description_of(const at::TensorBase& tensor, const sonde_tensor& des
   return text;
 }
 
-// Elements in C order, one by one: for what has gaps or overlaps, which is rare.
+// Elements in C order, one by one: for tensors with gaps or overlaps, which are rare.
 char* gather(const sonde_tensor& tensor, std::size_t item, std::uint32_t dimension, const char* from, char* to) {
   if (dimension == tensor.ndim) {
     std::memcpy(to, from, item);
@@ -39,7 +39,7 @@ char* gather(const sonde_tensor& tensor, std::size_t item, std::uint32_t dimensi
   return to;
 }
 
-// Takes `bytes` over.
+// Takes ownership of `bytes`.
 PyObject* pair(const std::string& text, PyObject* bytes) {
   if (bytes == nullptr) return nullptr;
   return Py_BuildValue("(sN)", text.c_str(), bytes);

@@ -5,9 +5,10 @@
 
 namespace sonde_torch {
 
-// (`float32 (2,3)`, its bytes), or (why it cannot be read, None). The bytes are the tensor's own memory where that is one
-// block, with the strides in the description when they are not those of C order, else a copy in C order. They may be
-// read only while the tensor is alive and nobody writes it. Null, and an exception set, for what is not a tensor.
+// (`float32 (2,3)`, its bytes), or (the reason why it cannot be read, None). If the tensor's memory is one block, the
+// bytes are that memory, and the description contains strides that differ from C order; otherwise they are a copy in C
+// order. They may be read only while the tensor is alive and nobody writes it. Null, with an exception set, if it is
+// not a tensor.
 PyObject* memory_of(PyObject* tensor);
 
 }  // namespace sonde_torch

@@ -1,4 +1,4 @@
-// The CPython module `_sonde_torch`, called by python/sonde/torch.py. Functions convert arguments and nothing more.
+// The CPython module `_sonde_torch`, called by python/sonde/torch.py. Its functions only convert arguments.
 #include <Python.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -41,8 +41,9 @@ PyObject* install(PyObject*, PyObject* args) {
     return nullptr;
   }
   if (!sonde_torch::has_engine()) return fail("load() comes first");
-  for (PyObject* held : {module_call, optimizer_step, scope_of, new_root, source_of, bare_training, parameters_exist})
-    Py_INCREF(held);  // for good, as the setup is kept
+  for (PyObject* function :
+       {module_call, optimizer_step, scope_of, new_root, source_of, bare_training, parameters_exist})
+    Py_INCREF(function);  // for good, as the setup is kept
   sonde_torch::Setup setup;
   setup.frames.module_call = reinterpret_cast<PyCodeObject*>(module_call);
   setup.frames.optimizer_step = reinterpret_cast<PyCodeObject*>(optimizer_step);
@@ -62,7 +63,7 @@ PyObject* install(PyObject*, PyObject* args) {
 }
 
 PyObject* uninstall(PyObject*, PyObject*) {
-  Py_BEGIN_ALLOW_THREADS;  // it may wait for a collective's values to be read
+  Py_BEGIN_ALLOW_THREADS;  // it may wait until a collective's values are read
   sonde_torch::uninstall();
   Py_END_ALLOW_THREADS;
   Py_RETURN_NONE;
@@ -128,7 +129,7 @@ PyObject* name_tensor(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-// memory_written(tensor, from now on others may write to it unseen): its elements changed without an operator
+// memory_written(tensor, others may write to it from now on): its elements changed without an operator
 PyObject* memory_written(PyObject*, PyObject* args) {
   PyObject* tensor;
   int given_away;
@@ -144,7 +145,7 @@ PyObject* memory_written(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-// memory_of(tensor) -> (description, bytes) or (why it cannot be read, None)
+// memory_of(tensor) -> (description, bytes) or (the reason why it cannot be read, None)
 PyObject* memory_of(PyObject*, PyObject* tensor) { return sonde_torch::memory_of(tensor); }
 
 PyObject* forget_dead_storages(PyObject*, PyObject*) {

@@ -44,7 +44,7 @@ void collect_list(ThreadState& state, const c10::IValue& list, std::uint32_t& sl
     }
   }
 }
-// Memory that numbers are shared with under another identity (NumPy, DLPack): nothing known may hold any more.
+// Memory that is shared under another identity (NumPy, DLPack): known facts may no longer be true.
 bool has_aliases(const InputArgument& input) { return (input.descriptor.tensor.flags & SONDE_TENSOR_FOREIGN) != 0; }
 
 bool is_input_storage(const ThreadState& state, const Frame& frame, std::uint64_t storage) {
@@ -54,11 +54,11 @@ bool is_input_storage(const ThreadState& state, const Frame& frame, std::uint64_
   return false;
 }
 
-// `tensor` in the thread's scratch, as a result of the op. Inspected tensors were reported before.
+// `tensor` in the thread's scratch, as a result of the op. Checked outputs were reported before.
 TensorDescriptor& describe_output(ThreadState& state, Frame& frame, const at::Tensor& tensor) {
   TensorDescriptor& out = state.scratch;
   out.describe(tensor, false);
-  // Memory no argument had is new, whatever the schema says of aliases: `to` and `reshape` copy or not as they please.
+  // Memory that no argument had is new, whatever the schema says about aliases: `to` and `reshape` may copy or not.
   if (!frame.looked && out.tensor.storage != 0 && !is_input_storage(state, frame, out.tensor.storage)) {
     api().op_mutated(frame.op, out.tensor.storage);
   }
@@ -73,26 +73,26 @@ TensorDescriptor& describe_output(ThreadState& state, Frame& frame, const at::Te
   return out;
 }
 
-// Calls `tell(tensor, slot)` for the defined ones of the last `count` outputs.
-template <typename Tell>
-void for_each_output(const std::vector<c10::IValue>& outputs, std::size_t count, Tell tell) {
+// Calls `report(tensor, slot)` for the defined ones of the last `count` outputs.
+template <typename Report>
+void for_each_output(const std::vector<c10::IValue>& outputs, std::size_t count, Report report) {
   const std::size_t first = outputs.size() > count ? outputs.size() - count : 0;
   std::uint32_t slot = 0;
   for (std::size_t i = first; i < outputs.size(); ++i) {
     if (outputs[i].isTensor()) {
-      if (outputs[i].toTensor().defined()) tell(outputs[i].toTensor(), slot);
+      if (outputs[i].toTensor().defined()) report(outputs[i].toTensor(), slot);
       ++slot;
     } else if (outputs[i].isList()) {
       for (const c10::IValue& element : outputs[i].toListRef()) {
         if (!element.isTensor()) break;
-        if (element.toTensor().defined()) tell(element.toTensor(), slot);
+        if (element.toTensor().defined()) report(element.toTensor(), slot);
         ++slot;
       }
     }
   }
 }
 
-void tell_outputs(ThreadState& state, Frame& frame, const std::vector<c10::IValue>& outputs, std::size_t count) {
+void report_outputs(ThreadState& state, Frame& frame, const std::vector<c10::IValue>& outputs, std::size_t count) {
   const bool keeps = (frame.wanted & SONDE_WANT_WEAK_REF) != 0;
   for_each_output(outputs, count, [&](const at::Tensor& tensor, std::uint32_t slot) {
     api().op_output(frame.op, slot, describe_output(state, frame, tensor).get());
@@ -115,8 +115,8 @@ void look_at_outputs(ThreadState& state, Frame& frame, const std::vector<c10::IV
   frame.looked = true;
 }
 
-// `-> ()`: the written arguments are the result. The handles are gone; the memory is checked to be where it was.
-void tell_written_arguments(ThreadState& state, Frame& frame) {
+// `-> ()`: the written arguments are the result. Their handles are gone, so the memory is checked to be in its place.
+void report_written_arguments(ThreadState& state, Frame& frame) {
   std::uint32_t slot = 0;
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
     InputArgument& input = *state.inputs[i];
@@ -142,7 +142,7 @@ void end_collective(ThreadState& state, Frame& frame, const std::vector<c10::IVa
     if (input.result) {
       results.push_back(std::move(input.descriptor));
     } else if (input.written) {
-      api().storage_changed(input.descriptor.tensor.storage);  // perhaps not a result of any op
+      api().storage_changed(input.descriptor.tensor.storage);  // may not be a result of any op
     }
   }
   complete_later(api(), frame.op, std::move(results), outputs);
@@ -170,10 +170,10 @@ void collect_inputs(ThreadState& state, const OpInfo& info, c10::ArrayRef<const 
 c10::ArrayRef<const c10::IValue> arguments_of(const at::RecordFunction& fn) {
   const c10::ArrayRef<const c10::IValue> values = fn.inputs();
   const std::size_t count = std::min<std::size_t>(fn.num_inputs(), values.size());
-  return values.slice(values.size() - count, count);  // boxed calls show the whole stack
+  return values.slice(values.size() - count, count);  // boxed calls give the whole stack
 }
 
-void tell_unrecorded_writes(ThreadState& state, const at::RecordFunction& fn, const OpInfo& info, sonde_op* op) {
+void report_unrecorded_writes(ThreadState& state, const at::RecordFunction& fn, const OpInfo& info, sonde_op* op) {
   const std::size_t first = state.input_count;
   collect_inputs(state, info, arguments_of(fn));
   while (state.input_count > first) {
@@ -187,7 +187,7 @@ void tell_unrecorded_writes(ThreadState& state, const at::RecordFunction& fn, co
   }
 }
 
-void tell_before(ThreadState& state, const Frame& frame) {
+void report_before(ThreadState& state, const Frame& frame) {
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
     InputArgument& input = *state.inputs[i];
     bool overwritten = input.written;
@@ -225,15 +225,15 @@ void end_op(ThreadState& state, Frame& frame, const at::RecordFunction& fn) {
     api().op_input(frame.op, input.slot, input.descriptor.get());
   }
   if (failed) {
-    // Memory that it wrote before it threw is not its result.
+    // Memory that it wrote before it threw is not a result.
   } else if (frame.info->collective) {
     return end_collective(state, frame, outputs);
   } else if (frame.info->returns_nothing) {
-    tell_written_arguments(state, frame);
+    report_written_arguments(state, frame);
   } else {
-    tell_outputs(state, frame, outputs, fn.num_outputs());
+    report_outputs(state, frame, outputs, fn.num_outputs());
   }
-  if ((frame.wanted & SONDE_WANT_WATCHED) != 0) tell_watched(frame.op);
+  if ((frame.wanted & SONDE_WANT_WATCHED) != 0) report_watched(frame.op);
   end_recorded(frame.op, frame.wanted, failed);
 }
 
@@ -246,7 +246,7 @@ std::vector<TensorDescriptor> described_tensors(c10::ArrayRef<const c10::IValue>
   return tensors;
 }
 
-void tell_failure(ThreadState& state, std::uint32_t site, sonde_graph graph, std::vector<TensorDescriptor>& inputs) {
+void report_failure(ThreadState& state, std::uint32_t site, sonde_graph graph, std::vector<TensorDescriptor>& inputs) {
   state.failed_last = true;
   sonde_op* op = nullptr;
   const unsigned wanted = api().op_begin(site, graph, 0, &op);
@@ -260,7 +260,7 @@ void tell_failure(ThreadState& state, std::uint32_t site, sonde_graph graph, std
   end_recorded(op, wanted, true);
 }
 
-void tell_inner_results(ThreadState& state, const Frame& frame, const at::RecordFunction& fn) {
+void report_inner_results(ThreadState& state, const Frame& frame, const at::RecordFunction& fn) {
   const std::vector<c10::IValue>& outputs = fn.outputs();
   const std::size_t count = fn.num_outputs();
   for (std::size_t i = outputs.size() > count ? outputs.size() - count : 0; i < outputs.size(); ++i) {

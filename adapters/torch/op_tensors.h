@@ -14,23 +14,24 @@ namespace sonde_torch {
 
 c10::ArrayRef<const c10::IValue> arguments_of(const at::RecordFunction& fn);
 
-// Describes the tensors among `values` on top of the thread's inputs; drop_inputs() takes those of `frame` away.
+// Describes the tensors among `values` on top of the thread's inputs; drop_inputs() removes those of `frame`.
 void collect_inputs(ThreadState& state, const OpInfo& info, c10::ArrayRef<const c10::IValue> values);
 std::vector<TensorDescriptor> described_tensors(c10::ArrayRef<const c10::IValue> values);
 // Something that is not an operator (a custom autograd.Function, a node of backward) has thrown: records its inputs.
-void tell_failure(ThreadState& state, std::uint32_t site, sonde_graph graph, std::vector<TensorDescriptor>& inputs);
+void report_failure(ThreadState& state, std::uint32_t site, sonde_graph graph, std::vector<TensorDescriptor>& inputs);
 void drop_inputs(ThreadState& state, const Frame& frame);
 bool any_requires_grad(const ThreadState& state, const Frame& frame);
 
-// An op that is not recorded, or runs inside `op`, writes: the known facts about that memory are no longer true.
-void tell_unrecorded_writes(ThreadState& state, const at::RecordFunction& fn, const OpInfo& info, sonde_op* op);
+// An op that is not recorded, or that runs inside `op`, writes: the known facts about that memory are no longer true.
+void report_unrecorded_writes(ThreadState& state, const at::RecordFunction& fn, const OpInfo& info, sonde_op* op);
 
-// Arguments the op will write, and whatever shares their memory, are read while they still hold their old value.
-void tell_before(ThreadState& state, const Frame& frame);
+// Reads the arguments that the op will write, and all tensors that share their memory, while they still have their old
+// values.
+void report_before(ThreadState& state, const Frame& frame);
 // After the kernel: reports the written memory, the other arguments and the results; then ends the op.
 void end_op(ThreadState& state, Frame& frame, const at::RecordFunction& fn);
 
 // Backward reads tensors that autograd saves inside an op (a mask, a mean): they come from the op at depth 0.
-void tell_inner_results(ThreadState& state, const Frame& frame, const at::RecordFunction& fn);
+void report_inner_results(ThreadState& state, const Frame& frame, const at::RecordFunction& fn);
 
 }  // namespace sonde_torch

@@ -14,8 +14,8 @@
 namespace sonde_torch {
 namespace {
 
-// Ops that write arguments their schema does not mark: the running statistics of the normalisations, and what a
-// collective writes until it has been waited for.
+// Ops that write arguments without a mark in their schema: the running statistics of the normalisations, and the
+// arguments that a collective writes until it has been waited for.
 struct HiddenWrite {
   std::string_view name;
   std::array<int, 2> arguments;
@@ -62,7 +62,7 @@ OpInfo* make(const c10::FunctionSchema& schema) {
   info->overload = schema.overload_name();
   const std::size_t colon = info->name.rfind(':');
   info->op_type = colon == std::string::npos ? info->name : info->name.substr(colon + 1);
-  // Collectives write without saying so, and go on after they return.
+  // Collectives write without a mark in their schema, and continue after they return.
   info->collective = starts_with(info->name, "c10d::");
   info->waits = info->name == "_c10d_functional::wait_tensor";
   info->unfinished = starts_with(info->name, "_c10d_functional") && !info->waits;
@@ -114,8 +114,8 @@ const OpInfo* intern(const c10::FunctionSchema& schema) {
 }  // namespace
 
 const OpInfo* op_info(const at::RecordFunction& fn) {
-  // name() points into the operator's schema, which stays: its address is the key. A string-named
-  // event points into the event itself and could repeat an address, never one of a living schema.
+  // name() points into the operator's schema, which is never freed: its address is the key. A string-named event points
+  // into the event itself; it may repeat an address, but never that of a living schema.
   thread_local std::unordered_map<const char*, const OpInfo*> known;
   const char* name = fn.name();
   const auto it = known.find(name);

@@ -18,7 +18,7 @@ struct ArgumentInfo {
   std::string name;
   ArgumentKind kind = ArgumentKind::other;
   ArgumentForm form = ArgumentForm::plain;
-  bool written = false;  // the schema says so, or the table of ops that write without saying so
+  bool written = false;  // the schema or the table of unmarked writers says so
   bool result = false;   // of a collective: holds its result when it is complete
 };
 
@@ -30,18 +30,19 @@ struct OpInfo {
   bool has_attributes = false;   // some argument is not a tensor
   bool writes = false;           // some argument is written
   bool returns_nothing = false;  // `-> ()`: the results are the written arguments
-  bool uninitialised = false;    // `empty`: the result's bytes mean nothing
-  bool initialises = false;      // `lift_fresh`: torch.tensor and its like have filled their result, unseen
-  bool ignored = false;          // bookkeeping that computes nothing (`profiler::…`)
-  bool collective = false;       // of torch.distributed: writes its tensors, maybe after it has returned
-  bool unfinished = false;       // its results have their values only after `wait_tensor`
-  bool waits = false;            // `wait_tensor`: its argument may still be written while it begins
-  bool barrier = false;          // its tensor means nothing
-  bool autocast_wraps = false;   // under autocast this op casts and calls itself again
-  std::uint32_t number = 0;      // for cheap hashing, from 1
+  bool uninitialised = false;    // `empty`: the bytes of the result have no meaning
+  // `lift_fresh`: torch.tensor and similar functions have filled their result without an operator
+  bool initialises = false;
+  bool ignored = false;         // bookkeeping that computes nothing (`profiler::…`)
+  bool collective = false;      // of torch.distributed: writes its tensors, maybe after it has returned
+  bool unfinished = false;      // its results have their values only after `wait_tensor`
+  bool waits = false;           // `wait_tensor`: its argument may still be written while it begins
+  bool barrier = false;         // its tensor has no meaning
+  bool autocast_wraps = false;  // under autocast this op casts and calls itself again
+  std::uint32_t number = 0;     // for cheap hashing, from 1
 };
 
-// Null for events that are not operators (string-named ranges). Cheap: one look in a table of this thread.
+// Null for events that are not operators (string-named ranges). Cheap: one look-up in a table of this thread.
 const OpInfo* op_info(const at::RecordFunction& fn);
 
 }  // namespace sonde_torch

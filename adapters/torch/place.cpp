@@ -16,7 +16,7 @@
 namespace sonde_torch {
 namespace {
 
-std::atomic<std::uint64_t> g_generation{1};                    // changes when names by address go stale
+std::atomic<std::uint64_t> g_generation{1};                    // changes when names by address become invalid
 auto* g_reported_texts = new std::unordered_set<std::string>;  // files; under the GIL, leaked
 
 std::string text_of(PyObject* unicode) {
@@ -37,8 +37,8 @@ struct SiteText {
   std::vector<SiteLine> trace;  // innermost first
 };
 
-// With the GIL. A cell of a notebook is not a file: its text is asked for once.
-void tell_source_text(PyObject* file) {
+// With the GIL. A notebook's cell has no file: its text is requested once.
+void report_source_text(PyObject* file) {
   if (!g_reported_texts->insert(text_of(file)).second) return;
   PyObject* text = PyObject_CallOneArg(setup().python.source_of, file);
   if (text == nullptr) drop_error();
@@ -49,18 +49,18 @@ void tell_source_text(PyObject* file) {
 SiteLine line_of(const CodePlace& place) {
   SiteLine out;
   out.file = text_of(place.code->co_filename);
-#if PY_VERSION_HEX < 0x030B0000  // it knows neither qualified names nor columns
+#if PY_VERSION_HEX < 0x030B0000  // has neither qualified names nor columns
   out.function = text_of(place.code->co_name);
   out.line = PyCode_Addr2Line(place.code, place.instruction);
 #else
   out.function = text_of(place.code->co_qualname);
   PyCode_Addr2Location(place.code, place.instruction, &out.line, &out.column, &out.end_line, &out.end_column);
 #endif
-  tell_source_text(place.code->co_filename);
+  report_source_text(place.code->co_filename);
   return out;
 }
 
-// With the GIL: the module chain's name and the lines that led here, once per new site.
+// With the GIL: the name of the module chain and the lines of the call, once per new site.
 SiteText resolve(const Walk& walk, FrameMark mark) {
   SiteText out;
   const Gil gil;
@@ -128,7 +128,7 @@ std::uint32_t cached_site(ThreadState& state, std::uint64_t key, const char* op_
   if (phase == SONDE_PHASE_FORWARD && text.scope.empty()) phase = SONDE_PHASE_OUTSIDE;
   const std::uint32_t site = intern(op_type, phase, forward_site, text, walk != nullptr && walk->flagged);
   state.busy = false;
-  if (state.sites.size() >= kMostSites) state.sites.clear();  // code that is made anew all the time (exec)
+  if (state.sites.size() >= kMostSites) state.sites.clear();  // code that is made again and again (exec)
   if (site != 0) state.sites.emplace(key, site);
   return site;
 }
@@ -182,8 +182,8 @@ std::uint64_t line_key(const Walk& walk, std::uint64_t op_number) {
              static_cast<std::uint64_t>(walk.instruction));
 }
 
-// The op that this one runs again: of the same module where only PyTorch's own code called it (nn.Sequential), of the
-// same line where no module was called between the checkpoint and the op. 0: not needed, or unknown.
+// The forward op that this one repeats: in the same module if only PyTorch's own code called it (nn.Sequential), on the
+// same line if no module was called between the checkpoint and the op. 0: not needed, or unknown.
 std::uint32_t first_forward(const ThreadState& state, const Walk& walk, std::uint64_t number) {
   if (walk.module_count > 0 && walk.code != nullptr) return 0;
   const auto first = state.forwards.find(walk.module_count > 0 ? module_key(walk, number) : line_key(walk, number));
@@ -192,14 +192,14 @@ std::uint32_t first_forward(const ThreadState& state, const Walk& walk, std::uin
 
 Place place_in_backward(ThreadState& state, const Frame& node, const char* op_type, std::uint64_t number) {
   const FrameMark now = current_frame();
-  if (now == node.mark || now == nullptr) {  // C++ all the way: the forward op's names and line
+  if (now == node.mark || now == nullptr) {  // only C++: the forward op's names and line
     const std::uint64_t key = mix(mix(0x1001, number), node.site);
     return {cached_site(state, key, op_type, SONDE_PHASE_BACKWARD, node.site, nullptr, nullptr), SONDE_GRAPH_TRAINING};
   }
   Walk walk;
   walk_frames(setup().frames, node.mark, Until::root, walk);
   flag_scope(state, walk);
-  // Modules called from inside a backward node, or lines of the user's from inside a checkpoint: a forward runs again.
+  // Modules called inside a backward node, or user's lines inside a checkpoint: a forward is repeated.
   const bool again = walk.module_count > 0 || (walk.recomputes && walk.code != nullptr);
   const std::uint32_t phase = again ? SONDE_PHASE_RECOMPUTE : SONDE_PHASE_BACKWARD;
   const std::uint32_t forward = again ? first_forward(state, walk, number) : node.site;
@@ -211,7 +211,7 @@ Place place_forward(ThreadState& state, const char* op_type, std::uint64_t numbe
   Walk walk;
   walk_frames(setup().frames, nullptr, optimizer != nullptr ? Until::optimizer_step : Until::root, walk);
   flag_scope(state, walk);
-  // Code of the user's own inside Optimizer.step, with gradients: the closure, not the optimizer's arithmetic.
+  // The user's code inside Optimizer.step, with gradients: it is the closure, and not the optimizer's arithmetic.
   const bool in_closure = walk.inside_step && walk.code != nullptr && at::GradMode::is_enabled();
   if (optimizer != nullptr && walk.module_count == 0 && !in_closure) {
     const std::uint64_t key = mix(mix(mix(0x1003, number), walk.hash), std::hash<std::string>{}(optimizer->scope));
@@ -231,7 +231,7 @@ Place place_forward(ThreadState& state, const char* op_type, std::uint64_t numbe
   const bool is_first = !state.sites.contains(key);
   const bool is_new = walk.module_count > 0 && is_first;
   if (is_new) {
-    // A chain seen for the first time may begin with a module whose call was not seen.
+    // A chain that is new may begin with a module whose call was not observed.
     PyObject* root = walk.modules[walk.module_count - 1];
     see_root(state, root);
     fresh_tables(state);

@@ -13,20 +13,20 @@ struct Place {
 };
 
 // The place of the op that starts now on this thread; `number` distinguishes op types. Walks the interpreter's stack;
-// takes the GIL when the place is new.
+// takes the GIL if the place is new.
 Place place_of(ThreadState& state, const char* op_type, std::uint64_t number);
 
 // The place of a node of backward itself, as if it were an operator: `PowBackward0` in the place of its forward op.
 std::uint32_t site_of_node(ThreadState& state, const char* name, std::uint32_t forward_site);
 
-// True if the step clock must begin without a root: asked while none was seen, less and less often.
+// True if the step clock must begin without a root: asked while none was seen, at growing intervals.
 bool bare_training(ThreadState& state);
-// True if a module with parameters exists, which may be called yet.
+// True if a module with parameters exists, which may still be called.
 bool parameters_exist(ThreadState& state);
 
-// Module objects died or changed: names known by address are stale.
+// Module objects died or changed: names by address are invalid.
 void forget_scopes();
-// The texts of sources that are not files are reported again: another session begins. With the GIL.
+// The texts of sources without files are reported again: another session begins. With the GIL.
 void forget_source_texts();
 
 }  // namespace sonde_torch

@@ -75,7 +75,7 @@ inline PythonFrame* newest_frame(PyThreadState* state) {
 
 inline PythonFrame* older_frame(const PythonFrame* frame) { return frame->previous; }
 
-// Null for the frames that the interpreter puts between two of its own calls (owner 3, since 3.12).
+// Null for the frames that the interpreter inserts between two of its own calls (owner 3, since 3.12).
 inline PyCodeObject* code_of(const PythonFrame* frame) {
 #if PY_VERSION_HEX < 0x030C0000
   return frame->f_code;
@@ -95,7 +95,7 @@ inline PyObject* first_argument(const PythonFrame* frame) {
 #endif
 }
 
-// In bytes, as PyCode_Addr2Line takes it.
+// In bytes, as in PyCode_Addr2Line.
 inline int offset_of(const PythonFrame* frame) {
   return static_cast<int>(reinterpret_cast<const char*>(frame->instruction) - code_of(frame)->co_code_adaptive);
 }
@@ -109,12 +109,12 @@ inline PythonFrame* with_code(PythonFrame* frame) {
 
 // The newest frame of this thread that runs Python code; null on a thread without Python.
 inline PythonFrame* top_frame() {
-  // Not _PyThreadState_UncheckedGet: that is the state of the thread that holds the GIL.
+  // Not _PyThreadState_UncheckedGet: it returns the state of the thread that has the GIL.
   PyThreadState* state = PyGILState_GetThisThreadState();
   return state != nullptr ? with_code(newest_frame(state)) : nullptr;
 }
 
-// The caller's, without frames of the interpreter's own.
+// The caller's frame, without the interpreter's own frames.
 inline PythonFrame* previous(const PythonFrame* frame) { return with_code(older_frame(frame)); }
 
 }  // namespace sonde_torch

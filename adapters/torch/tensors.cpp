@@ -65,7 +65,7 @@ struct Known {
   c10::weak_intrusive_ptr<c10::StorageImpl> alive;
 };
 
-// Purged when it has doubled, so that its size follows the number of living storages, and it stays in the cache.
+// Purged when its size has doubled, so that it follows the number of living storages, and stays in the cache.
 constexpr std::size_t kLeastPurge = 1024;
 
 struct Registry {
@@ -90,7 +90,7 @@ bool has_any(const c10::DispatchKeySet& keys, std::initializer_list<c10::Dispatc
   return std::any_of(list.begin(), list.end(), [&](c10::DispatchKey key) { return keys.has(key); });
 }
 
-// Kinds that cannot be read, but whose sizes are plain numbers that can be read without running the user's code.
+// Kinds that cannot be read, but whose sizes are plain numbers, available without running the user's code.
 bool has_plain_sizes(const at::TensorBase& t) {
   const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
   using K = c10::DispatchKey;
@@ -172,7 +172,7 @@ bool purge_is_due() {
 
 namespace {
 
-// PyTorch up to 2.9 has another name for it. A template, since `requires` of what is not there is an error elsewhere.
+// PyTorch up to 2.9 has another name for it. A template, since `requires` with an unknown name is an error elsewhere.
 template <class Slot>
 PyObject* python_object(const Slot* slot) {
   if constexpr (requires { slot->load_pyobj(); }) {
@@ -188,8 +188,8 @@ bool has_python_object(const c10::StorageImpl& storage) { return python_object(s
 
 bool owned_by_torch(const c10::StorageImpl& storage) {
   static const c10::DeleterFnPtr raw = c10::GetDefaultCPUAllocator()->raw_deleter();
-  // Tensor.numpy() makes a storage unresizable. Python's storage object, once asked for, stays with the storage: its
-  // elements and its address are open to everybody.
+  // Tensor.numpy() makes a storage unresizable. Python's storage object, once requested, stays with the storage: it
+  // exposes the storage's elements and address.
   return storage.data_ptr().get_deleter() == raw && storage.resizable() && !has_python_object(storage);
 }
 
@@ -205,7 +205,7 @@ void TensorDescriptor::describe(const at::TensorBase& t, bool keep_alive_mark) {
   alive.reset();
   try {
     fill(t, keep_alive_mark);
-  } catch (...) {  // a kind of tensor that answers by throwing
+  } catch (...) {  // a kind of tensor that throws
     tensor.skip = "PyTorch refuses to describe it";
     tensor.data = nullptr;
   }

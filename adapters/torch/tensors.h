@@ -1,6 +1,6 @@
-// at::Tensor as the engine sees it, without touching the tensor: no handle is copied, no storage is
-// kept alive, copy-on-write stays lazy. Order of checks: every one was found by a crash (fake,
-// functorch, sparse, resized, …).
+// at::Tensor as the engine sees it, without effects on the tensor: no handle is copied, no storage is kept alive,
+// copy-on-write stays lazy. The order of checks matters: each was found by a crash (fake, functorch, sparse, resized,
+// …).
 #pragma once
 
 #include <ATen/core/TensorBase.h>
@@ -24,7 +24,7 @@ struct TensorDescriptor {
   TensorDescriptor();
   // Never throws: a refusal by PyTorch becomes the reason why the tensor is skipped.
   void describe(const at::TensorBase& t, bool keep_alive_mark);
-  // The memory is still there and where it was: read after the kernel only then.
+  // True if the memory still exists in the same place: it is read after the kernel only then.
   bool still_valid() const;
 
   // Points `tensor` at this object's own sizes; after a move or a growing vector.
@@ -36,10 +36,10 @@ struct TensorDescriptor {
   std::vector<std::int64_t> heap_;
 
   void fill(const at::TensorBase& t, bool keep_alive_mark);
-  std::int64_t* take_sizes(c10::IntArrayRef sizes);  // where they are now; room for as many strides follows
+  std::int64_t* take_sizes(c10::IntArrayRef sizes);  // at their present address; room for as many strides follows
 };
 
-// The reason why a tensor of this kind is not read; null when it can be. Static text.
+// The reason why a tensor of this kind cannot be read; null if it can. Static text.
 const char* why_unreadable(const at::TensorBase& t);
 
 // By address, not by identity: two storages may share one piece of memory.
@@ -54,14 +54,14 @@ struct StorageIdentity {
 StorageIdentity storage_identity(c10::StorageImpl* storage);
 // From now on others may write to this memory unseen (DLPack).
 void give_away(c10::StorageImpl* storage);
-// Drops what is known of storages that died, and gives their identities.
+// Drops the facts about storages that died, and returns their identities.
 std::vector<std::uint64_t> purge_storages();
-// So many storages are known that some of them will have died.
+// True if so many storages are known that some of them will have died.
 bool purge_is_due();
 // Python has asked for the storage object.
 bool has_python_object(const c10::StorageImpl& storage);
-// Allocated by torch's own CPU allocator, and nobody asked for it outside operators (else NumPy, DLPack, a file: it may
-// change unseen).
+// Allocated by torch's own CPU allocator, and not exposed outside operators (through NumPy, DLPack or a file it may
+// change without an operator).
 bool owned_by_torch(const c10::StorageImpl& storage);
 
 }  // namespace sonde_torch

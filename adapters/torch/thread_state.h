@@ -20,7 +20,7 @@ namespace sonde_torch {
 
 enum class FrameKind : std::uint8_t { op, node, wrapper, optimizer };
 
-// One event in flight that we care about. Nested operators have none.
+// One event in flight that is of interest. Nested operators have none.
 struct Frame {
   FrameKind kind = FrameKind::op;
   const at::RecordFunction* fn = nullptr;
@@ -67,7 +67,7 @@ struct ThreadState {
   bool grad_outside = false;  // gradients were on at the last op outside every module
   int optimizer_depth = 0;
   int dump_scopes = 0;       // open ones of sonde.dump_scope()
-  bool catches = false;      // the plan wants what throws
+  bool catches = false;      // the plan records operators that throw
   bool failed_last = false;  // an operator has thrown, and none has begun since
   std::vector<FunctionCall> functions;
   bool step_returned = false;  // the outermost Optimizer.step has not raised

@@ -11,7 +11,7 @@ constexpr std::size_t kMostEnded = 32;  // threads; each has half a megabyte
 struct AllOwners {
   std::mutex mutex;
   std::map<std::uint64_t, std::shared_ptr<SequenceOwners>> by_thread;  // threads are numbered as they come
-  std::size_t look_at = kMostEnded;                                    // so many: some will have ended
+  std::size_t look_at = kMostEnded;  // at so many entries, some threads will have ended
 };
 
 AllOwners& all_owners() {

@@ -13,7 +13,7 @@ class SequenceOwners {
   void set(std::int64_t sequence, std::uint32_t site) {
     slots_[index(sequence)].store(pack(sequence, site), std::memory_order_relaxed);
   }
-  // 0 when the op is not known.
+  // 0 if the op is unknown.
   std::uint32_t get(std::int64_t sequence) const {
     const std::uint64_t packed = slots_[index(sequence)].load(std::memory_order_relaxed);
     return (packed >> 24) == static_cast<std::uint64_t>(sequence) + 1 ? static_cast<std::uint32_t>(packed & 0xFFFFFF)
@@ -32,10 +32,10 @@ class SequenceOwners {
   std::unique_ptr<std::atomic<std::uint64_t>[]> slots_ { new std::atomic<std::uint64_t>[ kSlots ]() };
 };
 
-// Of a thread by at::RecordFunction::currentThreadId(). Its owner counts as the thread itself: of threads that
-// have ended only the last few are kept, for backward passes that begin elsewhere.
+// The numbers of a thread, by at::RecordFunction::currentThreadId(). Its owner counts as the thread itself: of threads
+// that have ended only the last few are kept, for backward passes that begin elsewhere.
 std::shared_ptr<SequenceOwners> sequence_owners(std::uint64_t thread);
-// The site of that op on that thread; 0 when it is not known.
+// The site of that op on that thread; 0 if it is unknown.
 std::uint32_t site_of_sequence(std::uint64_t thread, std::int64_t sequence);
 void forget_sequence_owners();  // of all threads
 

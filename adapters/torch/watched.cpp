@@ -28,20 +28,20 @@ std::atomic<Table*>& table_pointer() {
   return pointer;
 }
 
-// True if the engine wants it again.
-bool tell(sonde_op* op, Kept& kept) {
+// True if the engine will need it again.
+bool report(sonde_op* op, Kept& kept) {
   TensorDescriptor& descriptor = kept.descriptor;
   const char* gone = nullptr;
-  // Held while it is read, so that another thread cannot free it meanwhile. A storage that has a Python object would take
-  // the GIL for that; the remains of a dead one still show if it has one.
-  c10::intrusive_ptr<c10::StorageImpl> held;
+  // Keeps the memory alive while it is read, so that another thread cannot free it. For a storage that has a Python
+  // object this would take the GIL; the remains of a dead storage still show if it has one.
+  c10::intrusive_ptr<c10::StorageImpl> storage;
   if (has_python_object(*descriptor.storage)) {
     gone = "Python's own storage object was asked for";
   } else {
-    held = descriptor.alive.lock();
-    if (!held) gone = "its memory was released";
+    storage = descriptor.alive.lock();
+    if (!storage) gone = "its memory was released";
   }
-  if (held && !descriptor.still_valid()) gone = "its memory was released or moved";
+  if (storage && !descriptor.still_valid()) gone = "its memory was released or moved";
   const char* skip = descriptor.tensor.skip;
   if (gone != nullptr) descriptor.tensor.skip = gone;
   const int goes_on = api().op_watched(op, kept.name, kept.slot, descriptor.get());
@@ -63,10 +63,10 @@ void keep_watched(std::uint32_t name, std::uint32_t slot, const at::Tensor& tens
   table.kept.push_back(std::move(kept));
 }
 
-void tell_watched(sonde_op* op) {
+void report_watched(sonde_op* op) {
   Table& table = *table_pointer().load();
   const std::lock_guard lock(table.mutex);
-  std::erase_if(table.kept, [&](const auto& kept) { return !tell(op, *kept); });
+  std::erase_if(table.kept, [&](const auto& kept) { return !report(op, *kept); });
 }
 
 void forget_watched() { table_pointer().store(new Table); }

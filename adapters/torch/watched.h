@@ -12,7 +12,7 @@ namespace sonde_torch {
 // `name`: the answer of op_watch_id() for the operator that has just made it.
 void keep_watched(std::uint32_t name, std::uint32_t slot, const at::Tensor& tensor);
 // After `op`: reports all kept tensors to the engine, as they are now; drops those it no longer wants.
-void tell_watched(sonde_op* op);
+void report_watched(sonde_op* op);
 void forget_watched();
 
 }  // namespace sonde_torch

@@ -49,7 +49,7 @@ struct DTypeInfo {
   bool has_statistics;      // false for complex
 };
 
-SONDE_EXPORT const DTypeInfo& info(DType dtype);  // `undefined`'s row for a number the table does not hold
+SONDE_EXPORT const DTypeInfo& info(DType dtype);  // an unknown number gives the row of `undefined`
 SONDE_EXPORT std::span<const DTypeInfo> all_dtypes();
 SONDE_EXPORT bool is_floating(DType dtype);  // float16 to float64, bfloat16 and the 8-bit floats; not complex
 SONDE_EXPORT bool is_complex(DType dtype);

@@ -219,8 +219,9 @@ class Dump {
   // The meaning of DumpHit::error_code: a sentence for each bit.
   SONDE_EXPORT static std::vector<std::string_view> watch_errors(std::uint32_t error_code);
 
-  // As in the options of the command. Those of `numbers` that a list such as "3", "0-5" or "1|4" names; fails on a text
-  // that is not a list. `what` begins the message: "--step".
+  // The members of `numbers` that a list such as "3", "0-5" or "1
+  // 4" selects, as in the options of the command. Fails on a text that is not a list. `what` begins the message:
+  // "--step".
   SONDE_EXPORT static Result<std::vector<std::uint64_t>> listed(std::string_view what, std::string_view list,
                                                                 std::span<const std::uint64_t> numbers);
   // Whether a pattern such as "**/conv*" selects the op: by its full name, its type or, without a `/`, the last part of

@@ -84,7 +84,7 @@ struct Finding {
 struct AnalysisOptions {
   std::string steps;  // "3", "0-5", "1|4"; empty: all
   std::optional<std::uint32_t> graph, rank;
-  std::size_t threads = 0;  // that read files; 0: one for each CPU
+  std::size_t threads = 0;  // threads that read files; 0: one for each CPU
 };
 
 // --- first_bad: the first operator whose output holds a NaN or an infinity that matters (docs/first-bad.md) -------------

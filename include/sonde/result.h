@@ -11,7 +11,7 @@ enum class ErrorCode {
   invalid_argument,  // the caller or the configuration asked for something that is not legal
   not_found,         // a file, an op, a step that should exist does not
   io,                // the operating system refused
-  corrupt,           // bytes that are not what their format promises
+  corrupt,           // bytes that break the rules of their format
   unsupported,       // legal, but this build, host or version cannot do it
   busy,              // somebody else owns it (a live run on the same directory)
 };

@@ -12,7 +12,7 @@
 namespace sonde {
 
 inline constexpr std::uint64_t kNoSequence = ~0ULL;
-// In place of an output's number: something that the op made inside and that is none of its results (a saved mask).
+// Replaces the number of an output for an internal result of the op (a saved mask), which is not one of its outputs.
 inline constexpr std::uint32_t kInnerSlot = ~0U;
 
 struct TensorMeta {

@@ -93,7 +93,7 @@ def open(
     return dump.open(path, step=step, rank=rank, graph=graph, op=op, type=type, source=source)
 
 
-if not TYPE_CHECKING:  # which would take any name for a module
+if not TYPE_CHECKING:  # it would accept any name of a module
 
     def __getattr__(name: str) -> object:
         if name in _ANALYSES:

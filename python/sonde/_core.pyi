@@ -22,7 +22,7 @@ def active() -> bool:
     """True if a session runs in this process."""
 
 def take_failure() -> str | None:
-    """The failure that the user has not seen yet."""
+    """The failure that was not yet reported to the user."""
 
 def manual_step() -> int:
     """The step ends here."""
@@ -40,13 +40,13 @@ def records_exceptions() -> bool:
     """The session's plan asks for the operator that throws."""
 
 def host_settings() -> _HostSettings:
-    """The settings of the plan that a host with its own dumper needs. Raises ValueError when no session runs."""
+    """The settings of the plan that a host with its own dumper needs. Raises ValueError if no session runs."""
 
 def flag_scope(scope: str, type: str, enabled: bool) -> None:
     """Switches the recording of a scope, or of its operators of a type, under `dump_mode` 2."""
 
 def forked_child() -> None:
-    """In a forked child: the engine does nothing any more."""
+    """In a forked child: turns the engine off."""
 
 def api() -> int:
     """Address of the engine's function table (struct sonde_api)."""
@@ -78,7 +78,7 @@ class Dump:
         """The directory with the files of a rank."""
 
     def problems(self) -> list[tuple[str, str]]:
-        """(file, why it could not be read)"""
+        """(file, reason why it could not be read)"""
 
     def op_count(self) -> int:
         """The number of operators, including parameters."""
@@ -96,10 +96,10 @@ class Dump:
         """Columns of TensorTable."""
 
     def statistics_columns(self, tensors: list[int]) -> dict[str, tuple[NDArray[Any], NDArray[np.uint8]]]:
-        """{name: (values, 1 where it is known)}"""
+        """{name: (values, 1 if it is known)}"""
 
     def edge_columns(self, step: int) -> _EdgeColumns:
-        """The data flow of a step: rows of operators, `from` -1 where none made it."""
+        """The data flow of a step: rows of operators, `from` is -1 if no operator made it."""
 
     def select(
         self,
@@ -116,16 +116,16 @@ class Dump:
         """Rows of operators or tensors; an empty list or text selects all."""
 
     def look(self, tensor: int) -> tuple[str, tuple[int, ...] | None]:
-        """(type, shape) as the file says."""
+        """(type, shape) from the file."""
 
     def statistics(self, tensor: int) -> dict[str, float | int | None]:
-        """The statistics of the dump, else measured ones."""
+        """The statistics in the dump; without them, measured ones."""
 
     def measure(self, tensors: list[int]) -> list[tuple[str, str]]:
-        """Measures those that have no statistics: (file, why it could not be read)."""
+        """Measures tensors without statistics: (file, reason why it could not be read)."""
 
     def values(self, tensor: int) -> tuple[NDArray[Any], str]:
-        """(elements as they lie in the file, the name of their type)"""
+        """(elements as in the file, the name of their type)"""
 
     def values_as_float32(self, tensor: int) -> NDArray[np.float32]:
         """The elements one after the other."""
@@ -145,7 +145,7 @@ class Dump:
         """Arguments that are not tensors."""
 
     def code(self, op: int, file: str, line: int) -> str:
-        """The text of a line, as the dump has it or as it is in the file; '' when unknown."""
+        """The text of a line, from the dump or from the file; '' if unknown."""
 
 def open_dump(
     path: str, ranks: list[int], steps: list[int], graphs: list[int], op: str, type: str, source: str

@@ -20,7 +20,7 @@ _stage = "none"  # "initialised", "set"
 
 
 def init_dump() -> None:
-    """Begin: before set_dump(). Raises Error when it was called before, or when a session is running already."""
+    """Begin: before set_dump(). Raises Error if it was called before, or if a session is running."""
     global _stage
     if _stage != "none":
         raise Error(_REPEATED)
@@ -32,7 +32,7 @@ def init_dump() -> None:
 def set_dump(path: session.StrPath) -> None:
     """Record under this acl.json (or any configuration that sonde.start() takes) from now on.
 
-    Raises Error with everything that is wrong in the file; another one may then be given.
+    Raises Error with all errors in the file; the call may then be repeated with another file.
     """
     global _stage
     if _stage == "none":
@@ -44,9 +44,9 @@ def set_dump(path: session.StrPath) -> None:
 
 
 def finalize_dump() -> str:
-    """End: all files are complete when this returns. Gives the closing line. init_dump() may follow.
+    """End: all files are complete when this returns. Returns the closing line. init_dump() may follow.
 
-    Raises Error when init_dump() was not called before.
+    Raises Error if init_dump() was not called before.
     """
     global _stage
     if _stage == "none":

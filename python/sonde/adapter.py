@@ -1,9 +1,8 @@
 """Finds the library that watches PyTorch (`_sonde_torch`), or builds it where it is used.
 
 It is compiled against one torch and one Python: their inner structures differ between minor versions. scripts/setup
-builds it into the package; elsewhere the first use builds it into the user's cache, with the host's own compiler. A
-PyTorch that nobody has tried it with is accepted where the adapter's self-test passes (self_test.py).
-
+builds it into the package; elsewhere the first use builds it into the user's cache, with the host's own compiler. An
+untested PyTorch is accepted if the adapter's self-test passes (self_test.py).
     python -m sonde.adapter build       # build now
     python -m sonde.adapter status      # the existing adapters, as JSON
 """
@@ -35,26 +34,26 @@ import time
 from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING
 
-if TYPE_CHECKING:  # scripts/sanitize runs this file alone
+if TYPE_CHECKING:  # scripts/sanitize runs this file by itself
     from .library import Library
 
-# The sources in adapters/torch compile against every torch from the oldest on. They know the frames of these Pythons.
+# The sources in adapters/torch compile with every torch from the oldest on. They know the frames of these Pythons.
 OLDEST_TORCH = (2, 6)
 PYTHON_MINORS = ("3.10", "3.11", "3.12", "3.13", "3.14")
-# Tried with the tests of capture (docs/versions.md); the self-test decides about others.
+# Versions that the tests of capture ran with (docs/versions.md); the self-test decides about others.
 TESTED_TORCH_MINORS = ("2.6", "2.9", "2.13", "2.15")
 TESTED_PYTHON_MINORS = ("3.10", "3.11", "3.12", "3.13")
 
 _PACKAGE = pathlib.Path(__file__).resolve().parent
 _SOURCES = _PACKAGE / "adapters" / "torch"
 _INCLUDE = _PACKAGE / "include"
-_BUILT = _PACKAGE / "adapters" / "built"  # beside the code that loads it: the same rules apply to both
+_BUILT = _PACKAGE / "adapters" / "built"  # beside the code that loads it, under the same rules
 _NAME = "_sonde_torch"
 _LIBRARIES = ("torch_cpu", "torch_python", "c10")
 
 
 class AdapterError(Exception):
-    """No adapter for this torch and Python; the text says why and what would help."""
+    """No adapter for this torch and Python; the text contains the reason and a cure."""
 
 
 def load() -> "Library":
@@ -107,7 +106,7 @@ def _is_cut_off(library: pathlib.Path) -> bool:
 
 
 def find_or_build(torch: "Torch | None" = None) -> pathlib.Path:
-    """The path of the library: from the package, else from the user's cache, else built now. Raises AdapterError."""
+    """The path of the library: in the package, in the user's cache, or built now. Raises AdapterError."""
     torch = torch or find_torch()
     refuse_strangers(torch)
     found = find(torch)
@@ -138,7 +137,7 @@ class Torch:
 
     @property
     def is_tested(self) -> bool:
-        """A release of a minor version that the tests of capture ran with; no nightly, no build of somebody's own."""
+        """True for a release of a minor version that the tests of capture ran with; not for nightly or private builds."""
         return (
             self.minor in TESTED_TORCH_MINORS and re.fullmatch(r"[0-9.]+(\+(cpu|cu[0-9]+))?", self.version) is not None
         )
@@ -171,7 +170,7 @@ def find_torch() -> Torch:
 
 
 def refuse_strangers(torch: Torch) -> None:
-    """Raise AdapterError when the adapter does not know the inside of this torch or this Python."""
+    """Raise AdapterError if the adapter does not know the inner structures of this torch or this Python."""
     python = _python_minor()
     if platform.python_implementation() != "CPython" or python not in PYTHON_MINORS:
         raise AdapterError(
@@ -196,8 +195,8 @@ def _python_minor() -> str:
 
 
 def _require_self_test(torch: Torch, library: pathlib.Path) -> None:
-    """The adapter was not tried with this torch, or this Python: it is tested once, in a process of its own, and the
-    result is kept. Raises AdapterError when it fails."""
+    """The adapter was not tested with this torch, or this Python: tests it once, in a separate process, and keeps the
+    result. Raises AdapterError if the test fails."""
     untried = f"Python {platform.python_version()}" if torch.is_tested else f"PyTorch {torch.version}"
     kept = _cache_directory() / f"{library.stem}.self-test"
     result = _kept_result(kept)
@@ -256,7 +255,7 @@ def _kept_result(path: pathlib.Path) -> str | None:
 
 
 def _keep_result(path: pathlib.Path, result: str) -> None:
-    """Where the cache cannot be written, the next run tests again."""
+    """If the cache cannot be written, the next run tests again."""
     with contextlib.suppress(OSError):
         _make_directory(path.parent)
         if _trusted(path.parent):
@@ -266,8 +265,8 @@ def _keep_result(path: pathlib.Path, result: str) -> None:
 
 
 def build(torch: Torch, directory: pathlib.Path, announce: bool = False) -> pathlib.Path:
-    """Compile the adapter into `directory`, unless it is there; safe when several processes do so at once. Gives its
-    path. `announce`: on stderr, as it takes a minute. Raises AdapterError."""
+    """Compile the adapter into `directory`, unless it is there; several processes may do so at once. Returns its path.
+    `announce`: prints a line on stderr, since it takes a minute. Raises AdapterError."""
     refuse_strangers(torch)
     compiler = _compiler()
     _check_headers(torch)
@@ -307,14 +306,14 @@ _CURE = "XDG_CACHE_HOME can name a directory of your own"
 
 
 def _make_directory(directory: pathlib.Path) -> None:
-    """With the missing ones above it, which Path.mkdir would leave to the umask."""
+    """Also makes the missing ones above it, whose mode Path.mkdir would leave to the umask."""
     for place in [*reversed(directory.parents), directory]:
         if not place.is_dir():
             place.mkdir(mode=0o700, exist_ok=True)
 
 
 def _open_lock(directory: pathlib.Path) -> IO[bytes]:
-    """The file `.lock`, for a lock alone: it is never emptied, and anything but a file of this user is refused."""
+    """The file `.lock`, only used as a lock: it is never emptied, and anything but a file of this user is refused."""
     path = directory / ".lock"
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     file = open(path, "r+b", buffering=0, opener=lambda name, _: os.open(name, flags, 0o600))  # noqa: SIM115
@@ -326,14 +325,14 @@ def _open_lock(directory: pathlib.Path) -> IO[bytes]:
 
 
 def _check_trusted(directory: pathlib.Path) -> None:
-    """Raise PermissionError unless nobody but root and this user can put a library into `directory`, or another
+    """Raise PermissionError if anybody except root and this user can put a library into `directory`, or another
     directory into its place."""
     own = directory.resolve()
     for place in [own, *own.parents]:
         status = os.stat(place)
         if status.st_uid not in ((os.geteuid(),) if place == own else (0, os.geteuid())):
             raise PermissionError(errno.EPERM, f"it belongs to user {status.st_uid}", str(place))
-        # A group of the user's own, as umask 002 supposes, has no other members.
+        # A user's private group, as assumed by umask 002, has no other members.
         others = status.st_mode & (0o002 if status.st_gid == os.getegid() and place != own else 0o022)
         if others and (place == own or not status.st_mode & stat.S_ISVTX):
             mode = stat.S_IMODE(status.st_mode)
@@ -345,7 +344,7 @@ def _reason(error: OSError) -> str:
 
 
 def _compile(compiler: Sequence[str], torch: Torch, library: pathlib.Path) -> None:
-    """Objects side by side, then one link, then a rename: a library under its name is always complete."""
+    """Compiles in parallel, links once, then renames: a library under its name is always complete."""
     with tempfile.TemporaryDirectory(prefix="build-", dir=library.parent) as scratch:
         objects: list[str] = []
         jobs: list[list[str]] = []
@@ -355,7 +354,7 @@ def _compile(compiler: Sequence[str], torch: Torch, library: pathlib.Path) -> No
             jobs.append([*compiler, *flags, "-c", str(unit), "-o", objects[-1]])
         _run_all(jobs)
         built = os.path.join(scratch, library.name)
-        # Named in the library even where the linker sees no need, as with libraries that only have the right names.
+        # Named in the library even if the linker sees no need, as with empty libraries of the right names.
         libraries = ["-Wl,--no-as-needed", f"-L{torch.directory / 'lib'}", *(f"-l{name}" for name in _LIBRARIES)]
         # A symbol that this torch lacks must fail the load: found at the first call, it would end the training.
         at_once = "-Wl,-z,now"
@@ -383,7 +382,7 @@ def _write_units(directory: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _compile_flags(torch: Torch) -> list[str]:
-    # NDEBUG changes the layout of RecordFunction: it must be as in the torch that was released.
+    # NDEBUG changes the layout of RecordFunction: it must be the same as in the released torch.
     flags = ["-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden"]
     flags.append(f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.cxx11_abi)}")
     system = [torch.directory / "include", sysconfig.get_path("include")]
@@ -391,12 +390,13 @@ def _compile_flags(torch: Torch) -> list[str]:
 
 
 def _more_flags() -> list[str]:
-    """For work on Sonde: warnings as errors, sanitizers. Not CXXFLAGS, which may be meant for another compiler."""
+    """Flags for work on Sonde: warnings as errors, sanitizers. Not CXXFLAGS, which may be meant for another
+    compiler."""
     return shlex.split(os.environ.get("SONDE_ADAPTER_CXXFLAGS", ""))
 
 
 def _run_all(commands: Sequence[list[str]]) -> None:
-    """Run as many at once as there are cores; raise with the compiler's words when one fails."""
+    """Run as many at once as there are cores; raise with the compiler's output if one fails."""
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for command, done in zip(commands, pool.map(_run, commands), strict=True):
             if done.returncode != 0:
@@ -453,8 +453,8 @@ def _check_headers(torch: Torch) -> None:
 
 
 def _file_name(torch: Torch) -> str:
-    """One name per commit of torch, Python, C++ ABI and state of our sources: libraries that differ never meet. The
-    builds of one commit, for CPUs and for each CUDA, have the same classes."""
+    """One name per commit of torch, Python, C++ ABI and state of our sources, so that different libraries never
+    collide. The builds of one commit, for CPUs and for each CUDA, have the same classes."""
     digest = hashlib.sha256()
     libstdcxx = "cxx11" if torch.cxx11_abi else "before-cxx11"
     abi = (libstdcxx, platform.machine(), str(sysconfig.get_config_var("SOABI")))
@@ -473,9 +473,9 @@ def _cache_directory() -> pathlib.Path:
 
 
 def _usable(library: pathlib.Path) -> bool:
-    """A library that another user could have put there is not loaded."""
+    """False for a library that another user could have put there; it is not loaded."""
     try:
-        status = library.lstat()  # no link's target
+        status = library.lstat()  # not of a link's target
     except OSError:
         return False
     return stat.S_ISREG(status.st_mode) and status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022

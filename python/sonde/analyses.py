@@ -1,4 +1,4 @@
-"""The analyses of dumps as functions: what `sonde first-bad`, `compare`, `stomp`, `watch` and `convert` answer, as
+"""The analyses of dumps as functions: the answers of `sonde first-bad`, `compare`, `stomp`, `watch` and `convert` as
 objects.
 
     report = sonde.first_bad("/data/run7")
@@ -9,7 +9,7 @@ objects.
     comparison = sonde.compare("/data/npu", sonde.open("/data/cpu"))
     comparison.to_pandas()                     # a row for each output
 
-A dump is a path or what `sonde.open` gives. In a notebook an answer shows itself as a table. No framework is needed;
+A dump is a path or the result of `sonde.open`. In a notebook an answer shows itself as a table. No framework is needed;
 `to_pandas` needs pandas."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The output of `sonde export`, in the manner of the other verbs (cli/answer.h).
+"""The output of `sonde export`, in the same form as the other verbs' (cli/answer.h).
 
-Text from a dump never commands a terminal; with --json the answer is one document with its problems.
+Text from a dump never controls a terminal; with --json the answer is one document with its problems.
 """
 
 import json
@@ -21,7 +21,7 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 def _escape(match: "re.Match[str]") -> str:
     character = match[0]
     code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte of a file's name
+    if 0xDC80 <= code <= 0xDCFF:  # a byte of a file name
         return f"\\x{code - 0xDC00:02x}"
     if character in _SHORT:
         return _SHORT[character]
@@ -43,14 +43,14 @@ class Answer:
         self._incomplete = False
 
     def problem(self, path: object, message: object, *, incomplete: bool = True) -> None:
-        """Something that could not be read; the rest is still processed. `incomplete`: the exit status is 3."""
+        """Adds a file that could not be read; the rest is still processed. `incomplete`: the exit status is 3."""
         self._incomplete |= incomplete
         self._problems.append({"path": str(path), "message": str(message)})
         if len(self._problems) <= 10:
             print(f"sonde: warning: {printable(f'{path}: {message}' if path else message)}", file=sys.stderr)
 
     def error(self, message: object, status: int) -> int:
-        """The reason why there is no answer. Returns the status."""
+        """Reports the reason why there is no answer. Returns the status."""
         self._error = {"message": str(message), "status": status}
         print(f"sonde: error: {printable(message)}", file=sys.stderr)
         return status

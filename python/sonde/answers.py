@@ -120,8 +120,9 @@ class _Answer:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class FirstBad(_Answer):
-    """The answer of `first_bad`. `findings[0]` is `first`; the others are of the same step. Without a finding nothing
-    is wrong where `complete` is True; else something could not be examined, and `problems` and `notes` name it."""
+    """The answer of `first_bad`. `findings[0]` is `first`; the others are of the same step. If there is no finding and
+    `complete` is True, nothing is wrong; if `complete` is False, `problems` and `notes` name the parts that could not
+    be examined."""
 
     first: Finding | None
     findings: tuple[Finding, ...]
@@ -147,8 +148,8 @@ class FirstBad(_Answer):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class StompReport(_Answer):
-    """The answer of `stomp`. `compared`, `watched`, `not_observable` and `not_known` count reads of tensors. Without
-    a finding nothing is wrong where `complete` is True."""
+    """The answer of `stomp`. `compared`, `watched`, `not_observable` and `not_known` count reads of tensors. If there
+    is no finding and `complete` is True, nothing is wrong."""
 
     findings: tuple[Finding, ...]
     findings_left_out: int
@@ -169,7 +170,7 @@ class StompReport(_Answer):
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """The first place where the target's run differs from the golden one. `op_name` is of the golden dump where
+    """The first place where the target's run differs from the golden one. `op_name` is of the golden dump if
     `in_golden`; `golden` names the operators that it was compared with. `source_line` 0: unknown. `attributes`:
     arguments that differ."""
 
@@ -196,10 +197,10 @@ class Difference:
 
 
 class Comparison(_Answer):
-    """The answer of `compare`. `findings`: what went wrong first is first. `summary` counts operators by verdict.
-    `ops`: every operator with the errors of its inputs and outputs, as in docs/json/compare.schema.json. Without a
-    finding the two dumps agree where `complete` is True; else `left_out` and `notes` say what could not be
-    compared."""
+    """The answer of `compare`. `findings`: the earliest error comes first. `summary` counts operators by verdict.
+    `ops`: every operator with the errors of its inputs and outputs, as in docs/json/compare.schema.json. If there is no
+    finding and `complete` is True, the two dumps agree; if `complete` is False, `left_out` and `notes` name the parts
+    that could not be compared."""
 
     def __init__(self, native: _core.Comparison) -> None:
         self._native = native
@@ -241,7 +242,7 @@ class Comparison(_Answer):
 
 @dataclasses.dataclass(frozen=True)
 class WatchParameter:
-    """A parameter of a condition: its value, and the tensor's value (None: nothing is compared with it)."""
+    """A parameter of a condition: its value, and the tensor's value (None: there is nothing to compare with it)."""
 
     name: str
     value: float
@@ -251,7 +252,7 @@ class WatchParameter:
 
 @dataclasses.dataclass(frozen=True)
 class WatchFinding:
-    """A tensor that meets a condition; or, in `not_judged`, one that could not be judged, and `detail` says why.
+    """A tensor that meets a condition; or, in `not_judged`, one that could not be judged, with the reason in `detail`.
     `tensor` is its number in the dump: `sonde.open(path).tensors[tensor]`."""
 
     condition: str
@@ -273,7 +274,7 @@ class WatchFinding:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class WatchReport:
-    """The answer of `watch`. Without a hit no condition is met where `complete` is True."""
+    """The answer of `watch`. If there is no hit and `complete` is True, no condition is met."""
 
     hits: tuple[WatchFinding, ...]
     not_judged: tuple[WatchFinding, ...]
@@ -296,7 +297,7 @@ class WatchReport:
 
 @dataclasses.dataclass(frozen=True)
 class ConvertedFile:
-    """A tensor that was written: from which file, to which, and its size in bytes."""
+    """A tensor that was written: the source file, the new file, and its size in bytes."""
 
     source: str
     file: str
@@ -305,7 +306,7 @@ class ConvertedFile:
 
 @dataclasses.dataclass(frozen=True)
 class Conversion:
-    """The answer of `convert`. `lost`: (file, why) of each tensor, or file, that could not be converted."""
+    """The answer of `convert`. `lost`: (file, reason) of each tensor, or file, that could not be converted."""
 
     files: tuple[ConvertedFile, ...]
     lost: tuple[tuple[str, str], ...]

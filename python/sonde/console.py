@@ -9,26 +9,26 @@ import sys
 _MOST_RANKS = 2**31 - 1
 
 
-def tell(kind: str, text: str) -> None:
+def report(kind: str, text: str) -> None:
     """Say `text` to the user: in the report of `sonde run` when it started this process, else on stderr.
 
     `kind` is "started", "refused", "summary", "warning", "failure", "observed" or "unobserved". Failures go to stderr
     at once in either case. `sonde run` has printed the warnings itself, when it read the configuration.
     """
-    report = os.environ.get("SONDE_RUN_REPORT")
-    if report:
+    path = os.environ.get("SONDE_RUN_REPORT")
+    if path:
         entry = {"kind": kind, "text": text, "pid": os.getpid(), "rank": os.environ.get("RANK", "")}
-        with contextlib.suppress(OSError), open(report, "a", encoding="utf-8") as file:
+        with contextlib.suppress(OSError), open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
-    if kind == "failure" or (kind in ("warning", "summary") and not report):
+    if kind == "failure" or (kind in ("warning", "summary") and not path):
         lines = (line if line.startswith("sonde") else f"sonde: {line}" for line in text.splitlines())
         _write_to_stderr("".join(line + "\n" for line in lines))
 
 
 @functools.cache
 def say_once(text: str) -> None:
-    """tell() a failure, only once."""
-    tell("failure", text)
+    """report() a failure, only once."""
+    report("failure", text)
 
 
 def number_from(variable: str, default: int) -> int:
@@ -47,7 +47,7 @@ def _write_to_stderr(text: str) -> None:
     with contextlib.suppress(OSError, ValueError, AttributeError):
         try:
             descriptor = sys.stderr.fileno()
-        except (OSError, ValueError, AttributeError):  # a notebook's, a test's
+        except (OSError, ValueError, AttributeError):  # as in a notebook or a test
             sys.stderr.write(text)
             sys.stderr.flush()
         else:

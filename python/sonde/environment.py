@@ -11,7 +11,7 @@ import glob
 import os
 from typing import Any
 
-# The one stage there is here: the program runs the graph that it wrote.
+# The only stage: the program runs the graph that it wrote.
 _STAGES = ("Build", "PreRunBegin")
 
 
@@ -29,14 +29,15 @@ def configuration() -> tuple[dict[str, Any] | None, str]:
 
 
 def link_graphs(configuration: dict[str, Any]) -> None:
-    """MindSpore calls the graphs that MS_DEV_SAVE_GRAPHS asks for `trace_code_graph_…`, beside `graphs` of a dump."""
+    """MindSpore names the graphs of MS_DEV_SAVE_GRAPHS `trace_code_graph_…`, and puts them beside `graphs` of a
+    dump."""
     if not _on("MS_DEV_SAVE_GRAPHS") or os.environ.get("ASCEND_DUMP_SCENE"):
         return
     path = configuration["common_dump_settings"]["path"]
     prefix = "ms_output_"
     for graph in glob.glob(os.path.join(glob.escape(path), "rank_*", "graphs", f"{prefix}trace_code_graph_*.ir")):
         graphs, name = os.path.split(graph)
-        with contextlib.suppress(OSError):  # there already: another rank's, or an older run's
+        with contextlib.suppress(OSError):  # it already exists: another rank's, or an older run's
             os.link(graph, os.path.join(os.path.dirname(graphs), name.removeprefix(prefix)))
 
 

@@ -1,4 +1,4 @@
-"""The content of a dump, in forms that other programs read: `sonde export`, and save() for Python.
+"""Writes the content of a dump in the formats of other programs: `sonde export`, and save() for Python.
 
 tensors = sonde.open("/data/run7").tensors.select(side="output", step=3)
 sonde.export.save(tensors, "run7.parquet")            # one row a tensor: names, types, statistics
@@ -26,7 +26,7 @@ from .errors import Error
 from .extras import extra
 
 StrPath: TypeAlias = str | os.PathLike[str]
-Result: TypeAlias = dict[str, Any]  # what save() says of a file
+Result: TypeAlias = dict[str, Any]  # the result of save() for a file
 
 FORMATS = ("parquet", "arrow", "safetensors", "npz", "tensorboard")
 TABLES = ("tensors", "ops", "graph")
@@ -35,7 +35,7 @@ _ENDINGS = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".saf
 
 
 def format_of(path: StrPath, format: str | None = None) -> str:
-    """The format that a path means by its ending; a directory is TensorBoard's. Raises ValueError if none is."""
+    """The format for the ending of a path; a directory is TensorBoard's. Raises ValueError if there is none."""
     if format is not None:
         if format not in FORMATS:
             raise ValueError(f"no format '{format}'; there are {', '.join(FORMATS)}")
@@ -90,7 +90,7 @@ def save(
 
 
 class _whole:
-    """A file beside `path`, which takes its place at the end."""
+    """A file beside `path`, which is renamed to `path` at the end."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -100,7 +100,7 @@ class _whole:
         self._file = tempfile.NamedTemporaryFile(dir=self._path.parent, prefix=f".{self._path.name}.", delete=False)
         mask = os.umask(0)
         os.umask(mask)
-        os.fchmod(self._file.fileno(), 0o666 & ~mask)  # as open() would have made it
+        os.fchmod(self._file.fileno(), 0o666 & ~mask)  # the mode that open() would use
         return self._file
 
     def __exit__(
@@ -136,7 +136,7 @@ def _save_table(tensors: Tensors, file: IO[bytes], *, format: str, table: str, m
 
 
 def _names(tensors: Tensors) -> Iterator[tuple[Tensor, str]]:
-    """A name for each, short where it can be: what is the same for all is left out."""
+    """A name for each; parts that are equal for all are left out."""
     several = {what: len(set(tensors.columns_of(what))) > 1 for what in ("rank", "graph", "step")}
     used: dict[str, int] = {}
     for tensor in tensors:
@@ -147,7 +147,7 @@ def _names(tensors: Tensors) -> Iterator[tuple[Tensor, str]]:
 
 
 def _inside(name: str) -> str:
-    """Names come from the dump, which anybody may have written; in an archive they are paths."""
+    """Names come from the dump, which may have any origin; in an archive they are paths."""
     return "/".join("__" if part in ("", ".", "..") else part for part in name.split("/"))
 
 
@@ -181,7 +181,7 @@ def _save_safetensors(tensors: Tensors, file: IO[bytes], **_: object) -> Result:
         try:
             dtype, shape, _bits = safetensors.bits_of(
                 tensor
-            )  # opened again when it is written: files stay open only then
+            )  # opened again for writing, so that only one file is open at a time
         except Error as error:
             skipped.append((name, str(error)))
             continue
@@ -236,7 +236,7 @@ def _points(
 
 
 def _listed(dump: Dump, name: str, text: str) -> list[int]:
-    """Those of the dump's numbers that the option's list names."""
+    """The numbers of the dump that the option's list selects."""
     tables = dump.tensors.tables
     column = tables.tensors.slot if name == "slot" else getattr(tables.steps, name)
     return _core.listed(f"--{name}", text, np.unique(column).tolist())

@@ -1,4 +1,4 @@
-"""Packages that Sonde needs for some purposes only."""
+"""Packages that Sonde needs only for some purposes."""
 
 import importlib
 from typing import Any

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .library import Library
 
-# id -> (weak reference, flagged): every module below one that was given, too
+# id -> (weak reference, flagged): the given modules and every module below them
 _modules: "dict[int, tuple[weakref.ref[nn.Module], bool]]" = {}
 # code object -> flagged; kept alive, because the stack is searched for its address
 _functions: dict[CodeType, bool] = {}
@@ -60,7 +60,7 @@ def set_dump(target: object, enabled: bool = True) -> None:
         _types[name] = enabled
         if _library is not None:
             _library.flag_type(name, enabled)
-    _tell()
+    _report()
 
 
 @contextlib.contextmanager
@@ -86,7 +86,7 @@ def watch(library: "Library") -> Callable[[], None]:
     _library = library
     for name, enabled in _types.items():
         library.flag_type(name, enabled)
-    _tell()
+    _report()
     return _unwatch
 
 
@@ -97,7 +97,7 @@ def _unwatch() -> None:
     _library = None
 
 
-def _tell() -> None:
+def _report() -> None:
     if _library is not None:
         flagged = {identity: enabled for identity, (_, enabled) in list(_modules.items())}
         flagged.update((id(code), enabled) for code, enabled in list(_functions.items()))
@@ -108,7 +108,7 @@ def _died(identity: int, reference: "weakref.ref[nn.Module]") -> None:
     known = _modules.get(identity)
     if known is not None and known[0] is reference:
         del _modules[identity]
-        _tell()
+        _report()
 
 
 def _as_module(target: object) -> "nn.Module | None":

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from . import _core
-from .console import number_from, tell
+from .console import number_from, report
 from .errors import Error
 from .host import Host
 
@@ -126,7 +126,7 @@ class MindSporeHost(Host):
 
     def step(self) -> None:
         """MindSpore counts its steps itself, by the runs of its graphs: a warning."""
-        tell("warning", "sonde.step() does nothing inside MindSpore, which counts its steps itself")
+        report("warning", "sonde.step() does nothing inside MindSpore, which counts its steps itself")
 
     def dump_switch(self, on: bool) -> None:
         """The engine's switch."""
@@ -191,7 +191,7 @@ def _read_inputs(before: bool) -> None:
     shim = _placed()
     missing: bytes | None = shim.sonde_mindspore_missing_before() if before else None
     if missing is not None:
-        tell("warning", f"inputs are read after their operators: this MindSpore has no {missing.decode()}")
+        report("warning", f"inputs are read after their operators: this MindSpore has no {missing.decode()}")
     shim.sonde_mindspore_read_before(before and missing is None)
 
 
@@ -223,7 +223,7 @@ def _watch_scopes() -> Callable[[], None]:
         result = original(self, *args, **kwargs)
         if MindSporeHost.current is not None:
             with contextlib.suppress(Exception):
-                _tell_flags(self)
+                _report_flags(self)
         return result
 
     Cell.generate_scope = generate_scope
@@ -235,7 +235,7 @@ def _watch_scopes() -> Callable[[], None]:
     return undo
 
 
-def _tell_flags(network: Any) -> None:
+def _report_flags(network: Any) -> None:
     for _, cell in network.cells_and_names():
         scope = cell.get_scope() or "Default"
         flagged = cell.get_flags().get("dump")

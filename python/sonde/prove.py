@@ -32,7 +32,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 import sonde_early
 
 from . import adapter
-from .console import tell
+from .console import report
 from .library import Library
 from .modules import modules_below, tensors_of
 from .optimizers import step_wrapper_code
@@ -56,7 +56,7 @@ def start(directory: str) -> None:
         torch.autograd.backward = _observed_backward(torch.autograd.backward)
         os.register_at_fork(before=_observer.before_fork, after_in_child=_observer.in_forked_child)
         atexit.register(_observer.observe, _observer.end)
-        tell("observed", str(os.getpid()))
+        report("observed", str(os.getpid()))
 
 
 def _after_forward(module: nn.Module, _arguments: object, output: object) -> None:
@@ -202,7 +202,7 @@ class Observer:
             self._library.forget_dead_storages()
         except Exception as error:
             self._broken = True
-            tell("unobserved", f"observing stopped: {type(error).__name__}: {error}")
+            report("unobserved", f"observing stopped: {type(error).__name__}: {error}")
 
     # --- events -----------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 import sonde_early
 
 from . import _core, environment
-from .console import tell
+from .console import report
 from .errors import Error
 from .host import Host
 
@@ -93,7 +93,7 @@ def stop() -> str:
                 environment.link_graphs(_by_a_switch)
             _forget()
     if summary:
-        tell("summary", summary)
+        report("summary", summary)
     return summary
 
 
@@ -104,9 +104,9 @@ def _make_room(by_a_switch: Settings) -> None:
     summary = _core.stop()
     environment.link_graphs(by_a_switch)
     _forget()
-    tell("warning", "the recording that a variable has begun ends: the program starts one itself")
+    report("warning", "the recording that a variable has begun ends: the program starts one itself")
     if "nothing was recorded" not in summary:
-        tell("summary", summary)
+        report("summary", summary)
 
 
 def end_if_over() -> None:
@@ -246,7 +246,7 @@ def start_from_environment(config: str | None, framework: str = "torch") -> None
 
         reason = mindspore.why_not()
         if reason:
-            tell("failure", f"sonde: not recording: {reason}; MindSpore's own dump continues unchanged")
+            report("failure", f"sonde: not recording: {reason}; MindSpore's own dump continues unchanged")
             return
     if _mine():  # for the framework that was imported first
         with _life:
@@ -258,12 +258,12 @@ def start_from_environment(config: str | None, framework: str = "torch") -> None
         if by_a_switch is None:
             raise Error(why_not)
     global _by_a_switch
-    tell("started", config or "a switch of the environment")
+    report("started", config or "a switch of the environment")
     try:
         start(by_a_switch or config or "")
         _by_a_switch = by_a_switch
     except Exception as error:
-        tell("refused", str(error))
+        report("refused", str(error))
         # MindSpore would end the program over the same file.
         if framework == "mindspore":
             os.environ.pop("MINDSPORE_DUMP_CONFIG", None)
@@ -290,7 +290,7 @@ def _start_engine(path: str) -> None:
     if not ok:
         raise Error(text)
     if text:
-        tell("warning", text)
+        report("warning", text)
     _owner = os.getpid()
     _records_exceptions = _core.records_exceptions()
     _at_exit_once()

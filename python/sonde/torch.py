@@ -27,7 +27,7 @@ from torch.optim.optimizer import (
 from torch.utils.hooks import RemovableHandle
 
 from . import _core, adapter, flags, optimizers, past_operators
-from .console import number_from, say_once, tell
+from .console import number_from, report, say_once
 from .host import Host
 from .library import Library
 from .module_names import ModuleNames, printable
@@ -83,7 +83,7 @@ class TorchHost(Host):
         self.closed = False
         self.optimizers = optimizers.AliveOptimizers()
         library.load(_core.api())
-        self._tell_run_info()
+        self._report_run_info()
         self.undo: list[Callable[[], None]] = [
             flags.watch(library),
             register_optimizer_step_pre_hook(self._before_optimizer_step).remove,
@@ -108,7 +108,7 @@ class TorchHost(Host):
     def close(self) -> None:
         """Takes the hooks off."""
         if not self.roots_seen and _is_distributed():
-            self._tell_run_info()  # a program without modules: nothing has asked since the session began
+            self._report_run_info()  # a program without modules: nothing has asked since the session began
         self.library.uninstall()
         for undo in self.undo:
             undo()
@@ -163,7 +163,7 @@ class TorchHost(Host):
         """A root module's forward begins: a step may begin here."""
         try:
             if not self.roots_seen:
-                self._tell_run_info()
+                self._report_run_info()
             has_parameters = next(tensors_of(module, "_parameters"), None) is not None
             self.roots_seen = self.roots_seen or has_parameters
             if not has_parameters and not self.roots_seen:
@@ -179,7 +179,7 @@ class TorchHost(Host):
                 self.training_root = weakref.ref(module), in_training(module)
             if capturing:
                 self._name_parameters(module)
-            self._tell_failure()
+            self._report_failure()
         except RecursionError:
             return  # of the user's own: there was no room left for ours
         except Exception as error:  # never into the user's forward
@@ -202,7 +202,7 @@ class TorchHost(Host):
     def _parameters_exist(self) -> bool:
         """True if some module has parameters: then steps are counted from its first call."""
         if _is_distributed():
-            self._tell_run_info()
+            self._report_run_info()
         modules = (o for o in gc.get_objects() if issubclass(type(o), nn.Module))
         return any(value is not None for m in modules for value in (vars(m).get("_parameters") or {}).values())
 
@@ -258,7 +258,7 @@ class TorchHost(Host):
 
     # --- messages -------------------------------------------------------------------------------------------------
 
-    def _tell_run_info(self) -> None:
+    def _report_run_info(self) -> None:
         """The identity of this process; reported again until the first step, since torch.distributed may come later."""
         python = ".".join(map(str, sys.version_info[:3]))
         self.library.set_run_info(
@@ -269,10 +269,10 @@ class TorchHost(Host):
             _world_size(),
         )
 
-    def _tell_failure(self) -> None:
+    def _report_failure(self) -> None:
         failure = self.library.take_failure()
         if failure:
-            tell("failure", failure)
+            report("failure", failure)
 
 
 _GRADIENT_MODES = {"no_grad", "inference_mode", "set_grad_enabled", "_set_grad_enabled"}

@@ -193,7 +193,7 @@ void Dump::State::number() {
   for (const CatalogProblem& problem : catalog.problems) problems.push_back({problem.path, problem.message});
 }
 
-// With the lock held.
+// The caller holds the lock.
 Status Dump::State::measure(std::size_t index) {
   CatalogTensor& wanted = tensor(index);
   if (wanted.statistics) return {};
@@ -208,7 +208,7 @@ Status Dump::State::measure(std::size_t index) {
   return Error{ErrorCode::unsupported, "no statistics of complex numbers: " + std::string(wanted.file)};
 }
 
-// With the lock held.
+// The caller holds the lock.
 DumpTensor Dump::State::describe(std::size_t index) {
   const CatalogTensor& from = tensor(index);
   DumpTensor out;

@@ -46,9 +46,9 @@ ViewIdentity identity_of(const HostTensor& tensor) {
 
 std::optional<double> constant_of(const HostTensor& tensor) {
   if (!tensor.constant || !tensor.view.shape.empty() || tensor.view.data == nullptr) return std::nullopt;
-  const auto value = [&]<typename T>(T held) {
-    std::memcpy(&held, tensor.view.data, sizeof held);
-    return static_cast<double>(held);
+  const auto value = [&]<typename T>(T number) {
+    std::memcpy(&number, tensor.view.data, sizeof number);
+    return static_cast<double>(number);
   };
   switch (tensor.view.dtype) {
     case DType::float64:

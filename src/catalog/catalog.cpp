@@ -400,7 +400,7 @@ Result<Catalog> open_catalog(const fs::path& path) {
   std::ranges::stable_sort(catalog.ranks, {}, &CatalogRank::rank);
   for (CatalogRank& rank : catalog.ranks) {
     add_host_graphs(rank, catalog);
-    if (rank.has_journal || rank.host_tells_data_flow) continue;
+    if (rank.has_journal || rank.has_host_data_flow) continue;
     for (CatalogStep& step : rank.steps) add_likely_sources(step);
   }
   shorten_problems(catalog);

@@ -127,7 +127,7 @@ struct CatalogRank {
   std::vector<CatalogStep> steps;   // in the order of the run
   // Facts from graph files of the host itself (catalog/host_graphs.h); ops point into them.
   std::vector<std::shared_ptr<const HostGraph>> host_graphs;
-  bool host_tells_data_flow = false;
+  bool has_host_data_flow = false;
 };
 
 // Over all its runs.

@@ -1,4 +1,4 @@
-// The two ways to read one rank of a dump: from its journal, or from MindSpore's files.
+// The readers of one rank of a dump: a journal, MindSpore's and CANN's files, msprobe's JSON, files with free names.
 #pragma once
 
 #include <filesystem>

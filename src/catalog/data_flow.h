@@ -33,7 +33,7 @@ class DataFlow {
     FlowEvidence evidence = FlowEvidence::recorded;
   };
 
-  explicit DataFlow(const CatalogRank& rank) : by_graph_(rank.host_tells_data_flow) {}
+  explicit DataFlow(const CatalogRank& rank) : by_graph_(rank.has_host_data_flow) {}
   // Every operator of a step; parameters make nothing. Numbers follow the order of the run.
   DataFlow(const CatalogRank& rank, const CatalogStep& step);
 

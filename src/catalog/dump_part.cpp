@@ -22,7 +22,7 @@ Result<StepSet> parse_steps(const std::string& text) {
 }
 
 Status check_part(const Catalog& catalog, const DumpPart& part) {
-  // What there is under what has been named so far.
+  // The ranks; the graphs of the chosen ranks; the steps of the chosen graphs.
   std::set<std::uint64_t> ranks, graphs, steps;
   bool step_exists = false;
   for (const CatalogRank& rank : catalog.ranks) {

@@ -24,8 +24,8 @@ struct DumpPart {
 // "3", "0-5", "1|4"; empty: all. Fails with `invalid_argument` for any other text.
 Result<StepSet> parse_steps(const std::string& text);
 
-// Fails with `invalid_argument` if the dump has no such rank, graph or step; the message says what there is. Anything may be
-// named in a dump without steps.
+// Fails with `invalid_argument` if the dump has no such rank, graph or step; the message lists the existing ones. A
+// dump without steps accepts every part.
 Status check_part(const Catalog& catalog, const DumpPart& part);
 
 }  // namespace sonde

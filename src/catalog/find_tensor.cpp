@@ -83,7 +83,7 @@ FoundTensor find_tensor(std::vector<SelectedStep>& steps, Accepts accepts) {
   return found;
 }
 
-// A slot of the op with this full name; `wrong` says which slots it has when it has no such one.
+// A slot of the op with this full name. If it has no such slot, `wrong` lists the existing ones.
 FoundTensor find_slot(std::vector<SelectedStep>& steps, std::string_view op_name, const TensorQuery& query,
                       std::string& wrong) {
   FoundTensor best;
@@ -106,7 +106,7 @@ FoundTensor find_slot(std::vector<SelectedStep>& steps, std::string_view op_name
   return best;
 }
 
-// An output of an op of the run; or, without an op, what has this name in its step.
+// An output of an op of the run; or, without an op, the tensor with this name in its step.
 struct Value {
   const CatalogOp* op = nullptr;
   std::uint32_t slot = 0;

@@ -99,7 +99,7 @@ std::shared_ptr<const HostGraph> read_graph(const GraphPaths& paths, CatalogRank
       for (HostOp& op : graph->ops) {
         if (paths.are_ours) op.inputs.clear();
       }
-      rank.host_tells_data_flow = rank.host_tells_data_flow || !paths.are_ours;
+      rank.has_host_data_flow = rank.has_host_data_flow || !paths.are_ours;
       return std::make_shared<const HostGraph>(std::move(*graph));
     }
     problem = graph.error().message;

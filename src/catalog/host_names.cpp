@@ -61,8 +61,8 @@ struct HostNames::Group {
 
 namespace {
 
-// How well the values of a run fit to an op of the graph: agreements less contradictions, over what feeds it and what
-// it feeds, as far as those have one name in both.
+// How well the values of a run fit an op of the graph: agreements minus contradictions, over those of its sources and
+// readers that have one name in both.
 class Fit {
  public:
   Fit(const HostGraph& graph, const CatalogRank& rank) : graph_(graph), same_(rank, kMostBytes) {}

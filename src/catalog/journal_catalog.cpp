@@ -203,7 +203,7 @@ std::string where_damaged(const Journal& journal) {
   return text;
 }
 
-void tell_damage(const Journal& journal, const std::filesystem::path& path, Catalog& catalog) {
+void report_damage(const Journal& journal, const std::filesystem::path& path, Catalog& catalog) {
   if (const std::string damaged = where_damaged(journal); !damaged.empty()) {
     catalog.problems.push_back({path, "damaged: skipped incomplete entries: " + damaged +
                                           "; their contents are lost, except what files and tables show"});
@@ -248,7 +248,7 @@ Status read_rank_journal(const std::filesystem::path& path, const StepFilter& fi
   rank.has_journal = true;
   rank.kind = DumpKind::journal;
   if (journal->runs.empty() && journal->gaps.empty()) return Error{ErrorCode::corrupt, "it is empty"};
-  tell_damage(*journal, path, catalog);
+  report_damage(*journal, path, catalog);
   remains.is_damaged = journal->malformed_entries > 0 ||
                        std::ranges::any_of(journal->gaps, [](const JournalGap& gap) { return !gap.is_tail; });
   remains.is_incomplete = remains.is_damaged || journal->torn_bytes > 0;

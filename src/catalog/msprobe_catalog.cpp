@@ -98,7 +98,7 @@ class MsprobeReader {
       });
     }
     add_unnamed_files();
-    tell_missing_files();
+    report_missing_files();
     return head;
   }
 
@@ -246,7 +246,7 @@ class MsprobeReader {
                                      "': the program may have been killed; their names identify the op"});
   }
 
-  void tell_missing_files() {
+  void report_missing_files() {
     const fs::path path = place_.directory / "dump.json";
     if (leaving_ > 0) {
       catalog_.problems.push_back({path, std::to_string(leaving_) + " tensors have a data_name that leaves " + kData +

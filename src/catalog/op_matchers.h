@@ -1,4 +1,4 @@
-// Which ops a user means by a regular expression, or by a line of the program. Each name and each line is looked at once.
+// Finds the ops that a regular expression or a line of the program selects. Each name and each line is matched once.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class NameMatcher {
   static Result<NameMatcher> create(const std::string& expression);
 
   bool matches(const CatalogOp& op);
-  bool matches(std::string_view name) const;  // of any owner: the answer is not kept
+  bool matches(std::string_view name) const;  // the result is not cached: `name` may be temporary
 
  private:
   explicit NameMatcher(std::shared_ptr<const re2::RE2> pattern) : pattern_(std::move(pattern)) {}
@@ -34,7 +34,7 @@ class NameMatcher {
   std::unordered_map<std::string_view, bool> known_;
 };
 
-// A piece of one of the lines that an op was called from: `train.py:29`, `train.py`. `train.py:2` is not line 29.
+// A part of one of the lines that called an op: `train.py:29`, `train.py`. `train.py:2` does not match line 29.
 class SourceMatcher {
  public:
   enum class In {

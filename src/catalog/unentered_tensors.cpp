@@ -250,7 +250,7 @@ class TensorAdder {
     op.trace = from.trace;
   }
 
-  // The slot of the journal that this is.
+  // The matching slot of the journal.
   static CatalogTensor* find(CatalogStep& step, const StepSlots& slots, std::string_view name,
                              const CatalogTensor& tensor) {
     const auto at = [&](const Place& place) { return &step.ops[place.first].tensors[place.second]; };
@@ -307,9 +307,9 @@ class TensorAdder {
     if (was_empty) add_likely_sources(step);
   }
 
-  // Gives the ops from `first` on their numbers. They are those that the journal lacks there, when it lacks as many;
-  // else others, which no input names: better no source than a wrong one. `end`: of the op behind them; kNoSequence:
-  // none.
+  // Numbers the ops from `first` on. If the journal lacks exactly as many numbers there, the ops get these; otherwise
+  // they get numbers that no input refers to, because no source is better than a wrong one. `end`: the number of the op
+  // behind them; kNoSequence: there is none.
   void number(CatalogStep& step, std::size_t first, std::uint64_t end) {
     const std::size_t count = step.ops.size() - first;
     if (count == 0) return;

@@ -190,7 +190,7 @@ std::pair<const ComparedOp*, const CatalogOp*> StepComparer::reordering_before(c
 }
 
 // Ops around it have no counterpart: if two programs are built differently, one of those may be the cause.
-void StepComparer::tell_doubts() {
+void StepComparer::note_doubts() {
   for (CompareFinding& finding : findings_) {
     const ComparedOp& op = *finding.op;
     const bool by_place = finding.kind == FindingKind::op || finding.kind == FindingKind::shape;
@@ -233,7 +233,7 @@ void StepComparer::blame_reordering() {
 }
 
 // One op that changes the input of many is one cause.
-void StepComparer::tell_each_cause_once() {
+void StepComparer::report_each_cause_once() {
   std::set<std::pair<const CatalogOp*, FindingKind>> known;
   std::erase_if(findings_, [&](const CompareFinding& finding) {
     const bool is_between = finding.kind == FindingKind::inserted || finding.kind == FindingKind::missing;

@@ -151,7 +151,7 @@ void StepComparer::look_at_parameter(ComparedOp& op, const PairedInput& input, C
       target.parameter.empty() || target.parameter.starts_with("data-") || target.parameter.starts_with("carried-");
   if (!input.difference->same_shape) {
     const bool is_new = reported_names_.insert(target.parameter).second;
-    if (is_data && is_new) tell_other_size(op, input);
+    if (is_data && is_new) report_other_size(op, input);
     if (!is_data && is_new && target.parameter == golden.parameter) {
       shown.beyond = true;
       add_finding(FindingKind::shape, op, op.target.front(), false, &shown, difference_text(FindingKind::shape, shown));
@@ -251,10 +251,10 @@ void StepComparer::look_at_wiring(ComparedOp& op, const PairedInput& input, Comp
     if (inserted && read.relative() <= spacing_between(from, read)) return;
   }
   shown.beyond = true;
-  tell_wiring(op, input, shown);
+  report_wiring(op, input, shown);
 }
 
-void StepComparer::tell_wiring(ComparedOp& op, const PairedInput& input, ComparedTensor& shown) {
+void StepComparer::report_wiring(ComparedOp& op, const PairedInput& input, ComparedTensor& shown) {
   const std::uint32_t from = input.target.input->from, theirs = input.golden.input->from;
   const std::uint32_t left = from == kNoOp ? kNone : target_owner_[from];
   const bool inserted = left != kNone && step_.ops[left].golden.empty();
@@ -303,7 +303,7 @@ const CatalogOp* StepComparer::first_alone(std::uint32_t from) const {
 }
 
 // Its results cannot be compared: most often another batch.
-void StepComparer::tell_other_size(const ComparedOp& op, const PairedInput& input) {
+void StepComparer::report_other_size(const ComparedOp& op, const PairedInput& input) {
   const TensorDifference& difference = *input.difference;
   step_.notes.push_back(fmt::format(
       "{} reads {} of shape {}, the golden op {}: later results are not compared; run both with the same batches",

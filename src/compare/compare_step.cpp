@@ -232,8 +232,8 @@ void StepComparer::finish() {
   find_updates_left_out();
   leave_other_batches_out();
   blame_reordering();
-  tell_doubts();
-  tell_each_cause_once();
+  note_doubts();
+  report_each_cause_once();
   name_suspects();
 }
 

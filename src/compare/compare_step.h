@@ -111,8 +111,8 @@ class StepComparer {
   void look_at_wiring(ComparedOp& op, const PairedInput& input, ComparedTensor& shown);
   void look_at_change(ComparedOp& op, const PairedInput& input, ComparedTensor& shown);
   const CatalogOp* first_alone(std::uint32_t from) const;
-  void tell_other_size(const ComparedOp& op, const PairedInput& input);
-  void tell_wiring(ComparedOp& op, const PairedInput& input, ComparedTensor& shown);
+  void report_other_size(const ComparedOp& op, const PairedInput& input);
+  void report_wiring(ComparedOp& op, const PairedInput& input, ComparedTensor& shown);
   Bound bound_of_parameter(const CatalogTensor& golden, const TensorDifference& difference, bool known);
   double spacing_between(std::uint32_t from, const TensorDifference& read) const;
   std::string what_it_holds(const CatalogTensor& target, const CatalogTensor& golden,
@@ -126,8 +126,8 @@ class StepComparer {
   std::uint32_t place_of_golden(std::uint32_t golden) const;
   void find_updates_left_out();
   void blame_reordering();
-  void tell_doubts();
-  void tell_each_cause_once();
+  void note_doubts();
+  void report_each_cause_once();
   void leave_other_batches_out();
   std::pair<const ComparedOp*, const CatalogOp*> reordering_before(const ComparedOp& op) const;
   void name_suspects();

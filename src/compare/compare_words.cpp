@@ -102,7 +102,7 @@ std::vector<std::string> numbers_apart(const CatalogOp& target, const CatalogOp&
     if (a.kind == AttributeKind::boolean || a.kind == AttributeKind::text) return a.kind == b.kind;
     if (a.reals.size() != b.reals.size() || a.reals.empty()) return false;
     for (std::size_t i = 0; i < a.reals.size(); ++i) {
-      // Computed by the program, possibly in another order.
+      // The two programs may compute the number in another order, and round it differently.
       if (std::abs(a.reals[i] - b.reals[i]) > 1e-6 * std::abs(b.reals[i])) return true;
     }
     return false;

@@ -104,7 +104,7 @@ class AclReader {
     check_debug();
     if (diagnostics_.has_errors() || plan_.overflow_only()) return;
     check_rest();
-    if (!diagnostics_.has_errors()) tell_of_nothing();
+    if (!diagnostics_.has_errors()) warn_if_nothing_is_recorded();
   }
 
  private:
@@ -324,7 +324,7 @@ class AclReader {
     }
   }
 
-  void tell_of_nothing() {
+  void warn_if_nothing_is_recorded() {
     if (!plan_.acl.dump_list.empty() || plan_.acl.single_ops || plan_.acl.scene != Scene::none) return;
     plan_.nothing = "dump_list is empty, and neither dump_op_switch, dump_debug nor dump_scene asks for anything";
     diagnostics_.warning(dump_.line, "dump", plan_.nothing + ": nothing is recorded, as with CANN");

@@ -61,7 +61,7 @@ bool names_model(std::string_view name, std::string_view scope) {
 DumpList::DumpList(const Plan& plan)
     : all_(plan.acl.single_ops && plan.acl.dump_list.empty()),
       single_ops_(plan.acl.single_ops),
-      anywhere_(plan.acl.anywhere || plan.acl.scene == Scene::watcher),  // what overwrites memory may be outside
+      anywhere_(plan.acl.anywhere || plan.acl.scene == Scene::watcher),  // the op that overwrites memory may be outside
       watcher_(plan.acl.scene == Scene::watcher),
       sides_(plan.input_output) {
   // An overflow dump looks at every operator; it has no list.
@@ -103,7 +103,7 @@ bool DumpList::applies(Entry& entry, const Selector::AskedOp& op) const {
   return true;
 }
 
-// From `begin` to `end`, both included. What comes in another order ends the range for this step.
+// From `begin` to `end`, both included. An op in another order ends the range for this step.
 bool DumpList::advance(Range& range, const Selector::AskedOp& op) {
   Place& place = range.places[op.graph];
   const bool begins = names_op(range.begin.text, op.op_name, op.op_type);
@@ -178,7 +178,7 @@ Selector::Wanted DumpList::decide(const Selector::AskedOp& op) {
   remember(seen_types_, op.op_type);
   remember(seen_models_, model_of(op.scope));
   if (watcher_) return watch(op);
-  // TorchAir: what a scope marks is recorded beside what its options name.
+  // TorchAir: ops marked by a scope are recorded in addition to those that the options name.
   bool taken = all_ || (single_ops_ && model_of(op.scope).empty()) || (anywhere_ && op.flagged);
   for (Entry& entry : entries_) {
     if (applies(entry, op)) taken = takes(entry, op) || taken;  // every entry counts what it matches
@@ -189,28 +189,28 @@ Selector::Wanted DumpList::decide(const Selector::AskedOp& op) {
 
 std::vector<Selector::UnusedEntry> DumpList::unused() const {
   std::vector<Selector::UnusedEntry> result;
-  const auto tell = [&](const Name& name, const std::set<std::string, std::less<>>& seen) {
+  const auto add_unused = [&](const Name& name, const std::set<std::string, std::less<>>& seen) {
     if (name.hits > 0 || name.text.empty()) return;
     Selector::UnusedEntry& entry = result.emplace_back(Selector::UnusedEntry{name.key, name.text, {}});
     if (result.size() > kMostSuggestedFor) return;
     const std::vector<std::string_view> candidates(seen.begin(), seen.end());
     entry.nearest = nearest(name.text, candidates, kSuggestions);
   };
-  const auto tell_op = [&](const Name& name) {
+  const auto add_unused_op = [&](const Name& name) {
     const bool is_name = name.text.find('/') != name.text.npos || name.text.find("op") != name.text.npos;
-    tell(name, is_name ? seen_names_ : seen_types_);
+    add_unused(name, is_name ? seen_names_ : seen_types_);
   };
   for (const Entry& entry : entries_) {
-    tell(entry.model, seen_models_);
+    add_unused(entry.model, seen_models_);
     if (!entry.model.text.empty() && entry.model.hits == 0) continue;  // nothing else of it could match
-    for (const Name& name : entry.layers) tell_op(name);
-    for (const Name& name : entry.watched) tell_op(name);
+    for (const Name& name : entry.layers) add_unused_op(name);
+    for (const Name& name : entry.watched) add_unused_op(name);
     for (const Range& range : entry.ranges) {
-      tell_op(range.begin);
-      tell_op(range.end);
+      add_unused_op(range.begin);
+      add_unused_op(range.end);
     }
-    for (const Blacklist& black : entry.by_name) tell_op(black.name);
-    for (const Blacklist& black : entry.by_type) tell(black.name, seen_types_);
+    for (const Blacklist& black : entry.by_name) add_unused_op(black.name);
+    for (const Blacklist& black : entry.by_type) add_unused(black.name, seen_types_);
   }
   return result;
 }

@@ -1,4 +1,4 @@
-// Every key there is, and what to say of one that is not among them.
+// All known keys, and the message about an unknown one.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -96,7 +96,7 @@ std::string advice_on(std::string_view object, const std::string& key) {
   for (const KnownKey& known : kKnownKeys) {
     if (known.object == object) here.push_back(known.key);
   }
-  // Another object's own key, spelled right, says more than a key of this object spelled wrong.
+  // A correctly spelled key of another object is a better suggestion than a misspelled key of this one.
   for (const KnownKey& known : kKnownKeys) {
     const bool elsewhere = known.object != object && is_mindspores(known.object) && is_mindspores(object);
     if (elsewhere && known.key == key) return fmt::format("it belongs to {}", place_of(known));

@@ -33,7 +33,7 @@ struct Mode {
 
 // ---- common_dump_settings
 
-// The values of op_debug_mode there were, and why not another.
+// The valid values of op_debug_mode in each release, and the reason to refuse another.
 std::string allowed_op_debug_modes(const Mode& mode, const Plan& plan) {
   constexpr std::string_view kOld = "an unsigned integer: 0 (off), 1, 2, 3 (overflow)";
   if (mode.rules < Release::v2_3) return std::string(kOld);
@@ -168,7 +168,7 @@ void read_e2e(const JsonValue& e2e, Plan& plan, Diagnostics& diagnostics) {
   plan.save_kernel_args = reader.boolean("save_kernel_args").value_or(plan.save_kernel_args);
 }
 
-// ---- what keys do to each other
+// ---- effects of keys on each other
 
 // The two objects, for messages about keys in either.
 struct Objects {
@@ -286,7 +286,7 @@ void read_objects(const JsonValue& common, const JsonValue& e2e, const Mode& mod
   follow_release(objects, plan);
 }
 
-void tell_of_e2e(const JsonMember* e2e, const Mode& mode, const Plan& plan, Diagnostics& diagnostics) {
+void warn_of_e2e(const JsonMember* e2e, const Mode& mode, const Plan& plan, Diagnostics& diagnostics) {
   if (e2e != nullptr && !e2e->value.is(JsonValue::Kind::object)) {
     diagnostics.warning(e2e->value.line, std::string(kE2e),
                         fmt::format("found {}; read as {{}}, as MindSpore does", spelled(e2e->value)));
@@ -335,7 +335,7 @@ void read_mindspore(const JsonValue& root, const OwnSettings& own, Plan& plan, D
 
   const JsonValue& e2e_value = e2e != nullptr ? e2e->value : empty_object();
   warn_of_unknown_keys(e2e_value, kE2e, diagnostics);
-  tell_of_e2e(e2e, mode, plan, diagnostics);
+  warn_of_e2e(e2e, mode, plan, diagnostics);
   const JsonMember* enable = e2e_value.find("enable");
   const bool synchronous = mode.rules > Release::v2_3 ? plan.e2e : enable != nullptr && enable->value.boolean;
   mode.asynchronous = !synchronous;

@@ -38,7 +38,7 @@ std::string spelled_character(char c) {
   return c == ' ' ? "a space" : static_cast<unsigned char>(c) < 0x80 ? text : "a character that is not ASCII";
 }
 
-// 1.3 turned every token into numbers, and threw where one was none.
+// 1.3 turned every token into numbers, and failed on one that is not a number.
 bool every_token_is_a_range(std::string_view text) {
   while (true) {
     const std::string_view token = text.substr(0, text.find('|'));

@@ -79,7 +79,7 @@ bool has_keys_of_1_2(const JsonValue& object, std::string_view name) {
   });
 }
 
-// MindSpore 1.2 wrote `iteration` as a number, which all after it refuse; a file with a younger key is theirs.
+// MindSpore 1.2 wrote `iteration` as a number, and later releases refuse that; a file with a newer key is theirs.
 bool is_mindspore_1_2(const JsonValue& root, const OwnSettings& own, const Plan& plan, Diagnostics& diagnostics) {
   if (own.version) return plan.sonde.version == Release::v1_2;
   const JsonValue& common = root.find("common_dump_settings")->value;

@@ -161,7 +161,7 @@ Selector::Selector(const Plan& plan) : state_(std::make_unique<State>()) {
   state_->rules = plan.sonde.rules;
   state_->exception_only = plan.op_debug_mode == 4;
   state_->empty_selects_all = plan.empty_kernels_select_all();
-  // There the files and tables say no more of a name, and its number is that of no other op.
+  // In these releases files and tables contain only the short name, and no two ops have the same number.
   state_->short_names = plan.sonde.version == Release::v2_0 || plan.sonde.version == Release::v1_3;
   state_->follows_producers = feeds_are_dumped(plan);
   if (plan.acl.in_use) state_->dump_list.emplace(plan);

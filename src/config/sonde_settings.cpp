@@ -36,8 +36,8 @@ std::vector<std::string_view> names(std::span<const Row> rows) {
   return result;
 }
 
-// Either settles the other: the layout of a release, the release of a layout. Two that do not belong together would make
-// a dump that says of itself what it is not.
+// A layout implies a release, and a release a layout. Two that do not match would make a dump that describes itself
+// wrongly.
 OwnSettings read_layout(ObjectReader& reader, SondeSettings& settings) {
   std::optional<LayoutKind> layout;
   std::optional<Release> version;

@@ -126,7 +126,8 @@ class OptionReader {
     return "";
   }
 
-  // An existing file; "" when it is missing or wrong. What stood in the file that a record names is not known.
+  // An existing file; "" when it is missing or wrong. The contents of a file that a recorded configuration names are
+  // unknown.
   std::string json_file(std::string_view key) {
     const JsonMember* member = object_.find(key);
     if (member == nullptr || diagnostics_.is_of_a_record()) return "";
@@ -219,7 +220,7 @@ void read_named_file(const std::string& path, std::size_t line, const OwnSetting
   }
 }
 
-// TorchAir's regular expression lets more through than what is then run.
+// TorchAir's regular expression accepts more than TorchAir can run.
 void take_step(std::string step, OptionReader& reader, Plan& plan, Diagnostics& diagnostics) {
   if (step.ends_with('|')) step.pop_back();
   if (step.empty()) return;

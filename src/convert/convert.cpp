@@ -72,7 +72,8 @@ void Conversion::guarded(const std::string& what, const Body& body) {
   }
 }
 
-// --- what a file holds -----------------------------------------------------------------------------------------------
+// --- contents of a file
+// ------------------------------------------------------------------------------------------------
 
 void Conversion::container() {
   Result<MappedFile> mapped = MappedFile::open(file_);
@@ -245,7 +246,7 @@ void Conversion::npy() {
   });
 }
 
-// A file without a header of MindSpore 1.2: its name says what it is, and keeps saying so.
+// A file of MindSpore 1.2 without a header: its name describes it, and the name of the result still does.
 void Conversion::raw() {
   const Result<TensorFile> tensor = TensorFile::open(file_, {.name = spec_.name});
   if (!tensor) {

@@ -1,4 +1,4 @@
-// One tensor of a file: into which format, under which name, and onto the disk.
+// Converts one tensor of a file: chooses its format and its name, and writes it.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using Shape = std::vector<std::int64_t>;
 
-// NumPy's word for the type, as names of plain bytes have it; what was bfloat16 keeps its name.
+// NumPy's word for the type, as in names of plain bytes; a tensor that was bfloat16 keeps that name.
 std::string_view dtype_word(DType dtype) {
   if (dtype == DType::bfloat16) return "bfloat16";
   for (const DTypeInfo& row : all_dtypes()) {
@@ -41,7 +41,7 @@ std::string format_text(Format format) {
 
 // --- formats ---------------------------------------------------------------------------------------------------------
 
-// FRACTAL_NZ says nothing of its padding: a shape that is to be believed must leave no block empty.
+// FRACTAL_NZ does not describe its padding: a shape is trusted only if it leaves no block empty.
 void Conversion::check_nz(const StoredTensor& tensor, const Shape& wanted) const {
   const auto refuse = [&] {
     throw Lost{ConvertFault::wrong_shape, fmt::format("FRACTAL_NZ {} cannot be {}", shape_text(tensor.shape, '(', ')'),
@@ -150,7 +150,7 @@ void Conversion::convert_custom(const StoredTensor& tensor) {
   result.shape.assign(view.shape.begin(), view.shape.end());
   result.count = view.elements();
   ConvertTarget target{result.shape, *spec_.format, true, std::nullopt};
-  // What a script of the user's pads is cropped as the original does, but for blocked results.
+  // The result of a user's script is cropped as the original does it, except for blocked formats.
   if (!request.to_shape.empty() && !is_blocked(*spec_.format)) {
     if (Result<Reformat> crop = plan_crop(result.shape, request.to_shape)) {
       target.shape = crop->shape();

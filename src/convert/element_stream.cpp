@@ -15,7 +15,7 @@
 namespace sonde {
 namespace {
 
-// Made and handed to the kernel at a time: what stays in a second-level cache.
+// Elements that are made and handed to the kernel at a time: they stay in a second-level cache.
 constexpr std::int64_t kPieceBytes = 512 << 10;
 
 int write_at(int fd, const std::byte* data, std::size_t bytes, std::uint64_t offset) {

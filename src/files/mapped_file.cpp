@@ -43,8 +43,8 @@ Result<Fd> open_regular(const std::filesystem::path& path, struct stat& status) 
   return fd;
 }
 
-// How much of the file there was; less than `bytes`: it has become shorter, or cannot be read, which `error_number`
-// says.
+// Returns the number of bytes that were read. If it is less than `bytes`, the file has become shorter, or it cannot be
+// read; then `error_number` is set.
 std::size_t read_up_to(int fd, void* out, std::size_t bytes, int& error_number) {
   std::size_t got = 0;
   while (got < bytes) {

@@ -96,7 +96,7 @@ Status check_directory(int directory, const fs::path& path, bool is_dump_path) {
                                   status.st_mode & kPermissions));
 }
 
-// A way through directories, name by name, each opened in the one before.
+// Walks through directories, name by name, each opened in the one before.
 class Way {
  public:
   Way(int from, fs::path from_path, Missing missing) : at_(from), path_(std::move(from_path)), missing_(missing) {}
@@ -104,7 +104,7 @@ class Way {
   int at() const { return at_; }
   const fs::path& path() const { return path_; }
 
-  // Into the directory `name`. Where a link is in its place: what it says, in `link`, if the caller takes links.
+  // Enters the directory `name`. If a link is in its place and the caller accepts links, `link` gets its target.
   Status enter(const std::string& name, std::string* link) {
     const fs::path next = path_ / name;
     Fd fd = open(name);
@@ -199,7 +199,7 @@ Status check_file(int directory, const fs::path& path, const struct stat& status
   return {};
 }
 
-// Why `name` could not be opened: what lies there, if it is nothing for us.
+// The reason why `name` could not be opened, from the kind of file that is there.
 Error cannot_open(int directory, const fs::path& path, int error_number) {
   struct stat status {};
   if (::fstatat(directory, path.filename().c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(status.st_mode)) {
@@ -213,7 +213,7 @@ struct Entry {
   mode_t mode = 0;
 };
 
-// All that lies in `directory`, but for itself and the one above.
+// All entries of `directory`, without `.` and `..`.
 std::vector<Entry> entries_of(int directory) {
   std::vector<Entry> found;
   Fd copy(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));

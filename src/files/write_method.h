@@ -1,4 +1,4 @@
-// WriteMethod: through the page cache or past it (O_DIRECT), whichever was faster for this run's large files.
+// WriteMethod: writes through the page cache or past it (O_DIRECT), whichever was faster for this run's large files.
 #pragma once
 
 #include <array>

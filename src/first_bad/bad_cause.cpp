@@ -37,7 +37,7 @@ std::string values_at_first_bad(OpValues& values, BadKind bad) {
 }
 
 // Only the inputs and outputs of the op are known.
-void tell_numbers(OpValues& values, BadKind bad, Cause& cause) {
+void add_numbers(OpValues& values, BadKind bad, Cause& cause) {
   for (const ValueFlow::Input& input : values.flow().inputs) {
     const CatalogTensor* tensor = values.input(input.tensor->slot);
     if (!input.is_read || input.is_unsaid || tensor == nullptr || tensor->constant) continue;
@@ -50,7 +50,7 @@ void tell_numbers(OpValues& values, BadKind bad, Cause& cause) {
 }
 
 // eps 0 and a row whose elements are all equal.
-void tell_eps(OpValues& values, Cause& cause) {
+void add_eps(OpValues& values, Cause& cause) {
   const std::optional<double> eps = values.number("eps");
   if (!eps || *eps != 0) return;
   cause.explained = true;
@@ -89,7 +89,7 @@ bool dropout_cause(OpValues& values, Cause& cause) {
   if (!overflows(values.output_type(), scaled)) return false;
   cause.why = fmt::format("{} scales the kept elements by {}, the largest to {}", values.op().op_type,
                           number_text(1 / (1 - *p)), number_text(scaled));
-  tell_overflow(values.output_type(), scaled, cause);
+  explain_overflow(values.output_type(), scaled, cause);
   return true;
 }
 
@@ -102,7 +102,7 @@ bool squared_error_cause(OpValues& values, Cause& cause) {
   if (!overflows(values.output_type(), apart * apart)) return false;
   cause.why =
       fmt::format("differences up to {} are squared, which is {}", number_text(apart), number_text(apart * apart));
-  tell_overflow(values.output_type(), apart * apart, cause);
+  explain_overflow(values.output_type(), apart * apart, cause);
   return true;
 }
 
@@ -229,7 +229,7 @@ bool overflows(DType type, double value) {
   return largest > 0 && std::fabs(value) > largest;
 }
 
-void tell_overflow(DType type, double value, Cause& cause) {
+void explain_overflow(DType type, double value, Cause& cause) {
   const double largest = largest_of(type);
   cause.overflow = true;
   cause.explained = true;
@@ -248,8 +248,8 @@ Cause cause_of(OpValues& values, BadKind bad) {
                      elementwise_cause(values, bad, cause) || row_cause(values, bad, cause) ||
                      product_cause(values, bad, cause) || squared_error_cause(values, cause) ||
                      running_variance_cause(values, cause) || statistics_cause(values, bad, cause);
-  if (!known) tell_eps(values, cause);
-  if (cause.evidence.empty()) tell_numbers(values, bad, cause);
+  if (!known) add_eps(values, cause);
+  if (cause.evidence.empty()) add_numbers(values, bad, cause);
   if (!values.has_values()) {
     cause.limits.push_back(
         "which elements: the dump has statistics of these tensors only (--next-config keeps the tensors)");

@@ -71,7 +71,7 @@ bool product_cause(OpValues& values, BadKind bad, Cause& cause);
 bool statistics_cause(OpValues& values, BadKind bad, Cause& cause);
 
 // "float16 holds at most 65504; float32 would hold it", and its numbers. `value` is the true result.
-void tell_overflow(DType type, double value, Cause& cause);
+void explain_overflow(DType type, double value, Cause& cause);
 bool overflows(DType type, double value);
 
 }  // namespace sonde

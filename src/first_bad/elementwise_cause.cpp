@@ -92,7 +92,7 @@ void judge(OpValues& values, const Formula& formula, const Operands& operands, c
     cause.why = fmt::format("{}: {}", wrong, text);
   } else if (std::isfinite(true_value) && overflows(values.output_type(), true_value)) {
     cause.why = fmt::format("{} of {} is {}", values.op().op_type, text, number_text(true_value));
-    tell_overflow(values.output_type(), true_value, cause);
+    explain_overflow(values.output_type(), true_value, cause);
   } else if (std::isinf(true_value) && std::isfinite(a) && std::isfinite(b)) {
     cause.why = fmt::format("{} of {} is more than any type holds", values.op().op_type, text);
     cause.overflow = true;

@@ -62,7 +62,7 @@ void add_path(const ValueFlow& flow, const Root& root, FirstBad& report) {
 }
 
 // The answer, and the other errors in its step.
-void tell(RankSearch& search, const RankVerdict& verdict, FirstBad& report) {
+void add_findings(RankSearch& search, const RankVerdict& verdict, FirstBad& report) {
   SourceTexts sources = sources_of(search.rank());
   for (const Root& root : search.roots()) {
     if (report.findings.size() >= kMostFindings) break;
@@ -233,7 +233,7 @@ FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options) {
   if (!any) return report;
   const RankVerdict verdict = first_rank(searches);
   RankSearch& first = *searches[verdict.first];
-  tell(first, verdict, report);
+  add_findings(first, verdict, report);
   if (options.trend) {
     SourceTexts sources = sources_of(first.rank());
     report.growth = growth_before(first, sources);

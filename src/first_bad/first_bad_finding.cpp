@@ -31,12 +31,12 @@ std::string line_text(const CatalogOp& op) {
   return fmt::format(" ({}:{})", std::filesystem::path(op.source_file).filename().string(), op.line);
 }
 
-class Teller {
+class FindingWriter {
  public:
-  Teller(RankSearch& search, const Root& root)
+  FindingWriter(RankSearch& search, const Root& root)
       : search_(search), flow_(search.flow()), root_(root), op_(flow_.ops()[root.op]) {}
 
-  Finding tell() {
+  Finding write() {
     finding_ = finding_at(search_.rank(), search_.step(), *op_.op, root_.tensor);
     finding_.phase = op_.phase;
     if (root_.tensor != nullptr) {
@@ -46,37 +46,37 @@ class Teller {
     }
     switch (root_.kind) {
       case RootKind::external:
-        tell_external();
+        explain_external();
         break;
       case RootKind::overwritten:
-        tell_overwritten();
+        explain_overwritten();
         break;
       case RootKind::placed:
-        tell_placed();
+        explain_placed();
         break;
       case RootKind::created:
       case RootKind::converted:
-        tell_made();
+        explain_made();
         break;
     }
-    tell_limits();
-    tell_tags();
+    add_limits();
+    add_tags();
     return std::move(finding_);
   }
 
  private:
-  void tell_external();
-  void tell_overwritten();
-  void tell_placed();
-  void tell_made();
-  void tell_unwritten();
-  void tell_collective();
-  void tell_backward(const std::string& why);
-  void tell_where_infinities_come_from();
-  void tell_positions(const CatalogTensor& tensor);
-  void tell_tags();
-  void tell_limits();
-  void tell_earlier(std::string_view name);
+  void explain_external();
+  void explain_overwritten();
+  void explain_placed();
+  void explain_made();
+  void explain_unwritten();
+  void explain_collective();
+  void explain_backward(const std::string& why);
+  void explain_infinities();
+  void add_positions(const CatalogTensor& tensor);
+  void add_tags();
+  void add_limits();
+  void add_earlier(std::string_view name);
   const CatalogOp* made_before(const CatalogTensor& tensor) const;
 
   RankSearch& search_;
@@ -88,7 +88,7 @@ class Teller {
   bool doubted_ = false;  // another operator may be to blame: a limit gives the reason
 };
 
-void Teller::tell_positions(const CatalogTensor& tensor) {
+void FindingWriter::add_positions(const CatalogTensor& tensor) {
   const std::optional<SlotValues> operand = SlotValues::open(search_.rank(), tensor);
   if (!operand || tensor.constant) return;
   for (const Position& place :
@@ -99,7 +99,7 @@ void Teller::tell_positions(const CatalogTensor& tensor) {
 }
 
 // The op of an earlier step that made a tensor; null: none in the dump.
-const CatalogOp* Teller::made_before(const CatalogTensor& tensor) const {
+const CatalogOp* FindingWriter::made_before(const CatalogTensor& tensor) const {
   for (std::size_t step = 0; step < search_.step_index(); ++step) {
     const CatalogStep& earlier = search_.rank().steps[step];
     if (earlier.run != search_.step().run) continue;
@@ -109,7 +109,7 @@ const CatalogOp* Teller::made_before(const CatalogTensor& tensor) const {
 }
 
 // Adds the values under this name in the steps before.
-void Teller::tell_earlier(std::string_view name) {
+void FindingWriter::add_earlier(std::string_view name) {
   const std::uint64_t number = search_.step().id.number;
   for (std::size_t step = search_.step_index(); step-- > 0;) {
     const CatalogStep& earlier = search_.rank().steps[step];
@@ -133,7 +133,7 @@ void Teller::tell_earlier(std::string_view name) {
   }
 }
 
-void Teller::tell_external() {
+void FindingWriter::explain_external() {
   const CatalogTensor& tensor = *root_.tensor;
   const std::string_view name = tensor.parameter;
   const bool is_data = name.empty() || name.starts_with("data-") || name.starts_with("carried-");
@@ -143,11 +143,11 @@ void Teller::tell_external() {
                                              : "a tensor that came in from outside";
   finding_.why = fmt::format("{} holds {} when {} reads it: nothing in this step made it", what,
                              health_text(search_.health().of(tensor)), op_.op->op_name);
-  tell_positions(tensor);
+  add_positions(tensor);
   if (const CatalogOp* maker = made_before(tensor)) {
     finding_.evidence.push_back(fmt::format("{} made it in an earlier step{}", maker->op_name, line_text(*maker)));
   }
-  if (!is_data) tell_earlier(name);
+  if (!is_data) add_earlier(name);
   if (is_data && tensor.source != kNoSequence && made_before(tensor) == nullptr) {
     doubted_ = true;
     finding_.limits.push_back(
@@ -155,7 +155,7 @@ void Teller::tell_external() {
   }
 }
 
-void Teller::tell_overwritten() {
+void FindingWriter::explain_overwritten() {
   const CatalogTensor& read = *root_.tensor;
   const auto input = std::ranges::find(op_.inputs, &read, &ValueFlow::Input::tensor);
   const ValueFlow::Op* maker = flow_.maker(*input);
@@ -164,7 +164,7 @@ void Teller::tell_overwritten() {
   finding_.why = fmt::format("{} wrote {} and {} read {}: something wrote this memory in between, and no operator did",
                              maker->op->op_name, health_text(search_.health().of(*made)), op_.op->op_name,
                              health_text(search_.health().of(read)));
-  tell_positions(read);
+  add_positions(read);
   finding_.evidence.push_back(
       fmt::format("written by {}:{}{}", maker->op->op_name, slot_name(false, made->slot), line_text(*maker->op)));
   std::size_t between = 0;
@@ -179,12 +179,12 @@ void Teller::tell_overwritten() {
   }
 }
 
-void Teller::tell_placed() {
+void FindingWriter::explain_placed() {
   const Health health = search_.health().of(*root_.tensor);
   if (op_.nature.brings) {
     finding_.kind = "bad_input";
     finding_.why = fmt::format("the values that {} brings in hold {}", op_.op->op_type, health_text(health));
-    tell_positions(*root_.tensor);
+    add_positions(*root_.tensor);
     return;
   }
   finding_.kind = "operator";
@@ -200,17 +200,17 @@ void Teller::tell_placed() {
   for (const ValueFlow::Input& input : op_.inputs) {
     if (input.tensor->constant) finding_.numbers.push_back({"value", *input.tensor->constant});
   }
-  tell_positions(*root_.tensor);
+  add_positions(*root_.tensor);
 }
 
 // An error of the op itself, or an effect of the types that it works in.
-void Teller::tell_made() {
+void FindingWriter::explain_made() {
   if (op_.nature.uninitialised) {
-    tell_unwritten();
+    explain_unwritten();
     return;
   }
   if (op_.nature.collective) {
-    tell_collective();
+    explain_collective();
     return;
   }
   OpValues values(search_.rank(), flow_, op_, root_.tensor, search_.health());
@@ -229,11 +229,11 @@ void Teller::tell_made() {
   if (root_.lost) {
     finding_.why += "; it is divided by, and nothing but zeros come out of numbers that are none";
   }
-  if (root_.kind == RootKind::converted) tell_where_infinities_come_from();
-  if (op_.phase == Phase::backward) tell_backward(finding_.why);
+  if (root_.kind == RootKind::converted) explain_infinities();
+  if (op_.phase == Phase::backward) explain_backward(finding_.why);
 }
 
-void Teller::tell_unwritten() {
+void FindingWriter::explain_unwritten() {
   finding_.kind = "bad_input";
   finding_.why =
       fmt::format("{} gives memory without writing it, and no operator writes it before it is read", op_.op->op_type);
@@ -242,14 +242,14 @@ void Teller::tell_unwritten() {
   finding_.evidence.push_back(fmt::format("first read by {}{}", reader.op->op_name, line_text(*reader.op)));
 }
 
-void Teller::tell_collective() {
+void FindingWriter::explain_collective() {
   finding_.kind = "collective";
   finding_.why = fmt::format("this rank gave finite numbers to {} and got {}", op_.op->op_type,
                              health_text(search_.health().of(*root_.tensor)));
-  tell_positions(*root_.tensor);
+  add_positions(*root_.tensor);
 }
 
-void Teller::tell_where_infinities_come_from() {
+void FindingWriter::explain_infinities() {
   for (const ValueFlow::Input& input : op_.inputs) {
     if (!input.is_read) continue;
     const Health health = flow_.health_of(input);
@@ -265,8 +265,8 @@ void Teller::tell_where_infinities_come_from() {
   }
 }
 
-// 0 meets infinity, or is divided by 0, in backward: the mask is on the wrong side of the operator.
-void Teller::tell_backward(const std::string& why) {
+// In backward, 0 times infinity or a division by 0: the mask is on the wrong side of the operator.
+void FindingWriter::explain_backward(const std::string& why) {
   const bool is_trap = why.starts_with("0 divided by 0") || why.starts_with("0 times infinity");
   if (!is_trap) return;
   finding_.evidence.push_back(
@@ -274,14 +274,14 @@ void Teller::tell_backward(const std::string& why) {
       "out, but its derivative is infinite and 0 times it is NaN; mask the operator's input instead");
 }
 
-void Teller::tell_tags() {
+void FindingWriter::add_tags() {
   if (op_.phase == Phase::backward) finding_.tags.emplace_back("backward_only");
   if (op_.phase == Phase::optimizer) finding_.tags.emplace_back("optimizer_only");
   if (root_.end == End::unknown || impossible_ || flow_.inferred()) doubted_ = true;
   if (doubted_) finding_.tags.emplace_back("uncertain");
 }
 
-void Teller::tell_limits() {
+void FindingWriter::add_limits() {
   if (root_.kind != RootKind::created && root_.kind != RootKind::converted) return;
   if (!root_.inputs_known) {
     doubted_ = true;
@@ -308,7 +308,7 @@ void Teller::tell_limits() {
 
 }  // namespace
 
-Finding finding_of(RankSearch& search, const Root& root) { return Teller(search, root).tell(); }
+Finding finding_of(RankSearch& search, const Root& root) { return FindingWriter(search, root).write(); }
 
 std::string reaches_of(RankSearch& search, const Root& root) {
   const ValueFlow::Op& last = search.flow().ops()[root.path.back()];

@@ -33,21 +33,21 @@ std::vector<Collective> collectives_of(const CatalogStep& step) {
 
 bool same_step(const RankSearch& a, const RankSearch& b) { return a.step().id == b.step().id; }
 
-// How many collectives ran before the rank's first root, and whether that root is one.
-struct Stand {
+// The number of collectives before the rank's first root, and whether that root is one.
+struct RootPosition {
   std::size_t before = 0;
   bool is_collective = false;
 };
 
-Stand stand_of(RankSearch& search) {
-  Stand stand;
+RootPosition root_position(RankSearch& search) {
+  RootPosition position;
   const ValueFlow::Op& op = search.flow().ops()[search.roots().front().op];
-  stand.is_collective = op.nature.collective && search.roots().front().kind == RootKind::created;
+  position.is_collective = op.nature.collective && search.roots().front().kind == RootKind::created;
   for (const ValueFlow::Op& other : search.flow().ops()) {
     if (&other == &op) break;
-    stand.before += other.nature.collective ? 1 : 0;
+    position.before += other.nature.collective ? 1 : 0;
   }
-  return stand;
+  return position;
 }
 
 const CatalogStep* step_of(const CatalogRank& rank, StepId id) {
@@ -77,7 +77,7 @@ std::string ranks_text(const std::vector<std::uint32_t>& ranks) {
 }
 
 // Finds the first collective of the rank with a bad input in this step, and the ranks that got bad data from it.
-void tell_spread(Searches& searches, RankVerdict& verdict) {
+void add_spread(Searches& searches, RankVerdict& verdict) {
   RankSearch& first = *searches[verdict.first];
   for (const Collective& collective : collectives_of(first.step())) {
     const bool gave = std::ranges::any_of(collective.op->tensors, [&](const CatalogTensor& tensor) {
@@ -104,7 +104,7 @@ void tell_spread(Searches& searches, RankVerdict& verdict) {
   }
 }
 
-void tell_others(Searches& searches, RankVerdict& verdict) {
+void add_others(Searches& searches, RankVerdict& verdict) {
   RankSearch& first = *searches[verdict.first];
   std::vector<std::uint32_t> fine, same, later;
   for (const auto& search : searches) {
@@ -131,9 +131,9 @@ RankVerdict first_rank(Searches& searches) {
   for (std::size_t i = 0; i < searches.size(); ++i) {
     RankSearch& search = *searches[i];
     if (!search.found()) continue;
-    const Stand stand = stand_of(search);
+    const RootPosition position = root_position(search);
     // Bad data from a collective comes from another rank, unless no rank has anything else.
-    const std::tuple key(search.step().id.number, search.step().id.graph, stand.is_collective, stand.before,
+    const std::tuple key(search.step().id.number, search.step().id.graph, position.is_collective, position.before,
                          search.rank().rank);
     if (best && *best <= key) continue;
     best = key;
@@ -141,10 +141,10 @@ RankVerdict first_rank(Searches& searches) {
   }
   if (searches.size() < 2) return verdict;
   RankSearch& first = *searches[verdict.first];
-  const Stand stand = stand_of(first);
-  verdict.evidence.push_back(fmt::format("{} collectives of step {} ran on rank {} before it", stand.before,
+  const RootPosition position = root_position(first);
+  verdict.evidence.push_back(fmt::format("{} collectives of step {} ran on rank {} before it", position.before,
                                          first.step().id.number, first.rank().rank));
-  if (stand.is_collective) {
+  if (position.is_collective) {
     const CatalogOp* op = first.flow().ops()[first.roots().front().op].op;
     for (const Collective& collective : collectives_of(first.step())) {
       if (collective.op != op) continue;
@@ -155,8 +155,8 @@ RankVerdict first_rank(Searches& searches) {
                                      : fmt::format("{} gave it the bad values", ranks_text(from)));
     }
   }
-  tell_spread(searches, verdict);
-  tell_others(searches, verdict);
+  add_spread(searches, verdict);
+  add_others(searches, verdict);
   return verdict;
 }
 

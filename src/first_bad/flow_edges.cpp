@@ -1,4 +1,4 @@
-// Edges of a ValueFlow that the dump does not say, or says only in part.
+// Edges of a ValueFlow that the dump does not contain, or contains only in part.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,9 +18,9 @@ void ValueFlow::infer_edges() {
       const CatalogTensor& tensor = *ops_[op].inputs[i].tensor;
       const Health& wanted = health_.of(tensor);
       if (!wanted.bad()) continue;
-      const Value& told = values_[ops_[op].inputs[i].value];
-      if (told.op != kOutside && told.tensor != nullptr) {
-        const Health& made = health_.of(*told.tensor);
+      const Value& source = values_[ops_[op].inputs[i].value];
+      if (source.op != kOutside && source.tensor != nullptr) {
+        const Health& made = health_.of(*source.tensor);
         if (made.known && (!wanted.nan || made.nan) && (!wanted.inf() || made.inf())) continue;
       }
       const auto same = [&](std::uint32_t value) {
@@ -132,8 +132,8 @@ void ValueFlow::look_behind_views() {
       for (std::size_t depth = 0; before && depth < kLongestPath; ++depth) {
         const Value& candidate = values_[*before];
         if (candidate.op == kOutside) break;
-        const Health held = candidate.tensor != nullptr ? health_.of(*candidate.tensor) : Health();
-        if (held.known && (!seen.nan || held.nan) && (!seen.inf() || held.inf())) break;
+        const Health found = candidate.tensor != nullptr ? health_.of(*candidate.tensor) : Health();
+        if (found.known && (!seen.nan || found.nan) && (!seen.inf() || found.inf())) break;
         before = older(*before);
       }
       join(op, i, before ? *before : outside_value(*input.tensor));

@@ -65,7 +65,7 @@ void ValueFlow::find_flags(std::uint32_t index, BadKind kind) {
   value.flags[at(kind)] = flags;
 }
 
-// Where an infinity comes from that was meant as a mask, or as nothing at all, and that this op multiplies or
+// The source of an infinity that was meant as a mask, or that has no known meaning, and that this op multiplies or
 // normalises as any number: data from outside, a weight, or memory that was masked in place under another name.
 std::optional<std::uint32_t> ValueFlow::leak_of(const Op& op, const Input& input) {
   if (!input.is_read || input.tensor->slot < op.nature.first_mixed || !health_of(input).inf()) return std::nullopt;
@@ -93,7 +93,7 @@ void ValueFlow::find_leak(const Op& op, std::uint32_t slot) {
     value.leaked = true;
     value.flags[at(BadKind::inf)] |= bit(RootKind::created);
     if (value.op != kOutside) value.root[at(BadKind::inf)] = RootKind::placed;
-    // On the way there.
+    // The ops on the way there.
     for (std::optional<std::uint32_t> index = input.value; index && *index != *from; index = older(*index)) {
       values_[*index].flags[at(BadKind::inf)] |= bit(RootKind::created);
     }

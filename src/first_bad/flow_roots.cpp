@@ -70,8 +70,7 @@ void ValueFlow::add_root(RootKind kind, std::uint32_t value, BadKind bad, std::u
   (root.end == End::absorbed ? healthy_ : roots_).push_back(std::move(root));
 }
 
-// Nobody reads it but the program: a metric beside a training that goes on, or one that is computed outside of the
-// model.
+// Only the program reads it: a metric beside a training that continues, or one that is computed outside of the model.
 bool ValueFlow::is_aside(const Root& root) const {
   if (root.end != End::unread || inferred()) return false;
   return trains_ || (has_modules_ && ops_[root.op].phase == Phase::outside);
@@ -108,8 +107,8 @@ bool ValueFlow::is_zero_behind(const Op& op, const Input& input, const std::set<
   return is_infinite && divides;
 }
 
-// x / sqrt(mean(x ** 2)) where x ** 2 is too large for its type: an infinity that is divided by, and nothing but zeros
-// come out of an x that was none.
+// Finds x / sqrt(mean(x ** 2)) where x ** 2 is too large for its type: the divisor is infinite, so that an x without
+// zeros gives only zeros.
 bool ValueFlow::normalises_to_nothing(std::uint32_t value) {
   if (options_.only_overflows && !has_edges_) return false;
   std::set<std::uint32_t> sources;

@@ -121,7 +121,7 @@ std::optional<Factors> factors_of(const OpValues& values) {
 }
 
 // From the largest elements alone, if the product itself cannot be computed.
-bool tell_bound(OpValues& values, const Factors& factors, Cause& cause) {
+bool explain_bound(OpValues& values, const Factors& factors, Cause& cause) {
   const CatalogTensor* a = values.input(factors.a);
   const CatalogTensor* b = values.input(factors.b);
   if (a == nullptr || b == nullptr) return false;
@@ -149,7 +149,7 @@ bool tell_bound(OpValues& values, const Factors& factors, Cause& cause) {
   cause.why = fmt::format("up to {} products of elements up to {} and {} are added", terms, number_text(*largest_a),
                           number_text(*largest_b));
   if (overflows(values.output_type(), bound)) {
-    tell_overflow(values.output_type(), bound, cause);
+    explain_overflow(values.output_type(), bound, cause);
   } else if (largest_of(values.output_type()) > 0) {
     cause.impossible = true;
     cause.why +=
@@ -167,14 +167,14 @@ bool product_cause(OpValues& values, BadKind bad, Cause& cause) {
   const SlotValues* b = values.input_values(factors->b);
   const SlotValues* output = values.output_values();
   if (a == nullptr || b == nullptr || output == nullptr || a->elements() == 0 || b->elements() == 0) {
-    return tell_bound(values, *factors, cause);
+    return explain_bound(values, *factors, cause);
   }
   const auto places = output->find(bad == BadKind::nan ? SlotValues::Want::nan : SlotValues::Want::inf, 1);
   if (places.empty()) return false;
   const Position& place = places[0];
   std::optional<Product> product =
       factors->is_convolution ? convolution(values, *a, *b, place) : matrix_product(*a, *b, factors->transposed, place);
-  if (!product) return tell_bound(values, *factors, cause);
+  if (!product) return explain_bound(values, *factors, cause);
   const SlotValues* bias =
       factors->bias && values.input(*factors->bias) != nullptr ? values.input_values(*factors->bias) : nullptr;
   if (bias != nullptr) {
@@ -192,10 +192,10 @@ bool product_cause(OpValues& values, BadKind bad, Cause& cause) {
     cause.why = fmt::format("among the {} products at {} are infinities that cancel, or 0 times infinity",
                             product->terms, where);
   } else if (overflows(values.output_type(), product->sum)) {
-    tell_overflow(values.output_type(), product->sum, cause);
+    explain_overflow(values.output_type(), product->sum, cause);
   } else if (overflows(values.output_type(), product->largest_term)) {
     cause.why += fmt::format(", and the largest of them {}", number_text(product->largest_term));
-    tell_overflow(values.output_type(), product->largest_term, cause);
+    explain_overflow(values.output_type(), product->largest_term, cause);
   } else {
     cause.impossible = true;
     cause.why += fmt::format(", which {} can represent", info(values.output_type()).lower);

@@ -72,7 +72,7 @@ Row row_of(const SlotValues& input, const Position& place, const std::set<std::s
   return row;
 }
 
-bool tell_softmax(const SlotValues& input, const Position& place, const std::set<std::size_t>& dims, Cause& cause) {
+bool explain_softmax(const SlotValues& input, const Position& place, const std::set<std::size_t>& dims, Cause& cause) {
   const Row row = row_of(input, place, dims);
   const std::string where = fmt::format("{}{}", slot_name(true, input.tensor().slot), row_text(place, dims));
   if (row.elements > 0 && row.negative == row.elements) {
@@ -96,7 +96,7 @@ bool softmax_cause(OpValues& values, BadKind bad, Cause& cause) {
     return false;
   const auto places = output->find(bad == BadKind::nan ? SlotValues::Want::nan : SlotValues::Want::inf, 1);
   if (places.empty()) return false;
-  return tell_softmax(*input, places[0], dims_of(values, input->shape().size()), cause);
+  return explain_softmax(*input, places[0], dims_of(values, input->shape().size()), cause);
 }
 
 // query, key, value, mask: the mask is added before the softmax over its last dimension.
@@ -107,7 +107,7 @@ bool attention_cause(OpValues& values, BadKind bad, Cause& cause) {
   const auto places = output->find(bad == BadKind::nan ? SlotValues::Want::nan : SlotValues::Want::inf, 1);
   if (places.empty()) return false;
   const Position place = mask->broadcast(places[0]);
-  return tell_softmax(*mask, place, {place.size() - 1}, cause);
+  return explain_softmax(*mask, place, {place.size() - 1}, cause);
 }
 
 bool sum_cause(OpValues& values, BadKind bad, Cause& cause) {
@@ -148,13 +148,13 @@ bool sum_cause(OpValues& values, BadKind bad, Cause& cause) {
   cause.why = fmt::format("{} of {} elements, the largest {}, is {}", values.op().op_type, row.elements,
                           number_text(row.largest), number_text(value));
   if (std::isfinite(value) && overflows(values.output_type(), value)) {
-    tell_overflow(values.output_type(), value, cause);
+    explain_overflow(values.output_type(), value, cause);
   } else if (of_squares && overflows(values.output_type(), row.squares)) {
     cause.why += fmt::format(", and the sum of squares on the way {}", number_text(row.squares));
-    tell_overflow(values.output_type(), row.squares, cause);
+    explain_overflow(values.output_type(), row.squares, cause);
   } else if (std::isfinite(value) && overflows(values.output_type(), row.sum)) {
     cause.why += fmt::format(", and the sum on the way {}", number_text(row.sum));
-    tell_overflow(values.output_type(), row.sum, cause);
+    explain_overflow(values.output_type(), row.sum, cause);
   } else if (std::isfinite(value)) {
     cause.impossible = true;
   }

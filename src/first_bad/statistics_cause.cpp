@@ -26,7 +26,7 @@ bool is_surely_zero(const KnownStatistics& s) {
 bool may_be_negative(const KnownStatistics& s) { return (s.min && *s.min < 0) || s.negative_count.value_or(0) > 0; }
 
 // `of`: "log", "square root".
-bool tell_domain(const KnownStatistics& s, const std::string& of, bool zero_is_bad, Cause& cause) {
+bool explain_domain(const KnownStatistics& s, const std::string& of, bool zero_is_bad, Cause& cause) {
   if (may_be_negative(s)) {
     cause.why =
         fmt::format("{} of a negative number: its input goes down to {}", of, number_text(s.min.value_or(-0.0)));
@@ -39,40 +39,40 @@ bool tell_domain(const KnownStatistics& s, const std::string& of, bool zero_is_b
   return true;
 }
 
-bool tell_too_large(OpValues& values, double result, const std::string& what, Cause& cause) {
+bool explain_too_large(OpValues& values, double result, const std::string& what, Cause& cause) {
   if (!overflows(values.output_type(), result)) return false;
   cause.why = fmt::format("{} is {}", what, number_text(result));
   if (std::isfinite(result)) {
-    tell_overflow(values.output_type(), result, cause);
+    explain_overflow(values.output_type(), result, cause);
   } else {
     cause.overflow = true;
   }
   return true;
 }
 
-bool tell_one(OpValues& values, BadKind bad, const KnownStatistics& s, Cause& cause) {
+bool explain_one_input(OpValues& values, BadKind bad, const KnownStatistics& s, Cause& cause) {
   const std::string& type = values.type();
   const double high = s.max.value_or(0), low = s.min.value_or(0);
   const double largest = std::fabs(low) > std::fabs(high) ? low : high;
-  if (type == "log" || type == "log2" || type == "log10") return tell_domain(s, type, true, cause);
-  if (type == "sqrt") return tell_domain(s, "square root", false, cause);
-  if (type == "rsqrt") return tell_domain(s, "reciprocal square root", true, cause);
+  if (type == "log" || type == "log2" || type == "log10") return explain_domain(s, type, true, cause);
+  if (type == "sqrt") return explain_domain(s, "square root", false, cause);
+  if (type == "rsqrt") return explain_domain(s, "reciprocal square root", true, cause);
   if (type == "reciprocal" && may_be_zero(s)) {
     cause.why = "division by 0: " + range_text(0, s);
     return true;
   }
   if (type == "exp" || type == "expm1")
-    return tell_too_large(values, std::exp(high), fmt::format("{} of {}", type, number_text(high)), cause);
+    return explain_too_large(values, std::exp(high), fmt::format("{} of {}", type, number_text(high)), cause);
   if (type == "square")
-    return tell_too_large(values, largest * largest, fmt::format("the square of {}", number_text(largest)), cause);
+    return explain_too_large(values, largest * largest, fmt::format("the square of {}", number_text(largest)), cause);
   if (type == "pow" || type == "power") {
     const auto exponent = values.number("exponent");
     return exponent &&
-           tell_too_large(values, std::pow(std::fabs(largest), *exponent),
-                          fmt::format("{} to the power {}", number_text(largest), number_text(*exponent)), cause);
+           explain_too_large(values, std::pow(std::fabs(largest), *exponent),
+                             fmt::format("{} to the power {}", number_text(largest), number_text(*exponent)), cause);
   }
   if (type == "to" || type == "tocopy" || type == "cast" || type == "half" || type == "bfloat16") {
-    return tell_too_large(values, largest, "its largest input", cause);
+    return explain_too_large(values, largest, "its largest input", cause);
   }
   if (type.find("softmax") != std::string::npos && bad == BadKind::nan && s.negative_inf_count.value_or(0) > 0) {
     cause.why =
@@ -82,7 +82,7 @@ bool tell_one(OpValues& values, BadKind bad, const KnownStatistics& s, Cause& ca
   return false;
 }
 
-bool tell_two(OpValues& values, const KnownStatistics& a, const KnownStatistics& b, Cause& cause) {
+bool explain_two_inputs(OpValues& values, const KnownStatistics& a, const KnownStatistics& b, Cause& cause) {
   const std::string& type = values.type();
   const auto largest = [](const KnownStatistics& s) {
     return std::max(std::fabs(s.max.value_or(0)), std::fabs(s.min.value_or(0)));
@@ -91,22 +91,23 @@ bool tell_two(OpValues& values, const KnownStatistics& a, const KnownStatistics&
     cause.why = fmt::format("division by 0: {}{}", range_text(1, b), is_surely_zero(b) ? "" : " may hold it");
     return true;
   }
-  const auto tell_number = [&](const KnownStatistics& s) {
+  const auto explain_number = [&](const KnownStatistics& s) {
     const bool is_number = s.max && s.min && s.max == s.min && !s.l2norm;
     if (!is_number || values.output_type() == DType::float64 || largest_of(values.output_type()) == 0) return false;
     if (!std::isfinite(*s.max) || std::fabs(*s.max) <= FLT_MAX) return false;
     cause.why = fmt::format("the number {} is more than float32 holds and becomes an infinity", number_text(*s.max));
     return cause.overflow = true;
   };
-  if ((type == "mul" || type == "muls" || type == "div" || type == "add" || type == "sub") && tell_number(b))
+  if ((type == "mul" || type == "muls" || type == "div" || type == "add" || type == "sub") && explain_number(b))
     return true;
   if (type == "mul" || type == "multiply" || type == "muls") {
-    return tell_too_large(values, largest(a) * largest(b),
-                          fmt::format("{} times {}", number_text(largest(a)), number_text(largest(b))), cause);
+    return explain_too_large(values, largest(a) * largest(b),
+                             fmt::format("{} times {}", number_text(largest(a)), number_text(largest(b))), cause);
   }
   if (type == "add" || type == "sub" || type == "addext") {
-    return tell_too_large(values, largest(a) + largest(b),
-                          fmt::format("{} and {} together", number_text(largest(a)), number_text(largest(b))), cause);
+    return explain_too_large(values, largest(a) + largest(b),
+                             fmt::format("{} and {} together", number_text(largest(a)), number_text(largest(b))),
+                             cause);
   }
   return false;
 }
@@ -127,7 +128,8 @@ bool statistics_cause(OpValues& values, BadKind bad, Cause& cause) {
   const auto first = statistics_of(values, 0);
   if (!first) return false;
   const auto second = statistics_of(values, 1);
-  const bool found = tell_one(values, bad, *first, cause) || (second && tell_two(values, *first, *second, cause));
+  const bool found =
+      explain_one_input(values, bad, *first, cause) || (second && explain_two_inputs(values, *first, *second, cause));
   if (!found) return false;
   cause.explained = true;
   cause.evidence.push_back(range_text(0, *first));

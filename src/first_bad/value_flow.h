@@ -66,7 +66,7 @@ class ValueFlow {
     const CatalogTensor* tensor = nullptr;
     std::uint32_t value = 0;  // its source
     bool is_read = true;      // false: only its shape counts, or it is overwritten
-    bool is_unsaid = false;   // from another record, but this op reads it too: see add_unsaid
+    bool is_unsaid = false;   // another record contains it, but this op reads it too: see add_unsaid
   };
   struct Op {
     const CatalogOp* op = nullptr;
@@ -133,7 +133,7 @@ class ValueFlow {
     bool is_asked = false;  // whether it is finite
   };
 
-  // value_flow.cpp: ops, values and what is known of them
+  // value_flow.cpp: ops, values and the known facts about them
   void add_step(const CatalogStep& step, bool is_next);
   void add_op(const CatalogOp& op, bool is_next);
   std::uint32_t value_of(std::uint32_t op, std::uint32_t slot);
@@ -145,7 +145,7 @@ class ValueFlow {
   bool feeds(const Op& op, const Input& input, std::uint32_t output_slot) const;
   Health inputs_of(const Op& op, std::uint32_t output_slot, bool* all_known = nullptr);
 
-  // flow_edges.cpp: edges that the dump does not say
+  // flow_edges.cpp: edges that the dump does not contain
   void infer_edges();
   void add_unsaid();
   void add_unsaid(std::uint32_t op, std::uint32_t other, bool outputs_too);

@@ -18,7 +18,7 @@ struct AclType {
   int number;
   DType dtype;
 };
-// The numbers of ACL, which are not those of CANN's containers.
+// ACL's numbers, which differ from those of CANN's containers.
 constexpr std::array kAclTypes = {
     AclType{0, DType::float32},    AclType{1, DType::float16},     AclType{2, DType::int8},
     AclType{3, DType::int32},      AclType{4, DType::uint8},       AclType{6, DType::int16},

@@ -15,7 +15,7 @@ struct AtbHeader {
   DType dtype = DType::undefined;
   std::vector<std::int64_t> shape;
   std::uint64_t data_offset = 0;
-  std::string data;  // file that holds the elements, where this one does not; else empty
+  std::string data;  // the file with the elements if they are not in this one; else empty
 };
 
 // True if a file with this start is an ATB file.

@@ -42,8 +42,8 @@ constexpr float small_float(unsigned code, int exponent_bits, int fraction_bits,
   return (code >> (exponent_bits + fraction_bits) & 1U) != 0 ? -value : value;
 }
 
-// HiFloat8: after the sign a prefix says how many bits the exponent has: 11 four, 10 three, 01 two, 001 one, 0001 none;
-// the exponent is a sign and a magnitude whose highest bit is left out; the rest is fraction. 0000: a denormal.
+// HiFloat8: after the sign, a prefix gives the number of exponent bits: 11 four, 10 three, 01 two, 001 one, 0001 none.
+// The exponent is a sign and a magnitude whose highest bit is left out. The rest is the fraction. 0000: a denormal.
 constexpr float hifloat8(unsigned code) {
   const bool negative = (code & 0x80) != 0;
   const unsigned rest = code & 0x7F;

@@ -13,7 +13,7 @@ struct Row {
 };
 constexpr DType kNone = DType::undefined;
 
-// Row i has the number i. The first row of a type is the one that is written.
+// Row i has the number i. Of several rows with one type, the first is the number that is written.
 constexpr std::array<Row, 43> kTable = {{
     {"UNDEFINED", kNone},
     {"FLOAT", DType::float32},

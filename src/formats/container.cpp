@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::uint64_t kLongestHead = 64 << 20;  // an op has hundreds of tensors, not millions
-constexpr std::size_t kMostTensors = 1 << 18;     // and buffers, and spaces: in a header, each may be of two bytes
+constexpr std::size_t kMostTensors = 1 << 18;     // of buffers and spaces too: in a header each may take only two bytes
 
 using Tag = protozero::pbf_tag_type;
 
@@ -83,7 +83,7 @@ struct ReadTensor : ContainerTensor {
   bool comes_last() const { return input_type == kGeneralArgument && data_type == kCannUndefined; }
 };
 
-// Packed or not. A shape with more dimensions than anything has is damage.
+// Accepts both forms, packed or not. A shape with too many dimensions is damage.
 std::vector<std::uint64_t> take_shape(protozero::pbf_reader message) {
   std::vector<std::uint64_t> shape;
   const auto take = [&](std::uint64_t size) {
@@ -239,7 +239,7 @@ Head take_head(std::string_view bytes) {
   return head;
 }
 
-// Gives everything its place in the file; what does not fit is marked, and the first such named.
+// Sets the place of every tensor in the file. Marks those that do not fit, and names the first one.
 class Laying {
  public:
   Laying(std::uint64_t begin, std::uint64_t end) : at_(begin), end_(end), total_(begin) {}

@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint32_t kPolynomial = 0xEDB88320;
 using Table = std::array<std::uint32_t, 256>;
 
-// Table k: what a byte does that has k bytes behind it.
+// Table k: the effect of a byte that is followed by k other bytes.
 constexpr std::array<Table, 8> make_tables() {
   std::array<Table, 8> tables = {};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {

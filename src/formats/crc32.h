@@ -1,4 +1,4 @@
-// CRC-32 as zip files have it.
+// CRC-32, as in zip files.
 #pragma once
 
 #include <cstddef>

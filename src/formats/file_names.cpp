@@ -14,7 +14,8 @@ bool parse_side(std::string_view text, bool& is_input) {
   return is_input || text == "output";
 }
 
-// Takes the part after the last `separator` off `rest`; all of it when there is none.
+// Removes the part after the last `separator` from `rest` and returns it; returns all of `rest` if there is no
+// separator.
 std::string_view take_last(std::string_view& rest, char separator) {
   const std::size_t at = rest.rfind(separator);
   const std::string_view part = at == std::string_view::npos ? rest : rest.substr(at + 1);
@@ -127,7 +128,7 @@ bool parse_bin_name(std::string_view rest, TensorFileName& out) {
   if (at == std::string_view::npos) return false;
   std::string_view tail = rest.substr(at + kShape.size());
   rest = rest.substr(0, at);
-  // A format may hold `_` (FRACTAL_Z), so the sizes are read from the left.
+  // A format may contain `_` (FRACTAL_Z), so the sizes are read from the left.
   std::int64_t size = 0;
   while (true) {
     const std::size_t end = tail.find('_');

@@ -9,7 +9,8 @@
 namespace sonde {
 namespace {
 
-// Takes the part after the last dot off `rest`; empty, and nothing taken, when there is none.
+// Removes the part after the last dot from `rest` and returns it; returns an empty text, and changes nothing, without a
+// dot.
 std::string_view take_last(std::string_view& rest) {
   const std::size_t dot = rest.rfind('.');
   if (dot == std::string_view::npos) return {};
@@ -18,7 +19,7 @@ std::string_view take_last(std::string_view& rest) {
   return part;
 }
 
-// The slot of a key `2` or `2.0.1`: its first number; of others 0.
+// The slot of a key `2` or `2.0.1`: its first number. Other keys have slot 0.
 std::uint32_t slot_of(std::string_view key) {
   std::uint32_t slot = 0;
   return parse_digits(key.substr(0, key.find('.')), slot) ? slot : 0;

@@ -9,7 +9,7 @@
 
 namespace sonde {
 
-// As many as NumPy knows: a file that says more is damaged.
+// As many as NumPy allows: a file with more dimensions is damaged.
 inline constexpr std::size_t kMostDimensions = 64;
 
 inline Error corrupt(std::string message) { return Error{ErrorCode::corrupt, std::move(message)}; }

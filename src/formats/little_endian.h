@@ -1,4 +1,4 @@
-// Numbers of files: little-endian, at any offset.
+// Numbers in files: little-endian, at any offset.
 #pragma once
 
 #include <bit>
@@ -10,7 +10,7 @@ namespace sonde {
 
 static_assert(std::endian::native == std::endian::little);
 
-// The caller knows that the bytes are there.
+// The caller has checked that the bytes exist.
 template <typename Number>
 Number little(std::string_view bytes, std::size_t offset) {
   Number value;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t kInputs = 4, kOutputs = 5;
 constexpr std::uint32_t kShape = 0, kOriginalShape = 1, kOriginalName = 2;
-// A type without a number in the container is one that nobody knows, so that only its own tensor is lost.
+// A type that the container cannot number becomes an unknown type, so that only its own tensor is lost.
 constexpr std::int32_t kNoType = 1000;
 
 // Row i is the container's number of GE's type i; the others are not numeric types in either.
@@ -103,7 +103,7 @@ std::int32_t cann_type_of(std::int32_t ge_type) {
 
 void take_side(Reader& reader, bool is_input, std::vector<ContainerTensor>& side) {
   const auto count = reader.take<std::uint32_t>();
-  for (std::uint32_t i = 0; i < count; ++i) {  // each takes bytes of the header: a count that lies runs out of them
+  for (std::uint32_t i = 0; i < count; ++i) {  // every element takes bytes of the header, so a false count fails
     Described described = take_tensor(reader, is_input);
     described.tensor.data_type = cann_type_of(described.ge_type);
     const std::optional<CannElements> elements = cann_elements(described.tensor.data_type);
@@ -127,7 +127,7 @@ Result<Container> parse_nano_header(std::string_view header) {
     while (!reader.done()) {
       const auto tag = reader.take<std::uint32_t>();
       const auto length = reader.take<std::uint32_t>();
-      // Writers do not agree what the length of these two counts; their records say themselves how long they are.
+      // Writers disagree about the meaning of these two lengths. The records contain their own length.
       if (tag == kInputs) {
         take_side(reader, true, container.inputs);
       } else if (tag == kOutputs) {

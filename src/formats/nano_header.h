@@ -12,8 +12,8 @@ namespace sonde {
 
 inline constexpr std::uint32_t kNanoMagic = 0x5A5A5A5A;
 
-// The tensors without their places in the file; their types are the container's. Without a shape a tensor is one dimension
-// of all its bytes. Fails with `corrupt` for what reaches out of the header.
+// The tensors without their places in the file; their types are the container's. A tensor without a shape has one
+// dimension of all its bytes. Fails with `corrupt` if a tensor reaches beyond the header.
 Result<Container> parse_nano_header(std::string_view header);
 
 }  // namespace sonde

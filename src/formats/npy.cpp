@@ -49,7 +49,7 @@ std::string framed(const std::string& text) {
   constexpr std::size_t kFixed = 6 + 2 + 1;  // magic, version, newline
   const bool long_form = kFixed + 2 + text.size() > 0xFFFF;
   const std::size_t length_bytes = long_form ? 4 : 2;
-  // A full 64 when already aligned: so do the originals.
+  // Adds a full 64 bytes if the size is already aligned, as the originals do.
   const std::size_t padding = kNpyAlign - (kFixed + length_bytes + text.size()) % kNpyAlign;
   std::string header("\x93NUMPY");
   header.push_back(long_form ? '\2' : '\1');

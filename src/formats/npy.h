@@ -10,16 +10,16 @@
 
 namespace sonde {
 
-// Version 1.0 (2.0 when the text is too long for it), padded to 64 bytes, C order:
+// Version 1.0 (2.0 if the text is too long for it), padded to 64 bytes, C order:
 //   "{'descr': '<f4', 'fortran_order': False, 'shape': (2,3,), }"
 // `raw_bfloat16` writes bfloat16 as `<E2`. Empty for a type that has no npy form.
 std::string npy_header(DType dtype, std::span<const std::int64_t> shape, bool raw_bfloat16);
 
-// The same as NumPy's `save` writes it, for files that a tool in Python wrote until now: `(2, 3)`, `(2,)`, and spaces so
-// that the first size can grow to 21 digits.
+// The same header as NumPy's `save` writes it, for files that a Python tool used to write: `(2, 3)`, `(2,)`, and spaces
+// so that the first size can grow to 21 digits.
 std::string numpy_header(DType dtype, std::span<const std::int64_t> shape);
 
-// True when the bytes in memory are not those of the file: bfloat16, float8, complex32.
+// True if the bytes in memory differ from those of the file: bfloat16, float8, complex32.
 bool npy_needs_widening(DType dtype, bool raw_bfloat16);
 
 // Turns `elements` elements at `in` into the type of the file at `out` (elements * info(dtype).file_bytes bytes). Only

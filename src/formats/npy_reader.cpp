@@ -129,7 +129,7 @@ DType dtype_of(std::string_view descr) {
   return DType::undefined;
 }
 
-// Why elements of a type are not read.
+// The reason why elements of a type cannot be read.
 std::string reason_against(std::string_view descr) {
   const std::string text = "element type '" + std::string(descr.substr(0, 100)) + "' ";
   const std::size_t kind = descr.find_first_of("SUaOVMmf");
@@ -152,7 +152,7 @@ std::string reason_against(std::string_view descr) {
   }
 }
 
-// False when the product does not fit: no file is that long.
+// False if the product does not fit: no file has that size.
 bool multiply(std::span<const std::int64_t> sizes, std::uint64_t& product) {
   if (std::ranges::find(sizes, 0) != sizes.end()) {
     product = 0;
@@ -168,7 +168,7 @@ bool multiply(std::span<const std::int64_t> sizes, std::uint64_t& product) {
 
 std::vector<std::int64_t> strides_of(const NpyHeader& header) {
   std::vector<std::int64_t> strides(header.shape.size());
-  std::uint64_t step = 1;  // wraps where a file without elements has huge sizes; nobody steps there
+  std::uint64_t step = 1;  // may wrap if a file without elements has huge sizes; the strides are not used then
   for (std::size_t i = 0; i < strides.size(); ++i) {
     const std::size_t d = header.fortran_order ? i : strides.size() - 1 - i;
     strides[d] = static_cast<std::int64_t>(step);

@@ -28,11 +28,11 @@ struct NpyHeader {
 // True if a file with this start is a .npy file.
 bool is_npy(std::string_view start);
 
-// `start`: the first bytes of the file, the whole header at least; `file_bytes`: how long the file is. Every size is
+// `start`: the first bytes of the file, with the whole header. `file_bytes`: the size of the file; every size is
 // checked against it. Fails with `corrupt`, or `unsupported` for element types that are not numeric.
 Result<NpyHeader> parse_npy_header(std::string_view start, std::uint64_t file_bytes);
 
-// Owns the mapping of the file; views are valid as long as it lives. Big-endian files are turned in memory.
+// Owns the mapping of the file; views are valid as long as it lives. Big-endian elements are converted in memory.
 class NpyFile {
  public:
   static Result<NpyFile> open(const std::filesystem::path& path);
@@ -48,7 +48,7 @@ class NpyFile {
   NpyHeader header_;
   std::vector<std::int64_t> strides_;
   MappedFile mapped_;
-  std::vector<std::byte> turned_;  // a big-endian file's elements
+  std::vector<std::byte> turned_;  // elements of a big-endian file, converted
 };
 
 }  // namespace sonde

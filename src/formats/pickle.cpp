@@ -19,7 +19,7 @@ using namespace pickle;
 
 constexpr std::size_t kMostNodes = std::size_t{1} << 22;
 
-// The functions that we know.
+// The known functions.
 enum class Call : std::uint8_t { tensor_v2, tensor_v3, quantized, first_argument, with_type, dictionary, nothing };
 struct Function {
   std::string_view name;
@@ -68,7 +68,7 @@ class Machine {
   }
 
  private:
-  // --- what every opcode needs
+  // --- used by every opcode
   void fail(ErrorCode code, const std::string& why) {
     if (!error_) error_ = Error{code, fmt::format("{} (byte {} of the pickle)", why, start_)};
   }
@@ -119,7 +119,7 @@ class Machine {
     stack_.pop_back();
     return id;
   }
-  // All since the last mark.
+  // Takes all items since the last mark.
   std::vector<NodeId> pop_mark() {
     if (marks_.empty()) {
       fail(ErrorCode::corrupt, "the pickle has no mark where it needs one");
@@ -402,7 +402,7 @@ class Machine {
     refuse(fmt::format("opcode {} asks for an object of {}, which is not allowed: nothing in a dump is run",
                        name_of(code), what));
   }
-  // Sets what an object has besides its items: of no interest where the object is allowed.
+  // Sets attributes of an object. They do not matter for the allowed classes.
   void run_build() {
     pop();
     const NodeId object = pop();
@@ -452,7 +452,7 @@ class Machine {
     fail(ErrorCode::corrupt, fmt::format("the arguments of {} are not those that it takes", readable(name)));
   }
 
-  // OrderedDict([(key, value), …]), in the pickles of Python 2; else empty.
+  // OrderedDict([(key, value), …]), in the pickles of Python 2; otherwise empty.
   void make_dictionary(const std::vector<NodeId>& arguments) {
     std::vector<NodeId> items;
     if (!arguments.empty() && nodes_[arguments.back()].kind == Kind::sequence) {

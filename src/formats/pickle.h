@@ -1,5 +1,5 @@
-// Pickle: what a pickled object of PyTorch says of its tensors. Runs nothing: a pickle that asks for a call of anything but
-// the few functions that put a tensor together is refused, by the name of that function.
+// Pickle: the tensors in a pickled object of PyTorch. Executes nothing: a pickle that calls anything but the few
+// functions that build a tensor is refused, with the name of that function.
 #pragma once
 
 #include <cstddef>
@@ -25,19 +25,19 @@ struct PickledTensor {
 
 struct PickledStorage {
   std::string_view key;
-  std::uint64_t item_bytes = 1;  // of an element as its type counts them
+  std::uint64_t item_bytes = 1;  // of an element of its type
   std::uint64_t elements = 0;
 };
 
 struct Pickled {
-  std::vector<PickledTensor> tensors;  // in the order of the object; one that occurs several times is listed once
+  std::vector<PickledTensor> tensors;  // in the order of the object; a tensor that occurs several times is listed once
   std::vector<PickledStorage> storages;
   std::vector<std::string_view> texts;  // when the object is a list of texts
-  std::size_t bytes = 0;                // that the pickle took
+  std::size_t bytes = 0;                // the size of the pickle
 };
 
-// One pickle, from the first byte of `bytes` on. Texts point into it. Fails with `unsupported` for a call, an opcode or a
-// type that tensors have no need of, else with `corrupt`; both name the byte.
+// Reads one pickle, from the first byte of `bytes` on. Texts point into it. Fails with `unsupported` for a call, an
+// opcode or a type that tensors do not need, otherwise with `corrupt`; both messages name the byte.
 Result<Pickled> read_pickle(std::string_view bytes);
 
 }  // namespace sonde

@@ -17,7 +17,7 @@ class Walk {
   Walk(const std::deque<Node>& nodes, const std::vector<PickledTensor>& tensors, Pickled& out)
       : nodes_(nodes), tensors_(tensors), out_(out), seen_(nodes.size()) {}
 
-  // Why the object is refused; empty: it is not.
+  // The reason why the object is refused; empty if it is accepted.
   std::string run(NodeId root) {
     left_.push_back({root, "", 0});
     while (!left_.empty() && refused_.empty()) {
@@ -68,7 +68,7 @@ class Walk {
       if (name_bytes_ > kMostNameBytes) refused_ = "the names in the object are too long";
       left_.push_back({item, std::move(name), place.depth + 1});
     }
-    std::reverse(left_.begin() + static_cast<std::ptrdiff_t>(before), left_.end());  // the first comes off first
+    std::reverse(left_.begin() + static_cast<std::ptrdiff_t>(before), left_.end());  // the first is popped first
   }
 
   static std::string key_text(const Node& key, const std::string& otherwise) {

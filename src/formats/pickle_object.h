@@ -1,4 +1,4 @@
-// The object that a pickle makes: nodes, which read_pickle() puts together opcode by opcode; and what is in it.
+// The object in a pickle: nodes, which read_pickle() builds opcode by opcode, and the tensors in them.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct Node {
   std::vector<NodeId> items;  // of a dictionary: keys and values in turn
 };
 
-// Adds the tensors of the object to `out`, each named by its place, and its texts. Returns why it cannot; empty: it
-// could.
+// Adds the tensors of the object to `out`, each named by its place, and its texts. Returns the reason if it cannot;
+// empty on success.
 std::string collect(const std::deque<Node>& nodes, NodeId root, const std::vector<PickledTensor>& tensors,
                     Pickled& out);
 

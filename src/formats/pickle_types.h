@@ -1,4 +1,4 @@
-// The types of elements that pickles of PyTorch name. A global is `module`, line feed, `name`.
+// The element types in pickles of PyTorch. A global is `module`, line feed, `name`.
 #pragma once
 
 #include <string_view>
@@ -7,9 +7,9 @@
 
 namespace sonde::pickle {
 
-// `torch.float32` and the short names of some; undefined: it is none of them.
+// `torch.float32` and the short names of some types; `undefined` for any other text.
 DType dtype_of_global(std::string_view global);
-// `torch.FloatStorage`; undefined: it is none of them, or untyped.
+// `torch.FloatStorage`; `undefined` for any other text, and for untyped storages.
 DType dtype_of_storage(std::string_view global);
 bool is_untyped(std::string_view global);
 

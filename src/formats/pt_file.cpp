@@ -49,7 +49,7 @@ void put_tuple(std::string& out, std::span<const std::int64_t> values) {
   out.push_back('t');
 }
 
-// The class of torch that holds elements of this type; empty for those that only came with dtypes of their own.
+// The class of torch that holds elements of this type; empty for newer types, which have a dtype but no class.
 std::string_view storage_of(DType dtype) {
   switch (dtype) {
     case DType::bool8:
@@ -81,7 +81,7 @@ std::string_view storage_of(DType dtype) {
     case DType::uint64:
     case DType::undefined:
       return "";
-    default:  // float32, and all that is widened to it
+    default:  // float32, and all types that are widened to it
       return "FloatStorage";
   }
 }
@@ -100,7 +100,7 @@ std::string pickle_of(DType dtype, std::span<const std::int64_t> shape, std::uin
   put_text(out, "0");
   put_text(out, "cpu");
   put_int(out, storage.empty() ? bytes : bytes / info(dtype).file_bytes);
-  out.append("tQ");  // the tuple is the storage's name to the archive
+  out.append("tQ");  // the tuple is the name of the storage in the archive
   put_int(out, 0);   // the first element
   std::vector<std::int64_t> strides(shape.size(), 1);
   for (std::size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * std::max<std::int64_t>(shape[d], 1);
@@ -153,7 +153,7 @@ std::size_t put_local_header(std::string& out, std::string_view name, std::uint3
     put_number(out, size, 8);
     put_number(out, size, 8);
   }
-  put_number(out, 0x4246, 2);  // "FB": what torch pads with
+  put_number(out, 0x4246, 2);  // "FB": torch's padding
   put_number(out, padding, 2);
   out.append(padding, 'Z');
   return begin + kCrcInHeader;

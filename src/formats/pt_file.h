@@ -1,7 +1,8 @@
-// The .pt file of one tensor, as torch.save writes it and torch.load(weights_only=True) reads it; written without torch.
+// The .pt file of one tensor, as torch.save writes it and torch.load(weights_only=True) reads it; written without
+// torch.
 //
-// A zip archive whose entries are stored as they are: `archive/data.pkl`, a pickle that calls nothing but torch's own
-// rebuilding of a tensor; `archive/data/0`, the elements; `archive/byteorder`, `archive/version`.
+// A zip archive whose entries are not compressed: `archive/data.pkl`, a pickle that calls only torch's function to
+// rebuild a tensor; `archive/data/0`, the elements; `archive/byteorder`, `archive/version`.
 #pragma once
 
 #include <cstddef>
@@ -22,14 +23,15 @@ struct PtFrame {
     std::uint64_t size = 0, offset = 0;
   };
   std::string head;  // before them
-  std::string tail;  // behind them; finish_pt makes it
+  std::string tail;  // after them; finish_pt makes it
   std::vector<Entry> entries;
   std::size_t crc_offset = 0;  // in `head`: the place of the elements' CRC
 };
 
-// For `bytes` bytes of elements of a type that .npy has, or that is widened to one. An empty head for `undefined`.
+// For `bytes` bytes of elements of a type that .npy has, or that is widened to such a type. An empty head for
+// `undefined`.
 PtFrame pt_frame(DType dtype, std::span<const std::int64_t> shape, std::uint64_t bytes);
-// Once the CRC-32 of the elements is known: puts it into `head`, and makes `tail`.
+// Puts the CRC-32 of the elements into `head`, and makes `tail`.
 void finish_pt(PtFrame& frame, std::uint32_t crc);
 
 }  // namespace sonde

@@ -21,11 +21,11 @@
 namespace sonde {
 namespace {
 
-// A tensor that repeats its elements (a stride of 0) is written out up to here.
+// A tensor that repeats its elements (a stride of 0) is expanded up to this size.
 constexpr std::uint64_t kMostExpanded = std::uint64_t{1} << 30;
 constexpr std::uint64_t kMostBytes = std::numeric_limits<std::int64_t>::max();
 
-// False when the product leaves the range of a file's size.
+// False if the product exceeds the range of a file's size.
 bool bytes_of(const std::vector<std::int64_t>& shape, std::uint64_t item_bytes, std::uint64_t& bytes) {
   bytes = item_bytes;
   if (std::ranges::find(shape, 0) != shape.end()) bytes = 0;
@@ -38,7 +38,7 @@ bool bytes_of(const std::vector<std::int64_t>& shape, std::uint64_t item_bytes, 
 
 std::vector<std::int64_t> c_strides(const std::vector<std::int64_t>& shape) {
   std::vector<std::int64_t> strides(shape.size());
-  std::uint64_t step = 1;  // wraps where a tensor without elements has huge sizes; nobody steps there
+  std::uint64_t step = 1;  // may wrap if a tensor without elements has huge sizes; the strides are not used then
   for (std::size_t d = shape.size(); d-- > 0;) {
     strides[d] = static_cast<std::int64_t>(step);
     step *= static_cast<std::uint64_t>(std::max<std::int64_t>(shape[d], 1));
@@ -46,7 +46,7 @@ std::vector<std::int64_t> c_strides(const std::vector<std::int64_t>& shape) {
   return strides;
 }
 
-// The bytes from a view's first element to its last, each `word` of them turned round.
+// The bytes from a view's first element to its last, with the bytes of each `word` reversed.
 std::vector<std::byte> turned_words(const TensorView& view, std::size_t word) {
   std::uint64_t last = 0;
   for (std::size_t d = 0; d < view.shape.size(); ++d) {
@@ -91,7 +91,7 @@ Result<TensorFile> TensorFile::open(const std::filesystem::path& path, const Ten
   return file;
 }
 
-// By its first bytes; by its name if they decide nothing.
+// Decides by the first bytes, or by the name if they do not decide.
 Status TensorFile::read(const std::filesystem::path& path, const TensorSpec& spec) {
   const std::string name = path.filename();
   if (is_npy(mapped_.text()) || name.ends_with(".npy")) return read_npy();
@@ -133,7 +133,7 @@ Status TensorFile::read_atb(const std::filesystem::path& path) {
   Result<AtbHeader> header = parse_atb(mapped_.text());
   if (!header) return header.error();
   if (header->data_offset == mapped_.bytes() && !header->data.empty()) {
-    // The path may have been different on the writing machine: only the name counts, and only beside this file.
+    // The path may have been different on the writing machine, so only the name is used, and only beside this file.
     const std::filesystem::path beside = path.parent_path() / std::filesystem::path(header->data).filename();
     Result<MappedFile> data = MappedFile::open(beside);
     if (!data) return data.error();
@@ -191,7 +191,7 @@ Status TensorFile::read_container(const TensorSpec& spec) {
 
 Status TensorFile::take(const ContainerTensor& tensor, const TensorSpec& spec) {
   dtype_ = dtype_of_cann(tensor.data_type);
-  // CANN has no number for some types, but who wrote it says what it is.
+  // CANN has no number for some types. If the dump gives the type, it is used.
   const bool is_ours = tensor.data_type == kCannUndefined && tensor.bytes > 0 && spec.dtype != DType::undefined &&
                        cann_type(spec.dtype) == kCannUndefined;
   if (is_ours) dtype_ = spec.dtype;
@@ -223,7 +223,7 @@ Status TensorFile::take(const ContainerTensor& tensor, const TensorSpec& spec) {
   return decoded ? decode(tensor, count) : lay(tensor.offset);
 }
 
-// Elements that are less than a byte, or that no processor computes with.
+// Elements of less than a byte, or of a format that no processor computes with.
 Status TensorFile::decode(const ContainerTensor& tensor, std::uint64_t count) {
   strides_ = c_strides(shape_);
   try {
@@ -236,7 +236,7 @@ Status TensorFile::decode(const ContainerTensor& tensor, std::uint64_t count) {
   return {};
 }
 
-// The elements are those from `offset` on, in C order; that they lie inside the file is known.
+// The elements begin at `offset`, in C order. The caller has checked that they lie inside the file.
 Status TensorFile::lay(std::uint64_t offset) {
   strides_ = c_strides(shape_);
   data_ = mapped_.data() + offset;
@@ -252,8 +252,8 @@ Status TensorFile::lay(std::uint64_t offset) {
   return {};
 }
 
-// Readers of a file's tensor expect contiguous elements, in any order: `saved` stays in place where its elements are
-// contiguous, else they are copied in C order.
+// Readers of a tensor expect contiguous elements, in any order: `saved` stays in place if its elements are contiguous;
+// otherwise they are copied in C order.
 Status TensorFile::settle(const TensorView& saved, bool big_endian) {
   const std::size_t item = info(dtype_).item_bytes;
   const std::size_t word = is_complex(dtype_) ? item / 2 : item;

@@ -19,25 +19,25 @@
 
 namespace sonde {
 
-// The known facts about the wanted tensor. A container holds several, and so may a .pt, where `slot` counts them in
-// the order of the object; a raw file says nothing of itself.
+// The known facts about the requested tensor. A container holds several, and so may a .pt file, where `slot` counts
+// them in the order of the object. A raw file does not describe itself.
 struct TensorSpec {
   bool is_input = false;
   std::uint32_t slot = 0;
   DType dtype = DType::undefined;
   std::optional<std::vector<std::int64_t>> shape = std::nullopt;
-  std::string_view name = {};  // of the file, where its own name is a number that replaces a long one
+  std::string_view name = {};  // of the file, if its own name is a number that replaces a long one
 };
 
-// By its name: `.npy` and `.bin` hold one tensor, all else may hold several.
+// Decides by the name: `.npy` and `.bin` files hold one tensor, other files may hold several.
 bool is_container_name(std::string_view name);
 bool is_torch_name(std::string_view name);  // .pt, .pth
 
 // Owns the mapping of the file; views are valid as long as it lives.
 class TensorFile {
  public:
-  // Fails with `corrupt`, with the place and what was found and expected; `unsupported` for types that are not numeric;
-  // `not_found` when a container has no such slot.
+  // Fails with `corrupt`, with the place and the found and expected values; `unsupported` for types that are not
+  // numeric; `not_found` if a container has no such slot.
   static Result<TensorFile> open(const std::filesystem::path& path, const TensorSpec& spec = {});
 
   DType dtype() const { return dtype_; }
@@ -62,7 +62,7 @@ class TensorFile {
   std::optional<NpyFile> npy_;
   MappedFile mapped_;
   const std::byte* data_ = nullptr;
-  std::vector<std::byte> copy_;  // of elements that cannot be looked at in place
+  std::vector<std::byte> copy_;  // elements that cannot be used in place
 };
 
 // Reads a container's header without touching its tensors. Errors name the file.

@@ -17,8 +17,8 @@
 namespace sonde {
 namespace {
 
-// torch.save before 1.6, and with _use_new_zipfile_serialization=False: pickles of a number, a version, the machine, the
-// object, and the keys of its storages; then these.
+// torch.save before 1.6, and with _use_new_zipfile_serialization=False, writes pickles of a number, a version, the
+// machine, the object, and the keys of its storages; the storages follow.
 constexpr std::string_view kOldStart(
     "\x80\x02\x8a\x0a"
     "l\xfc\x9c"
@@ -31,7 +31,7 @@ struct Place {
 };
 using Storages = std::unordered_map<std::string_view, Place>;
 
-// The last element's index in its storage plus one, 0 when there is none; empty when no file is that large.
+// The index of the last element in its storage plus one; 0 without elements; empty if no file is that large.
 std::optional<std::uint64_t> end_of(const PickledTensor& tensor) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
   if (std::ranges::find(tensor.shape, 0) != tensor.shape.end()) return 0;
@@ -71,7 +71,7 @@ Result<TorchTensor> placed(PickledTensor&& from, const Place& storage) {
 
 std::string_view last_part(std::string_view name) { return name.substr(name.rfind('/') + 1); }
 
-// `archive/data.pkl`, whatever the first part is called.
+// `archive/data.pkl`, with any name in place of `archive`.
 Result<std::string_view> entry_at(std::string_view file, const std::vector<ZipEntry>& entries, std::string_view name) {
   const auto found = std::ranges::find(entries, name, &ZipEntry::name);
   if (found == entries.end()) {
@@ -120,7 +120,7 @@ Error cut_off(std::uint64_t at) {
   return Error{ErrorCode::corrupt, fmt::format("the file is cut off: a storage begins at byte {}, its end", at)};
 }
 
-// Storages in the order of `keys`: their number of elements, 8 bytes, then these.
+// Storages in the order of `keys`: the number of elements, 8 bytes, then the elements.
 Result<Storages> old_storages(std::string_view file, std::uint64_t at, const Pickled& object,
                               const std::vector<std::string_view>& keys) {
   std::unordered_map<std::string_view, std::uint64_t> item_bytes;

@@ -21,7 +21,7 @@ struct Directory {
   std::uint64_t offset = 0, bytes = 0, entries = 0;
 };
 
-// Takes the directory's place from the Zip64 record, where there is one.
+// Takes the place of the directory from the Zip64 record, if there is one.
 Status read_end64(std::string_view archive, std::size_t end, Directory& directory) {
   if (end < kLocatorBytes || archive.substr(end - kLocatorBytes, 4) != kLocator64) {
     return corrupt("the zip's Zip64 record is missing before byte " + std::to_string(end));
@@ -55,7 +55,8 @@ Result<Directory> find_directory(std::string_view archive) {
   return directory;
 }
 
-// The sizes that do not fit 32 bits are in an extra field, in this order, each only where its own field holds kIn64.
+// Sizes that do not fit 32 bits are in an extra field, in this order; only those whose own field holds kIn64 are
+// present.
 bool read_extra64(std::string_view extra, std::uint64_t& bytes, std::uint64_t& stored, std::uint64_t& header) {
   while (extra.size() >= 4) {
     const auto id = little<std::uint16_t>(extra, 0);

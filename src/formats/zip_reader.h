@@ -1,4 +1,4 @@
-// ZipEntries: the places of the uncompressed files in a zip archive. Zip64 too.
+// ZipEntries: the places of the uncompressed files in a zip archive, or in a Zip64 archive.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 namespace sonde {
 
 struct ZipEntry {
-  std::string_view name;  // of the archive's bytes
+  std::string_view name;  // a view of the archive's bytes
   std::uint64_t header = 0, bytes = 0;
   bool is_stored = true;  // false: compressed or encrypted
 };
 
 bool is_zip(std::string_view start);
 
-// `archive`: the whole file; entries and names point into it. Reads the directory at its end and nothing else.
+// `archive`: the whole file; entries and names point into it. Only the directory at its end is read.
 Result<std::vector<ZipEntry>> read_zip(std::string_view archive);
 
-// The bytes of an entry, in place. Fails with `unsupported` when they are compressed or encrypted.
+// The bytes of an entry, in place. Fails with `unsupported` if they are compressed or encrypted.
 Result<std::string_view> bytes_of(std::string_view archive, const ZipEntry& entry);
 
 }  // namespace sonde

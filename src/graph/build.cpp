@@ -51,7 +51,7 @@ void GraphBuilder::add(const GraphOp& op) {
 Operand GraphBuilder::operand_of(const GraphTensor& tensor) {
   Operand operand;
   operand.type = type_of(tensor);
-  if (tensor.maker && *tensor.maker < graph_.nodes.size()) {  // an op reads what ran before it
+  if (tensor.maker && *tensor.maker < graph_.nodes.size()) {  // an op reads only results of earlier ops
     operand.kind = Operand::Kind::node;
     operand.index = *tensor.maker;
     operand.slot = tensor.source_slot;
@@ -89,7 +89,7 @@ std::uint32_t GraphBuilder::parameter_of(const GraphTensor& tensor) {
 
 namespace {
 
-// Rebuilds the nodes, with those that MindSpore's way needs between them.
+// Rebuilds the nodes, with the bookkeeping nodes of MindSpore between them.
 class Tupler {
  public:
   explicit Tupler(Graph graph) : from_(std::move(graph)) {}
@@ -160,7 +160,7 @@ class Tupler {
     return node;
   }
 
-  // Results that nobody reads: what the graph is for.
+  // The results of the graph: those that no op reads.
   void join_sinks() {
     std::vector<std::uint32_t> sinks;
     for (std::size_t i = 0; i < places_.size(); ++i) {

@@ -1,4 +1,4 @@
-// GraphBuilder: makes a Graph of the ops of a step, as they ran, and of what each read.
+// GraphBuilder: makes a Graph of the ops of a step, as they ran, and of their inputs.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace sonde {
 
 // One slot of an op, as the dump recorded it.
 struct GraphTensor : TensorMeta {
-  // Of an input: the number, in the order of add(), of the op whose output `source_slot` it is. DataFlow finds it in a
-  // dump that is read, GraphFiles in a step that is still being recorded and is in no catalog.
+  // For an input: the number, in the order of add(), of the op whose output `source_slot` it is. In a dump that is
+  // read, DataFlow finds it; in a step that is still being recorded, and is in no catalog, GraphFiles does.
   std::optional<std::uint32_t> maker;
   std::string_view name;  // of the parameter, gradient, state or input data it is; empty: none
 };
@@ -47,8 +47,8 @@ class GraphBuilder {
   std::uint32_t carried_count_ = 0;
 };
 
-// MindSpore's graphs name one output of many through a node of its own, TupleGetItem, and join several results of the
-// graph in one, MakeTuple. Its readers know no other way. Adds those; ops keep their order.
+// MindSpore's graphs name one output of several through a separate node, TupleGetItem, and join several results of the
+// graph in a node MakeTuple. Its readers expect these nodes. Adds them; ops keep their order.
 Graph with_tuples(Graph graph);
 
 }  // namespace sonde

@@ -69,7 +69,7 @@ ExecutionOrderNames::ExecutionOrderNames(std::string_view csv) : names_(lines_of
   for (const auto& [stem, of_stem] : members) add_group(stem, of_stem);
 }
 
-// Numbers begin at 0, so one that is beyond the group was given to an operator made anew; those come first.
+// Numbers begin at 0, so a number beyond the group belongs to a recreated operator; recreated operators come first.
 void ExecutionOrderNames::add_group(std::string_view stem, const std::vector<std::uint32_t>& members) {
   Group& group = groups_[stem];
   group.candidates = members;

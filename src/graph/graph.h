@@ -1,4 +1,4 @@
-// Graph: the ops of one step and how data flows between them. Plain data; built by GraphBuilder (graph/build.h), written
+// Graph: the ops of one step and the data flow between them. Plain data; built by GraphBuilder (graph/build.h), written
 // as MindSpore's `.ir` (graph/ir_text.h) and `.pb` (graph/model_proto.h).
 #pragma once
 
@@ -17,7 +17,7 @@ namespace sonde {
 struct ValueType {
   DType dtype = DType::undefined;
   Dims shape;
-  bool is_tensor = true;  // false: nothing is there (an argument given as None)
+  bool is_tensor = true;  // false: the argument was given as None
   bool has_shape = true;  // false: the dump does not say
 };
 
@@ -26,7 +26,7 @@ struct Operand {
   enum class Kind : std::uint8_t { none, node, parameter, constant };
   Kind kind = Kind::none;
   std::uint32_t index = 0;  // node: in Graph::nodes; parameter: in Graph::parameters
-  std::uint32_t slot = 0;   // node: which of its outputs; beyond them: something it made inside
+  std::uint32_t slot = 0;   // node: the number of its output; a number beyond them is an internal result
   double value = 0;         // constant
   ValueType type;
 };
@@ -39,15 +39,16 @@ struct GraphNode {
   std::vector<ValueType> outputs;
   std::vector<Attribute> attributes;
   std::vector<SourceLine> trace;  // innermost first
-  bool is_bookkeeping = false;  // TupleGetItem and MakeTuple: no op of the program, MindSpore's way to name one of many
+  // TupleGetItem and MakeTuple: no ops of the program, but MindSpore's notation for tuples
+  bool is_bookkeeping = false;
 };
 
 // A value that the step reads but none of its ops produced.
 struct GraphParameter {
   enum class Kind : std::uint8_t {
     weight,  // a parameter, buffer, gradient or optimizer state, by its name
-    data,    // nobody in the dump wrote it: `data-N`
-    carried  // an op of an earlier step, or one that was not seen, wrote it: `carried-N`
+    data,    // no op in the dump wrote it: `data-N`
+    carried  // an op of an earlier step, or one that was not recorded, wrote it: `carried-N`
   };
   Kind kind = Kind::data;
   std::string name;

@@ -1,5 +1,5 @@
-// HostGraph: the facts in MindSpore's own graph files about the operators of one graph: lines of the source, sources of
-// each input, attributes. Read from `.pb`, or, lines alone, from `.ir`. Formats: docs/format.md, "MindSpore's own graphs".
+// HostGraph: the facts in MindSpore's own graph files about the operators of one graph: source lines, sources of each
+// input, attributes. Read from `.pb`, or, lines only, from `.ir`. Formats: docs/format.md, "MindSpore's own graphs".
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct HostInput {
   Kind kind = Kind::unknown;
   std::uint32_t op = 0, slot = 0;  // op: in HostGraph::ops, and which of its outputs
   std::string parameter;           // parameter: its name; constant that is not a number: `data-N`, or empty
-  std::optional<double> value;     // constant: when it is a number
+  std::optional<double> value;     // constant that is a number
   friend bool operator==(const HostInput&, const HostInput&) = default;
 };
 
@@ -32,22 +32,22 @@ struct HostOp {
   std::vector<SourceLine> trace;  // innermost first
 };
 
-// Lines of source files as they were when the graph was made, by file and number.
+// Lines of source files at the time when the graph was made, by file and number.
 using HostLines = std::map<std::string, std::map<std::uint32_t, std::string>>;
 
 struct HostGraph {
-  std::vector<HostOp> ops;  // those with a kernel, in the order of the file; not that of the run
+  std::vector<HostOp> ops;  // those with a kernel, in the order of the file, which is not the order of the run
   std::vector<std::string> parameters;
   HostLines lines;
 };
 
-// `.pb`. Fails with `corrupt` where the bytes are not such a message, or are truncated.
+// Reads a `.pb`. Fails with `corrupt` if the bytes are not such a message, or are truncated.
 Result<HostGraph> read_model_proto(std::string_view bytes);
 
-// `.ir` of any version; names and lines only. Lines that are not part of an operator are skipped.
+// Reads an `.ir` of any version, names and lines only. Lines that are not part of an operator are skipped.
 HostGraph read_ir_text(std::string_view text);
 
-// MindSpore's way to name one of many, to join, and to keep an order; no operators with a kernel.
+// True for MindSpore's types that select a tuple's item, join items, or keep an order; they have no kernel.
 bool is_bookkeeping(std::string_view op_type);
 
 }  // namespace sonde

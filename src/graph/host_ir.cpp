@@ -37,7 +37,7 @@ bool is_bookkeeping(std::string_view op_type) {
 HostGraph read_ir_text(std::string_view text) {
   HostGraph graph;
   const bool outermost_first = outermost_comes_first(text);
-  std::string_view comments;  // those of the last op so far
+  std::string_view comments;  // the comments of the last op so far
   const auto finish = [&] {
     if (!graph.ops.empty() && !comments.empty()) add_trace(comments, outermost_first, graph.ops.back(), graph.lines);
     comments = {};

@@ -109,7 +109,7 @@ ReadValue take_value(pbf_reader bytes, int depth) {
         message.skip();
     }
   }
-  // proto2 leaves out nothing that was set, but MindSpore does not set a zero.
+  // MindSpore does not set a field that is zero, although proto2 would store it.
   if (value.kind == AttributeKind::none && value.dtype == 1) value.kind = AttributeKind::boolean;
   if (value.kind == AttributeKind::none && value.dtype >= 2 && value.dtype <= 9) value.kind = AttributeKind::integer;
   return value;
@@ -121,7 +121,7 @@ std::string text_of(const ReadValue& value) {
   return text_of(attribute);
 }
 
-// A list of one kind stays one, as text where its kind has no list; false for what has no plain value.
+// A list of one kind stays a list, or becomes a text if its kind has no list; false for a value without a plain form.
 bool attribute_of(std::string_view name, const ReadValue& value, Attribute& out) {
   out.name = name;
   out.kind = value.kind;
@@ -155,7 +155,8 @@ bool attribute_of(std::string_view name, const ReadValue& value, Attribute& out)
   return true;
 }
 
-// --- the message as it is --------------------------------------------------------------------------------------------
+// --- the message as it is stored
+// ---------------------------------------------------------------------------------------
 
 struct RawType {
   bool is_monad = false;
@@ -204,7 +205,7 @@ RawType take_type(pbf_reader bytes) {
   return type;
 }
 
-// A name and, when they are given, the message after it and the text after that.
+// A name and, if they are given, the message after it and the text after that.
 std::string_view take_named(pbf_reader message, std::optional<pbf_reader>* thing = nullptr,
                             std::string_view* full_name = nullptr) {
   std::string_view name;
@@ -258,7 +259,7 @@ RawNode take_node(pbf_reader bytes) {
   return node;
 }
 
-// A tensor has no value here, a monad has an empty one.
+// A tensor has no value here; a monad has an empty one.
 RawConstant constant_of(const std::optional<pbf_reader>& value) {
   RawConstant constant;
   if (!value) return constant;
@@ -297,7 +298,8 @@ RawGraph take_graph(pbf_reader bytes) {
   return graph;
 }
 
-// --- what feeds an op ------------------------------------------------------------------------------------------------
+// --- the sources of an op
+// ----------------------------------------------------------------------------------------------
 
 std::string parameter_name(std::string_view name) {
   if (name.starts_with(kNameless)) name.remove_prefix(kNameless.size());
@@ -316,7 +318,7 @@ class Resolver {
   }
 
  private:
-  // A value by its name; of an op with several outputs one, or all.
+  // A value by its name; for an op with several outputs, one of them or all.
   struct Ref {
     std::string_view name;
     const RawNode* node = nullptr;
@@ -328,7 +330,7 @@ class Resolver {
     return inputs.size() >= kMostInputs || inputs_ + inputs.size() >= kMostOfGraph;
   }
 
-  // Goes through what only passes a value on.
+  // Follows nodes that only pass a value on.
   Ref settled(std::string_view name, int depth) {
     while (++steps_ < kMostSteps) {
       const auto found = graph_.by_name.find(name);

@@ -28,7 +28,7 @@ std::string type_text(const ValueType& type) {
   return fmt::format("<Tensor[{}], {}>", name_of(type.dtype), shape_text(type, "()"));
 }
 
-// 2.5 of float64, 2 of int64, 1 of bool: as the user wrote it.
+// 2.5 for float64, 2 for int64, 1 for bool: as in the user's program.
 std::string number_text(const Operand& operand) { return fmt::format("{}", operand.value); }
 
 // The differences between the grammars.

@@ -15,7 +15,7 @@ enum class IrGrammar : std::uint8_t {
   v2_7,  // `# Fullname with scope: (name)`, `# In file F:10, 4~20/text/`
 };
 
-// `graph` must be one of with_tuples(). Source lines show the text that `sources` has of them.
+// `graph` must come from with_tuples(). Source lines show the text that `sources` has.
 std::string ir_text(const Graph& graph, IrGrammar grammar, SourceTexts& sources);
 
 // One line of a trace, without its prefix: "In file train.py:8, 15~20/        return a + b/".

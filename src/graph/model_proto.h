@@ -8,7 +8,7 @@
 
 namespace sonde {
 
-// The serialised message. `graph` must be one of with_tuples().
+// The serialised message. `graph` must come from with_tuples().
 std::string model_proto(const Graph& graph, SourceTexts& sources);
 
 }  // namespace sonde

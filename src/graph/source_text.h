@@ -12,13 +12,13 @@ namespace sonde {
 
 class SourceTexts {
  public:
-  // Gives the bytes of a file, or nothing when it has none; called once per file.
+  // Returns the bytes of a file, or nothing if it has none; called once per file.
   using Read = std::function<std::optional<std::string>(const std::string& file)>;
   explicit SourceTexts(Read read) : read_(std::move(read)) {}
 
-  // The text is known from elsewhere (a cell of a notebook has no file).
+  // The text comes from elsewhere (a cell of a notebook has no file).
   void set(const std::string& file, std::string text);
-  // Null when there is none.
+  // Null if the file is unknown.
   const std::string* text(const std::string& file);
   // Without its line end; empty when unknown. Lines count from 1.
   std::string_view line(const std::string& file, std::uint32_t number);

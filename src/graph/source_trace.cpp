@@ -13,7 +13,7 @@ constexpr std::size_t kMostLines = 1000;  // of one operator
 // `.ir`: "/<~~This line of code can be shared by multiple nodes, and may be duplicated./" behind the text.
 constexpr std::string_view kSharedNote = "/<~~This line";
 
-// The number at the front of `text`, which is taken away.
+// Takes the number at the front of `text` and removes it.
 bool take_number(std::string_view& text, std::uint32_t& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc()) return false;
@@ -39,7 +39,7 @@ bool take_place(std::string_view& text, SourceLine& place) {
   return take(text, "/");
 }
 
-// A path may hold what looks like a place; where the name of a Python file ends is surer.
+// A path may contain a text that looks like a place; the end of a Python file's name is more certain.
 bool split(std::string_view rest, bool only_python, TracedLine& out) {
   for (std::size_t at = rest.find_first_of(":("); at != std::string_view::npos; at = rest.find_first_of(":(", at + 1)) {
     if (at == 0 || (only_python && !rest.substr(0, at).ends_with(".py"))) continue;
@@ -55,7 +55,7 @@ bool split(std::string_view rest, bool only_python, TracedLine& out) {
   return false;
 }
 
-// "forward" of `def forward(self, x):`; empty, but there, for a decorator, which means the function below it.
+// "forward" of `def forward(self, x):`; present but empty for a decorator, which belongs to the function below it.
 std::optional<std::string> function_of(const TracedLine& line) {
   std::string_view text = trimmed(line.text);
   if (text.starts_with('@')) return "";
@@ -64,7 +64,7 @@ std::optional<std::string> function_of(const TracedLine& line) {
   return std::string(text.substr(0, text.find('(')));
 }
 
-// MindSpore also names the expressions and blocks around a line, and last the whole function.
+// MindSpore also names the expressions and blocks around a line, and at the end the whole function.
 std::vector<TracedLine> one_per_function(std::vector<TracedLine> lines) {
   std::vector<TracedLine> calls;
   bool function_is_over = true;

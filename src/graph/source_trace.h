@@ -15,7 +15,7 @@ struct TracedLine {
   std::string text;  // of its first line
 };
 
-// One such line, in the form of any version; false for any other.
+// Parses one such line, in the form of any version; false for any other text.
 bool parse_traced_line(std::string_view line, TracedLine& out);
 
 // The lines of one operator, from all its comments: one per function that was running, innermost first.
@@ -23,7 +23,7 @@ bool parse_traced_line(std::string_view line, TracedLine& out);
 // taken.
 std::vector<TracedLine> parse_trace(std::string_view comments, bool outermost_first);
 
-// The innermost line of the user's own program in a trace that is not empty; the innermost of all when there is none.
+// The innermost line of the user's own program in a trace that is not empty; without one, the innermost line of all.
 const SourceLine& users_line(const std::vector<SourceLine>& trace);
 
 }  // namespace sonde

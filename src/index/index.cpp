@@ -28,9 +28,9 @@ using Clock = std::chrono::steady_clock;
 
 // Opening a dump that takes longer saves an index; measured in benchmarks/README.md, "A million files".
 constexpr double kSlowSeconds = 0.5;
-// A dump that was unchanged for less time counts as still being written: a change within the same tick of the file
-// system's clock would not show. Longer where nothing else shows that it did not change while it was read, since that
-// clock may be another machine's; longest when a run has not closed it.
+// A dump that has been unchanged for less time counts as still being written: a change within the same tick of the file
+// system's clock would not show. The time is longer if the dump was not watched while it was read, since that clock may
+// be another machine's, and longest if a run has not closed the dump.
 constexpr std::int64_t kRestUs = 2'000'000;
 constexpr std::int64_t kRestUnwatchedUs = 10'000'000;
 constexpr std::int64_t kRestUnfinishedUs = 60'000'000;
@@ -51,7 +51,7 @@ bool is_inside(const fs::path& path, const fs::path& root) {
   return at == root.end();
 }
 
-// The paths that a catalog may have read, or looked for, outside of its directory.
+// The paths outside of its directory that a catalog may have read, or searched for.
 std::vector<fs::path> places_outside(const Catalog& catalog, const fs::path& root) {
   std::vector<fs::path> places;
   const auto add = [&](const fs::path& place) {
@@ -91,7 +91,7 @@ Error still_written(const fs::path& dump) {
   return Error{ErrorCode::busy, "'" + dump.string() + "' is still being written; an index of it would be out of date"};
 }
 
-// Removes what builders that were killed have left behind, and indexes of dumps that are gone.
+// Removes files that killed builders left behind, and indexes of dumps that no longer exist.
 void clean(const fs::path& directory) {
   std::error_code error;
   const auto now = fs::file_time_type::clock::now();
@@ -109,7 +109,7 @@ void clean(const fs::path& directory) {
   }
 }
 
-// Written aside, then renamed: two that build at once both succeed, and one of theirs stays.
+// Written under another name, then renamed: if two processes build at once, both succeed, and one index stays.
 Status save(const Catalog& catalog, const fs::path& root, const TreeSnapshot& snapshot, const fs::path& file) {
   if (Status status = make_directories(file.parent_path()); !status) return status;
   std::string aside = (file.parent_path() / (file.filename().string().substr(0, 200) + ".XXXXXX.partial")).string();

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kPiece = 1 << 20;         // hashed by itself; the pieces' hashes are hashed again
+constexpr std::size_t kPiece = 1 << 20;         // hashed separately; then the pieces' hashes are hashed
 constexpr std::size_t kSealWithin = 256 << 10;  // bytes from the beginning
 constexpr std::size_t kDigits = 16;
 constexpr std::string_view kMark = kUnsealed.substr(0, kUnsealed.size() - kDigits);
@@ -74,7 +74,7 @@ Result<Open> open_index(const fs::path& file, int flags) {
   return open;
 }
 
-// The hash of the file before it was sealed; none when it cannot be read.
+// The hash of the file before it was sealed; empty if the file cannot be read.
 std::optional<std::uint64_t> hash_of(const Open& open) {
   static_assert(kPiece >= kSealWithin);  // the seal lies in the first piece
   std::vector<std::uint64_t> pieces((open.bytes + kPiece - 1) / kPiece);
@@ -108,7 +108,7 @@ fs::path index_directory() {
 fs::path index_file_of(const fs::path& real_dump) {
   const fs::path directory = index_directory();
   if (directory.empty()) return {};
-  // The name is for people: it needs no more than a hint.
+  // Part of the dump's name, for people; the hash identifies the dump.
   std::string name = real_dump.filename().string().substr(0, 40);
   std::ranges::replace_if(
       name, [](unsigned char c) { return c < 0x21 || c > 0x7e; }, '_');

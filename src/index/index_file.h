@@ -8,9 +8,9 @@
 
 namespace sonde {
 
-// $XDG_CACHE_HOME/sonde/index, else ~/.cache/sonde/index; empty when neither is known.
+// $XDG_CACHE_HOME/sonde/index, else ~/.cache/sonde/index; empty if neither is known.
 std::filesystem::path index_directory();
-// The file in there for a dump, by its real path; empty when no such directory is available.
+// The file for a dump in that directory, by the dump's real path; empty if no such directory is available.
 std::filesystem::path index_file_of(const std::filesystem::path& real_dump);
 
 // The value in the table `meta` until the file is sealed.

@@ -13,14 +13,14 @@
 namespace sonde {
 namespace {
 
-// Traces and attributes, which ops point to, and file names, each stored once.
+// Data that ops point to (traces and attributes), and file names, each stored once.
 struct Kept {
   std::deque<std::vector<SourceLine>> traces;
   std::deque<std::vector<Attribute>> attributes;
   std::deque<std::string> files;
 };
 
-// Numbers between anything else.
+// The numbers in a text, whatever separates them.
 template <typename Number>
 std::vector<Number> numbers_in(std::string_view text) {
   std::vector<Number> numbers;
@@ -69,7 +69,7 @@ class Reader {
   }
 
  private:
-  // --- the frame: everything but ops -------------------------------------------------------------------------------
+  // --- everything except ops -----------------------------------------------------------------------------------------
 
   Status prepare() {
     const std::pair<Statement*, const char*> all[] = {
@@ -107,7 +107,7 @@ class Reader {
     });
     if (status)
       status = each(
-          "SELECT id, rank, directory, metadata, has_journal, host_tells_data_flow, kind, dump FROM ranks "
+          "SELECT id, rank, directory, metadata, has_journal, has_host_data_flow, kind, dump FROM ranks "
           "ORDER BY id",
           [&](const Statement& row) { add_rank(row); });
     if (status)
@@ -143,7 +143,7 @@ class Reader {
     rank.directory = std::string(row.text(2));
     rank.metadata = std::string(row.text(3));
     rank.has_journal = row.integer(4) != 0;
-    rank.host_tells_data_flow = row.integer(5) != 0;
+    rank.has_host_data_flow = row.integer(5) != 0;
     rank.kind = static_cast<DumpKind>(index_in(kDumpKinds, row.text(6)));
     rank.dump = row.text(7);
   }
@@ -273,7 +273,7 @@ class Reader {
   const StepPlaceInIndex* place_of(std::int64_t op) const {
     const auto after = std::ranges::upper_bound(places_, op, {}, &StepPlaceInIndex::first_op);
     if (after == places_.begin()) return nullptr;
-    // Steps without ops begin where the next one does.
+    // Steps without ops begin at the next step's first op.
     const StepPlaceInIndex& place = *(after - 1);
     return op < place.end_op ? &place : nullptr;
   }
@@ -283,7 +283,7 @@ class Reader {
     return place != nullptr && place->is_asked_for;
   }
 
-  // Adds the ops of the first column of the rows to `chosen`, where they are of steps that are asked for.
+  // Adds the ops in the first column of the rows to `chosen`, if their steps are requested.
   Status add(Statement& rows, std::set<std::int64_t>& chosen) const {
     while (rows.next()) {
       if (is_asked_for(rows.integer(0))) chosen.insert(rows.integer(0));
@@ -434,7 +434,7 @@ class Reader {
     return s;
   }
 
-  // --- what is kept once ---------------------------------------------------------------------------------------------
+  // --- data that is stored once --------------------------------------------------------------------------------------
 
   std::string_view text_in(const Statement& row, int column) {
     return row.is_null(column) ? std::string_view() : text_of(row.integer(column));

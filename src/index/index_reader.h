@@ -1,4 +1,4 @@
-// Reads a catalog, or the part of one that is asked for, from the tables of an index.
+// Reads a catalog, or the requested part of one, from the tables of an index.
 #pragma once
 
 #include "index/index.h"

@@ -13,7 +13,7 @@ CREATE TABLE attributes(id INTEGER, position INTEGER, name TEXT NOT NULL, kind I
   text TEXT, PRIMARY KEY(id, position)) WITHOUT ROWID;
 CREATE TABLE source_lines(rank_id INTEGER, file TEXT NOT NULL, line INTEGER, text TEXT NOT NULL);
 CREATE TABLE ranks(id INTEGER PRIMARY KEY, rank INTEGER, directory TEXT NOT NULL, metadata TEXT NOT NULL,
-  has_journal INTEGER, host_tells_data_flow INTEGER, kind TEXT, dump TEXT);
+  has_journal INTEGER, has_host_data_flow INTEGER, kind TEXT, dump TEXT);
 CREATE TABLE runs(rank_id INTEGER, run INTEGER, finished INTEGER, host TEXT, command TEXT, layout TEXT, saved_data TEXT,
   net_name TEXT, error TEXT, pid INTEGER, started_us INTEGER, ended_us INTEGER, bytes_read INTEGER,
   bytes_written INTEGER, only_overflows INTEGER, only_exceptions INTEGER, inputs_after INTEGER, reread INTEGER);

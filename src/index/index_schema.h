@@ -8,9 +8,9 @@
 namespace sonde {
 
 inline constexpr std::int64_t kIndexApplication = 0x536E6449;  // "SndI", in the header of the file
-inline constexpr std::int64_t kIndexVersion = 4;               // of the schema; another one is not read
+inline constexpr std::int64_t kIndexVersion = 5;               // of the schema; another one is not read
 
-// Before the rows and after them: an index of a table is made faster from all of it.
+// Executed before the rows are written, and after: an index of a full table is made faster.
 extern const char* const kIndexTables;
 extern const char* const kIndexLookups;  // and views, which are for people
 
@@ -22,7 +22,7 @@ enum TensorFlag : std::uint32_t {
   kConstantIsNegativeZero = 1U << 3U,
   kHasStatistics = 1U << 4U,
   kSourceIsLikely = 1U << 5U,
-  // Four bits each for max, min, avg, l2norm: SQLite keeps neither a NaN, which becomes null, nor the sign of a zero.
+  // Four bits each for max, min, avg, l2norm: SQLite does not keep a NaN, which becomes null, or the sign of a zero.
   kFirstKnown = 1U << 8U,
   kFirstNegativeZero = 1U << 12U,
 };

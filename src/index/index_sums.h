@@ -23,7 +23,7 @@ using DiskFiles = std::unordered_set<DiskFile, DiskFileHash>;
 // Counts one step after the other.
 class StepCounter {
  public:
-  // `ops`: those of a step of the rank that count. `new_bytes` leaves out the files of earlier calls.
+  // `ops`: the ops to count, from one step of the rank. `new_bytes` leaves out the files of earlier calls.
   StepSum count(const CatalogRank& rank, const std::vector<CatalogOp*>& ops);
 
  private:

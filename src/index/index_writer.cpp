@@ -22,7 +22,7 @@ constexpr const char* kFast =
     "PRAGMA page_size=16384; PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE;"
     "PRAGMA cache_size=-65536; PRAGMA temp_store=MEMORY;";
 
-// A file of the dump, taken apart: many begin alike.
+// The path of a file in the dump, in parts: many paths begin alike.
 struct FilePath {
   std::string_view directory;  // with its `/`
   std::string_view stem;       // up to the first dot before a digit, the ids and the time
@@ -141,7 +141,7 @@ class Writer {
   }
 
   bool write_meta(const fs::path& root, const TreeSnapshot& snapshot) {
-    // The seal first: it is looked for at the beginning of the file.
+    // The seal comes first, because readers search for it at the beginning of the file.
     bool written = Row(meta_).add("a_seal").add(kUnsealed).run();
     written &= Row(meta_).add("dump").add(root.native()).run();
     written &= Row(meta_).add("sonde_version").add(SONDE_VERSION).run();
@@ -166,7 +166,7 @@ class Writer {
                        .add(rank.directory.native())
                        .add(rank.metadata.native())
                        .add(rank.has_journal)
-                       .add(rank.host_tells_data_flow)
+                       .add(rank.has_host_data_flow)
                        .add(kDumpKinds.at(static_cast<std::size_t>(rank.kind)))
                        .add(rank.dump)
                        .run();
@@ -355,7 +355,7 @@ class Writer {
     for (const Attribute& attribute : *attributes) {
       const std::string integers = fmt::format("{}", fmt::join(attribute.integers, ","));
       const std::string reals =
-          fmt::format("{}", fmt::join(attribute.reals, ","));  // the shortest that come back alike
+          fmt::format("{}", fmt::join(attribute.reals, ","));  // the shortest text that gives the same number
       failed_ |= !Row(attribute_)
                       .add(at->second)
                       .add(position++)

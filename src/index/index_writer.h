@@ -9,7 +9,7 @@
 
 namespace sonde {
 
-// A new, sealed file; nothing is left of it when it cannot be written. `root`: the real path of the dump.
+// Writes a new, sealed file. If it cannot be written, nothing is left of it. `root`: the real path of the dump.
 Status write_index(const Catalog& catalog, const std::filesystem::path& root, const TreeSnapshot& snapshot,
                    const std::filesystem::path& file);
 

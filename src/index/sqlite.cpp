@@ -27,7 +27,7 @@ struct Library {
   decltype(&sqlite3_column_double) column_double = nullptr;
   decltype(&sqlite3_column_text) column_text = nullptr;
   decltype(&sqlite3_column_bytes) column_bytes = nullptr;
-  std::string problem;  // why it cannot be used
+  std::string problem;  // the reason why it cannot be used
 
   Library() {
     void* const handle = ::dlopen("libsqlite3.so.0", RTLD_NOW | RTLD_LOCAL);

@@ -1,5 +1,5 @@
-// SQLite, as much of it as an index needs. The library is loaded when it is first asked for, and not linked: the engine
-// lives in other people's processes, which may bring one of their own.
+// The functions of SQLite that an index needs. The library is loaded at its first use, and not linked: the engine runs
+// in other people's processes, which may bring another SQLite.
 #pragma once
 
 #include <cstdint>
@@ -24,18 +24,18 @@ class Statement {
   Statement& operator=(Statement&& other) noexcept;
   ~Statement();
 
-  // Values of the parameters stay until they are set anew; texts are not copied, so they must live until `run` or the last
-  // `next`.
+  // Values of the parameters stay until they are set again. Texts are not copied, so they must live until `run` or the
+  // last `next`.
   void set(int parameter, std::int64_t value);
   void set(int parameter, std::uint64_t value) { set(parameter, static_cast<std::int64_t>(value)); }
   void set(int parameter, double value);  // a NaN becomes null
   void set(int parameter, std::string_view text);
   void set_null(int parameter);
 
-  bool next();  // to the next row; false: there is none, or failed()
-  bool run();   // to the end, ready for the next values; false: failed()
+  bool next();  // to the next row; false: there is none, or failed() is true
+  bool run();   // to the end, ready for the next values; false: failed() is true
   void reset();
-  bool failed() const { return failed_; }  // stays
+  bool failed() const { return failed_; }  // stays true
 
   bool is_null(int column) const;
   std::int64_t integer(int column) const;
@@ -55,14 +55,14 @@ class Database {
   Database& operator=(Database&& other) noexcept;
   ~Database();
 
-  // A new file, or an empty one; nothing of it is safe before it is closed.
+  // Opens a new or empty file. Its content is safe only after it is closed.
   static Result<Database> create(const std::filesystem::path& file);
   // Never writes, and takes no lock: the file must not be changed meanwhile.
   static Result<Database> open(const std::filesystem::path& file);
 
   Status execute(const char* sql);  // several statements, no rows
   Result<Statement> prepare(const char* sql);
-  Error error(const std::string& what) const;  // with SQLite's words for the last failure
+  Error error(const std::string& what) const;  // with SQLite's message about the last failure
 
  private:
   Database() = default;

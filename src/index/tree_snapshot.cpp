@@ -18,9 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostTensorFiles = 20000;  // so many are looked at one by one: some 20 ms
+constexpr std::size_t kMostTensorFiles = 20000;  // up to this number each file is examined: some 20 ms
 constexpr int kDeepest = 24;                     // levels of directories
-constexpr std::size_t kReadPiece = 256;          // files looked at by one thread before it takes the next
+constexpr std::size_t kReadPiece = 256;          // files that one thread examines before it takes the next piece
 
 std::int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000LL + time.tv_nsec; }
 
@@ -76,7 +76,7 @@ class Walk {
  public:
   Walk(int root, TreeSnapshot& out) : root_(root), out_(out) {}
 
-  // Level by level, the directories of a level beside each other.
+  // Level by level; the directories of one level are read in parallel.
   void run(std::vector<std::string> level) {
     for (int depth = 0; depth < kDeepest && !level.empty(); ++depth) {
       std::vector<std::string> below;
@@ -102,12 +102,12 @@ class Walk {
     const int descriptor =
         ::openat(root_, directory.empty() ? "." : directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR* const open = descriptor < 0 ? nullptr : ::fdopendir(descriptor);
-    if (open == nullptr) {  // no directory, or none that may be read
+    if (open == nullptr) {  // not a directory, or not readable
       if (descriptor >= 0) ::close(descriptor);
       found.states.push_back(look_at(root_, directory));
       return found;
     }
-    // Looked at before it is read: what comes in between shows next time.
+    // Taken before the directory is read: a change in between shows at the next check.
     struct stat status {};
     if (::fstat(descriptor, &status) == 0) found.states.push_back(state_of(directory, status));
     const std::string prefix = directory.empty() ? "" : directory + "/";

@@ -21,11 +21,11 @@ constexpr std::size_t kSmallest = 256;
 constexpr std::size_t kOwnMapping = 64 << 10;  // from here on a block is a mapping of its own, and can be given back
 constexpr std::size_t kSlabBytes = 1 << 20;    // smaller ones are cut from slabs
 constexpr std::size_t kSlabLink = 64;          // room for the link, without losing alignment
-constexpr std::size_t kHeadPage = 4096;        // kHeadroom, and the rest of a page, which keeps sizes whole
+constexpr std::size_t kHeadPage = 4096;        // kHeadroom and the rest of a page, so that sizes stay whole pages
 constexpr std::size_t kHugePage = 2 << 20;
 constexpr std::size_t kClasses = 4 * 64;
 
-// Four classes per power of two: at most a quarter is wasted, and a training step meets the same sizes again and again.
+// Four classes per power of two: at most a quarter is wasted, and every training step needs the same sizes again.
 std::size_t capacity_for(std::size_t bytes) {
   if (bytes <= kSmallest) return kSmallest;
   const std::size_t quarter = std::bit_floor(bytes - 1) / 4;
@@ -63,7 +63,7 @@ struct BlockPool::State {
   bool closed = false;
   std::atomic<bool> abandoned{false};
   std::array<Block*, kClasses> free{};
-  std::byte* slab = nullptr;  // the newest; each begins with the address of the one before
+  std::byte* slab = nullptr;  // the newest; each slab begins with the address of the previous one
   std::size_t slab_used = kSlabBytes;
 
   bool has_room(std::size_t capacity) const { return in_flight == 0 || in_flight + capacity <= budget; }
@@ -93,7 +93,7 @@ std::byte* BlockPool::State::cut(std::size_t capacity) {
   return data;
 }
 
-// Free blocks of other classes must not add up: what is mapped stays near the budget.
+// Free blocks of other classes must not add up: the mapped memory stays near the budget.
 void BlockPool::State::release_free(std::uint64_t bytes) {
   const std::size_t first_own = class_of(kOwnMapping);
   for (std::size_t i = kClasses; i-- > first_own && mapped + bytes > budget;) {

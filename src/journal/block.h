@@ -1,5 +1,4 @@
-// Block: bytes of one tensor on their way to the disk. BlockPool: the source of blocks, and the
-// budget they count against.
+// Block: bytes of one tensor on their way to the disk. BlockPool: allocates blocks and limits their memory to a budget.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +10,16 @@ namespace sonde {
 
 class BlockPool;
 
-// Room for the file's header before the bytes: what can be written past the page cache lies in one piece, from the
-// beginning of a page. 128 bytes are the npy header of nearly every tensor.
+// Room for the file's header before the bytes: a direct write needs header and bytes in one piece that begins at a
+// page. 128 bytes are the npy header of nearly every tensor.
 inline constexpr std::size_t kHeadroom = 128;
 
 struct Block {
   std::byte* data = nullptr;
   std::byte* page = nullptr;  // large blocks: kHeadroom bytes before `data`, where a page begins
-  std::size_t bytes = 0;      // asked for
-  std::size_t capacity = 0;   // taken from the pool, usable from `data` on, which is 64-byte aligned
-  bool with_writer = false;   // the recorder has it: it will come back without the host's help
+  std::size_t bytes = 0;      // requested
+  std::size_t capacity = 0;   // available from `data` on, which is 64-byte aligned
+  bool with_writer = false;   // the recorder has it and will return it without the host's help
   Block* next = nullptr;      // the pool's list of free blocks
 };
 
@@ -30,8 +29,8 @@ struct ReturnBlock {
 };
 using BlockPtr = std::unique_ptr<Block, ReturnBlock>;
 
-// Memory is reused by size class, since fresh pages cost more than the copy itself. Any thread. The
-// pool outlives its blocks.
+// Memory is reused by size class, since fresh pages cost more than the copy itself. Safe from any thread. The pool
+// outlives its blocks.
 class BlockPool {
  public:
   // `before_waiting` is called before take() waits: the writer may be gathering work.
@@ -39,17 +38,17 @@ class BlockPool {
       std::uint64_t budget_bytes, std::function<void()> before_waiting = [] {});
   ~BlockPool();
 
-  // Waits until the budget has room. Never waits for what cannot come: when the writer holds no block (all of them are
-  // in records that are still being made), or the tensor is larger than the whole budget and alone, it is let through.
-  // Null when the pool is closed or the system has no memory.
+  // Waits until the budget has room. Returns at once, beyond the budget, if waiting cannot help: if the writer holds no
+  // block (all of them are in records that are still being made), or if the tensor is larger than the whole budget and
+  // alone. Null if the pool is closed or the system has no memory.
   BlockPtr take(std::size_t bytes);
-  // Null when there is no space now, or no memory.
+  // Null if there is no space now, or no memory.
   BlockPtr try_take(std::size_t bytes);
   // The recorder reports that `block` is on its way to the disk.
   void hand_to_writer(Block& block);
 
-  std::uint64_t in_flight_bytes() const;  // capacity of all blocks that are out
-  std::uint64_t mapped_bytes() const;     // taken from the system in large pieces, free or out
+  std::uint64_t in_flight_bytes() const;  // capacity of all blocks in use
+  std::uint64_t mapped_bytes() const;     // taken from the system in large pieces, free or in use
   std::uint64_t waited_us() const;        // the time that take() blocked the host
   void close();                           // take() no longer waits, returns null: the writer is gone
   void abandon();                         // after fork, in the child: null from now on, no lock is taken

@@ -1,4 +1,4 @@
-// Fields: what the payload of a journal's entry holds, from its first byte on. journal_reader.cpp finds the entries.
+// Fields: reads the payload of a journal entry from its first byte on. journal_reader.cpp finds the entries.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace sonde {
 
-// Takes fields from the front of a payload. After the first one that does not fit, `good` is false
-// and every further answer is zero or empty: callers check once, at the end.
+// Takes fields from the front of a payload. After the first field that does not fit, `good` is false and every further
+// answer is zero or empty, so callers check once, at the end.
 class Fields {
  public:
   explicit Fields(std::string_view bytes) : rest_(bytes) {}
@@ -76,7 +76,7 @@ class Fields {
   bool good_ = true;
 };
 
-// What an entry of each type says. `fields.good()` is false afterwards where the payload is not one.
+// The content of an entry of each type. Afterwards `fields.good()` is false if the payload does not fit the type.
 JournalRecord take_record(Fields& fields);
 Site take_site(Fields& fields);
 OpName take_op_name(Fields& fields);

@@ -57,7 +57,7 @@ std::size_t begin(std::string& out, Entry type) {
   return start;
 }
 
-// An entry that no reader would take is not written at all.
+// An entry that every reader would refuse is not written at all.
 void finish(std::string& out, std::size_t start) {
   const std::size_t payload = out.size() - start - kEntryBytes;
   if (payload > kLongestPayload) {
@@ -137,7 +137,7 @@ void put_attribute(std::string& out, const Attribute& attribute) {
   for (const double value : attribute.reals) put_f64(out, value);
 }
 
-// All but the file and line, which older readers of version 1 know.
+// Optional: all fields except the file and line, which older readers of version 1 know.
 void put_columns(std::string& out, const SourceLine& line) {
   put_varint(out, line.column);
   put_varint(out, line.end_line);

@@ -17,11 +17,11 @@ inline constexpr std::size_t kHeaderBytes = 16;
 
 // An entry: checksum (4), payload length (4), type (1), payload. The checksum covers all that follows it.
 inline constexpr std::size_t kEntryBytes = 9;
-// No writer makes longer payloads, so that a reader may refuse them before it asks for memory.
+// Writers never make longer payloads, so a reader may refuse them before it allocates memory.
 inline constexpr std::uint32_t kLongestPayload = 1U << 28;
 
-// Limits of the byte-by-byte search after damage: longer entries of these types are skipped there, and the total number
-// of bytes that it computes checksums of is bounded.
+// Limits of the byte-by-byte search after damage: longer entries of these types are skipped, and the total number of
+// bytes whose checksum is computed is bounded.
 inline constexpr std::uint32_t kLongestFoundRecord = 1U << 24;
 inline constexpr std::uint32_t kLongestFoundDefinition = 1U << 20;
 
@@ -45,7 +45,7 @@ inline constexpr std::uint64_t kHasSha1 = 512;
 inline constexpr std::uint64_t kIsConstant = 1024;
 inline constexpr std::uint64_t kKnownTensorFlags = 2047;
 
-// flags, slot, dtype and rank take a byte each at least: a tensor count beyond payload / 4 is false.
+// flags, slot, dtype and rank take at least a byte each, so a tensor count beyond payload / 4 is wrong.
 inline constexpr std::size_t kSmallestTensor = 4;
 
 }  // namespace sonde::journal_format

@@ -31,14 +31,14 @@ using namespace journal_format;
 struct OpenRun {
   JournalRun run;
   std::vector<JournalFile> files;
-  std::unordered_set<std::uint64_t> ids;  // of sites and of names that were defined
+  std::unordered_set<std::uint64_t> ids;  // of sites and of names that are defined
   bool any = false;                       // an entry was seen
-  bool is_damaged = false;                // something of it was lost
+  bool is_damaged = false;                // a part of it was lost
 };
 
 using BySequence = std::unordered_map<std::uint64_t, std::size_t>;
 
-// A completion joins its op; where the op itself was lost, the completion takes its place.
+// A completion joins its op. If the op itself was lost, the completion replaces it.
 void join_completions(std::vector<JournalRecord>& records) {
   BySequence ops;
   for (std::size_t i = 0; i < records.size(); ++i) {
@@ -133,7 +133,7 @@ class Reader {
            XXH32(bytes_.data() + at_, kHeaderBytes - 4, 0) == little<std::uint32_t>(bytes_, at_ + kHeaderBytes - 4);
   }
 
-  // The length of the whole entry that starts here; 0: none does.
+  // The length of the complete entry that starts here; 0 if there is none.
   std::size_t entry_bytes() const {
     if (bytes_.size() - at_ < kEntryBytes) return 0;
     const std::uint32_t payload = little<std::uint32_t>(bytes_, at_ + 4);
@@ -142,7 +142,7 @@ class Reader {
     return XXH32(bytes_.data() + at_ + 4, whole - 4, 0) == little<std::uint32_t>(bytes_, at_) ? whole : 0;
   }
 
-  // False when no whole entry starts here.
+  // False if no complete entry starts here.
   bool take_entry() {
     const std::size_t whole = entry_bytes();
     if (whole == 0) return false;
@@ -152,8 +152,8 @@ class Reader {
     return true;
   }
 
-  // The header between two runs may be lost: a run has one entry of its kind, the first, nothing follows its end, and its
-  // ids are defined once.
+  // If the header between two runs is lost, the entries show the boundary: a run has one entry of type `run`, its
+  // first; no entry follows its end; and its ids are defined once.
   void divide_runs(Entry type, std::uint64_t id) {
     const bool is_definition = type == Entry::site || type == Entry::op_name;
     const std::uint64_t key = id * 2 + (type == Entry::site ? 1 : 0);
@@ -167,7 +167,7 @@ class Reader {
   }
 
   void take_payload(std::uint8_t type, std::string_view payload) {
-    if (!is_known(type)) return;  // of a later writer
+    if (!is_known(type)) return;  // written by a later version
     Fields fields(payload);
     std::uint64_t id = 0;
     if (type == static_cast<std::uint8_t>(Entry::site) || type == static_cast<std::uint8_t>(Entry::op_name)) {
@@ -233,7 +233,7 @@ class Reader {
     }
   }
 
-  // Behind damage: whether an entry that is worth a checksum starts here, and is whole.
+  // After damage: whether a complete entry that is worth computing a checksum starts here.
   bool is_found_entry() {
     if (bytes_.size() - at_ < kEntryBytes) return false;
     const auto type = static_cast<std::uint8_t>(bytes_[at_ + 8]);
@@ -244,7 +244,7 @@ class Reader {
     return entry_bytes() != 0;
   }
 
-  // The remains of a killed writer: an entry or a header that begins at `start` and breaks off at at_.
+  // Whether an entry or a header begins at `start` and breaks off at at_, as a killed writer leaves it.
   bool is_tail(std::size_t start) const {
     const std::string_view torn = bytes_.substr(start, at_ - start);
     if (at_ < bytes_.size() && bytes_.substr(at_, kMagic.size()) != kMagic) return false;
@@ -255,7 +255,7 @@ class Reader {
            payload > torn.size() - kEntryBytes;
   }
 
-  // A killed writer's torn tail, or damage: everything up to the next whole entry, or header, is lost.
+  // The incomplete end of a killed writer, or damage: everything up to the next complete entry, or header, is lost.
   void skip_damage() {
     const std::size_t start = at_;
     do {
@@ -266,10 +266,10 @@ class Reader {
     open_.is_damaged = true;
   }
 
-  // A run whose header says {"mends": k} holds what run k could not enter any more.
+  // A run whose header contains {"mends": k} has the entries that run k could not write any more.
   void join_supplements() {
     std::vector<JournalRun> runs;
-    std::vector<std::size_t> own;  // of those that mend nothing: what `k` counts
+    std::vector<std::size_t> own;  // the runs that mend nothing; `k` counts these
     for (JournalRun& run : journal_.runs) {
       const std::optional<std::size_t> mended = mended_by(run);
       if (mended && *mended < own.size()) {
@@ -321,7 +321,7 @@ Error cannot_read(const std::filesystem::path& file, ErrorCode code, const std::
   return Error{code, "cannot read journal '" + file.string() + "': " + why};
 }
 
-// The bytes that are there now: a live run may append while they are read.
+// Only the present bytes: a live run may append while they are read.
 Result<std::string> read_whole(const std::filesystem::path& file) {
   const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {

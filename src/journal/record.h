@@ -1,4 +1,4 @@
-// The input of the store from capture: one record per op, with bytes that the host cannot change.
+// The data that capture gives to the writer: one record per op, with bytes that the host cannot change.
 #pragma once
 
 #include <cstdint>
@@ -23,39 +23,39 @@ struct RunInfo {
   std::string host;          // "torch 2.13.0+cpu, CPython 3.11.7"
   std::string command;       // the program's arguments, for people
   std::time_t started = 0;   // names a run's directory in the trees of GE and CANN; 0: now
-  bool host_graphs = false;  // the host writes graphs, execution orders and histories itself: the store writes none
+  bool host_graphs = false;  // the host writes graphs, execution orders and histories itself, so the writer does not
 };
 
 // The facts about a tensor that are in its file name.
 struct RecordedTensor : TensorMeta {
-  // The order of the elements in the file. default_format: C order of the host's shape. Else (trans_flag false, a
-  // channels-last tensor) as they lie in memory, and `shape` is that of the memory: N, H, W, C for nhwc.
+  // The order of the elements in the file. default_format: C order of the host's shape. Otherwise (trans_flag false, a
+  // channels-last tensor) the order in memory, and `shape` follows it: N, H, W, C for nhwc.
   Format format = Format::default_format;
 };
 
-// One slot of one op, as its journal entry has it.
+// One slot of one op, as in its journal entry.
 struct TensorEntry : RecordedTensor {
   // Id of the OpName of the parameter, gradient or state it is; 0: none.
   std::uint32_t parameter = 0;
   bool has_statistics = false;
   Statistics statistics;
-  std::string md5, sha1;  // hex, when the plan asks for them
+  std::string md5, sha1;  // hex, if the plan requests them
 
   TensorEntry& entry() { return *this; }
 };
 
-// The same on its way to the journal and the files.
+// A slot on its way to the journal and the files.
 struct TensorRecord : TensorEntry {
   // The reason why there are no bytes (or, without statistics, nothing at all); static text. Null when all is there.
   const char* skipped = nullptr;
-  // Tensor mode: a copy in C order, with the first wanted appearance of `content` and with no other.
+  // Tensor mode: a copy in C order. Only the first requested appearance of `content` has it.
   BlockPtr bytes;
-  std::uint64_t bytes_read = 0;  // from the host's memory, for this record; 0 when its content was known
+  std::uint64_t bytes_read = 0;  // from the host's memory, for this record; 0 if its content was known
 };
 
 enum class RecordKind : std::uint8_t { op = 0, parameter = 1, step_begin = 2, step_end = 3, note = 4 };
 
-// The facts of a record that its journal entry holds as they are.
+// The facts of a record that its journal entry contains unchanged.
 struct RecordMeta {
   RecordKind kind = RecordKind::op;
   std::uint64_t sequence = 0;
@@ -63,7 +63,7 @@ struct RecordMeta {
   std::uint32_t site = 0;
   std::uint16_t thread = 0;        // ordinal of the host's thread, 0 the first seen
   bool failed = false;             // the op threw
-  bool completes = false;          // more tensors of the op of this sequence, whose record was pushed before
+  bool completes = false;          // more tensors for an op whose record was pushed before, with this sequence
   std::uint32_t attributes = 0;    // id of the Attributes it was called with; 0: none
   std::uint64_t timestamp_us = 0;  // when the op began
 
@@ -74,16 +74,17 @@ struct RecordMeta {
 struct NamedRecord : RecordMeta {
   const OpName* op = nullptr;      // op, parameter
   const OpName* reader = nullptr;  // parameter: the op that read it first in the step; watcher: the watched op
-  std::uint32_t task_id = 0;       // op: its place among the ops of its step, from 0
-  bool in_constants = false;       // parameter: its place is the graph's `constants`, not the step
+  std::uint32_t task_id = 0;       // op: its number among the ops of its step, from 0
+  bool in_constants = false;       // parameter: its file is in the graph's `constants`, not in the step
 };
 
 // Records carry contiguous sequence numbers, taken when the op starts. They may be pushed in another order.
 struct Record : NamedRecord {
-  bool overflowed = false;              // op_debug_mode 3: it is here because an output holds NaN or infinity
-  bool selected = false;                // op: the plan wants something of it, also where no tensor of that side exists
-  std::uint64_t repeats = kNoSequence;  // watcher: the record whose container holds these very bytes; none come with it
-  std::vector<TensorRecord> tensors;    // inputs first, then outputs
+  bool overflowed = false;  // op_debug_mode 3: it is recorded because an output holds NaN or infinity
+  bool selected = false;    // op: the plan selects something of it, even if no tensor of that side exists
+  // watcher: the record whose container holds the same bytes; this record has none
+  std::uint64_t repeats = kNoSequence;
+  std::vector<TensorRecord> tensors;  // inputs first, then outputs
 };
 
 }  // namespace sonde

@@ -33,7 +33,7 @@ std::vector<Category> categories_of(const Json& columns) {
   return categories;
 }
 
-// The members of an object; none for another value. A member of another kind counts as missing.
+// The members of an object; empty for another value. A member of a wrong type counts as missing.
 class Members {
  public:
   explicit Members(std::string_view text) : json_(Json::parse(text, nullptr, false)) {}
@@ -63,7 +63,7 @@ class Members {
   Json json_;
 };
 
-// Those of an entry that has them all: earlier releases wrote none of them.
+// Set only if the entry has all of them: earlier releases wrote none.
 std::optional<DumpSettings> settings_in(const Members& members) {
   const auto mode = members.known_number("op_debug_mode");
   const auto inputs = members.known_text("inputs");

@@ -25,7 +25,7 @@ struct RunHeader {
   std::uint32_t rank = 0;
   std::uint64_t pid = 0, started_us = 0;
   std::optional<std::size_t> mends;  // the run that it completes (docs/format.md, "Journal")
-  // From the plan, in its words.
+  // From the plan, in the plan's own words.
   std::string layout, version, net_name, saved_data;
   std::optional<std::vector<Category>> statistic_category;
   std::optional<bool> low_precision;
@@ -34,14 +34,14 @@ struct RunHeader {
 };
 std::optional<RunHeader> parse_run_json(std::string_view text);  // nullopt: the text is not a JSON object
 
-// Its word in the first entry, and back; an unknown word means `tensor`, as where the plan does not say.
+// The word for it in the first entry, and the reverse. An unknown word means `tensor`, the plan's default.
 std::string_view word_of(SavedData saved);
 SavedData saved_data_of(std::string_view word);
 
 // One compact object: the totals, and the error that stopped the run if there was one.
 std::string end_json(const Totals& totals, const std::optional<Error>& error, std::uint64_t ended_us);
 
-// The facts that a reader takes from it; nothing where the text is not a JSON object.
+// The facts that a reader takes from it; empty if the text is not a JSON object.
 struct RunEnd {
   std::uint64_t ended_us = 0;
   std::uint64_t bytes_read = 0, bytes_written = 0;

@@ -1,4 +1,4 @@
-// The places of the files of a dump: the directories of steps by the table (trees.h), and the files beside them.
+// The places of the files of a dump: the directories of steps from the table (trees.h), and the files beside them.
 #include "layout/layout.h"
 
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 namespace sonde {
 namespace {
 
-// YYYYMMDDhhmmss, local time, as CANN calls the directory of a run.
+// YYYYMMDDhhmmss, local time, as in CANN's names of a run's directory.
 std::string time_text(std::time_t now) {
   std::tm parts{};
   ::localtime_r(&now, &parts);
@@ -59,7 +59,7 @@ void Layout::place() {
   sides_ = is_of_cann() ? metadata_ : rank_directory_;
 }
 
-// For `acl`. Empty: a single operator.
+// For `acl`. Empty for a single operator.
 std::string Layout::model_of(const NamedRecord& record) const {
   // A parameter belongs to the model that reads it first.
   const OpName* op = record.reader != nullptr ? record.reader : record.op;

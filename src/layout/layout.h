@@ -21,8 +21,8 @@ enum class TensorForm : std::uint8_t {
   container,  // one file with all tensors of an op (container.h)
 };
 
-// Before 2.7 a name of an op without its scope can occur twice: the number distinguishes ops. CANN's files carry the
-// number of the task that ran the op; 65535 means none.
+// Before 2.7 the name of an op without its scope can occur twice, so the number distinguishes ops. CANN's files contain
+// the number of the task that ran the op; 65535 means none.
 inline constexpr std::uint32_t kNoTask = 65535;
 std::uint32_t task_number(const NamedRecord& record);
 
@@ -36,7 +36,7 @@ class Layout {
   LayoutKind kind() const { return kind_; }
   Release release() const { return release_; }
   TensorForm tensor_form() const { return form_; }
-  // A csv of its own for every op, as CANN writes it, in place of statistic.csv.
+  // A separate csv for every op, as CANN writes it, replaces statistic.csv.
   bool has_op_tables() const { return kind_ == LayoutKind::acl || kind_ == LayoutKind::torchair; }
   // Written by the device's own software: names with the number of the task.
   bool is_of_cann() const { return kind_ >= LayoutKind::ge; }
@@ -44,10 +44,10 @@ class Layout {
   bool has_tasks() const { return is_of_cann() || is_asynchronous_2_0_; }
 
   // --- names of ops --------------------------------------------------------------------------------------------------
-  // Ops with the same key, type and scope, share one counter within a step.
+  // Ops with the same key, type and scope share one counter within a step.
   std::string number_key(const Site& site) const;
-  // Up to 2.0: the number of an op is that of its node among all nodes of the run, whatever their types, and not its
-  // place among the ops with its key. Names without scope then stay apart.
+  // Up to 2.0 the number of an op is that of its node among all nodes of the run, of all types, and not among the ops
+  // with its key. So names without scope stay distinct.
   bool numbers_throughout() const { return release_ <= Release::v2_0; }
   // forward   Default/{scope}/{type}-op{n}
   // recompute Default/recompute/{scope}/{type}-op{n}
@@ -60,10 +60,10 @@ class Layout {
   const std::filesystem::path& root() const { return root_; }  // the plan's path
   // One rank's own directory. Paths in the journal are relative to it.
   std::filesystem::path rank_directory() const { return rank_directory_; }
-  // The directory of the files of `record`, relative to rank_directory(), with a `/` at the end; empty:
+  // The directory for the files of `record`, relative to rank_directory(), with a `/` at the end; empty:
   // rank_directory() itself.
   std::string directory_of(const NamedRecord& record) const;
-  // Up to 2.5, in rank_N: data from outside the graph's first recorded step have a directory of their own.
+  // Up to 2.5, in rank_N: data from outside the graph's first recorded step has a directory of its own.
   bool has_constants() const { return has_rank_tree() && release_ < Release::v2_7; }
   std::filesystem::path metadata_directory() const { return metadata_; }               // …/.dump_metadata
   std::filesystem::path own_directory() const { return own_directory_in(metadata_); }  // …/.dump_metadata/sonde
@@ -85,7 +85,7 @@ class Layout {
   std::filesystem::path old_config_copy() const;
   // 1.3 to 2.3: …/.dump_metadata/hccl.json, the rank table; empty in others.
   std::filesystem::path rank_table_copy() const;
-  // O2: {path}/acl_dump_{device}.json, what MindSpore hands to CANN; empty in others.
+  // O2: {path}/acl_dump_{device}.json, the options that MindSpore passes to CANN; empty in others.
   std::filesystem::path acl_config() const;
   std::uint32_t device() const { return device_; }
 
@@ -97,9 +97,9 @@ class Layout {
   // `attempt`: the number of names already taken; names with a time then have another `timestamp_us`.
   std::string tensor_file_name(const OpName& op, const RecordedTensor& tensor, std::uint32_t task = 0,
                                int attempt = 0) const;
-  // "{op_type}.{op_name}.{task}.{stream}.{timestamp}"; 1.2 has no stream. The container, and what belongs to it.
+  // "{op_type}.{op_name}.{task}.{stream}.{timestamp}"; 1.2 has no stream. For the container and the files beside it.
   std::string op_file_name(const OpName& op, std::uint32_t task, std::uint64_t timestamp_us) const;
-  // The number of the task in names of single tensors and in tables: 0 in synchronous dumps.
+  // The number of the task in names of single tensors and in tables; 0 in synchronous dumps.
   std::uint32_t shown_task(const NamedRecord& record) const { return has_tasks() ? task_number(record) : 0; }
 
  private:

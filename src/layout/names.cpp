@@ -81,7 +81,7 @@ std::string Layout::name_in_files(const OpName& op) const {
   if (release_ > Release::v2_0) return sanitised(op.op_name);
   const bool is_parameter = op.op_type == "Parameter";
   if (release_ == Release::v1_2) return with_dashes(is_parameter ? old_constant_name(op.op_name) : op.op_name);
-  // A parameter has no scope to drop: two of them may differ before a `/` only.
+  // A parameter has no scope to remove: two parameters may differ only before a `/`.
   std::string name = is_parameter ? op.op_name : op.op_name.substr(op.op_name.rfind('/') + 1);
   std::ranges::replace(name, '/', '_');
   return name;

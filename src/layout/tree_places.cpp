@@ -15,7 +15,7 @@ bool is_below(const fs::path& path, const fs::path& directory) {
   return !relative.empty() && *relative.begin() != "..";
 }
 
-// {graph}/{iteration} at the end; a directory that is called otherwise counts as 0.
+// {graph}/{iteration} at the end; a directory with another name counts as 0.
 StepId last_two(const fs::path& directory) {
   StepId id;
   if (!parse_number(directory.filename().native(), id.number)) id.number = 0;
@@ -37,7 +37,7 @@ bool fits(LayoutKind layout, std::span<const std::string> names) {
   return read_path(tree_of(layout).step, names, values);
 }
 
-// {model_name}/{model_id}/{step}, as far as it goes, in `acl` and in TorchAir, which says the graph twice.
+// {model_name}/{model_id}/{step}, or the beginning of it, in `acl` and in TorchAir, which names the graph twice.
 TreeValues model_step(const std::vector<std::string>& names) {
   const bool is_torchair = names.size() > 1 && fits(LayoutKind::torchair, std::span(names).first(2));
   TreeValues values;
@@ -45,8 +45,8 @@ TreeValues model_step(const std::vector<std::string>& names) {
   return values;
 }
 
-// …/{time}/{device}[/{model_name}/{model_id}/{step}]. In o0 and o2 the step comes before the time, and {path} holds
-// all.
+// …/{time}/{device}[/{model_name}/{model_id}/{step}]. In o0 and o2 the step comes before the time, and {path} contains
+// all ranks.
 StepPlace place_in_run(const fs::path& directory, const fs::path& run, const fs::path& given) {
   const std::vector<std::string> below = names_in(directory.lexically_relative(run));
   const std::vector<std::string> inside(below.begin() + 1, below.end());
@@ -73,7 +73,7 @@ StepPlace place_in_run(const fs::path& directory, const fs::path& run, const fs:
   return place;
 }
 
-// `graph_2` and `Net_graph_2` alone may be of several layouts: the rank's own directory decides.
+// `graph_2` and `Net_graph_2` alone may belong to several layouts; the rank's own directory decides.
 bool one_name_suits(const Tree& tree, const fs::path& rank_directory) {
   const bool has_time = is_time(rank_directory.parent_path().filename().native());
   std::uint32_t device = 0;
@@ -121,12 +121,13 @@ StepFilter filter_of(const fs::path& rank_directory, const fs::path& inside) {
     const std::size_t levels = count_of(tree.step);
     if (levels == 0 || (names.size() == 1 && !one_name_suits(tree, rank_directory))) continue;
     TreeValues values;
-    // A net may be called by a number: then more levels say that it is o2.
+    // The name of a net may be a number: then more levels show that the layout is o2.
     if (tree.first == LayoutKind::o0 && names.size() > levels && fits(LayoutKind::o2, names)) continue;
-    if (tree.first == LayoutKind::mindspore_1_2 && tree.which == TreeCase::usual) values.graph = 0;  // has no level
+    // the path has no level for the graph
+    if (tree.first == LayoutKind::mindspore_1_2 && tree.which == TreeCase::usual) values.graph = 0;
     if (read_path(tree.step, names, values)) return {values.graph, values.step};
   }
-  // Below a place of a step, or not quite one: what fits.
+  // A path below that of a step, or slightly different from one: uses the levels that fit.
   TreeValues values;
   if (names.size() > 1 && is_time(names[1])) {
     read_path(tree_of(LayoutKind::o2).step, names, values);

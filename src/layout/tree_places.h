@@ -1,5 +1,5 @@
 // The meaning of a path in a dump: the rank and step of a directory. Names alone decide, for every layout, and for
-// dumps of other writers that differ a little from the table (trees.h).
+// dumps of other writers that differ slightly from the table (trees.h).
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct RankOf {
 };
 RankOf rank_of(const std::filesystem::path& rank_directory);
 
-// The part of a rank to take; everything when empty.
+// The part of a rank to read; all of it if empty.
 struct StepFilter {
   std::optional<std::uint32_t> graph;
   std::optional<std::uint64_t> number;

@@ -28,20 +28,20 @@ constexpr Level kConstants = {{kConstantsDirectory}};
 constexpr Level kZero = {{"0"}};
 
 using enum LayoutKind;
-// In the order in which a path is tried: names that fit fewer things first.
+// A path is tried in this order: the most specific names first.
 constexpr std::array<Tree, 12> kTrees = {{
     {mindspore_1_2, mindspore_1_2, TreeCase::usual, {kNet, kNamedDevice}, {kIteration}},
-    // That version counts the steps of all graphs together; we do not, so that evaluation has a place of its own.
+    // That version counts the steps of all graphs together. Sonde does not, so that evaluation has a place of its own.
     {mindspore_1_2, mindspore_1_2, TreeCase::later_graphs, {kNet, kNamedDevice}, {kNamedGraph, kIteration}},
     {mindspore_1_2_async, mindspore_1_2_async, TreeCase::usual, {kNamedDevice}, {kNetGraph, kGraph, kStep}},
     // TorchAir counts graphs from 1, and calls the model after the graph.
     {torchair, torchair, TreeCase::usual, {kWorldRank, kTime, kDevice}, {kNamedGraphFromOne, kGraphFromOne, kStep}},
     // The step comes first: all devices share the directory of the plan, and only their metadata are apart.
     {o0, o0, TreeCase::usual, {}, {kStep, kTime, kDevice, kGraph}},
-    // The step is said already; GE's own number for it stays 0.
+    // The path already contains the step; GE's own number for it stays 0.
     {o2, o2, TreeCase::usual, {}, {kStep, kTime, kDevice, kNet, kGraph, kZero}},
     {mindspore_2_0, mindspore_2_7, TreeCase::usual, {kRank}, {kNet, kGraph, kStep}},
-    // Up to 2.5: what came into a graph's first recorded step from outside.
+    // Up to 2.5: data from outside that a graph's first recorded step reads.
     {mindspore_2_0, mindspore_2_5, TreeCase::constants, {kRank}, {kNet, kGraph, kConstants}},
     {ge, ge, TreeCase::usual, {kTime, kDevice}, {kNet, kGraph, kStep}},
     {acl, acl, TreeCase::usual, {kTime, kDevice}, {kModel, kGraph, kStep}},

@@ -1,5 +1,5 @@
-// The directories of a dump, layout by layout: one table. Sonde writes them, reads them and describes them to people by it.
-// docs/format.md, "Trees".
+// The directories of a dump, layout by layout: one table for writing, reading and describing them. docs/format.md,
+// "Trees".
 #pragma once
 
 #include <array>
@@ -27,23 +27,23 @@ struct TreeValues {
   StepId step_id() const { return {graph.value_or(0), step.value_or(0)}; }
 };
 
-// One directory: fixed text and what follows it, once or twice.
+// One directory: fixed text and the field after it, once or twice.
 struct Level {
   struct Part {
     std::string_view text;
     Field field = Field::none;
-    std::string_view word = {};  // the word for people in place of the field
+    std::string_view word = {};  // the name that people see instead of the field
   };
   Part first, second = {};
 };
-// A place that says less has empty levels at its end.
+// A path with fewer levels has empty ones at its end.
 using Levels = std::array<Level, 6>;
 
 // A layout puts most files into its `usual` directories, and some elsewhere.
 enum class TreeCase : std::uint8_t { usual, later_graphs, constants, no_model, exceptions };
 
 struct Tree {
-  LayoutKind first, last;  // the layouts that have it
+  LayoutKind first, last;  // the layouts in which it occurs
   TreeCase which;
   Levels rank;  // of a rank's own directory, below the path of the plan
   Levels step;  // of the directory of a step, below that
@@ -53,21 +53,21 @@ const Tree& tree_of(LayoutKind layout, TreeCase which = TreeCase::usual);
 // The levels of a step's directory below the path of the plan.
 Levels all_levels(const Tree& tree);
 
-// rank_3/Net/0/1; empty where there is no level.
+// rank_3/Net/0/1; empty for an unused level.
 std::string path_of(const Levels& levels, const TreeValues& values);
 // rank_N/Net/GRAPH/STEP, for people.
 std::string path_in_words(const Levels& levels, std::string_view net_name);
 std::size_t count_of(const Levels& levels);
-// True if `names` may be the first directories of that place, as many as both have. Sets their values, also after one
-// that does not match.
+// True if `names` may be the first directories of that place, as far as both go. Sets their values, also after one that
+// does not match.
 bool read_path(const Levels& levels, std::span<const std::string> names, TreeValues& values);
 
 // YYYYMMDDhhmmss
 bool is_time(std::string_view name);
 // The number of `rank_3`, `worldsize8_global_rank3` or `device_3`; false for other names.
 bool rank_number(std::string_view name, std::uint32_t& rank);
-bool device_number(std::string_view name, std::uint32_t& device);  // of device_3 alone
-// True if a name is that of a rank among several of a run whose directories of times lie in it: worldsize8_global_rank3.
+bool device_number(std::string_view name, std::uint32_t& device);  // only of device_3
+// True for the name of a rank among several of one run, whose time directories are inside it: worldsize8_global_rank3.
 bool is_rank_above_times(std::string_view name);
 std::string rank_name(std::uint32_t rank);      // rank_3
 std::string device_name(std::uint32_t device);  // device_3

@@ -9,7 +9,7 @@
 namespace sonde {
 
 FlowKnown find_flow(const CatalogRank& rank, CatalogStep& step) {
-  if (rank.has_journal || rank.host_tells_data_flow) return FlowKnown::by_dump;
+  if (rank.has_journal || rank.has_host_data_flow) return FlowKnown::by_dump;
   const auto is_likely = [&] {
     return std::ranges::any_of(step.ops, [](const CatalogOp& op) {
       return std::ranges::any_of(op.tensors, &CatalogTensor::source_is_likely);

@@ -5,8 +5,8 @@
 
 namespace sonde {
 
-// From the dump or, where it does not say, from equal values; tensors without statistics are then read (those that
-// cannot be read have no edge).
+// From the dump or, if it has none, from equal values; then tensors without statistics are read. Tensors that cannot be
+// read have no edge.
 enum class FlowKnown { by_dump, by_values, not_at_all };
 FlowKnown find_flow(const CatalogRank& rank, CatalogStep& step);
 

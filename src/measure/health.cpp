@@ -18,13 +18,13 @@
 namespace sonde {
 namespace {
 
-// Device, inode, and which of its tensors.
+// Device, inode, and the number of the tensor in the file.
 
 bool is_finite_by_type(const CatalogTensor& tensor) {
   return tensor.dtype != DType::undefined && !can_be_non_finite(tensor.dtype);
 }
 
-// For types without statistics, that is complex ones: both parts count.
+// For complex types, which have no statistics: both parts count.
 Health health_of_complex(const TensorView& view) {
   Health health;
   health.known = true;
@@ -127,7 +127,7 @@ void HealthReader::prepare(const std::vector<CatalogOp>& ops) {
     }
   }
   std::vector<Measured> measured(firsts.size());
-  // Small files are not worth a thread each.
+  // A small file is not worth a thread of its own.
   constexpr std::size_t kFilesPerPart = 16;
   Threads(threads_).for_each((firsts.size() + kFilesPerPart - 1) / kFilesPerPart, [&](std::size_t part) {
     const std::size_t end = std::min(firsts.size(), (part + 1) * kFilesPerPart);

@@ -25,17 +25,17 @@ Health health_of(const KnownStatistics& statistics);
 // True if both may describe one tensor: tables of some versions count nothing.
 bool alike(const Health& a, const Health& b);
 
-// Looks statistics up first and reads files only if there are none. It finds non-finite elements at memory speed, and
-// then counts them. One thread uses it; it uses all cores.
+// Uses statistics first and reads files only if there are none. Non-finite elements are found at memory speed, and then
+// counted. One thread uses it; it uses all cores.
 class HealthReader {
  public:
   // `threads` 0: as many as there are cores.
   explicit HealthReader(const CatalogRank& rank, unsigned threads = 0) : rank_(rank), threads_(threads) {}
 
-  // Reads what is missing of these ops, in parallel.
+  // Reads the missing data of these ops, in parallel.
   void prepare(const std::vector<CatalogOp>& ops);
-  // The health of one tensor; reads its file when prepare() did not. Statistics of tensors that are not finite are kept
-  // in the tensor.
+  // The health of one tensor; reads its file if prepare() did not. Statistics of tensors that are not finite are kept
+  // here.
   const Health& of(const CatalogTensor& tensor);
 
   // Files that could not be read: their tensors are unknown.

@@ -12,7 +12,7 @@
 namespace sonde {
 namespace {
 
-// Names of one .npy are one tensor; a raw file is of the type that its name says.
+// All names of one .npy are one tensor. A raw file has the type that its name gives.
 std::uint64_t part_of(const CatalogTensor& tensor) {
   if (is_container_name(tensor.file)) return 2 * std::uint64_t{tensor.slot} + (tensor.is_input ? 1 : 0);
   return tensor.file.ends_with(".bin") ? static_cast<std::uint64_t>(tensor.dtype) : 0;
@@ -28,7 +28,7 @@ Result<MeasuredFile> measure_file(const CatalogRank& rank, const CatalogTensor& 
   return measured;
 }
 
-// The file of a bfloat16 tensor holds float32: what the dump says of the type is right.
+// The file of a bfloat16 tensor holds float32, so the type in the dump is right.
 void fill_in(DType dtype, const std::vector<std::int64_t>& shape, CatalogTensor& tensor) {
   if (tensor.dtype == DType::undefined) tensor.dtype = dtype;
   if (!tensor.has_shape) tensor.shape = shape;

@@ -29,7 +29,7 @@ std::uint16_t half_of(float value) {
   return static_cast<std::uint16_t>(sign + ((unit + 24) << 10) + static_cast<std::uint16_t>(units));
 }
 
-// The shortest text that a reader of `Float` turns into the same value, the way NumPy lays it out.
+// The shortest text that gives the same value when read as `Float`, in NumPy's form.
 std::string layout(std::string digits, int exponent, bool negative) {
   std::string text;
   const auto count = static_cast<int>(digits.size());
@@ -46,7 +46,7 @@ std::string layout(std::string digits, int exponent, bool negative) {
   return negative ? "-" + text : text;
 }
 
-// From the d.ddde±xx that to_chars writes.
+// Parses the d.ddde±xx that to_chars writes.
 std::string laid_out(std::string_view scientific, bool negative) {
   const std::size_t e = scientific.find('e');
   std::string digits(scientific.substr(0, e));
@@ -76,7 +76,7 @@ std::string text_of(Float value) {
   return laid_out({buffer, end}, std::signbit(value));
 }
 
-// The fewest digits that lead back to this half.
+// The fewest digits that give the same half.
 std::string half_text(float value) {
   if (std::string text = special(value); !text.empty()) return text;
   for (int digits = 0; digits < 5; ++digits) {
@@ -111,7 +111,7 @@ T pairwise(const At& at, std::size_t begin, std::size_t count) {
   return sum;
 }
 
-// A whole array comes to it in buffers.
+// NumPy passes a whole array to it in buffers.
 template <typename T, typename At>
 T buffered(const At& at, std::size_t count) {
   constexpr std::size_t kBuffer = 8192;

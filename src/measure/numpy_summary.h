@@ -13,7 +13,8 @@ struct NumpySummary {
   std::string max, min, mean;  // of the tensor's own type; NaN where one is
 };
 
-// `view`: dense, in C order, with at least one element, of a type that NumPy has. A complex tensor gives its dtype only.
+// `view`: dense, in C order, with at least one element, of a type that NumPy has. For a complex tensor only its dtype
+// is set.
 NumpySummary numpy_summary(const TensorView& view);
 
 }  // namespace sonde

@@ -1,4 +1,4 @@
-// SlotValues: the values of one slot of an op, for looking at single elements of it.
+// SlotValues: the values of one slot of an op, for access to single elements.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ std::string position_text(const Position& position);  // "[3,17]"; empty for a s
 
 class SlotValues {
  public:
-  // Empty when it has no values in the dump, or they cannot be read; a number of the user's code has one.
+  // Empty if it has no values in the dump, or if they cannot be read. A number in the user's code has one value.
   static std::optional<SlotValues> open(const CatalogRank& rank, const CatalogTensor& tensor);
 
   const CatalogTensor& tensor() const { return *tensor_; }
   const std::vector<std::int64_t>& shape() const { return shape_; }
   std::int64_t elements() const;
 
-  double at(const Position& position) const;  // NaN where there is no element
+  double at(const Position& position) const;  // NaN if there is no such element
   // `position` is one of a result to which this operand was broadcast.
   double broadcast_at(const Position& position) const;
   Position broadcast(const Position& position) const;
@@ -33,7 +33,7 @@ class SlotValues {
   // The positions of the first `most` elements of a kind, in C order.
   enum class Want { nan, inf, bad };
   std::vector<Position> find(Want want, std::size_t most) const;
-  double largest_finite() const;  // by magnitude; 0 when there is none
+  double largest_finite() const;  // by magnitude; 0 without finite elements
 
  private:
   const CatalogTensor* tensor_ = nullptr;

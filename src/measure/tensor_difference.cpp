@@ -19,7 +19,7 @@
 namespace sonde {
 namespace {
 
-constexpr std::uint64_t kLargeBytes = 4 << 20;  // from here on a tensor is cut in pieces for the threads
+constexpr std::uint64_t kLargeBytes = 4 << 20;  // larger tensors are cut into pieces for the threads
 
 double square_root_of_mean(double squares, std::uint64_t count) {
   return count == 0 ? 0 : std::sqrt(squares / static_cast<double>(count));
@@ -70,7 +70,7 @@ struct Permuted {
 
 std::vector<std::int64_t> shape_of(const TensorView& view) { return {view.shape.begin(), view.shape.end()}; }
 
-// Orders of axes in which frameworks keep one tensor, that give this shape: images, weights, matrices.
+// Orders of axes in which frameworks store one tensor, and that give this shape: images, weights, matrices.
 std::vector<std::vector<std::size_t>> axes_that_give(const std::vector<std::int64_t>& from,
                                                      const std::vector<std::int64_t>& to) {
   std::vector<std::vector<std::size_t>> candidates;
@@ -174,7 +174,7 @@ void compare_statistics(TensorDifference& out, const TensorOf& left, const Tenso
                     differs(a.negative_inf_count, b.negative_inf_count) || differs_in_kind(a.max, b.max) ||
                     differs_in_kind(a.min, b.min);
   out.different_non_finite = kind ? 1 : 0;
-  // Tables have six digits, a journal all of them.
+  // Tables have six digits; a journal has all of them.
   const bool whole = left.rank->has_journal && right.rank->has_journal;
   out.text_digits = whole ? 0 : 5e-6;
   out.mismatches = kind || out.rms_error > 0 ? 1 : 0;
@@ -211,7 +211,7 @@ void compare_files(TensorDifference& out, const TensorOf& target, const TensorOf
   out.golden_shape = y->shape();
   const bool one = same_file(left, right) && x->shape() == y->shape() && x->dtype() == y->dtype() &&
                    !is_container_name(left.filename().string());
-  // Also a file compared with itself is looked at: what is in it scales the errors of others.
+  // A file compared with itself is read too: its values scale the errors of other tensors.
   const TensorView view = x->view();
   compare_views(out, view, one ? view : y->view(), options, for_each);
 }
@@ -221,7 +221,7 @@ TensorDifference failed(TensorDifference out, const Error& error) {
   return out;
 }
 
-// Says of both what is known without their values.
+// Sets the facts about both that are known without their values.
 TensorDifference begin(const TensorOf& target, const TensorOf& golden) {
   TensorDifference out;
   out.dtype = target.tensor->dtype;
@@ -233,7 +233,7 @@ TensorDifference begin(const TensorOf& target, const TensorOf& golden) {
   return out;
 }
 
-// Statistics of one that is there as a file only.
+// Computes the statistics of a tensor that is in the dump only as a file.
 Status measure(const TensorOf& of, KnownStatistics& into) {
   CatalogTensor copy = *of.tensor;
   Measurer measurer;
@@ -269,7 +269,7 @@ TensorDifference difference_of(const TensorOf& target, const TensorOf& golden, c
   for (const bool sha : {false, true}) {
     if (checksum_of(a, sha).empty() || checksum_of(a, sha).size() != checksum_of(b, sha).size()) continue;
     const bool equal = checksum_of(a, sha) == checksum_of(b, sha);
-    if (!equal && can_be_measured(a) && can_be_measured(b)) continue;  // statistics say how much
+    if (!equal && can_be_measured(a) && can_be_measured(b)) continue;  // statistics give the size of the difference
     out.by = ComparedBy::checksum;
     out.equal = equal;
     out.mismatches = equal ? 0 : 1;
@@ -310,7 +310,8 @@ TensorDifference difference_along(const TensorOf& target, const TensorOf& golden
 }
 
 struct Differences::State {
-  // A tensor by its file, its slot in it, and what it is read as; one without a file by itself.
+  // The identity of a tensor: its file, its slot in the file, and its type; for a tensor without a file, the tensor
+  // itself.
   struct Key {
     std::uint64_t target, golden;
     bool operator==(const Key&) const = default;
@@ -395,7 +396,7 @@ void Differences::run() {
       small.push_back(entry);
     }
   }
-  // A few at a time: the counter that hands them out is shared.
+  // Takes a few at a time, because the counter is shared.
   constexpr std::size_t kGrain = 16;
   state_->threads.for_each((small.size() + kGrain - 1) / kGrain, [&](std::size_t part) {
     for (std::size_t i = part * kGrain; i < std::min(small.size(), (part + 1) * kGrain); ++i) {

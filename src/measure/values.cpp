@@ -43,7 +43,7 @@ Complex complex_at(const TensorView& view, std::int64_t index) {
 
 std::string number_text(double value) { return std::isnan(value) ? "nan" : fmt::format("{:g}", value); }
 
-// NaN has no sign that means anything.
+// The sign of a NaN has no meaning.
 template <typename T>
 std::string shortest_text(T value) {
   return std::isnan(value) ? "nan" : fmt::format("{}", value);

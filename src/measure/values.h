@@ -1,4 +1,4 @@
-// Values: single elements of a tensor as text, its corner, and how its values are spread.
+// Values: single elements of a tensor as text, a corner of it, and the distribution of its values.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace sonde {
 std::string element_text(const TensorView& view, std::int64_t index);
 // The same as a number; the real part of a complex one.
 double element_value(const TensorView& view, std::int64_t index);
-// The absolute value of a complex one; of others the value.
+// The absolute value of a complex element; other elements unchanged.
 double element_magnitude(const TensorView& view, std::int64_t index);
 // The element as text that reads back as the same number: the shortest such text, `nan`, `inf`, complex as `(1+2j)`, bool
 // as 0 and 1.
@@ -34,7 +34,7 @@ struct Histogram {
   double min = 0, max = 0;
   std::vector<std::uint64_t> counts;  // empty: no element is finite. One bin when all are equal
 };
-// For dense views (every tensor of a file is one).
+// For dense views; every tensor of a file is dense.
 Histogram histogram_of(const TensorView& view, std::size_t bins);
 
 }  // namespace sonde

@@ -13,7 +13,7 @@ enum class AttributeKind : std::uint8_t {
   boolean = 1,
   integer = 2,
   real = 3,
-  text = 4,  // types, layouts, devices and whatever else has a name: `float32`
+  text = 4,  // types, layouts, devices and other things with a name: `float32`
   booleans = 5,
   integers = 6,
   reals = 7,
@@ -28,19 +28,19 @@ struct Attribute {
   friend bool operator==(const Attribute&, const Attribute&) = default;
 };
 
-// Attributes of one call. Kept once, however many ops have the same.
+// Attributes of one call. Stored once for all ops that have the same.
 struct Attributes {
   std::uint32_t id = 0;  // from 1; 0 means "none"
   std::vector<Attribute> values;
 };
 
-// Numbers in calls may be new each time (a learning rate that decays). The last ones, this many, are remembered; a call
-// equal to an older one gets a new id, and its attributes are reported again.
+// Numbers in calls may be new each time (a learning rate that decays). Only this many recent ones are remembered; a
+// call equal to an older one gets a new id, and its attributes are reported again.
 inline constexpr std::uint32_t kMostAttributesKnown = 1 << 16;
 
 // "1", "true", "0.5", "[1, 1]", "None", "float32": for people.
 std::string text_of(const Attribute& attribute);
-// The same as MindSpore's `.ir` has it: I64(1), Bool(1), F64(0.5), [I64(1), I64(1)], "float32", None.
+// The same in the notation of MindSpore's `.ir`: I64(1), Bool(1), F64(0.5), [I64(1), I64(1)], "float32", None.
 std::string ir_text_of(const Attribute& attribute);
 
 }  // namespace sonde

@@ -1,4 +1,4 @@
-// Site: a place in the user's program that runs an op. OpName: an op of the graph, by a name that lasts.
+// Site: a place in the user's program that runs an op. OpName: an op of the graph, with a name that stays the same.
 #pragma once
 
 #include <cstdint>

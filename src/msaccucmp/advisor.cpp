@@ -24,7 +24,7 @@ struct Judged {
   double cosine;
 };
 
-// Rows whose cosine similarity is a number.
+// Rows whose cosine similarity is a finite number.
 std::vector<Judged> judged(const Comparison& comparison, const std::vector<Row>& rows) {
   std::vector<Judged> result;
   const std::vector<std::string>& names = comparison.columns.algorithms;

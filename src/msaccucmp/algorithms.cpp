@@ -19,8 +19,8 @@ constexpr std::array<std::string_view, kAlgorithms> kNames = {
     "KullbackLeiblerDivergence", "StandardDeviation", "MeanAbsoluteError",        "RootMeanSquareError",
     "MaxRelativeError",          "MeanRelativeError"};
 
-// Everything that one algorithm may need of one pair. Sums of compare_pair leave out what is not finite; here they are
-// put together as NumPy's would be.
+// All the values of one pair that the algorithms may need. The sums of compare_pair leave out elements that are not
+// finite; here they are combined as in NumPy.
 class Sums {
  public:
   Sums(const Operands& operands, const ForEach& for_each)
@@ -60,7 +60,7 @@ class Sums {
   const Side& left() const { return left_; }
   const Side& right() const { return right_; }
 
-  // A sum, a mean or a maximum of differences: `finite` where all are.
+  // A sum, a mean or a maximum of differences; `finite` is the result if all are finite.
   double of_differences(double finite) const {
     if (pair_.non_finite_pairs() == 0) return finite;
     const bool has_nan = left_.nan > 0 || right_.nan > 0 || pair_.equal_non_finite > 0;
@@ -73,7 +73,7 @@ class Sums {
     if (!side.is_finite() || count() == 0) return kNan;
     const double mean = side.sum / n();
     const double variance = side.squares / n() - mean * mean;
-    // Where the mean is much larger than the spread too few digits are left: computes it again, relative to the mean.
+    // If the mean is much larger than the spread, too few digits are left: computes it again, relative to the mean.
     if (variance > 1e-6 * mean * mean) return std::sqrt(variance);
     const auto centre = static_cast<float>(mean);
     const double offset = mean - centre;

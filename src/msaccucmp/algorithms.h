@@ -36,13 +36,13 @@ std::optional<Algorithm> algorithm_from(std::string_view name_or_number);
 struct Operands {
   TensorView left, right;
   bool is_scalar = false;  // all sizes of the left shape are 1, or it has none
-  // Two bools are numbers too, 0 and 1; else nothing but their cosine similarity is.
+  // Two bools are also compared as the numbers 0 and 1; otherwise only their cosine similarity is a number.
   bool bools_are_numbers = false;
   std::string_view left_path, right_path;
 };
 
-// One text for each algorithm: `%.6f`, "nan" for a NaN that was computed, "NaN" for one that cannot be. The reason, and
-// what else is to be said, is added to `remarks`.
+// One text for each algorithm: `%.6f`, "nan" for a NaN that was computed, "NaN" for a value that cannot be computed.
+// Reasons and other remarks are added to `remarks`.
 std::vector<std::string> compute(std::span<const Algorithm> algorithms, const Operands& operands,
                                  std::vector<std::string>& remarks, const ForEach& for_each = in_order);
 

@@ -18,7 +18,7 @@ using Shape = std::vector<std::int64_t>;
 
 constexpr std::size_t kImageRank = 4, kVolumeRank = 5;
 
-// The conversions of the tool; it refuses all others, and so do we: the rows must be the same.
+// The conversions of the tool. It refuses all others, and so does Sonde: the rows must be the same.
 constexpr std::pair<Format, Format> kPairs[] = {
     {Format::nc1hwc0, Format::nchw},    {Format::nc1hwc0, Format::nhwc},    {Format::nc1hwc0, Format::hwcn},
     {Format::fractal_z, Format::nchw},  {Format::fractal_z, Format::hwcn},  {Format::fractal_nz, Format::nd},
@@ -36,7 +36,7 @@ std::string format_name(Format format) {
 
 bool is_image(Format format) { return format == Format::nchw || format == Format::nhwc || format == Format::hwcn; }
 
-// A name like NHWC on a tensor with another rank says nothing.
+// A name like NHWC has no meaning for a tensor with another rank.
 Format real_format(const DumpTensor& tensor) {
   const auto format = static_cast<Format>(tensor.format);
   return is_image(format) && tensor.shape.size() != kImageRank ? Format::nd : format;
@@ -65,7 +65,7 @@ Array reshaped(const Array& array, const Shape& shape) { return {array.dtype, sh
 
 // --- two NPU dumps ---------------------------------------------------------------------------------------------------
 
-// The format that a tensor of an NPU is compared in; none: as it is stored.
+// The format in which a tensor of an NPU is compared; empty: as it is stored.
 std::optional<Format> restored_format(const DumpTensor& tensor) {
   const std::size_t rank = tensor.original_shape.size();
   if (rank == kImageRank) return Format::nchw;
@@ -86,7 +86,7 @@ Array restored(const DumpTensor& tensor, bool must_convert, unsigned threads) {
     real = find_order(stored, tensor.original_shape, hint);
     if (!real && !must_convert) return tensor.array;
   } else if (!must_convert) {
-    return tensor.array;  // no padding to take away
+    return tensor.array;  // no padding to remove
   }
   const Result<Reformat> plan = plan_reformat(stored, *to, real);
   return plan ? laid_out(tensor.array, *plan, threads) : tensor.array;
@@ -94,7 +94,7 @@ Array restored(const DumpTensor& tensor, bool must_convert, unsigned threads) {
 
 // --- by a rule -------------------------------------------------------------------------------------------------------
 
-// A size of FRACTAL_NZ before its blocks were filled up: at most 15 less.
+// A size of FRACTAL_NZ before its blocks were filled: smaller by at most 15.
 bool fills_block(std::int64_t padded, std::int64_t real) { return real <= padded && real > padded - 16; }
 
 bool fits_fractal_nz(const Shape& stored, const Shape& real) {
@@ -162,7 +162,7 @@ Outcome<Array> converted(const Array& array, const Shape& stored_shape, const Co
   return laid_out(array, *plan, threads);
 }
 
-// Taken down to `sizes`; a result of less than four dimensions gets ones, as the tool shows it.
+// Cropped to `sizes`; a result of fewer than four dimensions is extended with ones, as the tool shows it.
 Outcome<Array> cropped(const Array& array, const Shape& sizes, unsigned threads) {
   const Result<Reformat> plan = plan_crop(array.shape, sizes);
   if (!plan) return Failure{Code::invalid_shape, plan.error().message};
@@ -172,7 +172,7 @@ Outcome<Array> cropped(const Array& array, const Shape& sizes, unsigned threads)
   return result;
 }
 
-// The golden file is in NCHW though the rule says NHWC, or the other way round, when its shape shows it.
+// Corrects the rule's order if the shape of the golden file shows NCHW instead of NHWC, or the reverse.
 void correct_order(GoldenLayout& golden, const Shape& file) {
   const Shape& rule = golden.shape;
   if (rule.size() != kImageRank || file.size() != kImageRank || rule == file) return;

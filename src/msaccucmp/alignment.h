@@ -10,12 +10,11 @@
 namespace sonde::msaccucmp {
 
 struct Aligned {
-  Array left, right;                // as many elements
+  Array left, right;                // with equal numbers of elements
   std::vector<std::int64_t> shape;  // of the left array: what the `Shape` column shows
 };
 
-// Two tensors of NPU dumps that are stored with the same shape. Real padding is taken away where it is known; nothing
-// else is.
+// Two tensors of NPU dumps that are stored with the same shape. Padding is removed if its size is known.
 Outcome<Aligned> align_stored(const DumpTensor& left, const DumpTensor& right, unsigned threads);
 
 // The layout of the golden tensor, from a rule file.
@@ -26,16 +25,16 @@ struct GoldenLayout {
 
 enum class AlignFor {
   comparison,
-  detail,  // of a single operator: both sides in NCHW (NCDHW), for people to find their way
+  detail,  // a single operator: both sides in NCHW (NCDHW), so that people can find elements
 };
-// An NPU's tensor and what its rule says is the golden one.
+// A tensor of an NPU and the golden tensor from its rule.
 Outcome<Aligned> align_by_rule(const DumpTensor& left, const DumpTensor& right, GoldenLayout golden, AlignFor purpose,
                                unsigned threads);
 
-// As they are: both must have one shape.
+// Unchanged: both must have one shape.
 Outcome<Aligned> align_as_they_are(const DumpTensor& left, const DumpTensor& right);
 
-// All sizes are 1, or there are none.
+// True if all sizes are 1, or if there are none.
 bool is_scalar(const std::vector<std::int64_t>& shape);
 // "[2,3,4]"
 std::string bracketed(const std::vector<std::int64_t>& shape);

@@ -1,4 +1,4 @@
-// -f is a directory of rule files: every model of it that was dumped is compared.
+// -f is a directory of rule files: compares every model of it that was dumped.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -70,7 +70,7 @@ struct Match {
   std::vector<fs::path> steps;
 };
 
-// Models that were compiled twice carry another time in their name, but the same last number.
+// The name of a model that was compiled twice contains another time, but the same last number.
 Outcome<const std::vector<fs::path>*> similar_model(const std::string& graph, const StepsByModel& steps,
                                                     const Log& log) {
   const std::vector<std::string> wanted = numbers_in(graph);

@@ -11,7 +11,7 @@
 namespace sonde::msaccucmp {
 namespace {
 
-// The operator that makes an input, and as which of its outputs.
+// The operator that makes an input, and the index of its output.
 struct Producer {
   const RuleOp* op = nullptr;
   std::int64_t index = 0;
@@ -143,7 +143,7 @@ void append(GroupResult& result, OpRows from) {
   for (std::string& warning : from.warnings) result.warnings.push_back(std::move(warning));
 }
 
-// One of ours for one or several golden ones: every operator is compared by itself.
+// One NPU operator for one or several golden ones: every operator is compared separately.
 void compare_any_to_one(const Comparison& comparison, const Group& group, const Hands& hands, GroupResult& result) {
   for (const std::size_t i : group.ops) {
     const RuleOp& op = comparison.rules.ops[i];
@@ -165,18 +165,18 @@ void compare_any_to_one(const Comparison& comparison, const Group& group, const 
   }
 }
 
-// Several of ours: all rows show all names.
+// Several NPU operators: all rows show all names.
 void compare_several(const Comparison& comparison, const Group& group, const std::vector<std::size_t>& ops,
                      const Hands& hands, GroupResult& result) {
   const auto [left, right] = comparison.rules.names(group);
   std::string reasons;
-  const auto tell = [&](const std::string& reason) { reasons += (reasons.empty() ? "" : ",") + reason; };
+  const auto add_reason = [&](const std::string& reason) { reasons += (reasons.empty() ? "" : ",") + reason; };
   bool has_rows = false;
   for (const std::size_t i : ops) {
     const RuleOp& op = comparison.rules.ops[i];
     if (op.is_left_out) continue;
     if (op.is_inner() && comparison.rules.relation(group) != Relation::l1_fusion) {
-      tell(fmt::format("[{}] an inner operator of a relation of many to many", op.name));
+      add_reason(fmt::format("[{}] an inner operator of a relation of many to many", op.name));
       continue;
     }
     OpRows rows = compare_op({comparison, op, left, right, hands});
@@ -184,7 +184,7 @@ void compare_several(const Comparison& comparison, const Group& group, const std
       result.status = rows.failure->status;
       result.warnings.push_back(rows.failure->reason);
       if (rows.failure->status == Code::no_dump_file) {
-        tell(rows.failure->reason);
+        add_reason(rows.failure->reason);
         continue;
       }
     } else if (rows.tensor_status != Code::ok) {
@@ -199,7 +199,7 @@ void compare_several(const Comparison& comparison, const Group& group, const std
   if (!has_rows) result.rows.push_back(op_row(comparison.rules.ops[group.ops[0]], left, right, reasons));
 }
 
-// The first and the last that ran: the inputs of the one and the outputs of the other are whole.
+// The first and the last operator that ran: the inputs of the first and the outputs of the last are complete.
 void compare_l1(const Comparison& comparison, const Group& group, const Hands& hands, GroupResult& result) {
   std::vector<std::pair<std::uint64_t, std::size_t>> by_time;
   for (const std::size_t i : group.ops) {
@@ -232,7 +232,7 @@ bool compares_outputs(const RuleOp& op) { return op.type != "AscendQuant"; }
 Outcome<Golden> find_golden(const Comparison& comparison, const RuleOp& op, std::size_t index, bool is_input) {
   Producer from{&op, static_cast<std::int64_t>(index)};
   bool is_first = is_input;
-  // As many steps as there are operators: a rule file may go round in a circle.
+  // At most as many steps as there are operators: a rule file may contain a cycle.
   for (std::size_t steps = 0; is_first || passes_through(*from.op); ++steps) {
     const Outcome<Producer> next = producer_of(comparison.rules, *from.op, from.index);
     if (!next) return next.failure();

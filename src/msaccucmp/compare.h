@@ -1,4 +1,4 @@
-// compare: two directories (or files) the way `msaccucmp.py compare` does it. docs/msaccucmp.md.
+// compare: compares two directories (or files) as `msaccucmp.py compare` does. docs/msaccucmp.md.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct Log {
   std::function<void(std::string_view)> info, warning, error, print;
 };
 
-// The columns of values: the built-in algorithms and those of -c, in the order in which they were asked for.
+// The columns of values: the built-in algorithms and those of -c, in the requested order.
 struct Choice {
   std::optional<Algorithm> builtin;
   std::string name;
@@ -49,15 +49,15 @@ struct CompareOptions {
 };
 
 // "all", or names and numbers between commas, of built-in algorithms and of those in `custom_directory`. Unknown ones
-// are reported and skipped; nothing left: unknown_algorithm.
+// are reported and skipped; if none is left: unknown_algorithm.
 Outcome<std::vector<Choice>> choose_algorithms(const std::string& names, const std::string& custom_directory,
                                                const Log& log);
 
-// Two directories. Returns what the program ends with.
+// Compares two directories. Returns the exit status of the program.
 Code compare_directories(CompareOptions options, const Log& log);
 // -f is a directory: one comparison for each of its models that was dumped.
 Code compare_batch(const CompareOptions& options, const Log& log);
-// Two .npy or .txt files: the values go to the log and, with `save`, to file_result_<time>.txt.
+// Compares two .npy or .txt files. The values go to the log and, with `save`, to file_result_<time>.txt.
 Code compare_files(const CompareOptions& options, bool save, const Log& log);
 
 }  // namespace sonde::msaccucmp

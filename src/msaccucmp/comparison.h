@@ -1,4 +1,4 @@
-// Comparison: the common parts of all ways to compare two directories. Inside src/msaccucmp only.
+// Comparison: the common parts of all ways to compare two directories. Only used inside src/msaccucmp.
 #pragma once
 
 #include <memory>
@@ -32,13 +32,13 @@ struct Comparison {
   Directory left, right;
   Rules rules;  // empty without -f and -q
   Columns columns;
-  std::unique_ptr<CustomAlgorithms> custom;  // null: none was asked for
+  std::unique_ptr<CustomAlgorithms> custom;  // null: none was requested
   Threads threads;
 
   bool has_rules() const { return !options.rules.empty() || !options.quant_rules.empty(); }
 };
 
-// The use of threads: several tensors at a time with a thread each, or one with all threads.
+// The use of threads: several tensors in parallel with a thread each, or one tensor with all threads.
 struct Hands {
   ForEach for_each = in_order;
   unsigned threads = 1;
@@ -50,7 +50,7 @@ void fill_values(const Comparison& comparison, const Aligned& aligned, const std
                  const std::string& left_path, const std::string& right_path, const Hands& hands, Row& row);
 // "YES", "NO" or "NaN": float16 that reached its largest value.
 std::string overflow_text(const DumpTensor& tensor, const Hands& hands);
-// Rows without a value, one for a whole operator.
+// Rows without a value, or one row for a whole operator.
 Row failed_row(std::int64_t index, std::string left, std::string right, std::string reason);
 void add_reason(Row& row, const std::string& reason);
 // The `Address` column of an NPU's tensor.
@@ -77,14 +77,14 @@ struct Golden {
 Outcome<Golden> find_golden(const Comparison& comparison, const RuleOp& op, std::size_t index, bool is_input);
 Outcome<Aligned> align_with_golden(const Comparison& comparison, const RuleOp& op, const DumpTensor& left,
                                    const Golden& golden, AlignFor purpose, const Hands& hands, std::string& right_path);
-// Only outputs of operators that quantise, only inputs of those that do not dequantise are compared.
+// Compares only outputs of operators that quantise, and only inputs of operators that do not dequantise.
 bool compares_inputs(const RuleOp& op);
 bool compares_outputs(const RuleOp& op);
 
-// FFTS+: an input that was read in slices is judged by the output that the slices were cut from.
+// FFTS+: an input that was read in slices gets the result of the output that the slices were cut from.
 void take_from_producers(std::vector<Row>& rows);
 
-// The operators that -r or -s choose, as groups; all without them.
+// The operators that -r or -s selects, as groups; all of them without these options.
 Outcome<std::vector<const Group*>> chosen_groups(const Comparison& comparison);
 
 Code write_mapping(const Comparison& comparison, const std::vector<const Group*>& groups,

@@ -55,7 +55,7 @@ bool read_all(int fd, void* data, std::size_t bytes) {
   return true;
 }
 
-// A write to a process that has ended is an error, not the end of this one.
+// A write to a process that has ended must be an error, and not end this process.
 class WithoutPipeSignal {
  public:
   WithoutPipeSignal() {
@@ -86,10 +86,10 @@ std::vector<float> as_floats(const TensorView& view) {
 struct CustomAlgorithms::Process {
   std::mutex mutex;
   pid_t pid = -1;
-  Fd ask, tell;
+  Fd requests, answers;
 
   ~Process() {
-    ask.reset();  // its end
+    requests.reset();  // closes its input, which ends it
     if (pid > 0) ::waitpid(pid, nullptr, 0);
   }
 };
@@ -114,17 +114,17 @@ std::vector<std::string> custom_algorithms(const std::string& directory) {
 
 Outcome<std::unique_ptr<CustomAlgorithms>> CustomAlgorithms::start(const std::string& directory,
                                                                    const std::string& options) {
-  Pipe ask, tell;
+  Pipe requests, answers;
   const auto failed = [](int number) {
     return Failure{Code::unknown_algorithm,
                    fmt::format("custom algorithms need python3, which cannot be started: {}", std::strerror(number))};
   };
-  if (!ask.open() || !tell.open()) return failed(errno);
+  if (!requests.open() || !answers.open()) return failed(errno);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  // To numbers that neither pipe has, first: one may have the number that the other is to get.
-  posix_spawn_file_actions_adddup2(&actions, ask.read.get(), 100);
-  posix_spawn_file_actions_adddup2(&actions, tell.write.get(), 101);
+  // First moves both to numbers that neither pipe has: one may have the number that the other needs.
+  posix_spawn_file_actions_adddup2(&actions, requests.read.get(), 100);
+  posix_spawn_file_actions_adddup2(&actions, answers.write.get(), 101);
   posix_spawn_file_actions_adddup2(&actions, 100, 3);
   posix_spawn_file_actions_adddup2(&actions, 101, 4);
   posix_spawn_file_actions_addclose(&actions, 100);
@@ -145,8 +145,8 @@ Outcome<std::unique_ptr<CustomAlgorithms>> CustomAlgorithms::start(const std::st
       ::posix_spawnp(&custom->process_->pid, "python3", &actions, nullptr, arguments, environment.data());
   posix_spawn_file_actions_destroy(&actions);
   if (problem != 0) return failed(problem);
-  custom->process_->ask = std::move(ask.write);
-  custom->process_->tell = std::move(tell.read);
+  custom->process_->requests = std::move(requests.write);
+  custom->process_->answers = std::move(answers.read);
   return custom;
 }
 
@@ -164,17 +164,17 @@ CustomAlgorithms::Answer CustomAlgorithms::compute(const std::string& name, cons
   const std::lock_guard lock(process_->mutex);
   const WithoutPipeSignal without_signal;
   const Answer ended{"NaN", fmt::format("algorithm {}: python3 has ended", name)};
-  if (write_all(process_->ask.get(), lengths, sizeof lengths) != 0) return ended;
+  if (write_all(process_->requests.get(), lengths, sizeof lengths) != 0) return ended;
   for (const std::string_view part : parts) {
-    if (write_all(process_->ask.get(), part.data(), part.size()) != 0) return ended;
+    if (write_all(process_->requests.get(), part.data(), part.size()) != 0) return ended;
   }
   std::uint64_t answer_lengths[2];
-  if (!read_all(process_->tell.get(), answer_lengths, sizeof answer_lengths)) return ended;
+  if (!read_all(process_->answers.get(), answer_lengths, sizeof answer_lengths)) return ended;
   constexpr std::uint64_t kLongest = 1 << 20;
   if (answer_lengths[0] > kLongest || answer_lengths[1] > kLongest) return ended;
   Answer answer{std::string(answer_lengths[0], '\0'), std::string(answer_lengths[1], '\0')};
-  if (!read_all(process_->tell.get(), answer.value.data(), answer.value.size()) ||
-      !read_all(process_->tell.get(), answer.message.data(), answer.message.size())) {
+  if (!read_all(process_->answers.get(), answer.value.data(), answer.value.size()) ||
+      !read_all(process_->answers.get(), answer.message.data(), answer.message.size())) {
     return ended;
   }
   return answer;

@@ -14,7 +14,7 @@ namespace sonde::msaccucmp {
 // The names of the algorithms in `directory`/algorithm. Nothing is run.
 std::vector<std::string> custom_algorithms(const std::string& directory);
 
-// One python3 for the length of a comparison; calls from several threads wait for each other.
+// One python3 process for a whole comparison; calls from several threads wait for each other.
 class CustomAlgorithms {
  public:
   // `options`: the text of -a.

@@ -25,7 +25,7 @@ constexpr std::size_t kRank = 4;
 constexpr std::uint64_t kLongestList = 64 << 20;  // bytes
 constexpr std::string_view kShortNames = "simple_op_mapping.csv";
 
-// Errors that are not finite have no size.
+// An error that is not finite has no size.
 double countable(double error) { return std::isfinite(error) ? error : 0; }
 
 // "1 0 2 3": where the element `index` of an array of `shape` is.
@@ -119,7 +119,7 @@ struct DetailFiles::Summary {
   double least_relative = least_absolute, most_relative = least_absolute;
   std::vector<std::int64_t> top_absolute, top_relative;
 
-  // Also chooses the elements to list. With fewer elements than asked for, one less than there are.
+  // Also chooses the elements to list: the requested number, or, if there are fewer elements, one less than there are.
   Summary(const ElementErrors& errors, std::int64_t elements, std::int64_t wanted) : count(elements) {
     std::int64_t most = elements < wanted ? elements - 1 : wanted;
     if (errors.are_bools()) {
@@ -127,7 +127,7 @@ struct DetailFiles::Summary {
       top_relative = top_absolute;
       return;
     }
-    if (most == 0) most = elements;  // of one element, that one
+    if (most == 0) most = elements;  // a single element is listed
     Top absolute(static_cast<std::size_t>(std::max<std::int64_t>(most, 0))), relative = absolute;
     for (std::int64_t i = 0; i < elements; ++i) {
       const ElementError error = errors.at(i);
@@ -177,14 +177,14 @@ void DetailFiles::remove_old() const {
     const std::string name = entry->path().filename().string();
     if (name != kShortNames && is_ours(name)) old.push_back(entry->path());
   }
-  // Those under shorter names, and their lines in the list of these.
+  // Also removes files under shorter names, and their lines in the list of these.
   std::string kept;
   const Result<std::string> short_names = read_whole_file(directory_ / kShortNames, kLongestList);
   std::istringstream list(short_names ? *short_names : "");
   for (std::string line; std::getline(list, line);) {
     const std::size_t comma = line.find(',');
     if (comma != std::string::npos && is_ours(line.substr(comma + 1))) {
-      // A list that somebody else wrote may name what lies elsewhere.
+      // A list from another writer may name files elsewhere.
       if (line.find('/') == std::string::npos) old.push_back(directory_ / line.substr(0, comma));
     } else {
       kept += line + "\n";

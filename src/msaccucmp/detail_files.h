@@ -17,10 +17,10 @@ struct DetailNames {
 
 class DetailFiles {
  public:
-  // `dump_file`: the name of the file the tensor is from; names that grow too long are made from it.
+  // `dump_file`: the name of the tensor's file; shorter names are made from it.
   DetailFiles(std::filesystem::path directory, const SingleOperator& single, std::int64_t index, std::string dump_file);
 
-  // In place of the files of an earlier run.
+  // Removes the files of an earlier run.
   Outcome<bool> write(const Aligned& aligned, const DetailNames& names, const Threads& threads, const Log& log) const;
 
  private:
@@ -28,7 +28,7 @@ class DetailFiles {
   struct Tops;
 
   void remove_old() const;
-  // The file for P + `ending`, under a shorter name where that one is too long for a file system.
+  // The file for P + `ending`, under a shorter name if that one is too long for a file system.
   std::filesystem::path file(const std::string& ending, const std::string& short_ending) const;
   Outcome<bool> write_array(const Aligned& aligned) const;
   Outcome<bool> write_elements(const ElementErrors& errors, const Aligned& aligned, const std::string& header,

@@ -8,7 +8,7 @@
 namespace sonde::msaccucmp {
 namespace {
 
-// Why the tensors of one side of an operator are not compared; empty: they are.
+// The reason why the tensors of one side of an operator are not compared; empty: they are compared.
 std::string reason_against(const std::string& op, std::string_view side, const std::vector<DumpTensor>& left,
                            const std::vector<DumpTensor>& right) {
   if (left.size() != right.size()) {
@@ -27,7 +27,7 @@ struct Pair {
   const Comparison& comparison;
   const DumpOp &left, &right;
   const DirectOp& op;
-  std::string left_name, right_name, op_type;  // as the rows show them
+  std::string left_name, right_name, op_type;  // as in the rows
 };
 
 void compare_side(const Pair& pair, std::string_view side, const std::vector<DumpTensor>& left,

@@ -27,7 +27,7 @@ bool is_name_char(char c) {
 }
 bool is_digits(std::string_view text) { return !text.empty() && std::ranges::all_of(text, is_digit); }
 
-// A reader of a name from its beginning: each call takes what it names, or nothing.
+// Reads a name from its beginning: each call takes the named part, or nothing.
 struct NameReader {
   std::string_view rest;
 
@@ -77,7 +77,7 @@ std::uint64_t timestamp_of(std::string_view name, SliceMode mode) {
   return text.size() == kTimestampDigits && is_digits(text) ? number(text) : 0;
 }
 
-// The first field that can be one.
+// The first field that can be a time.
 std::uint64_t moment_of(std::string_view name) {
   for (const std::string_view field : fields_of(name)) {
     if (field.size() == kTimestampDigits && is_digits(field)) return number(field);
@@ -85,7 +85,7 @@ std::uint64_t moment_of(std::string_view name) {
   return 0;
 }
 
-// The number that puts the slices of an operator in order.
+// The number that orders the slices of an operator.
 std::uint64_t slice_of(std::string_view name, SliceMode mode) {
   const std::vector<std::string_view> fields = fields_of(name);
   if (mode == SliceMode::automatic) return fields.size() > 1 ? number(fields[fields.size() - 2]) : 0;
@@ -104,7 +104,7 @@ void sort_files(OpFiles& op) {
   op.moment = moment_of(op.files.back().name);
 }
 
-// A name as CANN's newest writer makes it for captured graphs: a dump number before the task.
+// A name in the form of CANN's newest writer for captured graphs: a dump number before the task.
 bool is_acl_graph_name(const std::vector<std::string_view>& fields) {
   return fields.size() == kOrdinaryFields + 1 && std::all_of(fields.begin() + 2, fields.end(), is_digits) &&
          fields.back().size() == kTimestampDigits;
@@ -206,7 +206,7 @@ Code take_file(Directory& directory, Classes& classes, DumpFile file, const Scan
   return Code::ok;
 }
 
-// The name to judge a file by; empty for a number that nothing explains.
+// The name that identifies a file; empty for a number that mapping.csv does not explain.
 std::string real_name(const std::string& name, const NameMap& names,
                       const std::function<void(const std::string&)>& warn) {
   const std::string_view stem =

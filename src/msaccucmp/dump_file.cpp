@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int32_t kReserved = 40;  // for a file without a format: a golden file
 
-// False when the product leaves 63 bits or a size is negative.
+// False if the product leaves 63 bits or a size is negative.
 bool count_elements(const std::vector<std::int64_t>& shape, std::int64_t& elements) {
   const std::optional<std::int64_t> span = stride_span(shape);
   const bool is_empty = std::ranges::find(shape, 0) != shape.end();
@@ -28,7 +28,7 @@ bool count_elements(const std::vector<std::int64_t>& shape, std::int64_t& elemen
 
 std::vector<std::int64_t> signed_sizes(const std::vector<std::uint64_t>& sizes) { return {sizes.begin(), sizes.end()}; }
 
-// Elements as an array's: the bytes of the file where they are that.
+// Elements as an array: the bytes of the file if they have the array's form.
 Array array_of(const ContainerTensor& from, const CannElements& kind, std::int64_t elements,
                const std::shared_ptr<const MappedFile>& mapped) {
   const std::byte* data = mapped->data() + from.offset;

@@ -35,7 +35,7 @@ struct DumpTensor {
   std::vector<std::int64_t> shape, original_shape;
   std::uint64_t address = 0;
   std::optional<std::int32_t> original_format;
-  bool is_sliced = false;  // by FFTS+, or put together again from its slices
+  bool is_sliced = false;  // by FFTS+, or combined again from its slices
   Array array;
   std::optional<Failure> problem;  // the reason why `array` has no elements
 };
@@ -54,18 +54,18 @@ struct DumpOp {
   std::vector<DumpTensor> inputs, outputs;
   std::optional<Slicing> slicing;
   bool renames = false;       // rows show `name` instead of the operator's name in the file name
-  bool lacks_slices = false;  // merged from fewer or more files than there are slices
+  bool lacks_slices = false;  // merged from a number of files that differs from the number of slices
 };
 
-// A container, the dump of a nano device, or a .npy file (one output). Tensors whose element type is unknown, or whose
-// bytes do not fill their shape, are there with a `problem`; the file fails when its header does.
+// Reads a container, the dump of a nano device, or a .npy file (one output). A tensor whose element type is unknown, or
+// whose bytes do not fill its shape, has a `problem`; a file with a wrong header fails.
 Outcome<DumpOp> read_dump_file(const std::filesystem::path& file);
-// The latest file, or all slices of FFTS+ put together.
+// The latest file, or all slices of FFTS+ combined.
 Outcome<DumpOp> read_op(const OpFiles& files);
 
-// As NumPy calls the type of the array ("float32" for bfloat16 and the 8-bit floats, which are widened).
+// NumPy's name for the type of the array ("float32" for bfloat16 and the 8-bit floats, which are widened).
 std::string array_type_name(DType dtype);
-// As the `DataType` column has it; "NaN" for a number it does not know.
+// As in the `DataType` column; "NaN" for a number that the tool does not know.
 std::string data_type_name(std::int32_t data_type);
 
 }  // namespace sonde::msaccucmp

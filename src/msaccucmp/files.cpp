@@ -16,7 +16,7 @@ Failure no_table(const std::filesystem::path& file, std::size_t line, std::strin
   return {Code::invalid_dump_data, fmt::format("'{}', line {}: {}", file.string(), line, what)};
 }
 
-// Numbers between blanks, `#` begins a comment, each line with as many as the others.
+// Numbers between blanks; `#` begins a comment; all lines have the same number of them.
 Outcome<Array> read_text(const std::filesystem::path& file) {
   const Result<MappedFile> mapped = MappedFile::open(file);
   if (!mapped) return Failure{Code::invalid_dump_data, mapped.error().message};
@@ -50,7 +50,7 @@ Outcome<Array> read_text(const std::filesystem::path& file) {
     ++rows;
   }
   Array array{DType::float64, {rows, columns}, reinterpret_cast<const std::byte*>(values->data()), values};
-  std::erase(array.shape, 1);  // as NumPy squeezes it
+  std::erase(array.shape, 1);  // as in NumPy's squeeze
   if (rows == 0) array.shape = {0};
   return array;
 }

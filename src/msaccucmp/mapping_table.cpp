@@ -56,7 +56,7 @@ void map_op(const Comparison& comparison, const RuleOp& op, MappingRow row,
 
 Code write_mapping(const Comparison& comparison, const std::vector<const Group*>& groups,
                    const std::filesystem::path& file) {
-  // Groups in the order of their numbers, whatever the order in which they were chosen.
+  // Groups in the order of their numbers, for any order of the choice.
   std::vector<std::vector<std::vector<std::string>>> by_group(groups.size());
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const Relation relation = comparison.rules.relation(*groups[g]);

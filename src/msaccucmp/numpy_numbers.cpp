@@ -12,7 +12,7 @@ namespace sonde::msaccucmp {
 namespace {
 
 enum class Kind : std::uint8_t { boolean, whole, unsigned_whole, floating };
-// A NumPy type: what it holds and in how many bytes.
+// A NumPy type: the kind of its values, and its size in bytes.
 struct Type {
   Kind kind = Kind::floating;
   int bytes = 8;
@@ -47,7 +47,7 @@ Type type_of(DType dtype) {
     case DType::complex64:
     case DType::complex128:
       return {Kind::floating, 8};
-    default:  // float32 and what is widened to it
+    default:  // float32 and all types that are widened to it
       return {Kind::floating, 4};
   }
 }

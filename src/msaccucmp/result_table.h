@@ -1,4 +1,4 @@
-// ResultTable: the rows of a comparison and the CSV file they become, cell by cell as msaccucmp has them.
+// ResultTable: the rows of a comparison and their CSV file, with the same cells as msaccucmp's.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct Row {
   std::vector<std::string> values;  // of the algorithms; empty: NaN each
   std::string reason;
 
-  // Not shown. For FFTS+: the operator, which of its tensors this is, and for an input the output that it is.
+  // Not shown. For FFTS+: the operator, the number of the tensor, and for an input the output that it comes from.
   struct Slice {
     std::string op, producer;
     std::int64_t number = 0, producer_output = 0;
@@ -45,11 +45,11 @@ struct Row {
 
 std::string csv_text(const Columns& columns, const std::vector<Row>& rows);
 
-// One line of cells, ended by CR LF; quoted as RFC 4180 has it. A cell that a spreadsheet would take for a formula gets
-// an apostrophe before it; numbers do not. Control characters become `\x1b`, `\n`.
+// One line of cells, ended by CR LF; quoted as in RFC 4180. A cell that a spreadsheet would read as a formula gets an
+// apostrophe before it; numbers do not. Control characters become `\x1b`, `\n`.
 void add_csv_line(std::string& text, const std::vector<std::string>& cells);
 
-// A file of a result, mode 0600, in place of an older one; directories are made with mode 0700.
+// A result file with mode 0600, which replaces an older one; directories are made with mode 0700.
 Outcome<bool> write_result(const std::filesystem::path& file, std::string_view text);
 
 // "20260131120000", local time.

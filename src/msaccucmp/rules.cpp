@@ -20,7 +20,7 @@ using JsonKind = JsonValue::Kind;
 // A rule file of a large model has tens of megabytes.
 constexpr JsonLimits kLimits = {.bytes = std::size_t{1} << 30, .depth = 64, .values = std::size_t{1} << 26};
 
-// Why a rule file is none, with the place in it. Thrown inside this file only.
+// The reason why a rule file is invalid, with the place in it. Only thrown inside this file.
 struct RuleError {
   Failure failure;
 };
@@ -69,7 +69,7 @@ std::string text_attribute(const JsonValue& attributes, std::string_view key) {
   return value == nullptr ? "" : string(*value, "s");
 }
 
-// The `list` of an attribute, and in it the array `kind`; null where that is missing.
+// The `list` of an attribute, and in it the array `kind`; null if that is missing.
 const JsonValue* list_attribute(const JsonValue& value, std::string_view kind) {
   const JsonMember* list = value.find("list");
   if (list == nullptr) fail(value.line, "there is no 'list'");
@@ -113,7 +113,7 @@ std::vector<OriginOutput> parse_outputs(const JsonValue& op) {
   return outputs;
 }
 
-// Outputs that do not say where they come from come from `name`.
+// Outputs without an origin come from `name`.
 void name_outputs(std::vector<OriginOutput>& outputs, const std::string& name) {
   if (outputs.empty()) outputs.push_back({name, std::nullopt, "", {}, ""});
   for (OriginOutput& output : outputs) {
@@ -125,7 +125,7 @@ std::string group_key(const RuleOp& op, const std::string& l1_group) {
   if (!l1_group.empty()) return l1_group;
   if (op.origins.empty() || (op.origins.size() == 1 && op.origins[0].empty())) return op.name;
   if (op.origins.size() == 1) return op.origins[0];
-  return fmt::format("\x01{}", fmt::join(op.origins, ""));  // no name begins with that
+  return fmt::format("\x01{}", fmt::join(op.origins, ""));  // no other key begins like that
 }
 
 RuleOp parse_op(const JsonValue& object) {

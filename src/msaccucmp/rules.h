@@ -35,7 +35,7 @@ struct RuleOp {
   bool is_multi = false;
   bool is_left_out = false;  // between a pair that quantises and dequantises
 
-  // Inside a relation of many to many: nothing of it is on the golden side.
+  // Inside a relation of many to many: it has no counterpart on the golden side.
   bool is_inner() const;
   std::string origins_text() const;  // joined by commas
 };
@@ -69,7 +69,7 @@ Outcome<Rules> read_rules(const std::filesystem::path& file);
 
 // -f with -q: the offline rule's origins are operators of the quantised model; this one's own origins replace them.
 Rules before_quantisation(Rules offline, const Rules& quantised);
-// -f with -cf: the golden side is the dump of the same model built without fusion.
+// -f with -cf: the golden side is the dump of the same model, compiled without fusion.
 Rules against_unfused(const Rules& fused, const Rules& unfused);
 
 // The names of the graphs in a rule file, for the batch comparison.

@@ -1,4 +1,4 @@
-// Two rule files put together: -f with -q, -f with -cf.
+// Combines two rule files: -f with -q, -f with -cf.
 #include <algorithm>
 #include <unordered_set>
 
@@ -7,7 +7,7 @@
 namespace sonde::msaccucmp {
 namespace {
 
-// The golden operators of all that `name` became in the quantised model.
+// The golden operators of all operators that `name` became in the quantised model.
 void add_origins(const Rules& quantised, const std::string& name, std::vector<std::string>& origins) {
   const Group* group = quantised.group_of(name);
   if (group == nullptr) return;

@@ -70,7 +70,7 @@ Outcome<DumpOp> read_side(const Directory& directory, const std::string& op_name
   return read_op(*files);
 }
 
-// The same operator of two NPU dumps, as both are stored.
+// The same operator of two NPU dumps, as it is stored in both.
 Outcome<Detail> detail_of_dumps(const Comparison& comparison, const SingleOperator& single, std::int64_t index) {
   const Outcome<DumpOp> left = read_side(comparison.left, single.op_name, "-m");
   if (!left) return left.failure();

@@ -39,7 +39,7 @@ std::vector<std::vector<std::vector<std::int64_t>>> thread_shapes(const JsonValu
   return shapes;
 }
 
-// The first axis that was cut; nothing when none was.
+// The first axis that was cut; empty if none was.
 std::optional<std::size_t> cut_axis(const std::vector<std::int64_t>& cuts) {
   for (std::size_t axis = 0; axis < cuts.size(); ++axis) {
     if (cuts[axis] != 1) return axis;
@@ -51,7 +51,7 @@ std::int64_t product(std::span<const std::int64_t> sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-// Arrays of equal sizes but for `axis`, one after the other along it.
+// Joins arrays along `axis`; their other sizes are equal.
 Outcome<Array> joined(const std::vector<const Array*>& parts, std::size_t axis) {
   const Array& first = *parts[0];
   Array result{first.dtype, first.shape, nullptr, nullptr};
@@ -82,7 +82,7 @@ Outcome<Array> joined(const std::vector<const Array*>& parts, std::size_t axis) 
   return result;
 }
 
-// With the shape of its slice, which under automatic mode is in the attribute.
+// Gives the array the shape of its slice, which in automatic mode is in the attribute.
 Outcome<Array> slice_array(const DumpOp& op, std::size_t thread, std::size_t output) {
   const DumpTensor& tensor = op.outputs[output];
   if (tensor.problem) return *tensor.problem;
@@ -171,7 +171,7 @@ Outcome<DumpOp> merge_slices(const OpFiles& files, std::vector<DumpOp> slices) {
     }
     tensor.shape = tensor.array.shape;
   }
-  // The first four fields of the name are the same for all.
+  // The first four fields of the name are the same in all of them.
   const std::filesystem::path& first = files.files[0].path;
   const std::string name = first.filename().string();
   std::size_t end = 0;

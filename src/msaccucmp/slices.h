@@ -1,4 +1,4 @@
-// The slices into which FFTS+ cuts an operator, put together again.
+// Combines the slices into which FFTS+ cuts an operator.
 #pragma once
 
 #include <optional>
@@ -9,11 +9,11 @@
 
 namespace sonde::msaccucmp {
 
-// From the text of a file's attribute. Nothing when it says nothing of slices (an exception dump's is free text).
+// Parses the attribute of a file. Empty if it does not describe slices (in an exception dump it is free text).
 std::optional<Slicing> parse_slicing(std::string_view text);
 
-// One operator from the files of its slices, in their order: every output joined along the axis that was cut, the
-// inputs of the first. The latest file alone when the way of cutting is unknown.
+// Combines one operator from the files of its slices, in their order: every output is joined along the axis that was
+// cut, and the inputs are those of the first. Uses the latest file alone if the kind of slicing is unknown.
 Outcome<DumpOp> merge_slices(const OpFiles& files, std::vector<DumpOp> slices);
 
 }  // namespace sonde::msaccucmp

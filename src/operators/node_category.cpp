@@ -8,8 +8,8 @@
 namespace sonde {
 namespace {
 
-// The state that optimizers keep for each parameter, by PyTorch's and MindSpore's names: not a weight, though named
-// after one.
+// The state that optimizers keep for each parameter, by PyTorch's and MindSpore's names: it is named after a weight but
+// is not one.
 constexpr std::array<std::string_view, 26> kStates = {
     "acc_delta.", "accum.",          "accumulation.", "adam_m.",       "adam_v.",     "ax.",
     "col_var.",   "etas.",           "exp_avg.",      "exp_avg_diff.", "exp_avg_sq.", "exp_inf.",
@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 26> kStates = {
 };
 
 bool is_state(std::string_view name) {
-  // Where names come from file names only, `_` replaces the dots.
+  // If names come from file names only, `_` replaces the dots.
   const bool has_dots = name.find('.') != std::string_view::npos;
   return std::ranges::any_of(kStates, [&](std::string_view start) {
     if (has_dots) return name.starts_with(start);
@@ -28,7 +28,7 @@ bool is_state(std::string_view name) {
   });
 }
 
-// Sorted: the types that the debugger calls activations, and those that PyTorch has besides.
+// Sorted: the types that the debugger calls activations, and PyTorch's further ones.
 constexpr std::array<std::string_view, 37> kActivations = {
     "celu",        "elu",
     "fastgelu",    "gelu",

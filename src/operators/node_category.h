@@ -16,11 +16,11 @@ std::optional<NodeCategory> category_of_word(std::string_view word);
 // By MindSpore's rules for names and types, extended to the names of PyTorch. Everything is of the category `tensor`.
 bool is_of(NodeCategory category, const CatalogOp& op);
 
-// msprobe has no nodes for parameters: an input of a module that is a weight of it.
+// msprobe has no nodes for parameters: true for an input of a module that is one of its weights.
 bool is_weight_of_module(const CatalogOp& op, const CatalogTensor& tensor);
 
-// The type of an operator without what frameworks disagree about: lower case, no underscores, so that `leaky_relu_`,
-// `LeakyReLU` and `_leaky_relu` are one.
+// The type of an operator without the differences between frameworks: lower case, no underscores, so that
+// `leaky_relu_`, `LeakyReLU` and `_leaky_relu` are equal.
 std::string plain_type(std::string_view op_type);
 
 }  // namespace sonde

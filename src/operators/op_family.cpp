@@ -14,8 +14,8 @@ struct KindNames {
   std::string_view names;  // as shared_type() gives them, separated by one space; each once
 };
 
-// Gradients are named apart; those that are not here are of the kind of their op (kind_of). tests/python/test_op_kinds.py
-// calls the operator of each name.
+// Gradients have entries of their own; a gradient without one has the kind of its op (kind_of).
+// tests/python/test_op_kinds.py calls the operator of each name.
 constexpr KindNames kKinds[] = {
     {OpKind::copy,
      "t view detach alias transpose permute expand expanddims clone liftfresh reshape flatten contiguous "
@@ -142,7 +142,7 @@ const OpFamilies::Family& OpFamilies::of(std::string_view op_type) {
   Family& family = at->second;
   const std::string plain = shared_type(op_type);
   family.push_back(number_of(plain));
-  // The table says of BiasAdd that it may be inside `linear`: as an op of its own it is an addition.
+  // In the table BiasAdd may be a part of `linear`; as an op of its own it is an addition.
   if (plain == "biasadd") {
     family.push_back(number_of("add"));
   } else {

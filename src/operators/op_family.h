@@ -9,7 +9,7 @@
 
 namespace sonde {
 
-// The way in which errors arise in an op, and in which it passes on those of its inputs.
+// How errors arise in an op, and how it passes on the errors of its inputs.
 enum class OpKind : std::uint8_t {
   copy,            // moves elements and computes nothing: reshape, transpose, slice, concatenation, gather
   exact,           // takes one of its elements, or its negative: relu, max, where, clamp
@@ -28,7 +28,7 @@ std::string_view word_of(OpKind kind);  // "contraction"
 
 OpKind kind_of(std::string_view op_type);
 
-// The number of result elements depends on the values that it reads: nonzero, unique, a mask.
+// True if the number of result elements depends on the values of its inputs: nonzero, unique, a mask.
 bool shape_follows_values(std::string_view op_type);
 
 // "layernorm" for layer_norm, native_layer_norm and LayerNorm; "layernormgrad" for their gradients.

@@ -18,7 +18,7 @@ const Names kPlaces = {"maskedfill",   "where",         "full",      "fulllike",
                        "scatternd",    "scatterupdate", "indexcopy", "slicescatter", "selectscatter", "constant",
                        "filllike",     "nantonum"};
 
-// Values that Python made.
+// Ops that return values from Python.
 const Names kBrings = {"liftfresh", "tensor", "scalartensor", "fromnumpy", "fromfile", "frombuffer", "fromdlpack"};
 
 const Names kMoves = {"relu",
@@ -214,7 +214,7 @@ const Names kFlips = {"mul",
 
 const Names kSkipsNan = {"nanmean", "nansum", "nanmedian", "nanquantile"};
 
-// An infinity in what these multiply or normalise comes out as an infinity or NaN: there is none that they take away.
+// These multiply or normalise their inputs, so an infinity comes out as an infinity or NaN and never disappears.
 const Names kMixes = {"linear",
                       "dense",
                       "addmm",
@@ -299,7 +299,7 @@ const Names kCollectives = {"allreduce",
                             "broadcastv2",
                             "neighborexchange"};
 
-// Tensors that ops read which take `out=`: what comes after them is only written.
+// The number of tensors that an op with `out=` reads; tensors after them are only written.
 const Names kOneInput = {"abs",        "acos",     "acosh",      "asin",
                          "asinh",      "atan",     "atanh",      "ceil",
                          "cos",        "cosh",     "erf",        "erfc",
@@ -378,7 +378,7 @@ OpNature nature_of(std::string_view op_type) {
   nature.in_place = in_place;
   nature.is_list = type.find("foreach") != std::string::npos;
   nature.uninitialised = kUninitialised.contains(type);
-  // `gather` and `scatter` pick elements as a rule; c10d's are called so too, and end in `_` there.
+  // `gather` and `scatter` usually pick elements; c10d has ops of the same names, which end in `_` there.
   const bool ambiguous = type == "gather" || type == "scatter" || type == "reduce" || type == "broadcast";
   nature.collective =
       kCollectives.contains(type) &&

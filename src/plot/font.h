@@ -1,4 +1,4 @@
-// A fixed font of 5 x 8 pixels, the lowest row for what hangs below the line, for the printable characters of ASCII.
+// A fixed font of 5 x 8 pixels for the printable characters of ASCII; the lowest row is for descenders.
 #pragma once
 
 #include <array>

@@ -54,10 +54,10 @@ struct Span {
   double part(double value) const { return low == high ? 0.5 : (value / 2 - low / 2) / (high / 2 - low / 2); }
 };
 
-// One map, reduced to what a picture shows of it.
+// One map, reduced to the cells of a picture.
 struct Map {
   std::string label;
-  std::vector<double> cells;  // row by row: a mean, or what is not finite
+  std::vector<double> cells;  // row by row: a mean, or a value that is not finite
   Span span;
   Odd odd;
 };
@@ -123,7 +123,7 @@ Map read_map(const TensorView& view, std::size_t number, const Grid& grid) {
             continue;
           }
           map.odd.count(value);
-          if (!has_odd || std::isnan(value)) odd = value;  // a NaN outdoes an infinity
+          if (!has_odd || std::isnan(value)) odd = value;  // a NaN has priority over an infinity
           has_odd = true;
         }
       }
@@ -260,7 +260,7 @@ Odd odd_of(const TensorView& view) {
 
 void draw_bar(Canvas& canvas, int x, int width, int bottom, double part, std::uint8_t colour) {
   int height = static_cast<int>(std::lround(part * kPlotHeight));
-  if (part > 0) height = std::max(height, 2);  // one element is seen among millions
+  if (part > 0) height = std::max(height, 2);  // so that one element among millions is visible
   canvas.fill(x, bottom - height, width, height, colour);
 }
 
@@ -350,7 +350,7 @@ Span span_of(const TrendPanel& panel) {
   return span;
 }
 
-// A value that is not finite is a block of its colour, at the edge where it would leave the panel.
+// A value that is not finite is a block of its colour, at the edge of the panel on its side.
 void draw_line(Canvas& canvas, const TrendLine& line, std::uint8_t colour, const Span& span, const Steps& steps,
                int left, int top) {
   const double last = std::max<double>(static_cast<double>(steps.last - steps.first), 1);

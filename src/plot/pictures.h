@@ -1,4 +1,5 @@
-// Pictures of a tensor: its maps side by side, the histogram of its values; and of tensors of one name through the steps.
+// Pictures of a tensor: its maps side by side, the histogram of its values; and of tensors of one name through the
+// steps.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +13,16 @@
 namespace sonde {
 
 struct MapOptions {
-  bool each_by_itself = false;  // shades from the least to the greatest value of each map, not of all that are shown
-  std::size_t most = 64;        // maps that are shown: the first ones
+  bool each_by_itself = false;  // shades from the least to the greatest value of each map, not of all shown maps
+  std::size_t most = 64;        // maps to show: the first ones
 };
 
-// The last two dimensions are a map, the others count the maps; NaN and infinities in colours of their own. Elements that
-// are too many for the picture share a pixel, which shows their mean, or what is not finite among them. Fails with
-// `invalid_argument` for tensors of fewer than two dimensions or without elements.
+// The last two dimensions are a map, the others count the maps; NaN and infinities have colours of their own. If a
+// picture cannot show each element, several share a pixel, which shows their mean, or one of them that is not finite.
+// Fails with `invalid_argument` for tensors of fewer than two dimensions or without elements.
 Result<Canvas> draw_maps(const TensorView& view, const std::string& title, const MapOptions& options);
 
-// Bars of equal width over the finite values, and one for each kind that is not. Fails where there is no element.
+// Bars of equal width over the finite values, and one bar for NaN and each infinity. Fails without elements.
 Result<Canvas> draw_histogram(const TensorView& view, const std::string& title, std::size_t bins);
 
 // One value at one step; empty: not known.

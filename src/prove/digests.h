@@ -28,7 +28,7 @@ struct DigestComparison {
   std::optional<Difference> first_difference;      // the earliest over all processes
 };
 
-// Two directories that SONDE_PROVE named.
+// Two directories that runs wrote with SONDE_PROVE.
 DigestComparison compare_digests(const std::filesystem::path& first, const std::filesystem::path& second);
 
 struct OutputComparison {

@@ -19,9 +19,9 @@ namespace sonde {
 enum class ProofVerdict : std::uint8_t { identical, different, unproved, not_reproducible };
 std::string_view word_of(ProofVerdict verdict);
 
-// What a run left behind.
+// The results of a run.
 struct ProvedRun {
-  std::filesystem::path digests, output;  // the directory that SONDE_PROVE named, and standard output
+  std::filesystem::path digests, output;  // the directory of SONDE_PROVE, and standard output
   int exit_code = 0;
   double seconds = 0;
 };
@@ -31,19 +31,20 @@ struct Proof {
   DigestComparison tensors;
   std::optional<DigestComparison> by_itself;  // two runs without Sonde
   OutputComparison output;
-  std::vector<std::size_t> output_of_sonde;  // lines that are equal without Sonde, and another when recording
+  // lines that are equal in both runs without Sonde, and differ when recording
+  std::vector<std::size_t> output_of_sonde;
   int status_without = 0, status_recording = 0;
   bool status_by_itself = false;  // differs between two runs without Sonde too
   std::vector<double> seconds_without;
   double seconds_recording = 0;
 
   bool all_equal() const;
-  // A difference that two runs without Sonde do not have earlier or in the same place.
+  // True if two runs without Sonde do not differ earlier or in the same place.
   bool tensors_by_sonde() const;
 };
 
 Proof compare_runs(const ProvedRun& without, const ProvedRun& recording);
-// Decides whether Sonde makes the difference, or the command differs by itself.
+// Decides whether Sonde causes the difference, or the command itself is not deterministic.
 void compare_by_itself(const ProvedRun& without, const ProvedRun& again, Proof& proof);
 
 }  // namespace sonde

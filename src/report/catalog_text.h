@@ -1,4 +1,4 @@
-// The names of ranks, types and source lines in every answer; those of tensors: catalog/slot_text.h.
+// The names of ranks, types and source lines in every answer. Names of tensors: catalog/slot_text.h.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace sonde {
 
-std::string rank_text(const CatalogRank& rank);       // "0"; "0 of run7" where the path holds several dumps
+std::string rank_text(const CatalogRank& rank);       // "0"; "0 of run7" if the path holds several dumps
 std::string dtype_text(const CatalogTensor& tensor);  // "float32"; "?" when unknown
 std::string shape_text(const CatalogTensor& tensor);  // "(2,3)"; "?" when unknown
 std::string source_text(const CatalogOp& op);         // "train.py:12"; empty when unknown

@@ -83,7 +83,7 @@ std::string attributes_text(const CatalogOp& op) {
   return printable(text);
 }
 
-// Attributes, and the numbers among the inputs that were not compared: MindSpore passes an epsilon as one.
+// Attributes, and the numbers among the inputs that were not compared: MindSpore passes an epsilon as an input.
 std::string call_text(const CompareSide& side, const CatalogOp& op, const std::vector<ComparedTensor>& compared) {
   std::string text = attributes_text(op);
   for (const CatalogTensor& tensor : op.tensors) {
@@ -97,7 +97,7 @@ std::string call_text(const CompareSide& side, const CatalogOp& op, const std::v
   return text;
 }
 
-// Ops of one side that have no counterpart and hand it what it reads: a pad, say, that the other op does itself.
+// Ops of one side without a counterpart that make its inputs: for example a pad that the other op does itself.
 std::string alone_before_text(const ComparedStep& step, const CompareSide& side, std::uint32_t last,
                               std::size_t group_size) {
   constexpr std::size_t kMost = 4;
@@ -186,7 +186,7 @@ std::string counts_text(const DumpComparison& comparison) {
   return text + "\n";
 }
 
-// Ops without a counterpart, with the one that is most like each.
+// Ops without a counterpart, each with the most similar one.
 std::string alone_text(const DumpComparison& comparison) {
   std::string text;
   for (const ComparedStep& step : comparison.steps) {
@@ -260,7 +260,7 @@ std::string names_of(const std::vector<const CatalogOp*>& ops) {
 
 namespace {
 
-// Where no op is to blame.
+// The text if no op is to blame.
 std::string all_clear_of(const DumpComparison& comparison) {
   if (comparison.compared_tensors == 0) return "nothing could be compared\n";
   const std::string where = !comparison.complete ? " in the part that could be compared" : "";
@@ -269,7 +269,7 @@ std::string all_clear_of(const DumpComparison& comparison) {
   if (!where.empty()) return "no cause found" + where + "\n";
   if (largest == 0) return "no difference\n";
   const std::string said = "no difference that rounding does not explain";
-  // For values near 0, or after an abrupt function, relative errors mean nothing.
+  // For values near 0, or after an abrupt function, relative errors have no meaning.
   if (largest >= 0.01) return said + "\n";
   return fmt::format("{}: relative errors are at most {:.3g}\n", said, largest);
 }

@@ -11,8 +11,8 @@
 
 namespace sonde {
 
-// Opens with what went wrong first; then what it read and was called with, two more findings and how many ops are what.
-// `all`: every finding, the ops without a counterpart, and a table of those that have one, `width` columns wide.
+// Begins with the first error; then the inputs and arguments of its op, two more findings and the number of ops with
+// each verdict. `all`: every finding, the ops without a counterpart, and a table of the others, `width` columns wide.
 std::string report_of(const DumpComparison& comparison, const CompareOptions& options, bool all, std::size_t width);
 // The document of --json without its `ops`, and each of these (docs/json/compare.schema.json).
 Json json_of(const DumpComparison& comparison, const CompareOptions& options);
@@ -20,7 +20,7 @@ void for_each_op(const DumpComparison& comparison, const std::function<void(cons
 std::string csv_of(const DumpComparison& comparison);
 std::string junit_of(const DumpComparison& comparison);
 
-// The numbers of one output in all of these; NaN where the dumps do not say.
+// The numbers of one output in all of these forms; NaN if the dumps do not have them.
 struct OutputNumbers {
   double relative, max_error, mean_error, cosine, allowed;
 };

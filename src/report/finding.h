@@ -1,4 +1,4 @@
-// Findings as people and programs read them.
+// Findings in forms for people and for programs.
 #pragma once
 
 #include <string>
@@ -14,14 +14,14 @@ Json json_of(const Finding& finding);
 Json json_of(const FindingTensor& tensor);
 Json json_of(const FindingCode& code);
 
-// The place and its lines of code, then why, the evidence and the limits, as paragraphs.
+// The place and its lines of code, then the reason, the evidence and the limits, as paragraphs.
 std::string page_of(const Finding& finding);
-// "  train.py:12 in Net.forward" and the lines of code; empty when unknown.
+// "  train.py:12 in Net.forward" and the lines of code; empty if unknown.
 std::string code_text(const FindingCode& code);
 // One row each: kind, rank, step, op, slot, line, why.
 Table table_of(const std::vector<Finding>& findings);
 
-// One of them is more than a note.
+// True if one of them is more than a note.
 bool has_fault(const std::vector<Finding>& findings);
 
 }  // namespace sonde

@@ -65,7 +65,7 @@ std::string dot_text(std::string_view text) {
   return out;
 }
 
-// The scope without what all names begin with, and the number: "features/0-Conv2d".
+// The scope without the beginning that all names share, and without its number: "features/0-Conv2d".
 std::string short_scope(std::string_view name) {
   const std::size_t slash = name.rfind('/');
   std::string_view scope = slash == std::string_view::npos ? std::string_view() : name.substr(0, slash);

@@ -1,4 +1,4 @@
-// JSON of the verbs' answers (docs/json/): numbers that JSON does not have are "nan", "inf", "-inf".
+// JSON of the verbs' answers (docs/json/). Numbers that JSON cannot express are "nan", "inf", "-inf".
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -17,7 +17,7 @@ Json json_of(const KnownStatistics& statistics);  // unknown values are left out
 // One slot, with the step and the op it belongs to.
 Json json_of(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op, const CatalogTensor& tensor);
 Json json_of_source(const CatalogOp& op);               // `source_file`, `source_line`, `function`
-std::string_view scope_of(const CatalogOp& op);         // the modules around it; empty where the dump does not say
+std::string_view scope_of(const CatalogOp& op);         // the modules around it; empty if unknown
 std::string_view side_of(const CatalogTensor& tensor);  // "input", "output"
 
 }  // namespace sonde

@@ -16,7 +16,7 @@ namespace sonde {
 namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-// msprobe's documentation: its code has 0.1 in place of 0.6.
+// As in msprobe's documentation; its code has 0.1 instead of 0.6.
 constexpr double kGoodRatio = 0.9, kBadRatio = 0.6, kCosine = 0.9, kCosineDrop = 0.1;
 constexpr double kGoodNorm = 0.1, kBadNorm = 0.5, kNormGrowth = 10;
 
@@ -95,7 +95,7 @@ struct Verdict {
   }
 };
 
-// The worst of one side of an op, in the words of the rules.
+// The worst result of one side of an op, with the words of the rules.
 struct Side {
   double least_ratio = 1, least_cosine = 1, norm = 0;
   bool known = false;

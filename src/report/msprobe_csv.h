@@ -7,7 +7,8 @@
 
 namespace sonde {
 
-// Needs CompareOptions::all_sums. Columns are those of real data, of statistics, or of checksums, whatever the dumps have.
+// Needs CompareOptions::all_sums. The columns are those of real data, of statistics, or of checksums, depending on the
+// dumps.
 std::string msprobe_csv_of(const DumpComparison& comparison);
 
 }  // namespace sonde

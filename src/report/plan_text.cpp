@@ -15,7 +15,7 @@
 namespace sonde {
 namespace {
 
-constexpr std::size_t kMostEntries = 20;  // of `kernels` that are explained
+constexpr std::size_t kMostEntries = 20;  // of `kernels` that are shown
 
 std::string entry_in_words(const std::string& entry, Release rules) {
   switch (kind_of_entry(entry, rules)) {
@@ -188,7 +188,7 @@ std::string devices(const Plan& plan) {
   return fmt::format("devices: {}\n", fmt::join(plan.support_device, ", "));
 }
 
-// The requests of this plan that MindSpore 2.7 does not do on a CPU, or does differently.
+// Settings of this plan that MindSpore 2.7 ignores on a CPU, or treats differently.
 std::string differences(const Plan& plan) {
   std::string text;
   if (plan.acl.in_use) return text;

@@ -10,9 +10,9 @@ namespace {
 
 constexpr std::size_t kGap = 2;
 constexpr int kDrops = 9;
-constexpr std::size_t kComfortable = 24;  // columns are cut to this before others are left out,
-constexpr std::size_t kNarrowest = 12;    // to this after,
-constexpr std::size_t kLeast = 5;         // and to this where nothing else helps
+constexpr std::size_t kComfortable = 24;  // columns are first cut to this,
+constexpr std::size_t kNarrowest = 12;    // then, after others are left out, to this,
+constexpr std::size_t kLeast = 5;         // and to this if nothing else helps
 
 void append_cell(const std::string& cell, std::size_t width, Align align, bool last, std::string& out) {
   const std::string text = shortened(cell, width);
@@ -28,7 +28,7 @@ std::size_t total(const std::vector<std::size_t>& widths) {
   return sum;
 }
 
-// Takes from the widest column again and again.
+// Shortens the widest column again and again.
 void shrink(const std::vector<Column>& columns, std::size_t narrowest, std::size_t width,
             std::vector<std::size_t>& widths) {
   for (std::size_t sum = total(widths); sum > width; --sum) {
@@ -67,7 +67,7 @@ std::vector<std::size_t> Table::widths(std::size_t width) const {
   }
   shrink(columns_, kNarrowest, width, widths);
   if (total(widths) <= width) return widths;
-  std::vector<Column> any = columns_;  // what else could not be cut, then; and what is right of the edge
+  std::vector<Column> any = columns_;  // then all columns are cut, and those beyond the edge left out
   for (Column& column : any) column.may_shrink = true;
   shrink(any, kLeast, width, widths);
   for (std::size_t i = widths.size(); i-- > 1 && total(widths) > width;) widths[i] = 0;

@@ -13,7 +13,7 @@ struct Column {
   std::string title;
   Align align = Align::left;
   bool may_shrink = false;  // long texts are cut in the middle when the terminal is narrow
-  int drop = 0;             // when that is not enough: 1 is left out first, then 2, …; 0 never
+  int drop = 0;             // if that is not enough: 1 is left out first, then 2, …; 0 never
 };
 
 class Table {
@@ -22,7 +22,7 @@ class Table {
 
   void add(std::vector<std::string> cells);  // as many as there are columns
   bool empty() const { return rows_.empty(); }
-  // A title line, then the rows. Columns in which every cell is empty are left out. `width` 0: as wide as it takes.
+  // A title line, then the rows. Columns with only empty cells are left out. `width` 0: unlimited.
   std::string text(std::size_t width) const;
 
  private:

@@ -44,7 +44,7 @@ std::string shortened(std::string_view text, std::size_t width) {
   const std::size_t full = display_width(text);
   if (full <= width) return std::string(text);
   if (width == 0) return {};
-  // The end of a name says more than its beginning.
+  // The end of a name is more specific than its beginning.
   const std::size_t head = (width - 1) / 3;
   const std::size_t skip_to = full - (width - 1 - head);
   std::string out;

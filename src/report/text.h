@@ -11,17 +11,17 @@
 
 namespace sonde {
 
-// `printable` for a whole text, whose lines and tabs are ours.
+// `printable` for a whole text, which keeps its line ends and tabs.
 std::string text_for_terminal(std::string_view text);
-// The same for JSON, where such characters occur in strings only: another way to write the same document.
+// The same for JSON, where such characters occur only in strings: they become JSON's own escapes.
 std::string json_for_terminal(std::string_view json);
 
 std::size_t display_width(std::string_view text);
 // At most `width` columns, the middle replaced by `…`.
 std::string shortened(std::string_view text, std::size_t width);
 
-// A cell of a CSV table, in quotes where it needs them. The name of a dump's op is made printable: a spreadsheet is a
-// terminal of its own.
+// A cell of a CSV table, with quotes if it needs them. Names from a dump are made printable, because a spreadsheet also
+// interprets them.
 std::string csv_cell(const std::string& raw);
 
 std::string bytes_text(std::uint64_t bytes);                         // "1.2 MB", powers of 1000
@@ -30,7 +30,7 @@ std::string duration_text(std::uint64_t us);                         // "3.25 s"
 std::string count_text(std::uint64_t count, std::string_view noun);  // "1 file", "2 files"
 std::string joined(const std::vector<std::string>& texts, std::string_view between);
 
-// Columns of the terminal that stdout is; 0 when it is none (COLUMNS overrides).
+// Columns of the terminal on stdout; 0 if stdout is not a terminal. COLUMNS has priority.
 std::size_t terminal_width(int file = 1);
 
 }  // namespace sonde

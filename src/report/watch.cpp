@@ -28,7 +28,7 @@ Where where(const Catalog& catalog, const TensorPlace& place) {
 
 std::string six_digits(double value) { return fmt::format("{:.6g}", value); }
 
-// "abs_mean_gt 10": what fired; of conditions without a threshold nothing.
+// "abs_mean_gt 10": the parameters that fired; empty for conditions without a threshold.
 std::string setting_text(const WatchHit& hit) {
   std::vector<std::string> parts;
   for (const WatchParameter& parameter : hit.parameters) {

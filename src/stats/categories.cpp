@@ -70,7 +70,7 @@ double l2norm_of(const Statistics& of) {
   return of.all_finite() ? std::sqrt(of.sum_squares) : kInf;
 }
 
-// `of` as if the elements that are not finite were not there, but for what counts them.
+// `of` without the elements that are not finite; only the counts of these stay.
 Statistics finite_part(Statistics of) {
   of.positive_count -= of.positive_inf_count;
   of.negative_count -= of.negative_inf_count;
@@ -83,7 +83,7 @@ bool is_count_of_sign(Category category) {
   return category == Category::positive_zero_count || category == Category::negative_zero_count;
 }
 
-// The count of a counting category; nothing for the others.
+// The count of a counting category; empty for the others.
 std::optional<std::uint64_t> count_of(const Statistics& of, Category category) {
   switch (category) {
     case Category::count:

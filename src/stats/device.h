@@ -1,5 +1,5 @@
-// DeviceAccess: reads the bytes of one kind of memory. Everything capture does to a tensor's bytes goes through
-// it, so another kind of device is one more file that registers its own (host_device.cpp is the one for host memory).
+// DeviceAccess: reads the bytes of one kind of memory. Capture reads a tensor's bytes only through it, so another kind
+// of device needs only another file that registers its functions (host_device.cpp does so for host memory).
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace sonde {
 
-// All functions: any thread, the view's memory is readable for the length of the call. `out` is host memory.
+// All functions: any thread; the view's memory is readable for the length of the call. `out` is host memory.
 struct DeviceAccess {
   const char* name;  // "host"
   Statistics (*summarize)(const TensorView& view);
@@ -26,9 +26,9 @@ struct DeviceAccess {
   std::string (*sha1_hex)(const TensorView& view);
 };
 
-// Null when nothing of this build reads such memory.
+// Null if this build cannot read such memory.
 const DeviceAccess* device_access(DeviceType device);
-// Before the first session; `access` lives for ever. The host is there from the start.
+// Must be called before the first session; `access` must live forever. The host's own is registered from the start.
 void register_device(DeviceType device, const DeviceAccess& access);
 
 const DeviceAccess& host_access();

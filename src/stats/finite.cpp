@@ -1,5 +1,5 @@
-// The look for NaN and infinity: in all wide formats they are the elements whose exponent bits are all set. Compiled once
-// for each instruction set (Highway includes this file again for each).
+// The test for NaN and infinity: in all wide formats, their exponent bits are all set. Compiled once for each
+// instruction set (Highway includes this file again for each).
 #include "stats/finite.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ bool any_has(const std::byte* data, std::size_t words, Word exponent) {
   const auto mask = hn::Set(d, exponent);
   const auto* from = reinterpret_cast<const Word*>(data);
   std::size_t i = 0;
-  // Some 16 KiB at a time, so that an early hit ends the look.
+  // Some 16 KiB at a time, so that an early hit ends the test.
   const std::size_t chunk = 4 * lanes * (16384 / (4 * lanes * sizeof(Word)) + 1);
   while (words - i >= 4 * lanes) {
     const std::size_t end = i + std::min(chunk, (words - i) / (4 * lanes) * (4 * lanes));

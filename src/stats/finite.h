@@ -5,7 +5,7 @@
 
 namespace sonde {
 
-// Types without such values (integers, bool) are finite without a look. Complex: both parts count.
+// Types without such values (integers, bool) are finite without a test. Complex: both parts count.
 bool all_finite(const TensorView& view);
 
 // True if elements of this type can be NaN or infinite.

@@ -1,4 +1,5 @@
-// The floating-point environment of a kernel: the host may flush denormals or round another way, which changes counts.
+// The floating-point environment of a kernel: the host may flush denormals or use another rounding, which changes
+// counts.
 #pragma once
 
 #if defined(__SSE2__)
@@ -9,7 +10,7 @@
 
 namespace sonde {
 
-// Default rounding, denormals kept, no traps, until it goes out of scope; then as it was, flags included.
+// Default rounding, denormals kept, no traps; the destructor restores the previous state with its flags.
 class DefaultFloatEnvironment {
  public:
 #if defined(__SSE2__)

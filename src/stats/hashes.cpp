@@ -12,9 +12,9 @@ namespace sonde {
 namespace {
 
 constexpr std::size_t kPieceBytes = 64 << 10;
-constexpr std::size_t kSliceElements = 20480;  // of SHA-1, as MindSpore 2.7 has it
+constexpr std::size_t kSliceElements = 20480;  // of SHA-1, as in MindSpore 2.7
 
-// A hash in the making. OpenSSL may lack an algorithm (FIPS); then the text is empty.
+// A running hash. OpenSSL may lack an algorithm (FIPS); then the text is empty.
 class Digest {
  public:
   explicit Digest(const EVP_MD* algorithm)

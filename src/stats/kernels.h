@@ -12,9 +12,9 @@
 
 namespace sonde {
 
-// Adds elements at `data` (any alignment), the first of which is element `moments.count` of the walk, all in one block;
-// a vector kernel asks that this be a multiple of kLanes. Returns how many were added: a multiple of kLanes, at most
-// `elements`. Neither `moments.count` nor the block is advanced.
+// Adds elements at `data` (any alignment), the first of which is element `moments.count` of the walk. All of them
+// belong to one block; a vector kernel requires that `moments.count` is a multiple of kLanes. Returns the number of
+// added elements: a multiple of kLanes, at most `elements`. Advances neither `moments.count` nor the block.
 using AddElements = std::size_t (*)(Moments& moments, const std::byte* data, std::size_t elements);
 
 inline constexpr std::size_t kDTypes = 25;
@@ -27,10 +27,10 @@ struct Kernel {
 // The scalar kernel: adds all elements, from any lane.
 const Kernel& scalar_kernel();
 
-// Those that this CPU runs, fastest first; the last is the scalar one.
+// The kernels that this CPU can run, fastest first; the last is the scalar one.
 std::span<const Kernel> kernels();
 
-// The one in use: the fastest, or the one SONDE_KERNEL names if it runs here. Chosen once.
+// The kernel in use: the fastest, or the one that SONDE_KERNEL names if it runs here. Chosen once.
 const Kernel& chosen_kernel();
 
 // summarize() with a kernel of the caller's choice.

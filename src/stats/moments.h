@@ -1,11 +1,9 @@
-// The running state of one tensor's statistics, and the order of additions that makes every
-// kernel's answer the same.
+// The running state of one tensor's statistics, and the order of additions that gives every kernel the same result.
 //
-// Element i (in the order of the walk) belongs to block i / kBlock and to lane i % kLanes. A lane
-// adds its elements in order; at the end of a block the lanes are added as a fixed binary tree, and
-// the result to the running total. Values are widened to double first, and a product is rounded
-// before it is added. A kernel may take any other way to the same bits: a fused multiply-add where
-// products are exact, integers where sums are.
+// Element i (in the order of the walk) belongs to block i / kBlock and to lane i % kLanes. A lane adds its elements in
+// order; at the end of a block the lanes are added as a fixed binary tree, and the result is added to the running
+// total. Values are widened to double first, and a product is rounded before it is added. A kernel may compute the same
+// bits in another way: with a fused multiply-add if products are exact, with integers if sums are.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +30,7 @@ struct Moments {
   std::uint64_t negative_inf = 0;
   std::uint64_t positive = 0;  // infinities included
   std::uint64_t negative = 0;
-  // A hint: false while elements that are not finite turn up, so that no quick pass is tried in vain.
+  // A hint: false while elements occur that are not finite, to avoid useless quick passes.
   bool expect_finite = true;
 
   void take_max(double value);

@@ -1,4 +1,4 @@
-// Cuts two tensors into chunks and blocks, hands these to a kernel, and adds up what it finds, always in the same order.
+// Cuts two tensors into chunks and blocks, passes these to a kernel, and adds up the results, always in the same order.
 #include "stats/pair.h"
 
 #include <algorithm>
@@ -17,14 +17,14 @@ namespace {
 
 constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
-// The way to read two views: decided once, the same for all chunks.
+// How to read two views: decided once, the same for all chunks.
 struct PairPlan {
   const PairKernel& kernel;
   const TensorView& target;
   const TensorView& golden;
   bool complex = false;  // two values an element
   bool all_sums = true;
-  bool as_float = true;  // values are float, else double
+  bool as_float = true;  // values are read as float, otherwise as double
   std::uint64_t values = 0;
 
   PairPlan(const PairKernel& with, const TensorView& left, const TensorView& right, const PairOptions& options)
@@ -101,7 +101,8 @@ void add_block(const PairKernel& kernel, PairLanes& state, const T* x, const T* 
   }
   const std::uint64_t finite_before = state.found.finite_pairs;
   add_pairs_scalar(state, x + added, y + added, pairs - added);
-  // After a block that was not finite, the next is tried the plain way, and after a finite one the quick way again.
+  // After a block with elements that are not finite, the next is tried the plain way; after a finite one, the quick
+  // way.
   state.expect_finite = state.found.finite_pairs - finite_before == pairs - added;
 }
 

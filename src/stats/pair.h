@@ -1,11 +1,11 @@
-// Two tensors of one shape, compared element by element in one pass: every sum that a metric needs.
+// Two tensors of one shape, compared element by element in one pass: the sums for all metrics.
 //
 //   const PairSums sums = compare_pair(target.view(), golden.view());
 //   const double cosine = sums.products / std::sqrt(sums.squares * sums.golden_squares);
 //
-// Values are widened to double. The order of additions is fixed (pairs are dealt to 16 lanes within chunks of kPairChunk,
-// lanes are added as a binary tree, chunks one after the other), so the answer is the same to the last bit for every
-// kernel and every number of threads.
+// Values are widened to double. The order of additions is fixed (pairs are distributed over 16 lanes within chunks of
+// kPairChunk, lanes are added as a binary tree, chunks one after the other), so the result is the same to the last bit
+// for every kernel and every number of threads.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ struct PairSums {
   std::uint64_t nan_count = 0, positive_inf_count = 0, negative_inf_count = 0;  // of the target
   std::uint64_t golden_nan_count = 0, golden_positive_inf_count = 0, golden_negative_inf_count = 0;
   std::uint64_t equal_non_finite = 0;  // pairs of NaN and NaN, or of the same infinity
-  std::uint64_t same_non_finite = 0;   // those and infinities of opposite signs, which msprobe counts as the same place
+  std::uint64_t same_non_finite = 0;   // those, and infinities of opposite signs, which msprobe counts as equal places
 
   double sum = 0, golden_sum = 0;                           // of x, of y
   double squares = 0, golden_squares = 0;                   // of x², of y²
@@ -45,14 +45,14 @@ struct PairSums {
   double errors = 0, error_squares = 0;                     // of |x-y|, of (x-y)²
   double min = 0, max = 0, golden_min = 0, golden_max = 0;  // 0 without a finite pair
   double max_error = 0;                                     // max |x-y|
-  PairPlace worst;                                          // where it is
+  PairPlace worst;                                          // its place
 
-  // |x-y| / |y|; where y is 0, as msprobe has it: kRelativeEpsilon is added to both.
+  // |x-y| / |y|; if y is 0, kRelativeEpsilon is added to both, as in msprobe.
   double max_relative = 0;
   PairPlace worst_relative;
-  std::uint64_t below_thousandth = 0, below_five_thousandths = 0;  // of these, the numbers that are < 0.001, < 0.005
-  // As msaccucmp has it: |x/y - 1|, 0 where |y| <= kRelativeEpsilon. Over *all* pairs: a NaN or an infinity spreads as
-  // it does in NumPy.
+  std::uint64_t below_thousandth = 0, below_five_thousandths = 0;  // the number of these that are < 0.001, < 0.005
+  // As in msaccucmp: |x/y - 1|, 0 if |y| <= kRelativeEpsilon. Over *all* pairs: a NaN or an infinity spreads as in
+  // NumPy.
   double relative_errors = 0;
   double max_nonzero_relative = 0;
 
@@ -65,7 +65,7 @@ struct PairSums {
 struct PairOptions {
   bool as_float32 = false;  // round both to float32 first, as msaccucmp does
   bool real_only = false;   // of complex elements only the real part, as msaccucmp does
-  // false: `errors` and all that is relative stay 0, and the pass takes half the time.
+  // false: `errors` and all relative errors stay 0, and the pass takes half the time.
   bool all_sums = true;
 };
 
@@ -79,8 +79,8 @@ inline constexpr std::size_t kPairChunk = std::size_t{1} << 18;  // elements tha
 PairSums compare_pair(const TensorView& target, const TensorView& golden, const PairOptions& options = {},
                       const ForEach& for_each = in_order);
 
-// msaccucmp's KullbackLeiblerDivergence, from a second pass: per side v' = (v-min)/(max-min) (v where that is 0), at least
-// 2^-23, over its sum; then the sum of p·ln(p/q). NaN where an element is not finite. `sums` are those of the first pass.
+// msaccucmp's KullbackLeiblerDivergence, from a second pass: per side v' = (v-min)/(max-min) (v if that is 0), at least
+// 2^-23, over its sum; then the sum of p·ln(p/q). NaN if an element is not finite. `sums` are those of the first pass.
 double kl_divergence(const TensorView& target, const TensorView& golden, const PairSums& sums,
                      const PairOptions& options = {}, const ForEach& for_each = in_order);
 

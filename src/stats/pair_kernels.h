@@ -13,10 +13,10 @@
 
 namespace sonde {
 
-// Pairs handed to a kernel at once, at most: those of two float32 tensors fit in the nearest cache.
+// The largest number of pairs that a kernel gets at once: those of two float32 tensors fit in the nearest cache.
 inline constexpr std::size_t kPairBlock = 2048;
 
-// The sums of PairSums that have lanes.
+// The sums of PairSums that are computed in lanes.
 enum PairLane : std::size_t {
   kSum,
   kGoldenSum,
@@ -33,10 +33,10 @@ enum PairLane : std::size_t {
 struct PairLanes {
   alignas(64) double lanes[kPairLaneSums][kLanes] = {};
   std::uint64_t done = 0;  // pairs so far
-  PairSums found;          // all but what the lanes hold; places count from the chunk's start
+  PairSums found;          // everything that the lanes do not hold; places count from the chunk's start
   bool all_sums = true;    // PairOptions
   bool any_finite = false;
-  // A hint: false while elements that are not finite turn up, so that no quick pass is tried in vain.
+  // A hint: false while elements occur that are not finite, to avoid useless quick passes.
   bool expect_finite = true;
 };
 
@@ -55,19 +55,19 @@ struct PairBlock {
 
 struct PairKernel {
   std::string_view name;  // as in SONDE_KERNEL=avx2
-  // Adds `pairs`, a multiple of kLanes, at most kPairBlock, from lane 0 on, to the lanes. Returns false, and nothing is
-  // added, when an element or a sum is not finite. Null: not in this kernel.
+  // Adds `pairs`, a multiple of kLanes and at most kPairBlock, to the lanes, from lane 0 on. Returns false, and adds
+  // nothing, if an element or a sum is not finite. Null: this kernel does not have it.
   bool (*add32)(double (*lanes)[kLanes], PairBlock& block, const float* x, const float* y, std::size_t pairs,
                 PairWork work);
   bool (*add64)(double (*lanes)[kLanes], PairBlock& block, const double* x, const double* y, std::size_t pairs,
                 PairWork work);
-  // Widen to float32.
+  // These widen to float32.
   void (*from_float16)(const std::uint16_t* from, float* to, std::size_t count);
   void (*from_bfloat16)(const std::uint16_t* from, float* to, std::size_t count);
 };
 
 const PairKernel& scalar_pair_kernel();
-// Those that this CPU runs, fastest first; the last is the scalar one.
+// The kernels that this CPU can run, fastest first; the last is the scalar one.
 std::span<const PairKernel> pair_kernels();
 const PairKernel& chosen_pair_kernel();
 

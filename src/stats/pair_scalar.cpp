@@ -37,7 +37,7 @@ void add_non_finite(PairLanes& state, std::size_t lane, double x, double y) {
     ++found.mismatches;
   }
   if (both_nan || (std::isinf(x) && std::isinf(y))) ++found.same_non_finite;
-  // msaccucmp's relative error takes part in everything; NaN > epsilon is false.
+  // msaccucmp's relative error includes all elements; NaN > epsilon is false.
   if (state.all_sums && std::abs(y) > kRelativeEpsilon) {
     const double relative = std::abs(x / y - 1);
     state.lanes[kRelative][lane] += relative;

@@ -1,4 +1,4 @@
-// The plain way of adding pairs: for the remainder of the vector kernels, and as their reference.
+// The plain way to add pairs: for the remainder of the vector kernels, and as their reference.
 #pragma once
 
 #include <cmath>
@@ -14,7 +14,7 @@ struct PairTerms {
 };
 PairTerms terms_of(double x, double y);
 
-// NaN wins, as in numpy.max.
+// NaN has priority, as in numpy.max.
 inline double greater_or_nan(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 
 void take_extremes(PairLanes& state, double min, double max, double golden_min, double golden_max);

@@ -22,7 +22,7 @@ void convert_table(const std::array<float, 256>& table, const std::byte* from, T
   for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<T>(table[static_cast<std::uint8_t>(from[i])]);
 }
 
-// Types of 16 bits go through float.
+// Types of 16 bits are converted through float.
 template <typename T, typename Widen>
 void convert_16(Widen widen, const std::byte* from, T* to, std::size_t count) {
   std::array<std::uint16_t, 512> bits;
@@ -137,7 +137,7 @@ void PairValues::convert(const std::byte* from, T* to, std::size_t parts) {
       return convert_table(kFloat8Values<DType::float8_e5m2fnuz>, from, to, parts);
     case DType::float8_e8m0fnu:
       return convert_table(kFloat8Values<DType::float8_e8m0fnu>, from, to, parts);
-    default:  // a type without numbers: its bytes say nothing
+    default:  // a type without numbers: its bytes have no meaning
       std::fill_n(to, parts, T{0});
   }
 }
@@ -161,7 +161,7 @@ const T* PairValues::next(std::size_t count) {
   convert(from, parts, elements * parts_);
   for (std::size_t i = 0; i < elements; ++i) {
     to[i * taken_] = parts[i * parts_];
-    if (taken_ == 2) to[2 * i + 1] = T{0};  // real, beside a complex one
+    if (taken_ == 2) to[2 * i + 1] = T{0};  // the imaginary part of a real number, if the other side is complex
   }
   return to;
 }

@@ -1,4 +1,4 @@
-// PairValues: the elements of a view, from anywhere in it, as float or as double.
+// PairValues: the elements of a view, from any place in it, as float or as double.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@
 
 namespace sonde {
 
-// True if float holds every value of the type.
+// True if float can represent every value of the type.
 bool fits_float32(DType dtype);
 
 class PairValues {
  public:
-  // `complex`: elements come as two values, real and imaginary part (0 where the type has none).
+  // `complex`: elements are two values, real and imaginary part (0 if the type has none).
   PairValues(const PairKernel& kernel, const TensorView& view, bool complex);
 
-  // The next `count` values, the first time from `first` on; valid until the next call. At most kPairBlock at a time.
-  // T is float or double. They may lie in the view itself.
+  // The next `count` values, the first time from `first` on; valid until the next call. At most kPairBlock at a time. T
+  // is float or double. The result may point into the view itself.
   template <typename T>
   const T* next(std::size_t count);
   void seek(std::uint64_t first);

@@ -40,14 +40,14 @@ HWY_INLINE std::uint64_t total(hn::Vec<hn::RebindToSigned<D>> counter) {
   return static_cast<std::uint64_t>(hn::GetLane(hn::SumOfLanes(hn::RebindToSigned<D>(), counter)));
 }
 
-// kFused where products of the values are exact, so that fusing changes nothing.
+// kFused if products of the values are exact, so that fusing changes nothing.
 template <bool kFused>
 HWY_INLINE V64 add_product(V64 a, V64 b, V64 sum) {
   if constexpr (kFused) return hn::MulAdd(a, b, sum);
   return hn::Add(sum, hn::Mul(a, b));
 }
 
-// The part of the work on one vector's worth of lanes: its sums stay in registers for the whole block.
+// The work on one vector of lanes: its sums stay in registers for the whole block.
 template <bool kFused>
 struct LaneSums {
   V64 sum, golden_sum, squares, golden_squares, products, errors, error_squares, relative;
@@ -81,7 +81,7 @@ struct LaneSums {
   }
 };
 
-// The smallest and largest elements and how many pairs differ, on whole vectors of the type that is read.
+// The smallest and largest elements and the number of different pairs, on whole vectors of the type that is read.
 template <class D>
 struct Range {
   using V = hn::Vec<D>;
@@ -117,7 +117,7 @@ struct Range {
   }
 };
 
-// The largest errors, and how many are small.
+// The largest errors, and the number of small ones.
 struct Errors {
   V64 error, relative, nonzero;
   VI64 thousandth, five;
@@ -169,7 +169,7 @@ HWY_INLINE void add_vector(LaneSums<kFused>& sums, Errors& found, V64 x, V64 y) 
   }
 }
 
-// One set of lanes of double, and of float, whose products are exact in double.
+// One set of lanes of double, and one of float, whose products are exact in double.
 struct Values64 {
   using T = double;
   using D = D64;
@@ -261,8 +261,8 @@ void widen_bfloat16(const std::uint16_t* from, float* to, std::size_t count) {
   scalar_pair_kernel().from_bfloat16(from + i, to + i, count - i);
 }
 
-// The bits go where float has them, which is the value times 2^-112, denormals included; one exact product mends that.
-// Infinity and NaN become 2^16 and more, and get their exponent.
+// The bits are moved to their places in a float. This gives the value times 2^-112, denormals included; one exact
+// product corrects it. Infinity and NaN become 2^16 and more, and then get their exponent.
 void widen_float16(const std::uint16_t* from, float* to, std::size_t count) {
   const D32 d;
   const hn::RebindToUnsigned<D32> wide;

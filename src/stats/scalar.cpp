@@ -125,7 +125,7 @@ Statistics finish(Moments& moments) {
   if (found.finite_count() == 0) return found;
   found.max = moments.max;
   found.min = moments.min;
-  // Sums of huge doubles may have overflowed both ways; the sign of that NaN is an accident.
+  // Sums of huge doubles may have overflowed both ways; the sign of that NaN has no meaning.
   found.sum = std::isnan(moments.sum) ? std::numeric_limits<double>::quiet_NaN() : moments.sum;
   found.sum_squares = moments.squares;
   return found;

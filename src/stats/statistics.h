@@ -14,7 +14,7 @@
 namespace sonde {
 
 // Raw moments and counts; every element is widened to double. Exact definitions: docs/format.md, "Statistics".
-// Bit-identical for every kernel and thread count: a fixed tree of lanes defines the order of additions.
+// Bit-identical for every kernel and thread count, because a fixed tree of lanes defines the order of additions.
 struct Statistics {
   std::uint64_t count = 0;  // elements
   std::uint64_t nan_count = 0;
@@ -27,18 +27,18 @@ struct Statistics {
   double min = 0;
   double sum = 0;  // of finite elements
   double sum_squares = 0;
-  bool first_is_nan = false;  // set only where sonde_settings.acl_quirks asks: CANN's maximum then is NaN
+  bool first_is_nan = false;  // only set for sonde_settings.acl_quirks: CANN's maximum then is NaN
 
   std::uint64_t finite_count() const { return count - nan_count - positive_inf_count - negative_inf_count; }
   bool all_finite() const { return finite_count() == count; }
   friend bool operator==(const Statistics&, const Statistics&) = default;
 };
 
-// One pass over the elements, in memory order where the view is dense, else in C order, in place (no copy).
-// Not for complex (check info(dtype).has_statistics).
+// One pass over the elements, without a copy: in memory order if the view is dense, otherwise in C order. Not for
+// complex (check info(dtype).has_statistics).
 Statistics summarize(const TensorView& view);
 
-// The same, and the bytes in C order to `out` (view.bytes() bytes) while they are in cache.
+// The same; also copies the bytes in C order to `out` (view.bytes() bytes) while they are in cache.
 Statistics summarize_and_copy(const TensorView& view, std::byte* out);
 
 // The thirteen categories of `statistic_category`, MindSpore 2.4 and later.
@@ -79,18 +79,18 @@ enum class NonFinite : std::uint8_t {
   left_out,  // MindSpore 2.0: max, min and avg over the finite elements; an infinity is neither positive nor negative
 };
 
-// The value of a category. Not for md5/sha1. NaN where there is none.
+// The value of a category. Not for md5/sha1. NaN if there is none.
 double value_of(const Statistics& statistics, Category category, NonFinite rule = NonFinite::spread);
-// Its text: "%g" for values, plain integers for counts, `nan` without a sign; `null` for a value over no element.
+// Its text: "%g" for values, plain integers for counts, `nan` without a sign; `null` for a value over no elements.
 std::string text_of(const Statistics& statistics, Category category, NonFinite rule = NonFinite::spread);
-// The same where averages and norms are taken in the tensor's own type (device_stat_precision_mode "low"): rounded to it,
-// infinite where they do not fit. Not for integers.
+// The same if averages and norms are computed in the tensor's own type (device_stat_precision_mode "low"): rounded to
+// it, infinite if they do not fit. Not for integers.
 std::string text_in_type(const Statistics& statistics, Category category, DType dtype,
                          NonFinite rule = NonFinite::spread);
 
 // The SIMD kernel in use (`avx3`, `avx2`, …, `scalar`). SONDE_KERNEL=scalar in the environment forces one.
 std::string_view kernel_name();
-// The problem with SONDE_KERNEL; empty when it is not set or names a kernel that runs here.
+// The problem with SONDE_KERNEL; empty if it is not set or names a kernel that runs here.
 std::string kernel_complaint();
 
 }  // namespace sonde

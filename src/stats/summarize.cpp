@@ -11,7 +11,7 @@
 namespace sonde {
 namespace {
 
-// One tensor's way through a kernel. Elements come in any number of pieces; where they are cut does not matter.
+// Passes one tensor to a kernel, in any number of pieces; the result does not depend on the cuts.
 struct Summary {
   const Kernel& kernel;
   DType dtype;
@@ -30,7 +30,7 @@ void Summary::add_within_block(const std::byte* data, std::size_t elements) {
     data += added * item_bytes;
     elements -= added;
   };
-  // A piece that starts between two full sets of lanes is brought to the next one first.
+  // A piece that starts inside a set of lanes is first advanced to the next set.
   const std::size_t misplaced = (kLanes - moments.count % kLanes) % kLanes;
   if (misplaced != 0) take(scalar_kernel().add[type], std::min(misplaced, elements));
   if (elements >= kLanes) take(kernel.add[type], elements);
@@ -47,9 +47,9 @@ void Summary::add(const std::byte* data, std::size_t elements) {
   }
 }
 
-// Shorter runs than this are gathered: a call of the kernel costs about as much as copying so many elements.
+// Shorter runs than this are collected in a buffer: a kernel call costs about as much as copying so many elements.
 constexpr std::int64_t kMinRun = 256;
-constexpr std::size_t kBufferBytes = 8192;  // on the stack of a thread of the host
+constexpr std::size_t kBufferBytes = 8192;  // on the stack of a host thread
 
 void add_gathered(Summary& summary, const TensorView& view) {
   alignas(64) std::byte buffer[kBufferBytes];
@@ -59,7 +59,7 @@ void add_gathered(Summary& summary, const TensorView& view) {
   }
 }
 
-// Asks for the bytes, or the first few KiB of them, ahead of their use. Any address may be given.
+// Prefetches the bytes, or the first few KiB of them. Any address is allowed.
 void prefetch(const std::byte* data, std::size_t bytes) {
   constexpr std::size_t kLine = 64;
   constexpr std::size_t kMost = 4096;
@@ -83,7 +83,7 @@ void add_runs(Summary& summary, const Walk& walk) {
   };
   const auto run_elements = static_cast<std::size_t>(walk.inner_run());
   do {
-    // The hardware guesses wrong where a run ends, and not at all across pages.
+    // The hardware's prefetch is wrong at the end of a run, and does not cross pages.
     prefetch(run + walk.stride[walk.rank - 2] * item_bytes, run_elements * summary.item_bytes);
     summary.add(run, run_elements);
   } while (next_run());

@@ -19,7 +19,7 @@ HWY_BEFORE_NAMESPACE();
 namespace sonde {
 namespace HWY_NAMESPACE {
 
-// Highway's own emulation of vectors is slower than our scalar kernel: its table stays empty.
+// Highway's emulation of vectors is slower than the scalar kernel, so its table stays empty.
 void fill_kernel([[maybe_unused]] Kernel& kernel) {
 #if HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR
   const auto set = [&kernel](DType dtype, AddElements add) { kernel.add[static_cast<std::size_t>(dtype)] = add; };

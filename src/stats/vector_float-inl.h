@@ -24,7 +24,7 @@ using D32 = hn::Repartition<float, D64>;
 using V32 = hn::Vec<D32>;
 constexpr std::size_t kLanes64 = hn::MaxLanes(D64());
 constexpr std::size_t kLanes32 = hn::MaxLanes(D32());
-constexpr std::size_t kVectors64 = kLanes / kLanes64;  // that hold one set of lanes
+constexpr std::size_t kVectors64 = kLanes / kLanes64;  // the vectors of one set of lanes
 constexpr std::size_t kVectors32 = kLanes / kLanes32;
 static_assert(kVectors32 >= 1 && kVectors32 * kLanes32 == kLanes);
 
@@ -253,9 +253,8 @@ struct LoadBFloat16 {
   }
 };
 
-// A format of `kFractionBits`, a sign at the top of Stored and exponent bits between. The bits are
-// moved to where float has them, which is the value times a power of two, denormals included; one
-// exact product mends that.
+// A format of `kFractionBits`, with a sign at the top of Stored and exponent bits between. The bits are moved to their
+// places in a float. This gives the value times a power of two, denormals included; one exact product corrects it.
 template <typename Stored, int kFractionBits, int kBias>
 struct LoadNarrow {
   static constexpr std::size_t kItemBytes = sizeof(Stored);
@@ -279,7 +278,7 @@ struct LoadNarrow {
   }
 };
 
-// Infinity and NaN where the exponent is all ones, as IEEE has them.
+// Infinity and NaN if the exponent is all ones, as in IEEE formats.
 template <typename Stored, int kFractionBits, int kBias>
 struct LoadIeee : LoadNarrow<Stored, kFractionBits, kBias> {
   using Base = LoadNarrow<Stored, kFractionBits, kBias>;
@@ -329,7 +328,7 @@ using LoadFloat8E4M3FN = LoadFloat8Finite<3, 7, 0x7F, true>;
 using LoadFloat8E4M3FNUZ = LoadFloat8Finite<3, 8, 0x80, false>;
 using LoadFloat8E5M2FNUZ = LoadFloat8Finite<2, 16, 0x80, false>;
 
-// The code is a float's exponent; 0 is half of float's least normal number.
+// The code is the exponent of a float; 0 is half of float's least normal number.
 struct LoadFloat8E8M0 {
   static constexpr std::size_t kItemBytes = 1;
   static HWY_INLINE V32 load(const std::byte* data) {
@@ -436,8 +435,8 @@ struct LoadFloat64 {
   static HWY_INLINE V64 load(const std::byte* data) { return load_bytes(D64(), data); }
 };
 
-// 64-bit integers as doubles, rounded once: each half is exact as the fraction of a large power of
-// two, and the last addition rounds.
+// 64-bit integers as doubles, rounded once: each half is exact as the fraction of a large power of two, and only the
+// last addition rounds.
 struct LoadUInt64 {
   static HWY_INLINE V64 from_halves(hn::Vec<hn::RebindToUnsigned<D64>> bits, double offset) {
     const hn::RebindToUnsigned<D64> du;

@@ -1,8 +1,8 @@
 // Kernels of bool and of integers of up to 32 bits. Compiled once per instruction set by vector.cpp.
 //
-// Sums of up to 16 bits are taken as integers: within a block they, and the sums of squares, are
-// below 2^53, so doubles added in any order give the same. They go to lane 0. Squares of 32 bits do
-// not fit a double and need the lanes.
+// Sums of up to 16 bits are computed as integers: within a block they, and the sums of squares, are below 2^53, so
+// doubles added in any order give the same result. They are added to lane 0. Squares of 32 bits do not fit a double and
+// need the lanes.
 #if defined(SONDE_STATS_VECTOR_INTEGER_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef SONDE_STATS_VECTOR_INTEGER_INL_H_
 #undef SONDE_STATS_VECTOR_INTEGER_INL_H_
@@ -33,7 +33,7 @@ HWY_INLINE void take_extremes(Moments& moments, D d, hn::Vec<D> max, hn::Vec<D> 
   moments.take_min(static_cast<double>(*std::min_element(least, least + hn::MaxLanes(d))));
 }
 
-// The counts of a pass; no integer is NaN, and an unsigned one is never negative.
+// The counts of a pass. An integer is never NaN, and an unsigned one is never negative.
 struct SignCounts {
   std::size_t zero = 0;
   std::size_t negative = 0;
@@ -104,7 +104,7 @@ HWY_INLINE std::int64_t sum_of_lanes(hn::Vec<DU64> value) {
   return static_cast<std::int64_t>(hn::GetLane(hn::SumOfLanes(DU64(), value)));
 }
 
-// Sums and sums of squares of 16-bit values. A pair of squares may be 2^31, which is right as an unsigned number.
+// Sums and sums of squares of 16-bit values. A pair of squares may be 2^31, which is correct as an unsigned number.
 struct Sums16 {
   hn::Vec<DI32> sum;
   hn::Vec<DU64> squares;

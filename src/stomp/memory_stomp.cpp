@@ -41,7 +41,7 @@ bool same_form(const CatalogTensor& a, const CatalogTensor& b) {
 
 bool close(double a, double b) { return a == b || std::fabs(a - b) <= 1e-9 * std::max(std::fabs(a), std::fabs(b)); }
 
-// By statistics alone, which may prove a difference and not that there is none.
+// From statistics alone, which can prove a difference, but not equality.
 bool differ(const CatalogTensor& a, const CatalogTensor& b) {
   if (!a.statistics || !b.statistics) return false;
   const KnownStatistics &s = *a.statistics, &t = *b.statistics;
@@ -115,7 +115,7 @@ std::optional<Range> range_of(const CatalogRank& rank, const CatalogTensor& befo
   return range;
 }
 
-void tell_statistics(const CatalogTensor& before, const CatalogTensor& after, Finding& finding) {
+void add_statistics(const CatalogTensor& before, const CatalogTensor& after, Finding& finding) {
   if (!before.statistics || !after.statistics) return;
   const auto add = [&](const char* name, const auto& a, const auto& b) {
     if (a && b && *a != *b && !(std::isnan(static_cast<double>(*a)) && std::isnan(static_cast<double>(*b)))) {
@@ -131,11 +131,11 @@ void tell_statistics(const CatalogTensor& before, const CatalogTensor& after, Fi
   add("NaN count", a.nan_count, b.nan_count);
 }
 
-void tell_range(const CatalogRank& rank, const CatalogTensor& before, const CatalogTensor& after, Finding& finding) {
+void add_range(const CatalogRank& rank, const CatalogTensor& before, const CatalogTensor& after, Finding& finding) {
   const std::optional<Range> range = range_of(rank, before, after);
   if (!range || range->differ == 0) {
     finding.limits.push_back("the dump does not have the values of both sides: the changed elements cannot be known");
-    tell_statistics(before, after, finding);
+    add_statistics(before, after, finding);
     return;
   }
   const std::uint64_t item = std::max<std::uint64_t>(info(before.dtype).item_bytes, 1);
@@ -181,17 +181,17 @@ class StompSearch {
               const CatalogOp& reader, const CatalogTensor& after, bool watched);
   void note_unreadable(const CatalogTensor& tensor);
   std::optional<bool> same(const CatalogTensor& before, const CatalogTensor& after, bool watched);
-  void tell_suspects(const CatalogStep& step, const CatalogOp& from, const CatalogOp& to, bool watched,
-                     Finding& finding);
+  void add_suspects(const CatalogStep& step, const CatalogOp& from, const CatalogOp& to, bool watched,
+                    Finding& finding);
 
   const CatalogRank& rank_;
   const DumpPart& part_;
   StompReport& report_;
   SameValues same_;
   SourceTexts sources_;
-  DataFlow flow_;  // of the run, up to here
+  DataFlow flow_;  // of the run, up to this step
   std::map<std::pair<std::uint64_t, std::uint32_t>, Seen> seen_;
-  std::map<std::string, const CatalogOp*> by_file_name_;  // of this step: as names of pairs have it
+  std::map<std::string, const CatalogOp*> by_file_name_;  // of this step; pair names contain file names
   std::map<std::pair<std::string, std::uint32_t>, Seen> watched_;
 };
 
@@ -214,8 +214,8 @@ void StompSearch::look_at(const CatalogStep& step) {
 }
 
 // Whether output `slot` is all of the memory that its op wrote, so that a reader with the same shape reads the same
-// elements. An op that writes in place may have written only a part of the memory: then all of it must come, with this
-// shape, from an op that neither writes in place nor returns a view.
+// elements. An op that writes in place may have written only a part of the memory: then all of it, with this shape,
+// must be made by an op that neither writes in place nor returns a view.
 bool StompSearch::is_whole(const CatalogOp& op, std::uint32_t slot, const CatalogTensor& like, int depth) const {
   const OpNature nature = nature_of(op.op_type);
   if (!nature.in_place) {
@@ -232,8 +232,7 @@ bool StompSearch::is_whole(const CatalogOp& op, std::uint32_t slot, const Catalo
   return false;
 }
 
-// The writer's record of the value that this input reads; null where there is none, or where the two may be different
-// views.
+// The writer's record of the value that this input reads; null if there is none, or if the two may be different views.
 const CatalogTensor* StompSearch::written(const DataFlow::Maker& maker, const CatalogTensor& input) const {
   const CatalogTensor* output = DataFlow::output(maker);
   if (output == nullptr || !same_form(*output, input) || !is_whole(*maker.op, maker.slot, *output, 0)) return nullptr;
@@ -248,7 +247,7 @@ void StompSearch::note_unreadable(const CatalogTensor& tensor) {
   report_.problems.push_back({path, file.error().message});
 }
 
-// The watcher gives what has not changed the number that it had.
+// The watcher keeps the number of a tensor whose bytes have not changed.
 std::optional<bool> StompSearch::same(const CatalogTensor& before, const CatalogTensor& after, bool watched) {
   if (watched && before.content != 0 && after.content != 0) return before.content == after.content;
   if (const std::optional<bool> known = same_(before, after)) return known;
@@ -262,7 +261,7 @@ std::optional<bool> StompSearch::same(const CatalogTensor& before, const Catalog
   return x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(double)) == 0;
 }
 
-// Those whose values are in the dump and could not be looked at.
+// Tensors whose values are in the dump but cannot be read.
 void StompSearch::add_unreadable(std::initializer_list<const CatalogTensor*> tensors) {
   for (const CatalogTensor* tensor : tensors) {
     if (tensor->file.empty()) continue;
@@ -300,10 +299,10 @@ void StompSearch::look_at_reads(const CatalogStep& step, const CatalogOp& op, bo
   }
 }
 
-// `X_To_C`: the output of C, as it was found after X.
+// `X_To_C`: the output of C, as read after X.
 void StompSearch::look_at_pair(const CatalogStep& step, const CatalogOp& pair, bool reports) {
   const std::string_view name = pair.op_name;
-  // Either name may hold the word itself: the one that makes two ops of the step is meant.
+  // Either name may contain the word `To`: both parts must be names of ops in the step.
   for (std::size_t at = name.find("_To_"); at != std::string_view::npos; at = name.find("_To_", at + 1)) {
     const auto reader = by_file_name_.find(std::string(name.substr(0, at)));
     const auto watched = by_file_name_.find(std::string(name.substr(at + 4)));
@@ -357,13 +356,13 @@ void StompSearch::report(const CatalogStep& step, const CatalogOp& writer, const
   }
   finding.evidence.push_back(
       fmt::format("found changed {} {}{}", watched ? "after" : "by", reader.op_name, line_text(reader)));
-  tell_range(rank_, *before.tensor, after, finding);
-  tell_suspects(step, *before.by, reader, watched, finding);
+  add_range(rank_, *before.tensor, after, finding);
+  add_suspects(step, *before.by, reader, watched, finding);
   report_.findings.push_back(std::move(finding));
 }
 
-void StompSearch::tell_suspects(const CatalogStep& step, const CatalogOp& from, const CatalogOp& to, bool watched,
-                                Finding& finding) {
+void StompSearch::add_suspects(const CatalogStep& step, const CatalogOp& from, const CatalogOp& to, bool watched,
+                               Finding& finding) {
   std::size_t count = 0;
   for (auto op = step.ops.rbegin(); op != step.ops.rend(); ++op) {
     if (op->is_parameter || op->sequence <= from.sequence || op->sequence > to.sequence) continue;

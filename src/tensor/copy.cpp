@@ -1,4 +1,4 @@
-// copy_c_order: whole, by runs, by tiles where the view is a transpose, else element by element.
+// copy_c_order: as a whole, by runs, by tiles if the view is a transpose, otherwise element by element.
 #include <algorithm>
 #include <cstring>
 
@@ -12,15 +12,15 @@ namespace {
 struct Plane {
   std::int64_t rows, columns;
   std::int64_t row_stride, column_stride;  // in memory, elements
-  std::int64_t out_row_stride;             // in the copy, elements; columns lie side by side there
+  std::int64_t out_row_stride;             // in the copy, elements; its columns are adjacent
 };
 
 // A tile's side: one cache line of elements, so that each line of memory and of the copy is touched once per tile.
 template <typename Item>
 constexpr std::int64_t kTile = 64 / static_cast<std::int64_t>(sizeof(Item));
 
-// Copies `rows` x `columns` of the plane through a small square, which bears strides that are
-// powers of two: there, all the lines of a tile want the same few places of the cache.
+// Copies `rows` x `columns` of the plane through a small square. This helps with strides that are powers of two: all
+// the lines of a tile then compete for the same few places of the cache.
 template <typename Item>
 void copy_tile(const Plane& plane, const std::byte* data, std::byte* out, std::int64_t rows, std::int64_t columns) {
   constexpr std::int64_t kSide = kTile<Item>;
@@ -36,7 +36,7 @@ void copy_tile(const Plane& plane, const std::byte* data, std::byte* out, std::i
   }
 }
 
-// The same for a whole tile of a plane whose rows lie side by side in memory: all bounds are known.
+// The same for a whole tile of a plane whose rows are adjacent in memory: all bounds are known.
 template <typename Item>
 void copy_whole_tile(const Plane& plane, const std::byte* data, std::byte* out) {
   constexpr std::int64_t kSide = kTile<Item>;
@@ -67,8 +67,8 @@ void copy_tile_at(const Plane& plane, const std::byte* data, std::byte* out, std
   }
 }
 
-// Rows of the plane that are worked on together: enough for memory to be read in long stretches,
-// few enough for the pages of the copy that they lie in to stay in the address cache.
+// Rows of the plane that are copied together: enough to read memory in long stretches, few enough to keep the pages of
+// the copy in the address cache.
 constexpr std::int64_t kBand = 256;
 
 template <typename Item>
@@ -100,7 +100,7 @@ CopyPlane plane_copier(std::size_t item_bytes) {
   }
 }
 
-// Elements that are side by side in the copy lie apart in memory, in more than one row.
+// True if adjacent elements of the copy lie apart in memory, in more than one row.
 bool is_transposed(const Walk& walk) {
   return walk.rank >= 2 && walk.stride[walk.rank - 1] != 1 && walk.stride[walk.rank - 1] != 0;
 }

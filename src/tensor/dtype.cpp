@@ -8,7 +8,7 @@
 namespace sonde {
 namespace {
 
-// Row i is DType i. `npy` and `file_bytes` differ from memory where numpy has no such type: those are widened.
+// Row i is DType i. `npy` and `file_bytes` differ from memory if NumPy has no such type: those types are widened.
 constexpr std::array<DTypeInfo, 25> kTable = {{
     {DType::undefined, "Undefined", "undefined", "", 0, 0, false},
     {DType::bool8, "Bool", "bool", "|b1", 1, 1, true},

@@ -8,7 +8,7 @@
 
 namespace sonde {
 
-// Those that Sonde can rearrange (reformat.h); the others have a name only.
+// Sonde can rearrange these (reformat.h); the others have only a name.
 enum class Format : std::uint16_t {
   nchw = 0,
   nhwc = 1,
@@ -39,11 +39,11 @@ enum class Format : std::uint16_t {
   default_format = 0xFFFF,  // MindSpore's name for the host's own, C order; in a container nchw, ncdhw or nd by rank
 };
 
-// CANN's name for it: the default of a tensor with so many dimensions is nchw, ncdhw or nd; others are themselves.
+// CANN's name for it: the default of a tensor with so many dimensions is nchw, ncdhw or nd; others are unchanged.
 Format named_for_cann(Format format, std::size_t dimensions);
-// "NHWC", "FRACTAL_Z", "DefaultFormat"; empty for a number that CANN has no name for.
+// "NHWC", "FRACTAL_Z", "DefaultFormat"; empty for a number without a name.
 std::string_view name_of(Format format);
-// The format of that name, in capitals as CANN spells it; nothing when there is none.
+// The format of that name, in capitals as CANN spells it; empty for an unknown name.
 std::optional<Format> format_from_name(std::string_view name);
 
 }  // namespace sonde

@@ -10,8 +10,8 @@ struct Row {
   std::string_view text;
 };
 
-// Dimensions from the widest to the narrowest; letters side by side are one dimension. `C1` counts blocks of the axis C,
-// `C0` the elements of a block. C0 twice is a diagonal: elements beside it are zeros.
+// Dimensions from the widest to the narrowest; adjacent letters are one dimension. `C1` counts blocks of the axis C,
+// `C0` the elements of a block. C0 twice is a diagonal: elements outside it are zeros.
 constexpr Row kImages[] = {
     {Format::nchw, "N C H W"},
     {Format::nhwc, "N H W C"},

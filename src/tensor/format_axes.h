@@ -1,4 +1,4 @@
-// The grammar of CANN's formats: the axis, or the part of an axis, that each stored dimension counts through.
+// The grammar of CANN's formats: the axis, or the part of an axis, that each stored dimension stands for.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ struct FormatAxes {
   bool has(Axis axis) const;
 };
 
-// Nothing for formats without a rule. FRACTAL_Z_C04 is its own case and not here.
+// Empty for formats without a rule. FRACTAL_Z_C04 is a separate case and not included.
 const FormatAxes* axes_of(Format format);
 
 }  // namespace sonde

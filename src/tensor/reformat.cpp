@@ -15,7 +15,7 @@
 namespace sonde {
 namespace {
 
-// Work that is handed to a thread at a time: a good part of a second-level cache.
+// Work that a thread gets at a time: a good part of a second-level cache.
 constexpr std::int64_t kPieceBytes = 1 << 20;
 
 std::int64_t product(std::span<const std::int64_t> sizes) {

@@ -25,7 +25,7 @@ struct StoredShape {
   std::int64_t groups = 1;          // of a convolution's weight in FRACTAL_Z: CANN's `sub_format`
 };
 
-// The shape without padding. `order` gives the order of its sizes: a format without blocks (NCHW, HWCN, ND, …).
+// The shape without padding. `order` is the order of its sizes: a format without blocks (NCHW, HWCN, ND, …).
 struct LogicalShape {
   Format order = Format::nd;
   std::vector<std::int64_t> shape;
@@ -35,12 +35,12 @@ class Reformat {
  public:
   const std::vector<std::int64_t>& shape() const { return shape_; }  // of the result
   std::int64_t elements() const { return elements_; }
-  // True when the bytes stay as they are and only the shape is another.
+  // True if the bytes stay unchanged and only the shape differs.
   bool is_reshape() const;
 
-  // All elements to `out`, on up to `threads` threads (this one is one of them).
+  // All elements to `out`, on up to `threads` threads (the calling thread is one of them).
   void copy(const std::byte* from, std::byte* out, std::size_t item_bytes, unsigned threads = 1) const;
-  // Elements [first, last) of the result; `out` is where element `first` goes. Parts may be copied at the same time.
+  // Elements [first, last) of the result; `out` receives element `first`. Parts may be copied at the same time.
   void copy_part(const std::byte* from, std::byte* out, std::size_t item_bytes, std::int64_t first,
                  std::int64_t last) const;
 
@@ -57,27 +57,26 @@ class Reformat {
   std::vector<CopyBox> boxes_;
 };
 
-// The other format of a tensor. `real`: its shape without padding; where it is not given the padding stays, except that
-// FRACTAL_Z and FRACTAL_Z_3D cannot be read without one. Sizes smaller than what is stored crop; larger ones fail.
-// `block`: C0 and N0 of a blocked result (4 for the C04 formats whatever it says).
-// Fails with `unsupported` for formats and pairs that no rule is known for, `invalid_argument` for a shape that does not
-// fit the format or that `real` does not fit.
+// The other format of a tensor. `real`: its shape without padding. Without it the padding stays, except that FRACTAL_Z
+// and FRACTAL_Z_3D cannot be read. Sizes smaller than the stored ones crop; larger ones fail. `block`: C0 and N0 of a
+// blocked result (always 4 for the C04 formats). Fails with `unsupported` for formats and pairs without a known rule,
+// `invalid_argument` for a shape that does not fit the format or `real`.
 Result<Reformat> plan_reformat(const StoredShape& from, Format to,
                                const std::optional<LogicalShape>& real = std::nullopt, std::int64_t block = 16);
 
 // True if plan_reformat has a rule for this pair.
 bool can_reformat(Format from, Format to);
-// False for formats whose elements lie as a plain array of their axes.
+// False for formats whose elements are a plain array of their axes.
 bool is_blocked(Format format);
 
-// The order in which `original_shape` is written: of a blocked tensor, the first of NCHW, NHWC, HWCN and CHWN (or their
-// kin with D) whose unblocked axes are those that are stored and whose blocked ones fill their blocks; `hint` first where
-// something else says it. Nothing when none fits.
+// The order in which `original_shape` is written: for a blocked tensor, the first of NCHW, NHWC, HWCN and CHWN (or
+// their forms with D) whose unblocked axes are the stored ones and whose blocked axes fill their blocks. `hint`, if
+// known from elsewhere, is tried first. Empty if none fits.
 std::optional<LogicalShape> find_order(const StoredShape& stored, std::span<const std::int64_t> original_shape,
                                        std::optional<Format> hint = std::nullopt);
 
-// Crops an array of `shape` to `sizes` as CANN's tools do (ones are dropped where
-// `sizes` has more of them; missing ones are added at the end). Fails with `invalid_argument` where it cannot be.
+// Crops an array of `shape` to `sizes` as CANN's tools do (ones are dropped if `sizes` has more of them; missing ones
+// are added at the end). Fails with `invalid_argument` if that is impossible.
 Result<Reformat> plan_crop(std::span<const std::int64_t> shape, std::span<const std::int64_t> sizes);
 
 }  // namespace sonde

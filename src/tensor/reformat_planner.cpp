@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kN = 0, kC = 1, kD = 2, kH = 3, kW = 4;
 constexpr std::int64_t kC04 = 4;
-// Blocks of sizes that nobody uses cut each other into pieces; a plan with more of them is somebody's joke.
+// Absurd block sizes cut each other into many pieces. A plan with more pieces is not real and is refused.
 constexpr std::size_t kMostBoxes = 1 << 20;
 using Kind = AxisPart::Kind;
 using Family = FormatAxes::Family;
@@ -64,7 +64,7 @@ std::array<AxisPlace, kAxes> places_of(const FormatAxes& axes, const std::vector
   return places;
 }
 
-// The C04 formats see H and W as one axis of pixels; in every other format they are neighbours.
+// The C04 formats treat H and W as one axis of pixels; in every other format they are neighbours.
 void join_pixels(std::array<AxisPlace, kAxes>& places) {
   const std::int64_t pixels = places[kH].size * places[kW].size;
   const std::int64_t stride = places[kW].size == 1 && places[kH].size > 1 ? places[kH].outer : places[kW].outer;
@@ -140,7 +140,7 @@ Result<Reformat> ReformatPlanner::plan() {
   }
   from_axes_ = axes_of(stored_.format);
   to_axes_ = axes_of(to_);
-  // A matrix's formats take any plain array as the matrix it is, whatever its axes are called.
+  // The formats of a matrix read any plain array as a matrix, whatever its axes are called.
   const bool is_matrix = (from_axes_ != nullptr && from_axes_->family == Family::matrix) ||
                          (to_axes_ != nullptr && to_axes_->family == Family::matrix && to_ != Format::nd);
   if (is_matrix) {
@@ -163,7 +163,7 @@ Result<Reformat> ReformatPlanner::plan() {
   return build();
 }
 
-// The real sizes of an image's axes.
+// The sizes of an image's axes without padding.
 Status ReformatPlanner::read_real() {
   if (!real_) return {};
   Format order = real_->order;
@@ -208,7 +208,7 @@ Status ReformatPlanner::read_image() {
       if (stored_.shape[i] % kC04 != 0) return refuse("shape " + text(stored_.shape) + " does not fit " + name);
       continue;
     }
-    // Several axes in one dimension: only the real shape gives the size of each.
+    // Several axes are in one dimension: only the real shape gives the size of each.
     if (!real_sizes_) return refuse(name + " cannot be taken apart without its real shape");
     std::int64_t others = 1;
     for (const AxisPart part : axes.dims[i]) {
@@ -456,7 +456,7 @@ Result<Reformat> ReformatPlanner::build() {
   return plan;
 }
 
-// Whether the real shape fits this stored one exactly: nothing left over, and no block without an element.
+// Whether the real shape fits this stored one exactly: nothing is left over, and no block is without an element.
 bool ReformatPlanner::fits_exactly() {
   from_axes_ = axes_of(stored_.format);
   if ((from_axes_ == nullptr && !is_fractal_c04(stored_.format)) || !has_sane_strides(stored_.shape) ||
@@ -487,7 +487,7 @@ bool can_reformat(Format from, Format to) {
   const FormatAxes* to_axes = axes_of(to);
   if ((from_axes == nullptr && !is_fractal_c04(from)) || (to_axes == nullptr && !is_fractal_c04(to))) return false;
   const auto is_matrix = [](const FormatAxes* axes) { return axes != nullptr && axes->family == Family::matrix; };
-  // Nobody says which axes the dimensions of an ND tensor are.
+  // The axes of an ND tensor are unknown.
   if (from == Format::nd) return is_matrix(to_axes);
   if (is_matrix(from_axes)) return is_matrix(to_axes) || !is_blocked(to);
   if (is_matrix(to_axes) && to != Format::nd) return !is_blocked(from);

@@ -21,7 +21,8 @@ struct AxisPlace {
   std::int64_t outer = 0, inner = 0;
 
   std::int64_t at(std::int64_t x) const { return block == 0 ? x * outer : x / block * outer + x % block * inner; }
-  // From an element to the one `elements` further; for 1 within a block, and for whole blocks from a block's beginning.
+  // The distance from an element to the one `elements` further; for 1 within a block, and for whole blocks from a
+  // block's beginning.
   std::int64_t step(std::int64_t elements) const;
 };
 
@@ -31,7 +32,7 @@ struct AxisRun {
   std::int64_t from_offset = 0, to_offset = 0;
 };
 
-// Elements [from_start, + length) of one place to [to_start, + length) of the other, in as few runs as there can be.
+// Elements [from_start, + length) of one place to [to_start, + length) of the other, in as few runs as possible.
 std::vector<AxisRun> runs_of(const AxisPlace& from, std::int64_t from_start, const AxisPlace& to, std::int64_t to_start,
                              std::int64_t length);
 
@@ -42,7 +43,7 @@ struct Side {
   std::int64_t group_block_elements = 0;  // FRACTAL_Z: from one block of groups to the next
 };
 
-// The groups of a convolution's weight, as FRACTAL_Z packs them: `together` of them share a block.
+// How FRACTAL_Z packs the groups of a convolution's weight: `together` of them share a block.
 struct GroupPacking {
   std::int64_t groups = 1, together = 1;
   std::int64_t channels = 0, filters = 0;  // of one group

@@ -30,7 +30,7 @@ void negate_integers(std::byte* data, std::size_t count) {
   change_words<Word>(data, count, 1, [](Word word) { return static_cast<Word>(Word{0} - word); });
 }
 
-// The formats without a negative zero keep their NaN at 0x80, which has no sign.
+// The formats without a negative zero use 0x80 for NaN, which has no sign.
 void flip_unsigned_zero(std::byte* data, std::size_t count) {
   change_words<std::uint8_t>(data, count, 1, [](std::uint8_t word) {
     return static_cast<std::uint8_t>((word & 0x7F) == 0 ? word : word ^ 0x80);

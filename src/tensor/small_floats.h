@@ -28,7 +28,7 @@ constexpr float float16_to_float(std::uint16_t bits) {
 
 namespace float8 {
 
-// sign, exponent, fraction; no special values but those the callers put in.
+// sign, exponent, fraction; the only special values are those that the callers add.
 constexpr float finite(std::uint8_t bits, int fraction_bits, int bias) {
   const int exponent = (bits & 0x7F) >> fraction_bits;
   const int fraction = bits & ((1 << fraction_bits) - 1);

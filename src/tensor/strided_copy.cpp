@@ -41,7 +41,7 @@ struct Square {
   }
 };
 
-// `lines` lie side by side where they come from, `columns` where they go.
+// `lines` are adjacent in the source, `columns` in the target.
 struct StridedPlane {
   std::int64_t lines, columns;
   std::int64_t from_stride;  // from one column to the next in the source
@@ -58,7 +58,7 @@ void copy_plane_slowly(const StridedPlane& plane, const Item* from, Item* to, st
   }
 }
 
-// Lines worked on together: enough to read the source in long stretches, few enough for the target's pages to stay in
+// Lines that are copied together: enough to read the source in long stretches, few enough to keep the target's pages in
 // the address cache.
 constexpr std::int64_t kStridedBand = 256;
 
@@ -88,7 +88,7 @@ void copy_squares(const StridedPlane& plane, const Item* from, Item* to, std::in
 
 template <typename Item>
 void copy_strided_plane(const StridedPlane& plane, const std::byte* from_bytes, std::byte* to_bytes) {
-  // Never dereferenced as such: elements need not lie at a multiple of their size.
+  // Never dereferenced with this type: the address of an element need not be a multiple of its size.
   const Item* from = reinterpret_cast<const Item*>(from_bytes);
   Item* to = reinterpret_cast<Item*>(to_bytes);
   std::int64_t lines = 0, columns = 0;
@@ -115,7 +115,7 @@ void copy_rows_of(const Rows& rows, const std::byte* from, std::byte* to) {
   }
 }
 
-// Short rows of a known length are a few moves each; a call of memcpy for every 32 bytes is not.
+// Short rows of a known length need a few moves each; a call of memcpy for every 32 bytes costs more.
 void copy_rows(const Rows& rows, std::size_t row_bytes, const std::byte* from, std::byte* to) {
   switch (row_bytes) {
     case 1:
@@ -182,8 +182,8 @@ void copy_plane_of(std::size_t item_bytes, const StridedPlane& plane, const std:
 
 bool is_power_of_two_item(std::size_t bytes) { return bytes <= 16 && (bytes & (bytes - 1)) == 0; }
 
-// Rows of the next wider dimension that are worked on together where the source has them side by side, so that each of its
-// lines of the cache is read once: the narrower dimension may step over it a thousand times.
+// Rows of the next wider dimension that are copied together if they are adjacent in the source, so that each cache line
+// of it is read once: the narrower dimension may step over it a thousand times.
 constexpr std::int64_t kRowsTogether = 8;
 
 void copy_by_rows(const Sides& sides, std::span<const Dim> dims, std::int64_t from, std::int64_t to) {
@@ -218,7 +218,7 @@ void copy_by_rows(const Sides& sides, std::span<const Dim> dims, std::int64_t fr
   });
 }
 
-// All of a box, from its dimension on that `dims` begins with.
+// Copies all of a box, from the first dimension in `dims` on.
 void copy_whole(const Sides& sides, std::span<const Dim> dims, std::int64_t from, std::int64_t to) {
   const bool is_run = dims.empty() || dims.back().from_stride == 1 || dims.back().to_stride != 1;
   const auto lines = std::ranges::find(dims, 1, &Dim::from_stride);
@@ -248,7 +248,7 @@ void copy_part(const Sides& sides, std::span<const Dim> dims, std::int64_t from,
   const Dim dim = dims[0];
   const std::span<const Dim> inner = dims.subspan(1);
   const std::int64_t inner_reach = reach(inner);
-  // [begin, stop): what touches the wanted part; [whole_begin, whole_stop): what lies in it entirely.
+  // [begin, stop): the steps that touch the wanted part; [whole_begin, whole_stop): those that lie in it completely.
   const auto steps_to = [&](std::int64_t distance) {  // the first i with i * stride >= distance
     return distance <= 0 ? 0 : std::min(dim.size, (distance + dim.to_stride - 1) / dim.to_stride);
   };

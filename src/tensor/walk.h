@@ -8,10 +8,10 @@
 
 namespace sonde {
 
-// A view's dimensions without those of size 1, neighbours merged where one continues the other. The
-// order is kept, so the walk is in C order. Only for views with elements() > 0.
+// A view's dimensions without those of size 1, neighbours merged if one continues the other. The order is kept, so the
+// walk is in C order. Only for views with elements() > 0.
 struct Walk {
-  // Every dimension left has two elements or more, so a count that fits 64 bits has fewer than this.
+  // Every remaining dimension has at least two elements, so a count that fits 64 bits has fewer dimensions than this.
   static constexpr std::size_t kMaxRank = 64;
 
   explicit Walk(const TensorView& view);
@@ -22,20 +22,20 @@ struct Walk {
   std::int64_t size[kMaxRank];    // elements, all >= 2
   std::int64_t stride[kMaxRank];  // elements
 
-  // Elements that lie side by side in memory at the end of the walk: 1 when the last stride is not 1.
+  // Adjacent elements in memory at the end of the walk: 1 if the last stride is not 1.
   std::int64_t inner_run() const { return rank > 0 && stride[rank - 1] == 1 ? size[rank - 1] : 1; }
 };
 
-// Hands out the elements of a view in C order, a buffer at a time; the bytes are as they lie in
-// memory
-// (`conjugate` and `negative` not resolved). The view must outlive the cursor.
+// Copies the elements of a view in C order, one buffer at a time; bytes are as in memory (`conjugate` and `negative`
+// not resolved). The view must outlive the cursor.
 class Cursor {
  public:
   explicit Cursor(const TensorView& view);
 
-  // Copies the next `max_elements` elements, or as many as are left, to `out`. Returns how many; 0 at the end.
+  // Copies the next `max_elements` elements, or the remaining ones, to `out`. Returns the number of elements; 0 at the
+  // end.
   std::size_t read(std::byte* out, std::size_t max_elements);
-  // Goes to the element that `elements` come before; at most elements() of the view.
+  // Goes to the element with `elements` elements before it; at most elements() of the view.
   void seek(std::int64_t elements);
 
  private:
@@ -47,7 +47,7 @@ class Cursor {
   std::int64_t row_size_;
   std::int64_t row_stride_;
   std::int64_t total_;
-  std::int64_t left_;  // elements not yet handed out
+  std::int64_t left_;  // elements not yet copied
   std::int64_t index_[Walk::kMaxRank];
 };
 

@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Bytes up to and with the last newline.
+// Bytes up to the last newline, which is included.
 std::string_view whole_rows(std::string_view text) {
   const std::size_t end = text.rfind('\n');
   return end == std::string_view::npos ? std::string_view() : text.substr(0, end + 1);
@@ -44,12 +44,12 @@ std::multiset<std::string_view> rows_of(std::string_view text) {
   return rows;
 }
 
-// Tables that grow from step to step; all else is written once.
+// Tables that grow from step to step; all other files are written once.
 bool grows(const std::string& name) {
   return name == "statistic.csv" || is_history_name(name) || is_graph_steps_name(name);
 }
 
-// A file that was finished, for as long as its end changes.
+// Makes a finished file writable while its end changes.
 class OpenedEnd {
  public:
   OpenedEnd(int directory, const fs::path& path) : path_(path) {
@@ -80,7 +80,7 @@ class OpenedEnd {
   Result<Fd> fd_ = Error{ErrorCode::io, "not opened"};
 };
 
-// The directory that contains `.dump_metadata`: all changes are below it, or below the rank's directory.
+// The directory that contains `.dump_metadata`. All changes are below it, or below the rank's directory.
 fs::path root_of(const fs::path& metadata) {
   fs::path at = metadata;
   while (at.has_relative_path() && at.filename() != kMetadataDirectory) at = at.parent_path();
@@ -144,12 +144,12 @@ class RankCompleter {
     return status ? enter_files(*journal) : status;
   }
 
-  // The directory of a file of the rank. Nothing is written through a link that somebody put into the dump.
+  // The directory of a file of the rank. Does not follow a link in the dump.
   Result<Fd> directory_of(const fs::path& relative, Missing missing) const {
     return open_below(rank_directory_.get(), rank_.directory, relative.parent_path(), missing);
   }
 
-  // `.dump_metadata/sonde`, of o2 `.dump_metadata/device_N/sonde`: the journal of the replay itself.
+  // `.dump_metadata/sonde`, in o2 `.dump_metadata/device_N/sonde`: the journal of the replay itself.
   static bool is_own(const fs::path& relative) {
     const auto parts = std::distance(relative.begin(), relative.end());
     return parts <= 3 && *relative.begin() == kMetadataDirectory &&
@@ -204,7 +204,7 @@ class RankCompleter {
     return {};
   }
 
-  // Including those that are not in the journal.
+  // Also names that are not in the journal.
   Status trim_tables() {
     std::error_code error;
     fs::recursive_directory_iterator at(rank_.directory, fs::directory_options::skip_permission_denied, error);
@@ -239,7 +239,7 @@ class RankCompleter {
     return journal ? trim_journal(*journal) : Status(journal.error());
   }
 
-  // Each run that lacks files gets another that mends it, at the end of the journal.
+  // A run that lacks files gets another run that mends it, at the end of the journal.
   Status enter_files(const Journal& journal) {
     std::set<std::string_view> named;
     for (const JournalRun& run : journal.runs) {
@@ -317,10 +317,10 @@ class RankCompleter {
   const fs::path own_, journal_;
   Completion& done_;
   Fd own_directory_, rank_directory_;
-  Fd owner_;  // locked
+  Fd owner_;  // the locked file
 };
 
-// Nothing but a header or an entry that breaks off: nothing is lost.
+// True if only a header or an entry breaks off: nothing is lost.
 bool ended_before_first_entry(const CatalogRank& rank) {
   if (!rank.has_journal || !rank.runs.empty()) return false;
   const Result<Journal> journal = read_journal(journal_in(rank.metadata));

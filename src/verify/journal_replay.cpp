@@ -13,7 +13,7 @@ namespace sonde {
 namespace {
 
 namespace fs = std::filesystem;
-// The configuration that the dump keeps, and what the run's first entry says.
+// The configuration in the dump, and the content of the run's first entry.
 Plan plan_of(const RunHeader& header, const fs::path& metadata) {
   Plan plan = recorded_plan(metadata, header.config_file).value_or(Plan());
   if (const auto layout = layout_from_name(header.layout)) {
@@ -29,7 +29,7 @@ Plan plan_of(const RunHeader& header, const fs::path& metadata) {
   plan.low_precision = header.low_precision.value_or(plan.low_precision);
   plan.source_lines = header.source_lines.value_or(plan.source_lines);
   plan.statistic_category = header.statistic_category.value_or(plan.statistic_category);
-  // The time of the run is part of the path there, and the journal does not say it.
+  // The time of the run is part of the path there, and the journal does not contain it.
   if (plan.sonde.layout == LayoutKind::o0 || plan.sonde.layout == LayoutKind::o2) plan.saved_data = SavedData::tensor;
   return plan;
 }
@@ -63,7 +63,7 @@ void JournalReplay::header(const std::string& json) {
   directory_ = layout_->rank_directory();
 }
 
-// The text that the run saw: the dump keeps it.
+// The text as the run read it: the dump has a copy.
 void JournalReplay::add_source(const std::string& file) {
   if (file.empty() || !sources_.insert(file).second) return;
   for (const fs::path& place : {rank_.directory, rank_.metadata}) {
@@ -103,7 +103,7 @@ void JournalReplay::record(const JournalRecord& from) {
 
 void JournalReplay::end(const std::string& json) { close(json, parse_end_json(json).error.has_value()); }
 
-// Steps that a killed run had not ended get neither a graph nor a line in the history.
+// Steps that a killed run did not end get neither a graph nor a line in the history.
 void JournalReplay::close(const std::string& end_json, bool failed) {
   if (files_) keep(files_->finish(end_json, failed));
   files_.reset();

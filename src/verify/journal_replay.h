@@ -1,5 +1,5 @@
-// JournalReplay: writes what a run writes beside its tensors once more, from its journal, into a directory of its own, by the
-// very code that wrote it first (writer/run_files.h).
+// JournalReplay: writes the files of a run beside its tensors again, from its journal, into a separate directory, with
+// the same code that wrote them first (writer/run_files.h).
 #pragma once
 
 #include <deque>
@@ -20,7 +20,7 @@ namespace sonde {
 
 class JournalReplay : public JournalVisitor {
  public:
-  // `scratch` exists, and is on the same file system as the dump.
+  // `scratch` exists and is on the same file system as the dump.
   JournalReplay(const CatalogRank& rank, std::filesystem::path scratch);
 
   void begin_run() override;
@@ -32,7 +32,7 @@ class JournalReplay : public JournalVisitor {
   void end(const std::string& json) override;
 
   Status finish();  // of the last run; returns the first error
-  // The replacement for the rank's own directory; empty when no run could be written again.
+  // The replacement for the rank's own directory; empty if no run could be written again.
   const std::filesystem::path& directory() const { return directory_; }
   const std::vector<std::string>& notes() const { return notes_; }
 

@@ -44,7 +44,7 @@ bool is_near(double a, double b, double scale) {
   return a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= kSumTolerance * scale;
 }
 
-// Empty when the file holds the values that were recorded.
+// Empty if the file holds the recorded values.
 std::string difference(const Statistics& recorded, const Statistics& found) {
   const std::pair<const char*, std::pair<std::uint64_t, std::uint64_t>> counts[] = {
       {"elements", {recorded.count, found.count}},
@@ -152,7 +152,7 @@ class RankVerifier {
     rows_[{slot.timestamp_us, slot.is_input, slot.slot}].emplace_back(run, record.step);
   }
 
-  // Equal tensors were read once: what is known of one is known of all.
+  // Equal tensors were read once, so facts about one are facts about all.
   void remember_contents(const JournalRun& run) {
     contents_.clear();
     for (const JournalRecord& record : run.records) {
@@ -164,7 +164,7 @@ class RankVerifier {
 
   void check_file(const JournalRecord& record, const JournalTensor& slot, VerifyStep& step) {
     const fs::path relative(slot.file), path = rank_.directory / relative;
-    if (relative.is_absolute() || std::ranges::find(relative, "..") != relative.end()) return;  // see the catalog
+    if (relative.is_absolute() || std::ranges::find(relative, "..") != relative.end()) return;  // as in the catalog
     ++step.files;
     struct stat status {};
     if (::lstat(path.c_str(), &status) != 0) {
@@ -229,7 +229,7 @@ class RankVerifier {
     return is_same ? "" : "its hash is not the one that was recorded";
   }
 
-  // Rows of all tables of the rank against what the journal says they should be.
+  // Compares the rows of all tables of the rank with those that the journal requires.
   void check_rows() {
     const Findings found = find_dumps(rank_.directory, false);
     std::vector<fs::path> directories = found.constants;
@@ -280,7 +280,7 @@ class RankVerifier {
 
   static bool is_table(const std::string& name) { return name.ends_with(".csv"); }
 
-  // Every file below the rank's directory, but those of other ranks that share it.
+  // All files below the rank's directory, except those of other ranks that share it.
   void walk() {
     std::error_code error;
     fs::recursive_directory_iterator at(rank_.directory, fs::directory_options::skip_permission_denied, error);
@@ -310,7 +310,7 @@ class RankVerifier {
     }
   }
 
-  // The place of files of graphs and orders: beside the steps, or with the metadata.
+  // The place of graph and order files: beside the steps, or with the metadata.
   fs::path side_file(const fs::path& relative) const {
     std::error_code ignored;
     const fs::path beside = rank_.directory / relative;
@@ -397,11 +397,11 @@ class RankVerifier {
   VerifyRank out_;
   std::map<StepKey, std::size_t> steps_;
   std::map<RowKey, std::vector<std::pair<std::size_t, StepId>>> rows_;  // expected
-  std::unordered_map<std::uint64_t, const JournalTensor*> contents_;    // of the run that is looked at
+  std::unordered_map<std::uint64_t, const JournalTensor*> contents_;    // of the run that is checked
   std::set<std::pair<std::uint64_t, std::uint64_t>> inodes_;
 };
 
-// One without a journal: that every file can be read is all there is to check.
+// A rank without a journal: the only check is that every file can be read.
 VerifyRank verify_tree(const CatalogRank& rank, VerifyReport& report) {
   VerifyRank out;
   out.rank = rank.rank;
@@ -454,7 +454,7 @@ IssueKind issue_of(ProblemKind kind) {
 
 void add_problems(const Catalog& catalog, VerifyReport& report) {
   for (const CatalogProblem& problem : catalog.problems) {
-    const bool is_journal = problem.path.filename() == "journal";  // torn tables are found again, by their end
+    const bool is_journal = problem.path.filename() == "journal";  // a torn table is found again, by its end
     const bool may_read = ::access(problem.path.c_str(), R_OK) == 0;
     const IssueKind found = is_journal ? issue_of(problem.kind) : IssueKind::damaged;
     report.issues.push_back({may_read ? found : IssueKind::unreadable, {}, {}, problem.path, problem.message});

@@ -16,15 +16,15 @@
 namespace sonde {
 
 enum class IssueKind : std::uint8_t {
-  damaged,     // it does not hold what it should
-  missing,     // it should be there
-  unentered,   // it is there, and the journal does not say so
-  torn,        // its last row or entry breaks off
-  leftover,    // a killed run left it behind; it means nothing
+  damaged,     // its content is not the expected one
+  missing,     // it is expected but does not exist
+  unentered,   // it exists, but not in the journal
+  torn,        // its last row or entry is incomplete
+  leftover,    // a killed run left it behind; it is not used
   permission,  // others may write it
   cut_off,     // a run was killed, or stopped by an error: its files are complete until then
   recording,   // a run writes here at this moment
-  unreadable,  // it could not be looked at
+  unreadable,  // it could not be checked
 };
 std::string_view word_of(IssueKind kind);
 
@@ -35,7 +35,7 @@ struct VerifyIssue {
   std::filesystem::path path;
   std::string message;
 
-  // Something is wrong; else it is worth knowing.
+  // True for an error; false for a note.
   bool is_finding() const {
     return kind != IssueKind::cut_off && kind != IssueKind::recording && kind != IssueKind::unreadable;
   }
@@ -62,12 +62,12 @@ struct VerifyReport {
   std::vector<VerifyRank> ranks;
   std::vector<VerifyIssue> issues;
   std::uint64_t entries = 0;           // records of journals
-  std::uint64_t files = 0, bytes = 0;  // of tensors, each once whatever its names
+  std::uint64_t files = 0, bytes = 0;  // of tensors; files with several names count once
   std::uint64_t rows = 0;
 };
 
 struct VerifyOptions {
-  // Also read every tensor, and compare its values with the statistics and hashes that were recorded.
+  // Also reads every tensor, and compares its values with the recorded statistics and hashes.
   bool hashes = false;
   std::optional<std::uint32_t> rank;
 };

@@ -65,7 +65,7 @@ constexpr ConditionParameter kChangeTooSmall[] = {
     at_least("abs_mean_update_ratio_lt", update_ratio, Relation::lt, 0, kMost, 1e-4),
     hidden("epsilon", 1e-9),
 };
-// The Python package asks for the ratio.
+// The Python package uses the ratio.
 constexpr ConditionParameter kChangeAbove[] = {
     at_least("abs_mean_update_ratio_gt", update_ratio, Relation::gt, 0, kMost),
     hidden("epsilon", 1e-9),
@@ -143,7 +143,7 @@ constexpr ConditionInfo kConditions[] = {
 };
 static_assert(std::ranges::is_sorted(kConditions, {}, &ConditionInfo::id));
 
-// "TensorTooLarge" -> "tensor_too_large"; also with "Condition" behind it, as the class itself is called.
+// "TensorTooLarge" -> "tensor_too_large"; also with "Condition" at the end, as the class itself is called.
 std::string id_of_class(std::string_view name) {
   if (name.ends_with("Condition")) name.remove_suffix(9);
   std::string id;
@@ -203,7 +203,7 @@ Status take(const ConditionInfo& info, std::string_view as, std::string_view nam
   return {};
 }
 
-// Checks the number of chosen checks, and that their parameters are there.
+// Checks the number of chosen checks, and that their parameters are present.
 Status check_choice(std::string_view as, bool takes_several, const WatchCondition& condition) {
   const ConditionInfo& info = *condition.info;
   std::size_t checks = 0;
@@ -233,7 +233,7 @@ Status check_choice(std::string_view as, bool takes_several, const WatchConditio
   return {};
 }
 
-// Those that were not given: hidden ones always, the check that has a default where no check was chosen.
+// Adds parameters that were not given: the hidden ones, and the default check if no check was chosen.
 void add_defaults(const ConditionInfo& info, std::vector<ParameterValue>& values) {
   const bool has_check =
       std::ranges::any_of(values, [](const ParameterValue& value) { return value.parameter->kind == Kind::check; });
@@ -286,7 +286,7 @@ const ConditionInfo* find_condition(std::string_view name) {
   const std::string id = is_class_name(name) ? id_of_class(name) : std::string(name);
   const auto found = std::ranges::find(kConditions, id, &ConditionInfo::id);
   if (found == std::end(kConditions)) return nullptr;
-  // Only what is a class there has a class name: those that watch any tensor.
+  // Only conditions with a class in the package have a class name: those that watch any tensor.
   const bool is_class =
       found->target == tensor && (found->id.starts_with("tensor_") || found->id == "operator_overflow");
   return is_class_name(name) && !is_class ? nullptr : &*found;

@@ -18,7 +18,7 @@
 
 namespace sonde {
 
-// The check to compute; the numbers are the debugger's.
+// The check to compute. The numbers are the debugger's.
 enum class WatchCheck : std::uint8_t {
   has_nan = 0,
   has_inf = 1,
@@ -43,7 +43,7 @@ enum class WatchCheck : std::uint8_t {
   not_changed = 20,
   range = 21,
 };
-bool is_overflow_check(WatchCheck check);  // NaN and infinities are what it looks for
+bool is_overflow_check(WatchCheck check);  // it looks for NaN and infinities
 bool needs_previous(WatchCheck check);     // the same tensor of the step before
 
 // The quantity that a parameter is compared with.
@@ -63,7 +63,7 @@ enum class Relation : std::uint8_t { none, gt, lt, ge };
 
 struct ConditionParameter {
   enum class Kind : std::uint8_t {
-    check,    // of several one is chosen
+    check,    // one of several is chosen
     support,  // some check needs it
     hidden,   // has its default unless set
   };
@@ -72,9 +72,9 @@ struct ConditionParameter {
   Quantity quantity = Quantity::none;
   Relation relation = Relation::none;
   double low, high;                // its range; both included
-  bool without_low;                // `low` itself is not allowed
+  bool without_low;                // `low` itself is invalid
   std::optional<double> fallback;  // its default
-  bool needs_range;                // the two ends of the range too
+  bool needs_range;                // needs both ends of the range
 };
 
 struct ConditionInfo {
@@ -84,12 +84,12 @@ struct ConditionInfo {
   WatchCheck check = WatchCheck::overflow;
   std::span<const ConditionParameter> parameters;
   std::string_view summary;  // for people
-  bool from_class = false;   // of the Python package: its name there is ClassName, and it takes several checks
+  bool from_class = false;   // of the Python package: its name there is ClassName, and it accepts several checks
 };
 
 // Sorted by id.
 std::span<const ConditionInfo> all_conditions();
-// By id, or as the Python package calls it ("TensorTooLarge"). Null when there is none.
+// By id, or by its name in the Python package ("TensorTooLarge"). Null if there is no such condition.
 const ConditionInfo* find_condition(std::string_view name);
 
 struct ParameterValue {
@@ -97,7 +97,7 @@ struct ParameterValue {
   double value = 0;
 };
 
-// A condition with the parameters that were chosen, defaults filled in; in the order of the table.
+// A condition with the chosen parameters and the defaults of the others, in the order of the table.
 struct WatchCondition {
   const ConditionInfo* info = nullptr;
   std::vector<ParameterValue> parameters;
@@ -106,12 +106,12 @@ struct WatchCondition {
 };
 
 // Messages contain the debugger's own text of the error ("Parameter out of range."). Under a condition's id exactly one
-// check is chosen, or none where one has a default; under the name of a Python class any number.
+// check is chosen, or none if one is the default; under the name of a Python class any number.
 Result<WatchCondition> make_condition(std::string_view name,
                                       std::span<const std::pair<std::string, double>> parameters);
 // "weight_change_too_large", "tensor_range:range_start_inclusive=-1,range_end_inclusive=1,range_percentage_lt=90"
 Result<WatchCondition> parse_condition(std::string_view text);
 Result<std::vector<WatchCondition>> parse_conditions(std::span<const std::string> texts);
-std::string text_of(const WatchCondition& condition);  // in the form that parse_condition reads
+std::string text_of(const WatchCondition& condition);  // as parse_condition reads it
 
 }  // namespace sonde

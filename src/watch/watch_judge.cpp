@@ -75,9 +75,9 @@ bool holds(double actual, Relation relation, double value) {
   return false;
 }
 
-// A rounded value may lie on the other side of the threshold.
+// The exact value may be on the other side of the threshold.
 bool is_doubtful(Quantity quantity, double actual, double value, const WatchFacts& facts) {
-  if (quantity == Quantity::zero_percentage) return false;  // of counts
+  if (quantity == Quantity::zero_percentage) return false;  // computed from exact counts
   double size = std::max(std::abs(actual), std::abs(value));
   if (quantity == Quantity::max_min) size = std::max({size, std::abs(*facts.max), std::abs(*facts.min)});
   return facts.rounding > 0 && std::abs(actual - value) <= facts.rounding * size;
@@ -107,7 +107,7 @@ Judgement judge_overflow(WatchCheck check, const WatchFacts& facts) {
   return judgement;
 }
 
-// For NaN and infinities in the tensor, on which no other condition can be checked.
+// For NaN and infinities in the tensor: no other condition can be checked on them.
 Judgement judge_finite(const WatchCondition& condition, const WatchFacts& facts) {
   Judgement judgement;
   const bool nan_is_a_value = condition.value("equal_nan").value_or(0) != 0;
@@ -138,7 +138,7 @@ WatchFacts facts_of(const KnownStatistics& s, bool exact) {
   facts.mean = s.avg;
   if (s.nan_count) facts.has_nan = *s.nan_count > 0;
   if (s.positive_inf_count && s.negative_inf_count) facts.has_inf = *s.positive_inf_count + *s.negative_inf_count > 0;
-  if (s.max && s.min) {  // tables that count neither let NaN spread into these
+  if (s.max && s.min) {  // in tables that count neither, these show a NaN
     const bool nan = std::isnan(*s.max) || std::isnan(*s.min);
     if (nan && !facts.has_nan) facts.has_nan = true;
     if ((std::isinf(*s.max) || std::isinf(*s.min)) && !facts.has_inf) facts.has_inf = true;
@@ -197,7 +197,7 @@ Judgement judge(const WatchCondition& condition, const WatchFacts& facts, bool f
     }
     any = any || parameter.hit;
   }
-  // With the last word, one check that fires is enough, whatever is not known of the others.
+  // With the final word, one check that fires is enough, even if others are unknown.
   judgement.kind = missing && !(final_word && any) ? unknown : any ? hit : quiet;
   return judgement;
 }

@@ -9,7 +9,7 @@
 
 namespace sonde {
 
-// The facts about a tensor that conditions use; empty: not known (yet).
+// The facts about a tensor that conditions use; an empty one is not known (yet).
 struct WatchFacts {
   std::optional<bool> has_nan, has_inf, overflowed;
   std::optional<std::uint64_t> count, zero_count;
@@ -33,8 +33,8 @@ struct Judgement {
   std::uint32_t error_code = 0;
   std::vector<WatchParameter> parameters;
 };
-// `unknown`: facts are missing, or too coarse to place a value on one side of a threshold; with `final_word` the
-// present facts must suffice, and only missing ones are unknown.
+// `unknown`: facts are missing, or too coarse to place a value on one side of a threshold. With `final_word` the
+// present facts must suffice: only missing facts make the result unknown.
 Judgement judge(const WatchCondition& condition, const WatchFacts& facts, bool final_word);
 
 }  // namespace sonde

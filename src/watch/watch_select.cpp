@@ -20,7 +20,7 @@ bool takes_side(WatchSelection::Sides sides, const CatalogTensor& tensor) {
 struct Recommendation {
   std::string_view name, condition;
   std::vector<std::pair<std::string, double>> parameters;
-  NodeCategory category;                // of the nodes; a condition's own target where they are all of it
+  NodeCategory category;                // of the nodes; also the condition's own target if it needs all of them
   std::vector<std::string_view> types;  // plain_type(); empty: all
 };
 

@@ -14,7 +14,7 @@ namespace sonde {
 namespace {
 
 constexpr std::size_t kLanes = 16;
-constexpr std::size_t kPiece = 2048;  // elements that are widened at a time: their doubles stay in the first cache
+constexpr std::size_t kPiece = 2048;  // elements that are widened together: their doubles stay in the first cache
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kMost = std::numeric_limits<double>::max();
 
@@ -100,7 +100,7 @@ WidenElements widen_of(DType dtype) {
   }
 }
 
-// Hands out the elements of a view as doubles, in C order, a piece at a time.
+// Reads the elements of a view as doubles, in C order, a piece at a time.
 class Pieces {
  public:
   explicit Pieces(const TensorView& view)
@@ -155,7 +155,7 @@ double sum_of(std::size_t count, F f) {
 }
 
 bool all_finite(const double* x, std::size_t count) {
-  // Adding up what is not finite, as 0 or 1, is a loop that can be vectorised; a search is not.
+  // Adding 0 or 1 per element can be vectorised; a search cannot.
   return sum_of(count, [x](std::size_t i) { return std::abs(x[i]) <= kMost ? 0.0 : 1.0; }) == 0;
 }
 
@@ -189,7 +189,7 @@ struct Totals {
   }
 };
 
-// Counts what is not finite and moves the rest to the front; how many those are.
+// Moves the finite elements to the front, counts the others, and returns the number of finite ones.
 std::size_t set_aside(double* x, std::size_t count, ValueSummary& summary) {
   std::size_t kept = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -243,7 +243,7 @@ ValueSummary summarize_values(const TensorView& view, std::span<const ValueRange
     summary.max = summary.min = summary.mean = summary.abs_mean = summary.sd = kNan;
     return summary;
   }
-  // The quotient is exact where the sum is; of huge doubles the sum may be none.
+  // The quotient is exact if the sum is; the sum of huge doubles may overflow.
   summary.mean = std::isfinite(totals.sum) ? totals.sum / n : totals.mean;
   summary.abs_mean = totals.abs_sum / n;
   summary.sd = totals.finite > 1 ? std::sqrt(totals.squares / (n - 1)) : 0;

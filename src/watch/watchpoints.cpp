@@ -33,7 +33,7 @@ struct Previous {
   bool from_history = true;
 };
 
-// One tensor with all its watchpoints, and what was found in its file.
+// One tensor with all its watchpoints, and the facts from its file.
 struct Item {
   TensorPlace place;
   std::size_t first = 0, last = 0;  // its entries
@@ -42,16 +42,16 @@ struct Item {
   std::optional<bool> overflowed;  // operator_overflow, from records
   bool by_values = false;          // operator_overflow, from NaN and infinities
 
-  bool read = false;    // its file was looked into
-  bool copied = false;  // the same file under another name was
+  bool read = false;    // its file was read
+  bool copied = false;  // the facts were copied from the same file under another name
   std::string problem, previous_problem;
-  bool unreadable = false, previous_unreadable = false;  // what these say is of a file
+  bool unreadable = false, previous_unreadable = false;  // a file could not be read
   bool too_large = false;
   std::uint64_t bytes = 0;
   DType dtype = DType::undefined;  // of the file
   Dims shape;
-  std::optional<KnownStatistics> statistics;  // where these suffice
-  std::optional<ValueSummary> values;         // else
+  std::optional<KnownStatistics> statistics;  // if these suffice
+  std::optional<ValueSummary> values;         // otherwise
   std::optional<PairSummary> pair;
   std::vector<ValueRange> ranges;
   std::vector<Tolerance> tolerances;
@@ -68,7 +68,7 @@ const CatalogTensor& tensor_of(const Catalog& catalog, const TensorPlace& place)
   return op_of(catalog, place).tensors[place.tensor];
 }
 
-// Finds the tensor of another step that is called the same: that of the same run of its op within the step.
+// Finds the tensor with the same name in another step: that of the same run of its op within the step.
 class Counterparts {
  public:
   Counterparts(const Catalog& catalog, std::uint32_t rank)
@@ -162,11 +162,11 @@ class Check {
   const WatchOptions& options_;
   std::vector<Entry> entries_;
   std::vector<Item> items_;
-  bool overflow_is_told_ = false;
+  bool overflow_is_known_ = false;
   WatchReport report_;
 };
 
-// Initialisation is a matter of step 0; of others nothing is asked.
+// Initialisation is only checked in step 0.
 bool Check::applies(const Entry& entry) const {
   return condition(entry).info->check != WatchCheck::initialization || step_of(catalog_, entry.place).id.number == 0;
 }
@@ -212,11 +212,11 @@ void Check::look_at_overflows() {
     OverflowRecords& records = by_rank.try_emplace(item.place.rank, rank_of(catalog_, item.place)).first->second;
     item.overflowed = records.of(step_of(catalog_, item.place), op);
     item.by_values = !item.overflowed && records.only_overflows();
-    overflow_is_told_ = overflow_is_told_ || item.overflowed || item.by_values;
+    overflow_is_known_ = overflow_is_known_ || item.overflowed || item.by_values;
   }
 }
 
-void tell_overflow(const std::optional<bool>& recorded, bool by_values, WatchFacts& facts) {
+void set_overflow(const std::optional<bool>& recorded, bool by_values, WatchFacts& facts) {
   facts.overflowed = recorded;
   if (!by_values) {
     facts.overflowed = recorded.value_or(false);
@@ -231,15 +231,15 @@ WatchFacts Check::known_facts(const Item& item) const {
   const CatalogTensor& tensor = tensor_of(catalog_, item.place);
   WatchFacts facts;
   if (tensor.statistics) facts = facts_of(*tensor.statistics, rank_of(catalog_, item.place).has_journal);
-  tell_overflow(item.overflowed, item.by_values, facts);
+  set_overflow(item.overflowed, item.by_values, facts);
   return facts;
 }
 
-// The facts from statistics that were just computed.
+// The facts from new statistics.
 WatchFacts Check::statistics_facts(const Item& item, const KnownStatistics& statistics) const {
   WatchFacts facts = facts_of(statistics, true);
   facts.rounding = 0;
-  tell_overflow(item.overflowed, item.by_values, facts);
+  set_overflow(item.overflowed, item.by_values, facts);
   return facts;
 }
 
@@ -248,11 +248,11 @@ WatchFacts Check::read_facts(const Item& item) const {
   WatchFacts facts = facts_of(*item.values, item.ranges);
   facts.tolerances = item.tolerances;
   if (item.pair) facts.pair = &*item.pair;
-  tell_overflow(item.overflowed, item.by_values, facts);
+  set_overflow(item.overflowed, item.by_values, facts);
   return facts;
 }
 
-// Whether some condition cannot be judged by the known facts.
+// Whether the known facts are insufficient for some condition.
 bool Check::has_to_be_read(const Item& item) const {
   if (tensor_of(catalog_, item.place).file.empty()) return false;
   const WatchFacts facts = known_facts(item);
@@ -262,8 +262,8 @@ bool Check::has_to_be_read(const Item& item) const {
   });
 }
 
-// The items to read one after the other: a tensor through the steps, where it is compared with the step before, so that
-// each file is opened once; and the names of one file.
+// Groups the items to read one after the other, so that each file is opened once: a tensor through the steps, if it is
+// compared with the step before; and the names of one file.
 std::vector<std::vector<Item*>> Check::jobs() {
   std::vector<std::vector<Item*>> jobs;
   std::map<TensorPlace, std::size_t> ends;  // jobs by their last tensor
@@ -326,7 +326,7 @@ void Check::compare_item(Item& item, const TensorFile& file, std::optional<Tenso
   }
 }
 
-// The ranges and tolerances that its conditions ask for.
+// The ranges and tolerances that its conditions need.
 void Check::collect_needs(Item& item) const {
   for (const Entry& entry : entries_of(item)) {
     if (const std::optional<ValueRange> range = range_of(condition(entry));
@@ -340,7 +340,7 @@ void Check::collect_needs(Item& item) const {
   }
 }
 
-// The statistics of a dump are several times as fast as what conditions may ask for besides.
+// The statistics of a dump are several times as fast as the other values of conditions.
 bool Check::is_judged_by_statistics(Item& item, const TensorFile& file) const {
   if (item.wants_previous) return false;
   const KnownStatistics found = known(summarize(file.view()));
@@ -348,7 +348,8 @@ bool Check::is_judged_by_statistics(Item& item, const TensorFile& file) const {
   return item.statistics.has_value();
 }
 
-// All that conditions ask for, not only enough for a hit: what a hit says must not depend on the way it was found.
+// Computes everything that the conditions need, and not only enough for a hit: the content of a hit must not depend on
+// the way it was found.
 bool Check::answers(const Item& item, const KnownStatistics& statistics) const {
   const WatchFacts facts = statistics_facts(item, statistics);
   return std::ranges::none_of(entries_of(item), [&](const Entry& entry) {
@@ -356,7 +357,7 @@ bool Check::answers(const Item& item, const KnownStatistics& statistics) const {
   });
 }
 
-// `earlier`: the step before, where it is open already. False where nothing could be read.
+// `earlier`: the step before, if it is already open. False if nothing could be read.
 bool Check::read_item(Item& item, const TensorFile& file, std::optional<TensorFile>& earlier) const {
   item.bytes = file.view().bytes();
   if (!can_watch(file.dtype())) {
@@ -376,7 +377,7 @@ bool Check::read_item(Item& item, const TensorFile& file, std::optional<TensorFi
   return true;
 }
 
-// Copies the results from another name of the same file; false where they do not answer all questions here.
+// Copies the results from another name of the same file; false if they do not suffice here.
 bool Check::copy_item(Item& item, const Item& other) const {
   if (item.wants_previous || other.wants_previous) return false;
   collect_needs(item);
@@ -511,7 +512,7 @@ void Check::add_notes() {
   for (const Watchpoint& watchpoint : watchpoints_) {
     const WatchCheck check = watchpoint.condition.info->check;
     const auto is_at_start = [&](const TensorPlace& place) { return step_of(catalog_, place).id.number == 0; };
-    if (check == WatchCheck::operator_overflow && !overflow_is_told_) {
+    if (check == WatchCheck::operator_overflow && !overflow_is_known_) {
       report_.notes.push_back(
           "operator_overflow: this dump has no record of operators that overflowed; a dump with op_debug_mode 3, or "
           "dump_debug "

@@ -37,20 +37,20 @@ struct WatchSelection {
   std::function<bool(const CatalogRank&, const CatalogStep&, const CatalogOp&)> takes;
   std::function<bool(const TensorPlace&)> takes_tensor;
 };
-// In the order of the catalog; tensors of which nothing was recorded are left out.
+// In the order of the catalog; tensors without recorded data are left out.
 std::vector<TensorPlace> select_watched(const Catalog& catalog, const WatchSelection& selection);
 
-// The debugger's recommendation: those of its nine watchpoints that find a node to watch, and a step to watch it in.
+// The debugger's recommendation: those of its nine watchpoints that have a node to watch and a step to watch it in.
 std::vector<Watchpoint> recommended_watchpoints(const Catalog& catalog, const WatchSelection& selection);
 
-// The recommended ones where `recommended`; then those of the conditions, each on the tensors of its own category. `notes`
-// gets the conditions that have nothing to watch. Fails with `invalid_argument` if the selection is of another category than
-// a condition.
+// The recommended ones if `recommended`; then those of the conditions, each on the tensors of its own category. `notes`
+// gets the conditions that have nothing to watch. Fails with `invalid_argument` if the selection has another category
+// than a condition.
 Result<std::vector<Watchpoint>> make_watchpoints(const Catalog& catalog, std::span<const WatchCondition> conditions,
                                                  bool recommended, const WatchSelection& selection,
                                                  std::vector<std::string>& notes);
 
-// Why a tensor could not be judged, as the debugger numbers it.
+// The reasons why a tensor could not be judged, with the debugger's numbers.
 enum WatchError : std::uint32_t {
   kWatchNan = 1,
   kWatchInf = 2,
@@ -67,12 +67,12 @@ std::vector<std::string_view> error_words(std::uint32_t code);
 struct WatchParameter {
   const ConditionParameter* parameter = nullptr;
   double value = 0;
-  std::optional<double> actual;  // empty: nothing is compared with it, or it was not computed
+  std::optional<double> actual;  // empty: there is nothing to compare with it, or it was not computed
   bool hit = false;
 };
 
-// A hit; or, with `hit` false, a tensor on which the condition could not be checked, and why. A hit may have an error
-// code too: kWatchNoHistory, where the previous step is only assumed.
+// A hit; or, with `hit` false, a tensor on which the condition could not be checked, and the reason. A hit may have an
+// error code too: kWatchNoHistory if the previous step is only assumed.
 struct WatchHit {
   std::uint32_t watchpoint = 0;  // index
   TensorPlace tensor;
@@ -80,18 +80,18 @@ struct WatchHit {
   std::uint32_t error_code = 0;
   std::vector<WatchParameter> parameters;  // those of the condition, in its order
   std::optional<std::uint64_t> previous_step;
-  std::optional<std::uint64_t> nan_count, inf_count;  // where they are known
-  DType dtype = DType::undefined;                     // as the dump says, else as its file does
+  std::optional<std::uint64_t> nan_count, inf_count;  // if known
+  DType dtype = DType::undefined;                     // from the dump, otherwise from its file
   std::optional<Dims> shape;
-  std::uint64_t timestamp_us = 0;  // when the tensor was written; 0: the dump does not say
+  std::uint64_t timestamp_us = 0;  // when the tensor was written; 0: unknown
 };
 
-// "The setting for watchpoint is max_gt = 1. The actual value of the tensor is max_gt = 2.", of each check that fired.
-// The debugger in Python joins the checks in one such pair of sentences and writes numbers as Python does, as its
-// original does (python/sonde/debugger/conditions.py).
+// "The setting for watchpoint is max_gt = 1. The actual value of the tensor is max_gt = 2.", for each check that fired.
+// The Python debugger combines the checks in one such pair of sentences and writes numbers as Python does, like its
+// original (python/sonde/debugger/conditions.py).
 std::string detail_of(const WatchHit& hit);
 
-// A tensor that was not judged at all, which the debugger would have passed over in silence.
+// A tensor that was not judged at all. The debugger would skip it without a message.
 struct WatchGap {
   std::uint32_t watchpoint = 0;
   TensorPlace tensor;
@@ -103,8 +103,8 @@ struct WatchReport {
   std::vector<WatchGap> gaps;  // in the order of the catalog
   std::vector<std::string> notes;
   std::vector<CatalogProblem> problems;  // files that could not be read
-  std::uint64_t tensors = 0;             // that were watched
-  std::uint64_t not_read = 0;  // of these: what the dump says of them sufficed, or there was nothing to read or compare
+  std::uint64_t tensors = 0;             // watched ones
+  std::uint64_t not_read = 0;  // of these: the facts in the dump sufficed, or there was nothing to read or compare
   std::uint64_t files = 0, bytes = 0;  // tensors read from files; their bytes in memory
 };
 

@@ -16,7 +16,7 @@ bool is_empty(const TensorRecord& tensor) {
   return std::ranges::any_of(tensor.shape.values(), [](std::int64_t size) { return size == 0; });
 }
 
-// N, H, W, C in memory is N, C, H, W to the program.
+// N, H, W, C in memory is N, C, H, W in the program.
 std::vector<std::uint64_t> original_shape(const std::vector<std::uint64_t>& shape, Format format) {
   std::vector<std::uint64_t> original = shape;
   const bool channels_last = format == Format::nhwc || format == Format::ndhwc;

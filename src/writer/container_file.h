@@ -1,4 +1,4 @@
-// The container of one op's record: its header, and its way to the disk.
+// The container of one op's record: its header, and how it is written to disk.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@ namespace sonde {
 
 // True if a tensor of `record` has bytes; a record without bytes gets no file.
 bool has_container(const Record& record);
-// The slots of a side are in order from 0. One that holds no tensor, or one without bytes, keeps its place as
-// `data_type` 0 of 0 bytes. A side without wanted tensors is left out.
+// The slots of a side are in order from 0. A slot without a tensor or without bytes keeps its place as `data_type` 0 of
+// 0 bytes. A side without selected tensors is left out.
 Container container_of(const Record& record);
-// Header and bytes to `file`. 0 or an errno.
+// Writes header and bytes to `file`. Returns 0 or an errno.
 int write_container(const Record& record, AsideFile& file, std::uint64_t& tensor_bytes);
 
 // The record that CANN writes beside an op that overflowed, 2048 bytes (docs/format.md, "Overflow records").

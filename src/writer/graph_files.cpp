@@ -21,7 +21,7 @@ constexpr std::string_view kOrderHeader = "NodeExecutionOrder-FullNameWithScope\
 constexpr std::string_view kTableHeader = "step,graph_of_step\n";
 constexpr std::uint64_t kLongestSource = 16 << 20;  // bytes; longer ones are data, not code
 
-// Only what is a file now: a cell of a notebook has a name and none.
+// Only for existing files: a notebook's cell has a name and no file.
 std::optional<std::string> read_source(const std::string& file) {
   const Fd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
@@ -98,7 +98,7 @@ void GraphFiles::add(const Record& record) {
   step.ops.push_back(std::move(op));
 }
 
-// When it comes is chance: it leaves the step's hash alone.
+// The time of completion is not deterministic, so it does not change the step's hash.
 void GraphFiles::complete(Step& step, const Record& record) {
   const auto found = step.index.find(record.sequence);
   if (found != step.index.end()) add_tensors(step.ops[found->second], record);
@@ -116,14 +116,14 @@ const OpName& GraphFiles::name_of(std::uint32_t id) const {
   return id < names_.size() ? names_[id] : none;
 }
 
-// The op of the step that made an input. DataFlow answers this for a dump that is read; here the step is still being
+// The op of the step that made an input. In a dump that is read, DataFlow finds it; here the step is still being
 // recorded, and there is no catalog. Both follow `source`.
 std::optional<std::uint32_t> GraphFiles::maker_of(const Step& step, const StepTensor& tensor) {
   const auto made = tensor.is_input ? step.index.find(tensor.source) : step.index.end();
   return made == step.index.end() ? std::nullopt : std::optional(made->second);
 }
 
-// Names and data flow; not shapes, values or attributes, which change from step to step in most programs.
+// Hashes names and data flow, but not shapes, values or attributes, which change from step to step in most programs.
 void GraphFiles::hash_op(Step& step, const StepOp& op) {
   mix(step.hash, op.name);
   for (const StepTensor& tensor : op.tensors) {
@@ -205,7 +205,7 @@ Status GraphFiles::end_step(StepId id) {
   return status;
 }
 
-// Between steps only: the ops of one are looked up at its end.
+// Only between steps: the ops of one are looked up at its end.
 void GraphFiles::forget_old_attributes() {
   const bool in_step = std::ranges::any_of(graphs_, [](const auto& item) { return item.second.step.has_value(); });
   if (in_step || attributes_.size() < 2 * kMostAttributesKnown) return;

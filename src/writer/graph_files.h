@@ -1,4 +1,4 @@
-// GraphFiles: the files about the graphs of a rank: execution order, `.ir` and `.pb`, and the sources they name.
+// GraphFiles: the files about the graphs of a rank: execution order, `.ir` and `.pb`, and the sources that they name.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,13 @@
 
 namespace sonde {
 
-// One thread; records come in sequence order. The files of a graph are those of its first step; a step whose ops or data
-// flow differ from all before gets its own in `graphs/step_{n}/`, and a table says which step has which.
+// For one thread; records come in sequence order. The files of a graph are those of its first step. A step whose ops or
+// data flow differ from all earlier ones gets its own files in `graphs/step_{n}/`, and a table lists the files of each
+// step.
 class GraphFiles {
  public:
-  // `rank` and `aside` are open directories that outlive this. Without `with_sources` no text of the program is shown.
+  // `rank` and `aside` are open directories that outlive this object. Without `with_sources` no text of the program is
+  // written.
   GraphFiles(const Layout& layout, int rank, int aside, SourceLines lines = SourceLines::all, bool with_sources = true);
 
   void define(const Site& site);
@@ -34,7 +36,7 @@ class GraphFiles {
   void begin_step(StepId step);
   void add(const Record& record);
   Status end_step(StepId step);
-  Status flush();   // sources named since, rows of the tables
+  Status flush();   // sources named since the last call, rows of the tables
   Status finish();  // steps that did not end; closes the tables
 
  private:
@@ -46,10 +48,10 @@ class GraphFiles {
     std::uint32_t name, site, attributes;  // ids
     std::vector<StepTensor> tensors;
   };
-  // A step that is going on.
+  // An open step.
   struct Step {
     StepId id;
-    std::uint64_t hash = 0;  // of its ops, in order, and what each reads
+    std::uint64_t hash = 0;  // of its ops, in order, and of their inputs
     std::vector<StepOp> ops;
     std::unordered_map<std::uint64_t, std::uint32_t> index;  // of an op, by sequence
   };
@@ -78,7 +80,7 @@ class GraphFiles {
   bool with_sources_;
   std::vector<Site> sites_;                         // index = id
   std::vector<OpName> names_;                       // index = id
-  std::map<std::uint32_t, Attributes> attributes_;  // by id; those that ops may still have
+  std::map<std::uint32_t, Attributes> attributes_;  // by id; those that ops may still use
   SourceTexts sources_;
   std::set<std::string> sources_seen_;
   std::vector<std::string> sources_to_write_;

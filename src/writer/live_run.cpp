@@ -14,7 +14,7 @@ bool is_recording(const std::filesystem::path& own_directory) {
   const Fd owner(::open((own_directory / "owner").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat status {};
   if (!owner || ::fstat(owner.get(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
-  // Shared: several that look do not see each other.
+  // Shared, so that several readers do not see each other's lock.
   return ::flock(owner.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 

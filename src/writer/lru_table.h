@@ -1,4 +1,4 @@
-// LruTable: a hash table that forgets what was not asked for longest, once it holds `capacity` entries.
+// LruTable: a hash table of at most `capacity` entries; when it is full, it drops the least recently used entry.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ class LruTable {
  public:
   explicit LruTable(std::size_t capacity) : capacity_(capacity) {}
 
-  // Null when the key is not in the table. Valid until the next put().
+  // Null if the key is not in the table. Valid until the next put().
   Value* find(const Key& key) {
     const auto at = index_.find(key);
     if (at == index_.end()) return nullptr;
@@ -22,8 +22,8 @@ class LruTable {
   }
 
   void put(const Key& key, Value value) {
-    if (Value* held = find(key)) {
-      *held = std::move(value);
+    if (Value* existing = find(key)) {
+      *existing = std::move(value);
       return;
     }
     if (entries_.size() >= capacity_) {
@@ -37,7 +37,7 @@ class LruTable {
  private:
   using Entry = std::pair<Key, Value>;
   std::size_t capacity_;
-  std::list<Entry> entries_;  // the latest asked for first
+  std::list<Entry> entries_;  // the most recently used first
   std::unordered_map<Key, typename std::list<Entry>::iterator, Hash> index_;
 };
 

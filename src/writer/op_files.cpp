@@ -84,7 +84,7 @@ Status OpFiles::flush() {
   return status;
 }
 
-// A record that completes an op appends to the op's table.
+// A record that completes an op adds rows to the op's table.
 Status OpFiles::append_table(const Record& record) {
   std::string rows;
   for (const TensorRecord& tensor : record.tensors) {
@@ -129,7 +129,8 @@ Status OpFiles::write(const Record& record, const std::string& text, const Place
   return {};
 }
 
-// Beside containers the record is one too; where CANN converts to npy, it is JSON. Synchronous dumps have none.
+// Beside containers the overflow record is a container too; if CANN converts to npy, it is JSON. Synchronous dumps have
+// none.
 Status OpFiles::write_overflow(const Record& record) {
   static const OpName kDebug{0, "Opdebug", "Node_OpDebug"};
   const bool contained = layout_.tensor_form() == TensorForm::container;
@@ -145,7 +146,7 @@ Status OpFiles::write_arguments(const Record& record) {
   const bool wanted = std::ranges::any_of(record.tensors, &TensorRecord::wanted);
   if (!record.selected && !wanted) return {};
   const auto known = arguments_.find(record.attributes);
-  if (record.attributes != 0 && known == arguments_.end()) return {};  // lost: to say `null` would be wrong
+  if (record.attributes != 0 && known == arguments_.end()) return {};  // they are lost, and `null` would be wrong
   const std::string text = known != arguments_.end() ? known->second : "null";
   const auto name = [&](int) { return kernel_arguments_name(record.op->op_name); };
   return write(record, text, name, true);

@@ -15,19 +15,19 @@
 
 namespace sonde {
 
-// `save_kernel_args`: one JSON object, pretty, keys sorted, all values text; `null` without arguments.
+// `save_kernel_args`: one JSON object, indented, keys sorted, all values as text; `null` without arguments.
 std::string kernel_arguments_json(const std::vector<Attribute>& attributes);
 // "{op}.{full name, `.` and `/` as `_`}.json"; {op} is the last part of the name up to its last `-`.
 std::string kernel_arguments_name(const std::string& op_name);
 
-// One thread; records come in sequence order, attributes before the records that have them.
+// For one thread; records come in sequence order, attributes before the records that use them.
 class OpFiles {
  public:
-  // `aside` is the open directory for files being written; it and `places` outlive this.
+  // `aside` is the open directory for files being written; it and `places` outlive this object.
   OpFiles(const Plan& plan, const Layout& layout, int aside, Places& places);
 
   void define(const Attributes& attributes);
-  // Rows of tables collect until flush(), for which the journal has the records by then.
+  // Collects rows of tables until flush(), because the journal must have the records first.
   Status append(Record&& record);
   Status flush();
   std::uint64_t rows() const { return rows_; }
@@ -46,7 +46,7 @@ class OpFiles {
   int aside_;
   Places& places_;
   std::vector<Record> tables_to_write_;
-  std::map<std::uint32_t, std::string> arguments_;  // JSON, by id; those that ops may still have
+  std::map<std::uint32_t, std::string> arguments_;  // JSON, by id; those that ops may still use
   std::uint64_t rows_ = 0, row_bytes_ = 0;
 };
 

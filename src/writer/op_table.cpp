@@ -19,7 +19,7 @@ struct Column {
   Category category;
   std::string_view name;
 };
-// In the order in which they are written; Count comes before all of them, or, by default, after Avg Value.
+// In the order of writing. Count comes first, or, with the default columns, after Avg Value.
 constexpr std::array<Column, 8> kColumns = {{
     {Category::max, "Max Value"},
     {Category::min, "Min Value"},
@@ -33,15 +33,15 @@ constexpr std::array<Column, 8> kColumns = {{
 
 std::string number_text(double value) { return std::isnan(value) ? "nan" : fmt::format("{:g}", value); }
 
-// CANN's comparisons pass over NaN; infinities take part.
+// CANN's comparisons skip NaN but include infinities.
 Statistics without_nan(Statistics of) {
   of.count -= of.nan_count;
   of.nan_count = 0;
   return of;
 }
 
-// As a conversion to int does on the processors in question: what does not fit is the smallest number, and of longer
-// integers the low half remains.
+// As the conversion to int on the processors in question: a value that does not fit becomes the smallest number, and of
+// longer integers the low half is kept.
 std::int32_t as_int32(double value, bool from_integer) {
   if (from_integer && std::abs(value) < 9e18) return static_cast<std::int32_t>(static_cast<std::int64_t>(value));
   const bool fits = value > -2147483649.0 && value < 2147483648.0;
@@ -116,7 +116,7 @@ void OpTableForm::append_row(const TensorRecord& tensor, std::string& out) const
   out.append(fmt::format("{},{},{},{},{},{}", tensor.is_input ? "Input" : "Output", tensor.slot, bytes,
                          type_text(tensor.dtype, quirks_), name_of(format), table_sizes(tensor.shape)));
   for (const Category category : columns_) {
-    // CANN forgets the cell where nothing could be computed, but for the default columns.
+    // CANN omits the cell if nothing could be computed, except in the default columns.
     const bool forgotten = quirks_ && !default_ && !tensor.has_statistics && category == Category::count;
     if (!forgotten) out.append(",").append(cell(tensor, category));
   }

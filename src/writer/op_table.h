@@ -1,4 +1,4 @@
-// The csv that CANN writes for every op with its statistics (docs/format.md, "Tables of single ops").
+// CANN's csv for every op, with its statistics (docs/format.md, "Tables of single ops").
 #pragma once
 
 #include <span>
@@ -12,11 +12,11 @@ namespace sonde {
 // The columns, in CANN's fixed order, independent of the plan's.
 class OpTableForm {
  public:
-  // `quirks`: cells as CANN's own writer has them, where that is wrong (Plan::sonde.acl_quirks).
+  // `quirks`: cells with the errors of CANN's own writer (Plan::sonde.acl_quirks).
   OpTableForm(std::span<const Category> categories, bool quirks);
 
   std::string header() const;  // with its newline
-  // A tensor that was read. Without statistics (complex ones) its values are `NA`.
+  // A tensor that was read. A tensor without statistics (a complex one) has the values `NA`.
   void append_row(const TensorRecord& tensor, std::string& out) const;
 
  private:

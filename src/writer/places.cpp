@@ -13,7 +13,7 @@ namespace sonde {
 namespace {
 
 constexpr int kNameAttempts = 1000;
-constexpr std::size_t kMostOpen = 16;  // what comes late must not keep directories of old steps for good
+constexpr std::size_t kMostOpen = 16;  // late files must not keep directories of old steps open forever
 
 // ".npy", ".json"; empty for the files that CANN writes, whose names end in a time.
 std::string extension_of(const std::string& name) {
@@ -57,8 +57,8 @@ int Places::place(OpenDirectory& directory, const Name& name, const Put& put, st
   return EEXIST;
 }
 
-// "{number}.npy", and a line in mapping.csv with the full name. The line is written first: a name without a file is
-// harmless, a number without a name is a lost tensor. MindSpore's numbers are random, CANN's are hashes.
+// "{number}.npy", and a line in mapping.csv with the full name. The line is written first: a line without a file is
+// harmless, a number without a line is a lost tensor. MindSpore's numbers are random, CANN's are hashes.
 int Places::place_long(OpenDirectory& directory, const std::string& name, const Put& put, std::string& path) {
   if (!directory.mapping) {
     Result<AppendFile> mapping = AppendFile::open(directory.directory.get(), directory.full_path / "mapping.csv", {});

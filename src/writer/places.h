@@ -1,4 +1,4 @@
-// Places: the directories of a rank in which files appear while it runs, and names in them that are free.
+// Places: the directories of a rank in which a run creates files, and unused file names in them.
 #pragma once
 
 #include <cstdint>
@@ -19,32 +19,32 @@
 namespace sonde {
 
 struct OpenDirectory {
-  StepId step;       // the last that had files here
+  StepId step;       // the last step with files here
   std::string path;  // relative to the rank directory, with a `/` at the end
   std::filesystem::path full_path;
   Fd directory;
-  std::optional<AppendFile> mapping;  // mapping.csv: the full names of those that were too long
+  std::optional<AppendFile> mapping;  // mapping.csv: the full names of files with a too long name
 };
 
-// One thread.
+// For one thread.
 class Places {
  public:
-  // The name of the file at the attempt with this number, from 0: the same one where there is no other.
+  // The name of the file at the attempt with this number, from 0; the same name if there is no other.
   using Name = std::function<std::string(int attempt)>;
-  // Makes the file; 0 or an errno.
+  // Makes the file. Returns 0 or an errno.
   using Put = std::function<int(int directory, const char* name)>;
 
-  // `rank` is the open rank directory and outlives this.
+  // `rank` is the open rank directory and outlives this object.
   Places(const Layout& layout, int rank) : layout_(layout), rank_(rank) {}
 
-  // The directory for files of `record`, made where it is missing. Valid until the next call.
+  // The directory for files of `record`; makes it if it is missing. Valid until the next call.
   Result<OpenDirectory*> of(const NamedRecord& record);
-  // Lets `put` make the file under the first name that is free. A name that is taken is never written to. 0, and the
-  // file's path relative to the rank directory; or an errno.
+  // Lets `put` make the file under the first unused name; never writes to an existing name. Returns 0 and the file's
+  // path relative to the rank directory, or an errno.
   int place(OpenDirectory& directory, const Name& name, const Put& put, std::string& path);
   // The error of place(): `{operation} '{directory}'` and its errno, or the obstacle to mapping.csv.
   Error error(std::string_view operation, const OpenDirectory& directory, int error_number) const;
-  // No more files of `step` are expected.
+  // No more files of `step` will come.
   void close_step(StepId step);
 
  private:

@@ -9,14 +9,14 @@
 
 namespace sonde {
 
-// The configuration as it is copied into the dump. Private: absolute paths in it are empty; nothing when it cannot
+// The configuration for the copy in the dump. Private: absolute paths in it are empty; the text is empty if it cannot
 // be read.
 std::string config_copy(const Plan& plan);
 
 // An error or a note. Private: without the path of the dump.
 std::string note_text(const Plan& plan, std::string text);
 
-// Private: files by their names alone.
+// Private: only the names of files.
 Site without_paths(Site site);
 
 }  // namespace sonde

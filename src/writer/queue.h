@@ -1,4 +1,4 @@
-// Queue: many threads push, one takes everything there is.
+// Queue: many threads push, one thread takes all items.
 #pragma once
 
 #include <chrono>
@@ -15,14 +15,14 @@ namespace sonde {
 template <typename Item>
 class Queue {
  public:
-  // Waits while there are `most` items: only a reader that keeps taking makes that safe.
+  // Waits while there are `most` items. This is safe only if the reader keeps taking.
   void push(Item&& item, std::size_t most = kNever) {
     std::unique_lock lock(mutex_);
     if (items_.size() >= most) taken_.wait_for(lock, kForever, [&] { return items_.size() < most; });
     append(std::move(item), lock);
   }
 
-  // False, and `item` is as it was, when there are `most` items.
+  // Returns false, and leaves `item` unchanged, if there are `most` items.
   bool try_push(Item&& item, std::size_t most) {
     std::unique_lock lock(mutex_);
     if (items_.size() >= most) return false;
@@ -30,9 +30,9 @@ class Queue {
     return true;
   }
 
-  // Replaces `out`, whose memory is used again, by all items in the order they were pushed. Waits for one, for wake(),
-  // or for `at_most`; and where it had to wait, a little longer for the next ones: waking this thread costs the one
-  // that pushes more than the push.
+  // Replaces `out`, whose memory is used again, by all items in the order in which they were pushed. Waits for one
+  // item, for wake(), or for `at_most`. If it had to wait, it waits a little longer for further items: waking this
+  // thread costs the pushing thread more than the push itself.
   void take_all(std::vector<Item>& out, std::chrono::milliseconds at_most) {
     out.clear();
     std::unique_lock lock(mutex_);
@@ -76,7 +76,7 @@ class Queue {
   std::mutex mutex_;
   std::condition_variable filled_, taken_;
   std::vector<Item> items_;
-  std::size_t wake_at_ = kNever;  // so that a push with nobody waiting costs no system call
+  std::size_t wake_at_ = kNever;  // so that a push without a waiting reader needs no system call
   bool woken_ = false;
 };
 

@@ -32,7 +32,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLongestUnflushed{20};
 constexpr milliseconds kIdle{3600 * 1000};
-// Records are small, but they are not counted against the budget: a disk that hangs must not fill the memory.
+// Records are small, but they are not part of the budget: a disk that hangs must not fill the memory.
 constexpr std::size_t kMostQueued = 1 << 16;
 
 struct Skip {
@@ -40,13 +40,13 @@ struct Skip {
 };
 using Item = std::variant<Record, Site, OpName, Attributes, SourceText, Skip>;
 
-// Records that the writer will never get: it is notified of them.
+// Records that the writer will never get; it is notified of them.
 struct Dropped {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> sequences;  // from, to (not included)
   std::uint64_t records = 0, bytes = 0;
 };
 
-// Overflow and exception modes choose when they have looked; a graph is of all ops.
+// Overflow and exception modes choose after the op has run; a graph contains all ops.
 bool chooses_by_name(const Plan& plan) {
   return (plan.dump_mode != DumpMode::all || plan.acl.in_use) && plan.saved_data != SavedData::graph &&
          !plan.overflow_only() && !plan.exception_only();
@@ -56,7 +56,7 @@ bool is_chosen(const Record& record) {
   return record.selected || std::ranges::any_of(record.tensors, &TensorRecord::wanted);
 }
 
-// Sequence numbers that will never be recorded, joined where they touch: [from, to).
+// Sequence numbers that will never be recorded; adjacent ranges are joined: [from, to).
 class Forgotten {
  public:
   void add(std::uint64_t from, std::uint64_t to) {
@@ -114,26 +114,26 @@ struct Recorder::State {
   std::atomic<std::uint64_t> sequence{0};
   std::atomic<bool> abandoned{false};
   std::atomic<bool> running{false};  // the thread exists
-  std::atomic<bool> ran{false};      // and has existed
-  std::atomic<bool> chosen{false};   // an op was, where the plan chooses by name
+  std::atomic<bool> ran{false};      // it has existed
+  std::atomic<bool> chosen{false};   // an op was chosen, if the plan chooses by name
   std::atomic<bool> stopping{false};
   std::atomic<int> owner{-1};
 
   std::mutex life;  // starting and finishing
   bool finished = false;
   std::thread thread;
-  std::vector<Item> known;  // definitions, of before the first choice
+  std::vector<Item> known;  // definitions before the first chosen op
   Forgotten forgotten;
   std::atomic<std::uint64_t> held_records{0}, ops_forgotten{0};
 
-  mutable std::mutex news;  // what other threads may ask
+  mutable std::mutex news;  // guards the members that other threads read
   std::condition_variable flushed;
   std::uint64_t flush_wanted = 0, flush_done = 0;
   Totals totals;
   std::optional<Error> error;
   Dropped dropped;
 
-  std::optional<Recording> recording;  // the thread's own
+  std::optional<Recording> recording;  // only the writer thread uses it
 
   std::atomic<bool> holds{false};
   mutable std::mutex holding;
@@ -163,7 +163,7 @@ void Recorder::State::accept(Item&& item) {
   hand_on(std::move(item));
 }
 
-// Whether it was accepted: to be recorded later, or never.
+// Returns whether the item was accepted, to be recorded later or never.
 bool Recorder::State::hold(Item& item) {
   if (!holds.load(std::memory_order_acquire)) return false;
   const std::lock_guard lock(holding);
@@ -190,7 +190,7 @@ void Recorder::State::hand_on(Item&& item) {
   }
 }
 
-// Before the thread runs.
+// Called before the thread runs.
 void Recorder::State::wait_for_choice(Record&& record) {
   // A step without an end must not fill the memory.
   const bool waits_on = waits_for_choice && !chosen.load() && held_records.fetch_add(1) < kMostQueued;
@@ -205,7 +205,7 @@ void Recorder::State::wait_for_choice(Record&& record) {
   }
 }
 
-// `step` is over, and the plan has chosen none of its ops: nothing is kept of it but what later steps may name.
+// `step` is over, and the plan has chosen none of its ops: keeps only definitions that later steps may name.
 void Recorder::State::forget(StepId step) {
   const std::lock_guard lock(life);
   if (running.load() || finished) return;
@@ -256,7 +256,7 @@ void Recorder::State::fail(const std::string& why) {
 
 void Recorder::State::run() {
   ::pthread_setname_np(::pthread_self(), "sonde-writer");
-  // After a failure work() only drops what comes, so that nobody waits for a budget that is never returned.
+  // After a failure work() only drops the items, so that nobody waits for a budget that is never returned.
   bool done = false;
   while (!done) {
     try {
@@ -280,7 +280,7 @@ void Recorder::State::work() {
       const std::lock_guard lock(news);
       ticket = flush_wanted;
     }
-    // The wake-up of a request seen here may be used up already: do not wait for another.
+    // The wake-up for this request may already have been consumed: do not wait for another.
     const bool asked = last || ticket > flush_done;
     queue.take_all(batch, asked ? milliseconds(0) : recording->has_unflushed() ? kLongestUnflushed : kIdle);
     skip_dropped();
@@ -290,7 +290,7 @@ void Recorder::State::work() {
       recording->flush_appends();
       last_flush = Clock::now();
     }
-    recording->flush_appends();  // batches are gathered: this is a few hundred times a second at most
+    recording->flush_appends();  // batches are large: this happens at most a few hundred times a second
     last_flush = Clock::now();
     if (ticket > flush_done) recording->flush_all();
     if (last && batch.empty()) break;
@@ -332,7 +332,7 @@ void Recorder::State::drop(Record& record) {
   const std::lock_guard lock(news);
   ++dropped.records;
   for (const TensorRecord& tensor : record.tensors) dropped.bytes += tensor.bytes ? tensor.bytes->bytes : 0;
-  if (record.completes) return;  // its sequence is that of a record that came
+  if (record.completes) return;  // its sequence belongs to an earlier record
   auto& ranges = dropped.sequences;
   if (ranges.empty() || ranges.back().second != record.sequence) ranges.emplace_back(record.sequence, record.sequence);
   ++ranges.back().second;
@@ -409,7 +409,7 @@ Status Recorder::release(const Plan& plan, const RunInfo& run) {
     state.layout = layout;
     state.recording.emplace(plan, run, layout);
   }
-  // Others wait for the lock: what they bring comes after what they built on.
+  // Other threads wait for the lock, so their items come after the definitions that they refer to.
   for (Item& item : state.held) state.hand_on(std::move(item));
   std::vector<Item>().swap(state.held);
   state.holds.store(false, std::memory_order_release);

@@ -1,10 +1,9 @@
-// Recorder: takes records from the host's threads and makes them a dump on disk, behind the run's back.
+// Recorder: takes records from the host's threads and makes them a dump on disk, in the background.
 //
-// One background thread writes tensor files as they come, then appends journal, csv and order files
-// in sequence order. Nothing touches the disk before the first step_begin; where the plan chooses operators by name, before
-// the first that it chooses: steps before that are forgotten. After the first error
-// that cannot be lived with (no space, directory gone) it stops writing, keeps what is on disk
-// readable, and reports once through `error()`.
+// One background thread writes tensor files as they come, then appends journal, csv and order files in sequence order.
+// Nothing touches the disk before the first step_begin; if the plan chooses operators by name, before the first chosen
+// one: earlier steps are forgotten. After the first fatal error (no space, directory gone) it stops writing, keeps the
+// files on disk readable, and reports once through `error()`.
 #pragma once
 
 #include <cstdint>
@@ -21,37 +20,37 @@ namespace sonde {
 
 class Recorder {
  public:
-  // Checks that the dump directory can be made and written (and by nobody else's live run), without
-  // creating anything that a run without records would leave behind.
-  // `held`: records wait in memory, until release() or discard().
+  // Checks that the dump directory can be made and written (and that no other live run uses it), without creating
+  // anything that a run without records would leave behind. `held`: records wait in memory, until release() or
+  // discard().
   static Result<std::unique_ptr<Recorder>> open(const Plan& plan, const RunInfo& run, bool held = false);
   ~Recorder();  // finish()
 
-  // Records what waited, with `run`, which may have more facts by now.
+  // Records the waiting items, with `run`, which may have more facts by now.
   Status release(const Plan& plan, const RunInfo& run);
-  // Forgets what waited, and ignores all later records.
+  // Forgets the waiting items, and ignores all later records.
   void discard();
-  std::uint64_t held_bytes() const;  // of tensors
+  std::uint64_t held_bytes() const;  // of waiting tensors
 
   const Layout& layout() const;
   BlockPool& blocks();
 
-  // Any thread. Definitions must be made before a record names them; they are kept by copy.
+  // Any thread. Definitions must be made before a record names them; they are copied.
   void define(const Site& site);
   void define(const OpName& name);
   void define(const Attributes& attributes);
   void define(const SourceText& text);
-  std::uint64_t next_sequence();  // every number taken must be pushed or skipped
+  std::uint64_t next_sequence();  // the caller must push or skip every number
   void push(Record&& record);
   void skip(std::uint64_t sequence);
   void skip(std::uint64_t from, std::uint64_t to);  // [from, to)
 
-  // Every record pushed so far is on disk, or the error is known, when this returns.
+  // Returns when every record pushed so far is on disk, or the error is known.
   void flush();
-  Totals finish();  // flush, close the files, release the directory; idempotent
+  Totals finish();  // flushes, closes the files, releases the directory; may be called again
   Totals totals() const;
   std::optional<Error> error() const;  // the first fatal one
-  // After fork, in the child: forget everything, touch nothing.
+  // In the child after fork(): forgets everything, touches nothing.
   void abandon();
 
  private:

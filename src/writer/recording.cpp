@@ -62,7 +62,7 @@ void Recording::add(Record&& record) {
   if (plan_.wants_tensors()) {
     if (Status status = tensors_->store(record, stored_); !status) fail(status.error());
   }
-  drop(record);  // what is left of its bytes: after a failure, or where the plan wants none
+  drop(record);  // frees the remaining bytes: after a failure, or if the plan needs none
   const std::uint64_t sequence = record.sequence;
   if (record.completes) {
     complete(std::move(record));
@@ -76,7 +76,7 @@ void Recording::add(Record&& record) {
   append_ready(error_.has_value());
 }
 
-// The op it completes is on disk already, or still waits for its turn.
+// The op that it completes is already on disk, or still waits for its turn.
 void Recording::complete(Record&& record) {
   Reorder::Entry* entry = reorder_.waiting(record.sequence);
   if (entry == nullptr) return append(std::move(record), {});
@@ -157,7 +157,7 @@ void Recording::fail(Error error) {
   if (error_) return;
   error_ = std::move(error);
   if (!files_) return;
-  // Records with files on disk are still written to the journal, if possible; then the reason.
+  // Records with files on disk are still added to the journal, if possible; then the reason.
   append_ready(true);
   files_->append_note(note_text(plan_, "recording stopped: " + error_->message));
   if (Status flushed = files_->flush(); flushed && op_files_) static_cast<void>(op_files_->flush());

@@ -1,5 +1,5 @@
-// Recording: the work of the recorder's background thread on the records that it gets. The first
-// failure ends it: files on disk stay readable, and all later records are dropped.
+// Recording: the work of the recorder's background thread. The first failure ends it: files on disk stay readable, and
+// all later records are dropped.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace sonde {
 
-// One thread.
+// For one thread.
 class Recording {
  public:
   Recording(const Plan& plan, const RunInfo& run, const Layout& layout);
@@ -27,9 +27,9 @@ class Recording {
   void define(const SourceText& text);
   void add(Record&& record);                        // writes its tensors now, the rest when its turn comes
   void skip(std::uint64_t from, std::uint64_t to);  // sequence numbers [from, to)
-  void count_dropped(std::uint64_t records, std::uint64_t bytes);  // that it never got
+  void count_dropped(std::uint64_t records, std::uint64_t bytes);  // that were never passed on
   void flush_appends();
-  void flush_all();  // also what waits for a sequence number that has not come
+  void flush_all();  // also records that wait for a missing sequence number
   void close();
 
   void fail(Error error);

@@ -1,4 +1,4 @@
-// Reorder: holds records (without their bytes) until all that come before them are there.
+// Reorder: keeps records (without their bytes) until all earlier ones are there.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ class Reorder {
     std::vector<StoredFile> files;
   };
 
-  // The waiting place for the record of `sequence`; null when its turn has passed (or is so far off that it
-  // must be a mistake). Valid until the next call.
+  // The waiting place for the record of `sequence`; null if its turn has passed (or if it is so far ahead that it must
+  // be a mistake). Valid until the next call.
   Entry* at(std::uint64_t sequence) {
     if (sequence < next_ || sequence - next_ > kFarthest) return nullptr;
     const std::uint64_t index = sequence - next_;
@@ -29,14 +29,14 @@ class Reorder {
     return &entries_[index];
   }
 
-  // As at(), but null where no record waits. Makes no room.
+  // As at(), but null if no record waits there. Makes no room.
   Entry* waiting(std::uint64_t sequence) {
     if (sequence < next_ || sequence - next_ >= entries_.size()) return nullptr;
     Entry& entry = entries_[sequence - next_];
     return entry.record ? &entry : nullptr;
   }
 
-  // Nobody pushes the records [from, to).
+  // The records [from, to) will never be pushed.
   void skip(std::uint64_t from, std::uint64_t to) {
     if (entries_.empty() && from <= next_) {  // a long run may leave out millions at once
       if (to > next_) next_ = to;
@@ -47,7 +47,7 @@ class Reorder {
     }
   }
 
-  // The next record in order, if it is there. With `force` a gap is skipped: its records are then late.
+  // The next record in order, if it is there. With `force` gaps are skipped: their records then count as late.
   std::optional<Entry> pop(bool force) {
     while (!entries_.empty() && (force || entries_.front().settled)) {
       std::optional<Entry> entry;

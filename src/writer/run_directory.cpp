@@ -101,7 +101,7 @@ Status write_metadata(const Plan& plan, const Layout& layout, RunDirectory& dire
   return write_whole_file(aside->get(), metadata->get(), path / "config.json", config.dump());
 }
 
-// An existing place can be written to; a missing one can be made.
+// Checks that an existing path can be written to, or that a missing one can be made.
 Status check_place(const Layout& layout, const std::filesystem::path& directory,
                    std::initializer_list<std::filesystem::path> files) {
   const Result<Fd> place = open_in_dump(layout.root(), directory, Missing::leave);
@@ -131,7 +131,7 @@ Status check_tree(const Layout& layout) {
 
 Status check_not_owned(const Layout& layout) {
   const Result<Fd> own = open_in_dump(layout.root(), layout.own_directory(), Missing::leave);
-  if (!own) return {};  // not there, or not ours: check_tree() says which
+  if (!own) return {};  // missing, or not ours: check_tree() reports which
   const Result<Fd> owner = open_own_file(own->get(), layout.own_directory() / kOwnerFile, Access::read);
   if (owner && is_locked_elsewhere(owner->get())) return owned_elsewhere(layout, owner->get());
   return {};

@@ -12,7 +12,7 @@
 namespace sonde {
 
 struct RunDirectory {
-  std::filesystem::path aside;  // for files that do not have their name yet
+  std::filesystem::path aside;  // for files without their final name
   std::string config_file;      // of this run, relative to the metadata directory; empty: the plan has no text
   Fd all_aside;                 // the directory that contains `aside`
   Fd owner;                     // the locked file; the lock ends with it
@@ -21,12 +21,12 @@ struct RunDirectory {
 // Checks that an existing tree may be written to: docs/format.md, "What is written where". Creates nothing.
 Status check_tree(const Layout& layout);
 
-// `busy`, with the process id, when another live run records there. Creates nothing.
+// `busy`, with the process id, if another live run records there. Creates nothing.
 Status check_not_owned(const Layout& layout);
 
-// Makes the directories, takes the lock, removes what a killed run left half-written, and writes
-// .dump_metadata/{data_dump,config}.json. Existing ones stay; this run's configuration then goes
-// beside them, to .dump_metadata/sonde/run_{n}.json.
+// Makes the directories, takes the lock, removes incomplete files of killed runs, and writes
+// .dump_metadata/{data_dump,config}.json. Existing ones stay; this run's configuration then goes beside them, to
+// .dump_metadata/sonde/run_{n}.json.
 Result<RunDirectory> open_run_directory(const Plan& plan, const Layout& layout);
 
 // The run is over: the lock file, too, gets its final mode.

@@ -16,9 +16,9 @@ namespace sonde {
 namespace {
 
 constexpr std::size_t kFlushBytes = 512 << 10;
-constexpr std::size_t kMostTables = 16;  // steps end; what comes late must not keep them open for good
+constexpr std::size_t kMostTables = 16;  // of ended steps too; late records must not keep them open forever
 
-// The step of one graph that has begun and is not yet in its history.
+// An open step of one graph, which is not yet in its history.
 struct OpenStep {
   bool is_open = false;
   std::uint64_t number = 0;
@@ -58,7 +58,7 @@ struct RunFiles::State {
   std::map<std::uint32_t, OpenStep> open_steps;  // by graph
   std::map<std::uint32_t, AppendFile> histories;
   std::uint64_t rows = 0, row_bytes = 0;
-  bool lost_entries = false;  // the journal was not taken once: what comes later may name what it lacks
+  bool lost_entries = false;  // an entry of the journal was refused; later entries may refer to it
 
   Result<Fd> make_directory(const std::filesystem::path& path);
   Result<AppendFile*> table_of(const Record& record);
@@ -157,7 +157,7 @@ Status RunFiles::State::flush_journal() {
 
 Status RunFiles::State::flush() {
   Status status = flush_journal();
-  if (!status) {  // no row without its record
+  if (!status) {  // a row needs its record in the journal
     lost_entries = true;
     for (StepTable& table : tables) table.file.rows().clear();
     for (auto& [graph, history] : histories) history.rows().clear();
@@ -181,7 +181,7 @@ RunFiles::~RunFiles() = default;
 
 Result<RunFiles> RunFiles::open(const Plan& plan, const Layout& layout, const std::filesystem::path& aside,
                                 const std::string& run_json, bool host_graphs) {
-  // A torn tail of the journal stays: each run begins with a mark that readers find behind it.
+  // An incomplete end of the journal stays: each run begins with a mark that readers find after it.
   constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
   const Result<Fd> own = open_in_dump(layout.root(), layout.own_directory(), Missing::leave);
   if (!own) return own.error();

@@ -15,12 +15,12 @@
 
 namespace sonde {
 
-// One thread. Text collects in memory until flush(): the journal goes to the kernel first, what derives from it after.
-// Once the kernel has refused a part of the journal, only notes and the last entry are still tried.
+// For one thread. Collects text in memory until flush(), which writes the journal first, and the files derived from it
+// after. Once a write of the journal has failed, only notes and the last entry are still tried.
 class RunFiles {
  public:
-  // `run_json` becomes the journal's first entry. The directories exist (open_run_directory). `host_graphs`: graphs,
-  // execution orders and histories are the host's to write.
+  // `run_json` becomes the journal's first entry. The directories exist (open_run_directory). `host_graphs`: the host
+  // writes graphs, execution orders and histories.
   static Result<RunFiles> open(const Plan& plan, const Layout& layout, const std::filesystem::path& aside,
                                const std::string& run_json, bool host_graphs = false);
   RunFiles(RunFiles&&) noexcept;
@@ -33,14 +33,14 @@ class RunFiles {
   void define(const SourceText& text);
   // In sequence order. `files`: the parts of the record that are on disk.
   Status append(const Record& record, const std::vector<StoredFile>& files);
-  // A file that was completed after its record had been appended.
+  // A file that was completed after its record was appended.
   void append_file(const StoredFile& file);
   void append_note(const std::string& text);
 
   bool has_unflushed() const;
   Status flush();
-  // Orders and histories of steps that did not end, the journal's last entry, final modes. After a
-  // failure only the journal's part is tried.
+  // Writes orders and histories of steps that did not end, the journal's last entry, and final modes. After a failure
+  // only the journal's part is tried.
   Status finish(const std::string& end_json, bool failed);
 
   std::uint64_t rows() const;

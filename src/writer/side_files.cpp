@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uintmax_t kLongestRankTable = 16 << 20;
 
-// A rank table that cannot be read is none: the dump does not need it.
+// Ignores a rank table that cannot be read: the dump does not need it.
 std::string rank_table() {
   const char* path = std::getenv("RANK_TABLE_FILE");
   std::error_code error;
@@ -27,7 +27,7 @@ std::string rank_table() {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// `first_stays`: several processes share the file, or several runs.
+// `first_stays`: several processes, or several runs, share the file.
 Status write_side_file(int aside, const Layout& layout, const std::filesystem::path& path, const std::string& text,
                        bool first_stays) {
   const Result<Fd> directory = open_in_dump(layout.root(), path.parent_path(), Missing::make);

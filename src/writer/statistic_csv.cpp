@@ -12,7 +12,7 @@ namespace {
 
 // The differences between versions.
 struct RowForm {
-  bool name_as_in_file;  // else the full name as it is
+  bool name_as_in_file;  // otherwise the unchanged full name
   char open, close;      // around a shape
   bool extra_comma;      // at the end of a row
   NonFinite rule;

@@ -1,4 +1,4 @@
-// The text of statistic.csv, as each version of MindSpore writes it. The file itself is the ledger's (run_files.h).
+// The text of statistic.csv, as each version of MindSpore writes it. RunFiles owns the file itself (run_files.h).
 #pragma once
 
 #include <span>
@@ -21,8 +21,8 @@ std::string statistic_header(std::span<const Category> categories);
 // True if statistic.csv has a row of `tensor`.
 bool has_statistic_row(const TensorEntry& tensor);
 
-// Appends the row of `tensor`, one of `record`, to `out`, in the form of `layout`. A name that holds a comma, a quote or a newline is
-// quoted, so that every row stays one row.
+// Appends the row of `tensor`, one of `record`, to `out`, in the form of `layout`. A name with a comma, a quote or a
+// newline is quoted, so that every row stays one row.
 void append_statistic_row(const Layout& layout, const Record& record, const TensorRecord& tensor,
                           std::span<const Category> categories, bool low_precision, std::string& out);
 

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kWidenElements = 16 << 10;  // per piece: stays in cache
 
-// The first file with given bytes; links go to it.
+// The first file with certain bytes; links point to it.
 struct Primary {
   std::string path;  // relative to the rank directory
   DType dtype = DType::undefined;
@@ -37,7 +37,7 @@ struct FingerprintHash {
   std::size_t operator()(const Fingerprint& key) const { return key.low; }
 };
 
-// A tensor that is known to equal one whose bytes have not arrived yet.
+// A tensor that equals another one whose bytes have not arrived yet.
 struct Waiting {
   NamedRecord record;
   RecordedTensor tensor;
@@ -91,7 +91,7 @@ struct TensorWriter::State {
   Status release_waiting(std::uint64_t content, std::vector<StoredFile>& stored);
 };
 
-// A name that is taken: the tensor's time moves on.
+// The name is taken, so the tensor's time is advanced.
 int TensorWriter::State::place(OpenDirectory& step, const NamedRecord& record, RecordedTensor& tensor,
                                std::string& path, const Places::Put& put) {
   const auto name = [&](int attempt) {
@@ -140,7 +140,7 @@ int TensorWriter::State::copy_file(const std::string& from, AsideFile& file) {
   const Fd in(::openat(rank.get(), from.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!in) return errno;
   struct stat status {};
-  if (::fstat(in.get(), &status) != 0 || !S_ISREG(status.st_mode)) return ENOENT;  // the user put something else there
+  if (::fstat(in.get(), &status) != 0 || !S_ISREG(status.st_mode)) return ENOENT;  // the user has replaced it
   scratch.resize(kWidenElements * sizeof(float));
   while (true) {
     const ssize_t got = ::read(in.get(), scratch.data(), scratch.size());
@@ -163,8 +163,8 @@ int TensorWriter::State::write_primary(OpenDirectory& step, const NamedRecord& r
                [&](int directory, const char* name) { return file.commit(directory, name, false); });
 }
 
-// A new name for the file of `primary`. Where the file system has no more links for it, or none at
-// all, a copy, which is the primary from now on.
+// A new name for the file of `primary`. If the file system allows no more links to it, or no links at all, a copy,
+// which becomes the primary.
 int TensorWriter::State::link_or_copy(OpenDirectory& step, const NamedRecord& record, RecordedTensor& tensor,
                                       Primary& primary, std::string& path) {
   int error_number = EPERM;
@@ -206,14 +206,14 @@ Status TensorWriter::State::store_bytes(OpenDirectory& step, const NamedRecord& 
     primary = *known;
     error_number = link_or_copy(step, record, tensor, *primary, path);
   }
-  if (error_number == ENOENT) {  // new, or the user has removed the file since
+  if (error_number == ENOENT) {  // new, or removed by the user
     error_number = write_primary(step, record, tensor, header, path);
     if (error_number != 0) return places->error("write a tensor in", step, error_number);
     primary = std::make_shared<Primary>(Primary{path, tensor.dtype});
     fingerprints.put(key, primary);
   }
   if (error_number != 0) return places->error("link a tensor in", step, error_number);
-  // Equal files may contain different types (quint8, uint8): later appearances ask for theirs.
+  // Equal files may contain different types (quint8, uint8): later tensors look for their own type.
   if (primary->dtype != tensor.dtype) primary = std::make_shared<Primary>(Primary{path, tensor.dtype});
   if (tensor.content != 0) contents.put(tensor.content, std::move(primary));
   return {};
@@ -278,7 +278,7 @@ Status TensorWriter::State::release_waiting(std::uint64_t content, std::vector<S
   return {};
 }
 
-// For unchanged content in watcher mode: another name for the container that has these bytes, or a copy of it.
+// For unchanged content in watcher mode: another name for the container with the same bytes, or a copy of it.
 int TensorWriter::State::repeat_container(const std::string& first, int directory, const char* name) {
   const auto make_link = options.link != nullptr ? options.link : &::linkat;
   if (make_link(rank.get(), first.c_str(), directory, name, 0) == 0) return 0;
@@ -289,7 +289,7 @@ int TensorWriter::State::repeat_container(const std::string& first, int director
   return error_number != 0 ? error_number : file.commit(directory, name, false);
 }
 
-// All tensors of the record in one file. Bytes that were known already have come again with it.
+// Writes all tensors of the record in one file. It includes known bytes, which were read again.
 Status TensorWriter::State::store_container(Record& record, std::vector<StoredFile>& stored) {
   const bool repeats = record.repeats != kNoSequence;
   if (!repeats && !has_container(record)) return {};

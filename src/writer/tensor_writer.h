@@ -29,11 +29,11 @@ struct TensorWriterOptions {
   // The number of distinct tensors to remember as link targets. About 300 bytes each.
   std::size_t remembered_contents = 1 << 18;
   std::size_t remembered_fingerprints = 1 << 16;
-  // linkat(); tests put their own here.
+  // linkat(); tests replace it.
   int (*link)(int, const char*, int, const char*, int) = nullptr;
 };
 
-// One thread. Records may come in any order: a tensor whose bytes are still on their way waits for them.
+// For one thread. Records may come in any order: a tensor whose bytes have not arrived waits for them.
 class TensorWriter {
  public:
   // The rank directory and the one for files being written exist; both belong to this writer.
@@ -43,11 +43,11 @@ class TensorWriter {
   TensorWriter& operator=(TensorWriter&&) noexcept;
   ~TensorWriter();
 
-  // Writes or links every wanted tensor of `record` that has a file to get, frees its bytes, and appends what is done
-  // to `stored` (also what had been waiting for these bytes). On failure the remaining bytes are kept. A tensor's
-  // timestamp is moved on by a microsecond where its file name was taken.
+  // Writes or links every selected tensor of `record` that gets a file, frees its bytes, and appends the results to
+  // `stored` (also those of tensors that waited for these bytes). On failure the remaining bytes are kept. If a file
+  // name is taken, the tensor's timestamp is advanced by a microsecond.
   Status store(Record& record, std::vector<StoredFile>& stored);
-  // No record of `step` is expected any more. Tensors that waited since before the last call are given up.
+  // No more records of `step` are expected. Tensors that have waited since before the last call are given up.
   void close_step(StepId step);
   Places& places();  // for other files of the same directories
 

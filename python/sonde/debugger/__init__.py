@@ -1,4 +1,4 @@
-"""MindSpore's offline debugger, as its users wrote it: the Python package MindSpore Insight had until 2024.
+"""MindSpore's offline debugger with its original interface: the Python package of MindSpore Insight until 2024.
 
     from sonde.debugger import DumpAnalyzer, TensorTooLargeCondition, Watchpoint
 

@@ -1,4 +1,4 @@
-"""DumpAnalyzer: what a dump's graphs and tensors are asked."""
+"""DumpAnalyzer: queries about a dump's graphs and tensors."""
 
 import os
 import re
@@ -25,11 +25,11 @@ _MEM_LIMIT = (2048, 2147483647)  # MB
 
 
 class DumpAnalyzer:
-    """A dump, opened to be asked. `mem_limit`: megabytes that check_watchpoints may hold of one tensor and the one
+    """A dump, opened for queries. `mem_limit`: megabytes that check_watchpoints may hold of one tensor and the one
     before it; None: any."""
 
     def __init__(self, dump_dir: str | os.PathLike[str], mem_limit: int | None = None) -> None:
-        """Raises sonde.Error when it is not a dump, DebuggerParamTypeError or DebuggerParamValueError."""
+        """Raises sonde.Error if it is not a dump, DebuggerParamTypeError or DebuggerParamValueError."""
         if mem_limit is not None:
             if not isinstance(mem_limit, int) or isinstance(mem_limit, bool):
                 raise DebuggerParamTypeError(f"mem_limit must be int or None, not {type(mem_limit).__name__}")
@@ -55,8 +55,8 @@ class DumpAnalyzer:
         ranks: Numbers = None,
         case_sensitive: bool = True,
     ) -> list[Node]:
-        """Nodes whose full name, or, with select_by "code_stack", of whose stack a line, has this text or expression
-        in it. Raises DebuggerParamTypeError or DebuggerParamValueError, re.error of a wrong expression."""
+        """Nodes with this text or expression in their full name, or, with select_by "code_stack", in a line of their
+        stack. Raises DebuggerParamTypeError or DebuggerParamValueError, re.error for a wrong expression."""
         check_type("query_string", query_string, str)
         check_type("use_regex", use_regex, bool)
         check_type("case_sensitive", case_sensitive, bool)
@@ -72,7 +72,7 @@ class DumpAnalyzer:
             if (matches(node.name) if select_by == "node_name" else any(matches(str(line)) for line in node.stack))
         ]
 
-    def select_tensors(  # noqa: PLR0917 - as the original takes them
+    def select_tensors(  # noqa: PLR0917 - the original's parameters
         self,
         query_string: str,
         use_regex: bool = False,
@@ -82,7 +82,7 @@ class DumpAnalyzer:
         slots: Sequence[int] | None = None,
         case_sensitive: bool = True,
     ) -> list[DebuggerTensor]:
-        """Outputs of the nodes that select_nodes gives. Raises as select_nodes does."""
+        """Outputs of the nodes that select_nodes returns. Raises as select_nodes does."""
         iterations = None if iterations is None else chosen("iterations", iterations, self.get_iterations())
         chosen_slots(slots)
         nodes = self.select_nodes(query_string, use_regex, select_by, ranks, case_sensitive)
@@ -142,7 +142,7 @@ class DumpAnalyzer:
         self, watchpoints: Watchpoint | Iterable[Watchpoint], error_on_no_value: bool = False
     ) -> list[WatchpointHit]:
         """WatchpointHits, by the time at which their tensors were written. All watchpoints in one call read each tensor
-        once. `error_on_no_value`: a tensor whose values the dump has not is one too, with error code 32. Raises
+        once. `error_on_no_value`: a tensor without values in the dump is a hit too, with error code 32. Raises
         DebuggerParamTypeError."""
         if isinstance(watchpoints, Watchpoint):
             watchpoints = [watchpoints]

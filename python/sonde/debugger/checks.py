@@ -26,7 +26,7 @@ def is_number(value: object) -> bool:
 
 
 def number_of(name: str, value: Any) -> float:
-    """A parameter of a condition; True and False count as 1 and 0, as they always did. Raises
+    """A parameter of a condition; True and False count as 1 and 0, as in the original. Raises
     DebuggerParamTypeError."""
     if not isinstance(value, (int, float)):
         raise DebuggerParamTypeError(f"{name} must be float, not {type(value).__name__}: {value!r}")
@@ -34,7 +34,7 @@ def number_of(name: str, value: Any) -> float:
 
 
 def chosen(name: str, value: Numbers, known: Iterable[int]) -> list[int]:
-    """Those of `known` that were asked for, in its order: None all, else a number or a list of them. Raises
+    """The requested ones of `known`, in its order: all for None, otherwise a number or a list of them. Raises
     DebuggerParamTypeError or DebuggerParamValueError."""
     known = list(known)
     if value is None:

@@ -9,11 +9,11 @@ from .nodes import DebuggerTensor
 
 
 class ConditionBase:
-    """What a watchpoint looks for."""
+    """The kind of values that a watchpoint looks for."""
 
     _number: ClassVar[int]
     _parameters: ClassVar[tuple[str, ...]] = ()
-    # At least one of these; those of a class that takes them by position are required by Python.
+    # One of these must be given; Python itself requires those that a class takes by position.
     _required: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, **parameters: float | None) -> None:
@@ -39,7 +39,7 @@ class ConditionBase:
 
     @property
     def condition_id(self) -> int:
-        """The number that the debugger's other half knows it by."""
+        """Its number in the debugger's other half."""
         return self._number
 
     @property
@@ -49,7 +49,7 @@ class ConditionBase:
 
     @property
     def param_names(self) -> list[str]:
-        """Names of all parameters that it can be given."""
+        """Names of all parameters that it accepts."""
         return list(self._parameters)
 
     def __repr__(self) -> str:
@@ -89,7 +89,8 @@ class TensorTooSmallCondition(ConditionBase):
 
 
 class TensorRangeCondition(ConditionBase):
-    """The percentage of elements inside a range, both ends included, or maximum less minimum, is too small or large."""
+    """The percentage of elements inside a range (both ends included), or the maximum minus the minimum, is too small or
+    too large."""
 
     _number = 21
     _parameters = (
@@ -102,7 +103,7 @@ class TensorRangeCondition(ConditionBase):
     )
     _required = _parameters[2:]
 
-    def __init__(  # noqa: PLR0917 - as the original takes them
+    def __init__(  # noqa: PLR0917 - the original's parameters
         self,
         range_start_inclusive: float | None = None,
         range_end_inclusive: float | None = None,
@@ -189,7 +190,7 @@ class TensorChangeAboveThresholdCondition(ConditionBase):
 
 
 class Watchpoint:
-    """Tensors, and the condition to hold against them."""
+    """Tensors, and the condition to check on them."""
 
     def __init__(self, tensors: DebuggerTensor | Iterable[DebuggerTensor], condition: ConditionBase) -> None:
         """Raises DebuggerParamTypeError."""
@@ -205,17 +206,17 @@ class Watchpoint:
 
     @property
     def tensors(self) -> list[DebuggerTensor]:
-        """As they were given."""
+        """The tensors, as given."""
         return self._tensors
 
     @property
     def condition(self) -> ConditionBase:
-        """As it was given."""
+        """The condition, as given."""
         return self._condition
 
 
 class HitDetail(str):
-    """What was set, and what the tensor has: a text."""
+    """The parameters of a condition and the tensor's values, as text."""
 
     __slots__ = ()
 
@@ -223,7 +224,8 @@ class HitDetail(str):
     def of(cls, parameters: Iterable[tuple[str, float, float | None, bool]]) -> "HitDetail":
         """parameters: (name, value, actual, hit)
 
-        As MindSpore's debugger says it. `sonde watch` has a pair of sentences for each check (src/watch/watchpoints.h).
+        In the words of MindSpore's debugger. `sonde watch` has a pair of sentences for each check
+        (src/watch/watchpoints.h).
         """
         hits = [(name, value, actual) for name, value, actual, hit in parameters if hit and actual is not None]
         if not hits:
@@ -234,7 +236,7 @@ class HitDetail(str):
 
 
 class WatchpointHit:
-    """A tensor that meets a condition; or, with an error code, one that could not be checked against it."""
+    """A tensor that meets a condition; or, with an error code, one on which it could not be checked."""
 
     def __init__(
         self, tensor: DebuggerTensor, condition: ConditionBase, detail: HitDetail | None, error_code: int
@@ -246,7 +248,7 @@ class WatchpointHit:
 
     @property
     def tensor(self) -> DebuggerTensor:
-        """The one that was looked at."""
+        """The tensor that was checked."""
         return self._tensor
 
     @property
@@ -260,7 +262,7 @@ class WatchpointHit:
         return _core.watch_errors(self._error_code)
 
     def get_hit_detail(self) -> HitDetail | None:
-        """What was set and what was found, as text; None where the tensor could not be judged."""
+        """The parameters and the found values, as text; None if the tensor could not be judged."""
         return self._detail
 
     def get_threshold(self) -> dict[str, float]:

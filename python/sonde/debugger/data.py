@@ -9,7 +9,7 @@ from ..dump import Dump, Tensor
 
 
 class GraphKey(NamedTuple):
-    """A graph of a dump: its rank, its number, and that of the graph that runs it."""
+    """A graph of a dump: its rank, its number, and the number of the graph that runs it."""
 
     rank: int
     id: int
@@ -63,7 +63,7 @@ class Data:
         return {name for (graph, _), name in self._other_names.items() if graph in own}
 
     def find(self, graph: GraphKey, name: str, iteration: int, is_input: bool, slot: int) -> int | None:
-        """The row of a tensor: of several of one name the newest; None when the dump has none."""
+        """The row of a tensor: of several with one name the newest; None if the dump has none."""
         rows = [row for row in self._rows(graph, name, iteration, is_input) if self._slot[row] == slot]
         return max(rows, key=lambda row: self._time[row], default=None)
 

@@ -25,7 +25,7 @@ def graphs_of(dump: Dump) -> tuple[list[Graph], Data]:
             try:
                 found[number] = _from_file(data, rank, number, path)
             except (model_proto.BadGraph, OSError):
-                continue  # the recorded data give the rest
+                continue  # the records supply the rest
         for number in sorted({step.graph for step in dump.steps if step.rank == rank}):
             _add_recorded(data, rank, number, found)
         for number in sorted(found):
@@ -94,7 +94,7 @@ def _node_of(graph: Graph, raw: model_proto.RawNode) -> Node:
 
 
 def _join(by_name: Mapping[str, Node], operator: model_proto.RawNode) -> None:
-    """When a tuple is read, all of it is."""
+    """All elements of a tuple that is read."""
     node = by_name[operator["name"]]
     for name in operator["inputs"]:
         maker = by_name.get(name) or by_name.get(name.removeprefix(_NAMELESS))
@@ -103,8 +103,8 @@ def _join(by_name: Mapping[str, Node], operator: model_proto.RawNode) -> None:
 
 
 def _match_names(data: Data, graph: Graph) -> None:
-    """Operators that MindSpore made anew after their files got a name are those of the same scope and type: by their
-    lines, as the catalog has found them (docs/format.md, "MindSpore's own graphs"), else in order."""
+    """Operators that MindSpore recreated after their files got a name are matched with those of the same scope and
+    type: by their lines, as in the catalog (docs/format.md, "MindSpore's own graphs"), otherwise in order."""
     recorded = set(data.names_of(graph.rank))
     known = {node.name for node in graph.nodes}
     left: dict[str, list[str]] = {}  # scope and type -> names of files

@@ -14,7 +14,7 @@ _ALL_FAILED = "convert_failed_files_summary.txt"
 
 
 def convert_all(dump: Dump, root: Path) -> list[str]:
-    """Every file of CANN's in a dump; those that could not be converted come back, and are listed."""
+    """Converts every CANN file in a dump; returns, and lists, the files that could not be converted."""
     failed: dict[Path, list[str]] = {}
     for file in _containers(dump):
         written, problems = _core.convert_to_host(os.fspath(file))
@@ -35,7 +35,7 @@ def _containers(dump: Dump) -> list[Path]:
         file = tensor.tensor_file
         if file is not None and file.suffix not in (".npy", ".bin"):
             files[file] = None
-    for problem in dump.problems:  # of a file that cannot be read no tensor is known
+    for problem in dump.problems:  # the tensors of a file that cannot be read are unknown
         if _NAME.fullmatch(Path(problem.path).name):
             files[Path(problem.path)] = None
     return list(files)

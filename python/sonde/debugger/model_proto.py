@@ -203,7 +203,7 @@ def _type(data: bytes, depth: int = 0) -> list[Slot]:
 
 
 def _value(data: bytes, depth: int = 0) -> object:
-    """A number, text, tuple or list; None for what has no plain value."""
+    """A number, text, tuple or list; None for a value without a plain form."""
     code = 0
     plain: object = None
     several: list[object] = []

@@ -10,7 +10,7 @@ from .checks import DebuggerParamTypeError, Numbers, chosen_slots, is_number
 from .data import Data, GraphKey
 from .model_proto import Slot
 
-# `# In file /a/b.py:12/    code/`, `#  - In file …` where what it calls follows, and the places newer releases add.
+# `# In file /a/b.py:12/    code/`, `#  - In file …` for an earlier caller, and the places that newer releases add.
 _LINE = re.compile(
     r"#(?:  (?P<mark>.))? (?:inlined:)?In file (?P<file>.+?)"
     r"(?::(?P<line>\d+)|\((?P<old>\d+)\))(?P<place>~\d+)?(?P<columns>,\s*\d+~\d+)?/(?P<code>.*)/"
@@ -77,12 +77,12 @@ class Graph:
         return GraphKey(self.rank, self.id, self.root_id)
 
     def add(self, node: "Node") -> "Node":
-        """Adds a node, and gives it back."""
+        """Adds a node, and returns it."""
         self.nodes.append(node)
         return node
 
     def connect(self) -> None:
-        """Gives nodes their readers, when all have their inputs."""
+        """Sets the readers of nodes, after all have their inputs."""
         for node in self.nodes:
             for made in node.inputs:
                 if made is not None:
@@ -108,17 +108,17 @@ class Node:
         """`kind`: "operator", "parameter" or "constant"."""
         self._name = name
         self._stack = list(stack)
-        # Not shown by the original; for the modules here.
+        # Not shown by the original; used by the modules here.
         self.graph = graph
         self.op_type = op_type
         self.kind = kind
         self.short_name = short_name
-        self.file_name = name  # the name that the graph file has for it
+        self.file_name = name  # its name in the graph file
         self.scope = scope
         self.attributes = dict(attributes or {})
         self.value = value  # of a constant
         self.outputs: list[Slot] = []
-        # (node, slot of its outputs; None: all of them); None where nothing is known
+        # (node, slot of its outputs; None: all of them); None if unknown
         self.inputs: list[tuple[Node, int | None] | None] = []
         self.readers: list[tuple[int | None, Node]] = []  # (slot of our outputs, or None, node), in the graph's order
 
@@ -129,7 +129,7 @@ class Node:
 
     @property
     def stack(self) -> list[Source]:
-        """Sources, as the graph file has them."""
+        """Sources, as in the graph file."""
         return self._stack
 
     @property
@@ -160,10 +160,10 @@ class Node:
         ]
 
     def _read(self) -> "Iterator[tuple[int, Node, int]]":
-        """(our slot, the node it comes from, its slot), tuples laid out."""
+        """(our slot, the source node, its slot), with tuples expanded."""
         slot = 0
         for source in self.inputs:
-            if source is None:  # nothing is known of it
+            if source is None:  # unknown
                 slot += 1
                 continue
             maker, made = source
@@ -206,7 +206,7 @@ class DebuggerTensor:
         self._node = node
         self._slot = slot
         self._iteration = iteration
-        self._reader = reader  # of a tensor that a node reads: it may have recorded what its maker has not
+        self._reader = reader  # of a tensor that a node reads: it may have recorded facts that the producer has not
 
     @property
     def node(self) -> Node:
@@ -229,14 +229,13 @@ class DebuggerTensor:
         return self._node.rank
 
     def value(self) -> NDArray[Any] | None:
-        """A NumPy array that cannot be written to; None when the dump has no values of it. Raises sonde.Error when they
-        cannot be read."""
+        """A read-only NumPy array; None if the dump has no values of it. Raises sonde.Error if they cannot be read."""
         row = self.row()
         tensor = None if row is None else self._node.graph.data.tensor(row)
         return None if tensor is None or tensor.tensor_file is None else tensor.numpy()
 
     def row(self) -> int | None:
-        """Its row of the dump's table of tensors; None when it has none."""
+        """Its row in the dump's table of tensors; None if it has none."""
         graph = self._node.graph
         row = graph.data.find(graph.key, self._node.name, self._iteration, False, self._slot)
         if row is None and self._reader is not None:

@@ -20,7 +20,7 @@ class DumpParser:
     """A dump, opened for its files."""
 
     def __init__(self, dump_dir: str | os.PathLike[str]) -> None:
-        """Raises sonde.Error when it is not a dump."""
+        """Raises sonde.Error if it is not a dump."""
         self._path = Path(os.path.realpath(os.fspath(dump_dir)))
         self._dump = dumps.open(self._path)
         self._graphs, self._data = graphs_of(self._dump)
@@ -33,8 +33,8 @@ class DumpParser:
     def get_tensor_files(
         self, qs: str, use_regex: bool = False, rank_ids: Numbers = None, iterations: Numbers = None
     ) -> "dict[str, TensorFiles]":
-        """{full name of an operator: TensorFiles} of those in whose stack a line has this text, case ignored, or
-        expression in it. Raises DebuggerParamTypeError when `qs` is not text."""
+        """{full name of an operator: TensorFiles} of those with this text, case ignored, or expression in a line of
+        their stack. Raises DebuggerParamTypeError if `qs` is not text."""
         check_type("qs", qs, str)
         matches = matcher(qs, use_regex, case_sensitive=use_regex)
         ranks = _numbers(rank_ids, self._dump.ranks)
@@ -59,7 +59,7 @@ class DumpParser:
 
     def convert_all_data_to_host(self) -> list[str]:
         """Writes tensors of files in a device's format as `.npy` beside them, as NCHW. Returns the files that could not
-        be converted; a directory's own are listed in its `convert_failed_file_list.txt`, all of them in
+        be converted; those of a directory are listed in its `convert_failed_file_list.txt`, all of them in
         `convert_failed_files_summary.txt`."""
         return convert_all(self._dump, self._path)
 
@@ -77,7 +77,7 @@ class TensorFiles:
         self._files: dict[str, dict[int, Sides]] = {}
 
     def of(self, rank: int, iteration: int) -> Sides:
-        """Those of a rank and iteration, to be added to."""
+        """Those of a rank and iteration, to which files are added."""
         return self._files.setdefault(f"rank_{rank}", {}).setdefault(iteration, {"input": [], "output": []})
 
     def to_dict(self) -> dict[str, dict[int, Sides]]:

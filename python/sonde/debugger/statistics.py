@@ -50,7 +50,7 @@ _OF_SUMMARY = (
 
 class TensorStatistic(dict[str, str]):
     """A row of a table: {title: text} unchanged, and its cells as attributes: `row["Max Value"]` is a text,
-    `row.max_value` a number; None where the row has no such cell."""
+    `row.max_value` a number; None if the row has no such cell."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -136,7 +136,7 @@ def _row(tensor: Tensor, known: Statistics) -> TensorStatistic:
 
 
 def _verdicts(row: TensorStatistic, overflow_value: float) -> tuple[bool, bool, bool, bool]:
-    """The kinds of one row: an infinity, a NaN, beyond the value, none of them."""
+    """The kinds of one row: an infinity, a NaN, beyond the value, or none."""
     ends = [end for end in (row.max_value, row.min_value) if end is not None]
     inf = bool(row.positive_inf_count or row.negative_inf_count) or any(math.isinf(end) for end in ends)
     nan = bool(row.nan_count) or (row.nan_count is None and any(math.isnan(end) for end in ends))

@@ -90,7 +90,7 @@ def _nodes(graphs: Iterable[Graph], kind: str) -> list[Node]:
 
 
 def _cell(value: object) -> object:
-    """The text that a workbook can hold: control characters are left out."""
+    """The text in a form that a workbook can store: control characters are left out."""
     if isinstance(value, (bool, int, float)) or value is None:
         return value
     return _UNPRINTABLE.sub("", str(value))[:_MOST_OF_A_CELL]
@@ -118,7 +118,7 @@ def _flat(settings: object, prefix: str = "") -> Iterator[tuple[str, object]]:
 
 
 def _label(node: Node) -> str:
-    """`{type}_{number}`; of parameters and constants the name."""
+    """`{type}_{number}`; for parameters and constants the name."""
     if node.kind != "operator":
         return node.name
     number = _ID.search(node.name)
@@ -149,7 +149,7 @@ def _parameter(node: Node) -> Row:
 
 
 def _outputs_of(node: Node, slot: int | None) -> list[Slot]:
-    """Of one slot, or of all."""
+    """The text for one slot, or for all."""
     if slot is None:
         return node.outputs or [(None, None)]
     return [node.outputs[slot]] if slot < len(node.outputs) else [(None, None)]
@@ -185,7 +185,7 @@ def _statistics(graphs: Iterable[Graph]) -> list[Row]:
 
 
 def _sources(graphs: Iterable[Graph]) -> list[list[Row]]:
-    """Rows of operators, those of one stack in one group, by number in it; the stack in the first."""
+    """Rows of operators; those of one stack are in one group, ordered by number; the stack is in the first row."""
     groups: dict[str, list[Node]] = {}
     for node in _nodes(graphs, "operator"):
         stack = "\n".join(str(line) for line in node.stack)

@@ -4,8 +4,8 @@
     for tensor in dump.tensors.select(op="conv2", side="output", step=3):
         print(tensor.name, tensor.statistics.max, tensor.numpy().mean())
 
-What a dump knows is kept in columns, one array for all tensors; an object is made when one is asked for. A file is
-mapped when its values are asked for, and the array is a view of the mapping that cannot be written to. Needs NumPy.
+A dump's facts are kept in columns, one array for all tensors; an object is made only on request. A file is mapped when
+its values are requested, and the array is a read-only view of the mapping. Needs NumPy.
 """
 
 from ..extras import extra

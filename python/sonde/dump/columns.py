@@ -1,4 +1,4 @@
-"""Columns of tables: as the engine gives them, and as NumPy, pandas and Arrow have them."""
+"""Columns of tables: in the engine's form, and for NumPy, pandas and Arrow."""
 
 import abc
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ Rows: TypeAlias = NDArray[np.intp]  # numbers of rows of a table
 
 
 class Words:
-    """A column of texts, many of them equal: row i is `words[codes[i]]`."""
+    """A column of texts with many equal ones: row i is `words[codes[i]]`."""
 
     def __init__(self, codes: NDArray[np.int32], words: list[str]) -> None:
         self.codes, self.words = codes, words

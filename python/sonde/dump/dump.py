@@ -1,4 +1,4 @@
-"""A dump that is open."""
+"""An open dump."""
 
 import os
 from pathlib import Path

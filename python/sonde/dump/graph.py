@@ -10,13 +10,14 @@ from .columns import Column, Columns, Words
 from .rows import Op, Ops, op_columns
 from .tables import Numbers, Tables, numbers
 
-# An edge by rows of the table of operators: the one that made it (-1: none), its slot, the parameter's name, the one
-# that reads it, its slot.
+# An edge by rows of the table of operators: its producer (-1: none), the producer's slot, the parameter's name, the
+# reader, the reader's slot.
 EdgeRow: TypeAlias = tuple[int, int, str, int, int]
 
 
 class Edge(NamedTuple):
-    """The way of a tensor. `from_op` is None, and `parameter` its name, when no operator of the step made it."""
+    """An edge along which a tensor flows. If no operator of the step made it, `from_op` is None, and `parameter` is its
+    name."""
 
     from_op: Op | None
     from_slot: int
@@ -42,8 +43,7 @@ class Graph(Columns):
         return f"<sonde.Graph of {len(self._steps)} steps of {str(self._tables.path)!r}>"
 
     def select(self, step: Numbers = None, rank: Numbers = None, graph: Numbers = None) -> "Graph":
-        """The graph of some steps, ranks or graphs: a number or several of each. Raises ValueError when one is not a
-        number."""
+        """The graph of some steps, ranks or graphs: a number or several of each. Raises ValueError for other values."""
         table = self._tables.steps
         chosen = np.array(self._steps, dtype=np.intp)
         columns: list[tuple[str, NDArray[Any], Numbers]] = [
@@ -103,7 +103,7 @@ class Graph(Columns):
 
 
 def ops_of_step(tables: Tables, step: int) -> Ops:
-    """Operators of a row of the table of steps, parameters too."""
+    """Operators of a row in the table of steps, including parameters."""
     first = int(tables.steps.first_op[step])
     return Ops(tables, np.arange(first, first + int(tables.steps.ops[step])))
 

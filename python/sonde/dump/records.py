@@ -15,7 +15,7 @@ COUNTS = (
 
 
 class Problem(NamedTuple):
-    """A file that could not be read, or not wholly."""
+    """A file that could not be read, or only in part."""
 
     path: str
     message: str
@@ -31,7 +31,7 @@ class Step(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A place in the user's program. `line` counts from 1; `code` is its text, '' when unknown."""
+    """A place in the user's program. `line` counts from 1; `code` is its text, '' if unknown."""
 
     file: str
     line: int
@@ -50,7 +50,7 @@ class Statistics(NamedTuple):
     min: float | None
     avg: float | None
     l2norm: float | None
-    count: int | None  # type: ignore[assignment]  # in place of tuple.count
+    count: int | None  # type: ignore[assignment]  # replaces tuple.count
     nan_count: int | None
     positive_inf_count: int | None
     negative_inf_count: int | None

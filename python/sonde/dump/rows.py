@@ -85,7 +85,7 @@ class _Collection(Columns, Generic[_Row]):
         return self.__class__(self.tables, rows)
 
     def matching(self, takes: Callable[[str, str], bool]) -> "Self":
-        """Those of whose op `takes(name, type)` is true; asked once for each name and type."""
+        """The rows whose op satisfies `takes(name, type)`; called once for each name and type."""
         ops = self.tables.ops
         row = self.rows if self._of_ops else self.tables.tensors.op[self.rows]
         names, types = ops.name, ops.type
@@ -154,20 +154,20 @@ class Tensors(_Collection["Tensor"]):
 
     @property
     def recorded(self) -> "Tensors":
-        """The slots whose values or statistics the dump has; `sonde ls` and the closing line of a run count these."""
+        """The slots with values or statistics in the dump; `sonde ls` and the closing line of a run count these."""
         has = np.array([file != "" for file in self.tables.tensors.file.take(self.rows).texts()], bool)
         for _values, known in self.tables.core.statistics_columns(self.rows.tolist()).values():
             has |= known.astype(bool)
         return Tensors(self.tables, self.rows[has])
 
     def measure(self) -> list[Problem]:
-        """Takes the statistics of those that have values in the dump and no statistics. Returns the files that could
-        not be read, as Problems."""
+        """Computes the statistics of tensors that have values in the dump and no statistics. Returns the files that
+        could not be read, as Problems."""
         return [Problem(*problem) for problem in self.tables.measure(self.rows)]
 
     def to_arrow(self, measure: bool = True) -> "pyarrow.Table":
-        """A pyarrow.Table. Texts are dictionaries; unknown values are null. `measure`: statistics that the
-        dump lacks are taken from its tensor files, which are all read. Raises ImportError without pyarrow."""
+        """A pyarrow.Table. Texts are dictionaries; unknown values are null. `measure`: computes missing statistics from
+        the tensor files, which reads them all. Raises ImportError without pyarrow."""
         if measure:
             self.measure()
         return super().to_arrow()
@@ -257,7 +257,7 @@ class Op:
 
     @property
     def graph(self) -> int:
-        """Number of its graph, 0 where there is one."""
+        """Number of its graph; 0 if there is only one."""
         return int(self.tables.steps.graph[self._step_row])
 
     @property
@@ -267,22 +267,22 @@ class Op:
 
     @property
     def is_parameter(self) -> bool:
-        """It is not an operator: a parameter, input data or a constant, which others read."""
+        """True for a parameter, input data or a constant, which operators read."""
         return bool(self.tables.ops.is_parameter[self.row])
 
     @property
     def failed(self) -> bool:
-        """It threw."""
+        """True if it threw an exception."""
         return bool(self.tables.ops.failed[self.row])
 
     @property
     def timestamp_us(self) -> int:
-        """When it ran, in microseconds since 1970; 0 when unknown."""
+        """When it ran, in microseconds since 1970; 0 if unknown."""
         return int(self.tables.ops.timestamp_us[self.row])
 
     @property
     def source(self) -> Source | None:
-        """The innermost Source of the user's program; None when unknown."""
+        """The innermost Source of the user's program; None if unknown."""
         ops = self.tables.ops
         file, line = ops.file[self.row], int(ops.line[self.row])
         if not file:
@@ -384,18 +384,18 @@ class Tensor:
 
     @property
     def key(self) -> str:
-        """The host's name of the slot, where that is not a number: `attn_mask`; else ''."""
+        """The framework's name of the slot, if it has no number: `attn_mask`; else ''."""
         return self.tables.tensors.key[self.row]
 
     @property
     def dtype(self) -> str:
-        """'float32', 'bfloat16', …: of the tensor in the program; '' when unknown. Where only its file says, reads
-        that: raises Error when it cannot be read."""
+        """'float32', 'bfloat16', …: the type in the program; '' if unknown. Read from the file if the dump does not
+        have it: raises Error if that fails."""
         return self.recorded_dtype or self._look()[0]
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Its sizes; None when unknown. Where only its file says, reads that: raises Error when it cannot be read."""
+        """Its sizes; None if unknown. Read from the file if the dump does not have them: raises Error if that fails."""
         if not self.tables.tensors.has_shape[self.row]:
             return self._look()[1]
         return self.recorded_shape
@@ -419,23 +419,23 @@ class Tensor:
 
     @property
     def tensor_file(self) -> Path | None:
-        """Path of its file; None when the dump has no values of it."""
+        """Path of its file; None if the dump has no values of it."""
         file = self.tables.tensors.file[self.row]
         return Path(self.tables.core.directory(self.rank), file) if file else None
 
     @property
     def skipped(self) -> str:
-        """The reason why it was not recorded; '' when it was."""
+        """The reason why it was not recorded; '' if it was."""
         return self.tables.tensors.skipped[self.row]
 
     @property
     def md5(self) -> str:
-        """MD5 of its values, as hexadecimal digits; '' when the dump has none."""
+        """MD5 of its values, as hexadecimal digits; '' if the dump has none."""
         return self.tables.tensors.md5[self.row]
 
     @property
     def timestamp_us(self) -> int:
-        """When it was written, in microseconds since 1970; 0 when unknown."""
+        """When it was written, in microseconds since 1970; 0 if unknown."""
         return int(self.tables.tensors.timestamp_us[self.row])
 
     @property
@@ -445,12 +445,12 @@ class Tensor:
 
     @property
     def statistics(self) -> Statistics:
-        """Statistics as the dump has them, else taken from its values, once. Raises Error where it has neither."""
+        """Statistics from the dump, or computed once from its values. Raises Error if the dump has neither."""
         known: dict[str, Any] = ask(self.tables.core.statistics, self.row)
         return Statistics(**known)
 
     def numpy(self) -> NDArray[Any]:
-        """The values, as an array of the tensor's shape that cannot be written to.
+        """The values, as a read-only array of the tensor's shape.
 
         It is a view of the file, and costs no memory, if NumPy has the type. For bfloat16, the 8-bit floats and other
         types that NumPy lacks it is a copy as float32, for complex32 one as complex64; `bits` is a view of those too.
@@ -471,8 +471,8 @@ class Tensor:
         return values
 
     def bits(self) -> tuple[NDArray[Any], str]:
-        """(array, type): the values as they lie in the file, and the name of the type they are of. Those of a type that
-        NumPy lacks are unsigned integers of its size. Raises Error as numpy() does."""
+        """(array, type): the values as in the file, and the name of their type. Values of a type that NumPy lacks are
+        unsigned integers of its size. Raises Error as numpy() does."""
         return ask(self.tables.core.values, self.row)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:

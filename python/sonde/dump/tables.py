@@ -1,4 +1,4 @@
-"""The tables of a dump as the engine gives them, and which of their rows a selection means."""
+"""The tables of an open dump, and the rows that a selection chooses."""
 
 import dataclasses
 import functools
@@ -75,7 +75,7 @@ class TensorTable:
 
 
 class Tables:
-    """A dump as the engine has opened it; each table is made when it is first asked for."""
+    """A dump that the engine has opened; each table is made at its first use."""
 
     def __init__(self, core: _core.Dump, path: Path) -> None:
         self.core = core
@@ -97,7 +97,7 @@ class Tables:
         return _table(TensorTable, self.core.tensor_columns())
 
     def measure(self, tensors: Rows) -> list[tuple[str, str]]:
-        """Takes the statistics that these lack from their files: (file, why it could not be read)."""
+        """Computes missing statistics from the tensors' files: (file, reason why it could not be read)."""
         problems = self.core.measure(tensors.tolist())
         self.__dict__.pop("tensors", None)  # types and shapes are known now
         return problems
@@ -115,7 +115,7 @@ class Tables:
         slot: Numbers,
         source: str | None,
     ) -> Rows:
-        """Rows of operators (`ops`) or tensors that a selection means. Raises ValueError when it is wrong."""
+        """Rows of operators (`ops`) or tensors that a selection chooses. Raises ValueError if it is wrong."""
         if side not in _IS_INPUT:
             raise ValueError(f"side: 'input' or 'output', not {side!r}")
         rows = self.core.select(
@@ -142,7 +142,8 @@ def pattern(expression: Pattern) -> str:
 
 
 def numbers(name: str, chosen: Any) -> list[int]:
-    """The numbers of a selection: one or several; none: all. No number at all selects nothing: ValueError."""
+    """The numbers of a selection: one or several; None: all. An empty one raises ValueError, since it would select
+    nothing."""
     if chosen is None:
         return []
     several = [chosen] if np.ndim(chosen) == 0 and not isinstance(chosen, (range, set, frozenset)) else list(chosen)
@@ -154,7 +155,7 @@ def numbers(name: str, chosen: Any) -> list[int]:
 
 
 def ask(function: Callable[[int], _Answer], row: int) -> _Answer:
-    """The engine's facts about a row; raises Error when it cannot read them."""
+    """The engine's facts about a row; raises Error if it cannot read them."""
     try:
         return function(row)
     except (OSError, RuntimeError) as error:

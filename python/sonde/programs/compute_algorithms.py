@@ -60,23 +60,23 @@ class Algorithms:
 def main(directory: str, options: str) -> None:
     """Answers until there are no more requests."""
     os.dup2(2, 1)
-    ask, tell = os.fdopen(3, "rb"), os.fdopen(4, "wb")
+    requests, answers = os.fdopen(3, "rb"), os.fdopen(4, "wb")
     sys.path.insert(0, directory)
     sys.dont_write_bytecode = True
     algorithms = Algorithms(options)
     while True:
-        head = ask.read(48)
+        head = requests.read(48)
         if len(head) < 48:
             break
-        parts = [ask.read(length) for length in struct.unpack("<6Q", head)]
+        parts = [requests.read(length) for length in struct.unpack("<6Q", head)]
         try:
             name, left_path, right_path, scalar = (part.decode() for part in parts[:4])
             answer = algorithms.compute(name, left_path, right_path, scalar, parts[4], parts[5])
         except BaseException as error:
             answer = "NaN", "algorithm %s failed: %s: %s" % (parts[0].decode(), type(error).__name__, error)
         value, message = (text.encode("utf-8", "replace") for text in answer)
-        tell.write(struct.pack("<2Q", len(value), len(message)) + value + message)
-        tell.flush()
+        answers.write(struct.pack("<2Q", len(value), len(message)) + value + message)
+        answers.flush()
 
 
 if __name__ == "__main__":

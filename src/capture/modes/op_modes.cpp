@@ -6,7 +6,7 @@ namespace sonde {
 
 // --- what an op overwrites, where it is decided afterwards whether the op is recorded ---------------------------------
 
-// Statistics are taken at once, which costs less than a copy; of bytes and hashes only a copy can be kept.
+// Statistics are taken at once, which costs less than a copy. Bytes and hashes need a copy.
 void OpRecorder::input_before(Op& op, std::uint32_t slot, const HostTensor& tensor) {
   if (!buffers_step_) return input(op, slot, tensor);
   if (plan_.wants_tensors() || plan_.wants(Category::md5) || plan_.wants(Category::sha1) || rules_.reshapes) {
@@ -54,7 +54,7 @@ void OpRecorder::settle_before(Op& op, bool kept) {
 
 // --- watcher ---------------------------------------------------------------------------------------------------------
 
-// A watched op ran. What output() has just recorded is what later reads are compared with.
+// A watched op ran. Later reads are compared with the values that output() has just recorded.
 void OpRecorder::watch(Op& op, std::uint32_t slot, const HostTensor& output) {
   const TensorRecord& record = op.record.tensors.back();
   if (record.content == 0) return;
@@ -86,7 +86,7 @@ bool OpRecorder::watched(Op& op, std::uint32_t watch_id, std::uint32_t slot, con
     if (seen == watched->seen.end()) return false;
     before = seen->second;
     record.op = &names_.pair(*op.record.op, *watched->name);
-    record.reader = watched->name;  // its model is where the file belongs
+    record.reader = watched->name;  // the model of the watched op decides the file's directory
   }
   record.kind = RecordKind::parameter;
   record.step = op.record.step;
@@ -99,7 +99,7 @@ bool OpRecorder::watched(Op& op, std::uint32_t watch_id, std::uint32_t slot, con
   return true;
 }
 
-// Memory that nobody is known to have written is what is asked about: it is read in any case.
+// The watcher looks for changes without a known write, so it reads this memory in any case.
 void OpRecorder::write_watched(const Op& op, std::uint32_t watch_id, const HostTensor& tensor,
                                const Watcher::Seen& before, Record&& record) {
   TensorRecord& out = record.tensors.front();
@@ -108,7 +108,8 @@ void OpRecorder::write_watched(const Op& op, std::uint32_t watch_id, const HostT
   out.timestamp_us = record.timestamp_us;
   const std::uint64_t fingerprint = tensor.access->fingerprint(tensor.view);
   const bool same = fingerprint == before.fingerprint;
-  // Containers are files of their own: the first after another op is written, those with the same bytes are links to it.
+  // A container is a file of its own. The first one is written even if nothing changed; later ones with the same bytes
+  // are links to it.
   const bool contained = rules_.bytes_each_time;
   if (!same || (contained && before.written == kNoSequence)) {
     TensorKey unknown = key_of(tensor);

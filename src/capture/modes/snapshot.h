@@ -11,7 +11,7 @@ namespace sonde {
 
 struct Snapshot {
   std::size_t index = 0;  // of its record among the op's
-  BlockPtr image;         // its bytes; null when its statistics are all the plan wants, which the record has then
+  BlockPtr image;         // its bytes; null if the plan needs statistics only: the record has them
   Dims shape, strides;    // of the image
   bool conjugate = false, negative = false;
 
@@ -19,8 +19,8 @@ struct Snapshot {
   HostTensor tensor(const TensorRecord& record) const;
 };
 
-// Copies `tensor` into `image`, as it lies where it is dense: the statistics of a copy in another order would differ in
-// their last digit.
+// Copies `tensor` into `image`; a dense tensor in its memory order, since the statistics of a copy in another order
+// would differ in their last digit.
 Snapshot take_snapshot(const HostTensor& tensor, const TensorKey& key, BlockPtr image);
 
 }  // namespace sonde

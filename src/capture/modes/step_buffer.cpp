@@ -12,7 +12,7 @@ void StepBuffer::submit(Record&& record) {
   Step& step = open_[record.step.graph];
   if (!buffers_ || step.kept) return recorder_->push(std::move(record));
   if (step.records.size() >= kMostHeld) {
-    // The beginning of a very long step goes; that it began stays.
+    // Drops the first half of a very long step, but keeps the record of its beginning.
     const auto half = step.records.begin() + kMostHeld / 2;
     for (auto it = step.records.begin() + 1; it != half; ++it) drop(it->sequence);
     step.records.erase(step.records.begin() + 1, half);

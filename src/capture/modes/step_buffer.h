@@ -26,9 +26,9 @@ class StepBuffer {
   void keep(std::uint32_t graph);
   void end_step(std::uint32_t graph);
 
-  // Their numbers are given again, so records that wait under them are worthless.
+  // The same numbers will be given to other attributes, so the definitions that wait here are dropped.
   void forget_attributes() { attributes_.clear(); }
-  // Passes to the recorder the sequences that nobody will get. At the latest before it finishes.
+  // Reports the sequences of dropped records to the recorder. Must be called before the recorder finishes.
   void skip_dropped();
   void clear() { open_.clear(); }
 

@@ -13,14 +13,15 @@
 
 namespace sonde {
 
-// Which ops are watched, and which read them, the Selector says. Not synchronised: the session calls it under its lock.
+// The Selector decides which ops are watched and which ones read them. Not synchronised: the session calls it under its
+// lock.
 class Watcher {
  public:
-  // What was last read of an output of a watched op.
+  // The last read of an output of a watched op.
   struct Seen {
     std::uint64_t fingerprint = 0;
     Content content;
-    std::uint64_t written = kNoSequence;  // the record after another op that these bytes went to disk with
+    std::uint64_t written = kNoSequence;  // the record that wrote these bytes to disk, after another op
   };
   struct Watched {
     const OpName* name = nullptr;
@@ -37,7 +38,7 @@ class Watcher {
 
   // `Default_a-op0_To_Default_b-op0`: after `reader`, the output of `watched`.
   static std::string pair_name(std::string_view reader, std::string_view watched);
-  // What was found, and what was not: one line each.
+  // The changes that were found, and the ops whose watch stopped early: one line each.
   std::vector<std::string> report() const;
 
  private:

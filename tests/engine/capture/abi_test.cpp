@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// The first `bytes` of a struct at the end of a page; what lies behind it cannot be read.
+// The first `bytes` of a struct at the end of a page; the bytes after it cannot be read.
 template <typename T>
 class AtTheEdge {
  public:
@@ -106,7 +106,7 @@ TEST(Abi, NumbersThatAreNoneOfTheHeadersAreUnknownThings) {
   EXPECT_STREQ(tensor_of(tensor).skip, "on a device that this build cannot read");
   sonde_site site{};
   site.phase = 77;
-  site.trace_count = 3;  // of a trace that is not there
+  site.trace_count = 3;  // of a missing trace
   EXPECT_EQ(site_of(site).phase, Phase::outside);
   EXPECT_TRUE(site_of(site).trace.empty());
   sonde_attribute attribute{};

@@ -23,7 +23,7 @@ Content content(std::uint64_t id) {
   return c;
 }
 
-// Reads without anything in between.
+// Reads twice without a write in between.
 void insert(ContentCache& cache, const TensorKey& key, Content content) {
   cache.insert(key, std::move(content), cache.find(key).epoch);
 }
@@ -91,7 +91,7 @@ TEST(ContentCache, WhoWroteMemoryIsKnownAsLongAsItLives) {
   ContentCache cache;
   cache.wrote(7, 10);
   insert(cache, key(7), content(1));
-  for (int step = 0; step < 5; ++step) cache.end_step();  // a replay buffer, say
+  for (int step = 0; step < 5; ++step) cache.end_step();  // as a replay buffer would
   EXPECT_EQ(cache.find(key(7)).same, nullptr);
   EXPECT_TRUE(cache.is_written(7));
   EXPECT_EQ(cache.origin_of({7, 1, 1}).sequence, 10u);
@@ -99,7 +99,7 @@ TEST(ContentCache, WhoWroteMemoryIsKnownAsLongAsItLives) {
   EXPECT_EQ(cache.size(), 0u);
 }
 
-// Views in storage 7: `object` distinguishes views while the host's object lives, `geometry` where and how they lie.
+// Views in storage 7: `object` distinguishes views while the host's object lives, `geometry` their place and layout.
 ViewIdentity view(std::uint64_t object, std::uint64_t geometry) { return {7, object, geometry}; }
 
 TEST(ContentCache, ATensorComesFromTheOpThatWroteItsMemoryLast) {
@@ -108,7 +108,7 @@ TEST(ContentCache, ATensorComesFromTheOpThatWroteItsMemoryLast) {
   cache.made(view(1, 1), {10, 2});
   EXPECT_EQ(cache.origin_of(view(1, 1)).sequence, 10u);
   EXPECT_EQ(cache.origin_of(view(1, 1)).slot, 2u);
-  EXPECT_EQ(cache.origin_of(view(5, 5)).sequence, 10u);  // a view nobody was seen to make
+  EXPECT_EQ(cache.origin_of(view(5, 5)).sequence, 10u);  // a view whose op was not observed
   EXPECT_EQ(cache.origin_of(view(5, 5)).slot, 2u);
   cache.wrote(7, 11);
   EXPECT_EQ(cache.origin_of(view(1, 1)).sequence, 11u);
@@ -118,7 +118,7 @@ TEST(ContentCache, AViewComesFromTheOpThatMadeItAndItsBaseDoesNot) {
   ContentCache cache;
   cache.wrote(7, 10);
   cache.made(view(1, 1), {10, 0});
-  cache.made(view(2, 1), {12, 0});  // lies as its base does
+  cache.made(view(2, 1), {12, 0});  // has the layout of its base
   EXPECT_EQ(cache.origin_of(view(2, 1)).sequence, 12u);
   EXPECT_EQ(cache.origin_of(view(1, 1)).sequence, 10u);
   cache.wrote(7, 13);  // through one of them: both hold what this op wrote
@@ -182,7 +182,7 @@ TEST(ContentCache, WhatWasWrittenWhileItWasReadIsNotKnown) {
   EXPECT_TRUE(read([] {}));
   EXPECT_FALSE(read([&] { cache.wrote(7, 10); }));
   EXPECT_FALSE(read([&] { cache.clear(); }));
-  cache.clear();  // and where nothing is known of the memory yet
+  cache.clear();  // even with no known facts about the memory
   EXPECT_FALSE(read([&] { cache.wrote(7, 10); }));
   EXPECT_FALSE(read([&] {
     cache.wrote(7, 10);

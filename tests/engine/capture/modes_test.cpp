@@ -1,4 +1,5 @@
-// What the modes rest on: memory known to be finite, the switch of the step clock, memory of devices, what a watcher reads.
+// The base of the modes: memory known to be finite, the switch of the step clock, memory of devices, the watcher's
+// reads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -156,7 +157,7 @@ class Modes : public ::testing::Test {
   std::uint64_t next_storage_ = 1;
 };
 
-// "cuda" here is host memory behind a table of its own, which counts.
+// "cuda" here is host memory behind a separate function table, which counts the calls.
 int g_read_on_device = 0;
 Statistics summarize_and_count(const TensorView& view, std::byte* out) {
   ++g_read_on_device;

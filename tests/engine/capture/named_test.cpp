@@ -86,7 +86,7 @@ class Named : public ::testing::Test {
     t.ndim = 1;
     return tensor_of(t);
   }
-  // Calls the engine as the adapter does: first the question, then all tensors. Returns the SONDE_WANT flags of the engine.
+  // Calls the engine as the adapter does: first the question, then all tensors. Returns the engine's SONDE_WANT flags.
   std::uint32_t run(const NamedOp& op, const std::vector<float>& output) {
     if (!session_->wants_named(op)) return 0;
     Op handle;

@@ -227,7 +227,7 @@ TEST_F(Host, WhatNobodyWroteIsAConstantOfItsGraphBeforeVersion27) {
     EXPECT_EQ(rows, 2U);
   }
   const JournalRun run = journal();
-  std::vector<std::string> read;  // under which name each op read its input
+  std::vector<std::string> read;  // the names under which the ops read their inputs
   for (const auto* op : ops(run)) {
     const std::uint32_t id = op->tensors.at(0).parameter;
     read.push_back(id == 0 ? "" : name(run, id));
@@ -348,7 +348,7 @@ TEST_F(Host, AProgramWithoutModulesIsStepZero) {
 }
 
 TEST_F(Host, OfWhatRanBeforeTheFirstModelNothingRemains) {
-  start("full", "", "all", R"({"layout":"mindspore-2.0"})");  // which numbers nodes throughout
+  start("full", "", "all", R"({"layout":"mindspore-2.0"})");  // this layout numbers nodes throughout
   const std::uint32_t outside = site("mul", "", 1);
   const Tensor x = doubled(outside, tensor({1, 2}), SONDE_GRAPH_OUTSIDE_GRAD);
   sonde_run_info info{};
@@ -426,7 +426,7 @@ TEST_F(Host, AnInPlaceOpShowsItsInputBeforeAndItsOutputAfter) {
   start();
   api().root_forward(1, 1, 0);
   Tensor x = tensor({1, 2});
-  doubled(site("mul", "network-Net", 1), x);  // x is known now
+  doubled(site("mul", "network-Net", 1), x);  // x is known from now on
   sonde_op* op = nullptr;
   ASSERT_NE(api().op_begin(site("add_", "network-Net", 2), SONDE_GRAPH_TRAINING, 0, &op), 0u);
   sonde_tensor view = x.view();

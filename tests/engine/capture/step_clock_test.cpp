@@ -8,8 +8,8 @@
 namespace sonde {
 namespace {
 
-// Plays events and writes down which chosen steps began (`+graph.iteration`) and ended (`-graph.iteration`), and where
-// all of it was taken back (`~`).
+// Reports events and logs which chosen steps began (`+graph.iteration`) and ended (`-graph.iteration`), and when all of
+// them were taken back (`~`).
 class Program {
  public:
   explicit Program(const std::string& iteration = "all", StepRule rule = StepRule::automatic, std::uint64_t initial = 0)
@@ -29,7 +29,7 @@ class Program {
     return *this;
   }
   Program& evaluate() { return note(clock_.root_forward(true, false, optimizer_)); }
-  // A forward without gradients of a root that an optimizer trains, or of one that none does.
+  // A forward without gradients, of a root that an optimizer trains, or of one that no optimizer trains.
   Program& own(std::uint64_t root = 1, bool evaluates = false) { return quiet(root, true, evaluates); }
   Program& other(std::uint64_t root = 2, bool evaluates = false) { return quiet(root, false, evaluates); }
   Program& optimizer_steps() { return note(clock_.optimizer_end()); }
@@ -122,7 +122,7 @@ TEST(StepClock, WhatRunsBeforeTheFirstModelIsForgottenAndTakesNoNumber) {
 }
 
 TEST(StepClock, AnOptimizerThatStepsBeforeTheFirstForwardTakesNoNumber) {
-  Program p;  // as learning rate schedulers ask for
+  Program p;  // the order that learning rate schedulers require
   p.operators().make_optimizer().optimizer_steps().forward().optimizer_steps().forward();
   EXPECT_EQ(p.log(), "+0.0 -0.0 +0.1 ~ +0.0 -0.0 +0.1 ");
 }

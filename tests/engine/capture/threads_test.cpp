@@ -25,7 +25,7 @@ constexpr std::int64_t kElements = 300;
 
 const struct sonde_api& api() { return *api_table(); }
 
-// Memory that is never written, whatever the host says: a real race would be the host's.
+// Memory that is never written, although the host reports writes: a real race would be the host's.
 struct Tensor {
   std::vector<float> values = std::vector<float>(kElements, 1.5F);
   std::int64_t shape = kElements, stride = 1;

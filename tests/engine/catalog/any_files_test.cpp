@@ -1,4 +1,4 @@
-// Tensors in files of free names, mixed trees, and files that nobody should have to trust.
+// Tensors in files with free names, mixed trees, and files that must not be trusted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -149,7 +149,7 @@ TEST(MixedTree, ShowsEveryDumpInIt) {
   tree.write("b/step0/rank1/dump.json",
              R"({"data": {"Torch.a.0.forward": {"output": [{"type": "t", "dtype": "torch.float32", "shape": []}]}}})");
   tree.write("golden/conv.0.17.npy", kNpy);
-  tree.write("checkpoint.pt", kPt);  // of a name of its own: none of a dump
+  tree.write("checkpoint.pt", kPt);  // with a name of its own: not part of a dump
   const Catalog catalog = opened(tree.path());
   std::vector<std::string> found;
   for (const CatalogRank& rank : catalog.ranks) found.push_back(std::to_string(rank.rank) + " " + rank.dump);

@@ -8,7 +8,7 @@
 namespace sonde {
 namespace {
 
-// Structured bindings name every field: a new one does not compile until it is here, and in the index.
+// Structured bindings name every field, so a new field does not compile until it is handled here, and in the index.
 class Text {
  public:
   std::string text() const { return out_.str(); }

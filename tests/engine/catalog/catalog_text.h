@@ -1,4 +1,4 @@
-// A whole catalog as text, every field of it: two are the same when their texts are.
+// A whole catalog as text, with every field: two catalogs are equal if their texts are.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace sonde {
 
-// Leaves out the values of an index alone (CatalogStep::sum) and the objects that ops share (sites).
+// Leaves out the values that only an index has (CatalogStep::sum) and the objects that ops share (sites).
 std::string text_of(const Catalog& catalog);
 
 }  // namespace sonde

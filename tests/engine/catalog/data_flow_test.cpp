@@ -51,7 +51,7 @@ TEST(DataFlow, SaysHowAnEdgeIsKnown) {
   step.ops = {op_with(7)};
   CatalogRank rank;
   EXPECT_EQ(DataFlow(rank, step).maker(input_from(7))->evidence, FlowEvidence::recorded);
-  rank.host_tells_data_flow = true;
+  rank.has_host_data_flow = true;
   EXPECT_EQ(DataFlow(rank, step).maker(input_from(7))->evidence, FlowEvidence::framework_graph);
   CatalogTensor likely = input_from(7);
   likely.source_is_likely = true;

@@ -1,4 +1,4 @@
-// Directories and files of dumps, made for a test and gone after it.
+// Directories and files of dumps, made for a test and removed after it.
 #pragma once
 
 #include <filesystem>
@@ -19,19 +19,19 @@ class TemporaryDirectory {
   TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  // Makes the directories above it too.
+  // Also makes the directories above it.
   void write(const std::filesystem::path& file, std::string_view bytes) const;
 
  private:
   std::filesystem::path path_;
 };
 
-// A version 1 npy file; `data` as it is.
+// A version 1 npy file; `data` unchanged.
 std::string npy(std::string_view descr, std::string_view shape, std::string_view data,
                 std::string_view fortran_order = "False");
 std::string bytes_of(const std::vector<float>& values);
 
-// The catalog of a dump; an empty one, and a failure of the test, where there is none.
+// The catalog of a dump; an empty one, and a failure of the test, if there is none.
 Catalog opened(const std::filesystem::path& path);
 std::vector<std::string> names_of(const CatalogStep& step);  // full names, in order
 

@@ -182,7 +182,7 @@ TEST(ForeignCann, OfRanksThatBeganInDifferentSecondsIsOneDump) {
   EXPECT_THAT(opened(dump.path()).ranks, SizeIs(2));
 }
 
-// In o2 a journal lies at the top; what another layout left in the same directory is not hidden by it.
+// In o2 a journal is at the top; it must not hide files of another layout in the same directory.
 TEST(DumpTree, OfO2DoesNotHideAnotherDump) {
   const TemporaryDirectory dump;
   JournalWriter journal;

@@ -39,8 +39,8 @@ const std::string kFilter =
     "Conv2DBackpropFilter.Gradients_Default_network-Net_conv-Conv2d_Grad_Conv2D_Conv2DBackpropFilter";
 const std::string kReluGrad = "ReluGrad.Gradients_Default_network-Net_Grad_ReLU_ReluGrad";
 
-// The step of `small` as MindSpore leaves it, each file of another value, but what the two gradients of the convolution
-// made anew read: that is what they read there.
+// The step of `small` as MindSpore writes it. Each file has another value, except that the inputs of the convolution's
+// two recreated gradients have the values that these read.
 struct SmallDump {
   TemporaryDirectory directory;
   std::filesystem::path step = "rank_0/Net/0/0";
@@ -83,7 +83,7 @@ struct SmallDump {
     };
     rename("-op1", ".0.0.17", ".0.0.18");
   }
-  // No value differs from another.
+  // All values are equal.
   void make_all_equal() const {
     for (const std::string& name : file_names("2.10")) write(step / name, npy("<f4", "(1,)", bytes_of({1})));
   }
@@ -102,7 +102,7 @@ const CatalogOp& op_of(const Catalog& catalog, std::string_view end) {
   return *found;
 }
 
-// Where an op's inputs come from: "…/ReLU-op1:output.0", a name, or "?".
+// The sources of an op's inputs: "…/ReLU-op1:output.0", a name, or "?".
 std::vector<std::string> sources_of_inputs(const Catalog& catalog, const CatalogOp& op) {
   std::vector<std::string> texts;
   for (const CatalogTensor& tensor : op.tensors) {

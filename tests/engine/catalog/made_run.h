@@ -13,15 +13,15 @@
 
 namespace sonde {
 
-// What is not finite among eight elements; the others lie from -1 to 1.
+// The non-finite values among eight elements; the others are between -1 and 1.
 struct Bad {
   std::uint64_t nan = 0, positive_inf = 0, negative_inf = 0;
 };
 
-// An output of an op, or something from outside.
+// An output of an op, or a tensor from outside.
 struct Made {
   std::uint64_t sequence = kNoSequence;
-  std::string name;  // of what comes from outside
+  std::string name;  // of a tensor from outside
   Bad bad;
 };
 
@@ -31,9 +31,9 @@ class MadeRun {
 
   void next_step();
   void phase(Phase phase) { phase_ = phase; }
-  // The next op has no inputs recorded, or no outputs.
+  // The next op has no recorded inputs, or no recorded outputs.
   Made op(const std::string& type, const std::vector<Made>& inputs = {}, Bad bad = {});
-  // The op reads its input with other values than its maker recorded.
+  // The op reads its input with other values than the ones that its producer recorded.
   Made op_reading(const std::string& type, Made input, Bad read, Bad bad = {});
   // The output is a single number: a loss.
   Made loss(const std::string& type, const std::vector<Made>& inputs, Bad bad = {});

@@ -124,7 +124,7 @@ TEST(Msprobe, GivesProcessesRanksInOrder) {
   EXPECT_THAT(catalog.ranks[1].steps, SizeIs(2));
   EXPECT_THAT(opened(dump.path() / "step1/proc90").ranks.at(0).steps, SizeIs(1));
   EXPECT_THAT(opened(dump.path() / "step1/proc90/dump.json").ranks.at(0).steps,
-              SizeIs(1));  // as msprobe's tools take it
+              SizeIs(1));  // as msprobe's tools require
 }
 
 TEST(Msprobe, KeepsWhatStandsBeforeDamageWhereverItIs) {

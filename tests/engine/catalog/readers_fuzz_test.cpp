@@ -1,4 +1,4 @@
-// Runs the fuzz entries of the readers over good files broken at random, the same ones every time, and cut off everywhere.
+// Runs the fuzz entries of the readers over good files with random damage (always the same), and cut off at every byte.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -21,7 +21,7 @@ void run(FuzzEntry& entry, const std::string& text) {
   EXPECT_EQ(entry(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()), 0);
 }
 
-// Flips, drops, repeats or plants a few bytes.
+// Flips, drops, repeats or inserts a few bytes.
 std::string broken(std::string text, std::mt19937& random) {
   static const std::string kPlants[] = {std::string(8, '\xFF'),
                                         std::string(4, '\0'),

@@ -1,4 +1,4 @@
-// By which settings a dump is read: what its journal says, and else the copy of its configuration.
+// The settings by which a dump is read: those in its journal, otherwise those in the copy of its configuration.
 #include "catalog/recorded_settings.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ class Dump {
   }
   void tensor() { directory_.write(kTensor, npy("<f4", "(1,)", bytes_of({1}))); }
 
-  // As first-bad asks, and as `watch` does.
+  // As first-bad does, and as `watch` does.
   DumpSettings settings() const {
     const Catalog catalog = opened(directory_.path());
     if (catalog.ranks.size() != 1) ADD_FAILURE() << catalog.ranks.size() << " ranks";
@@ -64,7 +64,7 @@ TEST(RecordedSettings, AreThoseOfTheJournal) {
     const PlanResult result = parse_plan(planned.configuration, "x.json");
     ASSERT_TRUE(result.plan);
     dump.journal(run_in_journal(run_json(*result.plan, {}, "data_dump.json", 5)));
-    // The copy is not asked: somebody may have changed it.
+    // The copy is not used: it may have been changed.
     dump.copy(
         R"({"common_dump_settings": {"op_debug_mode": 3}, "sonde_settings": {"inputs": "after", "reread": true}})");
     EXPECT_EQ(dump.settings(), planned.settings);
@@ -115,7 +115,7 @@ TEST(RecordedSettings, AreNotReadOutsideTheDump) {
     dump.copy(R"({"sonde_settings": {"reread": true}})", "../other.json");
     EXPECT_EQ(dump.settings(), DumpSettings()) << name;
   }
-  // Nor are files that a copy names.
+  // Files that a copy names are not used either.
   outside.write("acl.json", R"({"dump": {"dump_path": "/tmp", "dump_debug": "on"}})");
   EXPECT_EQ(settings_of_tree(R"({"dump_config": {"enable_dump": true, "dump_config_path": ")" +
                              (outside.path() / "acl.json").string() + R"("}})"),

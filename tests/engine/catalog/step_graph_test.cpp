@@ -42,7 +42,7 @@ TEST(StepGraph, LeadsFromOpsThatRanBeforeAndElseFromAParameter) {
   CatalogStep step;
   step.ops = {op_with(4, {output(0)}), op_with(7, {input(0, 7), input(1, 9), output(0), output(1)}),
               op_with(9, {input(0, 7, 1), input(1, 5), input(2, 7)})};
-  step.ops[0].is_parameter = true;  // no operator, and no node
+  step.ops[0].is_parameter = true;  // not an operator, and not a node
   const StepGraph graph = graph_of(CatalogRank(), step);
   EXPECT_THAT(graph.ops, ElementsAre(&step.ops[1], &step.ops[2]));
   // The first op cannot have read its own result, or that of a later one; no op of the step has the sequence 5.

@@ -19,7 +19,7 @@ using testing::SizeIs;
 
 using Values = std::vector<float>;
 
-// A step of a program, op by op, with the data flow that a recorded dump has.
+// A step of a program, op by op, with the data flow of a recorded dump.
 class Program {
  public:
   Program() {
@@ -58,7 +58,7 @@ class Program {
     return {op.sequence, "", output, shape};
   }
 
-  // Of the last op, one output more.
+  // Adds an output to the last op.
   Ref add_output(const Values& output, const std::string& shape) {
     CatalogOp& op = last();
     const CatalogTensor& tensor = add_tensor(op, false, output, shape);
@@ -72,7 +72,7 @@ class Program {
     last().attributes = &attributes_.back();
   }
 
-  // The statistics of its tensors, in place of the tensors.
+  // The statistics of its tensors replace the tensors.
   void forget_values() {
     for (CatalogOp& op : catalog_.ranks[0].steps[0].ops) {
       for (CatalogTensor& tensor : op.tensors) {
@@ -131,7 +131,7 @@ Values times(const Values& values, float factor) {
 
 const Values kX = {1, 2, 3, 4, 5, 6}, kA = {1, 2, 3, 4}, kB = {5, 6, 7, 8};
 
-// x -> mm a -> relu -> mm b; the numbers are not those of these ops, which nobody checks.
+// x -> mm a -> relu -> mm b; the numbers are not the results of these ops, which is not checked.
 struct Chain {
   Values first = {1, -2, 3, -4, 5, -6}, gate = {1, 0, 3, 0, 5, 0}, last = {7, 8, 9, 10, 11, 12};
   Values a = kA, b = kB;
@@ -153,7 +153,7 @@ DumpComparison compared(const Program& target, const Program& golden, const Comp
 }
 
 DumpComparison compared(const Chain& target, const Chain& golden) {
-  static std::deque<Program> programs;  // what a comparison points into
+  static std::deque<Program> programs;  // a comparison points into them
   Program& left = programs.emplace_back();
   Program& right = programs.emplace_back();
   target.write(left);
@@ -315,7 +315,7 @@ Attribute real(const std::string& name, double value) {
   return attribute;
 }
 
-// A chunk in two, and the difference of the halves, which `exchanged` reads the other way round.
+// A chunk in two, and the difference of the halves, which `exchanged` reads in the reverse order.
 void write_halves(Program& program, bool exchanged) {
   const auto first = program.add("chunk", {Program::parameter("", kX, "(3,2)")}, {1, 2, 3}, "(3)");
   const auto second = program.add_output({4, 5, 6}, "(3)");
@@ -340,7 +340,7 @@ TEST(Compare, AnotherOutputOfTheSameOpIsAnotherTensor) {
   }
 }
 
-// backward -> [zero_] -> add_ with so small a rate that the parameter hardly moves.
+// backward -> [zero_] -> add_ with such a small rate that the parameter hardly moves.
 void write_update(Program& program, const Values& gradient, bool has_extra) {
   auto g = program.add("mm", {Program::parameter("", kX, "(3,2)")}, kGradient, "(2,2)");
   if (has_extra) g = program.add("mul_", {g}, gradient, "(2,2)");
@@ -451,7 +451,7 @@ TEST(Compare, ACallWithAnotherNumberIsReportedWhereOnlyLaterOpsDiffer) {
 }
 
 TEST(Compare, TwoWaysToComputeTheSameAreNotBlamed) {
-  // x w + b as one op, and with the weight transposed first; all that follows is the same.
+  // x w + b as one op, and with the weight transposed first; all later ops are the same.
   const auto write = [](Program& program, bool in_one) {
     const auto x = Program::parameter("", kX, "(3,2)"), w = Program::parameter("w", kA, "(2,2)");
     const auto b = Program::parameter("b", {1, 1}, "(2)");

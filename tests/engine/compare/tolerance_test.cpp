@@ -15,7 +15,7 @@ struct Case {
   std::string op_type;
   DType dtype = DType::float32, golden_dtype = DType::float32;
   std::vector<std::int64_t> input, other, output;  // shapes; other may be empty
-  double bound = 0;                                // root mean square that is allowed, in units of the golden output's
+  double bound = 0;                                // allowed root mean square, in units of the golden output's
 };
 
 // Values of rms 1 and deviation 1, of which the largest is 4.
@@ -166,7 +166,7 @@ TEST(Tolerance, AQuotientIsAsUncertainAsItsSmallestDivisor) {
   };
   EXPECT_FALSE(anything(1e-5));
   EXPECT_TRUE(anything(1e-7));
-  EXPECT_TRUE(anything(-1));  // somewhere it is 0, perhaps
+  EXPECT_TRUE(anything(-1));  // it may be 0 somewhere
 }
 
 TEST(Tolerance, AnInputOfStatisticsMayBeFurtherApartThanTheyShow) {

@@ -1,4 +1,4 @@
-// CANN's acl.json: its messages, their order, and what a plan gets of it.
+// CANN's acl.json: its messages, their order, and the resulting plan.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -136,7 +136,7 @@ TEST_F(Acl, HoldsEveryValue) {
   EXPECT_EQ(all.saved_data, SavedData::statistic);
   EXPECT_THAT(all.statistic_category, ElementsAre(Category::max, Category::l2norm));  // in CANN's order
   const DumpListEntry& entry = all.acl.dump_list[0];
-  ASSERT_EQ(entry.optype_blacklist[0].slots.size(), 2U);  // what is no slot is ignored
+  ASSERT_EQ(entry.optype_blacklist[0].slots.size(), 2U);  // invalid slots are ignored
   EXPECT_TRUE(entry.optype_blacklist[0].slots[0].is_input);
   EXPECT_EQ(entry.optype_blacklist[0].slots[1].index, 12U);
   EXPECT_EQ(entry.opname_blacklist[0].name, "a");
@@ -300,7 +300,7 @@ TEST_F(Acl, ComplainsOfAPathThatMayNotBeWritten) {
   fs::permissions(closed, fs::perms::owner_read | fs::perms::owner_exec);
   const uid_t user = ::getuid();
   if (user == 0) {
-    ASSERT_EQ(::setreuid(65534, 0), 0);  // access() asks for the real user; root may do everything
+    ASSERT_EQ(::setreuid(65534, 0), 0);  // access() checks the real user; root may do everything
   }
   const std::string text = closed.string();
   const auto found = errors(bare("\"dump_path\": \"" + text + R"(", "dump_op_switch": "on")"));
@@ -322,12 +322,12 @@ TEST_F(Acl, TakesARelativePath) {
 }
 
 TEST_F(Acl, ChecksInCannsOrder) {
-  // A wrong type hides wrong values, these hide conflicts, and those hide what is wrong with the path.
+  // A wrong type hides wrong values, these hide conflicts, and those hide errors in the path.
   const std::string conflicts = R"("dump_path": "/no/such", "dump_scene": "watcher", "dump_debug": "on")";
   EXPECT_THAT(errors(bare(conflicts)), ElementsAre(HasSubstr("EP0005")));
   EXPECT_THAT(errors(bare(conflicts + R"(, "dump_mode": "x")")), ElementsAre(HasSubstr("EP0002")));
   EXPECT_THAT(errors(bare(conflicts + R"(, "dump_mode": "x", "dump_level": 1)")), ElementsAre(HasSubstr("EP0001")));
-  // The path is looked at before dump_debug's conflict, and that before the steps.
+  // The path is checked before dump_debug's conflict, and that before the steps.
   EXPECT_THAT(errors(bare(R"("dump_path": "/no/such", "dump_debug": "on", "dump_op_switch": "on")")),
               ElementsAre(HasSubstr("does not exist")));
   EXPECT_THAT(errors(parse(R"("dump_debug": "on", "dump_op_switch": "on", "dump_step": "x")")),

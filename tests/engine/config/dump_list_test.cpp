@@ -1,4 +1,4 @@
-// What the dump_list of an acl.json selects.
+// The ops that the dump_list of an acl.json selects.
 #include "config/dump_list.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ Plan plan_of(std::vector<DumpListEntry> entries, bool single_ops = false) {
   return plan;
 }
 
-// One letter for each op that is selected: c, r, a, s, l.
+// One letter for each selected op: c, r, a, s, l.
 std::string taken(const Plan& plan) {
   Selector selector(plan);
   std::string letters;
@@ -56,7 +56,7 @@ TEST(DumpList, LeavesWhatIsOutsideEveryModuleToTheSingleOperatorSwitch) {
   anywhere.acl.anywhere = true;
   EXPECT_EQ(taken(anywhere), "as");
   Asked marked = kRelu;
-  marked.flagged = true;  // inside a scope of TorchAir's
+  marked.flagged = true;  // inside a scope of TorchAir
   EXPECT_TRUE(Selector(anywhere).decide_op(marked).any());
 }
 
@@ -93,7 +93,7 @@ TEST(DumpList, TakesSlotsOutByOperatorAndByType) {
   const DumpListEntry entry = {.optype_blacklist = {{"Conv2D", {{true, 1}, {true, 2}}}, {"ReLU", {{false, 0}}}},
                                .opname_blacklist = {{kConvolution.op_name.data(), {{false, 0}}}}};
   Selector selector(plan_of({entry}));
-  const Selector::Wanted conv = selector.decide_op(kConvolution);  // the list of names is looked at first
+  const Selector::Wanted conv = selector.decide_op(kConvolution);  // the list of names is checked first
   EXPECT_TRUE(conv.slot(true, 1));
   EXPECT_FALSE(conv.slot(false, 0));
   EXPECT_TRUE(conv.slot(false, 1));
@@ -142,7 +142,7 @@ TEST(DumpList, BeginsARangeAgainWithEachStepAndGraph) {
   EXPECT_TRUE(takes("b", 0));
   selector.begin_step(1);
   selector.begin_step(2);
-  EXPECT_FALSE(takes("x", 1));  // an evaluation within a training step has a range of its own
+  EXPECT_FALSE(takes("x", 1));  // an evaluation within a training step has its own range
   EXPECT_FALSE(takes("x", 2));  // and a reference model
   EXPECT_FALSE(takes("x", 70));
   EXPECT_TRUE(takes("x", 0));
@@ -162,7 +162,7 @@ TEST(DumpList, WatchesOpsAndNamesThoseAfterWhichToLook) {
   plan.acl.dump_list[0].layer.clear();  // after every op
   Selector every(plan);
   EXPECT_TRUE(every.decide_op(kAdd).checks);
-  EXPECT_TRUE(every.decide_op(kLoose).checks);  // what overwrites memory may be outside every module
+  EXPECT_TRUE(every.decide_op(kLoose).checks);  // the op that overwrites memory may be outside every module
   const Asked reduce = {.op_name = "Default/network-AlexNet/allreduce_-op0", .op_type = "allreduce_", .scope = kScope};
   EXPECT_FALSE(every.decide_op(reduce).checks);
 }

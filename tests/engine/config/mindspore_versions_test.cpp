@@ -1,4 +1,4 @@
-// The MindSpore dialects by release: what each accepts, refuses and does not read, and which tree it has.
+// The MindSpore dialects by release: the settings that each accepts, refuses and ignores, and its tree.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ Edits with(Edits edits, const Edits& more) {
   return edits;
 }
 
-// The good configuration as that release wants it.
+// The good configuration in the form of that release.
 Edits good(const std::string& version, const Edits& more = {}) {
   const std::string named = "s.version=\"" + version + "\"";
   if (version == "1.2") return with({named, "c.iteration=0", kAsync}, more);

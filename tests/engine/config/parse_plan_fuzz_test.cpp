@@ -1,4 +1,4 @@
-// Runs the fuzz entry over configurations broken at random, the same ones every time.
+// Runs the fuzz entry over configurations with random damage, which is always the same.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -47,7 +47,7 @@ class Mutator {
   explicit Mutator(unsigned seed) : random_(seed) {}
   std::size_t below(std::size_t bound) { return bound == 0 ? 0 : random_() % bound; }
 
-  // Flips, drops, repeats or plants a few bytes.
+  // Flips, drops, repeats or inserts a few bytes.
   void mutate(std::string& text) {
     static const std::string kPlants[] = {"[",
                                           "{",

@@ -22,7 +22,7 @@ const char* const kNames[] = {"",
                               "\xE7\xBD\x91",
                               "D_efault \t"};
 
-// What std::regex, which MindSpore uses, accepts: the same answers are wanted of every name.
+// std::regex, which MindSpore uses, accepts these: both must give the same answers for every name.
 const char* const kBothAccept[] = {
     "",
     ".*",
@@ -91,7 +91,7 @@ TEST(Pattern, AnswersAsStdRegexDoes) {
   }
 }
 
-// What std::regex throws for is an error here too.
+// An expression for which std::regex throws is an error here too.
 TEST(Pattern, RefusesWhatStdRegexRefuses) {
   for (const char* expression :
        {"[",       "[a-",      "(",        "()(",     ")",           "a)",        "*",          "+a",    "?",

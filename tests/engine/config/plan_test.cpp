@@ -1,4 +1,4 @@
-// The values a plan gets, and what keys do to each other.
+// The values of a plan, and the effects of keys on each other.
 #include "config/plan.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ std::vector<std::string> messages(const std::vector<std::string>& edits) {
   return texts;
 }
 
-// Exactly one diagnostic is about it, and it begins and goes on like this.
+// Exactly one diagnostic is about it, and it begins and continues like this.
 void expect_message(const std::vector<std::string>& edits, const std::string& start, const std::string& part) {
   const std::vector<std::string> texts = messages(edits);
   const auto count = std::count_if(texts.begin(), texts.end(), [&](const std::string& text) {
@@ -132,7 +132,7 @@ TEST(Plan, ReadsKernelsAsMindSporeSeesThem) {
 TEST(Plan, NamesTheEntryWhoseExpressionIsBad) {
   expect_message({"c.dump_mode=1", "c.kernels=[\"a\",\"name-regex((?i)x)\"]"}, "error common_dump_settings.kernels[1]",
                  "'(?i' is not part of the ECMAScript grammar");
-  EXPECT_TRUE(messages({"c.kernels=[\"name-regex([)\"]"}).empty());  // dump_mode 0 does not look
+  EXPECT_TRUE(messages({"c.kernels=[\"name-regex([)\"]"}).empty());  // dump_mode 0 does not check them
 }
 
 TEST(Plan, BoundsTheNumberOfExpressions) {

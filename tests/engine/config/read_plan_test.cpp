@@ -1,4 +1,4 @@
-// Reading the file itself: what can be wrong before the first byte is understood, and dialects.
+// Reading the file itself: errors before the first byte is parsed, and dialects.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -151,7 +151,7 @@ TEST_F(ReadPlan, RecognisesADialectByItsOwnObject) {
   EXPECT_EQ(dialect(edited({"dump={}"}).json), "mindspore-2.x");  // an unknown key of a good file
 }
 
-// A dump is looked at on another machine than the one that wrote it.
+// A dump may be read on another machine than the one that wrote it.
 TEST_F(ReadPlan, OfADumpKeepsPathsThatAreNotHere) {
   for (const char* text : {R"({"dump": {"dump_path": "/nowhere/x", "dump_op_switch": "on"}})",
                            R"({"dump_config": {"enable_dump": true, "dump_path": "/nowhere/x"}})"}) {
@@ -166,7 +166,7 @@ TEST_F(ReadPlan, OfADumpKeepsPathsThatAreNotHere) {
 TEST_F(ReadPlan, OfADumpIsWhatTheFileSaysBesideMistakes) {
   const std::optional<Plan> plan =
       read_recorded_plan(write("copy", edited({"c.path=\"\"", "c.kernels=3", "c.op_debug_mode=2", "s.x=1"}).json));
-  ASSERT_TRUE(plan);  // whatever the file is called
+  ASSERT_TRUE(plan);  // whatever the name of the file
   EXPECT_EQ(plan->op_debug_mode, 3U);
   for (const char* text : {"", "{", "[]", "3", "\xFF\xFE{"}) EXPECT_FALSE(read_recorded_plan(write("x", text))) << text;
   EXPECT_FALSE(read_recorded_plan(directory_ / "missing"));

@@ -122,9 +122,9 @@ TEST(Selector, WantsPatternsToMatchTheWholeName) {
   EXPECT_FALSE(selects("name-regex(conv2d)", kConv, "conv2d"));
   EXPECT_FALSE(selects("name-regex(default/.*)", kConv, "conv2d"));
   EXPECT_FALSE(selects("name-regex()", kConv, "conv2d"));
-  EXPECT_FALSE(selects("NAME-REGEX(.*)", kConv, "conv2d"));  // a type, and none that exists
+  EXPECT_FALSE(selects("NAME-REGEX(.*)", kConv, "conv2d"));  // a type that does not exist
   EXPECT_FALSE(selects("name-regex(.*", kConv, "conv2d"));
-  EXPECT_FALSE(selects("name-regex([)", kConv, "conv2d"));  // only a plan made in code can hold it
+  EXPECT_FALSE(selects("name-regex([)", kConv, "conv2d"));  // only a plan made in code can contain it
 }
 
 TEST(Selector, TestsParametersLikeOps) {

@@ -121,7 +121,7 @@ TEST_F(TorchAir, RefusesWithTheOriginalsWords) {
   for (const char* step : {"0", "12", "02|3|4", "0-1", "0|1|2-5|6"}) {
     EXPECT_TRUE(enabled(R"("dump_step": ")" + std::string(step) + "\"").plan) << step;
   }
-  EXPECT_THAT(only_error(enabled(R"("dump_step": "5-2")")), HasSubstr("EP0003"));  // what the engine says of it
+  EXPECT_THAT(only_error(enabled(R"("dump_step": "5-2")")), HasSubstr("EP0003"));  // the engine's own message
   EXPECT_EQ(only_error(parse_plan(R"({"dump_config": []})", "options.json")), "found []; allowed: an object");
 }
 

@@ -12,9 +12,8 @@
 namespace sonde::test {
 
 // The good configuration with edits applied, one key per line:
-//   "c.dump_mode=1"   sets common_dump_settings.dump_mode to the JSON text after '='; "e." is
-//   e2e_dump_settings,
-//                     "s." sonde_settings, a key without a dot stands at the top
+//   "c.dump_mode=1"   sets common_dump_settings.dump_mode to the JSON text after '='; "e." means
+//                     e2e_dump_settings, "s." sonde_settings; a key without a dot is at the top
 //   "-c.dump_mode"    removes the key; "-e" the whole object
 //   "env NAME=VALUE"  is left to the caller (environment_of)
 struct Edited {
@@ -30,17 +29,17 @@ std::vector<std::string> split_edits(std::string_view text);
 struct VerdictCase {
   bool mindspore_accepts = false;
   bool sonde_accepts = false;
-  int mindspore_files = -1;  // tensors that two steps of relu(x + y) left; -1 when not counted
+  int mindspore_files = -1;  // number of tensors of two steps of relu(x + y); -1 if not counted
   int sonde_files = -1;
   std::vector<std::string> edits;
   std::string text;  // the line
 };
 std::vector<VerdictCase> read_verdicts(const std::string& file);
 
-// How many tensors the plan would keep of two steps of that network: Add (x, y), ReLU, parameters x and y.
+// The number of tensors that the plan would keep of two steps of that network: Add (x, y), ReLU, parameters x and y.
 int files_of(const Plan& plan);
 
-// Reads the edited configuration in the environment the edits ask for; everything else about it is unset.
+// Reads the edited configuration with the environment of the edits; all other variables for it are unset.
 PlanResult parse_edits(const std::vector<std::string>& edits);
 
 }  // namespace sonde::test

@@ -1,4 +1,4 @@
-// Every configuration of verdicts.txt, against what MindSpore was seen to do with it.
+// Every configuration of verdicts.txt, compared with MindSpore's observed behaviour.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ std::string all_text(const PlanResult& result) {
   return text;
 }
 
-// "c.dump_mode=1" -> "common_dump_settings.dump_mode"; empty for what is no single changed key.
+// "c.dump_mode=1" -> "common_dump_settings.dump_mode"; empty unless exactly one key is changed.
 std::string changed_key(const VerdictCase& one) {
   if (one.edits.size() != 1 || one.edits[0].starts_with('-')) return "";
   const std::string key = one.edits[0].substr(0, one.edits[0].find('='));
@@ -35,7 +35,7 @@ TEST(Verdicts, AreThoseListedAndThereAreMany) {
   }
 }
 
-// The list itself may not drift from MindSpore unseen: the text of the case gives each reason to differ.
+// The list must not differ from MindSpore's without notice: the text of the case gives the reason for each difference.
 TEST(Verdicts, DifferFromMindSporeOnlyWhereSondeDoesMoreOrRefusesAPattern) {
   const auto has = [](const VerdictCase& one, const char* text) { return one.text.find(text) != std::string::npos; };
   for (const VerdictCase& one : read_verdicts(SONDE_VERDICTS)) {
@@ -59,7 +59,7 @@ TEST(Verdicts, NameTheKeyAndItsLineWhereOneKeyIsWrong) {
     const PlanResult result = parse_edits(one.edits);
     const std::size_t line = edited(one.edits).lines.at(key);
     const auto is_named = [&](const Diagnostic& d) {
-      const bool is_syntax = d.key.empty();  // found at the value, or where the next token stands
+      const bool is_syntax = d.key.empty();  // found at the value, or at the next token
       return d.is_error &&
              (is_syntax ? d.line == line || d.line == line + 1 : d.key.starts_with(key) && d.line == line);
     };

@@ -1,4 +1,4 @@
-// What matters and what is healthy, and who is to blame: by data flow alone.
+// Findings that matter, healthy ones, and the op to blame: from data flow alone.
 #include "first_bad/first_bad.h"
 
 #include <gmock/gmock.h>
@@ -181,7 +181,7 @@ TEST(FirstBad, ReportsMemoryThatWasOverwritten) {
   EXPECT_THAT(report.findings[0].evidence, Contains(HasSubstr("ran in between: Default/mul-op1")));
 }
 
-// An operator that works in place shows its own result as its input then.
+// The recorded input of an operator that works in place is then its own result.
 TEST(FirstBad, BlamesNoWriterOfInputsThatWereReadAfterTheirOperator) {
   MadeRun run;
   const Made x = run.op("linear", {run.outside("data-0")});
@@ -316,7 +316,7 @@ TEST(FirstBad, WritesAConfigurationForTheStepBeforeAndTheStep) {
   EXPECT_EQ(next_config(run.catalog(), FirstBad()), "");
 }
 
-// A convolution whose files and attributes are these; padding {0}, stride {1} unless they say otherwise.
+// A convolution with these files and attributes; padding {0}, stride {1} unless they contain others.
 FirstBad of_convolution(const std::string& bias_shape, const std::vector<Attribute>& given) {
   const TemporaryDirectory files;
   files.write("x.npy", npy("<f4", "(1, 1, 4)", bytes_of({1, 1, 1, 1})));
@@ -343,7 +343,7 @@ TEST(FirstBad, AConvolutionIsComputedAgain) {
   EXPECT_THAT(report.findings[0].why, HasSubstr("the sum of 1 products at [0,0,3] is 2"));
 }
 
-// Under sanitizers: what no integer holds, and a place that is not in the file.
+// Under sanitizers: numbers beyond every integer, and a place outside the file.
 TEST(FirstBad, AConvolutionWhoseFilesContradictItHasAnAnswer) {
   constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
   const std::vector<Attribute> damaged = {{"groups", AttributeKind::real, {}, {1e300}, ""},

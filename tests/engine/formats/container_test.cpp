@@ -100,7 +100,7 @@ TEST_F(ContainerFile, SaysWhichSlotItDoesNotHave) {
   EXPECT_THAT(none.error().message, HasSubstr("no output.1: it holds 2 inputs and 1 outputs"));
 }
 
-// Every type has a number that leads back to it, but for the two that CANN does not have.
+// Every type has a number that gives the type back, except the two that CANN lacks.
 TEST_F(ContainerFile, KeepsEveryType) {
   for (const DTypeInfo& row : all_dtypes()) {
     if (row.dtype == DType::undefined) continue;
@@ -202,7 +202,7 @@ std::string nano_sample() {
     if (!is_input) record.append(12, '\0');                           // of the original output
     record.append(16, '\0');                                          // address, offset
     put(record, 2, 8);                                                // bytes
-    put(record, is_input ? 16 : 0, 4);                                // of what follows
+    put(record, is_input ? 16 : 0, 4);                                // of the following bytes
     if (is_input) put(record, 0 | 8ULL << 32, 8), put(record, 1, 8);  // the shape: tag, length, one size
     put(header, is_input ? 4 : 5, 4);
     put(header, record.size() + 4, 4);
@@ -254,7 +254,7 @@ TEST(Container, ThatIsCutOffGivesWhatIsWholeWhenAsked) {
   EXPECT_EQ(container->total_bytes, whole.size());
 }
 
-// Whatever is damaged: an answer, and nothing outside the file is touched.
+// Any damage must give an answer, and no read outside the file.
 TEST_F(ContainerFile, SurvivesDamage) {
   const std::string whole = sample();
   std::mt19937 random(7);

@@ -38,7 +38,7 @@ TEST(NumpyHeader, HasTheBytesThatNumpyWrites) {
   EXPECT_EQ(numpy_header(DType::float32, {}), expected(start + "(), }", 128));
   EXPECT_EQ(numpy_header(DType::bfloat16, Sizes{3}), expected(start + "(3,), }", 128));
   EXPECT_EQ(numpy_header(DType::float32, Sizes{2, 0, 16}), expected(start + "(2, 0, 16), }", 128));
-  // The room to grow, 20 spaces here, is what fills the second line of 64 bytes.
+  // The room to grow, here 20 spaces, fills the second line of 64 bytes.
   const auto bytes_of = [](std::size_t dimensions) {
     return numpy_header(DType::float32, Sizes(dimensions, 1)).size();
   };

@@ -22,7 +22,7 @@ std::string zip_of(const ZipParts& parts, std::uint16_t method) {
     const std::string head =
         u16(20) + u16(0) + u16(method) + u32(0) + u32(0) + u32(bytes.size()) + u32(bytes.size()) + u16(name.size());
     directory += "PK\1\2" + u16(20) + head + u16(0) + u16(0) + u16(0) + u16(0) + u32(0) + u32(out.size()) + name;
-    const std::size_t padding = 64 - (out.size() + 30 + name.size()) % 64;  // so that elements lie as PyTorch lays them
+    const std::size_t padding = 64 - (out.size() + 30 + name.size()) % 64;  // PyTorch's alignment of elements
     out += "PK\3\4" + head + u16(padding) + name + std::string(padding, 'F') + bytes;
   }
   const std::size_t at = out.size();

@@ -1,4 +1,4 @@
-// Files of torch.save, put together for a test: pickles opcode by opcode, and zips of stored entries.
+// Builds torch.save files for tests: pickles opcode by opcode, and zips of uncompressed entries.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace sonde {
 
-// A zip; `method` 0: stored as PyTorch does.
+// A zip; `method` 0: stored, as in PyTorch.
 using ZipParts = std::vector<std::pair<std::string, std::string>>;
 std::string zip_of(const ZipParts& parts, std::uint16_t method = 0);
 

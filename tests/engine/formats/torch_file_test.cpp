@@ -1,4 +1,4 @@
-// .pt files read without PyTorch. That the real PyTorch's are read is tested in tests/python/test_torch_files.py.
+// .pt files read without PyTorch. tests/python/test_torch_files.py reads files that the real PyTorch wrote.
 #include "formats/torch_file.h"
 
 #include <gmock/gmock.h>
@@ -91,7 +91,7 @@ TEST(TorchFile, RunsNothingAndSaysWhatThePickleCalls) {
               HasSubstr("opcode 0x81 asks for an object of os.popen"));
   EXPECT_THAT(error_of(torch_file("(" + pickled_text("ls") + "ios\nsystem\n", {})), HasSubstr("os.system"));
   EXPECT_THAT(error_of(torch_file(pickled_global("a", "B") + "}b", {})), HasSubstr("opcode 'b'"));
-  // A function that is allowed does not make its arguments allowed.
+  // An allowed function does not make its arguments allowed.
   const std::string hidden = pickled_global("torch._tensor", "_rebuild_from_type_v2") + "(" +
                              pickled_global("os", "system") + pickled_global("torch", "Tensor") + "(" +
                              pickled_text("ls") + "tNtR";

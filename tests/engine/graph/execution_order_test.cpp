@@ -12,7 +12,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// What MindSpore wrote: tests/engine/graph/mindspore/README.md.
+// Real files of MindSpore: tests/engine/graph/mindspore/README.md.
 ExecutionOrderNames order_of(const std::string& version, const std::string& net) {
   const std::filesystem::path files = SONDE_MINDSPORE_FILES;
   Result<ExecutionOrderNames> order = ExecutionOrderNames::read(files / version / net / "execution_order.csv");
@@ -42,8 +42,8 @@ TEST(ExecutionOrder, FindsOperatorsThatWereMadeAnew) {
   }
 }
 
-// Four convolutions with one gradient's scope. The names of the files as they ran there; the versions number anew in
-// different directions.
+// Four convolutions with one gradient's scope. The names in the files as they ran; the releases renumber in different
+// directions.
 TEST(ExecutionOrder, GivesNamesInTheOrderOfTheRun) {
   const std::string scope = "Gradients/Default/network-WithLossCell/_backbone-Net/first-Conv2d/Grad_Conv2D/";
   const auto numbers = [&](const char* version, const std::string& type, const std::vector<int>& files) {

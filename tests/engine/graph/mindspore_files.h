@@ -1,4 +1,4 @@
-// What MindSpore wrote: tests/engine/graph/mindspore/README.md.
+// Real files of MindSpore: tests/engine/graph/mindspore/README.md.
 #pragma once
 
 #include <gtest/gtest.h>

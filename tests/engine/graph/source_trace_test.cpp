@@ -58,7 +58,7 @@ TEST(SourceTrace, PassesOverWhatIsNoLine) {
   }
 }
 
-// As 2.10 writes it: the expression, the call around it, and the function, which names it.
+// As 2.10 writes it: the expression, the call around it, and the function with its name.
 constexpr const char* kInnermostFirst =
     "      # In file /n/layer.py:807, 12~39/        x = self.matmul(x, self.weight)/\n"
     "      # In file /n/layer.py:803~815, 4~16/    def construct(self, x):/\n"

@@ -1,4 +1,4 @@
-// Saved indexes: what they keep, when they are believed, and what becomes of damaged ones.
+// Saved indexes: their content, when they are valid, and how damaged ones are treated.
 #include "index/index.h"
 
 #include <fcntl.h>
@@ -34,7 +34,7 @@ using testing::IsEmpty;
 constexpr const char* kStep = "rank_0/Net/0/0";
 constexpr const char* kNpy = "rank_0/Net/0/0/Add.Default_Add-op1.0.0.1700000000000002.output.0.DefaultFormat.npy";
 
-// Two ranks of three steps, with tables, tensors, a long name and an execution order; nothing has changed for an hour.
+// Two ranks of three steps, with tables, tensors, a long name and an execution order; unchanged for an hour.
 class SmallTree {
  public:
   SmallTree() {
@@ -49,7 +49,7 @@ class SmallTree {
   fs::path operator/(const char* file) const { return path() / file; }
   void write(const fs::path& file, std::string_view bytes) const { directory_.write(file, bytes); }
 
-  // As if all had been written an hour ago.
+  // Sets all times to an hour ago.
   void rest() const {
     const auto then = fs::file_time_type::clock::now() - std::chrono::hours(1);
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(path())) fs::last_write_time(entry, then);
@@ -101,9 +101,9 @@ class SavedIndex : public testing::Test {
   TemporaryDirectory cache_;
 };
 
-// --- what it keeps ---------------------------------------------------------------------------------------------------
+// --- the content -----------------------------------------------------------------------------------------------------
 
-// Every field has a value of its own, the awkward ones too.
+// Every field has a value of its own, including the awkward ones.
 Catalog full_catalog() {
   static const std::vector<SourceLine> trace = {{"a \"b\"\n.py", "f", 7, 1, 8, 2}, {"b.py", "", 9, 0, 0, 0}};
   static const std::vector<Attribute> attributes = {
@@ -117,9 +117,9 @@ Catalog full_catalog() {
   rank.rank = 4'000'000'000;
   rank.kind = DumpKind::msprobe;
   rank.dump = "one";
-  rank.directory = "/x/\xff\xfe";  // no UTF-8
+  rank.directory = "/x/\xff\xfe";  // not UTF-8
   rank.metadata = "/x/m";
-  rank.host_tells_data_flow = true;
+  rank.has_host_data_flow = true;
   CatalogRun& run = rank.runs.emplace_back();
   run.finished = true;
   run.host = "torch";
@@ -289,7 +289,7 @@ TEST_F(SavedIndex, CountsWhatStepsComeTo) {
   }
 }
 
-// --- what is asked for -------------------------------------------------------------------------------------------------
+// --- queries ---------------------------------------------------------------------------------------------------------
 
 std::vector<std::string> names_in(const CatalogStep& step) {
   std::vector<std::string> names;
@@ -350,7 +350,7 @@ TEST_F(SavedIndex, LoadsNeighboursByDataFlowAndByName) {
   EXPECT_THAT(asked("a"), ElementsAre("a", "b", "d"));
 }
 
-// --- when it is believed -----------------------------------------------------------------------------------------------
+// --- when it is valid ------------------------------------------------------------------------------------------------
 
 struct Change {
   const char* name;
@@ -373,7 +373,7 @@ TEST_P(ChangedDump, HasNoIndex) {
   EXPECT_EQ(text_of(*catalog), text_from_dump(dump.path()));
 }
 
-// In place, as long as it was, and with its old time.
+// In place, with the same length, and with the old time.
 void rewrite(const fs::path& file) {
   const auto then = fs::last_write_time(file);
   std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
@@ -495,7 +495,7 @@ TEST_F(SavedIndex, IsNotBelievedWhenItIsCutOff) {
   EXPECT_FALSE(Index::open(dump.path()));
 }
 
-// With a seal of their own: what somebody else wrote, and what another version did.
+// With valid seals: an index of another writer, and one of another version.
 TEST_F(SavedIndex, IsNotBelievedWhenItIsAnothers) {
   const SmallTree dump, other;
   const fs::path file = built(dump.path());
@@ -530,7 +530,7 @@ TEST_F(SavedIndex, IsNeverMissed) {
   EXPECT_EQ(opened(), expected);
   EXPECT_FALSE(build_index(dump.path()));
   fs::remove(file);
-  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);  // nobody writes into it
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);  // without a writer
   EXPECT_EQ(opened(), expected);
   ::setenv("XDG_CACHE_HOME", "/dev/null", 1);  // no directory
   EXPECT_EQ(opened(), expected);

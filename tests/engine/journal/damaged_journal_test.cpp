@@ -1,4 +1,4 @@
-// A reader of journals trusts nothing: killed writers, flipped bits and lies about sizes.
+// A reader of journals trusts nothing: killed writers, flipped bits and false sizes.
 #include <gtest/gtest.h>
 #include <xxhash.h>
 
@@ -155,11 +155,11 @@ TEST(DamagedJournal, WhatAKilledWriterLeavesIsATailAndDamageIsNot) {
     EXPECT_TRUE(journal.gaps[0].is_tail) << size;
   }
   std::string bytes = whole;
-  bytes[ends[ends.size() - 2] + kEntryBytes] ^= 1;  // the last entry, of its right length
+  bytes[ends[ends.size() - 2] + kEntryBytes] ^= 1;  // the last entry, whose length is correct
   EXPECT_FALSE(parsed(bytes).gaps.at(0).is_tail);
 }
 
-// Where every byte may begin an entry, the time that is spent on looking has a bound.
+// If every byte may begin an entry, the time of the search is bounded.
 TEST(DamagedJournal, BytesThatAllLookLikeEntriesAreGivenUp) {
   const std::string whole = write(sample_run());
   const std::string bytes = whole + std::string(std::size_t{8} << 20, '\x01') + whole;
@@ -194,7 +194,7 @@ TEST(DamagedJournal, RandomDamageNeverDoesMoreThanLoseEntries) {
     }
     if (random() % 4 == 0) bytes.resize(random() % bytes.size());
     const Result<Journal> journal = parse_journal(bytes, "journal");
-    if (!journal) continue;  // a header that came out with another version and its right checksum
+    if (!journal) continue;  // a header with another version and a correct checksum
     EXPECT_LE(journal->torn_bytes, bytes.size());
     EXPECT_LE(journal->runs.size(), 3);
   }
@@ -254,7 +254,7 @@ TEST(DamagedJournal, ARunThatMendsAnotherJoinsIt) {
   EXPECT_EQ(journal.runs[0].op_names.back().op_name, "Default/relu-op9");
 }
 
-// The checksum of every entry is made right again, so that the damage reaches the fields.
+// The checksum of every entry is corrected, so that the damage reaches the fields.
 TEST(DamagedJournal, RandomFieldsBehindRightChecksumsAreSurvived) {
   std::mt19937_64 random(3);
   const std::string whole = write(sample_run());

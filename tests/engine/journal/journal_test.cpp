@@ -126,7 +126,7 @@ TEST(Journal, KeepsSeveralRunsApart) {
 }
 
 TEST(Journal, SkipsAnEntryOfATypeItDoesNotKnow) {
-  // An `end` entry relabelled as type 200, its checksum made right again (found once with the reference XXH32).
+  // An `end` entry with type 200 and a corrected checksum (computed once with the reference XXH32).
   const std::string foreign("\xdb\x03\x12\xbc\x02\x00\x00\x00\xc8{}", 11);
   const std::string whole = write(sample_run(), false) + foreign + write(sample_run());
   const Journal journal = parsed(whole);
@@ -143,7 +143,7 @@ TEST(Journal, RefusesAFileThatIsNone) {
 }
 
 TEST(Journal, RefusesAVersionItDoesNotKnow) {
-  // The header of version 2, with its right checksum.
+  // The header of version 2, with a correct checksum.
   const std::string later("\x89SONDEJ\n\x02\x00\x00\x00\x05\x5c\x9c\x1a", 16);
   const Result<Journal> journal = parse_journal(later, "journal");
   ASSERT_FALSE(journal);

@@ -1,4 +1,4 @@
-// Configurations of every dialect, and what a dump of each is to be read by.
+// Configurations of every dialect, and the settings by which a dump of each must be read.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct PlannedSettings {
   DumpSettings settings;
 };
 
-// Each asks for a dump in `path`.
+// Each configures a dump in `path`.
 inline std::vector<PlannedSettings> planned_settings(const std::string& path) {
   const std::string quoted = '"' + path + '"';
   const std::string common = R"("path": )" + quoted + R"(, "dump_mode": 0, "net_name": "Net", "input_output": 0,

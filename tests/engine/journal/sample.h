@@ -1,4 +1,4 @@
-// A journal with one of everything, as a small training run would leave it.
+// A journal with one of everything, like that of a small training run.
 #pragma once
 
 #include <string>
@@ -26,7 +26,7 @@ struct SampleRun {
 };
 
 SampleRun sample_run();
-// The bytes of that run; `finished` false leaves the last entry out, as a kill would.
+// The bytes of that run; with `finished` false the last entry is missing, as after a kill.
 std::string write(const SampleRun& run, bool finished = true);
 Dims dims(std::vector<std::int64_t> sizes);
 

@@ -1,5 +1,5 @@
-// write_sample_journal FILE: two runs, the second killed in the middle of an entry. What a reader must find, as JSON,
-// on stdout; doubles as the 16 hex digits of their bits, since JSON has no NaN and loses digits.
+// write_sample_journal FILE: two runs, the second killed in the middle of an entry. Prints the expected result of a
+// reader, as JSON, on stdout; doubles as the 16 hex digits of their bits, since JSON has no NaN and loses digits.
 #include <bit>
 #include <fstream>
 #include <iostream>

@@ -19,7 +19,7 @@ Layout layout(const std::string& name = "mindspore-2.7", bool synchronous = true
   return Layout::make(plan, run);
 }
 
-// Where files of a record lie: of an op, or of a parameter that `op` reads.
+// The place of the files of a record: of an op, or of a parameter that `op` reads.
 std::string directory_of(const std::string& layout_name, StepId step, const std::string& op = "Default/add-op0",
                          bool constants = false) {
   const OpName name{1, "add", op};

@@ -65,7 +65,7 @@ std::string time_of_run() {
   return text;
 }
 
-// What is known of a case: the layout as it writes, the record, and the path that is right.
+// One case: the layout that writes, the record, and the expected path.
 struct Written {
   Written(const Case& of, const LayoutInfo& row, Release release) {
     Plan plan;
@@ -158,7 +158,7 @@ TEST(Trees, AreReadLevelByLevel) {
   });
 }
 
-// As a dump without a journal is read. The records of operators that threw do not say in their place whose they are.
+// As in reading a dump without a journal. The paths of operators that threw do not contain their rank.
 TEST(Trees, AreFoundAgainInAPath) {
   for_each_case([](const Case& of, LayoutKind, const Written& written) {
     if (of.which == TreeCase::exceptions) return;
@@ -166,14 +166,15 @@ TEST(Trees, AreFoundAgainInAPath) {
     EXPECT_EQ(place.directory, written.right);
     EXPECT_EQ(place.rank_directory, written.layout.rank_directory());
     EXPECT_EQ(place.metadata, written.layout.metadata_directory());
-    EXPECT_EQ(place.rank, std::string(of.path).find("rank") != std::string::npos ? 3U : 1U);  // else: of the device
+    // otherwise: of the device
+    EXPECT_EQ(place.rank, std::string(of.path).find("rank") != std::string::npos ? 3U : 1U);
     EXPECT_EQ(place.step.graph, of.graph);
     const bool says_step = of.which != TreeCase::constants && of.which != TreeCase::no_model;
     EXPECT_EQ(place.step.number, says_step ? 12U : 0U);
   });
 }
 
-// As a part of a dump with a journal is opened: the directory of a step, and those above it up to the rank's.
+// As in opening a part of a dump with a journal: the directory of a step, and those above it up to the rank's.
 TEST(Trees, SayWhichPartOfARankADirectoryIs) {
   for_each_case([](const Case& of, LayoutKind, const Written& written) {
     const fs::path rank = written.layout.rank_directory();
@@ -248,7 +249,7 @@ TEST(Trees, KnowNamesOfRanksAndTimes) {
   }
 }
 
-// What two levels say must be the same; what fits is taken also behind a level that does not fit.
+// Two levels must agree on a value; levels that fit are also used behind one that does not fit.
 TEST(Trees, AreNotReadFromOtherPaths) {
   const auto read = [](const char* layout, const std::vector<std::string>& names, TreeValues& values) {
     values = {};

@@ -1,4 +1,4 @@
-// all_finite against the statistics, which count what it looks for.
+// all_finite compared with the statistics, which count the same elements.
 #include "stats/finite.h"
 
 #include <gtest/gtest.h>

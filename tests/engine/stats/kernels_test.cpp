@@ -1,4 +1,4 @@
-// Every kernel that runs here against the scalar one, which defines the answer, bit for bit.
+// Every kernel that runs here, compared with the scalar one, which defines the answer, bit for bit.
 #include "stats/kernels.h"
 
 #include <gtest/gtest.h>
@@ -109,7 +109,7 @@ TEST(Kernels64, AgreeWhenSumsOverflow) {
   EXPECT_EQ(found.sum_squares, std::numeric_limits<double>::infinity());
 }
 
-// A block with one NaN is done again with care, the others are not: wherever it is, it must not matter.
+// A block with one NaN is computed again in the slow way, the others are not: the place must not matter.
 TEST(Kernels32, AgreeWhereverTheNanIs) {
   std::vector<float> values(3 * 8192 + 5);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 977) - 400.25F;

@@ -1,4 +1,4 @@
-// compare_pair: what it counts and adds, and that kernels, threads and layouts do not change a bit of it.
+// compare_pair: its counts and sums; and kernels, threads and layouts do not change a bit of them.
 #include "stats/pair.h"
 
 #include <gtest/gtest.h>
@@ -133,7 +133,7 @@ TEST_P(PairKernels, AgreeWithTheScalarOne) {
     for (const std::int64_t length : {0, 1, 15, 16, 17, 100, 2047, 2048, 2049, 5000}) {
       const Tensor x = sample::contiguous(GetParam(), {length}, mix, random);
       Tensor y = sample::contiguous(GetParam(), {length}, mix, random);
-      // The first half is the same, as most of a self-compare is.
+      // The first half is equal, as most of a comparison with itself is.
       std::copy_n(x.memory.begin(), x.memory.size() / 2, y.memory.begin());
       const PairSums expected = compare_pair_with(scalar_pair_kernel(), x.view(), y.view());
       for (const PairKernel& kernel : pair_kernels()) {

@@ -1,4 +1,4 @@
-// What the statistics are, and that neither geometry nor the host's settings change them.
+// The values of the statistics; neither geometry nor the host's settings change them.
 #include <gtest/gtest.h>
 
 #include <cmath>

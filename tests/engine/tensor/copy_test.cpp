@@ -21,7 +21,7 @@ std::vector<std::byte> copied(const TensorView& view) {
   return out;
 }
 
-// A random view: dimensions permuted, sliced with steps, expanded, some of them walked backwards.
+// A random view: dimensions permuted, sliced with steps, expanded, some of them in reverse order.
 Tensor random_view(DType dtype, std::mt19937_64& random) {
   const std::size_t rank = random() % 5;
   std::vector<std::int64_t> base_shape(rank);

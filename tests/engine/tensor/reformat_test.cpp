@@ -20,7 +20,7 @@ std::int64_t product(const Shape& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-// 1, 2, 3, …: no element is like another, and none is like padding.
+// 1, 2, 3, …: all elements differ from each other, and from padding.
 Array counting(std::int64_t elements) {
   Array array(elements);
   std::iota(array.begin(), array.end(), 1U);
@@ -48,7 +48,8 @@ Made reformatted(const StoredShape& from, const Array& values, Format to, std::o
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// --- where an element is, written out for each format from CANN's definitions ------------------------------------------
+// --- the place of an element, from CANN's definition of each format
+// ----------------------------------------------------
 
 struct Image {
   std::int64_t n = 1, c = 1, d = 1, h = 1, w = 1;
@@ -216,7 +217,7 @@ TEST(Reformat, OneBlockSizeIntoAnother) {
 
 // --- FRACTAL_Z ---------------------------------------------------------------------------------------------------------
 
-// By the definition: groups that share a block, blocks one after the other.
+// From the definition: groups that share a block, blocks one after the other.
 Made fractal_z_of(const Image& size, std::int64_t groups, std::int64_t b) {
   const std::int64_t n = size.n / groups, c = size.c;
   const std::int64_t together = std::min(std::lcm(std::lcm(c, b) / c, std::lcm(n, b) / n), groups);
@@ -354,7 +355,7 @@ TEST(Reformat, PartsAndItemsOfAnySizeAreTheWhole) {
       ASSERT_TRUE(plan) << plan.error().message;
       std::vector<std::byte> source(product(shape) * item);
       for (std::byte& byte : source) byte = static_cast<std::byte>(random());
-      // Element by element, by where the same plan takes 1, 2, 3, …
+      // Element by element, at the places to which the same plan moves 1, 2, 3, …
       const Array moved = applied(*plan, counting(product(shape)));
       std::vector<std::byte> expected(moved.size() * item), whole(expected.size()), parts(expected.size());
       for (std::size_t i = 0; i < moved.size(); ++i) {

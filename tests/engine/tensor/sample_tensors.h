@@ -15,7 +15,7 @@
 
 namespace sonde::sample {
 
-// A view and what it points into.
+// A view and its memory.
 struct Tensor {
   DType dtype = DType::float32;
   std::vector<std::byte> memory;
@@ -53,12 +53,12 @@ Tensor of(DType dtype, const std::vector<T>& values) {
 inline Tensor floats(const std::vector<float>& values) { return of(DType::float32, values); }
 inline Tensor doubles(const std::vector<double>& values) { return of(DType::float64, values); }
 
-// What the elements are like. `bits` is any bit pattern, so NaN and infinity of every kind; `ordinary` has none.
+// The kind of elements. `bits` is any bit pattern, so NaN and infinity of every kind; `ordinary` has none.
 enum class Mix { ordinary, bits, denormal, one_special };
 
 inline bool is_float(DType dtype) { return dtype >= DType::float16 && dtype <= DType::float8_e8m0fnu; }
 
-// Bits above the fraction of a format, by which its exponent is bounded.
+// Bits above the fraction of a format, which limit its exponent.
 struct FloatBits {
   unsigned bytes;
   unsigned fraction_bits;
@@ -97,7 +97,7 @@ inline std::uint64_t float_code(DType dtype, Mix mix, std::mt19937_64& random) {
   if (mix == Mix::denormal) exponent = 0;
   const bool zero = (bits >> 40) % 16 == 0 && dtype != DType::float8_e8m0fnu;
   std::uint64_t code = zero ? 0 : exponent << format.fraction_bits | fraction;
-  // A negative zero is NaN in the formats that have none.
+  // A negative zero is NaN in formats without a negative zero.
   const bool no_negative_zero = dtype == DType::float8_e4m3fnuz || dtype == DType::float8_e5m2fnuz;
   if (sign != 0 && !(code == 0 && no_negative_zero)) {
     code |= std::uint64_t{1} << (8 * format.bytes - 1);
@@ -140,7 +140,7 @@ inline Tensor contiguous(DType dtype, std::vector<std::int64_t> shape, Mix mix, 
   return tensor;
 }
 
-// The copy in C order made the plain way: one element at a time, by its index.
+// The copy in C order, made the plain way: one element at a time, by its index.
 inline Tensor naive_copy(const TensorView& view) {
   Tensor copy;
   copy.dtype = view.dtype;
@@ -188,7 +188,7 @@ namespace sonde {
 
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
 
-// Of a test that is run for every type.
+// The name of a test that runs for every type.
 inline std::string name_of(const testing::TestParamInfo<DType>& tested) {
   return std::string(info(tested.param).lower);
 }

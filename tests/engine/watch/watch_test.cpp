@@ -81,7 +81,7 @@ TEST(Conditions, DefaultsAreFilledIn) {
   EXPECT_EQ(condition("weight_change_too_large").value("abs_mean_update_ratio_gt"), 0.1);
   EXPECT_EQ(condition("weight_change_too_small").value("epsilon"), 1e-9);
   EXPECT_EQ(condition("weight_not_changed:rtol=0.5").value("atol"), 1e-8);
-  // A check that was chosen leaves no room for the default of another.
+  // A chosen check replaces the default of another.
   EXPECT_EQ(condition("weight_initialization:max_gt=1").value("zero_percentage_ge"), std::nullopt);
 }
 

@@ -1,4 +1,4 @@
-// What the tests of the store share: a temporary directory, a plan for it, and records with little to say.
+// The common parts of the writer's tests: a temporary directory, a plan for it, and small records.
 #pragma once
 
 #include <fcntl.h>
@@ -75,7 +75,7 @@ inline std::vector<fs::path> npy_files(const fs::path& directory) {
   return found;
 }
 
-// The exit status of `body`, run in a process of its own; -1 when it was killed.
+// The exit status of `body`, run in a separate process; -1 if it was killed.
 template <typename Body>
 int in_child(Body body) {
   const ::pid_t child = ::fork();
@@ -98,13 +98,13 @@ inline Plan plan_for(const fs::path& path, SavedData saved = SavedData::full) {
 inline constexpr std::uint64_t kTime = 1700000000000000;
 inline constexpr StepId kStep{0, 0};
 
-// Speaks to a recorder as capture does, in few words.
+// Calls a recorder as capture does, with fewer arguments.
 class Host {
  public:
   explicit Host(const Plan& plan) {
     RunInfo run;
     run.host = run.command = "test";
-    run.started = kTime / 1'000'000;  // all runs of a test find each other's directories
+    run.started = kTime / 1'000'000;  // all runs of a test find the same directories
     Result<std::unique_ptr<Recorder>> opened = Recorder::open(plan, run);
     if (opened) {
       recorder_ = std::move(*opened);
@@ -151,7 +151,7 @@ class Host {
     return tensor;
   }
 
-  // The same content again: no bytes.
+  // The same content again, without bytes.
   TensorRecord again(const TensorRecord& first) {
     TensorRecord tensor = structure({first.shape.values().begin(), first.shape.values().end()});
     tensor.dtype = first.dtype;
@@ -193,7 +193,7 @@ class Host {
   std::deque<OpName> names_;
   std::map<std::string, std::size_t> ids_;
   std::uint64_t clock_ = 0;
-  std::unique_ptr<Recorder> recorder_;  // the last: its thread reads the names until it is gone
+  std::unique_ptr<Recorder> recorder_;  // the last member: its thread reads the names until it ends
 };
 
 inline std::vector<float> values_from(const fs::path& npy) {

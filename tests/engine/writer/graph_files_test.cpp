@@ -1,4 +1,4 @@
-// What the graphs of long runs keep in memory, and what they must not lose.
+// The memory that the graphs of long runs need, and the facts that they must not lose.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -10,7 +10,7 @@ namespace {
 
 using test::Host;
 
-// The op's `alpha` is its attributes' id.
+// The op's `alpha` is the id of its attributes.
 void push_op(Host& run, StepId step, const std::string& name, std::uint32_t attributes) {
   Record record = run.record(run.op("Default/" + name + "-op0", name), step, run.structure({2}));
   record.attributes = attributes;

@@ -1,4 +1,4 @@
-// Records that come late (the outputs of collectives), and records that do not come since the disk does not follow.
+// Records that come late (the outputs of collectives), and records that are dropped because the disk is too slow.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -114,7 +114,7 @@ TEST_F(Late, WhatCompletesALostOpStandsForIt) {
   EXPECT_EQ(read->runs[0].records[0].tensors.size(), 1U);
 }
 
-// The descriptor in this process that stands for `path`.
+// The descriptor of this process for `path`.
 int descriptor_of(const std::filesystem::path& path) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code gone;
@@ -123,7 +123,7 @@ int descriptor_of(const std::filesystem::path& path) {
   return -1;
 }
 
-// The journal becomes a pipe without a reader: the writer stands still at its 64 KiB.
+// The journal becomes a pipe without a reader: the writer blocks at its 64 KiB.
 TEST_F(Late, WithoutWaitingADiskThatHangsCostsRecordsAndNotTheProgramsTime) {
   constexpr std::uint64_t kRecords = 150000;
   Plan plan = plan_for(dump, SavedData::statistic);
@@ -140,7 +140,7 @@ TEST_F(Late, WithoutWaitingADiskThatHangsCostsRecordsAndNotTheProgramsTime) {
   ::close(pipe_ends[1]);
   ::fcntl(pipe_ends[0], F_SETFL, O_NONBLOCK);
   const OpName& name = run.op("Default/add-op0");
-  for (std::uint64_t i = 0; i < kRecords; ++i) run->push(run.record(name, kStep));  // would wait for ever
+  for (std::uint64_t i = 0; i < kRecords; ++i) run->push(run.record(name, kStep));  // would wait forever
   run.end(kStep);
   std::atomic<bool> done{false};
   std::thread disk([&] {

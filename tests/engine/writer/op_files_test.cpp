@@ -1,4 +1,4 @@
-// What lies beside the tensors of an op: tables, overflow records, arguments; and the containers a run writes.
+// The files beside the tensors of an op: tables, overflow records, arguments; and the containers of a run.
 #include "writer/op_files.h"
 
 #include <gmock/gmock.h>
@@ -86,7 +86,7 @@ TEST(OpTable, SaysNAWhereNothingCanBeComputed) {
   tensor.has_statistics = false;
   EXPECT_EQ(row(tensor, kDefault), "Output,0,16,DT_COMPLEX64,ND,2,NA,NA,NA,2,NA,NA,NA\n");
   EXPECT_EQ(row(tensor, {Category::max}), "Output,0,16,DT_COMPLEX64,ND,2,2,NA\n");
-  // CANN's own writer loses a cell here.
+  // CANN's own writer omits a cell here.
   EXPECT_EQ(row(tensor, {Category::max}, true), "Output,0,16,DT_COMPLEX64,ND,2,NA\n");
 }
 
@@ -111,7 +111,7 @@ TEST(KernelArguments, AreTextsByName) {
             "conv2d.Default_network-Net_a_b-C_conv2d-op0.json");
 }
 
-// --- what a run leaves ----------------------------------------------------------------------------------------------
+// --- the files of a run ----------------------------------------------------------------------------------------------
 
 struct Runs : testing::Test {
   test::TemporaryDirectory directory;

@@ -1,5 +1,5 @@
-// What others, or the user, have put under the names that a recording uses: it is neither followed nor waited for, nothing
-// outside the dump changes, and one line says what lies where.
+// Files of others, or of the user, under the names that a recording uses: the recording neither follows nor waits for
+// them, nothing outside the dump changes, and one line names the file and its kind.
 #include <grp.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -67,7 +67,7 @@ std::vector<Plant> plants(LayoutKind layout) {
   add("a link to a file", [](const fs::path& at, const fs::path& v) { return link_to(v / "file", at); });
   add("a link to a directory", [](const fs::path& at, const fs::path& v) { return link_to(v / "directory", at); });
   add("a pipe", [](const fs::path& at, const fs::path&) { return ::mkfifo(at.c_str(), 0666) == 0; });
-  if (layout != LayoutKind::mindspore_2_7) return all;  // the rest once: it is one code
+  if (layout != LayoutKind::mindspore_2_7) return all;  // one layout is enough for the rest: the code is the same
   add("a dangling link", [](const fs::path& at, const fs::path& v) { return link_to(v / "new", at); });
   add("a socket", [](const fs::path& at, const fs::path&) { return make_socket(at); });
   add("a device",
@@ -86,7 +86,7 @@ Plan plan_of(const fs::path& root, LayoutKind layout, Release version) {
   return plan;
 }
 
-// One step: a parameter, an op with a tensor and a long name, a graph. What was said of it; empty: nothing.
+// Records one step: a parameter, an op with a tensor and a long name, a graph. Returns its message; empty: none.
 std::string record(const Plan& plan) {
   Host run(plan);
   if (!run.is_open()) return run.refused().message;
@@ -100,7 +100,7 @@ std::string record(const Plan& plan) {
   return run->error() ? run->error()->message : std::string();
 }
 
-// Hundreds of small trees: in memory where that is possible.
+// Hundreds of small trees: in memory if possible.
 fs::path quick_place() { return ::access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : fs::temp_directory_path(); }
 
 class Planted : public testing::TestWithParam<std::pair<LayoutKind, Release>> {
@@ -120,7 +120,7 @@ class Planted : public testing::TestWithParam<std::pair<LayoutKind, Release>> {
   }
   void TearDown() override { ::alarm(0); }
 
-  // Every name that a recording leaves, relative to the dump's path, and those that it uses meanwhile.
+  // Every name that a recording leaves, relative to the dump's path, and its temporary names.
   std::set<std::string> names() {
     EXPECT_EQ(record(plan), "");
     std::set<std::string> all = {"."};
@@ -133,14 +133,15 @@ class Planted : public testing::TestWithParam<std::pair<LayoutKind, Release>> {
     return all;
   }
 
-  // `at` instead of what a recording would put there, in a dump that was recorded to, or without what comes after it.
+  // Puts `at` in place of a file of the recording, in a dump that was recorded to, or without the files that come after
+  // it.
   static void clear(const fs::path& at) {
     fs::create_directories(at.parent_path());
     fs::remove_all(at);
   }
 };
 
-// By the user's own hand: the directories above are right.
+// As the user would do it: the directories above are valid.
 TEST_P(Planted, NothingUnderANameOfTheDumpIsFollowedEmptiedOrWaitedFor) {
   const std::set<std::string> all = names();
   ASSERT_GT(all.size(), 12U);
@@ -149,7 +150,7 @@ TEST_P(Planted, NothingUnderANameOfTheDumpIsFollowedEmptiedOrWaitedFor) {
   fs::rename(place, kept);
   for (const std::string& name : all) {
     const fs::path at = name == "." ? root : root / name;
-    if (name == ".") continue;  // the path itself may be a link of the user's own: below
+    if (name == ".") continue;  // the path itself may be a link of the user's: below
     const bool was_directory = fs::is_directory(at);
     for (const Plant& plant : plants(GetParam().first)) {
       if (was_directory && !plant.replaces_directory) continue;
@@ -172,7 +173,7 @@ TEST_P(Planted, NothingUnderANameOfTheDumpIsFollowedEmptiedOrWaitedFor) {
   EXPECT_EQ(picture(victim), before);
 }
 
-// In a place that a stranger has prepared.
+// In a place that another user has prepared.
 TEST_P(Planted, WhatAStrangerHasPreparedIsRefusedByPathOwnerAndCure) {
   if (::getuid() != 0) GTEST_SKIP() << "needs a second user: runs as root";
   const std::set<std::string> all = names();
@@ -186,7 +187,7 @@ TEST_P(Planted, WhatAStrangerHasPreparedIsRefusedByPathOwnerAndCure) {
           {"a directory of his", [](const fs::path& to, const fs::path&) { return ::mkdir(to.c_str(), 0755) == 0; }});
     }
     for (const Plant& plant : choices) {
-      if (plant.name == "a hard link") continue;  // it would be the victim that changes hands
+      if (plant.name == "a hard link") continue;  // it would change the owner of the victim
       SCOPED_TRACE(plant.name + " at " + name);
       fs::remove_all(place);
       fs::create_directories(place);
@@ -289,7 +290,7 @@ TEST_F(DumpPath, OfADirectoryThatAnotherGroupMayWriteToIsRefused) {
   EXPECT_TRUE(fs::is_empty(root));
 }
 
-// The other way round: what root left is not written to by a user without its rights, who says so.
+// The reverse: a user without root's rights does not write to root's files, and reports it.
 TEST_F(DumpPath, OfRootIsNoDumpOfAUsers) {
   if (::getuid() != 0) GTEST_SKIP() << "needs a second user: runs as root";
   ASSERT_EQ(record(test::plan_for(root)), "");
@@ -305,7 +306,7 @@ TEST_F(DumpPath, OfRootIsNoDumpOfAUsers) {
   EXPECT_EQ(status, 0);
 }
 
-// Only what has the form of our own names is removed of what a killed run left.
+// Of a killed run's files, only those with names in our own form are removed.
 TEST_F(DumpPath, LeftoversAreRemovedByTheirNames) {
   ASSERT_EQ(record(test::plan_for(root)), "");
   const fs::path partial = root / "rank_0/.dump_metadata/sonde/partial";

@@ -33,7 +33,7 @@ class Dump : public testing::Test {
     return read ? std::move(*read) : Journal();
   }
 
-  // One step with two ops; the second reads what the first wrote.
+  // One step with two ops; the second reads the result of the first.
   static void two_ops(Host& run, StepId step) {
     run.begin(step);
     TensorRecord out = run.tensor({1, 2, 3}, 1 + step.number * 10);

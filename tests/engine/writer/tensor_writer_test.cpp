@@ -64,7 +64,7 @@ class TensorFiles : public testing::Test {
     return out;
   }
 
-  // The path of what was stored for `one`, relative to the rank directory; empty when nothing was.
+  // The path of the file for `one`, relative to the rank directory; empty if there is none.
   std::string store(TensorRecord one, StepId step = {0, 0}) {
     stored.clear();
     Record record;
@@ -311,7 +311,7 @@ TEST_F(TensorFiles, RememberOnlySoManyContents) {
   store(tensor(1, "aaaa"));
   store(tensor(2, "bbbb"));
   store(tensor(1, ""));
-  store(tensor(3, "cccc"));  // 2 was not asked for longest
+  store(tensor(3, "cccc"));  // 2 is the least recently used
   EXPECT_NE(store(tensor(1, "")), "");
   EXPECT_EQ(store(tensor(2, "")), "");
 }

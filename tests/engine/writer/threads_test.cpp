@@ -1,4 +1,4 @@
-// Many host threads and one recorder. Host under ThreadSanitizer as well (-DSONDE_SANITIZE=thread).
+// Many host threads and one recorder. Also under ThreadSanitizer (-DSONDE_SANITIZE=thread).
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// The recorder when the system is against it: no space, no rights, no directory, no process.
+// The recorder under failures of the system: no space, no rights, no directory, no process.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -45,7 +45,7 @@ TEST_F(Trouble, ADiskThatFillsUpStopsTheRecordingAndNotTheRun) {
   }
   {
     Plan plan = plan_for(root);
-    plan.sonde.budget_bytes = 1 << 20;  // so that a writer that kept blocks would hang us
+    plan.sonde.budget_bytes = 1 << 20;  // so small that a writer that keeps blocks would hang
     Host run(plan);
     ASSERT_TRUE(run.is_open()) << run.refused().message;
     run.begin(kStep);
@@ -95,7 +95,7 @@ TEST_F(Trouble, AFileThatMayNotGrowStopsTheRecordingAndLeavesNoPart) {
   EXPECT_TRUE(test::files_below(rank / ".dump_metadata/sonde/partial").empty());
 }
 
-// What the thread that writes does, step by step.
+// The work of the writer thread, step by step.
 class Writing {
  public:
   explicit Writing(const Plan& plan) : recording_(plan, RunInfo(), Layout::make(plan, RunInfo())) { recording_.open(); }
@@ -138,7 +138,7 @@ std::size_t rows_below(const std::filesystem::path& directory) {
   return rows;
 }
 
-// An entry that names what was refused would be damage.
+// An entry that refers to a refused one would be damage.
 TEST_F(Trouble, AJournalThatMayNotGrowNamesNothingThatItLacks) {
   const int status = in_child([&] {
     ::signal(SIGXFSZ, SIG_IGN);
@@ -175,7 +175,7 @@ TEST_F(Trouble, AJournalThatMayNotGrowNamesNothingThatItLacks) {
 
 TEST_F(Trouble, NoRowIsOnDiskBeforeItsRecordIsInTheJournal) {
   Writing writing(plan_for(root));
-  for (std::uint64_t i = 0; i < 40; ++i) writing.add(i, {0, i});  // more tables than are kept open
+  for (std::uint64_t i = 0; i < 40; ++i) writing.add(i, {0, i});  // more tables than stay open
   const Result<Journal> journal = read_journal(rank / ".dump_metadata/sonde/journal");
   ASSERT_TRUE(journal);
   EXPECT_GE(journal->runs.at(0).records.size(), rows_below(rank));
@@ -249,7 +249,7 @@ TEST_F(Trouble, AKilledRunLeavesWholeFilesAndAReadableJournal) {
     for (const JournalTensor& tensor : record.tensors) EXPECT_TRUE(std::filesystem::exists(rank / tensor.file));
   }
   EXPECT_TRUE(journal->runs[0].end_json.empty());
-  // The next run takes over, and removes what was half written.
+  // The next run takes over, and removes incomplete files.
   std::ofstream(rank / ".dump_metadata/sonde/partial/7") << "half";
   Host next(plan_for(root));
   ASSERT_TRUE(next.is_open()) << next.refused().message;
@@ -272,7 +272,7 @@ std::size_t files_in(const std::filesystem::path& path) {
   return files;
 }
 
-// All tensors are in the queue before the first is written, as when the disk is slower than the run for a long time.
+// All tensors are in the queue before the first is written, as with a disk that is slower than the run for a long time.
 TEST_F(Trouble, AKilledRunThatHadMuchToWriteLosesOnlyTheLastMomentOfItsJournal) {
   constexpr std::size_t kElements = 2 << 20, kTensors = 40;
   const ::pid_t child = ::fork();
