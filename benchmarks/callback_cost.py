@@ -43,7 +43,7 @@ LEVELS = (
     "describing the tensors",
 )
 MODES = {
-    # No operator is called so: what remains is the structure of the graph, which is kept of every op of a step.
+    # No operator has this name: what remains is the structure of the graph, which is kept for every op of a step.
     "structure": {"saved_data": "statistic", "dump_mode": 1, "kernels": ["no-such-operator"]},
     "statistics": {"saved_data": "statistic", "statistic_category": training.MOMENTS},
     "tensors": {"saved_data": "tensor"},
@@ -115,7 +115,7 @@ def engine_cost(cost, settings, model, x, directory):
         model(argument)
         for name, (calls, cycles) in cost.spent().items():
             found = calls / OPS, max(0, cycles - calls * own) / rate / OPS
-            # The first step is begun before anybody knows that it is one: of it only a part is seen.
+            # The first step begins before it is known to be one: only a part of it is recorded.
             if calls:
                 best[name] = min(found, best.get(name, found), key=lambda pair: (-pair[0], pair[1]))
 

@@ -1,4 +1,4 @@
-"""The networks the benchmarks train: sizes as in the published results, data made here."""
+"""The networks that the benchmarks train: sizes as in the published results, data made here."""
 
 import torch
 from torch import nn

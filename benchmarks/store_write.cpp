@@ -100,7 +100,7 @@ void push_tensor(Recorder& recorder, const OpName& name, StepId step, std::uint6
   recorder.push(std::move(record));
 }
 
-// All that a step costs, from the host's copy into a block to the last byte of the journal.
+// The whole cost of a step, from the host's copy into a block to the last byte of the journal.
 void recorder(benchmark::State& state) {
   const std::int64_t bytes = state.range(0);
   const std::int64_t files = files_per_round(bytes);

@@ -110,7 +110,7 @@ PEER_MODES = {
     "msprobe L1 tensors": ("--level", "L1", "--task", "tensor"),
     "msprobe mix tensors": ("--level", "mix", "--task", "tensor"),
 }
-WARM_UP = 4  # steps after each start that are not timed: models are looked for, and memory grows to what it needs
+WARM_UP = 4  # steps after each start that are not timed: models are searched for, and memory grows
 
 
 def dump_size(directory):

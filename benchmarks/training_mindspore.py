@@ -67,7 +67,7 @@ def train(steps):
 
 
 def measure(mode, steps, directory):
-    """One process."""
+    """Runs one process."""
     out = pathlib.Path(tempfile.mkdtemp(dir=directory))
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MINDSPORE_", "SONDE_"))}
     if mode is not None:

@@ -1,4 +1,4 @@
-# What a C or C++ program needs: `cmake --install build --component development --prefix /usr/local`. Then
+# Files for C and C++ programs: `cmake --install build --component development --prefix /usr/local`. Then
 # find_package(sonde) gives sonde::sonde, and pkg-config knows sonde.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)

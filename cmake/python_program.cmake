@@ -1,5 +1,5 @@
-# sonde_python_program(TARGET NAME CONSTANT): the text of python/sonde/programs/NAME.py as `const char* const sonde::CONSTANT`,
-# for interpreters that have no Sonde which they could import it from.
+# sonde_python_program(TARGET NAME CONSTANT): the text of python/sonde/programs/NAME.py as `const char* const
+# sonde::CONSTANT`, for interpreters without Sonde.
 function(sonde_python_program target name constant)
   set(file "${PROJECT_SOURCE_DIR}/python/sonde/programs/${name}.py")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")

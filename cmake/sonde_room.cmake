@@ -3,18 +3,18 @@
 
 set(SONDE_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # GCC 12 sees overlapping and endless copies in `"x" + std::string` where there are none (gcc.gnu.org/PR105651).
+  # GCC 12 warns of overlapping and endless copies in `"x" + std::string`, wrongly (gcc.gnu.org/PR105651).
   list(APPEND SONDE_WARNINGS -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds)
 endif()
 
-# What SONDE_SANITIZE asks for, in one target and in what is linked to it.
+# The sanitizers of SONDE_SANITIZE, for one target and everything that is linked to it.
 function(sonde_sanitize target)
   if(SONDE_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${SONDE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
-    target_compile_definitions(${target} PRIVATE _GLIBCXX_ASSERTIONS)  # an element beyond size(), a value that is not there
+    target_compile_definitions(${target} PRIVATE _GLIBCXX_ASSERTIONS)  # an element beyond size(), a missing value
     if(SONDE_SANITIZE MATCHES undefined)
-      # Not of the group: a number that its integer cannot hold. Not worth a third of the compiler's time: ASan sees null,
-      # -O0 sees no sizes of objects.
+      # Not in the group: a number that does not fit its integer. Not worth a third of the compile time: ASan finds
+      # null, and -O0 knows no sizes of objects.
       target_compile_options(${target} PRIVATE -fsanitize=float-cast-overflow -fno-sanitize=null,object-size,vptr)
       if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # as much again; scripts/fuzz, with Clang, looks at it
         target_compile_options(${target} PRIVATE -fno-sanitize=alignment)
@@ -26,17 +26,17 @@ endfunction()
 
 function(sonde_target_defaults target)
   target_compile_features(${target} PUBLIC cxx_std_20)
-  target_compile_options(${target} PRIVATE ${SONDE_WARNINGS} -pthread)  # for all, so that they can share compiled headers
+  target_compile_options(${target} PRIVATE ${SONDE_WARNINGS} -pthread)  # for all, so that they share compiled headers
   target_compile_definitions(${target} PRIVATE SONDE_VERSION="${PROJECT_VERSION}")
   target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
   sonde_sanitize(${target})
 endfunction()
 
-# What most files of a room include, and what takes the compiler longest.
+# Headers that most files of a room include, and that take the compiler longest.
 set(SONDE_ROOM_HEADERS <algorithm> <filesystem> <functional> <memory> <optional> <string> <unordered_map> <vector> <fmt/format.h>)
 
-# sonde_compiled_headers(NAME HEADERS ... [OPTIONS ...] [DEPENDS ...]): headers compiled once, for all targets that are
-# compiled with the same options: target_precompile_headers(TARGET REUSE_FROM NAME).
+# sonde_compiled_headers(NAME HEADERS ... [OPTIONS ...] [DEPENDS ...]): headers compiled once, for all targets with the
+# same options: target_precompile_headers(TARGET REUSE_FROM NAME).
 function(sonde_compiled_headers name)
   cmake_parse_arguments(SHARED "" "" "HEADERS;OPTIONS;DEPENDS" ${ARGN})
   file(WRITE "${PROJECT_BINARY_DIR}/${name}.cpp" "")
@@ -47,13 +47,13 @@ function(sonde_compiled_headers name)
   target_link_libraries(${name} PRIVATE ${SHARED_DEPENDS})
 endfunction()
 
-# Files of a target are compiled several at a time: most of the work is in headers and in what templates make of them.
-# A file with options of its own is compiled alone. -DSONDE_UNITY=OFF: every file alone, for quick rounds in one file.
+# Files of a target are compiled several at a time, because most of the work is in headers and templates. A file with
+# its own options is compiled alone. -DSONDE_UNITY=OFF compiles every file alone, for quick rounds in one file.
 option(SONDE_UNITY "Compile files of a target together" ON)
 function(sonde_unity target)
   if(SONDE_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${ARGN})
-    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # takes a source that is included for a header
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # accepts a source that is included as a header
       target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
     endif()
   endif()

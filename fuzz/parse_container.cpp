@@ -17,7 +17,7 @@ void plan(const sonde::ContainerTensor& tensor) {
   std::vector<std::int64_t> shape(tensor.shape.begin(), tensor.shape.end());
   const std::vector<std::int64_t> original(tensor.original_shape.begin(), tensor.original_shape.end());
   const auto format = static_cast<Format>(tensor.format & 0xFF);
-  // As convert does: elements that the file does not have are not looked at.
+  // As in convert: elements that the file lacks are not read.
   std::int64_t elements = 1;
   for (const std::int64_t size : shape) {
     if (size < 0 || size > 4096 || (elements *= size) > 4096) return;

@@ -39,7 +39,7 @@ MSPROBE = {
 
 
 def kind_of(path):
-    """Which program reads it."""
+    """The program that reads it."""
     if path.name == "journal":
         return "journal"
     if path.suffix in (".ir", ".pb") or "execution_order" in path.name:

@@ -11,7 +11,7 @@ import sonde_early
 
 
 def start() -> None:
-    """PyTorch is imported: begin, if the environment or a session asks for it."""
+    """PyTorch is imported: starts Sonde if the environment or a session requests it."""
     if sonde_early.is_off():
         return
     prove = os.environ.get("SONDE_PROVE")
@@ -22,7 +22,7 @@ def start() -> None:
 
 
 def watch_mindspore() -> None:
-    """Get a call when `mindspore` is imported."""
+    """Arrange a call when `mindspore` is imported."""
     sonde_early.watch_mindspore(_load, _begin)
 
 
@@ -39,7 +39,7 @@ def _begin(config: str | None, framework: str) -> None:
 
 
 def _asked_by_a_switch() -> bool:
-    """Variables of the originals that ask for something by themselves: see sonde.environment."""
+    """The originals' variables that request something by themselves: see sonde.environment."""
     return (
         os.environ.get("MS_DEV_SAVE_GRAPHS", "0") not in ("", "0")
         or os.environ.get("DUMP_GE_GRAPH") in ("1", "2", "3")

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-# Set by sonde.start(): the function to call, with the framework's name, when one is imported.
+# Set by sonde.start(): the function to call with the name of an imported framework.
 waiting: "Callable[[str], None] | None" = None
 
-_mindspore: "_Finder | None" = None  # the last that was made; it is in sys.meta_path until MindSpore is looked for
+_mindspore: "_Finder | None" = None  # the last one; it is in sys.meta_path until MindSpore is imported
 
 
 def is_off() -> bool:
@@ -25,13 +25,13 @@ def is_off() -> bool:
 
 
 def configuration() -> str | None:
-    """The path of the configuration that the environment names; None or empty when it names none."""
+    """The path of the configuration in the environment; None or empty if there is none."""
     return os.environ.get("SONDE_CONFIG") or os.environ.get("MINDSPORE_DUMP_CONFIG")
 
 
 def framework_imported(framework: str, begin: "Callable[[str | None, str], None]") -> None:
-    """A framework is imported: calls its waiting function, or else `begin(configuration, framework)`. Errors:
-    on stderr."""
+    """A framework was imported: calls its waiting function, or else `begin(configuration, framework)`. Errors go to
+    stderr."""
     try:
         config = configuration()
         if waiting is not None:
@@ -39,7 +39,7 @@ def framework_imported(framework: str, begin: "Callable[[str | None, str], None]
         elif (config or framework == "torch") and not not_the_training():
             begin(config, framework)
     except (KeyboardInterrupt, SystemExit):
-        raise  # the user's: ^C, or a signal handler of theirs that ends the program
+        raise  # the user's: ^C, or a signal handler that ends the program
     except BaseException as error:
         say(message(error))
 
@@ -65,7 +65,7 @@ def watch_mindspore_again() -> None:
 
 
 class _Finder:
-    """Finds `mindspore` as the others do, and wraps what executes it. For that one import."""
+    """Finds `mindspore` as the others do, and wraps its loader's execution. Only for that import."""
 
     def __init__(self, load: "Callable[[], None]", begin: "Callable[[str | None, str], None]") -> None:
         self.load = load
@@ -98,7 +98,7 @@ class _Finder:
         loader.exec_module = exec_module  # type: ignore[method-assign]
 
     def _place(self) -> bool:
-        """Before `import mindspore`. False: this process records nothing, or it went wrong, which is said."""
+        """Called before `import mindspore`. False: this process records nothing, or an error was reported."""
         try:
             import sys
 
@@ -114,7 +114,7 @@ class _Finder:
 
 
 def not_the_training() -> str | None:
-    """The reason why this process is a helper of the training and not the training itself; None when it may record."""
+    """The reason why this process is only a helper of the training; None if it may record."""
     import sys
 
     process = sys.modules.get("multiprocessing.process")
@@ -181,7 +181,7 @@ def message(error: BaseException) -> str:
 
 
 def say(line: str) -> None:
-    """On stderr, if there is one."""
+    """Writes to stderr, if there is one."""
     try:
         import sys
 

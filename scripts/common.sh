@@ -1,4 +1,4 @@
-# Sourced by the other scripts: where things are, and how to tell the user about a stage.
+# Sourced by the other scripts: paths, and functions that report the stages to the user.
 SONDE_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 SONDE_BUILD="$SONDE_ROOT/build"
 SONDE_VENV="$SONDE_ROOT/.venv"

@@ -1,4 +1,4 @@
-// What went wrong first in a dump, or between two: what sonde/findings.h is like to use.
+// The first error in a dump, or between two: an example of sonde/findings.h.
 //
 //   c++ -std=c++20 first_bad.cpp $(pkg-config --cflags --libs sonde) -o first_bad
 //   ./first_bad /data/run7

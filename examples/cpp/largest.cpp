@@ -1,4 +1,4 @@
-// The tensors of a dump with the largest values: what sonde/dump.h is like to use.
+// The tensors of a dump with the largest values: an example of sonde/dump.h.
 //
 //   c++ -std=c++20 largest.cpp $(pkg-config --cflags --libs sonde) -o largest
 //   ./largest /data/run7 conv2
@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
   }
   std::vector<std::pair<double, std::size_t>> found;
   for (const std::size_t tensor : *selected) {
-    // As the dump has them, else taken from the file.
+    // From the dump, or else computed from the file.
     if (const auto statistics = dump->statistics(tensor)) found.emplace_back(largest_of(*statistics), tensor);
   }
   std::ranges::sort(found, std::greater());

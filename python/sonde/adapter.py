@@ -137,7 +137,7 @@ class Torch:
 
     @property
     def is_tested(self) -> bool:
-        """True for a release of a minor version that the tests of capture ran with; not for nightly or private builds."""
+        """True for a release of a minor version in the tests of capture; false for nightly and private builds."""
         return (
             self.minor in TESTED_TORCH_MINORS and re.fullmatch(r"[0-9.]+(\+(cpu|cu[0-9]+))?", self.version) is not None
         )

@@ -1,5 +1,4 @@
-"""The things that are recorded under `dump_mode` 2: modules, functions and types of operators that set_dump() was
-called for.
+"""The targets of set_dump(), which are recorded under `dump_mode` 2: modules, functions and types of operators.
 
 Kept here, whether a session runs or not: set_dump() works before `sonde.start()` and while it records.
 """
@@ -81,7 +80,7 @@ def dump_scope() -> Iterator[None]:
 
 
 def watch(library: "Library") -> Callable[[], None]:
-    """A session begins: gives the flagged things to the adapter. Returns the function to call when it ends."""
+    """A session begins: passes the flagged targets to the adapter. Returns the function to call when it ends."""
     global _library
     _library = library
     for name, enabled in _types.items():
@@ -113,7 +112,7 @@ def _died(identity: int, reference: "weakref.ref[nn.Module]") -> None:
 
 def _as_module(target: object) -> "nn.Module | None":
     torch = sys.modules.get("torch")
-    if torch is None or not issubclass(type(target), torch.nn.Module):  # not isinstance(): no code of the user's runs
+    if torch is None or not issubclass(type(target), torch.nn.Module):  # not isinstance(): no user code runs
         return None
     return cast("nn.Module", target)
 

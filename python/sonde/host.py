@@ -11,28 +11,28 @@ class Host(abc.ABC):
     current: ClassVar["Host | None"] = None  # of each class: the one of the session that runs
 
     def __init__(self, end_if_over: Callable[[], None]) -> None:
-        """`end_if_over`: called at the boundaries of steps; it ends the program where `stop_after` asks for it."""
+        """`end_if_over`: called at the boundaries of steps; it ends the program if `stop_after` requires it."""
         self.end_if_over = end_if_over
 
     @classmethod
     def attach(cls, end_if_over: Callable[[], None]) -> "Host":
-        """Starts watching. Raises Error when it cannot."""
+        """Starts watching. Raises Error if it cannot."""
         host = cls(end_if_over)
         cls.current = host
         return host
 
     def detach(self) -> None:
-        """Stops watching; nothing of ours stays on the user's objects."""
+        """Stops watching; removes all hooks from the user's objects."""
         self.close()
         type(self).current = None
 
     def forked_child(self) -> None:
-        """In a forked child: hooks that stay in the user's objects do nothing any more."""
+        """In a forked child: hooks in the user's objects become inactive."""
         type(self).current = None
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Takes off what watches."""
+        """Removes the hooks."""
 
     @abc.abstractmethod
     def step(self) -> None:

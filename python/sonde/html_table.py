@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 
 def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table of HTML. Texts are escaped: anybody may have written those of a dump."""
+    """A table of HTML. Texts are escaped: those of a dump may have any origin."""
 
     def row(cells: Sequence[object], tag: str) -> str:
         return "<tr>" + "".join(f"<{tag}>{html.escape(str(cell))}</{tag}>" for cell in cells) + "</tr>"

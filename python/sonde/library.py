@@ -9,11 +9,11 @@ from torch import nn
 
 
 class Library(Protocol):
-    """The extension module that adapter.load() gives. Calls come from any thread, with the GIL."""
+    """The extension module that adapter.load() returns. Calls come from any thread, with the GIL."""
 
     def load(self, api: int, /) -> str:
-        """Takes the address that _core.api() gives, before all else. Gives the engine's version. Raises RuntimeError
-        when the engine speaks another version of the C ABI."""
+        """Takes the address from _core.api(); must be the first call. Returns the engine's version. Raises RuntimeError
+        if the engine has another version of the C ABI."""
 
     def install(  # noqa: PLR0917 - as C takes them
         self,
@@ -28,14 +28,14 @@ class Library(Protocol):
         /,
     ) -> None:
         """Watches every operator from now on. Frames of `module_call` are calls of modules, those of `optimizer_step`
-        steps of optimizers; files that begin with one of `nobodys_code` (up to four) are not the user's lines. The
+        steps of optimizers; files that begin with one of `nobodys_code` (up to four) are not the user's code. The
         functions are called once for each new thing."""
 
     def uninstall(self) -> None:
-        """Ends that. Waits until values of collectives that are under way are read."""
+        """Stops watching. Waits until values of running collectives are read."""
 
     def frames(self) -> list[tuple[CodeType, int]]:
-        """Code and line of every frame of the calling thread, innermost first, as the adapter's own walk finds them."""
+        """Code and line of every frame of the calling thread, innermost first, from the adapter's own walk."""
 
     def set_run_info(self, rank: int, device: int, host: str, command: str, world_size: int, /) -> None:
         """The identity of this process, for the journal; counts until the first step."""
@@ -56,22 +56,23 @@ class Library(Protocol):
         """Steps were counted by calls of modules without parameters; whether some module has any."""
 
     def name_tensor(self, name: str, tensor: torch.Tensor, /) -> None:
-        """The tensor is a parameter, buffer, gradient or optimizer state of this name."""
+        """The tensor is a parameter, buffer, gradient or optimizer state with this name."""
 
     def memory_written(self, tensor: object, given_away: bool, /) -> None:
-        """The elements of a tensor changed without an operator; `given_away`: from now on they may do so unseen."""
+        """The elements of a tensor changed without an operator; `given_away`: from now on they may do so without
+        notice."""
 
     def memory_of(self, tensor: torch.Tensor, /) -> tuple[str, bytes | memoryview | None]:
-        """(description, bytes), or (why it cannot be read, None)."""
+        """(description, bytes), or (reason why it cannot be read, None)."""
 
     def forget_dead_storages(self) -> None:
-        """Forgets the facts of memory_of() and memory_written() about storages that were freed."""
+        """Forgets the facts from memory_of() and memory_written() about freed storages."""
 
     def set_flags(self, targets: Mapping[int, bool], /) -> None:
-        """{address of a module or code object: whether it is to be recorded} under `dump_mode` 2."""
+        """{address of a module or code object: whether it is recorded} under `dump_mode` 2."""
 
     def flag_type(self, op_type: str, enabled: bool, /) -> None:
-        """True if operators of a type are to be recorded under `dump_mode` 2."""
+        """True if operators of a type are recorded under `dump_mode` 2."""
 
     def dump_scope(self, change: int, /) -> None:
         """A dump_scope() opens (1) or closes (-1) on this thread."""
@@ -98,7 +99,7 @@ class Library(Protocol):
         """Optimizer.step() has returned."""
 
     def forget_scopes(self) -> None:
-        """A module was freed: facts known by addresses of modules are looked up again."""
+        """A module was freed: facts by addresses of modules are looked up again."""
 
     def take_failure(self) -> str | None:
         """The failure that was not yet reported to the user."""

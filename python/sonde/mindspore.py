@@ -1,4 +1,4 @@
-"""Hooks into MindSpore: gives its dumper a configuration that it accepts, and takes the tensors that it finds.
+"""Hooks into MindSpore: gives its dumper a configuration that it accepts, and receives the tensors that it finds.
 
 MindSpore's own dumper walks through the operators of a step and writes graphs and execution orders. The functions by
 which it would write tensors are replaced by `_mindspore.so` (adapters/mindspore), which must be in the global scope
@@ -46,7 +46,7 @@ class RunInfo(ctypes.Structure):
 
 
 def load() -> None:
-    """Put the replaced functions where MindSpore will find them first. Before `import mindspore`, or without effect."""
+    """Puts the replacements where MindSpore will find them first. Only has an effect before `import mindspore`."""
     global _shim
     if _shim is not None:
         return
@@ -67,7 +67,7 @@ def _placed() -> ctypes.CDLL:
 
 
 def why_not() -> str | None:
-    """The reason why Sonde cannot hook into the imported MindSpore; None when it can."""
+    """The reason why Sonde cannot hook into the imported MindSpore; None if it can."""
     mindspore = sys.modules["mindspore"]
     version = getattr(mindspore, "__version__", "of unknown version")
     if _shim is None:
@@ -114,12 +114,12 @@ class MindSporeHost(Host):
             raise Error(f"cannot record: {refused.decode()}")
 
     def close(self) -> None:
-        """What MindSpore finds from now on is recorded by nobody: its private configuration says 'all'."""
+        """From now on the tensors that MindSpore reports are not recorded: its private configuration says 'all'."""
         # The last step may still be running on MindSpore's threads.
         with contextlib.suppress(Exception):
             api = (
                 sys.modules.get("mindspore.graph.api") or sys.modules["mindspore.common.api"]
-            )  # 2.9 and later, or before
+            )  # 2.9 and later, or earlier releases
             api._pynative_executor.sync()
         for undo in self.undo:
             undo()
@@ -133,7 +133,7 @@ class MindSporeHost(Host):
         _core.dump_switch(on)
 
     def set_step(self, step: int) -> None:
-        """MindSpore's own numbers stay: raises Error."""
+        """MindSpore's own numbers cannot be changed: raises Error."""
         raise Error(
             "cannot set the iteration: inside MindSpore steps have the numbers that MindSpore gives them; "
             "initial_iteration in the configuration moves them all"
@@ -157,8 +157,8 @@ def flag(target: object, enabled: bool) -> bool:
 
 
 def _give_configuration(path: str, first_step: int) -> Callable[[], None]:
-    """MindSpore is given a configuration of its own, under which it goes through every operator and writes where the
-    user's says. SONDE_CONFIG keeps the user's for children. Returns what undoes it."""
+    """Gives MindSpore a private configuration, under which it visits every operator and writes to the user's path.
+    SONDE_CONFIG keeps the user's for children. Returns a function that undoes it."""
     global _private
     if _private is None:
         _private = tempfile.TemporaryDirectory(prefix="sonde-mindspore-", ignore_cleanup_errors=True)
@@ -187,7 +187,7 @@ def _give_configuration(path: str, first_step: int) -> Callable[[], None]:
 
 
 def _read_inputs(before: bool) -> None:
-    """Inputs are read before their operator, or, as MindSpore's own dumper does, after it."""
+    """Inputs are read before their operator, or, as in MindSpore's own dumper, after it."""
     shim = _placed()
     missing: bytes | None = shim.sonde_mindspore_missing_before() if before else None
     if missing is not None:
@@ -213,7 +213,7 @@ def _configuration(path: str, first_step: int) -> dict[str, object]:
 
 
 def _watch_scopes() -> Callable[[], None]:
-    """When a network is compiled every cell gets its scope: then reports the ones that set_dump() was called for."""
+    """When a network is compiled, every cell gets its scope: then reports the flagged cells."""
     from mindspore.nn import Cell
 
     original = Cell.generate_scope
@@ -250,7 +250,7 @@ _ONLY_ASCEND = "Current device_target is CPU, which is not supported by set_dump
 
 
 def _silence_set_dump() -> Callable[[], None]:
-    """MindSpore warns that set_dump() does nothing on the CPU. With Sonde it does."""
+    """MindSpore warns that set_dump() has no effect on the CPU. With Sonde it has one."""
     filters: Any = warnings.filters
     warnings.filterwarnings("ignore", message=_ONLY_ASCEND)
     ours = warnings.filters[0]

@@ -16,7 +16,7 @@ _PLAIN_CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
 class ModuleNames:
-    """Module paths as MindSpore writes them: attribute and class per level, `network-Net/conv1-Conv2d`.
+    """Module paths in MindSpore's form: attribute and class per level, `network-Net/conv1-Conv2d`.
 
     Modules are known by address, so each is watched by a weak reference: when one dies, `stale` is called.
     """
@@ -24,8 +24,8 @@ class ModuleNames:
     def __init__(self, stale: Callable[[], None]) -> None:
         self._stale = stale
         self._labels: dict[int, str] = {}  # id of a root -> `network-AlexNet`
-        self._prefixes: dict[str, str] = {}  # label -> what its parameters' names begin with
-        # class name -> labels of roots that died: a module made anew in each step keeps its name
+        self._prefixes: dict[str, str] = {}  # label -> beginning of its parameters' names
+        # class name -> labels of roots that died: a module that is recreated in each step keeps its name
         self._free: dict[str, list[str]] = {}
         self._roots: list[weakref.ref[nn.Module]] = []  # in order of first call
         # id of a root that is part of an uncalled model -> that model
@@ -52,7 +52,7 @@ class ModuleNames:
         if free:
             label = free.pop()
         elif issubclass(type(module), ParametrizationList):
-            label = f"parametrization-{type(module).__name__}"  # before it is part of a model: when it is registered
+            label = f"parametrization-{type(module).__name__}"  # registered before it is part of a model
         else:
             label = f"network{self._count or ''}-{type(module).__name__}"
             self._count += 1
@@ -74,7 +74,7 @@ class ModuleNames:
         return (owner() if owner is not None else None) or module
 
     def parameter_prefix(self, module: nn.Module) -> str:
-        """Parameters are called as in the model; those of a second model begin with its label."""
+        """Parameters have their names in the model; those of a second model begin with its label."""
         return self._prefixes.get(self._labels.get(id(module), ""), "")
 
     def scope_of(self, chain: Sequence[nn.Module]) -> str:
@@ -92,11 +92,12 @@ class ModuleNames:
         return path
 
     def _below(self, parent: nn.Module, child: nn.Module) -> str:
-        """The path from `parent` to `child`, which it called: attributes, with containers nobody called between."""
+        """The path from `parent` to the called `child`: attributes, with the containers between them, which were not
+        called."""
         for path, module in modules_below(parent):
             if module is child:
                 return _path(parent, path)
-        return f"{type(child).__name__}"  # called, but no attribute of its caller
+        return f"{type(child).__name__}"  # called, but not an attribute of its caller
 
     def _remember(self, root: nn.Module, label: str) -> None:
         for path, module in modules_below(root):
@@ -123,11 +124,11 @@ class Owners:
 
     def __init__(self) -> None:
         self._looks_left = 32
-        # id of a module -> (it, the one that holds it or None)
+        # id of a module -> (the module, the one that contains it or None)
         self._alive: dict[int, tuple[weakref.ref[nn.Module], weakref.ref[nn.Module] | None]] = {}
 
     def outermost(self, module: nn.Module) -> nn.Module | None:
-        """The outermost module that holds `module`, None when no other does."""
+        """The outermost module that contains `module`, None if there is none."""
         if not self._knows(module) and self._looks_left > 0:
             self._looks_left -= 1
             self._look()
@@ -166,5 +167,5 @@ def _path(root: nn.Module, names: Sequence[str]) -> str:
 
 
 def printable(name: str) -> str:
-    """Attribute names may hold anything; what no file can hold becomes `?`."""
+    """Attribute names may contain any characters; those that a file name cannot contain become `?`."""
     return name.replace("\0", "?").encode(errors="replace").decode()

@@ -1,4 +1,4 @@
-"""Modules and their members, read without running code of the user's: it may override methods of nn.Module."""
+"""Modules and their members, read without running user code: it may override methods of nn.Module."""
 
 import itertools
 from collections.abc import Iterator
@@ -9,14 +9,14 @@ from torch import nn
 
 
 def attributes(module: nn.Module) -> dict[str, Any]:
-    """`module.__dict__`, whatever the user's class makes of attributes."""
+    """`module.__dict__`, also if the user's class changes the access to attributes."""
     found: dict[str, Any] = object.__getattribute__(module, "__dict__")
     return found
 
 
 def modules_below(root: nn.Module) -> Iterator[tuple[tuple[str, ...], nn.Module]]:
-    """(path, module) of every module below `root`, once, in the order of named_modules(); any depth, circles
-    too."""
+    """(path, module) of every module below `root`, once, in the order of named_modules(); any depth, also with
+    cycles."""
     seen = {id(root)}
     levels: list[tuple[tuple[str, ...], Iterator[tuple[str, nn.Module | None]]]] = [((), iter(children(root)))]
     while levels:
@@ -33,7 +33,7 @@ def modules_below(root: nn.Module) -> Iterator[tuple[tuple[str, ...], nn.Module]
 
 
 def children(module: nn.Module) -> list[tuple[str, nn.Module | None]]:
-    """(attribute, module) of the modules that a module holds itself."""
+    """(attribute, module) of a module's direct children."""
     return list(attributes(module).get("_modules", {}).items())
 
 
@@ -52,5 +52,5 @@ def in_training(module: nn.Module) -> bool:
 
 
 def may_train(module: nn.Module) -> bool:
-    """True if some parameter asks for a gradient."""
+    """True if some parameter requires a gradient."""
     return any(tensor.requires_grad for _, tensor in tensors_of(module, "_parameters"))

@@ -27,7 +27,7 @@ def step_wrapper_code() -> CodeType:
 
 
 class AliveOptimizers:
-    """The torch.optim.Optimizer objects that are alive: those there when the session begins, then every new one.
+    """The living torch.optim.Optimizer objects: those that exist when the session begins, then every new one.
 
     Every Optimizer, made or unpickled, runs `_patch_step_function` once; it is what makes its steps visible at all.
     """
@@ -43,11 +43,11 @@ class AliveOptimizers:
         self._undo = _wrap_method(Optimizer, "_patch_step_function", self._made)
 
     def close(self) -> None:
-        """New ones are not seen any more."""
+        """Stops watching for new ones."""
         self._undo()
 
     def any(self) -> bool:
-        """True if one is alive."""
+        """True if one exists."""
         return any(reference() is not None for reference in reversed(self._alive))
 
     def train_bare_parameters(self) -> bool:
@@ -63,7 +63,7 @@ class AliveOptimizers:
         return any(self._bare[id(optimizer)] for optimizer in alive)
 
     def train(self, module: nn.Module) -> bool:
-        """True if some optimizer trains a parameter of `module`, as it was when the module was first asked about."""
+        """True if some optimizer trains a parameter of `module`; the first answer is kept."""
         known = self._trained.get(id(module))
         if known is None or known[0]() is not module:
             alive = [optimizer for optimizer in (reference() for reference in self._alive) if optimizer is not None]
@@ -75,26 +75,26 @@ class AliveOptimizers:
 
     def _made(self, optimizer: Optimizer) -> None:
         self._trained.clear()
-        self._bare.pop(id(optimizer), None)  # of another one that had this address
+        self._bare.pop(id(optimizer), None)  # an entry of another optimizer with the same address
         self._alive = [reference for reference in self._alive if reference() is not None]
         self._alive.append(weakref.ref(optimizer))
 
 
 def watch_scaler(library: Library) -> Callable[[], None]:
-    """GradScaler.update ends a step also when the optimizer was skipped; returns what undoes the watching."""
+    """GradScaler.update also ends a step if the optimizer was skipped; returns a function that undoes the watching."""
     from torch.amp import GradScaler
 
     return _wrap_method(GradScaler, "update", lambda scaler: library.scaler_update() if scaler.is_enabled() else None)
 
 
 def _wrap_method(cls: type[_Class], name: str, then: Callable[[_Class], None]) -> Callable[[], None]:
-    """`then(self)` runs after every call of the method that returned; returns what undoes it."""
+    """`then(self)` runs after every call of the method that returned; returns a function that undoes it."""
     original = getattr(cls, name)
 
     @functools.wraps(original)
     def method(self: _Class, *args: Any, **kwargs: Any) -> Any:
         result = original(self, *args, **kwargs)
-        with contextlib.suppress(Exception):  # never into the user's program
+        with contextlib.suppress(Exception):  # no exception may reach the user's program
             then(self)
         return result
 

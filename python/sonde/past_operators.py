@@ -1,4 +1,4 @@
-"""Writes that bypass PyTorch's operators: the few functions that allow them are watched while a session runs.
+"""Writes that bypass PyTorch's operators: watches the few functions that allow them while a session runs.
 
 `Tensor.numpy()` and storages leave a trace that the adapter finds by itself; these leave none.
 """
@@ -11,10 +11,10 @@ import torch
 
 from .library import Library
 
-# Write the elements themselves, one Python call each.
+# These write elements, one Python call each.
 _WRITERS = ("apply_", "map_", "map2_")
 
-# Give the memory to another library; all end in one of the first two.
+# These give the memory to another library; all of them end in one of the first two.
 _EXPORTS = (
     (torch._C, "_to_dlpack"),
     (torch._C, "_to_dlpack_versioned"),
@@ -24,7 +24,7 @@ _EXPORTS = (
 
 
 def watch(library: Library) -> Callable[[], None]:
-    """Reports to the adapter every tensor that goes through one of the doors. Returns a function that undoes it."""
+    """Reports every tensor that these functions get to the adapter. Returns a function that undoes it."""
     undo = [_watch(torch.Tensor, name, library, given_away=False) for name in _WRITERS]
     undo += [_watch(place, name, library, given_away=True) for place, name in _EXPORTS if hasattr(place, name)]
 

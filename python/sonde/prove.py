@@ -93,7 +93,7 @@ def _is_outermost(code: CodeType) -> bool:
 
 
 class Event:
-    """One line in the making: `values` are [kind, name, description, digest]."""
+    """A line under construction: `values` are [kind, name, description, digest]."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
@@ -102,7 +102,7 @@ class Event:
         self.skipped: list[list[str]] = []
 
     def add(self, kind: str, name: str, tensor: object) -> None:
-        """A tensor, the first time it is met in this event."""
+        """Adds a tensor, if it is new in this event."""
         if not isinstance(tensor, torch.Tensor) or id(tensor) in self._seen:
             return
         self._seen[id(tensor)] = tensor
@@ -113,7 +113,7 @@ class Event:
             self.values.append([kind, name, description, _digest(memory)])
 
     def add_all(self, kind: str, name: str, value: object, depth: int = 0) -> None:
-        """The tensors in a module's result: itself, or those in tuples, lists and dictionaries."""
+        """The tensors in a module's result: the result itself, or those in tuples, lists and dictionaries."""
         if isinstance(value, torch.Tensor):
             self.add(kind, name, value)
         elif depth < _MOST_DEEP and isinstance(value, tuple | list):
@@ -131,13 +131,13 @@ class Event:
             self.add("buffer", f"{label}.{name}", buffer)
 
     def add_parameter(self, name: str, parameter: torch.Tensor) -> None:
-        """The gradient first: where both differ, it is the cause."""
+        """The gradient comes first: if both differ, it is the cause."""
         if parameter.is_leaf and parameter.grad is not None:
             self.add("gradient", name, parameter.grad)
         self.add("parameter", name, parameter)
 
     def add_random_numbers(self) -> None:
-        """The states of the generators; of those that nobody may have seeded only how far they are."""
+        """The states of the generators; of generators without a seed only their position."""
         state = torch.default_generator.get_state()
         if torch.default_generator.initial_seed() == _UNSEEDED:
             left, _, following = struct.unpack_from("<iiQ", self._library.memory_of(state)[1] or b"", 8)
@@ -170,7 +170,7 @@ class Stream:
         os.write(self._file, (json.dumps(line) + "\n").encode())
 
     def close(self) -> None:
-        """Once; the descriptor may be somebody else's by then."""
+        """Only once; later the descriptor may belong to another file."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -182,18 +182,18 @@ class Observer:
     def __init__(self, directory: str, library: Library) -> None:
         self._directory = directory
         self._library = library
-        # Closed when the thread is gone.
+        # Closed at the end of the thread.
         self._streams: weakref.WeakKeyDictionary[threading.Thread, Stream] = weakref.WeakKeyDictionary()
         self._observed = False
         self._lock = threading.RLock()
         self._labels = Labels()
         self._called: list[weakref.ref[nn.Module]] = []  # models called since the last step
         self._children = 0
-        self._lineage = ""  # `-child1-child2`: forked by the first
+        self._lineage = ""  # `-child1-child2`: forked by child1
         self._broken = False
 
     def observe(self, what: Callable[..., None], *arguments: object) -> None:
-        """Calls `what`; an exception is reported and never reaches the program."""
+        """Calls `what`; reports an exception, which never reaches the program."""
         if self._broken:
             return
         try:
@@ -259,7 +259,7 @@ class Observer:
         outermost = [module for module in modules if id(module) not in inner]
         for module in sorted((m for m in outermost if self._labels.knows(m)), key=self._labels.number):
             event.add_model(self._labels.of(module), module)
-        # Only their contents distinguish those that were not called.
+        # Modules that were not called are distinguished only by their contents.
         others = [self._never_called(module) for module in outermost if not self._labels.knows(module)]
         for values, skipped in sorted(others):
             event.values += values
@@ -271,7 +271,7 @@ class Observer:
         event.add_model(f"{type(module).__name__} (never called)", module)
         return event.values, event.skipped
 
-    # --- where they go ----------------------------------------------------------------------------------------------
+    # --- output -----------------------------------------------------------------------------------------------------
 
     def _stream(self) -> Stream:
         thread = threading.current_thread()
@@ -297,14 +297,14 @@ class Observer:
             try:
                 return Stream(os.path.join(self._directory, f"{name}{f' {number}' if number > 1 else ''}.digests"))
             except FileExistsError:
-                number += 1  # a process before this one had the same name
+                number += 1  # an earlier process had the same name
 
     def before_fork(self) -> None:
         """Counts children, whose files have names of their own."""
         self._children += 1
 
     def in_forked_child(self) -> None:
-        """The child has its own files, and new locks in place of those that other threads had."""
+        """The child has its own files, and new locks: other threads may have locked the old ones."""
         self._lineage += f"-child{self._children}"
         self._children = 0
         self._lock = threading.RLock()

@@ -37,8 +37,8 @@ _CODES = {
 
 
 def bits_of(tensor: Tensor) -> tuple[str, list[int], NDArray[Any]]:
-    """(code of its type, shape, its elements): those of a bfloat16 or 8-bit tensor as such, also where the dump's file
-    holds them as float32. Raises Error when the format has no such type."""
+    """(code of its type, shape, its elements): a bfloat16 or 8-bit tensor keeps its type, even if the dump's file holds
+    float32. Raises Error if the format has no such type."""
     elements, dtype = tensor.bits()
     wanted = tensor.dtype
     if dtype == "float32" and wanted != "float32" and (narrow := _narrowed(elements, wanted)) is not None:
@@ -49,7 +49,7 @@ def bits_of(tensor: Tensor) -> tuple[str, list[int], NDArray[Any]]:
 
 
 def _narrowed(values: NDArray[Any], dtype: str) -> NDArray[Any] | None:
-    """The bits of float32 values that once were of a narrower type; None when some were not."""
+    """The bits of float32 values in the narrower type that they came from; None if some do not fit it."""
     if dtype == "bfloat16":
         bits = np.ascontiguousarray(values).view(np.uint32)
         return None if (bits & 0xFFFF).any() else (bits >> 16).astype(np.uint16).reshape(values.shape)
@@ -78,7 +78,7 @@ def _e4m3fn() -> NDArray[np.float32]:
 
 
 def write(file: IO[bytes], entries: Sequence[Entry]) -> None:
-    """Writes tensors, which are read one at a time. Raises Error when one has changed since, OSError."""
+    """Writes tensors, which are read one at a time. Raises Error if one has changed since, OSError."""
     header: dict[str, object] = {"__metadata__": {"format": "np", "producer": "sonde"}}
     offset = 0
     for name, code, shape, _ in entries:

@@ -1,4 +1,4 @@
-"""The adapter's self-test: whether it works with the PyTorch of this interpreter, which nobody has tried it with.
+"""The adapter's self-test: whether it works with this interpreter's PyTorch, a version that was never tested.
 
 adapter.py runs it in a child process. A small training runs bare and recorded; then the dump is compared with
 PyTorch's own values. It prints `passed`, or ends with status 1 and one line that names the failure. It needs no package
@@ -23,11 +23,11 @@ _TOLERANCE = 1e-5  # of numbers that the table shows with six digits
 
 
 class Failed(Exception):
-    """The adapter does not work with this PyTorch; the text says what is wrong."""
+    """The adapter does not work with this PyTorch; the text contains the error."""
 
 
 def main(library: str) -> None:
-    """Tests the adapter in the file `library`. Ends the process with status 1 when it does not work."""
+    """Tests the adapter in the file `library`. Ends the process with status 1 if it does not work."""
     torch.set_num_threads(1)
     try:
         adapter.load_file(pathlib.Path(library))
@@ -50,7 +50,7 @@ def _fail(text: str) -> None:
 
 
 def _check_frames() -> None:
-    """The adapter's walk over the stack, beside sys._getframe, from several kinds of callers."""
+    """Compares the adapter's walk over the stack with sys._getframe, from several kinds of callers."""
     walk = sys.modules["_sonde_torch"].frames
 
     def look() -> int:
@@ -60,7 +60,7 @@ def _check_frames() -> None:
         while frame is not None:
             expected.append((frame.f_code, frame.f_lineno))
             frame = frame.f_back  # type: ignore[assignment]
-        # The line of this function itself goes on between the two looks.
+        # The line of this function itself changes between the two calls.
         if [code for code, _ in seen] != [code for code, _ in expected] or seen[1:] != expected[1:]:
             raise Failed("the adapter does not find the interpreter's frames")
         return 0
@@ -85,7 +85,7 @@ def _check_frames() -> None:
 
 
 def _check_training(directory: pathlib.Path) -> None:
-    program = directory / "training.py"  # not in the package, whose lines are nobody's
+    program = directory / "training.py"  # not in the package, whose lines do not count as the user's
     shutil.copyfile(pathlib.Path(__file__).with_name("self_test_training.py"), program)
     train = runpy.run_path(str(program))["train"]
     bare, _ = train()

@@ -26,7 +26,7 @@ class Net(nn.Module):
 
 
 def train() -> tuple[list[bytes], list[dict[str, torch.Tensor]]]:
-    """The bytes of all losses and of the trained model; tensors of each step by what they are."""
+    """The bytes of all losses and of the trained model; tensors of each step by name."""
     torch.manual_seed(3)
     model = Net()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)

@@ -1,4 +1,4 @@
-"""The session of this process: starting it, stopping it, and which frameworks it watches."""
+"""Starts and stops the session of this process, and decides which frameworks it watches."""
 
 import atexit
 import contextlib
@@ -22,7 +22,7 @@ Settings: TypeAlias = dict[str, Any]  # with the content of a file
 
 
 class Configured(Protocol):
-    """An object that knows a configuration, as sonde.torchair.CompilerConfig does."""
+    """An object that contains a configuration, such as sonde.torchair.CompilerConfig."""
 
     def configuration(self) -> Settings:
         """The configuration, as a dictionary."""
@@ -30,11 +30,11 @@ class Configured(Protocol):
 
 
 class _LastStepIsOver(SystemExit):
-    """Ends the program as sys.exit() does: `stop_after` asks for it. No `except Exception` takes it for an error."""
+    """Ends the program as sys.exit() does, for `stop_after`. `except Exception` does not catch it."""
 
 
 class _EngineAlone(Host):
-    """No framework is watched: steps are those that the program declares."""
+    """No framework is watched: only the program declares steps."""
 
     def close(self) -> None:
         pass
@@ -80,7 +80,7 @@ def start(config: StrPath | Settings | Configured) -> None:
 def stop() -> str:
     """End the session: all files are complete when this returns. Gives the closing line, which also goes to stderr."""
     if not _mine():
-        return ""  # asked before the lock, which a thread that fork() left behind may hold
+        return ""  # checked before the lock, which fork() may have left locked
     with _life:
         if not _mine():
             return ""  # another thread was faster
@@ -98,7 +98,7 @@ def stop() -> str:
 
 
 def _make_room(by_a_switch: Settings) -> None:
-    """The variables asked for the graph alone, or for what throws; the program itself says more."""
+    """The variables requested only the graph, or the operator that throws; the program itself has a configuration."""
     for host in _attached:
         host.detach()
     summary = _core.stop()
@@ -110,7 +110,7 @@ def _make_room(by_a_switch: Settings) -> None:
 
 
 def end_if_over() -> None:
-    """At the boundary of a step: end the program where the plan has `stop_after` and its last step is over."""
+    """At the boundary of a step: ends the program if the plan has `stop_after` and its last step is over."""
     global _ended
     if _mine() and _core.is_over():
         _ended = True
@@ -239,8 +239,8 @@ def settings(
 
 
 def start_from_environment(config: str | None, framework: str = "torch") -> None:
-    """Called by the import of a framework when the environment asks for a dump (see sonde_autoload): it names a
-    configuration, or, with None, has a switch that says enough by itself. Raises Error as start() does."""
+    """Called by the import of a framework if the environment requests a dump (see sonde_autoload): it names a
+    configuration, or, with None, has a switch that needs no configuration. Raises Error as start() does."""
     if framework == "mindspore":
         from . import mindspore
 
@@ -264,14 +264,14 @@ def start_from_environment(config: str | None, framework: str = "torch") -> None
         _by_a_switch = by_a_switch
     except Exception as error:
         report("refused", str(error))
-        # MindSpore would end the program over the same file.
+        # MindSpore would end the program because of the same file.
         if framework == "mindspore":
             os.environ.pop("MINDSPORE_DUMP_CONFIG", None)
         raise
 
 
 def _why_it_ended() -> str:
-    """`stop_after`; or, where exceptions are recorded, the one that ends the program: Python keeps it for us."""
+    """`stop_after`; or, if exceptions are recorded, the exception that ends the program, which Python keeps."""
     if _ended:
         return "\nended after the last chosen step (stop_after)"
     error = getattr(sys, "last_value", None)
@@ -297,7 +297,7 @@ def _start_engine(path: str) -> None:
 
 
 def _host_of(framework: str) -> type[Host]:
-    """The watcher of an imported framework; our module for it is imported only now."""
+    """The watcher of an imported framework; Sonde's module for it is imported only now."""
     if framework == "torch":
         from .torch import TorchHost
 
@@ -312,7 +312,7 @@ def _hosts() -> Sequence[Host]:
 
 
 def _attach() -> None:
-    """Watch the frameworks that are imported; the others when they are: then sonde_early calls `waiting`."""
+    """Watches the imported frameworks now, and the others after their import: then sonde_early calls `waiting`."""
     imported = [name for name in ("torch", "mindspore") if name in sys.modules]
     sonde_early.waiting = _attach_host
     sonde_early.watch_mindspore_again()
@@ -323,7 +323,7 @@ def _attach() -> None:
 
 
 def _attach_host(framework: str) -> None:
-    """Watch a framework, which is imported."""
+    """Watches an imported framework."""
     try:
         kind = _host_of(framework)
         if any(type(host) is kind for host in _attached):
@@ -375,7 +375,7 @@ def _mine() -> bool:
 
 @contextlib.contextmanager
 def _as_file(config: object) -> Iterator[str]:
-    """`config` as the path of a file; the engine has read it when the block ends."""
+    """`config` as the path of a file, which exists until the end of the block."""
     if not isinstance(config, dict):
         yield _checked_path(config)
         return
@@ -400,7 +400,7 @@ def _checked_path(config: object) -> str:
 
 
 def _path_of(config: StrPath | Settings) -> str | None:
-    """The dump directory a configuration names; None when only the engine can decide."""
+    """The dump directory in a configuration; None if only the engine can decide."""
     try:
         settings: Any = config
         if not isinstance(config, dict):

@@ -23,7 +23,7 @@ _CRC32C = _table()
 
 
 def masked_crc32c(data: bytes) -> int:
-    """CRC-32C (Castagnoli), turned by 15 bits and added to, as TFRecord files have it."""
+    """CRC-32C (Castagnoli), rotated by 15 bits plus a constant, as in TFRecord files."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = _CRC32C[(crc ^ byte) & 0xFF] ^ crc >> 8
@@ -68,14 +68,13 @@ def _as_float32(value: float) -> float:
 
 
 def file_name(timestamps_us: Iterable[int]) -> str:
-    """TensorBoard reads what has `tfevents` in its name, and sorts by the time in it."""
+    """TensorBoard reads files with `tfevents` in their names, and sorts by the time in them."""
     first = min((int(time_us) for time_us in timestamps_us if time_us), default=int(time.time() * 1e6))
     return f"events.out.tfevents.{first // 1_000_000:010}.{socket.gethostname()}.{os.getpid()}.sonde"
 
 
 def write(file: IO[bytes], points: Iterable[tuple[int, float, str, float]]) -> int:
-    """points: (step, time in seconds, tag, value), by step; those of one step are one event. Returns how many there
-    are."""
+    """points: (step, time in seconds, tag, value), by step; those of one step are one event. Returns their number."""
     file.write(_record(_event(time.time(), 0, _bytes_field(3, b"brain.Event:2"))))
     count = 0
     key: tuple[int, float] | None = None

@@ -33,7 +33,7 @@ from .library import Library
 from .module_names import ModuleNames, printable
 from .modules import attributes, in_training, may_train, tensors_of
 
-# Calls of modules without parameters, before any with: then it is decided whether they are steps.
+# Calls of modules without parameters, before any module with parameters: then it is decided whether they are steps.
 _MOST_CALLS_OPEN = 8
 
 
@@ -49,7 +49,7 @@ class RootHook:
     def __call__(self, module: nn.Module, arguments: tuple[object, ...]) -> None:
         """A forward of the module begins."""
         if torch.compiler.is_compiling():
-            return  # never part of a compiled or exported graph
+            return  # not part of a compiled or exported graph
         host = TorchHost.current
         if host is not None:
             host.root_called(module)
@@ -106,9 +106,9 @@ class TorchHost(Host):
         )
 
     def close(self) -> None:
-        """Takes the hooks off."""
+        """Removes the hooks."""
         if not self.roots_seen and _is_distributed():
-            self._report_run_info()  # a program without modules: nothing has asked since the session began
+            self._report_run_info()  # a program without modules: nothing was reported since the session began
         self.library.uninstall()
         for undo in self.undo:
             undo()
@@ -131,30 +131,30 @@ class TorchHost(Host):
         """The number of the step that begins next."""
         self.library.set_step(step)
 
-    # --- asked by the adapter, with the GIL, for things it sees the first time -----------------------------------
+    # --- called by the adapter, with the GIL, for things that it sees for the first time -------------------------
 
     def scope_of(self, chain: Sequence[nn.Module]) -> str:
         """The scope of modules calling each other, outermost first: `network-AlexNet/features/0-Conv2d`."""
         return self.names.scope_of(chain)
 
     def new_root(self, module: nn.Module) -> None:
-        """A chain of calls begins with `module`. If nobody saw it before, watch where its forwards begin."""
+        """A chain of calls begins with `module`. If it is new, watches its forwards from now on."""
         if self.closed or id(module) in self.roots or not issubclass(type(module), nn.Module):
             return
         self.names.add_root(module)
         if issubclass(type(module), ParametrizationList):
-            return  # the value of an attribute, not a model that is called
+            return  # the value of an attribute, not a called model
         hooks = attributes(module).get("_forward_pre_hooks", {})
         if any(isinstance(hook, RootHook) for hook in hooks.values()):
-            return  # of a copied model: it has said that this forward begins
-        # First of all hooks: ops of the user's hooks belong to the step that begins here.
+            return  # a copied model has reported this forward
+        # Before all other hooks: ops of the user's hooks belong to the step that begins here.
         handle = self.roots[id(module)] = nn.Module.register_forward_pre_hook(module, _root_hook, prepend=True)
         weakref.finalize(module, self.roots.pop, id(module), None).atexit = False
         if self.closed:  # by another thread meanwhile
             handle.remove()
             return
-        # This first forward has begun already; a model in training may begin it by turning gradients off itself, as one
-        # with frozen layers and DistributedDataParallel do.
+        # This first forward has already begun; a model in training may begin it by turning gradients off itself, as
+        # models with frozen layers and DistributedDataParallel do.
         self.root_called(module, may_train_without_grad=in_training(module) and _turns_gradients_off(module))
 
     # --- hooks ----------------------------------------------------------------------------------------------------
@@ -181,8 +181,8 @@ class TorchHost(Host):
                 self._name_parameters(module)
             self._report_failure()
         except RecursionError:
-            return  # of the user's own: there was no room left for ours
-        except Exception as error:  # never into the user's forward
+            return  # the user's own: there was no room left for ours
+        except Exception as error:  # no exception may reach the user's forward
             say_once(f"sonde: internal error at a module's forward: {type(error).__name__}: {error}")
 
     def _evaluates(self, module: nn.Module) -> bool:
@@ -208,7 +208,7 @@ class TorchHost(Host):
 
     def _before_optimizer_step(self, optimizer: Optimizer, _args: object, _kwargs: object) -> None:
         """Gradients and optimizer state get their names just before the optimizer reads them."""
-        self.end_if_over()  # if no module is called, the next step of the optimizer is the first event
+        self.end_if_over()  # if no module is called, the optimizer's next step is the first event
         if TorchHost.current is not self or not self.library.capturing():
             return
         try:
@@ -242,12 +242,12 @@ class TorchHost(Host):
             prefix = self.names.parameter_prefix(module)
             for name, parameter in tensors_of(module, "_parameters"):
                 names.setdefault(id(parameter), printable(prefix + name))
-        # By identity: neither hash nor comparison of the user's own parameters runs.
+        # By identity: runs neither hash nor comparison of the user's own parameters.
         states = {id(parameter): state for parameter, state in vars(optimizer).get("state", {}).items()}
         for g, group in enumerate(vars(optimizer).get("param_groups", ())):
             for i, parameter in enumerate(group["params"]):
                 name = names.get(id(parameter)) or f"optimizer.{g}.{i}"
-                if id(parameter) not in names:  # not of any module: a bare parameter
+                if id(parameter) not in names:  # not in any module: a bare parameter
                     self.library.name_tensor(name, parameter)
                 if parameter.grad is not None:
                     self.library.name_tensor(f"{name}.grad", parameter.grad)
@@ -292,7 +292,8 @@ def _turns_gradients_off(module: nn.Module) -> bool:
 
 
 def _nobodys_code() -> tuple[str, ...]:
-    """Paths of code that is not the user's: torch, Sonde, the standard library, the wrapper of deprecated functions."""
+    """Paths of code that does not count as the user's: torch, Sonde, the standard library, the wrapper of deprecated
+    functions."""
     torch_directory = os.path.dirname(torch.__file__)
     ours = os.path.dirname(os.path.abspath(__file__))
     standard = sysconfig.get_path("stdlib")
@@ -302,7 +303,7 @@ def _nobodys_code() -> tuple[str, ...]:
 
 
 def _source_of(file: str) -> str | None:
-    """The text of a source that is not a file, as a notebook keeps its cells; None for all others."""
+    """The text of a source without a file, such as a notebook's cell; None for all others."""
     entry = linecache.cache.get(file)
     if entry is None or len(entry) != 4 or entry[1] is not None:  # a time of change: it was read from a file
         return None
@@ -310,7 +311,8 @@ def _source_of(file: str) -> str | None:
 
 
 def _watch_waits(library: Library) -> Callable[[], None]:
-    """Some works (gloo's receives) are done when Work.wait() returns, and say so to nobody; returns what undoes it."""
+    """Some works (gloo's receives) are complete when Work.wait() returns, without a signal; returns a function that
+    undoes it."""
     if not torch.distributed.is_available():
         return lambda: None
     from torch.distributed import Work
@@ -335,7 +337,8 @@ def _watch_waits(library: Library) -> Callable[[], None]:
 
 @functools.cache
 def _hide_hook_from_scripting() -> None:
-    """torch.jit.script compiles the hooks of a module, which ours is not made for. For good: copies keep their hook."""
+    """torch.jit.script compiles the hooks of a module, but not ours. Stays after the session: copies keep their
+    hook."""
     from torch.jit import _recursive
 
     original: Callable[[nn.Module], Any] = _recursive.get_hook_stubs

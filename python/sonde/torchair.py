@@ -1,4 +1,4 @@
-"""TorchAir's dump options, as TorchAir spells them: a script that sets them needs another import and no more.
+"""TorchAir's dump options, with TorchAir's names: a script that sets them only needs another import.
 
     from sonde import torchair
 
@@ -51,7 +51,7 @@ class OneOf:
 
 
 class Matching:
-    """An option whose text is of a certain form."""
+    """An option whose text has a certain form."""
 
     default = ""
 
@@ -107,7 +107,7 @@ class Options:
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
-            raise AttributeError(name)  # copying and pickling ask for it
+            raise AttributeError(name)  # copying and pickling request it
         return self.given.get(name, self._option(name).default)
 
     def _option(self, name: str) -> Option:

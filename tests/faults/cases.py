@@ -1,4 +1,4 @@
-"""The bench's registry: small programs, each with one planted fault or none, and what is true of it.
+"""The bench's registry: small programs, each with one planted fault or none, and the true answer for each.
 
     family = Family("domain errors")
 
@@ -31,7 +31,7 @@ class Case:
     family: str
     kind: str  # of KINDS
     program: object
-    ops: tuple = ()  # types of operators, any of which is right
+    ops: tuple = ()  # types of operators; each of them is right
     verdicts: tuple = ()  # of first-bad; empty: any
     evidence: tuple = (TENSORS, STATISTICS)
     ranks: int = 1
@@ -61,7 +61,7 @@ class Family:
         return self._add(kind="non_finite", ops=ops, verdicts=verdicts, evidence=evidence, ranks=ranks, short=short)
 
     def differs(self, *ops, evidence=(TENSORS, STATISTICS), ranks=1, short=False):
-        """Finite numbers that are not the golden run's; one of `ops`, on a marked line, is why."""
+        """Finite numbers that differ from the golden run's, because of one of `ops`, on a marked line."""
         return self._add(kind="differs", ops=ops, evidence=evidence, ranks=ranks, short=short)
 
     def healthy(self, evidence=(TENSORS, STATISTICS, OVERFLOW), ranks=1, short=False):

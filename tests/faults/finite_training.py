@@ -1,4 +1,4 @@
-"""What the programs with finite faults, and the pairs that differ by rounding only, train."""
+"""The training in the programs with finite faults, and in the pairs that differ by rounding only."""
 
 import math
 
@@ -8,7 +8,7 @@ from torch import nn
 
 
 def network_of(forward, **modules):
-    """A module of these parts, whose forward is a function of it and the data."""
+    """A module with these parts, whose forward is a function of it and the data."""
 
     class Network(nn.Module):
         def __init__(self):

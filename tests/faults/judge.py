@@ -8,15 +8,15 @@ import sysconfig
 
 CLI = os.environ.get("SONDE_CLI") or os.path.join(sysconfig.get_path("scripts"), "sonde")
 
-# Of a fault: `first`: the true operator and line first. `listed`: another first, with a word of doubt, and the true one
-# among the others. `doubted`: another first, with a word of doubt. `wrong`: another first, without one. `silent`:
-# nothing. Of a program without: `clean` or `blamed`. `failed`: no answer.
+# With a fault: `first`: the true operator and line come first. `listed`: another one first, marked as uncertain, and
+# the true one among the others. `doubted`: another one first, marked as uncertain. `wrong`: another one first, not
+# marked. `silent`: nothing. Without a fault: `clean` or `blamed`. `failed`: no answer.
 OF_FAULTS = ("first", "listed", "doubted", "wrong", "silent", "failed")
 OF_HEALTHY = ("clean", "blamed", "failed")
 
 
 class Answer:
-    """One look of a verb at a dump."""
+    """One call of a verb on a dump."""
 
     def __init__(self, *command):
         done = subprocess.run([CLI, *map(str, command), "--json"], capture_output=True, text=True, check=False)
@@ -34,7 +34,7 @@ def ask(case, dump, golden=None):
 
 
 def place_of(finding):
-    """Type, file, line and verdict of a finding, by either verb."""
+    """Type, file, line and verdict of a finding, for both verbs."""
     code = finding.get("code", {})
     file = finding.get("source_file", code.get("source_file", ""))
     line = finding.get("source_line", code.get("source_line", 0))
@@ -52,7 +52,7 @@ def is_doubted(finding):
 
 
 def outcome(case, answer):
-    # Of two ways to compute the same perhaps not all can be compared, which is no blame: other batches, say.
+    # Two ways to compute the same may not be comparable in all parts (other batches); that does not count as blame.
     not_all = answer.status == 3 and case.kind == "rounding" and not answer.findings
     if answer.report is None or (answer.status not in (0, 1) and not not_all):
         return "failed"

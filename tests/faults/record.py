@@ -38,7 +38,7 @@ def settings(dump, evidence):
 
 
 def record(case, evidence, dump, arguments=()):
-    """The dump's directory is made by Sonde; beside it a log. Raises where the program does not run to its end."""
+    """Sonde makes the dump's directory; a log is beside it. Raises if the program does not run to its end."""
     port = _free_port()
     children = [_fork(case, evidence, dump, arguments, (rank, port)) for rank in range(case.ranks)]
     deadline = time.monotonic() + LONGEST
@@ -67,7 +67,7 @@ def _run(case, evidence, dump, arguments, place):
         log = os.open(_log(dump), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        faulthandler.dump_traceback_later(LONGEST * 0.9)  # where it hangs
+        faulthandler.dump_traceback_later(LONGEST * 0.9)  # prints the stack if it hangs
         if case.ranks > 1:
             rank, port = place
             os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(case.ranks))
@@ -79,7 +79,7 @@ def _run(case, evidence, dump, arguments, place):
         sonde.start(settings(dump, evidence))
         torch.manual_seed(0)
         torch.set_num_threads(1)
-        # The program may end by an exception of its own: guards raise.
+        # The program may end by an exception of its own: guards raise exceptions.
         with contextlib.suppress(FloatingPointError):
             case.program(*arguments)
         sonde.stop()
@@ -92,7 +92,7 @@ def _run(case, evidence, dump, arguments, place):
 
 
 def _wait(child, deadline):
-    """True: it failed, or was too slow."""
+    """True if it failed, or was too slow."""
     while time.monotonic() < deadline:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:

@@ -32,7 +32,7 @@ TARGETS = {TENSORS: 0.95, STATISTICS: 0.85}  # of the faults named first
 
 
 def look(case, evidence, directory):
-    """One program recorded and asked about."""
+    """A recorded program and the answer about it."""
     place = pathlib.Path(directory) / f"{case.name}-{evidence}"
     place.mkdir(parents=True)
     result = {"case": case.name, "family": case.family, "kind": case.kind, "evidence": evidence}
@@ -49,7 +49,7 @@ def look(case, evidence, directory):
 
 
 def run_all(work, directory, jobs, keep):
-    """Each piece of work in a process of its own: a program may do what it likes to it."""
+    """Runs each piece of work in a separate process, because a program may change its process."""
     waiting, running, results = list(reversed(work)), {}, {}
     for _ in work:
         while waiting and len(running) < jobs:
@@ -79,7 +79,7 @@ def _one(case, evidence, directory, path, keep):
 
 
 def table(head, rows):
-    """Markdown that is a table on a terminal too."""
+    """A Markdown table that also reads as a table on a terminal."""
     cells = [[str(cell) for cell in row] for row in [head, *rows]]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
     lines = [
@@ -122,7 +122,7 @@ def not_right(results):
 
 
 def misses(results):
-    """Where a target is missed, a line each."""
+    """One line for each target that is missed."""
     lines = []
     for evidence, target in TARGETS.items():
         for kind in ("non_finite", "differs"):
@@ -177,7 +177,8 @@ def chosen(options):
 
 
 def import_once():
-    """What the programs import, before they are forked: seconds each. The first optimizer imports torch._dynamo."""
+    """Imports the programs' modules before the forks: they take seconds each. The first optimizer imports
+    torch._dynamo."""
     importlib.import_module("torch._dynamo")
     importlib.import_module("sonde.torch")
 

@@ -1,11 +1,11 @@
-"""What the programs train: a network with a hole for the fault, and the plainest of loops."""
+"""The training in the programs: a network with a place for the fault, and the plainest loop."""
 
 import torch
 from torch import nn
 
 
 class Small(nn.Module):
-    """`body` of what a linear layer gives."""
+    """`body`, applied to the result of a linear layer."""
 
     def __init__(self, body, features=4, out=4):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Runs programs of public libraries in .venv-frameworks, bare and recorded; tests read what is left."""
+"""Runs programs of public libraries in .venv-frameworks, bare and recorded; tests read the results."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""One program run twice: what it did by itself and by PyTorch's profiler, beside what Sonde recorded."""
+"""One program run twice: its results and PyTorch's profile, and Sonde's record."""
 
 import collections
 import math
@@ -19,7 +19,7 @@ class Pair:
         self.dump = sonde.open(dump)
         self.stderr = [run.stderr.splitlines() for run in (bare, recorded)]
         self.ops = [op for op in self.dump.ops if not op.is_parameter]
-        self.checked = {}  # how much each test has looked at, for the table
+        self.checked = {}  # the number of facts that each test has checked, for the table
 
     def steps(self, graph):
         return sorted({step.iteration if hasattr(step, "iteration") else step.step for step in self.steps_of(graph)})
@@ -31,7 +31,7 @@ class Pair:
         return [line for line in self.stderr[1] if line.startswith("sonde")]
 
     def other_lines(self, run):
-        """Warnings and the like, without what differs from run to run."""
+        """Warnings and similar lines, without the parts that differ from run to run."""
         return sorted(line for line in self.stderr[run] if not line.startswith("sonde") and "Warning" in line)
 
     # --- operators ----------------------------------------------------------------------------------------------------
@@ -107,5 +107,5 @@ class Pair:
 
 
 def close(wanted, got):
-    """Two of a statistic's values, printed with six digits by one of them."""
+    """True if two values of a statistic agree to six digits."""
     return all(a == b or math.isclose(a, b, rel_tol=2e-5, abs_tol=1e-7) for a, b in zip(wanted, got, strict=True))

@@ -1,4 +1,4 @@
-"""Runs a program and writes down what it did, without a line of the program's knowing.
+"""Runs a program and logs its results, without a change to the program.
 
     python observe.py OUT.json program.py      # with OBSERVE_OPERATORS=1: PyTorch's profiler and forward hooks, too
 
@@ -49,8 +49,8 @@ def memory_of(tensor):
 
 
 class Steps:
-    """Training steps as docs/guide.md defines them, found again: one ends where, after Optimizer.step, a root with
-    parameters is called."""
+    """Training steps as docs/guide.md defines them, found independently: a step ends when a root with parameters is
+    called after Optimizer.step."""
 
     def __init__(self):
         self.number, self.stepped, self.depth, self.open, self.mark = -1, False, 0, [], None
@@ -158,7 +158,7 @@ def operators_by_step(profile):
 
 
 def is_entry_of_autocast(events, at):
-    """It casts, then calls itself, and does nothing else."""
+    """True for an entry that only casts, and calls itself."""
     event = events[at]
     end, inside = event.start_ns() + event.duration_ns(), 0
     called = set()

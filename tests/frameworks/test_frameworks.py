@@ -1,4 +1,5 @@
-"""Trainings with public libraries, as their users write them: recorded, they are the same; the dump says what they did.
+"""Trainings with public libraries, as their users write them: recorded, they compute the same; the dump agrees with
+them.
 
 Each program runs twice, bare under PyTorch's profiler and recorded. docs/frameworks.md has the table of a whole run.
 """
@@ -63,8 +64,8 @@ def test_operators_are_those_that_the_profiler_counts(pair):
 def test_names_are_the_paths_and_classes_of_modules_and_lines_are_the_librarys(pair):
     scopes = pair.scopes()
     modules = {(name, kind) for _, name, kind, *_ in pair.bare["samples"] if kind != "grad" and name}
-    # A module that gives on what it was given runs no operator.
-    # Of a model that is not called itself, as a LightningModule, parts are called; their names begin with the model.
+    # A module that returns its input runs no operator. If a model is not called itself, like a LightningModule, its
+    # parts are called; their names begin with the model.
     missing = [
         (name, kind)
         for name, kind in modules

@@ -72,7 +72,7 @@ def inserted(random, data):
 
 
 def renumbered(random, data):
-    """Another number where a text has one."""
+    """Replaces a number in a text."""
     numbers = list(re.finditer(rb"-?\d+(\.\d+)?", data[: 1 << 20]))
     if not numbers:
         return overwritten(random, data)
@@ -83,7 +83,7 @@ def renumbered(random, data):
 
 
 def reworded(random, data):
-    """Another word where a text has one."""
+    """Replaces a word in a text."""
     words = list(re.finditer(rb"\"[^\"\n]{1,60}\"|[^,\n\"]{1,60}", data[: 1 << 20]))
     if not words:
         return inserted(random, data)
@@ -131,7 +131,7 @@ def unreadable(path):
 
 
 def as_hole(path):
-    """A file that says to be a terabyte and takes no disk."""
+    """A file of an apparent terabyte that takes no disk space."""
     with open(path, "rb") as file:
         data = file.read(4096)
     os.unlink(path)
@@ -158,12 +158,12 @@ OF_FILE = [as_directory, as_fifo, as_link_to_itself, as_link_to_zeros, unreadabl
 
 
 def can_be_damaged(path):
-    """A file with bytes of its own, and not the hole, of which a copy would need a terabyte of memory."""
+    """True for a file with real content: not for the hole, a copy of which would need a terabyte of memory."""
     return path.is_file() and not path.is_symlink() and path.stat().st_size < 1 << 30
 
 
 def apply(random, path):
-    """Damages the file, whose other names keep what it was. Says how."""
+    """Damages the file; its other names keep the old content. Describes the damage."""
     kind = random.random()
     if kind < 0.06:
         change = random.choice(OF_FILE)

@@ -82,7 +82,7 @@ KNOWN = {"run", "info", "completion", "help", *(word for call in CALLS for word 
 
 
 def other_verbs(cli):
-    """Verbs that are newer than this file are asked about the dump, too."""
+    """Verbs that are newer than this file are also called on the dump."""
     text = subprocess.run([cli, "--help"], capture_output=True, text=True, check=True).stdout
     return [
         [verb, "{D}"]
@@ -92,7 +92,7 @@ def other_verbs(cli):
 
 
 def _megabytes(pid):
-    """What the process holds now."""
+    """The memory of the process now."""
     try:
         return int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize() >> 20
     except (OSError, IndexError):
@@ -100,7 +100,7 @@ def _megabytes(pid):
 
 
 class Call:
-    """One run of the command, with what it took."""
+    """One run of the command, with its time and memory."""
 
     def __init__(self, command, directory, options, environment):
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -128,7 +128,7 @@ class Call:
             self.stdout, self.stderr = out.read(64 << 20), err.read(64 << 20)
 
     def complaint(self, command, options):
-        """What is wrong with how it ended; None: nothing."""
+        """The reason why its end is wrong; None: it is right."""
         word = COMPLAINTS.search(self.stderr)
         obeyed = OBEYED.search(self.stdout) or OBEYED.search(self.stderr)
         wrong = {

@@ -1,4 +1,4 @@
-"""Small real dumps to damage: every kind of file that Sonde reads is in one of them."""
+"""Small real dumps to damage, with every kind of file that Sonde reads."""
 
 import json
 import os
@@ -53,7 +53,8 @@ def record(directory, name):
 
 
 def foreign(directory):
-    """What others wrote: a tree of MindSpore, msprobe's JSON with .pt and .npy, containers of CANN with a mapping."""
+    """Dumps of other writers: a tree of MindSpore, msprobe's JSON with .pt and .npy, containers of CANN with a
+    mapping."""
     import torch
 
     mindspore_tree.write(directory / "mindspore")
@@ -87,7 +88,7 @@ def foreign(directory):
 
 
 def make(directory):
-    """Writes all of them below `directory`, where they may be from an earlier call; {name: path}."""
+    """Writes all of them below `directory`, or uses those of an earlier call; {name: path}."""
     directory = pathlib.Path(directory)
     if not (directory / "complete").exists():
         shutil.rmtree(directory, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Kills recorded trainings at random moments and looks whether anything that was written is lost.
+"""Kills recorded trainings at random moments and checks that no written data are lost.
 
     python tests/kills/run.py --kills 200
 
@@ -39,7 +39,7 @@ KINDS = [
     "failing disk",
 ]
 ENDS = {"crashed in an operator": "crash", "aborted": "abort"}
-GO_ON = ["file size limit", "full disk", "failing disk"]  # the training does
+GO_ON = ["file size limit", "full disk", "failing disk"]  # the training continues after these
 LAYOUTS = ["mindspore-2.7", "mindspore-2.7", "mindspore-2.3", "mindspore-2.0"]
 
 
@@ -55,7 +55,7 @@ class Net(torch.nn.Module):
 
 @torch.library.custom_op("kills::end", mutates_args=())
 def end(x: torch.Tensor, how: str) -> torch.Tensor:
-    """An operator that does what a wrong kernel does."""
+    """An operator that crashes like a wrong kernel."""
     if how == "crash":
         ctypes.string_at(0)
     if how == "abort":
@@ -64,7 +64,7 @@ def end(x: torch.Tensor, how: str) -> torch.Tensor:
 
 
 def train(config, kind, last_step, ready):
-    """The child: trains until something ends it, or `last_step` steps."""
+    """The child: trains until it is killed, or for `last_step` steps."""
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, 2)  # the message of a crash
     torch.manual_seed(0)

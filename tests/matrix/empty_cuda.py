@@ -1,8 +1,8 @@
 """Empty libraries in place of those of CUDA that a torch for GPUs needs at its import.
 
-Most versions of PyTorch can only be had for GPUs (PyPI); with all of CUDA one environment takes 7 GB. There is no GPU
-here, so nobody calls what these libraries define. The runtime of CUDA itself, which is asked whether there is one, must
-be the real one.
+Most versions of PyTorch exist only for GPUs (PyPI); with all of CUDA one environment takes 7 GB. There is no GPU here,
+so the functions of these libraries are never called. The runtime of CUDA itself, which reports whether there is a GPU,
+must be the real one.
 """
 
 import collections
@@ -16,7 +16,7 @@ _SYMBOL_OF_CUDA = re.compile(r"(cu|nv|nccl|__cu|__nv)")
 
 
 def put_into(torch_lib):
-    """Makes what the libraries in `torch_lib` need and nobody has. Nothing to do for a torch for CPUs."""
+    """Makes the libraries that those in `torch_lib` need and that are missing. Does nothing for a torch for CPUs."""
     needed, defined, plain = set(), set(), set()
     owner, versioned = {}, collections.defaultdict(set)  # version -> its library, its symbols
     present = list(torch_lib.glob("*.so*"))
@@ -31,7 +31,7 @@ def put_into(torch_lib):
             else:
                 plain.add(name)
     missing = sorted(name for name in needed - {library.name for library in present} if _OF_CUDA.match(name))
-    # Symbols without a version may be anybody's: the first library has them.
+    # Symbols without a version may belong to any library: the first one gets them.
     left = {name for name in plain - defined if _SYMBOL_OF_CUDA.match(name)}
     for library in missing:
         versions = {version: versioned[version] for version in versioned if owner.get(version) == library}

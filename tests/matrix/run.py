@@ -28,15 +28,15 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLACE = ROOT / ".venv-matrix"
 PACKAGE = ROOT / ".venv/lib/python3.11/site-packages"
 TABLE = ROOT / "build/matrix.md"
-# What the package needs of PyTorch and Python, and no more: capture, kinds of tensors, autograd, threads, harmlessness.
+# The tests that depend on PyTorch and Python: capture, kinds of tensors, autograd, threads, harmlessness.
 TESTS = ["capture", "tensor_kinds", "autograd", "threads", "unseen_writes", "unusual", "harmless", "steps", "adapter"]
-# torch's own requirements, without those for GPUs; and what the tests need.
+# torch's own requirements, without those for GPUs; and the requirements of the tests.
 NEEDED = ["filelock", "typing_extensions", "sympy", "networkx", "jinja2", "fsspec", "numpy", "setuptools"]
 NEEDED += ["pytest", "pytest-xdist", "pytest-timeout"]
 
 
 class CannotMake(Exception):
-    """An environment could not be made; the text says why."""
+    """An environment could not be made; the text contains the reason."""
 
 
 def run(*command, **more):
@@ -78,7 +78,7 @@ class Environment:
         (self.packages / "lazy.pth").write_text("import sys, os; sys.setdlopenflags(os.RTLD_LAZY)\n")
 
     def _install_package(self):
-        """That of .venv, with an extension for this Python."""
+        """The package of .venv, with an extension for this Python."""
         build = self.directory / "core"
         run(ROOT / "scripts/extension", self.minor, build, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for old in list(self.packages.glob("sonde*")):

@@ -1,4 +1,4 @@
-"""Runs MindSpore programs in .venv-mindspore as a user does, with Sonde and without; tests read what is left."""
+"""Runs MindSpore programs in .venv-mindspore as a user does, with Sonde and without; tests read the results."""
 
 import json
 import os
@@ -35,7 +35,7 @@ class Case:
         return self.run_bare(program, *arguments, MINDSPORE_DUMP_CONFIG=self.config, **environment)
 
     def run_native(self, program, *arguments):
-        """The same, and Sonde leaves it to MindSpore."""
+        """The same, without Sonde."""
         return self.run(program, *arguments, SONDE_OFF=1)
 
     def run_bare(self, program, *arguments, **environment):
@@ -63,7 +63,7 @@ def sonde(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rows(sonde):
-    """rows(verb, ...): what the command says, as JSON objects."""
+    """rows(verb, ...): the answer of the command, as JSON objects."""
 
     def read(*arguments):
         said = sonde(*arguments, "--jsonl")

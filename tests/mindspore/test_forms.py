@@ -59,7 +59,7 @@ def test_layouts(case, native, rows, layout):
 def test_file_format_bin_makes_containers(case, native):
     case = case({"layout": "mindspore-2.7"}, saved_data="tensor", iteration="0", file_format="bin")
     content = json.loads(case.config.read_text())
-    del content["e2e_dump_settings"]  # beside it tensors are npy, whatever file_format says
+    del content["e2e_dump_settings"]  # with e2e_dump_settings tensors are npy, whatever file_format contains
     case.config.write_text(json.dumps(content))
     run = case.run("lenet", 1)
     assert run.status == 0, run.stderr

@@ -1,4 +1,4 @@
-"""Around the kernels of MindSpore: inputs as they were before their operator, and operators that throw."""
+"""The kernels of MindSpore: inputs in the state before their operator, and operators that throw."""
 
 import collections
 import csv
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import trees
 
-# Of LeNet with Momentum: what its operators write into their inputs (docs/mindspore.md).
+# LeNet with Momentum: the inputs that its operators write (docs/mindspore.md).
 IN_PLACE = {("ApplyMomentum", "0"), ("ApplyMomentum", "1"), ("AssignAdd", "0")}
 
 
@@ -76,7 +76,7 @@ def test_a_weight_goes_in_as_the_last_step_left_it(lenet):
         before, after = of[1, operator, "input", 0], of[1, operator, "output", 0]
         assert np.array_equal(before, of[0, operator, "output", 0])
         assert not np.array_equal(before, after)
-        assert not of[0, operator, "input", 1].any()  # nothing has gathered momentum yet
+        assert not of[0, operator, "input", 1].any()  # the momentum is still zero
         momentum = of[1, operator, "input", 1] * np.float32(0.9) + of[1, operator, "input", 3]
         np.testing.assert_allclose(before - np.float32(0.01) * momentum, after, rtol=1e-5, atol=1e-7)
 

@@ -1,4 +1,4 @@
-"""Sonde dumps the same as MindSpore alone: the same tree, the same names, the same bytes.
+"""Sonde writes the same dump as MindSpore alone: the same tree, the same names, the same bytes.
 
 Inputs are read after their operator, as MindSpore reads them; test_launch.py has those read before.
 """
@@ -74,7 +74,7 @@ def test_nobody_else_may_read_them(pair):
 
 
 def test_times_give_the_order_of_the_program(pair):
-    """That of the forward operators: each reads what the one before wrote. Others may run side by side."""
+    """The order of the forward operators: each reads the result of the one before. Others may run in parallel."""
 
     def order(files):
         forward = [(name, path) for name, paths in files.items() if ".Default_" in name for path in paths]

@@ -5,7 +5,7 @@ import pytest
 
 NETWORK = "Default/network-WithLossCell/_backbone-LeNet5"
 CONV1 = f"{NETWORK}/conv1-Conv2d/Conv2D-op0"
-# The execution order and the .ir say op1 for it, MindSpore's files op0.
+# Its name is op1 in the execution order and the .ir, and op0 in MindSpore's files.
 BACK = f"Gradients/{NETWORK}/conv2-Conv2d/Grad_Conv2D/Conv2DBackpropInput"
 KERNELS = [CONV1, f"{BACK}-op1", "MaxPool", "name-regex(.*/fc[12]-Dense/BiasAdd-op.*)", "NoSuchType"]
 
@@ -23,7 +23,7 @@ def chosen(case):
 
 @pytest.fixture(scope="module")
 def everything(case):
-    """What MindSpore alone dumps."""
+    """The files that MindSpore alone writes."""
     case = case(saved_data="tensor")
     assert case.run_native("lenet", 1).status == 0
     return names(case.dump)

@@ -10,7 +10,7 @@ ADDRESS = re.compile(rb"0x[0-9a-f]{6,}")
 def files(dump):
     """{path below the dump, with T for the time: [files, oldest first]}, less what is Sonde's own."""
     found = collections.defaultdict(list)
-    for path in sorted(dump.rglob("*")):  # the times are all as long, so this is their order
+    for path in sorted(dump.rglob("*")):  # all times have the same length, so this is their order
         name = path.relative_to(dump).as_posix()
         if path.is_file() and ".dump_metadata/sonde/" not in name:
             found[TIME.sub("T", name)].append(path)

@@ -30,7 +30,7 @@ def shape_message(shape):
 
 
 class Tensor:
-    """One tensor of a container: bytes, and what the header says of them."""
+    """One tensor of a container: its bytes, and its description in the header."""
 
     def __init__(
         self, data, data_type=None, shape=None, *, cann_format=ND, original=None, groups=0, origin=None, size=None,

@@ -1,4 +1,4 @@
-"""Runs training scripts as a user does: a file, a configuration, `python train.py`; then looks at what is left."""
+"""Runs training scripts as a user does: a file, a configuration, `python train.py`; then tests check the results."""
 
 import json
 import os
@@ -44,7 +44,7 @@ SMALL_TRAINING = """
 """
 
 
-# Tests that may be left out where CI is true, and why; any other that is left out there fails.
+# Tests that may be left out although CI is true, with the reason; any other left-out test fails there.
 MAY_SKIP = {}
 
 
@@ -64,7 +64,7 @@ def pytest_runtest_setup(item):
 
 
 class Comparison:
-    """One program run twice, bare and recorded, for many tests to look at."""
+    """One program run twice, bare and recorded, for many tests."""
 
     def __init__(self, directory, bare, recorded):
         self.directory = directory
@@ -110,7 +110,8 @@ def dump(tmp_path_factory):
 
 @pytest.fixture
 def config(tmp_path, dump):
-    """config(**common): writes a configuration and gives its path. `sonde_settings` is ours, beside MindSpore's."""
+    """config(**common): writes a configuration and returns its path. `sonde_settings` is Sonde's, beside
+    MindSpore's."""
 
     def write(e2e=None, sonde_settings=None, **common):
         path = tmp_path / "data_dump.json"
@@ -132,7 +133,7 @@ def execute(tmp_path, dump):
 
 @pytest.fixture
 def script(tmp_path):
-    """script(source): writes train.py and gives its path."""
+    """script(source): writes train.py and returns its path."""
 
     def write(source=SMALL_TRAINING, name="train.py"):
         path = tmp_path / name

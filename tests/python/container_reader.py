@@ -4,7 +4,7 @@ import struct
 
 import numpy as np
 
-# Numbers of the element types that numpy has.
+# Numbers of the element types that NumPy has.
 NUMPY = {
     1: "<f4", 2: "<f2", 3: "|i1", 4: "|u1", 5: "<i2", 6: "<u2", 7: "<i4", 8: "<i8", 9: "<u4", 10: "<u8",
     11: "|b1", 12: "<f8", 16: "<c8", 17: "<c16", 18: "|i1", 20: "<i4", 21: "|u1",

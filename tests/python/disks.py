@@ -14,14 +14,14 @@ _SOURCE = pathlib.Path(__file__).with_name("full_disk.c")
 
 @functools.cache
 def _library():
-    place = tempfile.TemporaryDirectory(prefix="full-disk-")  # goes with this process
+    place = tempfile.TemporaryDirectory(prefix="full-disk-")  # removed with this process
     path = pathlib.Path(place.name) / "full_disk.so"
     subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", path, _SOURCE], check=True)
     return path, place
 
 
 def environment():
-    """Of a process that may call spoil(): it and its forks can import this file."""
+    """The environment of a process that may call spoil(): it and its forks can import this file."""
     return os.environ | {"LD_PRELOAD": preloading(_library()[0]), "PYTHONPATH": str(_SOURCE.parent)}
 
 

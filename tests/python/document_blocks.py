@@ -1,4 +1,4 @@
-"""The code blocks of a document: what they are, how they are run, and what they print.
+"""The code blocks of a document: how they are marked, run and compared.
 
 A block is a session (its first line begins with `$ `), shell commands (```sh), Python (with or without `>>>`) or JSON.
 Marks are HTML comments above a block, so that a reader of the document does not see them:
@@ -134,11 +134,11 @@ class World:
             "HOME": str(self.home),
             "PROGRAMS": str(PROGRAMS),
             "CHECKOUT": str(CHECKOUT),
-            "PYTHONUNBUFFERED": "1",  # what is printed comes in its order
+            "PYTHONUNBUFFERED": "1",  # keeps the order of the output
         }
 
     def inside(self, text):
-        """The document's places as those of this folder."""
+        """Replaces the document's places by those of this folder."""
         return PLACES.sub(rf"{self.root}/\1", text)
 
     def outside(self, text):
@@ -161,7 +161,7 @@ class World:
         """Runs them in one interpreter; for each its exit status and what it printed."""
         runner = [sys.executable, "-c", _RUN_PYTHON]
         done = self._run(runner, json.dumps([self.inside(first), [self.inside(source) for source in sources], single]))
-        results = re.findall(r"^---- results: (.*)$", done.stdout, re.M)  # sonde has its last word after them
+        results = re.findall(r"^---- results: (.*)$", done.stdout, re.M)  # sonde prints its last line after them
         if done.returncode != 0 or not results:
             raise AssertionError(f"what comes before the block failed:\n{first}\n{done.stdout}")
         return [(status, self.lines(text)) for status, text in json.loads(results[0])]

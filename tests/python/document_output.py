@@ -1,7 +1,7 @@
-"""What a document shows and what a command printed: whether they are the same, and the one written anew from the other.
+"""Compares the text in a document with the output of a command, and updates it.
 
-A line `…` stands for any number of lines, `…` inside a line for any text. Times, sizes, dates and digests may be
-others; numbers with a point or an exponent may differ by 1 %; how many blanks there are does not matter.
+A line `…` stands for any number of lines, `…` inside a line for any text. Times, sizes, dates and digests may differ;
+numbers with a point or an exponent may differ by 1 %; the number of blanks does not matter.
 """
 
 import difflib
@@ -16,7 +16,7 @@ NUMBER = re.compile(r"\d+\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+")
 
 
 def same(shown, printed, varies=None):
-    """Whether the lines shown are those printed, as far as they are shown."""
+    """Whether the shown lines are those printed, as far as they are shown."""
     return _same(shown, printed, _variable(varies))
 
 
@@ -55,7 +55,7 @@ def _without_what_varies(line, variable):
 
 
 def renewed(shown, printed, varies=None):
-    """`shown` with what was printed now; what it left out stays left out as far as that can be seen."""
+    """`shown` with the present output; omitted parts stay omitted if possible."""
     variable = _variable(varies)
     if _same(shown, printed, variable):
         return shown

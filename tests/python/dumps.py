@@ -50,7 +50,7 @@ def execution_order(dump, graph=0, rank=0):
 
 
 def sanitised(full_name):
-    """A full name as it stands in the names of files."""
+    """A full name in the form of file names."""
     return re.sub(r"[/\\. ]", "_", full_name)
 
 

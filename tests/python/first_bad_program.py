@@ -12,7 +12,7 @@ INF = float("inf")
 
 
 class Masked(nn.Module):
-    """A transformer with every kind of infinity that does no harm."""
+    """A transformer with every kind of harmless infinity."""
 
     def __init__(self):
         super().__init__()
@@ -130,7 +130,7 @@ def train():
 
 
 def train_rank():
-    """Two ranks; the second takes the log of something negative in step 1."""
+    """Two ranks; the second takes the logarithm of a negative number in step 1."""
     import torch.distributed as dist
 
     torch.set_num_threads(1)

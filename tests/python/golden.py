@@ -28,12 +28,12 @@ PROGRAM = pathlib.Path(__file__).with_name("golden_program.py")
 _TEXTS = (".csv", ".json")
 _NAMES_ONLY = (".dump_metadata/sonde/", "data_dump.json", "/sources/")
 _CONTAINER = re.compile(r"\.1[6-9]\d{14}$")  # files without a suffix end in their time
-_MOST_ROWS = 60  # of a table; what comes after them is in a digest
+_MOST_ROWS = 60  # of a table; later rows are in a digest
 _MOST_VALUES = 24
 
 
 def record(case, directory):
-    """Runs one case; what Sonde said, less the paths."""
+    """Runs one case; returns Sonde's messages, without the paths."""
     import sonde
 
     dump = directory / "dump"
@@ -82,7 +82,7 @@ def rendered(case, dump, summary):
 
 
 def described(path):
-    """What a reader of the file finds: type, shape and values of a .npy and of each tensor of a container."""
+    """The content of the file for a reader: type, shape and values of a .npy and of each tensor of a container."""
     if path.suffix == ".npy":
         try:
             return "  " + valued(np.load(path))
@@ -99,7 +99,7 @@ def described(path):
 
 
 def valued(array):
-    """Type, shape, and all values, or of many a digest of their bytes."""
+    """Type, shape, and all values, or, if they are many, a digest of their bytes."""
     flat = array.reshape(-1)
     values = " ".join(format(value, "g") for value in flat.tolist()) if flat.size <= _MOST_VALUES else digest(array)
     return f"{array.dtype} {array.shape}: {values}"
@@ -110,7 +110,7 @@ def digest(data):
 
 
 def plain(text, dump):
-    """Without what differs from run to run: times, paths, numbers drawn by lot."""
+    """The text without the parts that differ from run to run: times, paths, random numbers."""
     text = text.replace(str(PROGRAM.parent).lstrip("/"), "<program>").replace(str(dump), "<dump>")
     text = text.replace(str(dump.parent), "<directory>")
     text = re.sub(r"(?<!\d)1[6-9]\d{14}(?!\d)", "<us>", text)
@@ -119,7 +119,7 @@ def plain(text, dump):
 
 
 def produced(name):
-    """The text of the case `name`, from a run of now."""
+    """The text of the case `name`, from a new run."""
     case = golden_cases.CASES[name]
     with tempfile.TemporaryDirectory(prefix="golden-") as directory:
         return rendered(case, *record(case, pathlib.Path(directory.replace(".", ""))))

@@ -1,4 +1,4 @@
-"""The pairs of dialect, layout and mode that tests/golden/ holds."""
+"""The combinations of dialect, layout and mode in tests/golden/."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ class Case:
     config: dict
     program: str = "train"
     environment: dict = dataclasses.field(default_factory=dict)
-    makes_directory: bool = False  # CANN wants the directory to exist
+    makes_directory: bool = False  # CANN requires that the directory exists
 
 
 def mindspore(version=None, e2e=True, sonde_settings=None, **common):

@@ -41,7 +41,7 @@ def overflow():
 
 
 def exception():
-    """One operator is called with what it cannot take."""
+    """One operator is called with an argument that it cannot take."""
     network, batch = _network_and_batch()
     network(batch)
     try:
@@ -52,7 +52,7 @@ def exception():
 
 
 def channels_last():
-    """As train(), with memory in the order of channels-last."""
+    """As train(), with channels-last memory."""
     network, batch = _network_and_batch()
     _train(network.to(memory_format=torch.channels_last), batch.to(memory_format=torch.channels_last))
 

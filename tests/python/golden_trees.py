@@ -18,7 +18,7 @@ _TENSOR = re.compile(r"<us>|_shape_")
 
 
 def tree(name):
-    """The lines of a case's tree that show how things are called."""
+    """The lines of a case's tree that show the names."""
     text = (ROOT / "tests" / "golden" / f"{name}.txt").read_text()
     body = text.split("\n\n", 2)[2].split("\n\n## ", 1)[0]
     for line in body.splitlines():

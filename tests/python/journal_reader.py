@@ -1,4 +1,5 @@
-"""A second reader of the journal, written from docs/format.md alone: everything that both read alike is in the text."""
+"""A second reader of the journal, written from docs/format.md alone: the document contains everything that both read
+alike."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ MOMENTS = ("max", "min", "sum", "sum_squares")
 
 
 class Corrupt(ValueError):
-    """The bytes are no journal, or a field does not fit into its entry."""
+    """The bytes are not a journal, or a field does not fit into its entry."""
 
 
 class Unsupported(ValueError):
@@ -229,7 +230,7 @@ def _is_header(data: bytes, at: int) -> bool:
 
 
 def _entry_bytes(data: bytes, at: int) -> int:
-    """Length of the whole entry at `at`; 0 when there is none."""
+    """Length of the complete entry at `at`; 0 if there is none."""
     if len(data) - at < ENTRY_BYTES:
         return 0
     checksum, payload = struct.unpack_from("<II", data, at)
@@ -257,7 +258,7 @@ def _may_be_entry(data: bytes, at: int) -> bool:
 
 
 def read(data: bytes) -> Journal:
-    """What a journal says, run by run."""
+    """The content of a journal, run by run."""
     journal, run, at, found = Journal(), Run(), 0, False
 
     def close() -> None:

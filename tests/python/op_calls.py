@@ -1,4 +1,4 @@
-"""A call of PyTorch for each name in the table of kinds (src/operators/op_family.cpp): a function and what it reads."""
+"""A call of PyTorch for each name in the table of kinds (src/operators/op_family.cpp): a function and its inputs."""
 
 import torch
 from torch.nn import functional as F
@@ -26,13 +26,13 @@ def edges():
 
 
 class Call:
-    """inputs: shapes of random tensors, or tensors. constants: what a copy has that no input has."""
+    """inputs: shapes of random tensors, or tensors. constants: values in a copy that are not in any input."""
 
     def __init__(self, function, *inputs, constants=(), single=False):
         self.function = function
         self.inputs = [some(*one) if isinstance(one, tuple) else one for one in inputs]
         self.constants = constants
-        self.single = single  # float32 is all that it takes
+        self.single = single  # it only accepts float32
 
     def __call__(self, *inputs):
         result = self.function(*inputs)

@@ -1,4 +1,5 @@
-"""Each operator whose result first-bad computes again, where that is not a number: one step of training for each."""
+"""Each operator whose result first-bad recomputes, with a result that is not a number: one step of training for
+each."""
 
 import sys
 

@@ -3,7 +3,7 @@ operators that ran, forward and backward, the type chooses. Written from the mea
 in src/config/op_types.inc. x, y: float32 (2, 4) with gradients; image: (1, 2, 6, 6), volume: (1, 2, 4, 4, 4) with
 gradients; i: int64 (2, 2); bits: int64 (2, 4); flags: bool (2, 4); F: torch.nn.functional."""
 
-# type: (code, the types of the operators that are to be chosen)
+# type: (code, the types of the operators that it must choose)
 PROGRAMS = {
     "Abs": ("x.abs()", "abs"),
     "Acos": ("x.acos()", "acos"),

@@ -22,7 +22,7 @@ class Done:
 
 
 def run_program(name, *arguments, directory, **environment):
-    """`python name.py arguments` in .venv-probe; gives what it prints."""
+    """`python name.py arguments` in .venv-probe; returns its output."""
     done = subprocess.run(
         [ENVIRONMENT / "bin" / "python", HERE / f"{name}.py", *map(str, arguments)],
         cwd=directory,
@@ -37,7 +37,7 @@ def run_program(name, *arguments, directory, **environment):
 
 
 def original(commands, directory):
-    """What the original msaccucmp makes of these lists of arguments, in one process: a Done for each."""
+    """The results of the original msaccucmp for these lists of arguments, in one process: a Done for each."""
     path = directory / "commands.json"
     path.write_text(json.dumps([[str(argument) for argument in command] for command in commands]))
     return [Done(*each) for each in json.loads(run_program("probe_commands", path, directory=directory))]

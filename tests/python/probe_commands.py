@@ -3,8 +3,7 @@
     probe_commands.py FILE    FILE holds a JSON list of lists of arguments; prints a JSON list of [status, log]
 
 The package leaves the headers of dump files to a closed library of CANN, `libascend_dump_parser.so`. Here
-container_reader.py stands in for that library, and for nothing else: types, formats, shapes and numbers are the
-package's own work.
+container_reader.py replaces only that library: types, formats, shapes and numbers are the package's own work.
 """
 
 import io
@@ -26,7 +25,7 @@ LISTS = {3: ("output", OUTPUT), 4: ("input", INPUT), 5: ("buffer", BUFFER), 7: (
 
 
 def described(message, names):
-    """A message as the library's JSON has it."""
+    """A message in the form of the library's JSON."""
     result = {}
     for number, value in fields(message):
         name = names.get(number)

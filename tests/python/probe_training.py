@@ -25,7 +25,7 @@ class Unused(types.ModuleType):
         return type(name, (), {})
 
 
-# The debugger's package imports these, which are large, for drawings and monitors that are not asked for here.
+# The debugger's package imports these large packages for drawings and monitors that are not used here.
 for name in ("matplotlib", "matplotlib.pyplot", "matplotlib.patches", "torch.utils.tensorboard"):
     sys.modules[name] = Unused(name)
     parent, _, child = name.rpartition(".")

@@ -26,7 +26,7 @@ _OURS = (
 
 
 _warm = WarmPython()
-cold = False  # whether a script gets an interpreter of its own: the test is marked so
+cold = False  # whether a script gets its own interpreter: the test is marked so
 
 
 class Run:

@@ -1,5 +1,5 @@
-"""Every reader of a dump that is at rest has to agree: the files on disk, the second journal reader, `sonde.open`,
-`sonde ls`, `sonde stats`, `sonde verify`; and once more after `sonde verify --complete`."""
+"""Every reader of a complete dump must agree: the files on disk, the second journal reader, `sonde.open`, `sonde ls`,
+`sonde stats`, `sonde verify`; and again after `sonde verify --complete`."""
 
 import hashlib
 import json
@@ -32,7 +32,7 @@ def contents(paths):
 
 
 def entered_files(dump):
-    """Files that the second journal reader knows of."""
+    """Files that the second journal reader knows."""
     files = set()
     for path in dump.rglob("journal"):
         rank = path.parents[2]
@@ -42,7 +42,7 @@ def entered_files(dump):
 
 
 def agree(dump, complete):
-    """All readers, of a dump that is at rest; `complete`: nothing is left to repair."""
+    """Runs all readers on a complete dump; `complete`: nothing is left to repair."""
     on_disk = tensor_files(dump)
     for path in on_disk:
         np.load(path)  # whole

@@ -96,7 +96,7 @@ class Recurrent(nn.Module):
 
 
 class Slices(nn.Module):
-    """Writes through views, of which the next op reads the base."""
+    """Writes through views whose base the next op reads."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The library that watches PyTorch: found, built on first use, refused where it would not fit."""
+"""The library that watches PyTorch: found, built on first use, refused if it would not fit."""
 
 import json
 import os

@@ -73,7 +73,7 @@ def command(verb, *arguments):
 
 
 def document(verb, *arguments):
-    """Of --json, without what only the command knows."""
+    """The document of --json, without the members that only the command adds."""
     answer = json.loads(command(verb, *arguments, "--json"))
     return {name: value for name, value in answer.items() if name not in ("problems", "warnings", "error")}
 

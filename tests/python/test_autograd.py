@@ -1,4 +1,5 @@
-"""Autograd in all its forms: no operator is lost or counted twice, names hold, and results are those of a bare run."""
+"""Autograd in all its forms: no operator is lost or counted twice, names are right, and results are those of a bare
+run."""
 
 import collections
 import json
@@ -429,7 +430,7 @@ def test_every_backward_operator_has_the_scope_and_line_of_its_forward(case, cas
 
 CHECKPOINTED = "network-Checkpointed/second-Block"
 EXPECTED = {
-    # case: names that must be there, and the source line's text where it is not the block's
+    # case: required names, and the source line's text if it is not the block's
     "checkpoint": {
         f"Default/{CHECKPOINTED}/fc-Linear/linear-op0": "block line",
         f"Default/recompute/{CHECKPOINTED}/fc-Linear/linear-op0": "block line",
@@ -529,6 +530,6 @@ def test_the_profiler_and_sonde_do_not_disturb_each_other(train, tmp_path):
     for dump, steps in ((first, [0, 1, 2]), (second, [0, 1])):
         assert dumps.steps(dump) == steps
         names = [{r["Op Name"] for r in dumps.statistics(dump, i) if r["Op Type"] != "Parameter"} for i in steps]
-        # What follows the optimizer belongs to the step that is ending.
+        # Operators after the optimizer belong to the step that is ending.
         assert all("Default/network-Sequential/0-Linear/linear-op0" in n for n in names)
         assert all(len(n) == len(names[0]) for n in names[:-1])

@@ -1,4 +1,4 @@
-"""`import torch` with Sonde installed: nothing happens unless asked, and nothing of ours can make it fail."""
+"""`import torch` with Sonde installed: nothing happens without a request, and no failure of Sonde can make it fail."""
 
 import pathlib
 import shutil

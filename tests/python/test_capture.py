@@ -6,7 +6,7 @@ import dumps
 import numpy as np
 import pytest
 
-# Trains one step by hand and saves what every interesting tensor was, so that the dump can be held against it.
+# Trains one step by hand and saves the values of every interesting tensor, to be compared with the dump.
 REFERENCE = """
     import torch
     from torch import nn
@@ -265,7 +265,7 @@ def test_other_kinds_of_network_are_recorded_whole(name, train, config):
 
 def test_op_names_are_the_same_in_every_step_and_run(train, config):
     first = train(config=config(saved_data="statistic", statistic_category=["max"]))
-    # What follows the optimizer (the next batch, the last print) closes the step and need not be alike.
+    # Operators after the optimizer (the next batch, the last print) close the step and may differ.
     names = [
         [n for n in (row["Op Name"] for row in dumps.statistics(first.dump, step)) if not n.startswith(CLOSING)]
         for step in (1, 2)

@@ -1,4 +1,4 @@
-"""`sonde ls`, `stats` and `show`, as users see them: a real training's dump, and dumps that MindSpore would leave."""
+"""`sonde ls`, `stats` and `show`, as users see them: a real training's dump, and dumps like MindSpore's."""
 
 import json
 import os
@@ -61,7 +61,7 @@ def tensors_only(tmp_path_factory):
 
 @pytest.fixture
 def foreign(tmp_path):
-    """A tree as MindSpore leaves it, with a NaN in one of its tensors."""
+    """A tree like MindSpore's, with a NaN in one of its tensors."""
     step = tmp_path / "rank_0/Net/0/5"
     step.mkdir(parents=True)
 
@@ -274,7 +274,7 @@ def test_show_says_when_values_were_not_kept(tmp_path):
     assert "values were not recorded" in result.stdout
 
 
-# --- what is mistyped
+# --- typing errors
 
 
 @pytest.mark.parametrize(
@@ -342,7 +342,7 @@ def test_names_in_a_dump_cannot_command_the_terminal(tmp_path):
 def test_every_verb_has_help_with_exit_status_and_example():
     verbs = re.findall(r"^  ([\w-]+)", sonde("--help").stdout.split("Subcommands:")[1], re.MULTILINE)
     assert {"ls", "stats", "show"} <= set(verbs)
-    for verb in set(verbs) - {"msaccucmp"}:  # which answers as the original does
+    for verb in set(verbs) - {"msaccucmp"}:  # it answers as the original does
         result = sonde(verb, "--help")
         assert result.returncode == 0
         assert "Exit status" in result.stdout, verb

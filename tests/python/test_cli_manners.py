@@ -18,7 +18,7 @@ SHELLS = ["bash", "zsh", "fish"]
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A dump with tensors, one with statistics written by `run` under an odd name, one of tensors alone."""
+    """Dumps with tensors, with statistics written by `run` under an odd name, and with tensors alone."""
     directory = tmp_path_factory.mktemp("manners")
     (directory / "train.py").write_text(textwrap.dedent(SMALL_TRAINING))
     config = directory / "config.json"

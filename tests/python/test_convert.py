@@ -18,7 +18,7 @@ TYPES = """
         for kind in kinds:
             values.to(kind).clone()
 """
-# Of values.to(kind).clone(), in the order of `kinds`: the type that NumPy finds, and the values.
+# The results of values.to(kind).clone(), in the order of `kinds`: NumPy's type, and the values.
 KEPT = [-1.5, 0.25, 3.0]
 EXPECTED = [
     ("float64", KEPT), ("float16", KEPT), ("float32", KEPT), ("float32", KEPT), ("float32", KEPT), ("int8", [-1, 0, 3]),
@@ -36,7 +36,7 @@ def dumped(train, config, layout, iteration="0"):
 
 
 def clones(directory):
-    """What the clones made, in the order of their calls: the number of the op, then of its task."""
+    """The results of the clones, in the order of their calls: the number of the op, then of its task."""
     found = [path for path in directory.rglob("*output*.npy") if path.name.startswith(("clone", "Default--clone"))]
     return sorted(found, key=lambda path: int(path.name.split("clone-op")[1].split(".")[0].split("_")[0]))
 

@@ -1,4 +1,4 @@
-"""sonde/dump.h: a program outside the checkout, compiled against what is installed."""
+"""sonde/dump.h: a program outside the checkout, compiled against the installed files."""
 
 import pathlib
 import re
@@ -57,7 +57,7 @@ HEADERS = sorted(path.name for path in (ROOT / "include/sonde").iterdir())
 
 
 def exported(header):
-    """What a header shows of the library, as C++ names it: `sonde::Dump::path`."""
+    """The parts of the library in a header, with their C++ names: `sonde::Dump::path`."""
     names, inside = [], ""
     for line in (ROOT / "include/sonde" / header).read_text().splitlines():
         if opened := re.match(r"(?:class|struct) (\w+) .*{$", line):

@@ -1,4 +1,5 @@
-"""Dumps whose journal is damaged, cut off or gone: every verb gives the true answer, or says that it could not look."""
+"""Dumps whose journal is damaged, cut off or gone: every verb gives the true answer, or reports parts that it cannot
+read."""
 
 import json
 import os
@@ -164,7 +165,7 @@ def test_a_dump_without_a_recorded_step_shows_no_graph_and_does_not_crash(tmp_pa
     (own / "journal").write_bytes(b"")
     for verb, more in VERBS.items():
         result = run(verb, tmp_path, *more)
-        shows = verb in ("ls", "stats")  # a list of nothing is true; that nothing is wrong would not be
+        shows = verb in ("ls", "stats")  # an empty list is true; "nothing is wrong" would not be
         assert result.returncode == UNREADABLE or (shows and result.returncode == 0), (verb, result)
         assert "the run ended before its first entry" in result.stderr and "nothing wrong" not in result.stdout
     assert "no step was recorded" in run("graph", tmp_path).stderr

@@ -1,4 +1,4 @@
-"""Configurations of every system a user may come from, run as they would run them."""
+"""Configurations of every system that a user may come from, run as that system's users would run them."""
 
 import json
 import textwrap
@@ -15,7 +15,7 @@ ARRANGED = {"sonde_settings": {"layout": "mindspore-2.7"}}  # so that dumps.py c
 
 @pytest.fixture
 def configuration(tmp_path):
-    """configuration(content): writes a file of any dialect and gives its path."""
+    """configuration(content): writes a file of any dialect and returns its path."""
 
     def write(content, name="acl.json"):
         path = tmp_path / name
@@ -62,7 +62,7 @@ def test_a_model_is_its_module_and_not_what_runs_outside(recorded, dump):
     slots, _ = recorded(acl(dump, dump_list=[{"model_name": "Small"}]))
     assert all("network-Small" in name for name in operators(slots))
     assert slots[CONV] == {"output0"}
-    assert {"conv.weight", "fc.bias"} <= set(slots)  # what feeds the selected operators
+    assert {"conv.weight", "fc.bias"} <= set(slots)  # inputs of the selected operators
 
 
 def test_a_model_that_does_not_run_leaves_nothing_and_is_named(train, dump, configuration):
@@ -85,7 +85,7 @@ def test_layers_are_names_or_types_of_any_system(recorded, dump):
     slots, run = recorded(acl(dump, dump_list=[{"layer": layer}]))
     assert {name.rpartition("/")[2] for name in operators(slots)} >= {"conv2d-op0", "linear-op0"}
     assert not any("relu" in name for name in slots)
-    assert not any(name.startswith("norm") for name in slots)  # parameters of what is not selected
+    assert not any(name.startswith("norm") for name in slots)  # parameters of operators that are not selected
     assert any("dump_list[0].layer entry 'Nothing' matched nothing" in line for line in run.sonde_lines)
 
 
@@ -222,7 +222,7 @@ def test_the_graph_shows_as_much_of_the_source_as_is_asked_for(train, config, du
         assert "return x * 2" in of_mul
 
 
-# --- a switch and no configuration -----------------------------------------------------------------------------------
+# --- a switch without a configuration ---------------------------------------------------------------------------------
 
 
 def test_graphs_alone_are_written_for_mindspores_switch(train, tmp_path):

@@ -17,7 +17,7 @@ from document_blocks import CHECKOUT, World, blocks_of, doctest_steps, session_s
 from document_output import renewed, same
 
 DOCUMENTS = ["README.md", "docs/guide.md", "docs/python.md", "docs/watch.md"]
-MOST_LINES = 60  # of what was printed, in a complaint
+MOST_LINES = 60  # of the output, in a message
 FOLDERS = (
     ".ci",
     "adapters",
@@ -36,7 +36,7 @@ FOLDERS = (
 
 
 class Document:
-    """A document whose blocks are run; `problems` says where it shows something else, `lines` what it should show."""
+    """A document whose blocks are run; `problems` names the differences, `lines` contains the right text."""
 
     def __init__(self, name, world):
         self.name = name
@@ -62,7 +62,7 @@ class Document:
         self.problems.append(f"{self.name}:{block.begin + 1}: {text}")
 
     def compare(self, block, begin, shown, printed):
-        """The change that makes the document show what was printed, when it does not."""
+        """The change that makes the document show the output, if it does not."""
         end = begin + len(shown)
         while shown and not shown[-1].strip():
             shown = shown[:-1]
@@ -84,7 +84,7 @@ class Document:
         results = self.world.shell([step.source for step in steps], block.marks.get("first", ""))
         for i, (step, (status, printed)) in enumerate(zip(steps, results, strict=True)):
             self.check_status(block, i, status, printed)
-            # A session without any output shows how commands are called, and not what they say.
+            # A session without any output shows how commands are called, and not their answers.
             if any(step.shown for step in steps):
                 changes += self.compare(block, block.begin + step.begin, step.shown, printed)
         return changes

@@ -1,4 +1,4 @@
-"""sonde.open: what a dump holds, in Python, and `sonde export`."""
+"""sonde.open: the content of a dump in Python, and `sonde export`."""
 
 import json
 import re
@@ -254,7 +254,7 @@ def test_no_framework_is_imported(path):
 
 @pytest.fixture(scope="module")
 def exported(path, tmp_path_factory):
-    """Everything the command can write, by one call."""
+    """Every kind of file that the command can write, from one call."""
     directory = tmp_path_factory.mktemp("export", numbered=True)
     names = ["all.parquet", "all.arrow", "all.safetensors", "all.npz", "trends/"]
     to = [argument for name in names for argument in ("--to", f"{directory}/{name}")]
@@ -385,7 +385,7 @@ def test_export_selects_what_the_other_verbs_select(path, dump, tmp_path, patter
     shown = run_in(tmp_path, path, CLI, "stats", path, "--jsonl", *select, *steps)
     lines = [json.loads(line) for line in shown.stdout.splitlines()]
     rows = {(row["step"], row["op_name"], row["side"], row["slot"]) for row in lines if "side" in row}
-    assert bool(rows) == ("[" not in patterns[0])  # a bracket is itself; that verb says that there is no such op
+    assert bool(rows) == ("[" not in patterns[0])  # a bracket is itself; this verb reports a missing op
     chosen = export._chosen(dump, {"select": patterns, "step": step})
     assert {(tensor.step, tensor.op.op_name, tensor.side, tensor.slot) for tensor in chosen} == rows
 

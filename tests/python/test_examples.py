@@ -15,7 +15,7 @@ CONV2 = "conv2d.Default_network-AlexNet_conv2-Conv2d_conv2d-op"
 
 @pytest.fixture
 def run_script(execute, tmp_path):
-    """Runs a script beside a copy of the training that is small."""
+    """Runs a script beside a copy of a small training."""
     directory = shutil.copytree(ALEXNET, tmp_path / "alexnet")
     training = directory / "train_alexnet.py"
     training.write_text(training.read_text().replace("default=0.25", "default=0.05").replace("default=16", "default=2"))

@@ -1,4 +1,4 @@
-"""The short form of the bench of planted faults: the true operator and line, or nothing where nothing is wrong."""
+"""The short form of the bench of planted faults: the true operator and line, or no finding if there is no fault."""
 
 import json
 import pathlib

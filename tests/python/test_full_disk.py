@@ -19,7 +19,7 @@ class Case:
     saved_data: str
     cause: str
     limits: dict
-    files: int = 0  # that were whole before, at least
+    files: int = 0  # the least number of files that were complete before
     named: str = ""
 
 
@@ -32,7 +32,7 @@ CASES = {
     "statistics on a failing disk": Case("statistic", FAILING, {"writes": 20}),
     "tensors, full when closed": Case("tensor", FULL, {"bytes": 300_000, "late": True}, 50),
     "both, failing when closed": Case("full", FAILING, {"writes": 60, "late": True}, 40),
-    # In its steps nothing but tables is closed: the first and the last have graphs.
+    # In its steps only tables are closed: the first and the last have graphs.
     "tables, full when closed": Case("statistic", FULL, {"bytes": 120_000, "late": True}, named="statistic.csv"),
     "nothing fits": Case("full", FULL, {"bytes": 0}),
     "nothing but the start fits": Case("full", FULL, {"bytes": 5000}),

@@ -13,7 +13,7 @@ GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 
 @pytest.fixture(scope="module")
 def produced(tmp_path_factory):
-    """The texts of all cases, from runs of now, in one process."""
+    """The texts of all cases, from new runs in one process."""
     directory = tmp_path_factory.mktemp("golden", numbered=True)
     program = pathlib.Path(__file__).with_name("golden.py")
     run = run_in(directory, directory, sys.executable, program, "--into", directory, timeout=280)

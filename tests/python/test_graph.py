@@ -46,7 +46,7 @@ TRAINING = """
         net.eval()(torch.randn(2, 1, 8, 8))
 """
 
-# What each release writes of an op's name, by the line that holds it.
+# The text of an op's name in each release, by the line that contains it.
 FULL_NAME = {
     "2.0": r"      : \((Default\S*|Gradients\S*)\)$",
     "2.3": r"      : full_name_with_scope: \((\S+)\)$",

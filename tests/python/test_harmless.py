@@ -136,4 +136,4 @@ def test_an_exception_in_the_users_forward_reaches_the_user(train, config):
     on = train(source, config(saved_data="tensor"))
     assert on.status == 1
     assert re.search(r"RuntimeError: (mm: )?mat1 and mat2 shapes cannot be multiplied", on.stderr)
-    assert on.dump.exists()  # what ran before is there
+    assert on.dump.exists()  # earlier steps are there

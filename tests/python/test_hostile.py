@@ -1,4 +1,4 @@
-"""Programs that do everything one should not: they run as without Sonde, and their dumps can be read."""
+"""Programs that break all conventions: they run as without Sonde, and their dumps can be read."""
 
 import csv
 
@@ -6,7 +6,7 @@ import dumps
 import numpy as np
 import pytest
 
-# Cases share one process; each catches what it raises. `sonde.step()` after each makes it a step of its own.
+# Cases share one process; each catches its own exceptions. `sonde.step()` after each makes it a separate step.
 PROGRAM = r"""
     import gc, linecache, os, sys, threading, types, warnings
     import sonde

@@ -1,4 +1,4 @@
-"""Names in a dump, in its tables and in its files command no terminal, whatever verb prints them."""
+"""Names in a dump, in its tables and in its files control no terminal, whatever verb prints them."""
 
 import json
 import re
@@ -9,8 +9,8 @@ import pytest
 from conftest import CLI
 from processes import run_in, settings_of
 
-# A title of the terminal, colours, a C1 control, another direction, an end of a line, a byte that is no UTF-8, a blank
-# that is none, and a line of our own making.
+# A title of the terminal, colours, a C1 control, another direction, an end of a line, a byte that is not UTF-8, an
+# unusual blank, and a false line of output.
 HOSTILE = "x\x1b]0;owned\x07\x1b[31m\x9b2J\u202egnp\u2066\r\nsonde: error: planted\x7f\u200f\x08\u2028"
 FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
@@ -49,7 +49,7 @@ def place(tmp_path_factory):
 
 
 def _tree(directory):
-    """File names, a table and a source of values that nobody can read."""
+    """File names, a table and a source of values that cannot be read."""
     step = directory / "tree/rank_0/Net/0/0"
     step.mkdir(parents=True)
     name = HOSTILE.replace("\x00", "").encode() + b"\xff\xfe"

@@ -32,7 +32,7 @@ for name in sys.argv[3:]:
 
 @pytest.fixture(scope="module")
 def dumps(tmp_path_factory):
-    """A dump of each case, as if it had been made an hour ago: an index of one just made has to wait."""
+    """A dump of each case, with times an hour ago: an index of a new dump would have to wait."""
     directory = pathlib.Path(str(tmp_path_factory.mktemp("index")).replace(".", ""))
     command = [sys.executable, "-c", RECORD, pathlib.Path(__file__).parent, directory, *CASES]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
@@ -67,7 +67,7 @@ def said(cache, *arguments, index="auto"):
 
 
 def questions(dump, cache):
-    """All that the verbs may be asked of this dump, with names and steps that it has, and some that it has not."""
+    """All calls of verbs on this dump, with names and steps that it has, and some that it lacks."""
     rows = [json.loads(line) for line in said(cache, "ls", dump, "--ops", "--jsonl", index="off")[1].splitlines()]
     tensors = [json.loads(line) for line in said(cache, "stats", dump, "--jsonl", index="off")[1].splitlines()]
     op, last = rows[0]["op_name"], rows[-1]

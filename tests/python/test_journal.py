@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def writer() -> str:
-    """The C++ writer's test program, from the build that is there."""
+    """The C++ writer's test program, from the present build."""
     candidates = [os.environ.get("SONDE_BUILD", ""), "build", "build/release", "build/dev", "build/asan"]
     for build in filter(None, candidates):
         program = ROOT / build / "tests/engine/journal/write_sample_journal"

@@ -1,4 +1,4 @@
-"""`--json` of every verb is one document, as docs/json/ says, with its problems; an error is one too."""
+"""`--json` of every verb is one document, as in docs/json/, with its problems; an error is one too."""
 
 import functools
 import json

@@ -1,4 +1,4 @@
-"""The short form of tests/kills/run.py: a training that dies at any moment loses nothing that was written."""
+"""The short form of tests/kills/run.py: a training that dies at any moment loses no written data."""
 
 import pathlib
 import subprocess

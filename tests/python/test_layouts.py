@@ -1,4 +1,4 @@
-"""The layouts of MindSpore 2.0, 2.3, 2.5 and 2.7, as a user sees them: files, tables, and what reads them back."""
+"""The layouts of MindSpore 2.0, 2.3, 2.5 and 2.7, as a user sees them: files, tables, and programs that read them."""
 
 import csv
 import json
@@ -83,7 +83,7 @@ def name_in_files(version, full_name):
 
 
 def op_name(version, file_name):
-    """The op_name part of a file's name, taken off from both ends."""
+    """The op_name part of a file's name, without the parts at both ends."""
     parts = 7 if version == "2.7" else 6
     return file_name.partition(".")[2].removesuffix(".npy").rsplit(".", parts)[0]
 
@@ -105,7 +105,7 @@ def recorded(train, config, dump):
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
-    """Dumps of the small training that several tests look at, by version; "in": where they lie."""
+    """Dumps of the small training for several tests, by version; "in": their directory."""
     return {"in": tmp_path_factory.mktemp("kept")}
 
 
@@ -228,7 +228,7 @@ def test_kernels_take_the_names_that_are_found_in_the_dump(recorded, version):
     wanted = next(name for name in order(dump) if name_in_files(version, name) == op_name(version, conv.name))
     relu = next(name for name in order(dump) if "relu-op" in name)
     shutil.rmtree(dump)
-    # In 2.0 what the file says is enough.
+    # In 2.0 the name in the file is enough.
     entries = [op_name(version, conv.name) if version == "2.0" else wanted, relu]
     recorded(version, iteration="1", saved_data="tensor", dump_mode=1, kernels=entries)
     names = {op_name(version, path.name) for path in directory(dump, 1).glob("*.npy")}
@@ -253,7 +253,7 @@ def test_every_layout_is_read_back_with_and_without_its_journal(small, sonde, tm
     shutil.rmtree(without / "rank_0" / ".dump_metadata")
 
     def values(where):
-        """Values come with six digits from the table; parameters have their names as the files have them."""
+        """Values have six digits in the table; parameters have the same names as in the files."""
         stats = sonde("stats", "--jsonl", "--step", "0", where)
         assert stats.status == 0, stats.stderr
         rows = [json.loads(line) for line in stats.stdout.splitlines()]

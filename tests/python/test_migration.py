@@ -16,8 +16,8 @@ MINDSPORE = pathlib.Path(os.environ.get("SONDE_MINDSPORE_PYTHON", ROOT / ".venv-
 
 needs_mindspore = pytest.mark.skipif(not MINDSPORE.exists(), reason=f"no {MINDSPORE}; run scripts/setup --mindspore")
 
-# What MindSpore does in operators that PyTorch does not have: `convolution_backward` is three of them, `add_` of an
-# optimizer a part of one.
+# MindSpore's operators that PyTorch does not have: `convolution_backward` corresponds to three of them, `add_` of an
+# optimizer to a part of one.
 ALONE_IN_THE_ORIGINAL = {
     "ApplyMomentum",
     "AssignAdd",
@@ -63,7 +63,7 @@ SMALL_DUMPS = """
 
 
 class Story:
-    """What run_migration.sh printed and left."""
+    """The output and the files of run_migration.sh."""
 
     def __init__(self, run, directory):
         self.output = run.stdout
@@ -75,7 +75,7 @@ class Story:
         return [float(loss) for loss in re.findall(r"^step \d+: loss ([\d.]+)$", self.printed[name], re.M)]
 
     def report(self, name):
-        """The lines about the first difference, or the one that there is none."""
+        """The lines about the first difference, or the one that reports none."""
         lines = self.printed[name].splitlines()
         return lines[3 : lines.index("")]
 
@@ -92,14 +92,14 @@ def story(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory):
-    """compared(target, golden, ...): what `sonde compare` says."""
+    """compared(target, golden, ...): the answer of `sonde compare`."""
     directory = tmp_path_factory.mktemp("compared", numbered=True)
     return lambda *arguments: run_in(directory, None, CLI, "compare", *arguments)
 
 
 @pytest.fixture(scope="module")
 def comparison(story, compared):
-    """What programs read of the comparison of the right port."""
+    """The document of the comparison with the right port."""
     run = compared(story.directory / "pytorch", story.directory / "mindspore", "--json")
     assert run.status == 0, run.stderr
     return json.loads(run.stdout)
@@ -107,7 +107,7 @@ def comparison(story, compared):
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """A directory with the dumps that SMALL_DUMPS makes."""
+    """A directory with the dumps of SMALL_DUMPS."""
     directory = tmp_path_factory.mktemp("small", numbered=True)
     (directory / "train.py").write_text("\n".join(line[4:] for line in SMALL_DUMPS.splitlines()))
     made = run_in(directory, None, sys.executable, "train.py", directory)
@@ -239,7 +239,7 @@ def test_another_shape_and_a_nan_are_differences(small, compared):
     shape = compared(small / "short", small / "open")
     assert shape.status == 1
     assert re.match(r"first difference: step 0, mul .*: gives \(1000\), golden \(2000\)\n", shape.stdout)
-    assert "also: step 0, sum" not in shape.stdout  # of fewer elements it is another one
+    assert "also: step 0, sum" not in shape.stdout  # a sum of fewer elements is another one
     for dumps in (("nan", "open"), ("open", "nan")):
         nan = compared(*(small / name for name in dumps))
         assert nan.status == 1

@@ -1,7 +1,7 @@
 """`sonde msaccucmp` beside the original, the package mindstudio-probe, on random tensors and dumps.
 
-What may differ, and by how much, is in `agree`: the original takes its sums and quotients in float32. What differs on
-purpose is in `test_what_differs_on_purpose`, with what the original gives, and in docs/msaccucmp-compare.md.
+What may differ, and by how much, is in `agree`: the original computes its sums and quotients in float32. Intended
+differences are in `test_what_differs_on_purpose`, with the original's results, and in docs/msaccucmp-compare.md.
 """
 
 import csv
@@ -73,7 +73,7 @@ def random_shape(random):
 
 
 def random_tensor(random, dtype, shape):
-    """Values whose squares a float32 holds; now and then all alike, all zero, or none below zero."""
+    """Values whose squares fit a float32; in some cases all equal, all zero, or none below zero."""
     dtype = np.dtype(dtype)
     if dtype.kind == "b":
         return random.integers(0, 2, shape).astype(dtype)
@@ -144,7 +144,7 @@ def test_ten_algorithms_of_random_pairs(pairs):
             )  # fmt: skip
             cells += 1
             other_digits += left[algorithm] != right[algorithm]
-    # The sums of the original are of float32: if no digit differed, something else than the original was run.
+    # The sums of the original are float32: if no digit differed, another program than the original was run.
     print("DIGITS", other_digits, cells)
     assert 0 < other_digits < cells / 5
 
@@ -206,7 +206,7 @@ def file_of(kind, name, number):
 
 
 def stored(array, **known):
-    """A tensor of a dump. It has an address, as on a device: what the original's library makes of 0 is not known."""
+    """A tensor of a dump. It has an address, as on a device: the effect of 0 on the original's library is unknown."""
     number = NUMBERS["?" if array.dtype == bool else array.dtype.str[1:]]
     return cann.Tensor(array.tobytes(), number, array.shape, address=4096 + array.nbytes, **known)
 
@@ -229,7 +229,7 @@ def compared(root, arguments):
 
 
 def check_tables(mine, theirs, elements):
-    """Cells by the rule of `agree`; a reason stands in both or in neither, in words of its own."""
+    """Cells by the rule of `agree`; a reason is in both or in neither, in each program's own words."""
     (header, rows), (their_header, their_rows) = mine, theirs
     assert header == their_header
     tensor_at = header.index("TensorIndex")
@@ -253,7 +253,7 @@ def test_two_dumps_of_random_tensors(tmp_path):
     for number in range(48):
         name = f"op{number}"
         tensors = [random_pair(random, TYPES[(number + i) % len(TYPES)]) for i in range(3)]
-        # The original takes an empty tensor for float64, and a scalar for one of as many elements as it has bytes.
+        # The original reads an empty tensor as float64, and a scalar as one with as many elements as it has bytes.
         tensors = [(left, right) for left, right in tensors if left.size and left.shape]
         for place, (left, _) in enumerate(tensors):
             elements[f"{name}:input:{place}" if place < 2 else f"{name}:output:0"] = left.size

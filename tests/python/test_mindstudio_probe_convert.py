@@ -37,7 +37,7 @@ def tensor(random, dtype, shape, format_name="ND", original_shape=None, *, group
 
 
 class Case:
-    """One file and one call; `files` are what a program wrote, by name."""
+    """One file and one call; `files` are the files that a program wrote, by name."""
 
     def __init__(self, root, number, data, *options, name=NAME):
         self.directory = root / str(number)
@@ -56,7 +56,7 @@ class Case:
 
 
 def run(cases, root):
-    """Both programs on each case; gives [(case, status and files of ours, of theirs)]."""
+    """Runs both programs on each case; returns [(case, status and files of ours, of theirs)]."""
     theirs = original([case.command("theirs") for case in cases], root)
     mine = [ours(case.command("ours")) for case in cases]
     return [
@@ -73,7 +73,7 @@ def check_same(results):
     for case, (status, files), (their_status, their_files) in results:
         assert (status, sorted(files)) == (their_status, sorted(their_files)), case.about
         for name, data in their_files.items():
-            if is_of_columns_first(data):  # numpy.save does so where both orders are one; Sonde's are all of rows first
+            if is_of_columns_first(data):  # numpy.save does so if both orders are equal; Sonde always writes rows first
                 left, right = np.load(io.BytesIO(files[name])), np.load(io.BytesIO(data))
                 assert (left.dtype, left.shape, left.tobytes()) == (right.dtype, right.shape, right.tobytes()), (
                     case.about
@@ -83,7 +83,7 @@ def check_same(results):
 
 
 def rearrangements():
-    """(format, stored shape, original shape, format asked for): what both know."""
+    """(format, stored shape, original shape, requested format): all that both programs know."""
     image = {"NCHW": (2, 19, 5, 7), "NHWC": (2, 5, 7, 19), "HWCN": (5, 7, 19, 2)}
     for wanted, real in image.items():
         for blocks, width in ((2, 16), (5, 4)):
@@ -135,7 +135,7 @@ def test_tensors_in_their_own_format_byte_for_byte(tmp_path):
         more = [tensor(random, "f4", (2, 1, 3, 3, 16), "NC1HWC0", (2, 3, 3, 3)), tensor(random, "i4", (1,))]
         data = cann.container(tensors, more, buffers=[b"buffer", b""], spaces=[b"log"], op_name="net/block/conv1")
         cases.append(Case(tmp_path, number, data, "-t", kind))
-    # bfloat16 and small floats where the original's arithmetic is right: finite numbers
+    # bfloat16 and small floats for which the original's arithmetic is right: finite numbers
     words = random.integers(0, 0x7F80, 64, "u2")
     cases.append(Case(tmp_path, 3, cann.container([cann.Tensor(words.tobytes(), cann.BF16, (8, 8))])))
     cases.append(Case(tmp_path, 4, b"\x07" * 8))
@@ -170,17 +170,17 @@ def test_what_differs_on_purpose(tmp_path):
     for _, *sides in run(cases, tmp_path):
         for (status, files), arrays in zip(sides, (mine, theirs), strict=True):
             arrays.append(np.load(io.BytesIO(*files.values())) if files else status)
-    # FRACTAL_NZ of rank 4 loses a dimension there, and only that.
+    # There, FRACTAL_NZ of rank 4 loses a dimension, and nothing else does.
     assert (theirs[0].shape, mine[0].shape) == ((6, 30, 20), (2, 3, 30, 20))
     assert theirs[0].tobytes() == mine[0].tobytes()
-    # Of more groups than fit a block the later ones overwrite the earlier ones there.
+    # There, with more groups than fit a block, the later ones overwrite the earlier ones.
     assert theirs[1].shape == mine[1].shape
     assert np.count_nonzero(theirs[1]) < grouped.size
     assert sorted(mine[1][mine[1] != 0]) == grouped.reshape(-1).tolist()
     assert (theirs[2].shape, mine[2].shape) == ((), (1,))
     assert (theirs[3].dtype, mine[3].dtype, theirs[3].shape, mine[3].shape) == (np.float64, np.float16, (2, 0), (2, 0))
-    # A plain tensor is cut there by a real shape that is written in another order.
+    # There, a real shape in another order crops a plain tensor.
     assert (theirs[4].shape, mine[4].shape) == ((2, 19, 5, 7), (2, 19, 5, 7))
-    # Refused there; a tensor of one dimension lies the same in every order, and NC1HWC0 can be made.
+    # Refused there; but a tensor of one dimension is the same in every order, and NC1HWC0 can be made.
     assert (theirs[5], mine[5].shape) == (22, (6,))
     assert (theirs[6], mine[6].shape) == (22, (2, 1, 5, 7, 16))

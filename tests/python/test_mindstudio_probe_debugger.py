@@ -1,6 +1,6 @@
 """Dumps that msprobe's PrecisionDebugger really wrote, of a small network on a CPU, as Sonde reads them.
 
-What must come out stands in msprobe's own dump.json, and in the program: tests/python/probe_training.py.
+The expected results are in msprobe's own dump.json, and in the program: tests/python/probe_training.py.
 """
 
 import json
@@ -38,7 +38,7 @@ def rows_of(dump, step):
 
 
 def leaves(node):
-    """Tensors and numbers below a list or a dictionary of dump.json, in order; None for a place that holds none."""
+    """Tensors and numbers below a list or a dictionary of dump.json, in order; None for a place without one."""
     if isinstance(node, dict) and "type" in node:
         yield node if "Tensor" in node["type"] or node["type"] == "torch.Size" else None
     elif isinstance(node, dict):
@@ -52,7 +52,7 @@ def leaves(node):
 
 
 def records_of(dump, step):
-    """{(record, side, slot): what dump.json has of the tensor}, in its order."""
+    """{(record, side, slot): the tensor's facts in dump.json}, in its order."""
     (path,) = (dump / f"step{step}").glob("*/dump.json")
     found = {}
     for name, record in json.loads(path.read_text())["data"].items():
@@ -68,7 +68,7 @@ def records_of(dump, step):
 
 
 def number(value):
-    """As `sonde stats --jsonl` writes a number of JSON: no NaN and no infinities."""
+    """A number in the JSON form of `sonde stats --jsonl`: no NaN and no infinities."""
     if value is None or isinstance(value, str):
         return value
     value = float(value)
@@ -123,7 +123,7 @@ def test_first_bad_names_the_logarithm(dumps, run):
     report = json.loads(found)
     finding = report["findings"][0]
     assert (status, finding["step"]) == (1, 1)
-    if run.startswith("L0"):  # which has nothing but modules
+    if run.startswith("L0"):  # it contains only modules
         assert finding["op_name"] == "Module.head.Head.forward.0"
         return
     assert finding["op_name"] == "Torch.log.0.forward"

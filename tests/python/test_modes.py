@@ -1,4 +1,5 @@
-"""Modes that keep some operators only: what overflowed, what threw, what set_dump() flagged; and forms of tensors."""
+"""Modes that keep only some operators: with an overflow, with an exception, flagged by set_dump(); and forms of
+tensors."""
 
 import json
 import shutil
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from conftest import CLI
 
-# A training that can be made to overflow, to throw, or neither. It prints a digest of all it computed.
+# A training that can overflow, throw, or neither. It prints a digest of all its results.
 TRAINING = """
     import hashlib
     import sys
@@ -191,7 +192,7 @@ THROWERS = {
 @pytest.mark.parametrize("what", THROWERS)
 def test_the_inputs_of_what_threw_are_on_disk_before_the_error_is_seen(what, train, config, dump):
     inside, before, name, inputs, step = THROWERS[what]
-    # As soon as the error is seen the process is gone: nothing can be written afterwards.
+    # The process ends as soon as the error is seen: nothing can be written afterwards.
     source = training(inside, before)
     source = source.replace(
         "    for step in", "    import os\n    sys.excepthook = lambda *_: os._exit(7)\n    for step in"
@@ -206,7 +207,7 @@ def test_the_inputs_of_what_threw_are_on_disk_before_the_error_is_seen(what, tra
 
 @pytest.fixture(params=["op_debug_mode", "lite_exception"])
 def exception_config(request, config, tmp_path, dump):
-    """The two configurations that keep what throws."""
+    """The two configurations that record the operator that throws."""
     if request.param == "op_debug_mode":
         return config(saved_data="tensor", op_debug_mode=4)
     dump.mkdir()

@@ -1,4 +1,4 @@
-"""`sonde msaccucmp convert` and `overflow`, and msaccucmp.py: what the original writes, and what differs on purpose."""
+"""`sonde msaccucmp convert` and `overflow`, and msaccucmp.py: the original's files, and intended differences."""
 
 import json
 import os
@@ -17,7 +17,7 @@ NAME = "Conv2D.conv1.3.7.1700000000000000"
 
 @pytest.fixture
 def convert(sonde, tmp_path):
-    """Converts one file with these bytes; gives the status, stderr and what was written, by name."""
+    """Converts one file with these bytes; returns the status, stderr and the written files, by name."""
 
     def run(data, *options, name=NAME):
         dump = tmp_path / "dump"

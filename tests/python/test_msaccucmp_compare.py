@@ -23,7 +23,7 @@ def tensor(array, is_input, *, format=2, original=(), address=0, data_type=None)
 
 
 def write(path, inputs=(), outputs=()):
-    """A container. Each tensor is an array, or an array and what else is known of it."""
+    """A container. Each tensor is an array, or an array with further facts."""
     message, payload = b"", b""
     for number, is_input, tensors in ((4, True, inputs), (3, False, outputs)):
         for item in tensors:

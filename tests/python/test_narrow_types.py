@@ -20,7 +20,7 @@ class Narrow:
     specials: str  # ieee: the greatest exponent is infinity or NaN; fn: all ones is NaN; fnuz: only 0x80 is
 
     def value(self, code):
-        """The number that `code` means; nan, inf included."""
+        """The number for `code`; nan, inf included."""
         mantissa_bits = self.bits - 1 - self.exponent_bits
         sign = -1.0 if code >> (self.bits - 1) else 1.0
         exponent = code >> mantissa_bits & (1 << self.exponent_bits) - 1

@@ -13,7 +13,7 @@ from processes import CLI, run_in
 
 SOURCE = pathlib.Path(__file__).parents[2] / "src/operators/op_family.cpp"
 
-# Of MindSpore and CANN, or without a kernel for CPUs: what PyTorch calls the same here.
+# Types of MindSpore and CANN, or without a kernel for CPUs: PyTorch's names for the same.
 CALLED_AS = {
     "expanddims": "unsqueeze",
     "padv3": "pad",
@@ -107,13 +107,13 @@ def with_type(inputs, dtype):
 
 
 def shaken(inputs, by=1e-6):
-    """As another machine might have computed them."""
+    """The results of another machine, with other rounding."""
     torch.manual_seed(1)
     return [x + by * torch.randn_like(x).sgn() if is_float(x) else x for x in inputs]
 
 
 def write(directory, ops):
-    """A dump as MindSpore leaves it: {name: (inputs, outputs)}."""
+    """A dump like MindSpore's: {name: (inputs, outputs)}."""
     step = directory / "rank_0" / "Net" / "0" / "0"
     step.mkdir(parents=True)
     for number, (name, sides) in enumerate(ops.items()):
@@ -155,7 +155,7 @@ def run_all(change):
 @pytest.fixture(scope="module", autouse=True)
 def one_thread():
     before = torch.get_num_threads()
-    torch.set_num_threads(1)  # more of them wait for each other where the machine is busy
+    torch.set_num_threads(1)  # more threads wait for each other on a busy machine
     yield
     torch.set_num_threads(before)
 
@@ -167,14 +167,14 @@ def plain():
 
 @pytest.fixture(scope="module")
 def precise(plain, tmp_path_factory):
-    """Against the same in float64."""
+    """The error compared with float64."""
     golden = run_all(lambda call, inputs: inputs if call.single else with_type(inputs, torch.float64))
     return compared(tmp_path_factory.mktemp("precise"), plain, golden)
 
 
 @pytest.fixture(scope="module")
 def near(plain, tmp_path_factory):
-    """Against the same of inputs that differ by a millionth."""
+    """The change of the result for inputs that differ by a millionth."""
     return compared(tmp_path_factory.mktemp("near"), plain, run_all(lambda call, inputs: shaken(inputs)))
 
 
@@ -186,7 +186,7 @@ def kinds(tmp_path_factory):
 
 
 def bits(tensors):
-    """Every element, as a set of what it is in float64."""
+    """Every element, as a set of the float64 values."""
     return {value for x in tensors for value in flat(x).double().tolist()}
 
 

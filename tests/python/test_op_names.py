@@ -223,7 +223,7 @@ def test_what_mixes_takes_no_infinity_away(name):
 
 
 ONE = torch.ones(4, 4)
-# Of -inf these give +inf.
+# These give +inf for -inf.
 FLIPS = {
     "mul": lambda x: x * -1,
     "neg": torch.neg,
@@ -371,7 +371,7 @@ COUNTS = {"kOneInput": 1, "kTwoInputs": 2, "kThreeInputs": 3}
 
 
 def schemas(name):
-    """Of the functions of ATen that bear the name, without `_`, and are neither in place nor backward."""
+    """The functions of ATen with this name, without `_`, that are neither in place nor backward."""
     for schema in torch._C._jit_get_all_schemas():
         space, _, function = schema.name.partition("::")
         if space == "aten" and not function.endswith("_") and function.replace("_", "").lower() == name:

@@ -9,7 +9,7 @@ import pytest
 from op_type_programs import NOT_RUN, PROGRAMS
 
 TABLE = pathlib.Path(__file__).parents[2] / "src/config/op_types.inc"
-# Runs each program under a session of its own that records only what the type chooses.
+# Runs each program in a separate session that records only the operators of the type.
 RUNNER = """
     import csv, json, pathlib, sys
     import torch
@@ -83,7 +83,8 @@ def test_each_type_chooses_the_operators_that_do_its_work(found):
 
 
 def test_no_type_chooses_what_does_other_work(found):
-    """But for in-place spellings, and operators whose own type holds the entry's letters, as MindSpore matches them."""
+    """Leaves out in-place spellings, and operators whose own type contains the entry's letters, as MindSpore matches
+    them."""
 
     def belongs(name, type, chosen):
         return name.rstrip("_") in [each.rstrip("_") for each in chosen] or type.lower() in name.lower()

@@ -15,7 +15,7 @@ from sonde.library import Library
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODULES = ("acl", "debugger", "dump", "export", "session", "torchair")
 
-# A user's program; what it prints are types, and its last two lines are wrong.
+# A user's program; its output are types, and its last two lines are wrong.
 PROGRAM = """
 import sonde
 

@@ -251,7 +251,7 @@ def test_what_ran_before_a_process_ended_in_mid_step_is_there(train, config, end
     run = train(source, config(saved_data="full"))
     assert run.status == status
     steps = dumps.steps(run.dump)
-    if status == 4:  # nothing of ours runs: what the writer had not finished is not there
+    if status == 4:  # no code of ours runs: files that the writer had not finished are missing
         assert steps[:2] == [0, 1]
         return
     assert steps == [0, 1, 2]
@@ -337,7 +337,7 @@ def test_workers_that_load_data_do_not_record(train, config, method):
 
 
 def test_a_program_the_training_calls_writes_to_no_dump_of_its_parent(train, config):
-    """It inherits the variable; the directory has a living owner, and Sonde says so."""
+    """It inherits the variable; the directory has a living owner, and Sonde reports it."""
     called = SMALL_TRAINING.replace("range(3)", "range(1)")
     source = (
         SMALL_TRAINING

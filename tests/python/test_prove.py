@@ -1,4 +1,4 @@
-"""`sonde run --prove`: equal results are called equal, and differences are found and named."""
+"""`sonde run --prove`: equal results count as equal, and differences are found and named."""
 
 import json
 import random

@@ -43,7 +43,7 @@ def graph(root=PYTHON):
 
 
 def circle(edges):
-    """A circle of modules, as text; '' when there is none."""
+    """A cycle of modules, as text; '' if there is none."""
     try:
         graphlib.TopologicalSorter(edges).prepare()
     except graphlib.CycleError as error:
@@ -83,7 +83,7 @@ def test_exceptions_and_the_console_are_at_the_bottom():
 
 
 def test_modules_of_ours_are_imported_by_statements_which_this_file_can_see():
-    """`sonde` itself stands above all, and imports some of its modules when they are asked for by name."""
+    """`sonde` itself is above all, and imports some of its modules on request by name."""
     for name, path in modules().items():
         for node in ast.walk(ast.parse(path.read_text())):
             if name != "sonde" and isinstance(node, ast.Call) and node.args:

@@ -1,4 +1,4 @@
-"""python/sonde/programs: what the command gives to an interpreter that need not have Sonde."""
+"""python/sonde/programs: programs for an interpreter that may not have Sonde."""
 
 import ast
 import pathlib

@@ -44,7 +44,7 @@ def test_a_room_includes_only_rooms_above_it(room):
 @pytest.mark.parametrize("face", ["cli", "src/api"])
 @pytest.mark.parametrize("work", ["StepSet::parse", "RE2", "select_watched", "read_mapping"])
 def test_the_command_and_the_library_leave_the_work_to_rooms(face, work):
-    """What both need is a function of a room: parse_steps, NameMatcher, make_watchpoints, compare_options, …."""
+    """The function that both need belongs to a room: parse_steps, NameMatcher, make_watchpoints, compare_options, …."""
     for path in SOURCES:
         assert room_of(path) != face or work not in path.read_text(), path
 

@@ -1,4 +1,4 @@
-"""Places that others have prepared, commands that are started there, and what a dump says about its user."""
+"""Directories that other users have prepared, commands that are started there, and a dump's facts about its user."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from processes import CLI, preloading, run_in, settings_of
 STRANGER = 65534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user: runs as root")
 
-# Trains once for each case, in one process: `import torch` is dear. Gives what it computed, hex digit by hex digit.
+# Trains once for each case, in one process: `import torch` is slow. Prints the results, hex digit by hex digit.
 PROGRAM = """
 import json, os, sys
 import sonde
@@ -97,7 +97,7 @@ def make_victim(directory):
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    """Root trains into many places, each prepared by another user: what was said, computed and changed."""
+    """Root trains into many places, each prepared by another user: messages, results and changes."""
     directory = tmp_path_factory.mktemp("prepared")
     victim = make_victim(directory / "victim")
     cases = {}
@@ -148,7 +148,7 @@ def test_one_line_names_the_path_the_owner_or_kind_and_the_cure(prepared):
         assert "choose" in refusals[0] or "remove it" in refusals[0]
 
 
-# --- commands in a directory that somebody else has filled ------------------------------------------------------------
+# --- commands in a directory of another user --------------------------------------------------------------------------
 
 TRAP = "import pathlib, sys\npathlib.Path(__file__).with_name('sprung').write_text(__name__)\n"
 
@@ -245,7 +245,7 @@ def test_an_output_may_be_a_link_or_a_file_of_the_users_own_and_a_device(arrays)
     assert text.splitlines()[0] in compare_into(arrays, "/dev/stdout").stdout
 
 
-# --- what a dump says about the user ----------------------------------------------------------------------------------
+# --- facts about the user in a dump -----------------------------------------------------------------------------------
 
 TOKEN, SOURCE_WORD = "hf_Secret31337", "a_name_in_the_source"
 

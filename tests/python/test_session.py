@@ -1,4 +1,4 @@
-"""sonde.start, stop, step and capture: what a notebook uses."""
+"""sonde.start, stop, step and capture: the functions for notebooks."""
 
 import sys
 

@@ -19,7 +19,7 @@ def show(*arguments):
 
 
 def picture(path):
-    """Indices into the palette, by row and column; every check sum is looked at."""
+    """Indices into the palette, by row and column; checks every check sum."""
     data = path.read_bytes()
     assert data.startswith(b"\x89PNG\r\n\x1a\n")
     chunks, at = {}, 8

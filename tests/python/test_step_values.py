@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from conftest import run_in
 
-# One process, one session per program and choice of steps. `mark()` stands where a step begins.
+# One process, one session per program and choice of steps. `mark()` is called where a step begins.
 DRIVER = """
     import contextlib, gc, json, os
     import numpy as np

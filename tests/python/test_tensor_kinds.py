@@ -8,8 +8,8 @@ import dumps
 import numpy as np
 import pytest
 
-# One step per kind: `see` makes the tensor in the step before, says what it holds by other means, and runs one operator
-# on it in a step of its own, whose first input is looked at.
+# One step per kind: `see` makes the tensor in the step before, prints its values by other means, and runs one operator
+# on it in a separate step, whose first input is checked.
 PROGRAM = """
     import hashlib, json
     import numpy as np
@@ -295,7 +295,7 @@ def kinds(compare):
 
 
 def first_input(run, name):
-    """What `sonde stats` says of the first input of the first operator of a kind's step."""
+    """The row of `sonde stats` for the first input of the first operator of a kind's step."""
     return next(r for r in run.rows if r["step"] == run.steps[name] and r["side"] == "input" and r["slot"] == 0)
 
 

@@ -29,7 +29,7 @@ HEAD = """
         assert not failed, failed
 """
 
-# Hogwild: four threads, each with a model and an optimizer of its own; what they compute must not depend on Sonde.
+# Hogwild: four threads, each with its own model and optimizer; their results must not depend on Sonde.
 FOUR_TRAININGS = (
     HEAD
     + """

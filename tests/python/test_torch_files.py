@@ -1,4 +1,4 @@
-"""Files of the real torch.save, read without PyTorch: bit for bit, in place, and nothing of them is run."""
+"""Files of the real torch.save, read without PyTorch: bit for bit, in place, and without executing their pickles."""
 
 import json
 import os
@@ -101,7 +101,7 @@ def test_a_pickle_that_calls_costs_one_problem_and_calls_nothing(tmp_path):
     torch.save(torch.ones(2), tree / "good.pt")
     torch.save([torch.ones(1), Hostile(str(marker))], tree / "bad.pt")
     listed = subprocess.run([CLI, "ls", "--json", tree], capture_output=True, text=True, timeout=60, check=False)
-    assert listed.returncode == UNREADABLE  # bad.pt was not looked at
+    assert listed.returncode == UNREADABLE  # bad.pt was not read
     (problem,) = json.loads(listed.stdout)["problems"]
     assert problem["path"].endswith("bad.pt")
     assert "calls posix.mkdir, which is not allowed" in problem["message"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 # Every case is a step of its own. It makes a tensor, lets an operator read it (`sin`), so that Sonde knows its content,
-# changes its memory in the way under test, keeps the truth with NumPy, and lets another operator read it (`cos`).
+# changes its memory in the way under test, keeps the true values with NumPy, and lets another operator read it (`cos`).
 PROGRAM = """
     import copy, ctypes, json
     import numpy as np
@@ -389,7 +389,7 @@ def test_the_next_operator_is_recorded_with_what_it_read(name, writes):
     np.testing.assert_array_equal(found["Default_cos-op0", "input", 0], writes.truth[name])
 
 
-# Nobody can see these; docs/guide.md says so, and that `reread` is the cure.
+# Sonde cannot see these; docs/guide.md says so, and that `reread` is the cure.
 INVISIBLE = {
     "ctypes through data_ptr": ("ones", "through_its_address"),
     "ctypes into fresh memory": ("empty_filled", "through_its_address"),

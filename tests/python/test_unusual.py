@@ -107,7 +107,7 @@ def test_a_step_that_is_not_recorded_may_change_what_another_reads(train, config
     """,
         config(saved_data="tensor", iteration="0|2"),
     )
-    # Evaluation 1 is not recorded, training 2 is: it must not take x for what it was.
+    # Evaluation 1 is not recorded, training 2 is: it must not reuse the old content of x.
     found = dumps.tensors(run.dump, iteration=2)
     assert found["Default_network-Sequential_0-Linear_linear-op0", "input", 0][0, 0] == 4
     assert found["Default_network-Sequential_0-Linear_linear-op1", "input", 0][0, 0] == 8

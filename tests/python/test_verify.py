@@ -104,7 +104,7 @@ def issues(dump, *more, status=FINDING):
 
 
 def tree(directory):
-    """Every file with its mode and bytes, but what says who records."""
+    """Every file with its mode and bytes, except the file that names the recording process."""
     return {
         path.relative_to(directory): (path.stat().st_mode, path.read_bytes())
         for path in sorted(directory.rglob("*"))
@@ -257,7 +257,7 @@ DAMAGE = {
 def test_what_is_wrong_is_found(copy, case):
     change, kind, options = DAMAGE[case]
     dump = copy("hashed")
-    if case == "a file is not in the journal":  # only a run that did not end leaves one
+    if case == "a file is not in the journal":  # only a run that did not end leaves such a file
         cut_end(dump)
         assert issues(dump, status=NOTHING) == []
     change(dump)
@@ -276,7 +276,7 @@ def entries(journal):
 
 
 def cut_end(dump, part=1.0):
-    """The journal as a kill leaves it: without its end, or cut off after a part of its entries."""
+    """The journal after a kill: without its end, or cut off after a part of its entries."""
     journal = one(dump, "journal")
     data = journal.read_bytes()
     ends = entries(data)

@@ -11,7 +11,7 @@ from processes import CLI, run_in
 import sonde
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Other spellings of the same that were in use, and the folders where MindSpore's own stay.
+# Earlier spellings of the same names, and the folders in which MindSpore's own stay.
 OTHERS = {
     "full_name": ("src/graph/", "python/sonde/debugger/"),
     "tensor_name": ("python/sonde/debugger/",),
@@ -20,7 +20,7 @@ OTHERS = {
 
 
 def names():
-    """Those of the table below "Names are the same in every verb"."""
+    """The names of the table below "Names are the same in every verb"."""
     table = (ROOT / "docs/json/README.md").read_text().partition("Names are the same in every verb")[2]
     rows = re.findall(r"^\| (`[^|]*) \|", table.partition("\n\nNumbers")[0], re.MULTILINE)
     return [name for row in rows for name in re.findall(r"`(\w+)`", row)]

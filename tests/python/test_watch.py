@@ -1,4 +1,4 @@
-"""`sonde watch`: every condition against plain NumPy, on a tree as MindSpore leaves it."""
+"""`sonde watch`: every condition compared with plain NumPy, on a tree like MindSpore's."""
 
 import functools
 import json

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-# Read when the interpreter or a library starts.
+# Variables that the interpreter or a library reads when it starts.
 _AT_START = ("PYTHON", "LD_", "LANG", "LC_", "OMP_", "KMP_", "MKL_", "GOMP_", "MALLOC_", "TORCH_", "ATEN_", "ONEDNN_")
 
 _SERVER = '''
@@ -97,7 +97,7 @@ class WarmPython:
         self._connection = None
 
     def can_run(self, command, environment):
-        """Whether the command is a script of this Python, and nothing has to be known before its first line."""
+        """Whether the command is a script of this Python, and does not depend on the start of the interpreter."""
         is_script = len(command) > 1 and command[0] == sys.executable and str(command[1]).endswith(".py")
         return is_script and not any(name.startswith(_AT_START) for name in environment)
 
@@ -116,7 +116,7 @@ class WarmPython:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
                 self._server.kill()
-                self._server.wait()  # _start() must see that it is gone
+                self._server.wait()  # _start() must see that it has ended
                 raise subprocess.TimeoutExpired(command, timeout) from None
             texts = [_text(file) for file in (out, error)]
         return subprocess.CompletedProcess(command, os.waitstatus_to_exitcode(status), *texts)

@@ -8,7 +8,7 @@ answer is two lengths and two texts: value, message.
 
 import sys
 
-if __name__ == "__main__":  # not the current directory: any Python 3 will do, so there is no -P
+if __name__ == "__main__":  # without the current directory: any Python 3 must do, so there is no -P
     sys.path[:] = [place for place in sys.path if place.startswith("/")]
 
 import importlib
@@ -37,7 +37,7 @@ class Algorithms:
     def compute(  # noqa: PLR0917 - a request has six parts
         self, name: str, left_path: str, right_path: str, scalar: str, left: bytes, right: bytes
     ) -> Tuple[str, str]:
-        """(value, message). Raises whatever the algorithm raises, TypeError when it gives no two texts."""
+        """(value, message). Raises the algorithm's exceptions, and TypeError if it does not return two texts."""
         import numpy
 
         if name not in self._functions:
@@ -58,7 +58,7 @@ class Algorithms:
 
 
 def main(directory: str, options: str) -> None:
-    """Answers until there are no more requests."""
+    """Answers requests until there are no more."""
     os.dup2(2, 1)
     requests, answers = os.fdopen(3, "rb"), os.fdopen(4, "wb")
     sys.path.insert(0, directory)

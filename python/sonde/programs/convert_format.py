@@ -10,7 +10,7 @@ import sys
 
 
 def main(script: str, source: str, target: str, request_text: str) -> None:
-    """Ends the program with a message when there is no NumPy, or the script gives no array."""
+    """Ends the program with a message if there is no NumPy, or if the script returns no array."""
     try:
         import numpy as np
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""`sonde export` in the interpreter that was asked for; where that lacks a package, a message in place of a traceback.
+"""`sonde export` in the requested interpreter; if that lacks a package, a message instead of a traceback.
 
 Arguments: the request, as sonde.export.main() takes it.
 """

@@ -1,4 +1,4 @@
-"""Tensors that the step itself makes, of numbers that are none."""
+"""Tensors that the step itself makes, from NaN and infinities."""
 
 import numpy as np
 import torch

@@ -1,7 +1,7 @@
-"""Batches, labels and parameters that are bad when they come in.
+"""Batches, labels and parameters that are bad from the start.
 
-Two lines are right: that on which the program makes them of bad numbers, which a dump of overflows shows, and that on
-which the model reads them, where a dump begins with the model's first step.
+Two lines are right: the one on which the program makes them from bad numbers, which a dump of overflows shows, and the
+one on which the model reads them, where a dump begins with the model's first step.
 """
 
 import numpy as np

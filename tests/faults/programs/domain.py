@@ -1,4 +1,4 @@
-"""Functions outside of where they are defined."""
+"""Functions outside of their domain."""
 
 import torch
 from cases import Family
@@ -250,7 +250,7 @@ def printed_before_it_kills():
 
 @family.fault("sqrt")
 def in_a_buffer_only():
-    """What goes bad is a running statistic that this step does not use."""
+    """A running statistic becomes bad, but this step does not use it."""
 
     class Running(nn.Module):
         def __init__(self):
@@ -295,7 +295,7 @@ def foreach_by_zero():
 
 @family.fault("log", evidence=("tensors", "statistics"))
 def bad_validation():
-    """Training is well; what the model gives in evaluation is not."""
+    """Training is healthy; the model's evaluation is not."""
     net = Small(lambda y: y if torch.is_grad_enabled() else torch.log(y - 50))  # FAULT
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     for _ in range(2):

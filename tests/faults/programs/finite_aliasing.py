@@ -1,4 +1,4 @@
-"""Memory that is written behind somebody's back."""
+"""Memory that is written without notice."""
 
 import torch
 from cases import Family

@@ -90,7 +90,7 @@ def two_ranks_twice(other):
 
 @family.rounding(ranks=2)
 def two_ranks_with_buckets(other):
-    """Uninitialised memory of the buckets is no difference."""
+    """Uninitialised memory of the buckets does not count as a difference."""
     dist.init_process_group("gloo")
     network = parallel(nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)))
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)

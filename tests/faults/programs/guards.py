@@ -1,4 +1,4 @@
-"""Losses that go bad where a guard keeps them from the gradients: the run survives, and says nothing."""
+"""Losses that become bad while a guard keeps them from the gradients: the run continues without a message."""
 
 import math
 
@@ -100,7 +100,7 @@ def gradients_checked_before_the_step():
 
 @family.fault("div")
 def nan_to_num_hides_the_loss():
-    """The loss is 0 / 0, and what is trained on is what nan_to_num makes of it."""
+    """The loss is 0 / 0, and the model is trained on the result of nan_to_num."""
     net = nn.Linear(4, 4)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for _ in range(2):
@@ -116,7 +116,7 @@ def nan_to_num_hides_the_loss():
 
 @family.fault("log")
 def one_micro_batch_is_skipped():
-    """Of three parts of a batch one is bad in each step; the others are trained on."""
+    """In each step, one of three parts of a batch is bad; the others are trained on."""
     net = nn.Linear(4, 4)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     for _ in range(2):

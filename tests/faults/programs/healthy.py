@@ -69,7 +69,7 @@ def encoder_layer():
 
 @family.healthy()
 def finite_rows_of_a_masked_softmax():
-    """A row that is all masked is NaN, and where() takes it out before anybody reads it."""
+    """A row that is completely masked is NaN, and where() removes it before anything reads it."""
 
     def attend(q, k, v, tokens):
         scores = (q @ k.transpose(1, 2)).masked_fill(((tokens == 0)[:, None]) | (tokens == 0)[:, :, None], -INF)
@@ -182,7 +182,7 @@ def f1_of_no_positives_is_printed():
 
 @family.healthy()
 def metrics_kept_in_a_list():
-    """Nobody reads them in the run at all."""
+    """Nothing in the run reads them."""
     net = nn.Linear(4, 2)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     kept = []
@@ -335,7 +335,7 @@ def metric_compared_with_the_best():
 
 @family.healthy()
 def classes_that_are_absent():
-    """Intersection over union, of the classes that there are."""
+    """Intersection over union, of the existing classes."""
     net = nn.Linear(4, 3)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Losses asked for what they cannot give."""
+"""Losses with arguments for which they are not defined."""
 
 import torch
 from cases import Family
@@ -170,7 +170,7 @@ def gaussian_of_no_variance():
 
 @family.fault("log")
 def hard_example_mining():
-    """The loss is read by nobody but its guard, and a second loss trains."""
+    """Only a guard reads the loss, and a second loss trains."""
     net = nn.Linear(4, 4)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     for step in range(2):

@@ -1,4 +1,4 @@
-"""Normalisations of what has no variance, with eps 0, or of statistics that are wrong."""
+"""Normalisations of values without variance, with eps 0, or with wrong statistics."""
 
 import torch
 from cases import Family

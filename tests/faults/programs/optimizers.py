@@ -1,4 +1,4 @@
-"""What optimizers make of settings, and of gradients that are zero."""
+"""Optimizers with bad settings, and with gradients that are zero."""
 
 import torch
 from cases import Family
@@ -133,7 +133,7 @@ def moving_average_with_nan_decay():
 
 @family.fault("mul_", "_foreach_mul_", "linalg_vector_norm", "_foreach_norm", "pow", "square", "mul")
 def clipped_by_an_infinite_norm():
-    """The norm of finite gradients overflows; what they are scaled by is 0."""
+    """The norm of finite gradients overflows, so they are scaled by 0."""
     net = nn.Linear(4, 4)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     (net(batch()) * 1e30).sum().backward()

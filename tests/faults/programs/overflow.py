@@ -149,7 +149,7 @@ def loss_scaled_without_a_scaler():
 
 @family.fault("pow", "mul", "square", "mean")
 def half_rms_norm():
-    """x ** 2 overflows, rsqrt of infinity is 0, and the output is nothing but zeros: finite, and of no use."""
+    """x ** 2 overflows, rsqrt of infinity is 0, and the output is only zeros: finite, and useless."""
 
     class RMS(nn.Module):
         def __init__(self):

@@ -1,4 +1,4 @@
-"""Reductions over too little, or over infinities."""
+"""Reductions over too few elements, or over infinities."""
 
 import torch
 from cases import Family

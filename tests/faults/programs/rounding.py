@@ -184,7 +184,7 @@ def norm_by_hand(other):
 
 @family.rounding()
 def products_of_two_parts(other):
-    """float32 as a high and a low part, four products of them: what matrix units do."""
+    """float32 as a high and a low part, and four products of them, as in matrix units."""
 
     def parts(t):
         wide = t.detach() * 4097.0

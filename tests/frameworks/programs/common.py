@@ -1,4 +1,5 @@
-"""What the programs share: small data, the trainer's step numbers, and torchvision without its compiled part."""
+"""The common parts of the programs: small data, the trainer's step numbers, and torchvision without its compiled
+part."""
 
 import os
 import random
@@ -19,7 +20,7 @@ results["losses"] = []
 
 
 class Examples(torch.utils.data.Dataset):
-    """`count` examples, each what make(generator) gives."""
+    """`count` examples, each made by make(generator)."""
 
     def __init__(self, count, make):
         generator = torch.Generator().manual_seed(1)
@@ -87,8 +88,8 @@ def step(number, loss):
 
 
 def with_vision():
-    """torchvision and timm from their folder. torchvision's compiled part wants PyTorch with CUDA; its Python part
-    imports once the two operators it describes have names. No model here calls them."""
+    """torchvision and timm from their folder. torchvision's compiled part needs PyTorch with CUDA; its Python part can
+    be imported if the two operators that it describes have names. No model here calls them."""
     sys.path.append(os.environ["VISION"])
     operators = torch.library.Library("torchvision", "DEF")
     operators.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")

@@ -1,4 +1,4 @@
-"""T5 under the Seq2SeqTrainer, which generates where it evaluates."""
+"""T5 under the Seq2SeqTrainer, which generates text during evaluation."""
 
 import tempfile
 

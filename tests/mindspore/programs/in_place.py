@@ -1,4 +1,4 @@
-"""Operators that write what they read: a batch norm's statistics, an assignment, Adam."""
+"""Operators that write their inputs: a batch norm's statistics, an assignment, Adam."""
 
 import mindspore as ms
 import networks

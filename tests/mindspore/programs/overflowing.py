@@ -1,4 +1,4 @@
-"""Three steps of a compiled graph; in the second a product becomes infinite, and what comes after it is NaN."""
+"""Three steps of a compiled graph; in the second a product becomes infinite, and later results are NaN."""
 
 import networks
 import numpy as np

@@ -1,4 +1,4 @@
-"""A network whose second run asks for a row that is not there, and goes on."""
+"""A network whose second run requests a missing row, and continues."""
 
 import networks
 import numpy as np

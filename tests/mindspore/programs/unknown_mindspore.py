@@ -1,4 +1,4 @@
-"""LeNet in a MindSpore that, as far as Sonde can see, lacks one of the functions that Sonde replaces."""
+"""LeNet in a MindSpore in which Sonde does not find one of the functions that it replaces."""
 
 import os
 
