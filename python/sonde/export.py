@@ -61,12 +61,12 @@ def save(
     statistics: Sequence[str] = TRENDS,
     measure: bool = True,
 ) -> Result:
-    """Writes tensors (dump.Tensors) to a file, which is there whole or not at all.
+    """Writes tensors (dump.Tensors) to a file, which is complete or does not exist.
 
-    The format goes by the ending: `.parquet`, `.arrow` (`.feather`): one row a tensor, or, with `table`, an op or an
-    edge of the graph; `.safetensors`, `.npz`: their values; a directory: TensorBoard's events, `statistics` over the
-    steps. `measure`: statistics that the dump lacks are taken from its tensors. Returns {"path", "format", "bytes",
-    "rows", "tensors" or "points", "skipped": [(name, why)]}; of values, also how many are "without_values".
+    The ending selects the format: `.parquet`, `.arrow` (`.feather`): one row per tensor, or, with `table`, per op or
+    per edge of the graph; `.safetensors`, `.npz`: their values; a directory: TensorBoard's events, `statistics` over
+    the steps. `measure`: computes missing statistics from the tensors. Returns {"path", "format", "bytes", "rows",
+    "tensors" or "points", "skipped": [(name, why)]}; for values, also the number "without_values".
 
     Raises ValueError when the format, table or a statistic does not exist, ImportError when a package is missing,
     OSError when the file cannot be written.

@@ -8,12 +8,12 @@
     config.dump_config.dump_layer = "Add Conv2D"
     config.start()                                   # or sonde.start(config)
 
-A wrong value raises where it is set, with TorchAir's words. What runs inside
+A wrong value raises where it is set, with TorchAir's words. Operators inside
 
     with torchair.scope.data_dump():
         z = x - y
 
-is recorded too, beside the operators that dump_layer names; without a dump_layer every operator is recorded anyway.
+are also recorded, beside the operators that dump_layer names; without a dump_layer every operator is recorded anyway.
 """
 
 import os

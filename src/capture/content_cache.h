@@ -92,7 +92,7 @@ class ContentCache {
 
   // The storage was freed.
   void forget(std::uint64_t storage) { storages_.erase(storage); }
-  // Forgets the contents of storages that no op of the last two steps touched. Which op wrote them stays known.
+  // Forgets the contents of storages that no op of the last two steps touched, but keeps the ops that wrote them.
   void end_step();
   // Any bytes may have changed; the origins of tensors are still known.
   void forget_contents();

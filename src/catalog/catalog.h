@@ -144,8 +144,8 @@ enum class ProblemKind : std::uint8_t {
 struct CatalogProblem {
   std::filesystem::path path;
   std::string message;  // with the line or the byte
-  // Some of the dump could not be read, so nobody may conclude that nothing is wrong. False: only a remark, and all
-  // recorded data is available.
+  // A part of the dump could not be read, so a missing finding proves nothing. False: only a remark, and all recorded
+  // data is available.
   bool is_lost = true;
   ProblemKind kind = ProblemKind::damaged;
 };

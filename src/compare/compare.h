@@ -124,7 +124,7 @@ struct CompareOptions {
   bool all_sums = false;    // relative errors of every element, for msprobe's columns
   DumpPart part;
 };
-// What the options ask for; fails with `invalid_argument` if the mapping cannot be read, or the steps are no list.
+// The meaning of the options; fails with `invalid_argument` if the mapping cannot be read, or the steps are not a list.
 Result<CompareOptions> compare_options(const ComparisonOptions& options);
 
 // Both catalogs must outlive the comparison. Fails with `not_found` if they have no common step.

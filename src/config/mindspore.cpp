@@ -79,7 +79,7 @@ void read_saved_data(ObjectReader& reader, Plan& plan) {
   constexpr std::array kValues = {SavedData::tensor, SavedData::statistic, SavedData::full};
   const JsonMember* member = reader.find("saved_data");
   if (member == nullptr) return;
-  // Exception mode replaces the word before it is looked at; only its type counts.
+  // Exception mode replaces the text before it is checked; only its type counts.
   if (plan.op_debug_mode == 4 && member->value.is(JsonValue::Kind::string)) {
     if (member->value.text != "tensor") {
       reader.warning(*member, fmt::format("found {}; op_debug_mode 4 saves tensors, so it becomes \"tensor\"",

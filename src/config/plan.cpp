@@ -106,7 +106,7 @@ void read_dialect(const JsonValue& root, const OwnSettings& own, Plan& plan, Dia
   if (root.find("dump") != nullptr) return read_acl(root, own, plan, diagnostics);
   if (root.find("dump_config") != nullptr) return read_torchair(root, own, plan, diagnostics);
   if (root.find("DumpSettings") != nullptr) return read_mindspore_1_0(root, own, plan, diagnostics);
-  read_mindspore(root, own, plan, diagnostics);  // which says what is missing
+  read_mindspore(root, own, plan, diagnostics);  // reports a missing object
 }
 
 // Switches of the originals that no file has.

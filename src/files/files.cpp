@@ -21,7 +21,7 @@ namespace sonde {
 namespace {
 
 constexpr std::size_t kMostPerWrite = 1 << 30;  // the kernel takes a little less than 2 GiB at a time
-constexpr std::size_t kDirectUnit = 4096;       // no block device in use asks for more
+constexpr std::size_t kDirectUnit = 4096;       // enough for every block device in use
 constexpr std::uint64_t kLeastFreeBytes = 1 << 20;
 
 std::string reason(int error_number) {
@@ -180,7 +180,7 @@ int AsideFile::commit(int directory, const char* name, bool replace) {
   if (fd_ && ::close(fd_.release()) != 0 && errno != EINTR) return errno;
   if (::renameat2(aside_, name_, directory, name, replace ? 0 : RENAME_NOREPLACE) != 0) {
     if (errno != EINVAL || replace) return errno;
-    // A file system without RENAME_NOREPLACE: look first. Nobody else writes here.
+    // A file system without RENAME_NOREPLACE: checks first. No other process writes here.
     if (::faccessat(directory, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) return EEXIST;
     if (::renameat(aside_, name_, directory, name) != 0) return errno;
   }

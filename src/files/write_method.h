@@ -8,9 +8,9 @@
 namespace sonde {
 
 // The page cache accepts a burst at memory speed until it is full or its pages must come from a hypervisor; a direct
-// write runs at disk speed and takes no processor time from the training. Which is faster varies between machines
-// and within a run, so it is measured: the slower one is retried now and then, less often each time it
-// loses. For one thread.
+// write runs at disk speed and takes no processor time from the training. The faster way varies between machines and
+// within a run, so both are measured: the slower one is retried now and then, less often each time it loses. For one
+// thread.
 class WriteMethod {
  public:
   static constexpr std::size_t kLeastBytes = 256 << 10;  // below this, making the file costs more than its bytes

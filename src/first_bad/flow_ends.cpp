@@ -1,4 +1,4 @@
-// What the NaN and infinities of a ValueFlow lead to: the ends of each value, readers before makers.
+// The effects of the NaN and infinities of a ValueFlow: the ends of each value, readers before makers.
 #include <algorithm>
 #include <set>
 
@@ -41,7 +41,7 @@ End ValueFlow::end_of(const Value& value, BadKind kind, bool pure) {
   return std::max(reading.worst, end_unread(value, kind, reading.is_asked));
 }
 
-// `x != x` asks for NaN.
+// `x != x` tests for NaN.
 bool ValueFlow::is_self_compared(const Value& value, const Op& op, std::uint32_t index) const {
   return std::ranges::count_if(value.readers, [&](const Reader& other) { return other.op == index; }) > 1 &&
          op.outputs.size() == 1 && !may_be_floating(values_[op.outputs[0]].tensor);

@@ -12,7 +12,7 @@ struct Formula {
   const char* (*wrong)(double a, double b);
 };
 
-// Of an op by its bare type, without "foreach"; null: it has none.
+// The formula of an op, by its bare type without "foreach"; null if it has none.
 const Formula* formula_of(std::string_view type);
 
 }  // namespace sonde

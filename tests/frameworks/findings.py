@@ -76,7 +76,7 @@ class Pair:
         return found
 
     def lines(self):
-        """Of forward operators: (how many have a line of the library's or the program's, how many there are)."""
+        """For forward operators: (the number with a line of the library's or the program's, the number of all)."""
         forward = [op for op in self.ops if op.phase == "forward"]
         known = [op for op in forward if op.source is not None and "site-packages/torch/" not in op.source.file]
         return len(known), len(forward)
@@ -94,7 +94,7 @@ class Pair:
         return found
 
     def row(self):
-        """Of the table in docs/frameworks.md."""
+        """A row of the table in docs/frameworks.md."""
         text = (pathlib.Path(PROGRAMS) / f"{self.program}.py").read_text(encoding="utf-8")
         title = " ".join(text.split('"""')[1].split()).rstrip(".")
         c = self.checked

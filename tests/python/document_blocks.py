@@ -62,7 +62,7 @@ def blocks_of(text):
                 comment.append(lines[at])
             key, _, value = "\n".join(comment).rpartition("-->")[0].strip().partition(":")
             if key not in MARKS or key in marks:
-                raise ValueError(f"line {at + 1}: '{key}' is no mark, or there twice")
+                raise ValueError(f"line {at + 1}: '{key}' is not a mark, or is there twice")
             marks[key] = value.strip()
         elif line.startswith("```"):
             begin = at + 1

@@ -110,7 +110,7 @@ ssize_t writev(int fd, const struct iovec* parts, int count) {
   return answered(fd, fits, bytes);
 }
 
-// What the engine does not call today would slip past the limits unseen: it is refused, so that a test fails.
+// Refuses calls that the engine does not use today, since they would bypass the limits: so a test fails.
 static int refused(int fd) {
   if (!is_on_disk(fd)) return 0;
   errno = ENOSYS;

@@ -70,7 +70,7 @@ def exported(header):
     return names
 
 
-# Of several functions with one name, whose address is not one; analyses.cpp of the extension links them.
+# Functions that share a name, so that the name is not one address; analyses.cpp of the extension links them.
 OVERLOADED = ("sonde::word_of", "sonde::text_of", "sonde::json_text_of")
 
 

@@ -22,7 +22,7 @@ HEADERS = {
     "2.7": FRONT + ",Max Value,Min Value,L2Norm Value",
 }
 TIME = r"\.0\.0\.\d{16}"
-# Of the convolution's first output, its weight, its backward operator, and data from outside.
+# For the convolution's first output, its weight, its backward operator, and data from outside.
 FILES = {
     "2.0": [
         r"conv2d\.conv2d-op\d+" + TIME + r"\.output\.0\.DefaultFormat\.npy",

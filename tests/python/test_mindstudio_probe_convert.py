@@ -1,6 +1,6 @@
 """`sonde msaccucmp convert` beside the original, the package mindstudio-probe: the same files, byte for byte.
 
-What differs on purpose has tests of its own, each with what the original does; docs/compatibility.md lists it.
+Intended differences have separate tests, each with the original's behaviour; docs/compatibility.md lists them.
 """
 
 import io

@@ -68,9 +68,9 @@ CALLED_AS = {
     "adds": "add",
 }
 NOTHING_TO_CALL = {
-    "empty": "nobody has written what it gives",
-    "newempty": "nobody has written what it gives",
-    "emptylike": "nobody has written what it gives",
+    "empty": "its result was never written",
+    "newempty": "its result was never written",
+    "emptylike": "its result was never written",
     "transdata": "lays a tensor out for an Ascend device",
 }
 
@@ -280,7 +280,7 @@ IS_SO = {
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in NOTHING_TO_CALL])
 def test_an_operator_is_of_the_kind_that_the_engine_takes_it_for(name, kinds):
     call = call_of(name)
-    assert IS_SO[kinds[name]](call, [x.clone() for x in call.inputs]), f"{name} is no {kinds[name]}"
+    assert IS_SO[kinds[name]](call, [x.clone() for x in call.inputs]), f"{name} is not of the kind {kinds[name]}"
 
 
 def findings(of, names):

@@ -244,7 +244,7 @@ DAMAGE = {
     "a graph of one step is gone": (lambda dump: one(dump, "step_1/*.ir").unlink(), "missing", []),
     "a history is gone": (lambda dump: one(dump, "ms_global*_0.csv").unlink(), "missing", []),
     "an order is gone": (lambda dump: one(dump, "ms_execution_order_graph_1.csv").unlink(), "missing", []),
-    "a table is no table": (lambda dump: overwrite(one(dump, "statistic.csv"), b"\0\1\2\n"), "damaged", []),
+    "a table is not a table": (lambda dump: overwrite(one(dump, "statistic.csv"), b"\0\1\2\n"), "damaged", []),
     "the journal is damaged": (flip_journal, "damaged", []),
     "a killed run left half a file": (leave_half_a_file, "leftover", []),
     "others may write a file": (lambda dump: one(dump, "*.npy").chmod(0o666), "permission", []),

@@ -88,3 +88,46 @@ def test_there_is_no_other_spelling(other):
             if path.suffix not in (".h", ".cpp", ".py", ".pyi", ".json") or place.startswith(OTHERS[other]):
                 continue
             assert not re.search(rf"\b{other}\b", path.read_text()), place
+
+
+# Words that readers stumbled over, with the plain ones. A line break and the mark of a comment count as one blank.
+ODD = {
+    r"\b(tells?|told|telling)\b": "reports, says, shows",
+    r"\bwish(es|ed)?\b": "request, need",
+    r"\bcomes? of\b": "comes from",
+    r"\bgoes by\b": "follows, depends on",
+    r"\bheld against\b": "compared with",
+    r"\bstands? (in|at|as|by|still)\b": "is in, is at",
+    r"(?<![Tt]here )\b(is|are) no (?!longer\b|more\b)": "is not a, are not",
+    r'(?:// |# |\* |""")(What|Who|Whose) [a-z]': "a noun, before the verb",
+}
+# Ordinary uses: the method of a file object; a document's heading.
+ORDINARY = {"scripts/torch_headers.py": "def tell(self)"}
+PROSE = ("include", "src", "cli", "adapters", "python", "cmake", "scripts", "tests", "fuzz", "docs")
+# Frozen headers, and files that MindSpore wrote.
+OF_OTHERS = ("tests/python/c_abi/", "tests/engine/graph/mindspore/", "tests/golden/")
+
+
+def texts():
+    """(path, text) of every file with comments or prose, with its lines joined."""
+    paths = [path for part in PROSE for path in sorted((ROOT / part).rglob("*"))] + sorted(ROOT.glob("*.md"))
+    for path in paths:
+        place = path.relative_to(ROOT).as_posix()
+        is_script = path.parent == ROOT / "scripts" and not path.suffix
+        if not path.is_file() or place.startswith(OF_OTHERS) or path == pathlib.Path(__file__).resolve():
+            continue
+        if is_script or path.suffix in (".h", ".cpp", ".py", ".pyi", ".md", ".cmake", ".sh"):
+            text = path.read_text(encoding="utf-8").replace(ORDINARY.get(place, "\0"), "")
+            if path.suffix == ".md":
+                text = re.sub(r"^#+ .*$", "", text, flags=re.MULTILINE)
+            yield place, re.sub(r"(?<=[\w,;:]) *\n[ \t]*(?://|#|\*)?[ \t]*(?=[a-z`])", " ", text)
+
+
+def test_comments_documents_and_messages_have_ordinary_words():
+    found = [
+        f"{place}: '{text[max(0, hit.start() - 30) : hit.end() + 20]}': {plain}"
+        for place, text in texts()
+        for odd, plain in ODD.items()
+        for hit in re.finditer(odd, text)
+    ]
+    assert not found, "\n".join(found)

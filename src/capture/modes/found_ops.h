@@ -11,7 +11,7 @@ namespace sonde {
 
 struct FoundOps {
   std::uint64_t count = 0;
-  // Of the one that the closing line names: the first that overflowed, the last that threw.
+  // The op in the closing line: the first that overflowed, or the last that threw.
   std::string place;    // "Default/network-Net/log-op0 (train.py:45)"
   std::string op_name;  // and its graph, for a host whose own graph knows the line
   std::uint32_t graph = 0;

@@ -1,5 +1,5 @@
-// OverflowCheck: looks for NaN and infinity in an output; only then is its op recorded (op_debug_mode 3).
-// Called as a TensorReading is: looked up and published with the session's lock, looked at without it.
+// OverflowCheck: searches an output for NaN and infinity; only then is its op recorded (op_debug_mode 3). Called like a
+// TensorReading: looked up and published with the session's lock, read without it.
 #pragma once
 
 #include <cstdint>

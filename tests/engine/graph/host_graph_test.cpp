@@ -86,7 +86,7 @@ TEST(HostGraph, FindsTheSourceOfEachInput) {
       inputs_of(graph, op_of(graph, "SGD-op2")),
       ElementsAre("optimizer.network.conv.weight", "AddN-op1:0", "optimizer.learning_rate",
                   "optimizer.accum.network.conv.weight", "optimizer.momentum", "optimizer.stat.network.conv.weight"))
-      << "what only keeps an order is no input";
+      << "an operand that only keeps an order is not an input";
   EXPECT_THAT(inputs_of(graph, op_of(graph, "Conv2DBackpropFilter-op2")),
               ElementsAre("ReluGrad-op0:0", "ReLU-op0:0", "data-12"));
 }

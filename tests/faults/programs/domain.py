@@ -234,7 +234,7 @@ def second_micro_batch():
 
 @family.fault("div")
 def printed_before_it_kills():
-    """A metric of 0 / 0 is printed in step 0 and harms nobody; in step 2 the loss dies."""
+    """A metric of 0 / 0 is printed in step 0 and does no harm; in step 2 the loss is NaN."""
     net = nn.Linear(4, 2)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     for step in range(3):
