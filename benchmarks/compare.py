@@ -58,7 +58,7 @@ def large(directory, gigabytes):
     values *= 1 + np.float32(2**-22)
     np.save(files[1], values)
     del values
-    compare(*files)  # what it says, and the page cache
+    compare(*files)  # fills the page cache
     seconds, reading = best(lambda: compare(*files)), best(lambda: read_both(files))
     gigabytes = 8e-9 * elements
     print(f"2 x {gigabytes / 2:.2f} GB: {seconds:.3f} s, {gigabytes / seconds:.1f} GB/s; ", end="")

@@ -58,7 +58,7 @@ class RemoteFile(io.RawIOBase):
 
 
 def url_of(version):
-    """Where pip would fetch the wheel from, for a Python that it has one for."""
+    """The URL from which pip would fetch the wheel, for a Python that has one."""
     for python in ("3.11", "3.12"):
         with tempfile.TemporaryDirectory() as scratch:
             report = pathlib.Path(scratch, "report.json")

@@ -162,8 +162,8 @@ def watch_errors(error_code: int) -> list[str]:
     """A sentence for each bit of a hit's error code."""
 
 def listed(what: str, list: str, numbers: list[int]) -> list[int]:
-    """Those of `numbers` that a list such as '3', '0-5' or '1|4' names. Raises ValueError, whose message begins with
-    `what`, when it is not a list."""
+    """The members of `numbers` that a list such as '3', '0-5' or '1|4' selects. Raises ValueError, whose message begins
+    with `what`, if it is not a list."""
 
 def pattern_selects(pattern: str, op_name: str, op_type: str) -> bool:
     """Whether a pattern of --select, such as '**/conv*', selects an operator."""

@@ -110,7 +110,7 @@ def _rows(dump: pathlib.Path, step: int, summary: str) -> list[dict[str, Any]]:
         return list(csv.DictReader(file))
 
 
-# Of a tensor: type of its operator, part of its scope, side, slot.
+# The tensor's key: type of its operator, part of its scope, side, slot.
 _PLACES = {
     "input": ("conv2d", "conv-Conv2d", "input", "0"),
     "logits": ("linear", "out-Linear", "output", "0"),

@@ -130,7 +130,7 @@ std::string writer_text(const Value& value) {
 
 bool means_op(std::string_view name, std::string_view op_name) {
   if (op_name == name) return true;
-  // Where names come from file names only, `_` replaces `/`.
+  // If names come from file names only, `_` replaces `/`.
   const char separator = op_name.find('/') != std::string_view::npos ? '/' : '_';
   return op_name.size() > name.size() && op_name.ends_with(name) &&
          op_name[op_name.size() - name.size() - 1] == separator;

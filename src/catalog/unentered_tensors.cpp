@@ -157,8 +157,8 @@ class TensorAdder {
     }
   }
 
-  // An op whose definition is lost is called by what was read in the same microsecond; so are all others with its
-  // number.
+  // An op whose definition is lost gets the name of a tensor that was read in the same microsecond; so do all others
+  // with its number.
   void name_lost_ops(const CatalogStep& from) {
     for (const CatalogOp& op : from.ops) {
       const std::size_t run = run_at(op.timestamp_us);

@@ -75,7 +75,7 @@ double reduction_length(const std::string& type, OpKind kind, const TensorDiffer
   if (kind == OpKind::contraction && factors.b != nullptr) {
     const bool is_conv = type.find("conv") != std::string::npos && type.find("grad") == std::string::npos &&
                          type.find("backprop") == std::string::npos && type.find("transpose") == std::string::npos;
-    if (is_conv) {  // of the two the weight has what is added up, for each channel that comes out
+    if (is_conv) {  // the weight has the summed elements, for each output channel
       for (const TensorDifference* factor : {factors.b, factors.a}) {
         const Dims& shape = factor->shape;
         const Dims& gives = output.shape;

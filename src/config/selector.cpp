@@ -36,8 +36,7 @@ std::string_view type_part(std::string_view name) {
   return name.substr(0, name.rfind('-'));
 }
 
-// Keeps the first kMostSeen different texts.
-// Up to 2.3 an asynchronous dump of a collective is only of use together with what feeds it.
+// Up to 2.3 an asynchronous dump of a collective is only useful together with its inputs.
 bool feeds_are_dumped(const Plan& plan) {
   if (plan.acl.in_use || plan.dump_mode != DumpMode::kernels || plan.synchronous()) return false;
   if (plan.sonde.rules == Release::v2_3) return plan.input_output != Sides::outputs;

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 constexpr int kMostLinks = 40;  // as the kernel
 constexpr mode_t kPermissions = 07777;
 
-// Those that may show one owner and one mode for all files, whatever was asked for.
+// File systems that may show one owner and one mode for all files, whatever was set.
 constexpr std::array kShowsOwnersOfItsOwn = {
     0x4d44L /* FAT */,     0x2011bab0L /* exFAT */, 0x7366746eL /* NTFS */, 0xff534d42L /* CIFS */,
     0xfe534d42L /* SMB */, 0x65735546L /* FUSE */,  0x01021997L /* 9P */,   0x6969L /* NFS, where root is squashed */,
@@ -141,7 +141,7 @@ class Way {
   }
 
  private:
-  // O_DIRECTORY also has the kernel mount what is mounted on demand.
+  // With O_DIRECTORY the kernel also mounts directories on demand.
   Fd open(const std::string& name) const {
     return Fd(::openat(at_, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   }

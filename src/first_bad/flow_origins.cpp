@@ -1,4 +1,4 @@
-// Where the NaN and infinities of a ValueFlow come from: the flags of each value, makers before readers.
+// The origins of the NaN and infinities of a ValueFlow: the flags of each value, makers before readers.
 #include "first_bad/flow_facts.h"
 #include "first_bad/value_flow.h"
 

@@ -116,7 +116,7 @@ constexpr Descr kDescrs[] = {
     {"i8", DType::int64},    {"u1", DType::uint8},    {"u2", DType::uint16},    {"u4", DType::uint32},
     {"u8", DType::uint64},   {"f2", DType::float16},  {"f4", DType::float32},   {"f8", DType::float64},
     {"E2", DType::bfloat16}, {"T2", DType::bfloat16}, {"c8", DType::complex64}, {"c16", DType::complex128},
-    {"?", DType::bool8},     {"V2", DType::bfloat16},  // what NumPy makes of the bfloat16 of ml_dtypes
+    {"?", DType::bool8},     {"V2", DType::bfloat16},  // NumPy's form of ml_dtypes' bfloat16
 };
 
 DType dtype_of(std::string_view descr) {

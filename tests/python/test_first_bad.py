@@ -202,7 +202,7 @@ def test_stomp_sees_rows_that_changed_places(full):
 
 def test_a_file_of_the_bad_step_that_cannot_be_read_is_no_clean_answer(directory):
     dump = record(directory, "tensors", PROGRAM, saved_data="tensor")
-    shutil.rmtree(dump / "rank_0/.dump_metadata/sonde")  # which has statistics
+    shutil.rmtree(dump / "rank_0/.dump_metadata/sonde")  # the journal has statistics
     for file in dump.glob(f"rank_0/Net/0/{STEP['log']}/*.npy"):
         file.write_bytes(file.read_bytes()[:40])
     step = ("--step", STEP["log"])

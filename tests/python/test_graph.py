@@ -318,7 +318,7 @@ RECORD_GOLDEN = f"""
 
 @pytest.fixture(scope="module")
 def recorded(trained, tmp_path_factory):
-    """{name: dump}: the training above, and cases of tests/golden, recorded anew."""
+    """{name: dump}: the training above, and new recordings of cases of tests/golden."""
     directory = tmp_path_factory.mktemp("golden", numbered=True)
     (directory / "record.py").write_text(textwrap.dedent(RECORD_GOLDEN))
     run = run_in(directory, None, sys.executable, "record.py")

@@ -81,7 +81,7 @@ def _from_file(data: Data, rank: int, number: int, path: Path) -> Graph:
 
 def _node_of(graph: Graph, raw: model_proto.RawNode) -> Node:
     name = raw["full_name"] or raw["name"]
-    if raw["type"] == "Load":  # MindSpore numbers those anew in each scope; the debugger by their place
+    if raw["type"] == "Load":  # MindSpore renumbers these in each scope; the debugger uses their place
         name = _NUMBER.sub(f"-op{raw['name']}", name)
     lines = [line.strip() for line in raw["source"].splitlines()]
     stack = [Source.of_line(line) for line in lines if line]

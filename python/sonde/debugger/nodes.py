@@ -36,7 +36,7 @@ class Source:
 
     @classmethod
     def of_line(cls, line: str) -> "Source":
-        """A line as graph files have it. The form of MindSpore 1.x and 2.0 is printed anew, others unchanged."""
+        """A line in the form of graph files. The form of MindSpore 1.x and 2.0 is rebuilt, others are unchanged."""
         found = _LINE.search(line)
         if found is None:
             return cls(code_line=line)

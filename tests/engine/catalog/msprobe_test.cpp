@@ -77,7 +77,7 @@ TEST(Msprobe, IsReadWithStepsRanksOrderLinesAndScopes) {
   EXPECT_FALSE(op.tensors[1].statistics->all_finite());
   EXPECT_TRUE(rank.steps[0].ops[1].is_module);
   EXPECT_EQ(rank.steps[0].ops[1].tensors[1].parameter, "net.0.conv.weight");
-  EXPECT_EQ(op.tensors[0].parameter, "net.0.conv.weight");  // what the op read is what the module calls its weight
+  EXPECT_EQ(op.tensors[0].parameter, "net.0.conv.weight");  // the op's input is the module's weight
 }
 
 TEST(Msprobe, CountsListsThroughAndNamesArguments) {

@@ -244,7 +244,7 @@ TEST(FirstBad, ReadsPastWhatIsOnlyOverwrittenOrMeasured) {
   const Made bad = run.op("mul", {run.outside("x")}, kHuge);
   run.op("zeros_like", {bad});
   const FirstBad report = first_bad(run.catalog());
-  EXPECT_THAT(report.findings, SizeIs(1)) << "whoever takes only the shape reads nothing";
+  EXPECT_THAT(report.findings, SizeIs(1)) << "an op that only uses the shape reads nothing";
   EXPECT_EQ(first_op(report), "Default/mul-op2");
 }
 

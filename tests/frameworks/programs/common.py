@@ -82,7 +82,7 @@ def settings(directory):
 
 
 def step(number, loss):
-    """Of a loop of the program's own."""
+    """A training step of a loop of the program's own."""
     results["numbers"].append(number)
     results["losses"].append(repr(loss.item()))
 
