@@ -22,8 +22,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void say(const std::string& text) {
-  print_notice(fmt::format("{}{}\n", text.starts_with("sonde:") ? "" : "sonde: ", printable(text)));
+// Each line of the text is a line of the report: a summary may have two.
+void say(std::string_view text) {
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = text.substr(begin, end - begin);
+    print_notice(fmt::format("{}{}\n", line.starts_with("sonde:") ? "" : "sonde: ", printable(line)));
+    begin = end + 1;
+  }
 }
 
 std::string how_it_ended(const std::string& program, const ChildEnd& end) {
@@ -85,7 +91,8 @@ std::string first_not_finite(const std::vector<const CatalogStep*>& steps) {
   return "";
 }
 
-void print_contents(const Catalog& catalog) {
+// Says whether it named a tensor that is not finite.
+bool print_contents(const Catalog& catalog) {
   Table table({{"rank", Align::right},
                {"graph"},
                {"steps", Align::right},
@@ -104,9 +111,11 @@ void print_contents(const Catalog& catalog) {
       if (first.empty()) first = first_not_finite(steps);
     }
   }
-  if (table.empty()) return;
+  if (table.empty()) return false;
   print_notice(table.text(terminal_width(STDERR_FILENO)));
-  if (!first.empty()) say(first);
+  if (first.empty()) return false;
+  say(first);
+  return true;
 }
 
 }  // namespace
@@ -136,8 +145,10 @@ void print_run_report(const std::string& program, const ChildEnd& end, const fs:
   if (!any(all, "started") || !fs::exists(dump, ignored)) return;
   const Result<Catalog> catalog = open_catalog(dump);
   if (!catalog) return;  // nothing was recorded, which is already reported
-  print_contents(*catalog);
+  const bool not_finite = print_contents(*catalog);
   say(fmt::format("to look at it: sonde ls {0}; sonde stats {0}", dump.string()));
+  // It may be a mask, and the first in the order of the run need not be the cause.
+  if (not_finite) say(fmt::format("to find its cause: sonde first-bad {}", dump.string()));
 }
 
 }  // namespace sonde

@@ -27,6 +27,31 @@ def test_a_module_runs_under_options_without_a_file(sonde, script, dump):
     assert sorted(p.name for p in (dump / "rank_0" / "Net" / "0").iterdir()) == ["1"]
 
 
+def test_the_two_closing_lines_of_a_training_with_evaluation_are_two_lines(sonde, script, dump):
+    source = """
+        import torch
+        layer = torch.nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+        for _ in range(2):
+            layer(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+        with torch.no_grad():
+            layer.eval()(torch.ones(1, 2))
+    """
+    run = sonde("run", "--out", dump, "--", sys.executable, script(source))
+    assert run.status == 0, run.stderr
+    lines = [line for line in run.sonde_lines if "recorded" in line or "evaluation counts" in line]
+    assert len(lines) == 2, run.stderr
+    assert "\\n" not in run.stderr
+
+
+@pytest.mark.parametrize("divisor", [0, 1])
+def test_first_bad_is_named_where_something_is_not_finite(sonde, script, dump, divisor):
+    run = sonde("run", "--out", dump, "--", sys.executable, script(f"import torch\ntorch.ones(2) / {divisor}\n"))
+    assert run.status == 0, run.stderr
+    assert (f"sonde first-bad {dump}" in run.stderr) == (divisor == 0), run.stderr
+
+
 def test_kernels_choose_operators(sonde, script, dump):
     run = sonde("run", "--out", dump, "--kernels", "linear", "--kernels", "relu", "--", sys.executable, script())
     assert run.status == 0, run.stderr
