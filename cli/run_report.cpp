@@ -22,13 +22,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Each line of the text is a line of the report: a summary may have two.
-void say(std::string_view text) {
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view line = text.substr(begin, end - begin);
-    print_notice(fmt::format("{}{}\n", line.starts_with("sonde:") ? "" : "sonde: ", printable(line)));
-    begin = end + 1;
+void say(std::string_view text) { print_notice(fmt::format("sonde: {}\n", printable(text))); }
+
+// A summary has one line or two, which begin with "sonde: ".
+void say_summary(std::string_view summary, const std::string& rank) {
+  const std::string by = rank.empty() ? "" : fmt::format(" (rank {})", rank);
+  constexpr std::string_view kBegin = "sonde: ";
+  while (!summary.empty()) {
+    if (summary.starts_with(kBegin)) summary.remove_prefix(kBegin.size());
+    const std::size_t end = std::min(summary.find("\nsonde: "), summary.size());
+    say(std::string(summary.substr(0, end)) + by);
+    summary.remove_prefix(std::min(end + 1, summary.size()));
   }
 }
 
@@ -139,7 +143,7 @@ void print_run_report(const std::string& program, const ChildEnd& end, const fs:
   say(how_it_ended(program, end));
   const std::vector<RunMessage> all = read_run_messages(report);
   for (const RunMessage& entry : all)
-    if (entry.kind == "summary") say(entry.text + (entry.rank.empty() ? "" : fmt::format(" (rank {})", entry.rank)));
+    if (entry.kind == "summary") say_summary(entry.text, entry.rank);
   if (!any(all, "summary")) say(why_no_closing_line(all, end));
   std::error_code ignored;
   if (!any(all, "started") || !fs::exists(dump, ignored)) return;
