@@ -9,6 +9,7 @@ Marks are HTML comments above a block, so that a reader of the document does not
     <!-- exits: 0 1 -->           the exit statuses of the commands, where one is not 0
     <!-- output -->               the block is what the Python block above it prints
     <!-- varies: REGEX -->        what it matches may be another text each time
+    <!-- needs: .venv-NAME -->    the block runs where the checkout has this environment, whose commands come first
     <!-- not run: REASON -->
 """
 
@@ -25,7 +26,7 @@ from processes import _OURS
 
 CHECKOUT = pathlib.Path(__file__).parents[2]
 PROGRAMS = pathlib.Path(__file__).parent / "documents"
-MARKS = ("first", "file", "instead", "exits", "output", "varies", "not run")
+MARKS = ("first", "file", "instead", "exits", "output", "varies", "needs", "not run")
 PLACES = re.compile(r"(?<![\w./$}-])/(data|abs)\b")  # folders of the documents, which lie below the test's own
 
 
@@ -86,6 +87,11 @@ class Step:
     shown: list
 
 
+def environments_of(text):
+    """The environments that the blocks of a document need; None is the one of the tests."""
+    return [None, *sorted({block.marks["needs"] for block in blocks_of(text) if "needs" in block.marks})]
+
+
 def session_steps(block):
     """The commands of a session: `$ ` begins one, a backslash at its end continues it."""
     steps, at = [], 0
@@ -117,9 +123,11 @@ def doctest_steps(block):
 
 
 class World:
-    """A folder in which a document's blocks run, one after the other: /home/user, with the examples, and /data."""
+    """A folder in which a document's blocks run, one after the other: /home/user, with the examples, and /data.
 
-    def __init__(self, root):
+    `environment`: the name of one of the checkout, beside that of the tests."""
+
+    def __init__(self, root, environment=None):
         self.root = pathlib.Path(root).resolve()
         self.home = self.root / "home" / "user"
         self.home.mkdir(parents=True)
@@ -127,10 +135,13 @@ class World:
         (self.root / "abs").mkdir()
         shutil.copytree(CHECKOUT / "examples", self.home / "examples", ignore=shutil.ignore_patterns("__pycache__"))
         (self.home / ".venv").symlink_to(sys.prefix)
+        scripts = [os.path.join(sys.prefix, "bin")]
+        if environment:
+            (self.home / environment).symlink_to(CHECKOUT / environment)
+            scripts.insert(0, str(CHECKOUT / environment / "bin"))
         kept = {name: value for name, value in os.environ.items() if not name.startswith((*_OURS, "XDG_"))}
-        scripts = os.path.join(sys.prefix, "bin")
         self.environment = kept | {
-            "PATH": f"{scripts}:{kept.get('PATH', '')}",
+            "PATH": ":".join([*scripts, kept.get("PATH", "")]),
             "HOME": str(self.home),
             "PROGRAMS": str(PROGRAMS),
             "CHECKOUT": str(CHECKOUT),
