@@ -12,6 +12,7 @@ import re
 import sys
 import tempfile
 
+import document_blocks
 import pytest
 from document_blocks import CHECKOUT, World, blocks_of, doctest_steps, environments_of, session_steps
 from document_output import renewed, same
@@ -180,6 +181,35 @@ def test_what_was_left_out_stays_left_out_when_a_document_is_renewed():
     shown = ["$ head", "…", "middle 3", "…", "tail"]
     printed = ["$ HEAD", "a", "b", "middle 4", "c", "TAIL"]
     assert renewed(shown, printed) == ["$ HEAD", "…", "middle 4", "…", "TAIL"]
+
+
+def test_a_block_that_needs_an_environment_runs_in_it_alone(tmp_path, monkeypatch):
+    checkout = tmp_path / "checkout"
+    (checkout / "examples").mkdir(parents=True)
+    (checkout / ".venv-own" / "bin").mkdir(parents=True)
+    command = checkout / ".venv-own" / "bin" / "greet"
+    command.write_text("#!/bin/sh\necho good morning\n")
+    command.chmod(0o755)
+    page = "```\n$ echo {}\nplain\n```\n\n<!-- needs: .venv-own -->\n```\n$ greet\ngood {}\n```\n"
+    for module in (document_blocks, sys.modules[__name__]):
+        monkeypatch.setattr(module, "CHECKOUT", checkout)
+
+    def problems(plain, greeting, environment):
+        (checkout / "page.md").write_text(page.format(plain, greeting))
+        document = Document("page.md", tmp_path / f"{plain} {greeting} {environment}", environment)
+        document.run()
+        return document.problems
+
+    assert environments_of(page) == [None, ".venv-own"]
+    assert problems("plain", "evening", None) == []
+    assert problems("other", "morning", ".venv-own") == []
+    assert "page.md:3" in problems("other", "morning", None)[0]
+    assert "page.md:9" in problems("plain", "evening", ".venv-own")[0]
+
+
+def test_an_environment_that_is_missing_is_named_with_its_command():
+    assert missing(None) is None
+    assert missing(".venv-none") == "no .venv-none; run scripts/setup --none"
 
 
 def known_tests():
