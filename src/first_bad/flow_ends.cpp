@@ -188,8 +188,8 @@ End ValueFlow::own_end(const Value& value) {
   const Op& op = ops_[value.op];
   if (is_loss(value)) return is_scaled_loss(value) ? End::scaler : End::matters;
   if (!op.is_next && is_loss_elsewhere(value)) return scaler_skipped_ ? End::scaler : End::matters;
-  const bool named = value.tensor != nullptr && !value.tensor->parameter.empty();
-  if (named && op.phase == Phase::optimizer) return End::matters;
+  // Also where its readers absorb it: an infinite second moment of Adam stops its parameter for good.
+  if (op.phase == Phase::optimizer && is_state(value)) return End::matters;
   return End::absorbed;
 }
 

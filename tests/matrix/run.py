@@ -3,6 +3,7 @@
     scripts/test --matrix                                        all of versions.txt and mindspore.txt
     .venv/bin/python tests/matrix/run.py --only 2.15.0           one version of PyTorch; or mindspore2.8.0
     .venv/bin/python tests/matrix/run.py --only 2.15.0 -- -k autograd      other arguments of pytest
+    .venv/bin/python tests/matrix/run.py --newest                          the newest PyTorch, with the Python of .venv
     .venv/bin/python tests/matrix/run.py --only 2.15.0 --install           `pip install .` (pip_install.py), no tests
 
 Each version has an environment in .venv-matrix/. scripts/extension finds its Python and compiles the extension; the
@@ -40,9 +41,12 @@ class CannotMake(Exception):
 
 
 def run(*command, **more):
-    done = subprocess.run([str(part) for part in command], check=False, stdin=subprocess.DEVNULL, **more)
+    # The versions are named here; a machine's own constraints are meant for other environments.
+    environment = {**os.environ, "PIP_CONSTRAINT": os.devnull}
+    command = [str(part) for part in command]
+    done = subprocess.run(command, check=False, stdin=subprocess.DEVNULL, env=environment, **more)
     if done.returncode != 0:
-        raise CannotMake(f"{' '.join(map(str, command[:6]))} …: exit status {done.returncode}")
+        raise CannotMake(f"{' '.join(command[:6])} …: exit status {done.returncode}")
     return done
 
 
@@ -165,10 +169,16 @@ def read_list(name):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="VERSION", help="one version of PyTorch or MindSpore")
+    parser.add_argument(
+        "--newest", action="store_true", help="the newest PyTorch, with the Python of .venv; CI does this"
+    )
     parser.add_argument("--install", action="store_true", help="`pip install .`, no tests")
     parser.add_argument("pytest", nargs="*", help="for pytest, instead of the files of the matrix")
     options = parser.parse_args()
     torches = {torch: Environment(torch, minor) for torch, minor in read_list("versions.txt")}
+    if options.newest:
+        options.only = [*torches][-1]
+        torches[options.only] = Environment(options.only, f"{sys.version_info.major}.{sys.version_info.minor}")
     versions = {
         **torches,
         **{f"mindspore{version}": MindSporeEnvironment(version) for (version,) in read_list("mindspore.txt")},

@@ -76,6 +76,36 @@ def rmsprop_with_alpha_above_one():
     step(net, torch.optim.RMSprop(net.parameters(), alpha=1.5), moving)
 
 
+def huge(net):
+    """Gradients that are finite, and whose squares are not."""
+    return net(batch()).square().mean() * 1e22
+
+
+# The infinite moment makes every later update zero: all other values stay finite.
+@of_step("addcmul_", "_foreach_addcmul_", short=True)
+def adam_whose_second_moment_overflows():
+    net = nn.Linear(4, 4)
+    step(net, torch.optim.Adam(net.parameters(), foreach=False), huge, steps=3)
+
+
+@of_step("_foreach_addcmul_", "addcmul_")
+def foreach_adam_whose_second_moment_overflows():
+    net = nn.Linear(4, 4)
+    step(net, torch.optim.Adam(net.parameters(), foreach=True), huge, steps=3)
+
+
+@of_step("_fused_adamw_")
+def fused_adamw_whose_second_moment_overflows():
+    net = nn.Linear(4, 4)
+    step(net, torch.optim.AdamW(net.parameters(), fused=True), huge, steps=3)
+
+
+@of_step("addcmul_", "_foreach_addcmul_")
+def rmsprop_whose_average_of_squares_overflows():
+    net = nn.Linear(4, 4)
+    step(net, torch.optim.RMSprop(net.parameters()), huge, steps=3)
+
+
 @of_step("add_", "_foreach_add_")
 def rate_is_nan():
     net = nn.Linear(4, 4)
