@@ -15,14 +15,14 @@ struct AdapterOptions {
   bool background = false;
 };
 
-constexpr const char* kFooter =
+constexpr const char* kAdapterHelp =
     "The adapter is compiled against exactly one PyTorch and one Python. Wheels contain adapters for common versions;\n"
     "elsewhere the first training compiles it, which takes 20 to 30 seconds. `build` does so beforehand; `sonde info`\n"
     "shows the result.\n"
     "Exit status: 0, 2 bad usage, 3 the adapter cannot be built.\n"
     "Example: sonde adapter build --background";
 
-int run(const AdapterOptions& options) {
+int run_adapter(const AdapterOptions& options) {
   std::vector<std::string> arguments = {"-m", "sonde.adapter", options.action};
   if (options.background) arguments.push_back("--background");
   const std::string python = options.python.empty() ? default_python() : options.python;
@@ -43,8 +43,8 @@ void add_adapter(CLI::App& app, int& exit_status) {
   verb->add_flag("--background", options->background, "return at once; a training that starts meanwhile waits for it");
   verb->add_option("--python", options->python, "interpreter that has PyTorch (default: the one beside this program)")
       ->type_name("PROGRAM");
-  verb->footer(kFooter);
-  verb->callback([options, &exit_status] { exit_status = run(*options); });
+  verb->footer(kAdapterHelp);
+  verb->callback([options, &exit_status] { exit_status = run_adapter(*options); });
 }
 
 }  // namespace sonde

@@ -79,6 +79,19 @@ std::optional<Plan> checked_plan(const fs::path& config, const RunOptions& optio
   return std::move(result.plan);
 }
 
+// A second run is added to the first, and its reader sees the values of both.
+void warn_of_earlier_run(const fs::path& dump) {
+  std::error_code none;
+  for (const fs::directory_entry& entry : fs::directory_iterator(dump, none)) {
+    if (!entry.path().filename().string().starts_with("rank_")) continue;
+    print_warning(
+        fmt::format("'{}' contains an earlier run; this one is added to it, and first-bad and compare read both; "
+                    "name a new directory to keep them apart",
+                    dump.string()));
+    return;
+  }
+}
+
 int run(const RunOptions& options) {
   const Scratch scratch;
   if (scratch.path().empty()) {
@@ -93,6 +106,7 @@ int run(const RunOptions& options) {
   const std::optional<Plan> plan = checked_plan(*config, options);
   if (!plan) return kBadUsage;
   if (options.prove) return prove({options.command, *config, plan->path, scratch.path(), options.json});
+  if (!options.out.empty()) warn_of_earlier_run(plan->path);
   const fs::path report = scratch.path() / "report";
   std::vector<std::pair<std::string, std::string>> environment = {{"SONDE_CONFIG", config->string()},
                                                                   {"SONDE_RUN_REPORT", report.string()}};

@@ -52,6 +52,13 @@ def test_first_bad_is_named_where_something_is_not_finite(sonde, script, dump, d
     assert (f"sonde first-bad {dump}" in run.stderr) == (divisor == 0), run.stderr
 
 
+def test_a_second_run_into_a_directory_is_warned_of(sonde, script, dump):
+    first, second = (sonde("run", "--out", dump, "--", sys.executable, script()) for _ in range(2))
+    assert "warning" not in first.stderr
+    assert f"warning: '{dump}' contains an earlier run; this one is added to it" in second.stderr
+    assert second.status == 0
+
+
 def test_kernels_choose_operators(sonde, script, dump):
     run = sonde("run", "--out", dump, "--kernels", "linear", "--kernels", "relu", "--", sys.executable, script())
     assert run.status == 0, run.stderr
