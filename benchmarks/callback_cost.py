@@ -107,14 +107,14 @@ def mode_cost(settings, model, x, directory):
 
 def engine_cost(cost, settings, model, x, directory):
     """{function: (calls per op, ns per op)} of the engine's functions, each in its fastest step."""
-    rate, own = cost.clock()
+    own = cost.clock()
     best = {}
 
     def step(argument):
         cost.spent()
         model(argument)
-        for name, (calls, cycles) in cost.spent().items():
-            found = calls / OPS, max(0, cycles - calls * own) / rate / OPS
+        for name, (calls, nanoseconds) in cost.spent().items():
+            found = calls / OPS, max(0, nanoseconds - calls * own) / OPS
             # The first step begins before it is known to be one: only a part of it is recorded.
             if calls:
                 best[name] = min(found, best.get(name, found), key=lambda pair: (-pair[0], pair[1]))

@@ -14,6 +14,7 @@
 #include "child.h"
 #include "dump.h"
 #include "report/text.h"
+#include "stats/cpu_features.h"
 #include "stats/statistics.h"
 
 namespace sonde {
@@ -37,19 +38,12 @@ constexpr std::array kVariables = {
     Variable{"XDG_CACHE_HOME", "where adapters built on first use are kept (sonde in it)"},
 };
 
-Json cpu_features() {
-  Json features = Json::array();
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("sse4.2")) features.push_back("sse4.2");
-  if (__builtin_cpu_supports("avx")) features.push_back("avx");
-  if (__builtin_cpu_supports("avx2")) features.push_back("avx2");
-  if (__builtin_cpu_supports("fma")) features.push_back("fma");
-  if (__builtin_cpu_supports("avx512f")) features.push_back("avx512f");
-  if (__builtin_cpu_supports("avx512bw")) features.push_back("avx512bw");
-  if (__builtin_cpu_supports("avx512vl")) features.push_back("avx512vl");
+std::string compiler() {
+#if defined(__clang__)
+  return __VERSION__;  // begins with its name
+#else
+  return std::string("g++ ") + __VERSION__;
 #endif
-  return features;
 }
 
 Json libraries() {
@@ -86,7 +80,7 @@ Json python_facts(const std::string& python) {
 
 Json gather(const std::string& python) {
   return {{"version", SONDE_VERSION},
-          {"compiler", std::string("g++ ") + __VERSION__},
+          {"compiler", compiler()},
           {"kernel", kernel_name()},
           {"cpu_features", cpu_features()},
           {"cores", std::thread::hardware_concurrency()},

@@ -1,5 +1,6 @@
 // msaccucmp.py compare and file_compare.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -23,3 +23,9 @@ stage() {
   fi
   say "    ${SONDE_BESIDE:+$SONDE_BESIDE: }done in $((SECONDS - started)) s"
 }
+
+# The packages of scripts/packages.txt.
+package_names() { sed -e 's/#.*//' "$SONDE_ROOT/scripts/packages.txt" | awk 'NF { print $1 }'; }
+
+# site_packages VENV: where its packages are.
+site_packages() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }

@@ -1,6 +1,7 @@
 #include "capture/summary.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 

@@ -1,6 +1,7 @@
 #include "catalog/find_tensor.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>

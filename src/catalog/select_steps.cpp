@@ -1,6 +1,7 @@
 #include "catalog/select_steps.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>

@@ -1,6 +1,7 @@
 #include "convert/overflow_json.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,7 @@
 // Finds the rank that was bad first: collectives are matched across ranks by type and order; bad data received from a
 // collective with finite input came from another rank.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>

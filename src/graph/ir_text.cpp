@@ -1,6 +1,7 @@
 #include "graph/ir_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>

@@ -1,6 +1,7 @@
 #include "index/index_writer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>

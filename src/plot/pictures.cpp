@@ -1,6 +1,7 @@
 #include "plot/pictures.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>

@@ -52,6 +52,7 @@ template <bool kFused>
 struct LaneSums {
   V64 sum, golden_sum, squares, golden_squares, products, errors, error_squares, relative;
 
+  HWY_INLINE LaneSums() {}  // the compiler's own would be compiled for the baseline instruction set
   HWY_INLINE void load(const double (*lanes)[kLanes], std::size_t at) {
     const D64 d;
     sum = hn::Load(d, lanes[kSum] + at);

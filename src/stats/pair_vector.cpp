@@ -51,6 +51,11 @@ std::vector<PairKernel> list_kernels() {
   add_if_it_runs(list, HWY_SSE4, "sse4", HWY_CHOOSE_SSE4(fill_pair_kernel));
   add_if_it_runs(list, HWY_SSSE3, "ssse3", HWY_CHOOSE_SSSE3(fill_pair_kernel));
   add_if_it_runs(list, HWY_NEON, "neon", HWY_CHOOSE_NEON(fill_pair_kernel));
+#if defined(HWY_NEON_WITHOUT_AES)  // Highway 1.0.4 and later: what NEON is without its instructions for AES
+  if (list.empty()) {
+    add_if_it_runs(list, HWY_NEON_WITHOUT_AES, "neon", HWY_CHOOSE_NEON_WITHOUT_AES(fill_pair_kernel));
+  }
+#endif
   list.push_back(scalar_pair_kernel());
   return list;
 }

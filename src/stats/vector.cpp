@@ -71,6 +71,11 @@ std::vector<Kernel> list_kernels() {
   add_if_it_runs(list, HWY_SSE4, "sse4", HWY_CHOOSE_SSE4(fill_kernel));
   add_if_it_runs(list, HWY_SSSE3, "ssse3", HWY_CHOOSE_SSSE3(fill_kernel));
   add_if_it_runs(list, HWY_NEON, "neon", HWY_CHOOSE_NEON(fill_kernel));
+#if defined(HWY_NEON_WITHOUT_AES)  // Highway 1.0.4 and later: what NEON is without its instructions for AES
+  if (list.empty()) {
+    add_if_it_runs(list, HWY_NEON_WITHOUT_AES, "neon", HWY_CHOOSE_NEON_WITHOUT_AES(fill_kernel));
+  }
+#endif
   list.push_back(scalar_kernel());
   return list;
 }

@@ -1,6 +1,7 @@
 #include "watch/watch_conditions.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>

@@ -27,7 +27,7 @@ import pip_install
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLACE = ROOT / ".venv-matrix"
-PACKAGE = ROOT / ".venv/lib/python3.11/site-packages"
+PACKAGE = next((ROOT / ".venv/lib").glob("python3.*/site-packages"))
 TABLE = ROOT / "build/matrix.md"
 # The tests that depend on PyTorch and Python: capture, kinds of tensors, autograd, threads, harmlessness.
 TESTS = ["capture", "tensor_kinds", "autograd", "threads", "unseen_writes", "unusual", "harmless", "steps", "adapter"]

@@ -71,3 +71,24 @@ def test_the_life_of_a_tensor_names_functions_that_exist():
     assert len(rows) == 28
     for name, file in rows:
         assert re.search(rf"^[^/]*\b{re.escape(name)}\(", (ROOT / file).read_text(), re.MULTILINE), (name, file)
+
+
+# What only one kind of processor knows.
+PROCESSOR = re.compile(
+    r"\w*intrin\.h|cpuid|rdtsc|__x86_64__|__i386__|__SSE|__AVX|_mm\w*_|__builtin_(cpu|ia32)|\basm\b|__aarch64__"
+)
+KERNELS = ("src/stats", "tests/engine/stats")
+
+
+def test_only_kernels_know_the_processor():
+    parts = ("include", "src", "cli", "adapters", "tests", "benchmarks", "fuzz")
+    files = [path for part in parts for path in (ROOT / part).rglob("*") if path.suffix in (".c", ".h", ".cpp")]
+    found = {path.relative_to(ROOT).as_posix() for path in files if PROCESSOR.search(path.read_text())}
+    assert {path for path in found if not path.startswith(KERNELS)} == set()
+    assert "src/stats/cpu_features.cpp" in found
+
+
+def test_who_joins_includes_it():
+    """fmt 11 has fmt::join in a header of its own; files that are compiled together would hide that."""
+    for path in SOURCES:
+        assert "fmt::join" not in path.read_text() or "#include <fmt/ranges.h>" in path.read_text(), path

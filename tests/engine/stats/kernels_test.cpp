@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "stats/pair_kernels.h"
 #include "tensor/sample_tensors.h"
 
 namespace sonde {
@@ -51,6 +52,17 @@ TEST_P(Kernels, AgreeAtAnyAddress) {
     tensor.offset = offset;
     expect_equal_to_scalar(tensor, Mix::bits);
   }
+}
+
+TEST(KernelList, HasThoseOfThisProcessor) {
+#if defined(HWY_COMPILE_ONLY_SCALAR)
+  EXPECT_EQ(kernels().size(), 1U);
+  EXPECT_EQ(pair_kernels().size(), 1U);
+#elif defined(__x86_64__) || defined(__aarch64__)
+  EXPECT_GT(kernels().size(), 1U);
+  EXPECT_GT(pair_kernels().size(), 1U);
+#endif
+  EXPECT_EQ(kernels().back().name, "scalar");
 }
 
 class NarrowKernels : public testing::TestWithParam<DType> {};

@@ -79,21 +79,34 @@ TEST(Summaries, CountDenormalsAsNotZero) {
   EXPECT_GT(found.sum, 0);
 }
 
+#if defined(__SSE2__) || defined(__aarch64__)
 #if defined(__SSE2__)
+unsigned host_mode() { return _mm_getcsr(); }
+void set_host_mode(unsigned mode) { _mm_setcsr(mode); }
+constexpr unsigned kFlushAndRoundDown = 0xA040 | 0x1F80;
+#else
+unsigned host_mode() {
+  std::uint64_t mode;
+  asm volatile("mrs %0, fpcr" : "=r"(mode));
+  return static_cast<unsigned>(mode);
+}
+void set_host_mode(std::uint64_t mode) { asm volatile("msr fpcr, %0" : : "r"(mode)); }
+constexpr unsigned kFlushAndRoundDown = 1U << 24 | 2U << 22;
+#endif
+
 TEST(Summaries, DoNotDependOnTheHostsFlushingOfDenormals) {
   std::mt19937_64 random(7);
   for (const DType dtype : sample::dtypes_with_statistics()) {
     const Tensor tensor = sample::contiguous(dtype, {1000}, Mix::denormal, random);
-    const unsigned host = _mm_getcsr();
+    const unsigned host = host_mode();
     for (const Kernel& kernel : kernels()) {
       const auto expected = bits_of(summarize_with(kernel, tensor.view()));
-      constexpr unsigned kFlushBothAndRoundDown = 0xA040 | 0x1F80;
-      _mm_setcsr(kFlushBothAndRoundDown);
+      set_host_mode(kFlushAndRoundDown);
       const auto found = bits_of(summarize_with(kernel, tensor.view()));
-      const unsigned left = _mm_getcsr();
-      _mm_setcsr(host);
+      const unsigned left = host_mode();
+      set_host_mode(host);
       EXPECT_EQ(found, expected) << kernel.name << " " << info(dtype).lower;
-      EXPECT_EQ(left, kFlushBothAndRoundDown) << "the host's setting was not restored";
+      EXPECT_EQ(left, kFlushAndRoundDown) << "the host's setting was not restored";
     }
   }
 }
