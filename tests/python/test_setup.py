@@ -24,7 +24,7 @@ def checkout(tmp_path):
 
 def run(checkout, command, **variables):
     """`command` in bash; its functions are those of scripts/setup."""
-    unset = ("SONDE_PYTHON", "SONDE_TORCH", "VIRTUAL_ENV")
+    unset = ("SONDE_PYTHON", "SONDE_TORCH")
     settings = {name: value for name, value in os.environ.items() if name not in unset}
     script = f"source scripts/setup; SONDE_LOG=build/log; {command}"
     return subprocess.run(
@@ -34,7 +34,7 @@ def run(checkout, command, **variables):
 
 @pytest.fixture
 def with_torch(tmp_path):
-    """Makes a virtual environment with a PyTorch of that version, as far as pip would know."""
+    """Makes a virtual environment with a PyTorch of that version, as far as pip knows. Its python3 saves .venv pip."""
 
     def make(version):
         place = tmp_path / f"torch{version}"
@@ -43,6 +43,12 @@ def with_torch(tmp_path):
         (packages / f"torch-{version}.dist-info").mkdir()
         (packages / f"torch-{version}.dist-info" / "METADATA").write_text(f"Name: torch\nVersion: {version}\n")
         (packages / "torch.py").write_text("")
+        python3 = place / "bin/python3"
+        python3.unlink()
+        python3.write_text(
+            f'#!/bin/sh\n[ "$1 $2" != "-m venv" ] || set -- "$@" --without-pip\nexec {place}/bin/python "$@"\n'
+        )
+        python3.chmod(0o755)
         return place
 
     return make
@@ -60,10 +66,11 @@ def find_torch(checkout):
 
 def test_an_active_environment_gives_python_and_torch(checkout, with_torch):
     place = with_torch("2.9.1+cpu")
-    done = run(checkout, "ensure_venv && users_torch", VIRTUAL_ENV=str(place))
-    assert done.stdout == f"2.9.1+cpu of {place}/bin/python\n", done.stderr
+    active = f"{place}/bin:{os.environ['PATH']}"
+    done = run(checkout, "ensure_venv && users_torch", PATH=active)
+    assert done.stdout == f"2.9.1+cpu of {place}/bin/python3\n", done.stderr
     assert find_torch(checkout).startswith(str(place))
-    run(checkout, "install_into() { cat $3 >asked; }; install_requirements", VIRTUAL_ENV=str(place))
+    run(checkout, "install_into() { cat $3 >asked; }; install_requirements", PATH=active)
     asked = (checkout / "asked").read_text()
     assert "pytest==" in asked
     assert "torch==" not in asked
@@ -72,12 +79,12 @@ def test_an_active_environment_gives_python_and_torch(checkout, with_torch):
 
 def test_a_later_call_keeps_what_was_chosen_until_another_is_asked_for(checkout, with_torch):
     first, second = with_torch("2.9.1"), with_torch("2.15.0")
-    run(checkout, "ensure_venv", SONDE_PYTHON=f"{first}/bin/python")
-    for variables in ({}, {"SONDE_PYTHON": f"{first}/bin/python"}):
+    run(checkout, "ensure_venv", SONDE_PYTHON=f"{first}/bin/python3")
+    for variables in ({}, {"SONDE_PYTHON": f"{first}/bin/python3"}, {"PATH": f"{second}/bin:{os.environ['PATH']}"}):
         kept = run(checkout, "ensure_venv && users_torch", **variables)
         assert kept.stdout.startswith("2.9.1 of ")
         assert kept.stderr == ""
-    other = run(checkout, "ensure_venv && users_torch", SONDE_PYTHON=f"{second}/bin/python")
+    other = run(checkout, "ensure_venv && users_torch", SONDE_PYTHON=f"{second}/bin/python3")
     assert other.stdout.startswith("2.15.0 of ")
     assert find_torch(checkout).startswith(str(second))
 
@@ -85,7 +92,7 @@ def test_a_later_call_keeps_what_was_chosen_until_another_is_asked_for(checkout,
 @pytest.mark.parametrize(("version", "variables"), [("2.5.1", {}), ("2.9.1", {"SONDE_TORCH": "pinned"})])
 def test_an_old_torch_is_not_used_nor_one_that_is_not_wanted(checkout, with_torch, version, variables):
     place = with_torch(version)
-    done = run(checkout, "ensure_venv && users_torch", SONDE_PYTHON=f"{place}/bin/python", **variables)
+    done = run(checkout, "ensure_venv && users_torch", SONDE_PYTHON=f"{place}/bin/python3", **variables)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert find_torch(checkout) == ""
     run(checkout, "install_into() { echo $3 >asked; }; install_requirements")
