@@ -6,6 +6,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # GCC 12 warns of overlapping and endless copies in `"x" + std::string`, wrongly (gcc.gnu.org/PR105651).
   list(APPEND SONDE_WARNINGS -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13
+   AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
+  list(APPEND SONDE_WARNINGS -Wno-dangling-reference)  # GCC 13 takes every reference that a lambda returns for one into it
+endif()
 
 # The sanitizers of SONDE_SANITIZE, for one target and everything that is linked to it.
 function(sonde_sanitize target)
