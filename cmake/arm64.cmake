@@ -13,7 +13,7 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 set(ENV{PKG_CONFIG_LIBDIR} "${SONDE_ARM_LIBRARIES}/usr/lib/aarch64-linux-gnu/pkgconfig:${SONDE_ARM_LIBRARIES}/usr/share/pkgconfig")
 set(ENV{PKG_CONFIG_SYSROOT_DIR} "${SONDE_ARM_LIBRARIES}")
 set(CMAKE_CXX_STANDARD_INCLUDE_DIRECTORIES "${SONDE_ARM_LIBRARIES}/usr/include" "${SONDE_ARM_LIBRARIES}/usr/include/aarch64-linux-gnu")
-# What a library needs itself lies beside it.
+# The libraries that a library needs lie beside it.
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-Wl,-rpath-link,${SONDE_ARM_LIBRARIES}/usr/lib/aarch64-linux-gnu")
 set(CMAKE_SHARED_LINKER_FLAGS_INIT "${CMAKE_EXE_LINKER_FLAGS_INIT}")
 

@@ -89,8 +89,8 @@ def load_file(library: pathlib.Path) -> None:
 
 
 def _is_cut_off(library: pathlib.Path) -> bool:
-    """Whether a segment reaches beyond the end of the file, as after a full disk: to load it would be a SIGBUS, which
-    ends the training. What is no 64-bit ELF file is left to the loader, which says so."""
+    """Whether a segment reaches beyond the end of the file, as after a full disk: loading it would end the training by
+    SIGBUS. The loader itself refuses a file that is not 64-bit ELF."""
     content = library.read_bytes()
     if len(content) < 64 or not content.startswith(b"\x7fELF\x02"):
         return False
@@ -425,7 +425,7 @@ def _compiler() -> list[str]:
     try:
         wanted = shlex.split(os.environ.get("CXX", ""))
     except ValueError as error:
-        raise AdapterError(f"cannot build the adapter: CXX is no command: {str(error).lower()}") from error
+        raise AdapterError(f"cannot build the adapter: CXX is not a command: {str(error).lower()}") from error
     for candidate in [wanted] if wanted else [["c++"], ["g++"], ["clang++"]]:
         if shutil.which(candidate[0]):
             return candidate

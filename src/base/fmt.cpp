@@ -19,7 +19,7 @@ template FMT_API void buffer<char>::append(const char*, const char*);
 
 #if defined(FMT_BUFFER_CONTEXT)  // fmt 9
 template FMT_API void vformat_to(buffer<char>&, string_view, basic_format_args<FMT_BUFFER_CONTEXT(char)>, locale_ref);
-#elif FMT_VERSION < 110000  // later, it is no template
+#elif FMT_VERSION < 110000  // not a template in later versions
 template FMT_API void vformat_to(buffer<char>&, string_view, vformat_args<>::type, locale_ref);
 #endif
 

@@ -1,4 +1,4 @@
-// What the CPU can do.
+// The abilities of the CPU.
 #pragma once
 
 #include <string_view>
@@ -6,7 +6,7 @@
 
 namespace sonde {
 
-// What the kernels may use, as `avx2`, in the words of the CPU's maker; empty for one that is not known here.
+// Those that kernels may use, such as `avx2`, by the names of the CPU's maker; empty for an unknown CPU.
 std::vector<std::string_view> cpu_features();
 
 }  // namespace sonde

@@ -31,7 +31,7 @@ def unbuilt(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory):
-    """What the training prints by itself."""
+    """The output of the training without Sonde."""
     (tmp_path_factory.getbasetemp() / "bare.py").write_text(textwrap.dedent(ENDS_WITH_5))
     command = [sys.executable, "bare.py"]
     environment = {**os.environ, "SONDE_OFF": "1"}
@@ -91,7 +91,7 @@ def test_a_compiler_that_pretends_is_enough(training, pretending, bare, tmp_path
 BROKEN = {
     "none on the path": ("", "", "a C++ compiler is not installed; on Debian: apt install g++"),
     "not installed": ("no-such-compiler -O1", "", "'no-such-compiler' (from CXX) is not installed"),
-    "not a command": ("g++ 'a", "", "CXX is no command: no closing quotation"),
+    "not a command": ("g++ 'a", "", "CXX is not a command: no closing quotation"),
     "fails": ("false", "", "false: it printed nothing (to see all: python -m sonde.adapter build)"),
     "writes nothing": ("true", "", "true wrote no library; is CXX a C++ compiler?"),
     "writes rubbish": (None, 'echo rubbish >"$out"', "; delete it, and the next run builds it again"),

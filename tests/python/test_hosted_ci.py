@@ -38,7 +38,7 @@ def complaints_of_the_linter(workflows):
 
 
 def differences(workflows):
-    """What is not as in the project."""
+    """The differences from the project."""
     found = []
     read = {name: yaml.safe_load(path.read_text()) for name, path in workflows.items()}
     jobs = read["ci"]["jobs"]

@@ -73,7 +73,7 @@ def test_the_life_of_a_tensor_names_functions_that_exist():
         assert re.search(rf"^[^/]*\b{re.escape(name)}\(", (ROOT / file).read_text(), re.MULTILINE), (name, file)
 
 
-# What only one kind of processor knows.
+# Names that only one kind of processor has.
 PROCESSOR = re.compile(
     r"\w*intrin\.h|cpuid|rdtsc|__x86_64__|__i386__|__SSE|__AVX|_mm\w*_|__builtin_(cpu|ia32)|\basm\b|__aarch64__"
 )

@@ -25,7 +25,7 @@ OPS = {"embed": ("conv2d", "embed-Conv2d"), "head": ("linear", "head-Linear")}
 
 
 class Wrong(Exception):
-    """What is wrong with the installed wheel."""
+    """A fault of the installed wheel."""
 
 
 def expect(condition, text):
