@@ -1,6 +1,7 @@
 """sonde.open: the content of a dump in Python, and `sonde export`."""
 
 import json
+import pathlib
 import re
 import struct
 import subprocess
@@ -108,6 +109,26 @@ def test_statistics_that_the_dump_lacks_are_taken_from_the_values(dump):
     assert (found.max, found.min, found.count) == (values.max(), values.min(), values.size)
     assert found.avg == pytest.approx(values.mean())
     assert (found.positive_count, found.nan_count) == ((values > 0).sum(), 0)
+
+
+@pytest.mark.parametrize("column", [0, 1])
+def test_the_document_names_the_attributes_of_an_op_and_of_a_tensor(dump, column):
+    text = (pathlib.Path(__file__).parents[2] / "docs/python.md").read_text()
+    rows = text.partition("| of an op | of a tensor |\n")[2].partition("\n\n")[0].splitlines()[1:]
+    cells = [row.strip("| ").split(" | ")[column].partition(": ")[0] for row in rows]
+    names = [name for cell in cells for name in re.findall(r"`(\w+)(?:\(\))?`", cell)]
+    assert len(names) > 10
+    one = (dump.ops, dump.tensors)[column][0]
+    assert [name for name in names if not hasattr(one, name)] == []
+
+
+def test_the_document_names_what_a_selection_takes(dump):
+    text = (pathlib.Path(__file__).parents[2] / "docs/python.md").read_text()
+    rows = text.partition("| selection | means |\n")[2].partition("\n\n")[0].splitlines()[1:]
+    names = [name for row in rows for name in re.findall(r"`(\w+)`", row.split(" | ")[0])]
+    assert len(names) > 6
+    for name in names:
+        dump.tensors.select(**{name: 0 if name in ("step", "rank", "graph", "slot") else "output"})
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def check_statistics(dump, saved):
             found = [
                 tensor
                 for tensor in dump.tensors.select(op_type=op_type, side="output", step=step)
-                if scope in tensor.op.name and tensor.op.phase == "forward"
+                if scope in tensor.op.op_name and tensor.op.phase == "forward"
             ]
             expect(len(found) == 1, f"{len(found)} outputs of {name} in step {step}; expected 1")
             statistics = found[0].statistics
@@ -78,6 +78,7 @@ def main():
     dump, config = options.directory / "dump", options.directory / "data_dump.json"
     settings = {"dump_mode": 0, "path": str(dump), "net_name": "Patches", "iteration": "all", "saved_data": "statistic"}
     settings |= {"statistic_category": ["max", "min", "avg", "l2norm"], "input_output": 0, "kernels": []}
+    settings |= {"support_device": [0]}
     config.write_text(json.dumps({"common_dump_settings": settings, "e2e_dump_settings": {"enable": True}}))
     bare = run(sys.executable, TRAINING, options.directory / "bare", SONDE_OFF="1")
     recorded = run(sys.executable, TRAINING, options.directory / "saved", MINDSPORE_DUMP_CONFIG=str(config))

@@ -3,7 +3,7 @@
     .venv/bin/python tests/wheel/run.py                  in every environment that scripts/test --matrix has made
     .venv/bin/python tests/wheel/run.py --only 2.15.0    in one of them
     .venv/bin/python tests/wheel/run.py --here           with this Python, in an environment over its own
-    python3 tests/wheel/run.py --debian                  with Debian's Python, on a bare machine (scripts/bare)
+    python3 tests/wheel/run.py --new torch==2.14.1       with this Python, and PyTorch from PyPI (on_debian)
 
 PATH has the environment's own commands alone. Same results, statistics as NumPy's, the command: check.py looks. Exit
 status: 0 all is well, 1 something is wrong, 2 no wheel fits.
@@ -54,27 +54,25 @@ def over(python, directory):
     return directory / "bin/python"
 
 
-def on_debian(directory):
-    """With packages of PyPI and Debian's own Python."""
-    run("apt-get", "install", "-q", "-y", "--no-install-recommends", "python3-venv", stdout=subprocess.DEVNULL)
-    run("python3", "-m", "venv", directory)
-    python = directory / "bin/python"
+def new(torch, directory):
+    """An environment with packages of PyPI; its Python, or None without a wheel."""
     wheel = wheel_for(sys.version_info.minor)
     if wheel is None:
         return None
-    run(python, "-m", "pip", "install", "-q", "torch", "numpy", wheel)
-    return python
+    run(sys.executable, "-m", "venv", directory)
+    run(directory / "bin/python", "-m", "pip", "install", "-q", torch, "numpy", wheel)
+    return directory / "bin/python"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="TORCH", help="one version of PyTorch")
     parser.add_argument("--here", action="store_true", help="this Python and its PyTorch, instead of the matrix")
-    parser.add_argument("--debian", action="store_true", help="the Python of a bare Debian, instead of the matrix")
+    parser.add_argument("--new", metavar="TORCH", help="this Python and a PyTorch of PyPI, instead of the matrix")
     parser.add_argument("--compiles", action="store_true", help="expect that the wheel has no adapter for this PyTorch")
     options = parser.parse_args()
     options_of_check = ["--compiles"] if options.compiles else []
-    if options.debian or options.here:
+    if options.new or options.here:
         below = [pathlib.Path(sys.executable)]
     else:
         below = sorted(MATRIX.glob(f"torch{options.only or ''}*/bin/python"))
@@ -82,7 +80,7 @@ def main():
     for python in below:
         with tempfile.TemporaryDirectory(prefix="sonde-wheel-") as scratch:
             directory = pathlib.Path(scratch)
-            made = on_debian(directory / "venv") if options.debian else over(python, directory / "venv")
+            made = new(options.new, directory / "venv") if options.new else over(python, directory / "venv")
             if made is None:
                 print(f"error: no wheel in {WHEELS} for {python}; scripts/wheel makes them", file=sys.stderr)
                 status = 2
