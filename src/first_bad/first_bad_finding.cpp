@@ -227,7 +227,7 @@ void FindingWriter::explain_made() {
         "; the memory was written between the recording of its inputs and its run, or the operator is wrong";
   }
   if (root_.lost) {
-    finding_.why += "; it is divided by, and nothing but zeros come out of numbers that are none";
+    finding_.why += "; the results divided by it are all zero, although the dividends are not";
   }
   if (root_.kind == RootKind::converted) explain_infinities();
   if (op_.phase == Phase::backward) explain_backward(finding_.why);

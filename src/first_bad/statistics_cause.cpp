@@ -11,6 +11,7 @@ namespace {
 
 std::string range_text(std::uint32_t slot, const KnownStatistics& s) {
   std::string text = fmt::format("input.{}", slot);
+  if (s.min && s.max && *s.min == *s.max) return text + " = " + number_text(*s.min);
   if (s.min && s.max) text += fmt::format(" from {} to {}", number_text(*s.min), number_text(*s.max));
   if (s.zero_count) text += fmt::format(", {} zeros", *s.zero_count);
   return text;
