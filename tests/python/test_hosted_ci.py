@@ -178,7 +178,7 @@ def test_a_workflow_that_says_something_else_is_noticed(workflows, workflow, old
     assert difference in "\n".join(differences(workflows))
 
 
-@pytest.mark.parametrize("script", ["tests/matrix/run.py", "tests/matrix/pip_install.py"])
-def test_the_programs_of_the_matrix_explain_their_options(script):
+@pytest.mark.parametrize("script", ["tests/matrix/run.py", "tests/wheel/run.py", "tests/wheel/check.py"])
+def test_the_programs_of_matrix_and_wheels_explain_their_options(script):
     run = subprocess.run([sys.executable, ROOT / script, "--help"], check=False, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
