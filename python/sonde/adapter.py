@@ -42,7 +42,7 @@ OLDEST_TORCH = (2, 6)
 PYTHON_MINORS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 # Versions that the tests of capture ran with (docs/versions.md); the self-test decides about others.
 TESTED_TORCH_MINORS = ("2.6", "2.9", "2.13", "2.15")
-TESTED_PYTHON_MINORS = ("3.10", "3.11", "3.12", "3.13")
+TESTED_PYTHON_MINORS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 
 _PACKAGE = pathlib.Path(__file__).resolve().parent
 _SOURCES = _PACKAGE / "adapters" / "torch"

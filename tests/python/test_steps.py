@@ -463,7 +463,7 @@ ENDLESS = {
     "a model and a data loader": (
         """
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    loader = torch.utils.data.DataLoader([torch.ones(2)] * 1000, batch_size=1, num_workers=1)
+    loader = torch.utils.data.DataLoader([torch.ones(2)] * 1000, num_workers=1, multiprocessing_context="fork")
     try:
         for batch in loader:
             try:
