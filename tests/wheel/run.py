@@ -49,7 +49,7 @@ def over(python, directory):
         return None
     run(python, "-m", "venv", directory)
     own = directory / f"lib/python3.{minor}/site-packages"
-    (own / "below.pth").write_text(f"import site; [site.addsitedir(path) for path in {packages!r}]\n")
+    (own / "below.pth").write_text("".join(f"import site; site.addsitedir({path!r})\n" for path in packages))
     run(directory / "bin/python", "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--force-reinstall", wheel)
     return directory / "bin/python"
 
