@@ -148,7 +148,7 @@ class Event:
         numpy = sys.modules.get("numpy.random")
         position = numpy.get_state() if numpy is not None else None
         if isinstance(position, tuple):  # the usual generator: Mersenne Twister
-            pass
+            self._add_position("NumPy", position[2])
 
     def _add_position(self, name: str, position: object) -> None:
         self.values.append(["random state", name, "", f"position {position}"])
