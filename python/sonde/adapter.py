@@ -220,8 +220,7 @@ def run_self_test(library: pathlib.Path) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SONDE_", "MINDSPORE_"))}
     environment |= {"SONDE_OFF": "1", "CUDA_VISIBLE_DEVICES": ""}
     program = "import sys; sys.path[:] = sys.argv[2:]; from sonde import self_test; self_test.main(sys.argv[1])"
-    path = [entry or os.getcwd() for entry in sys.path]
-    command = [sys.executable, "-c", program, str(library), *path]
+    command = [sys.executable, "-c", program, str(library), *_own_path()]
     try:
         done = subprocess.run(
             command,
@@ -243,6 +242,11 @@ def run_self_test(library: pathlib.Path) -> str:
     if done.returncode != 0:
         return lines[-1] if lines else f"exit status {done.returncode}"
     return _PASSED if lines[-1:] == [_PASSED] else "it ended without a result"
+
+
+def _own_path() -> list[str]:
+    """sys.path as arguments for a child."""
+    return [entry or os.getcwd() for entry in sys.path]
 
 
 def _kept_result(path: pathlib.Path) -> str | None:
@@ -267,9 +271,7 @@ def _keep_result(path: pathlib.Path, result: str) -> None:
 def build(torch: Torch, directory: pathlib.Path, announce: bool = False) -> pathlib.Path:
     """Compile the adapter into `directory`, unless it is there; several processes may do so at once. Returns its path.
     `announce`: prints a line on stderr, since it takes a minute. Raises AdapterError."""
-    refuse_strangers(torch)
-    compiler = _compiler()
-    _check_headers(torch)
+    compiler = _check_can_build(torch)
     try:
         _make_directory(directory)
         if directory != _BUILT:
@@ -300,6 +302,14 @@ def build(torch: Torch, directory: pathlib.Path, announce: bool = False) -> path
             if announce:
                 _say(f"{time.monotonic() - started:.0f} s")
     return library
+
+
+def _check_can_build(torch: Torch) -> list[str]:
+    """The compiler. Raises AdapterError when it, headers or libraries are missing, or the versions are unknown."""
+    refuse_strangers(torch)
+    compiler = _compiler()
+    _check_headers(torch)
+    return compiler
 
 
 _CURE = "XDG_CACHE_HOME can name a directory of your own"
@@ -512,13 +522,11 @@ def status() -> dict[str, str]:
 def build_in_background(torch: Torch) -> None:
     """Start a process that compiles the adapter into the user's cache and outlives this one. Where it fails, the first
     training names the reason. Raises AdapterError when it could not even start."""
-    refuse_strangers(torch)
-    _compiler()
-    _check_headers(torch)
+    _check_can_build(torch)
     program = (
         "import os, sys; os.nice(10); sys.path[:] = sys.argv[1:]; from sonde import adapter; adapter.main(['build'])"
     )
-    command = [sys.executable, "-c", program, *(entry or os.getcwd() for entry in sys.path)]
+    command = [sys.executable, "-c", program, *_own_path()]
     nothing = subprocess.DEVNULL
     try:
         subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True)
