@@ -1,6 +1,7 @@
 #include "adapter.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,15 +24,11 @@ constexpr const char* kAdapterHelp =
     "Example: sonde adapter build --background";
 
 int run_adapter(const AdapterOptions& options) {
-  std::vector<std::string> arguments = {"-m", "sonde.adapter", options.action};
+  std::vector<std::string> arguments = {options.action};
   if (options.background) arguments.push_back("--background");
-  const std::string python = options.python.empty() ? default_python() : options.python;
-  const Result<ChildEnd> end = run_child(python_command(python, arguments), python_setting());
-  if (!end) {
-    print_error(end.error().message + "; name an interpreter that has sonde installed: --python");
-    return kBadUsage;
-  }
-  return end->exit_code == 0 ? kNothingFound : kUnreadable;
+  const std::optional<int> status = run_python(options.python, kAdapterProgram, arguments);
+  if (!status) return kBadUsage;
+  return *status == 0 ? kNothingFound : kUnreadable;
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <map>
 #include <string_view>
 
+#include "answer.h"
 #include "base/python_path.h"
 
 extern char** environ;
@@ -158,8 +159,9 @@ Result<std::string> ask_child(const std::vector<std::string>& command, const Chi
   return text;
 }
 
-std::vector<std::string> python_command(const std::string& python, const std::vector<std::string>& arguments) {
-  std::vector<std::string> command = {python, "-P"};
+std::vector<std::string> python_command(const std::string& python, const std::string& program,
+                                        const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {python, "-c", "import sys\nif sys.path[:1] == ['']: del sys.path[0]\n" + program};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return command;
 }
@@ -181,6 +183,15 @@ std::string default_python() {
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", failed);
   const std::filesystem::path beside = self.parent_path() / "python3";
   return !failed && ::access(beside.c_str(), X_OK) == 0 ? beside.string() : "python3";
+}
+
+std::optional<int> run_python(const std::string& python, const std::string& program,
+                              const std::vector<std::string>& arguments) {
+  const Result<ChildEnd> end =
+      run_child(python_command(python.empty() ? default_python() : python, program, arguments), python_setting());
+  if (end) return end->exit_code;
+  print_error(end.error().message + "; name an interpreter that has sonde installed: --python");
+  return std::nullopt;
 }
 
 }  // namespace sonde

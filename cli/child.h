@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,9 +39,20 @@ Result<std::string> ask_child(const std::vector<std::string>& command, const Chi
 // The interpreter beside this program, as in a virtual environment; otherwise the first on the path.
 std::string default_python();
 
-// `python` with `arguments`, for our own programs. They import nothing from the current directory, which may be
-// somebody else's dump: -P excludes it, and python_setting removes empty and relative parts of PYTHONPATH.
-std::vector<std::string> python_command(const std::string& python, const std::vector<std::string>& arguments);
+// `python` with a program of our own and its arguments. It imports nothing from the current directory, which may be
+// somebody else's dump: the program removes it from the path, since -P is of Python 3.11, and python_setting removes
+// empty and relative parts of PYTHONPATH.
+std::vector<std::string> python_command(const std::string& python, const std::string& program,
+                                        const std::vector<std::string>& arguments);
 ChildSetting python_setting();
+
+// The program that runs `python -m sonde.adapter`.
+inline constexpr const char* kAdapterProgram =
+    "import runpy; runpy.run_module('sonde.adapter', run_name='__main__', alter_sys=True)";
+
+// Runs the program in `python`, or in default_python() if that is empty. Returns its exit status; empty, after a line
+// on stderr, if there is no such interpreter.
+std::optional<int> run_python(const std::string& python, const std::string& program,
+                              const std::vector<std::string>& arguments);
 
 }  // namespace sonde

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,15 +52,10 @@ std::string request_of(const ExportOptions& options) {
 }
 
 int export_dump(const ExportOptions& options) {
-  const std::string python = options.python.empty() ? default_python() : options.python;
-  const Result<ChildEnd> end =
-      run_child(python_command(python, {"-c", kExportDump, request_of(options)}), python_setting());
-  if (!end) {
-    print_error(end.error().message + "; name an interpreter that has sonde installed: --python");
-    return kBadUsage;
-  }
+  const std::optional<int> status = run_python(options.python, kExportDump, {request_of(options)});
+  if (!status) return kBadUsage;
   Answer::get().set_form(AnswerForm::text);  // the child has printed the answer itself
-  return end->exit_code;
+  return *status;
 }
 
 auto list_of(const char* what) {

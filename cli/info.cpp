@@ -63,8 +63,7 @@ Json variables() {
 
 // The output of `python -m sonde.adapter status`; "problem" if there is none.
 Json python_facts(const std::string& python) {
-  const Result<std::string> answer =
-      ask_child(python_command(python, {"-m", "sonde.adapter", "status"}), python_setting());
+  const Result<std::string> answer = ask_child(python_command(python, kAdapterProgram, {"status"}), python_setting());
   if (answer) {
     Json facts = Json::parse(*answer, nullptr, false);
     if (facts.is_object()) return facts;
@@ -73,8 +72,8 @@ Json python_facts(const std::string& python) {
   facts["problem"] = !answer && answer.error().code == ErrorCode::not_found
                          ? answer.error().message
                          : "the package sonde is not installed in it, or cannot be loaded; try "
-                           "'" +
-                               python + " -P -m sonde.adapter status'";
+                           "'cd / && " +
+                               python + " -m sonde.adapter status'";
   return facts;
 }
 

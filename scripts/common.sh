@@ -7,6 +7,10 @@ SONDE_FRAMEWORKS_VENV="$SONDE_ROOT/.venv-frameworks"
 SONDE_PROBE_VENV="$SONDE_ROOT/.venv-probe"
 SONDE_LOG="$SONDE_BUILD/setup.log"
 
+# For cmake: compiles through ccache, where it is installed.
+launcher=()
+! command -v ccache >/dev/null || launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+
 say() { printf '%s\n' "$*" >&2; }
 fail() { say "error: $*"; exit 1; }
 

@@ -89,6 +89,8 @@ def main():
     compared = check_statistics(sonde.open(dump), options.directory / "saved")
     ops = run(COMMAND, "ls", dump, "--ops").stdout
     expect("embed-Conv2d/conv2d-op0" in ops, "`sonde ls --ops` does not show the convolution")
+    facts = json.loads(run(COMMAND, "info", "--json").stdout)["python"]
+    expect("problem" not in facts and facts["adapter"].endswith(".so"), f"`sonde info` says {facts}")
     verdict = run(COMMAND, "first-bad", dump).stdout
     where = f"PyTorch {torch.__version__}, Python {sys.version.split()[0]}"
     print(f"{where}: same results, {compared} statistics as NumPy's; {verdict.splitlines()[0]}")
