@@ -88,7 +88,8 @@ std::string growth_text(const Growth& growth) {
       printable(name_of(growth.tensor)), growth.step.number,
       growth.code.file.empty()
           ? ""
-          : fmt::format(" ({}:{})", std::filesystem::path(growth.code.file).filename().string(), growth.code.line),
+          : fmt::format(" ({}:{})", printable(std::filesystem::path(growth.code.file).filename().string()),
+                        growth.code.line),
       growth.of_norm ? "norm" : "largest", growth.now, growth.before, growth.now / growth.before, joined(points, ", "));
 }
 
