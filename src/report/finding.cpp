@@ -11,11 +11,6 @@
 namespace sonde {
 namespace {
 
-std::string short_line(const FindingCode& code) {
-  if (code.file.empty()) return "";
-  return fmt::format("{}:{}", std::filesystem::path(code.file).filename().string(), code.line);
-}
-
 std::string field(std::string_view name, const std::string& text) {
   return fmt::format("  {:<11} {}\n", name, printable(text));
 }
@@ -79,6 +74,11 @@ Json json_of(const Finding& finding) {
           {"evidence", finding.evidence},
           {"limits", finding.limits},
           {"code", json_of(finding.code)}};
+}
+
+std::string short_line(const FindingCode& code) {
+  if (code.file.empty()) return "";
+  return fmt::format("{}:{}", std::filesystem::path(code.file).filename().string(), code.line);
 }
 
 std::string code_text(const FindingCode& code) {

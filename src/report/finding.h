@@ -18,6 +18,8 @@ Json json_of(const FindingCode& code);
 std::string page_of(const Finding& finding);
 // "  train.py:12 in Net.forward" and the lines of code; empty if unknown.
 std::string code_text(const FindingCode& code);
+// "train.py:12", as it is in the dump (not made printable); empty if unknown.
+std::string short_line(const FindingCode& code);
 // One row each: kind, rank, step, op, slot, line, why.
 Table table_of(const std::vector<Finding>& findings);
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <optional>
 #include <vector>
 
@@ -62,14 +61,10 @@ std::string healthy_text(const FirstBad& report, std::size_t width) {
     const HealthyInfinity& healthy = report.healthy[i];
     std::vector<std::string> absorbers;
     for (const std::string& name : healthy.absorbed_by) absorbers.push_back(last_part(name));
-    const std::string line =
-        healthy.code.file.empty()
-            ? ""
-            : fmt::format("{}:{}", std::filesystem::path(healthy.code.file).filename().string(), healthy.code.line);
     const bool outside = healthy.tensor.is_input && !healthy.tensor.parameter.empty();
     table.add({outside ? healthy.tensor.parameter : last_part(name_of(healthy.tensor)),
                counts_text(healthy.tensor.statistics), healthy.how,
-               absorbers.empty() ? "no operator reads it" : joined(absorbers, ", "), line});
+               absorbers.empty() ? "no operator reads it" : joined(absorbers, ", "), short_line(healthy.code)});
   }
   std::string text = "\n" + table.text(width);
   const std::uint64_t more = report.healthy.size() - shown + report.healthy_left_out;
@@ -83,14 +78,11 @@ std::string growth_text(const Growth& growth) {
     points.push_back(fmt::format("{}: {:.4g}", point.step, point.value));
   }
   if (points.size() > 8) points.erase(points.begin(), points.end() - 8);
-  return fmt::format(
-      "\ngrew first: {} in step {}{}: {} {:.4g} after {:.4g} ({:.3g} times)\n  by step: {}\n",
-      printable(name_of(growth.tensor)), growth.step.number,
-      growth.code.file.empty()
-          ? ""
-          : fmt::format(" ({}:{})", printable(std::filesystem::path(growth.code.file).filename().string()),
-                        growth.code.line),
-      growth.of_norm ? "norm" : "largest", growth.now, growth.before, growth.now / growth.before, joined(points, ", "));
+  return fmt::format("\ngrew first: {} in step {}{}: {} {:.4g} after {:.4g} ({:.3g} times)\n  by step: {}\n",
+                     printable(name_of(growth.tensor)), growth.step.number,
+                     growth.code.file.empty() ? "" : fmt::format(" ({})", printable(short_line(growth.code))),
+                     growth.of_norm ? "norm" : "largest", growth.now, growth.before, growth.now / growth.before,
+                     joined(points, ", "));
 }
 
 std::string looked_text(const FirstBad& report) {
@@ -101,10 +93,7 @@ std::string looked_text(const FirstBad& report) {
                      report.files_read > 0 ? fmt::format(", {} read", count_text(report.files_read, "file")) : "");
 }
 
-std::string place_text(const FindingCode& code) {
-  if (code.file.empty()) return "";
-  return fmt::format(", {}:{}", printable(std::filesystem::path(code.file).filename().string()), code.line);
-}
+std::string place_text(const FindingCode& code) { return code.file.empty() ? "" : ", " + printable(short_line(code)); }
 
 Json growth_json(const Growth& growth) {
   Json series = Json::array();
