@@ -22,6 +22,7 @@
 #include "op_tensors.h"
 #include "ops.h"
 #include "place.h"
+#include "pool.h"
 #include "tensors.h"
 #include "thread_state.h"
 #include "watched.h"
@@ -288,6 +289,7 @@ void install(const Setup& setup) {
     const bool first = recording() == nullptr;
     set_recording(new Recording(setup));
     if (first) {
+      lend_pool();
       register_callbacks();
     } else {
       at::reenableCallback(g_callbacks.users);

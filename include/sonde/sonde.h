@@ -37,7 +37,8 @@
  *
  *     sonde_init_dump -> ( sonde_set_dump -> as after start )? -> sonde_finalize_dump, and again from the beginning
  *
- * active, records_exceptions, take_failure and capture may be asked at any time; forked_child is called in the child.
+ * active, records_exceptions, take_failure and capture may be asked at any time, and set_pool may be called;
+ * forked_child is called in the child.
  *
  * Versions. SONDE_API_VERSION moves when something that exists gets another meaning or another place. Within a version
  * structs and the function table only grow, at their end:
@@ -236,6 +237,18 @@ struct sonde_host_settings {
   char net_name[256];
 };
 
+/* The host's own threads, which wait between two operators: the engine borrows them to read large tensors, and has none
+ * of its own for that. */
+struct sonde_pool {
+  uint32_t size;
+  uint32_t reserved;
+  /* The threads that the calling thread may use now, itself included; 1 inside a parallel region of the host. */
+  uint32_t (*threads)(void);
+  /* Runs piece(context, i) for each i below `pieces`, each once, on the calling thread and others; returns when all have
+   * ended. `piece` does not throw, and calls nothing of the host. */
+  void (*run)(uint32_t pieces, void (*piece)(void* context, uint32_t index), void* context);
+};
+
 struct sonde_run_info {
   uint32_t size;
   uint32_t rank;
@@ -338,6 +351,11 @@ struct sonde_api {
   /* set_dump, under dump_mode 2: of the operators in `scope` ("Default/network-LeNet5/conv1-Conv2d") and below, and of
    * their backward; the innermost scope that was named counts. With a type: of those right in the scope of that type. */
   void (*flag_scope)(const char* scope, const char* type, int enabled);
+
+  /* --- threads ---------------------------------------------------------------------------------------------- */
+  /* Without it every tensor is read by the thread that ran its operator. The functions must stay callable while the
+   * process lives; null takes them back. Results do not depend on the number of threads. At any time. */
+  void (*set_pool)(const struct sonde_pool* pool);
 };
 
 /* The function table; null: this library has another version of it. */

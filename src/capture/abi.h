@@ -33,6 +33,7 @@ SONDE_ABI_STRUCT(sonde_quiet_forward, root);
 SONDE_ABI_STRUCT(sonde_run_info, device);
 SONDE_ABI_STRUCT(sonde_named_op, op_type);
 SONDE_ABI_STRUCT(sonde_host_settings, net_name);
+SONDE_ABI_STRUCT(sonde_pool, run);
 #undef SONDE_ABI_STRUCT
 
 template <typename T>

@@ -16,6 +16,7 @@
 #include "capture/abi.h"
 #include "capture/session.h"
 #include "sonde/sonde.h"
+#include "stats/host_pool.h"
 #include "stats/statistics.h"
 
 namespace sonde {
@@ -366,6 +367,12 @@ void flag_scope(const char* scope, const char* type, int enabled) {
   guarded_void([&](Session& s) { s.flag_scope(scope, type != nullptr ? type : "", enabled != 0); });
 }
 
+void set_pool(const sonde_pool* pool) {
+  if (pool == nullptr || !is_complete(*pool)) return set_host_pool({});
+  const sonde_pool all = completed(*pool);
+  set_host_pool({.threads = all.threads, .run = all.run});
+}
+
 // Valid until this thread asks again.
 const char* mismatch(std::uint32_t version, std::uint32_t table_size) {
   thread_local std::string line;
@@ -421,6 +428,7 @@ constexpr struct sonde_api kApi = {
     .named_parameter = named_parameter,
     .named_step_end = named_step_end,
     .flag_scope = flag_scope,
+    .set_pool = set_pool,
 };
 
 }  // namespace

@@ -37,8 +37,24 @@ struct Moments {
   void take_min(double value);
 };
 
-// Adds the lanes of the current block to the totals and clears them.
-void finish_block(Moments& moments);
+// The sums of one block. Not initialised: hundreds of them lie on the stack.
+struct BlockSums {
+  double sum;
+  double squares;
+};
+
+// Empties the lanes of the current block into its sums.
+BlockSums take_block(Moments& moments);
+// Adds the sums of the next block to the totals.
+inline void add_sums(Moments& moments, const BlockSums& block) {
+  moments.sum += block.sum;
+  moments.squares += block.squares;
+}
+// Both at once.
+inline void finish_block(Moments& moments) { add_sums(moments, take_block(moments)); }
+
+// Adds the counts and extremes of `part`, which do not depend on an order, to those of `total`.
+void add_counts(Moments& total, const Moments& part);
 
 // The result after the last element. Consumes the moments.
 Statistics finish(Moments& moments);

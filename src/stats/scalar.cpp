@@ -107,9 +107,20 @@ const Kernel& scalar_kernel() {
   return kKernel;
 }
 
-void finish_block(Moments& moments) {
-  moments.sum += take_lanes(moments.sum_lanes);
-  moments.squares += take_lanes(moments.square_lanes);
+BlockSums take_block(Moments& moments) {
+  const double sum = take_lanes(moments.sum_lanes);
+  return {sum, take_lanes(moments.square_lanes)};
+}
+
+void add_counts(Moments& total, const Moments& part) {
+  total.count += part.count;
+  total.nan += part.nan;
+  total.positive_inf += part.positive_inf;
+  total.negative_inf += part.negative_inf;
+  total.positive += part.positive;
+  total.negative += part.negative;
+  total.take_max(part.max);
+  total.take_min(part.min);
 }
 
 Statistics finish(Moments& moments) {

@@ -1,10 +1,13 @@
-// Chooses the kernel and the walk: dense views in memory order, others run by run or through a small buffer.
+// Chooses the kernel and the walk: dense views block by block, on the host's pool if they are large; others in C order,
+// run by run or through a small buffer.
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "stats/float_environment.h"
+#include "stats/host_pool.h"
 #include "stats/kernels.h"
 #include "tensor/walk.h"
 
@@ -89,10 +92,74 @@ void add_runs(Summary& summary, const Walk& walk) {
   } while (next_run());
 }
 
+// Elements that lie one after another, read in whole blocks.
+struct DenseBlocks {
+  const Kernel& kernel;
+  DType dtype;
+  const std::byte* data;
+  std::size_t elements;
+  std::byte* copy;  // gets the bytes of each block once it is read; null: they are not copied
+  std::size_t item_bytes = info(dtype).item_bytes;
+
+  std::size_t count() const { return (elements + kBlock - 1) / kBlock; }
+  Moments read(std::size_t first, std::size_t last, BlockSums* sums) const;
+  void read_group(std::size_t first, std::size_t last, Moments& total) const;
+};
+
+// Reads blocks [first, last); `sums` gets the sums of each. The last block comes first: the operator that wrote the
+// tensor has left its end in the cache, and reading from the beginning would push it out.
+Moments DenseBlocks::read(std::size_t first, std::size_t last, BlockSums* sums) const {
+  const DefaultFloatEnvironment environment;
+  Summary summary{kernel, dtype};
+  std::uint64_t read = 0;
+  for (std::size_t block = last; block-- > first;) {
+    const std::byte* from = data + block * kBlock * item_bytes;
+    const std::size_t size = std::min(kBlock, elements - block * kBlock);
+    summary.moments.count = 0;  // the block begins with lane 0
+    summary.add_within_block(from, size);
+    sums[block - first] = take_block(summary.moments);
+    read += size;
+    if (copy != nullptr) std::memcpy(copy + block * kBlock * item_bytes, from, size * item_bytes);
+  }
+  summary.moments.count = read;
+  return summary.moments;
+}
+
+// So many blocks have their sums on the stack.
+constexpr std::size_t kGroup = 512;
+
+// Reads a group of blocks in pieces, and adds it to the total. The additions have the order of the blocks, so that the
+// number of pieces changes no bit.
+void DenseBlocks::read_group(std::size_t first, std::size_t last, Moments& total) const {
+  BlockSums sums[kGroup];
+  const std::uint32_t pieces = host_pool_pieces((last - first) * kBlock * item_bytes);
+  if (pieces == 1) {
+    add_counts(total, read(first, last, sums));
+  } else {
+    std::array<Moments, kMostPoolPieces> found;
+    run_on_host_pool(pieces, [&](std::uint32_t piece) {
+      const std::size_t begin = first + (last - first) * piece / pieces;
+      const std::size_t end = first + (last - first) * (piece + 1) / pieces;
+      found[piece] = read(begin, end, sums + (begin - first));
+    });
+    for (std::uint32_t piece = 0; piece < pieces; ++piece) add_counts(total, found[piece]);
+  }
+  for (std::size_t block = first; block < last; ++block) add_sums(total, sums[block - first]);
+}
+
+void read_dense(Summary& summary, const std::byte* data, std::size_t elements, std::byte* copy) {
+  const DenseBlocks blocks{
+      .kernel = summary.kernel, .dtype = summary.dtype, .data = data, .elements = elements, .copy = copy};
+  for (std::size_t first = 0; first < blocks.count(); first += kGroup) {
+    blocks.read_group(first, std::min(first + kGroup, blocks.count()), summary.moments);
+  }
+}
+
 void add_view(Summary& summary, const TensorView& view) {
   if (view.is_dense()) {
-    summary.add(view.data, static_cast<std::size_t>(view.elements()));
-    return;
+    const auto elements = static_cast<std::size_t>(view.elements());
+    if (elements <= kBlock) return summary.add(view.data, elements);
+    return read_dense(summary, view.data, elements, nullptr);
   }
   const Walk walk(view);
   if (walk.inner_run() >= kMinRun) {
@@ -116,21 +183,9 @@ bool can_summarize(const TensorView& view) { return info(view.dtype).has_statist
 
 // Copies the view in C order and adds each piece as soon as it is copied.
 void copy_and_add(Summary& summary, const TensorView& view, std::byte* out) {
-  const std::size_t piece = kBlock;
-  if (view.is_c_contiguous()) {
-    auto left = static_cast<std::size_t>(view.elements());
-    for (const std::byte* data = view.data; left > 0;) {
-      const std::size_t count = std::min(piece, left);
-      summary.add(data, count);
-      std::memcpy(out, data, count * summary.item_bytes);
-      data += count * summary.item_bytes;
-      out += count * summary.item_bytes;
-      left -= count;
-    }
-    return;
-  }
+  if (view.is_c_contiguous()) return read_dense(summary, view.data, static_cast<std::size_t>(view.elements()), out);
   Cursor cursor(view);
-  while (const std::size_t count = cursor.read(out, piece)) {
+  while (const std::size_t count = cursor.read(out, kBlock)) {
     summary.add(out, count);
     out += count * summary.item_bytes;
   }

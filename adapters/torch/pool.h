@@ -1,0 +1,9 @@
+// PyTorch's threads, lent to the engine.
+#pragma once
+
+namespace sonde_torch {
+
+// Gives the engine the OpenMP team that PyTorch's operators use, if this PyTorch has one.
+void lend_pool();
+
+}  // namespace sonde_torch
