@@ -62,12 +62,11 @@ void add_gathered(Summary& summary, const TensorView& view) {
   }
 }
 
-// Prefetches the bytes, or the first few KiB of them. Any address is allowed.
+// Fetches the bytes, or as many of them as a kernel does not fetch itself. Any address is allowed.
 void prefetch(const std::byte* data, std::size_t bytes) {
   constexpr std::size_t kLine = 64;
-  constexpr std::size_t kMost = 4096;
-  for (std::size_t at = 0; at < std::min(bytes, kMost); at += kLine) {
-    __builtin_prefetch(data + at);
+  for (std::size_t at = 0; at < std::min(bytes, kPrefetchAhead); at += kLine) {
+    __builtin_prefetch(data + at, 0, 2);
   }
 }
 
@@ -115,6 +114,7 @@ Moments DenseBlocks::read(std::size_t first, std::size_t last, BlockSums* sums) 
   for (std::size_t block = last; block-- > first;) {
     const std::byte* from = data + block * kBlock * item_bytes;
     const std::size_t size = std::min(kBlock, elements - block * kBlock);
+    if (block > first) prefetch(from - kBlock * item_bytes, kBlock * item_bytes);
     summary.moments.count = 0;  // the block begins with lane 0
     summary.add_within_block(from, size);
     sums[block - first] = take_block(summary.moments);

@@ -30,6 +30,14 @@ constexpr std::size_t kVectors64 = kLanes / kLanes64;  // the vectors of one set
 constexpr std::size_t kVectors32 = kLanes / kLanes32;
 static_assert(kVectors32 >= 1 && kVectors32 * kLanes32 == kLanes);
 
+// Fetches `kBytes` that are read a little later into the second-level cache: the processor's own prefetch leaves a
+// kernel that computes waiting for a third of the time. Any address is allowed.
+template <std::size_t kBytes>
+HWY_INLINE void prefetch_ahead(const std::byte* data) {
+#pragma GCC unroll 8
+  for (std::size_t at = 0; at < kBytes; at += 64) __builtin_prefetch(data + kPrefetchAhead + at, 0, 2);
+}
+
 // The lanes of the sums, in registers.
 struct Lanes {
   V64 sum[kVectors64];
@@ -171,6 +179,7 @@ HWY_INLINE bool pass_float32(Moments& moments, const std::byte* data, std::size_
   Lanes lanes(moments);
   Found<D32> found;
   for (std::size_t i = 0; i < elements; i += kLanes) {
+    prefetch_ahead<kLanes * Load::kItemBytes>(data + i * Load::kItemBytes);
 #pragma GCC unroll 8
     for (std::size_t v = 0; v < kVectors32; ++v) {
       V32 value = Load::load(data + (i + v * kLanes32) * Load::kItemBytes);
@@ -285,6 +294,7 @@ HWY_INLINE bool pass_finite_float32(Moments& moments, const std::byte* data, std
   const auto* values = reinterpret_cast<const float*>(data);
   const auto* bits = reinterpret_cast<const std::int32_t*>(data);
   for (std::size_t i = 0; i < elements; i += kQuickStep) {
+    prefetch_ahead<kQuickStep * sizeof(float)>(data + i * sizeof(float));
 #pragma GCC unroll 16
     for (std::size_t v = 0; v < 4 * kVectors64; ++v) {
       // Widened from memory: a vector in a register would have to be cut in halves first.
@@ -324,6 +334,7 @@ HWY_INLINE bool pass_float64(Moments& moments, const std::byte* data, std::size_
   Lanes lanes(moments);
   Found<D64> found;
   for (std::size_t i = 0; i < elements; i += kLanes) {
+    prefetch_ahead<kLanes * sizeof(double)>(data + i * sizeof(double));
 #pragma GCC unroll 8
     for (std::size_t v = 0; v < kVectors64; ++v) {
       V64 value = Load::load(data + (i + v * kLanes64) * sizeof(double));
@@ -514,6 +525,7 @@ HWY_INLINE bool pass_float16(Moments& moments, const std::byte* data, std::size_
   Lanes lanes(moments);
   Found16 found;
   for (std::size_t i = 0; i < elements; i += kStep) {
+    prefetch_ahead<kStep * 2>(data + i * 2);
 #pragma GCC unroll 8
     for (std::size_t v = 0; v < kStep / kLanes16; ++v) {
       found.add(load_bytes(D16(), data + (i + v * kLanes16) * 2));
