@@ -87,6 +87,9 @@ OpInfo* make(const c10::FunctionSchema& schema) {
   }
   info->writes =
       std::any_of(info->arguments.begin(), info->arguments.end(), [](const ArgumentInfo& a) { return a.written; });
+  const bool hides = std::any_of(std::begin(kHiddenWrites), std::end(kHiddenWrites),
+                                 [&](const HiddenWrite& hidden) { return hidden.name == info->name; });
+  info->schema_says_all = starts_with(info->name, "aten::") && !hides;
   info->returns_nothing = schema.returns().empty();
   const std::string_view type = info->op_type;
   info->uninitialised = starts_with(type, "empty") || starts_with(type, "new_empty") || starts_with(type, "resize_") ||
@@ -116,15 +119,20 @@ const OpInfo* intern(const c10::FunctionSchema& schema) {
 const OpInfo* op_info(const at::RecordFunction& fn) {
   // name() points into the operator's schema, which is never freed: its address is the key. A string-named event points
   // into the event itself; it may repeat an address, but never that of a living schema.
-  thread_local std::unordered_map<const char*, const OpInfo*> known;
+  struct Known {
+    const char* name = nullptr;
+    const OpInfo* info = nullptr;
+  };
+  constexpr std::size_t kKnown = 1024;  // a table that one look-up reads in one place
+  thread_local std::vector<Known> known(kKnown);
   const char* name = fn.name();
-  const auto it = known.find(name);
-  if (it != known.end() && it->second->name == name) return it->second;
+  Known& entry = known[(reinterpret_cast<std::uintptr_t>(name) * 0x9E3779B97F4A7C15ULL) >> 54];
+  // A library of operators may be unloaded, and another take its place.
+  if (entry.name == name && entry.info->name == name) return entry.info;
   const auto schema = fn.operator_schema();
   if (!schema.has_value()) return nullptr;
-  const OpInfo* info = intern(*schema);
-  known[name] = info;
-  return info;
+  entry = {name, intern(*schema)};
+  return entry.info;
 }
 
 }  // namespace sonde_torch

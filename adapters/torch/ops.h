@@ -29,6 +29,9 @@ struct OpInfo {
   std::vector<ArgumentInfo> arguments;
   bool has_attributes = false;   // some argument is not a tensor
   bool writes = false;           // some argument is written
+  // PyTorch's own, and its schema says all that it writes: the operators that it calls have nothing to add, unless they
+  // make nodes for backward.
+  bool schema_says_all = false;
   bool returns_nothing = false;  // `-> ()`: the results are the written arguments
   bool uninitialised = false;    // `empty`: the bytes of the result have no meaning
   // `lift_fresh`: torch.tensor and similar functions have filled their result without an operator

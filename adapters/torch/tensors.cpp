@@ -229,6 +229,7 @@ void TensorDescriptor::fill(const at::TensorBase& t, bool keep_alive_mark) {
   tensor.object = reinterpret_cast<std::uint64_t>(t.unsafeGetTensorImpl());
   tensor.dtype = dtype_of(t.scalar_type());
   const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
+  subclass = has_any(impl->key_set(), {c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot});
   tensor.skip = why_unreadable(t);
   if (tensor.skip != nullptr) {
     if (has_plain_sizes(t)) take_sizes(impl->sizes());

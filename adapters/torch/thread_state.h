@@ -32,6 +32,7 @@ struct Frame {
   int exceptions = 0;                    // op, node: in flight when it began
   unsigned wanted = 0;                   // op: the answer of op_begin
   bool looked = false;                   // op: its outputs have been looked at
+  bool quiet = false;                    // op: the operators that it calls are not observed
   bool outermost_step = false;           // optimizer: Optimizer.step, not nested
   std::string scope;                     // optimizer: `optimizer-SGD`
   std::vector<TensorDescriptor> inputs;  // node: its arguments, if the plan wants operators that throw

@@ -9,6 +9,24 @@
 
 namespace sonde {
 
+namespace {
+
+bool comes_before(const TensorRecord& a, const TensorRecord& b) {
+  return a.is_input != b.is_input ? a.is_input : a.slot < b.slot;
+}
+
+// Few are out of order, usually none: std::stable_sort would allocate memory for every op.
+void sort_by_slot(std::vector<TensorRecord>& tensors) {
+  for (std::size_t i = 1; i < tensors.size(); ++i) {
+    if (!comes_before(tensors[i], tensors[i - 1])) continue;
+    const auto end = tensors.begin() + static_cast<std::ptrdiff_t>(i);
+    const auto place = std::upper_bound(tensors.begin(), end, tensors[i], comes_before);
+    std::rotate(place, end, end + 1);
+  }
+}
+
+}  // namespace
+
 std::uint16_t thread_ordinal() {
   static std::atomic<std::uint16_t> next{0};
   thread_local const std::uint16_t mine = next.fetch_add(1, std::memory_order_relaxed);
@@ -148,8 +166,8 @@ void OpRecorder::fill_record(Op& op, const OpName& name, std::uint32_t site, Ste
   record.overflowed = false;
   record.timestamp_us = now_us();
   record.attributes = 0;
+  if (record.tensors.capacity() == 0) record.tensors = recorder_->spare_tensors();
   record.tensors.clear();
-  record.tensors.reserve(8);
 }
 
 // The selection for the op, changed by the plan's mode, as SONDE_WANT_*.
@@ -201,9 +219,7 @@ void OpRecorder::end(Op& op, bool failed) {
   op.record.failed = failed;
   settle_before(op, op.record.overflowed || (exception_only_ && failed));
   // Slots in order, inputs first: the host reports them in the best order for reading their bytes.
-  std::ranges::stable_sort(op.record.tensors, [](const TensorRecord& a, const TensorRecord& b) {
-    return a.is_input != b.is_input ? a.is_input : a.slot < b.slot;
-  });
+  sort_by_slot(op.record.tensors);
   for (TensorRecord& tensor : op.record.tensors) tensor.timestamp_us = op.record.timestamp_us;
   submit(std::move(op.record));
   // The program may end a moment later: the records that explain why must be written by then.

@@ -102,12 +102,13 @@ struct Recorder::State {
         rank(run.rank),
         waits(plan.sonde.when_full == WhenFull::wait),
         pool(plan.sonde.budget_bytes, [this] { queue.wake(); }),
-        recording(std::in_place, plan, run, naming) {}
+        recording(std::in_place, plan, run, naming, spare) {}
 
   Layout layout;
   const bool waits_for_choice;
   const std::uint32_t rank;
   const bool waits;
+  SpareTensors spare;
   BlockPool pool;  // outlives the queue and the recording, which hold its blocks
   Queue<Item> queue;
   const ::pid_t pid = ::getpid();
@@ -407,7 +408,7 @@ Status Recorder::release(const Plan& plan, const RunInfo& run) {
     const Layout layout = Layout::make(plan, run);
     if (Status fit = check_place(layout); !fit) return fit.error();
     state.layout = layout;
-    state.recording.emplace(plan, run, layout);
+    state.recording.emplace(plan, run, layout, state.spare);
   }
   // Other threads wait for the lock, so their items come after the definitions that they refer to.
   for (Item& item : state.held) state.hand_on(std::move(item));
@@ -439,6 +440,8 @@ void Recorder::define(const OpName& name) { state_->accept(Item(name)); }
 void Recorder::define(const Attributes& attributes) { state_->accept(Item(attributes)); }
 
 void Recorder::define(const SourceText& text) { state_->accept(Item(text)); }
+
+std::vector<TensorRecord> Recorder::spare_tensors() { return state_->spare.take(); }
 
 std::uint64_t Recorder::next_sequence() { return state_->sequence.fetch_add(1, std::memory_order_relaxed); }
 

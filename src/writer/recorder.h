@@ -40,6 +40,8 @@ class Recorder {
   void define(const OpName& name);
   void define(const Attributes& attributes);
   void define(const SourceText& text);
+  // An empty vector, which the writer has used before if possible, for the tensors of a record.
+  std::vector<TensorRecord> spare_tensors();
   std::uint64_t next_sequence();  // the caller must push or skip every number
   void push(Record&& record);
   void skip(std::uint64_t sequence);

@@ -11,8 +11,8 @@
 
 namespace sonde {
 
-Recording::Recording(const Plan& plan, const RunInfo& run, const Layout& layout)
-    : plan_(plan), run_(run), layout_(layout) {}
+Recording::Recording(const Plan& plan, const RunInfo& run, const Layout& layout, SpareTensors& spare)
+    : plan_(plan), run_(run), layout_(layout), spare_(spare) {}
 
 void Recording::open() {
   if (Status status = try_open(); !status) fail(status.error());
@@ -126,6 +126,7 @@ void Recording::append(Record&& record, const std::vector<StoredFile>& stored) {
   const StepId step = record.step;
   Status status = files_->append(record, stored);
   if (status && !error_) status = op_files_->append(std::move(record));
+  spare_.give(std::move(record.tensors));  // unless they wait there for a table
   if (status && !error_ && ends_step) status = op_files_->flush();
   if (!status) fail(status.error());
   if (ends_step) tensors_->close_step(step);

@@ -11,6 +11,7 @@
 #include "writer/reorder.h"
 #include "writer/run_directory.h"
 #include "writer/run_files.h"
+#include "writer/spare_tensors.h"
 #include "writer/tensor_writer.h"
 
 namespace sonde {
@@ -18,7 +19,8 @@ namespace sonde {
 // For one thread.
 class Recording {
  public:
-  Recording(const Plan& plan, const RunInfo& run, const Layout& layout);
+  // `spare` gets the vectors of records that are written; it outlives this object.
+  Recording(const Plan& plan, const RunInfo& run, const Layout& layout, SpareTensors& spare);
 
   void open();  // makes the directory, takes the lock
   void define(const Site& site);
@@ -55,6 +57,7 @@ class Recording {
   std::optional<RunFiles> files_;
   Fd aside_;
   std::optional<OpFiles> op_files_;
+  SpareTensors& spare_;
   Reorder reorder_;
   std::vector<StoredFile> stored_;
   Totals totals_;

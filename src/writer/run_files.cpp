@@ -39,16 +39,17 @@ struct RunFiles::State {
         with_graphs(!host_graphs),
         is_private(chosen.sonde.is_private),
         with_rows(chosen.wants_statistics() && !naming.has_op_tables()),
-        low_precision(chosen.low_precision),
         categories(chosen.statistic_category),
+        statistic_rows(naming, chosen.statistic_category, chosen.low_precision),
         rank(std::move(rank_directory)),
         aside(std::move(aside_directory)),
         journal_file(std::move(file)),
         graphs(naming, rank.get(), aside.get(), chosen.source_lines, !chosen.sonde.is_private) {}
 
   Layout layout;
-  bool with_graphs, is_private, with_rows, low_precision;
+  bool with_graphs, is_private, with_rows;
   std::vector<Category> categories;
+  StatisticRows statistic_rows;
   std::string header;  // of statistic.csv
   Fd rank, aside;
   AppendFile journal_file;
@@ -102,7 +103,7 @@ Status RunFiles::State::append_rows(const Record& record) {
   for (const TensorRecord& tensor : record.tensors) {
     if (!has_statistic_row(tensor)) continue;
     const std::size_t before = (*table)->rows().size();
-    append_statistic_row(layout, record, tensor, categories, low_precision, (*table)->rows());
+    statistic_rows.append(record, tensor, (*table)->rows());
     row_bytes += (*table)->rows().size() - before;
     ++rows;
   }

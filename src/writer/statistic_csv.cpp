@@ -70,21 +70,47 @@ bool has_statistic_row(const TensorEntry& tensor) {
   return std::ranges::none_of(tensor.shape.values(), [](std::int64_t size) { return size == 0; });
 }
 
-void append_statistic_row(const Layout& layout, const Record& record, const TensorRecord& tensor,
-                          std::span<const Category> categories, bool low_precision, std::string& out) {
-  const OpName& op = *record.op;
-  const RowForm& form = kForms[static_cast<std::size_t>(layout.release())];
-  append_cell(op.op_type, out);
-  out.push_back(',');
-  append_cell(form.name_as_in_file ? layout.name_in_files(op) : op.op_name, out);
-  fmt::format_to(std::back_inserter(out), ",{},0,{},{},{},{},{},\"{}\"", layout.shown_task(record), tensor.timestamp_us,
-                 tensor.is_input ? "input" : "output", tensor.slot, data_bytes(tensor), info(tensor.dtype).lower,
-                 shape_text(tensor.shape.values(), form.open, form.close));
-  for (const Category category : categories) {
-    out.append(",").append(category_text(tensor, category, form.rule, low_precision));
+StatisticRows::StatisticRows(const Layout& layout, std::span<const Category> categories, bool low_precision)
+    : layout_(layout),
+      categories_(categories.begin(), categories.end()),
+      low_precision_(low_precision),
+      known_(kKnown) {}
+
+void StatisticRows::append_cells(const TensorRecord& tensor, std::string& out) const {
+  const RowForm& form = kForms[static_cast<std::size_t>(layout_.release())];
+  for (const Category category : categories_) {
+    out.append(",").append(category_text(tensor, category, form.rule, low_precision_));
   }
   if (form.extra_comma) out.push_back(',');
   out.push_back('\n');
+}
+
+const std::string& StatisticRows::cells_of(const TensorRecord& tensor) {
+  if (tensor.content == 0) {
+    unknown_.clear();
+    append_cells(tensor, unknown_);
+    return unknown_;
+  }
+  Known& known = known_[tensor.content % kKnown];
+  if (known.content != tensor.content || known.dtype != tensor.dtype) {
+    known.content = tensor.content;
+    known.dtype = tensor.dtype;
+    known.cells.clear();
+    append_cells(tensor, known.cells);
+  }
+  return known.cells;
+}
+
+void StatisticRows::append(const Record& record, const TensorRecord& tensor, std::string& out) {
+  const OpName& op = *record.op;
+  const RowForm& form = kForms[static_cast<std::size_t>(layout_.release())];
+  append_cell(op.op_type, out);
+  out.push_back(',');
+  append_cell(form.name_as_in_file ? layout_.name_in_files(op) : op.op_name, out);
+  fmt::format_to(std::back_inserter(out), ",{},0,{},{},{},{},{},\"{}\"", layout_.shown_task(record), tensor.timestamp_us,
+                 tensor.is_input ? "input" : "output", tensor.slot, data_bytes(tensor), info(tensor.dtype).lower,
+                 shape_text(tensor.shape.values(), form.open, form.close));
+  out.append(cells_of(tensor));
 }
 
 }  // namespace sonde

@@ -30,7 +30,7 @@ std::string row(const OpName& op, const TensorRecord& of, const std::vector<Cate
   std::string out;
   Record record;
   record.op = &op;
-  append_statistic_row(Layout::make(plan, RunInfo{}), record, of, columns, false, out);
+  StatisticRows(Layout::make(plan, RunInfo{}), columns, false).append(record, of, out);
   return out;
 }
 
@@ -94,6 +94,33 @@ TEST(StatisticCsv, HashesAreTheRecordsOwn) {
   hashed.sha1 = "0011";
   EXPECT_TRUE(row({1, "add", "x"}, hashed, {Category::sha1, Category::md5})
                   .ends_with("\"[6]\",0011,00112233445566778899aabbccddeeff,\n"));
+}
+
+// Rows of one content have its cells again, and those of another content in the same place of the table do not.
+TEST(StatisticCsv, ContentsKeepTheirOwnCells) {
+  Plan plan;
+  plan.path = "/dump";
+  plan.sonde.layout = *layout_from_name("mindspore-2.7");
+  plan.sonde.version = info(plan.sonde.layout).release;
+  const std::vector<Category> columns = {Category::max};
+  StatisticRows rows(Layout::make(plan, RunInfo{}), columns, false);
+  const OpName op = {1, "add", "add-op0"};
+  Record record;
+  record.op = &op;
+  const auto cell = [&](std::uint64_t content, double max) {
+    TensorRecord of = tensor({2});
+    of.content = content;
+    of.statistics.max = max;
+    std::string out;
+    rows.append(record, of, out);
+    out.erase(out.rfind(","));  // version 2.7 ends a row with a comma
+    return out.substr(out.rfind("\",") + 3);
+  };
+  EXPECT_EQ(cell(1, 5), "5");
+  EXPECT_EQ(cell(1 + 1024, 6), "6");
+  EXPECT_EQ(cell(1, 5), "5");
+  EXPECT_EQ(cell(0, 7), "7");
+  EXPECT_EQ(cell(0, 8), "8");
 }
 
 TEST(StatisticCsv, ANameWithACommaStaysOneCell) {

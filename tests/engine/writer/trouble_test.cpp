@@ -98,7 +98,9 @@ TEST_F(Trouble, AFileThatMayNotGrowStopsTheRecordingAndLeavesNoPart) {
 // The work of the writer thread, step by step.
 class Writing {
  public:
-  explicit Writing(const Plan& plan) : recording_(plan, RunInfo(), Layout::make(plan, RunInfo())) { recording_.open(); }
+  explicit Writing(const Plan& plan) : recording_(plan, RunInfo(), Layout::make(plan, RunInfo()), spare_) {
+    recording_.open();
+  }
   Recording* operator->() { return &recording_; }
 
   void add(std::uint64_t sequence, StepId step = kStep) {
@@ -123,6 +125,7 @@ class Writing {
  private:
   std::deque<OpName> names_;
   BlockPool pool_{1 << 20};
+  SpareTensors spare_;
   Recording recording_;
 };
 
