@@ -41,7 +41,7 @@ std::unique_ptr<at::ObserverContext> on_start(const RecordFunction& fn) {
     g_sink = g_sink + walk.hash;
   }
   if constexpr (level >= kDescribe) {
-    static thread_local std::array<Described, 4> inputs;
+    static thread_local std::array<TensorDescriptor, 4> inputs;
     std::size_t used = 0;
     for (const c10::IValue& value : fn.inputs())
       if (value.isTensor() && used < inputs.size()) inputs[used++].describe(value.toTensor(), true);
@@ -53,7 +53,7 @@ std::unique_ptr<at::ObserverContext> on_start(const RecordFunction& fn) {
 template <int level>
 void on_end(const RecordFunction& fn, at::ObserverContext*) {
   if constexpr (level >= kDescribe) {
-    static thread_local Described output;
+    static thread_local TensorDescriptor output;
     for (const c10::IValue& value : fn.outputs())
       if (value.isTensor()) output.describe(value.toTensor(), false);
   }
@@ -94,8 +94,8 @@ PyObject* ignore(PyObject*, PyObject*) {
 
 // --- the engine's functions, timed ------------------------------------------------------------------------------------
 
-enum Function { kBegin, kInputBefore, kWrote, kInput, kOutput, kEnd, kFunctions };
-constexpr std::array kNames = {"op_begin", "op_input_before", "op_wrote", "op_input", "op_output", "op_end"};
+enum Function { kBegin, kInputBefore, kMutated, kInput, kOutput, kEnd, kFunctions };
+constexpr std::array kNames = {"op_begin", "op_input_before", "op_mutated", "op_input", "op_output", "op_end"};
 
 struct Spent {
   std::uint64_t calls = 0, nanoseconds = 0;
@@ -123,17 +123,17 @@ class Timed {
   std::uint64_t began_;
 };
 
-unsigned timed_begin(std::uint32_t site, std::uint32_t graph, sonde_op** op) {
+std::uint32_t timed_begin(std::uint32_t site, sonde_graph graph, std::uint64_t attributes, sonde_op** op) {
   const Timed timed(kBegin);
-  return g_engine->op_begin(site, graph, op);
+  return g_engine->op_begin(site, graph, attributes, op);
 }
 void timed_input_before(sonde_op* op, std::uint32_t slot, const sonde_tensor* tensor) {
   const Timed timed(kInputBefore);
   g_engine->op_input_before(op, slot, tensor);
 }
-void timed_wrote(sonde_op* op, std::uint64_t storage) {
-  const Timed timed(kWrote);
-  g_engine->op_wrote(op, storage);
+void timed_mutated(sonde_op* op, std::uint64_t storage) {
+  const Timed timed(kMutated);
+  g_engine->op_mutated(op, storage);
 }
 void timed_input(sonde_op* op, std::uint32_t slot, const sonde_tensor* tensor) {
   const Timed timed(kInput);
@@ -156,7 +156,7 @@ PyObject* timed_api(PyObject*, PyObject* address) {
   table = *g_engine;
   table.op_begin = timed_begin;
   table.op_input_before = timed_input_before;
-  table.op_wrote = timed_wrote;
+  table.op_mutated = timed_mutated;
   table.op_input = timed_input;
   table.op_output = timed_output;
   table.op_end = timed_end;

@@ -28,8 +28,8 @@ import training
 from torch import nn
 
 import sonde
-import sonde.adapter
 import sonde.optimizers
+from sonde import adapter
 
 HERE = pathlib.Path(__file__).resolve().parent
 LIBRARY = HERE.parent / "build" / "_callback_cost.so"
@@ -44,9 +44,9 @@ LEVELS = (
 )
 MODES = {
     # No operator has this name: what remains is the structure of the graph, which is kept for every op of a step.
-    "structure": {"saved_data": "statistic", "dump_mode": 1, "kernels": ["no-such-operator"]},
-    "statistics": {"saved_data": "statistic", "statistic_category": training.MOMENTS},
-    "tensors": {"saved_data": "tensor"},
+    "structure": training.mindspore(saved_data="statistic", dump_mode=1, kernels=["no-such-operator"]),
+    "statistics": training.mindspore(saved_data="statistic", statistic_category=training.MOMENTS),
+    "tensors": training.mindspore(saved_data="tensor"),
 }
 
 
@@ -59,18 +59,25 @@ class Outer(nn.Module):
         return self.inner(x)
 
 
+def compile_command():
+    """The compiler and the flags for callback_cost.cpp, as for the adapter."""
+    flags = adapter._compile_flags(adapter.find_torch())
+    return [*adapter._compiler(), *flags, f"-I{adapter._INCLUDE}", f"-I{adapter._SOURCES}"]
+
+
 def library():
-    """The extension, built from the adapter's own sources when they are newer."""
-    adapter = sonde.adapter
-    sources = [HERE / "callback_cost.cpp"]
-    sources += [adapter._SOURCES / f"{name}.cpp" for name in ("frames", "ops", "tensors")]
+    """The extension, built with all of the adapter's own sources when something is newer than it."""
+    sources = [HERE / "callback_cost.cpp", pathlib.Path(__file__), *adapter._SOURCES.iterdir()]
     if not LIBRARY.exists() or LIBRARY.stat().st_mtime < max(source.stat().st_mtime for source in sources):
         print("building build/_callback_cost.so ...", file=sys.stderr)
         LIBRARY.parent.mkdir(exist_ok=True)
-        found = adapter.find_torch()
-        flags = [*adapter._compile_flags(found), f"-I{adapter._INCLUDE}", f"-I{adapter._SOURCES}", "-shared"]
-        libraries = [f"-L{found.directory / 'lib'}", "-ltorch_cpu", "-ltorch_python", "-lc10"]
-        adapter._run_all([[*adapter._compiler(), *flags, *map(str, sources), "-o", str(LIBRARY), *libraries]])
+        with tempfile.TemporaryDirectory(prefix="sonde-benchmark-") as scratch:
+            units = [HERE / "callback_cost.cpp", *adapter._write_units(pathlib.Path(scratch))]
+            objects = [os.path.join(scratch, f"{unit.stem}.o") for unit in units]
+            compile_one = [*compile_command(), "-c"]
+            adapter._run_all([[*compile_one, str(unit), "-o", o] for unit, o in zip(units, objects, strict=True)])
+            libraries = [f"-L{adapter.find_torch().directory / 'lib'}", *(f"-l{name}" for name in adapter._LIBRARIES)]
+            adapter._run_all([[*adapter._compiler(), "-shared", *objects, "-o", str(LIBRARY), *libraries]])
     loader = importlib.machinery.ExtensionFileLoader("_callback_cost", str(LIBRARY))
     module = importlib.util.module_from_spec(importlib.util.spec_from_file_location("_callback_cost", loader=loader))
     loader.exec_module(module)
@@ -97,7 +104,7 @@ def level_cost(cost, level, model, x):
 
 
 def mode_cost(settings, model, x, directory):
-    sonde.start(training.configuration(pathlib.Path(tempfile.mkdtemp(dir=directory)), settings))
+    sonde.start(settings(pathlib.Path(tempfile.mkdtemp(dir=directory))))
     try:
         return fastest(model, x)
     finally:

@@ -64,7 +64,7 @@ def step_seconds(model, x, settings, steps, directory):
     """(the fastest step, seconds per step with what is left to write at the end shared out)"""
     out = pathlib.Path(tempfile.mkdtemp(dir=directory))
     if settings is not None:
-        sonde.start(training.configuration(out, settings))
+        sonde.start(settings(out))
     times = []
     for i in range(WARM_UP + steps):
         begin = clock()
