@@ -40,10 +40,20 @@ bool write_next_config(const Catalog& catalog, const FirstBad& report, const std
 
 int run(const FirstBadVerb& options) {
   int status = kNothingFound;
-  std::optional<Catalog> catalog = open_dump(options, status);
+  CatalogQuery without_ops;
+  without_ops.with_ops = false;
+  std::optional<Catalog> catalog = open_dump(options, without_ops, status);
   if (!catalog) return status;
   const std::optional<DumpPart> part = chosen_part(*catalog, options, status);
   if (!part) return status;
+  if (comes_from_index(*catalog) && needs_ops(*catalog, *part)) {
+    Result<Catalog> whole = open_catalog(options.dump, CatalogQuery());
+    if (!whole) {
+      print_error(whole.error().message);
+      return kUnreadable;
+    }
+    catalog = std::move(*whole);
+  }
   FirstBadOptions wanted;
   wanted.part = *part;
   wanted.trend = !options.no_trend;

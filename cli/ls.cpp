@@ -197,6 +197,10 @@ struct OpLine {
   std::size_t times = 0, inputs = 0, outputs = 0, recorded = 0;
 };
 
+std::size_t recorded_in(const CatalogOp& op) {
+  return static_cast<std::size_t>(std::ranges::count_if(op.tensors, &CatalogTensor::recorded));
+}
+
 std::vector<OpLine> op_lines(const std::vector<SelectedStep>& steps) {
   std::vector<OpLine> lines;
   std::unordered_map<const char*, std::size_t> by_name;  // texts of a catalog are kept once
@@ -205,15 +209,14 @@ std::vector<OpLine> op_lines(const std::vector<SelectedStep>& steps) {
       const auto [at, is_new] = by_name.try_emplace(op->op_name.data(), lines.size());
       if (is_new) lines.push_back({op});
       OpLine& line = lines[at->second];
+      if (op->sum) {  // a saved index has counted those that follow
+        line.times = op->sum->times - 1;
+        line.recorded = op->sum->recorded - recorded_in(*op);
+      }
       ++line.times;
-      if (!is_new && line.times > 1 && line.op != op) {
-        for (const CatalogTensor& tensor : op->tensors) line.recorded += tensor.recorded();
-        continue;
-      }
-      for (const CatalogTensor& tensor : op->tensors) {
-        ++(tensor.is_input ? line.inputs : line.outputs);
-        line.recorded += tensor.recorded();
-      }
+      line.recorded += recorded_in(*op);
+      if (!is_new) continue;
+      for (const CatalogTensor& tensor : op->tensors) ++(tensor.is_input ? line.inputs : line.outputs);
     }
   }
   return lines;
@@ -271,6 +274,7 @@ int ls(const LsOptions& options) {
   const bool sums_only = !options.ops && options.select.empty();
   CatalogQuery query = query_of_selected(options);
   query.with_ops = !sums_only;
+  query.first_of_name = options.ops;
   std::optional<Catalog> catalog = open_dump(options, query, status);
   if (!catalog) return status;
   std::optional<std::vector<SelectedStep>> steps = select_steps(*catalog, options, status);

@@ -47,6 +47,12 @@ struct CatalogTensor : TensorMeta {
   bool recorded() const { return statistics.has_value() || !file.empty(); }
 };
 
+// Totals of the ops with one name, in the requested steps.
+struct OpSum {
+  std::uint64_t times = 0;     // ops
+  std::uint64_t recorded = 0;  // tensors of all of them
+};
+
 struct CatalogOp {
   bool is_parameter = false;  // a parameter, input data or a constant: one output, no op behind it
   bool is_module = false;     // msprobe: a whole module; the ops that ran in it have it as their `parent`
@@ -68,6 +74,8 @@ struct CatalogOp {
   std::uint16_t thread = 0;
   bool failed = false;                 // it threw
   std::vector<CatalogTensor> tensors;  // inputs first, by slot
+  // Known only if the catalog has one op of each name (CatalogQuery::first_of_name).
+  std::optional<OpSum> sum;
 };
 
 // Totals of the ops of a step.
@@ -76,6 +84,14 @@ struct StepSum {
   std::uint64_t tensors = 0, files = 0;  // recorded; a file of several tensors in a row counts once
   std::uint64_t bytes = 0;               // on disk; a file with several names counts once
   std::uint64_t new_bytes = 0;           // the same, less files of earlier steps of the catalog
+};
+
+// The facts about a step that need no file of a tensor.
+struct StepHealth {
+  std::uint64_t known = 0;         // tensors for which the dump says whether they are finite
+  std::uint64_t not_recorded = 0;  // ops that have tensors, none of them recorded
+  // No tensor holds a NaN or an infinity, and no file must be read to know this.
+  bool is_fine = false;
 };
 
 struct CatalogStep {
@@ -90,6 +106,7 @@ struct CatalogStep {
   // Known without `ops` if the catalog comes from a saved index (index/index.h); these are then only the requested
   // ones.
   std::optional<StepSum> sum;
+  std::optional<StepHealth> health;  // as `sum`
 };
 
 struct CatalogRun {

@@ -26,6 +26,11 @@ bool any_bad(const CatalogStep& step, HealthReader& health) {
   return false;
 }
 
+// Its ops were not read, and need not be.
+bool is_known_fine(const CatalogStep& step) {
+  return step.ops.empty() && step.sum && step.health && step.health->is_fine;
+}
+
 std::string how_of(RootKind kind) {
   switch (kind) {
     case RootKind::placed:
@@ -115,6 +120,13 @@ void RankSearch::run(FirstBad& report) {
 
 bool RankSearch::look_at(std::size_t index, FirstBad& report) {
   const CatalogStep& step = rank_.steps[index];
+  if (is_known_fine(step)) {
+    ++report.steps;
+    report.ops += step.sum->ops;
+    report.ops_not_recorded += step.health->not_recorded;
+    report.tensors += step.health->known;
+    return false;
+  }
   health_.prepare(step.ops);
   ++report.steps;
   report.ops += static_cast<std::uint64_t>(std::ranges::count(step.ops, false, &CatalogOp::is_parameter));
@@ -216,6 +228,14 @@ void RankSearch::note_healthy(const ValueFlow& flow, const CatalogStep& step, Fi
       healthy.absorbed_by.emplace_back(flow.ops()[absorber].op->op_name);
     }
   }
+}
+
+bool needs_ops(const Catalog& catalog, const DumpPart& part) {
+  return std::ranges::any_of(catalog.ranks, [&](const CatalogRank& rank) {
+    return part.takes(rank) && std::ranges::any_of(rank.steps, [&](const CatalogStep& step) {
+             return part.takes(step) && !is_known_fine(step);
+           });
+  });
 }
 
 FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options) {

@@ -30,6 +30,8 @@ struct CatalogQuery {
   // of its path). All ops if none of the three is given.
   std::function<bool(std::string_view op_name, std::string_view op_type)> ops;
   std::string parameter, file;
+  // Of all those ops with one name only the first, with OpSum. Together with `steps`, `rank`, `graph` and `ops` only.
+  bool first_of_name = false;
   bool with_neighbours = false;  // also those that feed them, that read them, or read the same tensors
 
   bool takes(std::uint32_t of_rank, StepId step) const {

@@ -60,7 +60,9 @@ class Reader {
     catalog_.owner = kept_;
     Status status = prepare();
     if (status) status = read_frame();
-    if (status && query_.with_ops) status = query_.takes_all_ops() ? read_all_ops() : read_chosen_ops();
+    if (status && query_.with_ops) {
+      status = query_.first_of_name ? read_first_of_names() : query_.takes_all_ops() ? read_all_ops() : read_chosen_ops();
+    }
     if (!status) return status.error();
     for (const Statement* statement : {&text_, &name_, &trace_, &attribute_, &tensors_}) {
       if (statement->failed()) return database_.error("cannot read it");
@@ -127,7 +129,7 @@ class Reader {
     if (status)
       status = each(
           "SELECT rank_id, run, graph, step, started_us, ended_us, ended, directory, first_op, end_op, "
-          "ops, parameters, tensors, files, bytes, new_bytes, is_mended FROM steps ORDER BY id",
+          "ops, parameters, tensors, files, bytes, new_bytes, is_mended, known, not_recorded, is_fine FROM steps ORDER BY id",
           [&](const Statement& row) { add_step(row); });
     return status;
   }
@@ -202,6 +204,7 @@ class Reader {
     step.directory = catalog_.texts->keep(row.text(7));
     step.sum = {row.number(10), row.number(11), row.number(12), row.number(13), row.number(14), row.number(15)};
     step.is_mended = row.integer(16) != 0;
+    step.health = {.known = row.number(17), .not_recorded = row.number(18), .is_fine = row.integer(19) != 0};
     place.is_asked_for = query_.takes(rank->rank, step.id) && !(query_.first_step_only && any_asked_for_);
     any_asked_for_ |= place.is_asked_for;
     places_.push_back(place);
@@ -265,6 +268,61 @@ class Reader {
         for (; at != chosen.end() && *at == end && end < place.end_op; ++at) ++end;
         read_ops(*ops, first, end, step);
       }
+    }
+    if (ops->failed()) return database_.error("cannot read it");
+    return {};
+  }
+
+  struct FirstOfName {
+    std::size_t rank = 0, step = 0;
+    std::int64_t id = 0;
+    OpSum sum;
+  };
+
+  // Ids of names that are taken, each with the number of its line: a name may occur with several types.
+  Status choose_names(std::unordered_map<std::int64_t, std::size_t>& line_of, std::size_t& lines) {
+    std::unordered_map<std::string, std::size_t> by_name;
+    return each("SELECT id, op_name, op_type FROM op_names", [&](const Statement& row) {
+      if (query_.ops && !query_.ops(row.text(1), row.text(2))) return;
+      const std::size_t line = by_name.try_emplace(std::string(row.text(1)), by_name.size()).first->second;
+      line_of.emplace(row.integer(0), line);
+      lines = by_name.size();
+    });
+  }
+
+  Status read_first_of_names() {
+    std::unordered_map<std::int64_t, std::size_t> line_of;
+    std::size_t lines = 0;
+    if (Status status = choose_names(line_of, lines); !status) return status;
+    Result<Statement> rows = database_.prepare("SELECT id, name_id, recorded FROM ops WHERE id>=? AND id<?");
+    if (!rows) return rows.error();
+    std::vector<FirstOfName> found(lines);
+    std::vector<std::size_t> order;  // lines by their first op
+    for (const StepPlaceInIndex& place : places_) {
+      if (!place.is_asked_for) continue;
+      rows->set(0, place.first_op);
+      rows->set(1, place.end_op);
+      while (rows->next()) {
+        const auto line = line_of.find(rows->integer(1));
+        if (line == line_of.end()) continue;
+        FirstOfName& first = found[line->second];
+        if (first.sum.times == 0) {
+          first = {.rank = place.rank, .step = place.step, .id = rows->integer(0), .sum = {}};
+          order.push_back(line->second);
+        }
+        ++first.sum.times;
+        first.sum.recorded += rows->number(2);
+      }
+      rows->reset();
+    }
+    if (rows->failed()) return database_.error("cannot read it");
+    Result<Statement> ops = database_.prepare(kOps);
+    if (!ops) return ops.error();
+    for (const std::size_t line : order) {
+      const FirstOfName& first = found[line];
+      CatalogStep& step = catalog_.ranks[first.rank].steps[first.step];
+      read_ops(*ops, first.id, first.id + 1, step);
+      if (!step.ops.empty()) step.ops.back().sum = first.sum;
     }
     if (ops->failed()) return database_.error("cannot read it");
     return {};

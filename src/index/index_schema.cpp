@@ -20,10 +20,11 @@ CREATE TABLE runs(rank_id INTEGER, run INTEGER, finished INTEGER, host TEXT, com
 CREATE TABLE notes(rank_id INTEGER, run INTEGER, note TEXT NOT NULL);
 CREATE TABLE steps(id INTEGER PRIMARY KEY, rank_id INTEGER, run INTEGER, graph INTEGER, step INTEGER,
   started_us INTEGER, ended_us INTEGER, ended INTEGER, directory TEXT, first_op INTEGER, end_op INTEGER,
-  ops INTEGER, parameters INTEGER, tensors INTEGER, files INTEGER, bytes INTEGER, new_bytes INTEGER, is_mended INTEGER);
+  ops INTEGER, parameters INTEGER, tensors INTEGER, files INTEGER, bytes INTEGER, new_bytes INTEGER, is_mended INTEGER,
+  known INTEGER, not_recorded INTEGER, is_fine INTEGER);
 CREATE TABLE ops(id INTEGER PRIMARY KEY, step_id INTEGER, name_id INTEGER, phase TEXT, flags INTEGER, sequence INTEGER,
   timestamp_us INTEGER, thread INTEGER, scope INTEGER, parent INTEGER, source_file INTEGER, source_line INTEGER, function INTEGER, trace INTEGER,
-  attributes INTEGER);
+  attributes INTEGER, recorded INTEGER);
 CREATE TABLE tensors(op_id INTEGER, position INTEGER, is_input INTEGER, slot INTEGER, dtype TEXT, shape TEXT,
   max REAL, min REAL, avg REAL, l2norm REAL, count INTEGER, nan_count INTEGER, positive_inf_count INTEGER,
   negative_inf_count INTEGER, positive_count INTEGER, negative_count INTEGER, zero_count INTEGER,

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/parallel.h"
+#include "measure/health.h"
 
 namespace sonde {
 namespace {
@@ -59,25 +60,28 @@ StepSum StepCounter::count(const CatalogRank& rank, const std::vector<CatalogOp*
   return counted.sum;
 }
 
-std::vector<std::vector<StepSum>> step_sums(const Catalog& catalog) {
+std::vector<std::vector<StepFacts>> step_facts(const Catalog& catalog) {
   std::vector<std::pair<const CatalogRank*, const CatalogStep*>> steps;
   for (const CatalogRank& rank : catalog.ranks) {
     for (const CatalogStep& step : rank.steps) steps.emplace_back(&rank, &step);
   }
   std::vector<CountedStep> counted(steps.size());
-  Threads().for_each(steps.size(),
-                     [&](std::size_t i) { counted[i] = count_ops(*steps[i].first, steps[i].second->ops); });
+  std::vector<StepHealth> healths(steps.size());
+  Threads().for_each(steps.size(), [&](std::size_t i) {
+    counted[i] = count_ops(*steps[i].first, steps[i].second->ops);
+    healths[i] = health_of(*steps[i].second);
+  });
   DiskFiles seen;
-  std::vector<std::vector<StepSum>> sums;
+  std::vector<std::vector<StepFacts>> facts;
   std::size_t next = 0;
   for (const CatalogRank& rank : catalog.ranks) {
-    std::vector<StepSum>& of_rank = sums.emplace_back();
+    std::vector<StepFacts>& of_rank = facts.emplace_back();
     for (std::size_t i = 0; i < rank.steps.size(); ++i, ++next) {
       add_new(counted[next], seen);
-      of_rank.push_back(counted[next].sum);
+      of_rank.push_back({counted[next].sum, healths[next]});
     }
   }
-  return sums;
+  return facts;
 }
 
 }  // namespace sonde

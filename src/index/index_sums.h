@@ -30,7 +30,11 @@ class StepCounter {
   DiskFiles seen_;
 };
 
+struct StepFacts {
+  StepSum sum;
+  StepHealth health;
+};
 // By rank and step. Looks at every file, on all cores.
-std::vector<std::vector<StepSum>> step_sums(const Catalog& catalog);
+std::vector<std::vector<StepFacts>> step_facts(const Catalog& catalog);
 
 }  // namespace sonde

@@ -91,13 +91,13 @@ class Writer {
     if (Status status = begin(); !status) return status;
     Status status = prepare();
     if (!status) return status;
-    const std::vector<std::vector<StepSum>> sums = step_sums(catalog);
+    const std::vector<std::vector<StepFacts>> facts = step_facts(catalog);
     bool written = write_meta(root, snapshot);
     for (const CatalogProblem& problem : catalog.problems) {
       written &= Row(problem_).add(problem.path.native()).add(problem.message).add(problem.is_lost).run();
     }
     for (std::size_t i = 0; written && i < catalog.ranks.size(); ++i)
-      written = write_rank(catalog.ranks[i], i, sums[i]);
+      written = write_rank(catalog.ranks[i], i, facts[i]);
     if (!written) return database_.error("cannot write it");
     status = database_.execute("COMMIT; BEGIN;");
     if (status) status = database_.execute(kIndexLookups);
@@ -129,8 +129,8 @@ class Writer {
         {&rank_, "INSERT INTO ranks VALUES(?,?,?,?,?,?,?,?)"},
         {&run_, "INSERT INTO runs VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
         {&note_, "INSERT INTO notes VALUES(?,?,?)"},
-        {&step_, "INSERT INTO steps VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
-        {&op_, "INSERT INTO ops VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
+        {&step_, "INSERT INTO steps VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
+        {&op_, "INSERT INTO ops VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
         {&tensor_, "INSERT INTO tensors VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
     };
     for (const auto& [statement, sql] : all) {
@@ -160,7 +160,7 @@ class Writer {
     return written;
   }
 
-  bool write_rank(const CatalogRank& rank, std::size_t id, const std::vector<StepSum>& sums) {
+  bool write_rank(const CatalogRank& rank, std::size_t id, const std::vector<StepFacts>& facts) {
     bool written = Row(rank_)
                        .add(id)
                        .add(rank.rank)
@@ -179,7 +179,7 @@ class Writer {
         }
       }
     }
-    for (std::size_t i = 0; written && i < rank.steps.size(); ++i) written = write_step(rank.steps[i], id, sums[i]);
+    for (std::size_t i = 0; written && i < rank.steps.size(); ++i) written = write_step(rank.steps[i], id, facts[i]);
     return written;
   }
 
@@ -208,7 +208,8 @@ class Writer {
     return written;
   }
 
-  bool write_step(const CatalogStep& step, std::size_t rank_id, const StepSum& sum) {
+  bool write_step(const CatalogStep& step, std::size_t rank_id, const StepFacts& facts) {
+    const StepSum& sum = facts.sum;
     const std::uint64_t step_id = next_step_++;
     bool written = Row(step_)
                        .add(step_id)
@@ -229,6 +230,9 @@ class Writer {
                        .add(sum.bytes)
                        .add(sum.new_bytes)
                        .add(step.is_mended)
+                       .add(facts.health.known)
+                       .add(facts.health.not_recorded)
+                       .add(facts.health.is_fine)
                        .run();
     for (std::size_t i = 0; written && i < step.ops.size(); ++i) written = write_op(step.ops[i], step_id);
     return written;
@@ -257,6 +261,7 @@ class Writer {
                        .add_unless(op.function.empty(), function)
                        .add_unless(op.trace == nullptr, trace)
                        .add_unless(op.attributes == nullptr, attributes)
+                       .add(std::ranges::count_if(op.tensors, &CatalogTensor::recorded))
                        .run();
     for (std::size_t i = 0; written && i < op.tensors.size(); ++i) written = write_tensor(op.tensors[i], id, i);
     return written && !failed_;

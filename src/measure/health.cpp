@@ -77,6 +77,39 @@ Health health_of(const KnownStatistics& statistics) {
   return health;
 }
 
+std::optional<Health> stated_health(const CatalogTensor& tensor) {
+  if (tensor.statistics) return health_of(*tensor.statistics);
+  Health health;
+  if (is_finite_by_type(tensor)) {
+    health.known = true;
+    return health;
+  }
+  if (!tensor.file.empty()) return std::nullopt;
+  if (tensor.constant) {
+    health.known = true;
+    health.nan = std::isnan(*tensor.constant);
+    health.positive_inf = std::isinf(*tensor.constant) && *tensor.constant > 0;
+    health.negative_inf = std::isinf(*tensor.constant) && *tensor.constant < 0;
+  }
+  return health;
+}
+
+StepHealth health_of(const CatalogStep& step) {
+  StepHealth all;
+  all.is_fine = true;
+  for (const CatalogOp& op : step.ops) {
+    bool any_recorded = false;
+    for (const CatalogTensor& tensor : op.tensors) {
+      any_recorded = any_recorded || tensor.recorded();
+      const std::optional<Health> health = stated_health(tensor);
+      all.is_fine = all.is_fine && health && !health->bad();
+      all.known += health && health->known ? 1 : 0;
+    }
+    all.not_recorded += !op.is_parameter && !any_recorded && !op.tensors.empty() ? 1 : 0;
+  }
+  return all;
+}
+
 bool alike(const Health& a, const Health& b) {
   const auto counts = [](std::uint64_t x, std::uint64_t y) { return x == 0 || y == 0 || x == y; };
   return a.known == b.known && a.nan == b.nan && a.positive_inf == b.positive_inf && a.negative_inf == b.negative_inf &&
@@ -142,16 +175,9 @@ void HealthReader::prepare(const std::vector<CatalogOp>& ops) {
 const Health& HealthReader::of(const CatalogTensor& tensor) {
   if (const auto found = known_.find(&tensor); found != known_.end()) return found->second.health;
   Measured measured;
-  if (tensor.statistics) {
-    measured.health = health_of(*tensor.statistics);
-  } else if (is_finite_by_type(tensor)) {
-    measured.health.known = true;
-  } else if (tensor.constant) {
-    measured.health.known = true;
-    measured.health.nan = std::isnan(*tensor.constant);
-    measured.health.positive_inf = std::isinf(*tensor.constant) && *tensor.constant > 0;
-    measured.health.negative_inf = std::isinf(*tensor.constant) && *tensor.constant < 0;
-  } else if (!tensor.file.empty()) {
+  if (const std::optional<Health> stated = stated_health(tensor)) {
+    measured.health = *stated;
+  } else {
     measured = measure(rank_.directory / tensor.file, tensor);
     ++files_read_;
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct Health {
   friend bool operator==(const Health&, const Health&) = default;
 };
 Health health_of(const KnownStatistics& statistics);
+// The facts about one tensor that the dump states; empty: its file must be read.
+std::optional<Health> stated_health(const CatalogTensor& tensor);
+StepHealth health_of(const CatalogStep& step);
 // True if both may describe one tensor: tables of some versions count nothing.
 bool alike(const Health& a, const Health& b);
 
