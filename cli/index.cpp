@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "dump.h"
 #include "index/index.h"
@@ -17,8 +20,35 @@ struct IndexOptions {
   bool json = false;
 };
 
+// One line on a terminal, which changes with the work.
+class ShownWork {
+ public:
+  void show(std::string_view name, std::uint64_t done, std::uint64_t all) {
+    if (name != name_) {
+      end();
+      name_ = name;
+      line_.emplace(std::string(name), all);
+    }
+    for (; done_ < done; ++done_) line_->advance();
+  }
+  void end() {
+    line_.reset();
+    name_.clear();
+    done_ = 0;
+  }
+
+ private:
+  std::string name_;
+  std::optional<Progress> line_;
+  std::uint64_t done_ = 0;
+};
+
 int index(const IndexOptions& options) {
-  const Result<IndexReport> built = build_index(options.dump, options.out);
+  ShownWork work;
+  const Result<IndexReport> built =
+      build_index(options.dump, options.out,
+                  [&](std::string_view name, std::uint64_t done, std::uint64_t all) { work.show(name, done, all); });
+  work.end();
   if (!built) {
     print_error(built.error().message);
     return built.error().code == ErrorCode::invalid_argument ? kBadUsage : kUnreadable;

@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <mutex>
 #include <set>
 
+#include "base/parallel.h"
 #include "catalog/catalog_readers.h"
 #include "catalog/dump_tree.h"
 #include "catalog/find_dumps.h"
 #include "catalog/host_graphs.h"
 #include "catalog/likely_sources.h"
+#include "catalog/read_progress.h"
 #include "catalog/statistic_table.h"
 #include "catalog/unentered_tensors.h"
 #include "layout/side_names.h"
@@ -24,7 +27,13 @@ Error cannot_open(const fs::path& path, ErrorCode code, const std::string& why) 
   return Error{code, "cannot open dump '" + path.string() + "': " + why};
 }
 
-void read_trees(const Findings& found, const fs::path& given, Catalog& catalog) {
+void read_trees(const Findings& found, const fs::path& given, const ReadProgress& progress, Catalog& catalog) {
+  std::mutex mutex;
+  std::uint64_t done = 0;
+  const auto step_done = [&] {
+    const std::scoped_lock lock(mutex);
+    if (progress) progress(++done, found.steps.size());
+  };
   std::map<std::pair<fs::path, std::uint32_t>, std::vector<StepPlace>> by_rank;
   for (const fs::path& step : found.steps) {
     const StepPlace place = place_of(step, given);
@@ -36,7 +45,7 @@ void read_trees(const Findings& found, const fs::path& given, Catalog& catalog) 
     rank.rank = key.second;
     rank.kind = DumpKind::tree;
     rank.metadata = of_rank.front().metadata;
-    read_rank_tree(of_rank, found.constants, rank, catalog);
+    read_rank_tree(of_rank, found.constants, rank, catalog, step_done);
     catalog.ranks.push_back(std::move(rank));
   }
 }
@@ -373,7 +382,9 @@ void drop_empty_ranks(Catalog& catalog) {
 
 }  // namespace
 
-Result<Catalog> open_catalog(const fs::path& path) {
+Result<Catalog> open_catalog(const fs::path& path) { return open_catalog(path, ReadProgress()); }
+
+Result<Catalog> open_catalog(const fs::path& path, const ReadProgress& progress) {
   std::error_code error;
   // msprobe's own tools get the JSON as the path.
   const bool is_record = path.filename() == "dump.json" || path.filename() == "debug.json";
@@ -391,18 +402,20 @@ Result<Catalog> open_catalog(const fs::path& path) {
     if (found.empty()) return not_a_dump(path, found);
     catalog.problems = std::move(found.problems);
     for (const JournalPlace& rank : found.journals) read_journal_rank(rank, {}, rank.directory, catalog);
-    read_trees(found, real, catalog);
+    read_trees(found, real, progress, catalog);
     read_msprobe(found, catalog);
     read_loose(found, real, catalog);
     drop_empty_ranks(catalog);
     name_dumps(real, catalog);
   }
   std::ranges::stable_sort(catalog.ranks, {}, &CatalogRank::rank);
+  std::vector<CatalogStep*> without_sources;
   for (CatalogRank& rank : catalog.ranks) {
     add_host_graphs(rank, catalog);
     if (rank.has_journal || rank.has_host_data_flow) continue;
-    for (CatalogStep& step : rank.steps) add_likely_sources(step);
+    for (CatalogStep& step : rank.steps) without_sources.push_back(&step);
   }
+  Threads().for_each(without_sources.size(), [&](std::size_t i) { add_likely_sources(*without_sources[i]); });
   shorten_problems(catalog);
   return catalog;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,7 +41,7 @@ Status read_rank_journal(const std::filesystem::path& journal, const StepFilter&
 // A name in one form for file names, rows and order lines: versions differ in how they write `/`.
 std::string comparable_name(std::string_view name);
 void read_rank_tree(const std::vector<StepPlace>& steps, const std::vector<std::filesystem::path>& constants,
-                    CatalogRank& rank, Catalog& catalog);
+                    CatalogRank& rank, Catalog& catalog, const std::function<void()>& step_done = {});
 
 // `places`: directories with a dump.json, all of one rank, below `rank.directory`.
 struct MsprobePlace;

@@ -68,9 +68,9 @@ class Finder {
     Kinds kinds;
     std::error_code error;
     for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
-      const std::string name = at->path().filename();
       std::error_code ignored;
       if (at->is_directory(ignored)) {
+        const std::string name = at->path().filename();
         if (at->is_symlink(ignored)) {
           found_.problems.push_back({at->path(), "a symbolic link to a directory; it is not followed"});
         } else {
@@ -80,6 +80,10 @@ class Finder {
         continue;
       }
       ++found_.files;
+      const std::string& path = at->path().native();
+      // Of a step only names of msprobe's records are of further interest.
+      if (kinds.is_step && !path.ends_with("dump.json") && !path.ends_with("debug.json")) continue;
+      const std::string name = at->path().filename();
       if (found_.first.empty()) found_.first = name;
       add_file(at->path(), name, kinds);
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <deque>
 #include <functional>
 #include <initializer_list>
 #include <limits>
@@ -16,13 +17,16 @@
 namespace sonde {
 namespace {
 
-using Cells = std::vector<std::string>;
+// Views into the line, or into `quoted`; valid until the next line.
+struct Cells {
+  std::vector<std::string_view> all;
+  std::deque<std::string> quoted;  // cells that had quotes
+};
 
-// The cells of one line; false if a quote is not closed. `""` inside quotes is a quote.
-bool split(std::string_view line, Cells& cells) {
-  cells.clear();
+bool split_quoted(std::string_view line, Cells& cells) {
   std::string cell;
   bool quoted = false;
+  const auto add = [&] { cells.all.push_back(cells.quoted.emplace_back(std::move(cell))); };
   for (std::size_t i = 0; i < line.size(); ++i) {
     const char c = line[i];
     if (c == '"' && quoted && i + 1 < line.size() && line[i + 1] == '"') {
@@ -30,14 +34,28 @@ bool split(std::string_view line, Cells& cells) {
     } else if (c == '"') {
       quoted = !quoted;
     } else if (c == ',' && !quoted) {
-      cells.push_back(std::move(cell));
+      add();
       cell.clear();
     } else {
       cell.push_back(c);
     }
   }
-  cells.push_back(std::move(cell));
+  add();
   return !quoted;
+}
+
+// The cells of one line; false if a quote is not closed. `""` inside quotes is a quote.
+bool split(std::string_view line, Cells& cells) {
+  cells.all.clear();
+  cells.quoted.clear();
+  while (true) {
+    const std::size_t end = std::min(line.find(','), line.size());
+    const std::string_view cell = line.substr(0, end);
+    if (cell.find('"') != std::string_view::npos) return split_quoted(line, cells);
+    cells.all.push_back(cell);
+    if (end == line.size()) return true;
+    line.remove_prefix(end + 1);
+  }
 }
 
 bool parse_value(std::string_view text, std::optional<double>& out) {
@@ -181,8 +199,8 @@ bool parse_header(std::string_view line, std::span<const ColumnInfo> columns,
                   std::initializer_list<std::string_view> needed, Header& header) {
   Cells cells;
   if (!split(line, cells)) return false;
-  for (const std::string& cell : cells) {
-    const auto found = std::ranges::find(columns, std::string_view(cell), &ColumnInfo::name);
+  for (const std::string_view cell : cells.all) {
+    const auto found = std::ranges::find(columns, cell, &ColumnInfo::name);
     header.push_back(found == columns.end() ? nullptr : &*found);
   }
   return std::ranges::all_of(needed, [&](std::string_view name) {
@@ -191,16 +209,16 @@ bool parse_header(std::string_view line, std::span<const ColumnInfo> columns,
 }
 
 // If nothing could be computed, one of CANN's writers omits the count.
-void add_forgotten_count(const Header& header, Cells& cells) {
+void add_forgotten_count(const Header& header, std::vector<std::string_view>& cells) {
   if (cells.size() + 1 != header.size() || cells.empty() || cells.back() != "NA") return;
   const auto count = std::ranges::find_if(header, [](const ColumnInfo* c) { return c && c->name == "Count"; });
   if (count != header.end()) cells.insert(cells.begin() + (count - header.begin()), "");
 }
 
 // Empty if the row is valid, else the error.
-std::string parse_row(std::string_view line, const Header& header, StatisticRow& row) {
-  Cells cells;
-  if (!split(line, cells)) return "a quote is not closed";
+std::string parse_row(std::string_view line, const Header& header, Cells& split_cells, StatisticRow& row) {
+  if (!split(line, split_cells)) return "a quote is not closed";
+  std::vector<std::string_view>& cells = split_cells.all;
   if (cells.size() == header.size() + 1 && cells.back().empty()) cells.pop_back();
   add_forgotten_count(header, cells);
   if (cells.size() != header.size()) {
@@ -208,7 +226,7 @@ std::string parse_row(std::string_view line, const Header& header, StatisticRow&
   }
   for (std::size_t i = 0; i < cells.size(); ++i) {
     if (header[i] == nullptr || header[i]->set(cells[i], row)) continue;
-    return "'" + cells[i] + "' is not a valid " + std::string(header[i]->name);
+    return "'" + std::string(cells[i]) + "' is not a valid " + std::string(header[i]->name);
   }
   return row.op_name.empty() ? "the op has no name" : "";
 }
@@ -224,6 +242,7 @@ std::string_view take_line(std::string_view& text) {
 // `first`: the start of every row.
 StatisticTable parse_rows(std::string_view text, const Header& header, const StatisticRow& first) {
   StatisticTable table;
+  Cells cells;
   std::size_t bad = 0;
   for (std::size_t number = 2; !text.empty(); ++number) {
     const bool is_whole = text.find('\n') != std::string_view::npos;
@@ -234,7 +253,7 @@ StatisticTable parse_rows(std::string_view text, const Header& header, const Sta
       break;
     }
     StatisticRow row = first;
-    const std::string wrong = parse_row(line, header, row);
+    const std::string wrong = parse_row(line, header, cells, row);
     if (wrong.empty()) {
       table.rows.push_back(std::move(row));
     } else if (++bad == 1) {

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "base/parallel.h"
 #include "catalog/catalog_readers.h"
 #include "catalog/dump_tree.h"
 #include "catalog/name_mapping.h"
@@ -239,7 +240,7 @@ class StepReader {
   // Joins the row with the same op, side, slot and time, if there is one.
   void add_file(const FoundTensor& file) {
     const TensorFileName& name = file.name;
-    const auto row = rows_.find({key_of(name.op_type, name.op_name), name.is_input, name.slot, name.timestamp_us});
+    const auto row = rows_.find(Place{key_of(name.op_type, name.op_name), name.is_input, name.slot, name.timestamp_us});
     CatalogTensor& tensor = row != rows_.end()
                                 ? step_.ops[row->second.first].tensors[row->second.second]
                                 : slot_of(name.op_type, name.op_name, name.is_input, name.slot, name.timestamp_us);
@@ -264,6 +265,21 @@ class StepReader {
   }
 
  private:
+  // The parts of a file name.
+  struct Place {
+    std::string key;
+    bool is_input = false;
+    std::uint32_t slot = 0;
+    std::uint64_t timestamp_us = 0;
+    bool operator==(const Place&) const = default;
+  };
+  struct PlaceHash {
+    std::size_t operator()(const Place& place) const {
+      const std::size_t slot = 2 * std::size_t{place.slot} + (place.is_input ? 1 : 0);
+      return std::hash<std::string>()(place.key) ^ (slot + place.timestamp_us) * 0x9E3779B97F4A7C15ULL;
+    }
+  };
+
   // A parameter may have the name of an op whose scope is left out.
   static std::string key_of(const std::string& op_type, const std::string& op_name) {
     return (op_type == "Parameter" ? "Parameter." : "") + comparable_name(op_name);
@@ -271,14 +287,15 @@ class StepReader {
 
   CatalogTensor& slot_of(const std::string& op_type, const std::string& op_name, bool is_input, std::uint32_t slot,
                          std::uint64_t timestamp_us) {
-    const std::string key = key_of(op_type, op_name);
+    std::string key = key_of(op_type, op_name);
     auto at = last_.find(key);
     if (at == last_.end() || has_slot(step_.ops[at->second], is_input, slot)) {
       at = last_.insert_or_assign(key, step_.ops.size()).first;
       step_.ops.push_back(new_op(op_type, op_name, timestamp_us));
+      step_.ops.back().tensors.reserve(3);  // as most ops have
     }
     std::vector<CatalogTensor>& tensors = step_.ops[at->second].tensors;
-    rows_[{key, is_input, slot, timestamp_us}] = {at->second, tensors.size()};
+    rows_.insert_or_assign(Place{std::move(key), is_input, slot, timestamp_us}, std::pair(at->second, tensors.size()));
     CatalogTensor tensor;
     tensor.is_input = is_input;
     tensor.slot = slot;
@@ -315,8 +332,7 @@ class StepReader {
   TextPool& texts_;
   const OrderNames& names_;
   std::unordered_map<std::string, std::size_t> last_;  // the op that a name currently means
-  std::map<std::tuple<std::string, bool, std::uint32_t, std::uint64_t>, std::pair<std::size_t, std::size_t>>
-      rows_;  // op and tensor by the parts of a file name
+  std::unordered_map<Place, std::pair<std::size_t, std::size_t>, PlaceHash> rows_;  // op and tensor
 };
 
 // Reads one directory: its table, then its files.
@@ -368,6 +384,27 @@ CatalogStep read_step(const StepPlace& place, const fs::path& constants, const C
   return step;
 }
 
+// A step that a thread has read: its texts are its own until keep_texts.
+struct ReadStep {
+  CatalogStep step;
+  Catalog found;  // problems and texts
+};
+
+// Replaces all texts of the step by those of `texts`, in which equal texts are one.
+void keep_texts(CatalogStep& step, TextPool& texts) {
+  step.directory = texts.keep(step.directory);
+  for (CatalogOp& op : step.ops) {
+    op.op_name = texts.keep(op.op_name);
+    op.op_type = texts.keep(op.op_type);
+    for (CatalogTensor& tensor : op.tensors) {
+      tensor.key = texts.keep(tensor.key);
+      tensor.md5 = texts.keep(tensor.md5);
+      tensor.sha1 = texts.keep(tensor.sha1);
+      tensor.file = texts.keep_unique(tensor.file);
+    }
+  }
+}
+
 // The constants of a graph belong to the first of its steps, in which they were written.
 std::map<fs::path, fs::path> constants_by_step(std::vector<StepPlace> steps, const std::vector<fs::path>& constants) {
   std::ranges::stable_sort(steps, {}, [](const StepPlace& place) { return place.step.number; });
@@ -391,13 +428,25 @@ std::string comparable_name(std::string_view name) {
 }
 
 void read_rank_tree(const std::vector<StepPlace>& steps, const std::vector<fs::path>& constants, CatalogRank& rank,
-                    Catalog& catalog) {
+                    Catalog& catalog, const std::function<void()>& step_done) {
   std::map<std::uint32_t, OrderNames> names;
-  std::map<fs::path, fs::path> constants_of = constants_by_step(steps, constants);
   for (const StepPlace& place : steps) {
-    const std::uint32_t graph = place.step.graph;
-    const OrderNames& order = names.try_emplace(graph, rank.directory, rank.metadata, graph).first->second;
-    rank.steps.push_back(read_step(place, constants_of[place.directory], rank, order, catalog));
+    names.try_emplace(place.step.graph, rank.directory, rank.metadata, place.step.graph);
+  }
+  const std::map<fs::path, fs::path> constants_of = constants_by_step(steps, constants);
+  std::vector<ReadStep> read(steps.size());
+  Threads().for_each(steps.size(), [&](std::size_t i) {
+    const StepPlace& place = steps[i];
+    const auto own = constants_of.find(place.directory);
+    read[i].step = read_step(place, own != constants_of.end() ? own->second : fs::path(), rank,
+                             names.at(place.step.graph), read[i].found);
+    if (step_done) step_done();
+  });
+  for (ReadStep& each : read) {
+    keep_texts(each.step, *catalog.texts);
+    std::ranges::move(each.found.problems, std::back_inserter(catalog.problems));
+    rank.steps.push_back(std::move(each.step));
+    each.found = Catalog();
   }
   std::ranges::stable_sort(rank.steps, [](const CatalogStep& a, const CatalogStep& b) {
     return a.id.graph != b.id.graph ? a.id.graph < b.id.graph : a.id.number < b.id.number;

@@ -26,6 +26,7 @@ std::string_view take_last(std::string_view& rest, char separator) {
 // The fields of "a.b.1", all that there are.
 std::vector<std::string_view> split(std::string_view text) {
   std::vector<std::string_view> fields;
+  fields.reserve(12);  // of the longest names: a million files are read
   while (true) {
     const std::size_t dot = text.find('.');
     fields.push_back(text.substr(0, dot));
@@ -183,6 +184,7 @@ bool parse_op_file_name(std::string_view name, OpFileName& out, bool any_time) {
   out = OpFileName();
   out.is_table = name.ends_with(".csv");
   if (out.is_table) name.remove_suffix(4);
+  if (name.empty() || name.back() < '0' || name.back() > '9') return false;  // it ends with a time, or with a slice
   std::vector<std::string_view> fields = split(name);
   if (ends_in_slices(fields) && (fields.size() == 9 || fields.size() == 10)) fields.resize(fields.size() - 4);
   if (fields.size() < 4 || fields.size() > 6 || fields[0].empty() || fields[1].empty()) return false;

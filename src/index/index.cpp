@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "catalog/read_progress.h"
 #include "files/files.h"
 #include "index/index_file.h"
 #include "index/index_reader.h"
@@ -110,12 +111,13 @@ void clean(const fs::path& directory) {
 }
 
 // Written under another name, then renamed: if two processes build at once, both succeed, and one index stays.
-Status save(const Catalog& catalog, const fs::path& root, const TreeSnapshot& snapshot, const fs::path& file) {
+Status save(const Catalog& catalog, const fs::path& root, const TreeSnapshot& snapshot, const fs::path& file,
+            const StepsWritten& written = {}) {
   if (Status status = make_directories(file.parent_path()); !status) return status;
   std::string aside = (file.parent_path() / (file.filename().string().substr(0, 200) + ".XXXXXX.partial")).string();
   const Fd made(::mkostemps(aside.data(), 8, O_CLOEXEC));
   if (!made) return io_error("make a file in", file.parent_path(), errno);
-  Status status = write_index(catalog, root, snapshot, aside);
+  Status status = write_index(catalog, root, snapshot, aside, written);
   if (!status) return status;
   if (::rename(aside.c_str(), file.c_str()) == 0) return {};
   const Error error = io_error("write", file, errno);
@@ -175,7 +177,13 @@ Result<Catalog> Index::load(const CatalogQuery& query) {
   return catalog;
 }
 
-Result<IndexReport> build_index(const fs::path& dump, const fs::path& given_file) {
+Result<IndexReport> build_index(const fs::path& dump, const fs::path& given_file, const IndexProgress& progress) {
+  const auto shown = [&](std::string_view work) {
+    return [&progress, work](std::uint64_t done, std::uint64_t all) {
+      if (progress) progress(work, done, all);
+    };
+  };
+  const ReadProgress reading = shown("reading step");
   const Result<fs::path> root = real_path(dump);
   if (!root) return root.error();
   IndexReport report;
@@ -185,7 +193,7 @@ Result<IndexReport> build_index(const fs::path& dump, const fs::path& given_file
   }
   auto began = Clock::now();
   const std::uint64_t began_us = now_us();
-  Result<Catalog> catalog = open_catalog(*root);
+  Result<Catalog> catalog = open_catalog(*root, reading);
   if (!catalog) return catalog.error();
   catalog->path = dump;
   report.read_seconds = seconds_since(began);
@@ -197,7 +205,7 @@ Result<IndexReport> build_index(const fs::path& dump, const fs::path& given_file
     std::this_thread::sleep_for(
         std::chrono::microseconds(std::clamp(kRestUs - rest_us(*snapshot, now_us()), std::int64_t{0}, kRestUs)));
     const std::uint64_t again_us = now_us();
-    catalog = open_catalog(*root);
+    catalog = open_catalog(*root, reading);
     if (!catalog) return catalog.error();
     snapshot = TreeSnapshot::take(*root, outside);
     if (!snapshot) return snapshot.error();
@@ -205,7 +213,8 @@ Result<IndexReport> build_index(const fs::path& dump, const fs::path& given_file
   }
   began = Clock::now();
   if (given_file.empty()) clean(report.file.parent_path());
-  if (Status status = save(*catalog, *root, *snapshot, report.file); !status) return status.error();
+  if (Status status = save(*catalog, *root, *snapshot, report.file, shown("writing step")); !status)
+    return status.error();
   report.write_seconds = seconds_since(began);
   report.files = snapshot->files;
   for (const CatalogRank& rank : catalog->ranks) {

@@ -67,9 +67,13 @@ struct IndexReport {
   double read_seconds = 0, write_seconds = 0;
 };
 
+// Called with a word for the work and the parts of it that are done, of all. From any thread, one call at a time.
+using IndexProgress = std::function<void(std::string_view work, std::uint64_t done, std::uint64_t all)>;
+
 // Reads a dump and saves its index in the user's cache, or in `file`. Waits until the dump has been unchanged for two
 // seconds. Fails with `busy` if it is still being written, and like open_catalog.
-Result<IndexReport> build_index(const std::filesystem::path& dump, const std::filesystem::path& file = {});
+Result<IndexReport> build_index(const std::filesystem::path& dump, const std::filesystem::path& file = {},
+                                const IndexProgress& progress = {});
 
 // Reads a valid index, otherwise the dump. If that took long, saves an index. Fails like open_catalog; a problem with
 // an index is not a failure. With SONDE_INDEX=off in the environment the dump is read.

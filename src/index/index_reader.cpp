@@ -61,7 +61,9 @@ class Reader {
     Status status = prepare();
     if (status) status = read_frame();
     if (status && query_.with_ops) {
-      status = query_.first_of_name ? read_first_of_names() : query_.takes_all_ops() ? read_all_ops() : read_chosen_ops();
+      status = query_.first_of_name     ? read_first_of_names()
+               : query_.takes_all_ops() ? read_all_ops()
+                                        : read_chosen_ops();
     }
     if (!status) return status.error();
     for (const Statement* statement : {&text_, &name_, &trace_, &attribute_, &tensors_}) {
@@ -129,7 +131,8 @@ class Reader {
     if (status)
       status = each(
           "SELECT rank_id, run, graph, step, started_us, ended_us, ended, directory, first_op, end_op, "
-          "ops, parameters, tensors, files, bytes, new_bytes, is_mended, known, not_recorded, is_fine FROM steps ORDER BY id",
+          "ops, parameters, tensors, files, bytes, new_bytes, is_mended, known, not_recorded, is_fine FROM steps ORDER "
+          "BY id",
           [&](const Statement& row) { add_step(row); });
     return status;
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <future>
 #include <system_error>
 #include <unordered_map>
 
@@ -85,19 +86,26 @@ class Row {
 
 class Writer {
  public:
-  explicit Writer(Database database) : database_(std::move(database)) {}
+  Writer(Database database, const StepsWritten& step_written)
+      : database_(std::move(database)), step_written_(step_written) {}
 
   Status write(const Catalog& catalog, const fs::path& root, const TreeSnapshot& snapshot) {
     if (Status status = begin(); !status) return status;
     Status status = prepare();
     if (!status) return status;
-    const std::vector<std::vector<StepFacts>> facts = step_facts(catalog);
+    for (const CatalogRank& rank : catalog.ranks) all_steps_ += rank.steps.size();
+    // Looks at every file while the ops are written.
+    std::future<std::vector<std::vector<StepFacts>>> facts =
+        std::async(std::launch::async | std::launch::deferred, [&] { return step_facts(catalog); });
     bool written = write_meta(root, snapshot);
     for (const CatalogProblem& problem : catalog.problems) {
       written &= Row(problem_).add(problem.path.native()).add(problem.message).add(problem.is_lost).run();
     }
-    for (std::size_t i = 0; written && i < catalog.ranks.size(); ++i)
-      written = write_rank(catalog.ranks[i], i, facts[i]);
+    for (std::size_t i = 0; written && i < catalog.ranks.size(); ++i) written = write_rank(catalog.ranks[i], i);
+    const std::vector<std::vector<StepFacts>> of_steps = facts.get();
+    for (std::size_t i = 0; written && i < catalog.ranks.size(); ++i) {
+      written = write_steps(catalog.ranks[i], i, of_steps[i]);
+    }
     if (!written) return database_.error("cannot write it");
     status = database_.execute("COMMIT; BEGIN;");
     if (status) status = database_.execute(kIndexLookups);
@@ -160,7 +168,7 @@ class Writer {
     return written;
   }
 
-  bool write_rank(const CatalogRank& rank, std::size_t id, const std::vector<StepFacts>& facts) {
+  bool write_rank(const CatalogRank& rank, std::size_t id) {
     bool written = Row(rank_)
                        .add(id)
                        .add(rank.rank)
@@ -179,6 +187,17 @@ class Writer {
         }
       }
     }
+    for (std::size_t step = 0; written && step < rank.steps.size(); ++step, ++next_step_) {
+      const std::vector<CatalogOp>& ops = rank.steps[step].ops;
+      for (std::size_t i = 0; written && i < ops.size(); ++i) written = write_op(ops[i], next_step_);
+      if (step_written_) step_written_(next_step_ + 1, all_steps_);
+    }
+    return written;
+  }
+
+  // After all ranks: their ops have the ids that are counted here again.
+  bool write_steps(const CatalogRank& rank, std::size_t id, const std::vector<StepFacts>& facts) {
+    bool written = true;
     for (std::size_t i = 0; written && i < rank.steps.size(); ++i) written = write_step(rank.steps[i], id, facts[i]);
     return written;
   }
@@ -210,32 +229,31 @@ class Writer {
 
   bool write_step(const CatalogStep& step, std::size_t rank_id, const StepFacts& facts) {
     const StepSum& sum = facts.sum;
-    const std::uint64_t step_id = next_step_++;
-    bool written = Row(step_)
-                       .add(step_id)
-                       .add(rank_id)
-                       .add(step.run)
-                       .add(step.id.graph)
-                       .add(step.id.number)
-                       .add(step.started_us)
-                       .add(step.ended_us)
-                       .add(step.ended)
-                       .add(step.directory)
-                       .add(next_op_)
-                       .add(next_op_ + step.ops.size())
-                       .add(sum.ops)
-                       .add(sum.parameters)
-                       .add(sum.tensors)
-                       .add(sum.files)
-                       .add(sum.bytes)
-                       .add(sum.new_bytes)
-                       .add(step.is_mended)
-                       .add(facts.health.known)
-                       .add(facts.health.not_recorded)
-                       .add(facts.health.is_fine)
-                       .run();
-    for (std::size_t i = 0; written && i < step.ops.size(); ++i) written = write_op(step.ops[i], step_id);
-    return written;
+    const std::uint64_t first_op = first_op_;
+    first_op_ += step.ops.size();
+    return Row(step_)
+        .add(step_row_++)
+        .add(rank_id)
+        .add(step.run)
+        .add(step.id.graph)
+        .add(step.id.number)
+        .add(step.started_us)
+        .add(step.ended_us)
+        .add(step.ended)
+        .add(step.directory)
+        .add(first_op)
+        .add(first_op_)
+        .add(sum.ops)
+        .add(sum.parameters)
+        .add(sum.tensors)
+        .add(sum.files)
+        .add(sum.bytes)
+        .add(sum.new_bytes)
+        .add(step.is_mended)
+        .add(facts.health.known)
+        .add(facts.health.not_recorded)
+        .add(facts.health.is_fine)
+        .run();
   }
 
   bool write_op(const CatalogOp& op, std::uint64_t step_id) {
@@ -289,7 +307,11 @@ class Writer {
     const FilePath file = split(tensor.file);
     const bool no_file = tensor.file.empty();
     const std::uint64_t name = text_id(tensor.parameter), key = text_id(tensor.key), skipped = text_id(tensor.skipped);
-    const std::uint64_t directory = text_id(file.directory), stem = text_id(file.stem);
+    if (file.directory != last_directory_ || !last_directory_.data()) {
+      last_directory_ = file.directory;
+      last_directory_id_ = text_id(file.directory);
+    }
+    const std::uint64_t directory = last_directory_id_, stem = text_id(file.stem);
     if (tensor.has_shape) shape_ = text_of(tensor.shape);
     return Row(tensor_)
         .add(op_id)
@@ -382,29 +404,36 @@ class Writer {
   };
 
   Database database_;
+  const StepsWritten& step_written_;
+  std::uint64_t all_steps_ = 0;
   Statement meta_, source_, problem_, text_, op_name_, trace_, attribute_, source_line_, rank_, run_, note_, step_, op_,
       tensor_;
   bool failed_ = false;
   std::string shape_;
-  std::uint64_t next_step_ = 0, next_op_ = 0;
+  std::uint64_t next_step_ = 0, next_op_ = 0;  // of the next op that is written
+  std::uint64_t step_row_ = 0, first_op_ = 0;  // of the next step that is written
+  std::string_view last_directory_;
+  std::uint64_t last_directory_id_ = 0;
   std::unordered_map<std::string_view, std::uint64_t> texts_;
   std::unordered_map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t, PairHash> names_;
   std::unordered_map<const std::vector<SourceLine>*, std::uint64_t> traces_;
   std::unordered_map<const std::vector<Attribute>*, std::uint64_t> attribute_sets_;
 };
 
-Status write_file(const Catalog& catalog, const fs::path& root, const TreeSnapshot& snapshot, const fs::path& file) {
+Status write_file(const Catalog& catalog, const fs::path& root, const TreeSnapshot& snapshot, const fs::path& file,
+                  const StepsWritten& written) {
   Result<Database> database = Database::create(file);
   if (!database) return database.error();
   // Closed before it is sealed.
-  if (Status status = Writer(std::move(*database)).write(catalog, root, snapshot); !status) return status;
+  if (Status status = Writer(std::move(*database), written).write(catalog, root, snapshot); !status) return status;
   return seal_index(file);
 }
 
 }  // namespace
 
-Status write_index(const Catalog& catalog, const fs::path& root, const TreeSnapshot& snapshot, const fs::path& file) {
-  Status status = write_file(catalog, root, snapshot, file);
+Status write_index(const Catalog& catalog, const fs::path& root, const TreeSnapshot& snapshot, const fs::path& file,
+                   const StepsWritten& written) {
+  Status status = write_file(catalog, root, snapshot, file, written);
   std::error_code ignored;
   if (!status) fs::remove(file, ignored);
   return status;

@@ -74,7 +74,9 @@ def questions(dump, cache):
     step = str(tensors[-1]["step"])
     asked = [
         ("ls", dump), ("ls", dump, "--step", step, "--json"), ("ls", dump, "--ops", "-s", last["op_type"]),
+        ("ls", dump, "--ops"), ("ls", dump, "--ops", "--step", step, "--jsonl"),
         ("ls", dump, "-s", "no_such_op"), ("stats", dump, "--json"), ("graph", dump, "--json"),
+        ("first-bad", dump), ("first-bad", dump, "--json"), ("first-bad", dump, "--step", step, "--json"),
         ("show", dump, op), ("show", dump, op + "x"),
         ("show", dump, last["op_name"].rsplit("/", 1)[-1] + ":output.0"),
     ]  # fmt: skip
@@ -117,6 +119,45 @@ def test_an_index_elsewhere_answers_sql(dumps, tmp_path):
         assert any("convolution_backward" in name for name, *_ in rows)
         assert all(pathlib.Path(file).is_file() for *_, file in rows)
     assert not (tmp_path / "sonde").exists(), "nothing is kept in the cache"
+
+
+BAD_STEP = """
+import sys, torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.fc(x).log() if x[0, 0] > 1 else self.fc(x)
+
+import sonde
+net = Net()
+with sonde.capture(out=sys.argv[1], saved_data="statistic"):
+    for step in range(4):
+        net(torch.full((2, 4), 8.0 if step == 2 else 1.0)).sum().backward()
+"""
+
+
+@pytest.mark.parametrize("bad", [False, True])
+def test_first_bad_says_the_same_of_steps_that_it_need_not_read(tmp_path, bad):
+    dump, cache = tmp_path / "dump", tmp_path / "cache"
+    program = BAD_STEP if bad else BAD_STEP.replace(".log()", ".exp()")
+    subprocess.run([sys.executable, "-c", program, dump], check=True, capture_output=True, cwd=tmp_path)
+    then = time.time() - 3600
+    for path in [dump, *dump.rglob("*")]:
+        os.utime(path, (then, then))
+    status, built, complaint = said(cache, "index", dump, "--json")
+    assert status == 0, complaint
+    with sqlite3.connect(f"file:{json.loads(built)['file']}?immutable=1", uri=True) as database:
+        fine = [row for (row,) in database.execute("SELECT is_fine FROM steps ORDER BY step")]
+    assert fine == ([1, 1, 0, 1] if bad else [1, 1, 1, 1])
+    for question in (("first-bad", dump), ("first-bad", dump, "--json"), ("first-bad", dump, "--step", "3", "--json")):
+        found = said(cache, *question)
+        assert found == said(cache, *question, index="off")
+        assert found[0] == (1 if bad and "3" not in question else 0), found
 
 
 def test_what_cannot_be_indexed_is_said(dumps, tmp_path):

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <thread>
 #include <tuple>
 
@@ -22,6 +23,7 @@
 #include "index/index_sums.h"
 #include "index/index_writer.h"
 #include "journal/journal.h"
+#include "measure/health.h"
 
 namespace sonde {
 namespace {
@@ -289,6 +291,51 @@ TEST_F(SavedIndex, CountsWhatStepsComeTo) {
   }
 }
 
+TEST_F(SavedIndex, KnowsWhichStepsAreFine) {
+  const SmallTree dump;  // a NaN in each step
+  const std::string header =
+      "Op Type,Op Name,Task ID,Stream ID,Timestamp,IO,Slot,Data Type,Shape,Max Value,Min Value\n";
+  const std::string row = "Add,Default/Add-op1,0,0,1700000000000001,output,0,float32,\"(1)\",2,1\n";
+  dump.write("rank_0/Net/0/3/statistic.csv", header + row);
+  dump.write("rank_0/Net/0/4/statistic.csv", header + row);
+  dump.write("rank_0/Net/0/4/Mul.Default_Mul-op2.0.0.1700000000000003.output.0.DefaultFormat.npy",
+             npy("<f4", "(1,)", bytes_of({1})));  // its values are only in the file
+  dump.rest();
+  built(dump.path());
+  Result<Index> index = Index::open(dump.path());
+  ASSERT_TRUE(index);
+  CatalogQuery query;
+  query.with_ops = false;
+  const Result<Catalog> catalog = index->load(query);
+  const Result<Catalog> whole = index->load();
+  ASSERT_TRUE(catalog && whole);
+  std::vector<bool> fine;
+  for (std::size_t i = 0; i < 5; ++i) {
+    const CatalogStep& step = catalog->ranks[0].steps[i];
+    ASSERT_TRUE(step.health && step.ops.empty());
+    fine.push_back(step.health->is_fine);
+    const StepHealth expected = health_of(whole->ranks[0].steps[i]);
+    EXPECT_EQ(std::tie(step.health->known, step.health->not_recorded, step.health->is_fine),
+              std::tie(expected.known, expected.not_recorded, expected.is_fine));
+  }
+  EXPECT_THAT(fine, ElementsAre(false, false, false, true, false));
+  EXPECT_EQ(catalog->ranks[0].steps[3].health->known, 1);
+}
+
+TEST_F(SavedIndex, TellsTheProgressOfBothHalves) {
+  const SmallTree dump;
+  std::map<std::string, std::vector<std::uint64_t>, std::less<>> done;
+  const Result<IndexReport> report =
+      build_index(dump.path(), {}, [&](std::string_view work, std::uint64_t parts, std::uint64_t all) {
+        EXPECT_EQ(all, 6);
+        done[std::string(work)].push_back(parts);
+      });
+  ASSERT_TRUE(report);
+  EXPECT_THAT(done["reading step"], ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(done["writing step"], ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_EQ(done.size(), 2);
+}
+
 // --- queries ---------------------------------------------------------------------------------------------------------
 
 std::vector<std::string> names_in(const CatalogStep& step) {
@@ -316,6 +363,32 @@ TEST_F(SavedIndex, LoadsTheStepsAndOpsThatAreAskedFor) {
   query.file = "Mul.Default_Mul-op2.0.0.1700000000000003.output.0.DefaultFormat.npy";
   catalog = index->load(query);
   EXPECT_THAT(names_in(catalog->ranks[1].steps[2]), ElementsAre("Default/Mul-op2"));
+}
+
+TEST_F(SavedIndex, LoadsTheFirstOpOfEachNameWithItsSums) {
+  const SmallTree dump;
+  built(dump.path());
+  Result<Index> index = Index::open(dump.path());
+  ASSERT_TRUE(index);
+  CatalogQuery query;
+  query.first_of_name = true;
+  query.steps = [](std::uint64_t step) { return step > 0; };
+  Result<Catalog> catalog = index->load(query);
+  ASSERT_TRUE(catalog);
+  EXPECT_THAT(names_in(catalog->ranks[0].steps[0]), IsEmpty());
+  EXPECT_THAT(names_in(catalog->ranks[0].steps[1]),
+              ElementsAre("Default/Add-op1", "Default/Mul-op2", "Default_Sub-op3"));
+  EXPECT_THAT(names_in(catalog->ranks[0].steps[2]), IsEmpty());
+  EXPECT_THAT(names_in(catalog->ranks[1].steps[1]), IsEmpty());
+  const CatalogOp& add = catalog->ranks[0].steps[1].ops[0];
+  ASSERT_TRUE(add.sum);
+  EXPECT_EQ(add.tensors.size(), 2);
+  EXPECT_EQ(std::tie(add.sum->times, add.sum->recorded), std::make_tuple(4, 8)) << "two ranks of two steps";
+  query.ops = [](std::string_view, std::string_view op_type) { return op_type == "Mul"; };
+  catalog = index->load(query);
+  ASSERT_TRUE(catalog);
+  EXPECT_THAT(names_in(catalog->ranks[0].steps[1]), ElementsAre("Default/Mul-op2"));
+  EXPECT_EQ(catalog->ranks[0].steps[1].ops[0].sum->recorded, 4);
 }
 
 // a -> b -> c, and d apart.
