@@ -33,7 +33,7 @@ import torch
 import sonde
 
 SETTINGS = per_op.MODES["statistics of everything"]
-ROUNDS, QUICK_ROUNDS = 3, 2
+ROUNDS, QUICK_ROUNDS = 4, 4
 FILES_PER_RANK = 300
 LINEAR = 1.1  # measured exponents of linear growth are not exactly 1
 HOUR = 3600

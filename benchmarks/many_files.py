@@ -140,6 +140,8 @@ def measure(dump, rounds, cold):
             "show OP": ("show", dump, op),
             f"show OP --step {step}": ("show", dump, op, "--step", step),
             "ls --ops": ("ls", dump, "--ops"),
+            "stats -s OP": ("stats", dump, "-s", op),
+            "first-bad": ("first-bad", dump),
         }
         table = {}
         for name, verb in verbs.items():

@@ -41,11 +41,13 @@ def test_a_benchmark_uses_only_names_that_its_neighbours_have(program):
 
 
 def names_of(path):
-    """What a module defines at its top."""
+    """The names at the top of a module."""
     names = set()
     for node in ast.parse(path.read_text()).body:
-        targets = node.targets if isinstance(node, ast.Assign) else [node]
-        names |= {getattr(target, "id", getattr(target, "name", "")) for target in targets}
+        if isinstance(node, ast.Assign):
+            names |= {part.id for target in node.targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+        else:
+            names.add(getattr(node, "name", ""))
     return names
 
 

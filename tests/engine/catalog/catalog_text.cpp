@@ -67,14 +67,14 @@ class Text {
   }
 
   void add(const CatalogStep& step) {
-    const auto& [id, run, started_us, ended_us, ended, is_mended, directory, ops, sum] = step;
+    const auto& [id, run, started_us, ended_us, ended, is_mended, directory, ops, sum, health] = step;
     put("step", id.graph, id.number, run, started_us, ended_us, ended, is_mended, directory);
     for (const CatalogOp& op : ops) add(op);
   }
 
   void add(const CatalogOp& op) {
     const auto& [is_parameter, is_module, phase, op_name, op_type, scope, parent, source_file, line, function, trace,
-                 attributes, sequence, timestamp_us, thread, failed, tensors] = op;
+                 attributes, sequence, timestamp_us, thread, failed, tensors, sum] = op;
     put("op", is_parameter, is_module, phase, op_name, op_type, scope, parent, source_file, line, function, sequence,
         timestamp_us, thread, failed, trace != nullptr, attributes != nullptr);
     if (trace != nullptr) {
