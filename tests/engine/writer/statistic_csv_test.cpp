@@ -114,7 +114,7 @@ TEST(StatisticCsv, ContentsKeepTheirOwnCells) {
     std::string out;
     rows.append(record, of, out);
     out.erase(out.rfind(","));  // version 2.7 ends a row with a comma
-    return out.substr(out.rfind("\",") + 3);
+    return out.substr(out.rfind("\",") + 2);
   };
   EXPECT_EQ(cell(1, 5), "5");
   EXPECT_EQ(cell(1 + 1024, 6), "6");
