@@ -112,6 +112,7 @@ void fresh_tables(ThreadState& state) {
   const std::uint64_t generation = g_generation.load(std::memory_order_acquire);
   if (state.generation == generation) return;
   state.generation = generation;
+  state.recent_sites.clear();
   state.sites.clear();
   state.forwards.clear();
 }
@@ -119,8 +120,12 @@ void fresh_tables(ThreadState& state) {
 std::uint32_t cached_site(ThreadState& state, std::uint64_t key, const char* op_type, std::uint32_t phase,
                           std::uint32_t forward_site, const Walk* walk, const std::string* scope,
                           FrameMark mark = nullptr) {
+  if (const std::uint32_t recent = state.recent_sites.find(key); recent != 0) return recent;
   const auto known = state.sites.find(key);
-  if (known != state.sites.end()) return known->second;
+  if (known != state.sites.end()) {
+    state.recent_sites.add(key, known->second);
+    return known->second;
+  }
   if (walk != nullptr && !python_is_alive()) return 0;
   state.busy = true;
   SiteText text = walk != nullptr ? resolve(*walk, mark) : SiteText{};
@@ -128,7 +133,10 @@ std::uint32_t cached_site(ThreadState& state, std::uint64_t key, const char* op_
   if (phase == SONDE_PHASE_FORWARD && text.scope.empty()) phase = SONDE_PHASE_OUTSIDE;
   const std::uint32_t site = intern(op_type, phase, forward_site, text, walk != nullptr && walk->flagged);
   state.busy = false;
-  if (state.sites.size() >= kMostSites) state.sites.clear();  // code that is made again and again (exec)
+  if (state.sites.size() >= kMostSites) {  // code that is made again and again (exec)
+    state.sites.clear();
+    state.recent_sites.clear();
+  }
   if (site != 0) state.sites.emplace(key, site);
   return site;
 }
@@ -228,6 +236,10 @@ Place place_forward(ThreadState& state, const char* op_type, std::uint64_t numbe
     }
   }
   const std::uint64_t key = mix(mix(0x1004, number), walk.hash);
+  if (const std::uint32_t recent = state.recent_sites.find(key); recent != 0) {
+    place.site = recent;
+    return place;
+  }
   const bool is_first = !state.sites.contains(key);
   const bool is_new = walk.module_count > 0 && is_first;
   if (is_new) {
