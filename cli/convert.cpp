@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "convert/convert_files.h"
+#include "convert/unpack.h"
 #include "custom_scripts.h"
 #include "dump.h"
 #include "report/json.h"
@@ -20,7 +21,7 @@ namespace {
 struct ConvertArguments : ConversionOptions {
   std::vector<std::filesystem::path> paths;
   std::string out, scripts;
-  bool json = false;
+  bool json = false, unpacks = false;
 };
 
 // The meaning of the arguments, or the reason why they are wrong.
@@ -68,7 +69,34 @@ Totals convert_tasks(const std::vector<ConvertTask>& tasks, const ConvertSpec& s
   return totals;
 }
 
+// The dump without packs.
+int unpack_dump(const ConvertArguments& options) {
+  const bool converts = !options.format.empty() || !options.shape.empty() || !options.scripts.empty() ||
+                        options.input || options.output || options.type != "npy" || options.paths.size() != 1;
+  if (converts) {
+    print_error("--unpack copies one dump as it is: it goes with no other option than --out and --json");
+    return kBadUsage;
+  }
+  const Result<Unpacked> done = unpack(options.paths.front(), options.out);
+  if (!done) {
+    print_error(done.error().message);
+    return done.error().code == ErrorCode::invalid_argument ? kBadUsage : kUnreadable;
+  }
+  for (const std::string& lost : done->lost) {
+    print_notice("sonde: error: " + printable(lost) + "\n");
+    Answer::get().note_problem({options.paths.front(), lost});
+  }
+  Answer::get().add({{"packs", done->packs}, {"files", done->files}, {"bytes", done->bytes}, {"lost", done->lost.size()}});
+  if (!done->lost.empty()) Answer::get().set_incomplete();
+  if (options.json) return kNothingFound;
+  const std::string text = fmt::format("{} of {} with {} in {}{}\n", count_text(done->files, "file"),
+                                       count_text(done->packs, "pack"), bytes_text(done->bytes), printable(options.out),
+                                       done->lost.empty() ? "" : fmt::format("; {} could not be read", done->lost.size()));
+  return print_text(text) ? kNothingFound : kUnreadable;
+}
+
 int convert(const ConvertArguments& options) {
+  if (options.unpacks) return unpack_dump(options);
   Result<ConvertSpec> spec = spec_of(options);
   std::unique_ptr<CustomConversions> custom;
   if (spec && !options.scripts.empty()) {
@@ -123,6 +151,8 @@ void add_convert(CLI::App& app, int& exit_status) {
       ->type_name("TYPE");
   verb->add_option("--scripts", options->scripts, "directory with rules of your own: format_convert/convert_X_to_Y.py")
       ->type_name("DIR");
+  verb->add_flag("--unpack", options->unpacks,
+                 "copy a dump that has packs (sonde_settings.pack) into the new directory DIR, each tensor in its own file");
   add_json_options(*verb, options->json, "file written, and for each tensor lost");
   verb->footer(
       "Names: FILE.{input|output}.SLOT.npy, with --format FILE.{input|output}.SLOT.2x3.npy. Types that NumPy does not "
@@ -132,6 +162,7 @@ void add_convert(CLI::App& app, int& exit_status) {
       "the "
       "same.\n"
       "Example: sonde convert run7 --out run7_npy\n"
+      "Example: sonde convert --unpack run7 --out run7_files\n"
       "Example: sonde convert dump/Conv2D.conv1.3.7.1700000000000000 --out . --format NCHW");
   verb->callback([options, &exit_status] { exit_status = convert(*options); });
 }

@@ -11,6 +11,7 @@
 
 #include "base/parse_number.h"
 #include "files/files.h"
+#include "files/packed_path.h"
 #include "formats/atb_file.h"
 #include "formats/container.h"
 #include "formats/file_names.h"
@@ -98,7 +99,7 @@ bool is_container_file(const fs::path& path) {
 }
 
 bool is_of_a_step(const fs::path& path, const std::string& name) {
-  if (name == "statistic.csv" || name == "mapping.csv") return true;
+  if (name == "statistic.csv" || name == "mapping.csv" || is_pack_name(name)) return true;
   TensorFileName parts;
   if (parse_tensor_file_name(name, parts)) return true;
   OpFileName op;

@@ -1,4 +1,5 @@
 #include "catalog/same_values.h"
+#include "files/packed_path.h"
 
 #include <algorithm>
 #include <array>
@@ -49,13 +50,12 @@ std::optional<bool> SameValues::operator()(const CatalogTensor& a, const Catalog
 std::optional<bool> SameValues::same_files(const CatalogTensor& a, const CatalogTensor& b) {
   if (!a.file.ends_with(".npy") || !b.file.ends_with(".npy")) return std::nullopt;
   const fs::path first = rank_.directory / a.file, second = rank_.directory / b.file;
-  std::error_code error;
-  if (fs::equivalent(first, second, error)) return true;
-  const std::uintmax_t bytes = fs::file_size(first, error);
-  if (error) return std::nullopt;
-  const std::uintmax_t others = fs::file_size(second, error);
-  if (error) return std::nullopt;
-  if (bytes != others) return false;
+  struct stat status {
+  }, other{};
+  if (stat_tensor(first, status) != 0 || stat_tensor(second, other) != 0) return std::nullopt;
+  if (status.st_dev == other.st_dev && status.st_ino == other.st_ino) return true;
+  if (status.st_size != other.st_size) return false;
+  const auto bytes = static_cast<std::uintmax_t>(status.st_size);
   if (bytes > bytes_left_ / 2) return std::nullopt;
   bytes_left_ -= 2 * bytes;
   return same_bytes(first, second);

@@ -17,6 +17,7 @@
 #include "formats/cann_types.h"
 #include "formats/file_names.h"
 #include "formats/free_names.h"
+#include "formats/pack.h"
 #include "formats/tensor_file.h"
 #include "layout/side_names.h"
 
@@ -180,6 +181,37 @@ void count_items_of_lists(std::vector<FoundTensor>& tensors) {
   }
 }
 
+void add_file(const fs::path& file, const std::string& name, const std::string& path, FoundFiles& found,
+              Catalog& catalog) {
+  OpFileName op;
+  if (!is_op_file(file, name, op)) {
+    add_tensor_file(name, path, found.tensors);
+  } else if (op.is_table) {
+    found.tables.emplace_back(op, file);
+  } else if (!op.is_overflow_record()) {
+    add_container(file, op, path, found, catalog);
+  }
+}
+
+// The tensors of a pack, as if they were files of this directory.
+void add_pack(const fs::path& file, const fs::path& rank, const std::map<std::string, std::string>& mapping,
+              FoundFiles& found, Catalog& catalog) {
+  const Result<PackContents> contents = read_pack(file, file.lexically_relative(rank).native());
+  if (!contents) {
+    catalog.problems.push_back({file, contents.error().message});
+    return;
+  }
+  if (!contents->problem.empty()) {
+    catalog.problems.push_back({file, contents->problem, !contents->is_tail,
+                                contents->is_tail ? ProblemKind::cut_off : ProblemKind::damaged});
+  }
+  for (const std::string& path : contents->paths) {
+    std::string name = fs::path(path).filename();
+    if (const auto mapped = mapping.find(name); mapped != mapping.end()) name = mapped->second;
+    add_file(rank / path, name, path, found, catalog);
+  }
+}
+
 FoundFiles files_of(const fs::path& directory, const fs::path& rank, Catalog& catalog) {
   const std::map<std::string, std::string> mapping = long_names(directory, catalog);
   FoundFiles found;
@@ -192,13 +224,10 @@ FoundFiles files_of(const fs::path& directory, const fs::path& rank, Catalog& ca
     std::string name = entry.path().filename();
     const std::string path = prefix + name;
     if (const auto mapped = mapping.find(name); mapped != mapping.end()) name = mapped->second;
-    OpFileName op;
-    if (!is_op_file(entry.path(), name, op)) {
-      add_tensor_file(name, path, found.tensors);
-    } else if (op.is_table) {
-      found.tables.emplace_back(op, entry.path());
-    } else if (!op.is_overflow_record()) {
-      add_container(entry.path(), op, path, found, catalog);
+    if (is_pack_name(name)) {
+      add_pack(entry.path(), rank, mapping, found, catalog);
+    } else {
+      add_file(entry.path(), name, path, found, catalog);
     }
   }
   if (error) catalog.problems.push_back({directory, "cannot look into it: " + error.message()});

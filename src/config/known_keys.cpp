@@ -79,6 +79,7 @@ constexpr KnownKey kKnownKeys[] = {
     {kSonde, "raw_bfloat16"},
     {kSonde, "inputs"},
     {kSonde, "acl_quirks"},
+    {kSonde, "pack"},
     {kSonde, "private"},
     {kSonde, "saved_data"},
     {kSonde, "path"},

@@ -133,6 +133,7 @@ struct SondeSettings {
   // read them before.
   bool inputs_after = false;
   bool is_private = false;  // "private": command line, source texts and absolute paths stay out of the dump
+  bool pack = false;        // the tensors of a step in one file (docs/format.md, "Packs")
   bool acl_quirks = false;  // CANN's per-operator csv with its slips (docs/format.md), instead of correct
 };
 

@@ -98,6 +98,7 @@ OwnSettings read_sonde_settings(const JsonValue& root, Plan& plan, Diagnostics& 
   settings.class_names_in_scope = reader.boolean("class_names_in_scope").value_or(settings.class_names_in_scope);
   settings.stop_after = reader.boolean("stop_after").value_or(settings.stop_after);
   settings.raw_bfloat16 = reader.boolean("raw_bfloat16").value_or(settings.raw_bfloat16);
+  settings.pack = reader.boolean("pack").value_or(settings.pack);
   settings.is_private = reader.boolean("private").value_or(settings.is_private);
   if (const auto inputs = reader.word("inputs", kInputsWords)) settings.inputs_after = *inputs == 1;
   settings.acl_quirks = reader.boolean("acl_quirks").value_or(settings.acl_quirks);

@@ -9,9 +9,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "files/files.h"
+#include "files/packed_path.h"
 
 namespace sonde {
 
@@ -45,10 +47,10 @@ Result<Fd> open_regular(const std::filesystem::path& path, struct stat& status) 
 
 // Returns the number of bytes that were read. If it is less than `bytes`, the file has become shorter, or it cannot be
 // read; then `error_number` is set.
-std::size_t read_up_to(int fd, void* out, std::size_t bytes, int& error_number) {
+std::size_t read_up_to(int fd, std::uint64_t offset, void* out, std::size_t bytes, int& error_number) {
   std::size_t got = 0;
   while (got < bytes) {
-    const ssize_t n = ::read(fd, static_cast<char*>(out) + got, bytes - got);
+    const ssize_t n = ::pread(fd, static_cast<char*>(out) + got, bytes - got, static_cast<off_t>(offset + got));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) error_number = errno;
     if (n <= 0) break;
@@ -75,18 +77,27 @@ Result<std::string> read_whole_file(const std::filesystem::path& path, std::uint
   }
   std::string text(bytes, '\0');
   int error_number = 0;
-  text.resize(read_up_to(fd->get(), text.data(), text.size(), error_number));
+  text.resize(read_up_to(fd->get(), 0, text.data(), text.size(), error_number));
   if (error_number != 0) return cannot_read(path, ErrorCode::io, std::strerror(error_number));
   return text;
 }
 
 Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
   struct stat status {};
-  const Result<Fd> fd = open_regular(path, status);
+  Result<Fd> fd = open_regular(path, status);
+  std::optional<PackedPath> packed;
+  if (!fd && (packed = packed_path(path.native()))) fd = open_regular(packed->pack, status);
   if (!fd) return fd.error();
   if (status.st_size == 0) return cannot_read(path, ErrorCode::corrupt, "the file is empty");
   MappedFile file;
-  const auto bytes = static_cast<std::size_t>(status.st_size);
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  const std::uint64_t offset = packed ? packed->offset : 0;
+  if (packed && (packed->bytes == 0 || offset > size || packed->bytes > size - offset)) {
+    return cannot_read(path, ErrorCode::corrupt,
+                       "the pack has " + std::to_string(size) + " bytes, and the tensor would be " +
+                           std::to_string(packed->bytes) + " from byte " + std::to_string(offset) + " on");
+  }
+  const auto bytes = static_cast<std::size_t>(packed ? packed->bytes : size);
   file.is_copy_ = bytes <= kSmallBytes || others_may_change(status);
   if (file.is_copy_ && copied_bytes.fetch_add(bytes) + bytes > most_copied_bytes()) {
     copied_bytes.fetch_sub(bytes);
@@ -97,9 +108,11 @@ Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
             "copy of it that is yours");
   }
   if (!file.is_copy_) {
-    void* mapping = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd->get(), 0);
+    const std::uint64_t before = offset % static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    void* mapping = ::mmap(nullptr, before + bytes, PROT_READ, MAP_PRIVATE, fd->get(), static_cast<off_t>(offset - before));
     if (mapping == MAP_FAILED) return cannot_read(path, ErrorCode::io, std::strerror(errno));
     file.mapping_ = mapping;
+    file.before_ = before;
     file.bytes_ = bytes;
     return file;
   }
@@ -107,7 +120,7 @@ Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
   file.mapping_ = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
   if (file.mapping_ == nullptr) return cannot_read(path, ErrorCode::io, std::strerror(ENOMEM));
   int error_number = 0;
-  const std::size_t got = read_up_to(fd->get(), file.mapping_, bytes, error_number);
+  const std::size_t got = read_up_to(fd->get(), offset, file.mapping_, bytes, error_number);
   if (error_number != 0) return cannot_read(path, ErrorCode::io, std::strerror(error_number));
   if (got < bytes) {
     return cannot_read(path, ErrorCode::corrupt,
@@ -118,11 +131,13 @@ Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : mapping_(std::exchange(other.mapping_, nullptr)),
+      before_(std::exchange(other.before_, 0)),
       bytes_(std::exchange(other.bytes_, 0)),
       is_copy_(std::exchange(other.is_copy_, false)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(mapping_, other.mapping_);
+  std::swap(before_, other.before_);
   std::swap(bytes_, other.bytes_);
   std::swap(is_copy_, other.is_copy_);
   return *this;
@@ -133,7 +148,7 @@ MappedFile::~MappedFile() {
     std::free(mapping_);
     copied_bytes.fetch_sub(bytes_);
   } else if (mapping_ != nullptr) {
-    ::munmap(mapping_, bytes_);
+    ::munmap(mapping_, before_ + bytes_);
   }
 }
 

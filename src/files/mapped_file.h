@@ -23,19 +23,21 @@ class MappedFile {
   MappedFile() = default;
   // A regular file with at least one byte. A file of this user's or root's is mapped; a small one, and one that
   // somebody else could truncate meanwhile (which kills a process that has it mapped), is read into memory. All files
-  // read in this way at one time take at most half of the machine's memory.
+  // read in this way at one time take at most half of the machine's memory. `path` may also be that of a tensor in a
+  // pack (packed_path.h).
   static Result<MappedFile> open(const std::filesystem::path& path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
 
-  const std::byte* data() const { return static_cast<const std::byte*>(mapping_); }
+  const std::byte* data() const { return static_cast<const std::byte*>(mapping_) + before_; }
   std::size_t bytes() const { return bytes_; }
-  std::string_view text() const { return {static_cast<const char*>(mapping_), bytes_}; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(data()), bytes_}; }
   bool is_copy() const { return is_copy_; }
 
  private:
   void* mapping_ = nullptr;
+  std::size_t before_ = 0;  // bytes of the mapping before the first: a mapping begins at a page
   std::size_t bytes_ = 0;
   bool is_copy_ = false;
 };

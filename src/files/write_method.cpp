@@ -4,9 +4,9 @@
 
 namespace sonde {
 
-WriteMethod::Kind WriteMethod::next() {
+WriteMethod::Kind WriteMethod::next(bool keeps_up) {
   if (!supported_) return cached;
-  if (cost_[direct] == 0) return direct;
+  if (keeps_up || cost_[direct] == 0) return direct;
   if (cost_[cached] == 0) return cached;
   const Kind best = cost_[direct] <= cost_[cached] ? direct : cached;
   if (++since_trial_ < wait_) return best;

@@ -1,4 +1,4 @@
-// WriteMethod: writes through the page cache or past it (O_DIRECT), whichever was faster for this run's large files.
+// WriteMethod: writes through the page cache or past it (O_DIRECT), whichever disturbs the training less.
 #pragma once
 
 #include <array>
@@ -7,16 +7,17 @@
 
 namespace sonde {
 
-// The page cache accepts a burst at memory speed until it is full or its pages must come from a hypervisor; a direct
-// write runs at disk speed and takes no processor time from the training. The faster way varies between machines and
-// within a run, so both are measured: the slower one is retried now and then, less often each time it loses. For one
-// thread.
+// A direct write runs at disk speed and takes little processor time; a write through the page cache takes two to ten
+// times as much, and takes it from the training. So writes are direct while the writer keeps up. If the training has to
+// wait, the faster way counts: the page cache accepts a burst at memory speed until it is full or its pages must come
+// from a hypervisor. That varies between machines and within a run, so both are measured: the slower one is retried now
+// and then, less often each time it loses. For one thread.
 class WriteMethod {
  public:
   static constexpr std::size_t kLeastBytes = 256 << 10;  // below this, making the file costs more than its bytes
   enum Kind : std::uint8_t { direct, cached };
 
-  Kind next();
+  Kind next(bool keeps_up = false);  // `keeps_up`: nobody waits for this write
   void took(Kind kind, std::size_t bytes, std::uint64_t nanoseconds);
   void no_direct() { supported_ = false; }  // this file system refuses it
 

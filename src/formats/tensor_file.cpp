@@ -12,6 +12,7 @@
 #include <new>
 
 #include "files/files.h"
+#include "files/packed_path.h"
 #include "formats/atb_file.h"
 #include "formats/cann_elements.h"
 #include "formats/cann_types.h"
@@ -301,6 +302,13 @@ TensorView TensorFile::view() const {
 }
 
 Result<Container> read_container(const std::filesystem::path& path) {
+  if (packed_path(path.native())) {
+    const Result<MappedFile> mapped = MappedFile::open(path);
+    if (!mapped) return mapped.error();
+    Result<Container> container = parse_container(mapped->text(), mapped->bytes());
+    if (!container) return cannot_read(path, container.error().code, container.error().message);
+    return container;
+  }
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return cannot_read(path, errno == ENOENT ? ErrorCode::not_found : ErrorCode::io, std::strerror(errno));
   struct stat status {};

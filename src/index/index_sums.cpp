@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/parallel.h"
+#include "files/packed_path.h"
 #include "measure/health.h"
 
 namespace sonde {
@@ -36,7 +37,7 @@ CountedStep count_ops(const CatalogRank& rank, const Ops& ops) {
       last_file = tensor.file;
       path.assign(rank.directory.native()).append("/").append(tensor.file);
       struct stat status {};
-      if (::stat(path.c_str(), &status) != 0) continue;
+      if (stat_tensor(path, status) != 0) continue;
       const DiskFile file = {status.st_dev, status.st_ino, static_cast<std::uint64_t>(status.st_size)};
       if (!seen.insert(file).second) continue;
       counted.sum.bytes += file.bytes;

@@ -1,6 +1,7 @@
 #include "journal/block.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <array>
 #include <atomic>
@@ -8,6 +9,8 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <iterator>
+#include <map>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -18,16 +21,21 @@ namespace sonde {
 namespace {
 
 constexpr std::size_t kSmallest = 256;
-constexpr std::size_t kOwnMapping = 64 << 10;  // from here on a block is a mapping of its own, and can be given back
+constexpr std::size_t kLarge = 56 << 10;       // larger blocks are made of whole pages of the arena
 constexpr std::size_t kSlabBytes = 1 << 20;    // smaller ones are cut from slabs
 constexpr std::size_t kSlabLink = 64;          // room for the link, without losing alignment
-constexpr std::size_t kHeadPage = 4096;        // kHeadroom and the rest of a page, so that sizes stay whole pages
+constexpr std::size_t kPage = 4096;
 constexpr std::size_t kHugePage = 2 << 20;
-constexpr std::size_t kClasses = 4 * 64;
+constexpr std::size_t kArenaStep = 16 << 20;  // the arena grows by this much
+constexpr std::size_t kClasses = 4 * 9;       // of small blocks
 
-// Four classes per power of two: at most a quarter is wasted, and every training step needs the same sizes again.
+std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// Small ones: four classes per power of two, so at most a quarter is wasted, and every training step needs the same
+// sizes again. Large ones: whole pages, with room for the header.
 std::size_t capacity_for(std::size_t bytes) {
   if (bytes <= kSmallest) return kSmallest;
+  if (bytes > kLarge) return round_up(bytes + kHeadroom, kPage) - kHeadroom;
   const std::size_t quarter = std::bit_floor(bytes - 1) / 4;
   return (bytes + quarter - 1) / quarter * quarter;
 }
@@ -46,6 +54,89 @@ std::byte* map_pages(std::size_t bytes) {
   return static_cast<std::byte*>(pages);
 }
 
+// One range of addresses for the large blocks. A page is touched for the first time once in a run, whatever sizes of
+// tensors it serves later: the lowest free place is taken, and free neighbours are joined.
+class Arena {
+ public:
+  Arena() = default;
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  ~Arena() {
+    if (reserved_ != nullptr) ::munmap(reserved_, limit_ + kHugePage);
+  }
+
+  // Null if there is no room below `limit`, which is the same in every call.
+  std::byte* take(std::size_t bytes, std::size_t limit) {
+    if (!asked_) reserve(limit);
+    for (auto at = free_.begin(); at != free_.end(); ++at) {
+      if (at->second >= bytes) return cut(at, bytes);
+    }
+    return grow(bytes) ? cut(std::prev(free_.end()), bytes) : nullptr;
+  }
+
+  void give(std::byte* data, std::size_t bytes) {
+    auto at = free_.emplace(static_cast<std::size_t>(data - base_), bytes).first;
+    if (const auto next = std::next(at); next != free_.end() && at->first + at->second == next->first) {
+      at->second += next->second;
+      free_.erase(next);
+    }
+    if (at == free_.begin()) return;
+    const auto before = std::prev(at);
+    if (before->first + before->second != at->first) return;
+    before->second += at->second;
+    free_.erase(at);
+  }
+
+  bool has(const std::byte* data) const { return base_ != nullptr && data >= base_ && data < base_ + usable_; }
+  std::size_t usable() const { return usable_; }
+
+ private:
+  using Free = std::map<std::size_t, std::size_t>;  // offset, bytes
+
+  // Addresses alone cost nothing, unless the user has limited them.
+  void reserve(std::size_t limit) {
+    asked_ = true;
+    rlimit addresses{};
+    if (::getrlimit(RLIMIT_AS, &addresses) != 0 || addresses.rlim_cur != RLIM_INFINITY) return;
+    limit = round_up(limit, kHugePage);
+    constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void* pages = ::mmap(nullptr, limit + kHugePage, PROT_NONE, kFlags, -1, 0);
+    if (pages == MAP_FAILED) return;
+    reserved_ = pages;
+    limit_ = limit;
+    base_ = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<std::uintptr_t>(pages), kHugePage));
+    ::madvise(base_, limit, MADV_HUGEPAGE);
+  }
+
+  // Afterwards the last free range has `bytes`.
+  bool grow(std::size_t bytes) {
+    std::size_t joined = 0;
+    if (!free_.empty() && std::prev(free_.end())->first + std::prev(free_.end())->second == usable_) {
+      joined = std::prev(free_.end())->second;
+    }
+    std::size_t more = round_up(bytes - joined, kArenaStep);
+    if (usable_ + more > limit_) more = limit_ - usable_;
+    if (joined + more < bytes) return false;
+    if (::mprotect(base_ + usable_, more, PROT_READ | PROT_WRITE) != 0) return false;
+    usable_ += more;
+    give(base_ + usable_ - more, more);
+    return true;
+  }
+
+  std::byte* cut(Free::iterator at, std::size_t bytes) {
+    const auto [offset, size] = *at;
+    free_.erase(at);
+    if (size > bytes) free_.emplace(offset + bytes, size - bytes);
+    return base_ + offset;
+  }
+
+  void* reserved_ = nullptr;
+  std::byte* base_ = nullptr;
+  std::size_t limit_ = 0, usable_ = 0;
+  bool asked_ = false;
+  Free free_;
+};
+
 }  // namespace
 
 struct BlockPool::State {
@@ -58,11 +149,12 @@ struct BlockPool::State {
   std::condition_variable room;
   std::uint64_t in_flight = 0;
   std::uint64_t with_writer = 0;  // part of in_flight
-  std::uint64_t mapped = 0;       // bytes of blocks with a mapping of their own, in flight or free
+  std::uint64_t mapped = 0;       // bytes of blocks with a mapping of their own, beside the arena
   std::uint64_t waited_us = 0;
   bool closed = false;
   std::atomic<bool> abandoned{false};
-  std::array<Block*, kClasses> free{};
+  Arena arena;
+  std::array<Block*, kClasses> free{};  // small ones
   std::byte* slab = nullptr;  // the newest; each slab begins with the address of the previous one
   std::size_t slab_used = kSlabBytes;
 
@@ -70,7 +162,8 @@ struct BlockPool::State {
   Block* reuse(std::size_t capacity);
   Block* make(std::size_t capacity);
   std::byte* cut(std::size_t capacity);
-  void release_free(std::uint64_t bytes);
+  // A quarter more than the budget, for the gaps between blocks of different sizes.
+  std::size_t arena_limit() const { return budget + budget / 4; }
 };
 
 Block* BlockPool::State::reuse(std::size_t capacity) {
@@ -93,32 +186,18 @@ std::byte* BlockPool::State::cut(std::size_t capacity) {
   return data;
 }
 
-// Free blocks of other classes must not add up: the mapped memory stays near the budget.
-void BlockPool::State::release_free(std::uint64_t bytes) {
-  const std::size_t first_own = class_of(kOwnMapping);
-  for (std::size_t i = kClasses; i-- > first_own && mapped + bytes > budget;) {
-    while (free[i] != nullptr && mapped + bytes > budget) {
-      Block* block = free[i];
-      free[i] = block->next;
-      ::munmap(block->page, block->capacity + kHeadPage);
-      mapped -= block->capacity;
-      delete block;
-    }
-  }
-}
-
 Block* BlockPool::State::make(std::size_t capacity) {
   auto* block = new (std::nothrow) Block;
   if (block == nullptr) return nullptr;
-  if (capacity < kOwnMapping) {
+  if (capacity <= kLarge) {
     block->data = cut(capacity);
   } else {
-    release_free(capacity);
-    block->page = map_pages(capacity + kHeadPage);
-    if (block->page != nullptr) {
-      block->data = block->page + kHeadroom;
-      mapped += capacity;
+    block->page = arena.take(capacity + kHeadroom, arena_limit());
+    if (block->page == nullptr) {
+      block->page = map_pages(capacity + kHeadroom);
+      if (block->page != nullptr) mapped += capacity + kHeadroom;
     }
+    if (block->page != nullptr) block->data = block->page + kHeadroom;
   }
   if (block->data == nullptr) {
     delete block;
@@ -139,7 +218,6 @@ BlockPool::~BlockPool() {
   for (std::size_t i = 0; i < kClasses; ++i) {
     while (Block* block = state_->free[i]) {
       state_->free[i] = block->next;
-      if (block->page != nullptr) ::munmap(block->page, block->capacity + kHeadPage);
       delete block;
     }
   }
@@ -150,7 +228,7 @@ BlockPool::~BlockPool() {
 }
 
 BlockPtr BlockPool::take_locked(std::size_t bytes, std::size_t capacity) {
-  Block* block = state_->reuse(capacity);
+  Block* block = capacity <= kLarge ? state_->reuse(capacity) : nullptr;
   if (block == nullptr) block = state_->make(capacity);
   if (block == nullptr) return nullptr;
   block->bytes = bytes;
@@ -198,18 +276,35 @@ void BlockPool::hand_to_writer(Block& block) {
 void BlockPool::give(Block* block) {
   State& state = *state_;
   if (state.abandoned.load(std::memory_order_relaxed)) return;
+  std::byte* own = nullptr;  // a mapping to give back
+  const std::size_t pages = block->capacity + kHeadroom;
   {
     const std::lock_guard lock(state.mutex);
     state.in_flight -= block->capacity;
     if (block->with_writer) state.with_writer -= block->capacity;
-    Block*& head = state.free[class_of(block->capacity)];
-    block->next = head;
-    head = block;
+    if (block->page == nullptr) {
+      Block*& head = state.free[class_of(block->capacity)];
+      block->next = head;
+      head = block;
+      block = nullptr;
+    } else if (state.arena.has(block->page)) {
+      state.arena.give(block->page, pages);
+    } else {
+      own = block->page;
+      state.mapped -= pages;
+    }
   }
   state.room.notify_all();
+  if (own != nullptr) ::munmap(own, pages);
+  delete block;
 }
 
 void ReturnBlock::operator()(Block* block) const { pool->give(block); }
+
+bool BlockPool::is_crowded() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->in_flight > state_->budget / 2;
+}
 
 std::uint64_t BlockPool::in_flight_bytes() const {
   const std::lock_guard lock(state_->mutex);
@@ -218,7 +313,7 @@ std::uint64_t BlockPool::in_flight_bytes() const {
 
 std::uint64_t BlockPool::mapped_bytes() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->mapped;
+  return state_->mapped + state_->arena.usable();
 }
 
 std::uint64_t BlockPool::waited_us() const {

@@ -29,8 +29,8 @@ struct ReturnBlock {
 };
 using BlockPtr = std::unique_ptr<Block, ReturnBlock>;
 
-// Memory is reused by size class, since fresh pages cost more than the copy itself. Safe from any thread. The pool
-// outlives its blocks.
+// Memory is used again, since fresh pages cost more than the copy itself. Safe from any thread. The pool outlives its
+// blocks.
 class BlockPool {
  public:
   // `before_waiting` is called before take() waits: the writer may be gathering work.
@@ -47,6 +47,7 @@ class BlockPool {
   // The recorder reports that `block` is on its way to the disk.
   void hand_to_writer(Block& block);
 
+  bool is_crowded() const;                 // more than half of the budget is in use: the writer does not keep up
   std::uint64_t in_flight_bytes() const;  // capacity of all blocks in use
   std::uint64_t mapped_bytes() const;     // taken from the system in large pieces, free or in use
   std::uint64_t waited_us() const;        // the time that take() blocked the host

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/parallel.h"
+#include "files/packed_path.h"
 #include "formats/tensor_file.h"
 
 namespace sonde {
@@ -47,7 +48,7 @@ bool is_measured(const CatalogTensor& tensor) { return tensor.statistics || tens
 std::optional<FileKey> file_key(const CatalogRank& rank, const CatalogTensor& tensor) {
   struct stat status {};
   const std::filesystem::path path = rank.directory / tensor.file;
-  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  if (stat_tensor(path, status) != 0) return std::nullopt;
   return FileKey(status.st_dev, status.st_ino, part_of(tensor));
 }
 

@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "base/shape.h"
+#include "files/packed_path.h"
 #include "formats/tensor_file.h"
 #include "measure/measure.h"
 #include "tensor/mix.h"
@@ -187,7 +188,7 @@ bool has_values(const CatalogTensor& tensor) { return !tensor.file.empty(); }
 bool same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
   struct stat first {
   }, second{};
-  return ::stat(a.c_str(), &first) == 0 && ::stat(b.c_str(), &second) == 0 && first.st_dev == second.st_dev &&
+  return stat_tensor(a, first) == 0 && stat_tensor(b, second) == 0 && first.st_dev == second.st_dev &&
          first.st_ino == second.st_ino;
 }
 
@@ -341,7 +342,7 @@ struct Differences::State {
     std::uint64_t hash = 7;
     struct stat status {};
     const bool is_file =
-        !of.tensor->file.empty() && ::stat((of.rank->directory / of.tensor->file).c_str(), &status) == 0;
+        !of.tensor->file.empty() && stat_tensor(of.rank->directory / of.tensor->file, status) == 0;
     if (is_file) {
       mix(hash, status.st_dev);
       mix(hash, status.st_ino);
@@ -363,9 +364,10 @@ struct Differences::State {
     if (target.tensor->has_shape) {
       entry.bytes = element_count(target.tensor->shape) * info(target.tensor->dtype).item_bytes;
     } else if (!target.tensor->file.empty()) {
-      std::error_code error;
-      const std::uintmax_t bytes = std::filesystem::file_size(target.rank->directory / target.tensor->file, error);
-      if (!error) entry.bytes = bytes;
+      struct stat status {};
+      if (stat_tensor(target.rank->directory / target.tensor->file, status) == 0) {
+        entry.bytes = static_cast<std::uint64_t>(status.st_size);
+      }
     }
     return at->second;
   }

@@ -16,6 +16,7 @@
 #include "catalog/statistic_table.h"
 #include "files/files.h"
 #include "files/mapped_file.h"
+#include "files/packed_path.h"
 #include "formats/tensor_file.h"
 #include "journal/journal.h"
 #include "layout/side_names.h"
@@ -167,11 +168,13 @@ class RankVerifier {
     if (relative.is_absolute() || std::ranges::find(relative, "..") != relative.end()) return;  // as in the catalog
     ++step.files;
     struct stat status {};
-    if (::lstat(path.c_str(), &status) != 0) {
+    int error_number = ::lstat(path.c_str(), &status) != 0 ? errno : 0;
+    if (error_number == ENOTDIR) error_number = stat_tensor(path, status);  // in a pack
+    if (error_number != 0) {
       ++step.missing;
-      const bool is_gone = errno == ENOENT;
+      const bool is_gone = error_number == ENOENT;
       add(is_gone ? IssueKind::missing : IssueKind::unreadable, record.step, path,
-          is_gone ? "the journal names it, and it is not there" : io_error("look at", path, errno).message);
+          is_gone ? "the journal names it, and it is not there" : io_error("look at", path, error_number).message);
       return;
     }
     if (!S_ISREG(status.st_mode)) {
@@ -185,7 +188,7 @@ class RankVerifier {
       report_.bytes += static_cast<std::uint64_t>(status.st_size);
     }
     if (const std::string wrong = wrong_of(path, slot); !wrong.empty()) {
-      const bool may_read = ::access(path.c_str(), R_OK) == 0;
+      const bool may_read = ::access(file_of_tensor(path).c_str(), R_OK) == 0;
       ++step.damaged;
       add(may_read ? IssueKind::damaged : IssueKind::unreadable, record.step, path, wrong);
     }
@@ -422,14 +425,14 @@ VerifyRank verify_tree(const CatalogRank& rank, VerifyReport& report) {
         ++step.files;
         const fs::path path = rank.directory / tensor.file;
         struct stat status {};
-        if (::stat(path.c_str(), &status) == 0 && inodes.emplace(status.st_dev, status.st_ino).second) {
+        if (stat_tensor(path, status) == 0 && inodes.emplace(status.st_dev, status.st_ino).second) {
           ++report.files;
           report.bytes += static_cast<std::uint64_t>(status.st_size);
         }
         const Result<TensorFile> file = TensorFile::open(path, spec_of(tensor));
         if (file) continue;
         ++step.damaged;
-        const bool may_read = ::access(path.c_str(), R_OK) == 0;
+        const bool may_read = ::access(file_of_tensor(path).c_str(), R_OK) == 0;
         report.issues.push_back(
             {may_read ? IssueKind::damaged : IssueKind::unreadable, rank.rank, from.id, path, file.error().message});
       }

@@ -13,6 +13,7 @@
 #include "base/parallel.h"
 #include "catalog/overflow_records.h"
 #include "catalog/run_history.h"
+#include "files/packed_path.h"
 #include "formats/tensor_file.h"
 #include "measure/measure.h"
 #include "watch/watch_judge.h"
@@ -286,7 +287,7 @@ std::vector<std::vector<Item*>> Check::jobs() {
     }
     struct stat status {};
     const std::filesystem::path path = rank_of(catalog_, item.place).directory / tensor.file;
-    if (::stat(path.c_str(), &status) != 0 || status.st_nlink < 2 || !path.native().ends_with(".npy")) {
+    if (stat_tensor(path, status) != 0 || status.st_nlink < 2 || !path.native().ends_with(".npy")) {
       jobs.push_back({&item});
       continue;
     }

@@ -1,6 +1,7 @@
 #include "writer/container_file.h"
 
 #include <algorithm>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "formats/cann_types.h"
@@ -75,6 +76,18 @@ int write_container(const Record& record, AsideFile& file, std::uint64_t& tensor
     }
   }
   return 0;
+}
+
+void put_container(const Record& record, std::string_view head, std::byte* out) {
+  std::memcpy(out, head.data(), head.size());
+  out += head.size();
+  for (const bool inputs : {true, false}) {
+    for (const TensorRecord& tensor : record.tensors) {
+      if (tensor.is_input != inputs || !has_bytes(tensor)) continue;
+      std::memcpy(out, tensor.bytes->data, tensor.bytes->bytes);
+      out += tensor.bytes->bytes;
+    }
+  }
 }
 
 std::string overflow_record(const Record& record) {

@@ -1,6 +1,7 @@
 // The container of one op's record: its header, and how it is written to disk.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "files/files.h"
@@ -16,6 +17,8 @@ bool has_container(const Record& record);
 Container container_of(const Record& record);
 // Writes header and bytes to `file`. Returns 0 or an errno.
 int write_container(const Record& record, AsideFile& file, std::uint64_t& tensor_bytes);
+// The same into memory, with `head` as its header.
+void put_container(const Record& record, std::string_view head, std::byte* out);
 
 // The record that CANN writes beside an op that overflowed, 2048 bytes (docs/format.md, "Overflow records").
 std::string overflow_record(const Record& record);

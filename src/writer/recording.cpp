@@ -24,6 +24,7 @@ Status Recording::try_open() {
   directory_ = std::move(*directory);
   TensorWriterOptions options;
   options.raw_bfloat16 = plan_.sonde.raw_bfloat16;
+  options.pack = plan_.sonde.pack;
   Result<TensorWriter> tensors = TensorWriter::open(layout_, directory_.aside, options);
   if (!tensors) return tensors.error();
   const std::string header = run_json(plan_, run_, directory_.config_file, now_us());
@@ -129,7 +130,10 @@ void Recording::append(Record&& record, const std::vector<StoredFile>& stored) {
   spare_.give(std::move(record.tensors));  // unless they wait there for a table
   if (status && !error_ && ends_step) status = op_files_->flush();
   if (!status) fail(status.error());
-  if (ends_step) tensors_->close_step(step);
+  if (ends_step) {
+    flush_tensors();
+    tensors_->close_step(step);
+  }
 }
 
 void Recording::count(const Record& record) {
@@ -141,7 +145,17 @@ void Recording::count(const Record& record) {
   }
 }
 
+// What a pack holds may be named in the journal only when it is on the disk.
+void Recording::flush_tensors() {
+  if (error_ || !plan_.sonde.pack) return;
+  std::vector<StoredFile> stored;
+  const Status status = tensors_->flush(stored);
+  attach(stored);
+  if (!status) fail(status.error());
+}
+
 void Recording::flush_appends() {
+  flush_tensors();
   if (error_) return;
   Status status = files_->flush();
   if (status) status = op_files_->flush();

@@ -45,6 +45,7 @@ class Recording {
   void drop(Record& record);
   void attach(const std::vector<StoredFile>& stored);
   void append_ready(bool force);
+  void flush_tensors();
   void append(Record&& record, const std::vector<StoredFile>& stored);
   void count(const Record& record);
   Status try_open();

@@ -6,12 +6,17 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
+#include <climits>
+#include <cstring>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
 #include "base/shape.h"
+#include "files/packed_path.h"
 #include "files/safe_path.h"
 #include "files/write_method.h"
 #include "formats/npy.h"
@@ -22,10 +27,12 @@ namespace sonde {
 namespace {
 
 constexpr std::size_t kWidenElements = 16 << 10;  // per piece: stays in cache
+constexpr std::size_t kMostPacks = 16;            // open ones: layouts with several directories for a step
+constexpr int kPackAttempts = 1000;
 
 // The first file with certain bytes; links point to it.
 struct Primary {
-  std::string path;  // relative to the rank directory
+  std::string path;  // relative to the rank directory; in a pack: the prefix of its path
   DType dtype = DType::undefined;
 };
 
@@ -44,10 +51,36 @@ struct Waiting {
   bool old = false;  // a step has ended since
 };
 
-Fingerprint fingerprint(std::string_view header, const Block& block) {
-  const XXH128_hash_t data = XXH3_128bits(block.data, block.bytes);
+Fingerprint fingerprint(std::string_view header, XXH128_hash_t data) {
   return {data.low64 ^ XXH3_64bits(header.data(), header.size()), data.high64};
 }
+
+Fingerprint fingerprint(std::string_view header, const Block& block) {
+  return fingerprint(header, XXH3_128bits(block.data, block.bytes));
+}
+
+// Of a large tensor: a part of its bytes. Nearly all large tensors differ there, and need no more.
+constexpr std::size_t kSampledBytes = 256 << 10, kSamples = 64, kSampleBytes = 256;
+
+Fingerprint sample(std::string_view header, const Block& block) {
+  std::array<std::byte, kSamples * kSampleBytes> bytes;
+  const std::size_t last = block.bytes - kSampleBytes;
+  for (std::size_t i = 0; i < kSamples; ++i) {
+    std::memcpy(&bytes[i * kSampleBytes], block.data + last * i / (kSamples - 1), kSampleBytes);
+  }
+  return fingerprint(header, XXH3_128bits_withSeed(bytes.data(), bytes.size(), block.bytes));
+}
+
+// The tensors with one sample.
+struct Sampled {
+  std::shared_ptr<Primary> first;  // its fingerprint is not known; null: it is known, as that of all later ones
+};
+
+struct OpenPack {
+  std::string directory;  // of the step
+  StepId step;            // the last one with tensors here
+  PackFile file;
+};
 
 }  // namespace
 
@@ -56,7 +89,8 @@ struct TensorWriter::State {
       : layout(naming),
         options(chosen),
         contents(chosen.remembered_contents),
-        fingerprints(chosen.remembered_fingerprints) {}
+        fingerprints(chosen.remembered_fingerprints),
+        samples(chosen.remembered_fingerprints) {}
 
   Layout layout;
   TensorWriterOptions options;
@@ -65,6 +99,8 @@ struct TensorWriter::State {
   LruTable<std::uint64_t, std::string> containers{1 << 12};  // of records that others may repeat, by sequence
   LruTable<std::uint64_t, std::shared_ptr<Primary>> contents;
   LruTable<Fingerprint, std::shared_ptr<Primary>, FingerprintHash> fingerprints;
+  LruTable<Fingerprint, Sampled, FingerprintHash> samples;
+  std::vector<OpenPack> packs;
   std::unordered_multimap<std::uint64_t, Waiting> waiting;  // by content
   std::vector<std::byte> scratch;
   WriteMethod method;
@@ -73,7 +109,7 @@ struct TensorWriter::State {
 
   int place(OpenDirectory& step, const NamedRecord& record, RecordedTensor& tensor, std::string& path,
             const Places::Put& put);
-  int write_as_is(AsideFile& file, std::string_view header, const Block& block);
+  int write_as_is(AsideFile& file, std::string_view header, const Block& block, bool crowded);
   bool widens(DType dtype) const {
     return layout.tensor_form() == TensorForm::npy && npy_needs_widening(dtype, options.raw_bfloat16);
   }
@@ -86,8 +122,23 @@ struct TensorWriter::State {
                    std::string& path);
   Status link_known(const NamedRecord& record, RecordedTensor& tensor, Primary& known, std::vector<StoredFile>& stored);
   Status store_one(const NamedRecord& record, TensorRecord& tensor, std::vector<StoredFile>& stored);
-  Status store_bytes(OpenDirectory& step, const NamedRecord& record, TensorRecord& tensor, std::string& path);
+  bool is_large(const TensorRecord& tensor) const {
+    return tensor.bytes->bytes >= kSampledBytes && !widens(tensor.dtype);
+  }
+  std::optional<Fingerprint> read_back(const Primary& primary, std::string_view header, std::size_t bytes);
+  Status store_bytes(OpenDirectory& step, const NamedRecord& record, TensorRecord& tensor, std::string& path,
+                     std::vector<StoredFile>& stored);
+  Result<PackFile*> pack_of(OpenDirectory& step, StepId id, std::size_t bytes, std::vector<StoredFile>& stored);
+  int put_in_pack(OpenDirectory& step, const NamedRecord& record, TensorRecord& tensor, std::string_view header,
+                  std::string& path, std::string& prefix);
+  int link_in_pack(OpenDirectory& step, const NamedRecord& record, RecordedTensor& tensor, const Primary& primary,
+                   std::string& path);
+  PackFile& pack_in(const OpenDirectory& step);
+  Status flush_packs(std::vector<StoredFile>& stored);
+  void enter(std::string path, const OpenDirectory& step, std::uint64_t sequence, const RecordedTensor& tensor,
+             std::vector<StoredFile>& stored);
   Status store_container(Record& record, std::vector<StoredFile>& stored);
+  Status pack_container(OpenDirectory& step, Record& record, const std::string* first, std::vector<StoredFile>& stored);
   Status release_waiting(std::uint64_t content, std::vector<StoredFile>& stored);
 };
 
@@ -101,10 +152,10 @@ int TensorWriter::State::place(OpenDirectory& step, const NamedRecord& record, R
   return places->place(step, name, put, path);
 }
 
-int TensorWriter::State::write_as_is(AsideFile& file, std::string_view header, const Block& block) {
+int TensorWriter::State::write_as_is(AsideFile& file, std::string_view header, const Block& block, bool crowded) {
   bytes_written += block.bytes;
   const bool either = block.page != nullptr && header.size() == kHeadroom && block.bytes >= WriteMethod::kLeastBytes;
-  const WriteMethod::Kind kind = either ? method.next() : WriteMethod::cached;
+  const WriteMethod::Kind kind = either ? method.next(!crowded) : WriteMethod::cached;
   const auto begin = std::chrono::steady_clock::now();
   int error_number = EINVAL;
   if (kind == WriteMethod::direct) {
@@ -122,7 +173,9 @@ int TensorWriter::State::write_as_is(AsideFile& file, std::string_view header, c
 
 int TensorWriter::State::write_bytes(AsideFile& file, std::string_view header, const TensorRecord& tensor) {
   const Block& block = *tensor.bytes;
-  if (!widens(tensor.dtype)) return write_as_is(file, header, block);
+  if (!widens(tensor.dtype)) {
+    return write_as_is(file, header, block, tensor.bytes.get_deleter().pool->is_crowded());
+  }
   const DTypeInfo& type = info(tensor.dtype);
   const std::uint64_t count = element_count(tensor.shape.values());
   scratch.resize(kWidenElements * type.file_bytes);
@@ -189,8 +242,41 @@ int TensorWriter::State::link_or_copy(OpenDirectory& step, const NamedRecord& re
   return error_number;
 }
 
+// The fingerprint of a large tensor from its file. Nullopt if the file is not as it was written.
+std::optional<Fingerprint> TensorWriter::State::read_back(const Primary& primary, std::string_view header,
+                                                          std::size_t bytes) {
+  std::uint64_t offset = 0;
+  std::string file = primary.path;
+  if (options.pack) {
+    const std::string path = primary.path + "x";
+    const std::optional<PackedPath> packed = packed_path(path);
+    if (!packed) return std::nullopt;
+    offset = packed->offset;
+    file = packed->pack;
+  }
+  const Fd in(::openat(rank.get(), file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat status {};
+  if (!in || ::fstat(in.get(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  if (!options.pack && size != header.size() + bytes) return std::nullopt;
+  scratch.resize(1 << 20);
+  offset += header.size();
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(), &XXH3_freeState);
+  if (!hash || XXH3_128bits_reset(hash.get()) != XXH_OK) return std::nullopt;
+  for (std::size_t left = bytes; left > 0;) {
+    const ssize_t got =
+        ::pread(in.get(), scratch.data(), std::min(left, scratch.size()), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return std::nullopt;
+    XXH3_128bits_update(hash.get(), scratch.data(), static_cast<std::size_t>(got));
+    offset += static_cast<std::uint64_t>(got);
+    left -= static_cast<std::size_t>(got);
+  }
+  return fingerprint(header, XXH3_128bits_digest(hash.get()));
+}
+
 Status TensorWriter::State::store_bytes(OpenDirectory& step, const NamedRecord& record, TensorRecord& tensor,
-                                        std::string& path) {
+                                        std::string& path, std::vector<StoredFile>& stored) {
   const bool is_npy = layout.tensor_form() == TensorForm::npy;
   const std::string header =
       is_npy ? npy_header(tensor.dtype, tensor.shape.values(), options.raw_bfloat16) : std::string();
@@ -199,24 +285,136 @@ Status TensorWriter::State::store_bytes(OpenDirectory& step, const NamedRecord& 
     ++lost;
     return {};
   }
-  const Fingerprint key = fingerprint(header, *tensor.bytes);
+  const std::size_t bytes = tensor.bytes->bytes;
+  const bool large = is_large(tensor);
+  const Fingerprint part = large ? sample(header, *tensor.bytes) : Fingerprint();
+  Sampled* const seen = large ? samples.find(part) : nullptr;
+  if (seen != nullptr && seen->first != nullptr) {  // the first tensor like this one: now all its bytes count
+    if (Status flushed = flush_packs(stored); !flushed) return flushed.error();
+    if (const auto of_first = read_back(*seen->first, header, bytes)) fingerprints.put(*of_first, seen->first);
+    seen->first = nullptr;
+  }
+  const bool is_first_like_this = large && seen == nullptr;
+  const Fingerprint key = is_first_like_this ? part : fingerprint(header, *tensor.bytes);
   std::shared_ptr<Primary> primary;
   int error_number = ENOENT;
-  if (std::shared_ptr<Primary>* known = fingerprints.find(key)) {
+  if (std::shared_ptr<Primary>* known = is_first_like_this ? nullptr : fingerprints.find(key)) {
     primary = *known;
-    error_number = link_or_copy(step, record, tensor, *primary, path);
+    error_number = options.pack ? link_in_pack(step, record, tensor, *primary, path)
+                                : link_or_copy(step, record, tensor, *primary, path);
   }
   if (error_number == ENOENT) {  // new, or removed by the user
-    error_number = write_primary(step, record, tensor, header, path);
+    std::string place;
+    error_number = options.pack ? put_in_pack(step, record, tensor, header, path, place)
+                                : write_primary(step, record, tensor, header, path);
     if (error_number != 0) return places->error("write a tensor in", step, error_number);
-    primary = std::make_shared<Primary>(Primary{path, tensor.dtype});
-    fingerprints.put(key, primary);
+    primary = std::make_shared<Primary>(Primary{options.pack ? place : path, tensor.dtype});
+    if (is_first_like_this) {
+      samples.put(part, {primary});
+    } else {
+      fingerprints.put(key, primary);
+    }
   }
   if (error_number != 0) return places->error("link a tensor in", step, error_number);
   // Equal files may contain different types (quint8, uint8): later tensors look for their own type.
-  if (primary->dtype != tensor.dtype) primary = std::make_shared<Primary>(Primary{path, tensor.dtype});
+  if (primary->dtype != tensor.dtype) {
+    primary = std::make_shared<Primary>(Primary{options.pack ? primary->path : path, tensor.dtype});
+  }
   if (tensor.content != 0) contents.put(tensor.content, std::move(primary));
   return {};
+}
+
+// --- packs -----------------------------------------------------------------------------------------------------------
+
+// The pack for tensors in the directory `step`, with room for `bytes`.
+Result<PackFile*> TensorWriter::State::pack_of(OpenDirectory& step, StepId id, std::size_t bytes,
+                                               std::vector<StoredFile>& stored) {
+  const std::size_t path_bytes = 3 * step.path.size() + 2 * NAME_MAX;
+  for (OpenPack& pack : packs) {
+    if (pack.directory != step.path) continue;
+    pack.step = id;
+    if (!pack.file.has_room(path_bytes, bytes)) {
+      if (Status flushed = flush_packs(stored); !flushed) return flushed.error();
+    }
+    return &pack.file;
+  }
+  if (packs.size() >= kMostPacks) {
+    if (Status flushed = flush_packs(stored); !flushed) return flushed.error();
+    packs.erase(packs.begin());
+  }
+  for (int attempt = 0; attempt < kPackAttempts; ++attempt) {
+    const std::string name = attempt == 0 ? kPackName : "tensors." + std::to_string(attempt) + ".pack";
+    constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+    Fd file(::openat(step.directory.get(), name.c_str(), kFlags, kFinishedMode));
+    if (!file && errno == EEXIST) continue;
+    if (!file) return places->error("make a pack in", step, errno);
+    packs.push_back({step.path, id, PackFile(std::move(file), step.path + name)});
+    return &packs.back().file;
+  }
+  return places->error("make a pack in", step, EEXIST);
+}
+
+PackFile& TensorWriter::State::pack_in(const OpenDirectory& step) {
+  return std::ranges::find(packs, step.path, &OpenPack::directory)->file;
+}
+
+int TensorWriter::State::put_in_pack(OpenDirectory& step, const NamedRecord& record, TensorRecord& tensor,
+                                     std::string_view header, std::string& path, std::string& prefix) {
+  PackFile& pack = pack_in(step);
+  std::string own;
+  const int error_number = place(step, record, tensor, own, [&](int, const char* name) {
+    return pack.take_name(name) ? 0 : EEXIST;
+  });
+  if (error_number != 0) return error_number;
+  const std::size_t bytes = tensor.bytes->bytes;
+  bytes_written += bytes;
+  if (widens(tensor.dtype)) {
+    const DTypeInfo& type = info(tensor.dtype);
+    const std::size_t count = bytes / type.item_bytes;
+    bytes_written += count * type.file_bytes - bytes;
+    prefix = pack.add(own, header.size() + count * type.file_bytes, [&](std::byte* out) {
+      std::ranges::copy(header, reinterpret_cast<char*>(out));
+      widen_for_npy(tensor.dtype, tensor.bytes->data, count, out + header.size());
+    });
+  } else {
+    prefix = pack.add(own, header, std::move(tensor.bytes));
+  }
+  path = prefix + own;
+  return prefix.empty() ? ENOMEM : 0;
+}
+
+int TensorWriter::State::link_in_pack(OpenDirectory& step, const NamedRecord& record, RecordedTensor& tensor,
+                                      const Primary& primary, std::string& path) {
+  PackFile& pack = pack_in(step);
+  std::string own;
+  const int error_number = place(step, record, tensor, own, [&](int, const char* name) {
+    return pack.take_name(name) ? 0 : EEXIST;
+  });
+  if (error_number != 0) return error_number;
+  path = primary.path + own;
+  pack.add_link(path);
+  return 0;
+}
+
+Status TensorWriter::State::flush_packs(std::vector<StoredFile>& stored) {
+  for (OpenPack& pack : packs) {
+    if (const int error_number = pack.file.flush(method, stored); error_number != 0) {
+      return io_error("write", layout.rank_directory() / pack.file.path(), error_number);
+    }
+  }
+  return {};
+}
+
+// A pack's tensors are on the disk only when the pack is flushed.
+void TensorWriter::State::enter(std::string path, const OpenDirectory& step, std::uint64_t sequence,
+                                const RecordedTensor& tensor, std::vector<StoredFile>& stored) {
+  ++files;
+  StoredFile file{sequence, tensor.is_input, tensor.slot, std::move(path)};
+  if (options.pack) {
+    pack_in(step).expect(std::move(file));
+  } else {
+    stored.push_back(std::move(file));
+  }
 }
 
 Status TensorWriter::State::store_one(const NamedRecord& record, TensorRecord& tensor,
@@ -236,12 +434,15 @@ Status TensorWriter::State::store_one(const NamedRecord& record, TensorRecord& t
   }
   Result<OpenDirectory*> step = places->of(record);
   if (!step) return step.error();
+  if (options.pack) {
+    const auto pack = pack_of(**step, record.step, tensor.bytes->bytes + kHeadroom, stored);
+    if (!pack) return pack.error();
+  }
   std::string path;
-  if (Status status = store_bytes(**step, record, tensor, path); !status) return status;
+  if (Status status = store_bytes(**step, record, tensor, path, stored); !status) return status;
   tensor.bytes.reset();
   if (path.empty()) return {};
-  ++files;
-  stored.push_back({record.sequence, tensor.is_input, tensor.slot, std::move(path)});
+  enter(std::move(path), **step, record.sequence, tensor, stored);
   return release_waiting(tensor.content, stored);
 }
 
@@ -249,15 +450,21 @@ Status TensorWriter::State::link_known(const NamedRecord& record, RecordedTensor
                                        std::vector<StoredFile>& stored) {
   Result<OpenDirectory*> step = places->of(record);
   if (!step) return step.error();
+  if (options.pack) {
+    if (const auto pack = pack_of(**step, record.step, 0, stored); !pack) return pack.error();
+  }
   std::string path;
-  const int error_number = known.dtype == tensor.dtype ? link_or_copy(**step, record, tensor, known, path) : ENOENT;
+  int error_number = ENOENT;
+  if (known.dtype == tensor.dtype) {
+    error_number = options.pack ? link_in_pack(**step, record, tensor, known, path)
+                                : link_or_copy(**step, record, tensor, known, path);
+  }
   if (error_number == ENOENT) {
     ++lost;
     return {};
   }
   if (error_number != 0) return places->error("link a tensor in", **step, error_number);
-  ++files;
-  stored.push_back({record.sequence, tensor.is_input, tensor.slot, std::move(path)});
+  enter(std::move(path), **step, record.sequence, tensor, stored);
   return {};
 }
 
@@ -289,6 +496,41 @@ int TensorWriter::State::repeat_container(const std::string& first, int director
   return error_number != 0 ? error_number : file.commit(directory, name, false);
 }
 
+// The same in a pack. `first`: the prefix of the container that it repeats, or null.
+Status TensorWriter::State::pack_container(OpenDirectory& step, Record& record, const std::string* first,
+                                           std::vector<StoredFile>& stored) {
+  const std::string head = first == nullptr ? container_head(container_of(record)) : std::string();
+  std::size_t bytes = head.size();
+  for (const TensorRecord& tensor : record.tensors) bytes += tensor.wanted && tensor.bytes ? tensor.bytes->bytes : 0;
+  const Result<PackFile*> pack = pack_of(step, record.step, bytes, stored);
+  if (!pack) return pack.error();
+  const std::uint64_t time = record.timestamp_us;
+  std::uint64_t taken = 0;
+  const auto name = [&](int attempt) {
+    taken = static_cast<std::uint64_t>(attempt);
+    return layout.op_file_name(*record.op, task_number(record), time + taken);
+  };
+  std::string own;
+  const int error_number =
+      places->place(step, name, [&](int, const char* free) { return (*pack)->take_name(free) ? 0 : EEXIST; }, own);
+  if (error_number != 0) return places->error("write the tensors of an op in", step, error_number);
+  std::string prefix = first != nullptr ? *first : (*pack)->add(own, bytes, [&](std::byte* out) {
+    put_container(record, head, out);
+  });
+  if (prefix.empty()) return places->error("write the tensors of an op in", step, ENOMEM);
+  if (first != nullptr) (*pack)->add_link(prefix + own);
+  if (first == nullptr) bytes_written += bytes - head.size();
+  ++files;
+  for (TensorRecord& tensor : record.tensors) {
+    tensor.timestamp_us = time + taken;
+    if (!tensor.wanted || (!tensor.bytes && first == nullptr)) continue;
+    tensor.bytes.reset();
+    (*pack)->expect({record.sequence, tensor.is_input, tensor.slot, prefix + own});
+  }
+  if (first == nullptr && record.kind == RecordKind::parameter) containers.put(record.sequence, prefix);
+  return {};
+}
+
 // Writes all tensors of the record in one file. It includes known bytes, which were read again.
 Status TensorWriter::State::store_container(Record& record, std::vector<StoredFile>& stored) {
   const bool repeats = record.repeats != kNoSequence;
@@ -300,6 +542,7 @@ Status TensorWriter::State::store_container(Record& record, std::vector<StoredFi
   }
   Result<OpenDirectory*> step = places->of(record);
   if (!step) return step.error();
+  if (options.pack) return pack_container(**step, record, first, stored);
   AsideFile file(aside.get());
   int error_number = repeats ? 0 : file.create();
   if (error_number == 0 && !repeats) error_number = write_container(record, file, bytes_written);
@@ -353,7 +596,10 @@ Status TensorWriter::store(Record& record, std::vector<StoredFile>& stored) {
   return {};
 }
 
+Status TensorWriter::flush(std::vector<StoredFile>& stored) { return state_->flush_packs(stored); }
+
 void TensorWriter::close_step(StepId step) {
+  std::erase_if(state_->packs, [&](const OpenPack& pack) { return pack.step == step; });
   state_->places->close_step(step);
   state_->lost += std::erase_if(state_->waiting, [](const auto& entry) { return entry.second.old; });
   for (auto& entry : state_->waiting) entry.second.old = true;

@@ -12,19 +12,13 @@
 #include "journal/record.h"
 #include "layout/layout.h"
 #include "sonde/result.h"
+#include "writer/pack_file.h"
 #include "writer/places.h"
 
 namespace sonde {
 
-// A slot of a record that now has a file.
-struct StoredFile {
-  std::uint64_t sequence = 0;
-  bool is_input = false;
-  std::uint32_t slot = 0;
-  std::string path;  // relative to the rank directory
-};
-
 struct TensorWriterOptions {
+  bool pack = false;  // one pack for each directory of a step, instead of a file for each tensor
   bool raw_bfloat16 = false;
   // The number of distinct tensors to remember as link targets. About 300 bytes each.
   std::size_t remembered_contents = 1 << 18;
@@ -47,7 +41,9 @@ class TensorWriter {
   // `stored` (also those of tensors that waited for these bytes). On failure the remaining bytes are kept. If a file
   // name is taken, the tensor's timestamp is advanced by a microsecond.
   Status store(Record& record, std::vector<StoredFile>& stored);
-  // No more records of `step` are expected. Tensors that have waited since before the last call are given up.
+  // Writes what packs have gathered, and appends it to `stored`. Only then may the journal name it.
+  Status flush(std::vector<StoredFile>& stored);
+  // No more records of `step` are expected, and flush() was called. Tensors that have waited since before the last call are given up.
   void close_step(StepId step);
   Places& places();  // for other files of the same directories
 
