@@ -142,6 +142,15 @@ void check_stop_after(Plan& plan, Diagnostics& diagnostics) {
                                   plan.iteration.is_all() ? "all" : plan.iteration.text()));
 }
 
+void check_pack(const JsonValue& root, const Plan& plan, Diagnostics& diagnostics) {
+  if (!plan.sonde.pack || plan.wants_tensors()) return;
+  const JsonMember* settings = root.find("sonde_settings");
+  const JsonMember* pack = settings != nullptr ? settings->value.find("pack") : nullptr;
+  diagnostics.error(pack != nullptr ? pack->line : 0, "sonde_settings.pack",
+                    "found true, and no tensors are saved that could be packed; leave it out, or set saved_data to "
+                    "\"tensor\" or \"full\"");
+}
+
 void read_root(const JsonValue& root, Plan& plan, Diagnostics& diagnostics) {
   if (!root.is(JsonValue::Kind::object)) {
     diagnostics.error(root.line, "", fmt::format("found {} at the top of the file; allowed: an object", spelled(root)));
@@ -154,6 +163,7 @@ void read_root(const JsonValue& root, Plan& plan, Diagnostics& diagnostics) {
     check_stop_after(plan, diagnostics);
   }
   if (own.graph_only) plan.saved_data = SavedData::graph;
+  check_pack(root, plan, diagnostics);
 }
 
 // MindSpore looks at the text after the last dot of the resolved path, wherever that dot is.

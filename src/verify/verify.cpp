@@ -459,7 +459,8 @@ void add_problems(const Catalog& catalog, VerifyReport& report) {
   for (const CatalogProblem& problem : catalog.problems) {
     const bool is_journal = problem.path.filename() == "journal";  // a torn table is found again, by its end
     const bool may_read = ::access(problem.path.c_str(), R_OK) == 0;
-    const IssueKind found = is_journal ? issue_of(problem.kind) : IssueKind::damaged;
+    const bool is_known = is_journal || problem.kind == ProblemKind::cut_off;  // the last section of a pack
+    const IssueKind found = is_known ? issue_of(problem.kind) : IssueKind::damaged;
     report.issues.push_back({may_read ? found : IssueKind::unreadable, {}, {}, problem.path, problem.message});
   }
 }

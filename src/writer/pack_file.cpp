@@ -129,13 +129,14 @@ void PackFile::add_link(std::string_view path) { paths_.append(path).append(1, '
 int PackFile::write(WriteMethod& method, bool keeps_up, std::uint64_t& written) {
   std::uint64_t bytes = 0;
   for (const iovec& part : parts_) bytes += part.iov_len;
-  WriteMethod::Kind kind = method.next(keeps_up);
+  const bool either = bytes >= WriteMethod::kLeastBytes;
+  WriteMethod::Kind kind = either ? method.next(keeps_up) : WriteMethod::cached;
   ::fcntl(file_.get(), F_SETFL, kind == WriteMethod::direct ? O_DIRECT : 0);
   const auto start = std::chrono::steady_clock::now();
   std::vector<iovec> rest = parts_;
   for (std::size_t first = 0; first < rest.size();) {
     const auto count = static_cast<int>(rest.size() - first);
-    const ssize_t done = ::pwritev(file_.get(), &rest[first], count, static_cast<off_t>(begin_ + written));
+    const ssize_t done = ::writev(file_.get(), &rest[first], count);
     if (done < 0 && errno == EINTR) continue;
     if (done < 0 && errno == EINVAL && kind == WriteMethod::direct) {  // this file system has no direct writes
       method.no_direct();
@@ -156,8 +157,15 @@ int PackFile::write(WriteMethod& method, bool keeps_up, std::uint64_t& written) 
     }
   }
   const auto taken = std::chrono::steady_clock::now() - start;
-  method.took(kind, bytes, static_cast<std::uint64_t>(std::chrono::nanoseconds(taken).count()));
+  if (either) method.took(kind, bytes, static_cast<std::uint64_t>(std::chrono::nanoseconds(taken).count()));
   return 0;
+}
+
+// Some file systems report a full disk only when a file is closed; any descriptor of it will do.
+int PackFile::ask_for_late_error() {
+  const int copy = ::fcntl(file_.get(), F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) return 0;  // no descriptors left: the error comes with a later section
+  return ::close(copy) != 0 && errno != EINTR ? errno : 0;
 }
 
 int PackFile::flush(WriteMethod& method, std::vector<StoredFile>& stored) {
@@ -169,7 +177,11 @@ int PackFile::flush(WriteMethod& method, std::vector<StoredFile>& stored) {
   std::memset(stage_.data() + head.size(), 0, kPackHeadBytes - head.size());
   std::uint64_t written = 0;
   const bool keeps_up = blocks_.empty() || !blocks_.front().get_deleter().pool->is_crowded();
-  const int error_number = write(method, keeps_up, written);
+  int error_number = write(method, keeps_up, written);
+  if (const int late = ask_for_late_error(); late != 0) {
+    written = 0;
+    if (error_number == 0) error_number = late;
+  }
   for (Expected& one : expected_) {
     if (one.end <= begin_ + written) stored.push_back(std::move(one.stored));
   }

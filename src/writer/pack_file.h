@@ -81,6 +81,7 @@ class PackFile {
   void end_piece();
   std::string listed(std::string_view own, std::uint64_t offset, std::size_t bytes);
   int write(WriteMethod& method, bool keeps_up, std::uint64_t& written);
+  int ask_for_late_error();
   void begin_section();
 
   Fd file_;

@@ -145,11 +145,12 @@ def one_kill(place, kind, chance):
     common = {"common_dump_settings": settings, "e2e_dump_settings": {"enable": True}}
     layout = chance.choice(LAYOUTS)
     config = place / "config.json"
-    config.write_text(json.dumps(common | {"sonde_settings": {"layout": layout}}))
+    packs = saved_data != "statistic" and chance.random() < 0.4
+    config.write_text(json.dumps(common | {"sonde_settings": {"layout": layout, "pack": packs}}))
     run_killed(dump, str(config), kind, chance)
     if not list(dump.rglob("journal")):
         return 0, 0, 0  # ended before its first record
-    return readers.check(dump)
+    return readers.check_packs(dump) if packs else readers.check(dump)
 
 
 def main():

@@ -105,7 +105,8 @@ static void write_parts(int fd, const struct iovec* parts, ssize_t fits) {
 ssize_t writev(int fd, const struct iovec* parts, int count) {
   if (!is_on_disk(fd)) return REAL(writev)(fd, parts, count);
   const size_t bytes = bytes_of(parts, count);
-  const ssize_t fits = fitting(bytes);
+  ssize_t fits = fitting(bytes);
+  if (fits > 0 && fits != (ssize_t)bytes && (fcntl(fd, F_GETFL) & O_DIRECT) != 0) fits -= fits % 4096;
   write_parts(fd, parts, fits);
   return answered(fd, fits, bytes);
 }
@@ -155,9 +156,21 @@ int unlinkat(int directory, const char* name, int flags) {
   return result;
 }
 
+// The error of `fd`, or of another descriptor of its file.
+static int take_error(int fd) {
+  struct stat own, other;
+  if (!late || fd < 0 || fd >= kMostDescriptors || fstat(fd, &own) != 0) return 0;
+  for (int i = 0; i < kMostDescriptors; ++i) {
+    if (lost[i] == 0 || fstat(i, &other) != 0 || own.st_dev != other.st_dev || own.st_ino != other.st_ino) continue;
+    const int error_number = lost[i];
+    lost[i] = 0;
+    return error_number;
+  }
+  return 0;
+}
+
 int close(int fd) {
-  const int error_number = fd >= 0 && fd < kMostDescriptors ? lost[fd] : 0;
-  if (error_number != 0) lost[fd] = 0;
+  const int error_number = take_error(fd);
   const int result = REAL(close)(fd);
   if (error_number == 0) return result;
   errno = error_number;

@@ -77,3 +77,20 @@ def check(dump):
     for what in ("made", "trimmed", "entered"):
         assert again[what] == [], (what, again[what])
     return files, len(first["entered"]), len(first["made"]) + len(first["trimmed"])
+
+
+def check_packs(dump):
+    """A dump with packs: as it is, and unpacked, by every reader."""
+    verified = sonde_says("verify", dump, "--hashes", expect=(0, 1))
+    wrong = [issue for issue in verified["issues"] if issue["is_finding"] and issue["kind"] in ("damaged", "missing")]
+    assert not [issue for issue in wrong if "statistic.csv" not in issue["message"]], wrong[:3]
+    shown = [pathlib.Path(tensor.tensor_file).name for tensor in sonde.open(dump).tensors if tensor.tensor_file]
+    unpacked = dump.with_name("unpacked")
+    done = sonde_says("convert", "--unpack", dump, "--out", unpacked)
+    assert done["lost"] == 0
+    assert not list(unpacked.rglob("*.pack"))
+    assert sorted(shown) == sorted(path.name for path in tensor_files(unpacked))
+    counts = check(unpacked)
+    sonde_says("verify", dump, "--complete")
+    assert len([1 for tensor in sonde.open(dump).tensors if tensor.tensor_file]) == len(shown)
+    return counts
