@@ -17,6 +17,7 @@
 #include "files/files.h"
 #include "files/mapped_file.h"
 #include "files/packed_path.h"
+#include "formats/pack.h"
 #include "formats/tensor_file.h"
 #include "journal/journal.h"
 #include "layout/side_names.h"
@@ -300,8 +301,18 @@ class RankVerifier {
             fmt::format("others may write it (mode {:o})", status.st_mode & 0777));
       }
       if (S_ISREG(status.st_mode) && status.st_size > 0 && is_table(name) && !live_) check_end(at->path());
+      if (S_ISREG(status.st_mode) && is_pack_name(name) && !live_) check_pack(at->path());
     }
     if (error) add(IssueKind::unreadable, {}, rank_.directory, "cannot look into it: " + error.message());
+  }
+
+  // The catalog looks at the heads of packs only if the journal lacks something.
+  void check_pack(const fs::path& file) {
+    if (std::ranges::find(report_.issues, file, &VerifyIssue::path) != report_.issues.end()) return;
+    const Result<PackContents> contents = read_pack(file, file.lexically_relative(rank_.directory).native());
+    const std::string wrong = contents ? contents->problem : contents.error().message;
+    const bool is_tail = contents && contents->is_tail;
+    if (!wrong.empty()) add(is_tail ? IssueKind::cut_off : IssueKind::damaged, {}, file, wrong);
   }
 
   void check_end(const fs::path& file) {

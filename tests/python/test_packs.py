@@ -110,14 +110,12 @@ def test_every_reader_shows_the_same_as_without_packs(tmp_path):
     packed = record(tmp_path, "packed", common={"saved_data": "full"}, own={"pack": True})
     readers.check_packs(packed)
     assert "no difference" in say("compare", packed, files).stdout
-    for verb in (("stats",), ("first-bad",), ("info", "--dump"), ("verify", "--hashes")):
-        if verb[0] == "info":
-            continue
+    for verb in (("stats",), ("first-bad",), ("graph",), ("verify", "--hashes")):
         say(*verb, packed)
     mine, theirs = sonde.open(packed), sonde.open(files)
     assert len(mine.tensors) == len(theirs.tensors)
     for one, other in zip(mine.tensors, theirs.tensors, strict=True):
-        assert (one.op.op_name, one.is_input, one.slot) == (other.op.op_name, other.is_input, other.slot)
+        assert (one.op.op_name, one.side, one.slot) == (other.op.op_name, other.side, other.slot)
         if one.tensor_file:
             assert np.array_equal(one.numpy(), other.numpy(), equal_nan=True)
     listed = [json.loads(say("ls", "--json", dump).stdout) for dump in (packed, files)]
@@ -135,7 +133,7 @@ def test_a_pack_without_its_journal_is_read_by_its_heads(tmp_path):
 
 def test_equal_contents_are_stored_once(tmp_path):
     packed = record(tmp_path, "packed", steps=3, own={"pack": True})
-    places = {tensor.tensor_file.split(".pack/")[1].split("/")[0] for tensor in sonde.open(packed).tensors}
+    places = {str(tensor.tensor_file).split(".pack/")[1].split("/")[0] for tensor in sonde.open(packed).tensors if tensor.tensor_file}
     named = [tensor for tensor in sonde.open(packed).tensors if tensor.tensor_file]
     assert len(places) < len(named)
     used = sum(path.stat().st_blocks * 512 for path in packed.rglob("*.pack"))
@@ -183,9 +181,10 @@ def test_what_was_written_before_the_disk_was_full_is_read(tmp_path, how):
     run = subprocess.run(command, cwd=tmp_path, env=disks.environment(), capture_output=True, text=True, check=True)
     assert run.stdout.count("step") == 8
     causes = [line for line in run.stderr.splitlines() if "cannot" in line]
-    assert len(causes) == 1 and "tensors.pack" in causes[0], run.stderr
+    assert len(causes) == 1 and str(dump) in causes[0], run.stderr
+    assert "tensors.pack" in causes[0] or "writes" in FULL[how], run.stderr
     files, _, _ = readers.check_packs(dump)
-    assert files > 10
+    assert files > 5
 
 
 def a_pack(tmp_path):
@@ -205,7 +204,7 @@ def test_a_truncated_pack_is_one_clear_complaint_and_the_rest_is_read(tmp_path):
     rewrite(pack, lambda content: content.__delitem__(slice(len(content) // 2 // UNIT * UNIT, None)))
     said = say("verify", packed, expect=1).stdout
     assert "the journal names it, and it is not there" in said
-    values = [tensor for tensor in sonde.open(packed).tensors if str(pack) in (tensor.tensor_file or "")]
+    values = [tensor for tensor in sonde.open(packed).tensors if str(pack) in str(tensor.tensor_file)]
     read, lost = 0, []
     for tensor in values:
         try:

@@ -97,6 +97,42 @@ TEST(BlockPool, CloseWakesWhoWaits) {
   EXPECT_FALSE(pool.take(1));
 }
 
+TEST(BlockPool, ServesAnySizesFromThePagesOfEarlierOnes) {
+  BlockPool pool(64 << 20);
+  const auto fill = [&](std::size_t bytes) {
+    std::vector<BlockPtr> blocks;
+    for (std::size_t left = 44 << 20; left >= bytes + kHeadroom; left -= bytes + kHeadroom) {
+      blocks.push_back(pool.take(bytes));
+    }
+  };
+  fill(100'000);
+  const std::uint64_t mapped = pool.mapped_bytes();
+  for (const std::size_t bytes : {1'000'000, 3'000'000, 777'777, 20'000'000}) fill(bytes);
+  EXPECT_EQ(pool.mapped_bytes(), mapped);
+}
+
+TEST(BlockPool, LargeBlocksBeginAtAPageWithRoomForAHeader) {
+  BlockPool pool(8 << 20);
+  for (const std::size_t bytes : {70'000, 1'000'000, 30'000'000}) {  // the last one beyond the budget
+    const BlockPtr block = pool.take(bytes);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block->page) % 4096, 0U);
+    EXPECT_EQ(block->data, block->page + kHeadroom);
+    EXPECT_EQ((block->capacity + kHeadroom) % 4096, 0U);
+    std::memset(block->page, 1, block->capacity + kHeadroom);
+  }
+  EXPECT_LE(pool.mapped_bytes(), 10U << 20) << "the block beyond the budget was given back";
+}
+
+TEST(BlockPool, IsCrowdedWhenMoreThanHalfOfTheBudgetIsInUse) {
+  BlockPool pool(8 << 20);
+  const BlockPtr first = pool.take(3 << 20);
+  EXPECT_FALSE(pool.is_crowded());
+  BlockPtr second = pool.take(2 << 20);
+  EXPECT_TRUE(pool.is_crowded());
+  second.reset();
+  EXPECT_FALSE(pool.is_crowded());
+}
+
 TEST(BlockPool, KeepsLittleMoreThanTheBudgetMapped) {
   BlockPool pool(8 << 20);
   // Every size once: without giving free blocks back this maps 8 times the budget.

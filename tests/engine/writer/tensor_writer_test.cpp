@@ -7,7 +7,9 @@
 #include <cerrno>
 
 #include "dump_fixture.h"
+#include "files/mapped_file.h"
 #include "files/write_method.h"
+#include "formats/pack.h"
 
 namespace sonde {
 namespace {
@@ -130,6 +132,20 @@ TEST(WriteMethod, TriesBothAndKeepsToTheFaster) {
   EXPECT_LT(chosen[WriteMethod::cached], 20);
 }
 
+TEST(WriteMethod, IsDirectWhileTheWriterKeepsUp) {
+  WriteMethod method;
+  std::array<int, 2> late{};
+  for (int i = 0; i < 100; ++i) {
+    const WriteMethod::Kind kind = method.next(i < 50);
+    if (i >= 50) late[kind] += 1;
+    if (i < 50) {
+      EXPECT_EQ(kind, WriteMethod::direct);
+    }
+    method.took(kind, 1000, kind == WriteMethod::direct ? 9000 : 1000);
+  }
+  EXPECT_GT(late[WriteMethod::cached], 5 * late[WriteMethod::direct]);
+}
+
 TEST(WriteMethod, NoticesThatTheOtherHasBecomeFaster) {
   WriteMethod method;
   std::uint64_t direct_takes = 1000;
@@ -150,6 +166,76 @@ TEST(WriteMethod, ForgetsDirectWritesWhereThereAreNone) {
   for (int i = 0; i < 100; ++i) {
     EXPECT_EQ(method.next(), WriteMethod::cached);
     method.took(WriteMethod::cached, 1000, 3000);
+  }
+}
+
+// Large tensors are told apart by samples at first, which are the same here.
+TEST_F(TensorFiles, ThatAreLargeAreOneFileOnlyIfEveryByteIsEqual) {
+  for (const bool packs : {false, true}) {
+    options.pack = packs;
+    open();
+    std::string bytes(1 << 20, 'a'), other = bytes;
+    other[777] = 'b';  // between two samples
+    const std::uint64_t before = writer->bytes_written();
+    std::vector<std::string> files;
+    for (const std::string& one : {bytes, other, bytes, other, bytes}) {
+      store(tensor(1000 + files.size() + (packs ? 100 : 0), one));
+      stored.clear();
+      files.push_back(one);
+    }
+    EXPECT_EQ(writer->bytes_written() - before, 2U << 20);
+  }
+}
+
+TEST_F(TensorFiles, InAPackAreNamedOnlyAfterTheFlush) {
+  options.pack = true;
+  open();
+  EXPECT_EQ(store(tensor(1, "abcd")), "");
+  EXPECT_EQ(store(tensor(2, std::string(300'000, 'x'))), "");
+  EXPECT_EQ(store(tensor(1, "")), "");  // equal to the first
+  stored.clear();
+  ASSERT_TRUE(writer->flush(stored));
+  ASSERT_EQ(stored.size(), 3U);
+  EXPECT_EQ(stored[0].path, "Net/0/0/tensors.pack/16384-132/Net/0/0/"
+                            "add.Default_add-op0.0.0.1700000000000000.output.0.DefaultFormat.UInt8.npy");
+  EXPECT_TRUE(stored[2].path.starts_with("Net/0/0/tensors.pack/16384-132/Net/0/0/add.")) << stored[2].path;
+  const Result<MappedFile> first = MappedFile::open(full(stored[0].path)), large = MappedFile::open(full(stored[1].path));
+  ASSERT_TRUE(first && large);
+  EXPECT_EQ(first->text().substr(128), "abcd");
+  EXPECT_EQ(large->text().substr(128), std::string(300'000, 'x'));
+  EXPECT_EQ(pool.in_flight_bytes(), 0U);
+  const Result<PackContents> contents = read_pack(full("Net/0/0/tensors.pack"), "Net/0/0/tensors.pack");
+  ASSERT_TRUE(contents);
+  EXPECT_EQ(contents->problem, "");
+  EXPECT_EQ(contents->paths, (std::vector<std::string>{stored[0].path, stored[1].path, stored[2].path}));
+  EXPECT_EQ(test::mode_of(full("Net/0/0/tensors.pack")), 0400U);
+}
+
+TEST_F(TensorFiles, OfManySizesInPacksHoldTheirBytes) {
+  options.pack = true;
+  open();
+  std::vector<std::string> contents;
+  for (const std::size_t size : {1, 63, 64, 4000, 65'000, 65'408, 65'409, 70'000, 300'000, 2'000'000, 20'000'000}) {
+    for (int i = 0; i < 4; ++i) {
+      std::string bytes(size, static_cast<char>('a' + i));
+      bytes.back() = static_cast<char>('0' + i);
+      contents.push_back(bytes);
+    }
+  }
+  std::vector<StoredFile> all;
+  for (std::size_t i = 0; i < contents.size(); ++i) {
+    store(tensor(i + 1, contents[i]));
+    all.insert(all.end(), stored.begin(), stored.end());
+  }
+  stored.clear();
+  ASSERT_TRUE(writer->flush(stored));
+  all.insert(all.end(), stored.begin(), stored.end());
+  ASSERT_EQ(all.size(), contents.size());
+  for (const StoredFile& file : all) {
+    const Result<MappedFile> mapped = MappedFile::open(full(file.path));
+    ASSERT_TRUE(mapped) << mapped.error().message;
+    EXPECT_TRUE(mapped->text().substr(128) == contents[file.sequence]) << file.path;
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(mapped->data()) % 64, 0U);
   }
 }
 
