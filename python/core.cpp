@@ -51,6 +51,12 @@ std::optional<std::string> take_failure() {
   return text.data();
 }
 
+// Waits for the writer.
+std::int64_t write_ring(const std::string& why) {
+  const nb::gil_scoped_release release;
+  return engine().write_ring(why.c_str());
+}
+
 nb::dict host_settings() {
   sonde_host_settings settings{};
   settings.size = sizeof settings;
@@ -80,6 +86,8 @@ NB_MODULE(_core, module) {
       "set_step", [](std::uint64_t step) { return static_cast<unsigned>(engine().set_step(step)); }, nb::arg("step"));
   module.def("is_over", [] { return engine().capture() == SONDE_CAPTURE_OVER; });
   module.def("records_exceptions", [] { return engine().records_exceptions() != 0; });
+  module.def("has_ring", [] { return engine().has_ring() != 0; });
+  module.def("write_ring", &write_ring, nb::arg("why"));
   module.def("host_settings", &host_settings);
   module.def(
       "flag_scope",

@@ -37,8 +37,8 @@
  *
  *     sonde_init_dump -> ( sonde_set_dump -> as after start )? -> sonde_finalize_dump, and again from the beginning
  *
- * active, records_exceptions, take_failure and capture may be asked at any time, and set_pool may be called;
- * forked_child is called in the child.
+ * active, records_exceptions, has_ring, take_failure and capture may be asked at any time, and set_pool and write_ring may
+ * be called; forked_child is called in the child.
  *
  * Versions. SONDE_API_VERSION moves when something that exists gets another meaning or another place. Within a version
  * structs and the function table only grow, at their end:
@@ -356,6 +356,12 @@ struct sonde_api {
   /* Without it every tensor is read by the thread that ran its operator. The functions must stay callable while the
    * process lives; null takes them back. Results do not depend on the number of threads. At any time. */
   void (*set_pool)(const struct sonde_pool* pool);
+
+  /* --- the ring (sonde_settings.ring) -------------------------------------------------------------------------- */
+  /* Writes the steps that it holds, and returns their number when they are on disk. `why`: one line for people. -1: no
+   * session runs, or its plan has no ring. Any thread. */
+  int64_t (*write_ring)(const char* why);
+  int (*has_ring)(void);
 };
 
 /* The function table; null: this library has another version of it. */

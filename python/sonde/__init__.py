@@ -34,7 +34,7 @@ from . import session
 from ._core import version as __version__
 from .errors import Error
 from .flags import dump_scope, set_dump
-from .session import capture, dump_set_iteration, dump_start, dump_stop, start, step, stop
+from .session import capture, dump_set_iteration, dump_start, dump_stop, start, step, stop, write_ring
 
 if TYPE_CHECKING:
     from . import acl as acl
@@ -63,6 +63,7 @@ __all__ = [
     "stomp",
     "stop",
     "watch",
+    "write_ring",
 ]
 
 _ANALYSES = ("compare", "convert", "first_bad", "stomp", "watch")  # functions of sonde.analyses

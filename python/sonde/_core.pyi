@@ -39,6 +39,8 @@ def is_over() -> bool:
 def records_exceptions() -> bool:
     """The session's plan asks for the operator that throws."""
 
+def has_ring() -> bool: ...
+def write_ring(why: str) -> int: ...
 def host_settings() -> _HostSettings:
     """The settings of the plan that a host with its own dumper needs. Raises ValueError if no session runs."""
 

@@ -84,6 +84,7 @@ def stop() -> str:
     with _life:
         if not _mine():
             return ""  # another thread was faster
+        _write_ring_of_failure()
         try:
             for host in _attached:
                 host.detach()
@@ -160,6 +161,35 @@ def dump_set_iteration(iteration: int) -> None:
         raise Error("cannot set the iteration: no session is running; call sonde.start() first")
     for host in _hosts():
         host.set_step(iteration)
+
+
+def write_ring(why: str = "sonde.write_ring()") -> int:
+    """Write the steps that the ring holds (`sonde_settings.ring`), and the rest of the step that runs.
+
+    Gives the number of steps, when they are on disk; `why` is one line for people. Raises Error when no session runs,
+    or when its configuration has no ring.
+    """
+    if not _mine():
+        raise Error("cannot write the ring: no session is running; call sonde.start() first")
+    steps = _core.write_ring(why)
+    if steps < 0:
+        raise Error("cannot write the ring: the configuration has no sonde_settings.ring")
+    return steps
+
+
+def _write_ring_of_failure() -> None:
+    """The program ends with an exception, or leaves a `with sonde.capture(...)` with one."""
+    error = sys.exc_info()[1] or getattr(sys, "last_value", None)
+    if isinstance(error, Exception | KeyboardInterrupt) and _core.has_ring():
+        _core.write_ring(f"the program ended with {_line_about(error)}")
+
+
+def _line_about(error: BaseException) -> str:
+    try:
+        text = str(error).strip().splitlines()
+    except Exception:  # of the user's own class
+        text = []
+    return type(error).__name__ + (f": {text[0]}" if text else "")
 
 
 def _switch(on: bool) -> None:
@@ -277,11 +307,7 @@ def _why_it_ended() -> str:
     error = getattr(sys, "last_value", None)
     if not _records_exceptions or not isinstance(error, BaseException):
         return ""
-    try:
-        text = str(error).strip().splitlines()
-    except Exception:  # of the user's own class
-        text = []
-    return f"\nthe program ended with {type(error).__name__}" + (f": {text[0]}" if text else "")
+    return f"\nthe program ended with {_line_about(error)}"
 
 
 def _start_engine(path: str) -> None:

@@ -142,6 +142,18 @@ int records_exceptions() {
   return current != nullptr && current->plan().exception_only() ? 1 : 0;
 }
 
+int has_ring() {
+  Session* current = session();
+  return current != nullptr && current->plan().sonde.ring > 0 ? 1 : 0;
+}
+
+std::int64_t write_ring(const char* why) {
+  return guarded(std::int64_t{-1}, [&](Session& s) {
+    if (s.plan().sonde.ring == 0) return std::int64_t{-1};
+    return static_cast<std::int64_t>(s.write_ring(why != nullptr ? why : "the program"));
+  });
+}
+
 void forked_child() {
   // The writer thread and its locks stayed in the parent: do not use, free or forget anything.
   static std::atomic<Session*> parents;
@@ -429,6 +441,8 @@ constexpr struct sonde_api kApi = {
     .named_step_end = named_step_end,
     .flag_scope = flag_scope,
     .set_pool = set_pool,
+    .write_ring = write_ring,
+    .has_ring = has_ring,
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "capture/modes/overhead.h"
 #include "capture/modes/snapshot.h"
 #include "config/selector.h"
 #include "journal/record.h"
@@ -19,6 +20,8 @@ struct Op {
   Selector::Wanted wanted;
   bool backward = false;
   bool deferred = false;  // returned by op_defer
+  Depth depth = Depth::full;                         // max_overhead: what is read of it
+  std::uint64_t read_nanoseconds = 0, copied_bytes = 0;  // the same: what that cost
   std::vector<Snapshot> before;
   Session* session = nullptr;
   OpRecorder* recorder = nullptr;  // the recorder of the beginning that it belongs to

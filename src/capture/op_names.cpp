@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "capture/modes/watcher.h"
 #include "graph/execution_order.h"
 
@@ -9,6 +12,8 @@ namespace sonde {
 namespace {
 
 constexpr std::uint32_t kNoSeries = ~0U;
+// A loop without the end of a step must not fill the memory: each name costs some 500 bytes, here and in the writer.
+constexpr std::size_t kMostNames = 1 << 18;
 
 // `op_name` with another number: if file names have no scope, the host's numbers would not distinguish operators.
 std::string with_number(std::string_view op_name, std::uint32_t number) {
@@ -55,6 +60,14 @@ OpNames::Series& OpNames::series_of(const Site& site) {
 
 OpNames::Series::Entry& OpNames::entry_of(Series& series, const Site& site, std::uint32_t number) {
   while (series.entries.size() <= number) {
+    if (names_.size() >= kMostNames && !series.entries.empty()) {
+      if (!std::exchange(told_limit_, true)) {
+        recorder_->note(fmt::format("names: {} operators have names of their own; a further one has the name of the "
+                                    "last of its kind",
+                                    kMostNames));
+      }
+      return series.entries.back();
+    }
     const auto ordinal = static_cast<std::uint32_t>(series.entries.size());
     const Layout& layout = recorder_->layout();
     const OpName& name = add(series.op_type, layout.op_name(site, layout.numbers_throughout() ? nodes_++ : ordinal));
@@ -78,7 +91,9 @@ OpNames::Selected OpNames::next(const Site& site, std::uint32_t graph, std::uint
   }
   const std::uint32_t number = series.next[graph]++;
   const Series::Entry& entry = entry_of(series, site, number);
-  Selected selected{entry.name, flagged ? entry.wanted_if_flagged : entry.wanted, series_of_site_[site.id - 1], number};
+  const auto last = static_cast<std::uint32_t>(series.entries.size() - 1);
+  Selected selected{entry.name, flagged ? entry.wanted_if_flagged : entry.wanted, series_of_site_[site.id - 1],
+                    std::min(number, last)};
   if (!selector_.in_order()) return selected;
   // The selection by an opname_range depends on the ops before it.
   selected.wanted = selector_.decide_op({.op_name = entry.name->op_name,

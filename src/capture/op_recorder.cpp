@@ -47,6 +47,7 @@ void OpRecorder::open(std::unique_ptr<Recorder> recorder) {
   names_.open(*recorder_);
   buffer_.open(*recorder_);
   rules_.bytes_each_time = rules_.needs_bytes && recorder_->layout().tensor_form() == TensorForm::container;
+  rules_.ring = rules_.needs_bytes && !rules_.bytes_each_time ? recorder_->ring() : nullptr;
 }
 
 void OpRecorder::discard() {
@@ -138,6 +139,7 @@ std::uint32_t OpRecorder::begin(Op& op, const Site& site, StepId step, std::uint
   if (attributes != 0) op.record.attributes = attributes_id(attributes, fresh_attributes);
   op.backward = site.phase == Phase::backward;
   op.wanted = selected.wanted;
+  if (overhead_ != nullptr) op.depth = overhead_->choose(step.graph, selected.name->id, site.phase);
   return wanted_bits(op, flagged) | (fresh_attributes ? SONDE_WANT_ATTRIBUTES : 0U);
 }
 
@@ -153,6 +155,8 @@ std::uint32_t OpRecorder::begin_named(Op& op, const OpName& name, const Site& si
 void OpRecorder::fill_record(Op& op, const OpName& name, std::uint32_t site, StepId step) {
   op.recorder = this;
   op.deferred = false;
+  op.depth = Depth::full;
+  op.read_nanoseconds = op.copied_bytes = 0;
   op.before.clear();
   Record& record = op.record;
   record.kind = RecordKind::op;
@@ -221,6 +225,10 @@ void OpRecorder::end(Op& op, bool failed) {
   // Slots in order, inputs first: the host reports them in the best order for reading their bytes.
   sort_by_slot(op.record.tensors);
   for (TensorRecord& tensor : op.record.tensors) tensor.timestamp_us = op.record.timestamp_us;
+  if (overhead_ != nullptr && !op.deferred) {
+    const std::lock_guard guard(lock_);
+    overhead_->ended(op.record.step.graph, op.record.op->id, op.depth, op.read_nanoseconds, op.copied_bytes);
+  }
   submit(std::move(op.record));
   // The program may end a moment later: the records that explain why must be written by then.
   if (exception_only_ && failed) recorder_->flush();
@@ -233,6 +241,7 @@ std::unique_ptr<Op> OpRecorder::defer(Op& op) {
   rest->wanted = op.wanted;
   rest->backward = op.backward;
   rest->deferred = true;
+  rest->depth = op.depth;
   Record& record = rest->record;
   record.completes = true;
   record.op = op.record.op;

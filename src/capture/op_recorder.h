@@ -48,6 +48,7 @@ class OpRecorder {
   OpRecorder(const Plan& plan, const SiteTable& sites, std::mutex& lock);
 
   // --- life, locked ---
+  void limit(Overhead* overhead) { overhead_ = overhead; }  // before the first op; it outlives this
   void open(std::unique_ptr<Recorder> recorder);  // before the first chosen step
   Recorder* recorder() { return recorder_.get(); }
   const Recorder* recorder() const { return recorder_.get(); }
@@ -123,9 +124,12 @@ class OpRecorder {
   // op_tensors.cpp
   TensorRecord& add_record(Op& op, bool is_input, std::uint32_t slot, const HostTensor& tensor);
   void add_tensor(Op& op, bool is_input, std::uint32_t slot, const HostTensor& tensor) {
-    add_tensor(op, is_input, slot, tensor, op.wanted.slot(is_input, slot));
+    const bool wanted = op.wanted.slot(is_input, slot);
+    return overhead_ == nullptr ? add_tensor(op, is_input, slot, tensor, wanted)
+                                : add_timed(op, is_input, slot, tensor, wanted);
   }
   void add_tensor(Op& op, bool is_input, std::uint32_t slot, const HostTensor& tensor, bool wanted);
+  void add_timed(Op& op, bool is_input, std::uint32_t slot, const HostTensor& tensor, bool wanted);
   void relate(const Op& op, const HostTensor& tensor, const ViewIdentity& identity, TensorRecord& record,
               Companion& companion);
   void find_parameter(const Op& op, const HostTensor& tensor, TensorRecord& record, Companion& companion);
@@ -147,6 +151,7 @@ class OpRecorder {
   const bool overflow_only_ = plan_.overflow_only();    // only ops with a non-finite output are kept
   const bool exception_only_ = plan_.exception_only();  // the op that throws is kept
   const bool buffers_step_ = overflow_only_ || exception_only_;
+  Overhead* overhead_ = nullptr;
   const bool reads_ = plan_.saved_data != SavedData::graph;  // true if any tensor is read
   const bool emits_parameters_ = !buffers_step_ && plan_.acl.scene != Scene::watcher;
 

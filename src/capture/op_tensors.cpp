@@ -54,7 +54,7 @@ void OpRecorder::add_tensor(Op& op, bool is_input, std::uint32_t slot, const Hos
   if (reads_ && record.skipped == nullptr) {
     TensorKey key = key_of(tensor);
     if (is_input && plan_.sonde.reread) key.storage = 0;
-    reading.emplace(rules_, tensor, key, wanted, record);
+    reading.emplace(rules_, tensor, key, wanted, record, op.depth);
   }
   Companion companion;
   bool to_read = false;
@@ -67,6 +67,13 @@ void OpRecorder::add_tensor(Op& op, bool is_input, std::uint32_t slot, const Hos
   if (!to_read || !reading->read(recorder_->blocks())) return;
   const std::unique_lock guard = lock_for(reading->key());
   reading->publish(cache_);
+}
+
+void OpRecorder::add_timed(Op& op, bool is_input, std::uint32_t slot, const HostTensor& tensor, bool wanted) {
+  const std::uint64_t begin = now_ns();
+  add_tensor(op, is_input, slot, tensor, wanted);
+  op.read_nanoseconds += now_ns() - begin;
+  if (const BlockPtr& bytes = op.record.tensors.back().bytes) op.copied_bytes += bytes->bytes;
 }
 
 // Locked. Sets the origin of an input, or marks an output as made here; its name, and the record under that name.
@@ -85,6 +92,11 @@ void OpRecorder::relate(const Op& op, const HostTensor& tensor, const ViewIdenti
     if (op.wanted.producers) names_.add_producer(origin.sequence);
   }
   if (record.skipped != nullptr) return;
+  if (op.depth != Depth::full) {  // a later reader brings them
+    const NamedTensors::Named* named = named_tensors_.find(tensor);
+    if (named != nullptr) record.parameter = named->name->id;
+    return;
+  }
   const bool brings_parameter =
       (op.wanted.any() && !op.wanted.excludes(true, record.slot)) || !selector_.parameters_follow_ops();
   if (!brings_parameter) return;

@@ -1,8 +1,12 @@
 #include "capture/session.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <exception>
 #include <utility>
 
+#include "base/clock.h"
 #include "capture/modes/overflow.h"
 #include "capture/summary.h"
 
@@ -29,7 +33,15 @@ Session::Session(Plan plan)
     : plan_(std::move(plan)),
       clock_(plan_.sonde.step, plan_.iteration, plan_.first_step()),
       named_host_(plan_, sites_),
-      ops_(std::make_unique<OpRecorder>(plan_, sites_, lock_)) {}
+      ops_(std::make_unique<OpRecorder>(plan_, sites_, lock_)) {
+  limit_overhead();
+}
+
+void Session::limit_overhead() {
+  if (plan_.sonde.max_overhead == 0) return;
+  overhead_.emplace(plan_.sonde.max_overhead, plan_.wants_tensors());
+  ops_->limit(&*overhead_);
+}
 
 void Session::set_run_info(RunInfo info) {
   const std::lock_guard guard(lock_);
@@ -83,9 +95,41 @@ bool Session::open_recorder(Host host) {
   }
   ops_->open(std::move(*opened));
   owner_ = host;
+  announce_modes();
   for (const SourceText& text : source_texts_) ops_->recorder()->define(text);
   if (!clock_.provisional()) source_texts_.clear();
   return true;
+}
+
+void Session::announce_modes() {
+  if (overhead_) {
+    ops_->recorder()->note(fmt::format("max_overhead {}: steps and operators are left out; a tensor that was not read "
+                                       "says so",
+                                       plan_.sonde.max_overhead));
+  }
+  if (plan_.sonde.ring == 0) return;
+  if (!ring_signals_) {
+    ring_signals_ = std::make_unique<RingSignals>(plan_.sonde.ring_signal,
+                                                  [this](const std::string& why) {
+                                                    try {
+                                                      write_ring(why);
+                                                    } catch (const std::exception& error) {
+                                                      fail(std::string("cannot write the ring: ") + error.what());
+                                                    }
+                                                  });
+  }
+  ops_->recorder()->note(ring_line(plan_, ring_signals_->taken()));
+}
+
+std::uint64_t Session::write_ring(const std::string& why) {
+  Recorder* recorder = nullptr;
+  {
+    const std::lock_guard guard(lock_);
+    if (plan_.sonde.ring == 0 || failed_) return 0;
+    settle();
+    recorder = ops_->recorder();
+  }
+  return recorder != nullptr ? recorder->write_ring(why) : 0;
 }
 
 // The records so far were the preamble of a program with modules: they are dropped. Facts about the host's program
@@ -95,6 +139,7 @@ void Session::begin_again() {
   asked_for_modules_ = false;
   ops_->discard();
   taken_back_.push_back(std::exchange(ops_, std::make_unique<OpRecorder>(plan_, sites_, lock_)));
+  limit_overhead();
 }
 
 // The provisional steps go into the dump.
@@ -106,6 +151,14 @@ void Session::settle() {
   if (const Status released = ops_->recorder()->release(plan_, run_info_); !released) note_failure(released.error());
 }
 
+// Whether max_overhead leaves out the step that begins or ends.
+bool Session::leaves_out(const StepChange& change) {
+  const std::uint32_t graph = change.step.graph;
+  if (!change.began) return !overhead_->end_step(graph);
+  const bool undecided = clock_.provisional() || clock_.discovering() || change.resumed;
+  return !overhead_->begin_step(graph, {now_ns(), ops_->recorder()->writer_nanoseconds()}, undecided);
+}
+
 void Session::apply(const std::vector<StepChange>& changes, Host host) {
   for (const StepChange& change : changes) {
     if (change.forgotten) {
@@ -113,6 +166,7 @@ void Session::apply(const std::vector<StepChange>& changes, Host host) {
       continue;
     }
     if (!open_recorder(host)) return;
+    if (overhead_ && leaves_out(change)) continue;
     if (change.began) {
       ops_->begin_step(change, !clock_.provisional());
       continue;
@@ -132,7 +186,8 @@ sonde_capture Session::answer() {
   if (records_nothing()) return SONDE_CAPTURE_OFF;
   const Recorder* recorder = ops_->recorder();
   if (recorder != nullptr && (owner_ == Host::naming || recorder->error())) return SONDE_CAPTURE_OFF;
-  if (clock_.needs_operators() && !ops_->found_enough()) return SONDE_CAPTURE_ON;
+  const bool left_out = overhead_ && !clock_.discovering() && !overhead_->is_recording_any();
+  if (clock_.needs_operators() && !left_out && !ops_->found_enough()) return SONDE_CAPTURE_ON;
   // Operators will run unobserved from here on: knowledge about the memory becomes invalid.
   ops_->cache().clear();
   return SONDE_CAPTURE_OFF;
@@ -287,6 +342,7 @@ std::uint32_t Session::op_begin(Op& op, std::uint32_t site_id, sonde_graph graph
   if (!named_host_.exists()) apply(clock_.operator_seen());
   const auto step = clock_.recording(number);
   if (!step || ops_->recorder() == nullptr || owner_ == Host::naming) return 0;
+  if (overhead_ && !overhead_->is_recording(number)) return 0;
   const std::uint32_t wanted = ops_->begin(op, site, *step, attributes);
   return wanted | (is_undecided() ? SONDE_WANT_MODULES : 0U);
 }
@@ -327,6 +383,10 @@ void Session::op_failed(Op& op) {
 
 Result<NamedHostSettings> Session::named_host_settings() {
   const std::lock_guard guard(lock_);
+  if (overhead_) {
+    return Error{ErrorCode::invalid_argument,
+                 "sonde_settings.max_overhead needs a host whose steps Sonde counts: PyTorch; leave it out"};
+  }
   Result<NamedHostSettings> settings = named_host_.settings();
   if (settings) apply(clock_.modules_exist());  // the other host's actions so far were not a step
   return settings;
@@ -381,6 +441,7 @@ void Session::named_step_end() {
 void Session::abandon() {
   failed_ = true;
   failure_reported_ = true;
+  if (ring_signals_) ring_signals_->abandon();
   if (ops_->recorder() != nullptr) ops_->recorder()->abandon();
 }
 
@@ -390,9 +451,11 @@ std::string Session::stop() {
   if (ops_->recorder() != nullptr) {
     apply(owner_ == Host::naming ? named_host_.steps().end() : clock_.stop(), owner_);
     ops_->buffer().skip_dropped();
+    if (overhead_) ops_->recorder()->note(overhead_->report());
   }
   Recorder* recorder = ops_->recorder();
   guard.unlock();  // ops of other threads continue while the writer finishes
+  ring_signals_.reset();
   Totals totals;
   if (recorder != nullptr) totals = recorder->finish();
   guard.lock();

@@ -10,12 +10,15 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "capture/host_tensor.h"
+#include "capture/modes/overhead.h"
+#include "capture/modes/ring_signals.h"
 #include "capture/named_host.h"
 #include "capture/op.h"
 #include "capture/op_recorder.h"
@@ -40,6 +43,8 @@ class Session {
   void fail(std::string message);
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
   bool take_failure(std::string& message);
+  // Writes the steps in the ring; returns their number when they are on disk. `why` is for people.
+  std::uint64_t write_ring(const std::string& why);
 
   // --- clock ---
   sonde_capture root_forward(bool has_parameters, bool grad_enabled, bool optimizer_alive);
@@ -91,6 +96,9 @@ class Session {
   std::uint32_t graph_of(const Site& site, sonde_graph graph);
   sonde_capture answer();
   void note_failure(const Error& error);
+  void announce_modes();
+  bool leaves_out(const StepChange& change);
+  void limit_overhead();
 
   const Plan plan_;
   std::mutex lock_;  // guards all members below and those of ops_
@@ -101,6 +109,8 @@ class Session {
   NamedHost named_host_;
   std::unique_ptr<OpRecorder> ops_;
   std::deque<std::unique_ptr<OpRecorder>> taken_back_;  // another thread's op may still be inside one
+  std::unique_ptr<RingSignals> ring_signals_;
+  std::optional<Overhead> overhead_;  // if the plan limits it
   Host owner_ = Host::clocked;
   bool other_host_ = false;  // the one that does not own the dump wanted to record too
   std::uint64_t ops_provisional_ = 0;

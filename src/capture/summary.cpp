@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "writer/ring.h"
+
 namespace sonde {
 namespace {
 
@@ -120,6 +122,23 @@ std::string what_was_recorded(const SessionEnd& end) {
                      counted(totals.steps, "step"), what_was_written(end));
 }
 
+// The ring: how often it was written, and the last reason.
+std::string what_the_ring_wrote(const SessionEnd& end) {
+  const Ring* ring = end.ops.recorder() != nullptr ? end.ops.recorder()->ring() : nullptr;
+  if (ring == nullptr) return "";
+  const RingReport report = ring->report();
+  if (report.writes == 0) {
+    return fmt::format(
+        "sonde: the ring was not written: no NaN or infinity reached the loss, a gradient or a parameter in {}, and "
+        "nothing else asked for it",
+        counted(report.steps_left_out, "step"));
+  }
+  const std::string full = report.cut_steps > 0 ? fmt::format("; ring_bytes was full {}", counted(report.cut_steps, "time")) : "";
+  return fmt::format("sonde: the ring was written {}, {} of {}{}; the last time for: {}", counted(report.writes, "time"),
+                     counted(report.steps_written, "step"), report.steps_written + report.steps_left_out, full,
+                     report.last_reason);
+}
+
 std::string what_was_lost(const SessionEnd& end) {
   std::string text;
   if (end.totals.bytes_dropped > 0) {
@@ -151,17 +170,28 @@ bool is_nothing(const SessionEnd& end) {
 
 }  // namespace
 
+std::string ring_line(const Plan& plan, const std::string& signals) {
+  return fmt::format(
+      "ring: keeps the last {} of each graph, at most {:.1f} MB; written for a NaN or infinity in the loss, a gradient "
+      "or a parameter (at most {}), {}an exception that ends the program, and sonde.write_ring()",
+      counted(plan.sonde.ring, "step"), static_cast<double>(plan.sonde.ring_bytes) / 1e6,
+      counted(plan.sonde.ring_writes, "time"), signals.empty() ? "" : signals + ", ");
+}
+
 std::string closing_line(const SessionEnd& end) {
   std::string text;
   if (!end.failure.empty()) text = "sonde: " + end.failure + "\n";
   const bool looks_for_ops = end.plan.overflow_only() || end.plan.exception_only();
   const bool nothing = is_nothing(end);
+  const std::string ring = end.failed ? "" : what_the_ring_wrote(end);
   if (looks_for_ops && end.ops.counts().steps_ended > 0 && !end.failed) {
     text += what_was_found(end);
+  } else if (nothing && !ring.empty() && end.ops.counts().steps_ended > 0) {
+    text += ring;
   } else if (nothing) {
     text += "sonde: nothing was recorded: " + why_nothing(end);
   } else {
-    text += what_was_recorded(end);
+    text += what_was_recorded(end) + (ring.empty() ? "" : "\n" + ring);
   }
   text += what_was_lost(end);
   if (!nothing && !end.failed) text += how_steps_were_counted(end);

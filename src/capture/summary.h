@@ -31,4 +31,7 @@ struct SessionEnd {
 
 std::string closing_line(const SessionEnd& end);
 
+// Says for the journal how much the ring keeps and when it is written. `signals`: those that were taken.
+std::string ring_line(const Plan& plan, const std::string& signals);
+
 }  // namespace sonde

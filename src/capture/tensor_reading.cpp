@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "model/not_read.h"
+#include "writer/ring.h"
+
 namespace sonde {
 namespace {
 
@@ -19,8 +22,14 @@ ReadRules::ReadRules(const Plan& of)
     : plan(&of), needs_bytes(of.wants_tensors()), reshapes(RecordedView::differs(of)) {}
 
 TensorReading::TensorReading(const ReadRules& rules, const HostTensor& tensor, const TensorKey& key, bool wanted,
-                             TensorRecord& out)
-    : rules_(rules), key_(key), access_(*tensor.access), wanted_(wanted), out_(out), view_(tensor.view) {
+                             TensorRecord& out, Depth depth)
+    : rules_(rules),
+      key_(key),
+      access_(*tensor.access),
+      wanted_(wanted),
+      depth_(depth),
+      out_(out),
+      view_(tensor.view) {
   if (!rules.reshapes || !wanted) return;
   recorded_view_.emplace(tensor.view, *rules.plan, access_);
   view_ = recorded_view_->view();
@@ -35,13 +44,22 @@ bool TensorReading::look_up(ContentCache& cache, bool skips_uninitialised) {
     return false;
   }
   const bool again = rules_.bytes_each_time;
-  if (found.same != nullptr && (!wanted_ || !rules_.needs_bytes || (found.same->has_bytes && !again))) {
+  const auto has_bytes = [&] {
+    return found.same->has_bytes && (rules_.ring == nullptr || rules_.ring->holds(found.same->id));
+  };
+  if (found.same != nullptr && (!wanted_ || !rules_.needs_bytes || (!again && has_bytes()))) {
     give_content(*found.same, out_);
     return false;
   }
   if (!wanted_) return false;
+  if (found.same != nullptr && depth_ == Depth::statistics) {
+    give_content(*found.same, out_);
+    out_.skipped = kStatisticsOnly;
+    return false;
+  }
   if (view_.elements() == 0) out_.skipped = "empty tensor";
   if (info(view_.dtype).dtype == DType::undefined) out_.skipped = "element type not supported";
+  if (depth_ == Depth::nothing && out_.skipped == nullptr) out_.skipped = kNotRead;
   if (out_.skipped != nullptr) return false;
   // Bytes and statistics must come from one read: the memory may have been written unnoticed since the last one.
   if (found.same_set != nullptr && !rules_.needs_bytes) {
@@ -65,7 +83,11 @@ bool TensorReading::take_block(BlockPool& blocks) {
 }
 
 bool TensorReading::read(BlockPool& blocks) {
-  if (rules_.needs_bytes && !take_block(blocks)) return false;
+  if (rules_.needs_bytes && depth_ != Depth::full) {
+    out_.skipped = kStatisticsOnly;
+  } else if (rules_.needs_bytes && !take_block(blocks)) {
+    return false;
+  }
   measure();
   give_content(content_, out_);
   return true;
@@ -89,6 +111,9 @@ void TensorReading::measure() {
   if (plan.wants(Category::sha1) && content_.sha1.empty()) content_.sha1 = reader.sha1_hex(view_);
 }
 
-void TensorReading::publish(ContentCache& cache) { cache.insert(key_, std::move(content_), epoch_); }
+void TensorReading::publish(ContentCache& cache) {
+  if (rules_.ring != nullptr && content_.has_bytes) rules_.ring->expect(content_.id);
+  cache.insert(key_, std::move(content_), epoch_);
+}
 
 }  // namespace sonde

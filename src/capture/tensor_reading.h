@@ -13,17 +13,21 @@
 
 #include "capture/content_cache.h"
 #include "capture/host_tensor.h"
+#include "capture/modes/overhead.h"
 #include "capture/recorded_view.h"
 #include "config/plan.h"
 #include "journal/record.h"
 
 namespace sonde {
 
+class Ring;
+
 // The settings of a plan and its layout for every tensor.
 struct ReadRules {
   const Plan* plan = nullptr;
   bool needs_bytes = false;
   bool reshapes = false;         // some tensors are recorded in part, or in memory order
+  Ring* ring = nullptr;          // which keeps bytes for the steps that it holds
   bool bytes_each_time = false;  // a file with all tensors of an op has the bytes of each, known or not
 
   explicit ReadRules(const Plan& plan);
@@ -32,7 +36,9 @@ struct ReadRules {
 class TensorReading {
  public:
   // Borrows all of them. `wanted`: otherwise `out` gets only known facts.
-  TensorReading(const ReadRules& rules, const HostTensor& tensor, const TensorKey& key, bool wanted, TensorRecord& out);
+  // `depth`: a wanted tensor is read to this depth, and `out` says so if it is not the full one.
+  TensorReading(const ReadRules& rules, const HostTensor& tensor, const TensorKey& key, bool wanted, TensorRecord& out,
+                Depth depth = Depth::full);
   TensorReading(const TensorReading&) = delete;
   TensorReading& operator=(const TensorReading&) = delete;
 
@@ -50,6 +56,7 @@ class TensorReading {
   const TensorKey key_;
   const DeviceAccess& access_;
   const bool wanted_;
+  const Depth depth_;
   TensorRecord& out_;
   TensorView view_;                            // in recorded form
   std::optional<RecordedView> recorded_view_;  // owns it if it is not the whole tensor in C order

@@ -66,7 +66,11 @@ class GraphPlaces {
       const char* const end = row.data() + row.size();
       const auto [comma, error] = std::from_chars(row.data(), end, step);
       if (error != std::errc() || comma == end || *comma != ',') continue;
-      if (std::from_chars(comma + 1, end, shown_by).ec == std::errc()) shown_by_[step] = shown_by;
+      if (std::from_chars(comma + 1, end, shown_by).ec == std::errc()) {
+        shown_by_[step] = shown_by;
+      } else {
+        shown_by_[step] = kNone;
+      }
     }
   }
 
@@ -76,7 +80,7 @@ class GraphPlaces {
     const std::uint64_t number = shown_by != shown_by_.end() ? shown_by->second : step;
     const fs::path own = root_ / kGraphsDirectory / graphs_of_step_name(std::to_string(number));
     std::error_code ignored;
-    if (fs::is_directory(own, ignored)) return {own / pb, own / ir, own / order, are_ours_};
+    if (number == kNone || fs::is_directory(own, ignored)) return {own / pb, own / ir, own / order, are_ours_};
     const fs::path graphs = root_ / kGraphsDirectory;
     return {graphs / pb, graphs / ir, root_ / kOrderDirectory / order, are_ours_};
   }
@@ -85,6 +89,7 @@ class GraphPlaces {
   std::uint32_t graph_;
   fs::path root_;
   bool are_ours_ = false;
+  static constexpr std::uint64_t kNone = ~std::uint64_t{0};  // the writer has left it out
   std::map<std::uint64_t, std::uint64_t> shown_by_;
 };
 

@@ -83,6 +83,11 @@ constexpr KnownKey kKnownKeys[] = {
     {kSonde, "private"},
     {kSonde, "saved_data"},
     {kSonde, "path"},
+    {kSonde, "max_overhead"},
+    {kSonde, "ring"},
+    {kSonde, "ring_bytes"},
+    {kSonde, "ring_writes"},
+    {kSonde, "ring_signal"},
 };
 
 std::string place_of(const KnownKey& known) {

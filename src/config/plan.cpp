@@ -151,6 +151,21 @@ void check_pack(const JsonValue& root, const Plan& plan, Diagnostics& diagnostic
                     "\"tensor\" or \"full\"");
 }
 
+// The ring keeps whole steps, and max_overhead leaves some out. These modes look for single operators.
+void check_combinations(const Plan& plan, Diagnostics& diagnostics) {
+  const std::string_view mode = plan.overflow_only()                  ? "op_debug_mode 3 (overflow)"
+                                : plan.exception_only()               ? "op_debug_mode 4 (exception)"
+                                : plan.acl.scene == Scene::watcher    ? "dump_scene watcher"
+                                : plan.saved_data == SavedData::graph ? "saved_data graph"
+                                                                      : "";
+  if (mode.empty()) return;
+  const auto refuse = [&](const char* key) {
+    diagnostics.error(0, key, fmt::format("cannot be combined with {}; leave one of the two out", mode));
+  };
+  if (plan.sonde.ring > 0) refuse("sonde_settings.ring");
+  if (plan.sonde.max_overhead > 0) refuse("sonde_settings.max_overhead");
+}
+
 void read_root(const JsonValue& root, Plan& plan, Diagnostics& diagnostics) {
   if (!root.is(JsonValue::Kind::object)) {
     diagnostics.error(root.line, "", fmt::format("found {} at the top of the file; allowed: an object", spelled(root)));
@@ -164,6 +179,7 @@ void read_root(const JsonValue& root, Plan& plan, Diagnostics& diagnostics) {
   }
   if (own.graph_only) plan.saved_data = SavedData::graph;
   check_pack(root, plan, diagnostics);
+  if (!diagnostics.is_of_a_record()) check_combinations(plan, diagnostics);
 }
 
 // MindSpore looks at the text after the last dot of the resolved path, wherever that dot is.

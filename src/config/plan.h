@@ -134,6 +134,13 @@ struct SondeSettings {
   bool inputs_after = false;
   bool is_private = false;  // "private": command line, source texts and absolute paths stay out of the dump
   bool pack = false;        // the tensors of a step in one file (docs/format.md, "Packs")
+  // Steps to keep in memory instead of writing each; 0: none are kept, all are written.
+  std::uint64_t ring = 0;
+  std::uint64_t ring_bytes = 1ULL << 30;  // of memory for these steps
+  std::uint64_t ring_writes = 8;          // at most, because of a NaN or an infinity
+  int ring_signal = 0;                    // asks for a write; 0: none. SIGTERM always does.
+  // The time that recording may add to the run, as a part of the time without it; 0: no limit, everything is read.
+  double max_overhead = 0;
   bool acl_quirks = false;  // CANN's per-operator csv with its slips (docs/format.md), instead of correct
 };
 
@@ -185,6 +192,7 @@ struct Plan {
   std::uint64_t first_step() const { return initial_iteration + (sonde.version == Release::v1_2 ? 1 : 0); }
   bool overflow_only() const { return op_debug_mode == 3; }
   bool exception_only() const { return op_debug_mode == 4; }
+  std::uint64_t ring_bytes() const { return sonde.ring > 0 ? sonde.ring_bytes : 0; }
   bool wants_tensors() const { return saved_data == SavedData::tensor || saved_data == SavedData::full; }
   bool wants(Category category) const {
     return wants_statistics() && std::ranges::count(statistic_category, category) > 0;

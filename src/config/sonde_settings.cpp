@@ -1,9 +1,11 @@
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <array>
 #include <vector>
 
+#include "base/parse_number.h"
 #include "config/diagnostics.h"
 #include "config/dialect.h"
 #include "config/dump_settings.h"
@@ -59,6 +61,43 @@ OwnSettings read_layout(ObjectReader& reader, SondeSettings& settings) {
   return own;
 }
 
+void read_max_overhead(ObjectReader& reader, SondeSettings& settings) {
+  const JsonMember* member = reader.find("max_overhead");
+  if (member == nullptr) return;
+  const bool is_number = member->value.is(JsonValue::Kind::floating);
+  const bool is_zero = member->value.is(JsonValue::Kind::unsigned_integer) && member->value.number == 0;
+  double part = 0;
+  if (is_number && !parse_number(member->value.text, part)) part = -1;
+  settings.max_overhead = part;
+  if (is_zero || (part >= 0.01 && part <= 1)) return;
+  settings.max_overhead = 0;
+  reader.refuse(*member, "a number from 0.01 to 1.0 (0.05: at most 5 % longer), or 0: no limit");
+}
+
+void read_ring(ObjectReader& reader, SondeSettings& settings) {
+  constexpr std::string_view kSteps = "an unsigned integer from 0 (no ring) to 10000: the steps to keep";
+  constexpr std::uint64_t kMostSteps = 10000;
+  if (const auto steps = reader.number("ring", kSteps)) {
+    settings.ring = *steps;
+    if (*steps > kMostSteps) reader.refuse(*reader.find("ring"), kSteps);
+  }
+  constexpr std::string_view kBytes = "an unsigned integer, at least 1048576 (1 MiB)";
+  settings.ring_bytes = settings.budget_bytes;
+  if (const auto bytes = reader.number("ring_bytes", kBytes)) {
+    settings.ring_bytes = *bytes;
+    if (*bytes < kLeastBudget) reader.refuse(*reader.find("ring_bytes"), kBytes);
+  }
+  settings.ring_writes = reader.number("ring_writes", "an unsigned integer").value_or(settings.ring_writes);
+  constexpr std::array<std::string_view, 3> kSignals = {"SIGUSR1", "SIGUSR2", "none"};
+  constexpr std::array kNumbers = {SIGUSR1, SIGUSR2, 0};
+  settings.ring_signal = SIGUSR2;
+  if (const auto signal = reader.word("ring_signal", kSignals)) settings.ring_signal = kNumbers[*signal];
+  for (const std::string_view key : {"ring_bytes", "ring_writes", "ring_signal"}) {
+    const JsonMember* member = reader.find(key);
+    if (member != nullptr && settings.ring == 0) reader.warning(*member, "not used: \"ring\" is not set");
+  }
+}
+
 }  // namespace
 
 OwnSettings read_sonde_settings(const JsonValue& root, Plan& plan, Diagnostics& diagnostics) {
@@ -102,6 +141,9 @@ OwnSettings read_sonde_settings(const JsonValue& root, Plan& plan, Diagnostics& 
   settings.is_private = reader.boolean("private").value_or(settings.is_private);
   if (const auto inputs = reader.word("inputs", kInputsWords)) settings.inputs_after = *inputs == 1;
   settings.acl_quirks = reader.boolean("acl_quirks").value_or(settings.acl_quirks);
+
+  read_ring(reader, settings);
+  read_max_overhead(reader, settings);
 
   constexpr std::array<std::string_view, 1> kSavedData = {"graph"};
   own.graph_only = reader.word("saved_data", kSavedData).has_value();

@@ -8,6 +8,7 @@
 
 #include "catalog/step_graph.h"
 #include "first_bad/first_bad_search.h"
+#include "model/not_read.h"
 
 namespace sonde {
 namespace {
@@ -39,6 +40,15 @@ std::string how_of(RootKind kind) {
       return "from outside";
     default:
       return "computed";
+  }
+}
+
+// Adds the recording's own words about the steps and operators that max_overhead left out.
+void add_left_out(const CatalogRank& rank, FirstBad& report) {
+  for (const CatalogRun& run : rank.runs) {
+    const auto is_one = [](const std::string& note) { return note.starts_with("max_overhead"); };
+    const auto last = std::find_if(run.notes.rbegin(), run.notes.rend(), is_one);
+    if (last != run.notes.rend()) report.notes.push_back(*last);
   }
 }
 
@@ -135,6 +145,8 @@ bool RankSearch::look_at(std::size_t index, FirstBad& report) {
     report.ops_not_recorded += !op.is_parameter && !any && !op.tensors.empty() ? 1 : 0;
     report.tensors += static_cast<std::uint64_t>(
         std::ranges::count_if(op.tensors, [&](const CatalogTensor& tensor) { return health_.of(tensor).known; }));
+    tensors_not_read_ += static_cast<std::uint64_t>(std::ranges::count_if(
+        op.tensors, [](const CatalogTensor& tensor) { return tensor.skipped == kNotRead; }));
   }
   if (!any_bad(step, health_)) return false;
   ValueFlow::Options options;
@@ -246,10 +258,19 @@ FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options) {
     ++report.ranks;
     searches.push_back(std::make_unique<RankSearch>(rank, options));
     searches.back()->run(report);
+    add_left_out(rank, report);
     report.only_overflows = report.only_overflows || searches.back()->settings().only_overflows;
   }
-  report.complete = !catalog.has_lost() && report.problems.empty() && (report.tensors > 0 || report.only_overflows);
   const bool any = std::ranges::any_of(searches, [](const auto& search) { return search->found(); });
+  std::uint64_t not_read = 0;
+  for (const auto& search : searches) not_read += search->tensors_not_read();
+  if (not_read > 0) {
+    report.notes.push_back(fmt::format("{} tensors were not read, by max_overhead: it is not known whether they hold a "
+                                       "NaN or infinity",
+                                       not_read));
+  }
+  report.complete = !catalog.has_lost() && report.problems.empty() && (not_read == 0 || any) &&
+                    (report.tensors > 0 || report.only_overflows);
   if (!any) return report;
   const RankVerdict verdict = first_rank(searches);
   RankSearch& first = *searches[verdict.first];

@@ -27,6 +27,7 @@ class RankSearch {
   const CatalogStep& step() const { return rank_.steps[step_]; }
   ValueFlow& flow() { return *flow_; }
   HealthReader& health() { return health_; }
+  std::uint64_t tensors_not_read() const { return tensors_not_read_; }  // by max_overhead
   const DumpSettings& settings() const { return settings_; }
   // The input of the first root comes from outside, and the second root makes it for the next step.
   bool made_as_in_next() const { return made_as_in_next_; }
@@ -48,6 +49,7 @@ class RankSearch {
   std::vector<Root> roots_;
   std::optional<LossPlaces> losses_;
   bool made_as_in_next_ = false;
+  std::uint64_t tensors_not_read_ = 0;
 };
 
 // The text for one root.

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/shape.h"
 #include "journal/journal_format.h"
 
 namespace sonde {
@@ -37,7 +38,30 @@ Statistics take_statistics(Fields& fields) {
   return statistics;
 }
 
-JournalTensor take_tensor(Fields& fields) {
+Statistics take_compact(Fields& fields, std::span<const std::int64_t> shape) {
+  Statistics statistics;
+  const std::uint8_t flags = fields.u8();
+  if ((flags & ~kKnownStatisticsFlags) != 0) fields.fail();
+  const auto count_if = [&](std::uint8_t flag) { return (flags & flag) != 0 ? fields.varint() : 0; };
+  const auto limit = [&] { return (flags & kFloatLimits) != 0 ? static_cast<double>(fields.f32()) : fields.f64(); };
+  statistics.count = (flags & kCountOfShape) != 0 ? element_count(shape) : fields.varint();
+  statistics.nan_count = count_if(kSomeNan);
+  statistics.positive_inf_count = count_if(kSomePositiveInf);
+  statistics.negative_inf_count = count_if(kSomeNegativeInf);
+  statistics.zero_count = count_if(kSomeZero);
+  statistics.positive_count = fields.varint();
+  statistics.negative_count =
+      statistics.count - statistics.nan_count - statistics.zero_count - statistics.positive_count;
+  if (statistics.negative_count > statistics.count) fields.fail();
+  statistics.max = limit();
+  const bool one = (flags & kOneNumber) != 0;
+  statistics.min = one ? statistics.max : limit();
+  statistics.sum = one ? statistics.max : fields.f64();
+  statistics.sum_squares = one ? statistics.max * statistics.max : fields.f64();
+  return statistics;
+}
+
+JournalTensor take_tensor(Fields& fields, const RecordMeta& record) {
   JournalTensor tensor;
   const std::uint64_t flags = fields.varint();
   if ((flags & ~kKnownTensorFlags) != 0) fields.fail();  // fields of unknown size would follow
@@ -50,11 +74,19 @@ JournalTensor take_tensor(Fields& fields) {
   if (flags & kHasContent) tensor.content = fields.varint();
   if (flags & kHasSource) {
     tensor.source = fields.varint();
+    if ((flags & kNearSource) != 0) {
+      if (tensor.source > record.sequence) fields.fail();
+      tensor.source = record.sequence - tensor.source;
+    }
     tensor.source_slot = fields.number<std::uint32_t>();
   }
   if (flags & kHasName) tensor.parameter = fields.number<std::uint32_t>();
   if (flags & kHasTimestamp) tensor.timestamp_us = fields.varint();
-  if (flags & kHasStatistics) tensor.statistics = take_statistics(fields);
+  if (flags & kTimeOfRecord) tensor.timestamp_us = record.timestamp_us;
+  if (flags & kHasStatistics) {
+    tensor.statistics = (flags & kCompactStatistics) != 0 ? take_compact(fields, tensor.shape.values())
+                                                          : take_statistics(fields);
+  }
   if (flags & kSkipped) tensor.skipped = fields.text();
   if (flags & kHasMd5) tensor.md5 = fields.text();
   if (flags & kHasSha1) tensor.sha1 = fields.text();
@@ -118,7 +150,7 @@ JournalRecord take_record(Fields& fields) {
   }
   record.tensors.reserve(static_cast<std::size_t>(tensors));
   for (std::uint64_t i = 0; i < tensors && fields.good(); ++i) {
-    record.tensors.push_back(take_tensor(fields));
+    record.tensors.push_back(take_tensor(fields, record));
   }
   if (fields.left() > 0) record.attributes = fields.number<std::uint32_t>();
   return record;

@@ -69,6 +69,12 @@ class Fields {
     return little<double>(bytes, 0);
   }
 
+  float f32() {
+    const std::string_view bytes = take(4);
+    if (bytes.empty()) return 0;
+    return little<float>(bytes, 0);
+  }
+
   std::string text() { return std::string(take(varint())); }
 
  private:

@@ -5,6 +5,7 @@
 #include <bit>
 #include <string_view>
 
+#include "base/shape.h"
 #include "journal/journal_format.h"
 
 namespace sonde {
@@ -88,15 +89,63 @@ void put_statistics(std::string& out, const Statistics& statistics) {
   put_f64(out, statistics.sum_squares);
 }
 
-std::uint64_t flags_of(const TensorRecord& tensor) {
+bool same_bits(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
+
+bool fits_f32(double value) { return same_bits(static_cast<double>(static_cast<float>(value)), value); }
+
+// The number of elements below zero follows from the others; it does for every tensor that was read.
+bool can_be_compact(const Statistics& s) {
+  return s.nan_count + s.positive_count + s.zero_count + s.negative_count == s.count && !s.first_is_nan;
+}
+
+std::uint8_t flags_of(const Statistics& s, std::span<const std::int64_t> shape) {
+  std::uint8_t flags = 0;
+  if (s.nan_count != 0) flags |= kSomeNan;
+  if (s.positive_inf_count != 0) flags |= kSomePositiveInf;
+  if (s.negative_inf_count != 0) flags |= kSomeNegativeInf;
+  if (s.zero_count != 0) flags |= kSomeZero;
+  if (fits_f32(s.max) && fits_f32(s.min)) flags |= kFloatLimits;
+  const bool one = same_bits(s.max, s.min) && same_bits(s.max, s.sum) && same_bits(s.max * s.max, s.sum_squares);
+  if (one) flags |= kOneNumber;
+  if (element_count(shape) == s.count) flags |= kCountOfShape;
+  return flags;
+}
+
+void put_limit(std::string& out, double value, bool is_float) {
+  if (is_float) {
+    put_u32(out, std::bit_cast<std::uint32_t>(static_cast<float>(value)));
+  } else {
+    put_f64(out, value);
+  }
+}
+
+void put_compact(std::string& out, const Statistics& s, std::span<const std::int64_t> shape) {
+  const std::uint8_t flags = flags_of(s, shape);
+  put_u8(out, flags);
+  if ((flags & kCountOfShape) == 0) put_varint(out, s.count);
+  if ((flags & kSomeNan) != 0) put_varint(out, s.nan_count);
+  if ((flags & kSomePositiveInf) != 0) put_varint(out, s.positive_inf_count);
+  if ((flags & kSomeNegativeInf) != 0) put_varint(out, s.negative_inf_count);
+  if ((flags & kSomeZero) != 0) put_varint(out, s.zero_count);
+  put_varint(out, s.positive_count);
+  put_limit(out, s.max, (flags & kFloatLimits) != 0);
+  if ((flags & kOneNumber) != 0) return;
+  put_limit(out, s.min, (flags & kFloatLimits) != 0);
+  put_f64(out, s.sum);
+  put_f64(out, s.sum_squares);
+}
+
+std::uint64_t flags_of(const TensorRecord& tensor, const RecordMeta& record) {
   std::uint64_t flags = 0;
   if (tensor.is_input) flags |= kIsInput;
   if (tensor.wanted) flags |= kWanted;
   if (tensor.content != 0) flags |= kHasContent;
   if (tensor.source != kNoSequence) flags |= kHasSource;
+  if (tensor.source < record.sequence) flags |= kNearSource;
   if (tensor.parameter != 0) flags |= kHasName;
-  if (tensor.timestamp_us != 0) flags |= kHasTimestamp;
+  if (tensor.timestamp_us != 0) flags |= tensor.timestamp_us == record.timestamp_us ? kTimeOfRecord : kHasTimestamp;
   if (tensor.has_statistics) flags |= kHasStatistics;
+  if (tensor.has_statistics && can_be_compact(tensor.statistics)) flags |= kCompactStatistics;
   if (tensor.skipped != nullptr) flags |= kSkipped;
   if (!tensor.md5.empty()) flags |= kHasMd5;
   if (!tensor.sha1.empty()) flags |= kHasSha1;
@@ -104,8 +153,8 @@ std::uint64_t flags_of(const TensorRecord& tensor) {
   return flags;
 }
 
-void put_tensor(std::string& out, const TensorRecord& tensor) {
-  const std::uint64_t flags = flags_of(tensor);
+void put_tensor(std::string& out, const TensorRecord& tensor, const RecordMeta& record) {
+  const std::uint64_t flags = flags_of(tensor, record);
   put_varint(out, flags);
   put_varint(out, tensor.slot);
   put_u8(out, static_cast<std::uint8_t>(tensor.dtype));
@@ -115,12 +164,16 @@ void put_tensor(std::string& out, const TensorRecord& tensor) {
   }
   if (flags & kHasContent) put_varint(out, tensor.content);
   if (flags & kHasSource) {
-    put_varint(out, tensor.source);
+    put_varint(out, (flags & kNearSource) != 0 ? record.sequence - tensor.source : tensor.source);
     put_varint(out, tensor.source_slot);
   }
   if (flags & kHasName) put_varint(out, tensor.parameter);
   if (flags & kHasTimestamp) put_varint(out, tensor.timestamp_us);
-  if (flags & kHasStatistics) put_statistics(out, tensor.statistics);
+  if (flags & kCompactStatistics) {
+    put_compact(out, tensor.statistics, tensor.shape.values());
+  } else if (flags & kHasStatistics) {
+    put_statistics(out, tensor.statistics);
+  }
   if (flags & kSkipped) put_text(out, tensor.skipped);
   if (flags & kHasMd5) put_text(out, tensor.md5);
   if (flags & kHasSha1) put_text(out, tensor.sha1);
@@ -218,7 +271,7 @@ void JournalWriter::put_record(const RecordMeta& meta, std::uint32_t op, const s
   put_varint(buffer_, meta.timestamp_us);
   put_text(buffer_, note);
   put_varint(buffer_, tensors.size());
-  for (const TensorRecord& tensor : tensors) put_tensor(buffer_, tensor);
+  for (const TensorRecord& tensor : tensors) put_tensor(buffer_, tensor, meta);
   put_varint(buffer_, meta.attributes);
   finish(buffer_, start);
 }

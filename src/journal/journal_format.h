@@ -43,7 +43,20 @@ inline constexpr std::uint64_t kSkipped = 128;
 inline constexpr std::uint64_t kHasMd5 = 256;
 inline constexpr std::uint64_t kHasSha1 = 512;
 inline constexpr std::uint64_t kIsConstant = 1024;
-inline constexpr std::uint64_t kKnownTensorFlags = 2047;
+inline constexpr std::uint64_t kCompactStatistics = 2048;  // with kHasStatistics: their other form
+inline constexpr std::uint64_t kTimeOfRecord = 4096;       // instead of kHasTimestamp
+inline constexpr std::uint64_t kNearSource = 8192;         // with kHasSource: so many records before its own
+inline constexpr std::uint64_t kKnownTensorFlags = 16383;
+
+// Flags of compact statistics: the counts that follow since they are not 0, and how the rest is given.
+inline constexpr std::uint8_t kSomeNan = 1;
+inline constexpr std::uint8_t kSomePositiveInf = 2;
+inline constexpr std::uint8_t kSomeNegativeInf = 4;
+inline constexpr std::uint8_t kSomeZero = 8;
+inline constexpr std::uint8_t kFloatLimits = 16;   // max and min are f32
+inline constexpr std::uint8_t kOneNumber = 32;     // min and sum equal max, the sum of squares its square: they are left out
+inline constexpr std::uint8_t kCountOfShape = 64;  // the count is the product of the sizes
+inline constexpr std::uint8_t kKnownStatisticsFlags = 127;
 
 // flags, slot, dtype and rank take at least a byte each, so a tensor count beyond payload / 4 is wrong.
 inline constexpr std::size_t kSmallestTensor = 4;

@@ -125,6 +125,12 @@ std::string run_json(const Plan& plan, const RunInfo& run, const std::string& co
   json["op_debug_mode"] = plan.op_debug_mode;
   json["inputs"] = kInputsWords[plan.sonde.inputs_after ? 1 : 0];
   json["reread"] = plan.sonde.reread;
+  if (plan.sonde.max_overhead > 0) json["max_overhead"] = plan.sonde.max_overhead;
+  if (plan.sonde.ring > 0) {
+    json["ring"] = plan.sonde.ring;
+    json["ring_bytes"] = plan.sonde.ring_bytes;
+    json["ring_writes"] = plan.sonde.ring_writes;
+  }
   return text_of(json);
 }
 

@@ -351,8 +351,10 @@ class RankVerifier {
       check_steps_in(fs::path(kOrderDirectory) / history_name(graph), graph, steps);
       const fs::path table = fs::path(kGraphsDirectory) / graph_steps_name(graph);
       check_steps_in(table, graph, steps);
-      expect_file(fs::path(kOrderDirectory) / order_name(graph), {});
-      for (const char* end : {".ir", ".pb"}) expect_file(fs::path(kGraphsDirectory) / graph_name(graph, end), {});
+      if (shows_first_step(table)) {
+        expect_file(fs::path(kOrderDirectory) / order_name(graph), {});
+        for (const char* end : {".ir", ".pb"}) expect_file(fs::path(kGraphsDirectory) / graph_name(graph, end), {});
+      }
       check_graphs_of_steps(table, graph);
     }
   }
@@ -374,6 +376,14 @@ class RankVerifier {
     }
   }
 
+  // False if the first step was too long for graph files.
+  bool shows_first_step(const fs::path& table) {
+    const Result<std::string> text = read_whole_file(side_file(table));
+    if (!text) return true;
+    const std::vector<std::string> lines = lines_of(*text);
+    return lines.size() < 2 || !lines[1].ends_with(",none");
+  }
+
   // "7,3": the files of step 3 show step 7; those of the first step are the graph's.
   void check_graphs_of_steps(const fs::path& table, std::uint32_t graph) {
     const Result<std::string> text = read_whole_file(side_file(table));
@@ -383,6 +393,7 @@ class RankVerifier {
       const std::size_t comma = line.find(',');
       if (comma != std::string::npos && !line.starts_with("step")) shown.insert(line.substr(comma + 1));
     }
+    shown.erase("none");  // the recorder has left it out
     std::set<std::size_t> runs;
     for (const VerifyStep& step : out_.steps) {
       if (step.id.graph != graph || !step.ended || !runs.insert(step.run).second) continue;

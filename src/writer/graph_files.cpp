@@ -13,6 +13,7 @@
 #include "graph/ir_text.h"
 #include "graph/model_proto.h"
 #include "tensor/mix.h"
+#include "writer/grown.h"
 
 namespace sonde {
 namespace {
@@ -50,12 +51,6 @@ void shorten(std::vector<SourceLine>& trace, SourceLines lines) {
   if (lines == SourceLines::top && trace.size() > 1) trace.resize(1);
 }
 
-template <typename T>
-T& grown(std::vector<T>& table, std::size_t index) {
-  if (index >= table.size()) table.resize(index + 1);
-  return table[index];
-}
-
 }  // namespace
 
 GraphFiles::GraphFiles(const Layout& layout, int rank, int aside, SourceLines lines, bool with_sources)
@@ -90,12 +85,23 @@ void GraphFiles::add(const Record& record) {
   const auto at = graphs_.find(record.step.graph);
   if (at == graphs_.end() || !at->second.step || !(at->second.step->id == record.step)) return;
   Step& step = *at->second.step;
+  if (step.too_long) return;
   if (record.completes) return complete(step, record);
   StepOp op{record.sequence, record.op->id, record.site, record.attributes, {}};
   add_tensors(op, record);
   hash_op(step, op);
   step.index.emplace(op.sequence, static_cast<std::uint32_t>(step.ops.size()));
   step.ops.push_back(std::move(op));
+  if (step.ops.size() > kMostOps) leave_out(step);
+}
+
+// A step without an end must not fill the memory.
+void GraphFiles::leave_out(Step& step) {
+  step.too_long = true;
+  std::vector<StepOp>().swap(step.ops);
+  step.index = {};
+  notes_.push_back(fmt::format("graphs: step {} of graph {} has more than {} ops: it has no graph files", step.id.number,
+                               step.id.graph, kMostOps));
 }
 
 // The time of completion is not deterministic, so it does not change the step's hash.
@@ -178,7 +184,7 @@ Status GraphFiles::write(const Step& step, bool first) {
   return write_file(paths.ir, ir_text(graph, grammar_of(layout_.release()), sources_));
 }
 
-Status GraphFiles::note_step(GraphState& state, std::uint64_t shown_by) {
+Status GraphFiles::note_step(GraphState& state, std::optional<std::uint64_t> shown_by) {
   const StepId step = state.step->id;
   if (!state.table) {
     const std::filesystem::path path = layout_.graph_steps_file(step.graph);
@@ -188,7 +194,7 @@ Status GraphFiles::note_step(GraphState& state, std::uint64_t shown_by) {
     if (!table) return table.error();
     state.table = std::move(*table);
   }
-  state.table->rows().append(fmt::format("{},{}\n", step.number, shown_by));
+  state.table->rows().append(fmt::format("{},{}\n", step.number, shown_by ? std::to_string(*shown_by) : "none"));
   return {};
 }
 
@@ -196,10 +202,19 @@ Status GraphFiles::end_step(StepId id) {
   const auto at = graphs_.find(id.graph);
   if (at == graphs_.end() || !at->second.step || !(at->second.step->id == id)) return {};
   GraphState& state = at->second;
-  const bool first = state.known.empty();
-  const auto [known, fresh] = state.known.try_emplace(state.step->hash, id.number);
-  Status status = note_step(state, known->second);
+  const bool first = !std::exchange(state.seen, true);
+  const bool full = state.known.size() >= kMostGraphs;
+  auto known = state.known.find(state.step->hash);
+  const bool fresh = known == state.known.end() && !full && !state.step->too_long;
+  if (fresh) known = state.known.emplace(state.step->hash, id.number).first;
+  const bool shown = known != state.known.end() && !state.step->too_long;
+  Status status = note_step(state, shown ? std::optional(known->second) : std::nullopt);
   if (status && fresh) status = write(*state.step, first);
+  if (fresh && state.known.size() == kMostGraphs) {
+    notes_.push_back(fmt::format("graphs: {} steps of graph {} differed in their ops or data flow; a step after step {} that "
+                                 "differs from all of them has no graph files",
+                                 kMostGraphs, id.graph, id.number));
+  }
   state.step.reset();
   forget_old_attributes();
   return status;

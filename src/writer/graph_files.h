@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "files/files.h"
@@ -21,9 +22,13 @@ namespace sonde {
 
 // For one thread; records come in sequence order. The files of a graph are those of its first step. A step whose ops or
 // data flow differ from all earlier ones gets its own files in `graphs/step_{n}/`, and a table lists the files of each
-// step.
+// step. Both are bounded: after kMostGraphs different ones, and for a step of more than kMostOps, there are no files, and
+// the table says `none`.
 class GraphFiles {
  public:
+  static constexpr std::size_t kMostGraphs = 256;     // of one number
+  static constexpr std::size_t kMostOps = 1 << 17;    // of one step; each costs some 500 bytes of memory
+
   // `rank` and `aside` are open directories that outlive this object. Without `with_sources` no text of the program is
   // written.
   GraphFiles(const Layout& layout, int rank, int aside, SourceLines lines = SourceLines::all, bool with_sources = true);
@@ -38,6 +43,8 @@ class GraphFiles {
   Status end_step(StepId step);
   Status flush();   // sources named since the last call, rows of the tables
   Status finish();  // steps that did not end; closes the tables
+  // Lines about what was left out since the last call, for the journal; each is said once.
+  std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
 
  private:
   struct StepTensor : TensorMeta {
@@ -54,11 +61,13 @@ class GraphFiles {
     std::uint64_t hash = 0;  // of its ops, in order, and of their inputs
     std::vector<StepOp> ops;
     std::unordered_map<std::uint64_t, std::uint32_t> index;  // of an op, by sequence
+    bool too_long = false;                                   // its ops were dropped
   };
   struct GraphState {
     std::optional<Step> step;
     std::map<std::uint64_t, std::uint64_t> known;  // hash of a step -> the step whose files show it
     std::optional<AppendFile> table;
+    bool seen = false;  // a step has ended
   };
 
   const OpName& name_of(std::uint32_t id) const;
@@ -71,7 +80,8 @@ class GraphFiles {
   Status write(const Step& step, bool first);
   Result<Fd> directory_of(const std::filesystem::path& file) const;
   Status write_file(const std::filesystem::path& path, const std::string& text);
-  Status note_step(GraphState& state, std::uint64_t shown_by);
+  Status note_step(GraphState& state, std::optional<std::uint64_t> shown_by);
+  void leave_out(Step& step);
   Status write_source(const std::string& file);
 
   Layout layout_;
@@ -85,6 +95,7 @@ class GraphFiles {
   std::set<std::string> sources_seen_;
   std::vector<std::string> sources_to_write_;
   std::map<std::uint32_t, GraphState> graphs_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace sonde

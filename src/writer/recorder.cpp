@@ -1,6 +1,5 @@
 #include "writer/recorder.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,9 +18,13 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/signals_blocked.h"
 #include "files/files.h"
+#include "writer/forgotten.h"
+#include "writer/item.h"
 #include "writer/queue.h"
 #include "writer/recording.h"
+#include "writer/ring.h"
 #include "writer/run_directory.h"
 
 namespace sonde {
@@ -34,11 +37,6 @@ constexpr milliseconds kLongestUnflushed{20};
 constexpr milliseconds kIdle{3600 * 1000};
 // Records are small, but they are not part of the budget: a disk that hangs must not fill the memory.
 constexpr std::size_t kMostQueued = 1 << 16;
-
-struct Skip {
-  std::uint64_t from = 0, to = 0;  // [from, to)
-};
-using Item = std::variant<Record, Site, OpName, Attributes, SourceText, Skip>;
 
 // Records that the writer will never get; it is notified of them.
 struct Dropped {
@@ -56,43 +54,6 @@ bool is_chosen(const Record& record) {
   return record.selected || std::ranges::any_of(record.tensors, &TensorRecord::wanted);
 }
 
-// Sequence numbers that will never be recorded; adjacent ranges are joined: [from, to).
-class Forgotten {
- public:
-  void add(std::uint64_t from, std::uint64_t to) {
-    auto next = ranges_.upper_bound(from);
-    if (next != ranges_.begin() && std::prev(next)->second == from) {
-      from = std::prev(next)->first;
-      ranges_.erase(std::prev(next));
-    }
-    if (next != ranges_.end() && next->first == to) {
-      to = next->second;
-      ranges_.erase(next);
-    }
-    ranges_[from] = to;
-  }
-  const std::map<std::uint64_t, std::uint64_t>& ranges() const { return ranges_; }
-
- private:
-  std::map<std::uint64_t, std::uint64_t> ranges_;
-};
-
-// The host's signal handlers run on the host's threads.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_BLOCK, &all, &before_);
-  }
-  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_{};
-};
-
 }  // namespace
 
 struct Recorder::State {
@@ -101,8 +62,12 @@ struct Recorder::State {
         waits_for_choice(chooses_by_name(plan)),
         rank(run.rank),
         waits(plan.sonde.when_full == WhenFull::wait),
-        pool(plan.sonde.budget_bytes, [this] { queue.wake(); }),
-        recording(std::in_place, plan, run, naming, spare) {}
+        pool(plan.sonde.budget_bytes + plan.ring_bytes(), [this] { queue.wake(); }),
+        recording(std::in_place, plan, run, naming, spare) {
+    // Every container has the bytes of all its tensors.
+    const bool shares_bytes = plan.wants_tensors() && naming.tensor_form() != TensorForm::container;
+    if (plan.sonde.ring > 0) ring.emplace(plan, shares_bytes, [this](Item&& item) { pass_on(std::move(item)); });
+  }
 
   Layout layout;
   const bool waits_for_choice;
@@ -135,6 +100,7 @@ struct Recorder::State {
   Dropped dropped;
 
   std::optional<Recording> recording;  // only the writer thread uses it
+  std::optional<Ring> ring;            // before the queue; not after the pool, whose blocks it holds
 
   std::atomic<bool> holds{false};
   mutable std::mutex holding;
@@ -145,6 +111,7 @@ struct Recorder::State {
   void accept(Item&& item);
   bool hold(Item& item);
   void hand_on(Item&& item);
+  void pass_on(Item&& item);
   void wait_for_choice(Record&& record);
   void forget(StepId step);
   void start();
@@ -179,11 +146,22 @@ bool Recorder::State::hold(Item& item) {
 
 void Recorder::State::hand_on(Item&& item) {
   const auto* record = std::get_if<Record>(&item);
+  if (record != nullptr && waits_for_choice && !chosen.load(std::memory_order_relaxed) && is_chosen(*record)) {
+    chosen = true;
+  }
+  if (!ring) return pass_on(std::move(item));
+  // The dump exists from the first step on: it says what it waits for.
+  const bool begins = record != nullptr && record->kind == RecordKind::step_begin;
+  if (begins && !waits_for_choice && !running.load(std::memory_order_acquire)) start();
+  ring->add(std::move(item));
+}
+
+void Recorder::State::pass_on(Item&& item) {
+  const auto* record = std::get_if<Record>(&item);
   if (record == nullptr) return queue.push(std::move(item));
   for (const TensorRecord& tensor : record->tensors) {
     if (tensor.bytes) pool.hand_to_writer(*tensor.bytes);
   }
-  if (waits_for_choice && !chosen.load(std::memory_order_relaxed) && is_chosen(*record)) chosen = true;
   if (running.load(std::memory_order_acquire)) {
     push(std::move(std::get<Record>(item)));
   } else {
@@ -308,10 +286,14 @@ void Recorder::State::handle(Item& item) {
     recording->add(std::move(*record));
   } else if (const auto* skip = std::get_if<Skip>(&item)) {
     recording->skip(skip->from, skip->to);
+  } else if (const auto* note = std::get_if<Note>(&item)) {
+    recording->note(note->text);
   } else {
     std::visit(
         [this]<typename T>(const T& definition) {
-          if constexpr (!std::is_same_v<T, Record> && !std::is_same_v<T, Skip>) recording->define(definition);
+          constexpr bool is_definition =
+              !std::is_same_v<T, Record> && !std::is_same_v<T, Skip> && !std::is_same_v<T, Note>;
+          if constexpr (is_definition) recording->define(definition);
         },
         item);
   }
@@ -320,7 +302,7 @@ void Recorder::State::handle(Item& item) {
 void Recorder::State::push(Record&& record) {
   const bool can_miss = record.kind == RecordKind::op || record.kind == RecordKind::parameter;
   Item item(std::move(record));
-  if (waits) {
+  if (waits || ring) {  // what the ring writes was asked for
     queue.push(std::move(item), kMostQueued);
   } else if (!can_miss) {
     queue.push(std::move(item));
@@ -462,9 +444,37 @@ void Recorder::flush() {
   state.flushed.wait_for(lock, kForever, [&] { return state.flush_done >= ticket; });
 }
 
+Ring* Recorder::ring() { return state_->ring ? &*state_->ring : nullptr; }
+
+const Ring* Recorder::ring() const { return state_->ring ? &*state_->ring : nullptr; }
+
+std::uint64_t Recorder::write_ring(const std::string& why) {
+  State& state = *state_;
+  if (!state.ring || state.abandoned.load() || state.stopping.load()) return 0;
+  const std::uint64_t steps = state.ring->write(why);
+  flush();
+  return steps;
+}
+
+std::uint64_t Recorder::writer_nanoseconds() const {
+  ::clockid_t clock{};
+  timespec time{};
+  if (!state_->running.load() || ::pthread_getcpuclockid(state_->thread.native_handle(), &clock) != 0) return 0;
+  if (::clock_gettime(clock, &time) != 0) return 0;
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+void Recorder::note(std::string text) {
+  if (!state_->stopping.load()) state_->accept(Item(Note{std::move(text)}));
+}
+
 Totals Recorder::finish() {
   if (::getpid() != state_->pid) abandon();
   if (state_->abandoned.load()) return {};
+  if (state_->ring && !state_->stopping.load()) {
+    const std::string held = state_->ring->finish();
+    if (state_->ran.load()) state_->queue.push(Item(Note{held}));
+  }
   state_->stop();
   return totals();
 }

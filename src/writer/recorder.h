@@ -18,6 +18,8 @@
 
 namespace sonde {
 
+class Ring;
+
 class Recorder {
  public:
   // Checks that the dump directory can be made and written (and that no other live run uses it), without creating
@@ -46,6 +48,17 @@ class Recorder {
   void push(Record&& record);
   void skip(std::uint64_t sequence);
   void skip(std::uint64_t from, std::uint64_t to);  // [from, to)
+
+  void note(std::string text);  // a line for the journal
+
+  // Processor time of the thread that writes, so far.
+  std::uint64_t writer_nanoseconds() const;
+
+  // The ring that keeps the last steps; null if the plan has none.
+  Ring* ring();
+  const Ring* ring() const;
+  // Writes what it holds; returns the number of steps when they are on disk. `why` is for people.
+  std::uint64_t write_ring(const std::string& why);
 
   // Returns when every record pushed so far is on disk, or the error is known.
   void flush();

@@ -99,6 +99,10 @@ void Recording::skip(std::uint64_t from, std::uint64_t to) {
   append_ready(false);
 }
 
+void Recording::note(const std::string& text) {
+  if (!error_) files_->append_note(note_text(plan_, text));
+}
+
 void Recording::count_dropped(std::uint64_t records, std::uint64_t bytes) {
   totals_.records_dropped += records;
   totals_.bytes_dropped += bytes;

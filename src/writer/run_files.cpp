@@ -137,6 +137,7 @@ Status RunFiles::State::end_step(StepId step) {
   }
   Status status = flush();
   if (status && with_graphs) status = graphs.end_step(step);
+  for (const std::string& note : graphs.take_notes()) journal.note(note);
   if (status) status = graphs.flush();
   for (StepTable& table : tables) {
     Status closed = table.step == step ? table.file.close() : Status();

@@ -4,6 +4,7 @@ alike."""
 from __future__ import annotations
 
 import json
+import math
 import struct
 from dataclasses import dataclass, field
 
@@ -99,6 +100,9 @@ class Fields:
     def f64(self) -> float:
         return struct.unpack("<d", self.take(8))[0]
 
+    def f32(self) -> float:
+        return struct.unpack("<f", self.take(4))[0]
+
     def text(self) -> str:
         return self.take(self.varint()).decode("utf-8", "replace")
 
@@ -109,9 +113,31 @@ def _statistics(fields: Fields) -> dict:
     return statistics
 
 
-def _tensor(fields: Fields) -> dict:
+def _compact(fields: Fields, shape: list[int]) -> dict:
+    flags = fields.u8()
+    if flags & 128:
+        raise Corrupt("statistics with unknown flags")
+    statistics = dict.fromkeys(STATISTICS, 0)
+    statistics["count"] = math.prod(shape) if flags & 64 else fields.varint()
+    for bit, name in ((1, "nan_count"), (2, "positive_inf_count"), (4, "negative_inf_count"), (8, "zero_count")):
+        if flags & bit:
+            statistics[name] = fields.varint()
+    statistics["positive_count"] = fields.varint()
+    others = statistics["nan_count"] + statistics["zero_count"] + statistics["positive_count"]
+    statistics["negative_count"] = statistics["count"] - others
+    if statistics["negative_count"] < 0:
+        raise Corrupt("statistics with more elements of one kind than there are")
+    limit = fields.f32 if flags & 16 else fields.f64
+    statistics["max"] = limit()
+    if flags & 32:
+        one = statistics["max"]
+        return statistics | {"min": one, "sum": one, "sum_squares": one * one}
+    return statistics | {"min": limit(), "sum": fields.f64(), "sum_squares": fields.f64()}
+
+
+def _tensor(fields: Fields, record: dict) -> dict:
     flags = fields.varint()
-    if flags >> 11:
+    if flags >> 14:
         raise Corrupt("a tensor with unknown flags")
     tensor = {
         "is_input": bool(flags & 1),
@@ -122,10 +148,17 @@ def _tensor(fields: Fields) -> dict:
         "content": fields.varint() if flags & 4 else 0,
         "source": fields.varint() if flags & 8 else None,
     }
+    if flags & 8 and flags & 8192:
+        tensor["source"] = record["sequence"] - tensor["source"]
+        if tensor["source"] < 0:
+            raise Corrupt("a source before the first record")
     tensor["source_slot"] = fields.varint() if flags & 8 else 0
     tensor["parameter"] = fields.varint() if flags & 16 else 0
     tensor["timestamp_us"] = fields.varint() if flags & 32 else 0
-    tensor["statistics"] = _statistics(fields) if flags & 64 else None
+    if flags & 4096:
+        tensor["timestamp_us"] = record["timestamp_us"]
+    form = _compact if flags & 2048 else lambda fields, _: _statistics(fields)
+    tensor["statistics"] = form(fields, tensor["shape"]) if flags & 64 else None
     tensor["skipped"] = fields.text() if flags & 128 else ""
     tensor["md5"] = fields.text() if flags & 256 else ""
     tensor["sha1"] = fields.text() if flags & 512 else ""
@@ -141,7 +174,7 @@ def _record(fields: Fields) -> dict:
     for name in ("sequence", "graph", "iteration", "op", "site", "thread", "timestamp_us"):
         record[name] = fields.varint()
     record["note"] = fields.text()
-    record["tensors"] = [_tensor(fields) for _ in range(fields.varint())]
+    record["tensors"] = [_tensor(fields, record) for _ in range(fields.varint())]
     record["attributes"] = fields.varint() if fields.left() else 0
     return record
 

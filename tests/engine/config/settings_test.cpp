@@ -1,5 +1,6 @@
 // The object sonde_settings.
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include "config/selector.h"
 #include "verdict_case.h"
@@ -138,6 +139,39 @@ TEST(SondeSettings, SettleWhatAnEmptyKernelsMeans) {
   }
 }
 
+TEST(SondeSettings, HoldTheRingAndTheOverhead) {
+  const SondeSettings none = parse_edits({}).plan->sonde;
+  EXPECT_EQ(none.ring, 0U);
+  EXPECT_EQ(none.max_overhead, 0);
+  const PlanResult result = parse_edits({"s.ring=3", "s.ring_bytes=1048576", "s.ring_writes=2",
+                                         "s.ring_signal=\"SIGUSR1\"", "s.max_overhead=0.05"});
+  ASSERT_TRUE(result.plan);
+  EXPECT_TRUE(result.diagnostics.empty());
+  const SondeSettings& settings = result.plan->sonde;
+  EXPECT_EQ(settings.ring, 3U);
+  EXPECT_EQ(settings.ring_bytes, 1U << 20);
+  EXPECT_EQ(settings.ring_writes, 2U);
+  EXPECT_EQ(settings.ring_signal, SIGUSR1);
+  EXPECT_EQ(settings.max_overhead, 0.05);
+  const SondeSettings by_budget = parse_edits({"s.ring=3", "s.budget_bytes=2097152"}).plan->sonde;
+  EXPECT_EQ(by_budget.ring_bytes, 2U << 20);
+  EXPECT_EQ(by_budget.ring_signal, SIGUSR2);
+}
+
+TEST(SondeSettings, OfTheRingAreNotUsedWithoutIt) {
+  const PlanResult result = parse_edits({"s.ring_bytes=1048576"});
+  ASSERT_TRUE(result.plan);
+  ASSERT_EQ(result.diagnostics.size(), 1U);
+  EXPECT_NE(result.diagnostics[0].message.find("\"ring\" is not set"), std::string::npos);
+}
+
+TEST(SondeSettings, RefuseARingInAModeThatLooksForOneOperator) {
+  const PlanResult result = parse_edits({"s.ring=3", "s.max_overhead=0.05", "c.op_debug_mode=3"});
+  EXPECT_FALSE(result.plan);
+  ASSERT_EQ(result.diagnostics.size(), 2U);
+  EXPECT_NE(result.diagnostics[0].message.find("op_debug_mode 3"), std::string::npos);
+}
+
 TEST(SondeSettings, RefuseWrongValues) {
   EXPECT_NE(error_of("s.budget_bytes=1048575").find("at least 1048576"), std::string::npos);
   EXPECT_NE(error_of("s.budget_bytes=\"1GB\"").find("found \"1GB\""), std::string::npos);
@@ -147,6 +181,12 @@ TEST(SondeSettings, RefuseWrongValues) {
   EXPECT_NE(error_of("s.reread=1").find("true, false"), std::string::npos);
   EXPECT_NE(error_of("s.raw_bfloat16=\"true\"").find("true, false"), std::string::npos);
   EXPECT_NE(error_of("s.saved_data=\"tensor\"").find("\"graph\""), std::string::npos);
+  EXPECT_NE(error_of("s.ring=-1").find("found -1"), std::string::npos);
+  EXPECT_NE(error_of("s.ring=10001").find("to 10000"), std::string::npos);
+  EXPECT_NE(error_of("s.ring=\"3\"").find("found \"3\""), std::string::npos);
+  EXPECT_NE(error_of("s.max_overhead=0.001").find("0.01 to 1.0"), std::string::npos);
+  EXPECT_NE(error_of("s.max_overhead=2").find("0.01 to 1.0"), std::string::npos);
+  EXPECT_NE(error_of("s.max_overhead=\"0.05\"").find("found \"0.05\""), std::string::npos);
   EXPECT_NE(error_of("sonde_settings=[]").find("allowed: an object"), std::string::npos);
 }
 

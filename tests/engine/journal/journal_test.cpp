@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <limits>
 
 #include "journal/journal_format.h"
 #include "sample.h"
@@ -93,6 +94,75 @@ TEST(Journal, GivesBackEveryFieldOfATensor) {
     EXPECT_EQ(tensors[i].skipped, was.skipped == nullptr ? "" : was.skipped);
   }
   EXPECT_TRUE(std::signbit(tensors[1].statistics.sum));
+}
+
+TEST(Journal, GivesBackStatisticsOfEveryForm) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  Statistics usual{.count = 6, .positive_count = 3, .negative_count = 3, .max = 1.5, .min = -2.5, .sum = 0.1};
+  usual.sum_squares = 0.3;
+  Statistics counts = usual;
+  counts.count = 106;
+  counts.nan_count = 10;
+  counts.positive_inf_count = 1;  // among the positive ones
+  counts.negative_inf_count = 2;
+  counts.zero_count = 90;
+  Statistics doubles = usual;
+  doubles.max = 0.1;
+  const Statistics one{.count = 1, .positive_count = 1, .max = 0.1, .min = 0.1, .sum = 0.1, .sum_squares = 0.1 * 0.1};
+  const Statistics none{.count = 2, .nan_count = 2, .max = -kInf, .min = kInf};
+  Statistics minus_zero{.count = 1, .zero_count = 1, .max = -0.0, .min = -0.0, .sum = -0.0, .sum_squares = 0.0};
+  Statistics odd = usual;
+  odd.negative_count = 7;  // does not follow from the others
+  const std::pair<Statistics, std::vector<std::int64_t>> forms[] = {
+      {usual, {2, 3}}, {counts, {106}}, {doubles, {2, 3}}, {one, {}}, {none, {2}}, {minus_zero, {1}}, {odd, {6}},
+      {usual, {7}},  // another shape than that of what was read
+  };
+  SampleRun sample = sample_run();
+  sample.records.resize(1);
+  Record& record = sample.records[0];
+  record.kind = RecordKind::op;
+  record.timestamp_us = 1763723013123456;
+  record.tensors.clear();
+  for (const auto& [statistics, shape] : forms) {
+    TensorRecord& tensor = record.tensors.emplace_back();
+    tensor.set_shape(dims(shape));
+    tensor.has_statistics = true;
+    tensor.statistics = statistics;
+    tensor.timestamp_us = record.timestamp_us + (record.tensors.size() == 1 ? 1 : 0);
+  }
+  const Journal journal = parsed(write(sample));
+  const std::vector<JournalTensor>& tensors = journal.runs.at(0).records.at(0).tensors;
+  ASSERT_EQ(tensors.size(), std::size(forms));
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    EXPECT_EQ(tensors[i].statistics, forms[i].first) << i;
+    EXPECT_EQ(std::signbit(tensors[i].statistics.max), std::signbit(forms[i].first.max)) << i;
+    EXPECT_EQ(std::signbit(tensors[i].statistics.sum), std::signbit(forms[i].first.sum)) << i;
+    EXPECT_EQ(tensors[i].timestamp_us, record.timestamp_us + (i == 0 ? 1 : 0)) << i;
+  }
+}
+
+// docs/format.md promises it to runs of weeks.
+TEST(Journal, TakesAtMostFortyBytesForATensorWithStatistics) {
+  Record record;
+  record.sequence = 1'000'000;
+  record.timestamp_us = 1763723013123456;
+  TensorRecord tensor;
+  tensor.is_input = true;
+  tensor.slot = 1;
+  tensor.dtype = DType::float32;
+  tensor.set_shape(dims({64, 256}));
+  tensor.content = 2'000'000;
+  tensor.source = 999'990;
+  tensor.timestamp_us = record.timestamp_us;
+  tensor.has_statistics = true;
+  tensor.statistics = {.count = 16384, .positive_count = 8000, .negative_count = 8384, .max = 1.5, .min = -2};
+  tensor.statistics.sum = 0.1;
+  tensor.statistics.sum_squares = 0.3;
+  JournalWriter without, with;
+  without.record(record);
+  record.tensors.push_back(std::move(tensor));
+  with.record(record);
+  EXPECT_LE(with.buffer().size() - without.buffer().size(), 40U);
 }
 
 TEST(Journal, JoinsAFileToItsSlotWhicheverWasWrittenFirst) {
