@@ -13,8 +13,9 @@
 namespace sonde {
 
 // Adds elements at `data` (any alignment), the first of which is element `moments.count` of the walk. All of them
-// belong to one block; a vector kernel requires that `moments.count` is a multiple of kLanes. Returns the number of
-// added elements: a multiple of kLanes, at most `elements`. Advances neither `moments.count` nor the block.
+// belong to one block; a vector kernel requires that `moments.count` is a multiple of kLanes, or of kGroupElements for a
+// type that is added in groups. Returns the number of added elements, a multiple of the same, at most `elements`.
+// Advances neither `moments.count` nor the block.
 using AddElements = std::size_t (*)(Moments& moments, const std::byte* data, std::size_t elements);
 
 inline constexpr std::size_t kDTypes = 25;

@@ -4,6 +4,13 @@
 // order; at the end of a block the lanes are added as a fixed binary tree, and the result is added to the running
 // total. Values are widened to double first, and a product is rounded before it is added. A kernel may compute the same
 // bits in another way: with a fused multiply-add if products are exact, with integers if sums are.
+//
+// Floats of 8 and 16 bits (but not e8m0) have so few digits that float32 holds the sum of some of them. Each 256 elements
+// of a block are a group of eight rows of 32. A lane has two elements of each row: elements 2k and 2k + 1 of bfloat16,
+// k and k + 16 of the others. It adds the first ones of all rows in a float, and the second ones in another, then both;
+// and their squares in the same way. The results are added to the lane. If the squares come to less than 2^-80 or more
+// than 2^120, bits were lost or an infinity may have come up: that lane then adds the elements of the group as doubles,
+// one by one.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +27,18 @@ inline constexpr std::size_t kBlock = 8192;  // elements: small integers' sums o
 // A kernel fetches the bytes so far ahead. Chosen by measurement: a second-level cache takes 1 us to fill so much.
 inline constexpr std::size_t kPrefetchAhead = 4096;
 
+inline constexpr std::size_t kGroupElements = 256;
+inline constexpr float kLeastGroupSquares = 0x1p-80F;
+inline constexpr float kMostGroupSquares = 0x1p120F;
+
+// The sums of an incomplete group.
+struct GroupSums {
+  float sum[2][kLanes] = {};
+  float squares[2][kLanes] = {};
+  double exact_sum[kLanes] = {};
+  double exact_squares[kLanes] = {};
+};
+
 struct Moments {
   alignas(64) double sum_lanes[kLanes] = {};  // of the current block, finite elements
   alignas(64) double square_lanes[kLanes] = {};
@@ -35,6 +54,8 @@ struct Moments {
   std::uint64_t negative = 0;
   // A hint: false while elements occur that are not finite, to avoid useless quick passes.
   bool expect_finite = true;
+  bool has_group = false;  // some elements are in `group`
+  GroupSums group;         // meaningless without
 
   void take_max(double value);
   void take_min(double value);

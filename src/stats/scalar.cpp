@@ -1,9 +1,10 @@
 // The reference: one element at a time, in plain C++. Every other kernel must give the same result.
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "stats/kernels.h"
-#include "tensor/small_floats.h"
+#include "stats/narrow_values.h"
 
 namespace sonde {
 namespace {
@@ -19,38 +20,74 @@ struct Bool {  // any byte but 0 is true
   static double widen(std::uint8_t value) { return value != 0 ? 1.0 : 0.0; }
 };
 
-struct Float16 {
-  using Stored = std::uint16_t;
-  static double widen(std::uint16_t bits) { return static_cast<double>(float16_to_float(bits)); }
-};
-
-struct BFloat16 {
-  using Stored = std::uint16_t;
-  static double widen(std::uint16_t bits) { return static_cast<double>(bfloat16_to_float(bits)); }
-};
-
-template <DType kDType>
-struct Float8 {
+struct Float8E8M0 {
   using Stored = std::uint8_t;
-  static double widen(std::uint8_t code) { return static_cast<double>(kFloat8Values<kDType>[code]); }
+  static double widen(std::uint8_t code) { return float8_value<DType::float8_e8m0fnu>(code); }
 };
 
-void add_element(Moments& moments, std::size_t lane, double value) {
+// Returns whether it is finite, so that it has a part in the sums.
+bool count_element(Moments& moments, double value) {
   if (std::isnan(value)) {
     ++moments.nan;
-    return;
+    return false;
   }
   if (value > 0) ++moments.positive;
   if (value < 0) ++moments.negative;
   if (std::isinf(value)) {
     ++(value > 0 ? moments.positive_inf : moments.negative_inf);
-    return;
+    return false;
   }
   moments.take_max(value);
   moments.take_min(value);
+  return true;
+}
+
+void add_element(Moments& moments, std::size_t lane, double value) {
+  if (!count_element(moments, value)) return;
   moments.sum_lanes[lane] += value;
   const double square = value * value;
   moments.square_lanes[lane] += square;
+}
+
+// Adds the sums of the group to the lanes.
+void finish_group(Moments& moments) {
+  if (!std::exchange(moments.has_group, false)) return;
+  const GroupSums& group = moments.group;
+  for (std::size_t k = 0; k < kLanes; ++k) {
+    const float squares = group.squares[0][k] + group.squares[1][k];
+    const bool has_room = squares >= kLeastGroupSquares && squares <= kMostGroupSquares;
+    const float sum = group.sum[0][k] + group.sum[1][k];
+    moments.sum_lanes[k] += has_room ? static_cast<double>(sum) : group.exact_sum[k];
+    moments.square_lanes[k] += has_room ? static_cast<double>(squares) : group.exact_squares[k];
+  }
+}
+
+void add_to_group(Moments& moments, std::size_t lane, std::size_t half, double value) {
+  GroupSums& group = moments.group;
+  const auto narrow = static_cast<float>(value);
+  group.sum[half][lane] += narrow;
+  const float square = narrow * narrow;
+  group.squares[half][lane] += square;
+  group.exact_sum[lane] += value;
+  group.exact_squares[lane] += value * value;
+}
+
+template <typename Stored, bool kNeighbours, double (*kWiden)(std::uint32_t code)>
+std::size_t add_grouped(Moments& moments, const std::byte* data, std::size_t elements) {
+  for (std::size_t i = 0; i < elements; ++i) {
+    Stored stored;
+    std::memcpy(&stored, data + i * sizeof(Stored), sizeof(Stored));
+    if (!std::exchange(moments.has_group, true)) moments.group = {};
+    const std::size_t place = (moments.count + i) % kGroupElements;
+    const std::size_t column = place % (2 * kLanes);
+    const double value = kWiden(stored);
+    if (count_element(moments, value)) {
+      add_to_group(moments, kNeighbours ? column / 2 : column % kLanes, kNeighbours ? column % 2 : column / kLanes,
+                   value);
+    }
+    if (place + 1 == kGroupElements) finish_group(moments);
+  }
+  return elements;
 }
 
 template <typename Element>
@@ -76,15 +113,15 @@ constexpr Kernel make_scalar_kernel() {
   set(DType::uint16, add_scalar<Plain<std::uint16_t>>);
   set(DType::uint32, add_scalar<Plain<std::uint32_t>>);
   set(DType::uint64, add_scalar<Plain<std::uint64_t>>);
-  set(DType::float16, add_scalar<Float16>);
+  set(DType::float16, add_grouped<std::uint16_t, false, float16_value>);
   set(DType::float32, add_scalar<Plain<float>>);
   set(DType::float64, add_scalar<Plain<double>>);
-  set(DType::bfloat16, add_scalar<BFloat16>);
-  set(DType::float8_e4m3fn, add_scalar<Float8<DType::float8_e4m3fn>>);
-  set(DType::float8_e5m2, add_scalar<Float8<DType::float8_e5m2>>);
-  set(DType::float8_e4m3fnuz, add_scalar<Float8<DType::float8_e4m3fnuz>>);
-  set(DType::float8_e5m2fnuz, add_scalar<Float8<DType::float8_e5m2fnuz>>);
-  set(DType::float8_e8m0fnu, add_scalar<Float8<DType::float8_e8m0fnu>>);
+  set(DType::bfloat16, add_grouped<std::uint16_t, true, bfloat16_value>);
+  set(DType::float8_e4m3fn, add_grouped<std::uint8_t, false, float8_value<DType::float8_e4m3fn>>);
+  set(DType::float8_e5m2, add_grouped<std::uint8_t, false, float8_value<DType::float8_e5m2>>);
+  set(DType::float8_e4m3fnuz, add_grouped<std::uint8_t, false, float8_value<DType::float8_e4m3fnuz>>);
+  set(DType::float8_e5m2fnuz, add_grouped<std::uint8_t, false, float8_value<DType::float8_e5m2fnuz>>);
+  set(DType::float8_e8m0fnu, add_scalar<Float8E8M0>);
   set(DType::qint8, add_scalar<Plain<std::int8_t>>);
   set(DType::quint8, add_scalar<Plain<std::uint8_t>>);
   set(DType::qint32, add_scalar<Plain<std::int32_t>>);
@@ -108,6 +145,7 @@ const Kernel& scalar_kernel() {
 }
 
 BlockSums take_block(Moments& moments) {
+  finish_group(moments);
   const double sum = take_lanes(moments.sum_lanes);
   return {sum, take_lanes(moments.square_lanes)};
 }

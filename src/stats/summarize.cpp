@@ -9,6 +9,7 @@
 #include "stats/float_environment.h"
 #include "stats/host_pool.h"
 #include "stats/kernels.h"
+#include "stats/narrow_values.h"
 #include "tensor/walk.h"
 
 namespace sonde {
@@ -33,10 +34,11 @@ void Summary::add_within_block(const std::byte* data, std::size_t elements) {
     data += added * item_bytes;
     elements -= added;
   };
-  // A piece that starts inside a set of lanes is first advanced to the next set.
-  const std::size_t misplaced = (kLanes - moments.count % kLanes) % kLanes;
+  // A piece that starts inside a set of lanes, or a group, is first advanced to the next one.
+  const std::size_t set = is_grouped(dtype) ? kGroupElements : kLanes;
+  const std::size_t misplaced = (set - moments.count % set) % set;
   if (misplaced != 0) take(scalar_kernel().add[type], std::min(misplaced, elements));
-  if (elements >= kLanes) take(kernel.add[type], elements);
+  if (elements >= set) take(kernel.add[type], elements);
   if (elements != 0) take(scalar_kernel().add[type], elements);
 }
 

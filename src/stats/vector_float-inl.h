@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "stats/moments.h"
+#include "stats/vector_codes-inl.h"
 #include "tensor/small_floats.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -20,10 +21,6 @@ namespace sonde {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using D64 = hn::ScalableTag<double>;
-using V64 = hn::Vec<D64>;
-using D32 = hn::Repartition<float, D64>;
-using V32 = hn::Vec<D32>;
 constexpr std::size_t kLanes64 = hn::MaxLanes(D64());
 constexpr std::size_t kLanes32 = hn::MaxLanes(D32());
 constexpr std::size_t kVectors64 = kLanes / kLanes64;  // the vectors of one set of lanes
@@ -209,78 +206,8 @@ struct LoadFloat32 {
   static HWY_INLINE V32 load(const std::byte* data) { return load_bytes(D32(), data); }
 };
 
-// The extremes and the counts of signs of finite 32-bit floats, on their bits: three integer comparisons give both
-// extremes with the sign of a zero, and saturation to bytes keeps sign and zero, so that one comparison counts
-// four vectors.
-struct SignedBits {
-  using DI = hn::RebindToSigned<D32>;
-  using DU = hn::RebindToUnsigned<D32>;
-  using D16 = hn::Repartition<std::int16_t, D32>;
-  using D8 = hn::Repartition<std::int8_t, D32>;
-  using VI = hn::Vec<DI>;
-
-  VI greatest, least;            // as signed numbers: negative floats are in reverse order, -0 is the least number
-  hn::Vec<DU> greatest_unsigned;  // the most negative float, if there is a sign
-  std::uint64_t signs = 0;       // elements with a sign bit, -0 included
-  std::uint64_t zeros = 0;       // +0
-
-  HWY_INLINE SignedBits() {
-    greatest = hn::Set(DI(), std::numeric_limits<std::int32_t>::min());
-    least = hn::Set(DI(), std::numeric_limits<std::int32_t>::max());
-    greatest_unsigned = hn::Zero(DU());
-  }
-
-  HWY_INLINE void compare(VI bits) {
-    greatest = hn::Max(greatest, bits);
-    least = hn::Min(least, bits);
-    greatest_unsigned = hn::Max(greatest_unsigned, hn::BitCast(DU(), bits));
-  }
-
-  // Two vectors as bytes, in any order. Highway has no function for it before 1.1.
-  static HWY_INLINE hn::Vec<D8> saturate(hn::Vec<D16> a, hn::Vec<D16> b) {
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-    return hn::Vec<D8>{_mm512_packs_epi16(a.raw, b.raw)};
-#elif HWY_TARGET == HWY_AVX2
-    return hn::Vec<D8>{_mm256_packs_epi16(a.raw, b.raw)};
-#else
-    const hn::Half<D8> half;
-    return hn::Combine(D8(), hn::DemoteTo(half, b), hn::DemoteTo(half, a));
-#endif
-  }
-
-  HWY_INLINE void add(VI a, VI b, VI c, VI d) {
-    compare(a);
-    compare(b);
-    compare(c);
-    compare(d);
-    const auto bytes = saturate(hn::ReorderDemote2To(D16(), a, b), hn::ReorderDemote2To(D16(), c, d));
-#if HWY_TARGET <= HWY_AVX3  // has an instruction that takes the sign bits
-    signs += hn::CountTrue(D8(), hn::MaskFromVec(bytes));
-#else
-    signs += hn::CountTrue(D8(), hn::Lt(bytes, hn::Zero(D8())));
-#endif
-    zeros += hn::CountTrue(D8(), hn::Eq(bytes, hn::Zero(D8())));
-  }
-
-  static HWY_INLINE double value_of(std::int32_t bits) { return static_cast<double>(std::bit_cast<float>(bits)); }
-
-  // `data`: the elements once more, read only if one of them is -0.
-  HWY_INLINE void store(Moments& moments, const std::byte* data, std::size_t elements) const {
-    const std::int32_t top = hn::GetLane(hn::MaxOfLanes(DI(), greatest));
-    const std::int32_t bottom = hn::GetLane(hn::MinOfLanes(DI(), least));
-    const std::uint32_t top_unsigned = hn::GetLane(hn::MaxOfLanes(DU(), greatest_unsigned));
-    moments.take_max(value_of(top >= 0 ? top : bottom));
-    moments.take_min(value_of(bottom >= 0 ? bottom : static_cast<std::int32_t>(top_unsigned)));
-    std::uint64_t negative_zeros = 0;
-    if (bottom == std::numeric_limits<std::int32_t>::min()) {
-      for (std::size_t i = 0; i < elements; i += hn::Lanes(DI())) {
-        const VI bits = hn::LoadU(DI(), reinterpret_cast<const std::int32_t*>(data + i * 4));
-        negative_zeros += hn::CountTrue(DI(), hn::Eq(bits, hn::Set(DI(), bottom)));
-      }
-    }
-    moments.negative += signs - negative_zeros;
-    moments.positive += elements - signs - zeros;
-  }
+struct Float32Value {
+  static double of(std::int32_t code) { return static_cast<double>(std::bit_cast<float>(code)); }
 };
 
 // One pass over 32-bit floats in memory, a multiple of kQuickStep. Stores nothing and returns false if an element was
@@ -290,7 +217,7 @@ constexpr std::size_t kQuickStep = 4 * kLanes;
 HWY_INLINE bool pass_finite_float32(Moments& moments, const std::byte* data, std::size_t elements) {
   constexpr std::size_t kVectors = 4 * kVectors32;
   Lanes lanes(moments);
-  SignedBits found;
+  SignedCodes<std::int32_t> found;
   const auto* values = reinterpret_cast<const float*>(data);
   const auto* bits = reinterpret_cast<const std::int32_t*>(data);
   for (std::size_t i = 0; i < elements; i += kQuickStep) {
@@ -303,14 +230,18 @@ HWY_INLINE bool pass_finite_float32(Moments& moments, const std::byte* data, std
 #pragma GCC unroll 4
     for (std::size_t v = 0; v < kVectors; v += 4) {
       const auto load = [&](std::size_t k) HWY_ATTR {
-        return hn::LoadU(SignedBits::DI(), bits + i + (v + k) * kLanes32);
+        return hn::LoadU(SignedCodes<std::int32_t>::DI(), bits + i + (v + k) * kLanes32);
       };
-      found.add(load(0), load(1), load(2), load(3));
+      found.compare(load(0));
+      found.compare(load(1));
+      found.compare(load(2));
+      found.compare(load(3));
+      found.count(saturate(saturate(load(0), load(1)), saturate(load(2), load(3))));
     }
   }
   if (!lanes.squares_are_finite()) return false;
   lanes.store(moments);
-  found.store(moments, data, elements);
+  found.store<Float32Value>(moments, data, elements);
   return true;
 }
 
@@ -467,97 +398,6 @@ struct LoadFloat8E8M0 {
     return hn::IfThenElse(hn::RebindMask(D32(), nan), hn::NaN(D32()), value);
   }
 };
-
-using D16 = hn::Repartition<std::int16_t, D64>;
-using V16 = hn::Vec<D16>;
-constexpr std::size_t kLanes16 = hn::MaxLanes(D16());
-
-// As Found, of 16-bit floats that are all finite, on their bits. A key is the bits with the magnitude of negative
-// numbers inverted: a signed number in the order of the values, -0 just below +0.
-struct Found16 {
-  V16 max, min;            // keys
-  V16 positive, negative;  // how many, per lane: a block has too few elements to overflow
-
-  HWY_INLINE Found16() {
-    max = hn::Set(D16(), std::numeric_limits<std::int16_t>::min());
-    min = hn::Set(D16(), std::numeric_limits<std::int16_t>::max());
-    positive = negative = hn::Zero(D16());
-  }
-
-  static HWY_INLINE V16 key_of(V16 bits) {
-    const V16 if_negative = hn::BroadcastSignBit(bits);
-    return hn::Xor(bits, hn::And(if_negative, hn::Set(D16(), 0x7FFF)));
-  }
-
-  HWY_INLINE void add(V16 bits) {
-    const V16 key = key_of(bits);
-    max = hn::Max(max, key);
-    min = hn::Min(min, key);
-    count_true<D16>(positive, hn::Gt(key, hn::Zero(D16())));
-    count_true<D16>(negative, hn::Lt(key, hn::Set(D16(), -1)));
-  }
-
-  static HWY_INLINE std::uint64_t total(V16 counter) {
-    HWY_ALIGN std::uint16_t lanes[kLanes16];
-    hn::Store(hn::BitCast(hn::RebindToUnsigned<D16>(), counter), hn::RebindToUnsigned<D16>(), lanes);
-    std::uint64_t sum = 0;
-    for (const std::uint16_t lane : lanes) sum += lane;
-    return sum;
-  }
-
-  template <class Load>
-  HWY_INLINE void store(Moments& moments) const {
-    HWY_ALIGN std::int16_t greatest[kLanes16];
-    HWY_ALIGN std::int16_t least[kLanes16];
-    hn::Store(max, D16(), greatest);
-    hn::Store(min, D16(), least);
-    moments.take_max(value_of_key<Load>(*std::max_element(greatest, greatest + kLanes16)));
-    moments.take_min(value_of_key<Load>(*std::min_element(least, least + kLanes16)));
-    moments.positive += total(positive);
-    moments.negative += total(negative);
-  }
-
-  template <class Load>
-  static HWY_INLINE double value_of_key(std::int16_t key) {
-    const auto bits = static_cast<std::uint16_t>(key < 0 ? key ^ 0x7FFF : key);
-    return static_cast<double>(Load::widen(bits));
-  }
-};
-
-// One pass over 16-bit floats. Stores nothing and returns false if an element was not finite.
-template <class Load>
-HWY_INLINE bool pass_float16(Moments& moments, const std::byte* data, std::size_t elements) {
-  constexpr std::size_t kStep = std::max(kLanes, kLanes16);
-  Lanes lanes(moments);
-  Found16 found;
-  for (std::size_t i = 0; i < elements; i += kStep) {
-    prefetch_ahead<kStep * 2>(data + i * 2);
-#pragma GCC unroll 8
-    for (std::size_t v = 0; v < kStep / kLanes16; ++v) {
-      found.add(load_bytes(D16(), data + (i + v * kLanes16) * 2));
-    }
-#pragma GCC unroll 8
-    for (std::size_t v = 0; v < kStep / kLanes32; ++v) {
-      const V32 value = Load::load(data + (i + v * kLanes32) * 2);
-      lanes.add_short(2 * v % kVectors64, hn::PromoteTo(D64(), hn::LowerHalf(value)));
-      lanes.add_short((2 * v + 1) % kVectors64, hn::PromoteTo(D64(), hn::UpperHalf(hn::Half<D32>(), value)));
-    }
-  }
-  if (!lanes.squares_are_finite()) return false;
-  lanes.store(moments);
-  found.store<Load>(moments);
-  return true;
-}
-
-template <class Load>
-std::size_t add_float16(Moments& moments, const std::byte* data, std::size_t elements) {
-  const std::size_t usable = elements - elements % std::max(kLanes, kLanes16);
-  if (usable == 0) return add_float32<Load>(moments, data, elements);
-  if (moments.expect_finite && pass_float16<Load>(moments, data, usable)) return usable;
-  moments.expect_finite = false;
-  pass_float32<Load, Trust::none>(moments, data, usable);
-  return usable;
-}
 
 struct LoadFloat64 {
   static HWY_INLINE V64 load(const std::byte* data) { return load_bytes(D64(), data); }

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
+
+#include "stats/narrow_values.h"
 #include "stats/pair_kernels.h"
 #include "tensor/sample_tensors.h"
 
@@ -71,15 +75,42 @@ TEST_P(NarrowKernels, AgreeOnEveryCode) {
   Tensor tensor;
   tensor.dtype = GetParam();
   const std::size_t item_bytes = info(tensor.dtype).item_bytes;
-  tensor.shape = {64};
+  constexpr std::size_t kElements = kGroupElements;  // so that vector kernels take them
+  tensor.shape = {kElements};
   tensor.strides = {1};
-  tensor.memory.resize(64 * item_bytes);
+  tensor.memory.resize(kElements * item_bytes);
   for (std::uint32_t code = 0; code < 1U << (8 * item_bytes); ++code) {
-    for (std::size_t i = 0; i < 64; ++i) {
+    for (std::size_t i = 0; i < kElements; ++i) {
       std::memcpy(tensor.memory.data() + i * item_bytes, &code, item_bytes);
     }
     expect_equal_to_scalar(tensor, Mix::bits);
     if (HasFatalFailure()) return;
+  }
+}
+
+// Groups of bfloat16 whose squares are too small or too large for a float, in all lanes, in some, and between others.
+TEST(GroupedKernels, AgreeWhereSquaresLeaveTheRangeOfFloats) {
+  const auto code_of = [](float value) {
+    return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16);
+  };
+  std::mt19937_64 random(7);
+  std::uniform_real_distribution<float> digits(1.0F, 2.0F);
+  for (const float scale : {0.0F, 0x1p-130F, 0x1p-90F, 0x1p-41F, 0x1p-39F, 0x1p59F, 0x1p61F, 0x1p126F}) {
+    for (const std::size_t period : {1U, 7U, 16U, 300U}) {
+      std::vector<std::uint16_t> codes(2000);
+      double sum = 0, squares = 0;
+      for (std::size_t i = 0; i < codes.size(); ++i) {
+        codes[i] = code_of(digits(random) * (i % period == 0 ? scale : 1.0F) * (i % 3 == 0 ? -1.0F : 1.0F));
+        const double value = bfloat16_value(codes[i]);
+        sum += value;
+        squares += value * value;
+      }
+      const Tensor tensor = sample::of(DType::bfloat16, codes);
+      expect_equal_to_scalar(tensor, Mix::ordinary);
+      const Statistics found = summarize(tensor.view());
+      EXPECT_NEAR(found.sum_squares, squares, squares * 1e-6) << scale << " " << period;
+      EXPECT_NEAR(found.sum, sum, 1e-6 * std::sqrt(squares * 2000)) << scale << " " << period;
+    }
   }
 }
 

@@ -1,10 +1,13 @@
 // The values of the statistics; neither geometry nor the host's settings change them.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <thread>
 
+#include "stats/finite.h"
+#include "stats/host_pool.h"
 #include "stats/kernels.h"
 #include "tensor/sample_tensors.h"
 
@@ -231,6 +234,43 @@ TEST(SummarizeAndCopy, DoesBothForEveryGeometry) {
       copy_c_order(view, expected.data());
       EXPECT_EQ(bits_of(summarize_and_copy(view, out.data())), bits_of(summarize(view)));
       EXPECT_EQ(out, expected);
+    }
+  }
+}
+
+// A host's pool of as many threads as the test wants.
+std::uint32_t g_pool_threads = 1;
+std::atomic<std::uint32_t> g_pool_pieces = 0;
+
+void run_in_pool(std::uint32_t pieces, void (*piece)(void*, std::uint32_t), void* context) {
+  g_pool_pieces += pieces;
+  std::vector<std::thread> threads;
+  for (std::uint32_t i = 1; i < pieces; ++i) threads.emplace_back(piece, context, i);
+  piece(context, 0);
+  for (std::thread& thread : threads) thread.join();
+}
+
+// One answer for any number of threads: of every type, of lengths that fill no block, of groups of blocks.
+TEST(HostPools, ChangeNoBit) {
+  std::mt19937_64 random(16);
+  for (const DType dtype : {DType::float32, DType::bfloat16, DType::float64, DType::int8}) {
+    for (const std::int64_t length : {1'000'003, 6'000'000}) {
+      const Tensor tensor = sample::contiguous(dtype, {length}, Mix::one_special, random);
+      std::vector<std::byte> expected_copy(tensor.view().bytes()), copy(tensor.view().bytes());
+      const auto expected = bits_of(summarize_and_copy(tensor.view(), expected_copy.data()));
+      EXPECT_EQ(bits_of(summarize(tensor.view())), expected);
+      const bool finite = all_finite(tensor.view());
+      set_host_pool({.threads = [] { return g_pool_threads; }, .run = run_in_pool});
+      for (const std::uint32_t threads : {1U, 2U, 3U, 16U, 100U}) {
+        g_pool_threads = threads;
+        g_pool_pieces = 0;
+        EXPECT_EQ(bits_of(summarize(tensor.view())), expected) << threads;
+        EXPECT_EQ(bits_of(summarize_and_copy(tensor.view(), copy.data())), expected) << threads;
+        EXPECT_EQ(copy, expected_copy);
+        EXPECT_EQ(all_finite(tensor.view()), finite) << threads;
+        EXPECT_EQ(g_pool_pieces > 0, threads > 1) << threads;
+      }
+      set_host_pool({});
     }
   }
 }
