@@ -51,7 +51,7 @@ def configuration(options, out):
 
 
 def child(options):
-    """Trains as many steps as each line of stdin says; answers with the seconds, and the processor time of this thread."""
+    """Trains as many steps as each line of stdin says; answers with seconds, and with this thread's processor time."""
     torch.set_num_threads(options.threads)
     if options.child == "tiny":
         step = tiny()
@@ -128,8 +128,8 @@ def main():
             results[model] = {"ratio": on / off, "median": ratios[len(ratios) // 2], "work": on_work / off_work}
             print(
                 f"{model}: {options.steps} steps, {1e3 * off / options.steps:.2f} ms each without Sonde; "
-                f"with max_overhead {options.limit}: {on / off:.3f} times as long "
-                f"(median of turns {results[model]['median']:.3f}; processor time of its thread {on_work / off_work:.3f})",
+                f"with max_overhead {options.limit}: {on / off:.3f} times as long (median of "
+                f"turns {results[model]['median']:.3f}; its thread's processor time {on_work / off_work:.3f})",
                 flush=True,
             )
     print(json.dumps(results))

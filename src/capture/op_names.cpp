@@ -62,9 +62,10 @@ OpNames::Series::Entry& OpNames::entry_of(Series& series, const Site& site, std:
   while (series.entries.size() <= number) {
     if (names_.size() >= kMostNames && !series.entries.empty()) {
       if (!std::exchange(told_limit_, true)) {
-        recorder_->note(fmt::format("names: {} operators have names of their own; a further one has the name of the "
-                                    "last of its kind",
-                                    kMostNames));
+        recorder_->note(
+            fmt::format("names: {} operators have names of their own; a further one has the name of the "
+                        "last of its kind",
+                        kMostNames));
       }
       return series.entries.back();
     }

@@ -103,20 +103,20 @@ bool Session::open_recorder(Host host) {
 
 void Session::announce_modes() {
   if (overhead_) {
-    ops_->recorder()->note(fmt::format("max_overhead {}: steps and operators are left out; a tensor that was not read "
-                                       "says so",
-                                       plan_.sonde.max_overhead));
+    ops_->recorder()->note(
+        fmt::format("max_overhead {}: steps and operators are left out; a tensor that was not read "
+                    "says so",
+                    plan_.sonde.max_overhead));
   }
   if (plan_.sonde.ring == 0) return;
   if (!ring_signals_) {
-    ring_signals_ = std::make_unique<RingSignals>(plan_.sonde.ring_signal,
-                                                  [this](const std::string& why) {
-                                                    try {
-                                                      write_ring(why);
-                                                    } catch (const std::exception& error) {
-                                                      fail(std::string("cannot write the ring: ") + error.what());
-                                                    }
-                                                  });
+    ring_signals_ = std::make_unique<RingSignals>(plan_.sonde.ring_signal, [this](const std::string& why) {
+      try {
+        write_ring(why);
+      } catch (const std::exception& error) {
+        fail(std::string("cannot write the ring: ") + error.what());
+      }
+    });
   }
   ops_->recorder()->note(ring_line(plan_, ring_signals_->taken()));
 }

@@ -133,10 +133,11 @@ std::string what_the_ring_wrote(const SessionEnd& end) {
         "nothing else asked for it",
         counted(report.steps_left_out, "step"));
   }
-  const std::string full = report.cut_steps > 0 ? fmt::format("; ring_bytes was full {}", counted(report.cut_steps, "time")) : "";
-  return fmt::format("sonde: the ring was written {}, {} of {}{}; the last time for: {}", counted(report.writes, "time"),
-                     counted(report.steps_written, "step"), report.steps_written + report.steps_left_out, full,
-                     report.last_reason);
+  const std::string full =
+      report.cut_steps > 0 ? fmt::format("; ring_bytes was full {}", counted(report.cut_steps, "time")) : "";
+  return fmt::format("sonde: the ring was written {}, {} of {}{}; the last time for: {}",
+                     counted(report.writes, "time"), counted(report.steps_written, "step"),
+                     report.steps_written + report.steps_left_out, full, report.last_reason);
 }
 
 std::string what_was_lost(const SessionEnd& end) {

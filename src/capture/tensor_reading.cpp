@@ -23,13 +23,7 @@ ReadRules::ReadRules(const Plan& of)
 
 TensorReading::TensorReading(const ReadRules& rules, const HostTensor& tensor, const TensorKey& key, bool wanted,
                              TensorRecord& out, Depth depth)
-    : rules_(rules),
-      key_(key),
-      access_(*tensor.access),
-      wanted_(wanted),
-      depth_(depth),
-      out_(out),
-      view_(tensor.view) {
+    : rules_(rules), key_(key), access_(*tensor.access), wanted_(wanted), depth_(depth), out_(out), view_(tensor.view) {
   if (!rules.reshapes || !wanted) return;
   recorded_view_.emplace(tensor.view, *rules.plan, access_);
   view_ = recorded_view_->view();

@@ -216,8 +216,8 @@ Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golde
     comparison.notes.push_back(
         fmt::format("{} tensors were not read, by max_overhead: it is not known whether they differ", not_read));
   }
-  comparison.complete = not_read == 0 && target.problems.empty() && golden.problems.empty() && comparison.unreadable.empty() &&
-                        comparison.left_out.empty() && comparison.compared_tensors > 0;
+  comparison.complete = not_read == 0 && target.problems.empty() && golden.problems.empty() &&
+                        comparison.unreadable.empty() && comparison.left_out.empty() && comparison.compared_tensors > 0;
   return comparison;
 }
 

@@ -145,8 +145,8 @@ bool RankSearch::look_at(std::size_t index, FirstBad& report) {
     report.ops_not_recorded += !op.is_parameter && !any && !op.tensors.empty() ? 1 : 0;
     report.tensors += static_cast<std::uint64_t>(
         std::ranges::count_if(op.tensors, [&](const CatalogTensor& tensor) { return health_.of(tensor).known; }));
-    tensors_not_read_ += static_cast<std::uint64_t>(std::ranges::count_if(
-        op.tensors, [](const CatalogTensor& tensor) { return tensor.skipped == kNotRead; }));
+    tensors_not_read_ += static_cast<std::uint64_t>(
+        std::ranges::count_if(op.tensors, [](const CatalogTensor& tensor) { return tensor.skipped == kNotRead; }));
   }
   if (!any_bad(step, health_)) return false;
   ValueFlow::Options options;
@@ -265,9 +265,10 @@ FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options) {
   std::uint64_t not_read = 0;
   for (const auto& search : searches) not_read += search->tensors_not_read();
   if (not_read > 0) {
-    report.notes.push_back(fmt::format("{} tensors were not read, by max_overhead: it is not known whether they hold a "
-                                       "NaN or infinity",
-                                       not_read));
+    report.notes.push_back(
+        fmt::format("{} tensors were not read, by max_overhead: it is not known whether they hold a "
+                    "NaN or infinity",
+                    not_read));
   }
   report.complete = !catalog.has_lost() && report.problems.empty() && (not_read == 0 || any) &&
                     (report.tensors > 0 || report.only_overflows);

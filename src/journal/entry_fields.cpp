@@ -84,8 +84,8 @@ JournalTensor take_tensor(Fields& fields, const RecordMeta& record) {
   if (flags & kHasTimestamp) tensor.timestamp_us = fields.varint();
   if (flags & kTimeOfRecord) tensor.timestamp_us = record.timestamp_us;
   if (flags & kHasStatistics) {
-    tensor.statistics = (flags & kCompactStatistics) != 0 ? take_compact(fields, tensor.shape.values())
-                                                          : take_statistics(fields);
+    tensor.statistics =
+        (flags & kCompactStatistics) != 0 ? take_compact(fields, tensor.shape.values()) : take_statistics(fields);
   }
   if (flags & kSkipped) tensor.skipped = fields.text();
   if (flags & kHasMd5) tensor.md5 = fields.text();

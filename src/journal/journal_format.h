@@ -53,8 +53,9 @@ inline constexpr std::uint8_t kSomeNan = 1;
 inline constexpr std::uint8_t kSomePositiveInf = 2;
 inline constexpr std::uint8_t kSomeNegativeInf = 4;
 inline constexpr std::uint8_t kSomeZero = 8;
-inline constexpr std::uint8_t kFloatLimits = 16;   // max and min are f32
-inline constexpr std::uint8_t kOneNumber = 32;     // min and sum equal max, the sum of squares its square: they are left out
+inline constexpr std::uint8_t kFloatLimits = 16;  // max and min are f32
+inline constexpr std::uint8_t kOneNumber =
+    32;  // min and sum equal max, the sum of squares its square: they are left out
 inline constexpr std::uint8_t kCountOfShape = 64;  // the count is the product of the sizes
 inline constexpr std::uint8_t kKnownStatisticsFlags = 127;
 

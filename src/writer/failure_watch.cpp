@@ -51,8 +51,8 @@ const FailureWatch::Place& FailureWatch::place_of(std::uint32_t site) const {
 std::string FailureWatch::text(const Record& record, const TensorRecord& tensor, const std::string& what) const {
   const OpName* op = record.kind == RecordKind::parameter ? record.reader : record.op;
   const std::string& line = place_of(record.site).line;
-  return fmt::format("{} in {}{}{}", has_nan(tensor) ? "NaN" : "infinity", what, op != nullptr ? ", at " + op->op_name : "",
-                     line.empty() ? "" : " (" + line + ")");
+  return fmt::format("{} in {}{}{}", has_nan(tensor) ? "NaN" : "infinity", what,
+                     op != nullptr ? ", at " + op->op_name : "", line.empty() ? "" : " (" + line + ")");
 }
 
 std::string FailureWatch::look_at_named(const Record& record, std::uint32_t name, const TensorRecord& tensor) const {

@@ -100,8 +100,8 @@ void GraphFiles::leave_out(Step& step) {
   step.too_long = true;
   std::vector<StepOp>().swap(step.ops);
   step.index = {};
-  notes_.push_back(fmt::format("graphs: step {} of graph {} has more than {} ops: it has no graph files", step.id.number,
-                               step.id.graph, kMostOps));
+  notes_.push_back(fmt::format("graphs: step {} of graph {} has more than {} ops: it has no graph files",
+                               step.id.number, step.id.graph, kMostOps));
 }
 
 // The time of completion is not deterministic, so it does not change the step's hash.
@@ -211,9 +211,10 @@ Status GraphFiles::end_step(StepId id) {
   Status status = note_step(state, shown ? std::optional(known->second) : std::nullopt);
   if (status && fresh) status = write(*state.step, first);
   if (fresh && state.known.size() == kMostGraphs) {
-    notes_.push_back(fmt::format("graphs: {} steps of graph {} differed in their ops or data flow; a step after step {} that "
-                                 "differs from all of them has no graph files",
-                                 kMostGraphs, id.graph, id.number));
+    notes_.push_back(
+        fmt::format("graphs: {} steps of graph {} differed in their ops or data flow; a step after step {} that "
+                    "differs from all of them has no graph files",
+                    kMostGraphs, id.graph, id.number));
   }
   state.step.reset();
   forget_old_attributes();

@@ -26,8 +26,8 @@ namespace sonde {
 // the table says `none`.
 class GraphFiles {
  public:
-  static constexpr std::size_t kMostGraphs = 256;     // of one number
-  static constexpr std::size_t kMostOps = 1 << 17;    // of one step; each costs some 500 bytes of memory
+  static constexpr std::size_t kMostGraphs = 256;   // of one number
+  static constexpr std::size_t kMostOps = 1 << 17;  // of one step; each costs some 500 bytes of memory
 
   // `rank` and `aside` are open directories that outlive this object. Without `with_sources` no text of the program is
   // written.

@@ -301,13 +301,11 @@ std::string Ring::finish() {
   contents_.clear();
   attributes_.clear();
   older_attributes_.clear();
-  return fmt::format("ring: written {}, {} of {}; the others were left out; it held at most {}, {}{}",
-                     counted(report_.writes, "time"), report_.steps_written,
-                     counted(report_.steps_written + report_.steps_left_out, "step"),
-                     counted(report_.most_steps, "step"), megabytes(report_.most_bytes),
-                     report_.cut_steps > 0
-                         ? fmt::format("; ring_bytes was full in {}", counted(report_.cut_steps, "step"))
-                         : "");
+  return fmt::format(
+      "ring: written {}, {} of {}; the others were left out; it held at most {}, {}{}", counted(report_.writes, "time"),
+      report_.steps_written, counted(report_.steps_written + report_.steps_left_out, "step"),
+      counted(report_.most_steps, "step"), megabytes(report_.most_bytes),
+      report_.cut_steps > 0 ? fmt::format("; ring_bytes was full in {}", counted(report_.cut_steps, "step")) : "");
 }
 
 RingReport Ring::report() const {

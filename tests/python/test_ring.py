@@ -53,7 +53,7 @@ def training(inside="pass", steps=20):
     return TRAINING.replace("{inside}", inside).replace("{steps}", str(steps))
 
 
-def run(train, config, inside="pass", steps=20, saved_data="full", ring=3, **more):
+def run(train, config, inside="pass", steps=20, *, saved_data="full", ring=3, **more):
     done = train(
         training(inside, steps),
         config(
@@ -120,7 +120,7 @@ def test_the_value_of_a_parameter_that_was_read_before_the_ring_began_is_in_ever
 
 
 @pytest.mark.parametrize("saved_data", ["statistic", "tensor"])
-def test_what_is_written_is_what_a_whole_dump_has(train, config, dump, sonde, tmp_path, saved_data):
+def test_what_is_written_is_what_a_whole_dump_has(train, config, dump, tmp_path, saved_data):
     inside = "network.scale = float('nan') if step == 7 else 1.0"
     run(train, config, inside, steps=9, saved_data=saved_data)
     whole = tmp_path / "whole" / "dump"
@@ -170,7 +170,8 @@ def test_a_later_failure_writes_again_without_duplicates(train, config, dump, so
 
 
 def test_failures_that_come_and_go_are_bounded(train, config, dump, sonde):
-    inside = "network.scale = float('nan') if step % 4 == 3 else 1.0; [p.data.nan_to_num_() for p in network.parameters()]"
+    inside = "network.scale = float('nan') if step % 4 == 3 else 1.0"
+    inside += "; [p.data.nan_to_num_() for p in network.parameters()]"
     run(train, config, inside, steps=40, ring_writes=2)
     assert steps_in(dump) == [1, 2, 3, 5, 6, 7]
     assert any("ring_writes 2 is reached" in note for note in notes_of(sonde, dump))
@@ -217,11 +218,12 @@ def test_sigterm_loses_nothing_and_ends_the_program(train, config, dump, sonde):
 
 def test_the_programs_own_handler_of_sigterm_still_runs(train, config, dump):
     source = training("step == 9 and (os.kill(os.getpid(), signal.SIGTERM), time.sleep(0.5))").replace(
-        "torch.manual_seed(0)", "signal.signal(signal.SIGTERM, lambda *_: print('mine', flush=True))\n    torch.manual_seed(0)"
+        "torch.manual_seed(0)",
+        "signal.signal(signal.SIGTERM, lambda *_: print('mine', flush=True))\n    torch.manual_seed(0)",
     )
     done = train(source, config(saved_data="statistic", sonde_settings={"ring": 3}))
     assert "mine" in done.stdout and "trained" in done.stdout
-    assert steps_in(dump) == [6, 7, 8] or steps_in(dump) == []
+    assert steps_in(dump) == [6, 7, 8]
 
 
 @pytest.mark.parametrize("layout", ["mindspore-2.0", "mindspore-1.2", "ge", "acl", "o0"])
@@ -286,7 +288,8 @@ def test_a_step_that_never_ends_is_bounded(train, config, dump, sonde):
 def test_the_memory_of_the_ring_is_flat(train, config):
     source = training(
         "step == 400 and globals().update(before=resident())\n"
-        "        step == 1199 and print('grew', resident() - before)", 1200
+        "        step == 1199 and print('grew', resident() - before)",
+        1200,
     ).replace(
         "torch.manual_seed(0)",
         "resident = lambda: int(open('/proc/self/statm').read().split()[1]) * 4096 // 1000\n    torch.manual_seed(0)",

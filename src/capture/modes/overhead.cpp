@@ -215,9 +215,10 @@ std::string Overhead::report() const {
     text += fmt::format("graph {}: {} of {} steps were recorded, at {:.1f} %; ", graph, state.recorded, state.steps,
                         state.total_free > 0 ? 100 * state.longer / state.total_free : 0.0);
   }
-  return text + fmt::format("ops read in full {}, as statistics only {}, not read {}; at most {} recorded steps between "
-                            "two full reads of one",
-                            full_, statistics_, nothing_, longest_wait_);
+  return text + fmt::format(
+                    "ops read in full {}, as statistics only {}, not read {}; at most {} recorded steps between "
+                    "two full reads of one",
+                    full_, statistics_, nothing_, longest_wait_);
 }
 
 }  // namespace sonde

@@ -121,7 +121,8 @@ void RingSignals::State::run() {
   }
 }
 
-RingSignals::RingSignals(int signal, std::function<void(const std::string&)> write) : state_(std::make_unique<State>()) {
+RingSignals::RingSignals(int signal, std::function<void(const std::string&)> write)
+    : state_(std::make_unique<State>()) {
   bool free = false;
   state_->has_mailbox = g_mailbox.in_use.compare_exchange_strong(free, true);
   if (!state_->has_mailbox) return;

@@ -114,8 +114,8 @@ TEST(Journal, GivesBackStatisticsOfEveryForm) {
   Statistics odd = usual;
   odd.negative_count = 7;  // does not follow from the others
   const std::pair<Statistics, std::vector<std::int64_t>> forms[] = {
-      {usual, {2, 3}}, {counts, {106}}, {doubles, {2, 3}}, {one, {}}, {none, {2}}, {minus_zero, {1}}, {odd, {6}},
-      {usual, {7}},  // another shape than that of what was read
+      {usual, {2, 3}}, {counts, {106}},   {doubles, {2, 3}}, {one, {}},
+      {none, {2}},     {minus_zero, {1}}, {odd, {6}},        {usual, {7}},  // another shape than that of what was read
   };
   SampleRun sample = sample_run();
   sample.records.resize(1);
