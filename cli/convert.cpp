@@ -86,12 +86,14 @@ int unpack_dump(const ConvertArguments& options) {
     print_notice("sonde: error: " + printable(lost) + "\n");
     Answer::get().note_problem({options.paths.front(), lost});
   }
-  Answer::get().add({{"packs", done->packs}, {"files", done->files}, {"bytes", done->bytes}, {"lost", done->lost.size()}});
+  Answer::get().add(
+      {{"packs", done->packs}, {"files", done->files}, {"bytes", done->bytes}, {"lost", done->lost.size()}});
   if (!done->lost.empty()) Answer::get().set_incomplete();
   if (options.json) return kNothingFound;
-  const std::string text = fmt::format("{} of {} with {} in {}{}\n", count_text(done->files, "file"),
-                                       count_text(done->packs, "pack"), bytes_text(done->bytes), printable(options.out),
-                                       done->lost.empty() ? "" : fmt::format("; {} could not be read", done->lost.size()));
+  const std::string text =
+      fmt::format("{} of {} with {} in {}{}\n", count_text(done->files, "file"), count_text(done->packs, "pack"),
+                  bytes_text(done->bytes), printable(options.out),
+                  done->lost.empty() ? "" : fmt::format("; {} could not be read", done->lost.size()));
   return print_text(text) ? kNothingFound : kUnreadable;
 }
 
@@ -151,8 +153,9 @@ void add_convert(CLI::App& app, int& exit_status) {
       ->type_name("TYPE");
   verb->add_option("--scripts", options->scripts, "directory with rules of your own: format_convert/convert_X_to_Y.py")
       ->type_name("DIR");
-  verb->add_flag("--unpack", options->unpacks,
-                 "copy a dump that has packs (sonde_settings.pack) into the new directory DIR, each tensor in its own file");
+  verb->add_flag(
+      "--unpack", options->unpacks,
+      "copy a dump that has packs (sonde_settings.pack) into the new directory DIR, each tensor in its own file");
   add_json_options(*verb, options->json, "file written, and for each tensor lost");
   verb->footer(
       "Names: FILE.{input|output}.SLOT.npy, with --format FILE.{input|output}.SLOT.2x3.npy. Types that NumPy does not "

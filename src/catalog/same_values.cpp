@@ -1,10 +1,11 @@
 #include "catalog/same_values.h"
-#include "files/packed_path.h"
 
 #include <algorithm>
 #include <array>
 #include <fstream>
 #include <tuple>
+
+#include "files/packed_path.h"
 
 namespace sonde {
 namespace {

@@ -202,8 +202,8 @@ void add_pack(const fs::path& file, const fs::path& rank, const std::map<std::st
     return;
   }
   if (!contents->problem.empty()) {
-    catalog.problems.push_back({file, contents->problem, !contents->is_tail,
-                                contents->is_tail ? ProblemKind::cut_off : ProblemKind::damaged});
+    catalog.problems.push_back(
+        {file, contents->problem, !contents->is_tail, contents->is_tail ? ProblemKind::cut_off : ProblemKind::damaged});
   }
   for (const std::string& path : contents->paths) {
     std::string name = fs::path(path).filename();

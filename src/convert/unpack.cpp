@@ -135,7 +135,8 @@ Result<Unpacked> unpack(const fs::path& dump, const fs::path& out) {
   if (error) return io_error("open", dump, error.value());
   const fs::path inside = fs::weakly_canonical(out, error).lexically_relative(root);
   if (!inside.empty() && *inside.begin() != "..") {
-    return Error{ErrorCode::invalid_argument, fmt::format("'{}' is inside the dump; choose a directory outside", out.string())};
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("'{}' is inside the dump; choose a directory outside", out.string())};
   }
   std::set<fs::path> journals;
   for (const CatalogRank& rank : catalog->ranks) {

@@ -109,7 +109,8 @@ Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
   }
   if (!file.is_copy_) {
     const std::uint64_t before = offset % static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-    void* mapping = ::mmap(nullptr, before + bytes, PROT_READ, MAP_PRIVATE, fd->get(), static_cast<off_t>(offset - before));
+    void* mapping =
+        ::mmap(nullptr, before + bytes, PROT_READ, MAP_PRIVATE, fd->get(), static_cast<off_t>(offset - before));
     if (mapping == MAP_FAILED) return cannot_read(path, ErrorCode::io, std::strerror(errno));
     file.mapping_ = mapping;
     file.before_ = before;

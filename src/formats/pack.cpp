@@ -1,9 +1,9 @@
 #include "formats/pack.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -70,11 +70,13 @@ std::uint64_t read_head(std::string_view head, std::uint64_t at, std::uint64_t f
   };
   if (!head.starts_with(kPackMagic)) return damaged("its first bytes are not those of a section");
   const auto version = little<std::uint32_t>(head, 8);
-  if (version != kPackVersion) return damaged(fmt::format("version {}; this Sonde reads version {}", version, kPackVersion));
+  if (version != kPackVersion)
+    return damaged(fmt::format("version {}; this Sonde reads version {}", version, kPackVersion));
   const auto section = little<std::uint64_t>(head, 16);
   const auto paths_bytes = little<std::uint32_t>(head, 24);
   if (paths_bytes > head.size() - kPackFieldBytes) return damaged("its list of paths is longer than its head");
-  if (little<std::uint32_t>(head, 12) != checksum_of(head.substr(kPackChecked, kPackFieldBytes - kPackChecked + paths_bytes))) {
+  if (little<std::uint32_t>(head, 12) !=
+      checksum_of(head.substr(kPackChecked, kPackFieldBytes - kPackChecked + paths_bytes))) {
     return damaged("its checksum does not match");
   }
   if (section < kPackHeadBytes || section % kPackUnit != 0 || section > kMostPackSection) {

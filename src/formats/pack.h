@@ -14,10 +14,10 @@
 
 namespace sonde {
 
-inline constexpr std::size_t kPackUnit = 4096;            // sections begin and end at multiples of it
-inline constexpr std::size_t kPackAlignment = 64;         // tensors begin at multiples of it
-inline constexpr std::size_t kPackHeadBytes = 16 << 10;   // of each section
-inline constexpr std::size_t kPackFieldBytes = 32;        // of the head before its list of paths
+inline constexpr std::size_t kPackUnit = 4096;           // sections begin and end at multiples of it
+inline constexpr std::size_t kPackAlignment = 64;        // tensors begin at multiples of it
+inline constexpr std::size_t kPackHeadBytes = 16 << 10;  // of each section
+inline constexpr std::size_t kPackFieldBytes = 32;       // of the head before its list of paths
 inline constexpr std::uint64_t kMostPackSection = 1ULL << 40;
 
 // The fields of a head and the paths, each followed by a zero byte; without the zeros up to kPackHeadBytes.

@@ -21,9 +21,9 @@ namespace sonde {
 namespace {
 
 constexpr std::size_t kSmallest = 256;
-constexpr std::size_t kLarge = 56 << 10;       // larger blocks are made of whole pages of the arena
-constexpr std::size_t kSlabBytes = 1 << 20;    // smaller ones are cut from slabs
-constexpr std::size_t kSlabLink = 64;          // room for the link, without losing alignment
+constexpr std::size_t kLarge = 56 << 10;     // larger blocks are made of whole pages of the arena
+constexpr std::size_t kSlabBytes = 1 << 20;  // smaller ones are cut from slabs
+constexpr std::size_t kSlabLink = 64;        // room for the link, without losing alignment
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kHugePage = 2 << 20;
 constexpr std::size_t kArenaStep = 16 << 20;  // the arena grows by this much
@@ -155,7 +155,7 @@ struct BlockPool::State {
   std::atomic<bool> abandoned{false};
   Arena arena;
   std::array<Block*, kClasses> free{};  // small ones
-  std::byte* slab = nullptr;  // the newest; each slab begins with the address of the previous one
+  std::byte* slab = nullptr;            // the newest; each slab begins with the address of the previous one
   std::size_t slab_used = kSlabBytes;
 
   bool has_room(std::size_t capacity) const { return in_flight == 0 || in_flight + capacity <= budget; }

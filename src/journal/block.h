@@ -47,7 +47,7 @@ class BlockPool {
   // The recorder reports that `block` is on its way to the disk.
   void hand_to_writer(Block& block);
 
-  bool is_crowded() const;                 // more than half of the budget is in use: the writer does not keep up
+  bool is_crowded() const;                // more than half of the budget is in use: the writer does not keep up
   std::uint64_t in_flight_bytes() const;  // capacity of all blocks in use
   std::uint64_t mapped_bytes() const;     // taken from the system in large pieces, free or in use
   std::uint64_t waited_us() const;        // the time that take() blocked the host

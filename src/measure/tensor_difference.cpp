@@ -341,8 +341,7 @@ struct Differences::State {
     if (!is_new) return at->second;
     std::uint64_t hash = 7;
     struct stat status {};
-    const bool is_file =
-        !of.tensor->file.empty() && stat_tensor(of.rank->directory / of.tensor->file, status) == 0;
+    const bool is_file = !of.tensor->file.empty() && stat_tensor(of.rank->directory / of.tensor->file, status) == 0;
     if (is_file) {
       mix(hash, status.st_dev);
       mix(hash, status.st_ino);

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kStageBytes = kPackHeadBytes + (2 << 20);
 constexpr std::size_t kMostPathBytes = kPackHeadBytes - kPackFieldBytes;
 constexpr std::uint64_t kSectionBytes = 16 << 20;  // from here on a section is written
-constexpr std::size_t kStaged = 64 << 10;        // smaller tensors are gathered in one piece
+constexpr std::size_t kStaged = 64 << 10;          // smaller tensors are gathered in one piece
 constexpr std::size_t kMostParts = IOV_MAX / 2;
 
 template <typename Number>

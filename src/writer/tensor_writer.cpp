@@ -264,8 +264,7 @@ std::optional<Fingerprint> TensorWriter::State::read_back(const Primary& primary
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(), &XXH3_freeState);
   if (!hash || XXH3_128bits_reset(hash.get()) != XXH_OK) return std::nullopt;
   for (std::size_t left = bytes; left > 0;) {
-    const ssize_t got =
-        ::pread(in.get(), scratch.data(), std::min(left, scratch.size()), static_cast<off_t>(offset));
+    const ssize_t got = ::pread(in.get(), scratch.data(), std::min(left, scratch.size()), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return std::nullopt;
     XXH3_128bits_update(hash.get(), scratch.data(), static_cast<std::size_t>(got));
@@ -362,9 +361,8 @@ int TensorWriter::State::put_in_pack(OpenDirectory& step, const NamedRecord& rec
                                      std::string_view header, std::string& path, std::string& prefix) {
   PackFile& pack = pack_in(step);
   std::string own;
-  const int error_number = place(step, record, tensor, own, [&](int, const char* name) {
-    return pack.take_name(name) ? 0 : EEXIST;
-  });
+  const int error_number =
+      place(step, record, tensor, own, [&](int, const char* name) { return pack.take_name(name) ? 0 : EEXIST; });
   if (error_number != 0) return error_number;
   const std::size_t bytes = tensor.bytes->bytes;
   bytes_written += bytes;
@@ -387,9 +385,8 @@ int TensorWriter::State::link_in_pack(OpenDirectory& step, const NamedRecord& re
                                       const Primary& primary, std::string& path) {
   PackFile& pack = pack_in(step);
   std::string own;
-  const int error_number = place(step, record, tensor, own, [&](int, const char* name) {
-    return pack.take_name(name) ? 0 : EEXIST;
-  });
+  const int error_number =
+      place(step, record, tensor, own, [&](int, const char* name) { return pack.take_name(name) ? 0 : EEXIST; });
   if (error_number != 0) return error_number;
   path = primary.path + own;
   pack.add_link(path);
@@ -511,12 +508,11 @@ Status TensorWriter::State::pack_container(OpenDirectory& step, Record& record, 
     return layout.op_file_name(*record.op, task_number(record), time + taken);
   };
   std::string own;
-  const int error_number =
-      places->place(step, name, [&](int, const char* free) { return (*pack)->take_name(free) ? 0 : EEXIST; }, own);
+  const int error_number = places->place(
+      step, name, [&](int, const char* free) { return (*pack)->take_name(free) ? 0 : EEXIST; }, own);
   if (error_number != 0) return places->error("write the tensors of an op in", step, error_number);
-  std::string prefix = first != nullptr ? *first : (*pack)->add(own, bytes, [&](std::byte* out) {
-    put_container(record, head, out);
-  });
+  std::string prefix =
+      first != nullptr ? *first : (*pack)->add(own, bytes, [&](std::byte* out) { put_container(record, head, out); });
   if (prefix.empty()) return places->error("write the tensors of an op in", step, ENOMEM);
   if (first != nullptr) (*pack)->add_link(prefix + own);
   if (first == nullptr) bytes_written += bytes - head.size();

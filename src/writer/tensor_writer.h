@@ -43,7 +43,8 @@ class TensorWriter {
   Status store(Record& record, std::vector<StoredFile>& stored);
   // Writes what packs have gathered, and appends it to `stored`. Only then may the journal name it.
   Status flush(std::vector<StoredFile>& stored);
-  // No more records of `step` are expected, and flush() was called. Tensors that have waited since before the last call are given up.
+  // No more records of `step` are expected, and flush() was called. Tensors that have waited since before the last call
+  // are given up.
   void close_step(StepId step);
   Places& places();  // for other files of the same directories
 

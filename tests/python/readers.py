@@ -42,8 +42,8 @@ def entered_files(dump):
 
 
 def agree(dump, complete, shares=False):
-    """Runs all readers on a complete dump; `complete`: nothing is left to repair; `shares`: a tensor whose own name was not
-    written is shown with the file of an equal one."""
+    """Runs all readers on a complete dump; `complete`: nothing is left to repair; `shares`: a tensor whose own name was
+    not written is shown with the file of an equal one."""
     on_disk = tensor_files(dump)
     for path in on_disk:
         np.load(path)  # whole
@@ -84,7 +84,9 @@ def check(dump, shares=False):
 def check_packs(dump):
     """A dump with packs: as it is, and unpacked, by every reader."""
     verified = sonde_says("verify", dump, "--hashes", expect=(0, 1))
-    wrong = [issue for issue in verified["issues"] if issue["kind"] in ("damaged", "missing") and ".pack" in issue["path"]]
+    wrong = [
+        issue for issue in verified["issues"] if issue["kind"] in ("damaged", "missing") and ".pack" in issue["path"]
+    ]
     assert not wrong, wrong[:3]
     shown = {pathlib.Path(tensor.tensor_file).name for tensor in sonde.open(dump).tensors if tensor.tensor_file}
     unpacked = dump.with_name("unpacked")

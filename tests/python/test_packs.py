@@ -133,7 +133,11 @@ def test_a_pack_without_its_journal_is_read_by_its_heads(tmp_path):
 
 def test_equal_contents_are_stored_once(tmp_path):
     packed = record(tmp_path, "packed", steps=3, own={"pack": True})
-    places = {str(tensor.tensor_file).split(".pack/")[1].split("/")[0] for tensor in sonde.open(packed).tensors if tensor.tensor_file}
+    places = {
+        str(tensor.tensor_file).split(".pack/")[1].split("/")[0]
+        for tensor in sonde.open(packed).tensors
+        if tensor.tensor_file
+    }
     named = [tensor for tensor in sonde.open(packed).tensors if tensor.tensor_file]
     assert len(places) < len(named)
     used = sum(path.stat().st_blocks * 512 for path in packed.rglob("*.pack"))
@@ -166,7 +170,11 @@ def test_a_killed_run_loses_nothing_that_was_written(tmp_path):
     assert files > 100
 
 
-FULL = {"a full disk": {"bytes": 600_000}, "a failing disk": {"writes": 40}, "one full when closed": {"bytes": 900_000, "late": True}}
+FULL = {
+    "a full disk": {"bytes": 600_000},
+    "a failing disk": {"writes": 40},
+    "one full when closed": {"bytes": 900_000, "late": True},
+}
 
 
 @pytest.mark.parametrize("how", FULL)
@@ -242,12 +250,21 @@ def head(section, paths, magic=b"\x89SONDEP\n", version=1):
 
 NPY = b"Net/0/0/Add.Default_add-op0.0.0.1700000000000000.output.0.DefaultFormat.Float32.npy"
 HOSTILE = {
-    "a path that leads outside": (head(HEAD, [b"Net/0/0/tensors.pack/64-64/../../../../etc/x.npy"]), "not that of a tensor"),
+    "a path that leads outside": (
+        head(HEAD, [b"Net/0/0/tensors.pack/64-64/../../../../etc/x.npy"]),
+        "not that of a tensor",
+    ),
     "another file": (head(HEAD, [b"../../../etc/tensors.pack/0-64/" + NPY]), "not that of a tensor"),
     "an absolute path": (head(HEAD, [b"/etc/tensors.pack/0-64/" + NPY]), "not that of a tensor"),
     "no pack": (head(HEAD, [b"Net/0/0/passwd/0-64/" + NPY]), "not that of a tensor"),
-    "an offset beyond the end": (head(HEAD, [b"Net/0/0/tensors.pack/1000000-64/" + NPY]), "it lists 64 bytes from byte"),
-    "a size that overflows": (head(HEAD, [b"Net/0/0/tensors.pack/64-18446744073709551615/" + NPY]), "it lists 18446744"),
+    "an offset beyond the end": (
+        head(HEAD, [b"Net/0/0/tensors.pack/1000000-64/" + NPY]),
+        "it lists 64 bytes from byte",
+    ),
+    "a size that overflows": (
+        head(HEAD, [b"Net/0/0/tensors.pack/64-18446744073709551615/" + NPY]),
+        "it lists 18446744",
+    ),
     "a section without an end": (head(HEAD, [])[:-1], "breaks off"),
     "a section of no bytes": (head(0, []), "it would have 0 bytes"),
     "a section that is not whole units": (head(HEAD + 1, []), f"it would have {HEAD + 1} bytes"),

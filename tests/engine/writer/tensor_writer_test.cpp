@@ -196,10 +196,12 @@ TEST_F(TensorFiles, InAPackAreNamedOnlyAfterTheFlush) {
   stored.clear();
   ASSERT_TRUE(writer->flush(stored));
   ASSERT_EQ(stored.size(), 3U);
-  EXPECT_EQ(stored[0].path, "Net/0/0/tensors.pack/16384-132/Net/0/0/"
-                            "add.Default_add-op0.0.0.1700000000000000.output.0.DefaultFormat.UInt8.npy");
+  EXPECT_EQ(stored[0].path,
+            "Net/0/0/tensors.pack/16384-132/Net/0/0/"
+            "add.Default_add-op0.0.0.1700000000000000.output.0.DefaultFormat.UInt8.npy");
   EXPECT_TRUE(stored[2].path.starts_with("Net/0/0/tensors.pack/16384-132/Net/0/0/add.")) << stored[2].path;
-  const Result<MappedFile> first = MappedFile::open(full(stored[0].path)), large = MappedFile::open(full(stored[1].path));
+  const Result<MappedFile> first = MappedFile::open(full(stored[0].path)),
+                           large = MappedFile::open(full(stored[1].path));
   ASSERT_TRUE(first && large);
   EXPECT_EQ(first->text().substr(128), "abcd");
   EXPECT_EQ(large->text().substr(128), std::string(300'000, 'x'));
