@@ -1,15 +1,18 @@
-// Statistics kernels beside memory bandwidth: every dtype in cache and out of it, strided views, the copy.
+// Statistics kernels beside memory bandwidth: every dtype in cache and out of it, strided views, the copy. MD5 and SHA-1
+// of several tensors at once, with every kernel, beside OpenSSL, which takes one after the other.
 //
 //   statistics_kernels --benchmark_filter=f32       (SONDE_KERNEL=avx2 measures another kernel)
 //
 // `plain_read` and `memcpy` are what the machine can do at most with bytes of that place.
 #include <benchmark/benchmark.h>
+#include <openssl/evp.h>
 
 #include <cstring>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "stats/multi_hash.h"
 #include "stats/statistics.h"
 
 namespace {
@@ -131,9 +134,53 @@ void plain_copy(benchmark::State& state, std::size_t bytes) {
   set_bytes(state, bytes);
 }
 
+void hash_by_openssl(benchmark::State& state, const EVP_MD* algorithm, std::size_t tensors, std::size_t bytes) {
+  const std::vector<std::byte> data = finite_elements(DType::float32, tensors * bytes);
+  for (auto _ : state) {
+    for (std::size_t i = 0; i < tensors; ++i) {
+      unsigned char digest[EVP_MAX_MD_SIZE];
+      EVP_Digest(data.data() + i * bytes, bytes, digest, nullptr, algorithm, nullptr);
+      benchmark::DoNotOptimize(digest);
+    }
+  }
+  set_bytes(state, tensors * bytes);
+}
+
+void hash_together(benchmark::State& state, sonde::HashAlgorithm algorithm, const sonde::HashKernel& kernel,
+                   std::size_t tensors, std::size_t bytes) {
+  const std::vector<std::byte> data = finite_elements(DType::float32, tensors * bytes);
+  std::vector<sonde::HashMessage> messages(tensors);
+  sonde::MultiHash hash(algorithm, kernel);
+  for (auto _ : state) {
+    for (std::size_t i = 0; i < tensors; ++i) {
+      messages[i].data = data.data() + i * bytes;
+      messages[i].bytes = bytes;
+      hash.add(messages[i]);
+    }
+    hash.run();
+    benchmark::DoNotOptimize(messages.data());
+  }
+  set_bytes(state, tensors * bytes);
+}
+
 template <typename Function>
 void add(const std::string& name, Function function) {
   benchmark::RegisterBenchmark(name.c_str(), function);
+}
+
+void add_hashes(std::size_t tensors, std::size_t bytes) {
+  std::string end = std::to_string(tensors);
+  end += "x" + std::to_string(bytes);
+  for (const auto algorithm : {sonde::HashAlgorithm::md5, sonde::HashAlgorithm::sha1}) {
+    const bool md5 = algorithm == sonde::HashAlgorithm::md5;
+    const std::string name = md5 ? "md5/" : "sha1/";
+    add(name + "openssl/" + end,
+        [=](auto& state) { hash_by_openssl(state, md5 ? EVP_md5() : EVP_sha1(), tensors, bytes); });
+    for (const sonde::HashKernel& kernel : sonde::hash_kernels()) {
+      add(name + std::string(kernel.name) + "/" + end,
+          [=](auto& state) { hash_together(state, algorithm, kernel, tensors, bytes); });
+    }
+  }
 }
 
 void add_all(const std::string& place, std::size_t bytes) {
@@ -168,6 +215,9 @@ int main(int argc, char** argv) {
   benchmark::AddCustomContext("kernel", std::string(sonde::kernel_name()));
   add("summarize/float32/10_elements", [](auto& state) { summarize(state, DType::float32, 40); });
   add("summarize/float32/1000_elements", [](auto& state) { summarize(state, DType::float32, 4000); });
+  for (const std::size_t bytes : {std::size_t{4} << 10, std::size_t{1} << 20}) {
+    for (const std::size_t tensors : {1, 16, 64}) add_hashes(tensors, bytes);
+  }
   add_all("cache", kCacheBytes);
   add_all("memory", kMemoryBytes);
   benchmark::Initialize(&argc, argv);
