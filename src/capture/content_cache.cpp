@@ -12,6 +12,7 @@ Content content_of(const TensorRecord& record) {
   content.statistics = record.statistics;
   content.md5 = record.md5;
   content.sha1 = record.sha1;
+  content.hashes = record.hashes;
   return content;
 }
 
@@ -21,6 +22,7 @@ void give_content(const Content& content, TensorRecord& record) {
   record.statistics = content.statistics;
   record.md5 = content.md5;
   record.sha1 = content.sha1;
+  record.hashes = content.hashes;
 }
 
 ContentCache::Storage& ContentCache::storage_of(std::uint64_t storage_id) {

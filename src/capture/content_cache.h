@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -22,6 +23,7 @@ struct Content {
   bool has_bytes = false;  // a copy went to the store at the first appearance
   Statistics statistics;
   std::string md5, sha1;
+  std::shared_ptr<HashTexts> hashes;  // if the writer makes them
 };
 
 Content content_of(const TensorRecord& record);

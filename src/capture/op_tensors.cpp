@@ -64,7 +64,7 @@ void OpRecorder::add_tensor(Op& op, bool is_input, std::uint32_t slot, const Hos
     to_read = reading && companion.name == nullptr && reading->look_up(cache_, true);
   }
   if (companion.name != nullptr) to_read = add_companion(op, tensor, companion, reading);
-  if (!to_read || !reading->read(recorder_->blocks())) return;
+  if (!to_read || !reading->read(*recorder_)) return;
   const std::unique_lock guard = lock_for(reading->key());
   reading->publish(cache_);
 }
@@ -169,7 +169,7 @@ void OpRecorder::read(const HostTensor& tensor, const TensorKey& key, TensorReco
     const std::unique_lock guard = lock_for(key);
     if (!reading.look_up(cache_)) return;
   }
-  if (!reading.read(recorder_->blocks())) return;
+  if (!reading.read(*recorder_)) return;
   const std::unique_lock guard = lock_for(key);
   reading.publish(cache_);
 }

@@ -357,7 +357,7 @@ void Session::op_check_output(Op& op, const HostTensor& output) {
     if (ops.found_enough()) return;
     looks = check.look_up(ops.cache());
   }
-  if (looks) check.look(ops.recorder()->blocks());
+  if (looks) check.look(*ops.recorder());
   if (!looks && check.is_finite()) return;
   const std::lock_guard guard(lock_);
   check.publish(ops.cache());

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "model/not_read.h"
+#include "writer/recorder.h"
 #include "writer/ring.h"
 
 namespace sonde {
@@ -19,7 +20,10 @@ bool first_is_nan(const DeviceAccess& reader, TensorView view, const Statistics&
 }  // namespace
 
 ReadRules::ReadRules(const Plan& of)
-    : plan(&of), needs_bytes(of.wants_tensors()), reshapes(RecordedView::differs(of)) {}
+    : plan(&of),
+      needs_bytes(of.wants_tensors()),
+      reshapes(RecordedView::differs(of)),
+      hashes(of.wants(Category::md5) || of.wants(Category::sha1)) {}
 
 TensorReading::TensorReading(const ReadRules& rules, const HostTensor& tensor, const TensorKey& key, bool wanted,
                              TensorRecord& out, Depth depth)
@@ -76,33 +80,50 @@ bool TensorReading::take_block(BlockPool& blocks) {
   return !drops;
 }
 
-bool TensorReading::read(BlockPool& blocks) {
+bool TensorReading::read(Recorder& recorder) {
   if (rules_.needs_bytes && depth_ != Depth::full) {
     out_.skipped = kStatisticsOnly;
-  } else if (rules_.needs_bytes && !take_block(blocks)) {
+  } else if (rules_.needs_bytes && !take_block(recorder.blocks())) {
     return false;
   }
-  measure();
+  measure(recorder);
   give_content(content_, out_);
   return true;
 }
 
-void TensorReading::measure() {
+void TensorReading::measure(Recorder& recorder) {
   const Plan& plan = *rules_.plan;
   const DeviceAccess& reader = *device_access(view_.device);  // a sample may be on the host already
   const bool summarises = info(view_.dtype).has_statistics && !content_.has_statistics;
   if (out_.bytes || summarises) out_.bytes_read = view_.bytes();
+  BlockPtr to_hash = block_to_hash(recorder);
+  std::byte* copy = to_hash ? to_hash->data : out_.bytes ? out_.bytes->data : nullptr;
   if (summarises) {
     Statistics& statistics = content_.statistics;
-    statistics = out_.bytes ? reader.summarize_and_copy(view_, out_.bytes->data) : reader.summarize(view_);
+    statistics = copy != nullptr ? reader.summarize_and_copy(view_, copy) : reader.summarize(view_);
     content_.has_statistics = true;
     statistics.first_is_nan = plan.sonde.acl_quirks && first_is_nan(reader, view_, statistics);
-  } else if (out_.bytes) {
-    reader.copy_c_order(view_, out_.bytes->data);
+  } else if (copy != nullptr) {
+    reader.copy_c_order(view_, copy);
   }
   content_.has_bytes = out_.bytes != nullptr;
-  if (plan.wants(Category::md5) && content_.md5.empty()) content_.md5 = reader.md5_hex(view_);
-  if (plan.wants(Category::sha1) && content_.sha1.empty()) content_.sha1 = reader.sha1_hex(view_);
+  if (rules_.hashes) hash(recorder, std::move(to_hash));
+}
+
+// Null: the hashes are made here, from the tensor itself.
+BlockPtr TensorReading::block_to_hash(Recorder& recorder) const {
+  if (!rules_.hashes || !recorder.can_hash(view_.bytes())) return nullptr;
+  return out_.bytes ? BlockPool::share(out_.bytes) : recorder.blocks().try_take(view_.bytes());
+}
+
+void TensorReading::hash(Recorder& recorder, BlockPtr bytes) {
+  if (bytes) {
+    content_.hashes = recorder.hash(std::move(bytes), info(view_.dtype).item_bytes, !out_.bytes);
+    return;
+  }
+  const DeviceAccess& reader = *device_access(view_.device);
+  if (rules_.plan->wants(Category::md5)) content_.md5 = reader.md5_hex(view_);
+  if (rules_.plan->wants(Category::sha1)) content_.sha1 = reader.sha1_hex(view_);
 }
 
 void TensorReading::publish(ContentCache& cache) {

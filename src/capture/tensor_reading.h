@@ -2,7 +2,7 @@
 //
 //   TensorReading reading(rules, tensor, key, wanted, record);
 //   { lock; if (!reading.look_up(cache)) return; }   // known, not wanted, or not to be read: `record` is complete
-//   if (!reading.read(blocks)) return;               // without the lock: this may take long, and may wait
+//   if (!reading.read(recorder)) return;               // without the lock: this may take long, and may wait
 //   { lock; reading.publish(cache); }
 //
 // A tensor whose key has no storage is never considered known: it needs no lock.
@@ -27,11 +27,14 @@ struct ReadRules {
   const Plan* plan = nullptr;
   bool needs_bytes = false;
   bool reshapes = false;         // some tensors are recorded in part, or in memory order
+  bool hashes = false;           // MD5, SHA-1 or both
   Ring* ring = nullptr;          // which keeps bytes for the steps that it holds
   bool bytes_each_time = false;  // a file with all tensors of an op has the bytes of each, known or not
 
   explicit ReadRules(const Plan& plan);
 };
+
+class Recorder;
 
 class TensorReading {
  public:
@@ -45,12 +48,14 @@ class TensorReading {
   const TensorKey& key() const { return key_; }
   // True if its bytes must be read. `skips_uninitialised`: except those of memory that was never written.
   bool look_up(ContentCache& cache, bool skips_uninitialised = false);
-  bool read(BlockPool& blocks);  // false: the read failed, and `out` says why
+  bool read(Recorder& recorder);  // false: the read failed, and `out` says why
   void publish(ContentCache& cache);
 
  private:
   bool take_block(BlockPool& blocks);
-  void measure();
+  void measure(Recorder& recorder);
+  BlockPtr block_to_hash(Recorder& recorder) const;
+  void hash(Recorder& recorder, BlockPtr bytes);
 
   const ReadRules& rules_;
   const TensorKey key_;

@@ -234,6 +234,7 @@ BlockPtr BlockPool::take_locked(std::size_t bytes, std::size_t capacity) {
   block->bytes = bytes;
   block->with_writer = false;
   block->next = nullptr;
+  block->owners.store(1, std::memory_order_relaxed);
   state_->in_flight += capacity;
   return BlockPtr(block, ReturnBlock{this});
 }
@@ -273,8 +274,14 @@ void BlockPool::hand_to_writer(Block& block) {
   state_->with_writer += block.capacity;
 }
 
+BlockPtr BlockPool::share(const BlockPtr& block) {
+  block->owners.fetch_add(1, std::memory_order_relaxed);
+  return BlockPtr(block.get(), block.get_deleter());
+}
+
 void BlockPool::give(Block* block) {
   State& state = *state_;
+  if (block->owners.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
   if (state.abandoned.load(std::memory_order_relaxed)) return;
   std::byte* own = nullptr;  // a mapping to give back
   const std::size_t pages = block->capacity + kHeadroom;

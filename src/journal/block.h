@@ -1,6 +1,7 @@
 // Block: bytes of one tensor on their way to the disk. BlockPool: allocates blocks and limits their memory to a budget.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -21,6 +22,8 @@ struct Block {
   std::size_t capacity = 0;   // available from `data` on, which is 64-byte aligned
   bool with_writer = false;   // the recorder has it and will return it without the host's help
   Block* next = nullptr;      // the pool's list of free blocks
+
+  std::atomic<std::uint32_t> owners{1};  // the pointers to it; see share()
 };
 
 struct ReturnBlock {
@@ -44,6 +47,8 @@ class BlockPool {
   BlockPtr take(std::size_t bytes);
   // Null if there is no space now, or no memory.
   BlockPtr try_take(std::size_t bytes);
+  // Another pointer to a block whose bytes do not change any more: it is free again when both are gone.
+  static BlockPtr share(const BlockPtr& block);
   // The recorder reports that `block` is on its way to the disk.
   void hand_to_writer(Block& block);
 

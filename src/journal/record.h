@@ -44,8 +44,16 @@ struct TensorEntry : RecordedTensor {
   TensorEntry& entry() { return *this; }
 };
 
+// The hashes of a content that the writer makes, for all records of it. Only the writer's thread reads and changes them.
+struct HashTexts {
+  std::string md5, sha1;
+  bool done = false;
+};
+
 // A slot on its way to the journal and the files.
 struct TensorRecord : TensorEntry {
+  // If the writer makes md5 and sha1: their place.
+  std::shared_ptr<HashTexts> hashes;
   // The reason why there are no bytes (or, without statistics, nothing at all); static text. Null when all is there.
   const char* skipped = nullptr;
   // Tensor mode: a copy in C order. Only the first requested appearance of `content` has it.

@@ -1,4 +1,6 @@
 // MD5 and SHA-1 of a view's bytes in C order, without a copy of the whole.
+#include "stats/hashes.h"
+
 #include <openssl/evp.h>
 
 #include <algorithm>
@@ -14,7 +16,7 @@ namespace {
 constexpr std::size_t kPieceBytes = 64 << 10;
 constexpr std::size_t kSliceElements = 20480;  // of SHA-1, as in MindSpore 2.7
 
-// A running hash. OpenSSL may lack an algorithm (FIPS); then the text is empty.
+// A running hash. OpenSSL may refuse an algorithm (FIPS); then the text is empty.
 class Digest {
  public:
   explicit Digest(const EVP_MD* algorithm)
@@ -49,13 +51,18 @@ class Digest {
   bool good_;
 };
 
+// Hashed in the lanes of a vector, which are slower than OpenSSL unless there are several.
+constexpr std::size_t kLeastSlices = 6;
+
+bool lies_in_c_order(const TensorView& view) { return view.is_c_contiguous() && !view.negative && !view.conjugate; }
+
 // Calls `use(data, bytes)` with the view's bytes in C order, `piece_elements` at a time.
 template <typename Use>
 void for_each_piece(const TensorView& view, std::size_t piece_elements, Use use) {
   auto left = static_cast<std::size_t>(view.elements());
   if (left == 0) return;
   const std::size_t item_bytes = info(view.dtype).item_bytes;
-  if (view.is_c_contiguous() && !view.negative && !view.conjugate) {
+  if (lies_in_c_order(view)) {
     const std::byte* data = view.data;
     while (left > 0) {
       const std::size_t count = std::min(left, piece_elements);
@@ -75,14 +82,68 @@ void for_each_piece(const TensorView& view, std::size_t piece_elements, Use use)
 
 }  // namespace
 
+namespace {
+
+std::string hash_by_lanes(HashAlgorithm algorithm, std::span<HashMessage> messages) {
+  MultiHash hash(algorithm);
+  for (HashMessage& message : messages) hash.add(message);
+  hash.run();
+  return algorithm == HashAlgorithm::md5 ? hex_of(messages.front()) : sha1_of_slices(messages);
+}
+
+// Where OpenSSL refuses: these hashes tell tensors apart, they protect nothing.
+std::string hash_of_copy(HashAlgorithm algorithm, const TensorView& view) {
+  std::vector<std::byte> copy(view.bytes());
+  if (!copy.empty()) copy_c_order(view, copy.data());
+  std::vector<HashMessage> messages(1);
+  messages.front().data = copy.data();
+  messages.front().bytes = copy.size();
+  if (algorithm == HashAlgorithm::sha1) {
+    messages = sha1_slices(copy.data(), copy.size(), info(view.dtype).item_bytes);
+  }
+  return hash_by_lanes(algorithm, messages);
+}
+
+}  // namespace
+
 std::string md5_hex(const TensorView& view) {
   Digest digest(EVP_md5());
   for_each_piece(view, kPieceBytes / 16, [&](const std::byte* data, std::size_t bytes) { digest.add(data, bytes); });
-  return digest.hex();
+  const std::string text = digest.hex();
+  return text.empty() ? hash_of_copy(HashAlgorithm::md5, view) : text;
+}
+
+std::vector<HashMessage> sha1_slices(const std::byte* data, std::size_t bytes, std::size_t item_bytes) {
+  const std::size_t slice_bytes = kSliceElements * item_bytes;
+  std::vector<HashMessage> slices(std::max<std::size_t>(1, (bytes + slice_bytes - 1) / slice_bytes));
+  for (HashMessage& slice : slices) {
+    slice.data = data;
+    slice.bytes = std::min(bytes, slice_bytes);
+    data += slice.bytes;
+    bytes -= slice.bytes;
+  }
+  return slices;
+}
+
+std::string sha1_of_slices(std::span<const HashMessage> slices) {
+  if (slices.size() == 1) return hex_of(slices.front());
+  std::string texts;
+  for (const HashMessage& slice : slices) texts += hex_of(slice);
+  HashMessage whole;
+  whole.data = reinterpret_cast<const std::byte*>(texts.data());
+  whole.bytes = texts.size();
+  MultiHash hash(HashAlgorithm::sha1);
+  hash.add(whole);
+  hash.run();
+  return hex_of(whole);
 }
 
 std::string sha1_hex(const TensorView& view) {
   const bool sliced = view.elements() > static_cast<std::int64_t>(kSliceElements);
+  if (view.elements() > static_cast<std::int64_t>(kLeastSlices * kSliceElements) && lies_in_c_order(view)) {
+    std::vector<HashMessage> slices = sha1_slices(view.data, view.bytes(), info(view.dtype).item_bytes);
+    return hash_by_lanes(HashAlgorithm::sha1, slices);
+  }
   Digest whole(EVP_sha1());
   Digest slice(EVP_sha1());
   for_each_piece(view, kSliceElements, [&](const std::byte* data, std::size_t bytes) {
@@ -92,7 +153,8 @@ std::string sha1_hex(const TensorView& view) {
     const std::string text = slice.hex();
     whole.add(text.data(), text.size());
   });
-  return whole.hex();
+  const std::string text = whole.hex();
+  return text.empty() ? hash_of_copy(HashAlgorithm::sha1, view) : text;
 }
 
 }  // namespace sonde

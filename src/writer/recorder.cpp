@@ -21,6 +21,7 @@
 #include "base/signals_blocked.h"
 #include "files/files.h"
 #include "writer/forgotten.h"
+#include "writer/hasher.h"
 #include "writer/item.h"
 #include "writer/queue.h"
 #include "writer/recording.h"
@@ -62,8 +63,13 @@ struct Recorder::State {
         waits_for_choice(chooses_by_name(plan)),
         rank(run.rank),
         waits(plan.sonde.when_full == WhenFull::wait),
-        pool(plan.sonde.budget_bytes + plan.ring_bytes(), [this] { queue.wake(); }),
-        recording(std::in_place, plan, run, naming, spare) {
+        pool(plan.sonde.budget_bytes + plan.ring_bytes(),
+             [this] {
+               room_wanted = true;
+               queue.wake();
+             }),
+        hasher(plan.wants(Category::md5), plan.wants(Category::sha1), plan.sonde.budget_bytes),
+        recording(std::in_place, plan, run, naming, spare, hasher) {
     // Every container has the bytes of all its tensors.
     const bool shares_bytes = plan.wants_tensors() && naming.tensor_form() != TensorForm::container;
     if (plan.sonde.ring > 0) ring.emplace(plan, shares_bytes, [this](Item&& item) { pass_on(std::move(item)); });
@@ -75,6 +81,7 @@ struct Recorder::State {
   const bool waits;
   SpareTensors spare;
   BlockPool pool;  // outlives the queue and the recording, which hold its blocks
+  Hasher hasher;
   Queue<Item> queue;
   const ::pid_t pid = ::getpid();
   std::atomic<std::uint64_t> sequence{0};
@@ -83,6 +90,7 @@ struct Recorder::State {
   std::atomic<bool> ran{false};      // it has existed
   std::atomic<bool> chosen{false};   // an op was chosen, if the plan chooses by name
   std::atomic<bool> stopping{false};
+  std::atomic<bool> room_wanted{false};  // the host waits for a block
   std::atomic<int> owner{-1};
 
   std::mutex life;  // starting and finishing
@@ -261,14 +269,17 @@ void Recorder::State::work() {
     }
     // The wake-up for this request may already have been consumed: do not wait for another.
     const bool asked = last || ticket > flush_done;
-    queue.take_all(batch, asked ? milliseconds(0) : recording->has_unflushed() ? kLongestUnflushed : kIdle);
+    const bool goes_on = asked || hasher.is_running();
+    queue.take_all(batch, goes_on ? milliseconds(0) : recording->has_unflushed() ? kLongestUnflushed : kIdle);
     skip_dropped();
     for (Item& item : batch) {
       handle(item);
       if (Clock::now() - last_flush < kLongestUnflushed) continue;
+      recording->hash(false);
       recording->flush_appends();
       last_flush = Clock::now();
     }
+    recording->hash(room_wanted.exchange(false));
     recording->flush_appends();  // batches are large: this happens at most a few hundred times a second
     last_flush = Clock::now();
     if (ticket > flush_done) recording->flush_all();
@@ -390,7 +401,7 @@ Status Recorder::release(const Plan& plan, const RunInfo& run) {
     const Layout layout = Layout::make(plan, run);
     if (Status fit = check_place(layout); !fit) return fit.error();
     state.layout = layout;
-    state.recording.emplace(plan, run, layout, state.spare);
+    state.recording.emplace(plan, run, layout, state.spare, state.hasher);
   }
   // Other threads wait for the lock, so their items come after the definitions that they refer to.
   for (Item& item : state.held) state.hand_on(std::move(item));
@@ -414,6 +425,17 @@ std::uint64_t Recorder::held_bytes() const {
 
 const Layout& Recorder::layout() const { return state_->layout; }
 BlockPool& Recorder::blocks() { return state_->pool; }
+
+// Records that wait for a choice may be forgotten, and their blocks must not stay behind.
+bool Recorder::can_hash(std::uint64_t bytes) const {
+  return bytes >= Hasher::kLeastBytes && state_->running.load(std::memory_order_acquire) && !state_->stopping.load() &&
+         !state_->abandoned.load(std::memory_order_relaxed);
+}
+
+std::shared_ptr<HashTexts> Recorder::hash(BlockPtr bytes, std::size_t item_bytes, bool only_here) {
+  if (only_here) state_->pool.hand_to_writer(*bytes);
+  return state_->hasher.add(std::move(bytes), item_bytes);
+}
 
 void Recorder::define(const Site& site) { state_->accept(Item(site)); }
 

@@ -37,6 +37,12 @@ class Recorder {
   const Layout& layout() const;
   BlockPool& blocks();
 
+  // Any thread. True if hash() can take a tensor of so many bytes, and this is worth it.
+  bool can_hash(std::uint64_t bytes) const;
+  // The writer makes the hashes that the plan wants from `bytes`, a tensor in C order, together with those of others.
+  // `only_here`: no record has the block too. The texts are for records that are pushed later.
+  std::shared_ptr<HashTexts> hash(BlockPtr bytes, std::size_t item_bytes, bool only_here);
+
   // Any thread. Definitions must be made before a record names them; they are copied.
   void define(const Site& site);
   void define(const OpName& name);

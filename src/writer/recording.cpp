@@ -11,8 +11,8 @@
 
 namespace sonde {
 
-Recording::Recording(const Plan& plan, const RunInfo& run, const Layout& layout, SpareTensors& spare)
-    : plan_(plan), run_(run), layout_(layout), spare_(spare) {}
+Recording::Recording(const Plan& plan, const RunInfo& run, const Layout& layout, SpareTensors& spare, Hasher& hasher)
+    : plan_(plan), run_(run), layout_(layout), spare_(spare), hasher_(hasher) {}
 
 void Recording::open() {
   if (Status status = try_open(); !status) fail(status.error());
@@ -65,6 +65,7 @@ void Recording::add(Record&& record) {
   }
   drop(record);  // frees the remaining bytes: after a failure, or if the plan needs none
   const std::uint64_t sequence = record.sequence;
+  const bool ends_step = record.kind == RecordKind::step_end;
   if (record.completes) {
     complete(std::move(record));
   } else if (Reorder::Entry* entry = reorder_.at(sequence)) {
@@ -74,7 +75,14 @@ void Recording::add(Record&& record) {
     append(std::move(record), {});
   }
   attach(stored_);
+  if (ends_step) hash(true);
   append_ready(error_.has_value());
+}
+
+void Recording::hash(bool at_once) {
+  if (hasher_.is_idle()) return;
+  hasher_.run(at_once);
+  append_ready(false);
 }
 
 // The op that it completes is already on disk, or still waits for its turn.
@@ -120,13 +128,31 @@ void Recording::attach(const std::vector<StoredFile>& stored) {
 }
 
 void Recording::append_ready(bool force) {
-  while (std::optional<Reorder::Entry> entry = reorder_.pop(force)) {
-    append(std::move(*entry->record), entry->files);
+  while (const Record* next = reorder_.next(force)) {
+    if (!force && !has_hashes(*next)) return;
+    Reorder::Entry entry = reorder_.pop();
+    append(std::move(*entry.record), entry.files);
+  }
+}
+
+bool Recording::has_hashes(const Record& record) {
+  return std::ranges::all_of(record.tensors,
+                             [](const TensorRecord& tensor) { return !tensor.hashes || tensor.hashes->done; });
+}
+
+void Recording::settle_hashes(Record& record) {
+  if (!has_hashes(record)) hasher_.run_all();
+  for (TensorRecord& tensor : record.tensors) {
+    if (!tensor.hashes) continue;
+    tensor.md5 = tensor.hashes->md5;
+    tensor.sha1 = tensor.hashes->sha1;
+    tensor.hashes.reset();
   }
 }
 
 void Recording::append(Record&& record, const std::vector<StoredFile>& stored) {
   count(record);
+  settle_hashes(record);
   const bool ends_step = record.kind == RecordKind::step_end;
   const StepId step = record.step;
   Status status = files_->append(record, stored);
@@ -199,7 +225,7 @@ void Recording::close() {
   close_run_directory(directory_);
 }
 
-bool Recording::has_unflushed() const { return !error_ && files_ && files_->has_unflushed(); }
+bool Recording::has_unflushed() const { return !hasher_.is_idle() || (!error_ && files_ && files_->has_unflushed()); }
 
 int Recording::owner() const { return directory_.owner.get(); }
 

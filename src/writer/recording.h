@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/plan.h"
+#include "writer/hasher.h"
 #include "writer/op_files.h"
 #include "writer/recorder.h"
 #include "writer/reorder.h"
@@ -20,7 +21,8 @@ namespace sonde {
 class Recording {
  public:
   // `spare` gets the vectors of records that are written; it outlives this object.
-  Recording(const Plan& plan, const RunInfo& run, const Layout& layout, SpareTensors& spare);
+  // `hasher` makes the hashes of records; it outlives this object, too.
+  Recording(const Plan& plan, const RunInfo& run, const Layout& layout, SpareTensors& spare, Hasher& hasher);
 
   void open();  // makes the directory, takes the lock
   void define(const Site& site);
@@ -31,6 +33,7 @@ class Recording {
   void skip(std::uint64_t from, std::uint64_t to);  // sequence numbers [from, to)
   void count_dropped(std::uint64_t records, std::uint64_t bytes);  // that were never passed on
   void note(const std::string& text);
+  void hash(bool at_once);                                         // makes some of the hashes that records wait for
   void flush_appends();
   void flush_all();  // also records that wait for a missing sequence number
   void close();
@@ -47,6 +50,8 @@ class Recording {
   void attach(const std::vector<StoredFile>& stored);
   void append_ready(bool force);
   void flush_tensors();
+  static bool has_hashes(const Record& record);
+  void settle_hashes(Record& record);
   void append(Record&& record, const std::vector<StoredFile>& stored);
   void count(const Record& record);
   Status try_open();
@@ -60,6 +65,7 @@ class Recording {
   Fd aside_;
   std::optional<OpFiles> op_files_;
   SpareTensors& spare_;
+  Hasher& hasher_;
   Reorder reorder_;
   std::vector<StoredFile> stored_;
   Totals totals_;

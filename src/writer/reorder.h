@@ -47,16 +47,22 @@ class Reorder {
     }
   }
 
-  // The next record in order, if it is there. With `force` gaps are skipped: their records then count as late.
-  std::optional<Entry> pop(bool force) {
+  // The next record in order, null if it is not there. With `force` gaps are skipped: their records then count as late.
+  const Record* next(bool force) {
     while (!entries_.empty() && (force || entries_.front().settled)) {
-      std::optional<Entry> entry;
-      if (entries_.front().record) entry.emplace(std::move(entries_.front()));
+      if (entries_.front().record) return &*entries_.front().record;
       entries_.pop_front();
       ++next_;
-      if (entry) return entry;
     }
-    return std::nullopt;
+    return nullptr;
+  }
+
+  // Takes the record that next() has just returned.
+  Entry pop() {
+    Entry entry = std::move(entries_.front());
+    entries_.pop_front();
+    ++next_;
+    return entry;
   }
 
   void clear() {

@@ -26,10 +26,10 @@ bool OverflowCheck::look_up(ContentCache& cache) {
   return read_;
 }
 
-void OverflowCheck::look(BlockPool& blocks) {
+void OverflowCheck::look(Recorder& recorder) {
   if (!reading_) {
     finite_ = output_.access->all_finite(output_.view);
-  } else if (reading_->read(blocks)) {
+  } else if (reading_->read(recorder)) {
     finite_ = record_.has_statistics && record_.statistics.all_finite();
   } else {
     finite_ = read_ = false;

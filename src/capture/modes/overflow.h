@@ -20,7 +20,7 @@ class OverflowCheck {
   OverflowCheck(const ReadRules& rules, const HostTensor& output, bool with_statistics);
 
   bool look_up(ContentCache& cache);  // false: is_finite() is known
-  void look(BlockPool& blocks);
+  void look(Recorder& recorder);
   void publish(ContentCache& cache);
   bool is_finite() const { return finite_; }
 

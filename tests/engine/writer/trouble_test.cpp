@@ -98,7 +98,7 @@ TEST_F(Trouble, AFileThatMayNotGrowStopsTheRecordingAndLeavesNoPart) {
 // The work of the writer thread, step by step.
 class Writing {
  public:
-  explicit Writing(const Plan& plan) : recording_(plan, RunInfo(), Layout::make(plan, RunInfo()), spare_) {
+  explicit Writing(const Plan& plan) : recording_(plan, RunInfo(), Layout::make(plan, RunInfo()), spare_, hasher_) {
     recording_.open();
   }
   Recording* operator->() { return &recording_; }
@@ -126,6 +126,7 @@ class Writing {
   std::deque<OpName> names_;
   BlockPool pool_{1 << 20};
   SpareTensors spare_;
+  Hasher hasher_{false, false, 1 << 20};
   Recording recording_;
 };
 
