@@ -87,12 +87,8 @@ const KnownCode& known_code(const FrameFacts& facts, PyCodeObject* code) {
   trail().add(&code->co_firstlineno);
   if (entry.code != code || entry.filename != code->co_filename || entry.line_table != code->co_linetable ||
       entry.first_line != code->co_firstlineno) {
-    entry = {code,
-             code->co_filename,
-             code->co_linetable,
-             code->co_firstlineno,
-             classify(facts, code),
-             is_checkpoint(code)};
+    entry = {
+        code, code->co_filename, code->co_linetable, code->co_firstlineno, classify(facts, code), is_checkpoint(code)};
   }
   return entry;
 }

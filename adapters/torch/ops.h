@@ -27,8 +27,8 @@ struct OpInfo {
   std::string overload;
   std::string op_type;  // `add_`
   std::vector<ArgumentInfo> arguments;
-  bool has_attributes = false;   // some argument is not a tensor
-  bool writes = false;           // some argument is written
+  bool has_attributes = false;  // some argument is not a tensor
+  bool writes = false;          // some argument is written
   // PyTorch's own, and its schema says all that it writes: the operators that it calls have nothing to add, unless they
   // make nodes for backward.
   bool schema_says_all = false;

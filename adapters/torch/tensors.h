@@ -20,7 +20,7 @@ struct TensorDescriptor {
   c10::weak_intrusive_ptr<c10::StorageImpl> alive;  // distinguishes it from a storage that died during the op
   bool requires_grad = false;
   bool subclass = false;  // its operators run code of Python
-  bool fresh = false;  // its storage is seen for the first time
+  bool fresh = false;     // its storage is seen for the first time
 
   TensorDescriptor();
   // Never throws: a refusal by PyTorch becomes the reason why the tensor is skipped.

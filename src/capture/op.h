@@ -19,7 +19,7 @@ struct Op {
   Record record;
   Selector::Wanted wanted;
   bool backward = false;
-  bool deferred = false;  // returned by op_defer
+  bool deferred = false;                                 // returned by op_defer
   Depth depth = Depth::full;                             // max_overhead: what is read of it
   std::uint64_t read_nanoseconds = 0, copied_bytes = 0;  // the same: what that cost
   std::vector<Snapshot> before;

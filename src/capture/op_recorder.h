@@ -49,7 +49,7 @@ class OpRecorder {
 
   // --- life, locked ---
   void limit(Overhead* overhead) { overhead_ = overhead; }  // before the first op; it outlives this
-  void open(std::unique_ptr<Recorder> recorder);  // before the first chosen step
+  void open(std::unique_ptr<Recorder> recorder);            // before the first chosen step
   Recorder* recorder() { return recorder_.get(); }
   const Recorder* recorder() const { return recorder_.get(); }
   // None of its data goes into the dump. Ops of other threads may still be inside.

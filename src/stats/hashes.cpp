@@ -91,7 +91,7 @@ std::string hash_by_lanes(HashAlgorithm algorithm, std::span<HashMessage> messag
   return algorithm == HashAlgorithm::md5 ? hex_of(messages.front()) : sha1_of_slices(messages);
 }
 
-// Where OpenSSL refuses: these hashes tell tensors apart, they protect nothing.
+// Where OpenSSL refuses: these hashes distinguish tensors, they protect nothing.
 std::string hash_of_copy(HashAlgorithm algorithm, const TensorView& view) {
   std::vector<std::byte> copy(view.bytes());
   if (!copy.empty()) copy_c_order(view, copy.data());

@@ -326,8 +326,8 @@ struct LoadNarrow {
   // Never by way of a denormal float: a processor takes a hundred cycles for each.
   static HWY_INLINE V32 widened(hn::Vec<DU> magnitude) {
     constexpr std::uint32_t kOne = 1U << 23;  // of the exponent
-    const auto normal =
-        hn::Add(hn::ShiftLeft<23 - kFractionBits>(magnitude), hn::Set(DU(), static_cast<std::uint32_t>(127 - kBias) * kOne));
+    const auto normal = hn::Add(hn::ShiftLeft<23 - kFractionBits>(magnitude),
+                                hn::Set(DU(), static_cast<std::uint32_t>(127 - kBias) * kOne));
     const auto small = hn::Lt(magnitude, hn::Set(DU(), 1U << kFractionBits));
     // With the exponent of the least normal number, which has the implied one that a denormal lacks.
     const auto next = hn::BitCast(D32(), hn::Add(normal, hn::Set(DU(), kOne)));

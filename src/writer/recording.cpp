@@ -175,7 +175,7 @@ void Recording::count(const Record& record) {
   }
 }
 
-// What a pack holds may be named in the journal only when it is on the disk.
+// The journal may name a tensor of a pack only when it is on the disk.
 void Recording::flush_tensors() {
   if (error_ || !plan_.sonde.pack) return;
   std::vector<StoredFile> stored;

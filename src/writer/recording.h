@@ -33,7 +33,7 @@ class Recording {
   void skip(std::uint64_t from, std::uint64_t to);  // sequence numbers [from, to)
   void count_dropped(std::uint64_t records, std::uint64_t bytes);  // that were never passed on
   void note(const std::string& text);
-  void hash(bool at_once);                                         // makes some of the hashes that records wait for
+  void hash(bool at_once);  // makes some of the hashes that records wait for
   void flush_appends();
   void flush_all();  // also records that wait for a missing sequence number
   void close();

@@ -107,9 +107,9 @@ void StatisticRows::append(const Record& record, const TensorRecord& tensor, std
   append_cell(op.op_type, out);
   out.push_back(',');
   append_cell(form.name_as_in_file ? layout_.name_in_files(op) : op.op_name, out);
-  fmt::format_to(std::back_inserter(out), ",{},0,{},{},{},{},{},\"{}\"", layout_.shown_task(record), tensor.timestamp_us,
-                 tensor.is_input ? "input" : "output", tensor.slot, data_bytes(tensor), info(tensor.dtype).lower,
-                 shape_text(tensor.shape.values(), form.open, form.close));
+  fmt::format_to(std::back_inserter(out), ",{},0,{},{},{},{},{},\"{}\"", layout_.shown_task(record),
+                 tensor.timestamp_us, tensor.is_input ? "input" : "output", tensor.slot, data_bytes(tensor),
+                 info(tensor.dtype).lower, shape_text(tensor.shape.values(), form.open, form.close));
   out.append(cells_of(tensor));
 }
 

@@ -169,7 +169,7 @@ TEST(WriteMethod, ForgetsDirectWritesWhereThereAreNone) {
   }
 }
 
-// Large tensors are told apart by samples at first, which are the same here.
+// Samples distinguish large tensors at first, which are the same here.
 TEST_F(TensorFiles, ThatAreLargeAreOneFileOnlyIfEveryByteIsEqual) {
   for (const bool packs : {false, true}) {
     options.pack = packs;
