@@ -27,6 +27,23 @@ TEST(BlockPool, GivesAlignedMemoryOfAtLeastTheSizeAskedFor) {
   EXPECT_EQ(pool.in_flight_bytes(), 0U);
 }
 
+TEST(BlockPool, ASharedBlockIsFreeWhenBothPointersAreGone) {
+  BlockPool pool(64 << 20);
+  BlockPtr first = pool.take(1000);
+  std::memset(first->data, 7, 1000);
+  BlockPtr second = BlockPool::share(first);
+  EXPECT_EQ(second->data, first->data);
+  const std::uint64_t used = pool.in_flight_bytes();
+  first.reset();
+  EXPECT_EQ(pool.in_flight_bytes(), used);
+  EXPECT_NE(pool.take(1000)->data, second->data);
+  EXPECT_EQ(std::to_integer<int>(second->data[999]), 7);
+  second.reset();
+  EXPECT_EQ(pool.in_flight_bytes(), 0U);
+  const BlockPtr third = pool.take(1000), fourth = pool.take(1000);
+  EXPECT_NE(third->data, fourth->data) << "it is on the list of free blocks once";
+}
+
 TEST(BlockPool, BlocksInUseNeverOverlap) {
   BlockPool pool(64 << 20);
   std::vector<BlockPtr> blocks;
