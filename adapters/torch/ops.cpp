@@ -128,7 +128,7 @@ const OpInfo* op_info(const at::RecordFunction& fn) {
   const char* name = fn.name();
   Known& entry = known[(reinterpret_cast<std::uintptr_t>(name) * 0x9E3779B97F4A7C15ULL) >> 54];
   // A library of operators may be unloaded, and another take its place.
-  if (entry.name == name && entry.info->name == name) return entry.info;
+  if (entry.info != nullptr && entry.name == name && entry.info->name == name) return entry.info;
   const auto schema = fn.operator_schema();
   if (!schema.has_value()) return nullptr;
   entry = {name, intern(*schema)};
