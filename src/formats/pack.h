@@ -23,7 +23,7 @@ inline constexpr std::uint64_t kMostPackSection = 1ULL << 40;
 // The fields of a head and the paths, each followed by a zero byte; without the zeros up to kPackHeadBytes.
 std::string pack_head(std::uint64_t section_bytes, std::string_view paths);
 
-// The tensors that the heads of a pack list, in order.
+// The contents of a pack by its heads, in order.
 struct PackContents {
   std::vector<std::string> paths;  // relative to the rank's directory, as the journal has them
   // The reason why the list ends before the file; empty: it is complete. `is_tail`: a run was killed there.

@@ -87,6 +87,7 @@ std::byte* PackFile::stage(std::size_t bytes) {
 }
 
 std::string PackFile::add(std::string_view own, std::string_view header, BlockPtr block) {
+  if (stage_.data() == nullptr) return {};
   const std::size_t bytes = header.size() + block->bytes;
   if (bytes < kStaged || block->page == nullptr || header.size() != kHeadroom) {
     return add(own, bytes, [&](std::byte* out) {
@@ -170,7 +171,10 @@ int PackFile::ask_for_late_error() {
 
 int PackFile::flush(WriteMethod& method, std::vector<StoredFile>& stored) {
   if (paths_.empty()) return 0;
-  if (stage_.data() == nullptr) return ENOMEM;
+  if (stage_.data() == nullptr) {
+    begin_section();
+    return ENOMEM;
+  }
   end_piece();
   const std::string head = pack_head(at_ - begin_, paths_);
   std::memcpy(stage_.data(), head.data(), head.size());

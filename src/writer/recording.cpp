@@ -175,7 +175,7 @@ void Recording::count(const Record& record) {
   }
 }
 
-// The journal may name a tensor of a pack only when it is on the disk.
+// The journal names a tensor of a pack only when its bytes are on the disk.
 void Recording::flush_tensors() {
   if (error_ || !plan_.sonde.pack) return;
   std::vector<StoredFile> stored;
@@ -202,7 +202,11 @@ void Recording::fail(Error error) {
   if (error_) return;
   error_ = std::move(error);
   if (!files_) return;
-  // Records with files on disk are still added to the journal, if possible; then the reason.
+  // Records with files on disk are still added to the journal, if possible; then the reason. A pack must not keep the
+  // memory that the training waits for.
+  std::vector<StoredFile> stored;
+  static_cast<void>(tensors_->flush(stored));
+  attach(stored);
   append_ready(true);
   files_->append_note(note_text(plan_, "recording stopped: " + error_->message));
   if (Status flushed = files_->flush(); flushed && op_files_) static_cast<void>(op_files_->flush());

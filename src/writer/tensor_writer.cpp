@@ -394,12 +394,13 @@ int TensorWriter::State::link_in_pack(OpenDirectory& step, const NamedRecord& re
 }
 
 Status TensorWriter::State::flush_packs(std::vector<StoredFile>& stored) {
-  for (OpenPack& pack : packs) {
-    if (const int error_number = pack.file.flush(method, stored); error_number != 0) {
-      return io_error("write", layout.rank_directory() / pack.file.path(), error_number);
-    }
+  Status status;
+  for (OpenPack& pack : packs) {  // all of them, also after an error: they give their memory back
+    const int error_number = pack.file.flush(method, stored);
+    if (error_number == 0 || !status) continue;
+    status = io_error("write", layout.rank_directory() / pack.file.path(), error_number);
   }
-  return {};
+  return status;
 }
 
 // A pack's tensors are on the disk only when the pack is flushed.

@@ -180,7 +180,8 @@ FULL = {
 @pytest.mark.parametrize("how", FULL)
 def test_what_was_written_before_the_disk_was_full_is_read(tmp_path, how):
     dump = tmp_path / "packed"
-    settings = settings_of(dump, None, {"pack": True}, {"saved_data": "tensor"})
+    own = {"pack": True, "budget_bytes": 1 << 20}  # the training must not wait for memory that nobody gives back
+    settings = settings_of(dump, None, own, {"saved_data": "tensor"})
     (tmp_path / "packed.json").write_text(json.dumps(settings))
     program = f"import disks, sonde\ndisks.spoil({str(dump)!r}, **{FULL[how]!r})\nsonde.start('packed.json')\n"
     program += textwrap.dedent(TRAIN) + "\nsonde.stop()\n"

@@ -169,7 +169,7 @@ TEST(WriteMethod, ForgetsDirectWritesWhereThereAreNone) {
   }
 }
 
-// Samples distinguish large tensors at first, which are the same here.
+// For large tensors a sample of the bytes counts at first, which are the same here.
 TEST_F(TensorFiles, ThatAreLargeAreOneFileOnlyIfEveryByteIsEqual) {
   for (const bool packs : {false, true}) {
     options.pack = packs;
