@@ -79,17 +79,16 @@ OpInfo* make(const c10::FunctionSchema& schema) {
     entry.result = info->collective && !info->barrier && entry.written && !starts_with(argument.name(), "input");
     info->arguments.push_back(entry);
   }
+  info->schema_says_all = starts_with(info->name, "aten::");
   for (const HiddenWrite& hidden : kHiddenWrites) {
     if (hidden.name != info->name) continue;
+    info->schema_says_all = false;
     for (const int i : hidden.arguments) {
       if (static_cast<std::size_t>(i) < info->arguments.size()) info->arguments[i].written = true;
     }
   }
   info->writes =
       std::any_of(info->arguments.begin(), info->arguments.end(), [](const ArgumentInfo& a) { return a.written; });
-  const bool hides = std::any_of(std::begin(kHiddenWrites), std::end(kHiddenWrites),
-                                 [&](const HiddenWrite& hidden) { return hidden.name == info->name; });
-  info->schema_says_all = starts_with(info->name, "aten::") && !hides;
   info->returns_nothing = schema.returns().empty();
   const std::string_view type = info->op_type;
   info->uninitialised = starts_with(type, "empty") || starts_with(type, "new_empty") || starts_with(type, "resize_") ||

@@ -61,7 +61,7 @@ OpNames::Series& OpNames::series_of(const Site& site) {
 OpNames::Series::Entry& OpNames::entry_of(Series& series, const Site& site, std::uint32_t number) {
   while (series.entries.size() <= number) {
     if (names_.size() >= kMostNames && !series.entries.empty()) {
-      if (!std::exchange(told_limit_, true)) {
+      if (!std::exchange(reported_limit_, true)) {
         recorder_->note(
             fmt::format("names: {} operators have names of their own; a further one has the name of the "
                         "last of its kind",

@@ -73,9 +73,9 @@ class OpNames {
   Selector& selector_;
   const SiteTable& sites_;
   Recorder* recorder_ = nullptr;
-  std::deque<OpName> names_;  // stable addresses; index = id - 1
-  bool told_limit_ = false;   // on the number of names
-  std::uint32_t nodes_ = 0;   // named so far, if the layout numbers ops consecutively
+  std::deque<OpName> names_;     // stable addresses; index = id - 1
+  bool reported_limit_ = false;  // on the number of names
+  std::uint32_t nodes_ = 0;      // named so far, if the layout numbers ops consecutively
   std::deque<Series> series_;
   std::unordered_map<std::string, std::uint32_t> series_ids_;
   std::vector<std::uint32_t> series_of_site_;  // site id - 1 -> index into series_

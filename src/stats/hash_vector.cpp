@@ -9,6 +9,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "stats/kernel_list.h"
+
 #if HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR
 #include "stats/hash_vector-inl.h"
 #endif
@@ -30,46 +32,16 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace sonde {
-namespace {
-
-using FillHashKernel = void (*)(HashKernel&);
-
-void add_if_it_runs(std::vector<HashKernel>& list, std::int64_t target, std::string_view name, FillHashKernel fill) {
-  if (fill == nullptr || (hwy::SupportedTargets() & target) == 0) return;
-  HashKernel kernel = {name, {}, {}};
-  fill(kernel);
-  if (kernel.md5[0].add != nullptr) list.push_back(kernel);
-}
-
-std::vector<HashKernel> list_kernels() {
-  std::vector<HashKernel> list;
-  add_if_it_runs(list, HWY_AVX3, "avx3", HWY_CHOOSE_AVX3(fill_hash_kernel));
-  add_if_it_runs(list, HWY_AVX2, "avx2", HWY_CHOOSE_AVX2(fill_hash_kernel));
-  add_if_it_runs(list, HWY_SSE4, "sse4", HWY_CHOOSE_SSE4(fill_hash_kernel));
-  add_if_it_runs(list, HWY_SSSE3, "ssse3", HWY_CHOOSE_SSSE3(fill_hash_kernel));
-  add_if_it_runs(list, HWY_NEON, "neon", HWY_CHOOSE_NEON(fill_hash_kernel));
-#if defined(HWY_NEON_WITHOUT_AES)  // Highway 1.0.4 and later: what NEON is without its instructions for AES
-  if (list.empty()) {
-    add_if_it_runs(list, HWY_NEON_WITHOUT_AES, "neon", HWY_CHOOSE_NEON_WITHOUT_AES(fill_hash_kernel));
-  }
-#endif
-  list.push_back(scalar_hash_kernel());
-  return list;
-}
-
-}  // namespace
-
 std::span<const HashKernel> hash_kernels() {
-  static const std::vector<HashKernel> list = list_kernels();
+  static const std::vector<HashKernel> list =
+      list_kernels(SONDE_FILLS(HashKernel, fill_hash_kernel), scalar_hash_kernel(),
+                   [](const HashKernel& kernel) { return kernel.md5[0].add != nullptr; });
   return list;
 }
 
 const HashKernel& chosen_hash_kernel() {
-  static const HashKernel& chosen = []() -> const HashKernel& {
-    for (const HashKernel& kernel : hash_kernels()) {
-      if (kernel.name == kernel_name()) return kernel;
-    }
-    return hash_kernels().front();
+  static const HashKernel& chosen = [named = find_kernel(hash_kernels(), kernel_name())]() -> const HashKernel& {
+    return named != nullptr ? *named : hash_kernels().front();
   }();
   return chosen;
 }

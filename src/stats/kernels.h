@@ -2,6 +2,7 @@
 // everywhere and defines the answer.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <span>
@@ -27,6 +28,13 @@ struct Kernel {
 
 // The scalar kernel: adds all elements, from any lane.
 const Kernel& scalar_kernel();
+
+// The kernel of that name, of any kind of kernels that have names; null if there is none.
+template <class Kernel>
+const Kernel* find_kernel(std::span<const Kernel> kernels, std::string_view name) {
+  const auto found = std::ranges::find(kernels, name, &Kernel::name);
+  return found != kernels.end() ? &*found : nullptr;
+}
 
 // The kernels that this CPU can run, fastest first; the last is the scalar one.
 std::span<const Kernel> kernels();

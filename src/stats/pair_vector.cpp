@@ -10,6 +10,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "stats/kernel_list.h"
+
 #if HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR
 #include "stats/pair_vector-inl.h"
 #endif
@@ -33,46 +35,16 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace sonde {
-namespace {
-
-using FillPairKernel = void (*)(PairKernel&);
-
-void add_if_it_runs(std::vector<PairKernel>& list, std::int64_t target, std::string_view name, FillPairKernel fill) {
-  if (fill == nullptr || (hwy::SupportedTargets() & target) == 0) return;
-  PairKernel kernel = {name, nullptr, nullptr, nullptr, nullptr};
-  fill(kernel);
-  if (kernel.add32 != nullptr) list.push_back(kernel);
-}
-
-std::vector<PairKernel> list_kernels() {
-  std::vector<PairKernel> list;
-  add_if_it_runs(list, HWY_AVX3, "avx3", HWY_CHOOSE_AVX3(fill_pair_kernel));
-  add_if_it_runs(list, HWY_AVX2, "avx2", HWY_CHOOSE_AVX2(fill_pair_kernel));
-  add_if_it_runs(list, HWY_SSE4, "sse4", HWY_CHOOSE_SSE4(fill_pair_kernel));
-  add_if_it_runs(list, HWY_SSSE3, "ssse3", HWY_CHOOSE_SSSE3(fill_pair_kernel));
-  add_if_it_runs(list, HWY_NEON, "neon", HWY_CHOOSE_NEON(fill_pair_kernel));
-#if defined(HWY_NEON_WITHOUT_AES)  // Highway 1.0.4 and later: what NEON is without its instructions for AES
-  if (list.empty()) {
-    add_if_it_runs(list, HWY_NEON_WITHOUT_AES, "neon", HWY_CHOOSE_NEON_WITHOUT_AES(fill_pair_kernel));
-  }
-#endif
-  list.push_back(scalar_pair_kernel());
-  return list;
-}
-
-}  // namespace
-
 std::span<const PairKernel> pair_kernels() {
-  static const std::vector<PairKernel> list = list_kernels();
+  static const std::vector<PairKernel> list =
+      list_kernels(SONDE_FILLS(PairKernel, fill_pair_kernel), scalar_pair_kernel(),
+                   [](const PairKernel& kernel) { return kernel.add32 != nullptr; });
   return list;
 }
 
 const PairKernel& chosen_pair_kernel() {
-  static const PairKernel& chosen = []() -> const PairKernel& {
-    for (const PairKernel& kernel : pair_kernels()) {
-      if (kernel.name == kernel_name()) return kernel;
-    }
-    return pair_kernels().front();
+  static const PairKernel& chosen = [named = find_kernel(pair_kernels(), kernel_name())]() -> const PairKernel& {
+    return named != nullptr ? *named : pair_kernels().front();
   }();
   return chosen;
 }

@@ -193,19 +193,12 @@ void copy_and_add(Summary& summary, const TensorView& view, std::byte* out) {
   }
 }
 
-const Kernel* find_kernel(std::string_view name) {
-  for (const Kernel& kernel : kernels()) {
-    if (kernel.name == name) return &kernel;
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 const Kernel& chosen_kernel() {
   static const Kernel& chosen = []() -> const Kernel& {
     const char* name = std::getenv("SONDE_KERNEL");
-    const Kernel* forced = name != nullptr ? find_kernel(name) : nullptr;
+    const Kernel* forced = name != nullptr ? find_kernel(kernels(), name) : nullptr;
     return forced != nullptr ? *forced : kernels().front();
   }();
   return chosen;
@@ -213,7 +206,7 @@ const Kernel& chosen_kernel() {
 
 std::string kernel_complaint() {
   const char* name = std::getenv("SONDE_KERNEL");
-  if (name == nullptr || *name == '\0' || find_kernel(name) != nullptr) return "";
+  if (name == nullptr || *name == '\0' || find_kernel(kernels(), name) != nullptr) return "";
   std::string known;
   for (const Kernel& kernel : kernels()) known += (known.empty() ? "" : ", ") + std::string(kernel.name);
   return "SONDE_KERNEL=" + std::string(name) + " names no kernel that runs here (" + known + "); " +

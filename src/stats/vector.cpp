@@ -11,6 +11,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "stats/kernel_list.h"
+
 #if HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR
 #include "stats/vector_float-inl.h"
 #include "stats/vector_integer-inl.h"
@@ -55,37 +57,10 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace sonde {
-namespace {
-
-using FillKernel = void (*)(Kernel&);
-
-void add_if_it_runs(std::vector<Kernel>& list, std::int64_t target, std::string_view name, FillKernel fill) {
-  if (fill == nullptr || (hwy::SupportedTargets() & target) == 0) return;
-  Kernel kernel = {name, {}};
-  fill(kernel);
-  if (kernel.add[static_cast<std::size_t>(DType::float32)] != nullptr) list.push_back(kernel);
-}
-
-std::vector<Kernel> list_kernels() {
-  std::vector<Kernel> list;
-  add_if_it_runs(list, HWY_AVX3, "avx3", HWY_CHOOSE_AVX3(fill_kernel));
-  add_if_it_runs(list, HWY_AVX2, "avx2", HWY_CHOOSE_AVX2(fill_kernel));
-  add_if_it_runs(list, HWY_SSE4, "sse4", HWY_CHOOSE_SSE4(fill_kernel));
-  add_if_it_runs(list, HWY_SSSE3, "ssse3", HWY_CHOOSE_SSSE3(fill_kernel));
-  add_if_it_runs(list, HWY_NEON, "neon", HWY_CHOOSE_NEON(fill_kernel));
-#if defined(HWY_NEON_WITHOUT_AES)  // Highway 1.0.4 and later: what NEON is without its instructions for AES
-  if (list.empty()) {
-    add_if_it_runs(list, HWY_NEON_WITHOUT_AES, "neon", HWY_CHOOSE_NEON_WITHOUT_AES(fill_kernel));
-  }
-#endif
-  list.push_back(scalar_kernel());
-  return list;
-}
-
-}  // namespace
-
 std::span<const Kernel> kernels() {
-  static const std::vector<Kernel> list = list_kernels();
+  static const std::vector<Kernel> list = list_kernels(
+      SONDE_FILLS(Kernel, fill_kernel), scalar_kernel(),
+      [](const Kernel& kernel) { return kernel.add[static_cast<std::size_t>(DType::float32)] != nullptr; });
   return list;
 }
 

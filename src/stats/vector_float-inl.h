@@ -297,7 +297,6 @@ std::size_t add_float64(Moments& moments, const std::byte* data, std::size_t ele
 
 struct LoadBFloat16 {
   static constexpr std::size_t kItemBytes = 2;
-  static float widen(std::uint16_t bits) { return bfloat16_to_float(bits); }
   static HWY_INLINE V32 load(const std::byte* data) {
     const hn::RebindToUnsigned<D32> wide;
     const auto bits = hn::PromoteTo(wide, load_bytes(hn::Rebind<std::uint16_t, D32>(), data));
@@ -355,7 +354,6 @@ struct LoadIeee : LoadNarrow<Stored, kFractionBits, kBias> {
 #if HWY_TARGET <= HWY_AVX2  // these have the instruction
 struct LoadFloat16 {
   static constexpr std::size_t kItemBytes = 2;
-  static float widen(std::uint16_t bits) { return float16_to_float(bits); }
   static HWY_INLINE V32 load(const std::byte* data) {
     const hn::Rebind<hwy::float16_t, D32> narrow;
     const auto bits = load_bytes(hn::Rebind<std::uint16_t, D32>(), data);
@@ -363,9 +361,7 @@ struct LoadFloat16 {
   }
 };
 #else
-struct LoadFloat16 : LoadIeee<std::uint16_t, 10, 15> {
-  static float widen(std::uint16_t bits) { return float16_to_float(bits); }
-};
+struct LoadFloat16 : LoadIeee<std::uint16_t, 10, 15> {};
 #endif
 using LoadFloat8E5M2 = LoadIeee<std::uint8_t, 2, 15>;
 

@@ -113,7 +113,7 @@ bool Overhead::begin_step(std::uint32_t graph, Clocks clocks, bool must) {
   state.recording = state.recorded_last = records;
   state.began_at = clocks.now;
   state.writer_at = clocks.writer;
-  state.ops = state.bytes = 0;
+  state.ops = 0;
   state.own = 0;
   ++state.steps;
   if (records) {
@@ -188,7 +188,6 @@ void Overhead::ended(std::uint32_t graph, std::uint32_t id, Depth depth, std::ui
   const auto read = static_cast<double>(nanoseconds);
   const double cost = read + kByteCost * static_cast<double>(bytes);
   state.own += cost;
-  state.bytes += bytes;
   switch (depth) {
     case Depth::full:
       ++full_;

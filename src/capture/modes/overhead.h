@@ -64,7 +64,6 @@ class Overhead {
     std::uint64_t began_at = 0, writer_at = 0;
     std::uint64_t ops = 0;       // of the step
     double own = 0;              // nanoseconds of the step
-    std::uint64_t bytes = 0;     // copied in the step
     double usual_ops = 0;        // of a recorded step
     std::uint64_t in_a_row = 0;  // recorded, or left out
     std::deque<double> free;     // times of steps that were left out
@@ -75,7 +74,7 @@ class Overhead {
     std::vector<Name> names;           // by id
     std::vector<std::uint32_t> order;  // as they were first seen
     std::size_t next_full = 0, next_statistics = 0;
-    double total = 0, total_free = 0, longer = 0;
+    double total_free = 0, longer = 0;
   };
   void settle(GraphState& state, Clocks clocks);
   bool wants(GraphState& state) const;
