@@ -16,7 +16,6 @@ import argparse
 import contextlib
 import io
 import json
-import mmap
 import os
 import pathlib
 import random
@@ -27,6 +26,7 @@ import sys
 import tempfile
 import time
 
+import limits
 import models
 import torch
 
@@ -155,24 +155,9 @@ def bytes_read(dump):
     return sum(run["bytes_read"] for rank in json.loads(listing.stdout)["ranks"] for run in rank["runs"])
 
 
-def write_bandwidth(directory, megabytes=256):
-    """MB/s of plain writes, through the page cache and past it; full tensors are compared with it."""
-    block = mmap.mmap(-1, 1 << 20)  # page-aligned
-    block.write(os.urandom(1 << 20))
-    path = os.path.join(directory, "bandwidth")
-    speeds = {}
-    for kind, flag in (("cached", 0), ("direct", os.O_DIRECT)):
-        try:
-            file = os.open(path, os.O_WRONLY | os.O_CREAT | flag, 0o600)
-        except OSError:  # this file system has no direct writes
-            continue
-        begin = time.perf_counter()
-        for _ in range(megabytes):
-            os.write(file, block)
-        speeds[kind] = megabytes * 1.048576 / (time.perf_counter() - begin)
-        os.close(file)
-        os.unlink(path)
-    return speeds
+def write_bandwidth(directory):
+    """MB/s of plain writes; full tensors are compared with it."""
+    return {kind: speed / 1e6 for kind, speed in limits.write(directory).items()}
 
 
 def run(model, modes, rounds, steps, directory):
