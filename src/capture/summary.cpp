@@ -5,19 +5,16 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "writer/ring.h"
 
 namespace sonde {
 namespace {
 
-std::string counted(std::uint64_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 // "(12 files, 3 rows, 4.5 MB written) in /data/run7/rank_0"
 std::string what_was_written(const SessionEnd& end) {
-  return fmt::format("({}, {}, {:.1f} MB written) in {}", counted(end.totals.files, "file"),
-                     counted(end.totals.rows, "row"), static_cast<double>(end.totals.bytes_written) / 1e6,
+  return fmt::format("({}, {}, {:.1f} MB written) in {}", count_text(end.totals.files, "file"),
+                     count_text(end.totals.rows, "row"), static_cast<double>(end.totals.bytes_written) / 1e6,
                      end.ops.recorder()->layout().rank_directory().string());
 }
 
@@ -26,21 +23,21 @@ std::string what_was_found(const SessionEnd& end) {
   const bool overflow = end.plan.overflow_only();
   const OpRecorder::Counts& counts = end.ops.counts();
   const std::uint64_t found = end.ops.found().count;
-  const std::string looked = counted(counts.ops, "op") + " of " + counted(counts.steps_ended, "step");
+  const std::string looked = count_text(counts.ops, "op") + " of " + count_text(counts.steps_ended, "step");
   if (found == 0) {
     return overflow ? fmt::format("sonde: {} looked at, none overflowed", looked)
                     : fmt::format("sonde: {} ran, none threw an exception", looked);
   }
   const std::string place = end.ops.found().place + end.found_line;
-  const std::string where = "recorded " + counted(end.totals.tensors, "tensor") + " " + what_was_written(end);
+  const std::string where = "recorded " + count_text(end.totals.tensors, "tensor") + " " + what_was_written(end);
   if (!overflow) {
     const std::string more = found > 1 ? fmt::format(" ({} operators threw; this was the last)", found) : "";
     return fmt::format("sonde: {} threw an exception{}; its inputs: {}", place, more, where);
   }
   const std::string stopped =
       end.ops.found_enough() ? fmt::format(", then overflow_number {} was reached", end.plan.overflow_number) : "";
-  return fmt::format("sonde: {} overflowed, the first was {}; {} looked at{}; {}", counted(found, "op"), place, looked,
-                     stopped, where);
+  return fmt::format("sonde: {} overflowed, the first was {}; {} looked at{}; {}", count_text(found, "op"), place,
+                     looked, stopped, where);
 }
 
 // If more than training ran. The detection of steps: step_clock.h.
@@ -115,11 +112,11 @@ std::string why_nothing(const SessionEnd& end) {
 std::string what_was_recorded(const SessionEnd& end) {
   const Totals& totals = end.totals;
   if (end.plan.saved_data == SavedData::graph) {
-    return fmt::format("sonde: recorded the graph of {} ops of {} in {}", totals.ops, counted(totals.steps, "step"),
+    return fmt::format("sonde: recorded the graph of {} ops of {} in {}", totals.ops, count_text(totals.steps, "step"),
                        end.ops.recorder()->layout().rank_directory().string());
   }
   return fmt::format("sonde: recorded {} ops and {} tensors of {} {}", totals.ops, totals.tensors,
-                     counted(totals.steps, "step"), what_was_written(end));
+                     count_text(totals.steps, "step"), what_was_written(end));
 }
 
 // The ring: how often it was written, and the last reason.
@@ -131,12 +128,12 @@ std::string what_the_ring_wrote(const SessionEnd& end) {
     return fmt::format(
         "sonde: the ring was not written: no NaN or infinity reached the loss, a gradient or a parameter in {}, and "
         "nothing else asked for it",
-        counted(report.steps_left_out, "step"));
+        count_text(report.steps_left_out, "step"));
   }
   const std::string full =
-      report.cut_steps > 0 ? fmt::format("; ring_bytes was full {}", counted(report.cut_steps, "time")) : "";
+      report.cut_steps > 0 ? fmt::format("; ring_bytes was full {}", count_text(report.cut_steps, "time")) : "";
   return fmt::format("sonde: the ring was written {}, {} of {}{}; the last time for: {}",
-                     counted(report.writes, "time"), counted(report.steps_written, "step"),
+                     count_text(report.writes, "time"), count_text(report.steps_written, "step"),
                      report.steps_written + report.steps_left_out, full, report.last_reason);
 }
 
@@ -175,8 +172,8 @@ std::string ring_line(const Plan& plan, const std::string& signals) {
   return fmt::format(
       "ring: keeps the last {} of each graph, at most {:.1f} MB; written for a NaN or infinity in the loss, a gradient "
       "or a parameter (at most {}), {}an exception that ends the program, and sonde.write_ring()",
-      counted(plan.sonde.ring, "step"), static_cast<double>(plan.sonde.ring_bytes) / 1e6,
-      counted(plan.sonde.ring_writes, "time"), signals.empty() ? "" : signals + ", ");
+      count_text(plan.sonde.ring, "step"), static_cast<double>(plan.sonde.ring_bytes) / 1e6,
+      count_text(plan.sonde.ring_writes, "time"), signals.empty() ? "" : signals + ", ");
 }
 
 std::string closing_line(const SessionEnd& end) {

@@ -102,10 +102,6 @@ std::string duration_text(std::uint64_t us) {
                      seconds - 60 * static_cast<double>(static_cast<std::uint64_t>(seconds / 60)));
 }
 
-std::string count_text(std::uint64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 std::string joined(const std::vector<std::string>& texts, std::string_view between) {
   return fmt::format("{}", fmt::join(texts, between));
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text.h"
 #include "config/printable.h"
 
 namespace sonde {
@@ -24,10 +25,9 @@ std::string shortened(std::string_view text, std::size_t width);
 // interprets them.
 std::string csv_cell(const std::string& raw);
 
-std::string bytes_text(std::uint64_t bytes);                         // "1.2 MB", powers of 1000
-std::string time_text(std::uint64_t timestamp_us);                   // "2025-11-21 10:03:33", local time; "-" for 0
-std::string duration_text(std::uint64_t us);                         // "3.25 s"
-std::string count_text(std::uint64_t count, std::string_view noun);  // "1 file", "2 files"
+std::string bytes_text(std::uint64_t bytes);        // "1.2 MB", powers of 1000
+std::string time_text(std::uint64_t timestamp_us);  // "2025-11-21 10:03:33", local time; "-" for 0
+std::string duration_text(std::uint64_t us);        // "3.25 s"
 std::string joined(const std::vector<std::string>& texts, std::string_view between);
 
 // Columns of the terminal on stdout; 0 if stdout is not a terminal. COLUMNS has priority.

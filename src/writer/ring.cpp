@@ -7,6 +7,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/text.h"
+
 namespace sonde {
 namespace {
 
@@ -23,10 +25,6 @@ bool wants_bytes(const TensorRecord& tensor) {
 }
 
 std::string megabytes(std::uint64_t bytes) { return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6); }
-
-std::string counted(std::uint64_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
 
 }  // namespace
 
@@ -188,7 +186,7 @@ void Ring::write_locked(const std::string& why) {
   for (Step& step : steps_) {
     numbers.push_back((step.id.graph == 0 ? "step " : fmt::format("graph {} step ", step.id.graph)) +
                       std::to_string(step.id.number) +
-                      (step.cut > 0 ? fmt::format(" without its first {}", counted(step.cut, "record")) : ""));
+                      (step.cut > 0 ? fmt::format(" without its first {}", count_text(step.cut, "record")) : ""));
     release(step.begin);
     pass_on(std::move(step.begin));
     for (Record& record : step.records) {
@@ -216,7 +214,7 @@ void Ring::note_failure(std::uint32_t graph, const std::string& what) {
     ++automatic_writes_;
     return write_locked(what);
   }
-  if (std::exchange(told_limit_, true)) return;
+  if (std::exchange(reported_limit_, true)) return;
   hand_on_(Item(Note{fmt::format("ring: not written for {}: ring_writes {} is reached", what, most_writes_)}));
 }
 
@@ -302,10 +300,11 @@ std::string Ring::finish() {
   attributes_.clear();
   older_attributes_.clear();
   return fmt::format(
-      "ring: written {}, {} of {}; the others were left out; it held at most {}, {}{}", counted(report_.writes, "time"),
-      report_.steps_written, counted(report_.steps_written + report_.steps_left_out, "step"),
-      counted(report_.most_steps, "step"), megabytes(report_.most_bytes),
-      report_.cut_steps > 0 ? fmt::format("; ring_bytes was full in {}", counted(report_.cut_steps, "step")) : "");
+      "ring: written {}, {} of {}; the others were left out; it held at most {}, {}{}",
+      count_text(report_.writes, "time"), report_.steps_written,
+      count_text(report_.steps_written + report_.steps_left_out, "step"), count_text(report_.most_steps, "step"),
+      megabytes(report_.most_bytes),
+      report_.cut_steps > 0 ? fmt::format("; ring_bytes was full in {}", count_text(report_.cut_steps, "step")) : "");
 }
 
 RingReport Ring::report() const {

@@ -112,7 +112,7 @@ class Ring {
   std::unordered_map<std::uint32_t, Failing> failing_;  // by graph
   std::uint64_t automatic_writes_ = 0;
   bool finished_ = false;
-  bool told_limit_ = false;
+  bool reported_limit_ = false;
   RingReport report_;
 };
 
