@@ -264,7 +264,7 @@ void on_user_end(const RecordFunction& fn, at::ObserverContext*) {
   if (!step_ended || !state.step_returned || is_inert()) return;
   api().optimizer_end();
   set_capture();
-  forget_dead_storages();
+  if (g_callbacks.on) forget_dead_storages();
   purge_collectives();
 }
 
@@ -290,11 +290,11 @@ void register_callbacks() {
 
 void switch_operators(bool on) {
   if (g_callbacks.on.exchange(on) == on) return;
+  forget_dead_storages();  // not while operators are unobserved: it looks at every storage that was seen
   if (on) {
     at::reenableCallback(g_callbacks.operators);
   } else {
     at::disableCallback(g_callbacks.operators);
-    forget_dead_storages();
   }
 }
 
@@ -357,7 +357,7 @@ bool root_forward(PyObject* module, const RootForward& forward) {
     state.current_root = module;
     state.current_root_trains = trains;
   }
-  forget_dead_storages();
+  if (g_callbacks.on) forget_dead_storages();
   if (trains || !forward.has_parameters) {
     api().root_forward(forward.has_parameters ? 1 : 0, trains ? 1 : 0, forward.optimizer_alive ? 1 : 0);
   } else {

@@ -46,6 +46,21 @@ def tensors_of(root: nn.Module, table: str) -> Iterator[tuple[str, torch.Tensor]
                 yield ".".join((*path, name)), tensor
 
 
+def has_parameters(root: nn.Module) -> bool:
+    """True if `root` or a module below it has a parameter. Without the paths of tensors_of(), since it is asked at every
+    call of a root module."""
+    waiting, seen = [root], {id(root)}
+    while waiting:
+        members = attributes(waiting.pop())
+        if any(issubclass(type(parameter), torch.Tensor) for parameter in members.get("_parameters", {}).values()):
+            return True
+        for child in members.get("_modules", {}).values():
+            if child is not None and id(child) not in seen:
+                seen.add(id(child))
+                waiting.append(child)
+    return False
+
+
 def in_training(module: nn.Module) -> bool:
     """True if the module is in training mode."""
     return attributes(module).get("training") is True

@@ -31,7 +31,7 @@ from .console import number_from, report, say_once
 from .host import Host
 from .library import Library
 from .module_names import ModuleNames, printable
-from .modules import attributes, in_training, may_train, tensors_of
+from .modules import attributes, has_parameters, in_training, may_train, tensors_of
 
 # Calls of modules without parameters, before any module with parameters: then it is decided whether they are steps.
 _MOST_CALLS_OPEN = 8
@@ -76,6 +76,7 @@ class TorchHost(Host):
         self.library: Library = library
         self.names = ModuleNames(library.forget_scopes)
         self.roots: dict[int, RemovableHandle] = {}  # id of a root module -> handle of its hook
+        self.with_parameters: dict[int, weakref.ref[nn.Module]] = {}  # those that were called; by id
         self.roots_seen = False  # one with parameters
         # The root that ran with gradients last, and its mode then.
         self.training_root: tuple[weakref.ref[nn.Module] | None, bool] = None, True
@@ -164,9 +165,9 @@ class TorchHost(Host):
         try:
             if not self.roots_seen:
                 self._report_run_info()
-            has_parameters = next(tensors_of(module, "_parameters"), None) is not None
-            self.roots_seen = self.roots_seen or has_parameters
-            if not has_parameters and not self.roots_seen:
+            parameters = self._has_parameters(module)
+            self.roots_seen = self.roots_seen or parameters
+            if not parameters and not self.roots_seen:
                 self._settle_after_some_calls()
             alive = self.optimizers.any()
             trained, evaluates = True, False
@@ -174,7 +175,7 @@ class TorchHost(Host):
                 trained = self.optimizers.train(module) if alive else may_train(module)
                 evaluates = self._evaluates(module)
             silently = may_train_without_grad and trained
-            capturing, trains = self.library.root_forward(module, has_parameters, alive, silently, trained, evaluates)
+            capturing, trains = self.library.root_forward(module, parameters, alive, silently, trained, evaluates)
             if trains:
                 self.training_root = weakref.ref(module), in_training(module)
             if capturing:
@@ -184,6 +185,16 @@ class TorchHost(Host):
             return  # the user's own: there was no room left for ours
         except Exception as error:  # no exception may reach the user's forward
             say_once(f"sonde: internal error at a module's forward: {type(error).__name__}: {error}")
+
+    def _has_parameters(self, module: nn.Module) -> bool:
+        """As has_parameters(), which takes some microseconds: a module that has parameters is remembered."""
+        known = self.with_parameters.get(id(module))
+        if known is not None and known() is module:
+            return True
+        found = has_parameters(module)
+        if found:
+            self.with_parameters[id(module)] = weakref.ref(module)
+        return found
 
     def _evaluates(self, module: nn.Module) -> bool:
         """Without gradients: the model that trains has changed its mode since, or is `module`, not in training mode."""

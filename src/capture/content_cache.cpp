@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tensor/walk.h"
+
 namespace sonde {
 
 Content content_of(const TensorRecord& record) {
@@ -23,6 +25,19 @@ void give_content(const Content& content, TensorRecord& record) {
   record.md5 = content.md5;
   record.sha1 = content.sha1;
   record.hashes = content.hashes;
+}
+
+// For two views of the same first element and type.
+bool ContentCache::have_same_elements(const Entry& entry, const TensorKey& key) {
+  const auto walk_of = [&](std::span<const std::int64_t> shape, std::span<const std::int64_t> strides) {
+    TensorView view;
+    view.data = static_cast<const std::byte*>(key.data);
+    view.dtype = key.dtype;
+    view.shape = shape;
+    view.strides = strides;
+    return Walk(view, WalkOrder::memory);
+  };
+  return walk_of(entry.shape.values(), entry.strides.values()) == walk_of(key.shape, key.strides);
 }
 
 ContentCache::Storage& ContentCache::storage_of(std::uint64_t storage_id) {
@@ -56,7 +71,7 @@ ContentCache::Found ContentCache::find(const TensorKey& key) {
       found.same = &entry.content;
       return found;
     }
-    if (entry.dense && key.dense) found.same_set = &entry.content;
+    if (entry.dense == key.dense && (key.dense || have_same_elements(entry, key))) found.same_set = &entry.content;
   }
   return found;
 }

@@ -34,7 +34,7 @@ struct TensorKey {
   std::uint64_t storage = 0;  // 0: never considered equal to anything
   const void* data = nullptr;
   DType dtype = DType::undefined;
-  bool dense = false;       // the elements fill one block of memory
+  bool dense = false;       // the elements fill one block of memory; empty tensors are dense
   bool contiguous = false;  // in C order
   std::uint64_t bytes = 0;
   std::span<const std::int64_t> shape, strides;
@@ -135,6 +135,7 @@ class ContentCache {
 
   std::unordered_map<std::uint64_t, Storage> storages_;
   std::unordered_map<std::uint64_t, Known> without_storage_;  // by object; for this step
+  static bool have_same_elements(const Entry& entry, const TensorKey& key);
   Storage& storage_of(std::uint64_t storage);
   std::uint64_t epoch_of(std::uint64_t storage) const;
 

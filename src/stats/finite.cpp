@@ -8,9 +8,9 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
 #include "stats/host_pool.h"
+#include "stats/moments.h"
 #include "tensor/small_floats.h"
 #include "tensor/walk.h"
 
@@ -27,6 +27,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Whether some word of `words` has all bits of `exponent` set.
 template <typename Word>
 bool any_has(const std::byte* data, std::size_t words, Word exponent) {
+  constexpr std::size_t kLine = 64;
   const hn::ScalableTag<Word> d;
   const std::size_t lanes = hn::Lanes(d);
   const auto mask = hn::Set(d, exponent);
@@ -38,6 +39,9 @@ bool any_has(const std::byte* data, std::size_t words, Word exponent) {
     const std::size_t end = i + std::min(chunk, (words - i) / (4 * lanes) * (4 * lanes));
     auto found = hn::Zero(d);
     for (; i < end; i += 4 * lanes) {
+      for (std::size_t line = 0; line < 4 * lanes * sizeof(Word); line += kLine) {
+        __builtin_prefetch(data + i * sizeof(Word) + kPrefetchAhead + line, 0, 2);
+      }
       for (std::size_t v = 0; v < 4; ++v) {
         const auto bits = hn::And(hn::LoadU(d, from + i + v * lanes), mask);
         found = hn::Or(found, hn::VecFromMask(d, hn::Eq(bits, mask)));
@@ -142,20 +146,37 @@ bool any_in_pieces(DType dtype, const std::byte* data, std::size_t count) {
   return found;
 }
 
-// The view without the dimensions along which it only repeats itself.
-struct WithoutRepeats {
-  std::vector<std::int64_t> shape, strides;
-  TensorView view;
-  explicit WithoutRepeats(const TensorView& of) : view(of) {
-    for (std::size_t d = 0; d < of.shape.size(); ++d) {
-      if (of.strides[d] == 0) continue;
-      shape.push_back(of.shape[d]);
-      strides.push_back(of.strides[d]);
+// The walk in memory order, without the dimensions along which it only repeats itself.
+Walk walk_without_repeats(const TensorView& view) {
+  Walk walk(view, WalkOrder::memory);
+  std::size_t repeats = 0;
+  while (repeats < walk.rank && walk.stride[repeats] == 0) ++repeats;
+  std::copy(walk.size + repeats, walk.size + walk.rank, walk.size);
+  std::copy(walk.stride + repeats, walk.stride + walk.rank, walk.stride);
+  walk.rank -= repeats;
+  return walk;
+}
+
+// Through a buffer, since the runs may be short.
+bool any_in_walk(DType dtype, const Walk& walk) {
+  constexpr std::size_t kBuffer = 32768;
+  const std::size_t most = kBuffer / walk.item_bytes;
+  const auto elements = static_cast<std::uint64_t>(walk.elements());
+  const std::uint32_t pieces = host_pool_pieces(elements * walk.item_bytes);
+  std::atomic<bool> found = false;
+  run_on_host_pool(pieces, [&](std::uint32_t piece) {
+    alignas(64) std::array<std::byte, kBuffer> buffer;
+    std::uint64_t left = elements * (piece + 1) / pieces - elements * piece / pieces;
+    Cursor cursor(walk);
+    cursor.seek(static_cast<std::int64_t>(elements * piece / pieces));
+    while (left > 0 && !found) {
+      const std::size_t count = cursor.read(buffer.data(), std::min<std::uint64_t>(most, left));
+      if (any_non_finite(dtype, buffer.data(), count)) found = true;
+      left -= count;
     }
-    view.shape = shape;
-    view.strides = strides;
-  }
-};
+  });
+  return found;
+}
 
 }  // namespace
 
@@ -163,19 +184,9 @@ bool can_be_non_finite(DType dtype) { return is_floating(dtype) || is_complex(dt
 
 bool all_finite(const TensorView& view) {
   if (!can_be_non_finite(view.dtype) || view.elements() == 0) return true;
-  if (view.is_dense()) return !any_in_pieces(view.dtype, view.data, static_cast<std::size_t>(view.elements()));
-  const WithoutRepeats once(view);
-  if (once.view.is_dense()) {
-    return !any_in_pieces(view.dtype, view.data, static_cast<std::size_t>(once.view.elements()));
-  }
-  constexpr std::size_t kBuffer = 32768;
-  alignas(64) std::array<std::byte, kBuffer> buffer;
-  const std::size_t most = kBuffer / info(view.dtype).item_bytes;
-  Cursor cursor(once.view);
-  while (const std::size_t count = cursor.read(buffer.data(), most)) {
-    if (any_non_finite(view.dtype, buffer.data(), count)) return false;
-  }
-  return true;
+  const Walk walk = walk_without_repeats(view);
+  if (walk.is_one_run()) return !any_in_pieces(view.dtype, view.data, static_cast<std::size_t>(walk.elements()));
+  return !any_in_walk(view.dtype, walk);
 }
 
 }  // namespace sonde

@@ -34,8 +34,8 @@ struct Statistics {
   friend bool operator==(const Statistics&, const Statistics&) = default;
 };
 
-// One pass over the elements, without a copy: in memory order if the view is dense, otherwise in C order. Not for
-// complex (check info(dtype).has_statistics).
+// One pass over the elements in memory order (WalkOrder::memory), without a copy. Not for complex (check
+// info(dtype).has_statistics).
 Statistics summarize(const TensorView& view);
 
 // The same; also copies the bytes in C order to `out` (view.bytes() bytes) while they are in cache.

@@ -1,5 +1,5 @@
-// Chooses the kernel and the walk: dense views block by block, on the host's pool if they are large; others in C order,
-// run by run or through a small buffer.
+// Chooses the kernel, and reads the elements in memory order: block by block, on the host's pool if they are many; run by
+// run, or through a small buffer if the runs are short.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -22,7 +22,7 @@ struct Summary {
   std::size_t item_bytes = info(dtype).item_bytes;
   Moments moments = {};
 
-  void add(const std::byte* data, std::size_t elements);
+  // The elements must not reach into the next block.
   void add_within_block(const std::byte* data, std::size_t elements);
 };
 
@@ -42,27 +42,9 @@ void Summary::add_within_block(const std::byte* data, std::size_t elements) {
   if (elements != 0) take(scalar_kernel().add[type], elements);
 }
 
-void Summary::add(const std::byte* data, std::size_t elements) {
-  while (elements > 0) {
-    const std::size_t count = std::min(kBlock - moments.count % kBlock, elements);
-    add_within_block(data, count);
-    if (moments.count % kBlock == 0) finish_block(moments);
-    data += count * item_bytes;
-    elements -= count;
-  }
-}
-
 // Shorter runs than this are collected in a buffer: a kernel call costs about as much as copying so many elements.
 constexpr std::int64_t kMinRun = 256;
 constexpr std::size_t kBufferBytes = 8192;  // on the stack of a host thread
-
-void add_gathered(Summary& summary, const TensorView& view) {
-  alignas(64) std::byte buffer[kBufferBytes];
-  Cursor cursor(view);
-  while (const std::size_t count = cursor.read(buffer, kBufferBytes / summary.item_bytes)) {
-    summary.add(buffer, count);
-  }
-}
 
 // Fetches the bytes, or as many of them as a kernel does not fetch itself. Any address is allowed.
 void prefetch(const std::byte* data, std::size_t bytes) {
@@ -72,58 +54,108 @@ void prefetch(const std::byte* data, std::size_t bytes) {
   }
 }
 
-void add_runs(Summary& summary, const Walk& walk) {
-  const auto item_bytes = static_cast<std::int64_t>(walk.item_bytes);
-  const std::byte* run = walk.data;
-  std::int64_t index[Walk::kMaxRank] = {};
-  const auto next_run = [&] {
-    for (std::size_t i = walk.rank - 1; i-- > 0;) {
-      run += walk.stride[i] * item_bytes;
-      if (++index[i] < walk.size[i]) return true;
-      run -= walk.stride[i] * walk.size[i] * item_bytes;
-      index[i] = 0;
-    }
-    return false;
-  };
-  const auto run_elements = static_cast<std::size_t>(walk.inner_run());
-  do {
-    // The hardware's prefetch is wrong at the end of a run, and does not cross pages.
-    prefetch(run + walk.stride[walk.rank - 2] * item_bytes, run_elements * summary.item_bytes);
-    summary.add(run, run_elements);
-  } while (next_run());
+// The runs of a walk, from any element on.
+class Runs {
+ public:
+  explicit Runs(const Walk& walk) : walk_(walk), run_(walk.inner_run()) {}
+
+  // Adds `count` elements from `first` on.
+  void add(Summary& summary, std::int64_t first, std::int64_t count);
+
+ private:
+  std::int64_t item_bytes() const { return static_cast<std::int64_t>(walk_.item_bytes); }
+  void seek(std::int64_t run_number);
+  void next();
+
+  const Walk& walk_;
+  const std::int64_t run_;  // elements
+  const std::byte* at_ = nullptr;
+  std::int64_t index_[Walk::kMaxRank];
+};
+
+void Runs::seek(std::int64_t run_number) {
+  at_ = walk_.data;
+  for (std::size_t i = walk_.rank - 1; i-- > 0;) {
+    index_[i] = run_number % walk_.size[i];
+    run_number /= walk_.size[i];
+    at_ += index_[i] * walk_.stride[i] * item_bytes();
+  }
 }
 
-// Elements that lie one after another, read in whole blocks.
-struct DenseBlocks {
+void Runs::next() {
+  for (std::size_t i = walk_.rank - 1; i-- > 0;) {
+    at_ += walk_.stride[i] * item_bytes();
+    if (++index_[i] < walk_.size[i]) return;
+    at_ -= walk_.stride[i] * walk_.size[i] * item_bytes();
+    index_[i] = 0;
+  }
+}
+
+void Runs::add(Summary& summary, std::int64_t first, std::int64_t count) {
+  seek(first / run_);
+  std::int64_t begin = first % run_;
+  while (count > 0) {
+    // The hardware's prefetch is wrong at the end of a run, and does not cross pages.
+    prefetch(at_ + walk_.stride[walk_.rank - 2] * item_bytes(), static_cast<std::size_t>(run_ * item_bytes()));
+    const std::int64_t size = std::min(run_ - begin, count);
+    summary.add_within_block(at_ + begin * item_bytes(), static_cast<std::size_t>(size));
+    count -= size;
+    begin = 0;
+    next();
+  }
+}
+
+// The elements of a walk, read in whole blocks.
+struct Blocks {
   const Kernel& kernel;
   DType dtype;
-  const std::byte* data;
-  std::size_t elements;
-  std::byte* copy;  // gets the bytes of each block once it is read; null: they are not copied
-  std::size_t item_bytes = info(dtype).item_bytes;
+  const Walk& walk;
+  std::byte* copy = nullptr;  // gets the elements in the order of the walk, while they are in the cache
+  std::size_t elements = static_cast<std::size_t>(walk.elements());
 
   std::size_t count() const { return (elements + kBlock - 1) / kBlock; }
+  void add(Summary& summary, std::size_t block, bool reads_on) const;
   Moments read(std::size_t first, std::size_t last, BlockSums* sums) const;
   void read_group(std::size_t first, std::size_t last, Moments& total) const;
 };
 
+void Blocks::add(Summary& summary, std::size_t block, bool reads_on) const {
+  const std::size_t first = block * kBlock, size = std::min(kBlock, elements - first), item_bytes = walk.item_bytes;
+  if (walk.is_one_run()) {
+    const std::byte* from = walk.data + first * item_bytes;
+    if (reads_on) prefetch(from - kBlock * item_bytes, kBlock * item_bytes);
+    summary.add_within_block(from, size);
+    if (copy != nullptr) std::memcpy(copy + first * item_bytes, from, size * item_bytes);
+  } else if (copy != nullptr) {
+    Cursor cursor(walk);
+    cursor.seek(static_cast<std::int64_t>(first));
+    cursor.read(copy + first * item_bytes, size);
+    summary.add_within_block(copy + first * item_bytes, size);
+  } else if (walk.inner_run() >= kMinRun) {
+    Runs(walk).add(summary, static_cast<std::int64_t>(first), static_cast<std::int64_t>(size));
+  } else {
+    alignas(64) std::byte buffer[kBufferBytes];
+    Cursor cursor(walk);
+    cursor.seek(static_cast<std::int64_t>(first));
+    for (std::size_t left = size; left > 0;) {
+      const std::size_t read = cursor.read(buffer, std::min(left, kBufferBytes / item_bytes));
+      summary.add_within_block(buffer, read);
+      left -= read;
+    }
+  }
+}
+
 // Reads blocks [first, last); `sums` gets the sums of each. The last block comes first: the operator that wrote the
 // tensor has left its end in the cache, and reading from the beginning would push it out.
-Moments DenseBlocks::read(std::size_t first, std::size_t last, BlockSums* sums) const {
+Moments Blocks::read(std::size_t first, std::size_t last, BlockSums* sums) const {
   const DefaultFloatEnvironment environment;
   Summary summary{kernel, dtype};
-  std::uint64_t read = 0;
   for (std::size_t block = last; block-- > first;) {
-    const std::byte* from = data + block * kBlock * item_bytes;
-    const std::size_t size = std::min(kBlock, elements - block * kBlock);
-    if (block > first) prefetch(from - kBlock * item_bytes, kBlock * item_bytes);
     summary.moments.count = 0;  // the block begins with lane 0
-    summary.add_within_block(from, size);
+    add(summary, block, block > first);
     sums[block - first] = take_block(summary.moments);
-    read += size;
-    if (copy != nullptr) std::memcpy(copy + block * kBlock * item_bytes, from, size * item_bytes);
   }
-  summary.moments.count = read;
+  summary.moments.count = std::min(last * kBlock, elements) - first * kBlock;
   return summary.moments;
 }
 
@@ -132,9 +164,9 @@ constexpr std::size_t kGroup = 512;
 
 // Reads a group of blocks in pieces, and adds it to the total. The additions have the order of the blocks, so that the
 // number of pieces changes no bit.
-void DenseBlocks::read_group(std::size_t first, std::size_t last, Moments& total) const {
+void Blocks::read_group(std::size_t first, std::size_t last, Moments& total) const {
   BlockSums sums[kGroup];
-  const std::uint32_t pieces = host_pool_pieces((last - first) * kBlock * item_bytes);
+  const std::uint32_t pieces = host_pool_pieces((last - first) * kBlock * walk.item_bytes);
   if (pieces == 1) {
     add_counts(total, read(first, last, sums));
   } else {
@@ -149,25 +181,10 @@ void DenseBlocks::read_group(std::size_t first, std::size_t last, Moments& total
   for (std::size_t block = first; block < last; ++block) add_sums(total, sums[block - first]);
 }
 
-void read_dense(Summary& summary, const std::byte* data, std::size_t elements, std::byte* copy) {
-  const DenseBlocks blocks{
-      .kernel = summary.kernel, .dtype = summary.dtype, .data = data, .elements = elements, .copy = copy};
+void add_blocks(Summary& summary, const Blocks& blocks) {
+  if (blocks.elements < kBlock) return blocks.add(summary, 0, false);
   for (std::size_t first = 0; first < blocks.count(); first += kGroup) {
     blocks.read_group(first, std::min(first + kGroup, blocks.count()), summary.moments);
-  }
-}
-
-void add_view(Summary& summary, const TensorView& view) {
-  if (view.is_dense()) {
-    const auto elements = static_cast<std::size_t>(view.elements());
-    if (elements <= kBlock) return summary.add(view.data, elements);
-    return read_dense(summary, view.data, elements, nullptr);
-  }
-  const Walk walk(view);
-  if (walk.inner_run() >= kMinRun) {
-    add_runs(summary, walk);
-  } else {
-    add_gathered(summary, view);
   }
 }
 
@@ -182,16 +199,6 @@ Statistics negated(Statistics of) {
 }
 
 bool can_summarize(const TensorView& view) { return info(view.dtype).has_statistics && view.elements() > 0; }
-
-// Copies the view in C order and adds each piece as soon as it is copied.
-void copy_and_add(Summary& summary, const TensorView& view, std::byte* out) {
-  if (view.is_c_contiguous()) return read_dense(summary, view.data, static_cast<std::size_t>(view.elements()), out);
-  Cursor cursor(view);
-  while (const std::size_t count = cursor.read(out, kBlock)) {
-    summary.add(out, count);
-    out += count * summary.item_bytes;
-  }
-}
 
 }  // namespace
 
@@ -219,7 +226,8 @@ Statistics summarize_with(const Kernel& kernel, const TensorView& view) {
   if (!can_summarize(view)) return {};
   const DefaultFloatEnvironment environment;
   Summary summary{kernel, view.dtype};
-  add_view(summary, view);
+  const Walk walk(view, WalkOrder::memory);
+  add_blocks(summary, {.kernel = kernel, .dtype = view.dtype, .walk = walk});
   const Statistics found = finish(summary.moments);
   return view.negative ? negated(found) : found;
 }
@@ -227,14 +235,15 @@ Statistics summarize_with(const Kernel& kernel, const TensorView& view) {
 Statistics summarize(const TensorView& view) { return summarize_with(chosen_kernel(), view); }
 
 Statistics summarize_and_copy(const TensorView& view, std::byte* out) {
+  const Walk walk(view);
   // Elements that are read in one order and written in another are read twice.
-  if (!can_summarize(view) || view.negative || (view.is_dense() && !view.is_c_contiguous())) {
+  if (!can_summarize(view) || view.negative || !(walk == Walk(view, WalkOrder::memory))) {
     copy_c_order(view, out);
     return summarize(view);
   }
   const DefaultFloatEnvironment environment;
   Summary summary{chosen_kernel(), view.dtype};
-  copy_and_add(summary, view, out);
+  add_blocks(summary, {.kernel = summary.kernel, .dtype = view.dtype, .walk = walk, .copy = out});
   return finish(summary.moments);
 }
 

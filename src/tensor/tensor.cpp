@@ -1,7 +1,6 @@
 #include "sonde/tensor.h"
 
 #include <algorithm>
-#include <array>
 
 #include "tensor/walk.h"
 
@@ -26,21 +25,7 @@ bool TensorView::is_c_contiguous() const {
   return true;
 }
 
-bool TensorView::is_dense() const {
-  if (elements() == 0) return true;
-  const Walk walk(*this);
-  // The next stride of a dense view is always the number of elements already covered, whatever the order.
-  std::int64_t covered = 1;
-  std::array<bool, Walk::kMaxRank> used = {};
-  for (std::size_t found = 0; found < walk.rank; ++found) {
-    std::size_t i = 0;
-    while (i < walk.rank && (used[i] || walk.stride[i] != covered)) ++i;
-    if (i == walk.rank) return false;
-    used[i] = true;
-    covered *= walk.size[i];
-  }
-  return true;
-}
+bool TensorView::is_dense() const { return elements() == 0 || Walk(*this, WalkOrder::memory).is_one_run(); }
 
 std::string shape_text(std::span<const std::int64_t> shape, char open, char close) {
   std::string text(1, open);

@@ -1,7 +1,11 @@
 #include "tensor/walk.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <numeric>
+#include <utility>
 
 namespace sonde {
 namespace {
@@ -28,21 +32,50 @@ void gather_items(const std::byte* data, std::int64_t stride, std::int64_t count
 
 }  // namespace
 
-Walk::Walk(const TensorView& view) : data(view.data), item_bytes(info(view.dtype).item_bytes) {
-  for (std::size_t i = 0; i < view.shape.size(); ++i) {
-    if (view.shape[i] == 1) continue;
-    if (rank > 0 && stride[rank - 1] == view.shape[i] * view.strides[i]) {
-      size[rank - 1] *= view.shape[i];
-      stride[rank - 1] = view.strides[i];
-    } else if (rank < kMaxRank) {
-      size[rank] = view.shape[i];
-      stride[rank] = view.strides[i];
-      ++rank;
+Walk::Walk(const TensorView& view, WalkOrder order) : data(view.data), item_bytes(info(view.dtype).item_bytes) {
+  if (order == WalkOrder::c) {
+    for (std::size_t i = 0; i < view.shape.size(); ++i) add_dimension(view.shape[i], view.strides[i]);
+    return;
+  }
+  std::size_t dimensions[kMaxRank];
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < view.shape.size() && count < kMaxRank; ++i) {
+    if (view.shape[i] != 1) dimensions[count++] = i;
+  }
+  // Those that repeat first, then the widest strides. Few dimensions: std::stable_sort would allocate memory.
+  const auto comes_before = [&](std::size_t a, std::size_t b) {
+    const std::int64_t first = std::abs(view.strides[a]), second = std::abs(view.strides[b]);
+    return first == 0 ? second != 0 : second != 0 && first > second;
+  };
+  for (std::size_t i = 1; i < count; ++i) {
+    for (std::size_t j = i; j > 0 && comes_before(dimensions[j], dimensions[j - 1]); --j) {
+      std::swap(dimensions[j], dimensions[j - 1]);
     }
+  }
+  for (std::size_t i = 0; i < count; ++i) add_dimension(view.shape[dimensions[i]], view.strides[dimensions[i]]);
+}
+
+void Walk::add_dimension(std::int64_t elements, std::int64_t step) {
+  if (elements == 1) return;
+  if (rank > 0 && stride[rank - 1] == elements * step) {
+    size[rank - 1] *= elements;
+    stride[rank - 1] = step;
+  } else if (rank < kMaxRank) {
+    size[rank] = elements;
+    stride[rank] = step;
+    ++rank;
   }
 }
 
-Cursor::Cursor(const TensorView& view) : walk_(view), row_(view.data), total_(view.elements()), left_(view.elements()) {
+std::int64_t Walk::elements() const { return std::accumulate(size, size + rank, std::int64_t{1}, std::multiplies<>()); }
+
+bool operator==(const Walk& a, const Walk& b) {
+  return a.data == b.data && a.item_bytes == b.item_bytes &&
+         std::equal(a.size, a.size + a.rank, b.size, b.size + b.rank) &&
+         std::equal(a.stride, a.stride + a.rank, b.stride, b.stride + b.rank);
+}
+
+Cursor::Cursor(const Walk& walk) : walk_(walk), row_(walk.data), total_(walk.elements()), left_(total_) {
   row_size_ = walk_.rank > 0 ? walk_.size[walk_.rank - 1] : 1;
   row_stride_ = walk_.rank > 0 ? walk_.stride[walk_.rank - 1] : 1;
   std::fill_n(index_, walk_.rank, 0);

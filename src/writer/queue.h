@@ -57,7 +57,7 @@ class Queue {
  private:
   static constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
   static constexpr std::size_t kManyItems = 256;
-  static constexpr std::chrono::milliseconds kGathers{3};
+  static constexpr std::chrono::milliseconds kGathers{10};
 
   void append(Item&& item, std::unique_lock<std::mutex>& lock) {
     items_.push_back(std::move(item));

@@ -55,6 +55,23 @@ TEST(ContentCache, ATransposedViewSharesStatisticsButIsAnotherFile) {
   EXPECT_EQ(found.same_set->id, 1u);
 }
 
+TEST(ContentCache, ViewsWithGapsShareStatisticsIfTheyHaveTheSameElements) {
+  ContentCache cache;
+  const std::array<std::int64_t, 3> shape{2, 100, 256}, strides{76800, 768, 1};
+  TensorKey part{7, &kMemory, DType::float32, false, false, 204800, shape, strides};
+  insert(cache, part, content(1));
+  const std::array<std::int64_t, 4> heads{2, 4, 100, 64}, of_heads{76800, 64, 768, 1};
+  TensorKey turned = part;
+  turned.shape = heads;
+  turned.strides = of_heads;
+  EXPECT_EQ(cache.find(turned).same, nullptr);
+  ASSERT_NE(cache.find(turned).same_set, nullptr);
+  EXPECT_EQ(cache.find(turned).same_set->id, 1u);
+  const std::array<std::int64_t, 4> others{76800, 128, 768, 1};  // every second group of 64 columns
+  turned.strides = others;
+  EXPECT_EQ(cache.find(turned).same_set, nullptr);
+}
+
 TEST(ContentCache, AViewOfOtherBytesIsNotTheSame) {
   ContentCache cache;
   insert(cache, key(7), content(1));
