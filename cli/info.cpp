@@ -7,12 +7,15 @@
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "child.h"
+#include "config/plan.h"
 #include "dump.h"
+#include "report/plan_text.h"
 #include "report/text.h"
 #include "stats/cpu_features.h"
 #include "stats/statistics.h"
@@ -77,6 +80,17 @@ Json python_facts(const std::string& python) {
   return facts;
 }
 
+// The limits of the plan that a program started here would record by.
+Json plan_facts() {
+  const char* file = std::getenv("SONDE_CONFIG");
+  if (file == nullptr || *file == '\0') file = std::getenv("MINDSPORE_DUMP_CONFIG");
+  if (file == nullptr || *file == '\0') return nullptr;
+  const PlanResult result = read_plan(file);
+  Json facts = {{"file", file}, {"ok", result.plan.has_value()}};
+  if (result.plan) facts["limits"] = limits(*result.plan);
+  return facts;
+}
+
 Json gather(const std::string& python) {
   return {{"version", SONDE_VERSION},
           {"compiler", compiler()},
@@ -85,7 +99,8 @@ Json gather(const std::string& python) {
           {"cores", std::thread::hardware_concurrency()},
           {"libraries", libraries()},
           {"python", python_facts(python)},
-          {"environment", variables()}};
+          {"environment", variables()},
+          {"plan", plan_facts()}};
 }
 
 std::string words_of(const Json& list) {
@@ -96,6 +111,17 @@ std::string words_of(const Json& list) {
 
 std::string row(std::string_view name, std::string_view value) {
   return fmt::format("{:<13} {}\n", name, printable(value));
+}
+
+// Below a row's value.
+std::string indented(std::string_view lines) {
+  std::string text;
+  for (const std::string_view line : std::views::split(lines, '\n') | std::views::transform([](auto part) {
+                                       return std::string_view(part.begin(), part.end());
+                                     })) {
+    if (!line.empty()) text += row("", line);
+  }
+  return text;
 }
 
 std::string text_of(const Json& info) {
@@ -114,6 +140,11 @@ std::string text_of(const Json& info) {
   if (python.contains("torch")) text += row("torch", python.value("torch", ""));
   if (python.contains("adapter")) text += row("adapter", python.value("adapter", ""));
   if (python.contains("problem")) text += row("problem", python.value("problem", ""));
+  if (const Json& plan = info["plan"]; plan.is_object()) {
+    text += row("plan", plan["file"].get<std::string>());
+    text += plan["ok"].get<bool>() ? indented(plan["limits"].get<std::string>())
+                                   : row("", "cannot be used; see: sonde check " + plan["file"].get<std::string>());
+  }
   text += "environment\n";
   for (const Variable& variable : kVariables) {
     const auto found = info["environment"].find(variable.name);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <csignal>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -238,8 +239,9 @@ std::string place(const Plan& plan) {
   return text + release_in_words(plan);
 }
 
+constexpr double kMebi = 1 << 20;
+
 std::string budget(const Plan& plan) {
-  constexpr double kMebi = 1 << 20;
   const std::string_view when_full = plan.sonde.when_full == WhenFull::wait         ? "the training waits"
                                      : plan.sonde.when_full == WhenFull::statistics ? "statistics are written instead"
                                                                                     : "tensors are dropped and counted";
@@ -248,12 +250,37 @@ std::string budget(const Plan& plan) {
                      static_cast<double>(plan.sonde.budget_bytes) / kMebi, when_full);
 }
 
+std::string ring(const Plan& plan) {
+  if (plan.sonde.ring == 0) return "";
+  const double most = static_cast<double>(plan.sonde.ring_bytes) / kMebi;
+  const std::uint64_t writes = plan.sonde.ring_writes;
+  return fmt::format(
+      "ring: the last {} {} of each graph stay in memory, at most {:g} MiB\n"
+      "  written when a NaN or infinity reaches the loss, a gradient or a parameter (at most {} {}, {:g} MiB of the "
+      "disk),\n"
+      "  on an exception, on {}, and when the program calls sonde.write_ring()\n",
+      plan.sonde.ring, plan.sonde.ring == 1 ? "step" : "steps", most, writes, writes == 1 ? "time" : "times",
+      static_cast<double>(writes) * most,
+      plan.sonde.ring_signal == 0         ? "SIGTERM"
+      : plan.sonde.ring_signal == SIGUSR1 ? "SIGTERM or SIGUSR1"
+                                          : "SIGTERM or SIGUSR2");
+}
+
+std::string overhead(const Plan& plan) {
+  if (plan.sonde.max_overhead == 0) return "";
+  return fmt::format(
+      "max_overhead: {:g} % of the time of a step; operators and steps beyond that are left out, in turn\n",
+      100 * plan.sonde.max_overhead);
+}
+
 }  // namespace
 
 std::string describe(const Plan& plan) {
   if (!plan.nothing.empty()) return fmt::format("records nothing: {}\n", plan.nothing);
-  return operators(plan) + steps(plan) + sides(plan) + data(plan) + devices(plan) + place(plan) + budget(plan) +
+  return operators(plan) + steps(plan) + sides(plan) + data(plan) + devices(plan) + place(plan) + limits(plan) +
          differences(plan);
 }
+
+std::string limits(const Plan& plan) { return budget(plan) + ring(plan) + overhead(plan); }
 
 }  // namespace sonde

@@ -80,6 +80,13 @@ TEST(Describe, SaysWhereTheProgramIsEnded) {
   expect_said({"s.stop_after=true", "c.iteration=\"1|3-5\""}, {"the program is ended after step 5\n"});
 }
 
+TEST(Describe, SaysWhatBoundsARunThatNeverEnds) {
+  expect_said({"s.ring=3", "s.ring_bytes=104857600", "s.ring_writes=2", "s.ring_signal=\"SIGUSR1\""},
+              {"ring: the last 3 steps of each graph stay in memory, at most 100 MiB",
+               "at most 2 times, 200 MiB of the disk", "SIGTERM or SIGUSR1"});
+  expect_said({"s.max_overhead=0.05"}, {"max_overhead: 5 % of the time of a step"});
+}
+
 TEST(Describe, SaysThatNothingIsRecorded) {
   expect_said({"s.version=\"1.2\"", "c.iteration=0", "e.enable=false"}, {"records nothing: neither"});
 }
