@@ -19,6 +19,7 @@
 #include "attributes.h"
 #include "backward.h"
 #include "collectives.h"
+#include "compiled.h"
 #include "gil.h"
 #include "op_tensors.h"
 #include "ops.h"
@@ -70,13 +71,22 @@ bool can_be_quiet(const OpInfo& info) {
          observes_alone();
 }
 
+// A tracer runs the program on tensors without values: Dynamo, AOTAutograd, torch.export.
+bool is_traced() {
+  using Modes = c10::impl::TorchDispatchModeTLS;
+  using Key = c10::impl::TorchDispatchModeKey;
+  if (!Modes::any_modes_set()) return false;
+  return Modes::get_mode(Key::FAKE).has_value() || Modes::get_mode(Key::PROXY).has_value() ||
+         Modes::get_mode(Key::FUNCTIONAL).has_value();
+}
+
 void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) {
   if (info.autocast_wraps && autocast_runs()) return;  // it casts, then calls itself: the inner call is the computation
   Frame frame = frame_of(FrameKind::op, fn);
   frame.info = &info;
   frame.first_input = state.input_count;
   frame.exceptions = std::uncaught_exceptions();
-  if (!info.ignored) {
+  if (!info.ignored && !is_traced()) {
     const Place place = place_of(state, info.op_type.c_str(), info.number);
     frame.site = place.site;
     if (fn.seqNr() >= 0) owners_of(state).set(fn.seqNr(), place.site);
@@ -171,7 +181,7 @@ void start_event(ThreadState& state, const RecordFunction& fn) {
 std::unique_ptr<at::ObserverContext> on_start(const RecordFunction& fn) {
   if (is_inert()) return nullptr;
   ThreadState& state = thread_state();
-  if (state.busy || inside_collective_thread()) return nullptr;
+  if (state.busy || state.tracing > 0 || inside_run(state) || inside_collective_thread()) return nullptr;
   const std::size_t inputs = state.input_count;
   try {
     start_event(state, fn);
@@ -314,6 +324,7 @@ void install(const Setup& setup) {
     forget_source_texts();
     forget_nodes();
     forget_watched();
+    forget_graphs();
     set_inert(false);
   }
   forget_scopes();

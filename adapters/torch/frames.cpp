@@ -191,6 +191,15 @@ std::vector<CodePlace> all_frames() {
   return frames;
 }
 
+std::vector<PyObject*> modules_on_stack(const FrameFacts& facts) {
+  std::vector<PyObject*> modules;
+  for (const PythonFrame* frame = top_frame(); frame != nullptr; frame = previous(frame)) {
+    if (code_of(frame) == facts.module_call && first_argument(frame) != nullptr)
+      modules.push_back(first_argument(frame));
+  }
+  return modules;
+}
+
 PyObject* outermost_module(const FrameFacts& facts, int& depth) {
   PyObject* outermost = nullptr;
   depth = 0;

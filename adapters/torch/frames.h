@@ -52,6 +52,8 @@ std::vector<CodePlace> trace_frames(const FrameFacts& facts, FrameMark mark, con
 // All frames of this thread, innermost first.
 std::vector<CodePlace> all_frames();
 
+// The modules being called, innermost first; borrowed.
+std::vector<PyObject*> modules_on_stack(const FrameFacts& facts);
 // The outermost module call on the stack, null if there is none; and the number of module calls.
 PyObject* outermost_module(const FrameFacts& facts, int& depth);
 

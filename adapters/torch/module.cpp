@@ -8,6 +8,7 @@
 
 #include "capture.h"
 #include "collectives.h"
+#include "compiled_python.h"
 #include "flags.h"
 #include "frames.h"
 #include "memory.h"
@@ -261,6 +262,16 @@ PyMethodDef kMethods[] = {
     {"step_returned", step_returned, METH_NOARGS, nullptr},
     {"forget_scopes", forget_scopes, METH_NOARGS, nullptr},
     {"take_failure", take_failure, METH_NOARGS, nullptr},
+    {"modules", sonde_torch::modules, METH_NOARGS, nullptr},
+    {"tracing", sonde_torch::tracing, METH_O, nullptr},
+    {"records_graph", sonde_torch::records_graph, METH_O, nullptr},
+    {"site", sonde_torch::site, METH_VARARGS, nullptr},
+    {"site_wants", sonde_torch::site_wants, METH_VARARGS, nullptr},
+    {"define_graph", sonde_torch::define_graph, METH_O, nullptr},
+    {"begin_run", sonde_torch::begin_run_of, METH_VARARGS, nullptr},
+    {"end_run", sonde_torch::end_run_of, METH_NOARGS, nullptr},
+    {"memory_changed", sonde_torch::memory_changed, METH_NOARGS, nullptr},
+    {"optimizer_end", sonde_torch::optimizer_end, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -9,6 +9,9 @@ Frame frame_of(FrameKind kind, const at::RecordFunction& fn) {
   return frame;
 }
 
+ThreadState::ThreadState() = default;
+ThreadState::~ThreadState() = default;
+
 ThreadState& thread_state() {
   thread_local ThreadState state;
   return state;

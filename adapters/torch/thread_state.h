@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "compiled.h"
 #include "frames.h"
 #include "ops.h"
 #include "sonde/sonde.h"
@@ -76,6 +77,8 @@ class RecentSites {
 };
 
 struct ThreadState {
+  ThreadState();
+  ~ThreadState();
   std::vector<Frame> frames;
   std::vector<std::unique_ptr<InputArgument>> inputs;  // a reused stack; the last op in flight owns its end
   std::size_t input_count = 0;
@@ -94,6 +97,8 @@ struct ThreadState {
   bool step_returned = false;  // the outermost Optimizer.step has not raised
   std::uint64_t asked_bare = 0;
   bool busy = false;  // inside our own slow path
+  int tracing = 0;    // a compiler runs on this thread: the operators that it calls are not the program's
+  std::unique_ptr<CompiledRun> compiled;  // the innermost compiled graph that runs
   TensorDescriptor scratch;
   std::shared_ptr<SequenceOwners> owners;
 };

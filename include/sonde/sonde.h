@@ -18,10 +18,11 @@
  *     clock   root_forward, quiet_forward, optimizer_end, scaler_update, manual_step, autograd_started, modules_exist,
  *             set_recording, set_step, capture
  *     names   site, source_text, name_tensor, flag_type; a site before the ops that name it
- *     memory  storage_changed, storages_freed
+ *     memory  storage_changed, storages_freed, ops_forgotten
  *     op      op_begin -> op_attributes? -> op_input_before* -> [the kernel runs] -> op_mutated*
  *               -> ( op_check_output* | op_failed )? -> op_input* -> op_output* -> op_watched*
  *               -> op_end | op_defer
+ *             A compiled graph: op_input_of takes the place of op_input, and op_keep comes before op_end.
  *             After op_defer, at any time: ( op_mutated | op_output )* -> op_complete. Ops of one thread nest: the one
  *             that began last ends first. Nothing follows an op_begin that answered 0.
  *
@@ -37,8 +38,8 @@
  *
  *     sonde_init_dump -> ( sonde_set_dump -> as after start )? -> sonde_finalize_dump, and again from the beginning
  *
- * active, records_exceptions, has_ring, take_failure and capture may be asked at any time, and set_pool and write_ring may
- * be called; forked_child is called in the child.
+ * active, records_exceptions, has_ring, take_failure, capture, records_graph and site_wants may be asked at any time, and
+ * set_pool and write_ring may be called; forked_child is called in the child.
  *
  * Versions. SONDE_API_VERSION moves when something that exists gets another meaning or another place. Within a version
  * structs and the function table only grow, at their end:
@@ -362,6 +363,18 @@ struct sonde_api {
    * session runs, or its plan has no ring. Any thread. */
   int64_t (*write_ring)(const char* why);
   int (*has_ring)(void);
+
+  /* --- compiled graphs ---------------------------------------------------------------------------------------- */
+  /* Whether an op of this graph that begins now is recorded. */
+  int (*records_graph)(enum sonde_graph graph);
+  /* What the plan can want of the first `count` ops of a site: SONDE_WANT_INPUTS, SONDE_WANT_OUTPUTS. And
+   * SONDE_WANT_CHECK, where inputs cannot be given by op_input_of, since nothing is read before it is known to be wanted. */
+  uint32_t (*site_wants)(uint32_t site, uint32_t count);
+  /* After op_output: the facts about the op's outputs are kept for op_input_of. Returns its number. */
+  uint64_t (*op_keep)(struct sonde_op* op);
+  /* In place of op_input: the tensor is output `output` of the op that op_keep() numbered. No memory is read. */
+  void (*op_input_of)(struct sonde_op* op, uint32_t slot, uint64_t maker, uint32_t output);
+  void (*ops_forgotten)(const uint64_t* makers, size_t count);
 };
 
 /* The function table; null: this library has another version of it. */

@@ -319,6 +319,24 @@ void op_complete(sonde_op* deferred, int failed) {
   delete &op_of(deferred);
 }
 
+int records_graph(sonde_graph graph) {
+  return guarded(0, [&](Session& s) { return s.records_graph(graph) ? 1 : 0; });
+}
+std::uint32_t site_wants(std::uint32_t site_id, std::uint32_t count) {
+  return guarded(0u, [&](Session& s) { return s.site_wants(site_id, count); });
+}
+std::uint64_t op_keep(sonde_op* op) {
+  std::uint64_t number = kNoSequence;
+  on_op(op, [&](Session&, Op& o) { number = o.recorder->keep(o); });
+  return number;
+}
+void op_input_of(sonde_op* op, std::uint32_t slot, std::uint64_t maker, std::uint32_t output) {
+  on_op(op, [&](Session&, Op& o) { o.recorder->input_of(o, slot, maker, output); });
+}
+void ops_forgotten(const std::uint64_t* makers, std::size_t count) {
+  guarded_void([&](Session& s) { s.ops_forgotten({makers, count}); });
+}
+
 void storages_freed(const std::uint64_t* storages, std::size_t count) {
   guarded_void([&](Session& s) { s.storages_freed({storages, count}); });
 }
@@ -443,6 +461,11 @@ constexpr struct sonde_api kApi = {
     .set_pool = set_pool,
     .write_ring = write_ring,
     .has_ring = has_ring,
+    .records_graph = records_graph,
+    .site_wants = site_wants,
+    .op_keep = op_keep,
+    .op_input_of = op_input_of,
+    .ops_forgotten = ops_forgotten,
 };
 
 }  // namespace

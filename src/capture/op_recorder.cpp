@@ -59,6 +59,7 @@ void OpRecorder::shrink() {
   cache_.clear();
   attribute_ids_.clear();
   named_tensors_.clear();
+  kept_.clear();
   buffer_.clear();
 }
 
@@ -253,6 +254,44 @@ std::unique_ptr<Op> OpRecorder::defer(Op& op) {
   record.timestamp_us = op.record.timestamp_us;
   end(op, false);
   return rest;
+}
+
+// --- compiled graphs ---------------------------------------------------------------------------------------------------
+
+std::uint64_t OpRecorder::keep(const Op& op) {
+  const std::lock_guard guard(lock_);
+  kept_.keep(op.record);
+  return op.record.sequence;
+}
+
+void OpRecorder::input_of(Op& op, std::uint32_t slot, std::uint64_t maker, std::uint32_t output) {
+  TensorRecord& record = op.record.tensors.emplace_back();
+  {
+    const std::lock_guard guard(lock_);
+    kept_.give(maker, output, record);
+    if (op.wanted.producers) names_.add_producer(maker);
+  }
+  record.is_input = true;
+  record.slot = slot;
+  record.wanted = op.wanted.slot(true, slot);
+  record.source = maker;
+  record.source_slot = output;
+}
+
+std::uint32_t OpRecorder::site_wants(const Site& site, std::uint32_t count) {
+  const bool late = buffers_step_ || rules_.bytes_each_time;
+  const std::uint32_t everything = SONDE_WANT_INPUTS | SONDE_WANT_OUTPUTS | (late ? SONDE_WANT_CHECK : 0U);
+  const bool by_order = selector_.in_order() || selector_.follows_producers() || names_.flags_matter();
+  if (recorder_ == nullptr || buffers_step_ || by_order || recorder_->layout().numbers_throughout()) return everything;
+  if (!forecast_) forecast_.emplace(plan_);
+  std::uint32_t wanted = late ? SONDE_WANT_CHECK : 0U;
+  for (std::uint32_t number = 0; number < count; ++number) {
+    const std::string name = recorder_->layout().op_name(site, number);
+    const Selector::Wanted one = forecast_->decide_op({.op_name = name, .op_type = site.op_type, .scope = site.scope});
+    wanted |= (one.inputs ? SONDE_WANT_INPUTS : 0U) | (one.outputs ? SONDE_WANT_OUTPUTS : 0U);
+    if ((wanted & SONDE_WANT_INPUTS) != 0 && (wanted & SONDE_WANT_OUTPUTS) != 0) break;
+  }
+  return wanted;
 }
 
 // --- searches of modes -----------------------------------------------------------------------------------------------

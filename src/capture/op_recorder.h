@@ -20,6 +20,7 @@
 
 #include "capture/content_cache.h"
 #include "capture/host_tensor.h"
+#include "capture/kept_outputs.h"
 #include "capture/modes/found_ops.h"
 #include "capture/modes/step_buffer.h"
 #include "capture/modes/watcher.h"
@@ -82,6 +83,12 @@ class OpRecorder {
   void end(Op& op, bool failed);  // also for ops from defer()
   // Ends `op` without its outputs. The outputs are reported for the returned op, on any thread; end() ends that one.
   std::unique_ptr<Op> defer(Op& op);
+  // The op's outputs are kept for input_of(); returns its number.
+  std::uint64_t keep(const Op& op);
+  void input_of(Op& op, std::uint32_t slot, std::uint64_t maker, std::uint32_t output);
+  void forget_kept(std::span<const std::uint64_t> makers) { kept_.forget(makers); }  // locked
+  // What the plan can want of the first `count` ops of a site, as SONDE_WANT_*. Locked.
+  std::uint32_t site_wants(const Site& site, std::uint32_t count);
   // A parameter under the host's own name. Not locked.
   void add_parameter(const OpName& name, StepId step, const HostTensor& tensor);
 
@@ -162,6 +169,8 @@ class OpRecorder {
   ContentCache cache_;
   NamedTensors named_tensors_;
   StepBuffer buffer_;
+  KeptOutputs kept_;
+  std::optional<Selector> forecast_;  // for site_wants(): its answers do not count as hits of the plan's entries
   Watcher watcher_;
   FoundOps found_;
   Counts counts_;

@@ -379,6 +379,25 @@ void Session::op_failed(Op& op) {
   op.recorder->threw(op);
 }
 
+bool Session::records_graph(sonde_graph graph) {
+  const std::lock_guard guard(lock_);
+  if (records_nothing()) return false;
+  const std::uint32_t number = graph_of(Site{}, graph);
+  if (!named_host_.exists()) apply(clock_.operator_seen());
+  if (!clock_.recording(number) || ops_->recorder() == nullptr || owner_ == Host::naming) return false;
+  return !overhead_ || overhead_->is_recording(number);
+}
+
+std::uint32_t Session::site_wants(std::uint32_t site, std::uint32_t count) {
+  const std::lock_guard guard(lock_);
+  return ops_->site_wants(sites_.at(site), count);
+}
+
+void Session::ops_forgotten(std::span<const std::uint64_t> sequences) {
+  const std::lock_guard guard(lock_);
+  ops_->forget_kept(sequences);
+}
+
 // --- hosts that name their operators ---------------------------------------------------------------------------------
 
 Result<NamedHostSettings> Session::named_host_settings() {

@@ -1,0 +1,285 @@
+#include "compiled.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "capture.h"
+#include "frames.h"
+#include "gil.h"
+#include "op_tensors.h"
+#include "place.h"
+#include "setup.h"
+#include "thread_state.h"
+#include "watched.h"
+
+namespace sonde_torch {
+
+struct CompiledRun {
+  std::shared_ptr<const CompiledGraph> graph;
+  sonde_graph kind = SONDE_GRAPH_TRAINING;
+  PyObject* resolve = nullptr;          // borrowed
+  std::size_t next = 0;                 // the first node that is not recorded yet
+  std::vector<std::uint64_t> numbers;   // by node, from op_keep()
+  std::vector<std::uint64_t> storages;  // by node: of its first result; 0: unknown
+  std::unique_ptr<CompiledRun> outer;
+};
+
+namespace {
+
+constexpr std::uint64_t kNotKept = ~std::uint64_t{0};
+
+// By number, which is never used again. A session's graphs are freed by the next one.
+struct Graphs {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<const CompiledGraph>> all;
+};
+
+Graphs& graphs() {
+  static auto* leaked = new Graphs;
+  return *leaked;
+}
+
+std::shared_ptr<const CompiledGraph> graph_of_number(std::int64_t number) {
+  Graphs& known = graphs();
+  const std::lock_guard lock(known.mutex);
+  if (number < 1 || static_cast<std::size_t>(number) > known.all.size()) return nullptr;
+  return known.all[static_cast<std::size_t>(number) - 1];
+}
+
+void use_graph(CompiledRun& run, std::int64_t number) {
+  run.graph = graph_of_number(number);
+  if (run.graph == nullptr) return;
+  run.numbers.assign(run.graph->nodes.size(), kNotKept);
+  run.storages.assign(run.graph->nodes.size(), 0);
+}
+
+void report_node_attributes(sonde_op* op, const CompiledNode& node) {
+  std::vector<sonde_attribute> list;
+  for (const NodeAttribute& a : node.attributes) {
+    const std::size_t count = std::max(a.integers.size(), a.reals.size());
+    list.push_back(
+        {a.name.c_str(), a.kind, static_cast<std::uint32_t>(count), a.integers.data(), a.reals.data(), a.text.c_str()});
+  }
+  api().op_attributes(op, list.data(), static_cast<std::uint32_t>(list.size()));
+}
+
+void report_node_inputs(ThreadState& state, const CompiledRun& run, const CompiledNode& node, sonde_op* op,
+                        at::TensorList given) {
+  std::size_t next = 0;
+  for (const NodeInput& input : node.inputs) {
+    if (input.maker != NodeInput::kGiven) {
+      const std::uint64_t number = run.numbers[static_cast<std::size_t>(input.maker)];
+      if (number != kNotKept) api().op_input_of(op, input.slot, number, input.output);
+    } else if (next < given.size()) {
+      state.scratch.describe(given[next++], false);
+      api().op_input(op, input.slot, state.scratch.get());
+    }
+  }
+}
+
+// Compiled code reuses memory without a word, so that every result is new, except a view of the node's first input.
+bool is_view_of_input(const CompiledRun& run, const CompiledNode& node, std::uint64_t storage, at::TensorList given) {
+  if (!node.is_view || node.inputs.empty()) return false;
+  const NodeInput& first = node.inputs.front();
+  if (first.maker != NodeInput::kGiven) return run.storages[static_cast<std::size_t>(first.maker)] == storage;
+  return !given.empty() && given[0].has_storage() &&
+         storage_identity(given[0].storage().unsafeGetStorageImpl()).id == storage;
+}
+
+void report_node_outputs(ThreadState& state, CompiledRun& run, std::size_t index, sonde_op* op,
+                         at::TensorList results) {
+  const CompiledNode& node = run.graph->nodes[index];
+  std::size_t next = 0;
+  for (std::uint32_t slot = 0; slot < node.outputs.size(); ++slot) {
+    const NodeOutput& output = node.outputs[slot];
+    if (output.given && next < results.size()) {
+      state.scratch.describe(results[next++], false);
+      api().op_output(op, slot, state.scratch.get());
+      continue;
+    }
+    sonde_tensor tensor{};
+    tensor.size = sizeof tensor;
+    tensor.dtype = output.dtype;
+    tensor.ndim = static_cast<std::uint32_t>(output.shape.size());
+    tensor.shape = output.shape.data();
+    tensor.skip = node.tapped ? "computed, but used by no operator" : "not selected: it stays inside a fused kernel";
+    api().op_output(op, slot, &tensor);
+  }
+}
+
+void report_writes(ThreadState& state, CompiledRun& run, std::size_t index, sonde_op* op, at::TensorList results,
+                   at::TensorList given) {
+  bool first = true;
+  for (const at::Tensor& result : results) {
+    state.scratch.describe(result, false);
+    const std::uint64_t storage = state.scratch.tensor.storage;
+    if (std::exchange(first, false)) run.storages[index] = storage;
+    if (storage == 0 || is_view_of_input(run, run.graph->nodes[index], storage, given)) continue;
+    api().op_mutated(op, storage);
+  }
+}
+
+void record_node(ThreadState& state, CompiledRun& run, std::size_t index, at::TensorList results,
+                 at::TensorList given) {
+  const CompiledNode& node = run.graph->nodes[index];
+  sonde_op* op = nullptr;
+  const unsigned wanted = api().op_begin(node.site, run.kind, node.attributes_hash, &op);
+  if (wanted == 0) return;
+  if ((wanted & SONDE_WANT_MODULES) != 0) {
+    api().modules_exist(parameters_exist(state) ? 1 : 0);
+    set_capture();
+  }
+  if ((wanted & SONDE_WANT_ATTRIBUTES) != 0) report_node_attributes(op, node);
+  report_writes(state, run, index, op, results, given);
+  if ((wanted & SONDE_WANT_CHECK) != 0) {
+    for (const at::Tensor& result : results) {
+      state.scratch.describe(result, false);
+      api().op_check_output(op, state.scratch.get());
+    }
+  }
+  report_node_inputs(state, run, node, op, given);
+  report_node_outputs(state, run, index, op, results);
+  if ((wanted & SONDE_WANT_WATCHED) != 0) report_watched(op);
+  run.numbers[index] = api().op_keep(op);
+  api().op_end(op, 0);
+}
+
+// Nodes without a tap, up to `end`: their place in the graph, without values.
+void record_structure(ThreadState& state, CompiledRun& run, std::size_t end) {
+  for (; run.next < end; ++run.next) {
+    if (!run.graph->nodes[run.next].tapped) record_node(state, run, run.next, {}, {});
+  }
+}
+
+// --- the operators in compiled code ----------------------------------------------------------------------------------
+
+// An error of ours ends in the engine or here: compiled code has no place for it.
+template <typename F>
+void in_run(F body) {
+  ThreadState& state = thread_state();
+  CompiledRun* run = state.compiled.get();
+  if (run == nullptr || is_inert() || state.busy) return;
+  try {
+    body(state, *run);
+  } catch (...) {  // only this node is lost
+    state.busy = false;
+  }
+}
+
+std::int64_t resolved(ThreadState& state, PyObject* resolve, c10::string_view text) {
+  if (!python_is_alive() || resolve == nullptr) return 0;
+  state.busy = true;
+  std::int64_t number = 0;
+  {
+    const Gil gil;
+    const SavedError saved;
+    PyObject* result = PyObject_CallFunction(resolve, "s#", text.data(), static_cast<Py_ssize_t>(text.size()));
+    if (result != nullptr && PyLong_Check(result)) number = PyLong_AsLongLong(result);
+    Py_XDECREF(result);
+    drop_error();
+  }
+  state.busy = false;
+  return number;
+}
+
+// The first node of a graph with taps. `text` is its table: it is part of the compiled code, which may come from a cache.
+void graph_begins(const at::Tensor&, c10::string_view text) {
+  in_run([&](ThreadState& state, CompiledRun& run) {
+    if (run.graph == nullptr) use_graph(run, resolved(state, run.resolve, text));
+  });
+}
+
+// `order` has no content: each tap writes it, so that they run in the order of the graph.
+void tap(const at::Tensor&, std::int64_t node, at::TensorList results, at::TensorList given) {
+  in_run([&](ThreadState& state, CompiledRun& run) {
+    if (run.graph == nullptr || node < 0 || static_cast<std::size_t>(node) >= run.graph->nodes.size()) return;
+    const auto index = static_cast<std::size_t>(node);
+    record_structure(state, run, index);
+    run.next = std::max(run.next, index + 1);
+    record_node(state, run, index, results, given);
+  });
+}
+
+// sonde.dump_scope() in a model that is compiled with a backend that runs its graph operator by operator.
+void dump_scope(std::int64_t change) {
+  int& scopes = thread_state().dump_scopes;
+  scopes = std::max(0, scopes + static_cast<int>(change));
+}
+
+void nothing_begins(const at::Tensor&, c10::string_view) {}
+void no_tap(const at::Tensor&, std::int64_t, at::TensorList, at::TensorList) {}
+
+}  // namespace
+
+std::int64_t keep_graph(std::unique_ptr<CompiledGraph> graph) {
+  Graphs& known = graphs();
+  const std::lock_guard lock(known.mutex);
+  known.all.push_back(std::move(graph));
+  return static_cast<std::int64_t>(known.all.size());
+}
+
+void forget_graphs() {
+  Graphs& known = graphs();
+  const std::lock_guard lock(known.mutex);
+  for (auto& graph : known.all) graph.reset();
+}
+
+bool inside_run(const ThreadState& state) { return state.compiled != nullptr; }
+
+sonde_graph graph_of_run(const ThreadState& state, bool backward) {
+  if (backward) return SONDE_GRAPH_TRAINING;
+  int depth = 0;
+  PyObject* root = outermost_module(setup().frames, depth);
+  const bool of_root = state.current_root != nullptr && (root == state.current_root || root == nullptr);
+  if (of_root && root != nullptr) return state.current_root_trains ? SONDE_GRAPH_TRAINING : SONDE_GRAPH_EVALUATION;
+  return at::GradMode::is_enabled() ? SONDE_GRAPH_OUTSIDE_GRAD : SONDE_GRAPH_OUTSIDE_NO_GRAD;
+}
+
+void begin_run(std::int64_t graph, sonde_graph kind, PyObject* resolve) {
+  ThreadState& state = thread_state();
+  auto run = std::make_unique<CompiledRun>();
+  run->kind = kind;
+  run->resolve = resolve;
+  use_graph(*run, graph);
+  run->outer = std::move(state.compiled);
+  state.compiled = std::move(run);
+}
+
+void end_run() {
+  ThreadState& state = thread_state();
+  if (state.compiled == nullptr) return;
+  in_run([](ThreadState& inner, CompiledRun& run) {
+    if (run.graph != nullptr) record_structure(inner, run, run.graph->nodes.size());
+  });
+  const std::unique_ptr<CompiledRun> ended = std::move(state.compiled);
+  state.compiled = std::move(ended->outer);
+  std::erase(ended->numbers, kNotKept);
+  if (!ended->numbers.empty() && !is_inert()) api().ops_forgotten(ended->numbers.data(), ended->numbers.size());
+  if (!is_inert() && purge_is_due()) forget_dead_storages();
+}
+
+}  // namespace sonde_torch
+
+// `order` is written, so that no pass removes or reorders them. flexible_layout: a tensor is handed over as it lies.
+TORCH_LIBRARY(sonde, m) {
+  m.def("graph(Tensor(a!) order, str table) -> ()");
+  m.def("tap(Tensor(a!) order, int node, Tensor[] results, Tensor[] given) -> ()", {at::Tag::flexible_layout});
+  m.def("dump_scope(int change) -> ()", sonde_torch::dump_scope);
+}
+TORCH_LIBRARY_IMPL(sonde, CompositeExplicitAutograd, m) {
+  m.impl("graph", sonde_torch::graph_begins);
+  m.impl("tap", sonde_torch::tap);
+}
+TORCH_LIBRARY_IMPL(sonde, Meta, m) {
+  m.impl("graph", sonde_torch::nothing_begins);
+  m.impl("tap", sonde_torch::no_tap);
+}
+TORCH_LIBRARY_IMPL(sonde, Autograd, m) {
+  m.impl("graph", torch::CppFunction::makeFallthrough());
+  m.impl("tap", torch::CppFunction::makeFallthrough());
+}

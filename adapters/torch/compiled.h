@@ -1,0 +1,70 @@
+// Graphs that torch.compile has compiled. Their nodes run inside fused kernels; operators of ours between these hand the
+// results over ("taps", python/sonde/compiled/taps.py), with the names and the data flow that the graph knows.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sonde/sonde.h"
+
+namespace sonde_torch {
+
+struct ThreadState;
+
+struct NodeAttribute {
+  std::string name;
+  std::uint32_t kind = SONDE_ATTRIBUTE_NONE;
+  std::vector<std::int64_t> integers;
+  std::vector<double> reals;
+  std::string text;
+};
+
+// A tensor argument of a node.
+struct NodeInput {
+  static constexpr std::int64_t kGiven = -1;  // the tap has it: an input of the graph
+  std::uint32_t slot = 0;
+  std::int64_t maker = kGiven;  // the node whose result it is
+  std::uint32_t output = 0;
+};
+
+struct NodeOutput {
+  bool given = false;  // the tap has it
+  sonde_dtype dtype = SONDE_DTYPE_UNDEFINED;
+  std::vector<std::int64_t> shape;  // of one that is not given, as it was compiled
+};
+
+struct CompiledNode {
+  std::uint32_t site = 0;
+  std::uint64_t attributes_hash = 0;
+  bool is_view = false;  // its result may be memory of its first input
+  bool tapped = false;
+  std::vector<NodeAttribute> attributes;
+  std::vector<NodeInput> inputs;
+  std::vector<NodeOutput> outputs;
+};
+
+struct CompiledGraph {
+  std::vector<CompiledNode> nodes;  // in the order in which they are recorded
+};
+
+// One run of a compiled graph with taps, on one thread.
+struct CompiledRun;
+
+// The number of `graph` for begin_run(), from 1. Kept until the next session.
+std::int64_t keep_graph(std::unique_ptr<CompiledGraph> graph);
+void forget_graphs();
+
+// A run begins on this thread. 0: the graph is not known; `resolve(text)` of Python gives its number for the text that it
+// carries. Ends with end_run(). Until then, operators that the compiled code calls are not recorded by themselves.
+void begin_run(std::int64_t graph, sonde_graph kind, PyObject* resolve);
+void end_run();
+bool inside_run(const ThreadState& state);
+
+// sonde_graph of a graph that runs now: `trains`: its backward exists, or is it.
+sonde_graph graph_of_run(const ThreadState& state, bool backward);
+
+}  // namespace sonde_torch

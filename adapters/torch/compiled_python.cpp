@@ -1,0 +1,221 @@
+#include "compiled_python.h"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "capture.h"
+#include "compiled.h"
+#include "frames.h"
+#include "hash.h"
+#include "setup.h"
+#include "thread_state.h"
+
+namespace sonde_torch {
+namespace {
+
+std::string text_or_empty(PyObject* unicode) {
+  const char* text = PyUnicode_Check(unicode) ? PyUnicode_AsUTF8(unicode) : nullptr;
+  if (text == nullptr) PyErr_Clear();
+  return text != nullptr ? text : "";
+}
+
+template <typename F>
+bool for_each(PyObject* sequence, F body) {
+  PyObject* items = PySequence_Fast(sequence, "a sequence is expected");
+  if (items == nullptr) return false;
+  bool ok = true;
+  for (Py_ssize_t i = 0; ok && i < PySequence_Fast_GET_SIZE(items); ++i) ok = body(PySequence_Fast_GET_ITEM(items, i));
+  Py_DECREF(items);
+  return ok;
+}
+
+bool read_integers(PyObject* list, std::vector<std::int64_t>& out) {
+  return for_each(list, [&](PyObject* item) {
+    out.push_back(PyLong_AsLongLong(item));
+    return PyErr_Occurred() == nullptr;
+  });
+}
+
+bool read_reals(PyObject* list, std::vector<double>& out) {
+  return for_each(list, [&](PyObject* item) {
+    out.push_back(PyFloat_AsDouble(item));
+    return PyErr_Occurred() == nullptr;
+  });
+}
+
+std::uint64_t name_hash(const std::string& text) { return std::hash<std::string>{}(text); }
+
+// (name, kind, integers, reals, text)
+bool read_attribute(PyObject* item, CompiledNode& node) {
+  NodeAttribute attribute;
+  const char *name, *text;
+  PyObject *integers, *reals;
+  if (!PyArg_ParseTuple(item, "sIOOs", &name, &attribute.kind, &integers, &reals, &text)) return false;
+  attribute.name = name;
+  attribute.text = text;
+  if (!read_integers(integers, attribute.integers) || !read_reals(reals, attribute.reals)) return false;
+  std::uint64_t hash = mix(node.attributes_hash, name_hash(attribute.name));
+  hash = mix(mix(hash, attribute.kind), name_hash(attribute.text));
+  for (const std::int64_t value : attribute.integers) hash = mix(hash, static_cast<std::uint64_t>(value));
+  for (const double value : attribute.reals) hash = mix(hash, std::hash<double>{}(value));
+  node.attributes_hash = hash;
+  node.attributes.push_back(std::move(attribute));
+  return true;
+}
+
+// (site, type, view, tapped, [(slot, maker, output)], [(given, dtype, shape)], [attribute])
+bool read_node(PyObject* item, CompiledGraph& graph) {
+  CompiledNode node;
+  int view, tapped;
+  const char* type;
+  PyObject *inputs, *outputs, *attributes;
+  if (!PyArg_ParseTuple(item, "IsppOOO", &node.site, &type, &view, &tapped, &inputs, &outputs, &attributes))
+    return false;
+  node.is_view = view != 0;
+  node.tapped = tapped != 0;
+  const auto own = static_cast<std::int64_t>(graph.nodes.size());
+  const bool inputs_read = for_each(inputs, [&](PyObject* tuple) {
+    NodeInput input;
+    long long maker;
+    if (!PyArg_ParseTuple(tuple, "ILI", &input.slot, &maker, &input.output)) return false;
+    if (maker >= own || maker < NodeInput::kGiven) {
+      PyErr_SetString(PyExc_ValueError, "a node reads only results of earlier nodes");
+      return false;
+    }
+    input.maker = maker;
+    node.inputs.push_back(input);
+    return true;
+  });
+  const bool outputs_read = inputs_read && for_each(outputs, [&](PyObject* tuple) {
+                              NodeOutput output;
+                              int given;
+                              unsigned dtype;
+                              PyObject* shape;
+                              if (!PyArg_ParseTuple(tuple, "pIO", &given, &dtype, &shape)) return false;
+                              output.given = given != 0;
+                              output.dtype = static_cast<sonde_dtype>(dtype);
+                              if (!read_integers(shape, output.shape)) return false;
+                              node.outputs.push_back(std::move(output));
+                              return true;
+                            });
+  if (!outputs_read) return false;
+  node.attributes_hash = 0;
+  if (!for_each(attributes, [&](PyObject* tuple) { return read_attribute(tuple, node); })) return false;
+  if (!node.attributes.empty()) node.attributes_hash = mix(node.attributes_hash, name_hash(type)) | 1;
+  graph.nodes.push_back(std::move(node));
+  return true;
+}
+
+}  // namespace
+
+// modules() -> the modules being called on this thread, outermost first
+PyObject* modules(PyObject*, PyObject*) {
+  const std::vector<PyObject*> found = modules_on_stack(setup().frames);
+  PyObject* result = PyTuple_New(static_cast<Py_ssize_t>(found.size()));
+  for (std::size_t i = 0; result != nullptr && i < found.size(); ++i) {
+    PyObject* module = found[found.size() - 1 - i];
+    Py_INCREF(module);
+    PyTuple_SET_ITEM(result, static_cast<Py_ssize_t>(i), module);
+  }
+  return result;
+}
+
+// tracing(+1 or -1): a compiler begins or ends on this thread
+PyObject* tracing(PyObject*, PyObject* change) {
+  const long by = PyLong_AsLong(change);
+  if (by == -1 && PyErr_Occurred() != nullptr) return nullptr;
+  int& depth = thread_state().tracing;
+  depth = std::max(0, depth + static_cast<int>(by));
+  Py_RETURN_NONE;
+}
+
+// records_graph(backward) -> whether operators of a compiled graph that runs here and now are recorded
+PyObject* records_graph(PyObject*, PyObject* backward) {
+  if (recording() == nullptr || is_inert() || !capturing()) Py_RETURN_FALSE;
+  const bool records = api().records_graph(graph_of_run(thread_state(), backward == Py_True)) != 0;
+  set_capture();
+  return PyBool_FromLong(records);
+}
+
+// site(type, scope, phase, forward site, flagged, [(file, line, function)]) -> number
+PyObject* site(PyObject*, PyObject* args) {
+  const char *type, *scope;
+  unsigned phase, forward;
+  int flagged;
+  PyObject* trace;
+  if (!PyArg_ParseTuple(args, "ssIIpO", &type, &scope, &phase, &forward, &flagged, &trace)) return nullptr;
+  struct Line {
+    std::string file, function;
+    unsigned line;
+  };
+  std::vector<Line> lines;
+  const bool read = for_each(trace, [&](PyObject* tuple) {
+    const char *file, *function;
+    unsigned line;
+    if (!PyArg_ParseTuple(tuple, "sIs", &file, &line, &function)) return false;
+    lines.push_back({file, function, line});
+    return true;
+  });
+  if (!read) return nullptr;
+  std::vector<sonde_source_line> places;
+  for (const Line& line : lines) places.push_back({line.line, 0, 0, 0, line.file.c_str(), line.function.c_str()});
+  sonde_site site{};
+  site.size = sizeof site;
+  site.phase = phase;
+  site.forward_site = forward;
+  site.trace_count = static_cast<std::uint32_t>(places.size());
+  site.op_type = type;
+  site.scope = scope;
+  site.trace = places.data();
+  site.flags = flagged != 0 ? SONDE_SITE_FLAGGED : 0;
+  return PyLong_FromUnsignedLong(api().site(&site));
+}
+
+// site_wants(site, count) -> SONDE_WANT_*
+PyObject* site_wants(PyObject*, PyObject* args) {
+  unsigned number, count;
+  if (!PyArg_ParseTuple(args, "II", &number, &count)) return nullptr;
+  return PyLong_FromUnsignedLong(api().site_wants(number, count));
+}
+
+// define_graph([node]) -> its number for begin_run()
+PyObject* define_graph(PyObject*, PyObject* nodes) {
+  auto graph = std::make_unique<CompiledGraph>();
+  if (!for_each(nodes, [&](PyObject* item) { return read_node(item, *graph); })) return nullptr;
+  return PyLong_FromLongLong(keep_graph(std::move(graph)));
+}
+
+// begin_run(graph, backward, resolve)
+PyObject* begin_run_of(PyObject*, PyObject* args) {
+  long long graph;
+  int backward;
+  PyObject* resolve;
+  if (!PyArg_ParseTuple(args, "LpO", &graph, &backward, &resolve)) return nullptr;
+  begin_run(graph, graph_of_run(thread_state(), backward != 0), resolve);
+  Py_RETURN_NONE;
+}
+
+PyObject* end_run_of(PyObject*, PyObject*) {
+  end_run();
+  Py_RETURN_NONE;
+}
+
+// memory_changed(): compiled code has run without taps, and it is not known which memory it wrote
+PyObject* memory_changed(PyObject*, PyObject*) {
+  if (capturing()) api().storage_changed(0);
+  Py_RETURN_NONE;
+}
+
+// optimizer_end(): a compiled Optimizer.step has returned
+PyObject* optimizer_end(PyObject*, PyObject*) {
+  if (is_inert()) Py_RETURN_NONE;
+  api().optimizer_end();
+  set_capture();
+  Py_RETURN_NONE;
+}
+
+}  // namespace sonde_torch
