@@ -359,7 +359,8 @@ bool root_forward(PyObject* module, const RootForward& forward) {
   if (is_inert()) return false;
   ThreadState& state = thread_state();
   int depth = 0;
-  if (outermost_module(setup().frames, depth) != module) return false;
+  PyObject* outermost = outermost_module(setup().frames, depth);
+  if (outermost != module && outermost != nullptr) return false;  // null: its call is compiled
   const bool grad = at::GradMode::is_enabled() || (forward.may_train_without_grad && state.grad_outside);
   const bool trains = grad && !c10::InferenceMode::is_enabled();
   std::atomic<bool>& root_seen = recording()->root_seen;

@@ -1,7 +1,6 @@
 #include "compiled.h"
 
 #include <ATen/core/Tensor.h>
-#include <ATen/core/grad_mode.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -178,7 +177,9 @@ std::int64_t resolved(ThreadState& state, PyObject* resolve, c10::string_view te
   {
     const Gil gil;
     const SavedError saved;
-    PyObject* result = PyObject_CallFunction(resolve, "s#", text.data(), static_cast<Py_ssize_t>(text.size()));
+    PyObject* table = PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
+    PyObject* result = table != nullptr ? PyObject_CallOneArg(resolve, table) : nullptr;
+    Py_XDECREF(table);
     if (result != nullptr && PyLong_Check(result)) number = PyLong_AsLongLong(result);
     Py_XDECREF(result);
     drop_error();
@@ -231,13 +232,14 @@ void forget_graphs() {
 
 bool inside_run(const ThreadState& state) { return state.compiled != nullptr; }
 
-sonde_graph graph_of_run(const ThreadState& state, bool backward) {
+sonde_graph graph_of_run(const ThreadState& state, bool backward, bool grad) {
   if (backward) return SONDE_GRAPH_TRAINING;
   int depth = 0;
   PyObject* root = outermost_module(setup().frames, depth);
-  const bool of_root = state.current_root != nullptr && (root == state.current_root || root == nullptr);
-  if (of_root && root != nullptr) return state.current_root_trains ? SONDE_GRAPH_TRAINING : SONDE_GRAPH_EVALUATION;
-  return at::GradMode::is_enabled() ? SONDE_GRAPH_OUTSIDE_GRAD : SONDE_GRAPH_OUTSIDE_NO_GRAD;
+  if (root != nullptr && root == state.current_root) {
+    return state.current_root_trains ? SONDE_GRAPH_TRAINING : SONDE_GRAPH_EVALUATION;
+  }
+  return grad ? SONDE_GRAPH_OUTSIDE_GRAD : SONDE_GRAPH_OUTSIDE_NO_GRAD;
 }
 
 void begin_run(std::int64_t graph, sonde_graph kind, PyObject* resolve) {
@@ -245,6 +247,7 @@ void begin_run(std::int64_t graph, sonde_graph kind, PyObject* resolve) {
   auto run = std::make_unique<CompiledRun>();
   run->kind = kind;
   run->resolve = resolve;
+  Py_INCREF(resolve);
   use_graph(*run, graph);
   run->outer = std::move(state.compiled);
   state.compiled = std::move(run);
@@ -258,6 +261,7 @@ void end_run() {
   });
   const std::unique_ptr<CompiledRun> ended = std::move(state.compiled);
   state.compiled = std::move(ended->outer);
+  Py_DECREF(ended->resolve);
   std::erase(ended->numbers, kNotKept);
   if (!ended->numbers.empty() && !is_inert()) api().ops_forgotten(ended->numbers.data(), ended->numbers.size());
   if (!is_inert() && purge_is_due()) forget_dead_storages();

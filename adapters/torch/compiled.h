@@ -59,12 +59,12 @@ std::int64_t keep_graph(std::unique_ptr<CompiledGraph> graph);
 void forget_graphs();
 
 // A run begins on this thread. 0: the graph is not known; `resolve(text)` of Python gives its number for the text that it
-// carries. Ends with end_run(). Until then, operators that the compiled code calls are not recorded by themselves.
+// carries. Ends with end_run(), both with the GIL. Until then, operators that the compiled code calls are not recorded by themselves.
 void begin_run(std::int64_t graph, sonde_graph kind, PyObject* resolve);
 void end_run();
 bool inside_run(const ThreadState& state);
 
-// sonde_graph of a graph that runs now: `trains`: its backward exists, or is it.
-sonde_graph graph_of_run(const ThreadState& state, bool backward);
+// The sonde_graph of a compiled graph that runs now. `grad`: the program has gradients on; PyTorch turns them off for it.
+sonde_graph graph_of_run(const ThreadState& state, bool backward, bool grad);
 
 }  // namespace sonde_torch

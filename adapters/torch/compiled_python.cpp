@@ -133,10 +133,12 @@ PyObject* tracing(PyObject*, PyObject* change) {
   Py_RETURN_NONE;
 }
 
-// records_graph(backward) -> whether operators of a compiled graph that runs here and now are recorded
-PyObject* records_graph(PyObject*, PyObject* backward) {
+// records_graph(backward, grad) -> whether operators of a compiled graph that runs here and now are recorded
+PyObject* records_graph(PyObject*, PyObject* args) {
+  int backward, grad;
+  if (!PyArg_ParseTuple(args, "pp", &backward, &grad)) return nullptr;
   if (recording() == nullptr || is_inert() || !capturing()) Py_RETURN_FALSE;
-  const bool records = api().records_graph(graph_of_run(thread_state(), backward == Py_True)) != 0;
+  const bool records = api().records_graph(graph_of_run(thread_state(), backward != 0, grad != 0)) != 0;
   set_capture();
   return PyBool_FromLong(records);
 }
@@ -189,13 +191,13 @@ PyObject* define_graph(PyObject*, PyObject* nodes) {
   return PyLong_FromLongLong(keep_graph(std::move(graph)));
 }
 
-// begin_run(graph, backward, resolve)
+// begin_run(graph, backward, grad, resolve)
 PyObject* begin_run_of(PyObject*, PyObject* args) {
   long long graph;
-  int backward;
+  int backward, grad;
   PyObject* resolve;
-  if (!PyArg_ParseTuple(args, "LpO", &graph, &backward, &resolve)) return nullptr;
-  begin_run(graph, graph_of_run(thread_state(), backward != 0), resolve);
+  if (!PyArg_ParseTuple(args, "LppO", &graph, &backward, &grad, &resolve)) return nullptr;
+  begin_run(graph, graph_of_run(thread_state(), backward != 0, grad != 0), resolve);
   Py_RETURN_NONE;
 }
 

@@ -7,7 +7,7 @@ namespace sonde_torch {
 
 PyObject* modules(PyObject*, PyObject*);
 PyObject* tracing(PyObject*, PyObject* change);
-PyObject* records_graph(PyObject*, PyObject* backward);
+PyObject* records_graph(PyObject*, PyObject* args);
 PyObject* site(PyObject*, PyObject* args);
 PyObject* site_wants(PyObject*, PyObject* args);
 PyObject* define_graph(PyObject*, PyObject* nodes);

@@ -264,7 +264,7 @@ PyMethodDef kMethods[] = {
     {"take_failure", take_failure, METH_NOARGS, nullptr},
     {"modules", sonde_torch::modules, METH_NOARGS, nullptr},
     {"tracing", sonde_torch::tracing, METH_O, nullptr},
-    {"records_graph", sonde_torch::records_graph, METH_O, nullptr},
+    {"records_graph", sonde_torch::records_graph, METH_VARARGS, nullptr},
     {"site", sonde_torch::site, METH_VARARGS, nullptr},
     {"site_wants", sonde_torch::site_wants, METH_VARARGS, nullptr},
     {"define_graph", sonde_torch::define_graph, METH_O, nullptr},

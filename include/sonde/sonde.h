@@ -367,8 +367,9 @@ struct sonde_api {
   /* --- compiled graphs ---------------------------------------------------------------------------------------- */
   /* Whether an op of this graph that begins now is recorded. */
   int (*records_graph)(enum sonde_graph graph);
-  /* What the plan can want of the first `count` ops of a site: SONDE_WANT_INPUTS, SONDE_WANT_OUTPUTS. And
-   * SONDE_WANT_CHECK, where inputs cannot be given by op_input_of, since nothing is read before it is known to be wanted. */
+  /* What the plan can want of the first `count` ops of a site: SONDE_WANT_INPUTS, SONDE_WANT_OUTPUTS; and
+   * SONDE_WANT_CHECK, where inputs cannot be given by op_input_of, since their maker's output may not have been read.
+   * Site 0: of every op; SONDE_WANT_STRUCTURE: nothing is read; 0: that depends on the op. */
   uint32_t (*site_wants)(uint32_t site, uint32_t count);
   /* After op_output: the facts about the op's outputs are kept for op_input_of. Returns its number. */
   uint64_t (*op_keep)(struct sonde_op* op);

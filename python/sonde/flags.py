@@ -7,7 +7,7 @@ import contextlib
 import functools
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, cast
 
@@ -22,6 +22,7 @@ _modules: "dict[int, tuple[weakref.ref[nn.Module], bool]]" = {}
 _functions: dict[CodeType, bool] = {}
 _types: dict[str, bool] = {}  # type of operator, in lower case -> flagged
 _library: "Library | None" = None  # the adapter, while a session runs
+_version = 0  # changes with the targets
 
 
 def set_dump(target: object, enabled: bool = True) -> None:
@@ -96,7 +97,28 @@ def _unwatch() -> None:
     _library = None
 
 
+def version() -> int:
+    """Another number after every change of the targets."""
+    return _version
+
+
+def is_flagged(modules: "Sequence[nn.Module]", trace: Sequence[tuple[str, int, str]]) -> bool:
+    """For code that no interpreter runs: whether set_dump() was called for something around a place. `modules` and the
+    lines of `trace` are innermost first."""
+    for file, line, _ in trace:
+        for code, enabled in list(_functions.items()):
+            if code.co_filename == file and line in {number for _, _, number in code.co_lines()}:
+                return enabled
+    for module in modules:
+        known = _modules.get(id(module))
+        if known is not None:
+            return known[1]
+    return False
+
+
 def _report() -> None:
+    global _version
+    _version += 1
     if _library is not None:
         flagged = {identity: enabled for identity, (_, enabled) in list(_modules.items())}
         flagged.update((id(code), enabled) for code, enabled in list(_functions.items()))

@@ -5,6 +5,9 @@ from collections.abc import Callable
 from typing import ClassVar
 
 
+plan_key = ""  # of the session that began last: a hash of its configuration
+
+
 class Host(abc.ABC):
     """A framework, watched for one session: made when the framework is imported and the session exists."""
 

@@ -1,6 +1,6 @@
 """The functions of `_sonde_torch`, the library that watches PyTorch (adapters/torch/module.cpp)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import Protocol
 
@@ -103,3 +103,47 @@ class Library(Protocol):
 
     def take_failure(self) -> str | None:
         """The failure that was not yet reported to the user."""
+
+    # --- compiled graphs
+
+    def modules(self) -> tuple[nn.Module, ...]:
+        """The modules that are being called on this thread, outermost first."""
+
+    def tracing(self, change: int, /) -> None:
+        """A compiler begins (1) or ends (-1) on this thread; its operators are not recorded."""
+
+    def records_graph(self, backward: bool, grad: bool, /) -> bool:
+        """True if operators of a compiled graph that runs here and now are recorded. `grad`: the program has gradients
+        on."""
+
+    def site(  # noqa: PLR0917
+        self,
+        op_type: str,
+        scope: str,
+        phase: int,
+        forward_site: int,
+        flagged: bool,
+        trace: Sequence[tuple[str, int, str]],
+        /,
+    ) -> int:
+        """The number of a place in the program."""
+
+    def site_wants(self, site: int, count: int, /) -> int:
+        """SONDE_WANT_* of sonde.h for any of the first `count` operators at a site; of all operators for site 0, or 0
+        if that depends on the operator."""
+
+    def define_graph(self, nodes: Sequence[tuple[object, ...]], /) -> int:
+        """The nodes of a compiled graph: (site, type, whether it is a view, whether it has a tap, inputs, outputs,
+        attributes). Returns its number."""
+
+    def begin_run(self, graph: int, backward: bool, grad: bool, resolve: Callable[[str], int] | None, /) -> None:
+        """A compiled graph runs on this thread. For graph 0, `resolve` gives the number for the table in its code."""
+
+    def end_run(self) -> None:
+        """The run that began last has ended."""
+
+    def memory_changed(self) -> None:
+        """Compiled code without taps has run: any memory may have changed."""
+
+    def optimizer_end(self) -> None:
+        """A compiled step of an optimizer has returned."""

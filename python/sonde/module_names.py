@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from torch import nn
 from torch.nn.utils.parametrize import ParametrizationList
 
-from .modules import attributes, children, modules_below, tensors_of
+from .modules import attributes, children, modules_below, program_module, tensors_of
 
 # Containers that only hold modules: their level in a name is the attribute alone (`features/0-Conv2d`).
 _PLAIN_CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
@@ -40,6 +40,7 @@ class ModuleNames:
 
         Where it is part of a model that is not called itself (`model.encode(x)`), the model is the root.
         """
+        module = program_module(module)
         if id(module) in self._labels or id(module) in self._paths:
             return
         owner = self._all.outermost(module) if next(tensors_of(module, "_parameters"), None) is not None else None
@@ -70,6 +71,7 @@ class ModuleNames:
 
     def owner_of(self, module: nn.Module) -> nn.Module:
         """The model whose parameters get their names when `module` is called: itself, in nearly every program."""
+        module = program_module(module)
         owner = self._owners.get(id(module))
         return (owner() if owner is not None else None) or module
 
@@ -79,6 +81,8 @@ class ModuleNames:
 
     def scope_of(self, chain: Sequence[nn.Module]) -> str:
         """The scope of modules calling each other, outermost first: `network-AlexNet/features/0-Conv2d`."""
+        called = [program_module(module) for module in chain]
+        chain = [module for i, module in enumerate(called) if i == 0 or called[i - 1] is not module]
         first = chain[0]
         path = self._labels.get(id(first)) or self._paths.get(id(first))
         if path is None:
@@ -147,7 +151,7 @@ class Owners:
         return known is not None and known[0]() is module
 
     def _look(self) -> None:
-        modules = [o for o in gc.get_objects() if issubclass(type(o), nn.Module)]
+        modules = [o for o in gc.get_objects() if issubclass(type(o), nn.Module) and program_module(o) is o]
         self._alive = {id(module): (weakref.ref(module), None) for module in modules}
         for parent in modules:
             for _, child in children(parent):
@@ -160,7 +164,7 @@ def _path(root: nn.Module, names: Sequence[str]) -> str:
     parts: list[str] = []
     module = root
     for name in names:
-        module = attributes(module)["_modules"][name]
+        module = program_module(attributes(module)["_modules"][name])
         kind = type(module)
         parts.append(name if kind in _PLAIN_CONTAINERS else f"{name}-{kind.__name__}")
     return printable("/".join(parts))

@@ -34,7 +34,18 @@ def modules_below(root: nn.Module) -> Iterator[tuple[tuple[str, ...], nn.Module]
 
 def children(module: nn.Module) -> list[tuple[str, nn.Module | None]]:
     """(attribute, module) of a module's direct children."""
-    return list(attributes(module).get("_modules", {}).items())
+    found = attributes(module).get("_modules", {}).items()
+    return [(name, program_module(child) if child is not None else None) for name, child in found]
+
+
+def program_module(module: nn.Module) -> nn.Module:
+    """The program's module: torch.compile puts an OptimizedModule around it, which is not a level of any name."""
+    while type(module).__name__ == "OptimizedModule" and type(module).__module__ == "torch._dynamo.eval_frame":
+        inner = attributes(module).get("_modules", {}).get("_orig_mod")
+        if inner is None:
+            break
+        module = inner
+    return module
 
 
 def tensors_of(root: nn.Module, table: str) -> Iterator[tuple[str, torch.Tensor]]:

@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import hashlib
 import json
 import os
 import sys
@@ -13,6 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import sonde_early
 
 from . import _core, environment
+from . import host as host_facts
 from .console import report
 from .errors import Error
 from .host import Host
@@ -318,8 +320,17 @@ def _start_engine(path: str) -> None:
     if text:
         report("warning", text)
     _owner = os.getpid()
+    host_facts.plan_key = _hash_of(path)
     _records_exceptions = _core.records_exceptions()
     _at_exit_once()
+
+
+def _hash_of(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+    except OSError:
+        return ""
 
 
 def _host_of(framework: str) -> type[Host]:

@@ -27,6 +27,8 @@ from torch.optim.optimizer import (
 from torch.utils.hooks import RemovableHandle
 
 from . import _core, adapter, flags, optimizers, past_operators
+from . import host as session_facts
+from .compiled import activation
 from .console import number_from, report, say_once
 from .host import Host
 from .library import Library
@@ -92,6 +94,7 @@ class TorchHost(Host):
             optimizers.watch_scaler(library),
             _watch_waits(library),
             past_operators.watch(library),
+            activation.watch(self),
             self.optimizers.close,
         ]
         _hide_hook_from_scripting()
@@ -157,6 +160,30 @@ class TorchHost(Host):
         # This first forward has already begun; a model in training may begin it by turning gradients off itself, as
         # models with frozen layers and DistributedDataParallel do.
         self.root_called(module, may_train_without_grad=in_training(module) and _turns_gradients_off(module))
+
+    # --- compiled graphs ------------------------------------------------------------------------------------------
+
+    @property
+    def plan_key(self) -> str:
+        """Distinguishes the configurations of sessions, in the caches of compiled code."""
+        return session_facts.plan_key
+
+    def compiled_root(self, module: nn.Module, is_resumed: Callable[[], bool]) -> None:
+        """A compiled graph runs, called by `module`, the outermost. Its hook sees its calls, unless its call itself is
+        compiled (nn.Module.compile())."""
+        if id(module) not in self.roots:
+            self.new_root(module)
+        elif getattr(module, "_compiled_call_impl", None) is not None and not is_resumed():
+            self.root_called(module)
+
+    def compiled_owner(self, module: nn.Module) -> None:
+        """A compiled function runs, in which modules are called: the model with `module` begins its forward."""
+        self.names.add_root(module)
+        self.root_called(self.names.owner_of(module))
+
+    def compiled_step_ends(self) -> None:
+        """A compiled graph with an optimizer's step has returned."""
+        self.library.optimizer_end()
 
     # --- hooks ----------------------------------------------------------------------------------------------------
 

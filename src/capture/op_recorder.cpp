@@ -278,18 +278,30 @@ void OpRecorder::input_of(Op& op, std::uint32_t slot, std::uint64_t maker, std::
   record.source_slot = output;
 }
 
-std::uint32_t OpRecorder::site_wants(const Site& site, std::uint32_t count) {
-  const bool late = buffers_step_ || rules_.bytes_each_time;
-  const std::uint32_t everything = SONDE_WANT_INPUTS | SONDE_WANT_OUTPUTS | (late ? SONDE_WANT_CHECK : 0U);
+// What the plan wants of an op whatever its name is; 0: that depends on the name.
+std::uint32_t OpRecorder::every_op_wants() const {
+  constexpr std::uint32_t kBoth = SONDE_WANT_INPUTS | SONDE_WANT_OUTPUTS;
+  if (!reads_) return SONDE_WANT_STRUCTURE;
   const bool by_order = selector_.in_order() || selector_.follows_producers() || names_.flags_matter();
-  if (recorder_ == nullptr || buffers_step_ || by_order || recorder_->layout().numbers_throughout()) return everything;
+  const bool by_name = plan_.dump_mode != DumpMode::all || plan_.acl.in_use;
+  const bool unknown = recorder_ == nullptr || recorder_->layout().numbers_throughout();
+  if (buffers_step_ || by_order || (by_name && unknown)) return kBoth | SONDE_WANT_CHECK;
+  if (by_name) return 0;
+  const std::uint32_t sides = plan_.input_output == Sides::inputs    ? SONDE_WANT_INPUTS
+                              : plan_.input_output == Sides::outputs ? SONDE_WANT_OUTPUTS
+                                                                     : kBoth;
+  return sides | (rules_.bytes_each_time ? SONDE_WANT_CHECK : 0U);
+}
+
+std::uint32_t OpRecorder::site_wants(const Site& site, std::uint32_t count) {
+  if (const std::uint32_t all = every_op_wants(); site.id == 0 || all != 0) return all;
   if (!forecast_) forecast_.emplace(plan_);
-  std::uint32_t wanted = late ? SONDE_WANT_CHECK : 0U;
+  std::uint32_t wanted = SONDE_WANT_CHECK;
   for (std::uint32_t number = 0; number < count; ++number) {
     const std::string name = recorder_->layout().op_name(site, number);
     const Selector::Wanted one = forecast_->decide_op({.op_name = name, .op_type = site.op_type, .scope = site.scope});
     wanted |= (one.inputs ? SONDE_WANT_INPUTS : 0U) | (one.outputs ? SONDE_WANT_OUTPUTS : 0U);
-    if ((wanted & SONDE_WANT_INPUTS) != 0 && (wanted & SONDE_WANT_OUTPUTS) != 0) break;
+    if (one.inputs && one.outputs) break;
   }
   return wanted;
 }

@@ -126,6 +126,7 @@ class OpRecorder {
   void submit(Record&& record);
   void fill_record(Op& op, const OpName& name, std::uint32_t site, StepId step);
   std::uint32_t wanted_bits(Op& op, bool flagged);
+  std::uint32_t every_op_wants() const;
   std::uint32_t attributes_id(std::uint64_t hash, bool& fresh);
 
   // op_tensors.cpp

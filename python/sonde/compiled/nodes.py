@@ -208,7 +208,7 @@ def module_path(stack: Mapping[str, Any] | None) -> tuple[str, list[tuple[str, s
     classes: dict[tuple[str, ...], str] = {}
     root, names = "", ()
     for path, kind in (stack or {}).values():
-        root, names = _parts(str(path))
+        root, names = module_place(str(path))
         classes[names] = kind.rpartition(".")[2] if isinstance(kind, str) else getattr(kind, "__name__", "")
     return root, [(name, classes.get(names[: i + 1], "")) for i, name in enumerate(names)]
 
@@ -218,7 +218,7 @@ _ROOT = re.compile(r"^(?:[LG]\[['\"]([^'\"]+)['\"]\]|L__([A-Za-z]\w*?)(?=\.|\[|$
 _STEP = re.compile(r"\.([A-Za-z_0-9]\w*)|\[['\"]?([^\]'\"]+)['\"]?\]")
 
 
-def _parts(path: str) -> tuple[str, tuple[str, ...]]:
+def module_place(path: str) -> tuple[str, tuple[str, ...]]:
     """("self", ("blocks", "0")) of `L['self'].blocks.0`; ("", ("blocks",)) of `blocks`, as torch.export writes it."""
     while _GETATTR.search(path):
         path = _GETATTR.sub(r"\1.\2", path)
@@ -234,13 +234,14 @@ def _node(node: fx.Node, backward: bool, types: Mapping[int, str], places: Mappi
     root, path = module_path(stack)
     tag = node.meta.get("partitioner_tag")
     # In the graph of backward: a node of the forward, which runs again instead of being kept.
+    steps = "/torch/optim/" in (node.meta.get("stack_trace") or "")
     again = backward and (tag == "is_forward" or (tag is None and bool(node.meta.get("nn_module_stack"))))
     sequence = node.meta.get("seq_nr")
     inputs, attributes = _arguments(node, places)
     return Node(
         name=node.name,
         op_type=op_type_of(node.target),
-        phase=RECOMPUTE if again else BACKWARD if backward else FORWARD,
+        phase=OPTIMIZER if steps else RECOMPUTE if again else BACKWARD if backward else FORWARD,
         root=root,
         path=path,
         trace=trace,

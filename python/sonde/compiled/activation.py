@@ -1,0 +1,170 @@
+"""Meets torch.compile: from the import of Inductor on, each graph that it compiles comes through here.
+
+Nothing of torch.compile is imported before the program does so.
+"""
+
+import contextlib
+import functools
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ..console import say_once
+
+if TYPE_CHECKING:
+    from ..torch import TorchHost
+
+_INDUCTOR, _DYNAMO = "torch._inductor.compile_fx", "torch._dynamo.callback"
+
+
+def watch(host: "TorchHost") -> Callable[[], None]:
+    """A session begins; returns the function that undoes it."""
+    watcher = _Watcher(host)
+    watcher.begin()
+    return watcher.end
+
+
+def forms_run_for(host: "TorchHost | None") -> None:
+    """From now on, calls of compiled graphs are recorded for `host`."""
+    calls = sys.modules.get(f"{__package__}.calls")
+    if calls is not None:
+        calls.Family.host = host
+
+
+class _Watcher:
+    def __init__(self, host: "TorchHost") -> None:
+        self._host = host
+        self._undo: list[Callable[[], None]] = []
+        self._finder = _Finder({_INDUCTOR: self._meet_inductor, _DYNAMO: self._meet_dynamo})
+
+    def begin(self) -> None:
+        for name, meet in self._finder.waiting.copy().items():
+            module = sys.modules.get(name)
+            if module is not None:
+                del self._finder.waiting[name]
+                meet(module)
+        _say_what_is_compiled_already()
+        if self._finder.waiting:
+            sys.meta_path.insert(0, self._finder)
+        forms_run_for(self._host)
+
+    def end(self) -> None:
+        with contextlib.suppress(ValueError):
+            sys.meta_path.remove(self._finder)
+        for undo in self._undo:
+            undo()
+        forms_run_for(None)
+
+    def _meet_inductor(self, module: ModuleType) -> None:
+        try:
+            self._undo.append(_wrap_compile_fx(module, self._host))
+        except Exception as error:
+            _refuse(error)
+
+    def _meet_dynamo(self, module: ModuleType) -> None:
+        """Operators that the compiler runs for itself are not the program's."""
+        tracing = self._host.library.tracing
+        handler: Any = getattr(module, "callback_handler", None)
+
+        def begins(*_: object) -> None:
+            tracing(1)
+
+        def ends(*_: object) -> None:
+            tracing(-1)
+
+        if handler is None:
+            return
+        handler.register_start_callback(begins)
+        handler.register_end_callback(ends)
+
+        def undo() -> None:
+            with contextlib.suppress(ValueError):
+                handler.remove_start_callback(begins)
+                handler.remove_end_callback(ends)
+
+        self._undo.append(undo)
+
+
+def _refuse(error: Exception) -> None:
+    import torch
+
+    say_once(
+        f"sonde: torch.compile of PyTorch {torch.__version__} is not known; compiled graphs are recorded as a whole, not "
+        f"node by node: {' '.join(str(error).split())} ({type(error).__name__})"
+    )
+
+
+def _wrap_compile_fx(module: ModuleType, host: "TorchHost") -> Callable[[], None]:
+    """Every graph for Inductor passes torch._inductor.compile_fx.compile_fx, which calls `inner_compile` for the forward
+    and for the backward."""
+    from .calls import Compilation, Family
+
+    Family.host = host
+
+    original = module.compile_fx
+    default = module.compile_fx_inner
+
+    @functools.wraps(original)
+    def compile_fx(model: Any, example_inputs: Any, inner_compile: Any = default, *args: Any, **kwargs: Any) -> Any:
+        ours = getattr(inner_compile, "sonde_forms", False)  # Inductor calls itself again, with a changed configuration
+        if ours or host.closed or host.library is None:
+            return original(model, example_inputs, inner_compile, *args, **kwargs)
+        inner = Compilation(host, model, inner_compile).compile
+        from torch._functorch import config
+
+        # From that cache code would come without its graph. Inductor's own cache is used.
+        with config.patch({"enable_autograd_cache": False}):
+            return original(model, example_inputs, inner, *args, **kwargs)
+
+    module.compile_fx = compile_fx  # type: ignore[attr-defined]
+
+    def undo() -> None:
+        if module.compile_fx is compile_fx:
+            module.compile_fx = original  # type: ignore[attr-defined]
+
+    return undo
+
+
+def _say_what_is_compiled_already() -> None:
+    utils = sys.modules.get("torch._dynamo.utils")
+    counters: Any = getattr(utils, "counters", {})
+    graphs = counters.get("stats", {}).get("unique_graphs", 0) if counters else 0
+    if graphs:
+        say_once(
+            f"sonde: {graphs} graphs were compiled before the recording began; they are recorded as a whole, not node by "
+            "node; begin before the first call of the compiled model, or call torch._dynamo.reset()"
+        )
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the modules that it waits for as the others do, and calls a function after their import."""
+
+    def __init__(self, waiting: dict[str, Callable[[ModuleType], None]]) -> None:
+        self.waiting = waiting
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        meet = self.waiting.pop(fullname, None)
+        if meet is None:
+            return None
+        if not self.waiting:
+            with contextlib.suppress(ValueError):
+                sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        loader = spec.loader if spec is not None else None
+        if loader is None:
+            return spec
+        execute = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            loader.exec_module = execute  # type: ignore[method-assign]
+            execute(module)
+            meet(module)
+
+        loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec

@@ -1,0 +1,175 @@
+"""The two compiled forms of one graph: as without Sonde, and with taps. Each is compiled when it is first needed.
+
+Both are compiled from copies of one graph, by the same function under the same configuration. Which one runs is decided
+at each call, so the program is compiled once, whatever steps are chosen.
+"""
+
+import contextlib
+import copy
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch._guards import CompileContext, TracingContext, compile_context, tracing
+
+from ..console import say_once
+from . import taps
+from .taps import Choice
+
+Compiled = Callable[[list[Any]], Any]
+
+
+class Forms:
+    """One graph of torch.compile: forward, backward or inference. `owner` decides which form runs."""
+
+    def __init__(
+        self,
+        owner: Any,
+        graph_module: fx.GraphModule,
+        example_inputs: Sequence[Any],
+        inner: Any,
+        options: Mapping[str, Any],
+    ) -> None:
+        self.owner = owner  # sonde.compiled.calls.Family
+        self.backward = bool(options.get("is_backward"))
+        self.forward_types: dict[int, str] = {}
+        self.plain: Compiled | None = None
+        self.tapped: Compiled | None = None
+        self.refused = False  # the form with taps cannot be made
+        self.called = False  # the call for which it was compiled has come
+        self._module = graph_module
+        self._examples = example_inputs
+        self._inner = inner
+        self._options = dict(options)
+        self._surroundings = _Surroundings(example_inputs)
+        self._strides: list[Any] | None = None
+        self._lock = threading.Lock()
+
+    def first(self, choice: Choice | None) -> Any:
+        """The compiled object for AOTAutograd, in the form that is needed now; each of its calls comes to run()."""
+        compiled = None
+        if choice is not None:
+            try:
+                compiled = self._compile(choice)
+            except Exception as error:
+                self._refuse(error)
+                _forget_strides()
+        form = "tapped" if compiled is not None else "plain"
+        if compiled is None:
+            compiled = self._compile(None)
+        if not hasattr(compiled, "current_callable"):
+            return compiled  # a graph without operators
+        self._strides = _strides()
+        setattr(self, form, compiled.current_callable)
+        compiled.current_callable = self.run
+        return compiled
+
+    def run(self, inputs: list[Any]) -> Any:
+        """A call from the program."""
+        return self.owner.run(self, inputs)
+
+    def plain_form(self) -> Compiled:
+        """The code as without Sonde."""
+        if self.plain is None:
+            with self._lock:
+                if self.plain is None:
+                    self.plain = self._later(None)
+        return self.plain
+
+    def tapped_form(self, choice: Callable[[], Choice]) -> Compiled | None:
+        """The code with taps; None if it cannot be made."""
+        if self.tapped is None and not self.refused:
+            with self._lock:
+                if self.tapped is None:
+                    try:
+                        self.tapped = self._later(choice())
+                    except Exception as error:
+                        self._refuse(error)
+        return self.tapped
+
+    def _refuse(self, error: Exception) -> None:
+        self.refused = True
+        reason = " ".join(str(error).split())[:300]
+        say_once(
+            f"sonde: a compiled graph is recorded as a whole, not node by node: its code with taps cannot be made: "
+            f"{reason} ({type(error).__name__})"
+        )
+
+    def _compile(self, choice: Choice | None) -> Any:
+        from torch._inductor import config
+
+        module = copy_of(self._module)
+        if choice is None:
+            return self._inner(module, self._examples, **self._options)
+        users = config.post_grad_custom_post_pass
+        own = taps.TapPass(users, module.graph, self.backward, self.forward_types, choice)
+        with config.patch({"post_grad_custom_post_pass": own}):
+            return self._inner(module, self._examples, **self._options)
+
+    def _later(self, choice: Choice | None) -> Compiled:
+        """The second form, in the surroundings of the first."""
+        with self._surroundings.again() as context:
+            compiled = self._compile(choice)
+            strides = list(context.output_strides or [])
+        known = self._strides
+        if known is not None and [str(one) for one in strides] != [str(one) for one in known]:
+            raise RuntimeError("its results have other strides")
+        return compiled.current_callable
+
+
+def copy_of(module: fx.GraphModule) -> fx.GraphModule:
+    """Compiling changes the graph. Constants are shared."""
+    twin = fx.GraphModule(module, copy.deepcopy(module.graph))
+    twin.meta = dict(getattr(module, "meta", {}))
+    return twin
+
+
+def _strides() -> list[Any] | None:
+    context = TracingContext.try_get()
+    return list(context.output_strides) if context is not None and context.output_strides is not None else None
+
+
+def _forget_strides() -> None:
+    context = TracingContext.try_get()
+    if context is not None and context.output_strides is not None:
+        context.output_strides.clear()
+
+
+class _Surroundings:
+    """What the compiler reads from its surroundings, kept for the second form."""
+
+    def __init__(self, example_inputs: Sequence[Any]) -> None:
+        from torch._inductor import config
+        from torch._inductor.virtualized import V
+
+        self._tracing = TracingContext.try_get()
+        self._compiling = CompileContext.try_get()
+        self._config = config.get_config_copy()
+        self._fake_mode = V.fake_mode
+        self._example_inputs = example_inputs
+
+    @contextlib.contextmanager
+    def again(self) -> Iterator[Any]:
+        """Compiles as if the first form were compiled now. Neither random numbers nor gradient modes of the program are
+        touched."""
+        from torch._dynamo.convert_frame import compile_lock
+        from torch._dynamo.utils import preserve_rng_state
+        from torch._inductor import config
+        from torch._inductor.virtualized import V
+
+        context = copy.copy(self._tracing) if self._tracing is not None else TracingContext(self._fake_mode)
+        context.output_strides = []
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(compile_lock)
+            stack.enter_context(preserve_rng_state())
+            stack.enter_context(torch.inference_mode(False))
+            stack.enter_context(torch.no_grad())
+            if torch._C._is_any_autocast_enabled():
+                stack.enter_context(torch._C._DisableAutocast())
+            stack.enter_context(V.set_fake_mode(self._fake_mode))
+            stack.enter_context(tracing(context))
+            stack.enter_context(compile_context(self._compiling))
+            stack.enter_context(config.patch(self._config))
+            yield context

@@ -1,0 +1,155 @@
+"""Inserts taps into a graph just before Inductor generates code for it: operators that hand a node's results to Sonde.
+
+A tap comes after its node, so the node's result becomes memory; the code around it stays compiled. All taps of a graph
+write one small tensor, `order`: no pass removes or reorders them. The first of them carries the table of nodes as text,
+so that code from a cache, for which this pass does not run, brings it along.
+"""
+
+import dataclasses
+import hashlib
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch._inductor.custom_graph_pass import CustomGraphPass
+
+from . import nodes
+from .nodes import Node, Table
+
+_FORMAT = 1  # of the table and the taps: code of another one is not taken from a cache
+
+
+@dataclasses.dataclass
+class Choice:
+    """The nodes that get a tap. `by_value`: taps get all inputs of their node, not only those of the graph."""
+
+    wants: Callable[[Table], None]  # sets `tapped` of every node
+    by_value: bool
+    key: str  # distinguishes choices in the cache of compiled code
+
+
+class TapPass(CustomGraphPass):
+    """Inductor's last pass over a graph: runs the user's own passes, if any, then inserts the taps."""
+
+    def __init__(
+        self, users: Any, graph: fx.Graph, backward: bool, forward_types: dict[int, str], choice: Choice
+    ) -> None:
+        self._users = list(users) if isinstance(users, tuple | list) else [users] if users is not None else []
+        self._backward = backward
+        self._forward_types = forward_types
+        self._choice = choice
+        self._source = _fingerprint(graph)
+
+    def __call__(self, graph: fx.Graph) -> None:
+        for users in self._users:
+            _run_users_pass(users, graph)
+        insert(graph, self._backward, self._forward_types, self._choice)
+
+    def uuid(self) -> Any | None:
+        """Part of the key of cached code: names and lines are in the code. None: the user's pass forbids caching."""
+        users = [users.uuid() if isinstance(users, CustomGraphPass) else None for users in self._users]
+        if any(one is None for one in users):
+            return None
+        types = sorted(self._forward_types.items())
+        return f"sonde-{_FORMAT}-{self._source}-{self._backward}-{types}-{self._choice.key}-{users}"
+
+
+def insert(graph: fx.Graph, backward: bool, forward_types: dict[int, str], choice: Choice) -> Table:
+    """Taps for the nodes of `graph` that `choice` wants. Returns the table of all nodes."""
+    table = nodes.read_table(graph, backward, forward_types)
+    choice.wants(table)
+    by_name = {node.name: node for node in graph.nodes}
+    values = [node.meta.get("val") for node in graph.nodes]
+    fake = next((value.fake_mode for value in values if hasattr(value, "fake_mode")), None)
+    first = next(node for node in graph.nodes if node.op not in ("placeholder", "get_attr"))
+    with graph.inserting_before(first):
+        order = graph.call_function(torch.ops.aten.full.default, ([1], 0), {"dtype": torch.int64, "device": "cpu"})
+        if fake is not None:
+            with fake:
+                order.meta["val"] = torch.full([1], 0, dtype=torch.int64, device="cpu")
+        begin = graph.call_function(torch.ops.sonde.graph.default, (order, ""))
+    for number, node in enumerate(table.nodes):
+        if node.tapped:
+            _tap(graph, by_name, order, number, node, table, choice.by_value)
+    begin.args = (order, table.to_json())
+    return table
+
+
+def _tap(
+    graph: fx.Graph,
+    by_name: dict[str, fx.Node],
+    order: fx.Node,
+    number: int,
+    node: Node,
+    table: Table,
+    by_value: bool,
+) -> None:
+    made = by_name[node.name]
+    after = made
+    results: list[fx.Node] = []
+    if isinstance(made.meta.get("val"), tuple | list):
+        for slot, output in enumerate(node.outputs):
+            if output.used:
+                with graph.inserting_after(after):
+                    after = graph.call_function(operator.getitem, (made, slot))
+                after.meta["val"] = made.meta["val"][slot]
+                results.append(after)
+    elif any(output.used for output in node.outputs):
+        results.append(made)
+    given: list[fx.Node] = []
+    for one in node.inputs:
+        maker = table.nodes[one.maker] if one.maker is not None else None
+        if maker is None:
+            given.append(by_name[one.value])
+        elif by_value:
+            given.append(_result_of(by_name[maker.name], one.output))
+            one.maker = None  # the tap has it
+    with graph.inserting_after(after):
+        graph.call_function(torch.ops.sonde.tap.default, (order, number, results, given))
+
+
+def _result_of(made: fx.Node, output: int) -> fx.Node:
+    if not isinstance(made.meta.get("val"), tuple | list):
+        return made
+    return next(user for user in made.users if user.target is operator.getitem and user.args[1] == output)
+
+
+def _run_users_pass(users: Any, graph: fx.Graph) -> None:
+    from torch._inductor import custom_graph_pass
+
+    aware = getattr(custom_graph_pass, "CustomInferenceAwareGraphPass", None)
+    if aware is not None and isinstance(users, aware):
+        users(graph, is_inference=not any(node.meta.get("partitioner_tag") for node in graph.nodes))
+    else:
+        users(graph)
+
+
+def _fingerprint(graph: fx.Graph) -> str:
+    """Of the names and lines in the graph's metadata, which the keys of Inductor's cache leave out."""
+    digest = hashlib.sha256()
+    for node in graph.nodes:
+        stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
+        facts = (node.name, node.meta.get("stack_trace"), nodes.module_path(stack), node.meta.get("seq_nr"))
+        digest.update(repr((*facts, bool(node.meta.get("sonde_scoped")))).encode())
+    return digest.hexdigest()
+
+
+def strip_scope_markers(graph: fx.Graph) -> bool:
+    """Removes what sonde.dump_scope() left in the graph; the nodes inside remember it. True: there were some."""
+    depth, found = 0, []
+    for node in graph.nodes:
+        if nodes.is_scope_marker(node):
+            depth = max(0, depth + node.args[0])
+            found.append(node)
+        elif depth:
+            node.meta["sonde_scoped"] = True
+    for node in found:
+        graph.erase_node(node)
+    return bool(found)
+
+
+def tensors(values: Sequence[Any]) -> list[torch.Tensor]:
+    """The tensors among the inputs of a graph."""
+    return [value for value in values if isinstance(value, torch.Tensor)]
