@@ -106,7 +106,9 @@ void report_node_outputs(ThreadState& state, CompiledRun& run, std::size_t index
     tensor.dtype = output.dtype;
     tensor.ndim = static_cast<std::uint32_t>(output.shape.size());
     tensor.shape = output.shape.data();
-    tensor.skip = node.tapped ? "computed, but used by no operator" : "not selected: it stays inside a fused kernel";
+    tensor.skip = !node.tapped   ? "not selected: it stays inside a fused kernel"
+                  : output.given ? "the compiler has removed it"
+                                 : "computed, but used by no operator";
     api().op_output(op, slot, &tensor);
   }
 }
@@ -148,11 +150,9 @@ void record_node(ThreadState& state, CompiledRun& run, std::size_t index, at::Te
   api().op_end(op, 0);
 }
 
-// Nodes without a tap, up to `end`: their place in the graph, without values.
+// Nodes up to `end` whose taps have not come: their place in the graph, without values.
 void record_structure(ThreadState& state, CompiledRun& run, std::size_t end) {
-  for (; run.next < end; ++run.next) {
-    if (!run.graph->nodes[run.next].tapped) record_node(state, run, run.next, {}, {});
-  }
+  for (; run.next < end; ++run.next) record_node(state, run, run.next, {}, {});
 }
 
 // --- the operators in compiled code ----------------------------------------------------------------------------------

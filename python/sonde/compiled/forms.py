@@ -15,7 +15,7 @@ from torch import fx
 from torch._guards import CompileContext, TracingContext, compile_context, tracing
 
 from ..console import say_once
-from . import taps
+from . import lowering, taps
 from .taps import Choice
 
 Compiled = Callable[[list[Any]], Any]
@@ -105,7 +105,7 @@ class Forms:
             return self._inner(module, self._examples, **self._options)
         users = config.post_grad_custom_post_pass
         own = taps.TapPass(users, module.graph, self.backward, self.forward_types, choice)
-        with config.patch({"post_grad_custom_post_pass": own}):
+        with config.patch({"post_grad_custom_post_pass": own}), lowering.taps_are_lowered():
             return self._inner(module, self._examples, **self._options)
 
     def _later(self, choice: Choice | None) -> Compiled:

@@ -1,13 +1,12 @@
 """Inserts taps into a graph just before Inductor generates code for it: operators that hand a node's results to Sonde.
 
-A tap comes after its node, so the node's result becomes memory; the code around it stays compiled. All taps of a graph
-write one small tensor, `order`: no pass removes or reorders them. The first of them carries the table of nodes as text,
-so that code from a cache, for which this pass does not run, brings it along.
+A tap comes after its node; the code around it stays compiled, and lowering.py gives the tap its tensors. All taps of a
+graph write one small tensor, `order`: no pass removes or reorders them. The first of them carries the table of nodes as
+text, so that code from a cache, for which this pass does not run, brings it along.
 """
 
 import dataclasses
 import hashlib
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,9 +15,9 @@ from torch import fx
 from torch._inductor.custom_graph_pass import CustomGraphPass
 
 from . import nodes
-from .nodes import Node, Table
+from .nodes import Table
 
-_FORMAT = 1  # of the table and the taps: code of another one is not taken from a cache
+_FORMAT = 3  # of the table and the taps: code of another one is not taken from a cache
 
 
 @dataclasses.dataclass
@@ -60,7 +59,10 @@ def insert(graph: fx.Graph, backward: bool, forward_types: dict[int, str], choic
     """Taps for the nodes of `graph` that `choice` wants. Returns the table of all nodes."""
     table = nodes.read_table(graph, backward, forward_types)
     choice.wants(table)
-    by_name = {node.name: node for node in graph.nodes}
+    for node in table.nodes if choice.by_value else ():
+        for one in node.inputs:
+            if one.maker is not None:
+                one.value, one.maker = table.nodes[one.maker].name, None
     values = [node.meta.get("val") for node in graph.nodes]
     fake = next((value.fake_mode for value in values if hasattr(value, "fake_mode")), None)
     first = next(node for node in graph.nodes if node.op not in ("placeholder", "get_attr"))
@@ -69,51 +71,13 @@ def insert(graph: fx.Graph, backward: bool, forward_types: dict[int, str], choic
         if fake is not None:
             with fake:
                 order.meta["val"] = torch.full([1], 0, dtype=torch.int64, device="cpu")
-        begin = graph.call_function(torch.ops.sonde.graph.default, (order, ""))
+        graph.call_function(torch.ops.sonde.graph.default, (order, table.to_json()))
+    by_name = {node.name: node for node in graph.nodes}
     for number, node in enumerate(table.nodes):
         if node.tapped:
-            _tap(graph, by_name, order, number, node, table, choice.by_value)
-    begin.args = (order, table.to_json())
+            with graph.inserting_after(by_name[node.name]):
+                graph.call_function(torch.ops.sonde.tap.default, (order, number, [], []))
     return table
-
-
-def _tap(
-    graph: fx.Graph,
-    by_name: dict[str, fx.Node],
-    order: fx.Node,
-    number: int,
-    node: Node,
-    table: Table,
-    by_value: bool,
-) -> None:
-    made = by_name[node.name]
-    after = made
-    results: list[fx.Node] = []
-    if isinstance(made.meta.get("val"), tuple | list):
-        for slot, output in enumerate(node.outputs):
-            if output.used:
-                with graph.inserting_after(after):
-                    after = graph.call_function(operator.getitem, (made, slot))
-                after.meta["val"] = made.meta["val"][slot]
-                results.append(after)
-    elif any(output.used for output in node.outputs):
-        results.append(made)
-    given: list[fx.Node] = []
-    for one in node.inputs:
-        maker = table.nodes[one.maker] if one.maker is not None else None
-        if maker is None:
-            given.append(by_name[one.value])
-        elif by_value:
-            given.append(_result_of(by_name[maker.name], one.output))
-            one.maker = None  # the tap has it
-    with graph.inserting_after(after):
-        graph.call_function(torch.ops.sonde.tap.default, (order, number, results, given))
-
-
-def _result_of(made: fx.Node, output: int) -> fx.Node:
-    if not isinstance(made.meta.get("val"), tuple | list):
-        return made
-    return next(user for user in made.users if user.target is operator.getitem and user.args[1] == output)
 
 
 def _run_users_pass(users: Any, graph: fx.Graph) -> None:

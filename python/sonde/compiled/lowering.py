@@ -1,0 +1,194 @@
+"""Gives taps their tensors while Inductor turns a graph into kernels, without changing the kernels of the program.
+
+In the FX graph a tap names its node only, so nothing about the node's users changes. When Inductor has decided which
+results become memory, and how that lies, the taps get their tensors: memory that is there anyway as it is; any other
+result is computed once more into memory of its own, in kernels of the taps' own. So the program's kernels are those that
+it has without taps, and their results are the same bits, whatever a fused kernel keeps unrounded.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from .nodes import Input, Table
+
+# A result that becomes memory within so many taps is handed over then, instead of being computed again.
+_MOST_WAITED = 8
+
+
+@dataclasses.dataclass
+class _Value:
+    """A tensor for a tap, as Inductor knew it at its place."""
+
+    box: Any  # ir.TensorBox
+    computes: tuple[Any, ...] | None  # (function, size, dtype, device) of one that is not memory
+    tensor: Any = None  # given to the tap; values are shared between taps
+
+
+@dataclasses.dataclass
+class _Tap:
+    number: int
+    position: int  # among the operations of the graph
+    node: Any  # of FX
+    results: list[_Value]
+    given: list[_Value]
+
+
+class Taps:
+    """The taps of one graph, while it is lowered."""
+
+    def __init__(self, order: Any, table: Table) -> None:
+        self.order = order
+        self.table = table
+        self.all: list[_Tap] = []
+        self.values: dict[tuple[str, int], _Value] = {}
+        self.own: set[str] = set()  # buffers that the program does not have
+
+    def add(self, graph: Any, number: int) -> None:
+        """The tap of node `number` has its place here."""
+        node = self.table.nodes[number]
+        results = [self._value(graph, node.name, slot) for slot, output in enumerate(node.outputs) if output.used]
+        given = [self._value(graph, *self._source(one)) for one in node.inputs if one.maker is None]
+        found = [one for one in results if one is not None], [one for one in given if one is not None]
+        if None not in results and None not in given:
+            self.all.append(_Tap(number, len(graph.operations), graph.current_node, *found))
+
+    def _source(self, one: Input) -> tuple[str, int]:
+        return one.value, one.output
+
+    def _value(self, graph: Any, name: str, slot: int) -> _Value | None:
+        if (name, slot) not in self.values:
+            lowered = graph.sonde_results.get(name)
+            if isinstance(lowered, tuple | list):
+                lowered = lowered[slot] if slot < len(lowered) else None
+            value = _as_value(lowered)
+            if value is None:
+                return None
+            self.values[name, slot] = value
+        return self.values[name, slot]
+
+    def place(self, graph: Any) -> None:
+        """All layouts are decided: makes the operations of the taps and puts them where they belong."""
+        from torch._inductor import ir
+
+        program = list(graph.operations)
+        ends = {op.get_name(): i + 1 for i, op in enumerate(program) if hasattr(op, "get_name")}
+        writes = [i for i, op in enumerate(program) if op.get_mutation_names()]
+        at: list[list[Any]] = [[] for _ in range(len(program) + 1)]
+        earliest = 0
+        for i, tap in enumerate(self.all):
+            last = self.all[min(i + _MOST_WAITED, len(self.all) - 1)].position
+            position = max(earliest, tap.position)
+            for value in tap.results:
+                end = ends.get(_memory_of(value.box), -1) if value.computes is not None and value.tensor is None else -1
+                if 0 <= end <= last and not any(tap.position <= write < end for write in writes):
+                    value.computes = None
+                    position = max(position, end)
+            earliest = position
+            known = len(graph.operations), len(graph.buffers)
+            with graph.set_current_node(tap.node), ir.IRNode.current_origins(_origins(tap.node)):
+                results = [_tensor_of(value) for value in tap.results]
+                given = [_tensor_of(value) for value in tap.given]
+                ir.FallbackKernel.create(torch.ops.sonde.tap.default, self.order, tap.number, results, given)
+            at[position] += graph.operations[known[0] :]
+            for buffer in graph.buffers[known[1] :]:
+                buffer.decide_layout()
+                self.own.add(buffer.get_name())
+        merged = []
+        for i in range(len(program) + 1):
+            merged += at[i] + program[i : i + 1]
+        graph.operations[:] = merged
+
+
+def _origins(node: Any) -> Any:
+    from torch.utils._ordered_set import OrderedSet
+
+    return OrderedSet([node])
+
+
+def _as_value(lowered: Any) -> _Value | None:
+    from torch._inductor import ir
+
+    if not isinstance(lowered, ir.TensorBox):
+        return None
+    box = ir.TensorBox(lowered.data)  # an operation in place exchanges the data of the original
+    if _memory_of(box):
+        return _Value(box, None)
+    return _Value(box, (box.make_loader(), list(box.get_size()), box.get_dtype(), box.get_device()))
+
+
+def _memory_of(box: Any) -> str:
+    """The name of the memory that a box, or the view in it, has; empty if it has none yet."""
+    from torch._inductor import ir
+
+    try:
+        inner = box.unwrap_view() if isinstance(box.data, ir.BaseView) else box
+        return str(inner.get_name()) if ir.is_storage_and_layout(inner) else ""
+    except (NotImplementedError, AttributeError):
+        return ""
+
+
+def _tensor_of(value: _Value) -> Any:
+    from torch._inductor import ir
+
+    if value.tensor is None:
+        value.tensor = value.box
+        if value.computes is not None:
+            function, size, dtype, device = value.computes
+            value.tensor = ir.Pointwise.create(device=device, dtype=dtype, inner_fn=function, ranges=size)
+            value.tensor.realize()
+    return value.tensor
+
+
+@contextlib.contextmanager
+def taps_are_lowered() -> Iterator[None]:
+    """Within the block, Inductor knows the taps. Raises AttributeError if it is not as we know it."""
+    from torch._inductor import lowering
+    from torch._inductor.graph import GraphLowering
+    from torch._inductor.scheduler import Scheduler
+    from torch._inductor.virtualized import V
+
+    run_node, finalize, can_fuse = GraphLowering.run_node, GraphLowering.finalize, Scheduler.can_fuse
+    begin, tap = torch.ops.sonde.graph.default, torch.ops.sonde.tap.default
+
+    def lower_begin(order: Any, text: str) -> None:
+        V.graph.sonde_taps = Taps(order, Table.from_json(text))
+        lowering.fallback_handler(begin, add_to_fallback_set=False)(order, text)
+
+    def lower_tap(_order: Any, number: int, _results: Any, _given: Any) -> None:
+        V.graph.sonde_taps.add(V.graph, number)
+
+    def run_node_and_keep(self: Any, node: Any) -> Any:
+        result = run_node(self, node)
+        vars(self).setdefault("sonde_results", {})[node.name] = result  # Inductor forgets it after its last user
+        return result
+
+    def finalize_with_taps(self: Any) -> None:
+        finalize(self)
+        taps = getattr(self, "sonde_taps", None)
+        if taps is not None:
+            taps.place(self)
+
+    def can_fuse_with_taps(self: Any, node1: Any, node2: Any, *args: Any, **kwargs: Any) -> bool:
+        taps = getattr(V.graph, "sonde_taps", None)
+        if taps is not None:
+            ours = [bool(set(node.get_buffer_names()) & taps.own) for node in (node1, node2)]
+            if ours[0] != ours[1]:
+                return False
+        return bool(can_fuse(self, node1, node2, *args, **kwargs))
+
+    lowering.lowerings[begin] = lower_begin
+    lowering.lowerings[tap] = lower_tap
+    GraphLowering.run_node = run_node_and_keep  # type: ignore[method-assign]
+    GraphLowering.finalize = finalize_with_taps  # type: ignore[method-assign]
+    Scheduler.can_fuse = can_fuse_with_taps  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        GraphLowering.run_node = run_node  # type: ignore[method-assign]
+        GraphLowering.finalize = finalize  # type: ignore[method-assign]
+        Scheduler.can_fuse = can_fuse  # type: ignore[method-assign]
+        del lowering.lowerings[begin], lowering.lowerings[tap]
