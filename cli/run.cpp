@@ -31,7 +31,7 @@ struct RunOptions {
   std::vector<std::string> kernels;
   std::vector<std::string> statistics;
   std::vector<std::string> command;
-  bool prove = false, json = false, stop_after = false;
+  bool prove = false, json = false, stop_after = false, npu_stand_in = false;
 };
 
 // A configuration from the options, in MindSpore's dialect; the path, which may contain any characters, is in
@@ -92,13 +92,23 @@ void warn_of_earlier_run(const fs::path& dump) {
   }
 }
 
+// The program has the configuration itself: torchair.CompilerConfig. Its messages go to stderr.
+int run_by_itself(const std::vector<std::string>& command) {
+  const Result<ChildEnd> end = run_child(command, {.environment = {}, .without = {}, .output = {}});
+  if (end) return end->exit_code;
+  print_error(end.error().message);
+  return status_of_no_run(end.error());
+}
+
 int run(const RunOptions& options) {
+  if (options.npu_stand_in) setenv("SONDE_NPU_STAND_IN", "1", 1);  // for every process of the run
   const Scratch scratch;
   if (scratch.path().empty()) {
     print_error("cannot make a directory in TMPDIR or /tmp; set TMPDIR to a directory that can be written");
     return kCannotRun;
   }
   const std::optional<fs::path> config = choose_config(options, scratch.path());
+  if (!config && options.npu_stand_in) return run_by_itself(options.command);
   if (!config) {
     print_error("nothing is selected to be recorded; give --config FILE or --out DIRECTORY");
     return kBadUsage;
@@ -149,6 +159,9 @@ void add_run(CLI::App& app, int& exit_status) {
                                       "run the command twice, without Sonde and recording, and compare all results");
   verb->add_flag("--stop-after", options->stop_after, "end the command when the last step of `iteration` is recorded")
       ->excludes(prove);
+  verb->add_flag("--npu-stand-in", options->npu_stand_in,
+                 "run a script for Ascend on the CPU: torch_npu, torchair, .npu() and the device npu exist; without "
+                 "--config and --out the script's own torchair.CompilerConfig says what to record");
   verb->add_flag("--json", options->json, "with --prove: the verdict as JSON")->needs(prove);
   verb->add_option("command", options->command, "the program to run, after --")->required()->type_name("COMMAND...");
   verb->footer(

@@ -9,9 +9,15 @@ import os
 
 import sonde_early
 
+TYPE_CHECKING = False  # typing's own would import typing
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+
 
 def start() -> None:
     """PyTorch is imported: starts Sonde if the environment or a session requests it."""
+    if sonde_early.npu_stand_in():
+        _be_an_npu()
     if sonde_early.is_off():
         return
     prove = os.environ.get("SONDE_PROVE")
@@ -36,6 +42,30 @@ def _begin(config: str | None, framework: str) -> None:
     import sonde
 
     sonde.session.start_from_environment(config, framework)
+
+
+def provide_npu() -> None:
+    """Arrange that `torch_npu` and `torchair` can be imported: `sonde run --npu-stand-in`."""
+    sonde_early.watch_npu(_find_npu)
+
+
+def _find_npu(name: str) -> "ModuleSpec | None":
+    from sonde import npu_stand_in
+
+    return npu_stand_in.find(name)
+
+
+def _be_an_npu() -> None:
+    """PyTorch is imported: as with a real torch_npu, which PyTorch loads by itself, `.npu()` exists from here on."""
+    try:
+        from sonde import npu_stand_in
+
+        if not npu_stand_in.the_real_one():
+            from sonde.npu_stand_in import identity
+
+            identity.install()
+    except Exception as error:
+        sonde_early.say(sonde_early.message(error))
 
 
 def _asked_by_a_switch() -> bool:

@@ -29,6 +29,11 @@ def configuration() -> str | None:
     return os.environ.get("SONDE_CONFIG") or os.environ.get("MINDSPORE_DUMP_CONFIG")
 
 
+def npu_stand_in() -> bool:
+    """True if `sonde run --npu-stand-in` started this process."""
+    return os.environ.get("SONDE_NPU_STAND_IN", "0") not in ("", "0")
+
+
 def framework_imported(framework: str, begin: "Callable[[str | None, str], None]") -> None:
     """A framework was imported: calls its waiting function, or else `begin(configuration, framework)`. Errors go to
     stderr."""
@@ -62,6 +67,29 @@ def watch_mindspore_again() -> None:
     """Repeat the last call of watch_mindspore(): other code may have looked for MindSpore without importing it."""
     if _mindspore is not None:
         watch_mindspore(_mindspore.load, _mindspore.begin)
+
+
+def watch_npu(find: "Callable[[str], ModuleSpec | None]") -> None:
+    """Let `find` look for `torch_npu` and `torchair` when they are imported."""
+    try:
+        import sys
+
+        if npu_stand_in() and not any(type(finder) is _NpuFinder for finder in sys.meta_path):
+            sys.meta_path.insert(0, _NpuFinder(find))
+    except Exception as error:
+        say(message(error))
+
+
+class _NpuFinder:
+    """Finds the modules of Ascend's that are not installed."""
+
+    def __init__(self, find: "Callable[[str], ModuleSpec | None]") -> None:
+        self.find = find
+
+    def find_spec(
+        self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
+    ) -> "ModuleSpec | None":
+        return self.find(name) if name in ("torch_npu", "torchair") else None
 
 
 class _Finder:

@@ -12,15 +12,16 @@ _MOST_RANKS = 2**31 - 1
 def report(kind: str, text: str) -> None:
     """Say `text` to the user: in the report of `sonde run` when it started this process, else on stderr.
 
-    `kind` is "started", "refused", "summary", "warning", "failure", "observed" or "unobserved". Failures go to stderr
-    at once in either case. `sonde run` has printed the warnings itself, when it read the configuration.
+    `kind` is "started", "refused", "summary", "warning", "notice", "failure", "observed" or "unobserved". Failures and
+    notices go to stderr at once in either case. `sonde run` has printed the warnings itself, when it read the
+    configuration.
     """
     path = os.environ.get("SONDE_RUN_REPORT")
     if path:
         entry = {"kind": kind, "text": text, "pid": os.getpid(), "rank": os.environ.get("RANK", "")}
         with contextlib.suppress(OSError), open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
-    if kind == "failure" or (kind in ("warning", "summary") and not path):
+    if kind in ("failure", "notice") or (kind in ("warning", "summary") and not path):
         lines = (line if line.startswith("sonde") else f"sonde: {line}" for line in text.splitlines())
         _write_to_stderr("".join(line + "\n" for line in lines))
 

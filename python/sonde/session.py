@@ -125,6 +125,11 @@ def running() -> bool:
     return _mine()
 
 
+def gives_way() -> bool:
+    """True if only a variable has begun the session that runs: the program's own then takes its place."""
+    return _mine() and _by_a_switch is not None
+
+
 def step() -> None:
     """End the current step here. Needed only for loops that have neither an optimizer nor one forward per step."""
     if not _mine():

@@ -1,0 +1,1 @@
+"""Modules that are imported by Ascend's names."""

@@ -1,0 +1,20 @@
+"""torch_npu for the CPU: `.npu()` and the device "npu" as the identity."""
+
+from typing import Any
+
+import torch
+
+from sonde.npu_stand_in import identity
+
+__version__ = torch.__version__.partition("+")[0]
+identity.install()
+npu = torch.npu  # type: ignore[attr-defined]
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise AttributeError(
+        f"torch_npu.{name} is not available: --npu-stand-in gives .npu() and the device 'npu'; operators of Ascend "
+        "need its hardware"
+    )

@@ -1,0 +1,5 @@
+"""TorchAir's CompilerConfig."""
+
+from sonde.torchair import CompilerConfig
+
+__all__ = ["CompilerConfig"]

@@ -1,0 +1,121 @@
+"""`config.debug.data_dump`: the graph runs node by node, and each node's inputs and outputs become files."""
+
+import datetime
+import functools
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import fx
+
+from ..console import say_once
+from ..errors import Error
+from .config import _DataDump
+
+
+def rank_directory() -> str:
+    """`worldsize1_global_rank0`, as TorchAir names the directory of a process."""
+    world, rank = 1, 0
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        world = torch.distributed.get_world_size()
+        rank = torch.distributed.get_rank() if world > 1 else 0
+    return f"worldsize{world}_global_rank{rank}"
+
+
+def timestamp() -> str:
+    """The time in UTC, to the microsecond: `20260101120000000000`."""
+    return datetime.datetime.now(tz=datetime.timezone.utc).strftime("%Y%m%d%H%M%S%f")
+
+
+class DataDumper(fx.Interpreter):
+    """Runs a graph node by node. Each run is a step of the graph."""
+
+    def __init__(self, module: fx.GraphModule, options: _DataDump, graph_id: int) -> None:
+        super().__init__(module)
+        self._filter = options.filter
+        self._root = os.path.join(options.path or os.getcwd(), rank_directory(), f"graph_{graph_id}")
+        self._step = 0
+
+    def __call__(self, *args: Any) -> Any:
+        """One step."""
+        result = self.run(*args)
+        self._step += 1
+        return result
+
+    def run_node(self, n: fx.Node) -> Any:
+        """Runs a node; writes its inputs before it and its outputs after it."""
+        if n.op != "call_function" or not isinstance(n.target, torch._ops.OpOverload) or not self._takes(n):
+            return super().run_node(n)
+        time = timestamp()
+        arguments, _ = self.fetch_args_kwargs_from_env(n)
+        self._write(n, time, _named_inputs(arguments))
+        result = super().run_node(n)
+        outputs = result if isinstance(result, list | tuple) else [result]
+        self._write(n, time, ((f"OUTPUT.{i}", one) for i, one in enumerate(outputs)))
+        return result
+
+    def _takes(self, node: fx.Node) -> bool:
+        if self._filter is None:
+            return True
+        taken = self._filter(node)
+        if taken is not None and not isinstance(taken, fx.Node):
+            raise Error(
+                f"debug.data_dump.filter gave {taken!r} for the node {node.name}; expected: the node itself, or None"
+            )
+        return taken is not None
+
+    def _write(self, node: fx.Node, time: str, named: Iterator[tuple[str, object]]) -> None:
+        directory = os.path.join(self._root, str(self._step))
+        try:
+            os.makedirs(directory, exist_ok=True)
+            for name, value in named:
+                _save(os.path.join(directory, f"{node.name}-{node.target}.{name}.{time}.npy"), value)
+        except OSError as error:
+            say_once(
+                f"sonde: debug.data_dump cannot write the files of {node.name} in {directory}: {error.strerror}; "
+                "files of this node and of others are missing; free the disk, or set debug.data_dump.path"
+            )
+
+
+def _named_inputs(arguments: tuple[Any, ...]) -> Iterator[tuple[str, object]]:
+    for i, one in enumerate(arguments):
+        if isinstance(one, list | tuple) and one and isinstance(one[0], torch.Tensor):
+            yield from ((f"INPUT.{i}.{j}", item) for j, item in enumerate(one))
+        else:
+            yield f"INPUT.{i}", one
+
+
+def _save(path: str, value: object) -> None:
+    """Writes the file under another name first, so that it appears as a whole."""
+    partial = f"{path}.partial"
+    with open(partial, "wb") as file:
+        np.save(file, as_numpy(value), allow_pickle=False)
+    os.replace(partial, path)
+
+
+# What NumPy has no type for is written in the next larger type that it has.
+_WIDER = {torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
+
+
+@functools.cache
+def _wider(dtype: torch.dtype) -> torch.dtype:
+    if dtype.is_floating_point and dtype.itemsize == 1:
+        return torch.float32
+    return _WIDER.get(dtype, dtype)
+
+
+def as_numpy(value: object) -> "np.ndarray[Any, Any]":
+    """A tensor, a number or a list of numbers as an array; everything else as its text."""
+    if isinstance(value, torch.Tensor):
+        plain = value.detach()
+        if plain.is_quantized:
+            plain = plain.int_repr()
+        if plain.layout is not torch.strided:
+            plain = plain.to_dense()
+        return plain.cpu().to(_wider(plain.dtype)).resolve_conj().resolve_neg().numpy()
+    numbers = value if isinstance(value, list | tuple) else [value]
+    if all(isinstance(one, bool | int | float | complex) for one in numbers):
+        return np.array(value)
+    return np.array(str(value))
