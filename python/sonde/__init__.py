@@ -118,4 +118,11 @@ def _load_mindspore() -> None:
     mindspore.load()
 
 
+def _write_ge_graphs(settings: session.Settings) -> None:
+    from . import ge_graphs
+
+    ge_graphs.write(settings)
+
+
+session.write_graphs = _write_ge_graphs
 sonde_early.watch_mindspore(_load_mindspore, session.start_from_environment)

@@ -2,7 +2,8 @@
 exceptions.
 
     MS_DEV_SAVE_GRAPHS=2 python train.py     # the graphs of the first steps, in ./rank_0: names, lines, no data
-    DUMP_GE_GRAPH=2 DUMP_GRAPH_PATH=/d …     # the same, in /d/pid_{pid}_deviceid_{device}/rank_0
+    DUMP_GE_GRAPH=2 DUMP_GRAPH_PATH=/d …     # the same, in /d/pid_{pid}_deviceid_{device}/rank_0, and in GE's forms
+                                             # in /d/pid_{pid}_deviceid_{device}
     ASCEND_DUMP_SCENE=aic_err_brief_dump …   # the inputs of the operator that threw
 """
 
@@ -22,10 +23,10 @@ def configuration() -> tuple[dict[str, Any] | None, str]:
         return {"dump": {"dump_scene": scene}}, ""
     if _on("MS_DEV_SAVE_GRAPHS"):
         return _graphs(os.environ.get("MS_DEV_SAVE_GRAPHS_PATH") or "."), ""
-    level = os.environ.get("DUMP_GRAPH_LEVEL") or "2"
-    if not level.isdigit() and not any(part and part in stage for part in level.split("|") for stage in _STAGES):
-        return None, f"DUMP_GRAPH_LEVEL '{level}' names no stage there is here; allowed: 1 to 4, Build, PreRunBegin"
-    return _graphs(_path_of_ge()), ""
+    wrong = _wrong_level() or _wrong_form()
+    if wrong:
+        return None, wrong
+    return _graphs(path_of_ge()), ""
 
 
 def link_graphs(configuration: dict[str, Any]) -> None:
@@ -41,11 +42,37 @@ def link_graphs(configuration: dict[str, Any]) -> None:
             os.link(graph, os.path.join(os.path.dirname(graphs), name.removeprefix(prefix)))
 
 
+def _wrong_level() -> str:
+    level = os.environ.get("DUMP_GRAPH_LEVEL") or "2"
+    if level.isdigit() or any(part and part in stage for part in level.split("|") for stage in _STAGES):
+        return ""
+    return f"DUMP_GRAPH_LEVEL '{level}' names no stage there is here; allowed: 1 to 4, Build, PreRunBegin"
+
+
+def _wrong_form() -> str:
+    text = os.environ.get("DUMP_GRAPH_FORMAT") or "ge_proto"
+    if forms_of_ge():
+        return ""
+    return f"DUMP_GRAPH_FORMAT '{text}' names no form; allowed: ge_proto, onnx, readable, joined by |"
+
+
 def _on(name: str) -> bool:
     return os.environ.get(name, "0") not in ("", "0")
 
 
-def _path_of_ge() -> str:
+def ge_graphs_are_wanted() -> bool:
+    """True if DUMP_GE_GRAPH asks for the graph in GE's forms."""
+    return os.environ.get("DUMP_GE_GRAPH") in ("1", "2", "3") and not _wrong_level()
+
+
+def forms_of_ge() -> list[str]:
+    """Those that DUMP_GRAPH_FORMAT names: `ge_proto`, `onnx`, `readable`."""
+    wanted = (os.environ.get("DUMP_GRAPH_FORMAT") or "ge_proto|onnx").lower().split("|")
+    return [form for form in ("ge_proto", "onnx", "readable") if form in wanted]
+
+
+def path_of_ge() -> str:
+    """The directory for graphs in GE's forms."""
     own = f"{os.getpid()}_deviceid_{os.environ.get('LOCAL_RANK') or 0}"
     for variable, below in (
         ("DUMP_GRAPH_PATH", f"pid_{own}"),

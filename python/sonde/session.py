@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import sonde_early
@@ -58,6 +58,9 @@ _ended = False  # the program was ended because of `stop_after`
 _records_exceptions = False  # the session's plan asks for the operator that throws
 _life = threading.RLock()  # held while a session starts or stops; a signal handler may stop it meanwhile
 _attached: list[Host] = []  # the frameworks that are watched
+_settings: Settings | None = None  # the session's configuration, if it can be read as JSON
+# Set by the package: writes the graphs of a session with this configuration, which has ended, in GE's forms.
+write_graphs: Callable[[Settings], None] | None = None
 
 
 def start(config: StrPath | Settings | Configured) -> None:
@@ -69,13 +72,15 @@ def start(config: StrPath | Settings | Configured) -> None:
     """
     if hasattr(config, "configuration"):
         config = config.configuration()
+    global _settings
     with _life:
         if _mine() and _by_a_switch:
-            _make_room(_by_a_switch)
+            _make_room()
         if _mine():
             raise Error("cannot start a session: one is running; call sonde.stop() first")
         with _as_file(config) as path:
             _start_engine(path)
+            _settings = _read(path)
         _attach()
 
 
@@ -92,20 +97,27 @@ def stop() -> str:
                 host.detach()
         finally:
             summary = _core.stop() + _why_it_ended()
-            if _by_a_switch:
-                environment.link_graphs(_by_a_switch)
+            _write_graphs()
             _forget()
     if summary:
         report("summary", summary)
     return summary
 
 
-def _make_room(by_a_switch: Settings) -> None:
+def _write_graphs() -> None:
+    """Graphs in other forms than the engine's."""
+    if _by_a_switch:
+        environment.link_graphs(_by_a_switch)
+    if write_graphs is not None and _settings is not None:
+        write_graphs(_settings)
+
+
+def _make_room() -> None:
     """The variables requested only the graph, or the operator that throws; the program itself has a configuration."""
     for host in _attached:
         host.detach()
     summary = _core.stop()
-    environment.link_graphs(by_a_switch)
+    _write_graphs()
     _forget()
     report("warning", "the recording that a variable has begun ends: the program starts one itself")
     if "nothing was recorded" not in summary:
@@ -444,11 +456,16 @@ def _checked_path(config: object) -> str:
 def _path_of(config: StrPath | Settings) -> str | None:
     """The dump directory in a configuration; None if only the engine can decide."""
     try:
-        settings: Any = config
-        if not isinstance(config, dict):
-            with open(config, encoding="utf-8") as file:
-                settings = json.load(file)
+        settings: Any = config if isinstance(config, dict) else _read(config)
         path: str | None = settings["common_dump_settings"].get("path")
         return path
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError):
         return None
+
+
+def _read(path: StrPath) -> Settings | None:
+    """A configuration file; None if it is not an object in JSON."""
+    with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
+        settings = json.load(file)
+        return settings if isinstance(settings, dict) else None
+    return None

@@ -62,6 +62,7 @@ DumpList::DumpList(const Plan& plan)
     : all_(plan.acl.single_ops && plan.acl.dump_list.empty()),
       single_ops_(plan.acl.single_ops),
       anywhere_(plan.acl.anywhere || plan.acl.scene == Scene::watcher),  // the op that overwrites memory may be outside
+      quantised_(plan.acl.quantised),
       watcher_(plan.acl.scene == Scene::watcher),
       sides_(plan.input_output) {
   // An overflow dump looks at every operator; it has no list.
@@ -72,7 +73,8 @@ DumpList::DumpList(const Plan& plan)
     Entry& to = entries_.emplace_back();
     to.model = {key("model_name"), from.model_name};
     to.everything = from.layer.empty() && from.opname_range.empty();
-    for (const std::string& name : from.layer) to.layers.push_back({key("layer"), name});
+    for (const std::string& name : from.layer)
+      to.layers.push_back({from.layer_key.empty() ? key("layer") : from.layer_key, name});
     for (const std::string& name : from.watcher_nodes) to.watched.push_back({key("watcher_nodes"), name});
     for (const OpRange& range : from.opname_range) {
       Range& fresh = to.ranges.emplace_back();
@@ -183,8 +185,11 @@ Selector::Wanted DumpList::decide(const Selector::AskedOp& op) {
   for (Entry& entry : entries_) {
     if (applies(entry, op)) taken = takes(entry, op) || taken;  // every entry counts what it matches
   }
-  if (!taken) return {};
-  return {.inputs = sides_ != Sides::outputs, .outputs = sides_ != Sides::inputs, .except = exceptions(op)};
+  const bool quantises = quantised_ && is_quantisation(op.op_type);
+  if (!taken && !quantises) return {};
+  return {.inputs = quantises || sides_ != Sides::outputs,
+          .outputs = taken && sides_ != Sides::inputs,
+          .except = exceptions(op)};
 }
 
 std::vector<Selector::UnusedEntry> DumpList::unused() const {

@@ -58,6 +58,7 @@ class DumpList {
   bool all_ = false;         // single operators, and no list: everything
   bool single_ops_ = false;  // ops outside every module are selected
   bool anywhere_ = false;    // … or are matched with the list like all others
+  bool quantised_ = false;   // the inputs of quantising ops are selected, too
   bool watcher_ = false;
   bool in_order_ = false;
   Sides sides_ = Sides::outputs;

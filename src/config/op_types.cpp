@@ -77,4 +77,8 @@ bool is_collective(std::string_view op_type) {
   return std::binary_search(std::begin(kCollectives), std::end(kCollectives), op_type);
 }
 
+bool is_quantisation(std::string_view op_type) {
+  return op_type.starts_with("quantize_per_") || op_type.starts_with("fake_quantize_per_");
+}
+
 }  // namespace sonde

@@ -102,6 +102,7 @@ struct DumpListEntry {
   std::vector<std::string> layer = {}, watcher_nodes = {};
   std::vector<BlacklistEntry> optype_blacklist = {}, opname_blacklist = {};
   std::vector<OpRange> opname_range = {};
+  std::string layer_key = {};  // of the configuration, for messages; empty: `layer` of this entry
 };
 enum class Scene : std::uint8_t { none, watcher, exception_brief, exception_norm, exception_detail };
 
@@ -110,6 +111,7 @@ struct AclSettings {
   bool in_use = false;        // the plan came from such a file: dump_list selects, not `kernels`
   bool single_ops = false;    // dump_op_switch: ops outside every module (with an empty dump_list: all ops)
   bool anywhere = false;      // dump_list selects outside every module as well (TorchAir compiles functions, too)
+  bool quantised = false;     // the inputs of quantising operators are selected, whatever else is (quant_dumpable)
   Scene scene = Scene::none;  // exception scenes also set op_debug_mode 4; dump_debug sets op_debug_mode 3
   std::string dump_level = "all";
   std::vector<DumpListEntry> dump_list;

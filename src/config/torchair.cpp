@@ -29,7 +29,8 @@ constexpr std::array<std::string_view, 9> kOptions = {"enable_dump",    "dump_pa
                                                       "quant_dumpable", "dump_step",        "dump_layer",
                                                       "dump_data",      "dump_config_path", "data_dump_stage"};
 constexpr const char* kSteps = R"(^(((\d+)|(\d+-{0,1}\d+))\|{0,1})*$)";
-constexpr const char* kLayers = R"(^[0-9a-zA-Z_" "/\\.]*$)";
+// TorchAir's expression, and `-`, which Sonde's names of operators contain.
+constexpr const char* kLayers = R"(^[0-9a-zA-Z_" "/\\.-]*$)";
 
 // As Python shows a value and its type in a message.
 std::string spelled_in_python(const JsonValue& value) {
@@ -84,7 +85,7 @@ class OptionReader {
     const JsonMember* member = object_.find(key);
     if (member == nullptr) return false;
     if (member->value.is(JsonValue::Kind::boolean)) return member->value.boolean;
-    not_listed(*member, "True, False", "bool");
+    not_listed(*member, "False, True", "bool");
     return false;
   }
 
@@ -160,7 +161,7 @@ class OptionReader {
 
   void not_listed(const JsonMember& member, std::string_view listed, std::string_view type) {
     error(member, "ValueError",
-          fmt::format("Value {} (type: <class '{}'>) not in optional list [{}] (type: <class '{}'>)",
+          fmt::format("Value {} (type: <class '{}'>) not in optional list [{}] (type: <class '{}'>).",
                       spelled_in_python(member.value), type_in_python(member.value), listed, type));
   }
 
@@ -174,7 +175,7 @@ class OptionReader {
 };
 
 struct DumpOptions {
-  bool enabled = false;
+  bool enabled = false, quant_dumpable = false;
   std::string path, mode, step, data, config_path, stage;
   std::vector<std::string> layers;
 };
@@ -184,17 +185,14 @@ DumpOptions read_options(OptionReader& reader) {
   reader.refuse_unknown();
   options.enabled = reader.flag("enable_dump");
   options.path = reader.directory("dump_path");
-  options.mode = reader.word("dump_mode", {"all", "input", "output"});
-  if (reader.flag("quant_dumpable")) {
-    reader.warning("quant_dumpable",
-                   "no effect: nothing is fused here, and the inputs of a quantisation are recorded anyway");
-  }
+  options.mode = reader.word("dump_mode", {"input", "output", "all"});
+  options.quant_dumpable = reader.flag("quant_dumpable");
   options.step = reader.matching("dump_step", kSteps, "0|1|2-5|6");
-  std::istringstream layers(reader.matching("dump_layer", kLayers, "Add_1Mul_1 Add2"));
+  std::istringstream layers(reader.matching("dump_layer", kLayers, "Mul_1 Add1 Conv2D_1"));
   for (std::string layer; layers >> layer;) options.layers.push_back(layer);
   options.data = reader.word("dump_data", {"tensor", "stats"});
   options.config_path = reader.json_file("dump_config_path");
-  options.stage = reader.word("data_dump_stage", {"optimized", "original"});
+  options.stage = reader.word("data_dump_stage", {"original", "optimized"});
   return options;
 }
 
@@ -273,8 +271,12 @@ void read_torchair(const JsonValue& root, const OwnSettings& own, Plan& plan, Di
     plan.saved_data = SavedData::statistic;
     plan.statistic_category = default_acl_statistics();
   }
+  plan.acl.quantised = options.quant_dumpable;
   take_step(options.step, reader, plan, diagnostics);
-  if (!options.layers.empty()) plan.acl.dump_list = {DumpListEntry{.layer = options.layers}};
+  if (!options.layers.empty()) {
+    plan.acl.dump_list = {
+        DumpListEntry{.layer = options.layers, .layer_key = fmt::format("{}.dump_layer", kDumpConfig)}};
+  }
   if (plan.acl.dump_list.empty()) plan.acl.single_ops = true;  // no layer: every operator
 }
 

@@ -310,22 +310,22 @@ ALL_OPTIONS = (
         (
             "enable_dump",
             1,
-            ValueError("Value 1 (type: <class 'int'>) not in optional list [True, False] (type: <class 'bool'>)"),
+            ValueError("Value 1 (type: <class 'int'>) not in optional list [False, True] (type: <class 'bool'>)."),
         ),
         (
             "dump_mode",
             "both",
             ValueError(
-                "Value 'both' (type: <class 'str'>) not in optional list ['all', 'input', 'output'] "
-                "(type: <class 'str'>)"
+                "Value 'both' (type: <class 'str'>) not in optional list ['input', 'output', 'all'] "
+                "(type: <class 'str'>)."
             ),
         ),
         (
             "dump_layer",
             "Add|",
             ValueError(
-                r"""Please set legal regex value format match ^[0-9a-zA-Z_" "/\\.]*$, Add| is Illegal format, """
-                "correct example:Add_1Mul_1 Add2."
+                r"""Please set legal regex value format match ^[0-9a-zA-Z_" "/\\.-]*$, Add| is Illegal format, """
+                "correct example:Mul_1 Add1 Conv2D_1."
             ),
         ),
         (

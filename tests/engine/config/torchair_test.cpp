@@ -82,27 +82,48 @@ TEST_F(TorchAir, TakesItsOptions) {
   EXPECT_FALSE(selector.decide_op("Default/sub-op0", "sub").any());
 }
 
+TEST_F(TorchAir, TakesNamesOfGraphsAndFiles) {
+  Selector selector(
+      plan(R"("dump_layer": "Default/network-Net/conv-Conv2d/conv2d-op0 Default_network-Net_relu-op1 Ad")"));
+  EXPECT_TRUE(selector.decide_op("Default/network-Net/conv-Conv2d/conv2d-op0", "conv2d").any());
+  EXPECT_TRUE(selector.decide_op("Default/network-Net/relu-op1", "relu").any());
+  EXPECT_FALSE(selector.decide_op("Default/network-Net/add-op0", "add").any());
+  const std::vector<Selector::UnusedEntry> unused = selector.unused();
+  ASSERT_EQ(unused.size(), 1U);
+  EXPECT_EQ(unused[0].key, "dump_config.dump_layer");
+  EXPECT_THAT(unused[0].nearest, ElementsAre("add"));
+}
+
+TEST_F(TorchAir, RecordsWhatIsQuantised) {
+  Selector selector(plan(R"("dump_layer": "relu", "dump_mode": "output", "quant_dumpable": true)"));
+  const Selector::Wanted wanted = selector.decide_op("Default/quantize_per_tensor-op0", "quantize_per_tensor");
+  EXPECT_TRUE(wanted.inputs);
+  EXPECT_FALSE(wanted.outputs);
+  EXPECT_FALSE(selector.decide_op("Default/dequantize_per_tensor-op0", "dequantize_per_tensor").any());
+  EXPECT_FALSE(selector.decide_op("Default/relu-op0", "relu").inputs);
+}
+
 TEST_F(TorchAir, RefusesWithTheOriginalsWords) {
   const std::pair<const char*, const char*> cases[] = {
       {R"("dump_mod": "all")",
        "ValueError: _DataDumpConfig has no option dump_mod, all options ['enable_dump', 'dump_path', 'dump_mode', "
        "'quant_dumpable', 'dump_step', 'dump_layer', 'dump_data', 'dump_config_path', 'data_dump_stage']"},
       {R"("enable_dump": 1)",
-       "ValueError: Value 1 (type: <class 'int'>) not in optional list [True, False] (type: <class 'bool'>)"},
+       "ValueError: Value 1 (type: <class 'int'>) not in optional list [False, True] (type: <class 'bool'>)."},
       {R"("quant_dumpable": "1")",
-       "ValueError: Value '1' (type: <class 'str'>) not in optional list [True, False] (type: <class 'bool'>)"},
+       "ValueError: Value '1' (type: <class 'str'>) not in optional list [False, True] (type: <class 'bool'>)."},
       {R"("dump_mode": "both")",
-       "ValueError: Value 'both' (type: <class 'str'>) not in optional list ['all', 'input', 'output'] (type: <class "
-       "'str'>)"},
+       "ValueError: Value 'both' (type: <class 'str'>) not in optional list ['input', 'output', 'all'] (type: <class "
+       "'str'>)."},
       {R"("dump_data": null)",
        "ValueError: Value None (type: <class 'NoneType'>) not in optional list ['tensor', 'stats'] (type: <class "
-       "'str'>)"},
+       "'str'>)."},
       {R"("data_dump_stage": "first")",
-       "ValueError: Value 'first' (type: <class 'str'>) not in optional list ['optimized', 'original'] (type: <class "
-       "'str'>)"},
+       "ValueError: Value 'first' (type: <class 'str'>) not in optional list ['original', 'optimized'] (type: <class "
+       "'str'>)."},
       {R"("dump_layer": "Add|")",
-       "ValueError: Please set legal regex value format match ^[0-9a-zA-Z_\" \"/\\\\.]*$, Add| is Illegal format, "
-       "correct example:Add_1Mul_1 Add2."},
+       "ValueError: Please set legal regex value format match ^[0-9a-zA-Z_\" \"/\\\\.-]*$, Add| is Illegal format, "
+       "correct example:Mul_1 Add1 Conv2D_1."},
       {R"("dump_path": "/no/such")",
        "FileNotFoundError: Please set legal dir path, /no/such is not found or is not a file directory!"},
       {R"("dump_config_path": "")", "ValueError: File path cannot be empty!"},
