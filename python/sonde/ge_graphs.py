@@ -4,7 +4,9 @@ They are written when a session ends, if DUMP_GE_GRAPH asks for them, or if Torc
 them are those of the recorded operators, so `dump_layer` takes them.
 """
 
+import contextlib
 import glob
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -69,9 +71,9 @@ def _write(run: str, path: str, of_options: bool) -> None:
 
     opened = dump.open(run)
     chosen: dict[int, Any] = {}
-    for step in opened.steps:  # the last of the longest: others may have been cut off
+    for step in opened.steps:  # the first of the longest: others may have been cut off
         nodes = opened.graph.select(step=step.step, graph=step.graph).nodes
-        if step.graph not in chosen or len(nodes) >= len(chosen[step.graph][1]):
+        if step.graph not in chosen or len(nodes) > len(chosen[step.graph][1]):
             chosen[step.graph] = step, nodes
     graphs = [
         (f"graph_{graph + 1}", _read(f"graph_{graph + 1}", opened, step, nodes))
@@ -144,6 +146,16 @@ def _description(tensor: Any, name: str) -> Description:
 
 
 def _attributes(node: Any) -> Iterator[tuple[str, Value]]:
-    yield from node.attributes.items()
+    for name, value in node.attributes.items():
+        yield name, _parsed(value)
     if node.source is not None:
         yield "_source", f"{node.source.file}:{node.source.line}"
+
+
+def _parsed(value: str) -> Value:
+    """A number, a boolean or a list of them, from its text; any other text as it is."""
+    with contextlib.suppress(ValueError):
+        parsed: Value | None = json.loads(value)
+        if isinstance(parsed, bool | int | float | list):
+            return parsed
+    return value
