@@ -17,12 +17,6 @@
 namespace sonde_torch {
 namespace {
 
-std::string text_or_empty(PyObject* unicode) {
-  const char* text = PyUnicode_Check(unicode) ? PyUnicode_AsUTF8(unicode) : nullptr;
-  if (text == nullptr) PyErr_Clear();
-  return text != nullptr ? text : "";
-}
-
 template <typename F>
 bool for_each(PyObject* sequence, F body) {
   PyObject* items = PySequence_Fast(sequence, "a sequence is expected");

@@ -1,6 +1,7 @@
 #include "formats/file_names.h"
 
 #include <charconv>
+#include <chrono>
 #include <span>
 #include <utility>
 
@@ -103,11 +104,30 @@ bool parse_npy_name(std::string_view name, TensorFileName& out) {
   return false;
 }
 
+// TorchAir's time in UTC: `YYYYmmddHHMMSS` and six digits of microseconds, more than a 64-bit number holds. Other
+// digits: a number.
+bool parse_utc_time(std::string_view text, std::uint64_t& timestamp_us) {
+  const bool is_time = text.size() == 20 && text.find_first_not_of("0123456789") == text.npos;
+  if (!is_time) return parse_digits(text, timestamp_us);
+  const auto part = [text](std::size_t begin, std::size_t size) {
+    unsigned number = 0;
+    parse_digits(text.substr(begin, size), number);
+    return number;
+  };
+  using namespace std::chrono;
+  const year_month_day date(year(static_cast<int>(part(0, 4))), month(part(4, 2)), day(part(6, 2)));
+  if (!date.ok() || part(8, 2) > 23 || part(10, 2) > 59 || part(12, 2) > 60) return false;
+  const auto time = sys_days(date) + hours(part(8, 2)) + minutes(part(10, 2)) + seconds(part(12, 2));
+  const auto since_1970 = duration_cast<microseconds>(time.time_since_epoch()) + microseconds(part(14, 6));
+  timestamp_us = since_1970.count() > 0 ? static_cast<std::uint64_t>(since_1970.count()) : 0;
+  return true;
+}
+
 // TorchAir's eager dump: "{node}-{target}.{INPUT|OUTPUT}.{i}[.{j}].{time}"; `j`: of a list.
 bool parse_fx_name(std::string_view name, TensorFileName& out) {
   const std::vector<std::string_view> fields = split(name);
   const std::size_t n = fields.size();
-  if (n < 4 || !parse_digits(fields[n - 1], out.timestamp_us) || !is_number(fields[n - 2])) return false;
+  if (n < 4 || !parse_utc_time(fields[n - 1], out.timestamp_us) || !is_number(fields[n - 2])) return false;
   const bool in_list = n > 4 && is_number(fields[n - 3]);
   const std::size_t side = in_list ? n - 4 : n - 3;
   out.is_input = fields[side] == "INPUT";

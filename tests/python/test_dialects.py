@@ -1,10 +1,12 @@
 """Configurations of every system that a user may come from, run as that system's users would run them."""
 
 import json
+import re
 import textwrap
 
 import dumps
 import pytest
+import text_protobuf
 from conftest import SMALL_TRAINING
 
 from sonde import torchair
@@ -245,6 +247,36 @@ def test_graphs_alone_are_written_where_ges_switch_says(train, tmp_path):
     assert own.name.endswith("_deviceid_0")
     assert "Default/network-Small/conv-Conv2d/conv2d-op0" in dumps.execution_order(own)
     assert len(run.sonde_lines) == 1
+    model = text_protobuf.parse((own / "ge_proto_00000000_graph_1_Build.txt").read_text())
+    ops = {op["name"][0]: op for op in model["graph"][0]["op"]}
+    conv = ops["Default/network-Small/conv-Conv2d/conv2d-op0"]
+    assert conv["type"] == ["conv2d"]
+    assert conv["input"] == ["data-0:0", "conv.weight:0", "conv.bias:0"]
+    assert conv["output_desc"][0]["shape"] == [{"dim": [2, 4, 6, 6]}]
+    assert {one["key"][0]: one["value"][0] for one in conv["attr"]}["stride"]["list"][0]["i"] == [1, 1]
+    assert ops["conv.weight"]["type"] == ["Data"]
+    assert ops["Default/network-Small/norm-BatchNorm2d/batch_norm-op0"]["input"][0].endswith("conv2d-op0:0")
+
+
+def test_ge_has_a_readable_form_too(train, tmp_path):
+    place = tmp_path / "graphs"
+    run = train(DUMP_GE_GRAPH="1", DUMP_GRAPH_FORMAT="Readable|ge_proto", DUMP_GRAPH_PATH=place)
+    assert run.status == 0
+    (own,) = place.iterdir()
+    assert not list(own.glob("ge_onnx_*"))
+    lines = (own / "ge_readable_00000000_graph_1_Build.txt").read_text().splitlines()
+    assert lines[0] == 'graph("graph_1"):'
+    node = re.compile(r"  %\w+ : \[#users=\d+\] = (Node\[type=\w+\] \(.*\)|get_element\[node=%\w+\]\(\d+\))")
+    assert all(node.fullmatch(line) for line in lines[1:-2])
+    assert any("= Node[type=conv2d] (inputs = (x0=%data_0_0, x1=%conv_weight_1, x2=" in line for line in lines)
+    assert lines[-2] == "" and lines[-1].startswith("  return (output_0=%")
+
+
+def test_a_form_of_graphs_that_there_is_not_is_refused_in_one_line(train):
+    run = train(DUMP_GE_GRAPH="1", DUMP_GRAPH_FORMAT="pdf")
+    assert "trained" in run.stdout
+    assert run.stderr.count("\n") == 1
+    assert "DUMP_GRAPH_FORMAT 'pdf' names no form; allowed: ge_proto, onnx, readable, joined by |" in run.stderr
 
 
 def test_a_recording_that_the_program_starts_takes_the_place_of_a_switchs(train, config, dump, tmp_path):
@@ -254,7 +286,11 @@ def test_a_recording_that_the_program_starts_takes_the_place_of_a_switchs(train,
     assert run.status == 0, run.stderr
     assert dumps.steps(dump) == [0, 1, 2]
     assert "the recording that a variable has begun ends: the program starts one itself" in run.stderr
-    assert not (tmp_path / "graphs").exists()
+    (own,) = (tmp_path / "graphs").iterdir()  # the graph of the program's own recording, in GE's forms only
+    assert {path.name for path in own.iterdir()} == {
+        "ge_proto_00000000_graph_1_Build.txt",
+        "ge_onnx_00000000_graph_1_Build.pbtxt",
+    }
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,11 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch._functorch.partitioners import default_partition
 
+from ..compiled.taps import strip_scope_markers
 from ..console import say_once
 from ..ge import text
 from .config import CompilerConfig
-from .fx_data import DataDumper, timestamp
+from .fx_data import DataDumper, TensorSaver, timestamp
 from .fx_graph import ge_graph
 from .fx_python import python_text
 from .fx_summary import write_summary
@@ -69,10 +70,14 @@ class Compiler:
     def __call__(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         """The function that runs the graph."""
         graph_id = next(_ids)
+        strip_scope_markers(module.graph)
         _prepare(self.config, graph_id, module, inputs)
         debug = self.config.debug
-        dumps = debug.data_dump.type is not None
-        run = DataDumper(module, debug.data_dump, graph_id) if dumps else module.forward
+        run: Callable[..., Any] = module.forward
+        if debug.data_dump.type is not None:
+            run = DataDumper(module, debug.data_dump, graph_id)
+        elif _saves_tensors(self.config):
+            run = TensorSaver(module, self.config.dump_config.dump_path)
         return _first_writes(run, self.config, graph_id, module.graph)
 
 
@@ -84,6 +89,7 @@ def _runs_node_by_node(config: CompilerConfig) -> bool:
             ("debug.data_dump", debug.data_dump.type is not None),
             ("debug.run_eagerly", debug.run_eagerly),
             ("debug.fx_summary", debug.fx_summary.type is not None and debug.fx_summary.skip_compile),
+            (f"mode {config.mode} with enable_dump", _saves_tensors(config)),
         )
         if is_set
     ]
@@ -91,6 +97,10 @@ def _runs_node_by_node(config: CompilerConfig) -> bool:
         return False
     say(f"{' and '.join(reasons)}: the graph runs node by node, without Inductor")
     return True
+
+
+def _saves_tensors(config: CompilerConfig) -> bool:
+    return config.mode != "max-autotune" and bool(config.dump_config.enable_dump)
 
 
 def _with_inductor(
@@ -103,7 +113,13 @@ def _with_inductor(
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
     from torch._inductor.decomposition import select_decomp_table
 
+    known: set[str] = set()
+
     def compile_inner(graph_module: fx.GraphModule, example_inputs: Any, **rest: Any) -> Any:
+        text_of_graph = str(graph_module.graph)
+        if text_of_graph in known:  # Sonde's second form of a graph
+            return compile_fx_inner(graph_module, example_inputs, **rest)
+        known.add(text_of_graph)
         graph_id = next(_ids)
         _prepare(config, graph_id, graph_module, example_inputs)
         with _optimized_is_written(config, graph_id):

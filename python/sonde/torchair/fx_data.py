@@ -1,4 +1,8 @@
-"""`config.debug.data_dump`: the graph runs node by node, and each node's inputs and outputs become files."""
+"""Graphs that run node by node, and write the tensors of their nodes to files.
+
+`config.debug.data_dump` writes inputs and outputs as .npy; the modes reduce-overhead and npugraph_ex with
+`dump_config.enable_dump` write what each node gives as .pt.
+"""
 
 import datetime
 import functools
@@ -77,6 +81,34 @@ class DataDumper(fx.Interpreter):
                 f"sonde: debug.data_dump cannot write the files of {node.name} in {directory}: {error.strerror}; "
                 "files of this node and of others are missing; free the disk, or set debug.data_dump.path"
             )
+
+
+class TensorSaver(fx.Interpreter):
+    """Runs a graph node by node, and saves each tensor, those of inputs too: `add_device_0_3.pt` of the fourth run."""
+
+    def __init__(self, module: fx.GraphModule, dump_path: str) -> None:
+        super().__init__(module)
+        self._root = os.path.join(dump_path, rank_directory())
+        self._count = 0
+
+    def __call__(self, *args: Any) -> Any:
+        """One run."""
+        result = self.run(*args)
+        self._count += 1
+        return result
+
+    def run_node(self, n: fx.Node) -> Any:
+        """Runs a node and saves its tensor."""
+        result = super().run_node(n)
+        if n.op != "output" and isinstance(result, torch.Tensor):
+            path = os.path.join(self._root, f"{n.name}_device_{result.device.index or 0}_{self._count}.pt")
+            try:
+                os.makedirs(self._root, exist_ok=True)
+                torch.save(result.detach().clone(), f"{path}.partial")
+                os.replace(f"{path}.partial", path)
+            except (OSError, RuntimeError) as error:  # torch.save raises both
+                say_once(f"sonde: cannot write '{path}': {error}; this file and others are missing")
+        return result
 
 
 def _named_inputs(arguments: tuple[Any, ...]) -> Iterator[tuple[str, object]]:

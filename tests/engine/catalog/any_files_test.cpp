@@ -94,13 +94,14 @@ TEST(LooseFiles, OfTorchAirAreNamedByTheirNodes) {
   dump.write(eager + "cat-aten.cat.default.INPUT.0.0.17.npy", kNpy);
   dump.write(eager + "cat-aten.cat.default.INPUT.0.1.18.npy", kNpy);
   dump.write(eager + "cat-aten.cat.default.INPUT.1.19.npy", kNpy);
-  dump.write(eager + "cat-aten.cat.default.OUTPUT.0.20.npy", kNpy);
+  dump.write(eager + "cat-aten.cat.default.OUTPUT.0.20251017071211190258.npy", kNpy);
   const Catalog catalog = opened(dump.path());
   EXPECT_THAT(problems_of(catalog), "");
   EXPECT_THAT(tensors_of(catalog.ranks.at(0).steps.at(0)),
               ElementsAre("cat-aten.cat.default:in0 0.0", "cat-aten.cat.default:in1 0.1", "cat-aten.cat.default:in2 1",
                           "cat-aten.cat.default:out0"));
   EXPECT_EQ(catalog.ranks[0].steps[0].ops[0].op_type, "aten.cat.default");
+  EXPECT_EQ(catalog.ranks[0].steps[0].ops[0].tensors.at(3).timestamp_us, 1760685131190258U);
   const TemporaryDirectory captured;
   captured.write("worldsize2_global_rank1/add_1_device_1_0.pt", kPt);
   captured.write("worldsize2_global_rank1/add_1_device_1_1.pt", kPt);

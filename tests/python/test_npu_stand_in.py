@@ -1,0 +1,149 @@
+"""`sonde run --npu-stand-in`: TorchAir's scripts as they are, and TorchAir's dump options on a compiled model."""
+
+import json
+import sys
+import textwrap
+
+import pytest
+from conftest import CLI
+
+# In the form of TorchAir's page about its dump of data: a model without parameters, options, a scope.
+NETWORK = """
+    import logging
+
+    import torch
+    import torchair
+    from torchair import logger
+
+    logger.setLevel(logging.DEBUG)
+
+
+    class Network(torch.nn.Module):
+        def forward(self, left, right):
+            total = torch.add(left, right)
+            with torchair.scope.data_dump():
+                difference = torch.sub(left, right)
+            return total, difference, torch.mul(left, right)
+
+
+    left = torch.randn(2, 2, dtype=torch.float16).npu()
+    right = torch.randn(2, 2, dtype=torch.float16).npu()
+    config = torchair.CompilerConfig()
+    config.dump_config.enable_dump = True
+    config.dump_config.dump_path = "dump"
+    config.dump_config.dump_layer = " Add "
+    backend = torchair.get_npu_backend(compiler_config=config)
+    network = torch.compile(Network().npu(), fullgraph=True, backend=backend, dynamic=False)
+    for _ in range(3):
+        results = network(left, right)
+    print([result.sum().item() for result in results] == [
+        (left + right).sum().item(), (left - right).sum().item(), (left * right).sum().item()
+    ])
+"""
+
+# In the form of the page's first sample: a model with parameters on a device, trained.
+MODEL = """
+    import torch_npu, torchair
+    import torch
+
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = torch.nn.Linear(4, 3)
+
+        def forward(self, x):
+            scale = torch.ones(3, device="npu")
+            return torch.relu(self.fc(x)) * scale
+
+
+    model = Model().to("npu:0")
+    config = torchair.CompilerConfig()
+    config.debug.data_dump.type = "npy"
+    config.debug.graph_dump.type = "py"
+    model = torch.compile(model, backend=torchair.get_npu_backend(compiler_config=config))
+    model(torch.randn(2, 4, device=torch.device("npu"))).sum().backward()
+    torch.npu.synchronize()
+    print(torch_npu.npu.is_available(), torch.load(__file__.replace(".py", ".pt"), map_location="npu:0")["x"].device)
+"""
+
+
+@pytest.fixture
+def run(script, execute, tmp_path):
+    def run(source, *arguments, **environment):
+        return execute(CLI, "run", "--npu-stand-in", *arguments, "--", sys.executable, script(source), **environment)
+
+    return run
+
+
+def test_a_script_for_ascend_runs_unchanged(run, tmp_path, execute):
+    make = "import torch; torch.save({'x': torch.ones(2)}, 'train.pt')"
+    assert execute(sys.executable, "-c", make).status == 0
+    ran = run(MODEL)
+    assert ran.status == 0, ran.stderr
+    assert ran.stdout.splitlines() == ["True cpu"]
+    assert ran.stderr.splitlines() == [
+        "sonde: --npu-stand-in: torch_npu is Sonde's, for the CPU",
+        "sonde: --npu-stand-in: torchair is Sonde's, for the CPU",
+        'sonde: --npu-stand-in: the device "npu" is the CPU',
+        "sonde: torchair: debug.data_dump: the graph runs node by node, without Inductor",
+    ]
+    assert len(list(tmp_path.glob("worldsize1_global_rank0/graph_1/0/relu-aten.relu.default.OUTPUT.0.*.npy"))) == 1
+    (graph,) = tmp_path.glob("dynamo_original_graph_1_*.py")
+    assert 'train.py", line 12, in forward scale = torch.ones(3, device="npu")' in graph.read_text()
+
+
+def test_the_sample_with_a_scope_records_what_the_options_and_the_scope_select(run, tmp_path, sonde):
+    (tmp_path / "dump").mkdir()
+    ran = run(NETWORK)
+    assert ran.status == 0, ran.stderr
+    assert ran.stdout.splitlines()[-1] == "True"
+    assert "%add : [num_users=1] = call_function[target=torch.ops.aten.add.Tensor]" in ran.stdout
+    rows = [json.loads(line) for line in sonde("ls", "dump", "--ops", "--jsonl").stdout.splitlines()]
+    ops = {row["op_name"] for row in rows if row["op_type"] != "Parameter" and row["tensors"]}
+    assert ops == {"Default/network-Network/add-op0", "Default/network-Network/sub-op0"}
+    steps = json.loads(sonde("ls", "dump", "--json").stdout)
+    assert "0-2" in json.dumps(steps) or [step["step"] for step in steps["steps"]] == [0, 1, 2]
+    (graph,) = (tmp_path / "dump").glob("worldsize1_global_rank0/ge_proto_00000000_graph_1_Build.txt")
+    assert 'name: "Default/network-Network/sub-op0"' in graph.read_text()
+
+
+def test_without_the_option_the_modules_are_not_there(script, execute):
+    ran = execute(sys.executable, script("import torch\nprint(hasattr(torch, 'npu'))\nimport torchair"))
+    assert ran.stdout == "False\n"
+    assert "ModuleNotFoundError: No module named 'torchair'" in ran.stderr
+
+
+def test_a_real_torch_npu_is_used_and_named(run, tmp_path):
+    real = tmp_path / "packages" / "torch_npu"
+    real.mkdir(parents=True)
+    (real / "__init__.py").write_text("real = True\n")
+    source = """
+        import torch
+        import torch_npu
+
+        print(torch_npu.real, hasattr(torch.Tensor, "npu"))
+    """
+    ran = run(source, PYTHONPATH=real.parent)
+    assert ran.stdout == "True False\n"
+    assert ran.stderr == f"sonde: --npu-stand-in: torch_npu is installed in '{real}/__init__.py', and is used\n"
+
+
+def test_what_the_stand_in_lacks_is_named(run):
+    source = """
+        import torch_npu, torch
+        for missing in ("torch_npu.npu_format_cast", "torch.npu.Stream"):
+            try:
+                eval(missing)
+            except AttributeError as error:
+                print(error)
+    """
+    lines = run(source).stdout.splitlines()
+    assert lines[0].startswith("torch_npu.npu_format_cast is not available: --npu-stand-in gives .npu() and")
+    assert lines[1].startswith("torch.npu.Stream is not available: --npu-stand-in gives .npu(), the device 'npu', and")
+
+
+def test_a_program_may_be_recorded_under_the_commands_own_options(run, dump, sonde):
+    ran = run(textwrap.dedent(MODEL).partition("model = torch.compile")[0] + "model(torch.ones(1, 4))", "--out", dump)
+    assert ran.status == 0, ran.stderr
+    assert "Default/network-Model/fc-Linear/linear-op0" in sonde("ls", dump, "--ops").stdout
