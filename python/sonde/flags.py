@@ -22,6 +22,9 @@ _modules: "dict[int, tuple[weakref.ref[nn.Module], bool]]" = {}
 _functions: dict[CodeType, bool] = {}
 _types: dict[str, bool] = {}  # type of operator, in lower case -> flagged
 _library: "Library | None" = None  # the adapter, while a session runs
+# Dynamo traces dump_scope(): inside a compiled model it leaves marks in the graph.
+_is_compiling: Callable[[], bool] = bool
+_mark: Callable[[int], None] | None = None
 _version = 0  # changes with the targets
 
 
@@ -70,19 +73,23 @@ def dump_scope() -> Iterator[None]:
     with sonde.dump_scope():
         y = x - mean
     """
-    library = _library
-    if library is not None:
-        library.dump_scope(1)
+    change = None if _library is None else _mark if _is_compiling() else _library.dump_scope
+    if change is not None:
+        change(1)
     try:
         yield
     finally:
-        if library is not None:
-            library.dump_scope(-1)
+        if change is not None:
+            change(-1)
 
 
 def watch(library: "Library") -> Callable[[], None]:
     """A session begins: passes the flagged targets to the adapter. Returns the function to call when it ends."""
-    global _library
+    global _library, _is_compiling, _mark
+    import torch
+
+    _is_compiling, _mark = torch.compiler.is_compiling, torch.ops.sonde.dump_scope.default
+    torch.fx.node.has_side_effect(_mark)
     _library = library
     for name, enabled in _types.items():
         library.flag_type(name, enabled)

@@ -32,6 +32,8 @@ class Compilation:
 
     def __init__(self, host: "TorchHost", model: Any, inner: Any) -> None:
         self._inner = inner
+        if isinstance(model, fx.GraphModule) and taps.strip_scope_markers(model.graph):
+            model.recompile()
         self._family = Family(host, model)
 
         # Inductor wraps it, and a wrapper keeps attributes of a function only.
@@ -43,8 +45,6 @@ class Compilation:
         self.compile = compile_
 
     def _compile(self, module: fx.GraphModule, example_inputs: Sequence[Any], args: Any, options: Any) -> Any:
-        if taps.strip_scope_markers(module.graph):
-            module.recompile()
         inner = functools.partial(_with_arguments, self._inner, args)
         host = Family.host
         forms = self._forms(host, module, example_inputs, inner, options) if host is not None else None

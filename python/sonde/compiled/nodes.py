@@ -139,11 +139,8 @@ def read_table(graph: fx.Graph, backward: bool, forward_types: Mapping[int, str]
     table = Table(backward, [], [])
     places: dict[str, int] = {}  # node -> its number in the table
     traces: dict[str, int] = {}
-    scopes = 0
     recorded = {node.name for node in recorded_nodes(graph)}
     for node in graph.nodes:
-        if is_scope_marker(node):
-            scopes = max(0, scopes + node.args[0])
         if node.name not in recorded:
             continue
         text = node.meta.get("stack_trace") or ""
@@ -151,7 +148,7 @@ def read_table(graph: fx.Graph, backward: bool, forward_types: Mapping[int, str]
         if trace == len(table.traces):
             table.traces.append(source_lines(text))
         one = _node(node, backward, forward_types or {}, places, trace)
-        one.scoped = scopes > 0 or bool(node.meta.get("sonde_scoped"))
+        one.scoped = is_scoped(node)
         places[node.name] = len(table.nodes)
         table.nodes.append(one)
     return table
@@ -168,7 +165,12 @@ def forward_types_of(table: Table) -> dict[int, str]:
 
 def is_scope_marker(node: fx.Node) -> bool:
     """True for the node that sonde.dump_scope() leaves in a graph."""
-    return node.op == "call_function" and getattr(node.target, "_qualified_op_name", "") == "sonde::dump_scope"
+    return node.op == "call_function" and getattr(node.target, "_name", "") == "sonde::dump_scope"
+
+
+def is_scoped(node: fx.Node) -> bool:
+    """True for a node that was made inside sonde.dump_scope(), and for its backward."""
+    return bool(node.meta.get("custom", {}).get("sonde_scoped"))
 
 
 def op_type_of(target: Any) -> str:

@@ -134,10 +134,9 @@ def _operator_fields(number: int, operator: Operator, makers: dict[str, Operator
     fields += [("attr", _attribute_fields(key, value)) for key, value in operator.attributes.items()]
     fields.append(("id", number))
     fields += [("input_name", one.name) for one in operator.input_descriptions]
-    for source in operator.inputs:
-        name, _, slot = source.rpartition(":")
-        if name in makers:
-            fields += [("src_name", name), ("src_index", int(slot))]
+    made = [(name, slot) for name, _, slot in (source.rpartition(":") for source in operator.inputs) if name in makers]
+    fields += [("src_name", name) for name, _ in made]
+    fields += [("src_index", int(slot)) for _, slot in made]
     fields += [("input_desc", _description_fields(one)) for one in operator.input_descriptions]
     fields += [("output_desc", _description_fields(one)) for one in operator.output_descriptions]
     return fields

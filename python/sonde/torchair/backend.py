@@ -16,7 +16,6 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch._functorch.partitioners import default_partition
 
-from ..compiled.taps import strip_scope_markers
 from ..console import say_once
 from ..ge import text
 from .config import CompilerConfig
@@ -70,7 +69,6 @@ class Compiler:
     def __call__(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         """The function that runs the graph."""
         graph_id = next(_ids)
-        strip_scope_markers(module.graph)
         _prepare(self.config, graph_id, module, inputs)
         debug = self.config.debug
         run: Callable[..., Any] = module.forward
