@@ -2,12 +2,36 @@
  *
  *   const struct sonde_api* api = sonde_api(SONDE_API_VERSION);
  *   if (api == NULL) return report(sonde_api_mismatch(SONDE_API_VERSION, sizeof(struct sonde_api)));
- *   api->start("/abs/data_dump.json", ...);
- *   ... events of the host ...
- *   api->stop(...);
+ *   api->start(NULL, message, sizeof message);            the configuration that SONDE_CONFIG names
+ *   for each step of a training:
+ *     api->root_forward(1, 1, 1);                         the step begins
+ *     for each operator:
+ *       if (api->op_begin(site, SONDE_GRAPH_TRAINING, 0, &op) != 0) {      site: from api->site(), once per place
+ *         ... the operator runs ...
+ *         api->op_mutated(op, output.storage);
+ *         api->op_input(op, 0, &input);
+ *         api->op_output(op, 0, &output);
+ *         api->op_end(op, 0);
+ *       }
+ *     api->optimizer_end();                               the parameters are updated: the next forward is another step
+ *   api->stop(message, sizeof message);                   the closing line: what was recorded, and where
  *
- * There is one session per process. Functions marked "hot" are called per operator, on the host's threads, and never
- * wait for the disk unless the plan's budget is full and the plan says to wait.
+ * An inference calls root_forward(1, 0, 0) at each of its steps, gives op_begin SONDE_GRAPH_EVALUATION, and calls no
+ * optimizer_end. examples/c/mlp.c is a whole program. Link with -lsonde; pkg-config and CMake's find_package know the package sonde.
+ *
+ * There is one session per process. Without one every function may be called, does nothing and answers 0: a program
+ * needs no second way for runs that are not recorded. Functions marked "hot" are called per operator, on the host's
+ * threads, and never wait for the disk unless the plan's budget is full and the plan says to wait.
+ *
+ * Errors. A function with an int says in its comment how it fails. All others report nothing at once: the recording ends,
+ * the program goes on, and take_failure gives one line. Texts are UTF-8; a text that does not fit its buffer is cut, and a
+ * null buffer of 0 bytes is allowed.
+ *
+ * Lifetime. Everything that a pointer names belongs to the caller and is read, or copied, before the call returns: tensors,
+ * shapes, strides, names. The exceptions are `skip`, a static text, and the functions of sonde_pool. The engine keeps no
+ * pointer to a tensor's memory after the call. An op is valid from op_begin to op_end.
+ *
+ * Threads. Any thread may call any function at any time. An op belongs to the thread that began it.
  *
  * Orders of calls. `*`: any number of times, `?`: once or not at all, `|`: one of them, `( )`: together.
  *
@@ -119,22 +143,26 @@ enum sonde_phase {
 #define SONDE_TENSOR_CONSTANT 8u       /* a number in the user's code, wrapped as a tensor */
 #define SONDE_TENSOR_UNINITIALISED 16u /* fresh memory: its bytes mean nothing until an op writes it */
 
-/* A tensor of the host, described for the length of one call. */
+/* A tensor of the host, described for the length of one call. All fields that are not known stay 0.
+ *
+ * `storage` joins operators to a graph: an input comes from the operator that called op_mutated for its storage last. It
+ * also tells equal tensors: what nobody has written since is read once. A tensor whose storage is 0 has no origin, and is
+ * read each time. */
 struct sonde_tensor {
   uint32_t size;          /* sizeof(struct sonde_tensor) */
   uint32_t dtype;         /* enum sonde_dtype */
-  const void* data;       /* first element */
-  const int64_t* shape;   /* elements per dimension */
-  const int64_t* strides; /* in elements; null: C order */
-  uint32_t ndim;
-  uint32_t device; /* enum sonde_device; what this build cannot read is skipped and counted */
+  const void* data;       /* first element; null only if there is none */
+  const int64_t* shape;   /* `ndim` numbers of elements, 0 or more; null if ndim is 0 */
+  const int64_t* strides; /* `ndim` distances in elements, 0 or more; null: C order, the last dimension is dense */
+  uint32_t ndim;          /* 0: one element without dimensions */
+  uint32_t device;        /* enum sonde_device; what this build cannot read is skipped and counted */
   /* --- may be missing --- */
   uint32_t flags;           /* SONDE_TENSOR_* */
   uint64_t storage;         /* identity of the memory block, never reused while the process lives; 0: unknown */
   const void* storage_data; /* where that block begins; null: unknown */
-  uint64_t storage_bytes;
-  const char* skip; /* static text: why this tensor cannot be read; null when it can */
-  uint64_t object;  /* the host's tensor object, while it lives: distinguishes views of one memory; 0: unknown */
+  uint64_t storage_bytes;   /* its length */
+  const char* skip;         /* static text: why this tensor cannot be read; null when it can */
+  uint64_t object; /* the host's tensor object, while it lives: distinguishes views of one memory; 0: unknown */
 };
 
 /* A place in the user's program. Lines count from 1, columns (bytes) from 0; an end of 0: unknown. */
@@ -147,12 +175,14 @@ struct sonde_source_line {
 /* sonde_site.flags */
 #define SONDE_SITE_FLAGGED 1u /* set_dump was called for a module or function around it, or a dump scope is open */
 
+/* A place in the program that runs an operator. Its ops get their names from it: type "Conv2D" in scope
+ * "network-Net/conv1-Conv2d" gives `Default/network-Net/conv1-Conv2d/Conv2D-op0`, the next one of the step `…-op1`. */
 struct sonde_site {
-  uint32_t size;
+  uint32_t size;         /* sizeof(struct sonde_site) */
   uint32_t phase;        /* enum sonde_phase */
-  uint32_t forward_site; /* backward: id of the forward op's site, 0 when unknown */
-  uint32_t trace_count;
-  const char* op_type;
+  uint32_t forward_site; /* backward: id of the forward op's site, whose scope counts; 0 when unknown */
+  uint32_t trace_count;  /* of `trace`; 0: the place has no line */
+  const char* op_type;   /* "Conv2D", "matmul" */
   /* --- may be missing --- */
   const char* scope;                     /* "network-AlexNet/features/0-Conv2d"; "" or null: outside */
   const struct sonde_source_line* trace; /* the callers, innermost first; the first is the op's line */
@@ -173,9 +203,9 @@ enum sonde_attribute_kind {
 /* An argument of an op that is not a tensor, by its name in the op's schema. */
 struct sonde_attribute {
   const char* name;
-  uint32_t kind;  /* enum sonde_attribute_kind */
-  uint32_t count; /* elements of a list; 1 for one value */
-  const int64_t* integers;
+  uint32_t kind;           /* enum sonde_attribute_kind; it decides which of the three pointers is read */
+  uint32_t count;          /* elements of a list; 1 for one value */
+  const int64_t* integers; /* of booleans and integers */
   const double* reals;
   const char* text;
 };
@@ -251,8 +281,8 @@ struct sonde_pool {
 };
 
 struct sonde_run_info {
-  uint32_t size;
-  uint32_t rank;
+  uint32_t size;   /* sizeof(struct sonde_run_info) */
+  uint32_t rank;   /* number of this process among those of one training, from 0: it names the directory `rank_0` */
   uint32_t device; /* local rank, compared with support_device */
   /* --- may be missing --- */
   const char* host; /* "torch 2.13.0+cpu, CPython 3.11.7" */
@@ -269,11 +299,14 @@ struct sonde_api {
 
   /* --- life ------------------------------------------------------------------------------------------------- */
   /* Reads the configuration and prepares a session. 0, or -1 with a text of all errors (and warnings) in `message`;
-   * warnings alone: 0 and a text. `message` may be null. Nothing is created on disk. */
+   * warnings alone: 0 and a text. `message` may be null. Nothing is created on disk.
+   * `config_path` null: the file that SONDE_CONFIG names, else MINDSPORE_DUMP_CONFIG; 1: neither is set, and nothing will
+   * be recorded. A program that does so can be started with `sonde run`. */
   int (*start)(const char* config_path, char* message, size_t message_bytes);
-  /* Called once before the first recorded op: rank and the like are known only then. */
+  /* Called once before the first recorded op: rank and the like are known only then. May be left out: rank 0. */
   void (*set_run_info)(const struct sonde_run_info* info);
-  /* Flushes, closes, forgets the session. `summary` gets the closing line for the user. */
+  /* Flushes, closes, forgets the session. `summary` gets the closing line for the user; it is empty if `sonde run`
+   * started the program, which prints the line itself. Ops that are still in flight are not recorded. */
   void (*stop)(char* summary, size_t summary_bytes);
   int (*active)(void);             /* a session exists and has not failed */
   int (*records_exceptions)(void); /* its plan asks for the operator that throws */
@@ -299,7 +332,8 @@ struct sonde_api {
   enum sonde_capture (*set_step)(uint64_t step);
 
   /* --- names ------------------------------------------------------------------------------------------------ */
-  uint32_t (*site)(const struct sonde_site* site); /* interns; any thread */
+  /* Interns: the same place gives the same id, from 1; 0 without a session. Ids are valid until stop(). */
+  uint32_t (*site)(const struct sonde_site* site);
   /* The text of a source that has no file (a notebook's cell). */
   void (*source_text)(const char* file, const char* text);
   /* `name` is the tensor `tensor` from now on: parameters, buffers ("features.0.weight"), gradients
@@ -315,17 +349,21 @@ struct sonde_api {
   void (*storages_freed)(const uint64_t* storages, size_t count);
 
   /* --- ops (hot) -------------------------------------------------------------------------------------------- */
-  /* SONDE_WANT_*. attributes: a hash of the op's type and of all arguments that are not tensors; 0: it has none. */
+  /* SONDE_WANT_*, and in `op` the op, unless the answer is 0; then the host leaves out all further calls for it.
+   * attributes: a hash of the op's type and of all arguments that are not tensors; 0: it has none. */
   uint32_t (*op_begin)(uint32_t site, enum sonde_graph graph, uint64_t attributes, struct sonde_op** op);
   void (*op_attributes)(struct sonde_op* op, const struct sonde_attribute* attributes, uint32_t count);
   /* Before the kernel: arguments that the op will write, and all tensors that share their memory. */
   void (*op_input_before)(struct sonde_op* op, uint32_t slot, const struct sonde_tensor* tensor);
-  /* After the kernel: the op wrote this memory block. All of them before the first input and output. */
+  /* After the kernel: the op wrote this memory block, that of a new output too. All of them before the first input and
+   * output. */
   void (*op_mutated)(struct sonde_op* op, uint64_t storage);
   /* SONDE_WANT_CHECK: after op_mutated, before op_input; each output comes again with op_output. */
   void (*op_check_output)(struct sonde_op* op, const struct sonde_tensor* output);
   /* SONDE_WANT_FAILURE: the kernel threw. Before op_input; then op_end, which returns when the inputs are on disk. */
   void (*op_failed)(struct sonde_op* op);
+  /* After the kernel: an argument that the op did not write. Slots count from 0, inputs and outputs each, and an argument
+   * that is missing keeps its slot. The elements are read now, if the plan wants them. */
   void (*op_input)(struct sonde_op* op, uint32_t slot, const struct sonde_tensor* tensor);
   void (*op_output)(struct sonde_op* op, uint32_t slot, const struct sonde_tensor* tensor);
   /* SONDE_WANT_WEAK_REF: the number under which op_watched knows the op. */
@@ -333,6 +371,7 @@ struct sonde_api {
   /* SONDE_WANT_WATCHED: output `slot` of the op that op_watch_id() numbered, as it lies in memory now (or why it cannot
    * be read). 0: it is watched no longer. */
   int (*op_watched)(struct sonde_op* op, uint32_t watched, uint32_t slot, const struct sonde_tensor* tensor);
+  /* failed: the kernel gave no result. `op` is invalid from here on. */
   void (*op_end)(struct sonde_op* op, int failed);
   /* Instead of op_end, for an op that goes on after it has returned (a collective): op_mutated and op_output take the
    * result, at any later time and on any thread, one at a time; then op_complete, once. Never null. */

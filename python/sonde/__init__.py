@@ -48,6 +48,7 @@ __all__ = [
     "Error",
     "__version__",
     "capture",
+    "cmake_prefix_path",
     "compare",
     "convert",
     "dump_scope",
@@ -65,6 +66,9 @@ __all__ = [
     "watch",
     "write_ring",
 ]
+
+# For C and C++: -DCMAKE_PREFIX_PATH=$(python -c 'import sonde; print(sonde.cmake_prefix_path)'), then find_package(sonde).
+cmake_prefix_path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "share", "cmake")
 
 _ANALYSES = ("compare", "convert", "first_bad", "stomp", "watch")  # functions of sonde.analyses
 _LATER = ("acl", "debugger", "dump", "export", "torchair")  # modules that are imported when they are first used

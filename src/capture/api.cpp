@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "capture/abi.h"
+#include "capture/by_environment.h"
 #include "capture/session.h"
 #include "sonde/sonde.h"
 #include "stats/host_pool.h"
@@ -80,28 +81,40 @@ std::string said_at_start() {
   return complaint.empty() ? "" : "warning: " + complaint + "\n";
 }
 
-int refuse_second(char* message, std::size_t message_bytes) {
-  copy_text("sonde is already recording in this process; call stop() first", message, message_bytes);
-  return -1;
+std::atomic<bool> g_by_environment{false};  // the session's configuration is that of the environment
+
+constexpr const char* kSecond = "sonde is already recording in this process; call stop() first";
+
+// Whether a session began; `text`: the errors, or the warnings.
+bool begin_session(const char* config_path, std::string& text) {
+  text = session() != nullptr ? kSecond : "";
+  if (!text.empty()) return false;
+  PlanResult result = read_plan(config_path);
+  for (const Diagnostic& diagnostic : result.diagnostics) text += text_of(diagnostic, config_path) + "\n";
+  if (!result.plan) return false;
+  text += said_at_start();
+  auto fresh = std::make_unique<Session>(std::move(*result.plan));
+  Session* none = nullptr;  // another thread may have been faster
+  if (!g_session.compare_exchange_strong(none, fresh.get())) {
+    text = kSecond;
+    return false;
+  }
+  static_cast<void>(fresh.release());
+  return true;
 }
 
 int start(const char* config_path, char* message, std::size_t message_bytes) {
   copy_text("", message, message_bytes);
-  if (session() != nullptr) return refuse_second(message, message_bytes);
   try {
-    PlanResult result = read_plan(config_path);
+    const bool by_environment = config_path == nullptr;
+    const std::string path = by_environment ? configuration_of_environment() : config_path;
+    if (by_environment && path.empty()) return 1;  // nothing is to be recorded
     std::string text;
-    for (const Diagnostic& diagnostic : result.diagnostics) {
-      text += text_of(diagnostic, config_path) + "\n";
-    }
-    if (result.plan) text += said_at_start();
+    const bool began = begin_session(path.c_str(), text);
     copy_text(text, message, message_bytes);
-    if (!result.plan) return -1;
-    auto fresh = std::make_unique<Session>(std::move(*result.plan));
-    Session* none = nullptr;  // another thread may have been faster
-    if (!g_session.compare_exchange_strong(none, fresh.get())) return refuse_second(message, message_bytes);
-    static_cast<void>(fresh.release());
-    return 0;
+    if (by_environment) report_to_run(began ? "started" : "refused", began ? path : text);
+    if (began) g_by_environment = by_environment;
+    return began ? 0 : -1;
   } catch (const std::exception& error) {
     copy_text(std::string("cannot start: ") + error.what(), message, message_bytes);
     return -1;
@@ -125,7 +138,10 @@ void stop(char* summary, std::size_t summary_bytes) {
   Session* current = g_session.exchange(nullptr, std::memory_order_acq_rel);
   if (current == nullptr) return;
   try {
-    copy_text(current->stop(), summary, summary_bytes);
+    const std::string text = current->stop();
+    // `sonde run` prints the line itself.
+    const bool reported = g_by_environment.exchange(false) && report_to_run("summary", text);
+    if (!reported) copy_text(text, summary, summary_bytes);
   } catch (const std::exception& error) {
     copy_text(std::string("sonde: closing the dump failed: ") + error.what(), summary, summary_bytes);
   }

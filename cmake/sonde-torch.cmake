@@ -1,0 +1,1 @@
+# sonde::torch for this project: see sonde-config.cmake.
