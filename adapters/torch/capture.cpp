@@ -19,12 +19,11 @@
 #include "attributes.h"
 #include "backward.h"
 #include "collectives.h"
-#include "compiled.h"
-#include "gil.h"
 #include "op_tensors.h"
 #include "ops.h"
 #include "place.h"
 #include "pool.h"
+#include "program.h"
 #include "tensors.h"
 #include "thread_state.h"
 #include "watched.h"
@@ -42,7 +41,10 @@ struct Callbacks {
   std::atomic<bool> on{false};
   std::atomic<std::mutex*> switching{new std::mutex};
 };
-Callbacks g_callbacks;
+Callbacks& callbacks() {
+  static auto* made = new Callbacks;  // at the first session, which may begin before the initialisers of this library
+  return *made;
+}
 
 bool autocast_runs() { return !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU); }
 
@@ -87,7 +89,7 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
   frame.first_input = state.input_count;
   frame.exceptions = std::uncaught_exceptions();
   if (!info.ignored && !is_traced()) {
-    const Place place = place_of(state, info.op_type.c_str(), info.number);
+    const Place place = place_of(state, fn, info.op_type.c_str(), info.number);
     frame.site = place.site;
     if (fn.seqNr() >= 0) owners_of(state).set(fn.seqNr(), place.site);
     const c10::ArrayRef<const c10::IValue> values = arguments_of(fn);
@@ -131,7 +133,7 @@ void start_range(ThreadState& state, const RecordFunction& fn) {
     return;
   }
   if (fn.seqNr() < 0 || name.find(':') != std::string_view::npos || name.find(' ') != std::string_view::npos) return;
-  const Place place = place_of(state, fn.name(), std::hash<std::string_view>{}(name));
+  const Place place = place_of(state, fn, fn.name(), std::hash<std::string_view>{}(name));
   owners_of(state).set(fn.seqNr(), place.site);
   if (!state.catches) return;
   constexpr std::size_t kMostNested = 256;
@@ -181,7 +183,7 @@ void start_event(ThreadState& state, const RecordFunction& fn) {
 std::unique_ptr<at::ObserverContext> on_start(const RecordFunction& fn) {
   if (is_inert()) return nullptr;
   ThreadState& state = thread_state();
-  if (state.busy || state.tracing > 0 || inside_run(state) || inside_collective_thread()) return nullptr;
+  if (state.busy || state.tracing > 0 || state.compiled != nullptr || inside_collective_thread()) return nullptr;
   const std::size_t inputs = state.input_count;
   try {
     start_event(state, fn);
@@ -197,8 +199,7 @@ void end_function(ThreadState& state, const RecordFunction& fn) {
   if (state.functions.back().fn != &fn) return;
   FunctionCall call = std::move(state.functions.back());
   state.functions.pop_back();
-  const bool raised = python_is_alive() && PyGILState_Check() != 0 && PyErr_Occurred() != nullptr;
-  if (raised && !state.failed_last && !is_inert()) {
+  if (raises_in_python() && !state.failed_last && !is_inert()) {
     report_failure(state, call.site, call.graph, call.inputs);
   }
 }
@@ -274,14 +275,14 @@ void on_user_end(const RecordFunction& fn, at::ObserverContext*) {
   if (!step_ended || !state.step_returned || is_inert()) return;
   api().optimizer_end();
   set_capture();
-  if (g_callbacks.on) forget_dead_storages();
+  if (callbacks().on) forget_dead_storages();
   purge_collectives();
 }
 
 void forked_child() {
   // The child has the callbacks and tables, but not the writer thread and the owners of locks.
   set_inert(true);
-  g_callbacks.switching.store(new std::mutex);
+  callbacks().switching.store(new std::mutex);
   forget_collectives();
   forget_watched();
   if (recording() != nullptr) api().forked_child();
@@ -289,37 +290,37 @@ void forked_child() {
 
 void register_callbacks() {
   pthread_atfork(nullptr, nullptr, forked_child);
-  g_callbacks.operators = at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end)
+  callbacks().operators = at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end)
                                                     .needsInputs(true)
                                                     .needsOutputs(true)
                                                     .scopes({RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION}));
-  g_callbacks.users =
+  callbacks().users =
       at::addGlobalCallback(at::RecordFunctionCallback(on_user_start, on_user_end).scopes({RecordScope::USER_SCOPE}));
-  g_callbacks.on = true;
+  callbacks().on = true;
 }
 
 void switch_operators(bool on) {
-  if (g_callbacks.on.exchange(on) == on) return;
+  if (callbacks().on.exchange(on) == on) return;
   forget_dead_storages();  // not while operators are unobserved: it looks at every storage that was seen
   if (on) {
-    at::reenableCallback(g_callbacks.operators);
+    at::reenableCallback(callbacks().operators);
   } else {
-    at::disableCallback(g_callbacks.operators);
+    at::disableCallback(callbacks().operators);
   }
 }
 
 }  // namespace
 
-void install(const Setup& setup) {
+void install(const Setup* setup) {
   {
-    const std::lock_guard lock(*g_callbacks.switching.load());
+    const std::lock_guard lock(*callbacks().switching.load());
     const bool first = recording() == nullptr;
     set_recording(new Recording(setup));
     if (first) {
       lend_pool();
       register_callbacks();
     } else {
-      at::reenableCallback(g_callbacks.users);
+      at::reenableCallback(callbacks().users);
     }
     forget_source_texts();
     forget_nodes();
@@ -334,17 +335,17 @@ void install(const Setup& setup) {
 void uninstall() {
   if (recording() == nullptr) return;
   {
-    const std::lock_guard lock(*g_callbacks.switching.load());
+    const std::lock_guard lock(*callbacks().switching.load());
     if (set_inert(true)) return;
     switch_operators(false);
-    at::disableCallback(g_callbacks.users);
+    at::disableCallback(callbacks().users);
   }
   end_collectives();
 }
 
 // Asks the clock again: another thread may have changed it.
 void set_capture() {
-  const std::lock_guard lock(*g_callbacks.switching.load());
+  const std::lock_guard lock(*callbacks().switching.load());
   if (!is_inert()) switch_operators(api().capture() == SONDE_CAPTURE_ON);
 }
 
@@ -353,14 +354,11 @@ void forget_dead_storages() {
   if (!dead.empty() && recording() != nullptr) api().storages_freed(dead.data(), dead.size());
 }
 
-bool capturing() { return g_callbacks.on.load() && !is_inert(); }
+bool capturing() { return callbacks().on.load() && !is_inert(); }
 
-bool root_forward(PyObject* module, const RootForward& forward) {
+bool root_forward(const void* module, const RootForward& forward) {
   if (is_inert()) return false;
   ThreadState& state = thread_state();
-  int depth = 0;
-  PyObject* outermost = outermost_module(setup().frames, depth);
-  if (outermost != module && outermost != nullptr) return false;  // null: its call is compiled
   const bool grad = at::GradMode::is_enabled() || (forward.may_train_without_grad && state.grad_outside);
   const bool trains = grad && !c10::InferenceMode::is_enabled();
   std::atomic<bool>& root_seen = recording()->root_seen;
@@ -369,7 +367,7 @@ bool root_forward(PyObject* module, const RootForward& forward) {
     state.current_root = module;
     state.current_root_trains = trains;
   }
-  if (g_callbacks.on) forget_dead_storages();
+  if (callbacks().on) forget_dead_storages();
   if (trains || !forward.has_parameters) {
     api().root_forward(forward.has_parameters ? 1 : 0, trains ? 1 : 0, forward.optimizer_alive ? 1 : 0);
   } else {

@@ -5,15 +5,16 @@
 
 namespace sonde_torch {
 
-void install(const Setup& setup);  // registers both callbacks; the operator one is enabled by the
-                                   // clock's answers
+// Registers both callbacks; the operator one is enabled by the clock's answers. `setup` is kept for good.
+void install(const Setup* setup);
 void uninstall();
 void set_capture();  // after every call of a clock function: enables or disables the operator callback
 bool capturing();
 // Forgets facts about memory that is no longer reachable, here and in the engine.
 void forget_dead_storages();
 
-// A root's forward begins on this thread (from its pre-hook, or when it is first seen). `module` must be the outermost.
+// A root's forward begins on this thread (from its pre-hook, or when it is first seen). `module`: its address, for a
+// module that no other has called.
 // `may_train_without_grad`: it was first seen somewhere inside, where gradients may be off for a while; then the
 // gradient mode outside of it counts.
 struct RootForward {
@@ -21,8 +22,8 @@ struct RootForward {
   bool may_train_without_grad = false;     // gradients may have been on when it began
   bool trained = true, evaluates = false;  // as in sonde_quiet_forward
 };
-// True for a forward with gradients; false also if another module called this one.
-bool root_forward(PyObject* module, const RootForward& forward);
+// True for a forward with gradients.
+bool root_forward(const void* module, const RootForward& forward);
 // The Optimizer.step that is ending on this thread returned without an exception.
 void step_returned();
 

@@ -15,7 +15,7 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <typeinfo>
 
-#include "frames.h"
+#include "program.h"
 
 namespace sonde_torch {
 namespace {
@@ -190,11 +190,9 @@ void meet_collectives(sonde_tensor& tensor) {
   }
 }
 
-void work_waited(PyObject* work) {
+void work_waited(const void* address) {
   Table& all = table();
   if (all.count.load(std::memory_order_relaxed) == 0) return;
-  // pybind11 keeps the object's address in the first word behind the header; it is only used for comparison.
-  const void* address = *reinterpret_cast<void**>(reinterpret_cast<char*>(work) + sizeof(PyObject));
   PendingPtr mine;
   {
     const std::lock_guard lock(all.mutex);

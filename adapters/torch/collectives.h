@@ -2,8 +2,6 @@
 // complete: on the thread that completes it, before an operator that waited for it reads or writes them.
 #pragma once
 
-#include <Python.h>
-
 #include <vector>
 
 #include "ATen/core/ivalue.h"
@@ -25,8 +23,8 @@ void complete_later(const struct sonde_api& api, sonde_op* op, std::vector<Tenso
 // collective is not complete, marks it as memory that may change without an operator.
 void meet_collectives(sonde_tensor& tensor);
 
-// Python's Work.wait() has returned: the waiting thread completes some works, without another signal.
-void work_waited(PyObject* work);
+// Work.wait() of the work at this address has returned: the waiting thread completes some works, without another signal.
+void work_waited(const void* address);
 
 // Between steps: forgets works that nobody can wait for any more.
 void purge_collectives();

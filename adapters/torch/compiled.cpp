@@ -25,7 +25,7 @@ struct CompiledRun {
   std::size_t next = 0;                 // the first node that is not recorded yet
   std::vector<std::uint64_t> numbers;   // by node, from op_keep()
   std::vector<std::uint64_t> storages;  // by node: of its first result; 0: unknown
-  std::unique_ptr<CompiledRun> outer;
+  std::shared_ptr<CompiledRun> outer;
 };
 
 namespace {
@@ -230,8 +230,6 @@ void forget_graphs() {
   for (auto& graph : known.all) graph.reset();
 }
 
-bool inside_run(const ThreadState& state) { return state.compiled != nullptr; }
-
 sonde_graph graph_of_run(const ThreadState& state, bool backward, bool grad) {
   if (backward) return SONDE_GRAPH_TRAINING;
   int depth = 0;
@@ -244,7 +242,7 @@ sonde_graph graph_of_run(const ThreadState& state, bool backward, bool grad) {
 
 void begin_run(std::int64_t graph, sonde_graph kind, PyObject* resolve) {
   ThreadState& state = thread_state();
-  auto run = std::make_unique<CompiledRun>();
+  auto run = std::make_shared<CompiledRun>();
   run->kind = kind;
   run->resolve = resolve;
   Py_INCREF(resolve);
@@ -259,7 +257,7 @@ void end_run() {
   in_run([](ThreadState& inner, CompiledRun& run) {
     if (run.graph != nullptr) record_structure(inner, run, run.graph->nodes.size());
   });
-  const std::unique_ptr<CompiledRun> ended = std::move(state.compiled);
+  const std::shared_ptr<CompiledRun> ended = std::move(state.compiled);
   state.compiled = std::move(ended->outer);
   Py_DECREF(ended->resolve);
   std::erase(ended->numbers, kNotKept);

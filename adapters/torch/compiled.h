@@ -62,7 +62,6 @@ void forget_graphs();
 // carries. Ends with end_run(), both with the GIL. Until then, operators that the compiled code calls are not recorded by themselves.
 void begin_run(std::int64_t graph, sonde_graph kind, PyObject* resolve);
 void end_run();
-bool inside_run(const ThreadState& state);
 
 // The sonde_graph of a compiled graph that runs now. `grad`: the program has gradients on; PyTorch turns them off for it.
 sonde_graph graph_of_run(const ThreadState& state, bool backward, bool grad);

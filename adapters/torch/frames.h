@@ -9,6 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "program.h"
+#include "script.h"
+
 namespace sonde_torch {
 
 // Facts about the running interpreter, set once by python/sonde/torch.py.
@@ -29,12 +32,9 @@ struct Walk {
   bool inside_step = false;      // it ended at Optimizer.step, with some frame of the user's or a module within
   bool flagged = false;          // set_dump was called for a module or a function in it
   bool recomputes = false;       // of a walk to a mark: torch.utils.checkpoint runs a forward again
+  ScriptPlace script;            // inside the innermost of them, which is a ScriptModule
   std::uint64_t hash = 0;        // of modules, code and instruction
 };
-
-// A mark in the stack: frames entered later are above it.
-using FrameMark = const void*;
-FrameMark current_frame();  // null on threads without Python
 
 enum class Until { root, optimizer_step };
 

@@ -13,6 +13,7 @@
 #include "frames.h"
 #include "memory.h"
 #include "place.h"
+#include "python_setup.h"
 #include "tensors.h"
 #include "thread_state.h"
 
@@ -44,8 +45,9 @@ PyObject* install(PyObject*, PyObject* args) {
   if (!sonde_torch::has_engine()) return fail("load() comes first");
   for (PyObject* function :
        {module_call, optimizer_step, scope_of, new_root, source_of, bare_training, parameters_exist})
-    Py_INCREF(function);  // for good, as the setup is kept
-  sonde_torch::Setup setup;
+    Py_INCREF(function);                // for good, as the setup is kept
+  auto* made = new sonde_torch::Setup;  // for good, as the recording that has it
+  sonde_torch::Setup& setup = *made;
   setup.frames.module_call = reinterpret_cast<PyCodeObject*>(module_call);
   setup.frames.optimizer_step = reinterpret_cast<PyCodeObject*>(optimizer_step);
   for (int i = 0; i < 4; ++i) {
@@ -59,7 +61,7 @@ PyObject* install(PyObject*, PyObject* args) {
   setup.python.source_of = source_of;
   setup.python.bare_training = bare_training;
   setup.python.parameters_exist = parameters_exist;
-  sonde_torch::install(setup);
+  sonde_torch::install(made);
   Py_RETURN_NONE;
 }
 
@@ -100,11 +102,15 @@ PyObject* root_forward(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "Oppppp", &module, &has_parameters, &optimizer_alive, &may_train_without_grad, &trained,
                         &evaluates))
     return nullptr;
-  const bool trains = sonde_torch::root_forward(module, {.has_parameters = has_parameters != 0,
-                                                         .optimizer_alive = optimizer_alive != 0,
-                                                         .may_train_without_grad = may_train_without_grad != 0,
-                                                         .trained = trained != 0,
-                                                         .evaluates = evaluates != 0});
+  int depth = 0;
+  PyObject* outermost = sonde_torch::outermost_module(sonde_torch::setup().frames, depth);
+  const bool is_root = !sonde_torch::is_inert() && (outermost == module || outermost == nullptr);  // null: a compiled call
+  const bool trains =
+      is_root && sonde_torch::root_forward(module, {.has_parameters = has_parameters != 0,
+                                                    .optimizer_alive = optimizer_alive != 0,
+                                                    .may_train_without_grad = may_train_without_grad != 0,
+                                                    .trained = trained != 0,
+                                                    .evaluates = evaluates != 0});
   return Py_BuildValue("(NN)", PyBool_FromLong(sonde_torch::capturing()), PyBool_FromLong(trains));
 }
 
@@ -215,7 +221,8 @@ PyObject* scaler_update(PyObject*, PyObject*) {
 }
 
 PyObject* work_waited(PyObject*, PyObject* work) {
-  sonde_torch::work_waited(work);
+  // pybind11 keeps the object's address in the first word behind the header; it is only used for comparison.
+  sonde_torch::work_waited(*reinterpret_cast<void**>(reinterpret_cast<char*>(work) + sizeof(PyObject)));
   Py_RETURN_NONE;
 }
 

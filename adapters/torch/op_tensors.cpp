@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "collectives.h"
-#include "gil.h"
+#include "program.h"
 #include "setup.h"
 #include "watched.h"
 
@@ -128,10 +128,10 @@ void report_written_arguments(ThreadState& state, Frame& frame) {
 
 // For a failed op it returns when everything is on disk; other threads need not wait for that.
 void end_recorded(sonde_op* op, unsigned wanted, bool failed) {
-  const bool waits = failed && (wanted & SONDE_WANT_FAILURE) != 0 && python_is_alive() && PyGILState_Check() != 0;
-  PyThreadState* python = waits ? PyEval_SaveThread() : nullptr;
+  const bool waits = failed && (wanted & SONDE_WANT_FAILURE) != 0;
+  void* python = waits ? release_python() : nullptr;
   api().op_end(op, failed ? 1 : 0);
-  if (python != nullptr) PyEval_RestoreThread(python);
+  take_python(python);
 }
 
 // A collective's results are among its arguments, and there when its work is complete.

@@ -11,7 +11,7 @@
 
 #include "gil.h"
 #include "hash.h"
-#include "setup.h"
+#include "python_setup.h"
 
 namespace sonde_torch {
 namespace {
@@ -44,6 +44,15 @@ void report_source_text(PyObject* file) {
   if (text == nullptr) drop_error();
   if (text != nullptr && text != Py_None) api().source_text(text_of(file).c_str(), text_of(text).c_str());
   Py_XDECREF(text);
+}
+
+SiteLine line_of(const ScriptLine& line) {
+  SiteLine out;
+  out.file = line.file;
+  out.function = line.function;
+  out.line = line.line;
+  out.column = line.column;
+  return out;
 }
 
 SiteLine line_of(const CodePlace& place) {
@@ -79,6 +88,11 @@ SiteText resolve(const Walk& walk, FrameMark mark) {
       drop_error();
     }
     Py_DECREF(chain);
+  }
+  if (walk.script.hash != 0) {
+    const std::string below = script_scope(walk.script);
+    if (!below.empty()) out.scope += (out.scope.empty() ? "" : "/") + below;
+    for (const ScriptLine& line : script_lines()) out.trace.push_back(line_of(line));
   }
   constexpr std::size_t kMostCallers = 32;
   if (walk.code == nullptr) return out;
@@ -139,6 +153,12 @@ std::uint32_t cached_site(ThreadState& state, std::uint64_t key, const char* op_
   }
   if (site != 0) state.sites.emplace(key, site);
   return site;
+}
+
+// Modules that TorchScript's interpreter calls have no frames.
+void look_into_script(Walk& walk) {
+  walk.script = script_place();
+  if (walk.script.hash != 0) walk.hash = mix(walk.hash, walk.script.hash);
 }
 
 // sonde.dump_scope(): flags all ops that this thread runs inside.
@@ -218,6 +238,7 @@ Place place_in_backward(ThreadState& state, const Frame& node, const char* op_ty
 Place place_forward(ThreadState& state, const char* op_type, std::uint64_t number, const Frame* optimizer) {
   Walk walk;
   walk_frames(setup().frames, nullptr, optimizer != nullptr ? Until::optimizer_step : Until::root, walk);
+  look_into_script(walk);
   flag_scope(state, walk);
   // The user's code inside Optimizer.step, with gradients: it is the closure, and not the optimizer's arithmetic.
   const bool in_closure = walk.inside_step && walk.code != nullptr && at::GradMode::is_enabled();
@@ -259,7 +280,7 @@ Place place_forward(ThreadState& state, const char* op_type, std::uint64_t numbe
 
 }  // namespace
 
-Place place_of(ThreadState& state, const char* op_type, std::uint64_t number) {
+Place place_of(ThreadState& state, const at::RecordFunction&, const char* op_type, std::uint64_t number) {
   fresh_tables(state);
   const Frame* around = enclosing(state);
   if (around != nullptr && around->kind != FrameKind::optimizer) {

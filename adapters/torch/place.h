@@ -12,9 +12,9 @@ struct Place {
   sonde_graph graph = SONDE_GRAPH_TRAINING;
 };
 
-// The place of the op that starts now on this thread; `number` distinguishes op types. Walks the interpreter's stack;
-// takes the GIL if the place is new.
-Place place_of(ThreadState& state, const char* op_type, std::uint64_t number);
+// The place of the op `fn` that starts now on this thread; `number` distinguishes op types. Walks the interpreter's
+// stack; takes the GIL if the place is new.
+Place place_of(ThreadState& state, const at::RecordFunction& fn, const char* op_type, std::uint64_t number);
 
 // The place of a node of backward itself, as if it were an operator: `PowBackward0` in the place of its forward op.
 std::uint32_t site_of_node(ThreadState& state, const char* name, std::uint32_t forward_site);

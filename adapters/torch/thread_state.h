@@ -10,14 +10,15 @@
 #include <unordered_map>
 #include <vector>
 
-#include "compiled.h"
-#include "frames.h"
 #include "ops.h"
+#include "program.h"
 #include "sonde/sonde.h"
 #include "tensors.h"
 #include "threads.h"
 
 namespace sonde_torch {
+
+struct CompiledRun;
 
 enum class FrameKind : std::uint8_t { op, node, wrapper, optimizer };
 
@@ -86,7 +87,7 @@ struct ThreadState {
   std::unordered_map<std::uint64_t, std::uint32_t> sites;
   std::unordered_map<std::uint64_t, std::uint32_t> forwards;  // (module or line, op type) -> its forward site
   std::uint64_t generation = 0;
-  PyObject* current_root = nullptr;  // the root whose forward began last on this thread
+  const void* current_root = nullptr;  // the root whose forward began last on this thread
   bool current_root_trains = true;
   bool grad_outside = false;  // gradients were on at the last op outside every module
   int optimizer_depth = 0;
@@ -98,7 +99,7 @@ struct ThreadState {
   std::uint64_t asked_bare = 0;
   bool busy = false;  // inside our own slow path
   int tracing = 0;    // a compiler runs on this thread: the operators that it calls are not the program's
-  std::unique_ptr<CompiledRun> compiled;  // the innermost compiled graph that runs
+  std::shared_ptr<CompiledRun> compiled;  // the innermost compiled graph that runs; its type is in compiled.cpp
   TensorDescriptor scratch;
   std::shared_ptr<SequenceOwners> owners;
 };

@@ -4,6 +4,7 @@ It is compiled against one torch and one Python: their inner structures differ b
 builds it into the package; elsewhere the first use builds it into the user's cache, with the host's own compiler. An
 untested PyTorch is accepted if the adapter's self-test passes (self_test.py).
     python -m sonde.adapter build       # build now
+    python -m sonde.adapter build --libtorch DIR    # the one for C++ programs with the libtorch in DIR (libtorch.py)
     python -m sonde.adapter status      # the existing adapters, as JSON
 """
 
@@ -49,7 +50,6 @@ _SOURCES = _PACKAGE / "adapters" / "torch"
 _INCLUDE = _PACKAGE / "include"
 _BUILT = _PACKAGE / "adapters" / "built"  # beside the code that loads it, under the same rules
 _NAME = "_sonde_torch"
-_LIBRARIES = ("torch_cpu", "torch_python", "c10")
 
 
 class AdapterError(Exception):
@@ -123,7 +123,12 @@ def find(torch: "Torch") -> pathlib.Path | None:
 
 
 class Torch:
-    """The torch this Python would import, found without importing it."""
+    """The torch this Python would import, found without importing it, and what its adapter is made of."""
+
+    name = _NAME
+    libraries: tuple[str, ...] = ("torch_cpu", "torch_python", "c10")
+    # What the adapter depends on beside torch: one build for each.
+    abi: tuple[str, ...] = (str(sysconfig.get_config_var("SOABI")), str(sys.implementation.cache_tag))
 
     def __init__(self, directory: pathlib.Path, version: str, git_version: str) -> None:
         self.directory = directory
@@ -142,6 +147,56 @@ class Torch:
             self.minor in TESTED_TORCH_MINORS and re.fullmatch(r"[0-9.]+(\+(cpu|cu[0-9]+))?", self.version) is not None
         )
 
+    def sources(self) -> list[pathlib.Path]:
+        """The files that are compiled."""
+        return sorted(_SOURCES.glob("*.cpp"))
+
+    def include_directories(self) -> list[str]:
+        """The headers of others, without warnings."""
+        return [str(self.directory / "include"), sysconfig.get_path("include")]
+
+    def link_flags(self) -> list[str]:
+        """Named in the library even if the linker sees no need, as with empty libraries of the right names."""
+        lib = self.directory / "lib"
+        return ["-Wl,--no-as-needed", f"-L{lib}", *(f"-l{name}" for name in self.libraries)]
+
+    def refuse_strangers(self) -> None:
+        """Raise AdapterError if the adapter does not know the inner structures of this torch or this Python."""
+        _refuse_python()
+        self.refuse_version()
+
+    def refuse_version(self) -> None:
+        """Raise AdapterError if this torch is too old."""
+        number = re.match(r"(\d+)\.(\d+)", self.version)
+        if number is None or (int(number[1]), int(number[2])) < OLDEST_TORCH:
+            oldest = ".".join(map(str, OLDEST_TORCH))
+            raise AdapterError(
+                f"PyTorch {self.version} is not supported; this version of Sonde knows PyTorch {oldest} and later"
+            )
+
+    def check_headers(self) -> None:
+        """Raise AdapterError if headers or libraries are missing."""
+        if not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
+            raise AdapterError(
+                f"cannot build the adapter: Python.h is not in '{sysconfig.get_path('include')}'; "
+                "on Debian: apt install python3-dev"
+            )
+        self.check_torch()
+
+    def check_torch(self) -> None:
+        """The same, of torch alone."""
+        if not (self.directory / "include" / "ATen" / "record_function.h").exists():
+            where = f"'{self.directory}/include'"
+            raise AdapterError(f"cannot build the adapter: this PyTorch has no headers in {where}; reinstall torch")
+        for name in self.libraries:
+            if not (self.directory / "lib" / f"lib{name}.so").exists():
+                where = f"'{self.directory}/lib'"
+                raise AdapterError(
+                    f"cannot build the adapter: this PyTorch has no lib{name}.so in {where}; reinstall torch"
+                )
+        if not self.sources():
+            raise AdapterError(f"cannot build the adapter: its sources are missing from '{_SOURCES}'; reinstall sonde")
+
     @property
     def cxx11_abi(self) -> bool:
         """Whether it was compiled with the C++11 ABI of libstdc++; wheels up to 2.6 were not."""
@@ -150,6 +205,62 @@ class Torch:
         except OSError:
             return True
         return "_GLIBCXX_USE_CXX11_ABI=0" not in text
+
+
+class Libtorch(Torch):
+    """The libtorch of a C++ program: a directory with include/ and lib/, as in the package torch or in PyTorch's archive
+    for C++. Its adapter, libsonde_torch.so, is loaded before libtorch and knows no Python."""
+
+    name = "libsonde_torch"
+    libraries = ("torch_cpu", "c10")
+    abi = ("",)
+
+    def sources(self) -> list[pathlib.Path]:
+        """Those of Python's adapter that know no Python, and those in their place."""
+        common = (source for source in _SOURCES.glob("*.cpp") if source.stem not in _OF_PYTHON)
+        return sorted([*common, *(_SOURCES.parent / "libtorch").glob("*.cpp")])
+
+    def include_directories(self) -> list[str]:
+        """The headers of others, without warnings."""
+        include = self.directory / "include"
+        return [str(include), str(include / "torch" / "csrc" / "api" / "include")]
+
+    def link_flags(self) -> list[str]:
+        """Finds libtorch and the engine where they were when it was built."""
+        paths = [self.directory / "lib", _PACKAGE]
+        found = [flag for path in paths for flag in (f"-L{path}", f"-Wl,-rpath,{path}")]
+        return [*found, "-Wl,--no-as-needed", *(f"-l{name}" for name in (*self.libraries, "sonde"))]
+
+    def refuse_strangers(self) -> None:
+        """Any Python may build it."""
+        self.refuse_version()
+
+    def check_headers(self) -> None:
+        """Raise AdapterError if headers or libraries are missing."""
+        self.check_torch()
+
+
+# Files of adapters/torch that libtorch's adapter has others for, or does without.
+_OF_PYTHON = {"compiled", "compiled_python", "frames", "memory", "module", "place", "python_program"}
+
+
+def find_libtorch(directory: str) -> Libtorch:
+    """The libtorch in `directory`. Raises AdapterError when there is none."""
+    path = pathlib.Path(directory).absolute()
+    header = path / "include" / "torch" / "headeronly" / "version.h"
+    if not header.exists():  # PyTorch up to 2.7
+        header = path / "include" / "torch" / "csrc" / "api" / "include" / "torch" / "version.h"
+    try:
+        text = header.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise AdapterError(f"cannot find libtorch in '{path}': {_reason(error)}") from None
+    version = re.search(r'#define TORCH_VERSION "([^"]+)"', text)
+    numbers = [re.search(rf"#define TORCH_VERSION_{part} (\d+)", text) for part in ("MAJOR", "MINOR", "PATCH")]
+    if version is None and None in numbers:
+        raise AdapterError(f"cannot read the version of libtorch in '{header}'")
+    number = version[1] if version else ".".join(match[1] for match in numbers if match)
+    built = path / "build-hash"
+    return Libtorch(path, number, built.read_text().strip() if built.exists() else "")
 
 
 def find_torch() -> Torch:
@@ -171,6 +282,10 @@ def find_torch() -> Torch:
 
 def refuse_strangers(torch: Torch) -> None:
     """Raise AdapterError if the adapter does not know the inner structures of this torch or this Python."""
+    torch.refuse_strangers()
+
+
+def _refuse_python() -> None:
     python = _python_minor()
     if platform.python_implementation() != "CPython" or python not in PYTHON_MINORS:
         raise AdapterError(
@@ -181,12 +296,6 @@ def refuse_strangers(torch: Torch) -> None:
         raise AdapterError(
             f"the free-threaded build of Python {platform.python_version()} is not supported; "
             f"use the build with the GIL (python{python}, not python{python}t)"
-        )
-    number = re.match(r"(\d+)\.(\d+)", torch.version)
-    if number is None or (int(number[1]), int(number[2])) < OLDEST_TORCH:
-        oldest = ".".join(map(str, OLDEST_TORCH))
-        raise AdapterError(
-            f"PyTorch {torch.version} is not supported; this version of Sonde knows PyTorch {oldest} and later"
         )
 
 
@@ -308,7 +417,7 @@ def _check_can_build(torch: Torch) -> list[str]:
     """The compiler. Raises AdapterError when it, headers or libraries are missing, or the versions are unknown."""
     refuse_strangers(torch)
     compiler = _compiler()
-    _check_headers(torch)
+    torch.check_headers()
     return compiler
 
 
@@ -359,29 +468,27 @@ def _compile(compiler: Sequence[str], torch: Torch, library: pathlib.Path) -> No
         objects: list[str] = []
         jobs: list[list[str]] = []
         flags = [*_compile_flags(torch), f"-I{_INCLUDE}", f"-I{_SOURCES}"]
-        for unit in _write_units(pathlib.Path(scratch)):
+        for unit in _write_units(torch, pathlib.Path(scratch)):
             objects.append(str(unit.with_suffix(".o")))
             jobs.append([*compiler, *flags, "-c", str(unit), "-o", objects[-1]])
         _run_all(jobs)
         built = os.path.join(scratch, library.name)
-        # Named in the library even if the linker sees no need, as with empty libraries of the right names.
-        libraries = ["-Wl,--no-as-needed", f"-L{torch.directory / 'lib'}", *(f"-l{name}" for name in _LIBRARIES)]
         # A symbol that this torch lacks must fail the load: found at the first call, it would end the training.
         at_once = "-Wl,-z,now"
-        _run_all([[*compiler, "-shared", at_once, "-o", built, *objects, *libraries, *_more_flags()]])
+        _run_all([[*compiler, "-shared", at_once, "-o", built, *objects, *torch.link_flags(), *_more_flags()]])
         if not os.path.exists(built):
             raise AdapterError(f"cannot build the adapter: {compiler[0]} wrote no library; is CXX a C++ compiler?")
         os.chmod(built, 0o755)  # whatever the umask: see _usable
         os.replace(built, library)
 
 
-def _write_units(directory: pathlib.Path) -> list[pathlib.Path]:
+def _write_units(torch: Torch, directory: pathlib.Path) -> list[pathlib.Path]:
     """Two files that include all sources. Most of the time is for reading PyTorch's headers. Those of torch/csrc take
     five times as long as the others, so the sources that need them are one unit. This takes 32 s of processor time; a
     unit for each source took 81 s. A name in an anonymous namespace therefore belongs to all sources."""
     units: dict[str, list[str]] = {"with_autograd": [], "others": []}
-    for source in sorted(_SOURCES.glob("*.cpp")):
-        heavy = "#include <torch/csrc/" in source.read_text(encoding="utf-8")
+    for source in torch.sources():
+        heavy = re.search(r"#include <torch/(csrc|nn|optim)/", source.read_text(encoding="utf-8")) is not None
         units["with_autograd" if heavy else "others"].append(f'#include "{source}"\n')
     written = []
     for name, lines in units.items():
@@ -395,8 +502,8 @@ def _compile_flags(torch: Torch) -> list[str]:
     # NDEBUG changes the layout of RecordFunction: it must be the same as in the released torch.
     flags = ["-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden"]
     flags.append(f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.cxx11_abi)}")
-    system = [torch.directory / "include", sysconfig.get_path("include")]
-    return flags + [part for directory in system for part in ("-isystem", str(directory))] + _more_flags()
+    system = torch.include_directories()
+    return flags + [part for directory in system for part in ("-isystem", directory)] + _more_flags()
 
 
 def _more_flags() -> list[str]:
@@ -443,38 +550,21 @@ def _compiler() -> list[str]:
     raise AdapterError(f"cannot build the adapter: {what} is not installed; on Debian: apt install g++")
 
 
-def _check_headers(torch: Torch) -> None:
-    if not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
-        raise AdapterError(
-            f"cannot build the adapter: Python.h is not in '{sysconfig.get_path('include')}'; "
-            "on Debian: apt install python3-dev"
-        )
-    if not (torch.directory / "include" / "ATen" / "record_function.h").exists():
-        where = f"'{torch.directory}/include'"
-        raise AdapterError(f"cannot build the adapter: this PyTorch has no headers in {where}; reinstall torch")
-    for name in _LIBRARIES:
-        if not (torch.directory / "lib" / f"lib{name}.so").exists():
-            where = f"'{torch.directory}/lib'"
-            raise AdapterError(
-                f"cannot build the adapter: this PyTorch has no lib{name}.so in {where}; reinstall torch"
-            )
-    if not any(_SOURCES.glob("*.cpp")):
-        raise AdapterError(f"cannot build the adapter: its sources are missing from '{_SOURCES}'; reinstall sonde")
-
-
 def _file_name(torch: Torch) -> str:
     """One name per commit of torch, Python, C++ ABI and state of our sources, so that different libraries never
     collide. The builds of one commit, for CPUs and for each CUDA, have the same classes."""
     digest = hashlib.sha256()
     libstdcxx = "cxx11" if torch.cxx11_abi else "before-cxx11"
-    abi = (libstdcxx, platform.machine(), str(sysconfig.get_config_var("SOABI")))
+    abi = (libstdcxx, platform.machine(), torch.abi[0])
     release = torch.version.partition("+")[0]
     for part in (release, torch.git_version, *abi):
         digest.update(part.encode() + b"\0")
-    for source in sorted([*_SOURCES.glob("*"), _INCLUDE / "sonde" / "sonde.h"]):
+    folders = {source.parent for source in torch.sources()}
+    headers = [header for folder in folders for header in folder.glob("*.h")]
+    for source in sorted([*torch.sources(), *headers, _INCLUDE / "sonde" / "sonde.h"]):
         with contextlib.suppress(OSError):
             digest.update(source.name.encode() + b"\0" + source.read_bytes())
-    return f"{_NAME}-torch{release}-{sys.implementation.cache_tag}-{digest.hexdigest()[:12]}.so"
+    return "-".join([torch.name, f"torch{release}", *torch.abi[1:], digest.hexdigest()[:12]]) + ".so"
 
 
 def _cache_directory() -> pathlib.Path:
@@ -557,12 +647,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     make.add_argument("--into-package", action="store_true", help="beside the package instead of the user's cache")
     make.add_argument("--background", action="store_true", help="return at once; into the user's cache")
     verbs.add_parser("status", help="the existing adapters, as JSON")
+    make.add_argument("--libtorch", metavar="DIR", help="for C++ programs: the directory of include/ and lib/")
     options = parser.parse_args(arguments)
     if options.verb == "status":
         print(json.dumps(status()))
         return 0
     try:
-        torch = find_torch()
+        torch = find_libtorch(options.libtorch) if options.libtorch else find_torch()
         if options.background and (found := find(torch)) is None:
             build_in_background(torch)
             what = f"the adapter for PyTorch {torch.version}"

@@ -1,0 +1,11 @@
+// program.h for a program without Python.
+#include "program.h"
+
+namespace sonde_torch {
+
+FrameMark current_frame() { return nullptr; }
+bool raises_in_python() { return false; }
+void* release_python() { return nullptr; }
+void take_python(void*) {}
+
+}  // namespace sonde_torch

@@ -1,0 +1,174 @@
+// place.h for a program without Python: the scopes that it has opened, TorchScript's own places, and the modules whose
+// parameters an operator reads.
+#include "place.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "capture.h"
+#include "hash.h"
+#include "names.h"
+#include "op_tensors.h"
+#include "scopes.h"
+#include "script.h"
+#include "setup.h"
+
+namespace sonde_torch {
+namespace {
+
+std::atomic<std::uint64_t> g_generation{1};
+constexpr std::size_t kMostSites = 1 << 16;  // of one thread
+
+void fresh_tables(ThreadState& state) {
+  const std::uint64_t generation = g_generation.load(std::memory_order_acquire);
+  if (state.generation == generation) return;
+  state.generation = generation;
+  state.recent_sites.clear();
+  state.sites.clear();
+}
+
+// The site of `key`; `describe(site, scope, trace)` fills a new one.
+template <typename Describe>
+std::uint32_t cached_site(ThreadState& state, std::uint64_t key, const char* op_type, std::uint32_t phase,
+                          Describe describe) {
+  if (const std::uint32_t recent = state.recent_sites.find(key); recent != 0) return recent;
+  const auto known = state.sites.find(key);
+  if (known != state.sites.end()) {
+    state.recent_sites.add(key, known->second);
+    return known->second;
+  }
+  state.busy = true;
+  std::string scope;
+  std::vector<ScriptLine> lines;
+  sonde_site site{};
+  site.size = sizeof site;
+  site.phase = phase;
+  site.op_type = op_type;
+  describe(site, scope, lines);
+  std::vector<sonde_source_line> trace;
+  for (const ScriptLine& line : lines) {
+    trace.push_back({.line = static_cast<std::uint32_t>(line.line),
+                     .column = static_cast<std::uint32_t>(line.column),
+                     .end_line = 0,
+                     .end_column = 0,
+                     .file = line.file.c_str(),
+                     .function = line.function.c_str()});
+  }
+  if (phase == SONDE_PHASE_FORWARD && scope.empty()) site.phase = SONDE_PHASE_OUTSIDE;
+  site.scope = scope.c_str();
+  site.trace = trace.data();
+  site.trace_count = static_cast<std::uint32_t>(trace.size());
+  const std::uint32_t id = api().site(&site);
+  state.busy = false;
+  if (state.sites.size() >= kMostSites) {
+    state.sites.clear();
+    state.recent_sites.clear();
+  }
+  if (id != 0) state.sites.emplace(key, id);
+  return id;
+}
+
+// The module of the first parameter among the arguments.
+const std::string* module_of_arguments(const at::RecordFunction& fn) {
+  for (const c10::IValue& value : arguments_of(fn)) {
+    if (!value.isTensor() || !value.toTensor().defined()) continue;
+    if (const std::string* module = module_of(value.toTensor())) return module;
+  }
+  return nullptr;
+}
+
+// Names and lines of the open scopes, innermost line first.
+void describe_scopes(const Scopes& here, std::string& scope, std::vector<ScriptLine>& lines) {
+  for (const OpenScope& open : here.open) scope += (scope.empty() ? "" : "/") + open.name;
+  for (auto open = here.open.rbegin(); open != here.open.rend(); ++open) {
+    if (open->line > 0) lines.push_back({open->file, open->function, static_cast<int>(open->line), 0});
+  }
+}
+
+sonde_graph graph_of(const ThreadState& state) {
+  if (state.current_root != nullptr) {
+    return state.current_root_trains ? SONDE_GRAPH_TRAINING : SONDE_GRAPH_EVALUATION;
+  }
+  return at::GradMode::is_enabled() ? SONDE_GRAPH_OUTSIDE_GRAD : SONDE_GRAPH_OUTSIDE_NO_GRAD;
+}
+
+Place place_in_backward(ThreadState& state, const Frame& node, const char* op_type, std::uint64_t number) {
+  const std::uint64_t key = mix(mix(0x2001, number), node.site);
+  const std::uint32_t site = cached_site(state, key, op_type, SONDE_PHASE_BACKWARD,
+                                         [&](sonde_site& in, auto&, auto&) { in.forward_site = node.site; });
+  return {site, SONDE_GRAPH_TRAINING};
+}
+
+Place place_in_optimizer(ThreadState& state, const Frame& step, const char* op_type, std::uint64_t number) {
+  const std::uint64_t key = mix(mix(0x2002, number), std::hash<std::string>{}(step.scope));
+  const std::uint32_t site = cached_site(state, key, op_type, SONDE_PHASE_OPTIMIZER,
+                                         [&](sonde_site&, std::string& scope, auto&) { scope = step.scope; });
+  return {site, SONDE_GRAPH_TRAINING};
+}
+
+Place place_forward(ThreadState& state, const at::RecordFunction& fn, const char* op_type, std::uint64_t number) {
+  const Scopes& here = scopes();
+  const ScriptPlace script = script_place();
+  const std::string* module = here.hash == 0 && script.hash == 0 ? module_of_arguments(fn) : nullptr;
+  std::uint64_t key = mix(mix(mix(0x2003, number), here.hash), script.hash);
+  key = mix(key, reinterpret_cast<std::uint64_t>(module));
+  key = mix(key, std::hash<std::string>{}(here.script_root));
+  Place place;
+  place.graph = graph_of(state);
+  place.site = cached_site(
+      state, key, op_type, SONDE_PHASE_FORWARD, [&](sonde_site&, std::string& scope, std::vector<ScriptLine>& lines) {
+        if (script.hash != 0) lines = script_lines();
+        describe_scopes(here, scope, lines);
+        if (module != nullptr) scope = *module;
+        if (script.hash == 0) return;
+        const std::string root = here.script_root.empty() ? script_class(script) : here.script_root;
+        if (!root.empty()) scope += (scope.empty() ? "" : "/") + root;
+        if (const std::string below = script_scope(script); !below.empty()) {
+          scope += (scope.empty() ? "" : "/") + below;
+        }
+      });
+  return place;
+}
+
+}  // namespace
+
+Place place_of(ThreadState& state, const at::RecordFunction& fn, const char* op_type, std::uint64_t number) {
+  fresh_tables(state);
+  const Frame* around = state.frames.empty() ? nullptr : &state.frames.back();
+  if (around != nullptr && around->kind != FrameKind::optimizer) {
+    return place_in_backward(state, *around, op_type, number);
+  }
+  // The closure of a step runs with gradients, the optimizer's own arithmetic does not.
+  if (around != nullptr && !at::GradMode::is_enabled()) return place_in_optimizer(state, *around, op_type, number);
+  return place_forward(state, fn, op_type, number);
+}
+
+std::uint32_t site_of_node(ThreadState& state, const char* name, std::uint32_t forward_site) {
+  const std::uint64_t key = mix(mix(0x2004, std::hash<std::string_view>{}(name)), forward_site);
+  return cached_site(state, key, name, SONDE_PHASE_BACKWARD,
+                     [&](sonde_site& in, auto&, auto&) { in.forward_site = forward_site; });
+}
+
+// Nothing announces a forward, so steps are counted from the first operator with a gradient history.
+bool bare_training(ThreadState&) {
+  api().autograd_started();
+  recording()->root_seen = true;  // it needs to be asked no more
+  set_capture();
+  report_names();
+  return false;
+}
+
+// A C++ program does not list its modules: what has run until it is asked are steps.
+bool parameters_exist(ThreadState&) { return false; }
+
+void forget_scopes() { g_generation.fetch_add(1); }
+
+void forget_source_texts() {}
+
+}  // namespace sonde_torch

@@ -1,0 +1,47 @@
+// Trains a small convolution net for some steps. `train --plant` takes the logarithm of a negative number in step 2;
+// `train --adam` uses another optimizer.
+#include <torch/torch.h>
+
+#include <cstdio>
+#include <memory>
+#include <string_view>
+
+struct Net : torch::nn::Module {
+  Net() {
+    conv = register_module("conv", torch::nn::Conv2d(1, 4, 3));
+    norm = register_module("norm", torch::nn::BatchNorm2d(4));
+    head = register_module("head", torch::nn::Sequential(torch::nn::Flatten(), torch::nn::Linear(144, 3)));
+  }
+
+  torch::Tensor forward(torch::Tensor x) {
+    x = torch::relu(norm(conv(x)));
+    return head->forward(x);
+  }
+
+  torch::nn::Conv2d conv{nullptr};
+  torch::nn::BatchNorm2d norm{nullptr};
+  torch::nn::Sequential head{nullptr};
+};
+
+int main(int argc, char** argv) {
+  const std::string_view option = argc > 1 ? argv[1] : "";
+  torch::manual_seed(0);
+  torch::set_num_threads(1);
+  auto net = std::make_shared<Net>();
+  std::unique_ptr<torch::optim::Optimizer> optimizer;
+  if (option == "--adam") {
+    optimizer = std::make_unique<torch::optim::Adam>(net->parameters(), torch::optim::AdamOptions(0.01));
+  } else {
+    optimizer = std::make_unique<torch::optim::SGD>(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  }
+  for (int step = 0; step < 4; ++step) {
+    optimizer->zero_grad();
+    torch::Tensor y = net->forward(torch::randn({2, 1, 8, 8}));
+    if (option == "--plant" && step == 2) y = torch::log(y - 10);
+    const torch::Tensor loss = y.square().mean();
+    loss.backward();
+    optimizer->step();
+    std::printf("step %d: loss %a\n", step, loss.item<double>());
+  }
+  torch::save(net, "net.pt");
+}
