@@ -13,6 +13,7 @@
 #include "child.h"
 #include "config/plan.h"
 #include "dump.h"
+#include "native_program.h"
 #include "prove.h"
 #include "run_report.h"
 #include "scratch.h"
@@ -121,6 +122,7 @@ int run(const RunOptions& options) {
   std::vector<std::pair<std::string, std::string>> environment = {{"SONDE_CONFIG", config->string()},
                                                                   {"SONDE_RUN_REPORT", report.string()}};
   if (options.stop_after) environment.emplace_back("SONDE_STOP_AFTER", "1");
+  if (auto preload = preload_for(options.command, scratch.path())) environment.emplace_back("LD_PRELOAD", *preload);
   const Result<ChildEnd> end = run_child(options.command, {.environment = environment, .without = {}, .output = {}});
   if (!end) {
     print_error(end.error().message);

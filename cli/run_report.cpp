@@ -50,7 +50,7 @@ const char* why_no_closing_line(const std::vector<RunMessage>& all, const ChildE
   if (any(all, "refused")) return "recording did not start; the reason is above";
   if (!any(all, "started"))
     return "nothing was recorded: no process of the run started Sonde; it starts when PyTorch is "
-           "imported by a Python that has the package sonde installed";
+           "imported by a Python that has the package sonde installed, and with a program that is linked with libtorch";
   if (end.signal != 0) return "the run ended before it could close the dump; the written part is kept";
   return "the run ended without closing the dump (os._exit?); the written part is kept";
 }

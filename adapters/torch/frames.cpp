@@ -70,7 +70,15 @@ struct KnownCode {
   int first_line = 0;
   Owner owner = Owner::user;
   bool checkpoint = false;  // of torch.utils.checkpoint
+  bool graph = false;       // of an FX graph
 };
+
+bool is_graph(PyCodeObject* code) {
+  PyObject* name = code->co_filename;
+  if (!PyUnicode_IS_COMPACT_ASCII(name)) return false;
+  const auto* text = reinterpret_cast<const char*>(reinterpret_cast<PyASCIIObject*>(name) + 1);
+  return std::string_view(text).starts_with("<eval_with_key>");
+}
 
 bool is_checkpoint(PyCodeObject* code) {
   PyObject* name = code->co_filename;
@@ -87,8 +95,13 @@ const KnownCode& known_code(const FrameFacts& facts, PyCodeObject* code) {
   trail().add(&code->co_firstlineno);
   if (entry.code != code || entry.filename != code->co_filename || entry.line_table != code->co_linetable ||
       entry.first_line != code->co_firstlineno) {
-    entry = {
-        code, code->co_filename, code->co_linetable, code->co_firstlineno, classify(facts, code), is_checkpoint(code)};
+    entry = {code,
+             code->co_filename,
+             code->co_linetable,
+             code->co_firstlineno,
+             classify(facts, code),
+             is_checkpoint(code),
+             is_graph(code)};
   }
   return entry;
 }
@@ -109,6 +122,7 @@ FrameMark current_frame() { return top_frame(); }
 void walk_frames(const FrameFacts& facts, FrameMark mark, Until until, Walk& out) {
   out.module_count = 0;
   out.code = nullptr;
+  out.graph_code = nullptr;
   out.inside_step = false;
   out.recomputes = false;
   out.flagged = false;
@@ -154,6 +168,10 @@ void walk_frames(const FrameFacts& facts, FrameMark mark, Until until, Walk& out
     } else if (owner == Owner::text && text_code == nullptr) {
       text_code = code;
       text_instruction = offset_of(frame);
+      if (out.module_count == 0 && known_code(facts, code).graph) {
+        out.graph_code = code;
+        out.graph_instruction = text_instruction;
+      }
     }
   }
   if (out.code == nullptr && text_code != nullptr) {
@@ -167,6 +185,10 @@ void walk_frames(const FrameFacts& facts, FrameMark mark, Until until, Walk& out
     hash = mix(hash, text_hash(out.code->co_filename));
     hash = mix(hash, static_cast<std::uint64_t>(out.code->co_firstlineno));
     hash = mix(hash, static_cast<std::uint64_t>(out.instruction));
+  }
+  if (out.graph_code != nullptr) {
+    hash = mix(mix(hash, reinterpret_cast<std::uint64_t>(out.graph_code)),
+               static_cast<std::uint64_t>(out.graph_instruction));
   }
   out.hash = out.flagged ? mix(hash, 0xF1A6) : hash;
 }

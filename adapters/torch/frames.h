@@ -27,13 +27,15 @@ struct Walk {
   PyObject*
       modules[kMaxModules];  // innermost first; borrowed; of a deeper chain those just below the root are left out
   int module_count = 0;
-  PyCodeObject* code = nullptr;  // the innermost frame of the user's; null when there is none
-  int instruction = 0;           // byte offset in it
-  bool inside_step = false;      // it ended at Optimizer.step, with some frame of the user's or a module within
-  bool flagged = false;          // set_dump was called for a module or a function in it
-  bool recomputes = false;       // of a walk to a mark: torch.utils.checkpoint runs a forward again
-  ScriptPlace script;            // inside the innermost of them, which is a ScriptModule
-  std::uint64_t hash = 0;        // of modules, code and instruction
+  PyCodeObject* code = nullptr;        // the innermost frame of the user's; null when there is none
+  int instruction = 0;                 // byte offset in it
+  PyCodeObject* graph_code = nullptr;  // generated code of an FX graph, in the innermost module; null: none
+  int graph_instruction = 0;
+  bool inside_step = false;  // it ended at Optimizer.step, with some frame of the user's or a module within
+  bool flagged = false;      // set_dump was called for a module or a function in it
+  bool recomputes = false;   // of a walk to a mark: torch.utils.checkpoint runs a forward again
+  ScriptPlace script;        // inside the innermost of them, which is a ScriptModule
+  std::uint64_t hash = 0;    // of modules, code and instruction
 };
 
 enum class Until { root, optimizer_step };

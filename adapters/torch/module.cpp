@@ -34,17 +34,19 @@ PyObject* load(PyObject*, PyObject* address) {
   return PyUnicode_FromString(table->engine);
 }
 
-// install(module_call, optimizer_step, prefixes, scope_of, new_root, source_of, bare_training, parameters_exist)
+// install(module_call, optimizer_step, prefixes, scope_of, new_root, source_of, bare_training, parameters_exist,
+// place_in_graph)
 PyObject* install(PyObject*, PyObject* args) {
   PyObject *module_call, *optimizer_step, *prefixes, *scope_of, *new_root, *source_of, *bare_training,
-      *parameters_exist;
-  if (!PyArg_ParseTuple(args, "O!O!O!OOOOO", &PyCode_Type, &module_call, &PyCode_Type, &optimizer_step, &PyTuple_Type,
-                        &prefixes, &scope_of, &new_root, &source_of, &bare_training, &parameters_exist)) {
+      *parameters_exist, *place_in_graph;
+  if (!PyArg_ParseTuple(args, "O!O!O!OOOOOO", &PyCode_Type, &module_call, &PyCode_Type, &optimizer_step, &PyTuple_Type,
+                        &prefixes, &scope_of, &new_root, &source_of, &bare_training, &parameters_exist,
+                        &place_in_graph)) {
     return nullptr;
   }
   if (!sonde_torch::has_engine()) return fail("load() comes first");
   for (PyObject* function :
-       {module_call, optimizer_step, scope_of, new_root, source_of, bare_training, parameters_exist})
+       {module_call, optimizer_step, scope_of, new_root, source_of, bare_training, parameters_exist, place_in_graph})
     Py_INCREF(function);                // for good, as the setup is kept
   auto* made = new sonde_torch::Setup;  // for good, as the recording that has it
   sonde_torch::Setup& setup = *made;
@@ -61,6 +63,7 @@ PyObject* install(PyObject*, PyObject* args) {
   setup.python.source_of = source_of;
   setup.python.bare_training = bare_training;
   setup.python.parameters_exist = parameters_exist;
+  setup.python.place_in_graph = place_in_graph;
   sonde_torch::install(made);
   Py_RETURN_NONE;
 }

@@ -69,6 +69,26 @@ SiteLine line_of(const CodePlace& place) {
   return out;
 }
 
+// With the GIL. (scope, [(file, line, function)]) of a node: its modules were not called, and its lines not executed.
+void look_into_graph(const Walk& walk, SiteText& out) {
+  const int line = PyCode_Addr2Line(walk.graph_code, walk.graph_instruction) - walk.graph_code->co_firstlineno;
+  PyObject* place = PyObject_CallFunction(setup().python.place_in_graph, "Oi", walk.modules[0], line);
+  PyObject *scope = nullptr, *lines = nullptr;
+  if (place != nullptr && place != Py_None && PyArg_ParseTuple(place, "UO!", &scope, &PyList_Type, &lines) != 0) {
+    if (const std::string below = text_of(scope); !below.empty()) out.scope += "/" + below;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(lines); ++i) {
+      SiteLine found;
+      PyObject *file = nullptr, *function = nullptr;
+      if (PyArg_ParseTuple(PyList_GET_ITEM(lines, i), "UiU", &file, &found.line, &function) == 0) break;
+      found.file = text_of(file);
+      found.function = text_of(function);
+      out.trace.push_back(std::move(found));
+    }
+  }
+  drop_error();
+  Py_XDECREF(place);
+}
+
 // With the GIL: the name of the module chain and the lines of the call, once per new site.
 SiteText resolve(const Walk& walk, FrameMark mark) {
   SiteText out;
@@ -89,6 +109,7 @@ SiteText resolve(const Walk& walk, FrameMark mark) {
     }
     Py_DECREF(chain);
   }
+  if (walk.graph_code != nullptr && walk.module_count > 0) look_into_graph(walk, out);
   if (walk.script.hash != 0) {
     const std::string below = script_scope(walk.script);
     if (!below.empty()) out.scope += (out.scope.empty() ? "" : "/") + below;

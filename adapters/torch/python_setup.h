@@ -18,6 +18,8 @@ struct PythonSide {
   PyObject* bare_training = nullptr;
   // () -> bool: a module with parameters exists
   PyObject* parameters_exist = nullptr;
+  // (module, line in the code of its graph) -> (scope, [(file, line, function)]) or None
+  PyObject* place_in_graph = nullptr;
 };
 
 struct Setup {

@@ -43,5 +43,4 @@ int main(int argc, char** argv) {
     optimizer->step();
     std::printf("step %d: loss %a\n", step, loss.item<double>());
   }
-  torch::save(net, "net.pt");
 }

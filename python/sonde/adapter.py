@@ -661,7 +661,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif options.background:
             print(found)
         else:
-            print(build(torch, _BUILT if options.into_package else _cache_directory(), announce=True))
+            directory = _BUILT if options.into_package else _cache_directory()
+            found = find(torch) if options.libtorch else None
+            print(found or build(torch, directory, announce=True))
     except AdapterError as error:
         print(f"sonde: {error}", file=sys.stderr)
         return 1

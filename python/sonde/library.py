@@ -25,6 +25,7 @@ class Library(Protocol):
         source_of: Callable[[str], str | None],
         bare_training: Callable[[], bool],
         parameters_exist: Callable[[], bool],
+        place_in_graph: Callable[[nn.Module, int], tuple[str, list[tuple[str, int, str]]] | None],
         /,
     ) -> None:
         """Watches every operator from now on. Frames of `module_call` are calls of modules, those of `optimizer_step`

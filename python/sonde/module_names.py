@@ -7,12 +7,29 @@ import weakref
 from collections.abc import Callable, Sequence
 
 from torch import nn
+from torch.fx import GraphModule
+from torch.jit import ScriptModule
 from torch.nn.utils.parametrize import ParametrizationList
 
+from . import graph_modules
 from .modules import attributes, children, modules_below, program_module, tensors_of
 
 # Containers that only hold modules: their level in a name is the attribute alone (`features/0-Conv2d`).
 _PLAIN_CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+_PLAIN_SCRIPT = ("Sequential", "ModuleList", "ModuleDict")  # the same, compiled by TorchScript
+
+
+def class_name(module: nn.Module) -> str:
+    """The class that the user wrote: of a TorchScript module, and of an exported program, the one that it was made from."""
+    kind = type(module)
+    if issubclass(kind, GraphModule):
+        return graph_modules.exported_class(module) or kind.__name__
+    if not issubclass(kind, ScriptModule):
+        return kind.__name__
+    try:
+        return str(module.original_name) or kind.__name__
+    except Exception:  # one that is not complete yet
+        return kind.__name__
 
 
 class ModuleNames:
@@ -49,13 +66,14 @@ class ModuleNames:
             self._owners[id(module)] = weakref.ref(owner)
             if id(module) in self._paths:
                 return
-        free = self._free.get(type(module).__name__)
+        kind = class_name(module)
+        free = self._free.get(kind)
         if free:
             label = free.pop()
         elif issubclass(type(module), ParametrizationList):
-            label = f"parametrization-{type(module).__name__}"  # registered before it is part of a model
+            label = f"parametrization-{kind}"  # registered before it is part of a model
         else:
-            label = f"network{self._count or ''}-{type(module).__name__}"
+            label = f"network{self._count or ''}-{kind}"
             self._count += 1
         self._labels[id(module)] = label
         if next(tensors_of(module, "_parameters"), None) is not None:
@@ -101,7 +119,7 @@ class ModuleNames:
         for path, module in modules_below(parent):
             if module is child:
                 return _path(parent, path)
-        return f"{type(child).__name__}"  # called, but not an attribute of its caller
+        return class_name(child)  # called, but not an attribute of its caller
 
     def _remember(self, root: nn.Module, label: str) -> None:
         for path, module in modules_below(root):
@@ -165,8 +183,9 @@ def _path(root: nn.Module, names: Sequence[str]) -> str:
     module = root
     for name in names:
         module = program_module(attributes(module)["_modules"][name])
-        kind = type(module)
-        parts.append(name if kind in _PLAIN_CONTAINERS else f"{name}-{kind.__name__}")
+        compiled = issubclass(type(module), ScriptModule) and class_name(module) in _PLAIN_SCRIPT
+        plain = type(module) in _PLAIN_CONTAINERS or compiled
+        parts.append(name if plain else f"{name}-{class_name(module)}")
     return printable("/".join(parts))
 
 

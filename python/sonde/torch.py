@@ -26,7 +26,7 @@ from torch.optim.optimizer import (
 )
 from torch.utils.hooks import RemovableHandle
 
-from . import _core, adapter, flags, optimizers, past_operators
+from . import _core, adapter, flags, graph_modules, optimizers, past_operators
 from . import host as session_facts
 from .compiled import activation
 from .console import number_from, report, say_once
@@ -107,6 +107,7 @@ class TorchHost(Host):
             _source_of,
             self.optimizers.train_bare_parameters,
             self._parameters_exist,
+            graph_modules.place_in_graph,
         )
 
     def close(self) -> None:

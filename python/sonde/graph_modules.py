@@ -1,0 +1,65 @@
+"""Places in an FX graph that runs as generated code: an exported program (`ep.module()`) keeps the modules and the lines
+of the model that it was made from in its nodes."""
+
+import os
+import re
+
+import torch
+from torch import nn
+from torch.fx import GraphModule, Node
+
+# Innermost first: (file, line, function).
+Lines = list[tuple[str, int, str]]
+
+_PLAIN_CONTAINERS = {"Sequential", "ModuleList", "ModuleDict"}
+_TORCH = os.path.join(os.path.dirname(torch.__file__), "")
+_FRAME = re.compile(r'File "(.+)", line (\d+), in (.+)')
+
+
+def place_in_graph(module: nn.Module, line: int) -> tuple[str, Lines] | None:
+    """The scope below the graph's root, and the lines, of the node in a line of the graph's code, counted from its
+    `def`; None where the graph does not know."""
+    if not issubclass(type(module), GraphModule):
+        return None
+    number = (vars(module).get("_lineno_map") or {}).get(line)
+    nodes = list(module.graph.nodes)
+    if number is None or not 0 <= number < len(nodes):
+        return None
+    levels = _levels(nodes[number])
+    if not levels:
+        return None
+    parts, parent = [], ""
+    for path, kind in levels[1:]:
+        if not path.startswith(parent):
+            return None  # the caller is not the module that contains it
+        name = path[len(parent) :].replace(".", "/")
+        parts.append(name if kind in _PLAIN_CONTAINERS else f"{name}-{kind}")
+        parent = f"{path}."
+    return "/".join(parts), _lines(nodes[number])
+
+
+def exported_class(module: nn.Module) -> str:
+    """The class of the model that a graph was made from; "" where the graph does not know."""
+    if not issubclass(type(module), GraphModule):
+        return ""
+    levels = next(filter(None, map(_levels, module.graph.nodes)), None)
+    return levels[0][1] if levels else ""
+
+
+def _levels(node: Node) -> list[tuple[str, str]]:
+    """(path, class) of the modules around a node, outermost first: `("", "Net"), ("block.conv", "Conv2d")`. Empty where
+    the outermost is not the exported model itself."""
+    stack = node.meta.get("nn_module_stack")
+    levels = []
+    for path, kind in (stack or {}).values():
+        name = kind if isinstance(kind, str) else kind.__name__
+        levels.append((str(path), name.rpartition(".")[2]))
+    return levels if levels and levels[0][0] == "" else []
+
+
+def _lines(node: Node) -> Lines:
+    found = [(file, int(line), function) for file, line, function in _FRAME.findall(node.meta.get("stack_trace") or "")]
+    found.reverse()
+    while len(found) > 1 and found[0][0].startswith(_TORCH):
+        del found[0]
+    return found
