@@ -67,7 +67,7 @@ __all__ = [
     "write_ring",
 ]
 
-# For C and C++: -DCMAKE_PREFIX_PATH=$(python -c 'import sonde; print(sonde.cmake_prefix_path)'), then find_package(sonde).
+# Of find_package(sonde): -DCMAKE_PREFIX_PATH=$(python -c 'import sonde; print(sonde.cmake_prefix_path)').
 cmake_prefix_path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "share", "cmake")
 
 _ANALYSES = ("compare", "convert", "first_bad", "stomp", "watch")  # functions of sonde.analyses

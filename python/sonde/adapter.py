@@ -208,7 +208,7 @@ class Torch:
 
 
 class Libtorch(Torch):
-    """The libtorch of a C++ program: a directory with include/ and lib/, as in the package torch or in PyTorch's archive
+    """The libtorch of a C++ program: a directory with include/ and lib/, as the package torch is, and PyTorch's archive
     for C++. Its adapter, libsonde_torch.so, is loaded before libtorch and knows no Python."""
 
     name = "libsonde_torch"

@@ -1,5 +1,5 @@
-"""Places in an FX graph that runs as generated code: an exported program (`ep.module()`) keeps the modules and the lines
-of the model that it was made from in its nodes."""
+"""Places in an FX graph that runs as generated code: the nodes of an exported program (`ep.module()`) know the modules
+and the lines of the model that it was made from."""
 
 import os
 import re

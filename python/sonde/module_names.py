@@ -20,7 +20,7 @@ _PLAIN_SCRIPT = ("Sequential", "ModuleList", "ModuleDict")  # the same, compiled
 
 
 def class_name(module: nn.Module) -> str:
-    """The class that the user wrote: of a TorchScript module, and of an exported program, the one that it was made from."""
+    """The class that the user wrote: of a TorchScript module and of an exported program the one that was compiled."""
     kind = type(module)
     if issubclass(kind, GraphModule):
         return graph_modules.exported_class(module) or kind.__name__

@@ -14,6 +14,13 @@ def attributes(module: nn.Module) -> dict[str, Any]:
     return found
 
 
+def _members(module: nn.Module) -> dict[str, Any]:
+    """Where the children and tensors of a module are: a module that torch.jit.trace has made keeps another one."""
+    found = attributes(module)
+    script = found.get("_actual_script_module")
+    return found if script is None else attributes(script)
+
+
 def modules_below(root: nn.Module) -> Iterator[tuple[tuple[str, ...], nn.Module]]:
     """(path, module) of every module below `root`, once, in the order of named_modules(); any depth, also with
     cycles."""
@@ -34,7 +41,7 @@ def modules_below(root: nn.Module) -> Iterator[tuple[tuple[str, ...], nn.Module]
 
 def children(module: nn.Module) -> list[tuple[str, nn.Module | None]]:
     """(attribute, module) of a module's direct children."""
-    found = attributes(module).get("_modules", {}).items()
+    found = _members(module).get("_modules", {}).items()
     return [(name, program_module(child) if child is not None else None) for name, child in found]
 
 
@@ -52,7 +59,7 @@ def tensors_of(root: nn.Module, table: str) -> Iterator[tuple[str, torch.Tensor]
     """(name, tensor) of the `_parameters` or `_buffers` of `root` and all below it: `features.0.weight`."""
     own: tuple[tuple[str, ...], nn.Module] = ((), root)
     for path, module in itertools.chain([own], modules_below(root)):
-        for name, tensor in list(attributes(module).get(table, {}).items()):
+        for name, tensor in list(_members(module).get(table, {}).items()):
             if issubclass(type(tensor), torch.Tensor):
                 yield ".".join((*path, name)), tensor
 
@@ -62,7 +69,7 @@ def has_parameters(root: nn.Module) -> bool:
     call of a root module."""
     waiting, seen = [root], {id(root)}
     while waiting:
-        members = attributes(waiting.pop())
+        members = _members(waiting.pop())
         if any(issubclass(type(parameter), torch.Tensor) for parameter in members.get("_parameters", {}).values()):
             return True
         for child in members.get("_modules", {}).values():

@@ -190,6 +190,8 @@ class TorchHost(Host):
 
     def root_called(self, module: nn.Module, may_train_without_grad: bool = False) -> None:
         """A root module's forward begins: a step may begin here."""
+        if _is_traced():
+            return
         try:
             if not self.roots_seen:
                 self._report_run_info()
@@ -312,6 +314,16 @@ class TorchHost(Host):
         failure = self.library.take_failure()
         if failure:
             report("failure", failure)
+
+
+def _is_traced() -> bool:
+    """True inside torch.jit.trace, which calls the model on its example, and again to check the result."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename == torch.jit._trace.__file__:
+            return True
+        frame = frame.f_back
+    return False
 
 
 _GRADIENT_MODES = {"no_grad", "inference_mode", "set_grad_enabled", "_set_grad_enabled"}

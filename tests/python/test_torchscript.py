@@ -1,0 +1,116 @@
+"""TorchScript modules, scripted, loaded and traced, and exported programs: names, lines, steps, equal bits."""
+
+import re
+
+import pytest
+
+# The same network four times; a new seed for each, so that all must compute the same.
+PROGRAM = """
+    import torch
+    from torch import nn
+
+    torch.set_num_threads(1)
+
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(1, 2, 3)
+
+        def forward(self, x):
+            return torch.relu(self.conv(x))
+
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.block = Block()
+            self.head = nn.Sequential(nn.Flatten(), nn.Linear(72, 3))
+
+        def forward(self, x):
+            y = self.block(x)
+            return self.head(y * 2)
+
+
+    example = torch.ones(2, 1, 8, 8)
+    torch.manual_seed(0)
+    scripted = torch.jit.script(Net())
+    scripted.save("net.pt")
+    models = [scripted, torch.jit.load("net.pt"), torch.jit.trace(Net(), example)]
+    models.append(torch.export.export(Net(), (example,)).module())
+    for model in models:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        torch.manual_seed(1)
+        for step in range(3):
+            optimizer.zero_grad()
+            loss = model(torch.randn(2, 1, 8, 8)).square().mean()
+            loss.backward()
+            optimizer.step()
+            print(loss.item().hex())
+        with torch.no_grad():
+            print(model(example).sum().item().hex())
+"""
+
+
+@pytest.fixture(scope="module")
+def both(compare):
+    return compare(PROGRAM)
+
+
+def test_the_results_are_the_same_bits(both):
+    assert both.bare.status == 0, both.bare.stderr
+    assert both.recorded.stdout == both.bare.stdout and both.bare.stdout.count("\n") == 16
+
+
+def test_every_training_step_and_evaluation_of_each_model_is_a_step(both):
+    assert "recorded" in both.recorded.stderr, both.recorded.stderr
+    steps = {(row["graph"], row["step"]) for row in both.stats()}
+    assert {graph: sum(1 for g, _ in steps if g == graph) for graph in (0, 1)} == {0: 12, 1: 4}
+
+
+def lines_of(both):
+    """{operator: its line's text} of the operators inside modules."""
+    text = PROGRAM.splitlines()
+    ops = [op for op in both.ops() if not op["is_parameter"] and "/network" in op["op_name"]]
+    return {op["op_name"]: text[op["source_line"] - 1].strip() for op in ops if op["source_file"].endswith("train.py")}
+
+
+@pytest.mark.parametrize("kind", ["scripted", "loaded", "traced", "exported"])
+def test_operators_have_the_modules_that_no_python_code_called(both, kind):
+    names = {op["op_name"] for op in both.ops() if not op["op_name"].startswith("Gradients")}
+    roots = sorted({found[1] for name in names if (found := re.match(r"Default/(network\d*-Net)/", name))})
+    assert len(roots) >= 4, "one for each model"
+    root = f"Default/{roots[['scripted', 'loaded', 'traced', 'exported'].index(kind)]}"
+    convolution = "_convolution" if kind == "traced" else "conv2d"
+    inside = {
+        f"{root}/block-Block/conv-Conv2d/{convolution}-op0",
+        f"{root}/block-Block/relu-op0",
+        f"{root}/mul-op0",
+        f"{root}/head/0-Flatten/flatten-op0",
+        f"{root}/head/1-Linear/linear-op0",
+    }
+    assert inside <= names, sorted(names)
+
+
+def test_operators_have_the_line_of_the_model(both):
+    lines = lines_of(both)
+    for name, line in lines.items():
+        if name.endswith("/relu-op0") and "Grad" not in name:
+            assert line == "return torch.relu(self.conv(x))", name
+        if name.endswith("-Net/mul-op0"):
+            assert line == "return self.head(y * 2)", name
+    assert sum(name.endswith("/relu-op0") for name in lines) >= 4
+
+
+def test_backward_belongs_to_the_modules_of_the_forward(both):
+    names = {op["op_name"] for op in both.ops()}
+    found = [
+        name for name in names if re.search(r"/block-Block/conv-Conv2d/Grad_\w*conv\w*/convolution_backward", name)
+    ]
+    assert len(found) == 4, sorted(names)
+
+
+def test_parameters_have_their_names(both):
+    parameters = {op["op_name"] for op in both.ops() if op["is_parameter"]}
+    assert {"block.conv.weight", "head.1.bias"} <= parameters
+    assert sum(name.endswith("block.conv.weight") for name in parameters) == 4
