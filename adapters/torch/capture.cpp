@@ -325,7 +325,6 @@ void install(const Setup* setup) {
     forget_source_texts();
     forget_nodes();
     forget_watched();
-    forget_graphs();
     set_inert(false);
   }
   forget_scopes();

@@ -12,7 +12,7 @@
 #include "gil.h"
 #include "op_tensors.h"
 #include "place.h"
-#include "setup.h"
+#include "python_setup.h"
 #include "thread_state.h"
 #include "watched.h"
 

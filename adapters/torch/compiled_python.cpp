@@ -11,7 +11,7 @@
 #include "compiled.h"
 #include "frames.h"
 #include "hash.h"
-#include "setup.h"
+#include "python_setup.h"
 #include "thread_state.h"
 
 namespace sonde_torch {

@@ -8,6 +8,7 @@
 
 #include "capture.h"
 #include "collectives.h"
+#include "compiled.h"
 #include "compiled_python.h"
 #include "flags.h"
 #include "frames.h"
@@ -64,6 +65,7 @@ PyObject* install(PyObject*, PyObject* args) {
   setup.python.bare_training = bare_training;
   setup.python.parameters_exist = parameters_exist;
   setup.python.place_in_graph = place_in_graph;
+  sonde_torch::forget_graphs();
   sonde_torch::install(made);
   Py_RETURN_NONE;
 }
@@ -107,7 +109,8 @@ PyObject* root_forward(PyObject*, PyObject* args) {
     return nullptr;
   int depth = 0;
   PyObject* outermost = sonde_torch::outermost_module(sonde_torch::setup().frames, depth);
-  const bool is_root = !sonde_torch::is_inert() && (outermost == module || outermost == nullptr);  // null: a compiled call
+  const bool is_root =
+      !sonde_torch::is_inert() && (outermost == module || outermost == nullptr);  // null: a compiled call
   const bool trains =
       is_root && sonde_torch::root_forward(module, {.has_parameters = has_parameters != 0,
                                                     .optimizer_alive = optimizer_alive != 0,
