@@ -72,11 +72,11 @@ def library():
         print("building build/_callback_cost.so ...", file=sys.stderr)
         LIBRARY.parent.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="sonde-benchmark-") as scratch:
-            units = [HERE / "callback_cost.cpp", *adapter._write_units(pathlib.Path(scratch))]
+            units = [HERE / "callback_cost.cpp", *adapter._write_units(adapter.find_torch(), pathlib.Path(scratch))]
             objects = [os.path.join(scratch, f"{unit.stem}.o") for unit in units]
             compile_one = [*compile_command(), "-c"]
             adapter._run_all([[*compile_one, str(unit), "-o", o] for unit, o in zip(units, objects, strict=True)])
-            libraries = [f"-L{adapter.find_torch().directory / 'lib'}", *(f"-l{name}" for name in adapter._LIBRARIES)]
+            libraries = adapter.find_torch().link_flags()
             adapter._run_all([[*adapter._compiler(), "-shared", *objects, "-o", str(LIBRARY), *libraries]])
     loader = importlib.machinery.ExtensionFileLoader("_callback_cost", str(LIBRARY))
     module = importlib.util.module_from_spec(importlib.util.spec_from_file_location("_callback_cost", loader=loader))

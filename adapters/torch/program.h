@@ -1,5 +1,5 @@
-// What the adapter asks about the program whose operators it sees. Python's interpreter answers (python_program.cpp,
-// place.cpp); for a program without Python, adapters/libtorch does.
+// The questions of the adapter about the program whose operators it sees. Python's interpreter answers them
+// (python_program.cpp, place.cpp); for a program without Python, adapters/libtorch does.
 #pragma once
 
 namespace sonde_torch {

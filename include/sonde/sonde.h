@@ -146,8 +146,8 @@ enum sonde_phase {
 /* A tensor of the host, described for the length of one call. All fields that are not known stay 0.
  *
  * `storage` joins operators to a graph: an input comes from the operator that called op_mutated for its storage last. It
- * also tells equal tensors: what nobody has written since is read once. A tensor whose storage is 0 has no origin, and is
- * read each time. */
+ * also shows which tensors are equal: memory that was not written since is read once. A tensor whose storage is 0 has no
+ * origin, and is read each time. */
 struct sonde_tensor {
   uint32_t size;          /* sizeof(struct sonde_tensor) */
   uint32_t dtype;         /* enum sonde_dtype */

@@ -127,7 +127,7 @@ class Torch:
 
     name = _NAME
     libraries: tuple[str, ...] = ("torch_cpu", "torch_python", "c10")
-    # What the adapter depends on beside torch: one build for each.
+    # The other things that its adapter depends on: one build for each.
     abi: tuple[str, ...] = (str(sysconfig.get_config_var("SOABI")), str(sys.implementation.cache_tag))
 
     def __init__(self, directory: pathlib.Path, version: str, git_version: str) -> None:

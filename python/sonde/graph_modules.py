@@ -6,7 +6,7 @@ import re
 
 import torch
 from torch import nn
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 
 # Innermost first: (file, line, function).
 Lines = list[tuple[str, int, str]]
@@ -22,7 +22,7 @@ def place_in_graph(module: nn.Module, line: int) -> tuple[str, Lines] | None:
     if not issubclass(type(module), GraphModule):
         return None
     number = (vars(module).get("_lineno_map") or {}).get(line)
-    nodes = list(module.graph.nodes)
+    nodes = _nodes(module)
     if number is None or not 0 <= number < len(nodes):
         return None
     levels = _levels(nodes[number])
@@ -42,8 +42,13 @@ def exported_class(module: nn.Module) -> str:
     """The class of the model that a graph was made from; "" where the graph does not know."""
     if not issubclass(type(module), GraphModule):
         return ""
-    levels = next(filter(None, map(_levels, module.graph.nodes)), None)
+    levels = next(filter(None, map(_levels, _nodes(module))), None)
     return levels[0][1] if levels else ""
+
+
+def _nodes(module: nn.Module) -> list[Node]:
+    graph: Graph = module.graph  # type: ignore[assignment]
+    return list(graph.nodes)
 
 
 def _levels(node: Node) -> list[tuple[str, str]]:

@@ -65,7 +65,7 @@ def test_sources_that_need_the_slow_headers_are_compiled_together(package, tmp_p
     sources = package / "package" / "adapters" / "torch"
     for name in ("two", "three"):
         (sources / f"{name}.cpp").write_text("#include <torch/csrc/autograd/node.h>\n")
-    units = {unit.stem: unit.read_text() for unit in adapter._write_units(tmp_path)}
+    units = {unit.stem: unit.read_text() for unit in adapter._write_units(adapter.find_torch(), tmp_path)}
     assert [line.count(".cpp") for line in units["with_autograd"].splitlines()] == [1, 1]
     assert units["others"] == f'#include "{sources / "one.cpp"}"\n'
 

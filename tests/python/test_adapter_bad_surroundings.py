@@ -196,7 +196,7 @@ def test_a_torch_without_a_library_is_refused_by_name(tmp_path, missing):
     for name in {"torch_cpu", "torch_python", "c10"} - {missing}:
         (tmp_path / "lib" / f"lib{name}.so").write_text("")
     with pytest.raises(adapter.AdapterError, match=f"has no lib{missing}.so in .*; reinstall torch"):
-        adapter._check_headers(adapter.Torch(tmp_path, "2.13.0", "abc"))
+        adapter.Torch(tmp_path, "2.13.0", "abc").check_headers()
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_a_library_for_another_abi_fails_when_it_is_loaded_not_when_it_is_called
         "{ old_abi(); return nullptr; }\n"
     )
     monkeypatch.setattr(adapter, "_SOURCES", tmp_path / "sources")
-    monkeypatch.setattr(adapter, "_LIBRARIES", ())  # this process has not imported torch
+    monkeypatch.setattr(adapter.Torch, "libraries", ())  # this process has not imported torch
     library = adapter.build(adapter.find_torch(), tmp_path / "built")
     flags = sys.getdlopenflags()
     sys.setdlopenflags(os.RTLD_LAZY)

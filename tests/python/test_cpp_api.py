@@ -100,7 +100,8 @@ def test_a_header_shows_something_or_holds_plain_data_for_one_that_does(header):
     shown = tuple(f"friend Result<Comparison> {name.removeprefix('sonde::')}(" for name in exported(header))
     hidden = [line for line in found if not line.startswith(("SONDE_EXPORT ", "return ", *shown))]
     assert hidden == [] or header == "sonde.h", "without SONDE_EXPORT it does not link"
-    assert any(exported(other) for other in users_of(header))
+    # libtorch.h finds the functions of another library when the program runs.
+    assert any(exported(other) for other in users_of(header)) or header == "libtorch.h"
 
 
 def users_of(header):

@@ -17,7 +17,7 @@ import pytest
 from document_blocks import CHECKOUT, World, blocks_of, doctest_steps, environments_of, session_steps
 from document_output import renewed, same
 
-DOCUMENTS = ["README.md", "docs/guide.md", "docs/python.md", "docs/watch.md"]
+DOCUMENTS = ["README.md", "docs/c.md", "docs/guide.md", "docs/python.md", "docs/watch.md"]
 MOST_LINES = 60  # of the output, in a message
 FOLDERS = (
     ".ci",
