@@ -39,7 +39,7 @@ Leaves& leaves() {
 
 }  // namespace
 
-std::uint32_t site_of_current_node() {
+std::uint32_t site_of_current_node(bool unknown) {
   const auto node = torch::autograd::get_current_node();
   if (!node) return 0;
   Leaves& mine = leaves();
@@ -47,7 +47,8 @@ std::uint32_t site_of_current_node() {
     const auto known = mine.producers.find(node.get());
     return known != mine.producers.end() ? known->second : 0;
   }
-  const std::uint32_t site = site_of_sequence(node->thread_id(), static_cast<std::int64_t>(node->sequence_nr()));
+  const auto sequence = static_cast<std::int64_t>(node->sequence_nr());
+  const std::uint32_t site = unknown ? 0 : site_of_sequence(node->thread_id(), sequence);
   for (const torch::autograd::Edge& edge : node->next_edges()) {
     if (edge.function && edge.function->sequence_nr() == kLeaf) mine.producers[edge.function.get()] = site;
   }

@@ -7,8 +7,8 @@ namespace sonde_torch {
 
 // The site of that forward op, 0 if unknown. For the node that accumulates a parameter's gradient it is the forward op
 // whose backward produced that gradient: the one that read the parameter. Must be called once when a node begins, in
-// order.
-std::uint32_t site_of_current_node();
+// order. `unknown`: no operator made this node.
+std::uint32_t site_of_current_node(bool unknown);
 // Site numbers are no longer valid: another session begins.
 void forget_nodes();
 

@@ -121,6 +121,12 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
   state.frames.push_back(std::move(frame));
 }
 
+// The node of a part of a TorchScript module that has a backward of its own. No operator has its sequence number: an
+// earlier one that made no node may have had it.
+bool is_script_graph(std::string_view node) {
+  return node.find("DifferentiableGraphBackward") != std::string_view::npos;
+}
+
 // A custom autograd.Function reports only its name; its backward node finds its forward through this entry.
 void start_range(ThreadState& state, const RecordFunction& fn) {
   constexpr std::string_view kWrapper = "autograd::engine::evaluate_function: ";
@@ -128,7 +134,7 @@ void start_range(ThreadState& state, const RecordFunction& fn) {
   if (name.substr(0, kWrapper.size()) == kWrapper) {
     Frame frame = frame_of(FrameKind::wrapper, fn);
     frame.mark = current_frame();
-    frame.site = site_of_current_node();  // hooks run before the node itself
+    frame.site = site_of_current_node(is_script_graph(name));  // hooks run before the node itself
     state.frames.push_back(std::move(frame));
     return;
   }
@@ -146,7 +152,7 @@ void start_node(ThreadState& state, const RecordFunction& fn) {
   frame.mark = current_frame();
   const bool wrapped = !state.frames.empty() && state.frames.back().kind == FrameKind::wrapper;
   if (fn.seqNr() >= 0) {
-    frame.site = site_of_sequence(fn.forwardThreadId(), fn.seqNr());
+    frame.site = is_script_graph(fn.name()) ? 0 : site_of_sequence(fn.forwardThreadId(), fn.seqNr());
     // The engine's work after the node, inside the wrapper (bias gradients are summed there), belongs to it too.
     if (wrapped) state.frames.back().site = frame.site;
   } else if (wrapped) {

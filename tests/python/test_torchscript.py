@@ -1,5 +1,6 @@
 """TorchScript modules, scripted, loaded and traced, and exported programs: names, lines, steps, equal bits."""
 
+import pathlib
 import re
 
 import pytest
@@ -108,6 +109,15 @@ def test_backward_belongs_to_the_modules_of_the_forward(both):
         name for name in names if re.search(r"/block-Block/conv-Conv2d/Grad_\w*conv\w*/convolution_backward", name)
     ]
     assert len(found) == 4, sorted(names)
+
+
+def test_a_backward_that_torchscript_runs_itself_is_of_no_other_operator(compare):
+    """From the second call on, the interpreter differentiates this module as a whole."""
+    ran = compare((pathlib.Path(__file__).parent / "documents/script.py").read_text())
+    assert ran.recorded.stdout == ran.bare.stdout
+    backward = {op["op_name"] for op in ran.ops() if op["op_name"].startswith("Gradients/")}
+    assert any(re.fullmatch(r"Gradients/Default/matmul-op\d", name) for name in backward)
+    assert not any("Grad_item" in name for name in backward)
 
 
 def test_parameters_have_their_names(both):
