@@ -92,7 +92,7 @@ SONDE_INTERPOSED void _ZN5torch5optim9Optimizer15add_param_groupERKNS0_19Optimiz
   original<Add>("_ZN5torch5optim9Optimizer15add_param_groupERKNS0_19OptimizerParamGroupE")(self, group);
 }
 
-// torch::nn::Module::parameters, eval, train, load: what a program does with a whole model.
+// torch::nn::Module::parameters, named_parameters, eval, train: what a program asks of a whole model.
 SONDE_INTERPOSED std::vector<at::Tensor> _ZNK5torch2nn6Module10parametersEb(const Module* self, bool recurse) {
   using Parameters = std::vector<at::Tensor> (*)(const Module*, bool);
   look([&] { sonde_torch::learn_names(*self); });
@@ -113,11 +113,19 @@ SONDE_INTERPOSED void _ZN5torch2nn6Module5trainEb(Module* self, bool on) {
   original<Train>("_ZN5torch2nn6Module5trainEb")(self, on);
 }
 
-SONDE_INTERPOSED void _ZN5torch2nn6Module4loadERNS_9serialize12InputArchiveE(Module* self,
-                                                                             torch::serialize::InputArchive& archive) {
-  using Load = void (*)(Module*, torch::serialize::InputArchive&);
-  const Inside inside;
-  original<Load>("_ZN5torch2nn6Module4loadERNS_9serialize12InputArchiveE")(self, archive);
+#if _GLIBCXX_USE_CXX11_ABI
+#define SONDE_NAMED_PARAMETERS _ZNK5torch2nn6Module16named_parametersB5cxx11Eb
+#else
+#define SONDE_NAMED_PARAMETERS _ZNK5torch2nn6Module16named_parametersEb
+#endif
+#define SONDE_TEXT_OF(name) #name
+#define SONDE_TEXT(name) SONDE_TEXT_OF(name)
+
+SONDE_INTERPOSED torch::OrderedDict<std::string, at::Tensor> SONDE_NAMED_PARAMETERS(const Module* self, bool recurse) {
+  using Named = torch::OrderedDict<std::string, at::Tensor> (*)(const Module*, bool);
+  static const auto next = original<Named>(SONDE_TEXT(SONDE_NAMED_PARAMETERS));
+  if (recurse) look([&] { sonde_torch::learn_names(*self); });
+  return next(self, recurse);
 }
 
 // A method of a TorchScript module: the call of a model, unless another one has called it.
@@ -128,8 +136,6 @@ SONDE_INTERPOSED void _ZN5torch2nn6Module4loadERNS_9serialize12InputArchiveE(Mod
 #define SONDE_METHOD \
   _ZNK5torch3jit6MethodclESt6vectorIN3c106IValueESaIS4_EERKSt13unordered_mapISsS4_St4hashISsESt8equal_toISsESaISt4pairIKSsS4_EEE
 #endif
-#define SONDE_TEXT_OF(name) #name
-#define SONDE_TEXT(name) SONDE_TEXT_OF(name)
 
 SONDE_INTERPOSED c10::IValue SONDE_METHOD(const torch::jit::Method* self, std::vector<c10::IValue> stack,
                                           const torch::jit::Kwargs& kwargs) {
