@@ -59,3 +59,9 @@ def test_the_callbacks_parts_compile_with_the_adapters_sources():
     command = [*json.loads(shown), "-fsyntax-only", BENCHMARKS / "callback_cost.cpp"]
     compiled = subprocess.run(command, check=False, capture_output=True, text=True)
     assert (compiled.returncode, compiled.stderr) == (0, "")
+
+
+def test_the_c_abis_benchmark_compiles_from_the_header_alone():
+    command = ["c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I", BENCHMARKS.parent / "include"]
+    compiled = subprocess.run([*command, BENCHMARKS / "c_abi.cpp"], check=False, capture_output=True, text=True)
+    assert (compiled.returncode, compiled.stderr) == (0, "")
