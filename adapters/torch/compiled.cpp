@@ -208,8 +208,9 @@ void tap(const at::Tensor&, std::int64_t node, at::TensorList results, at::Tenso
 
 // sonde.dump_scope() in a model that is compiled with a backend that runs its graph operator by operator.
 void dump_scope(std::int64_t change) {
-  int& scopes = thread_state().dump_scopes;
-  scopes = std::max(0, scopes + static_cast<int>(change));
+  ThreadState& state = thread_state();
+  if (state.tracing > 0) return;
+  state.dump_scopes = std::max(0, state.dump_scopes + static_cast<int>(change));
 }
 
 void nothing_begins(const at::Tensor&, c10::string_view) {}
@@ -271,11 +272,12 @@ void end_run() {
 TORCH_LIBRARY(sonde, m) {
   m.def("graph(Tensor(a!) order, str table) -> ()");
   m.def("tap(Tensor(a!) order, int node, Tensor[] results, Tensor[] given) -> ()", {at::Tag::flexible_layout});
-  m.def("dump_scope(int change) -> ()", sonde_torch::dump_scope);
+  m.def("dump_scope(int change) -> ()");
 }
 TORCH_LIBRARY_IMPL(sonde, CompositeExplicitAutograd, m) {
   m.impl("graph", sonde_torch::graph_begins);
   m.impl("tap", sonde_torch::tap);
+  m.impl("dump_scope", sonde_torch::dump_scope);
 }
 TORCH_LIBRARY_IMPL(sonde, Meta, m) {
   m.impl("graph", sonde_torch::nothing_begins);

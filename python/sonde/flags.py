@@ -9,7 +9,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from torch import nn
@@ -22,9 +22,6 @@ _modules: "dict[int, tuple[weakref.ref[nn.Module], bool]]" = {}
 _functions: dict[CodeType, bool] = {}
 _types: dict[str, bool] = {}  # type of operator, in lower case -> flagged
 _library: "Library | None" = None  # the adapter, while a session runs
-# Dynamo traces dump_scope(): inside a compiled model it leaves marks in the graph.
-_is_compiling: Callable[[], bool] = bool
-_mark: Callable[[int], None] | None = None
 _version = 0  # changes with the targets
 
 
@@ -42,6 +39,13 @@ def set_dump(target: object, enabled: bool = True) -> None:
 
     Raises ValueError if `target` is not one of these or `enabled` is not a bool.
     """
+    if _is_compiling():
+        _set_dump_while_compiling(target, enabled)
+    else:
+        _set_dump(target, enabled)
+
+
+def _set_dump(target: object, enabled: bool) -> None:
     if not isinstance(enabled, bool):
         raise ValueError(f"set_dump: enabled must be a bool, but got {type(enabled).__name__}")
     if _is_of_mindspore(target, enabled):
@@ -66,30 +70,56 @@ def set_dump(target: object, enabled: bool = True) -> None:
     _report()
 
 
-@contextlib.contextmanager
-def dump_scope() -> Iterator[None]:
+class dump_scope:
     """Operators of this thread inside the block, and their backward, are recorded under `dump_mode` 2.
 
     with sonde.dump_scope():
         y = x - mean
+
+    Inside a model that is compiled, the nodes of the block are recorded; the graph is not interrupted.
     """
-    change = None if _library is None else _mark if _is_compiling() else _library.dump_scope
-    if change is not None:
-        change(1)
-    try:
-        yield
-    finally:
-        if change is not None:
-            change(-1)
+
+    def __enter__(self) -> None:
+        _change_scope(1)
+
+    def __exit__(self, *_: object) -> None:
+        _change_scope(-1)
+
+
+def _change_scope(change: int) -> None:
+    if _library is None:
+        return
+    import torch
+
+    if torch.compiler.is_compiling():
+        torch.ops.sonde.dump_scope.default(change)  # a node of the graph
+    else:
+        _library.dump_scope(change)
+
+
+def _is_compiling() -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.compiler.is_compiling())
+
+
+def _set_dump_while_compiling(target: object, enabled: object) -> None:
+    """Dynamo calls a function given to `comptime` when it comes to this line, and leaves nothing in the graph. That
+    function reads the arguments of this one."""
+    from torch._dynamo.comptime import comptime
+
+    comptime(_set_dump_of_locals)
+
+
+def _set_dump_of_locals(context: Any) -> None:
+    """The arguments are known to Dynamo as variables: a module by its object, others as constants."""
+    target, enabled = (context.get_local(name)._ComptimeVar__variable for name in ("target", "enabled"))
+    value = getattr(target, "value", None)
+    _set_dump(value if value is not None else target.as_python_constant(), enabled.as_python_constant())
 
 
 def watch(library: "Library") -> Callable[[], None]:
     """A session begins: passes the flagged targets to the adapter. Returns the function to call when it ends."""
-    global _library, _is_compiling, _mark
-    import torch
-
-    _is_compiling, _mark = torch.compiler.is_compiling, torch.ops.sonde.dump_scope.default
-    torch.fx.node.has_side_effect(_mark)
+    global _library
     _library = library
     for name, enabled in _types.items():
         library.flag_type(name, enabled)

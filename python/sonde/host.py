@@ -4,7 +4,6 @@ import abc
 from collections.abc import Callable
 from typing import ClassVar
 
-
 plan_key = ""  # of the session that began last: a hash of its configuration
 
 

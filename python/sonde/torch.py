@@ -98,6 +98,7 @@ class TorchHost(Host):
             self.optimizers.close,
         ]
         _hide_hook_from_scripting()
+        torch.fx.node.has_side_effect(torch.ops.sonde.dump_scope.default)  # else a compiler removes it
         library.install(
             nn.Module._wrapped_call_impl.__code__,
             optimizers.step_wrapper_code(),
@@ -249,6 +250,8 @@ class TorchHost(Host):
 
     def _before_optimizer_step(self, optimizer: Optimizer, _args: object, _kwargs: object) -> None:
         """Gradients and optimizer state get their names just before the optimizer reads them."""
+        if torch.compiler.is_compiling():
+            return  # not part of a compiled graph
         self.end_if_over()  # if no module is called, the optimizer's next step is the first event
         if TorchHost.current is not self or not self.library.capturing():
             return
@@ -259,6 +262,8 @@ class TorchHost(Host):
 
     def _after_optimizer_step(self, _optimizer: Optimizer, _args: object, _kwargs: object) -> None:
         """A step that raises does not come here and does not count."""
+        if torch.compiler.is_compiling():
+            return
         if TorchHost.current is self:
             self.library.step_returned()
 

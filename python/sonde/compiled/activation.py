@@ -18,6 +18,8 @@ from ..console import say_once
 if TYPE_CHECKING:
     from ..torch import TorchHost
 
+_compilations = 0  # of graphs that can be recorded
+
 _INDUCTOR, _DYNAMO = "torch._inductor.compile_fx", "torch._dynamo.callback"
 
 
@@ -93,14 +95,13 @@ def _refuse(error: Exception) -> None:
     import torch
 
     say_once(
-        f"sonde: torch.compile of PyTorch {torch.__version__} is not known; compiled graphs are recorded as a whole, not "
-        f"node by node: {' '.join(str(error).split())} ({type(error).__name__})"
+        f"sonde: torch.compile of PyTorch {torch.__version__} is not known; compiled graphs are recorded as a whole, "
+        f"not node by node: {' '.join(str(error).split())} ({type(error).__name__})"
     )
 
 
 def _wrap_compile_fx(module: ModuleType, host: "TorchHost") -> Callable[[], None]:
-    """Every graph for Inductor passes torch._inductor.compile_fx.compile_fx, which calls `inner_compile` for the forward
-    and for the backward."""
+    """Every graph for Inductor passes its function compile_fx, which calls `inner_compile` for forward and backward."""
     from .calls import Compilation, Family
 
     Family.host = host
@@ -113,6 +114,8 @@ def _wrap_compile_fx(module: ModuleType, host: "TorchHost") -> Callable[[], None
         ours = getattr(inner_compile, "sonde_forms", False)  # Inductor calls itself again, with a changed configuration
         if ours or host.closed or host.library is None:
             return original(model, example_inputs, inner_compile, *args, **kwargs)
+        global _compilations
+        _compilations += 1
         inner = Compilation(host, model, inner_compile).compile
         from torch._functorch import config
 
@@ -133,10 +136,11 @@ def _say_what_is_compiled_already() -> None:
     utils = sys.modules.get("torch._dynamo.utils")
     counters: Any = getattr(utils, "counters", {})
     graphs = counters.get("stats", {}).get("unique_graphs", 0) if counters else 0
-    if graphs:
+    graphs -= _compilations
+    if graphs > 0:
         say_once(
-            f"sonde: {graphs} graphs were compiled before the recording began; they are recorded as a whole, not node by "
-            "node; begin before the first call of the compiled model, or call torch._dynamo.reset()"
+            f"sonde: graphs that were compiled before the recording began are not recorded node by node: {graphs}; "
+            "begin before the first call of the compiled model, or call torch._dynamo.reset()"
         )
 
 

@@ -3,7 +3,7 @@
 import functools
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -59,6 +59,7 @@ class Compilation:
         try:
             if not _is_known(module, examples):
                 return None
+            self._family.meet(module.graph, bool(options.get("is_backward")))
             forms = Forms(self._family, copy_of(module), examples, inner, options)
             self._family.add(host, forms, module.graph)
         except Exception as error:
@@ -92,6 +93,7 @@ class Family:
     def __init__(self, host: "TorchHost", model: Any) -> None:
         self._roots: dict[str, weakref.ref[nn.Module]] = {}  # variable in the compiled function -> module
         self._forward_types: dict[int, str] = {}
+        self._scoped: set[int] = set()  # sequence numbers inside a sonde.dump_scope()
         self._open: list[tuple[nn.Module, ...]] = []  # of forwards: the modules that called them
         self._numbers: dict[tuple[Any, ...], int] = {}  # of defined graphs
         # Dynamo compiles a function for one mode; Inductor's code runs with gradients off.
@@ -102,6 +104,17 @@ class Family:
         if parameters and not host.library.modules():
             owner = _owner_of(parameters[0])
             self._owner = weakref.ref(owner) if owner is not None else None
+
+    def meet(self, graph: fx.Graph, backward: bool) -> None:
+        """The backward of what is inside a sonde.dump_scope() is inside, too."""
+        for node in graph.nodes:
+            sequence = node.meta.get("seq_nr")
+            if sequence is None:
+                continue
+            if backward and sequence in self._scoped:
+                node.meta["sonde_scoped"] = True
+            elif not backward and node.meta.get("sonde_scoped"):
+                self._scoped.add(sequence)
 
     def add(self, host: "TorchHost", forms: Forms, graph: fx.Graph) -> None:
         """A graph is compiled for the first time."""
@@ -206,8 +219,9 @@ class Family:
         """The scope of the module in the variable `root`."""
         reference = self._roots.get(root)
         module = reference() if reference is not None else None
-        if module is None and not chain and self._owner is not None:
-            module = self._owner()
+        if module is None and root and not chain and self._owner is not None:
+            owner = self._owner()
+            module = host.names.owner_of(owner) if owner is not None else None
         if module is not None and (not chain or chain[-1] is not module):
             chain = (*chain, module)
         return host.scope_of(chain) if chain else ""

@@ -49,16 +49,18 @@ class Forms:
 
     def first(self, choice: Choice | None) -> Any:
         """The compiled object for AOTAutograd, in the form that is needed now; each of its calls comes to run()."""
-        compiled = None
+        compiled = failure = None
         if choice is not None:
             try:
                 compiled = self._compile(choice)
             except Exception as error:
-                self._refuse(error)
+                failure = error
                 _forget_strides()
         form = "tapped" if compiled is not None else "plain"
         if compiled is None:
-            compiled = self._compile(None)
+            compiled = self._compile(None)  # a compilation that fails by itself raises here
+        if failure is not None:
+            self._refuse(failure)
         if not hasattr(compiled, "current_callable"):
             return compiled  # a graph without operators
         self._strides = _strides()
@@ -116,7 +118,8 @@ class Forms:
         known = self._strides
         if known is not None and [str(one) for one in strides] != [str(one) for one in known]:
             raise RuntimeError("its results have other strides")
-        return compiled.current_callable
+        later: Compiled = compiled.current_callable
+        return later
 
 
 def copy_of(module: fx.GraphModule) -> fx.GraphModule:

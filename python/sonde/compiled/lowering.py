@@ -2,8 +2,8 @@
 
 In the FX graph a tap names its node only, so nothing about the node's users changes. When Inductor has decided which
 results become memory, and how that lies, the taps get their tensors: memory that is there anyway as it is; any other
-result is computed once more into memory of its own, in kernels of the taps' own. So the program's kernels are those that
-it has without taps, and their results are the same bits, whatever a fused kernel keeps unrounded.
+result is computed once more into memory of its own, in kernels of the taps' own. So the program's kernels are those of
+the form without taps, and their results are the same bits, whatever a fused kernel keeps unrounded.
 """
 
 import contextlib
@@ -151,15 +151,19 @@ def taps_are_lowered() -> Iterator[None]:
     from torch._inductor.scheduler import Scheduler
     from torch._inductor.virtualized import V
 
+    lowered: Any = GraphLowering
     run_node, finalize, can_fuse = GraphLowering.run_node, GraphLowering.finalize, Scheduler.can_fuse
     begin, tap = torch.ops.sonde.graph.default, torch.ops.sonde.tap.default
 
     def lower_begin(order: Any, text: str) -> None:
-        V.graph.sonde_taps = Taps(order, Table.from_json(text))
-        lowering.fallback_handler(begin, add_to_fallback_set=False)(order, text)
+        graph: Any = V.graph
+        graph.sonde_taps = Taps(order, Table.from_json(text))
+        handler: Any = lowering.fallback_handler
+        handler(begin, add_to_fallback_set=False)(order, text)
 
     def lower_tap(_order: Any, number: int, _results: Any, _given: Any) -> None:
-        V.graph.sonde_taps.add(V.graph, number)
+        graph: Any = V.graph
+        graph.sonde_taps.add(graph, number)
 
     def run_node_and_keep(self: Any, node: Any) -> Any:
         result = run_node(self, node)
@@ -182,13 +186,13 @@ def taps_are_lowered() -> Iterator[None]:
 
     lowering.lowerings[begin] = lower_begin
     lowering.lowerings[tap] = lower_tap
-    GraphLowering.run_node = run_node_and_keep  # type: ignore[method-assign]
-    GraphLowering.finalize = finalize_with_taps  # type: ignore[method-assign]
+    lowered.run_node = run_node_and_keep
+    lowered.finalize = finalize_with_taps
     Scheduler.can_fuse = can_fuse_with_taps  # type: ignore[method-assign]
     try:
         yield
     finally:
-        GraphLowering.run_node = run_node  # type: ignore[method-assign]
-        GraphLowering.finalize = finalize  # type: ignore[method-assign]
+        lowered.run_node = run_node
+        lowered.finalize = finalize
         Scheduler.can_fuse = can_fuse  # type: ignore[method-assign]
         del lowering.lowerings[begin], lowering.lowerings[tap]

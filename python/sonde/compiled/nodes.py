@@ -139,8 +139,11 @@ def read_table(graph: fx.Graph, backward: bool, forward_types: Mapping[int, str]
     table = Table(backward, [], [])
     places: dict[str, int] = {}  # node -> its number in the table
     traces: dict[str, int] = {}
+    scopes = 0
     recorded = {node.name for node in recorded_nodes(graph)}
     for node in graph.nodes:
+        if is_scope_marker(node):
+            scopes = max(0, scopes + node.args[0])
         if node.name not in recorded:
             continue
         text = node.meta.get("stack_trace") or ""
@@ -148,7 +151,7 @@ def read_table(graph: fx.Graph, backward: bool, forward_types: Mapping[int, str]
         if trace == len(table.traces):
             table.traces.append(source_lines(text))
         one = _node(node, backward, forward_types or {}, places, trace)
-        one.scoped = is_scoped(node)
+        one.scoped = scopes > 0 or bool(node.meta.get("sonde_scoped"))
         places[node.name] = len(table.nodes)
         table.nodes.append(one)
     return table
@@ -165,12 +168,8 @@ def forward_types_of(table: Table) -> dict[int, str]:
 
 def is_scope_marker(node: fx.Node) -> bool:
     """True for the node that sonde.dump_scope() leaves in a graph."""
-    return node.op == "call_function" and getattr(node.target, "_name", "") == "sonde::dump_scope"
-
-
-def is_scoped(node: fx.Node) -> bool:
-    """True for a node that was made inside sonde.dump_scope(), and for its backward."""
-    return bool(node.meta.get("custom", {}).get("sonde_scoped"))
+    schema = getattr(node.target, "_schema", None)
+    return node.op == "call_function" and schema is not None and schema.name == "sonde::dump_scope"
 
 
 def op_type_of(target: Any) -> str:
@@ -208,7 +207,8 @@ def is_pytorch(file: str) -> bool:
 def module_path(stack: Mapping[str, Any] | None) -> tuple[str, list[tuple[str, str]]]:
     """(variable, [(attribute, class)]) of a node's `nn_module_stack`: the path to the innermost module."""
     classes: dict[tuple[str, ...], str] = {}
-    root, names = "", ()
+    root = ""
+    names: tuple[str, ...] = ()
     for path, kind in (stack or {}).values():
         root, names = module_place(str(path))
         classes[names] = kind.rpartition(".")[2] if isinstance(kind, str) else getattr(kind, "__name__", "")

@@ -43,6 +43,7 @@ class TapPass(CustomGraphPass):
         self._source = _fingerprint(graph)
 
     def __call__(self, graph: fx.Graph) -> None:
+        """Called by Inductor."""
         for users in self._users:
             _run_users_pass(users, graph)
         insert(graph, self._backward, self._forward_types, self._choice)

@@ -1,0 +1,366 @@
+"""torch.compile: a compiled model is recorded node by node, and computes the same bits."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import textwrap
+
+import dumps
+import pytest
+
+pytestmark = pytest.mark.cold  # Inductor starts processes and threads of its own
+
+PROGRAM = """
+    import contextlib, csv, glob, hashlib, json, os, sys
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.LayerNorm(8)
+            self.up = nn.Linear(8, 16)
+            self.down = nn.Linear(16, 8)
+
+        def forward(self, x):
+            return x + F.dropout(self.down(F.gelu(self.up(self.norm(x)))), 0.1, self.training)
+
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = nn.Sequential(Block())
+            self.head = nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.head(self.blocks(x))
+"""
+
+TRAINING = (
+    PROGRAM
+    + """
+    digest = hashlib.sha256()
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    compiled = torch.compile(net)
+    for i in range(4):
+        x, y = torch.randn(4, 8), torch.tensor([0, 1, 2, 1])
+        with torch.autocast("cpu", torch.bfloat16):  # fused kernels keep values that the tensors round
+            loss = F.cross_entropy(compiled(x).float(), y)
+        loss.backward()
+        for parameter in net.parameters():
+            digest.update(parameter.grad.numpy().tobytes())
+        optimizer.step()
+        optimizer.zero_grad()
+    for parameter in net.parameters():
+        digest.update(parameter.detach().numpy().tobytes())
+    print(digest.hexdigest())
+    """
+)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """Where Inductor keeps compiled code for all tests of this file."""
+    return str(tmp_path_factory.mktemp("inductor"))
+
+
+def names_of(dump, step, graph=0):
+    rows = dumps.statistics(dump, step, graph)
+    return list(dict.fromkeys(row["Op Name"] for row in rows if row["Op Type"] != "Parameter"))
+
+
+def test_a_compiled_training_has_the_same_bits_and_names_of_modules(train, config, dump, cache):
+    bare = train(TRAINING, TORCHINDUCTOR_CACHE_DIR=cache)
+    plan = config(saved_data="statistic", iteration="0|2")
+    done = train(TRAINING, plan, TORCHINDUCTOR_CACHE_DIR=cache)
+    assert done.stdout == bare.stdout
+    assert "error" not in done.stderr
+    assert dumps.steps(dump) == [0, 2]  # both forms of each graph ran
+    first = names_of(dump, 0)
+    assert first == names_of(dump, 2)
+    assert "Default/network-Net/blocks/0-Block/up-Linear/addmm-op0" in first
+    assert "Gradients/Default/network-Net/head-Linear/Grad_addmm/mm-op1" in first
+    for scope in ("Default/network-Net/blocks/0-Block", "Gradients/Default/network-Net/blocks/0-Block"):
+        assert any(name.startswith(f"{scope}/norm-LayerNorm/") for name in first)
+    assert not any("OptimizedModule" in name or "_orig_mod" in name for name in first)
+    assert "Default/linear-op0" not in first  # of the compiler's own runs of the program
+
+
+def test_a_second_process_takes_the_code_with_taps_from_the_cache(train, config, dump, cache):
+    count = """
+    import atexit
+    from torch._dynamo.utils import counters
+    atexit.register(lambda: print(counters["inductor"]["fxgraph_cache_miss"]))
+    """
+    plan = config(saved_data="statistic", iteration="0|2")
+    train(TRAINING, plan, TORCHINDUCTOR_CACHE_DIR=cache)
+    names = names_of(dump, 2)
+    done = train(TRAINING + count, config(saved_data="statistic", iteration="0|2"), TORCHINDUCTOR_CACHE_DIR=cache)
+    assert done.stdout.split()[-1] == "0"
+    assert names_of(dump, 2) == names
+
+
+def test_values_of_nodes_are_those_of_the_interpreted_graph(train, config, dump, cache):
+    source = (
+        PROGRAM
+        + """
+    import sonde
+    from sonde.compiled import forms
+
+    runs = []
+    original = forms.Forms.run
+
+    def run(self, inputs):
+        runs.append((self._module, [value.clone() for value in inputs]))
+        return original(self, inputs)
+
+    forms.Forms.run = run
+    net = Net().eval()
+    with torch.no_grad():
+        torch.compile(net)(torch.randn(4, 8))
+    sonde.stop()
+
+    class Norms(torch.fx.Interpreter):
+        def run_node(self, node):
+            value = super().run_node(node)
+            if node.op == "call_function" and isinstance(value, torch.Tensor):
+                print(json.dumps([node.target._schema.name.split("::")[1], value.double().norm().item()]))
+            return value
+
+    ((graph, inputs),) = runs
+    Norms(graph).run(*inputs)
+    """
+    )
+    done = train(source, config(saved_data="statistic", statistic_category=["l2norm"]), TORCHINDUCTOR_CACHE_DIR=cache)
+    expected = [json.loads(line) for line in done.stdout.splitlines()]
+    rows = [row for row in dumps.statistics(dump, 0, 1) if row["IO"] == "output" and row["Op Type"] != "Parameter"]
+    assert [row["Op Type"] for row in rows if row["Slot"] == "0"] == [kind for kind, _ in expected]
+    assert len(expected) > 10
+    for row, (_, norm) in zip([row for row in rows if row["Slot"] == "0"], expected, strict=True):
+        assert math.isclose(float(row["L2Norm Value"]), norm, rel_tol=1e-4), row
+
+
+CASES = (
+    PROGRAM
+    + """
+    import sonde
+    import torch._inductor.config as inductor
+
+    root = sys.argv[1] if len(sys.argv) > 1 else os.environ["CASES"]
+    users = []
+
+
+    def names(path):
+        found = {}
+        for file in sorted(glob.glob(path + "/rank_0/*/*/*/statistic.csv")):
+            rows = [row for row in csv.DictReader(open(file)) if row["Op Type"] != "Parameter"]
+            found["/".join(file.split("/")[-3:-1])] = list(dict.fromkeys(row["Op Name"] for row in rows))
+        return found
+
+
+    @contextlib.contextmanager
+    def case(name, **common):
+        settings = sonde.session.settings(f"{root}/{name}", saved_data="statistic", statistics=["max"])
+        settings["common_dump_settings"] |= common
+        torch.manual_seed(0)
+        sonde.start(settings)
+        try:
+            yield
+        finally:
+            sonde.stop()
+            print(json.dumps([name, names(f"{root}/{name}")]))
+
+
+    class Small(nn.Module):
+        def __init__(self, breaks=False):
+            super().__init__()
+            self.one = nn.Linear(4, 6)
+            self.two = nn.Linear(6, 3)
+            self.breaks = breaks
+
+        def forward(self, x):
+            x = torch.relu(self.one(x))
+            if self.breaks:
+                torch._dynamo.graph_break()
+            return self.two(x)
+
+
+    class Scoped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = Small()
+
+        def forward(self, x):
+            with sonde.dump_scope():
+                x = x * 2
+            sonde.set_dump(self.inner.two)
+            return self.inner(x)
+
+
+    def training(model, call, steps=2, rows=5):
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for i in range(steps):
+            call(torch.randn(rows + i * (rows != 5), 4)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+    with case("break"):
+        model = Small(breaks=True)
+        training(model, torch.compile(model))
+    with case("function"):
+        model = Small()
+        training(model, torch.compile(lambda x: model(x) * 2, fullgraph=True))
+    with case("in_place"):
+        model = Small()
+        model.compile()
+        training(model, model)
+    with case("dynamic"):
+        model = Small()
+        training(model, torch.compile(model, dynamic=True), rows=6)
+    with case("inference"), torch.inference_mode():
+        compiled = torch.compile(Small())
+        for _ in range(3):
+            compiled(torch.randn(5, 4))
+    with case("optimizer"):
+        model = Small()
+        optimizer = torch.optim.Adam(model.parameters(), 0.1)
+        compiled, step = torch.compile(model), torch.compile(lambda: optimizer.step())
+        for _ in range(2):
+            compiled(torch.randn(5, 4)).sum().backward()
+            step()
+            optimizer.zero_grad()
+    with case("selected", dump_mode=1, kernels=["addmm"]):
+        model = Small()
+        training(model, torch.compile(model))
+    with case("inputs", input_output=1):
+        model = Small()
+        training(model, torch.compile(model))
+    with case("flagged", dump_mode=2):
+        model = Scoped()
+        training(model, torch.compile(model, fullgraph=True))
+    with case("eager"):
+        model = Small()
+        training(model, torch.compile(model, backend="eager"))
+    with case("users_pass"), inductor.patch(post_grad_custom_post_pass=lambda graph: users.append(len(graph.nodes))):
+        model = Small()
+        training(model, torch.compile(model, dynamic=False, options={"epilogue_fusion": True}))
+    print(json.dumps(["users", users]))
+
+
+    def fails(graph):
+        raise ValueError("this pass fails")
+
+
+    with case("fails"), inductor.patch(post_grad_custom_post_pass=fails):
+        torch._dynamo.reset()
+        try:
+            torch.compile(Small())(torch.randn(5, 4))
+        except Exception as error:
+            print(json.dumps(["raised", "this pass fails" in str(error)]))
+    """
+)
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory, cache):
+    directory = tmp_path_factory.mktemp("cases")
+    (directory / "cases.py").write_text(textwrap.dedent(CASES))
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": cache, "CASES": str(directory / "dumps")}
+    command = [sys.executable, "cases.py"]
+    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    answers = dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
+    return answers, done.stderr
+
+
+ONE, TWO = "Default/network-Small/one-Linear/addmm-op0", "Default/network-Small/two-Linear/addmm-op0"
+
+
+@pytest.mark.parametrize("name", ["break", "function", "in_place", "dynamic"])
+def test_nodes_have_the_names_of_their_modules(cases, name):
+    answer = cases[0][name]
+    assert list(answer) == ["0/0", "0/1"]
+    for names in answer.values():
+        assert names.index(ONE) < names.index(TWO)
+        assert "Gradients/Default/network-Small/two-Linear/Grad_addmm/mm-op0" in names
+        assert sum("/one-Linear/Grad_addmm/mm" in one for one in names) == 1
+        assert "Default/optimizer-SGD/add_-op0" in names
+        assert not any("linear-op" in one for one in names)
+
+
+def test_a_graph_break_leaves_one_stream_in_order(cases):
+    names = cases[0]["break"]["0/1"]
+    relu = next(one for one in names if "/relu-op" in one or "/maximum-op" in one)
+    assert names.index(ONE) < names.index(relu) < names.index(TWO)
+
+
+def test_calls_of_a_compiled_model_without_gradients_are_evaluations(cases):
+    assert {step: ONE in names for step, names in cases[0]["inference"].items()} == dict.fromkeys(
+        ["1/0", "1/1", "1/2"], True
+    )
+
+
+def test_a_compiled_step_of_an_optimizer_ends_the_step(cases):
+    answer = cases[0]["optimizer"]
+    assert list(answer) == ["0/0", "0/1"]
+    assert answer["0/0"] == answer["0/1"]
+    assert any(name.startswith("Default/optimizer-Adam/sqrt") for name in answer["0/0"])
+
+
+def test_selected_nodes_have_taps_and_the_others_do_not(cases):
+    assert cases[0]["selected"] == {"0/0": [ONE, TWO], "0/1": [ONE, TWO]}
+
+
+def test_inputs_alone_are_read_from_their_makers(cases):
+    assert ONE in cases[0]["inputs"]["0/0"]
+    assert TWO in cases[0]["inputs"]["0/0"]
+
+
+def test_dump_scope_and_set_dump_select_nodes_of_a_full_graph(cases):
+    names = cases[0]["flagged"]["0/0"]
+    assert "Default/network-Scoped/mul-op0" in names
+    assert "Default/network-Scoped/inner-Small/two-Linear/addmm-op0" in names
+    assert not any("/one-Linear/" in name or "relu" in name for name in names)
+
+
+def test_another_backend_runs_operators_that_are_recorded(cases):
+    names = cases[0]["eager"]["0/0"]
+    assert names[:3] == [f"Default/network-Small/{name}" for name in ("linear-op0", "relu-op0", "linear-op1")]
+    assert names == cases[0]["eager"]["0/1"]
+
+
+def test_the_users_own_pass_runs_too(cases):
+    assert len(cases[0]["users"]) >= 2
+    assert ONE in cases[0]["users_pass"]["0/0"]
+
+
+def test_a_compilation_that_fails_by_itself_fails_in_the_same_way(cases):
+    assert cases[0]["raised"] is True
+    assert "cannot be made" not in cases[1]
+    assert "internal error" not in cases[1]
+
+
+def test_graphs_compiled_before_the_recording_are_counted(train, cache):
+    source = (
+        PROGRAM
+        + """
+    import sonde
+
+    compiled = torch.compile(Net().eval())
+    with torch.no_grad():
+        compiled(torch.randn(4, 8))
+        sonde.start(sonde.session.settings(os.getcwd() + "/late"))
+        compiled(torch.randn(4, 8))
+    """
+    )
+    done = train(source, TORCHINDUCTOR_CACHE_DIR=cache)
+    assert "compiled before the recording began are not recorded node by node: 1" in done.stderr
