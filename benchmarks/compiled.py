@@ -48,7 +48,8 @@ def make(model):
     if model == "transformer":
         net = models.Transformer(layers=1)
         return net, torch.randint(0, 1000, (8, 128)), torch.randint(0, 1000, (8, 128))
-    net = nn.Sequential(nn.Conv2d(3, 32, 3, padding=1), models.BasicBlock(32, 32, 1), nn.Flatten(), nn.Linear(32768, 10))
+    block = models.BasicBlock(32, 32, 1)
+    net = nn.Sequential(nn.Conv2d(3, 32, 3, padding=1), block, nn.Flatten(), nn.Linear(32768, 10))
     return net, torch.randn(8, 3, 32, 32), torch.randint(0, 10, (8,))
 
 

@@ -21,6 +21,16 @@
 namespace {
 
 using sonde_torch::api;
+using sonde_torch::begin_run_of;
+using sonde_torch::define_graph;
+using sonde_torch::end_run_of;
+using sonde_torch::memory_changed;
+using sonde_torch::modules;
+using sonde_torch::optimizer_end;
+using sonde_torch::records_graph;
+using sonde_torch::site;
+using sonde_torch::site_wants;
+using sonde_torch::tracing;
 
 PyObject* fail(const char* text) {
   PyErr_SetString(PyExc_RuntimeError, text);
@@ -275,16 +285,16 @@ PyMethodDef kMethods[] = {
     {"step_returned", step_returned, METH_NOARGS, nullptr},
     {"forget_scopes", forget_scopes, METH_NOARGS, nullptr},
     {"take_failure", take_failure, METH_NOARGS, nullptr},
-    {"modules", sonde_torch::modules, METH_NOARGS, nullptr},
-    {"tracing", sonde_torch::tracing, METH_O, nullptr},
-    {"records_graph", sonde_torch::records_graph, METH_VARARGS, nullptr},
-    {"site", sonde_torch::site, METH_VARARGS, nullptr},
-    {"site_wants", sonde_torch::site_wants, METH_VARARGS, nullptr},
-    {"define_graph", sonde_torch::define_graph, METH_O, nullptr},
-    {"begin_run", sonde_torch::begin_run_of, METH_VARARGS, nullptr},
-    {"end_run", sonde_torch::end_run_of, METH_NOARGS, nullptr},
-    {"memory_changed", sonde_torch::memory_changed, METH_NOARGS, nullptr},
-    {"optimizer_end", sonde_torch::optimizer_end, METH_NOARGS, nullptr},
+    {"modules", modules, METH_NOARGS, nullptr},
+    {"tracing", tracing, METH_O, nullptr},
+    {"records_graph", records_graph, METH_VARARGS, nullptr},
+    {"site", site, METH_VARARGS, nullptr},
+    {"site_wants", site_wants, METH_VARARGS, nullptr},
+    {"define_graph", define_graph, METH_O, nullptr},
+    {"begin_run", begin_run_of, METH_VARARGS, nullptr},
+    {"end_run", end_run_of, METH_NOARGS, nullptr},
+    {"memory_changed", memory_changed, METH_NOARGS, nullptr},
+    {"optimizer_end", optimizer_end, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -406,7 +406,7 @@ struct sonde_api {
   /* --- compiled graphs ---------------------------------------------------------------------------------------- */
   /* Whether an op of this graph that begins now is recorded. */
   int (*records_graph)(enum sonde_graph graph);
-  /* What the plan can want of the first `count` ops of a site: SONDE_WANT_INPUTS, SONDE_WANT_OUTPUTS; and
+  /* The plan can want this of the first `count` ops of a site: SONDE_WANT_INPUTS, SONDE_WANT_OUTPUTS; and
    * SONDE_WANT_CHECK, where inputs cannot be given by op_input_of, since their maker's output may not have been read.
    * Site 0: of every op; SONDE_WANT_STRUCTURE: nothing is read; 0: that depends on the op. */
   uint32_t (*site_wants)(uint32_t site, uint32_t count);

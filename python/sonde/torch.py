@@ -170,12 +170,12 @@ class TorchHost(Host):
         """Distinguishes the configurations of sessions, in the caches of compiled code."""
         return session_facts.plan_key
 
-    def compiled_root(self, module: nn.Module, is_resumed: Callable[[], bool]) -> None:
+    def compiled_root(self, module: nn.Module, is_resumed: bool) -> None:
         """A compiled graph runs, called by `module`, the outermost. Its hook sees its calls, unless its call itself is
         compiled (nn.Module.compile())."""
         if id(module) not in self.roots:
             self.new_root(module)
-        elif getattr(module, "_compiled_call_impl", None) is not None and not is_resumed():
+        elif getattr(module, "_compiled_call_impl", None) is not None and not is_resumed:
             self.root_called(module)
 
     def compiled_owner(self, module: nn.Module) -> None:

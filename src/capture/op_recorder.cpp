@@ -278,7 +278,7 @@ void OpRecorder::input_of(Op& op, std::uint32_t slot, std::uint64_t maker, std::
   record.source_slot = output;
 }
 
-// What the plan wants of an op whatever its name is; 0: that depends on the name.
+// SONDE_WANT_* of every op, as far as its name does not matter; 0: that depends on the name.
 std::uint32_t OpRecorder::every_op_wants() const {
   constexpr std::uint32_t kBoth = SONDE_WANT_INPUTS | SONDE_WANT_OUTPUTS;
   if (!reads_) return SONDE_WANT_STRUCTURE;

@@ -87,7 +87,7 @@ class OpRecorder {
   std::uint64_t keep(const Op& op);
   void input_of(Op& op, std::uint32_t slot, std::uint64_t maker, std::uint32_t output);
   void forget_kept(std::span<const std::uint64_t> makers) { kept_.forget(makers); }  // locked
-  // What the plan can want of the first `count` ops of a site, as SONDE_WANT_*. Locked.
+  // The plan can want this of the first `count` ops of a site: SONDE_WANT_*. Locked.
   std::uint32_t site_wants(const Site& site, std::uint32_t count);
   // A parameter under the host's own name. Not locked.
   void add_parameter(const OpName& name, StepId step, const HostTensor& tensor);

@@ -11,26 +11,24 @@ import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..console import say_once
-
-if TYPE_CHECKING:
-    from ..torch import TorchHost
+from .program import Program
 
 _compilations = 0  # of graphs that can be recorded
 
 _INDUCTOR, _DYNAMO = "torch._inductor.compile_fx", "torch._dynamo.callback"
 
 
-def watch(host: "TorchHost") -> Callable[[], None]:
+def watch(host: Program) -> Callable[[], None]:
     """A session begins; returns the function that undoes it."""
     watcher = _Watcher(host)
     watcher.begin()
     return watcher.end
 
 
-def forms_run_for(host: "TorchHost | None") -> None:
+def forms_run_for(host: Program | None) -> None:
     """From now on, calls of compiled graphs are recorded for `host`."""
     calls = sys.modules.get(f"{__package__}.calls")
     if calls is not None:
@@ -38,7 +36,7 @@ def forms_run_for(host: "TorchHost | None") -> None:
 
 
 class _Watcher:
-    def __init__(self, host: "TorchHost") -> None:
+    def __init__(self, host: Program) -> None:
         self._host = host
         self._undo: list[Callable[[], None]] = []
         self._finder = _Finder({_INDUCTOR: self._meet_inductor, _DYNAMO: self._meet_dynamo})
@@ -100,7 +98,7 @@ def _refuse(error: Exception) -> None:
     )
 
 
-def _wrap_compile_fx(module: ModuleType, host: "TorchHost") -> Callable[[], None]:
+def _wrap_compile_fx(module: ModuleType, host: Program) -> Callable[[], None]:
     """Every graph for Inductor passes its function compile_fx, which calls `inner_compile` for forward and backward."""
     from .calls import Compilation, Family
 

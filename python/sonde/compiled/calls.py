@@ -4,7 +4,7 @@ import functools
 import sys
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import fx, nn
@@ -15,10 +15,8 @@ from ..modules import program_module
 from . import nodes, taps
 from .forms import Compiled, Forms, copy_of
 from .nodes import Node, Table
+from .program import Program
 from .taps import Choice
-
-if TYPE_CHECKING:
-    from ..torch import TorchHost
 
 # sonde.h, SONDE_WANT_*
 _STRUCTURE, _INPUTS, _OUTPUTS, _CHECK = 1, 2, 4, 16
@@ -30,7 +28,7 @@ _MOST_OPEN = 64  # forwards without their backward yet
 class Compilation:
     """One call of Inductor's compile_fx: a graph of Dynamo, which becomes a forward and maybe a backward."""
 
-    def __init__(self, host: "TorchHost", model: Any, inner: Any) -> None:
+    def __init__(self, host: Program, model: Any, inner: Any) -> None:
         self._inner = inner
         if isinstance(model, fx.GraphModule) and taps.strip_scope_markers(model.graph):
             model.recompile()
@@ -52,9 +50,7 @@ class Compilation:
             return inner(module, example_inputs, **options)
         return forms.first(self._family.choice_now(host, forms))
 
-    def _forms(
-        self, host: "TorchHost", module: fx.GraphModule, examples: Any, inner: Any, options: Any
-    ) -> Forms | None:
+    def _forms(self, host: Program, module: fx.GraphModule, examples: Any, inner: Any, options: Any) -> Forms | None:
         """None: the graph is recorded as a whole. An error of ours must not end the user's compilation."""
         try:
             if not _is_known(module, examples):
@@ -88,9 +84,9 @@ def _is_known(module: fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
 class Family:
     """The graphs of one compilation, and what is known about the modules in them."""
 
-    host: ClassVar["TorchHost | None"] = None  # of the session that runs
+    host: ClassVar[Program | None] = None  # of the session that runs
 
-    def __init__(self, host: "TorchHost", model: Any) -> None:
+    def __init__(self, host: Program, model: Any) -> None:
         self._roots: dict[str, weakref.ref[nn.Module]] = {}  # variable in the compiled function -> module
         self._forward_types: dict[int, str] = {}
         self._scoped: set[int] = set()  # sequence numbers inside a sonde.dump_scope()
@@ -116,7 +112,7 @@ class Family:
             elif not backward and node.meta.get("sonde_scoped"):
                 self._scoped.add(sequence)
 
-    def add(self, host: "TorchHost", forms: Forms, graph: fx.Graph) -> None:
+    def add(self, host: Program, forms: Forms, graph: fx.Graph) -> None:
         """A graph is compiled for the first time."""
         self._steps = self._steps or any(_OPTIMIZERS in (node.meta.get("stack_trace") or "") for node in graph.nodes)
         if forms.backward:
@@ -140,7 +136,7 @@ class Family:
         finally:
             self._end(host, forms, form)
 
-    def _begin(self, host: "TorchHost", forms: Forms) -> Compiled:
+    def _begin(self, host: Program, forms: Forms) -> Compiled:
         """Counts the step, chooses the form, and begins its run."""
         try:
             if forms.called and not forms.backward:
@@ -152,7 +148,7 @@ class Family:
             say_once(f"sonde: internal error at a call of a compiled graph: {error!r}")
         return self._plain(host, forms)
 
-    def _begin_recorded(self, host: "TorchHost", forms: Forms) -> Compiled:
+    def _begin_recorded(self, host: Program, forms: Forms) -> Compiled:
         chain = self._chain(host, forms)
         with _Tracing(host):
             form = forms.tapped_form(lambda: self._choice(host, chain))
@@ -163,21 +159,21 @@ class Family:
         host.library.begin_run(self._numbers.get(key, 0), forms.backward, self._grad, define)
         return form
 
-    def _plain(self, host: "TorchHost", forms: Forms) -> Compiled:
+    def _plain(self, host: Program, forms: Forms) -> Compiled:
         """Nothing inside is recorded, rather than the few calls of a library that are seen by chance."""
         with _Tracing(host):
             form = forms.plain_form()
         host.library.begin_run(0, forms.backward, self._grad, None)
         return form
 
-    def _end(self, host: "TorchHost", forms: Forms, form: Compiled) -> None:
+    def _end(self, host: Program, forms: Forms, form: Compiled) -> None:
         host.library.end_run()
         if form is forms.plain:
             host.library.memory_changed()
         if self._steps:
             host.compiled_step_ends()
 
-    def _chain(self, host: "TorchHost", forms: Forms) -> tuple[nn.Module, ...]:
+    def _chain(self, host: Program, forms: Forms) -> tuple[nn.Module, ...]:
         """The modules around a call; those of the forward for its backward, which runs in the reverse order."""
         if forms.backward:
             return self._open.pop() if self._open else ()
@@ -188,14 +184,14 @@ class Family:
 
     # --- steps ------------------------------------------------------------------------------------------------------
 
-    def _count_root(self, host: "TorchHost") -> None:
+    def _count_root(self, host: Program) -> None:
         """A forward begins: of a module whose hook does not see it, since its call is compiled too."""
         if self._steps:
             return
         chain = host.library.modules()
         with torch.set_grad_enabled(self._grad):
             if chain:
-                host.compiled_root(chain[0], _is_resumed)
+                host.compiled_root(chain[0], _is_resumed())
                 return
             owner = self._owner() if self._owner is not None and not _is_resumed() else None
             if owner is not None:
@@ -215,7 +211,7 @@ class Family:
             if id(module) in wanted:
                 self._roots[wanted[id(module)]] = weakref.ref(module)
 
-    def _prefix(self, host: "TorchHost", chain: tuple[nn.Module, ...], root: str) -> str:
+    def _prefix(self, host: Program, chain: tuple[nn.Module, ...], root: str) -> str:
         """The scope of the module in the variable `root`."""
         reference = self._roots.get(root)
         module = reference() if reference is not None else None
@@ -226,7 +222,7 @@ class Family:
             chain = (*chain, module)
         return host.scope_of(chain) if chain else ""
 
-    def _site(self, host: "TorchHost", chain: tuple[nn.Module, ...], table: Table, node: Node) -> int:
+    def _site(self, host: Program, chain: tuple[nn.Module, ...], table: Table, node: Node) -> int:
         library = host.library
         prefix = self._prefix(host, chain, node.root)
         scope = f"{prefix}/{node.scope}" if prefix and node.scope else prefix or node.scope
@@ -256,7 +252,7 @@ class Family:
             inner.append(start)
         return [*reversed(inner), *reversed(chain)]
 
-    def _define(self, host: "TorchHost", chain: tuple[nn.Module, ...], key: tuple[Any, ...], text: str) -> int:
+    def _define(self, host: Program, chain: tuple[nn.Module, ...], key: tuple[Any, ...], text: str) -> int:
         """Called by the compiled code with the table that it carries: gives its nodes their names."""
         try:
             number = self._numbers[key] = self._defined(host, chain, text)
@@ -265,7 +261,7 @@ class Family:
             return 0
         return number
 
-    def _defined(self, host: "TorchHost", chain: tuple[nn.Module, ...], text: str) -> int:
+    def _defined(self, host: Program, chain: tuple[nn.Module, ...], text: str) -> int:
         table = Table.from_json(text)
         rows = []
         for node in table.nodes:
@@ -281,7 +277,7 @@ class Family:
 
     # --- selection --------------------------------------------------------------------------------------------------
 
-    def choice_now(self, host: "TorchHost", forms: Forms) -> Choice | None:
+    def choice_now(self, host: Program, forms: Forms) -> Choice | None:
         """The choice for a form that is compiled before its first call; None for the one without taps."""
         if host.closed or not host.library.records_graph(forms.backward, self._grad):
             return None
@@ -289,7 +285,7 @@ class Family:
             return self._choice(host, self._open[-1])
         return self._choice(host, tuple(map(program_module, host.library.modules())))
 
-    def _choice(self, host: "TorchHost", chain: tuple[nn.Module, ...]) -> Choice:
+    def _choice(self, host: Program, chain: tuple[nn.Module, ...]) -> Choice:
         everything = host.library.site_wants(0, 0)
         if everything == _STRUCTURE:
             return Choice(_tap_none, False, "none")
@@ -298,7 +294,7 @@ class Family:
             return Choice(_tap_all, by_value, f"all-{by_value}")
         return Choice(functools.partial(self._choose, host, chain), True, host.plan_key + repr(list(map(type, chain))))
 
-    def _choose(self, host: "TorchHost", chain: tuple[nn.Module, ...], table: Table) -> None:
+    def _choose(self, host: Program, chain: tuple[nn.Module, ...], table: Table) -> None:
         wanted = [
             host.library.site_wants(self._site(host, chain, table, node), len(table.nodes)) for node in table.nodes
         ]
@@ -323,7 +319,7 @@ def _tap_none(table: Table) -> None:
 class _Tracing:
     """The compiler runs: its operators are not the program's."""
 
-    def __init__(self, host: "TorchHost") -> None:
+    def __init__(self, host: Program) -> None:
         self._tracing = host.library.tracing
 
     def __enter__(self) -> None:

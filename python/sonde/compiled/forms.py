@@ -141,7 +141,7 @@ def _forget_strides() -> None:
 
 
 class _Surroundings:
-    """What the compiler reads from its surroundings, kept for the second form."""
+    """The state that the compiler reads besides its arguments, kept for the second form."""
 
     def __init__(self, example_inputs: Sequence[Any]) -> None:
         from torch._inductor import config
