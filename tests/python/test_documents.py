@@ -17,7 +17,7 @@ import pytest
 from document_blocks import CHECKOUT, World, blocks_of, doctest_steps, environments_of, session_steps
 from document_output import renewed, same
 
-DOCUMENTS = ["README.md", "docs/c.md", "docs/guide.md", "docs/python.md", "docs/watch.md"]
+DOCUMENTS = ["README.md", "docs/c.md", "docs/guide.md", "docs/python.md", "docs/torchair.md", "docs/watch.md"]
 MOST_LINES = 60  # of the output, in a message
 FOLDERS = (
     ".ci",
@@ -109,6 +109,10 @@ class Document:
         return changes
 
     def run_python(self, block):
+        if name := block.marks.get("file"):
+            (self.world.home / name).write_text("\n".join(block.lines) + "\n")
+            self.printed = []
+            return
         ((status, self.printed),) = self.world.python(["\n".join(block.lines)], block.marks.get("first", ""))
         self.check_status(block, 0, status, self.printed)
 

@@ -94,9 +94,12 @@ def test_a_script_for_ascend_runs_unchanged(run, tmp_path, execute):
 
 def test_the_sample_with_a_scope_records_what_the_options_and_the_scope_select(run, tmp_path, sonde):
     (tmp_path / "dump").mkdir()
-    ran = run(NETWORK)
+    ran = run(NETWORK, DUMP_GE_GRAPH="3")  # as the page does first, to get the names
     assert ran.status == 0, ran.stderr
     assert ran.stdout.splitlines()[-1] == "True"
+    assert "the recording that a variable has begun ends: the program starts one itself" in ran.stderr
+    # The graph that the variable asks for, and that of the program's own recording.
+    assert len(list(tmp_path.glob("ge_proto_*_graph_1_Build.txt"))) == 2
     assert "%add : [num_users=1] = call_function[target=torch.ops.aten.add.Tensor]" in ran.stdout
     rows = [json.loads(line) for line in sonde("ls", "dump", "--ops", "--jsonl").stdout.splitlines()]
     ops = {row["op_name"]: row["times"] for row in rows if row["op_type"] != "Parameter" and row["tensors"]}
@@ -104,6 +107,51 @@ def test_the_sample_with_a_scope_records_what_the_options_and_the_scope_select(r
     assert ops == {"Default/network-Network/add-op0": 3, "Default/network-Network/sub-op0": 3}
     (graph,) = (tmp_path / "dump").glob("worldsize1_global_rank0/ge_proto_00000000_graph_1_Build.txt")
     assert 'name: "Default/network-Network/sub-op0"' in graph.read_text()
+
+
+def test_scopes_in_a_trained_model_select_the_backward_and_quantisations_their_inputs(train, dump, sonde):
+    dump.mkdir()
+    source = f"""
+        import torch
+        import torch.ao.quantization.fx._decomposed  # the operators of PyTorch's quantised graphs
+        from sonde import torchair
+
+        quantised = torch.ops.quantized_decomposed
+
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.up, self.down = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+            def forward(self, x):
+                h = torch.relu(self.up(x))
+                with torchair.scope.data_dump():
+                    y = self.down(h)
+                q = quantised.quantize_per_tensor(h, 0.1, 0, -128, 127, torch.int8)
+                return quantised.dequantize_per_tensor(q, 0.1, 0, -128, 127, torch.int8) + y
+
+
+        config = torchair.CompilerConfig()
+        config.dump_config.enable_dump = True
+        config.dump_config.dump_path = {str(dump)!r}
+        config.dump_config.dump_mode = "output"
+        config.dump_config.dump_layer = "Default_network-Model_relu-op0"
+        config.dump_config.quant_dumpable = True
+        model = torch.compile(Model(), backend=torchair.get_npu_backend(compiler_config=config), fullgraph=True)
+        model(torch.randn(2, 4)).sum().backward()
+    """
+    run = train(source)
+    assert run.status == 0, run.stderr
+    rows = [json.loads(line) for line in sonde("ls", dump, "--ops", "--jsonl").stdout.splitlines()]
+    recorded = {row["op_name"]: row["tensors"] for row in rows if row["tensors"] and row["op_type"] != "Parameter"}
+    assert recorded.pop("Default/network-Model/relu-op0") == 1
+    assert recorded.pop("Default/network-Model/quantize_per_tensor-op0") == 1
+    assert recorded["Default/network-Model/down-Linear/addmm-op0"] == 1
+    assert recorded["Gradients/Default/network-Model/down-Linear/Grad_addmm/mm-op0"] == 1
+    assert all("down-Linear" in name for name in recorded)
+    (row,) = sonde("stats", dump, "--select", "quantize_per_tensor", "--jsonl").stdout.splitlines()
+    assert json.loads(row)["side"] == "input"
 
 
 def test_without_the_option_the_modules_are_not_there(script, execute):

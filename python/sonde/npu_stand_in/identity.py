@@ -62,7 +62,7 @@ def _announce() -> None:
 
 
 def _restored(storage: Any, location: str) -> Any:
-    """What was saved on an NPU, or is to be loaded there, is loaded on the CPU."""
+    """Loads on the CPU a tensor that was saved on an NPU, or that is to be loaded there."""
     return storage if _is_npu(location) else None
 
 

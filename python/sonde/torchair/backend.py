@@ -37,7 +37,7 @@ _FORMS: Mapping[str, Callable[[str, fx.Graph], str]] = {
 
 
 class Backend:
-    """What torchair.get_npu_backend() gives. One object for a configuration, so Dynamo keeps its compiled code."""
+    """The result of torchair.get_npu_backend(). One object for a configuration, so Dynamo keeps its compiled code."""
 
     def __init__(self, config: CompilerConfig, decompositions: Mapping[Any, Callable[..., Any]]) -> None:
         self.config = config
@@ -61,7 +61,7 @@ class Backend:
 
 
 class Compiler:
-    """Compiles one graph of AOTAutograd's: forward, backward or inference; what torchair.get_compiler() gives."""
+    """Compiles one graph of AOTAutograd's: forward, backward or inference; the result of torchair.get_compiler()."""
 
     def __init__(self, config: CompilerConfig) -> None:
         self.config = config

@@ -13,8 +13,7 @@ _Sources: TypeAlias = dict[fx.Node, str]
 
 
 def ge_graph(name: str, graph: fx.Graph) -> GeGraph:
-    """The operators of an FX graph. Items of a result with several outputs (`getitem`) are no operators of their
-    own."""
+    """The operators of an FX graph. Items of a result with several outputs (`getitem`) belong to its operator."""
     made = GeGraph(name)
     sources: _Sources = {}
     data = 0
@@ -94,13 +93,13 @@ def _arguments(node: fx.Node) -> Iterator[tuple[str, Any]]:
 
 
 def outputs_of(node: fx.Node) -> list[Any]:
-    """What the node gives, as fake tensors and symbols."""
+    """The values of the node, as fake tensors and symbols."""
     meta = value_of(node)
     return list(meta) if isinstance(meta, list | tuple) else [meta] if meta is not None else []
 
 
 def value_of(node: fx.Node) -> Any:
-    """What it gives, as PyTorch traced it: a fake tensor, a list, a symbol; None if unknown."""
+    """Its value, as PyTorch traced it: a fake tensor, a list, a symbol; None if unknown."""
     return node.meta.get("val")
 
 
