@@ -14,7 +14,6 @@ from typing import Any
 
 from . import environment
 from .console import report
-from .errors import Error
 from .ge import text
 from .ge.graph import Description, GeGraph, Operator, Value
 
@@ -35,8 +34,8 @@ def write(settings: dict[str, Any]) -> None:
         runs = _runs_of_this_process(path)
         if runs:
             _write(runs[-1], path, of_options)
-    except (Error, OSError, ImportError) as error:
-        report("failure", f"sonde: cannot write the graph in GE's form: {error}")
+    except Exception as error:  # the program goes on, or ends as it would
+        report("failure", f"sonde: cannot write the graph in GE's form: {error} ({type(error).__name__})")
 
 
 def _directory(settings: dict[str, Any]) -> str:

@@ -75,7 +75,8 @@ def test_an_option_has_torchairs_default(path, default):
          "(type: <class 'str'>)."),
         ("debug.run_eagerly", "yes", ValueError, "Value 'yes' (type: <class 'str'>) not in optional list "
          "[True, False] (type: <class 'bool'>)."),
-        ("debug.aclgraph.static_capture_size_limit", "64", ValueError, "Please set integer type, but got <class 'str'>"),
+        ("debug.aclgraph.static_capture_size_limit", "64", ValueError,
+         "Please set integer type, but got <class 'str'>"),
         ("debug.aclgraph.static_capture_size_limit", 0, ValueError,
          "Please set value in [1, 9223372036854775807], 0 is out of range."),
         ("fusion_config.fusion_switch_file", "/no/such", FileNotFoundError,

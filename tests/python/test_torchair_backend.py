@@ -215,6 +215,36 @@ def test_a_filter_that_gives_something_else_is_an_error(small):
     assert "debug.data_dump.filter gave True for the node add; expected: the node itself, or None" in run.stderr
 
 
+def test_where_nothing_can_be_written_one_line_says_so(small, tmp_path):
+    (tmp_path / "worldsize1_global_rank0").write_text("")
+    run = small("debug.data_dump.type = 'npy'")
+    assert run.status == 0
+    assert "[[8.0, 8.0], [8.0, 8.0]]" in run.stdout
+    assert run.stderr.count("debug.data_dump cannot write the files of add in") == 1
+    assert run.stderr.count("\n") == 3  # beside the words about the scope and the interpreter
+
+
+def test_sizes_that_are_known_only_at_run_time_are_negative(train, tmp_path):
+    source = """
+        import torch
+        from sonde import torchair
+
+        config = torchair.CompilerConfig()
+        config.debug.data_dump.type = "npy"
+        config.debug.graph_dump.type = "txt"
+        function = torch.compile(
+            lambda x: x.reshape(-1) * 2, backend=torchair.get_npu_backend(compiler_config=config), dynamic=True
+        )
+        print(function(torch.ones(2, 3)).sum().item(), function(torch.ones(4, 5)).sum().item())
+    """
+    run = train(source)
+    assert run.stdout == "12.0 40.0\n", run.stderr
+    (path,) = tmp_path.glob("dynamo_original_graph_1_*.txt")
+    ops = {op["type"][0]: op for op in text_protobuf.parse(path.read_text())["op"]}
+    assert ops["mul"]["output_desc"][0]["shape"] == [{"dim": [-1]}]
+    assert len(list(tmp_path.glob("worldsize1_global_rank0/graph_1/*/mul-aten.mul.Tensor.OUTPUT.0.*.npy"))) == 2
+
+
 def test_the_modes_of_captured_graphs_save_every_tensor(small, tmp_path):
     settings = ["mode = 'npugraph_ex'"]
     run = small(*settings, argument=", options={'dump_tensor_data': True}")

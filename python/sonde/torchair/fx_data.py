@@ -41,6 +41,7 @@ class DataDumper(fx.Interpreter):
         self._filter = options.filter
         self._root = os.path.join(options.path or os.getcwd(), rank_directory(), f"graph_{graph_id}")
         self._step = 0
+        self._writes = True  # until a file could not be written
 
     def __call__(self, *args: Any) -> Any:
         """One step."""
@@ -71,16 +72,21 @@ class DataDumper(fx.Interpreter):
         return taken is not None
 
     def _write(self, node: fx.Node, time: str, named: Iterator[tuple[str, object]]) -> None:
+        if not self._writes:
+            return
         directory = os.path.join(self._root, str(self._step))
         try:
             os.makedirs(directory, exist_ok=True)
             for name, value in named:
                 _save(os.path.join(directory, f"{node.name}-{node.target}.{name}.{time}.npy"), value)
         except OSError as error:
+            self._writes = False
             say_once(
                 f"sonde: debug.data_dump cannot write the files of {node.name} in {directory}: {error.strerror}; "
-                "files of this node and of others are missing; free the disk, or set debug.data_dump.path"
+                "the files of its graph are missing from here on; free the disk, or set debug.data_dump.path"
             )
+        except (TypeError, RuntimeError) as error:  # a type of elements that NumPy lacks
+            say_once(f"sonde: debug.data_dump cannot write a tensor of {node.name}, whose file is missing: {error}")
 
 
 class TensorSaver(fx.Interpreter):
@@ -90,6 +96,7 @@ class TensorSaver(fx.Interpreter):
         super().__init__(module)
         self._root = os.path.join(dump_path, rank_directory())
         self._count = 0
+        self._writes = True  # until a file could not be written
 
     def __call__(self, *args: Any) -> Any:
         """One run."""
@@ -100,14 +107,15 @@ class TensorSaver(fx.Interpreter):
     def run_node(self, n: fx.Node) -> Any:
         """Runs a node and saves its tensor."""
         result = super().run_node(n)
-        if n.op != "output" and isinstance(result, torch.Tensor):
+        if self._writes and n.op != "output" and isinstance(result, torch.Tensor):
             path = os.path.join(self._root, f"{n.name}_device_{result.device.index or 0}_{self._count}.pt")
             try:
                 os.makedirs(self._root, exist_ok=True)
                 torch.save(result.detach().clone(), f"{path}.partial")
                 os.replace(f"{path}.partial", path)
             except (OSError, RuntimeError) as error:  # torch.save raises both
-                say_once(f"sonde: cannot write '{path}': {error}; this file and others are missing")
+                self._writes = False
+                say_once(f"sonde: cannot write '{path}': {error}; the files of its graph are missing from here on")
         return result
 
 
