@@ -5,6 +5,7 @@ import sys
 import textwrap
 
 import pytest
+import torch
 from conftest import CLI
 
 # In the form of TorchAir's page about its dump of data: a model without parameters, options, a scope.
@@ -75,9 +76,8 @@ def run(script, execute, tmp_path):
     return run
 
 
-def test_a_script_for_ascend_runs_unchanged(run, tmp_path, execute):
-    make = "import torch; torch.save({'x': torch.ones(2)}, 'train.pt')"
-    assert execute(sys.executable, "-c", make).status == 0
+def test_a_script_for_ascend_runs_unchanged(run, tmp_path):
+    torch.save({"x": torch.ones(2)}, tmp_path / "train.pt")
     ran = run(MODEL)
     assert ran.status == 0, ran.stderr
     assert ran.stdout.splitlines() == ["True cpu"]

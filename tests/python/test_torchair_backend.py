@@ -221,7 +221,7 @@ def test_where_nothing_can_be_written_one_line_says_so(small, tmp_path):
     assert run.status == 0
     assert "[[8.0, 8.0], [8.0, 8.0]]" in run.stdout
     assert run.stderr.count("debug.data_dump cannot write the files of add in") == 1
-    assert run.stderr.count("\n") == 3  # beside the words about the scope and the interpreter
+    assert run.stderr.count("\n") == 2  # beside the line that the graph runs node by node
 
 
 def test_sizes_that_are_known_only_at_run_time_are_negative(train, tmp_path):
@@ -242,7 +242,7 @@ def test_sizes_that_are_known_only_at_run_time_are_negative(train, tmp_path):
     (path,) = tmp_path.glob("dynamo_original_graph_1_*.txt")
     ops = {op["type"][0]: op for op in text_protobuf.parse(path.read_text())["op"]}
     assert ops["mul"]["output_desc"][0]["shape"] == [{"dim": [-1]}]
-    assert len(list(tmp_path.glob("worldsize1_global_rank0/graph_1/*/mul-aten.mul.Tensor.OUTPUT.0.*.npy"))) == 2
+    assert len(list(tmp_path.glob("worldsize1_global_rank0/graph_1/*/mul*-aten.mul.Tensor.OUTPUT.0.*.npy"))) == 2
 
 
 def test_the_modes_of_captured_graphs_save_every_tensor(small, tmp_path):
