@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from sonde import torchair
+from sonde import session, torchair
 from sonde.errors import Error
 from sonde.torchair import log, notices
 from sonde.torchair.npugraph_ex import with_options
@@ -164,6 +164,17 @@ def test_other_calls_of_torchair_are_accepted_or_refused_with_the_reason(capfd):
         torchair.dynamo_export(None)
     with pytest.raises(AttributeError, match=r"torchair\.ops is not available in Sonde"):
         _ = torchair.ops
+
+
+def test_an_eager_dump_takes_the_place_of_a_recording(tmp_path, capfd):
+    notices._named.clear()
+    config = torchair.CompilerConfig()
+    config.dump_config.enable_dump = True
+    config.dump_config.dump_path = str(tmp_path)
+    config.debug.data_dump.type = "npy"
+    torchair._start_recording(config)
+    assert capfd.readouterr().err == "sonde: torchair: dump_config has no effect beside debug.data_dump\n"
+    assert not session.running()
 
 
 @pytest.mark.parametrize(

@@ -195,6 +195,36 @@ def test_py_is_text_with_the_line_and_the_node_of_each_operator(small, tmp_path)
     assert text.endswith("_ = ge.NetOutput([mul_0, sub_0], dependencies=[])\n")
 
 
+def test_a_scope_leaves_nothing_in_the_files_of_a_graph(train, tmp_path, dump):
+    dump.mkdir()
+    source = f"""
+        import torch
+        from sonde import torchair
+
+        recording = torchair.CompilerConfig()
+        recording.dump_config.enable_dump = True
+        recording.dump_config.dump_path = {str(dump)!r}
+        recording.start()
+
+
+        def function(x):
+            with torchair.scope.data_dump():
+                return x * 2
+
+
+        config = torchair.CompilerConfig()
+        config.debug.data_dump.type = "npy"
+        config.debug.graph_dump.type = "py"
+        compiled = torch.compile(function, backend=torchair.get_npu_backend(compiler_config=config), fullgraph=True)
+        print(compiled(torch.ones(2)).tolist())
+    """
+    run = train(source)
+    assert run.stdout == "[2.0, 2.0]\n", run.stderr
+    assert {path.name.partition("-")[0] for path in tmp_path.rglob("*.npy")} == {"mul"}
+    (path,) = tmp_path.glob("dynamo_original_graph_1_*.py")
+    assert "dump_scope" not in path.read_text()
+
+
 def test_a_filter_chooses_nodes_and_bfloat16_is_written_as_float32(small, tmp_path):
     run = small(
         "debug.data_dump.type = 'npy'",

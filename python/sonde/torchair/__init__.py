@@ -93,7 +93,11 @@ def _start_recording(config: CompilerConfig) -> None:
     """What TorchAir's graph engine does with dump_config, done by Sonde. Raises Error."""
     global _started_with
     options = config.dump_config
-    if not (options.enable_dump and config.mode == "max-autotune") and options.dump_config_path is None:
+    if not (options.enable_dump and not config.saves_tensors()) and options.dump_config_path is None:
+        return
+    reasons = config.reasons_to_interpret()
+    if reasons:
+        say_once(f"dump_config has no effect beside {' and '.join(reasons)}")
         return
     if session.running() and not session.gives_way():
         if _started_with is None or config.configuration() != _started_with.configuration():

@@ -46,7 +46,9 @@ class Backend:
     def __call__(self, module: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
         """Compiles a graph of Dynamo's. `options` are those of torch.compile."""
         config = with_options(self.config, options.get("options") or {})
-        if _runs_node_by_node(config):
+        reasons = config.reasons_to_interpret()
+        if reasons:
+            say(f"{' and '.join(reasons)}: the graph runs node by node, without Inductor")
             compiler = Compiler(config)
             compiled: Callable[..., Any] = aot_autograd(
                 fw_compiler=compiler,
@@ -74,31 +76,9 @@ class Compiler:
         run: Callable[..., Any] = module.forward
         if debug.data_dump.type is not None:
             run = DataDumper(module, debug.data_dump, graph_id)
-        elif _saves_tensors(self.config):
+        elif self.config.saves_tensors():
             run = TensorSaver(module, self.config.dump_config.dump_path)
         return _first_writes(run, self.config, graph_id, module.graph)
-
-
-def _runs_node_by_node(config: CompilerConfig) -> bool:
-    debug = config.debug
-    reasons = [
-        name
-        for name, is_set in (
-            ("debug.data_dump", debug.data_dump.type is not None),
-            ("debug.run_eagerly", debug.run_eagerly),
-            ("debug.fx_summary", debug.fx_summary.type is not None and debug.fx_summary.skip_compile),
-            (f"mode {config.mode} with enable_dump", _saves_tensors(config)),
-        )
-        if is_set
-    ]
-    if not reasons:
-        return False
-    say(f"{' and '.join(reasons)}: the graph runs node by node, without Inductor")
-    return True
-
-
-def _saves_tensors(config: CompilerConfig) -> bool:
-    return config.mode != "max-autotune" and bool(config.dump_config.enable_dump)
 
 
 def _with_inductor(

@@ -226,3 +226,18 @@ class CompilerConfig(Options):
     def start(self) -> None:
         """Start recording. Raises Error as sonde.start() does."""
         session.start(self)
+
+    def reasons_to_interpret(self) -> list[str]:
+        """The options because of which graphs run node by node; empty if Inductor compiles them."""
+        debug = self.debug
+        reasons = {
+            "debug.data_dump": debug.data_dump.type is not None,
+            "debug.run_eagerly": debug.run_eagerly,
+            "debug.fx_summary": debug.fx_summary.type is not None and debug.fx_summary.skip_compile,
+            f"mode {self.mode} with enable_dump": self.saves_tensors(),
+        }
+        return [name for name, is_set in reasons.items() if is_set]
+
+    def saves_tensors(self) -> bool:
+        """Whether each node's tensor becomes a .pt file: the modes that capture graphs."""
+        return self.mode != "max-autotune" and bool(self.dump_config.enable_dump)

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import fx
 
+from ..compiled.nodes import is_scope_marker
 from ..console import say_once
 from ..errors import Error
 from .config import _DataDump
@@ -51,7 +52,8 @@ class DataDumper(fx.Interpreter):
 
     def run_node(self, n: fx.Node) -> Any:
         """Runs a node; writes its inputs before it and its outputs after it."""
-        if n.op != "call_function" or not isinstance(n.target, torch._ops.OpOverload) or not self._takes(n):
+        is_operator = n.op == "call_function" and isinstance(n.target, torch._ops.OpOverload)
+        if not is_operator or is_scope_marker(n) or not self._takes(n):
             return super().run_node(n)
         time = timestamp()
         arguments, _ = self.fetch_args_kwargs_from_env(n)

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import fx
 
+from ..compiled.nodes import is_scope_marker
 from ..ge.graph import Description, GeGraph, Operator, Value
 
 # Of an FX node: the operator and the number of its output. Nodes without tensors have none.
@@ -17,9 +18,9 @@ def ge_graph(name: str, graph: fx.Graph) -> GeGraph:
     made = GeGraph(name)
     sources: _Sources = {}
     data = 0
-    for node in graph.nodes:
+    for node in nodes_of(graph):
         if is_item(node):
-            maker = sources[node.args[0]].rpartition(":")[0]
+            maker = sources[node.all_input_nodes[0]].rpartition(":")[0]
             sources[node] = f"{maker}:{node.args[1]}"
             continue
         if node.op == "output":
@@ -109,6 +110,11 @@ def _described(name: str, meta: object) -> Description:
         return Description(name, dtype, [size if isinstance(size, int) else -1 for size in meta.shape])
     kinds = ((bool | torch.SymBool, "bool"), (int | torch.SymInt, "int64"), (float | torch.SymFloat, "float64"))
     return Description(name, next((dtype for kind, dtype in kinds if isinstance(meta, kind)), ""))
+
+
+def nodes_of(graph: fx.Graph) -> Iterator[fx.Node]:
+    """The nodes, without the marks that scope.data_dump() leaves."""
+    return (node for node in graph.nodes if not is_scope_marker(node))
 
 
 def is_item(node: fx.Node) -> bool:

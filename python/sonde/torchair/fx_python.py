@@ -6,7 +6,7 @@ import re
 import torch
 from torch import fx
 
-from .fx_graph import flat, is_item, outputs_of, type_of, value_of
+from .fx_graph import flat, is_item, nodes_of, outputs_of, type_of, value_of
 
 _HEAD = """\
 # -*- coding: utf-8 -*-
@@ -21,7 +21,7 @@ _CODE_LINE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<fun
 def python_text(graph: fx.Graph) -> str:
     """A line `Op_0 = ge.Op(...)` for each operator, below its FX node and the source line that it comes from."""
     writer = _Writer()
-    for node in graph.nodes:
+    for node in nodes_of(graph):
         writer.add(node)
     return "\n".join([_HEAD, *writer.lines]) + "\n"
 

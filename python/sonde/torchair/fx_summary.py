@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from .fx_graph import nodes_of
+
 _COLUMNS = ("目标函数", "函数类型", "支持状态", "调用次数", "输入统计", "输出统计")
 _SUPPORTED = "已支持"  # every operator runs here
 
@@ -28,7 +30,7 @@ def summary(graph: fx.Graph) -> list[list[str]]:
     """A row for each target, in the order of first calls."""
     inputs: dict[Any, collections.Counter[str]] = {}
     outputs: dict[Any, collections.Counter[str]] = {}
-    for node in graph.nodes:
+    for node in nodes_of(graph):
         if node.op != "call_function":
             continue
         arguments = ", ".join(_shown(one) for one in node.args) + ("," if len(node.args) == 1 else "")
