@@ -146,7 +146,7 @@ def configuration(options, out):
     return settings
 
 
-def main():
+def options_of():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--case", choices=CASES, default="steady")
@@ -157,7 +157,11 @@ def main():
     parser.add_argument("--directory", default=None, help="where the dump is made and removed again")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--measure", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    options = options_of()
     if options.measure:
         print(json.dumps(measure(options.measure)))
         return

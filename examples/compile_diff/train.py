@@ -1,9 +1,9 @@
 """A small training, eager or compiled, and two bugs that only the compiled one has.
 
-    python train.py eager
-    python train.py compiled
-    python train.py compiled --bug decomposition     # a decomposition of ours is wrong
-    python train.py compiled --bug stride            # the fake kernel of our operator promises another stride
+python train.py eager
+python train.py compiled
+python train.py compiled --bug decomposition     # a decomposition of ours is wrong
+python train.py compiled --bug stride            # the fake kernel of our operator promises another stride
 """
 
 import argparse

@@ -30,8 +30,6 @@ class Compilation:
 
     def __init__(self, host: Program, model: Any, inner: Any) -> None:
         self._inner = inner
-        if isinstance(model, fx.GraphModule) and taps.strip_scope_markers(model.graph):
-            model.recompile()
         self._family = Family(host, model)
 
         # Inductor wraps it, and a wrapper keeps attributes of a function only.
@@ -43,6 +41,8 @@ class Compilation:
         self.compile = compile_
 
     def _compile(self, module: fx.GraphModule, example_inputs: Sequence[Any], args: Any, options: Any) -> Any:
+        if taps.strip_scope_markers(module.graph):
+            module.recompile()
         inner = functools.partial(_with_arguments, self._inner, args)
         host = Family.host
         forms = self._forms(host, module, example_inputs, inner, options) if host is not None else None
@@ -90,7 +90,8 @@ class Family:
         self._roots: dict[str, weakref.ref[nn.Module]] = {}  # variable in the compiled function -> module
         self._forward_types: dict[int, str] = {}
         self._scoped: set[int] = set()  # sequence numbers inside a sonde.dump_scope()
-        self._open: list[tuple[nn.Module, ...]] = []  # of forwards: the modules that called them
+        # Of forwards: the modules that called them. They must not live longer because of it.
+        self._open: list[tuple[weakref.ref[nn.Module], ...]] = []
         self._numbers: dict[tuple[Any, ...], int] = {}  # of defined graphs
         # Dynamo compiles a function for one mode; Inductor's code runs with gradients off.
         self._grad = torch.is_grad_enabled()
@@ -154,7 +155,7 @@ class Family:
             form = forms.tapped_form(lambda: self._choice(host, chain))
         if form is None:
             return self._plain(host, forms)
-        key = (id(forms), id(host), tuple(map(id, chain)), flags.version())
+        key = (id(forms), id(host), host.scope_of(chain) if chain else "", flags.version())
         define = functools.partial(self._define, host, chain, key)
         host.library.begin_run(self._numbers.get(key, 0), forms.backward, self._grad, define)
         return form
@@ -176,9 +177,9 @@ class Family:
     def _chain(self, host: Program, forms: Forms) -> tuple[nn.Module, ...]:
         """The modules around a call; those of the forward for its backward, which runs in the reverse order."""
         if forms.backward:
-            return self._open.pop() if self._open else ()
+            return _alive(self._open.pop()) if self._open else ()
         chain = tuple(map(program_module, host.library.modules()))
-        self._open.append(chain)
+        self._open.append(tuple(map(weakref.ref, chain)))
         del self._open[:-_MOST_OPEN]
         return chain
 
@@ -282,7 +283,7 @@ class Family:
         if host.closed or not host.library.records_graph(forms.backward, self._grad):
             return None
         if forms.backward and self._open:
-            return self._choice(host, self._open[-1])
+            return self._choice(host, _alive(self._open[-1]))
         return self._choice(host, tuple(map(program_module, host.library.modules())))
 
     def _choice(self, host: Program, chain: tuple[nn.Module, ...]) -> Choice:
@@ -314,6 +315,10 @@ def _tap_all(table: Table) -> None:
 def _tap_none(table: Table) -> None:
     for node in table.nodes:
         node.tapped = False
+
+
+def _alive(chain: Sequence[weakref.ref[nn.Module]]) -> tuple[nn.Module, ...]:
+    return tuple(module for module in (reference() for reference in chain) if module is not None)
 
 
 class _Tracing:

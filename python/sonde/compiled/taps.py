@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import fx
 from torch._inductor.custom_graph_pass import CustomGraphPass
-from torch.fx.proxy import _COPY_META_FIELDS
 
 from . import nodes
 from .nodes import Table
@@ -98,22 +97,19 @@ def _fingerprint(graph: fx.Graph) -> str:
     for node in graph.nodes:
         stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
         facts = (node.name, node.meta.get("stack_trace"), nodes.module_path(stack), node.meta.get("seq_nr"))
-        digest.update(repr((*facts, nodes.is_scoped(node))).encode())
+        digest.update(repr((*facts, bool(node.meta.get("sonde_scoped")))).encode())
     return digest.hexdigest()
 
 
 def strip_scope_markers(graph: fx.Graph) -> bool:
-    """Removes what sonde.dump_scope() left in a graph of Dynamo's; the nodes inside remember it, and those that
-    AOTAutograd makes of them, of the backward too. True: there were some."""
-    if "custom" not in _COPY_META_FIELDS:  # before PyTorch 2.9
-        _COPY_META_FIELDS.append("custom")
+    """Removes what sonde.dump_scope() left in the graph; the nodes inside remember it. True: there were some."""
     depth, found = 0, []
     for node in graph.nodes:
         if nodes.is_scope_marker(node):
             depth = max(0, depth + node.args[0])
             found.append(node)
         elif depth:
-            node.meta["custom"] = {**node.meta.get("custom", {}), "sonde_scoped": True}
+            node.meta["sonde_scoped"] = True
     for node in found:
         graph.erase_node(node)
     return bool(found)
