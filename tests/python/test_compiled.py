@@ -3,12 +3,14 @@
 import collections
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import textwrap
 
 import dumps
 import pytest
+from processes import CLI
 
 pytestmark = pytest.mark.cold  # Inductor starts processes and threads of its own
 
@@ -70,6 +72,18 @@ TRAINING = (
 def cache(tmp_path_factory):
     """Where Inductor keeps compiled code for all tests of this file."""
     return str(tmp_path_factory.mktemp("inductor"))
+
+
+EXAMPLE = pathlib.Path(__file__).parents[2] / "examples/compile_diff"
+
+
+@pytest.fixture(scope="module")
+def eager(tmp_path_factory):
+    """The dump of the example's eager training."""
+    out = tmp_path_factory.mktemp("eager") / "dump"
+    command = [CLI, "run", "--out", out, "--", sys.executable, EXAMPLE / "train.py", "eager"]
+    subprocess.run([str(part) for part in command], check=True, capture_output=True)
+    return out
 
 
 def names_of(dump, step, graph=0):
@@ -254,6 +268,20 @@ CASES = (
     with case("inputs", input_output=1):
         model = Small()
         training(model, torch.compile(model))
+    class Logarithm(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one = nn.Linear(4, 6)
+
+        def forward(self, x):
+            x = self.one(x)
+            x = torch.log(x)
+            return x.sin()
+
+
+    with case("not_a_number"):
+        model = Logarithm()
+        training(model, torch.compile(model))
     with case("flagged", dump_mode=2):
         model = Scoped()
         training(model, torch.compile(model, fullgraph=True))
@@ -289,7 +317,7 @@ def cases(tmp_path_factory, cache):
     done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     answers = dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
-    return answers, done.stderr
+    return answers, done.stderr, directory / "dumps"
 
 
 ONE, TWO = "Default/network-Small/one-Linear/addmm-op0", "Default/network-Small/two-Linear/addmm-op0"
@@ -374,3 +402,26 @@ def test_graphs_compiled_before_the_recording_are_counted(train, cache):
     )
     done = train(source, TORCHINDUCTOR_CACHE_DIR=cache)
     assert "compiled before the recording began are not recorded node by node: 1" in done.stderr
+
+
+def test_first_bad_names_the_node_and_its_line(cases, sonde):
+    found = sonde("first-bad", cases[2] / "not_a_number")
+    assert found.status == 1
+    assert "Default/network-Logarithm/log-op0" in found.stdout
+    assert "x = torch.log(x)" in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("bug", "line"), [("decomposition", "h = F.softplus(h)"), ("stride", "h = h * self.scale")], ids=["one", "two"]
+)
+def test_a_bug_of_the_compiled_model_is_found_from_its_dump_and_the_eager_one(
+    execute, sonde, tmp_path, eager, cache, bug, line
+):
+    program = EXAMPLE / "train.py"
+    out = tmp_path / "compiled"
+    run = ["run", "--out", out, "--", sys.executable, program, "compiled", "--bug", bug]
+    recorded = sonde(*run, TORCHINDUCTOR_CACHE_DIR=cache)
+    assert recorded.status == 0, recorded.stderr
+    answer = sonde("compare", out, eager)
+    assert answer.status == 1
+    assert line in answer.stdout.split("golden")[0]
