@@ -65,8 +65,8 @@ def tensors_of(root: nn.Module, table: str) -> Iterator[tuple[str, torch.Tensor]
 
 
 def has_parameters(root: nn.Module) -> bool:
-    """True if `root` or a module below it has a parameter. Without the paths of tensors_of(), since every call of a root
-    module asks."""
+    """True if `root` or a module below it has a parameter. Without the paths of tensors_of(), since each call of a root
+    asks."""
     waiting, seen = [root], {id(root)}
     while waiting:
         members = _members(waiting.pop())

@@ -414,9 +414,7 @@ def test_first_bad_names_the_node_and_its_line(cases, sonde):
 @pytest.mark.parametrize(
     ("bug", "line"), [("decomposition", "h = F.softplus(h)"), ("stride", "h = h * self.scale")], ids=["one", "two"]
 )
-def test_a_bug_of_the_compiled_model_is_found_from_its_dump_and_the_eager_one(
-    execute, sonde, tmp_path, eager, cache, bug, line
-):
+def test_a_bug_of_the_compiled_model_is_found_from_its_dump_and_the_eager_one(sonde, tmp_path, eager, cache, bug, line):  # noqa: PLR0917
     program = EXAMPLE / "train.py"
     out = tmp_path / "compiled"
     run = ["run", "--out", out, "--", sys.executable, program, "compiled", "--bug", bug]
