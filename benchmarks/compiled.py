@@ -95,11 +95,11 @@ def run(model, mode, steps, cache):
         return json.loads(done.stdout.splitlines()[-1])
 
 
-def measure(model, rounds, steps):
-    rows = {mode: {"ms": [], "median": [], "compile": []} for mode in MODES}
+def measure(model, modes, rounds, steps):
+    rows = {mode: {"ms": [], "median": [], "compile": []} for mode in modes}
     with tempfile.TemporaryDirectory() as cache:
         for number in range(rounds):
-            for mode in MODES:
+            for mode in modes:
                 own = f"{cache}/{mode.replace(' ', '-')}"  # compiled for this mode alone in the first round
                 answer = run(model, mode, steps, own)
                 rows[mode]["ms"].append(answer["ms"])
@@ -114,6 +114,7 @@ def main():
     parser.add_argument("models", nargs="*", default=MODELS)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--modes", nargs="*", choices=MODES, help="`off` is one of them")
     parser.add_argument("--json")
     parser.add_argument("--child", nargs=2)
     parser.add_argument("--out")
@@ -122,7 +123,7 @@ def main():
         return child(*options.child, options.steps, options.out)
     results = {}
     for model in options.models:
-        results[model] = rows = measure(model, options.rounds, options.steps)
+        results[model] = rows = measure(model, options.modes or MODES, options.rounds, options.steps)
         print(f"{model:14} {'ms':>8} {'ratio':>6} {'median':>7} {'compile s':>10} {'ratio':>6}")
         for mode, row in rows.items():
             base = rows["eager off" if mode.startswith("eager") else "off"]

@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch import fx
 
+from . import nodes
 from .nodes import Input, Table
 
 # A result that becomes memory within so many taps is handed over then, instead of being computed again.
@@ -26,6 +28,8 @@ class _Value:
     box: Any  # ir.TensorBox
     computes: tuple[Any, ...] | None  # (function, size, dtype, device) of one that is not memory
     tensor: Any = None  # given to the tap; values are shared between taps
+    # (value, function, further arguments) of one that is a view of another value
+    view: tuple["_Value", Any, list[Any], dict[str, Any]] | None = None
 
 
 @dataclasses.dataclass
@@ -46,6 +50,7 @@ class Taps:
         self.all: list[_Tap] = []
         self.values: dict[tuple[str, int], _Value] = {}
         self.own: set[str] = set()  # buffers that the program does not have
+        self._nodes: dict[str, Any] = {}  # of FX
 
     def add(self, graph: Any, number: int) -> None:
         """The tap of node `number` has its place here."""
@@ -67,8 +72,25 @@ class Taps:
             value = _as_value(lowered)
             if value is None:
                 return None
+            if value.computes is not None:
+                value.view = self._view(graph, name)
             self.values[name, slot] = value
         return self.values[name, slot]
+
+    def _view(self, graph: Any, name: str) -> Any:
+        """A view of a value that a tap has got needs no memory of its own."""
+        from torch._inductor import lowering
+
+        self._nodes = self._nodes or {node.name: node for node in graph.module.graph.nodes}
+        node: Any = self._nodes.get(name)
+        base = node.args[0] if node is not None and node.args else None
+        if not nodes.is_view(getattr(node, "target", None)) or not isinstance(base, fx.Node):
+            return None
+        value, function = self.values.get((base.name, 0)), lowering.lowerings.get(node.target)
+        others = [*node.args[1:], *node.kwargs.values()]
+        if value is None or function is None or any(isinstance(one, fx.Node) for one in _flat(others)):
+            return None
+        return value, function, list(node.args[1:]), dict(node.kwargs)
 
     def place(self, graph: Any) -> None:
         """All layouts are decided: makes the operations of the taps and puts them where they belong."""
@@ -101,6 +123,14 @@ class Taps:
         for i in range(len(program) + 1):
             merged += at[i] + program[i : i + 1]
         graph.operations[:] = merged
+
+
+def _flat(values: list[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, tuple | list):
+            yield from _flat(list(value))
+        else:
+            yield value
 
 
 def _origins(node: Any) -> Any:
@@ -136,7 +166,10 @@ def _tensor_of(value: _Value) -> Any:
 
     if value.tensor is None:
         value.tensor = value.box
-        if value.computes is not None:
+        if value.computes is not None and value.view is not None and value.view[0].tensor is not None:
+            base, function, arguments, options = value.view
+            value.tensor = function(base.tensor, *arguments, **options)
+        elif value.computes is not None:
             function, size, dtype, device = value.computes
             value.tensor = ir.Pointwise.create(device=device, dtype=dtype, inner_fn=function, ranges=size)
             value.tensor.realize()

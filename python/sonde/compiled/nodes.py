@@ -249,14 +249,15 @@ def _node(node: fx.Node, backward: bool, types: Mapping[int, str], places: Mappi
         trace=trace,
         seq_nr=sequence if isinstance(sequence, int) else -1,
         forward_type=types.get(sequence, "") if backward and not again and isinstance(sequence, int) else "",
-        is_view=_is_view(node.target),
+        is_view=is_view(node.target),
         inputs=inputs,
         outputs=_outputs(node),
         attributes=attributes,
     )
 
 
-def _is_view(target: Any) -> bool:
+def is_view(target: Any) -> bool:
+    """True if the function's result may be memory of its first argument."""
     schema = getattr(target, "_schema", None)
     if schema is None or not schema.returns:
         return False
