@@ -76,13 +76,23 @@ void add_path(const ValueFlow& flow, const Root& root, FirstBad& report) {
   for (const std::uint32_t op : root.path) report.path.emplace_back(flow.ops()[op].op->op_name);
 }
 
+std::string fused_kernels_of(const CatalogOp& op) {
+  if (op.attributes == nullptr) return "";
+  const auto found = std::ranges::find(*op.attributes, kFusedKernel, &Attribute::name);
+  return found != op.attributes->end() ? found->text : "";
+}
+
 // The answer, and the other errors in its step.
 void add_findings(RankSearch& search, const RankVerdict& verdict, FirstBad& report) {
   SourceTexts sources = sources_of(search.rank());
   for (const Root& root : search.roots()) {
     if (report.findings.size() >= kMostFindings) break;
     Finding finding = finding_of(search, root);
-    finding.code = code_of(*search.flow().ops()[root.op].op, sources);
+    const CatalogOp& op = *search.flow().ops()[root.op].op;
+    finding.code = code_of(op, sources);
+    if (const std::string kernels = fused_kernels_of(op); !kernels.empty()) {
+      finding.evidence.push_back("in the compiled code it is part of " + kernels);
+    }
     // One write of memory is visible in many places.
     const bool again = !report.findings.empty() && finding.kind == "memory_overwritten" &&
                        report.findings.front().kind == finding.kind;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sonde {
@@ -27,6 +28,9 @@ struct Attribute {
   std::string text;
   friend bool operator==(const Attribute&, const Attribute&) = default;
 };
+
+// Not an argument: of a node of a compiled graph, the kernels that compute it, by their names in the compiled code.
+inline constexpr std::string_view kFusedKernel = "fused_kernel";
 
 // Attributes of one call. Stored once for all ops that have the same.
 struct Attributes {

@@ -410,6 +410,7 @@ def test_first_bad_names_the_node_and_its_line(cases, sonde):
     assert found.status == 1
     assert "Default/network-Logarithm/log-op0" in found.stdout
     assert "x = torch.log(x)" in found.stdout
+    assert re.search(r"in the compiled code it is part of cpp_fused_\w*log\w*", found.stdout), found.stdout
 
 
 @pytest.mark.parametrize("bug", ["decomposition", "stride"])

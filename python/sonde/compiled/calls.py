@@ -73,6 +73,10 @@ def _is_known(module: fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
     from torch._inductor.virtualized import V
 
     if V.aot_compilation:
+        say_once(
+            "sonde: the package that AOTInductor makes here has no taps; where it runs, only its calls of libraries are "
+            "recorded"
+        )
         return False
     values = [*taps.tensors(example_inputs), *taps.tensors([node.meta.get("val") for node in module.graph.nodes])]
     others = {value.device.type for value in values} - {"cpu"}
@@ -272,6 +276,8 @@ class Family:
                 for one in node.outputs
             ]
             attributes = [(a.name, a.kind, a.integers, a.reals, a.text) for a in node.attributes]
+            if node.name in table.kernels:
+                attributes.append(("fused_kernel", 4, [], [], ", ".join(table.kernels[node.name])))
             site = self._site(host, chain, table, node)
             rows.append((site, node.op_type, node.is_view, node.tapped, inputs, outputs, attributes))
         return host.library.define_graph(rows)

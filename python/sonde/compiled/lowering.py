@@ -50,6 +50,7 @@ class Taps:
         self.all: list[_Tap] = []
         self.values: dict[tuple[str, int], _Value] = {}
         self.own: set[str] = set()  # buffers that the program does not have
+        self.kernels: dict[str, list[str]] = {}  # the program's, by the nodes that they compute
         self._nodes: dict[str, Any] = {}  # of FX
 
     def add(self, graph: Any, number: int) -> None:
@@ -91,6 +92,17 @@ class Taps:
         if value is None or function is None or any(isinstance(one, fx.Node) for one in _flat(others)):
             return None
         return value, function, list(node.args[1:]), dict(node.kwargs)
+
+    def add_kernel(self, kernel: str, scheduled: list[Any]) -> None:
+        """A C++ kernel has its name."""
+        for one in scheduled:
+            if set(one.get_buffer_names()) & self.own:
+                continue
+            for part in one.get_nodes():
+                for node in sorted(origin.name for origin in getattr(part.node, "origins", ())):
+                    names = self.kernels.setdefault(node, [])
+                    if kernel not in names:
+                        names.append(kernel)
 
     def place(self, graph: Any) -> None:
         """All layouts are decided: makes the operations of the taps and puts them where they belong."""
@@ -223,9 +235,44 @@ def taps_are_lowered() -> Iterator[None]:
     lowered.finalize = finalize_with_taps
     Scheduler.can_fuse = can_fuse_with_taps  # type: ignore[method-assign]
     try:
-        yield
+        with _kernels_are_named():
+            yield
     finally:
         lowered.run_node = run_node
         lowered.finalize = finalize
         Scheduler.can_fuse = can_fuse  # type: ignore[method-assign]
         del lowering.lowerings[begin], lowering.lowerings[tap]
+
+
+@contextlib.contextmanager
+def _kernels_are_named() -> Iterator[None]:
+    """Within the block, the table in the compiled code says which kernel computes a node."""
+    from torch._inductor.codegen.cpp import CppScheduling
+    from torch._inductor.graph import GraphLowering
+    from torch._inductor.virtualized import V
+
+    scheduling: Any = CppScheduling
+    lowered: Any = GraphLowering
+    codegen, define_kernel = lowered.codegen, scheduling.define_kernel
+
+    def define_kernel_and_keep(self: Any, source: str, scheduled: Any, *args: Any, **kwargs: Any) -> Any:
+        name = define_kernel(self, source, scheduled, *args, **kwargs)
+        taps = getattr(V.graph, "sonde_taps", None)
+        if taps is not None:
+            taps.add_kernel(str(name), list(scheduled))
+        return name
+
+    def codegen_with_kernels(self: Any) -> Any:
+        result = codegen(self)
+        taps, code = getattr(self, "sonde_taps", None), result[0]
+        if taps is None or not hasattr(code, "value"):
+            return result
+        return type(code)(nodes.with_kernels(code.value, taps.kernels), code.line_map), *result[1:]
+
+    lowered.codegen = codegen_with_kernels
+    scheduling.define_kernel = define_kernel_and_keep
+    try:
+        yield
+    finally:
+        lowered.codegen = codegen
+        scheduling.define_kernel = define_kernel

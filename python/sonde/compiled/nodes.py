@@ -97,10 +97,12 @@ class Table:
     backward: bool
     nodes: list[Node]
     traces: list[list[Line]]  # each innermost first
+    # The fused kernels that compute a node, by its name.
+    kernels: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
     def to_json(self) -> str:
-        """As the compiled code carries it."""
-        return json.dumps(dataclasses.asdict(self), separators=(",", ":"))
+        """As the compiled code carries it. Its kernels are known when all of it is generated: see with_kernels()."""
+        return json.dumps(dataclasses.asdict(self) | {"kernels": _KERNELS}, separators=(",", ":"))
 
     @staticmethod
     def from_json(text: str) -> "Table":
@@ -119,7 +121,16 @@ class Table:
             for node in raw["nodes"]
         ]
         traces = [[(file, line, function) for file, line, function in trace] for trace in raw["traces"]]
-        return Table(raw["backward"], nodes, traces)
+        kernels = raw["kernels"]
+        return Table(raw["backward"], nodes, traces, kernels if isinstance(kernels, dict) else {})
+
+
+_KERNELS = "kernels of this graph"
+
+
+def with_kernels(code: str, kernels: Mapping[str, Sequence[str]]) -> str:
+    """Compiled code whose table names the kernels."""
+    return code.replace(json.dumps(_KERNELS), json.dumps(kernels, separators=(",", ":")))
 
 
 def scope_of_path(path: Sequence[tuple[str, str]]) -> str:
