@@ -74,8 +74,8 @@ def _is_known(module: fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
 
     if V.aot_compilation:
         say_once(
-            "sonde: the package that AOTInductor makes here has no taps; where it runs, only its calls of libraries are "
-            "recorded"
+            "sonde: the package that AOTInductor makes here has no taps; where it runs, only its calls of libraries "
+            "are recorded"
         )
         return False
     values = [*taps.tensors(example_inputs), *taps.tensors([node.meta.get("val") for node in module.graph.nodes])]
