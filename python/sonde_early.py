@@ -151,12 +151,16 @@ def not_the_training() -> str | None:
     command = sys.orig_argv
     if any(a.replace("\\", "/").endswith("torch/_inductor/compile_worker/__main__.py") for a in command[:8]):
         return "a compile worker of Inductor"
+    if command[1:2] == ["-c"] and "".join(command[2:3]).lstrip().startswith(_PROCESSOR_CHECK):
+        return "a check of the processor by Inductor"
     ranked = "RANK" in os.environ or "RANK_ID" in os.environ
     if not ranked and program_of(command) in _LAUNCHERS:
         return "the launcher of a distributed training"
     return None
 
 
+# PyTorch 2.6 starts Python with it for each set of vector instructions, to see that compiled code loads.
+_PROCESSOR_CHECK = "import torch\nfrom ctypes import cdll\ncdll.LoadLibrary("
 _LAUNCHERS = {
     "torchrun",
     "torch.distributed.run",

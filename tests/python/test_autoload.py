@@ -148,6 +148,15 @@ def test_a_compile_worker_of_inductor_is_left_alone(monkeypatch):
     assert sonde_early.not_the_training() == "a compile worker of Inductor"
 
 
+def test_a_check_of_the_processor_by_inductor_is_left_alone(monkeypatch):
+    # PyTorch 2.6, torch/_inductor/cpu_vec_isa.py
+    check = '\nimport torch\nfrom ctypes import cdll\ncdll.LoadLibrary("/tmp/isa.so")\n'
+    monkeypatch.setattr(sys, "orig_argv", ["python", "-c", check])
+    assert sonde_early.not_the_training() == "a check of the processor by Inductor"
+    monkeypatch.setattr(sys, "orig_argv", ["python", "-c", "import torch\nimport train\n"])
+    assert sonde_early.not_the_training() is None
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -72,7 +72,7 @@ def _is_known(module: fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
     """False for a graph that cannot be recorded node by node."""
     from torch._inductor.virtualized import V
 
-    if V.aot_compilation:
+    if V.aot_compilation is True:  # PyTorch 2.6: an object, where nothing has set it
         say_once(
             "sonde: the package that AOTInductor makes here has no taps; where it runs, only its calls of libraries "
             "are recorded"

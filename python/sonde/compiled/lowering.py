@@ -265,8 +265,10 @@ def _kernels_are_named() -> Iterator[None]:
     def codegen_with_kernels(self: Any) -> Any:
         result = codegen(self)
         taps, code = getattr(self, "sonde_taps", None), result[0]
-        if taps is None or not hasattr(code, "value"):
+        if taps is None:
             return result
+        if isinstance(code, str):  # PyTorch 2.6
+            return nodes.with_kernels(code, taps.kernels), *result[1:]
         return type(code)(nodes.with_kernels(code.value, taps.kernels), code.line_map), *result[1:]
 
     lowered.codegen = codegen_with_kernels
