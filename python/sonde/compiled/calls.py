@@ -45,10 +45,13 @@ class Compilation:
             module.recompile()
         inner = functools.partial(_with_arguments, self._inner, args)
         host = Family.host
-        forms = self._forms(host, module, example_inputs, inner, options) if host is not None else None
-        if host is None or forms is None:
+        if host is None:
             return inner(module, example_inputs, **options)
-        return forms.first(self._family.choice_now(host, forms))
+        with _Tracing(host):  # PyTorch 2.6 compiles a backward without a word to Dynamo's callbacks
+            forms = self._forms(host, module, example_inputs, inner, options)
+            if forms is None:
+                return inner(module, example_inputs, **options)
+            return forms.first(self._family.choice_now(host, forms))
 
     def _forms(self, host: Program, module: fx.GraphModule, examples: Any, inner: Any, options: Any) -> Forms | None:
         """None: the graph is recorded as a whole. An error of ours must not end the user's compilation."""
