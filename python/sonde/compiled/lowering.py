@@ -67,7 +67,8 @@ class Taps:
 
     def _value(self, graph: Any, name: str, slot: int) -> _Value | None:
         if (name, slot) not in self.values:
-            lowered = graph.sonde_results.get(name)
+            # An input itself, not the copy in another layout that a convolution reads: its memory has a name.
+            lowered = graph.graph_inputs.get(name, graph.sonde_results.get(name))
             if isinstance(lowered, tuple | list):
                 lowered = lowered[slot] if slot < len(lowered) else None
             value = _as_value(lowered)
