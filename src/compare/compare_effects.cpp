@@ -40,15 +40,16 @@ bool StepComparer::has_effect(const CompareFinding& finding) const {
   while (!border.empty()) {
     const std::uint32_t t = border.back();
     border.pop_back();
-    const ComparedOp& op = step_.ops[target_owner_[t]];
-    const bool is_last = !op.golden.empty() && op.target_index == t;
-    const bool is_decisive = is_last && !op.outputs.empty() && std::ranges::all_of(op.outputs, is_comparable);
+    // Null: an op that was not compared.
+    const ComparedOp* op = target_owner_[t] != kNone ? &step_.ops[target_owner_[t]] : nullptr;
+    const bool is_last = op != nullptr && !op->golden.empty() && op->target_index == t;
+    const bool is_decisive = is_last && !op->outputs.empty() && std::ranges::all_of(op->outputs, is_comparable);
     const auto healed = [&](const ComparedTensor& tensor) { return is_healed(tensor, source); };
-    if (is_decisive && std::ranges::all_of(op.outputs, healed)) {
+    if (is_decisive && std::ranges::all_of(op->outputs, healed)) {
       // The inputs of the optimizer count, however little of them is left in the parameter.
       const bool updates = phase_of(*target_.ops[t].op) == Phase::optimizer;
       if (updates &&
-          !std::ranges::all_of(op.inputs, [&](const ComparedTensor& in) { return is_comparable(in) && healed(in); })) {
+          !std::ranges::all_of(op->inputs, [&](const ComparedTensor& in) { return is_comparable(in) && healed(in); })) {
         return true;
       }
       any_healed = true;
@@ -122,6 +123,7 @@ void StepComparer::find_updates_left_out() {
   for (const auto& [name, writer] : golden_.written) {
     const ComparedOp* op = op_of(golden_owner_, writer.op);
     if (op == nullptr || target_.written.contains(name) || !target_names_.contains(name)) continue;
+    if (target_.may_be_written.contains(name)) continue;
     add_finding(FindingKind::missing, *op, golden_.ops[writer.op].op, true, nullptr,
                 fmt::format("has no counterpart in the target, which does not write {}", name));
     findings_.back().place = place_of_golden(writer.op);
@@ -137,6 +139,7 @@ void StepComparer::find_updates_left_out() {
       continue;
     }
     if (op == nullptr || golden_.written.contains(name) || !golden_names_.contains(name)) continue;
+    if (golden_.may_be_written.contains(name)) continue;
     add_finding(FindingKind::inserted, *op, target_.ops[writer.op].op, false, nullptr,
                 fmt::format("has no counterpart in the golden dump, where nothing writes {}", name));
   }

@@ -64,6 +64,11 @@ void look_at_unwritten(CompareSide& side, CompareOp& op, CompareInput& input) {
 void name_states(CompareSide& side, std::uint32_t index) {
   CompareOp& op = side.ops[index];
   op.states.resize(op.outputs.size());
+  const std::uint32_t state = nature_of(op.op->op_type).first_state;
+  for (const CompareInput& input : op.inputs) {
+    const std::uint32_t slot = input.tensor->slot;
+    if (state != ~0U && (slot == state || slot == state + 1)) side.may_be_written.insert(input.tensor->parameter);
+  }
   if (!op.in_place) return;
   for (std::size_t i = 0; i < std::min(op.outputs.size(), op.inputs.size()); ++i) {
     const CompareInput& input = op.inputs[i];

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +50,7 @@ struct CompareSide {
   std::vector<const CatalogOp*> parameters;
   bool has_flow = false;  // the dump says which op reads which output
   std::map<std::string_view, StateWriter> written;
+  std::set<std::string_view> may_be_written;  // running statistics, by ops that do not return them
 
   const CatalogTensor* output(std::uint32_t op, std::uint32_t slot) const;  // null: none
 };

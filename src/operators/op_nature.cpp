@@ -262,6 +262,10 @@ const Names kChecksGradients = {"ampforeachnonfinitecheckandunscale", "ampnonfin
 const Names kUninitialised = {"empty",  "emptylike",     "newempty",       "emptystrided",        "newemptystrided",
                               "resize", "emptypermuted", "emptyquantized", "emptyaffinequantized"};
 
+// The running mean and variance are inputs 3 and 4; of batch_norm_update_stats 1 and 2.
+const Names kWritesStatistics = {"batchnorm",      "nativebatchnorm", "batchnormimplindex",
+                                 "cudnnbatchnorm", "miopenbatchnorm", "instancenorm"};
+
 const Names kCollectives = {"allreduce",
                             "allgather",
                             "allgatherintotensor",
@@ -385,6 +389,8 @@ OpNature nature_of(std::string_view op_type) {
       (!ambiguous || (in_place && type != "scatter") || op_type.find("c10d") != std::string_view::npos ||
        op_type.find("Distributed") != std::string_view::npos || op_type == "Broadcast");
   nature.most_inputs = most_inputs_of(type);
+  if (kWritesStatistics.contains(type)) nature.first_state = 3;
+  if (type == "batchnormupdatestats") nature.first_state = 1;
   nature.mixes = kMixes.contains(type);
   nature.skips_nan = kSkipsNan.contains(type);
   const bool adds_the_first =

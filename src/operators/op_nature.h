@@ -28,7 +28,9 @@ struct OpNature {
   bool is_list = false;           // _foreach_…: lists of tensors, element by element
   bool collective = false;
   std::uint32_t most_inputs = ~0U;  // inputs from this one on receive the result (out=)
-  std::uint32_t first_mixed = 0;    // of `mixes`: inputs before this one are only added (a bias, a mask)
+  // Input `first_state` and the next are running statistics that it writes, although it does not return them.
+  std::uint32_t first_state = ~0U;
+  std::uint32_t first_mixed = 0;  // of `mixes`: inputs before this one are only added (a bias, a mask)
 };
 OpNature nature_of(std::string_view op_type);
 

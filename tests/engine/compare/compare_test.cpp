@@ -387,6 +387,30 @@ TEST(Compare, AParameterThatOneSideDoesNotUpdateIsAFinding) {
   EXPECT_THAT(comparison.findings[0].what, HasSubstr("does not write weight"));
 }
 
+// A compiled graph writes the running mean with copy_, at its end.
+TEST(Compare, StatisticsThatANormalisationWritesWithoutReturningThemAreNotLeftOut) {
+  const std::pair<std::string, std::size_t> cases[] = {
+      {"batch_norm", 3},        {"native_batch_norm", 3}, {"_batch_norm_impl_index", 3},  {"cudnn_batch_norm", 3},
+      {"miopen_batch_norm", 3}, {"instance_norm", 3},     {"batch_norm_update_stats", 1}, {"group_norm", 3}};
+  for (const auto& [type, slot] : cases) {
+    Program target, golden;
+    const auto mean = Program::parameter("running_mean", kWeight, "(2,2)");
+    std::vector<Program::Ref> inputs(slot, Program::parameter("", kX, "(3,2)"));
+    inputs.push_back(mean);
+    golden.add(type, inputs, kX, "(3,2)");
+    target.add("var_mean", {Program::parameter("", kX, "(3,2)")}, kX, "(3,2)");
+    target.add("copy_", {mean, Program::parameter("", kGradient, "(2,2)")}, kGradient, "(2,2)");
+    for (Program* program : {&target, &golden}) {
+      program->add("mul_", {Program::parameter("other", kX, "(3,2)")}, kX, "(3,2)", "Default/optimizer-SGD");
+    }
+    const DumpComparison comparison = compared(target, golden);
+    const bool left_out = std::ranges::any_of(comparison.findings, [](const auto& finding) {
+      return finding.what.find("nothing writes running_mean") != std::string::npos;
+    });
+    EXPECT_EQ(left_out, type == "group_norm") << type;
+  }
+}
+
 TEST(Compare, MemoryThatNobodyHasWrittenYetIsNotCompared) {
   const auto write = [](Program& program, const Values& garbage) {
     const auto room = program.add("empty", {}, garbage, "(2)");
