@@ -77,8 +77,21 @@ class Forms:
         if self.plain is None:
             with self._lock:
                 if self.plain is None:
-                    self.plain = self._later(None)
+                    self.plain = self._plain_later()
         return self.plain
+
+    def _plain_later(self) -> Compiled:
+        try:
+            return self._later(None)
+        except Exception as error:
+            if self.tapped is None:
+                raise
+            reason = " ".join(str(error).split())[:300]
+            say_once(
+                f"sonde: a compiled graph runs with taps in all steps, with the same results: its code without taps "
+                f"cannot be made: {reason} ({type(error).__name__})"
+            )
+            return self.tapped
 
     def tapped_form(self, choice: Callable[[], Choice]) -> Compiled | None:
         """The code with taps; None if it cannot be made."""
@@ -158,7 +171,7 @@ class _Surroundings:
         """Compiles as if the first form were compiled now. Neither random numbers nor gradient modes of the program are
         touched."""
         from torch._dynamo.convert_frame import compile_lock
-        from torch._dynamo.utils import preserve_rng_state
+        from torch._dynamo.utils import get_metrics_context, preserve_rng_state
         from torch._inductor import config
         from torch._inductor.virtualized import V
 
@@ -174,5 +187,6 @@ class _Surroundings:
             stack.enter_context(V.set_fake_mode(self._fake_mode))
             stack.enter_context(tracing(context))
             stack.enter_context(compile_context(self._compiling))
+            stack.enter_context(get_metrics_context())  # Inductor counts into it: an error outside
             stack.enter_context(config.patch(self._config))
             yield context
