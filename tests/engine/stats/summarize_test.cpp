@@ -294,6 +294,23 @@ TEST(HostPools, ChangeNoBit) {
   }
 }
 
+TEST(HostPools, ChangeNoBitOfViewsWithGaps) {
+  std::mt19937_64 random(17);
+  for (const std::int64_t columns : {256, 40}) {  // read run by run, and through a buffer
+    Tensor tensor = sample::contiguous(DType::float32, {9000, columns + 8}, Mix::one_special, random);
+    tensor.shape = {9000, columns};
+    const auto expected = bits_of(summarize(tensor.view()));
+    const bool finite = all_finite(tensor.view());
+    set_host_pool({.threads = [] { return g_pool_threads; }, .run = run_in_pool});
+    for (const std::uint32_t threads : {1U, 2U, 3U}) {
+      g_pool_threads = threads;
+      EXPECT_EQ(bits_of(summarize(tensor.view())), expected) << columns << " " << threads;
+      EXPECT_EQ(all_finite(tensor.view()), finite) << columns << " " << threads;
+    }
+    set_host_pool({});
+  }
+}
+
 TEST(Summaries, AreTheSameOnEveryThread) {
   std::mt19937_64 random(15);
   const Tensor tensor = sample::contiguous(DType::float32, {100001}, Mix::ordinary, random);
