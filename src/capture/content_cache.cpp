@@ -71,7 +71,7 @@ ContentCache::Found ContentCache::find(const TensorKey& key) {
       found.same = &entry.content;
       return found;
     }
-    if (entry.dense == key.dense && (key.dense || have_same_elements(entry, key))) found.same_set = &entry.content;
+    if (have_same_elements(entry, key)) found.same_set = &entry.content;
   }
   return found;
 }
@@ -84,8 +84,8 @@ void ContentCache::insert(const TensorKey& key, Content content, std::uint64_t e
     return entry.data == key.data && entry.dtype == key.dtype && std::ranges::equal(entry.shape.values(), key.shape) &&
            std::ranges::equal(entry.strides.values(), key.strides);
   });
-  storage.entries.push_back({key.data, key.dtype, key.dense, key.contiguous, key.bytes, Dims(key.shape),
-                             Dims(key.strides), std::move(content)});
+  storage.entries.push_back(
+      {key.data, key.dtype, key.contiguous, key.bytes, Dims(key.shape), Dims(key.strides), std::move(content)});
 }
 
 void ContentCache::wrote(std::uint64_t storage_id, std::uint64_t sequence) {

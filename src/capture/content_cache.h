@@ -106,7 +106,7 @@ class ContentCache {
   struct Entry {
     const void* data;
     DType dtype;
-    bool dense, contiguous;
+    bool contiguous;
     std::uint64_t bytes;
     Dims shape, strides;
     Content content;

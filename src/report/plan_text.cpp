@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text.h"
 #include "config/op_types.h"
 #include "config/selector.h"
 #include "layout/trees.h"
@@ -255,12 +256,11 @@ std::string ring(const Plan& plan) {
   const double most = static_cast<double>(plan.sonde.ring_bytes) / kMebi;
   const std::uint64_t writes = plan.sonde.ring_writes;
   return fmt::format(
-      "ring: the last {} {} of each graph stay in memory, at most {:g} MiB\n"
-      "  written when a NaN or infinity reaches the loss, a gradient or a parameter (at most {} {}, {:g} MiB of the "
+      "ring: the last {} of each graph stay in memory, at most {:g} MiB\n"
+      "  written when a NaN or infinity reaches the loss, a gradient or a parameter (at most {}, {:g} MiB of the "
       "disk),\n"
       "  on an exception, on {}, and when the program calls sonde.write_ring()\n",
-      plan.sonde.ring, plan.sonde.ring == 1 ? "step" : "steps", most, writes, writes == 1 ? "time" : "times",
-      static_cast<double>(writes) * most,
+      count_text(plan.sonde.ring, "step"), most, count_text(writes, "time"), static_cast<double>(writes) * most,
       plan.sonde.ring_signal == 0         ? "SIGTERM"
       : plan.sonde.ring_signal == SIGUSR1 ? "SIGTERM or SIGUSR1"
                                           : "SIGTERM or SIGUSR2");
