@@ -23,55 +23,27 @@ namespace sonde_torch {
 namespace {
 
 std::atomic<std::uint64_t> g_generation{1};
-constexpr std::size_t kMostSites = 1 << 16;  // of one thread
 
 void fresh_tables(ThreadState& state) {
   const std::uint64_t generation = g_generation.load(std::memory_order_acquire);
   if (state.generation == generation) return;
   state.generation = generation;
-  state.recent_sites.clear();
   state.sites.clear();
 }
 
-// The site of `key`; `describe(site, scope, trace)` fills a new one.
+// The site of `key`; `describe(text)` fills a new one.
 template <typename Describe>
 std::uint32_t cached_site(ThreadState& state, std::uint64_t key, const char* op_type, std::uint32_t phase,
-                          Describe describe) {
-  if (const std::uint32_t recent = state.recent_sites.find(key); recent != 0) return recent;
-  const auto known = state.sites.find(key);
-  if (known != state.sites.end()) {
-    state.recent_sites.add(key, known->second);
-    return known->second;
-  }
+                          std::uint32_t forward_site, Describe describe) {
+  if (const std::uint32_t known = state.sites.find(key); known != 0) return known;
   state.busy = true;
-  std::string scope;
-  std::vector<ScriptLine> lines;
-  sonde_site site{};
-  site.size = sizeof site;
-  site.phase = phase;
-  site.op_type = op_type;
-  describe(site, scope, lines);
-  std::vector<sonde_source_line> trace;
-  for (const ScriptLine& line : lines) {
-    trace.push_back({.line = static_cast<std::uint32_t>(line.line),
-                     .column = static_cast<std::uint32_t>(line.column),
-                     .end_line = 0,
-                     .end_column = 0,
-                     .file = line.file.c_str(),
-                     .function = line.function.c_str()});
-  }
-  if (phase == SONDE_PHASE_FORWARD && scope.empty()) site.phase = SONDE_PHASE_OUTSIDE;
-  site.scope = scope.c_str();
-  site.trace = trace.data();
-  site.trace_count = static_cast<std::uint32_t>(trace.size());
-  const std::uint32_t id = api().site(&site);
+  SiteText text;
+  describe(text);
+  if (phase == SONDE_PHASE_FORWARD && text.scope.empty()) phase = SONDE_PHASE_OUTSIDE;
+  const std::uint32_t site = intern(op_type, phase, forward_site, text, false);
   state.busy = false;
-  if (state.sites.size() >= kMostSites) {
-    state.sites.clear();
-    state.recent_sites.clear();
-  }
-  if (id != 0) state.sites.emplace(key, id);
-  return id;
+  state.sites.add(key, site);
+  return site;
 }
 
 // The module of the first parameter among the arguments.
@@ -84,10 +56,10 @@ const std::string* module_of_arguments(const at::RecordFunction& fn) {
 }
 
 // Names and lines of the open scopes, innermost line first.
-void describe_scopes(const Scopes& here, std::string& scope, std::vector<ScriptLine>& lines) {
-  for (const OpenScope& open : here.open) scope += (scope.empty() ? "" : "/") + open.name;
+void describe_scopes(const Scopes& here, SiteText& text) {
+  for (const OpenScope& open : here.open) text.scope += (text.scope.empty() ? "" : "/") + open.name;
   for (auto open = here.open.rbegin(); open != here.open.rend(); ++open) {
-    if (open->line > 0) lines.push_back({open->file, open->function, static_cast<int>(open->line), 0});
+    if (open->line > 0) text.trace.push_back({open->file, open->function, static_cast<int>(open->line)});
   }
 }
 
@@ -100,15 +72,14 @@ sonde_graph graph_of(const ThreadState& state) {
 
 Place place_in_backward(ThreadState& state, const Frame& node, const char* op_type, std::uint64_t number) {
   const std::uint64_t key = mix(mix(0x2001, number), node.site);
-  const std::uint32_t site = cached_site(state, key, op_type, SONDE_PHASE_BACKWARD,
-                                         [&](sonde_site& in, auto&, auto&) { in.forward_site = node.site; });
+  const std::uint32_t site = cached_site(state, key, op_type, SONDE_PHASE_BACKWARD, node.site, [](SiteText&) {});
   return {site, SONDE_GRAPH_TRAINING};
 }
 
 Place place_in_optimizer(ThreadState& state, const Frame& step, const char* op_type, std::uint64_t number) {
   const std::uint64_t key = mix(mix(0x2002, number), std::hash<std::string>{}(step.scope));
-  const std::uint32_t site = cached_site(state, key, op_type, SONDE_PHASE_OPTIMIZER,
-                                         [&](sonde_site&, std::string& scope, auto&) { scope = step.scope; });
+  const std::uint32_t site =
+      cached_site(state, key, op_type, SONDE_PHASE_OPTIMIZER, 0, [&](SiteText& text) { text.scope = step.scope; });
   return {site, SONDE_GRAPH_TRAINING};
 }
 
@@ -121,18 +92,17 @@ Place place_forward(ThreadState& state, const at::RecordFunction& fn, const char
   key = mix(key, std::hash<std::string>{}(here.script_root));
   Place place;
   place.graph = graph_of(state);
-  place.site = cached_site(
-      state, key, op_type, SONDE_PHASE_FORWARD, [&](sonde_site&, std::string& scope, std::vector<ScriptLine>& lines) {
-        if (script.hash != 0) lines = script_lines();
-        describe_scopes(here, scope, lines);
-        if (module != nullptr) scope = *module;
-        if (script.hash == 0) return;
-        const std::string root = here.script_root.empty() ? script_class(script) : here.script_root;
-        if (!root.empty()) scope += (scope.empty() ? "" : "/") + root;
-        if (const std::string below = script_scope(script); !below.empty()) {
-          scope += (scope.empty() ? "" : "/") + below;
-        }
-      });
+  place.site = cached_site(state, key, op_type, SONDE_PHASE_FORWARD, 0, [&](SiteText& text) {
+    if (script.hash != 0) text.trace = script_lines();
+    describe_scopes(here, text);
+    if (module != nullptr) text.scope = *module;
+    if (script.hash == 0) return;
+    const std::string root = here.script_root.empty() ? script_class(script) : here.script_root;
+    if (!root.empty()) text.scope += (text.scope.empty() ? "" : "/") + root;
+    if (const std::string below = script_scope(script); !below.empty()) {
+      text.scope += (text.scope.empty() ? "" : "/") + below;
+    }
+  });
   return place;
 }
 
@@ -151,8 +121,7 @@ Place place_of(ThreadState& state, const at::RecordFunction& fn, const char* op_
 
 std::uint32_t site_of_node(ThreadState& state, const char* name, std::uint32_t forward_site) {
   const std::uint64_t key = mix(mix(0x2004, std::hash<std::string_view>{}(name)), forward_site);
-  return cached_site(state, key, name, SONDE_PHASE_BACKWARD,
-                     [&](sonde_site& in, auto&, auto&) { in.forward_site = forward_site; });
+  return cached_site(state, key, name, SONDE_PHASE_BACKWARD, forward_site, [](SiteText&) {});
 }
 
 // Nothing announces a forward, so steps are counted from the first operator with a gradient history.

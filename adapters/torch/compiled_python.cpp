@@ -12,6 +12,7 @@
 #include "frames.h"
 #include "hash.h"
 #include "python_setup.h"
+#include "sites.h"
 #include "thread_state.h"
 
 namespace sonde_torch {
@@ -144,31 +145,16 @@ PyObject* site(PyObject*, PyObject* args) {
   int flagged;
   PyObject* trace;
   if (!PyArg_ParseTuple(args, "ssIIpO", &type, &scope, &phase, &forward, &flagged, &trace)) return nullptr;
-  struct Line {
-    std::string file, function;
-    unsigned line;
-  };
-  std::vector<Line> lines;
+  SiteText text{scope, {}};
   const bool read = for_each(trace, [&](PyObject* tuple) {
     const char *file, *function;
     unsigned line;
     if (!PyArg_ParseTuple(tuple, "sIs", &file, &line, &function)) return false;
-    lines.push_back({file, function, line});
+    text.trace.push_back({file, function, static_cast<int>(line)});
     return true;
   });
   if (!read) return nullptr;
-  std::vector<sonde_source_line> places;
-  for (const Line& line : lines) places.push_back({line.line, 0, 0, 0, line.file.c_str(), line.function.c_str()});
-  sonde_site site{};
-  site.size = sizeof site;
-  site.phase = phase;
-  site.forward_site = forward;
-  site.trace_count = static_cast<std::uint32_t>(places.size());
-  site.op_type = type;
-  site.scope = scope;
-  site.trace = places.data();
-  site.flags = flagged != 0 ? SONDE_SITE_FLAGGED : 0;
-  return PyLong_FromUnsignedLong(api().site(&site));
+  return PyLong_FromUnsignedLong(intern(type, phase, forward, text, flagged != 0));
 }
 
 // site_wants(site, count) -> SONDE_WANT_*

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "gil.h"
@@ -25,18 +26,6 @@ std::string text_of(PyObject* unicode) {
   return text != nullptr ? text : "";
 }
 
-constexpr std::size_t kMostSites = 1 << 16;  // of one thread
-
-struct SiteLine {
-  std::string file, function;
-  int line = 0, column = 0, end_line = 0, end_column = 0;
-};
-
-struct SiteText {
-  std::string scope;
-  std::vector<SiteLine> trace;  // innermost first
-};
-
 // With the GIL. A notebook's cell has no file: its text is requested once.
 void report_source_text(PyObject* file) {
   if (!g_reported_texts->insert(text_of(file)).second) return;
@@ -44,15 +33,6 @@ void report_source_text(PyObject* file) {
   if (text == nullptr) drop_error();
   if (text != nullptr && text != Py_None) api().source_text(text_of(file).c_str(), text_of(text).c_str());
   Py_XDECREF(text);
-}
-
-SiteLine line_of(const ScriptLine& line) {
-  SiteLine out;
-  out.file = line.file;
-  out.function = line.function;
-  out.line = line.line;
-  out.column = line.column;
-  return out;
 }
 
 SiteLine line_of(const CodePlace& place) {
@@ -113,7 +93,7 @@ SiteText resolve(const Walk& walk, FrameMark mark) {
   if (walk.script.hash != 0) {
     const std::string below = script_scope(walk.script);
     if (!below.empty()) out.scope += (out.scope.empty() ? "" : "/") + below;
-    for (const ScriptLine& line : script_lines()) out.trace.push_back(line_of(line));
+    for (SiteLine& line : script_lines()) out.trace.push_back(std::move(line));
   }
   constexpr std::size_t kMostCallers = 32;
   if (walk.code == nullptr) return out;
@@ -123,31 +103,10 @@ SiteText resolve(const Walk& walk, FrameMark mark) {
   return out;
 }
 
-std::uint32_t intern(const char* op_type, std::uint32_t phase, std::uint32_t forward_site, const SiteText& text,
-                     bool flagged) {
-  const auto number = [](int n) { return n > 0 ? static_cast<std::uint32_t>(n) : 0; };  // -1: unknown
-  std::vector<sonde_source_line> trace;
-  for (const SiteLine& line : text.trace) {
-    trace.push_back({number(line.line), number(line.column), number(line.end_line), number(line.end_column),
-                     line.file.c_str(), line.function.c_str()});
-  }
-  sonde_site site{};
-  site.size = sizeof site;
-  site.phase = phase;
-  site.forward_site = forward_site;
-  site.trace_count = static_cast<std::uint32_t>(trace.size());
-  site.op_type = op_type;
-  site.scope = text.scope.c_str();
-  site.trace = trace.data();
-  site.flags = flagged ? SONDE_SITE_FLAGGED : 0;
-  return api().site(&site);
-}
-
 void fresh_tables(ThreadState& state) {
   const std::uint64_t generation = g_generation.load(std::memory_order_acquire);
   if (state.generation == generation) return;
   state.generation = generation;
-  state.recent_sites.clear();
   state.sites.clear();
   state.forwards.clear();
 }
@@ -155,12 +114,7 @@ void fresh_tables(ThreadState& state) {
 std::uint32_t cached_site(ThreadState& state, std::uint64_t key, const char* op_type, std::uint32_t phase,
                           std::uint32_t forward_site, const Walk* walk, const std::string* scope,
                           FrameMark mark = nullptr) {
-  if (const std::uint32_t recent = state.recent_sites.find(key); recent != 0) return recent;
-  const auto known = state.sites.find(key);
-  if (known != state.sites.end()) {
-    state.recent_sites.add(key, known->second);
-    return known->second;
-  }
+  if (const std::uint32_t known = state.sites.find(key); known != 0) return known;
   if (walk != nullptr && !python_is_alive()) return 0;
   state.busy = true;
   SiteText text = walk != nullptr ? resolve(*walk, mark) : SiteText{};
@@ -168,11 +122,7 @@ std::uint32_t cached_site(ThreadState& state, std::uint64_t key, const char* op_
   if (phase == SONDE_PHASE_FORWARD && text.scope.empty()) phase = SONDE_PHASE_OUTSIDE;
   const std::uint32_t site = intern(op_type, phase, forward_site, text, walk != nullptr && walk->flagged);
   state.busy = false;
-  if (state.sites.size() >= kMostSites) {  // code that is made again and again (exec)
-    state.sites.clear();
-    state.recent_sites.clear();
-  }
-  if (site != 0) state.sites.emplace(key, site);
+  state.sites.add(key, site);
   return site;
 }
 
@@ -278,12 +228,9 @@ Place place_forward(ThreadState& state, const char* op_type, std::uint64_t numbe
     }
   }
   const std::uint64_t key = mix(mix(0x1004, number), walk.hash);
-  if (const std::uint32_t recent = state.recent_sites.find(key); recent != 0) {
-    place.site = recent;
-    return place;
-  }
-  const bool is_first = !state.sites.contains(key);
-  const bool is_new = walk.module_count > 0 && is_first;
+  place.site = state.sites.find(key);
+  if (place.site != 0) return place;
+  const bool is_new = walk.module_count > 0;
   if (is_new) {
     // A chain that is new may begin with a module whose call was not observed.
     PyObject* root = walk.modules[walk.module_count - 1];
@@ -295,7 +242,7 @@ Place place_forward(ThreadState& state, const char* op_type, std::uint64_t numbe
   }
   place.site = cached_site(state, key, op_type, SONDE_PHASE_FORWARD, 0, &walk, nullptr);
   if (is_new) state.forwards[module_key(walk, number)] = place.site;
-  if (is_first && walk.code != nullptr) state.forwards[line_key(walk, number)] = place.site;
+  if (walk.code != nullptr) state.forwards[line_key(walk, number)] = place.site;
   return place;
 }
 

@@ -38,13 +38,13 @@ bool is_plain_container(std::string_view type) {
 bool is_of_torch(const std::string& file) { return file.find("/torch/nn/") != std::string::npos; }
 
 // A saved module has code that was made from the user's source; the file names that source where it was kept.
-ScriptLine line_of(const StackEntry& entry) {
+SiteLine line_of(const StackEntry& entry) {
   SourceRange range = entry.range;
   if (range.source()) {
     const auto origin = range.source()->findSourceRangeThatGenerated(range);
     if (origin && origin->file_line_col() && !std::get<0>(*origin->file_line_col()).empty()) range = *origin;
   }
-  ScriptLine line;
+  SiteLine line;
   line.function = entry.filename;  // of the function, in spite of its name
   if (const auto place = range.file_line_col()) {
     line.file = std::get<0>(*place);
@@ -87,12 +87,12 @@ std::string script_class(const ScriptPlace& place) {
   return place.modules.empty() ? "" : std::string(level_of(place.modules.front()).type);
 }
 
-std::vector<ScriptLine> script_lines() {
-  std::vector<ScriptLine> lines, of_torch;
+std::vector<SiteLine> script_lines() {
+  std::vector<SiteLine> lines, of_torch;
   for (const StackEntry& entry : torch::jit::currentCallstack()) {
-    ScriptLine line = line_of(entry);
+    SiteLine line = line_of(entry);
     if (line.file.empty() || line.line <= 0) continue;
-    std::vector<ScriptLine>& list = lines.empty() && is_of_torch(line.file) ? of_torch : lines;
+    std::vector<SiteLine>& list = lines.empty() && is_of_torch(line.file) ? of_torch : lines;
     list.push_back(std::move(line));
   }
   return lines.empty() ? of_torch : lines;

@@ -6,12 +6,9 @@
 #include <string>
 #include <vector>
 
-namespace sonde_torch {
+#include "sites.h"
 
-struct ScriptLine {
-  std::string file, function;
-  int line = 0, column = 0;
-};
+namespace sonde_torch {
 
 struct ScriptPlace {
   std::uint64_t hash = 0;            // 0: the interpreter does not run on this thread
@@ -26,6 +23,6 @@ std::string script_scope(const ScriptPlace& place);
 // The class of the module that the program called, "Net"; empty for a function.
 std::string script_class(const ScriptPlace& place);
 // The lines of the running operator, innermost first: of the source that was compiled, where the program knows it.
-std::vector<ScriptLine> script_lines();
+std::vector<SiteLine> script_lines();
 
 }  // namespace sonde_torch

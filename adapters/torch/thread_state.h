@@ -12,6 +12,7 @@
 
 #include "ops.h"
 #include "program.h"
+#include "sites.h"
 #include "sonde/sonde.h"
 #include "tensors.h"
 #include "threads.h"
@@ -58,33 +59,13 @@ struct FunctionCall {
   std::vector<TensorDescriptor> inputs;
 };
 
-// The sites of the last operators, in front of the table of all: one look-up reads one place.
-class RecentSites {
- public:
-  std::uint32_t find(std::uint64_t key) const {
-    const Entry& entry = entries_[key % kMost];
-    return entry.key == key ? entry.site : 0;
-  }
-  void add(std::uint64_t key, std::uint32_t site) { entries_[key % kMost] = {key, site}; }
-  void clear() { entries_.assign(kMost, {}); }
-
- private:
-  struct Entry {
-    std::uint64_t key = 0;
-    std::uint32_t site = 0;
-  };
-  static constexpr std::size_t kMost = 4096;
-  std::vector<Entry> entries_ = std::vector<Entry>(kMost);
-};
-
 struct ThreadState {
   ThreadState();
   ~ThreadState();
   std::vector<Frame> frames;
   std::vector<std::unique_ptr<InputArgument>> inputs;  // a reused stack; the last op in flight owns its end
   std::size_t input_count = 0;
-  RecentSites recent_sites;
-  std::unordered_map<std::uint64_t, std::uint32_t> sites;
+  KnownSites sites;
   std::unordered_map<std::uint64_t, std::uint32_t> forwards;  // (module or line, op type) -> its forward site
   std::uint64_t generation = 0;
   const void* current_root = nullptr;  // the root whose forward began last on this thread
