@@ -85,6 +85,21 @@ def run_in(directory, dump, *command, timeout=120, **environment):
     return Run(subprocess.CompletedProcess(arguments, process.returncode, out, error), dump)
 
 
+def run_alone(directory, *command, expected=(0,), timeout=120, **environment):
+    """A program that has only PATH, HOME and `environment`; its status must be one of `expected`."""
+    done = subprocess.run(
+        [*map(str, command)],
+        cwd=directory,
+        env={"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), **environment},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert done.returncode in expected, done.stdout + done.stderr
+    return done
+
+
 def _end(process):
     """Ends a process that hangs. A launcher is asked first: it ends its workers, which would otherwise run on."""
     process.terminate()

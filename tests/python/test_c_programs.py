@@ -1,34 +1,21 @@
 """Programs in C, and in Python through ctypes, that report their own kernels: examples/c."""
 
+import functools
 import json
-import os
 import pathlib
-import subprocess
 import sys
 
 import numpy as np
 import pytest
-from processes import CLI
+from processes import CLI, run_alone
 
 import sonde
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples" / "c"
 PACKAGE = pathlib.Path(sonde.__file__).parent
-ENVIRONMENT = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
 
 
-def run(directory, *command, **environment):
-    done = subprocess.run(
-        [*map(str, command)],
-        cwd=directory,
-        env={**ENVIRONMENT, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode in (0, 1), done.stdout + done.stderr
-    return done
+run = functools.partial(run_alone, expected=(0, 1))
 
 
 @pytest.fixture(scope="module")

@@ -1,20 +1,18 @@
 """C++ programs with libtorch, examples/libtorch: preloaded by `sonde run`, or linked with Sonde; without Python."""
 
+import functools
 import json
-import os
 import pathlib
-import subprocess
 import sys
 
 import pytest
-from processes import CLI, settings_of
+from processes import CLI, run_alone, settings_of
 
 import sonde
 from sonde import adapter
 
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "libtorch"
 TORCH = adapter.find_torch().directory
-ENVIRONMENT = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
 
 NET = """
 import torch
@@ -35,18 +33,7 @@ torch.jit.script(Net()).save("net.pt")
 """
 
 
-def run(directory, *command, expected=0, **environment):
-    done = subprocess.run(
-        [*map(str, command)],
-        cwd=directory,
-        env={**ENVIRONMENT, **environment},
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert done.returncode == expected, done.stdout + done.stderr
-    return done
+run = functools.partial(run_alone, timeout=280)
 
 
 @pytest.fixture(scope="module")
@@ -187,5 +174,5 @@ def test_a_program_that_is_not_linked_with_libtorch_runs_as_it_is(tmp_path):
 
 
 def test_libtorch_that_is_not_there_is_named(tmp_path):
-    done = run(tmp_path, sys.executable, "-m", "sonde.adapter", "build", "--libtorch", tmp_path, expected=1)
+    done = run(tmp_path, sys.executable, "-m", "sonde.adapter", "build", "--libtorch", tmp_path, expected=(1,))
     assert done.stderr.startswith(f"sonde: cannot find libtorch in '{tmp_path}'")
