@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "child.h"
+#include "config/environment.h"
 #include "config/plan.h"
 #include "dump.h"
 #include "report/plan_text.h"
@@ -32,6 +33,7 @@ struct Variable {
 constexpr std::array kVariables = {
     Variable{"SONDE_CONFIG", "configuration file of any dialect; wins over the next"},
     Variable{"MINDSPORE_DUMP_CONFIG", "configuration file in MindSpore's dialect"},
+    Variable{"SONDE_OFF", "1: Sonde leaves the program alone, whatever the two say"},
     Variable{"MS_DIAGNOSTIC_DATA_PATH", "where to write when the configuration has no path (debug_dump in it)"},
     Variable{"RANK", "number of this process in a distributed training"},
     Variable{"RANK_ID", "the same, as MindSpore calls it"},
@@ -82,9 +84,8 @@ Json python_facts(const std::string& python) {
 
 // The limits of the plan that a program started here would record by.
 Json plan_facts() {
-  const char* file = std::getenv("SONDE_CONFIG");
-  if (file == nullptr || *file == '\0') file = std::getenv("MINDSPORE_DUMP_CONFIG");
-  if (file == nullptr || *file == '\0') return nullptr;
+  const std::string file = configuration_of_environment();
+  if (file.empty()) return nullptr;
   const PlanResult result = read_plan(file);
   Json facts = {{"file", file}, {"ok", result.plan.has_value()}};
   if (result.plan) facts["limits"] = limits(*result.plan);

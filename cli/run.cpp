@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "child.h"
+#include "config/environment.h"
 #include "config/plan.h"
 #include "dump.h"
 #include "native_program.h"
@@ -67,8 +68,7 @@ std::optional<fs::path> choose_config(const RunOptions& options, const fs::path&
     std::ofstream(made) << settings_of(options).dump(2) << '\n';
     return made;
   }
-  for (const char* name : {"SONDE_CONFIG", "MINDSPORE_DUMP_CONFIG"})
-    if (const char* value = std::getenv(name); value != nullptr && *value != '\0') return value;
+  if (const std::string named = configuration_of_environment(); !named.empty()) return named;
   return std::nullopt;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "catalog/catalog.h"
+#include "config/environment.h"
 #include "dump.h"
 #include "report/catalog_text.h"
 #include "report/table.h"
@@ -48,6 +49,7 @@ std::string how_it_ended(const std::string& program, const ChildEnd& end) {
 // The reason why the engine gave no closing line.
 const char* why_no_closing_line(const std::vector<RunMessage>& all, const ChildEnd& end) {
   if (any(all, "refused")) return "recording did not start; the reason is above";
+  if (is_off_by_environment()) return "nothing was recorded: SONDE_OFF is set; unset it to record";
   if (!any(all, "started"))
     return "nothing was recorded: no process of the run started Sonde; it starts when PyTorch is "
            "imported by a Python that has the package sonde installed, and with a program that is linked with libtorch";

@@ -14,8 +14,9 @@
 #include <vector>
 
 #include "capture/abi.h"
-#include "capture/by_environment.h"
+#include "capture/run_report.h"
 #include "capture/session.h"
+#include "config/environment.h"
 #include "sonde/sonde.h"
 #include "stats/host_pool.h"
 #include "stats/statistics.h"

@@ -187,6 +187,20 @@ def test_info_explains_variables(sonde):
     assert any(line.split() == ["kernel", "scalar"] for line in lines)
 
 
+@pytest.mark.parametrize("off", ["1", "0"])
+def test_info_shows_no_plan_where_the_environment_turns_sonde_off(sonde, config, off):
+    info = json.loads(sonde("info", "--json", SONDE_CONFIG=str(config()), SONDE_OFF=off).stdout)
+    assert (info["plan"] is None) == (off == "1")
+    assert info["environment"]["SONDE_OFF"] == off
+
+
+def test_a_run_that_the_environment_turns_off_says_why_nothing_was_recorded(sonde, dump):
+    run = sonde("run", "--out", dump, "--", sys.executable, "-c", "import torch", SONDE_OFF="1")
+    assert run.status == 0
+    assert "SONDE_OFF is set" in run.stderr
+    assert not dump.exists()
+
+
 def test_info_names_a_python_that_is_not_there(sonde):
     run = sonde("info", "--python", "/no/such/python")
     assert run.status == 0

@@ -1,4 +1,4 @@
-#include "capture/by_environment.h"
+#include "capture/run_report.h"
 
 #include <unistd.h>
 
@@ -15,12 +15,6 @@ std::string variable(const char* name) {
 }
 
 }  // namespace
-
-std::string configuration_of_environment() {
-  if (const std::string off = variable("SONDE_OFF"); !off.empty() && off != "0") return "";
-  const std::string own = variable("SONDE_CONFIG");
-  return !own.empty() ? own : variable("MINDSPORE_DUMP_CONFIG");
-}
 
 bool report_to_run(std::string_view kind, std::string_view text) {
   const std::string path = variable("SONDE_RUN_REPORT");
