@@ -136,6 +136,18 @@ bool bare_training(ThreadState&) {
 // A C++ program does not list its modules: what has run until it is asked are steps.
 bool parameters_exist(ThreadState&) { return false; }
 
+sonde_graph package_begins(ThreadState& state, const void* identity) {
+  const at::NoGradGuard without_gradients;  // a package has none, so that its call is not a training's
+  if (enter_root(identity)) state.package = identity;
+  return graph_of(state);
+}
+
+std::string scope_of_callers() {
+  SiteText text;
+  describe_scopes(scopes(), text);
+  return text.scope;
+}
+
 void forget_scopes() { g_generation.fetch_add(1); }
 
 void forget_source_texts() {}

@@ -8,11 +8,9 @@
 #include <utility>
 
 #include "capture.h"
-#include "frames.h"
-#include "gil.h"
+#include "hash.h"
 #include "op_tensors.h"
 #include "place.h"
-#include "python_setup.h"
 #include "thread_state.h"
 #include "watched.h"
 
@@ -21,7 +19,7 @@ namespace sonde_torch {
 struct CompiledRun {
   std::shared_ptr<const CompiledGraph> graph;
   sonde_graph kind = SONDE_GRAPH_TRAINING;
-  PyObject* resolve = nullptr;          // borrowed
+  ResolveGraph resolve;
   std::size_t next = 0;                 // the first node that is not recorded yet
   std::vector<std::uint64_t> numbers;   // by node, from op_keep()
   std::vector<std::uint64_t> storages;  // by node: of its first result; 0: unknown
@@ -170,40 +168,20 @@ void in_run(F body) {
   }
 }
 
-std::int64_t resolved(ThreadState& state, PyObject* resolve, c10::string_view text) {
-  if (!python_is_alive() || resolve == nullptr) return 0;
-  state.busy = true;
-  std::int64_t number = 0;
-  {
-    const Gil gil;
-    const SavedError saved;
-    PyObject* table = PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
-    PyObject* result = table != nullptr ? PyObject_CallOneArg(resolve, table) : nullptr;
-    Py_XDECREF(table);
-    if (result != nullptr && PyLong_Check(result)) number = PyLong_AsLongLong(result);
-    Py_XDECREF(result);
-    drop_error();
-  }
-  state.busy = false;
-  return number;
-}
-
 // The first node of a graph with taps. `text` is its table: it is part of the compiled code, which may come from a cache.
 void graph_begins(const at::Tensor&, c10::string_view text) {
   in_run([&](ThreadState& state, CompiledRun& run) {
-    if (run.graph == nullptr) use_graph(run, resolved(state, run.resolve, text));
+    if (run.graph != nullptr || !run.resolve) return;
+    state.busy = true;
+    const std::int64_t number = run.resolve({text.data(), text.size()});
+    state.busy = false;
+    use_graph(run, number);
   });
 }
 
 // `order` has no content: each tap writes it, so that they run in the order of the graph.
 void tap(const at::Tensor&, std::int64_t node, at::TensorList results, at::TensorList given) {
-  in_run([&](ThreadState& state, CompiledRun& run) {
-    if (run.graph == nullptr || node < 0 || static_cast<std::size_t>(node) >= run.graph->nodes.size()) return;
-    const auto index = static_cast<std::size_t>(node);
-    record_structure(state, run, index);
-    run.next = std::max(run.next, index + 1);
-    record_node(state, run, index, results, given);
-  });
+  tap_node(node, results, given);
 }
 
 // sonde.dump_scope() in a model that is compiled with a backend that runs its graph operator by operator.
@@ -231,25 +209,48 @@ void forget_graphs() {
   for (auto& graph : known.all) graph.reset();
 }
 
-sonde_graph graph_of_run(const ThreadState& state, bool backward, bool grad) {
-  if (backward) return SONDE_GRAPH_TRAINING;
-  int depth = 0;
-  PyObject* root = outermost_module(setup().frames, depth);
-  if (root != nullptr && root == state.current_root) {
-    return state.current_root_trains ? SONDE_GRAPH_TRAINING : SONDE_GRAPH_EVALUATION;
-  }
-  return grad ? SONDE_GRAPH_OUTSIDE_GRAD : SONDE_GRAPH_OUTSIDE_NO_GRAD;
+bool knows_graph(std::int64_t number) { return graph_of_number(number) != nullptr; }
+
+void add_attribute(CompiledNode& node, NodeAttribute attribute) {
+  const auto hash_of = [](const std::string& text) { return std::hash<std::string>{}(text); };
+  std::uint64_t hash = mix(node.attributes_hash, hash_of(attribute.name));
+  hash = mix(mix(hash, attribute.kind), hash_of(attribute.text));
+  for (const std::int64_t value : attribute.integers) hash = mix(hash, static_cast<std::uint64_t>(value));
+  for (const double value : attribute.reals) hash = mix(hash, std::hash<double>{}(value));
+  node.attributes_hash = hash;
+  node.attributes.push_back(std::move(attribute));
 }
 
-void begin_run(std::int64_t graph, sonde_graph kind, PyObject* resolve) {
+bool add_node(CompiledGraph& graph, const char* type, CompiledNode node) {
+  const auto own = static_cast<std::int64_t>(graph.nodes.size());
+  for (const NodeInput& input : node.inputs) {
+    if (input.maker >= own || input.maker < NodeInput::kGiven) return false;
+  }
+  if (!node.attributes.empty()) {
+    node.attributes_hash = mix(node.attributes_hash, std::hash<std::string_view>{}(type)) | 1;
+  }
+  graph.nodes.push_back(std::move(node));
+  return true;
+}
+
+void begin_run(std::int64_t graph, sonde_graph kind, ResolveGraph resolve) {
   ThreadState& state = thread_state();
   auto run = std::make_shared<CompiledRun>();
   run->kind = kind;
-  run->resolve = resolve;
-  Py_INCREF(resolve);
+  run->resolve = std::move(resolve);
   use_graph(*run, graph);
   run->outer = std::move(state.compiled);
   state.compiled = std::move(run);
+}
+
+void tap_node(std::int64_t node, at::TensorList results, at::TensorList given) {
+  in_run([&](ThreadState& state, CompiledRun& run) {
+    if (run.graph == nullptr || node < 0 || static_cast<std::size_t>(node) >= run.graph->nodes.size()) return;
+    const auto index = static_cast<std::size_t>(node);
+    record_structure(state, run, index);
+    run.next = std::max(run.next, index + 1);
+    record_node(state, run, index, results, given);
+  });
 }
 
 void end_run() {
@@ -260,7 +261,6 @@ void end_run() {
   });
   const std::shared_ptr<CompiledRun> ended = std::move(state.compiled);
   state.compiled = std::move(ended->outer);
-  Py_DECREF(ended->resolve);
   std::erase(ended->numbers, kNotKept);
   if (!ended->numbers.empty() && !is_inert()) api().ops_forgotten(ended->numbers.data(), ended->numbers.size());
   if (!is_inert() && purge_is_due()) forget_dead_storages();

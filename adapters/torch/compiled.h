@@ -2,11 +2,13 @@
 // results over ("taps", python/sonde/compiled/taps.py), with the names and the data flow that the graph knows.
 #pragma once
 
-#include <Python.h>
+#include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sonde/sonde.h"
@@ -51,6 +53,10 @@ struct CompiledGraph {
   std::vector<CompiledNode> nodes;  // in the order in which they are recorded
 };
 
+// Nodes and their attributes are added in order. False: the node reads the result of one that is not before it.
+bool add_node(CompiledGraph& graph, const char* type, CompiledNode node);
+void add_attribute(CompiledNode& node, NodeAttribute attribute);
+
 // One run of a compiled graph with taps, on one thread.
 struct CompiledRun;
 
@@ -58,12 +64,15 @@ struct CompiledRun;
 std::int64_t keep_graph(std::unique_ptr<CompiledGraph> graph);
 void forget_graphs();
 
-// A run begins on this thread. 0: the graph is not known; `resolve(text)` of Python gives its number for the text that it
-// carries. Ends with end_run(), both with the GIL. Until then, operators that the compiled code calls are not recorded by themselves.
-void begin_run(std::int64_t graph, sonde_graph kind, PyObject* resolve);
+// A run begins on this thread. 0: the graph is not known; `resolve(text)` gives its number for the text that it carries.
+// Ends with end_run(). Until then, operators that the compiled code calls are not recorded by themselves.
+using ResolveGraph = std::function<std::int64_t(std::string_view text)>;
+void begin_run(std::int64_t graph, sonde_graph kind, ResolveGraph resolve);
 void end_run();
 
-// The sonde_graph of a compiled graph that runs now. `grad`: the program has gradients on; PyTorch turns them off for it.
-sonde_graph graph_of_run(const ThreadState& state, bool backward, bool grad);
+// A tap of the run on this thread: the results of node `node`, and those of its inputs that no node makes.
+void tap_node(std::int64_t node, at::TensorList results, at::TensorList given);
+// True if a graph with this number exists in the session that runs.
+bool knows_graph(std::int64_t number);
 
 }  // namespace sonde_torch

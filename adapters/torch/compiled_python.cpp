@@ -1,16 +1,16 @@
 #include "compiled_python.h"
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "capture.h"
 #include "compiled.h"
 #include "frames.h"
-#include "hash.h"
+#include "gil.h"
 #include "python_setup.h"
 #include "sites.h"
 #include "thread_state.h"
@@ -42,8 +42,6 @@ bool read_reals(PyObject* list, std::vector<double>& out) {
   });
 }
 
-std::uint64_t name_hash(const std::string& text) { return std::hash<std::string>{}(text); }
-
 // (name, kind, integers, reals, text)
 bool read_attribute(PyObject* item, CompiledNode& node) {
   NodeAttribute attribute;
@@ -53,12 +51,7 @@ bool read_attribute(PyObject* item, CompiledNode& node) {
   attribute.name = name;
   attribute.text = text;
   if (!read_integers(integers, attribute.integers) || !read_reals(reals, attribute.reals)) return false;
-  std::uint64_t hash = mix(node.attributes_hash, name_hash(attribute.name));
-  hash = mix(mix(hash, attribute.kind), name_hash(attribute.text));
-  for (const std::int64_t value : attribute.integers) hash = mix(hash, static_cast<std::uint64_t>(value));
-  for (const double value : attribute.reals) hash = mix(hash, std::hash<double>{}(value));
-  node.attributes_hash = hash;
-  node.attributes.push_back(std::move(attribute));
+  add_attribute(node, std::move(attribute));
   return true;
 }
 
@@ -72,15 +65,10 @@ bool read_node(PyObject* item, CompiledGraph& graph) {
     return false;
   node.is_view = view != 0;
   node.tapped = tapped != 0;
-  const auto own = static_cast<std::int64_t>(graph.nodes.size());
   const bool inputs_read = for_each(inputs, [&](PyObject* tuple) {
     NodeInput input;
     long long maker;
     if (!PyArg_ParseTuple(tuple, "ILI", &input.slot, &maker, &input.output)) return false;
-    if (maker >= own || maker < NodeInput::kGiven) {
-      PyErr_SetString(PyExc_ValueError, "a node reads only results of earlier nodes");
-      return false;
-    }
     input.maker = maker;
     node.inputs.push_back(input);
     return true;
@@ -98,11 +86,36 @@ bool read_node(PyObject* item, CompiledGraph& graph) {
                               return true;
                             });
   if (!outputs_read) return false;
-  node.attributes_hash = 0;
   if (!for_each(attributes, [&](PyObject* tuple) { return read_attribute(tuple, node); })) return false;
-  if (!node.attributes.empty()) node.attributes_hash = mix(node.attributes_hash, name_hash(type)) | 1;
-  graph.nodes.push_back(std::move(node));
-  return true;
+  if (add_node(graph, type, std::move(node))) return true;
+  PyErr_SetString(PyExc_ValueError, "a node reads only results of earlier nodes");
+  return false;
+}
+
+// The sonde_graph of a compiled graph that runs now. `grad`: the program has gradients on; PyTorch turns them off for it.
+sonde_graph graph_of_run(const ThreadState& state, bool backward, bool grad) {
+  if (backward) return SONDE_GRAPH_TRAINING;
+  int depth = 0;
+  PyObject* root = outermost_module(setup().frames, depth);
+  if (root != nullptr && root == state.current_root) {
+    return state.current_root_trains ? SONDE_GRAPH_TRAINING : SONDE_GRAPH_EVALUATION;
+  }
+  return grad ? SONDE_GRAPH_OUTSIDE_GRAD : SONDE_GRAPH_OUTSIDE_NO_GRAD;
+}
+
+// The answer of resolve(text) of Python; 0 for anything but a number.
+std::int64_t resolved(PyObject* resolve, std::string_view text) {
+  if (!python_is_alive()) return 0;
+  const Gil gil;
+  const SavedError saved;
+  std::int64_t number = 0;
+  PyObject* table = PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
+  PyObject* result = table != nullptr ? PyObject_CallOneArg(resolve, table) : nullptr;
+  Py_XDECREF(table);
+  if (result != nullptr && PyLong_Check(result)) number = PyLong_AsLongLong(result);
+  Py_XDECREF(result);
+  drop_error();
+  return number;
 }
 
 }  // namespace
@@ -177,7 +190,10 @@ PyObject* begin_run_of(PyObject*, PyObject* args) {
   int backward, grad;
   PyObject* resolve;
   if (!PyArg_ParseTuple(args, "LppO", &graph, &backward, &grad, &resolve)) return nullptr;
-  begin_run(graph, graph_of_run(thread_state(), backward != 0, grad != 0), resolve);
+  Py_INCREF(resolve);
+  const std::shared_ptr<PyObject> kept(resolve, [](PyObject* object) { Py_DECREF(object); });  // end_run() has the GIL
+  begin_run(graph, graph_of_run(thread_state(), backward != 0, grad != 0),
+            [kept](std::string_view text) { return resolved(kept.get(), text); });
   Py_RETURN_NONE;
 }
 

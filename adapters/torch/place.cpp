@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "capture.h"
 #include "gil.h"
 #include "hash.h"
 #include "python_setup.h"
@@ -270,6 +271,30 @@ bool bare_training(ThreadState& state) {
 }
 
 bool parameters_exist(ThreadState& state) { return says_yes(state, setup().python.parameters_exist); }
+
+sonde_graph package_begins(ThreadState& state, const void* identity) {
+  int depth = 0;
+  PyObject* root = outermost_module(setup().frames, depth);
+  if (root == nullptr) {
+    const at::NoGradGuard without_gradients;  // a package has none, so that its call is not a training's
+    root_forward(identity, {.has_parameters = true,
+                            .optimizer_alive = false,
+                            .may_train_without_grad = false,
+                            .trained = true,
+                            .evaluates = false});
+    state.package = identity;
+  }
+  if (root != nullptr && root != state.current_root) return outside_graph();
+  return state.current_root_trains ? SONDE_GRAPH_TRAINING : SONDE_GRAPH_EVALUATION;
+}
+
+std::string scope_of_callers() {
+  Walk walk;
+  walk_frames(setup().frames, nullptr, Until::root, walk);
+  walk.graph_code = nullptr;
+  walk.code = nullptr;
+  return walk.module_count > 0 ? resolve(walk, nullptr).scope : "";
+}
 
 void forget_scopes() { g_generation.fetch_add(1); }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "thread_state.h"
 
@@ -23,6 +24,12 @@ std::uint32_t site_of_node(ThreadState& state, const char* name, std::uint32_t f
 bool bare_training(ThreadState& state);
 // True if a module with parameters exists, which may still be called.
 bool parameters_exist(ThreadState& state);
+
+// A package of compiled code is called on this thread. If no module calls it, a forward begins, and `state.package` is
+// `identity`, which is the same for the same package.
+sonde_graph package_begins(ThreadState& state, const void* identity);
+// The modules that are being called: "network-Net/decoder-Decoder"; empty: none.
+std::string scope_of_callers();
 
 // Module objects died or changed: names by address are invalid.
 void forget_scopes();

@@ -158,7 +158,9 @@ class Torch:
     def link_flags(self) -> list[str]:
         """Named in the library even if the linker sees no need, as with empty libraries of the right names."""
         lib = self.directory / "lib"
-        return ["-Wl,--no-as-needed", f"-L{lib}", *(f"-l{name}" for name in self.libraries)]
+        # The code of packages finds the adapter by this name: python/sonde/compiled/packages.py.
+        named = f"-Wl,-soname,{self.name}.so"
+        return [named, "-Wl,--no-as-needed", f"-L{lib}", *(f"-l{name}" for name in self.libraries)]
 
     def refuse_strangers(self) -> None:
         """Raise AdapterError if the adapter does not know the inner structures of this torch or this Python."""
@@ -241,7 +243,7 @@ class Libtorch(Torch):
 
 
 # Files of adapters/torch that libtorch's adapter has others for, or does without.
-_OF_PYTHON = {"compiled", "compiled_python", "frames", "memory", "module", "place", "python_program"}
+_OF_PYTHON = {"compiled_python", "frames", "memory", "module", "place", "python_program"}
 
 
 def find_libtorch(directory: str) -> Libtorch:

@@ -100,7 +100,7 @@ def _refuse(error: Exception) -> None:
 
 def _wrap_compile_fx(module: ModuleType, host: Program) -> Callable[[], None]:
     """Every graph for Inductor passes its function compile_fx, which calls `inner_compile` for forward and backward."""
-    from .calls import Compilation, Family
+    from .calls import Compilation, Family, Tracing
 
     Family.host = host
 
@@ -118,7 +118,7 @@ def _wrap_compile_fx(module: ModuleType, host: Program) -> Callable[[], None]:
         from torch._functorch import config
 
         # From that cache code would come without its graph. Inductor's own cache is used.
-        with config.patch({"enable_autograd_cache": False}):
+        with config.patch({"enable_autograd_cache": False}), Tracing(host):
             return original(model, example_inputs, inner, *args, **kwargs)
 
     module.compile_fx = compile_fx  # type: ignore[attr-defined]

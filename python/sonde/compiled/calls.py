@@ -12,8 +12,8 @@ from torch import fx, nn
 from .. import flags
 from ..console import say_once
 from ..modules import program_module
-from . import nodes, taps
-from .forms import Compiled, Forms, copy_of
+from . import nodes, packages, taps
+from .forms import Compiled, Forms, compile_copy, copy_of
 from .nodes import Node, Table
 from .program import Program
 from .taps import Choice
@@ -47,11 +47,24 @@ class Compilation:
         host = Family.host
         if host is None:
             return inner(module, example_inputs, **options)
-        with _Tracing(host):  # PyTorch 2.6 compiles a backward without a word to Dynamo's callbacks
+        with Tracing(host):  # PyTorch 2.6 compiles a backward without a word to Dynamo's callbacks
+            if packages.is_packaged():
+                return self._package(host, module, example_inputs, inner, options)
             forms = self._forms(host, module, example_inputs, inner, options)
             if forms is None:
                 return inner(module, example_inputs, **options)
             return forms.first(self._family.choice_now(host, forms))
+
+    def _package(self, host: Program, module: fx.GraphModule, examples: Any, inner: Any, options: Any) -> Any:
+        choice = self._family.package_choice(host, module) if _is_known(module, examples) else None
+        if choice is not None:
+            try:
+                return compile_copy(module, examples, inner, options, choice)
+            except Exception as error:
+                say_once(
+                    f"sonde: the package that is made here has no taps, and is not recorded where it runs: {error!r}"
+                )
+        return compile_copy(module, examples, inner, options, None)
 
     def _forms(self, host: Program, module: fx.GraphModule, examples: Any, inner: Any, options: Any) -> Forms | None:
         """None: the graph is recorded as a whole. An error of ours must not end the user's compilation."""
@@ -73,14 +86,6 @@ def _with_arguments(inner: Any, args: Any, module: fx.GraphModule, example_input
 
 def _is_known(module: fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
     """False for a graph that cannot be recorded node by node."""
-    from torch._inductor.virtualized import V
-
-    if V.aot_compilation is True:  # PyTorch 2.6: an object, where nothing has set it
-        say_once(
-            "sonde: the package that AOTInductor makes here has no taps; where it runs, only its calls of libraries "
-            "are recorded"
-        )
-        return False
     values = [*taps.tensors(example_inputs), *taps.tensors([node.meta.get("val") for node in module.graph.nodes])]
     others = {value.device.type for value in values} - {"cpu"}
     if others:
@@ -158,7 +163,7 @@ class Family:
 
     def _begin_recorded(self, host: Program, forms: Forms) -> Compiled:
         chain = self._chain(host, forms)
-        with _Tracing(host):
+        with Tracing(host):
             form = forms.tapped_form(lambda: self._choice(host, chain))
         if form is None:
             return self._plain(host, forms)
@@ -169,7 +174,7 @@ class Family:
 
     def _plain(self, host: Program, forms: Forms) -> Compiled:
         """Nothing inside is recorded, rather than the few calls of a library that are seen by chance."""
-        with _Tracing(host):
+        with Tracing(host):
             form = forms.plain_form()
         host.library.begin_run(0, forms.backward, self._grad, None)
         return form
@@ -273,16 +278,8 @@ class Family:
         table = Table.from_json(text)
         rows = []
         for node in table.nodes:
-            inputs = [(one.slot, -1 if one.maker is None else one.maker, one.output) for one in node.inputs]
-            outputs = [
-                (node.tapped and one.used, nodes.DTYPES.get(one.dtype, 0), one.shape if one.dtype else [])
-                for one in node.outputs
-            ]
-            attributes = [(a.name, a.kind, a.integers, a.reals, a.text) for a in node.attributes]
-            if node.name in table.kernels:
-                attributes.append(("fused_kernel", 4, [], [], ", ".join(table.kernels[node.name])))
             site = self._site(host, chain, table, node)
-            rows.append((site, node.op_type, node.is_view, node.tapped, inputs, outputs, attributes))
+            rows.append((site, node.op_type, node.is_view, node.tapped, *nodes.facts_of(table, node)))
         return host.library.define_graph(rows)
 
     # --- selection --------------------------------------------------------------------------------------------------
@@ -303,6 +300,20 @@ class Family:
             by_value = bool(everything & _CHECK) or not everything & _OUTPUTS
             return Choice(_tap_all, by_value, f"all-{by_value}")
         return Choice(functools.partial(self._choose, host, chain), True, host.plan_key + repr(list(map(type, chain))))
+
+    def package_choice(self, host: Program, module: fx.GraphModule) -> Choice:
+        """The nodes of a package that get a tap: those that the configuration selects, in whatever step. All of them if
+        it selects by name and no step has begun: the layout of the dump, which makes the names, is not known then."""
+        root = packages.root_of(module.graph)
+
+        def wants(table: Table) -> None:
+            for node in table.nodes:
+                scope = f"{root}/{node.scope}" if node.scope else root
+                trace = table.traces[node.trace]
+                site = host.library.site(node.op_type, scope, nodes.FORWARD, 0, node.scoped, trace)
+                node.tapped = bool(host.library.site_wants(site, len(table.nodes)) & (_INPUTS | _OUTPUTS))
+
+        return Choice(wants, by_value=True, key=f"package-{host.plan_key}", package=root)
 
     def _choose(self, host: Program, chain: tuple[nn.Module, ...], table: Table) -> None:
         wanted = [
@@ -330,7 +341,7 @@ def _alive(chain: Sequence[weakref.ref[nn.Module]]) -> tuple[nn.Module, ...]:
     return tuple(module for module in (reference() for reference in chain) if module is not None)
 
 
-class _Tracing:
+class Tracing:
     """The compiler runs: its operators are not the program's."""
 
     def __init__(self, host: Program) -> None:

@@ -113,15 +113,7 @@ class Forms:
         )
 
     def _compile(self, choice: Choice | None) -> Any:
-        from torch._inductor import config
-
-        module = copy_of(self._module)
-        if choice is None:
-            return self._inner(module, self._examples, **self._options)
-        users = config.post_grad_custom_post_pass
-        own = taps.TapPass(users, module.graph, self.backward, self.forward_types, choice)
-        with config.patch({"post_grad_custom_post_pass": own}), lowering.taps_are_lowered():
-            return self._inner(module, self._examples, **self._options)
+        return compile_copy(self._module, self._examples, self._inner, self._options, choice, self.forward_types)
 
     def _later(self, choice: Choice | None) -> Compiled:
         """The second form, in the surroundings of the first."""
@@ -133,6 +125,27 @@ class Forms:
             raise RuntimeError("its results have other strides")
         later: Compiled = compiled.current_callable
         return later
+
+
+def compile_copy(  # noqa: PLR0917
+    original: fx.GraphModule,
+    examples: Sequence[Any],
+    inner: Any,
+    options: Mapping[str, Any],
+    choice: Choice | None,
+    forward_types: Mapping[int, str] | None = None,
+) -> Any:
+    """Calls Inductor for a copy of a graph: with taps for `choice`, and as without Sonde for None."""
+    from torch._inductor import config
+
+    module = copy_of(original)
+    if choice is None:
+        return inner(module, examples, **options)
+    backward = bool(options.get("is_backward"))
+    users = config.post_grad_custom_post_pass
+    own = taps.TapPass(users, module.graph, backward, forward_types or {}, choice)
+    with config.patch({"post_grad_custom_post_pass": own}), lowering.taps_are_lowered():
+        return inner(module, examples, **options)
 
 
 def copy_of(module: fx.GraphModule) -> fx.GraphModule:

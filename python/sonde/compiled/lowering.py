@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from . import nodes
+from . import nodes, packages
 from .nodes import Input, Table
 
 # A result that becomes memory within so many taps is handed over then, instead of being computed again.
@@ -45,6 +45,8 @@ class Taps:
     """The taps of one graph, while it is lowered."""
 
     def __init__(self, order: Any, table: Table) -> None:
+        from torch._inductor import ir
+
         self.order = order
         self.table = table
         self.all: list[_Tap] = []
@@ -52,6 +54,7 @@ class Taps:
         self.own: set[str] = set()  # buffers that the program does not have
         self.kernels: dict[str, list[str]] = {}  # the program's, by the nodes that they compute
         self._nodes: dict[str, Any] = {}  # of FX
+        self._kernel = packages.tap_kernel() if table.package else ir.FallbackKernel
 
     def add(self, graph: Any, number: int) -> None:
         """The tap of node `number` has its place here."""
@@ -127,7 +130,7 @@ class Taps:
             with graph.set_current_node(tap.node), ir.IRNode.current_origins(_origins(tap.node)):
                 results = [_tensor_of(value) for value in tap.results]
                 given = [_tensor_of(value) for value in tap.given]
-                ir.FallbackKernel.create(torch.ops.sonde.tap.default, self.order, tap.number, results, given)
+                self._kernel.create(torch.ops.sonde.tap.default, self.order, tap.number, results, given)
             at[position] += graph.operations[known[0] :]
             for buffer in graph.buffers[known[1] :]:
                 buffer.decide_layout()
@@ -203,7 +206,11 @@ def taps_are_lowered() -> Iterator[None]:
 
     def lower_begin(order: Any, text: str) -> None:
         graph: Any = V.graph
-        graph.sonde_taps = Taps(order, Table.from_json(text))
+        table = Table.from_json(text)
+        graph.sonde_taps = Taps(order, table)
+        if table.package:
+            packages.begin_kernel().create(begin, order, "")
+            return
         handler: Any = lowering.fallback_handler
         handler(begin, add_to_fallback_set=False)(order, text)
 
@@ -268,9 +275,11 @@ def _kernels_are_named() -> Iterator[None]:
         taps, code = getattr(self, "sonde_taps", None), result[0]
         if taps is None:
             return result
+        taps.table.kernels = taps.kernels
+        complete = packages.with_table if taps.table.package else nodes.with_kernels
         if isinstance(code, str):  # PyTorch 2.6
-            return nodes.with_kernels(code, taps.kernels), *result[1:]
-        return type(code)(nodes.with_kernels(code.value, taps.kernels), code.line_map), *result[1:]
+            return complete(code, taps.table), *result[1:]
+        return type(code)(complete(code.value, taps.table), code.line_map), *result[1:]
 
     lowered.codegen = codegen_with_kernels
     scheduling.define_kernel = define_kernel_and_keep

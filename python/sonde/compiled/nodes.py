@@ -99,6 +99,7 @@ class Table:
     traces: list[list[Line]]  # each innermost first
     # The fused kernels that compute a node, by its name.
     kernels: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    package: str = ""  # of a package: the name of its root, `network-Net`
 
     def to_json(self) -> str:
         """As the compiled code carries it. Its kernels are known when all of it is generated: see with_kernels()."""
@@ -122,15 +123,30 @@ class Table:
         ]
         traces = [[(file, line, function) for file, line, function in trace] for trace in raw["traces"]]
         kernels = raw["kernels"]
-        return Table(raw["backward"], nodes, traces, kernels if isinstance(kernels, dict) else {})
+        return Table(raw["backward"], nodes, traces, kernels if isinstance(kernels, dict) else {}, raw["package"])
 
 
 _KERNELS = "kernels of this graph"
 
 
-def with_kernels(code: str, kernels: Mapping[str, Sequence[str]]) -> str:
-    """Compiled code whose table names the kernels."""
-    return code.replace(json.dumps(_KERNELS), json.dumps(kernels, separators=(",", ":")))
+def with_kernels(code: str, table: Table) -> str:
+    """Compiled code that carries `table`, whose kernels are known now."""
+    return code.replace(json.dumps(_KERNELS), json.dumps(table.kernels, separators=(",", ":")))
+
+
+def facts_of(
+    table: Table, node: Node
+) -> tuple[list[tuple[int, int, int]], list[tuple[bool, int, list[int]]], list[tuple[Any, ...]]]:
+    """As the adapter takes them: inputs (slot, maker, output), outputs (given, type, shape) and attributes (name, kind,
+    integers, reals, text)."""
+    inputs = [(one.slot, -1 if one.maker is None else one.maker, one.output) for one in node.inputs]
+    outputs = [
+        (node.tapped and one.used, DTYPES.get(one.dtype, 0), one.shape if one.dtype else []) for one in node.outputs
+    ]
+    attributes: list[tuple[Any, ...]] = [(a.name, a.kind, a.integers, a.reals, a.text) for a in node.attributes]
+    if node.name in table.kernels:
+        attributes.append(("fused_kernel", 4, [], [], ", ".join(table.kernels[node.name])))
+    return inputs, outputs, attributes
 
 
 def scope_of_path(path: Sequence[tuple[str, str]]) -> str:

@@ -7,7 +7,7 @@ text, so that code from a cache, for which this pass does not run, brings it alo
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from torch._inductor.custom_graph_pass import CustomGraphPass
 from . import nodes
 from .nodes import Table
 
-_FORMAT = 4  # of the table and the taps: code of another one is not taken from a cache
+_FORMAT = 5  # of the table and the taps: code of another one is not taken from a cache
 
 
 @dataclasses.dataclass
@@ -27,13 +27,14 @@ class Choice:
     wants: Callable[[Table], None]  # sets `tapped` of every node
     by_value: bool
     key: str  # distinguishes choices in the cache of compiled code
+    package: str = ""  # of a package: `network-Net`, its root
 
 
 class TapPass(CustomGraphPass):
     """Inductor's last pass over a graph: runs the user's own passes, if any, then inserts the taps."""
 
     def __init__(
-        self, users: Any, graph: fx.Graph, backward: bool, forward_types: dict[int, str], choice: Choice
+        self, users: Any, graph: fx.Graph, backward: bool, forward_types: Mapping[int, str], choice: Choice
     ) -> None:
         self._users = list(users) if isinstance(users, tuple | list) else [users] if users is not None else []
         self._backward = backward
@@ -56,9 +57,10 @@ class TapPass(CustomGraphPass):
         return f"sonde-{_FORMAT}-{self._source}-{self._backward}-{types}-{self._choice.key}-{users}"
 
 
-def insert(graph: fx.Graph, backward: bool, forward_types: dict[int, str], choice: Choice) -> Table:
+def insert(graph: fx.Graph, backward: bool, forward_types: Mapping[int, str], choice: Choice) -> Table:
     """Taps for the nodes of `graph` that `choice` wants. Returns the table of all nodes."""
     table = nodes.read_table(graph, backward, forward_types)
+    table.package = choice.package
     choice.wants(table)
     for node in table.nodes if choice.by_value else ():
         for one in node.inputs:
