@@ -29,7 +29,7 @@
  *
  * Lifetime. Everything that a pointer names belongs to the caller and is read, or copied, before the call returns: tensors,
  * shapes, strides, names. The exceptions are `skip`, a static text, and the functions of sonde_pool. The engine keeps no
- * pointer to a tensor's memory after the call. An op is valid from op_begin to op_end.
+ * pointer to a tensor's memory after the call; the host reads memory of devices (sonde_devices). An op is valid from op_begin to op_end.
  *
  * Threads. Any thread may call any function at any time. An op belongs to the thread that began it.
  *
@@ -63,7 +63,7 @@
  *     sonde_init_dump -> ( sonde_set_dump -> as after start )? -> sonde_finalize_dump, and again from the beginning
  *
  * active, records_exceptions, has_ring, take_failure, capture, records_graph and site_wants may be asked at any time, and
- * set_pool and write_ring may be called; forked_child is called in the child.
+ * set_pool, set_devices, device_read_done and write_ring may be called; forked_child is called in the child.
  *
  * Versions. SONDE_API_VERSION moves when something that exists gets another meaning or another place. Within a version
  * structs and the function table only grow, at their end:
@@ -163,6 +163,7 @@ struct sonde_tensor {
   uint64_t storage_bytes;   /* its length */
   const char* skip;         /* static text: why this tensor cannot be read; null when it can */
   uint64_t object; /* the host's tensor object, while it lives: distinguishes views of one memory; 0: unknown */
+  const void* handle; /* memory of a device: the host's own, for sonde_devices.read; null: the host cannot read it */
 };
 
 /* A place in the user's program. Lines count from 1, columns (bytes) from 0; an end of 0: unknown. */
@@ -278,6 +279,48 @@ struct sonde_pool {
   /* Runs piece(context, i) for each i below `pieces`, each once, on the calling thread and others; returns when all have
    * ended. `piece` does not throw, and calls nothing of the host. */
   void (*run)(uint32_t pieces, void (*piece)(void* context, uint32_t index), void* context);
+};
+
+/* What of a tensor in a device's memory is read, a combination of these. */
+#define SONDE_READ_BYTES 1u      /* its elements in C order, the lazy bits resolved, in host memory */
+#define SONDE_READ_STATISTICS 2u /* its statistics, computed on the device */
+
+/* One tensor to read from a device. The host begins, and does not wait: device_read_done() brings the result. */
+struct sonde_device_read {
+  uint32_t size;
+  uint32_t wants;                    /* SONDE_READ_* */
+  uint64_t ticket;                   /* for device_read_done */
+  const struct sonde_tensor* tensor; /* for the length of the call; its handle is that of the host's tensor, whose memory it lies in */
+  uint64_t elements;                 /* only the first elements in C order; 0: all */
+  uint32_t overwritten;              /* the operator that runs next writes this memory */
+  uint32_t item_bytes;               /* of one element */
+  void* bytes;                       /* SONDE_READ_BYTES: where they will be, from take(); with its owner */
+  void* owner;
+  /* --- the host's answer --- */
+  const char* why; /* static text: why something that was wanted will not be read; null if all will */
+};
+
+/* The result of a read. */
+struct sonde_device_result {
+  uint32_t size;
+  uint32_t has;       /* SONDE_READ_* */
+  const char* failed; /* static text: why something that was begun did not end; null if nothing failed */
+  uint64_t nan_count, positive_inf_count, negative_inf_count;
+  uint64_t positive_count, negative_count, zero_count; /* infinities included */
+  double max, min, sum, sum_squares;                   /* over the finite elements */
+};
+
+/* The host's way to read memory of devices. */
+struct sonde_devices {
+  uint32_t size;
+  uint32_t reserved;
+  /* Begins to read, within op_input_before, op_input or op_output, on the thread that called it: SONDE_READ_* of what has
+   * begun. */
+  uint32_t (*read)(struct sonde_device_read* request);
+  /* Host memory to which a device can copy; null: there is none, and `why` gets a static text. */
+  void* (*take)(uint64_t bytes, void** owner, const char** why);
+  void (*release)(void* owner); /* it is not needed any more; any thread */
+  void (*drain)(void);          /* returns when device_read_done was called for every read that has begun; any thread */
 };
 
 struct sonde_run_info {
@@ -415,6 +458,12 @@ struct sonde_api {
   /* In place of op_input: the tensor is output `output` of the op that op_keep() numbered. No memory is read. */
   void (*op_input_of)(struct sonde_op* op, uint32_t slot, uint64_t maker, uint32_t output);
   void (*ops_forgotten)(const uint64_t* makers, size_t count);
+
+  /* --- devices ------------------------------------------------------------------------------------------------ */
+  /* Without it tensors of devices are skipped and counted. The functions must stay callable while the process lives. */
+  void (*set_devices)(const struct sonde_devices* devices);
+  /* Once for each read that has begun. Any thread. */
+  void (*device_read_done)(uint64_t ticket, const struct sonde_device_result* result);
 };
 
 /* The function table; null: this library has another version of it. */

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "capture/devices.h"
 #include "journal/record.h"
 #include "model/attribute.h"
 #include "sonde/dtype.h"
@@ -71,7 +72,8 @@ HostTensor tensor_of(const sonde_tensor& in) {
       in.strides != nullptr ? std::span(in.strides, in.ndim) : std::span<const std::int64_t>(out.own_strides);
   out.access = device_access(view.device);
   out.skip = in.skip;
-  if (out.skip == nullptr && out.access == nullptr) out.skip = "on a device that this build cannot read";
+  if (out.access == nullptr && reads_devices()) out.handle = in.handle;
+  if (out.skip == nullptr && out.access == nullptr && out.handle == nullptr) out.skip = "on a device that this build cannot read";
   out.foreign = (in.flags & SONDE_TENSOR_FOREIGN) != 0;
   out.constant = (in.flags & SONDE_TENSOR_CONSTANT) != 0;
   out.uninitialised = (in.flags & SONDE_TENSOR_UNINITIALISED) != 0;
@@ -79,6 +81,23 @@ HostTensor tensor_of(const sonde_tensor& in) {
   out.object = in.object;
   out.storage_data = static_cast<const std::byte*>(in.storage_data);
   out.storage_bytes = in.storage_bytes;
+  return out;
+}
+
+sonde_tensor tensor_on_device(const HostTensor& tensor, const TensorView& view) {
+  sonde_tensor out{};
+  out.size = sizeof out;
+  out.dtype = static_cast<std::uint32_t>(view.dtype);
+  out.data = view.data;
+  out.shape = view.shape.data();
+  out.strides = view.strides.data();
+  out.ndim = static_cast<std::uint32_t>(view.shape.size());
+  out.device = static_cast<std::uint32_t>(view.device);
+  out.flags = (view.conjugate ? SONDE_TENSOR_CONJUGATE : 0U) | (view.negative ? SONDE_TENSOR_NEGATIVE : 0U);
+  out.storage = tensor.storage;
+  out.storage_data = tensor.storage_data;
+  out.storage_bytes = tensor.storage_bytes;
+  out.handle = tensor.handle;
   return out;
 }
 

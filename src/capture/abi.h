@@ -34,6 +34,8 @@ SONDE_ABI_STRUCT(sonde_run_info, device);
 SONDE_ABI_STRUCT(sonde_named_op, op_type);
 SONDE_ABI_STRUCT(sonde_host_settings, net_name);
 SONDE_ABI_STRUCT(sonde_pool, run);
+SONDE_ABI_STRUCT(sonde_devices, drain);
+SONDE_ABI_STRUCT(sonde_device_result, sum_squares);
 #undef SONDE_ABI_STRUCT
 
 template <typename T>
@@ -60,6 +62,8 @@ std::string too_short(const T& given) {
 // Each borrows or copies what the struct points to. Numbers that sonde.h does not define become `undefined`, `other`,
 // `outside` and `none`.
 HostTensor tensor_of(const sonde_tensor& tensor);
+// The other way, for a host that reads memory of devices: `view` lies in the memory of `tensor`. Borrows.
+sonde_tensor tensor_on_device(const HostTensor& tensor, const TensorView& view);
 Site site_of(const sonde_site& site);
 Attribute attribute_of(const sonde_attribute& attribute);
 RunInfo run_info_of(const sonde_run_info& info);

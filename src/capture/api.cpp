@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "capture/abi.h"
+#include "capture/devices.h"
 #include "capture/run_report.h"
 #include "capture/session.h"
 #include "config/environment.h"
@@ -420,6 +421,17 @@ void set_pool(const sonde_pool* pool) {
   set_host_pool({.threads = all.threads, .run = all.run});
 }
 
+void set_devices_of_host(const sonde_devices* devices) {
+  set_devices(devices != nullptr && is_complete(*devices) ? completed(*devices) : sonde_devices{});
+}
+
+void device_read_done(std::uint64_t ticket, const sonde_device_result* result) {
+  const std::shared_ptr<LateReading> reading = take_expected(ticket);
+  if (reading == nullptr) return;
+  deliver(*reading, is_complete(*result) ? completed(*result) : sonde_device_result{});
+  guarded_void([](Session& s) { s.device_read_done(); });
+}
+
 // Valid until this thread asks again.
 const char* mismatch(std::uint32_t version, std::uint32_t table_size) {
   thread_local std::string line;
@@ -483,6 +495,8 @@ constexpr struct sonde_api kApi = {
     .op_keep = op_keep,
     .op_input_of = op_input_of,
     .ops_forgotten = ops_forgotten,
+    .set_devices = set_devices_of_host,
+    .device_read_done = device_read_done,
 };
 
 }  // namespace

@@ -15,6 +15,7 @@ Content content_of(const TensorRecord& record) {
   content.md5 = record.md5;
   content.sha1 = record.sha1;
   content.hashes = record.hashes;
+  content.late = record.late;
   return content;
 }
 
@@ -25,6 +26,7 @@ void give_content(const Content& content, TensorRecord& record) {
   record.md5 = content.md5;
   record.sha1 = content.sha1;
   record.hashes = content.hashes;
+  record.late = content.late;
 }
 
 // For two views of the same first element and type.

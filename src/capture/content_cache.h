@@ -24,6 +24,7 @@ struct Content {
   Statistics statistics;
   std::string md5, sha1;
   std::shared_ptr<HashTexts> hashes;  // if the writer makes them
+  std::shared_ptr<LateReading> late;  // on a device: the statistics and hashes are there
 };
 
 Content content_of(const TensorRecord& record);

@@ -46,6 +46,7 @@ ViewIdentity identity_of(const HostTensor& tensor) {
 
 std::optional<double> constant_of(const HostTensor& tensor) {
   if (!tensor.constant || !tensor.view.shape.empty() || tensor.view.data == nullptr) return std::nullopt;
+  if (tensor.view.device != DeviceType::cpu) return std::nullopt;
   const auto value = [&]<typename T>(T number) {
     std::memcpy(&number, tensor.view.data, sizeof number);
     return static_cast<double>(number);

@@ -14,7 +14,8 @@ namespace sonde {
 
 struct HostTensor {
   TensorView view;                        // always with strides: `own_strides` if the host gave none
-  const DeviceAccess* access = nullptr;   // reads its memory; null only if `skip` is set
+  const DeviceAccess* access = nullptr;   // reads its memory; null if `skip` is set, or `handle`
+  const void* handle = nullptr;           // of the host, which alone can read its memory (capture/devices.h)
   const char* skip = nullptr;             // static text: why it cannot be read; null if it can
   bool foreign = false;                   // its memory may change unnoticed
   bool constant = false;                  // a number of the user's code, wrapped as a tensor

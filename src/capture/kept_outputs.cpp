@@ -7,7 +7,7 @@ namespace sonde {
 void KeptOutputs::keep(const Record& record) {
   std::vector<Output>& outputs = outputs_[record.sequence];
   for (const TensorRecord& tensor : record.tensors) {
-    if (!tensor.is_input) outputs.push_back({tensor, tensor.hashes, tensor.skipped});
+    if (!tensor.is_input) outputs.push_back({tensor, tensor.hashes, tensor.late, tensor.skipped});
   }
 }
 
@@ -19,6 +19,7 @@ void KeptOutputs::give(std::uint64_t maker, std::uint32_t output, TensorRecord& 
   if (found == op->second.end()) return;
   out.entry() = found->entry;
   out.hashes = found->hashes;
+  out.late = found->late;
   out.skipped = found->skipped;
 }
 

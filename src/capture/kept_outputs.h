@@ -25,6 +25,7 @@ class KeptOutputs {
   struct Output {
     TensorEntry entry;
     std::shared_ptr<HashTexts> hashes;
+    std::shared_ptr<LateReading> late;
     const char* skipped = nullptr;
   };
   std::unordered_map<std::uint64_t, std::vector<Output>> outputs_;  // by the sequence of their op

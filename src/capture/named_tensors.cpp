@@ -75,6 +75,7 @@ WholeTensor::WholeTensor(const NamedTensors::Named& named, const HostTensor& rea
   tensor_.view.shape = shape_.values();
   tensor_.view.strides = strides_.values();
   tensor_.access = reader.access;
+  tensor_.handle = reader.handle;
   tensor_.foreign = reader.foreign;
   tensor_.storage = reader.storage;
   tensor_.storage_data = reader.storage_data;

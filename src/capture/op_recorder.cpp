@@ -57,6 +57,7 @@ void OpRecorder::discard() {
 
 void OpRecorder::shrink() {
   cache_.clear();
+  late_.clear();
   attribute_ids_.clear();
   named_tensors_.clear();
   kept_.clear();
@@ -85,7 +86,7 @@ void OpRecorder::begin_step(const StepChange& change, bool keeps) {
   ++counts_.steps_begun;
   if (counts_.steps_begun > 2) named_tensors_.forget_older_than(counts_.steps_begun - 2);
   // The graph of the first step is always wanted.
-  buffer_.begin_step(graph, keeps && overflow_only_ && counts_.steps_begun == 1);
+  submit_mark({.begins = true, .graph = graph, .keeps = keeps && overflow_only_ && counts_.steps_begun == 1});
   if (change.resumed) return;  // switched off and on within the step: it continues
   step.stamp = ++stamp_;
   step.next_task = 0;
@@ -101,7 +102,7 @@ void OpRecorder::end_step(StepId step) {
   }
   push_step(false, step);
   ++counts_.steps_ended;
-  buffer_.end_step(step.graph);
+  submit_mark({.begins = false, .graph = step.graph});
 }
 
 // --- memory ----------------------------------------------------------------------------------------------------------
@@ -155,7 +156,7 @@ std::uint32_t OpRecorder::begin_named(Op& op, const OpName& name, const Site& si
 // Ops are reused: every field of the last one is set.
 void OpRecorder::fill_record(Op& op, const OpName& name, std::uint32_t site, StepId step) {
   op.recorder = this;
-  op.deferred = false;
+  op.deferred = op.writes_next = false;
   op.depth = Depth::full;
   op.read_nanoseconds = op.copied_bytes = 0;
   op.before.clear();
@@ -168,7 +169,7 @@ void OpRecorder::fill_record(Op& op, const OpName& name, std::uint32_t site, Ste
   record.thread = thread_ordinal();
   record.task_id = steps_[step.graph].next_task++;
   record.failed = false;
-  record.overflowed = false;
+  record.overflowed = record.undecided = false;
   record.timestamp_us = now_us();
   record.attributes = 0;
   if (record.tensors.capacity() == 0) record.tensors = recorder_->spare_tensors();
@@ -215,14 +216,20 @@ void OpRecorder::mutated(Op& op, std::uint64_t storage) {
 }
 
 void OpRecorder::submit(Record&& record) {
-  if (!buffers_step_) return recorder_->push(std::move(record));
+  if (!buffers_step_ && !reads_late_.load(std::memory_order_relaxed)) return recorder_->push(std::move(record));
   const std::lock_guard guard(lock_);
   submit_locked(std::move(record));
 }
 
+void OpRecorder::submit_locked(Record&& record) {
+  if (!reads_late_.load(std::memory_order_relaxed)) return buffer_.submit(std::move(record));
+  late_.add(std::move(record));
+  advance();
+}
+
 void OpRecorder::end(Op& op, bool failed) {
   op.record.failed = failed;
-  settle_before(op, op.record.overflowed || (exception_only_ && failed));
+  settle_before(op, op.record.overflowed || op.record.undecided || (exception_only_ && failed));
   // Slots in order, inputs first: the host reports them in the best order for reading their bytes.
   sort_by_slot(op.record.tensors);
   for (TensorRecord& tensor : op.record.tensors) tensor.timestamp_us = op.record.timestamp_us;

@@ -21,6 +21,7 @@
 #include "capture/content_cache.h"
 #include "capture/host_tensor.h"
 #include "capture/kept_outputs.h"
+#include "capture/late_records.h"
 #include "capture/modes/found_ops.h"
 #include "capture/modes/step_buffer.h"
 #include "capture/modes/watcher.h"
@@ -92,10 +93,15 @@ class OpRecorder {
   // A parameter under the host's own name. Not locked.
   void add_parameter(const OpName& name, StepId step, const HostTensor& tensor);
 
+  // --- memory of devices, locked ---
+  // Tensors have arrived: submits the records that waited for them. `all`: also those of tensors that never will.
+  void advance(bool all = false);
+
   // --- searches of modes, locked ---
   bool found_enough() const;
   void overflowed(Op& op);
   void threw(Op& op);
+  void undecided(Op& op);  // the device still looks at an output
   bool takes_statistics_before(const Op& op) const { return !op.before.empty() && !op.before.front().image; }
 
   const ReadRules& rules() const { return rules_; }
@@ -122,7 +128,10 @@ class OpRecorder {
   };
 
   void push_step(bool began, StepId step);
-  void submit_locked(Record&& record) { buffer_.submit(std::move(record)); }
+  void submit_locked(Record&& record);
+  void submit_mark(const StepMark& mark);
+  void apply_mark(const StepMark& mark);
+  void take_late(Record& record);
   void submit(Record&& record);
   void fill_record(Op& op, const OpName& name, std::uint32_t site, StepId step);
   std::uint32_t wanted_bits(Op& op, bool flagged);
@@ -147,6 +156,7 @@ class OpRecorder {
   void read(const HostTensor& tensor, const TensorKey& key, TensorRecord& out);
   std::unique_lock<std::mutex> lock_for(const TensorKey& key);
   // Modes: op_modes.cpp
+  void keep_before(Op& op, std::uint32_t slot, const HostTensor& tensor);
   void keep_image(Op& op, std::uint32_t slot, const HostTensor& tensor);
   void settle_before(Op& op, bool kept);
   void watch(Op& op, std::uint32_t slot, const HostTensor& output);
@@ -170,6 +180,8 @@ class OpRecorder {
   ContentCache cache_;
   NamedTensors named_tensors_;
   StepBuffer buffer_;
+  LateRecords late_;
+  std::atomic<bool> reads_late_{false};  // a tensor was read on a device: records keep their order
   KeptOutputs kept_;
   std::optional<Selector> forecast_;  // for site_wants(): its answers do not count as hits of the plan's entries
   Watcher watcher_;

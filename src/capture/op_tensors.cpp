@@ -64,7 +64,10 @@ void OpRecorder::add_tensor(Op& op, bool is_input, std::uint32_t slot, const Hos
     to_read = reading && companion.name == nullptr && reading->look_up(cache_, true);
   }
   if (companion.name != nullptr) to_read = add_companion(op, tensor, companion, reading);
-  if (!to_read || !reading->read(*recorder_)) return;
+  if (!to_read) return;
+  if (tensor.handle != nullptr) reads_late_ = true;
+  if (op.writes_next) reading->is_overwritten();
+  if (!reading->read(*recorder_)) return;
   const std::unique_lock guard = lock_for(reading->key());
   reading->publish(cache_);
 }
@@ -147,7 +150,7 @@ bool OpRecorder::add_companion(const Op& op, const HostTensor& tensor, const Com
     to_read = reading && reading->look_up(cache_, true);
   }
   record.sequence = recorder_->next_sequence();
-  recorder_->push(std::move(record));
+  submit(std::move(record));
   return to_read;
 }
 
@@ -155,7 +158,7 @@ void OpRecorder::add_parameter(const OpName& name, StepId step, const HostTensor
   Record record = parameter_record(name, step, tensor);
   if (reads_) read(tensor, key_of(tensor), record.tensors.front());
   record.sequence = recorder_->next_sequence();
-  recorder_->push(std::move(record));
+  submit(std::move(record));
 }
 
 void OpRecorder::output(Op& op, std::uint32_t slot, const HostTensor& tensor) {
@@ -169,6 +172,7 @@ void OpRecorder::read(const HostTensor& tensor, const TensorKey& key, TensorReco
     const std::unique_lock guard = lock_for(key);
     if (!reading.look_up(cache_)) return;
   }
+  if (tensor.handle != nullptr) reads_late_ = true;
   if (!reading.read(*recorder_)) return;
   const std::unique_lock guard = lock_for(key);
   reading.publish(cache_);

@@ -13,7 +13,7 @@ constexpr std::array<std::size_t, 5> kNdhwc = {0, 2, 3, 4, 1};
 
 }  // namespace
 
-RecordedView::RecordedView(const TensorView& view, const Plan& plan, const DeviceAccess& access) : view_(view) {
+RecordedView::RecordedView(const TensorView& view, const Plan& plan, const DeviceAccess* access) : view_(view) {
   if (plan.sample_mode == 1 && view.elements() > static_cast<std::int64_t>(plan.sample_num)) {
     take_sample(static_cast<std::int64_t>(plan.sample_num), access);
   } else if (!plan.trans_flag) {
@@ -22,10 +22,11 @@ RecordedView::RecordedView(const TensorView& view, const Plan& plan, const Devic
 }
 
 // The first elements in C order.
-void RecordedView::take_sample(std::int64_t elements, const DeviceAccess& access) {
-  if (!view_.is_c_contiguous()) {
+void RecordedView::take_sample(std::int64_t elements, const DeviceAccess* access) {
+  is_sample_ = true;
+  if (access != nullptr && !view_.is_c_contiguous()) {
     sample_.resize(static_cast<std::size_t>(elements) * info(view_.dtype).item_bytes);
-    access.copy_first(view_, static_cast<std::size_t>(elements), sample_.data());
+    access->copy_first(view_, static_cast<std::size_t>(elements), sample_.data());
     view_.data = sample_.data();  // the lazy bits of the view hold for the sample too
     view_.device = DeviceType::cpu;
   }

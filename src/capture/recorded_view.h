@@ -14,7 +14,8 @@ namespace sonde {
 class RecordedView {
  public:
   // Borrows the memory of `view`, or owns a copy of a scattered sample.
-  RecordedView(const TensorView& view, const Plan& plan, const DeviceAccess& access);
+  // `access` is null for a device that only the host can read, which then takes the sample.
+  RecordedView(const TensorView& view, const Plan& plan, const DeviceAccess* access);
   RecordedView(const RecordedView&) = delete;
   RecordedView& operator=(const RecordedView&) = delete;
 
@@ -23,13 +24,15 @@ class RecordedView {
 
   const TensorView& view() const { return view_; }
   Format format() const { return format_; }
+  bool is_sample() const { return is_sample_; }
 
  private:
-  void take_sample(std::int64_t elements, const DeviceAccess& access);
+  void take_sample(std::int64_t elements, const DeviceAccess* access);
   void lay_out();
 
   TensorView view_;
   Format format_ = Format::default_format;
+  bool is_sample_ = false;
   std::vector<std::int64_t> shape_, strides_;
   std::vector<std::byte> sample_;
 };

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "capture/devices.h"
 #include "capture/modes/overflow.h"
 #include "capture/summary.h"
 
@@ -122,6 +123,7 @@ void Session::announce_modes() {
 }
 
 std::uint64_t Session::write_ring(const std::string& why) {
+  drain_devices();
   Recorder* recorder = nullptr;
   {
     const std::lock_guard guard(lock_);
@@ -350,6 +352,11 @@ std::uint32_t Session::op_begin(Op& op, std::uint32_t site_id, sonde_graph graph
 void Session::op_check_output(Op& op, const HostTensor& output) {
   if (!plan_.overflow_only() || op.record.overflowed || !OverflowCheck::can_look(output)) return;
   OpRecorder& ops = *op.recorder;
+  if (output.handle != nullptr) {
+    const std::lock_guard guard(lock_);
+    if (!ops.found_enough() && is_current(op)) ops.undecided(op);
+    return;
+  }
   OverflowCheck check(ops.rules(), output, ops.takes_statistics_before(op));
   bool looks = false;
   {
@@ -377,6 +384,14 @@ void Session::op_failed(Op& op) {
   if (!is_current(op)) return;
   settle();
   op.recorder->threw(op);
+}
+
+// A tensor of a device has arrived; records may have waited for it.
+void Session::device_read_done() {
+  const std::lock_guard guard(lock_);
+  const std::uint64_t found = ops_->found().count;
+  ops_->advance();
+  if (ops_->found().count != found) settle();
 }
 
 bool Session::records_graph(sonde_graph graph) {
@@ -465,7 +480,10 @@ void Session::abandon() {
 }
 
 std::string Session::stop() {
+  drain_devices();
   std::unique_lock guard(lock_);
+  ops_->advance(true);
+  forget_expected();
   settle();
   if (ops_->recorder() != nullptr) {
     apply(owner_ == Host::naming ? named_host_.steps().end() : clock_.stop(), owner_);

@@ -72,6 +72,7 @@ class Session {
   void op_check_output(Op& op, const HostTensor& output);
   void op_output(Op& op, std::uint32_t slot, const HostTensor& tensor);
   void op_failed(Op& op);
+  void device_read_done();
   bool records_graph(sonde_graph graph);
   std::uint32_t site_wants(std::uint32_t site, std::uint32_t count);  // SONDE_WANT_*
   void ops_forgotten(std::span<const std::uint64_t> sequences);

@@ -2,12 +2,17 @@
 
 #include <utility>
 
+#include "capture/abi.h"
+#include "capture/devices.h"
 #include "model/not_read.h"
 #include "writer/recorder.h"
 #include "writer/ring.h"
 
 namespace sonde {
 namespace {
+
+constexpr const char* kDropped = "dropped: the budget was full";
+constexpr const char* kBudgetFull = "statistics only: the budget was full";
 
 // CANN's comparisons begin with the first element, and no value is greater than a NaN.
 bool first_is_nan(const DeviceAccess& reader, TensorView view, const Statistics& statistics) {
@@ -23,13 +28,16 @@ ReadRules::ReadRules(const Plan& of)
     : plan(&of),
       needs_bytes(of.wants_tensors()),
       reshapes(RecordedView::differs(of)),
-      hashes(of.wants(Category::md5) || of.wants(Category::sha1)) {}
+      hashes(of.wants(Category::md5) || of.wants(Category::sha1)),
+      on_device(of.device_statistics && !needs_bytes && !hashes && !of.sonde.acl_quirks),
+      looks_on_device(of.overflow_only()) {}
 
 TensorReading::TensorReading(const ReadRules& rules, const HostTensor& tensor, const TensorKey& key, bool wanted,
                              TensorRecord& out, Depth depth)
-    : rules_(rules), key_(key), access_(*tensor.access), wanted_(wanted), depth_(depth), out_(out), view_(tensor.view) {
+    : rules_(rules), key_(key), tensor_(tensor), wanted_(wanted), depth_(depth), out_(out), view_(tensor.view) {
   if (!rules.reshapes || !wanted) return;
-  recorded_view_.emplace(tensor.view, *rules.plan, access_);
+  recorded_view_.emplace(tensor.view, *rules.plan, tensor.access);
+  if (recorded_view_->is_sample()) first_elements_ = static_cast<std::uint64_t>(recorded_view_->view().elements());
   view_ = recorded_view_->view();
   out.set_shape(Dims(view_.shape));
   out.format = recorded_view_->format();
@@ -63,6 +71,7 @@ bool TensorReading::look_up(ContentCache& cache, bool skips_uninitialised) {
   if (found.same_set != nullptr && !rules_.needs_bytes) {
     content_.has_statistics = found.same_set->has_statistics;
     content_.statistics = found.same_set->statistics;
+    content_.late = found.same_set->late;
   }
   content_.id = found.same != nullptr && again ? found.same->id : cache.new_content();
   epoch_ = found.epoch;
@@ -76,11 +85,12 @@ bool TensorReading::take_block(BlockPool& blocks) {
   out_.bytes = when_full == WhenFull::wait ? blocks.take(bytes) : blocks.try_take(bytes);
   if (out_.bytes != nullptr) return true;
   const bool drops = when_full == WhenFull::drop;
-  out_.skipped = drops ? "dropped: the budget was full" : "statistics only: the budget was full";
+  out_.skipped = drops ? kDropped : kBudgetFull;
   return !drops;
 }
 
 bool TensorReading::read(Recorder& recorder) {
+  if (tensor_.handle != nullptr) return begin_late(recorder.blocks());
   if (rules_.needs_bytes && depth_ != Depth::full) {
     out_.skipped = kStatisticsOnly;
   } else if (rules_.needs_bytes && !take_block(recorder.blocks())) {
@@ -108,6 +118,73 @@ void TensorReading::measure(Recorder& recorder) {
   }
   content_.has_bytes = out_.bytes != nullptr;
   if (rules_.hashes) hash(recorder, std::move(to_hash));
+}
+
+// The bytes on their way from devices are part of the budget too: those that have arrived go to the writer, which frees
+// them. Null: `why`.
+BlockPtr TensorReading::late_block(BlockPool& blocks, const char*& why) const {
+  const std::uint64_t bytes = view_.bytes();
+  const WhenFull when_full = rules_.plan->sonde.when_full;
+  if (!blocks.has_room(bytes)) {
+    why = when_full == WhenFull::drop ? kDropped : kBudgetFull;
+    if (when_full != WhenFull::wait) return nullptr;
+    drain_devices();
+    if (!blocks.wait_for_room(bytes)) return nullptr;
+  }
+  return take_device_block(blocks, bytes, why);
+}
+
+// Asks the host to read the tensor while the program goes on.
+bool TensorReading::begin_late(BlockPool& blocks) {
+  if (content_.late != nullptr) {  // the same elements in another shape: their statistics
+    give_content(content_, out_);
+    return true;
+  }
+  const bool has_statistics = info(view_.dtype).has_statistics;
+  const bool keeps_bytes = rules_.needs_bytes && depth_ == Depth::full;
+  if (rules_.needs_bytes && !keeps_bytes) out_.skipped = kStatisticsOnly;
+  const bool computes_there = rules_.on_device || (rules_.needs_bytes && !keeps_bytes);
+  const bool wants_bytes = keeps_bytes || rules_.hashes || (has_statistics && !computes_there);
+  bool wants_statistics = rules_.looks_on_device || (has_statistics && computes_there);
+  const auto late = std::make_shared<LateReading>();
+  late->dtype = view_.dtype;
+  late->elements = view_.elements();
+  if (wants_bytes) {
+    late->bytes = late_block(blocks, out_.skipped);
+    if (late->bytes == nullptr && out_.skipped == kDropped) return false;
+    wants_statistics = wants_statistics || (late->bytes == nullptr && has_statistics);
+  }
+  if (late->bytes == nullptr && !wants_statistics) return false;
+  if (late->bytes != nullptr && keeps_bytes) out_.bytes = BlockPool::share(late->bytes);
+  if (!ask(late, wants_statistics)) {
+    out_.bytes.reset();
+    return false;
+  }
+  out_.bytes_read = view_.bytes();
+  content_.has_bytes = out_.bytes != nullptr;
+  content_.late = late;
+  give_content(content_, out_);
+  return true;
+}
+
+// False: the host refuses.
+bool TensorReading::ask(const std::shared_ptr<LateReading>& late, bool wants_statistics) {
+  const sonde_tensor tensor = tensor_on_device(tensor_, first_elements_ != 0 ? tensor_.view : view_);
+  sonde_device_read request{};
+  request.wants = (late->bytes != nullptr ? SONDE_READ_BYTES : 0U) | (wants_statistics ? SONDE_READ_STATISTICS : 0U);
+  request.ticket = expect_reading(late);
+  request.tensor = &tensor;
+  request.elements = first_elements_;
+  request.overwritten = overwritten_ ? 1 : 0;
+  request.item_bytes = info(view_.dtype).item_bytes;
+  if (late->bytes != nullptr) {
+    request.bytes = late->bytes->data;
+    request.owner = late->bytes->owner;
+  }
+  const std::uint32_t begun = read_on_device(request);
+  if (request.why != nullptr) out_.skipped = request.why;
+  if (begun == 0) static_cast<void>(take_expected(request.ticket));
+  return begun != 0;
 }
 
 // Null: the hashes are made here, from the tensor itself.

@@ -29,6 +29,8 @@ struct ReadRules {
   bool reshapes = false;         // some tensors are recorded in part, or in memory order
   bool hashes = false;           // MD5, SHA-1 or both
   Ring* ring = nullptr;          // which keeps bytes for the steps that it holds
+  bool on_device = false;        // statistics of a device's tensors are computed there, if no bytes are needed
+  bool looks_on_device = false;  // they are, although bytes are needed: they decide what is recorded
   bool bytes_each_time = false;  // a file with all tensors of an op has the bytes of each, known or not
 
   explicit ReadRules(const Plan& plan);
@@ -46,6 +48,8 @@ class TensorReading {
   TensorReading& operator=(const TensorReading&) = delete;
 
   const TensorKey& key() const { return key_; }
+  // Before read(): the operator that runs next writes this memory.
+  void is_overwritten() { overwritten_ = true; }
   // True if its bytes must be read. `skips_uninitialised`: except those of memory that was never written.
   bool look_up(ContentCache& cache, bool skips_uninitialised = false);
   bool read(Recorder& recorder);  // false: the read failed, and `out` says why
@@ -53,20 +57,25 @@ class TensorReading {
 
  private:
   bool take_block(BlockPool& blocks);
+  BlockPtr late_block(BlockPool& blocks, const char*& why) const;
+  bool begin_late(BlockPool& blocks);
+  bool ask(const std::shared_ptr<LateReading>& late, bool wants_statistics);
   void measure(Recorder& recorder);
   BlockPtr block_to_hash(Recorder& recorder) const;
   void hash(Recorder& recorder, BlockPtr bytes);
 
   const ReadRules& rules_;
   const TensorKey key_;
-  const DeviceAccess& access_;
+  const HostTensor& tensor_;
   const bool wanted_;
   const Depth depth_;
   TensorRecord& out_;
   TensorView view_;                            // in recorded form
   std::optional<RecordedView> recorded_view_;  // owns it if it is not the whole tensor in C order
+  std::uint64_t first_elements_ = 0;           // a sample that the device takes; 0: everything
   Content content_;
   std::uint64_t epoch_ = 0;
+  bool overwritten_ = false;
 };
 
 }  // namespace sonde

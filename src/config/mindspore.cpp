@@ -203,13 +203,12 @@ void adjust_for_debug_modes(Objects& objects, Plan& plan) {
 void adjust_statistics(Objects& objects, Plan& plan, Diagnostics& diagnostics) {
   const bool on_device = plan.stat_calc_mode == "device" && !plan.wants_tensors();
   plan.low_precision = on_device && plan.device_stat_precision_mode == "low";
-  if (plan.stat_calc_mode == "device") {
-    const std::string_view why = plan.wants_tensors()
-                                     ? "saved_data \"tensor\" and \"full\" need the tensors on the host"
-                                     : "on a CPU the tensors are on the host";
-    objects.e2e.warning(*objects.e2e.find("stat_calc_mode"), fmt::format("{}, so it becomes \"host\"", why));
+  if (plan.stat_calc_mode == "device" && plan.wants_tensors()) {
+    objects.e2e.warning(*objects.e2e.find("stat_calc_mode"),
+                        "saved_data \"tensor\" and \"full\" need the tensors on the host, so it becomes \"host\"");
     plan.stat_calc_mode = "host";
   }
+  plan.device_statistics = on_device || objects.e2e.find("stat_calc_mode") == nullptr;
   const JsonMember* categories = objects.common.find("statistic_category");
   if (categories == nullptr) return;
   read_statistic_category(*categories, objects.common.path_of("statistic_category"), plan, diagnostics);

@@ -174,6 +174,8 @@ struct Plan {
   bool trans_flag = true;
   std::string stat_calc_mode = "host";
   std::string device_stat_precision_mode = "high";
+  // Statistics of tensors in the memory of a device are computed there: without tensors, unless stat_calc_mode is "host".
+  bool device_statistics = true;
   // stat_calc_mode "device", precision "low", no tensors: averages and norms in the tensor's own type.
   bool low_precision = false;
   std::uint64_t sample_mode = 0;

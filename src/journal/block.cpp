@@ -239,11 +239,9 @@ BlockPtr BlockPool::take_locked(std::size_t bytes, std::size_t capacity) {
   return BlockPtr(block, ReturnBlock{this});
 }
 
-BlockPtr BlockPool::take(std::size_t bytes) {
+// False if the pool is closed.
+bool BlockPool::wait_locked(std::unique_lock<std::mutex>& lock, std::size_t capacity) {
   State& state = *state_;
-  if (state.abandoned.load(std::memory_order_relaxed)) return nullptr;
-  const std::size_t capacity = capacity_for(bytes);
-  std::unique_lock lock(state.mutex);
   const auto may_go = [&] { return state.closed || state.has_room(capacity) || state.with_writer == 0; };
   if (!may_go()) {
     const auto start = std::chrono::steady_clock::now();
@@ -253,8 +251,39 @@ BlockPtr BlockPool::take(std::size_t bytes) {
     state.waited_us +=
         static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(waited).count());
   }
-  if (state.closed) return nullptr;
+  return !state.closed;
+}
+
+BlockPtr BlockPool::take(std::size_t bytes) {
+  State& state = *state_;
+  if (state.abandoned.load(std::memory_order_relaxed)) return nullptr;
+  const std::size_t capacity = capacity_for(bytes);
+  std::unique_lock lock(state.mutex);
+  if (!wait_locked(lock, capacity)) return nullptr;
   return take_locked(bytes, capacity);
+}
+
+bool BlockPool::has_room(std::size_t bytes) const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->has_room(capacity_for(bytes));
+}
+
+bool BlockPool::wait_for_room(std::size_t bytes) {
+  if (state_->abandoned.load(std::memory_order_relaxed)) return false;
+  std::unique_lock lock(state_->mutex);
+  return wait_locked(lock, capacity_for(bytes));
+}
+
+BlockPtr BlockPool::adopt(std::byte* data, std::size_t bytes, void (*release)(void* owner), void* owner) {
+  auto* block = new Block;
+  block->data = data;
+  block->bytes = bytes;
+  block->capacity = capacity_for(bytes);
+  block->release = release;
+  block->owner = owner;
+  const std::lock_guard lock(state_->mutex);
+  state_->in_flight += block->capacity;
+  return BlockPtr(block, ReturnBlock{this});
 }
 
 BlockPtr BlockPool::try_take(std::size_t bytes) {
@@ -283,13 +312,16 @@ void BlockPool::give(Block* block) {
   State& state = *state_;
   if (block->owners.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
   if (state.abandoned.load(std::memory_order_relaxed)) return;
+  if (block->release != nullptr) block->release(block->owner);
   std::byte* own = nullptr;  // a mapping to give back
   const std::size_t pages = block->capacity + kHeadroom;
   {
     const std::lock_guard lock(state.mutex);
     state.in_flight -= block->capacity;
     if (block->with_writer) state.with_writer -= block->capacity;
-    if (block->page == nullptr) {
+    if (block->release != nullptr) {
+      // Its memory has gone back already.
+    } else if (block->page == nullptr) {
       Block*& head = state.free[class_of(block->capacity)];
       block->next = head;
       head = block;

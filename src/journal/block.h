@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 
 namespace sonde {
 
@@ -22,6 +23,8 @@ struct Block {
   std::size_t capacity = 0;   // available from `data` on, which is 64-byte aligned
   bool with_writer = false;   // the recorder has it and will return it without the host's help
   Block* next = nullptr;      // the pool's list of free blocks
+  void (*release)(void* owner) = nullptr;  // memory of somebody else, who gets it back so
+  void* owner = nullptr;
 
   std::atomic<std::uint32_t> owners{1};  // the pointers to it; see share()
 };
@@ -47,6 +50,12 @@ class BlockPool {
   BlockPtr take(std::size_t bytes);
   // Null if there is no space now, or no memory.
   BlockPtr try_take(std::size_t bytes);
+  // Memory of somebody else, within the budget: wait_for_room() comes first. `release` may be called on any thread.
+  BlockPtr adopt(std::byte* data, std::size_t bytes, void (*release)(void* owner), void* owner);
+  // Whether the budget has room for a block; the second one waits for it as take() does, and is false if the pool is
+  // closed.
+  bool has_room(std::size_t bytes) const;
+  bool wait_for_room(std::size_t bytes);
   // Another pointer to a block whose bytes do not change any more: it is free again when both are gone.
   static BlockPtr share(const BlockPtr& block);
   // The recorder reports that `block` is on its way to the disk.
@@ -63,6 +72,7 @@ class BlockPool {
   friend struct ReturnBlock;
   struct State;
   BlockPtr take_locked(std::size_t bytes, std::size_t capacity);
+  bool wait_locked(std::unique_lock<std::mutex>& lock, std::size_t capacity);
   void give(Block* block);
   std::unique_ptr<State> state_;
 };

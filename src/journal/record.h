@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "journal/block.h"
+#include "journal/late_reading.h"
 #include "model/attribute.h"
 #include "model/site.h"
 #include "sonde/step.h"
@@ -54,6 +55,8 @@ struct HashTexts {
 struct TensorRecord : TensorEntry {
   // If the writer makes md5 and sha1: their place.
   std::shared_ptr<HashTexts> hashes;
+  // On a device: its elements, which the host is still reading. Null when the record has all facts.
+  std::shared_ptr<LateReading> late;
   // The reason why there are no bytes (or, without statistics, nothing at all); static text. Null when all is there.
   const char* skipped = nullptr;
   // Tensor mode: a copy in C order. Only the first requested appearance of `content` has it.
@@ -89,6 +92,7 @@ struct NamedRecord : RecordMeta {
 // Records carry contiguous sequence numbers, taken when the op starts. They may be pushed in another order.
 struct Record : NamedRecord {
   bool overflowed = false;  // op_debug_mode 3: it is recorded because an output holds NaN or infinity
+  bool undecided = false;   // the same, but its outputs are still being read on a device
   bool selected = false;    // op: the plan selects something of it, even if no tensor of that side exists
   // watcher: the record whose container holds the same bytes; this record has none
   std::uint64_t repeats = kNoSequence;

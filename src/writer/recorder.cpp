@@ -169,6 +169,7 @@ void Recorder::State::pass_on(Item&& item) {
   if (record == nullptr) return queue.push(std::move(item));
   for (const TensorRecord& tensor : record->tensors) {
     if (tensor.bytes) pool.hand_to_writer(*tensor.bytes);
+    if (tensor.late && tensor.late->bytes) pool.hand_to_writer(*tensor.late->bytes);
   }
   if (running.load(std::memory_order_acquire)) {
     push(std::move(std::get<Record>(item)));

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "files/safe_path.h"
 #include "journal/run_json.h"
+#include "writer/late_tensors.h"
 #include "writer/private_text.h"
 
 namespace sonde {
@@ -59,6 +60,7 @@ void Recording::define(const SourceText& text) {
 
 void Recording::add(Record&& record) {
   if (error_) return drop(record);
+  settle_late_tensors(plan_, record, &hasher_);
   stored_.clear();
   if (plan_.wants_tensors()) {
     if (Status status = tensors_->store(record, stored_); !status) fail(status.error());
@@ -98,6 +100,7 @@ void Recording::drop(Record& record) {
   for (TensorRecord& tensor : record.tensors) {
     if (tensor.bytes) totals_.bytes_dropped += tensor.bytes->bytes;
     tensor.bytes.reset();
+    if (tensor.late != nullptr) tensor.late->bytes.reset();
   }
 }
 

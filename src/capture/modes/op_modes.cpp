@@ -8,8 +8,18 @@ namespace sonde {
 
 // Statistics are taken at once, which costs less than a copy. Bytes and hashes need a copy.
 void OpRecorder::input_before(Op& op, std::uint32_t slot, const HostTensor& tensor) {
-  if (!buffers_step_) return input(op, slot, tensor);
-  if (plan_.wants_tensors() || plan_.wants(Category::md5) || plan_.wants(Category::sha1) || rules_.reshapes) {
+  op.writes_next = true;
+  if (buffers_step_) {
+    keep_before(op, slot, tensor);
+  } else {
+    input(op, slot, tensor);
+  }
+  op.writes_next = false;
+}
+
+void OpRecorder::keep_before(Op& op, std::uint32_t slot, const HostTensor& tensor) {
+  const bool on_device = tensor.handle != nullptr;  // its bytes are read in any case, and dropped if nothing is found
+  if (!on_device && (plan_.wants_tensors() || plan_.wants(Category::md5) || plan_.wants(Category::sha1) || rules_.reshapes)) {
     return keep_image(op, slot, tensor);
   }
   add_tensor(op, true, slot, tensor, true);
@@ -45,6 +55,7 @@ void OpRecorder::settle_before(Op& op, bool kept) {
   for (const Snapshot& snapshot : op.before) {
     TensorRecord& record = op.record.tensors[snapshot.index];
     record.wanted = kept;
+    if (!kept) record.bytes.reset();
     if (!kept || snapshot.image == nullptr) continue;
     const HostTensor before = snapshot.tensor(record);
     read(before, key_of(before), record);
@@ -58,6 +69,11 @@ void OpRecorder::settle_before(Op& op, bool kept) {
 void OpRecorder::watch(Op& op, std::uint32_t slot, const HostTensor& output) {
   const TensorRecord& record = op.record.tensors.back();
   if (record.content == 0) return;
+  if (output.access == nullptr) {
+    const std::lock_guard guard(lock_);
+    const std::uint64_t stamp = steps_[op.record.step.graph].stamp;
+    return watcher_.stopped(watcher_.ran(*op.record.op, op.record.step, stamp), "it is on a device");
+  }
   Watcher::Seen seen;
   seen.fingerprint = output.access->fingerprint(output.view);
   seen.content = content_of(record);
@@ -78,8 +94,8 @@ bool OpRecorder::watched(Op& op, std::uint32_t watch_id, std::uint32_t slot, con
     Watcher::Watched* watched = watcher_.find(watch_id);
     if (watched == nullptr || watched->stamp != steps_[watched->step.graph].stamp) return false;
     if (watched->step != op.record.step) return true;
-    if (tensor.skip != nullptr) {
-      watcher_.stopped(*watched, tensor.skip);
+    if (tensor.skip != nullptr || tensor.access == nullptr) {
+      watcher_.stopped(*watched, tensor.skip != nullptr ? tensor.skip : "it is on a device");
       return false;
     }
     const auto seen = watched->seen.find(slot);

@@ -1,0 +1,52 @@
+// LateRecords: keeps records in the order of the run while a device still reads tensors of some of them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <utility>
+#include <variant>
+
+#include "journal/late_reading.h"
+#include "journal/record.h"
+
+namespace sonde {
+
+// The beginning or the end of a step, for the modes that keep its records until something is found in it.
+struct StepMark {
+  bool begins = false;
+  std::uint32_t graph = 0;
+  bool keeps = false;
+};
+
+// Not synchronised: its owner calls it under the session's lock.
+class LateRecords {
+ public:
+  using Entry = std::variant<Record, StepMark>;
+
+  void add(Entry&& entry) { entries_.push_back(std::move(entry)); }
+  bool is_empty() const { return entries_.empty(); }
+  void clear() { entries_.clear(); }
+
+  // Calls take(entry) for those whose tensors are there, until one is not. `all`: for all.
+  template <typename Take>
+  void advance(bool all, Take take) {
+    while (!entries_.empty() && (all || has_arrived(entries_.front()))) {
+      Entry entry = std::move(entries_.front());
+      entries_.pop_front();
+      take(std::move(entry));
+    }
+  }
+
+ private:
+  static bool has_arrived(const Entry& entry) {
+    const auto* record = std::get_if<Record>(&entry);
+    return record == nullptr || std::ranges::all_of(record->tensors, [](const TensorRecord& tensor) {
+             return tensor.late == nullptr || tensor.late->arrived.load(std::memory_order_acquire);
+           });
+  }
+
+  std::deque<Entry> entries_;
+};
+
+}  // namespace sonde

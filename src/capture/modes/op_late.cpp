@@ -1,0 +1,76 @@
+// Records with tensors that a device still reads: they wait in the order of the run, and so do the modes that decide by
+// values.
+#include "capture/op_recorder.h"
+#include "writer/late_tensors.h"
+
+namespace sonde {
+namespace {
+
+bool overflows(const TensorRecord& tensor) {
+  if (tensor.is_input) return false;
+  if (tensor.late != nullptr && tensor.late->has_statistics) return !tensor.late->statistics.all_finite();
+  return tensor.has_statistics && !tensor.statistics.all_finite();
+}
+
+// It is not recorded: only its place in the graph.
+void forget_values(Record& record) {
+  for (TensorRecord& tensor : record.tensors) {
+    tensor.wanted = false;
+    tensor.bytes.reset();
+  }
+}
+
+}  // namespace
+
+void OpRecorder::undecided(Op& op) {
+  op.record.undecided = true;
+  op.wanted = {.inputs = true, .outputs = true};
+}
+
+void OpRecorder::submit_mark(const StepMark& mark) {
+  if (late_.is_empty()) return apply_mark(mark);
+  late_.add(mark);
+}
+
+void OpRecorder::apply_mark(const StepMark& mark) {
+  if (mark.begins) {
+    buffer_.begin_step(mark.graph, mark.keeps);
+  } else {
+    buffer_.end_step(mark.graph);
+  }
+}
+
+void OpRecorder::advance(bool all) {
+  late_.advance(all, [this](LateRecords::Entry&& entry) {
+    if (const auto* mark = std::get_if<StepMark>(&entry)) return apply_mark(*mark);
+    auto& record = std::get<Record>(entry);
+    take_late(record);
+    buffer_.submit(std::move(record));
+  });
+}
+
+// Its tensors have arrived, or never will.
+void OpRecorder::take_late(Record& record) {
+  for (TensorRecord& tensor : record.tensors) {
+    if (tensor.late == nullptr) continue;
+    const bool arrived = tensor.late->arrived.load(std::memory_order_acquire);
+    if (arrived && tensor.late->has_bytes && tensor.late->failed == nullptr) continue;
+    if (!arrived || !tensor.late->has_bytes) tensor.bytes.reset();
+    const char* failed = arrived ? tensor.late->failed : "the recording ended before the device had read it";
+    if (failed != nullptr) tensor.skipped = failed;
+    if (!arrived) tensor.late.reset();
+  }
+  if (record.undecided && !record.overflowed) {
+    if (!found_enough() && std::ranges::any_of(record.tensors, overflows)) {
+      ++found_.count;
+      if (found_.count == 1) found_.name(record, sites_.at(record.site));
+      record.overflowed = true;
+      buffer_.keep(record.step.graph);
+    } else {
+      forget_values(record);
+    }
+  }
+  if (plan_.sonde.ring > 0) settle_late_tensors(plan_, record, nullptr);  // the ring holds no bytes for statistics
+}
+
+}  // namespace sonde
