@@ -41,6 +41,9 @@ Statistics summarize(const TensorView& view);
 // The same; also copies the bytes in C order to `out` (view.bytes() bytes) while they are in cache.
 Statistics summarize_and_copy(const TensorView& view, std::byte* out);
 
+// The statistics of the negated elements.
+Statistics negated(Statistics of);
+
 // The thirteen categories of `statistic_category`, MindSpore 2.4 and later.
 enum class Category : std::uint8_t {
   max,

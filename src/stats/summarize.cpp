@@ -188,16 +188,6 @@ void add_blocks(Summary& summary, const Blocks& blocks) {
   }
 }
 
-// The statistics of the negated elements.
-Statistics negated(Statistics of) {
-  std::swap(of.positive_count, of.negative_count);
-  std::swap(of.positive_inf_count, of.negative_inf_count);
-  if (of.finite_count() == 0) return of;
-  of.max = -std::exchange(of.min, -of.max);
-  of.sum = of.sum == 0 ? 0 : -of.sum;
-  return of;
-}
-
 bool can_summarize(const TensorView& view) { return info(view.dtype).has_statistics && view.elements() > 0; }
 
 }  // namespace
@@ -230,6 +220,15 @@ Statistics summarize_with(const Kernel& kernel, const TensorView& view) {
   add_blocks(summary, {.kernel = kernel, .dtype = view.dtype, .walk = walk});
   const Statistics found = finish(summary.moments);
   return view.negative ? negated(found) : found;
+}
+
+Statistics negated(Statistics of) {
+  std::swap(of.positive_count, of.negative_count);
+  std::swap(of.positive_inf_count, of.negative_inf_count);
+  if (of.finite_count() == 0) return of;
+  of.max = -std::exchange(of.min, -of.max);
+  of.sum = of.sum == 0 ? 0 : -of.sum;
+  return of;
 }
 
 Statistics summarize(const TensorView& view) { return summarize_with(chosen_kernel(), view); }
