@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <limits>
+#include <mutex>
 #include <unordered_map>
 
 #include "threads.h"
@@ -19,22 +20,16 @@ namespace {
 constexpr std::uint64_t kLeaf = std::numeric_limits<std::uint64_t>::max();
 constexpr std::size_t kMostLeaves = 1 << 16;
 
-std::atomic<std::uint64_t> g_epoch{1};
-
-// The producers of the leaves' gradients, by the address of their nodes. The producer runs before, on this thread.
+// The producers of the leaves' gradients, by the address of their nodes. The producer runs before, on its device's thread;
+// the leaf may be on another device.
 struct Leaves {
+  std::mutex mutex;
   std::unordered_map<const torch::autograd::Node*, std::uint32_t> producers;
-  std::uint64_t epoch = 0;
 };
 
-Leaves& leaves() {
-  thread_local Leaves mine;
-  const std::uint64_t epoch = g_epoch.load(std::memory_order_acquire);
-  if (mine.epoch != epoch || mine.producers.size() > kMostLeaves) {
-    mine.producers.clear();
-    mine.epoch = epoch;
-  }
-  return mine;
+std::atomic<Leaves*>& leaves_pointer() {
+  static std::atomic<Leaves*> pointer{new Leaves};  // leaked: autograd's threads may outlive static destruction
+  return pointer;
 }
 
 }  // namespace
@@ -42,21 +37,25 @@ Leaves& leaves() {
 std::uint32_t site_of_current_node(bool unknown) {
   const auto node = torch::autograd::get_current_node();
   if (!node) return 0;
-  Leaves& mine = leaves();
+  Leaves& leaves = *leaves_pointer().load();
   if (node->sequence_nr() == kLeaf) {
-    const auto known = mine.producers.find(node.get());
-    return known != mine.producers.end() ? known->second : 0;
+    const std::lock_guard lock(leaves.mutex);
+    const auto known = leaves.producers.find(node.get());
+    return known != leaves.producers.end() ? known->second : 0;
   }
   const auto sequence = static_cast<std::int64_t>(node->sequence_nr());
   const std::uint32_t site = unknown ? 0 : site_of_sequence(node->thread_id(), sequence);
   for (const torch::autograd::Edge& edge : node->next_edges()) {
-    if (edge.function && edge.function->sequence_nr() == kLeaf) mine.producers[edge.function.get()] = site;
+    if (!edge.function || edge.function->sequence_nr() != kLeaf) continue;
+    const std::lock_guard lock(leaves.mutex);
+    if (leaves.producers.size() > kMostLeaves) leaves.producers.clear();
+    leaves.producers[edge.function.get()] = site;
   }
   return site;
 }
 
 void forget_nodes() {
-  g_epoch.fetch_add(1);
+  leaves_pointer().store(new Leaves);  // the old table is kept: another thread may be using it
   forget_sequence_owners();
 }
 

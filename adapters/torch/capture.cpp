@@ -19,6 +19,7 @@
 #include "attributes.h"
 #include "backward.h"
 #include "collectives.h"
+#include "device.h"
 #include "op_tensors.h"
 #include "ops.h"
 #include "place.h"
@@ -241,6 +242,7 @@ void on_end(const RecordFunction& fn, at::ObserverContext*) {
       api().op_end(frame.op, 1);
     }
     drop_inputs(state, frame);
+    poll_devices();
     if (purge_is_due()) forget_dead_storages();
   } else if (frame.kind == FrameKind::node && !frame.inputs.empty()) {
     try {
@@ -280,6 +282,7 @@ void on_user_end(const RecordFunction& fn, at::ObserverContext*) {
   if (is_step && state.optimizer_depth > 0) --state.optimizer_depth;
   if (!step_ended || !state.step_returned || is_inert()) return;
   api().optimizer_end();
+  fetch_statistics();
   set_capture();
   if (callbacks().on) forget_dead_storages();
   purge_collectives();
@@ -291,6 +294,7 @@ void forked_child() {
   callbacks().switching.store(new std::mutex);
   forget_collectives();
   forget_watched();
+  forget_devices();
   if (recording() != nullptr) api().forked_child();
 }
 
@@ -312,6 +316,8 @@ void switch_operators(bool on) {
     at::reenableCallback(callbacks().operators);
   } else {
     at::disableCallback(callbacks().operators);
+    fetch_statistics();
+    await_all_copies();
   }
 }
 
@@ -324,6 +330,7 @@ void install(const Setup* setup) {
     set_recording(new Recording(setup));
     if (first) {
       lend_pool();
+      lend_devices();
       register_callbacks();
     } else {
       at::reenableCallback(callbacks().users);
@@ -346,6 +353,7 @@ void uninstall() {
     at::disableCallback(callbacks().users);
   }
   end_collectives();
+  drain_devices();
 }
 
 // Asks the clock again: another thread may have changed it.
@@ -373,6 +381,7 @@ bool root_forward(const void* module, const RootForward& forward) {
     state.current_root_trains = trains;
   }
   if (callbacks().on) forget_dead_storages();
+  fetch_statistics();
   if (trains || !forward.has_parameters) {
     api().root_forward(forward.has_parameters ? 1 : 0, trains ? 1 : 0, forward.optimizer_alive ? 1 : 0);
   } else {

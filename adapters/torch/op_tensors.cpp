@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives.h"
+#include "device.h"
 #include "program.h"
 #include "setup.h"
 #include "watched.h"
@@ -33,6 +34,7 @@ void collect_tensor(ThreadState& state, const c10::IValue& value, std::uint32_t 
   input.reported = false;
   input.descriptor.describe(tensor, true);
   meet_collectives(input.descriptor.tensor);
+  if (argument.written) await_copies(input.descriptor);
 }
 
 void collect_list(ThreadState& state, const c10::IValue& list, std::uint32_t& slot, const ArgumentInfo& argument) {
@@ -130,6 +132,7 @@ void report_written_arguments(ThreadState& state, Frame& frame) {
 void end_recorded(sonde_op* op, unsigned wanted, bool failed) {
   const bool waits = failed && (wanted & SONDE_WANT_FAILURE) != 0;
   void* python = waits ? release_python() : nullptr;
+  if (waits) drain_devices();
   api().op_end(op, failed ? 1 : 0);
   take_python(python);
 }
@@ -213,7 +216,10 @@ void end_op(ThreadState& state, Frame& frame, const at::RecordFunction& fn) {
   }
   if (failed) {
     state.failed_last = true;
-    if ((frame.wanted & SONDE_WANT_FAILURE) != 0) api().op_failed(frame.op);
+    if ((frame.wanted & SONDE_WANT_FAILURE) != 0) {
+      drain_devices();  // the records before it come first
+      api().op_failed(frame.op);
+    }
   } else if ((frame.wanted & SONDE_WANT_CHECK) != 0 && !frame.info->collective) {
     look_at_outputs(state, frame, outputs, fn.num_outputs());
   }

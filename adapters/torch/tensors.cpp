@@ -11,6 +11,8 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "device.h"
+
 namespace sonde_torch {
 namespace {
 
@@ -116,7 +118,9 @@ const char* why_unreadable(const at::TensorBase& t) {
   if (t.is_nested()) return "nested tensor";
   if (impl->has_symbolic_sizes_strides()) return "symbolic sizes";
   if (t.is_meta()) return "meta tensor";
-  if (!t.device().is_cpu()) return "not in host memory";
+  if (!t.device().is_cpu()) {
+    if (const char* why = why_unreadable_device(t.device())) return why;
+  }
   if (dtype_of(t.scalar_type()) == SONDE_DTYPE_UNDEFINED) return "element type not supported";
   return nullptr;
 }
@@ -186,11 +190,27 @@ PyObject* python_object(const Slot* slot) {
 
 bool has_python_object(const c10::StorageImpl& storage) { return python_object(storage.pyobj_slot()) != nullptr; }
 
+namespace {
+
+// What the device's own allocator gives a memory with. Others (DLPack, another process) have deleters of their own.
+c10::DeleterFnPtr deleter_of(c10::DeviceType type) {
+  static std::array<std::atomic<c10::DeleterFnPtr>, static_cast<std::size_t>(c10::COMPILE_TIME_MAX_DEVICE_TYPES)> known{};
+  auto& deleter = known.at(static_cast<std::size_t>(type));
+  if (deleter.load(std::memory_order_relaxed) == nullptr) {
+    deleter = c10::GetAllocator(type)->allocate(0).get_deleter();
+  }
+  return deleter.load(std::memory_order_relaxed);
+}
+
+}  // namespace
+
 bool owned_by_torch(const c10::StorageImpl& storage) {
   static const c10::DeleterFnPtr raw = c10::GetDefaultCPUAllocator()->raw_deleter();
   // Tensor.numpy() makes a storage unresizable. Python's storage object, once requested, stays with the storage: it
   // exposes the storage's elements and address.
-  return storage.data_ptr().get_deleter() == raw && storage.resizable() && !has_python_object(storage);
+  const c10::DeviceType type = storage.device_type();
+  const c10::DeleterFnPtr own = type == c10::DeviceType::CPU ? raw : deleter_of(type);
+  return storage.data_ptr().get_deleter() == own && storage.resizable() && !has_python_object(storage);
 }
 
 TensorDescriptor::TensorDescriptor() : alive(c10::weak_intrusive_ptr<c10::StorageImpl>::reclaim(nullptr)) {
@@ -202,6 +222,7 @@ void TensorDescriptor::describe(const at::TensorBase& t, bool keep_alive_mark) {
   tensor.size = sizeof(sonde_tensor);
   storage = nullptr;
   fresh = false;
+  device = c10::Device(c10::DeviceType::CPU);
   alive.reset();
   try {
     fill(t, keep_alive_mark);
@@ -246,6 +267,12 @@ void TensorDescriptor::fill(const at::TensorBase& t, bool keep_alive_mark) {
     return;
   }
   storage = impl->unsafe_storage().unsafeGetStorageImpl();
+  if (!t.device().is_cpu()) {
+    device = t.device();
+    keys = impl->key_set();
+    dtype = impl->dtype();
+    tensor.device = device.is_cuda() ? SONDE_DEVICE_CUDA : SONDE_DEVICE_OTHER;
+  }
   const StorageIdentity identity = storage_identity(storage);
   tensor.storage = identity.id;
   fresh = identity.fresh;
@@ -275,6 +302,7 @@ const sonde_tensor* TensorDescriptor::get() {
   const std::int64_t* sizes = tensor.ndim > kInline ? heap_.data() : inline_;
   tensor.shape = sizes;
   tensor.strides = sizes + tensor.ndim;
+  tensor.handle = device.is_cpu() ? nullptr : this;
   return &tensor;
 }
 

@@ -21,6 +21,10 @@ struct TensorDescriptor {
   bool requires_grad = false;
   bool subclass = false;  // its operators run code of Python
   bool fresh = false;     // its storage is seen for the first time
+  // In the memory of a device: for another tensor over the same storage.
+  c10::Device device{c10::DeviceType::CPU};
+  c10::DispatchKeySet keys;
+  caffe2::TypeMeta dtype;
 
   TensorDescriptor();
   // Never throws: a refusal by PyTorch becomes the reason why the tensor is skipped.

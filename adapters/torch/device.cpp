@@ -1,0 +1,194 @@
+#include "device.h"
+
+#include <array>
+#include <map>
+#include <mutex>
+
+#include "device_work.h"
+#include "setup.h"
+
+namespace sonde_torch {
+namespace {
+
+std::atomic<bool> g_used{false};  // some tensor of a device was asked for
+
+// Null: its streams can be ordered by events.
+const char* probe_device(c10::Device device) {
+  try {
+    const c10::impl::VirtualGuardImpl guard(device.type());
+    c10::Event event(device.type());
+    event.record(guard.getStream(device));
+    static_cast<void>(event.query());
+    static_cast<void>(guard.getNewStream(device));
+    return nullptr;
+  } catch (...) {
+    return "on a device without streams and events";
+  }
+}
+
+// In a capture the stream collects its work for later, and an event must not be asked for. PyTorch up to 2.11 cannot say.
+template <class Guard>
+bool is_capturing(const Guard& guard, const c10::Stream& stream) {
+  if constexpr (requires { guard.isStreamCapturing(stream); }) {
+    return guard.isStreamCapturing(stream);
+  } else {
+    return false;
+  }
+}
+
+bool is_capturing(c10::Device device) {
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  return is_capturing(*c10::impl::getDeviceGuardImpl(device.type()), guard.getStream(device));
+}
+
+const TensorDescriptor& descriptor_of(const sonde_tensor& tensor) {
+  return *static_cast<const TensorDescriptor*>(tensor.handle);
+}
+
+void finish_part(const ReadingPtr& reading) {
+  if (reading->parts.fetch_sub(1) != 1) return;
+  reading->result.size = sizeof reading->result;
+  api().device_read_done(reading->ticket, &reading->result);
+}
+
+// Tries one part; returns why it cannot be had.
+template <typename Begin>
+const char* try_part(Begin begin, const char* no_memory) {
+  try {
+    begin();
+    return nullptr;
+  } catch (const c10::OutOfMemoryError&) {
+    return no_memory;
+  } catch (...) {
+    return "the device refused to be read";
+  }
+}
+
+std::uint32_t read_device(sonde_device_read* request) {
+  const TensorDescriptor& descriptor = descriptor_of(*request->tensor);
+  const auto reading = std::make_shared<Reading>();
+  reading->ticket = request->ticket;
+  reading->parts = 1;  // ours, until all parts have begun
+  std::uint32_t begun = 0;
+  const char* why = try_part(
+      [&] {
+        if (is_capturing(descriptor.device)) {
+          request->why = "a graph of the device is being captured";
+          return;
+        }
+        const OwnOperators guard;
+        const at::Tensor source = alias_of(descriptor, *request->tensor);
+        g_used = true;
+        if ((request->wants & SONDE_READ_BYTES) != 0) {
+          request->why = try_part([&] { begin_copy(reading, source, request->tensor->storage, *request); },
+                                  "statistics only: the device had no memory for a copy");
+          if (request->why == nullptr) begun |= SONDE_READ_BYTES;
+        }
+        const bool instead = request->why != nullptr && !source.is_complex();
+        if ((request->wants & SONDE_READ_STATISTICS) != 0 || instead) {
+          const char* no_statistics =
+              try_part([&] { begin_statistics(reading, source); }, "the device had no memory for its statistics");
+          if (no_statistics != nullptr) request->why = no_statistics;
+          if (no_statistics == nullptr) begun |= SONDE_READ_STATISTICS;
+        }
+      },
+      "the device had no memory to read it");
+  if (why != nullptr) request->why = why;
+  if (begun != 0) finish_part(reading);
+  return begun;
+}
+
+}  // namespace
+
+void arrived(const ReadingPtr& reading, std::uint32_t what) {
+  {
+    const std::lock_guard lock(reading->mutex);
+    reading->result.has |= what;
+  }
+  finish_part(reading);
+}
+
+void failed(const ReadingPtr& reading, const char* why) {
+  {
+    const std::lock_guard lock(reading->mutex);
+    reading->result.failed = why;
+  }
+  finish_part(reading);
+}
+
+at::Tensor alias_of(const TensorDescriptor& descriptor, const sonde_tensor& view) {
+  c10::Storage storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(descriptor.storage));
+  at::Tensor alias = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, std::move(storage),
+                                                              descriptor.keys, descriptor.dtype);
+  c10::TensorImpl& impl = *alias.unsafeGetTensorImpl();
+  const auto* from = static_cast<const char*>(view.storage_data);
+  const auto offset = static_cast<const char*>(view.data) - from;
+  impl.set_storage_offset(offset / static_cast<std::ptrdiff_t>(descriptor.dtype.itemsize()));
+  impl.set_sizes_and_strides(c10::IntArrayRef(view.shape, view.ndim), c10::IntArrayRef(view.strides, view.ndim));
+  return alias;
+}
+
+void lend_devices() {
+  sonde_devices devices{};
+  devices.size = sizeof devices;
+  devices.read = read_device;
+  devices.take = take_pinned;
+  devices.release = give_pinned;
+  devices.drain = drain_devices;
+  api().set_devices(&devices);
+}
+
+const char* why_unreadable_device(c10::Device device) {
+  static auto* mutex = new std::mutex;
+  static auto* known = new std::map<std::pair<c10::DeviceType, c10::DeviceIndex>, const char*>;
+  const c10::DeviceType type = device.type();
+  if (type != c10::DeviceType::CUDA && type != c10::DeviceType::HIP && type != c10::DeviceType::XPU &&
+      type != c10::DeviceType::MPS && type != c10::DeviceType::PrivateUse1) {
+    return "not in host memory";
+  }
+  const std::lock_guard lock(*mutex);
+  const auto found = known->find({type, device.index()});
+  if (found != known->end()) return found->second;
+  try {
+    if (is_capturing(device)) return "a graph of the device is being captured";
+  } catch (...) {
+    return "on a device without streams and events";
+  }
+  return (*known)[{type, device.index()}] = probe_device(device);
+}
+
+void await_copies(const TensorDescriptor& written) {
+  if (!g_used.load(std::memory_order_relaxed) || written.device.is_cpu()) return;
+  await_copies_of(written.tensor.storage, written.device);
+}
+
+void await_all_copies() {
+  if (g_used.load(std::memory_order_relaxed)) await_copies_everywhere();
+}
+
+void poll_devices() {
+  if (!g_used.load(std::memory_order_relaxed)) return;
+  poll_copies();
+  poll_rows();
+}
+
+void fetch_statistics() {
+  if (!g_used.load(std::memory_order_relaxed)) return;
+  fetch_rows();
+  poll_devices();
+}
+
+void drain_devices() {
+  if (!g_used.load(std::memory_order_relaxed)) return;
+  drain_rows();
+  drain_copies();
+}
+
+void forget_devices() {
+  g_used = false;
+  forget_copies();
+  forget_rows();
+  forget_pinned();
+}
+
+}  // namespace sonde_torch

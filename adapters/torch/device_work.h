@@ -1,0 +1,80 @@
+// The parts of device.h that share one table: a read that has begun, and the guards under which our own operators run.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/record_function.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "sonde/sonde.h"
+#include "tensors.h"
+
+namespace sonde_torch {
+
+// Our operators are seen by nobody: no callback, no autograd, no autocast, no mode of Python, no transform.
+struct OwnOperators {
+  at::RecordFunctionGuard quiet{false};
+  c10::impl::ForceDispatchKeyGuard below{
+      c10::DispatchKeySet(c10::DispatchKey::BackendSelect),
+      c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset | c10::python_ks |
+          c10::DispatchKeySet(c10::DispatchKey::PythonDispatcher)};
+};
+
+// Another stream is current on its device.
+class OnStream {
+ public:
+  explicit OnStream(const c10::Stream& stream) : guard_(stream.device_type()), before_(guard_.exchangeStream(stream)) {}
+  ~OnStream() { guard_.exchangeStream(before_); }
+  OnStream(const OnStream&) = delete;
+  OnStream& operator=(const OnStream&) = delete;
+
+ private:
+  c10::impl::VirtualGuardImpl guard_;
+  c10::Stream before_;
+};
+
+// A read that has begun, of one or two parts: a copy of the bytes, and a row of statistics.
+struct Reading {
+  std::uint64_t ticket = 0;
+  std::atomic<int> parts{0};  // that have not arrived
+  std::mutex mutex;           // the parts may arrive on two threads
+  sonde_device_result result{};
+};
+using ReadingPtr = std::shared_ptr<Reading>;
+
+// A part has arrived, or never will. Not under a lock of ours.
+void arrived(const ReadingPtr& reading, std::uint32_t what);
+void failed(const ReadingPtr& reading, const char* why);
+
+// A tensor over the same storage, made without the host's own handle: it takes no GIL, and nothing notices it.
+at::Tensor alias_of(const TensorDescriptor& descriptor, const sonde_tensor& view);
+
+// device_copy.cpp. All throw what PyTorch throws.
+void begin_copy(const ReadingPtr& reading, const at::Tensor& source, std::uint64_t storage, const sonde_device_read& request);
+void await_copies_of(std::uint64_t storage, c10::Device device);
+void await_copies_everywhere();
+void poll_copies();
+void drain_copies();
+void forget_copies();
+
+// device_statistics.cpp
+void begin_statistics(const ReadingPtr& reading, const at::Tensor& source);
+void fetch_rows();
+void poll_rows();
+void drain_rows();
+void forget_rows();
+
+// device_pinned.cpp: as in sonde_devices; and the memory as a tensor.
+void* take_pinned(std::uint64_t bytes, void** owner, const char** why);
+void give_pinned(void* owner);
+at::Tensor pinned_tensor(void* owner, c10::IntArrayRef sizes, c10::ScalarType type);
+void forget_pinned();
+
+}  // namespace sonde_torch
