@@ -1,0 +1,61 @@
+"""Programs for the test device (tests/device/testdev), and the beginning that all of them have."""
+
+import pathlib
+import textwrap
+
+DEVICE = pathlib.Path(__file__).resolve().parents[1] / "device"
+
+_BEGIN = f"""
+import ctypes, json, os, sys
+sys.path.insert(0, {str(DEVICE)!r})
+import torch
+import testdev
+from torch import nn
+torch.set_num_threads(1)
+torch.manual_seed(0)
+
+
+def show(*values):
+    print(json.dumps(values))
+
+"""
+
+
+def on_device(source, schedule="last"):
+    """`source` after the beginning. The schedule says how late the device's streams run."""
+    return f"{_BEGIN}testdev.schedule({schedule!r})\n{textwrap.dedent(source)}"
+
+
+# Two networks, their data and their optimizers, as functions of the device.
+NETWORKS = """
+def convolution(device):
+    net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.Flatten(),
+                        nn.Linear(36, 5)).to(device)
+    batch = torch.randn(4, 1, 8, 8).to(device), torch.randint(5, (4,)).to(device)
+    return net, batch
+
+
+class Transformer(nn.Module):
+    def __init__(self, dropout):
+        super().__init__()
+        self.embedding = nn.Embedding(20, 16)
+        self.block = nn.TransformerEncoderLayer(16, 2, 32, dropout=dropout, batch_first=True)
+        self.head = nn.Linear(16, 20)
+
+    def forward(self, x):
+        return self.head(self.block(self.embedding(x))).flatten(0, 1)
+
+
+def transformer(device, dropout=0.0):
+    net = Transformer(dropout).to(device)
+    return net, (torch.randint(20, (2, 6)).to(device), torch.randint(20, (12,)).to(device))
+
+
+def step(net, batch, optimizer):
+    optimizer.zero_grad()
+    loss = nn.functional.cross_entropy(net(batch[0]), batch[1])
+    loss.backward()
+    nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+    optimizer.step()
+    return loss.detach()
+"""
