@@ -8,7 +8,7 @@
 
 namespace sonde::device {
 
-// What a driver loads. `architecture` is the device's compute capability, 90 for 9.0: code for it, or, if this compiler
+// Code for the driver. `architecture` is the device's compute capability, 90 for 9.0: code for it, or, if this compiler
 // is older than the device, PTX for the newest that it knows. hiprtc compiles for the current device, and does not look.
 Result<std::string> compile_kernel(Runtime runtime, int architecture);
 

@@ -34,7 +34,7 @@ def run(*command, **variables):
 @pytest.mark.skipif(not NVRTC, reason="no build/nvrtc; run scripts/setup --nvrtc")
 @pytest.mark.skipif(not ENGINE_TEST.exists(), reason="the engine's tests are not built")
 def test_nvrtc_compiles_it_as_the_engine_does():
-    """The engine's own call: code for the architectures that NVRTC knows, PTX for a newer one, an error for an old one."""
+    """Code for the architectures that NVRTC knows, PTX for a newer one, an error for an old one."""
     said = run(ENGINE_TEST, "--gtest_filter=Nvrtc.*", SONDE_TEST_NVRTC=str(NVRTC[0]))
     assert "[  PASSED  ] 3 tests." in said
 
@@ -43,7 +43,8 @@ def test_nvrtc_compiles_it_as_the_engine_does():
 def test_nvcc_compiles_it_without_spilling_much(tmp_path):
     said = run(
         "nvcc", f"-I{ROOT / 'src'}", "-std=c++17", "-fmad=false", "-gencode=arch=compute_75,code=sm_75",
-        "-gencode=arch=compute_90,code=[sm_90,compute_90]", "-Xptxas=-v", "-fatbin", "-o", tmp_path / "kernel.fatbin", KERNEL,
+        "-gencode=arch=compute_90,code=[sm_90,compute_90]", "-Xptxas=-v", "-fatbin",
+        "-o", tmp_path / "kernel.fatbin", KERNEL,
     )  # fmt: skip
     assert (tmp_path / "kernel.fatbin").stat().st_size < 1_000_000
     used = re.findall(r"Used (\d+) registers.*?(\d+) bytes smem", said)
@@ -56,9 +57,9 @@ def test_nvcc_compiles_it_without_spilling_much(tmp_path):
 def test_clang_compiles_it_for_amd(tmp_path):
     """As hiprtc does, with the same words and without its headers. Fused products would change bits."""
     run(
-        AMD_CLANG, "-x", "hip", "--offload-arch=gfx90a", "--cuda-device-only", "-nogpulib", "-nogpuinc", "-std=c++17", "-O3",
-        "-ffp-contract=off", "-I", ROOT / "src", "-include", ROOT / "tests/engine/device/hip_words.h", "-Wall", "-Wextra",
-        "-Werror", "-S", "-o", tmp_path / "kernel.s", KERNEL,
+        AMD_CLANG, "-x", "hip", "--offload-arch=gfx90a", "--cuda-device-only", "-nogpulib", "-nogpuinc", "-std=c++17",
+        "-O3", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-I", ROOT / "src",
+        "-include", ROOT / "tests/engine/device/hip_words.h", "-S", "-o", tmp_path / "kernel.s", KERNEL,
     )  # fmt: skip
     text = (tmp_path / "kernel.s").read_text()
     assert "sonde_statistics" in text

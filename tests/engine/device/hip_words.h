@@ -1,4 +1,4 @@
-// What hiprtc puts before a kernel, as far as statistics.cu uses it: tests/python/test_device_kernel.py compiles the kernel
+// The words that hiprtc puts before a kernel, as far as statistics.cu uses it: tests/python/test_device_kernel.py compiles the kernel
 // for AMD with plain clang, without ROCm.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What a test asks the emulated libcuda.so.1, by its function emulated_cuda().
+// The state of the emulated libcuda.so.1, which a test gets from its function emulated_cuda().
 #pragma once
 
 #include <cstddef>
