@@ -25,6 +25,7 @@
 #include "ls.h"
 #include "msaccucmp.h"
 #include "run.h"
+#include "serve.h"
 #include "show.h"
 #include "stats.h"
 #include "stomp.h"
@@ -127,6 +128,7 @@ int run_main(int argc, char** argv) {
   add_stomp(app, exit_status);
   add_convert(app, exit_status);
   add_compare(app, exit_status);
+  add_serve(app, exit_status);
   add_index(app, exit_status);
   add_verify(app, exit_status);
   app.add_subcommand("msaccucmp", "Do the work of CANN's msaccucmp.py, with its own options: convert, overflow, …");

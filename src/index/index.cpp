@@ -147,6 +147,8 @@ void save_if_at_rest(const Catalog& catalog, const fs::path& root, std::uint64_t
 struct Index::State {
   Database database;
   fs::path dump;  // as given
+  fs::path root;  // its real path
+  bool is_saved = true;
 };
 
 Index::Index(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -168,7 +170,43 @@ Result<Index> Index::open(const fs::path& dump, const fs::path& given_file) {
   if (const std::string changed = changed_source(*root, *sources); !changed.empty()) {
     return Error{ErrorCode::busy, "'" + file.string() + "' is out of date: " + changed};
   }
-  return Index(std::make_unique<State>(State{std::move(*database), dump}));
+  return Index(std::make_unique<State>(State{std::move(*database), dump, *root}));
+}
+
+Result<Index> Index::open_or_make(const fs::path& dump, const IndexProgress& progress) {
+  if (!is_switched_off()) {
+    if (Result<Index> saved = open(dump)) return saved;
+  }
+  const auto shown = [&](std::string_view work) {
+    return [&progress, work](std::uint64_t done, std::uint64_t all) {
+      if (progress) progress(work, done, all);
+    };
+  };
+  const Result<fs::path> root = real_path(dump);
+  if (!root) return root.error();
+  const auto began = Clock::now();
+  const std::uint64_t began_us = now_us();
+  // Before it is read: what changes meanwhile is seen as a change.
+  const Result<TreeSnapshot> before = TreeSnapshot::take(*root, {});
+  if (!before) return before.error();
+  const ReadProgress reading = shown("reading step");
+  Result<Catalog> catalog = open_catalog(dump, reading);
+  if (!catalog) return catalog.error();
+  if (!is_switched_off() && seconds_since(began) >= kSlowSeconds) {
+    save_if_at_rest(*catalog, *root, began_us);
+    if (Result<Index> saved = open(dump)) return saved;
+  }
+  Result<Database> database = make_index(*catalog, *root, *before, shown("indexing step"));
+  if (!database) return database.error();
+  return Index(std::make_unique<State>(State{std::move(*database), dump, *root, false}));
+}
+
+Database& Index::database() { return state_->database; }
+bool Index::is_saved() const { return state_->is_saved; }
+
+std::string Index::changed() {
+  const Result<std::vector<SourceState>> sources = read_sources(state_->database);
+  return sources ? changed_source(state_->root, *sources) : sources.error().message;
 }
 
 Result<Catalog> Index::load(const CatalogQuery& query) {

@@ -40,6 +40,11 @@ struct CatalogQuery {
   bool takes_all_ops() const { return !ops && parameter.empty() && file.empty(); }
 };
 
+// Called with a word for the work and the parts of it that are done, of all. From any thread, one call at a time.
+using IndexProgress = std::function<void(std::string_view work, std::uint64_t done, std::uint64_t all)>;
+
+class Database;
+
 class Index {
  public:
   // The index of a dump (any directory that open_catalog accepts) in the user's cache, or in `file`. Fails with
@@ -47,11 +52,19 @@ class Index {
   // has changed since.
   static Result<Index> open(const std::filesystem::path& dump, const std::filesystem::path& file = {});
 
+  // A saved index; else one in memory, which shows the dump as it is now. Saves one where open_catalog would.
+  static Result<Index> open_or_make(const std::filesystem::path& dump, const IndexProgress& progress = {});
+
   Index(Index&&) noexcept;
   Index& operator=(Index&&) noexcept;
   ~Index();
 
   Result<Catalog> load(const CatalogQuery& query = {});
+  // The tables of docs/catalog.md, for queries by one thread at a time.
+  Database& database();
+  bool is_saved() const;  // it is a file
+  // The first file of the dump that has changed since, as text for the user; empty: none.
+  std::string changed();
 
  private:
   struct State;
@@ -66,9 +79,6 @@ struct IndexReport {
   std::uint64_t bytes = 0;  // of the index
   double read_seconds = 0, write_seconds = 0;
 };
-
-// Called with a word for the work and the parts of it that are done, of all. From any thread, one call at a time.
-using IndexProgress = std::function<void(std::string_view work, std::uint64_t done, std::uint64_t all)>;
 
 // Reads a dump and saves its index in the user's cache, or in `file`. Waits until the dump has been unchanged for two
 // seconds. Fails with `busy` if it is still being written, and like open_catalog.

@@ -52,6 +52,10 @@ struct StepPlaceInIndex {
   bool is_asked_for = false;
 };
 
+double value_in(const Statement& row, int column) {
+  return row.is_null(column) ? std::numeric_limits<double>::quiet_NaN() : row.real(column);
+}
+
 class Reader {
  public:
   Reader(Database& database, const CatalogQuery& query) : database_(database), query_(query) {}
@@ -449,7 +453,7 @@ class Reader {
     if (!row.is_null(3)) tensor.dtype = dtype_of(row.text(3));
     tensor.has_shape = (flags & kHasShape) != 0;
     if (tensor.has_shape) tensor.shape = numbers_in<std::int64_t>(row.text(4));
-    if ((flags & kHasStatistics) != 0) tensor.statistics = statistics_of(row, flags);
+    if ((flags & kHasStatistics) != 0) tensor.statistics = statistics_in(row, 5, flags);
     tensor.md5 = kept_text(row, 16);
     tensor.sha1 = kept_text(row, 17);
     tensor.parameter = text_in(row, 18);
@@ -470,29 +474,6 @@ class Reader {
     tensor.wanted = (flags & kIsWanted) != 0;
     tensor.source_is_likely = (flags & kSourceIsLikely) != 0;
     return tensor;
-  }
-
-  static double value_in(const Statement& row, int column) {
-    return row.is_null(column) ? std::numeric_limits<double>::quiet_NaN() : row.real(column);
-  }
-
-  static KnownStatistics statistics_of(const Statement& row, std::uint32_t flags) {
-    KnownStatistics s;
-    std::uint32_t bit = 0;
-    for (std::optional<double>* value : {&s.max, &s.min, &s.avg, &s.l2norm}) {
-      const bool is_negative_zero = (flags & (kFirstNegativeZero << bit)) != 0;
-      if ((flags & (kFirstKnown << bit)) != 0) {
-        *value = is_negative_zero ? -0.0 : value_in(row, 5 + static_cast<int>(bit));
-      }
-      ++bit;
-    }
-    int column = 9;
-    for (std::optional<std::uint64_t>* count : {&s.count, &s.nan_count, &s.positive_inf_count, &s.negative_inf_count,
-                                                &s.positive_count, &s.negative_count, &s.zero_count}) {
-      if (!row.is_null(column)) *count = row.number(column);
-      ++column;
-    }
-    return s;
   }
 
   // --- data that is stored once --------------------------------------------------------------------------------------
@@ -590,6 +571,25 @@ std::optional<std::string> value_of(Database& database, const char* sql) {
 }
 
 }  // namespace
+
+KnownStatistics statistics_in(const Statement& row, int first, std::uint32_t flags) {
+  KnownStatistics s;
+  std::uint32_t bit = 0;
+  for (std::optional<double>* value : {&s.max, &s.min, &s.avg, &s.l2norm}) {
+    const bool is_negative_zero = (flags & (kFirstNegativeZero << bit)) != 0;
+    if ((flags & (kFirstKnown << bit)) != 0) {
+      *value = is_negative_zero ? -0.0 : value_in(row, first + static_cast<int>(bit));
+    }
+    ++bit;
+  }
+  int column = first + 4;
+  for (std::optional<std::uint64_t>* count : {&s.count, &s.nan_count, &s.positive_inf_count, &s.negative_inf_count,
+                                              &s.positive_count, &s.negative_count, &s.zero_count}) {
+    if (!row.is_null(column)) *count = row.number(column);
+    ++column;
+  }
+  return s;
+}
 
 Status check_index(Database& database, const std::filesystem::path& file, const std::filesystem::path& root) {
   const auto wrong = [&](const std::string& why) {

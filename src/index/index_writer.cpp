@@ -113,6 +113,8 @@ class Writer {
     return status;
   }
 
+  Database& database() { return database_; }
+
  private:
   Status begin() {
     Status status = database_.execute(kFast);
@@ -430,6 +432,15 @@ Status write_file(const Catalog& catalog, const fs::path& root, const TreeSnapsh
 }
 
 }  // namespace
+
+Result<Database> make_index(const Catalog& catalog, const fs::path& root, const TreeSnapshot& snapshot,
+                            const StepsWritten& written) {
+  Result<Database> database = Database::create_in_memory();
+  if (!database) return database.error();
+  Writer writer(std::move(*database), written);
+  if (Status status = writer.write(catalog, root, snapshot); !status) return status.error();
+  return std::move(writer.database());
+}
 
 Status write_index(const Catalog& catalog, const fs::path& root, const TreeSnapshot& snapshot, const fs::path& file,
                    const StepsWritten& written) {

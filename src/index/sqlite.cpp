@@ -165,6 +165,10 @@ Result<Database> Database::create(const std::filesystem::path& file) {
   return open_as(file, "file:" + escaped(file.string()), SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
 }
 
+Result<Database> Database::create_in_memory() {
+  return open_as("index in memory", ":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+}
+
 Result<Database> Database::open(const std::filesystem::path& file) {
   return open_as(file, "file:" + escaped(file.string()) + "?immutable=1", SQLITE_OPEN_READONLY);
 }

@@ -57,6 +57,8 @@ class Database {
 
   // Opens a new or empty file. Its content is safe only after it is closed.
   static Result<Database> create(const std::filesystem::path& file);
+  // A new one that has no file.
+  static Result<Database> create_in_memory();
   // Never writes, and takes no lock: the file must not be changed meanwhile.
   static Result<Database> open(const std::filesystem::path& file);
 

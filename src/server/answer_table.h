@@ -1,0 +1,91 @@
+// AnswerTable: rows of an answer, as JSON or as a stream of Arrow (arrow.h). src/server/openapi.json lists the columns of
+// every table.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "report/json.h"
+#include "server/message.h"
+#include "sonde/known_statistics.h"
+
+namespace sonde::server {
+
+enum class ColumnType : std::uint8_t {
+  text,    // repeated texts: a dictionary in Arrow
+  unique,  // texts that are all different
+  shape,   // "(2,3)" in Arrow, [2, 3] in JSON
+  boolean,
+  uint8,
+  uint32,
+  uint64,
+  float64,
+};
+
+struct AnswerColumn {
+  std::string name;
+  ColumnType type = ColumnType::text;
+  bool nullable = false;
+  // One entry a row. Of the three vectors the type uses one: text has numbers of `texts`.
+  std::vector<std::uint64_t> numbers;
+  std::vector<double> reals;
+  std::vector<std::string> texts;  // of `text` the dictionary
+  std::vector<bool> known;         // empty: all are
+
+  void add(std::string_view value);
+  void add(std::span<const std::int64_t> shape);
+  void add_number(std::uint64_t value);
+  void add_real(double value);
+  void add_null();
+  template <typename Value>
+  void add_known(const std::optional<Value>& value) {
+    if (!value) return add_null();
+    if constexpr (std::is_floating_point_v<Value>) {
+      add_real(*value);
+    } else {
+      add_number(*value);
+    }
+  }
+  std::size_t rows() const;
+  Json json(std::size_t row) const;
+
+ private:
+  void note_known(bool is_known);
+  std::unordered_map<std::string, std::uint64_t> numbers_of_texts_;
+};
+
+class AnswerTable {
+ public:
+  // References stay valid.
+  AnswerColumn& add(std::string_view name, ColumnType type, bool nullable = false);
+  // Keeps these columns in this order; fails on one that does not exist. Empty: all.
+  Status choose(std::string_view names);
+
+  std::deque<AnswerColumn> columns;
+  std::uint64_t count = 0, offset = 0;  // of all rows that the filter accepts; rows before the first one here
+  bool counts_itself = true;            // `count` is the number of rows
+  std::string command;                  // that gives the same rows; empty: none
+
+  std::size_t rows() const { return columns.empty() ? 0 : columns.front().rows(); }
+  // As `request` accepts it.
+  Response response(const Request& request, std::uint64_t generation) const;
+};
+
+// The eleven statistics, max to zero_count.
+class StatisticColumns {
+ public:
+  explicit StatisticColumns(AnswerTable& table);
+  void add(const KnownStatistics& s);
+
+ private:
+  std::vector<AnswerColumn*> reals_, counts_;
+};
+
+}  // namespace sonde::server

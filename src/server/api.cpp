@@ -1,0 +1,300 @@
+#include "server/api.h"
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/text.h"
+#include "measure/measure.h"
+#include "report/watch.h"
+#include "server/ask.h"
+#include "server/assets.h"
+#include "server/limits.h"
+
+namespace sonde::server {
+namespace {
+
+constexpr std::string_view kApi = "/api/v1/";
+constexpr std::size_t kGzipFrom = 4096;
+
+struct Route {
+  std::string_view path;
+  Result<Response> (*answer)(Ask&);
+};
+constexpr Route kRoutes[] = {
+    {"overview", overview},
+    {"health", health},
+    {"scopes", scopes},
+    {"ops", ops},
+    {"tensors", tensors},
+    {"op", op},
+    {"graph", graph},
+    {"path", path},
+    {"source", source},
+    {"search", search},
+    {"trend", trend},
+    {"gradients", gradients},
+    {"tensor/statistics", tensor_statistics},
+    {"tensor/histogram", tensor_histogram},
+    {"tensor/heat", tensor_heat},
+    {"tensor/values", tensor_values},
+    {"tensor/next", tensor_next},
+    {"tensor/file", tensor_file},
+};
+
+Response of_result(Result<Response> result) { return result ? std::move(*result) : problem(result.error()); }
+
+std::string gzipped(const std::string& text) {
+  z_stream stream{};
+  constexpr int kGzip = 15 + 16;
+  if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, kGzip, 8, Z_DEFAULT_STRATEGY) != Z_OK) return "";
+  std::string out(deflateBound(&stream, text.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  const bool is_done = deflate(&stream, Z_FINISH) == Z_STREAM_END;
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return is_done ? out : "";
+}
+
+// Answers with a generation may be kept until it grows; all of them are this user's alone.
+Response finished(const Request& request, Response response) {
+  response.headers.emplace_back("Cache-Control", "no-store");
+  const bool is_text = response.type.find("json") != std::string::npos;
+  if (is_text && response.body.size() >= kGzipFrom && response.body.size() < (1U << 30U) &&
+      request.header("accept-encoding").find("gzip") != std::string_view::npos) {
+    if (std::string packed = gzipped(response.body); !packed.empty()) {
+      response.body = std::move(packed);
+      response.headers.emplace_back("Content-Encoding", "gzip");
+    }
+  }
+  return response;
+}
+
+Response with_method(const Request& request, std::string_view allowed) {
+  Response refused = problem(405, fmt::format("{} is not possible here, only {}", request.method, allowed));
+  refused.headers.emplace_back("Allow", std::string(allowed));
+  return refused;
+}
+
+}  // namespace
+
+Api::Api(const std::vector<std::filesystem::path>& dumps, ApiOptions options)
+    : guard_(std::move(options.token), std::move(options.allowed_hosts)) {
+  for (const std::filesystem::path& dump : dumps) {
+    const auto number = static_cast<unsigned>(dumps_.size());
+    dumps_.push_back(std::make_unique<ServedDump>(number, number == 0 ? "target" : "golden", dump, events_));
+  }
+  Jobs::Hooks hooks;
+  hooks.measure = [this](std::size_t dump, const std::atomic<bool>& is_cancelled) {
+    return measure(dump, is_cancelled);
+  };
+  hooks.done = [this](const Job& job) { job_done(job); };
+  jobs_ = std::make_unique<Jobs>(dumps, events_, std::move(hooks));
+}
+
+void Api::start() {
+  for (const std::unique_ptr<ServedDump>& dump : dumps_) dump->start();
+}
+
+Json Api::status() const {
+  static const HttpLimits http;
+  Json dumps = Json::array();
+  std::string worst = "ready";
+  std::uint64_t generation = 0;
+  for (const std::unique_ptr<ServedDump>& dump : dumps_) {
+    dumps.push_back(dump->status());
+    generation += dumps.back()["generation"].get<std::uint64_t>();
+    const std::string state = dumps.back()["state"];
+    for (const std::string_view word : {"live", "indexing", "failed"}) {  // from the best to the worst
+      if (state == word && worst != "failed" && !(worst == "indexing" && word == "live")) worst = word;
+    }
+  }
+  return {{"version", SONDE_VERSION},
+          {"state", worst},
+          {"generation", generation},
+          {"has_page", has_page()},
+          {"dumps", dumps},
+          {"limits",
+           {{"header_bytes", http.header_bytes},
+            {"body_bytes", http.body_bytes},
+            {"connections", http.connections},
+            {"idle_seconds", http.idle_seconds},
+            {"request_seconds", http.request_seconds},
+            {"jobs_waiting", kJobsWaiting},
+            {"rows", kLimits.rows},
+            {"histogram_bins", kLimits.histogram_bins},
+            {"values_bytes", kLimits.values_bytes},
+            {"picture_cells", kLimits.picture_cells}}}};
+}
+
+Response Api::answer(const Request& request) {
+  const bool is_api = request.path.starts_with(kApi);
+  if (std::optional<Response> refused = guard_.refuse(request, is_api)) return std::move(*refused);
+  if (is_api) {
+    return finished(request, answer_api(request, std::string_view(request.path).substr(kApi.size())));
+  }
+  if (request.method != "GET") return with_method(request, "GET");
+  return asset(request);
+}
+
+Response Api::answer_api(const Request& request, std::string_view path) {
+  if (path == "jobs" || path.starts_with("jobs/")) return answer_job(request, path);
+  if (request.method != "GET") return with_method(request, "GET");
+  Parameters parameters(request);
+  if (path == "status") {
+    if (Status good = parameters.finish(); !good) return problem(good.error());
+    return json_response(status().dump(-1, ' ', false, Json::error_handler_t::replace));
+  }
+  if (path == "openapi.json") return json_response(std::string(openapi_text()));
+  if (path == "conditions") {
+    if (Status good = parameters.finish(); !good) return problem(good.error());
+    return json_response(Json{{"conditions", conditions_json()}}.dump());
+  }
+  if (path == "pairs") return of_result(pairs(request));
+  if (path == "events") {
+    Response stream;
+    stream.after = parameters.number("after").value_or(events_.last());
+    if (Status good = parameters.finish(); !good) return problem(good.error());
+    stream.type = "text/event-stream";
+    stream.is_stream = true;
+    stream.body = ":\n\n";  // the head is sent at once
+    return stream;
+  }
+  return answer_dump(request, path);
+}
+
+Response Api::answer_dump(const Request& request, std::string_view path) {
+  const auto route = std::ranges::find(kRoutes, path, &Route::path);
+  if (route == std::end(kRoutes)) {
+    return problem(404, fmt::format("there is no '{}{}'; see api/v1/openapi.json", kApi, path));
+  }
+  Parameters parameters(request);
+  const std::uint64_t number = parameters.number("dump").value_or(0);
+  if (number >= dumps_.size()) {
+    return problem(404, fmt::format("there is no dump {}; {} shown", number, count_text(dumps_.size(), "dump")));
+  }
+  ServedDump& dump = *dumps_[number];
+  std::shared_ptr<Snapshot> snapshot = dump.snapshot();
+  if (!snapshot) {
+    const std::string error = dump.error();
+    return error.empty() ? problem(503, "the dump is being read; `status` says how far") : problem(500, error);
+  }
+  Ask ask{request, parameters, dump, std::move(snapshot)};
+  return of_result(route->answer(ask));
+}
+
+Response Api::answer_job(const Request& request, std::string_view path) {
+  const auto text = [](const Json& json) {
+    return json_response(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  };
+  Parameters parameters(request);
+  if (Status good = parameters.finish(); !good) return problem(good.error());
+  if (path == "jobs") {
+    if (request.method == "GET") return text(jobs_->list());
+    if (request.method != "POST") return with_method(request, "GET, POST");
+    if (!request.header("content-type").starts_with("application/json")) {
+      return problem(400, "a job is JSON: send `Content-Type: application/json`");
+    }
+    Result<Json> job = jobs_->start(request.body);
+    if (!job) return job.error().code == ErrorCode::busy ? problem(429, job.error().message) : problem(job.error());
+    Response started = text(*job);
+    started.status = 202;
+    return started;
+  }
+  std::uint64_t number = 0;
+  const std::string_view digits = path.substr(std::string_view("jobs/").size());
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc() || end != digits.data() + digits.size()) {
+    return problem(404, fmt::format("there is no job '{}'", digits));
+  }
+  if (request.method == "GET") {
+    Result<std::string> job = jobs_->one(number);
+    return job ? json_response(std::move(*job)) : problem(job.error());
+  }
+  if (request.method != "DELETE") return with_method(request, "GET, DELETE");
+  Result<Json> job = jobs_->cancel(number);
+  return job ? text(*job) : problem(job.error());
+}
+
+Result<Response> Api::pairs(const Request& request) const {
+  Parameters parameters(request);
+  const std::uint64_t wanted = parameters.number("job").value_or(0);
+  const std::string verdict = parameters.text("verdict").value_or("");
+  const std::string query = parameters.text("filter").value_or("");
+  const std::uint64_t offset = parameters.number("offset", 0, ~0ULL);
+  const std::uint64_t limit = parameters.number("limit", 200, kLimits.rows);
+  if (Status good = parameters.finish(); !good) return good.error();
+  const auto job = jobs_->comparison(wanted);
+  if (!job) return job.error();
+  const Json document = Json::parse(*job->second, nullptr, false);
+  Json rows = Json::array();
+  std::uint64_t count = 0;
+  for (const Json& row : document.value("ops", Json::array())) {
+    const bool is_taken = (verdict.empty() || row.value("verdict", "") == verdict) &&
+                          (query.empty() || row.dump(-1, ' ', false, Json::error_handler_t::replace).find(query) !=
+                                                std::string::npos);
+    if (!is_taken) continue;
+    if (count >= offset && rows.size() < limit) rows.push_back(row);
+    ++count;
+  }
+  const Json json = {{"job", job->first}, {"count", count}, {"offset", offset}, {"rows", rows}};
+  return json_response(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+Result<Json> Api::measure(std::size_t number, const std::atomic<bool>& is_cancelled) {
+  ServedDump& dump = *dumps_.at(number);
+  const std::shared_ptr<Snapshot> snapshot = dump.snapshot();
+  if (!snapshot) return Error{ErrorCode::busy, "the dump is not read yet"};
+  const Result<std::shared_ptr<const Facts>> facts = snapshot->facts();
+  if (!facts) return facts.error();
+  std::unordered_map<std::uint64_t, KnownStatistics> measured;
+  std::vector<std::string> problems;
+  std::uint64_t first_op = 0;
+  for (std::size_t id = 0; id < (*facts)->steps.size() && !is_cancelled; ++id) {
+    const auto begin = std::ranges::lower_bound((*facts)->ops, id, {}, &OpFact::step);
+    const auto end = std::ranges::upper_bound((*facts)->ops, id, {}, &OpFact::step);
+    first_op = static_cast<std::uint64_t>(begin - (*facts)->ops.begin());
+    if (std::none_of(begin, end, [](const OpFact& op) { return op.not_measured > 0; })) continue;
+    const StepPlaceFact& place = (*facts)->steps[id];
+    Result<Catalog> catalog = snapshot->load_step(place.rank, place.step);
+    if (!catalog) return catalog.error();
+    CatalogRank& rank = catalog->ranks[place.rank];
+    std::vector<MeasureTask> tasks;
+    for (CatalogOp& op : rank.steps[place.step].ops) {
+      for (CatalogTensor& tensor : op.tensors) {
+        if (!tensor.statistics && !tensor.file.empty()) tasks.push_back({&rank, &tensor});
+      }
+    }
+    std::ranges::move(measure_all(tasks), std::back_inserter(problems));
+    const std::vector<CatalogOp>& ops = rank.steps[place.step].ops;
+    const std::uint64_t before = measured.size();
+    for (std::size_t op = 0; op < ops.size(); ++op) {
+      for (std::size_t i = 0; i < ops[op].tensors.size(); ++i) {
+        const TensorFact& fact = (*facts)->tensors[(*facts)->ops[first_op + op].first_tensor + i];
+        if (fact.state == State::not_measured && ops[op].tensors[i].statistics) {
+          measured.emplace(tensor_key(first_op + op, i), *ops[op].tensors[i].statistics);
+        }
+      }
+    }
+    events_.add("progress", {{"dump", number}, {"work", "measuring step"}, {"done", id + 1}, {"all", (*facts)->steps.size()}});
+    static_cast<void>(before);
+  }
+  Json list = Json::array();
+  for (const std::string& message : problems) list.push_back({{"path", ""}, {"message", message}});
+  const std::size_t count = measured.size();
+  dump.add_measured(*snapshot, std::move(measured));
+  return Json{{"measured", count}, {"problems", list}, {"warnings", Json::array()}};
+}
+
+void Api::job_done(const Job& job) {
+  if (job.kind != "first-bad" || !job.result || job.exit_status.value_or(2) == 2) return;
+  const Json answer = Json::parse(*job.result, nullptr, false);
+  if (answer.is_object()) dumps_.at(job.dump)->judge(answer);
+}
+
+}  // namespace sonde::server

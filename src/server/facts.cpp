@@ -1,0 +1,155 @@
+#include "server/facts.h"
+
+#include <algorithm>
+
+#include "index/index_reader.h"
+#include "index/index_schema.h"
+#include "report/catalog_text.h"
+#include "report/json.h"
+
+namespace sonde::server {
+namespace {
+
+// The facts that a state needs, of one row.
+constexpr const char* kTensorFacts =
+    "SELECT op_id, position, is_input, slot, dtype, max, min, avg, l2norm, count, nan_count, positive_inf_count, "
+    "negative_inf_count, positive_count, negative_count, zero_count, flags, directory, constant, source "
+    "FROM tensors ORDER BY op_id, position";
+
+CatalogTensor tensor_in(const Statement& row, std::string_view& last_name, DType& last_dtype) {
+  CatalogTensor tensor;
+  const auto flags = static_cast<std::uint32_t>(row.integer(16));
+  tensor.is_input = row.integer(2) != 0;
+  tensor.slot = static_cast<std::uint32_t>(row.integer(3));
+  if (!row.is_null(4)) {
+    if (row.text(4) != last_name) {
+      last_dtype = dtype_from_name(row.text(4));
+      last_name = info(last_dtype).lower;
+    }
+    tensor.dtype = last_dtype;
+  }
+  if ((flags & kHasStatistics) != 0) tensor.statistics = statistics_in(row, 5, flags);
+  if (!row.is_null(17)) tensor.file = "?";  // there is one
+  if ((flags & kHasConstant) != 0) tensor.constant = row.real(18);
+  return tensor;
+}
+
+Status read_names(Database& database, Facts& facts) {
+  Result<Statement> rows = database.prepare("SELECT id, op_name, op_type FROM op_names ORDER BY id");
+  if (!rows) return rows.error();
+  while (rows->next()) {
+    OpName& name = facts.names.emplace_back();
+    name.op_name = rows->text(1);
+    name.op_type = rows->text(2);
+  }
+  return rows->failed() ? Status(database.error("cannot read it")) : Status();
+}
+
+void place_steps(const Catalog& frame, Facts& facts) {
+  for (std::uint32_t rank = 0; rank < frame.ranks.size(); ++rank) {
+    const std::vector<CatalogStep>& steps = frame.ranks[rank].steps;
+    for (std::uint32_t step = 0; step < steps.size(); ++step) {
+      facts.steps.push_back({rank, step, steps[step].id.graph, steps[step].id.number});
+    }
+  }
+}
+
+Status read_ops(Database& database, Facts& facts) {
+  Result<Statement> rows = database.prepare(
+      "SELECT ops.id, step_id, name_id, phase, flags, source_file, source_line, scopes.text "
+      "FROM ops LEFT JOIN texts AS scopes ON scopes.id=ops.scope ORDER BY ops.id");
+  if (!rows) return rows.error();
+  while (rows->next()) {
+    if (rows->number(1) >= facts.steps.size() || rows->number(2) >= facts.names.size()) {
+      return database.error("cannot read it: an op has no step or no name");
+    }
+    OpFact& op = facts.ops.emplace_back();
+    op.step = static_cast<std::uint32_t>(rows->number(1));
+    op.name = static_cast<std::uint32_t>(rows->number(2));
+    const auto phase = std::ranges::find(kPhases, rows->text(3));
+    op.phase = static_cast<std::uint8_t>(phase == kPhases.end() ? 0 : phase - kPhases.begin());
+    op.flags = static_cast<std::uint8_t>(rows->integer(4));
+    op.source_file = rows->is_null(5) ? 0 : static_cast<std::uint32_t>(rows->number(5) + 1);
+    op.line = static_cast<std::uint32_t>(rows->number(6));
+    OpName& name = facts.names[op.name];
+    if (name.scope.empty()) {
+      CatalogOp like;
+      like.op_name = name.op_name;
+      like.is_parameter = (op.flags & kIsParameter) != 0;
+      like.scope = rows->text(7);
+      name.scope = scope_of(like);
+    }
+  }
+  return rows->failed() ? Status(database.error("cannot read it")) : Status();
+}
+
+State judged(State state, const CatalogTensor& tensor, const OpFact& op, const Facts& facts, const Catalog& frame,
+             const Judgement& judgement) {
+  if (state != State::unjudged_infinity || judgement.infinities.empty()) return state;
+  const StepPlaceFact& step = facts.steps[op.step];
+  const auto found = judgement.infinities.find({rank_text(frame.ranks[step.rank]), step.graph, step.number,
+                                                facts.names[op.name].op_name, tensor.is_input, tensor.slot});
+  return found == judgement.infinities.end() ? state : found->second;
+}
+
+Status read_tensors(Database& database, const Catalog& frame, const Judgement& judgement, Facts& facts) {
+  Result<Statement> rows = database.prepare(kTensorFacts);
+  if (!rows) return rows.error();
+  std::string_view last_name;
+  DType last_dtype = DType::undefined;
+  std::uint64_t next_op = 0;
+  std::vector<State> worst_of_others(facts.ops.size());
+  while (rows->next()) {
+    const std::uint64_t id = rows->number(0);
+    if (id >= facts.ops.size()) return database.error("cannot read it: a tensor has no op");
+    for (; next_op <= id; ++next_op) facts.ops[next_op].first_tensor = facts.tensors.size();
+    OpFact& op = facts.ops[id];
+    CatalogTensor tensor = tensor_in(*rows, last_name, last_dtype);
+    if (!judgement.measured.empty() && !tensor.statistics) {
+      const auto measured = judgement.measured.find(tensor_key(id, rows->number(1)));
+      if (measured != judgement.measured.end()) tensor.statistics = measured->second;
+    }
+    const State state = judged(state_of(tensor), tensor, op, facts, frame, judgement);
+    facts.tensors.push_back({static_cast<std::uint32_t>(id), static_cast<std::uint16_t>(rows->number(1)),
+                             tensor.is_input, state});
+    // What another op made is judged there.
+    if (tensor.is_input && !rows->is_null(19)) {
+      worst_of_others[id] = std::max(worst_of_others[id], state);
+    } else {
+      op.state = std::max(op.state, state);
+    }
+    op.recorded += tensor.recorded();
+    op.nan_tensors += state == State::nan;
+    op.inf_tensors +=
+        state == State::infinity || state == State::unjudged_infinity || state == State::healthy_infinity;
+    op.not_measured += state == State::not_measured;
+  }
+  for (; next_op < facts.ops.size(); ++next_op) facts.ops[next_op].first_tensor = facts.tensors.size();
+  for (std::size_t i = 0; i < facts.ops.size(); ++i) {
+    if (facts.ops[i].state == State::not_recorded) facts.ops[i].state = worst_of_others[i];
+  }
+  return rows->failed() ? Status(database.error("cannot read it")) : Status();
+}
+
+}  // namespace
+
+State state_of(const CatalogTensor& tensor) {
+  if (!tensor.recorded()) return State::not_recorded;
+  const std::optional<Health> health = stated_health(tensor);
+  if (!health || !health->known) return State::not_measured;
+  if (health->nan) return State::nan;
+  return health->inf() ? State::unjudged_infinity : State::fine;
+}
+
+Result<std::shared_ptr<const Facts>> Facts::read(Database& database, const Catalog& frame,
+                                                 const Judgement& judgement) {
+  auto facts = std::make_shared<Facts>();
+  place_steps(frame, *facts);
+  Status status = read_names(database, *facts);
+  if (status) status = read_ops(database, *facts);
+  if (status) status = read_tensors(database, frame, judgement, *facts);
+  if (!status) return status.error();
+  return std::shared_ptr<const Facts>(std::move(facts));
+}
+
+}  // namespace sonde::server

@@ -1,0 +1,35 @@
+// Guard: who may ask. docs/rest.md, "Security", has the rules.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/message.h"
+
+namespace sonde::server {
+
+// 128 random bits as text, from the operating system.
+Result<std::string> make_token();
+
+class Guard {
+ public:
+  // `token` empty: none is asked for (a Unix socket). `allowed_hosts`: further names for `Host`, without a port.
+  Guard(std::string token, std::vector<std::string> allowed_hosts)
+      : token_(std::move(token)), allowed_hosts_(std::move(allowed_hosts)) {}
+
+  // The answer to a request that is refused; empty: it may be answered. `is_api`: data, not the page's own files.
+  std::optional<Response> refuse(const Request& request, bool is_api) const;
+
+ private:
+  bool is_our_host(std::string_view host) const;
+
+  std::string token_;
+  std::vector<std::string> allowed_hosts_;
+};
+
+// Headers of every answer: what the page may do, and that nobody else may use it.
+const Fields& security_headers();
+
+}  // namespace sonde::server

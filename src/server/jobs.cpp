@@ -1,0 +1,383 @@
+#include "server/jobs.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "base/clock.h"
+#include "files/files.h"
+
+namespace sonde::server {
+namespace {
+
+constexpr std::size_t kKept = 32;                   // jobs that are done
+constexpr std::size_t kMostBytes = 512ULL << 20U;   // of an answer
+constexpr int kNice = 10;
+
+bool is_over(const Job& job) { return job.state != "waiting" && job.state != "running"; }
+
+// What each argument of a job is in the command.
+struct JobOption {
+  std::string_view argument, option;
+  std::vector<std::string_view> kinds;
+  enum class Type : std::uint8_t { text, number, real, texts, flag } type;
+};
+
+const std::vector<JobOption>& job_options() {
+  using enum JobOption::Type;
+  static const std::vector<std::string_view> all = {"first-bad", "compare", "watch", "stomp", "next-config"};
+  static const std::vector<JobOption> options = {
+      {"steps", "--step", all, text},
+      {"graph", "--graph", all, number},
+      {"rank", "--rank", all, number},
+      {"rtol", "--rtol", {"compare"}, real},
+      {"atol", "--atol", {"compare"}, real},
+      {"select", "--select", {"watch"}, texts},
+      {"conditions", "--condition", {"watch"}, texts},
+      {"recommended", "--recommended", {"watch"}, flag},
+      {"op", "--op", {"watch"}, text},
+      {"category", "--category", {"watch"}, text},
+      {"source", "--source", {"watch"}, text},
+      {"side", "--side", {"watch"}, text},
+  };
+  return options;
+}
+
+Error wrong_argument(std::string_view name, std::string_view expected) {
+  return Error{ErrorCode::invalid_argument, fmt::format("the job's argument '{}': expected {}", name, expected)};
+}
+
+// Appends the option with its value, as one word: a value that begins with `-` stays a value.
+Status add_option(const JobOption& option, const Json& value, std::vector<std::string>& command) {
+  using enum JobOption::Type;
+  const auto add = [&](const std::string& text) { command.push_back(fmt::format("{}={}", option.option, text)); };
+  const auto has_zero = [](const std::string& text) { return text.find('\0') != std::string::npos; };
+  if (option.type == flag) {
+    if (!value.is_boolean()) return wrong_argument(option.argument, "true or false");
+    if (value.get<bool>()) command.emplace_back(option.option);
+  } else if (option.type == text) {
+    if (!value.is_string() || has_zero(value.get<std::string>())) return wrong_argument(option.argument, "a text");
+    if (!value.get<std::string>().empty()) add(value.get<std::string>());
+  } else if (option.type == number) {
+    if (!value.is_number_unsigned()) return wrong_argument(option.argument, "a number, 0 or more");
+    add(value.dump());
+  } else if (option.type == real) {
+    if (!value.is_number()) return wrong_argument(option.argument, "a number");
+    add(value.dump());
+  } else {
+    if (!value.is_array()) return wrong_argument(option.argument, "a list of texts");
+    for (const Json& entry : value) {
+      if (!entry.is_string() || has_zero(entry.get<std::string>())) {
+        return wrong_argument(option.argument, "a list of texts");
+      }
+      add(entry.get<std::string>());
+    }
+  }
+  return {};
+}
+
+std::string all_of(int fd, const std::atomic<bool>& is_cancelled, bool& too_large) {
+  std::string text;
+  char buffer[1 << 16];
+  for (;;) {
+    const ssize_t got = ::read(fd, buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0 || is_cancelled) return text;
+    text.append(buffer, static_cast<std::size_t>(got));
+    too_large = text.size() > kMostBytes;
+    if (too_large) return text;
+  }
+}
+
+// The text of a shell command, for people.
+std::string shell_text(const std::vector<std::string>& words) {
+  std::string out = "sonde";
+  for (const std::string& word : words) {
+    const bool is_plain = !word.empty() && std::ranges::all_of(word, [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+             std::string_view("-_./=:,+@%").find(c) != std::string_view::npos;
+    });
+    out += ' ';
+    if (is_plain) {
+      out += word;
+      continue;
+    }
+    out += '\'';
+    for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    out += '\'';
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> job_command(const std::string& kind, const Json& arguments,
+                                             const std::vector<std::filesystem::path>& dumps) {
+  if (kind != "first-bad" && kind != "compare" && kind != "watch" && kind != "stomp" && kind != "measure" &&
+      kind != "next-config") {
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("there is no job '{}'; first-bad, compare, watch, stomp, measure and next-config are", kind)};
+  }
+  if (!arguments.is_object()) return wrong_argument("arguments", "an object");
+  std::vector<std::string> command = {kind == "next-config" ? "first-bad" : kind == "measure" ? "stats" : kind};
+  std::size_t dump = 0;
+  if (arguments.contains("dump")) {
+    if (!arguments["dump"].is_number_unsigned()) return wrong_argument("dump", "a number, 0 or more");
+    dump = arguments["dump"].get<std::size_t>();
+  }
+  if (dump >= dumps.size()) return Error{ErrorCode::not_found, fmt::format("there is no dump {}", dump)};
+  if (kind == "compare" && dumps.size() < 2) {
+    return Error{ErrorCode::invalid_argument,
+                 "there is nothing to compare with: start `sonde serve TARGET GOLDEN` with two dumps"};
+  }
+  if (kind == "compare") {
+    command.push_back(dumps[0].string());
+    command.push_back(dumps[1].string());
+  } else {
+    command.push_back(dumps[dump].string());
+  }
+  command.emplace_back("--json");
+  for (const auto& [name, value] : arguments.items()) {
+    if (name == "dump" && kind != "compare") continue;
+    const auto option = std::ranges::find_if(job_options(), [&, &wanted = name](const JobOption& o) {
+      return o.argument == wanted && std::ranges::find(o.kinds, kind) != o.kinds.end();
+    });
+    if (option == job_options().end()) {
+      return Error{ErrorCode::invalid_argument, fmt::format("a job '{}' has no argument '{}'", kind, name)};
+    }
+    if (Status good = add_option(*option, value, command); !good) return good.error();
+  }
+  return command;
+}
+
+Jobs::Jobs(std::vector<std::filesystem::path> dumps, Events& events, Hooks hooks)
+    : dumps_(std::move(dumps)), events_(events), hooks_(std::move(hooks)) {
+  const unsigned threads = std::max(2U, std::thread::hardware_concurrency()) - 1;
+  for (unsigned i = 0; i < threads; ++i) {
+    threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+  }
+}
+
+Jobs::~Jobs() {
+  for (std::jthread& thread : threads_) thread.request_stop();
+  const std::lock_guard lock(mutex_);
+  for (const std::shared_ptr<Job>& job : jobs_) {
+    job->is_cancelled = true;
+    if (job->process > 0) ::kill(job->process, SIGKILL);
+  }
+}
+
+Json Jobs::describe(const Job& job) const {
+  return {{"job", job.number},
+          {"kind", job.kind},
+          {"arguments", job.arguments},
+          {"command", shell_text(job.command)},
+          {"state", job.state},
+          {"created_us", job.created_us},
+          {"started_us", job.started_us},
+          {"ended_us", job.ended_us},
+          {"exit_status", job.exit_status ? Json(*job.exit_status) : Json()},
+          {"error", job.error},
+          {"result", nullptr}};
+}
+
+Result<Json> Jobs::start(const std::string& body) {
+  const Json request = Json::parse(body, nullptr, false);
+  if (!request.is_object() || !request.contains("kind") || !request["kind"].is_string()) {
+    return Error{ErrorCode::invalid_argument, "the request has no JSON object with `kind`, as {\"kind\": \"first-bad\"}"};
+  }
+  for (const auto& [name, ignored] : request.items()) {
+    if (name != "kind" && name != "arguments") {
+      return Error{ErrorCode::invalid_argument, fmt::format("a job has `kind` and `arguments`, not '{}'", name)};
+    }
+  }
+  auto job = std::make_shared<Job>();
+  job->kind = request["kind"].get<std::string>();
+  if (request.contains("arguments")) job->arguments = request["arguments"];
+  Result<std::vector<std::string>> command = job_command(job->kind, job->arguments, dumps_);
+  if (!command) return command.error();
+  job->command = std::move(*command);
+  job->dump = job->arguments.value("dump", std::size_t{0});
+  job->created_us = now_us();
+  const std::lock_guard lock(mutex_);
+  const auto waiting = std::ranges::count(jobs_, "waiting", [](const auto& known) { return known->state; });
+  if (static_cast<std::size_t>(waiting) >= kJobsWaiting) {
+    return Error{ErrorCode::busy, fmt::format("{} jobs are waiting; cancel one, or wait", waiting)};
+  }
+  job->number = ++last_;
+  jobs_.push_front(job);
+  while (jobs_.size() > kKept && is_over(*jobs_.back())) jobs_.pop_back();
+  woken_.notify_one();
+  events_.add("job", {{"job", job->number}, {"state", job->state}});
+  return describe(*job);
+}
+
+Json Jobs::list() const {
+  const std::lock_guard lock(mutex_);
+  Json jobs = Json::array();
+  for (const std::shared_ptr<Job>& job : jobs_) jobs.push_back(describe(*job));
+  return {{"jobs", jobs}};
+}
+
+std::shared_ptr<Job> Jobs::find(std::uint64_t number) const {
+  const auto found = std::ranges::find(jobs_, number, [](const auto& job) { return job->number; });
+  return found == jobs_.end() ? nullptr : *found;
+}
+
+Result<std::string> Jobs::one(std::uint64_t number) const {
+  const std::lock_guard lock(mutex_);
+  const std::shared_ptr<Job> job = find(number);
+  if (!job) return Error{ErrorCode::not_found, fmt::format("there is no job {}", number)};
+  std::string text = describe(*job).dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (job->result) {  // it is JSON already, and may be large
+    constexpr std::string_view kNone = "null}";
+    text.replace(text.size() - kNone.size(), kNone.size(), *job->result + "}");
+  }
+  return text;
+}
+
+Result<Json> Jobs::cancel(std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  const std::shared_ptr<Job> job = find(number);
+  if (!job) return Error{ErrorCode::not_found, fmt::format("there is no job {}", number)};
+  if (is_over(*job)) {
+    jobs_.remove(job);
+    return describe(*job);
+  }
+  job->is_cancelled = true;
+  if (job->process > 0) ::kill(job->process, SIGKILL);
+  if (job->state == "waiting") job->ended_us = now_us();
+  job->state = "cancelled";
+  events_.add("job", {{"job", job->number}, {"state", job->state}});
+  return describe(*job);
+}
+
+Result<std::pair<std::uint64_t, std::shared_ptr<const std::string>>> Jobs::comparison(std::uint64_t number) const {
+  const std::lock_guard lock(mutex_);
+  for (const std::shared_ptr<Job>& job : jobs_) {
+    const bool is_meant = number == 0 || job->number == number;
+    if (is_meant && job->kind == "compare" && job->state == "done") return std::pair(job->number, job->result);
+  }
+  return Error{ErrorCode::not_found, number == 0 ? "no compare job is done; start one with POST jobs"
+                                                 : fmt::format("job {} is no compare job that is done", number)};
+}
+
+void Jobs::work(const std::stop_token& stop) {
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kNice);  // of this thread alone
+  const auto next = [this] {
+    for (auto at = jobs_.rbegin(); at != jobs_.rend(); ++at) {
+      if ((*at)->state == "waiting") return *at;
+    }
+    return std::shared_ptr<Job>();
+  };
+  while (!stop.stop_requested()) {
+    std::shared_ptr<Job> job;
+    {
+      std::unique_lock lock(mutex_);
+      if (!woken_.wait(lock, stop, [&] { return next() != nullptr; })) return;
+      job = next();
+      job->state = "running";
+      job->started_us = now_us();
+    }
+    events_.add("job", {{"job", job->number}, {"state", "running"}});
+    run(*job);
+    if (!job->is_cancelled && job->state == "done" && hooks_.done) hooks_.done(*job);
+    events_.add("job", {{"job", job->number}, {"state", job->state}});
+  }
+}
+
+void Jobs::run(Job& job) {
+  if (job.kind != "measure") return run_command(job);
+  Result<Json> measured = hooks_.measure(job.dump, job.is_cancelled);
+  const std::lock_guard lock(mutex_);
+  job.ended_us = now_us();
+  if (job.is_cancelled) return;
+  job.state = measured ? "done" : "failed";
+  if (measured) job.result = std::make_shared<std::string>(measured->dump(-1, ' ', false, Json::error_handler_t::replace));
+  if (!measured) job.error = measured.error().message;
+}
+
+void Jobs::run_command(Job& job) {
+  std::vector<std::string> words = job.command;
+  words.insert(words.begin(), "sonde");
+  char directory[] = "/tmp/sonde-next-XXXXXX";
+  if (job.kind == "next-config" && ::mkdtemp(directory) != nullptr) {
+    job.scratch = directory;
+    words.push_back("--next-config=" + (job.scratch / "next.json").string());
+  }
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  int pipe[2] = {-1, -1};
+  const bool has_pipe = ::pipe2(pipe, O_CLOEXEC) == 0;
+  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  const pid_t child = has_pipe ? ::fork() : -1;
+  if (child == 0) {  // only functions that a fork of a program with threads may call
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::setpriority(PRIO_PROCESS, 0, kNice);
+    ::dup2(nothing, 0);
+    ::dup2(pipe[1], 1);
+    ::dup2(nothing, 2);
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    ::execv("/proc/self/exe", arguments.data());
+    ::_exit(127);
+  }
+  const int why = errno;
+  Fd output(pipe[0]), closed_at_once(pipe[1]), closed_too(nothing);
+  closed_at_once.reset();
+  int status = 0;
+  bool too_large = false;
+  std::string text;
+  if (child > 0) {
+    job.process = child;
+    if (job.is_cancelled) ::kill(child, SIGKILL);
+    text = all_of(output.get(), job.is_cancelled, too_large);
+    if (too_large) ::kill(child, SIGKILL);
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    job.process = 0;
+  }
+  Json answer = child > 0 && !too_large ? Json::parse(text, nullptr, false) : Json();
+  if (!job.scratch.empty()) {
+    std::ifstream file(job.scratch / "next.json");
+    if (file) {
+      text.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+    } else if (answer.is_object() && !answer.contains("error")) {
+      answer["error"] = {{"message", "nothing wrong was found, so there is no next configuration"}};
+    }
+    std::error_code ignored;
+    std::filesystem::remove_all(job.scratch, ignored);
+  }
+  const std::lock_guard lock(mutex_);
+  job.ended_us = now_us();
+  if (job.is_cancelled) return;
+  if (WIFEXITED(status)) job.exit_status = WEXITSTATUS(status);
+  job.state = "failed";
+  if (child < 0) {
+    job.error = std::string("cannot start the job: ") + std::strerror(why);
+  } else if (too_large) {
+    job.error = fmt::format("the answer is larger than {} MB; choose fewer steps", kMostBytes >> 20U);
+  } else if (!answer.is_object()) {
+    job.error = WIFSIGNALED(status) ? fmt::format("the job was ended by signal {}", WTERMSIG(status))
+                                    : fmt::format("the job ended with status {} and no answer", WEXITSTATUS(status));
+  } else {
+    job.error = answer.contains("error") ? answer["error"].value("message", "") : "";
+    job.result = std::make_shared<std::string>(std::move(text));
+    if (job.exit_status.value_or(2) != 2) job.state = "done";
+  }
+}
+
+}  // namespace sonde::server

@@ -1,0 +1,185 @@
+#include "server/served_dump.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+
+#include "layout/side_names.h"
+#include "report/catalog_text.h"
+#include "writer/live_run.h"
+
+namespace sonde::server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kLook(500);
+constexpr int kShareOfTime = 9;  // rests nine times as long as it read
+
+void rest(const std::stop_token& stop, Clock::duration time) {
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  std::condition_variable_any woken;
+  woken.wait_for(lock, stop, time, [] { return false; });
+}
+
+// The infinities that first-bad named: those of its findings matter, the others are placed and absorbed.
+Judgement judgement_of(const Json& first_bad) {
+  Judgement judgement;
+  const auto take = [&](const Json& entry, State state) {
+    const Json& tensor = entry.at("tensor");
+    const Json graph = entry.value("graph", Json(0));
+    judgement.infinities[{std::to_string(entry.at("rank").get<std::uint64_t>()), graph.get<std::uint32_t>(),
+                          entry.at("step").get<std::uint64_t>(), tensor.at("op_name").get<std::string>(),
+                          tensor.at("side") == "input", tensor.at("slot").get<std::uint32_t>()}] = state;
+  };
+  for (const Json& healthy : first_bad.value("healthy", Json::array())) take(healthy, State::healthy_infinity);
+  for (const Json& finding : first_bad.value("findings", Json::array())) take(finding, State::infinity);
+  return judgement;
+}
+
+}  // namespace
+
+void ServedDump::start() {
+  thread_ = std::jthread([this](const std::stop_token& stop) { follow(stop); });
+}
+
+std::shared_ptr<Snapshot> ServedDump::snapshot() const {
+  const std::lock_guard lock(mutex_);
+  return snapshot_;
+}
+
+std::string ServedDump::error() const {
+  const std::lock_guard lock(mutex_);
+  return error_;
+}
+
+Json ServedDump::finding() const {
+  const std::lock_guard lock(mutex_);
+  return finding_;
+}
+
+std::string ServedDump::look_at_end() const {
+  const std::shared_ptr<Snapshot> shown = snapshot();
+  if (!shown) return "unknown";
+  std::string end = "unknown";
+  for (const CatalogRank& rank : shown->frame().ranks) {
+    if (!rank.has_journal || rank.runs.empty()) continue;
+    if (is_recording(own_directory_in(rank.metadata))) return "live";
+    if (!rank.runs.back().finished) end = "killed";
+    if (end != "killed") end = "finished";
+  }
+  return end;
+}
+
+bool ServedDump::read() {
+  const auto progress = [this](std::string_view work, std::uint64_t done, std::uint64_t all) {
+    const std::lock_guard lock(mutex_);
+    progress_ = {{"work", work}, {"done", done}, {"all", all}};
+  };
+  std::uint64_t next = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    next = generation_ + 1;
+  }
+  Result<std::shared_ptr<Snapshot>> read = Snapshot::open(path_, next, progress);
+  const std::lock_guard lock(mutex_);
+  progress_ = nullptr;
+  error_ = read ? "" : read.error().message;
+  if (!read) return false;
+  if (snapshot_) {  // what was judged by name still holds; numbers of tensors are other ones now
+    auto judgement = std::make_shared<Judgement>(*snapshot_->judgement());
+    judgement->measured.clear();
+    (*read)->judge(std::move(judgement));
+  }
+  snapshot_ = std::move(*read);
+  generation_ = next;
+  return true;
+}
+
+void ServedDump::follow(const std::stop_token& stop) {
+  std::string refused;  // the state of the files that could not be read
+  while (!stop.stop_requested()) {
+    const auto began = Clock::now();
+    const std::shared_ptr<Snapshot> shown = snapshot();
+    const bool is_first = !shown;
+    const std::string changed = is_first ? "everything" : shown->changed();
+    if (changed.empty()) {
+      refused.clear();
+    } else if (changed != refused || is_first) {
+      if (read()) {
+        refused.clear();
+        events_.add("grown", {{"dump", number_}, {"generation", snapshot()->generation()}});
+      } else {
+        refused = changed;
+        if (is_first) events_.add("failed", {{"dump", number_}, {"error", error()}});
+      }
+    }
+    std::string end = look_at_end();
+    bool has_ended = false;
+    {
+      const std::lock_guard lock(mutex_);
+      has_ended = end_ == "live" && end != "live";
+      end_ = end;
+    }
+    if (has_ended) events_.add("ended", {{"dump", number_}, {"ended", end}});
+    rest(stop, std::max<Clock::duration>(kLook, kShareOfTime * (Clock::now() - began)));
+  }
+}
+
+std::string ServedDump::state() const {
+  const std::lock_guard lock(mutex_);
+  if (!snapshot_) return error_.empty() ? "indexing" : "failed";
+  return end_ == "live" ? "live" : "ready";
+}
+
+Json ServedDump::status() const {
+  const std::string now = state();
+  const std::shared_ptr<Snapshot> shown = snapshot();
+  bool values = false, statistics = false, flow = false;
+  if (shown) {
+    for (const CatalogRank& rank : shown->frame().ranks) flow |= rank.has_journal || rank.has_host_data_flow;
+    shown->with_database([&](Database& database) {
+      const auto any = [&](const char* sql) {
+        Result<Statement> row = database.prepare(sql);
+        return row && row->next();
+      };
+      values = any("SELECT 1 FROM tensors WHERE directory IS NOT NULL LIMIT 1");
+      statistics = any("SELECT 1 FROM tensors WHERE max IS NOT NULL LIMIT 1");
+      return 0;
+    });
+  }
+  const std::lock_guard lock(mutex_);
+  std::filesystem::path named = path_.has_filename() ? path_ : path_.parent_path();
+  return {{"dump", number_},
+          {"role", role_},
+          {"name", named.filename().string()},
+          {"path", path_.string()},
+          {"state", now},
+          {"error", error_},
+          {"progress", progress_},
+          {"index", !snapshot_ ? "none" : snapshot_->is_saved() ? "saved" : "memory"},
+          {"generation", generation_},
+          {"ended", end_},
+          {"has_values", values},
+          {"has_statistics", statistics},
+          {"has_data_flow", flow}};
+}
+
+void ServedDump::judge(const Json& first_bad) {
+  auto judgement = std::make_shared<Judgement>(judgement_of(first_bad));
+  const std::lock_guard lock(mutex_);
+  finding_ = first_bad;
+  if (!snapshot_) return;
+  judgement->measured = snapshot_->judgement()->measured;
+  snapshot_->judge(std::move(judgement));
+}
+
+void ServedDump::add_measured(const Snapshot& of, std::unordered_map<std::uint64_t, KnownStatistics> measured) {
+  const std::lock_guard lock(mutex_);
+  if (snapshot_.get() != &of) return;
+  auto judgement = std::make_shared<Judgement>(*snapshot_->judgement());
+  judgement->measured.merge(measured);
+  snapshot_->judge(std::move(judgement));
+}
+
+}  // namespace sonde::server

@@ -1,0 +1,57 @@
+// ServedDump: a dump that is shown while it may still grow. A thread reads it, looks each second whether it has changed,
+// and then makes a new snapshot; it spends at most a tenth of its time on this.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "server/events.h"
+#include "server/snapshot.h"
+
+namespace sonde::server {
+
+class ServedDump {
+ public:
+  ServedDump(unsigned number, std::string role, std::filesystem::path path, Events& events)
+      : number_(number), role_(std::move(role)), path_(std::move(path)), events_(events) {}
+
+  void start();  // reads it
+  unsigned number() const { return number_; }
+  const std::filesystem::path& path() const { return path_; }
+
+  // Null while it is read for the first time, and if that failed.
+  std::shared_ptr<Snapshot> snapshot() const;
+  std::string error() const;  // why it could not be read; empty: it was, or is being read
+  Json status() const;        // as in `dumps` of the status
+  std::string state() const;  // "indexing", "ready", "live", "failed"
+
+  // The last first-bad of the dump, which judges its infinities.
+  void judge(const Json& first_bad);
+  Json finding() const;
+  // Statistics of tensors of this snapshot; ignored if there is a newer one.
+  void add_measured(const Snapshot& of, std::unordered_map<std::uint64_t, KnownStatistics> measured);
+
+ private:
+  void follow(const std::stop_token& stop);
+  bool read();
+  std::string look_at_end() const;  // "finished", "killed", "live", "unknown"
+
+  unsigned number_;
+  std::string role_;
+  std::filesystem::path path_;
+  Events& events_;
+
+  mutable std::mutex mutex_;
+  std::shared_ptr<Snapshot> snapshot_;
+  std::string error_, end_ = "unknown";
+  Json progress_;
+  Json finding_;
+  std::uint64_t generation_ = 0;
+  std::jthread thread_;
+};
+
+}  // namespace sonde::server

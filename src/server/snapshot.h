@@ -1,0 +1,105 @@
+// Snapshot: a dump as it was at one moment. A dump that changes gets a new one (served_dump.h); answers keep theirs.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "catalog/catalog.h"
+#include "catalog/step_graph.h"
+#include "index/index.h"
+#include "index/sqlite.h"
+#include "server/facts.h"
+#include "sonde/result.h"
+
+namespace sonde::server {
+
+// A step with all of its ops, and its data flow. Nothing of it changes.
+class StepPart {
+ public:
+  using Load = std::function<Result<Catalog>()>;
+  StepPart(Catalog catalog, std::size_t rank, std::size_t step, Load load)
+      : catalog_(std::move(catalog)), rank_(rank), step_(step), load_(std::move(load)) {}
+
+  const CatalogRank& rank() const { return catalog_.ranks[rank_]; }
+  const CatalogStep& step() const { return rank().steps[step_]; }
+
+  // Made when it is needed: a dump without data flow gets it from equal values, whose files must be read.
+  const StepGraph& graph();
+  // The index in step().ops of a node of graph(), and the node of an op; empty: it is a parameter.
+  std::size_t op_of(std::uint32_t node) const { return op_of_node_[node]; }
+  std::optional<std::uint32_t> node_of(std::size_t op) const;
+
+ private:
+  Catalog catalog_;
+  std::size_t rank_, step_;
+  Load load_;
+  std::once_flag once_;
+  std::optional<Catalog> measured_;  // what `graph_` points to, if values had to be read
+  StepGraph graph_;
+  std::vector<std::size_t> op_of_node_;
+};
+
+class Snapshot {
+ public:
+  static Result<std::shared_ptr<Snapshot>> open(const std::filesystem::path& dump, std::uint64_t generation,
+                                                const IndexProgress& progress);
+
+  std::uint64_t generation() const { return generation_; }
+  const Catalog& frame() const { return frame_; }  // ranks, runs and steps, without ops
+  bool is_saved() const { return index_.is_saved(); }
+  std::string changed();  // as Index::changed
+
+  // The class of every tensor and op; read once.
+  Result<std::shared_ptr<const Facts>> facts();
+  // Made again after a job judged infinities or measured tensors.
+  void judge(std::shared_ptr<const Judgement> judgement);
+  std::shared_ptr<const Judgement> judgement() const;
+
+  // The rows of the last queries (rows.h); null: not kept, or of other facts.
+  std::shared_ptr<const std::vector<std::uint32_t>> kept_rows(const std::string& key, const Facts& facts);
+  void keep_rows(const std::string& key, const Facts& facts, std::shared_ptr<const std::vector<std::uint32_t>> rows);
+
+  // The step with its ops. `rank` and `step`: indices in frame(). The last few are kept.
+  Result<std::shared_ptr<StepPart>> step(std::size_t rank, std::size_t step);
+
+  // The same, for a caller that changes it.
+  Result<Catalog> load_step(std::size_t rank, std::size_t step);
+
+  // Calls `ask` with the tables of the index; one caller at a time.
+  template <typename Ask>
+  auto with_database(const Ask& ask) {
+    const std::lock_guard lock(database_mutex_);
+    return ask(index_.database());
+  }
+
+ private:
+  Snapshot(Index index, Catalog frame, std::uint64_t generation)
+      : index_(std::move(index)), frame_(std::move(frame)), generation_(generation) {}
+
+  std::mutex database_mutex_;
+  Index index_;
+  Catalog frame_;
+  std::uint64_t generation_;
+  struct KeptRows {
+    std::string key;
+    const Facts* facts = nullptr;
+    std::shared_ptr<const std::vector<std::uint32_t>> rows;
+  };
+  std::mutex rows_mutex_;
+  std::list<KeptRows> rows_;  // newest first
+  std::mutex steps_mutex_;
+  std::list<std::pair<std::pair<std::size_t, std::size_t>, std::shared_ptr<StepPart>>> steps_;  // newest first
+  mutable std::mutex facts_mutex_;
+  std::shared_ptr<const Facts> facts_;
+  std::shared_ptr<const Judgement> judgement_ = std::make_shared<Judgement>();
+};
+
+}  // namespace sonde::server
