@@ -1,0 +1,478 @@
+// Made from openapi.json by scripts/api_types.mjs; a change here is lost.
+
+// A number; one that JSON does not have is a text.
+export type Number = number | "nan" | "inf" | "-inf";
+
+// The state of a tensor, an op or a cell; of several the worst. `unjudged_infinity`: no first-bad job has run that could say whether it is healthy.
+export type Class = "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded";
+
+export interface Problem {
+  readonly path: string; // Empty where the message names the place.
+  readonly message: string;
+}
+
+// RFC 9457.
+export interface Error {
+  readonly type?: string;
+  readonly title: string; // The words of the status.
+  readonly status: number;
+  readonly detail: string; // The operation, the object, the cause and a cure.
+}
+
+export interface Tensor {
+  readonly rank: string; // The rank's number, or `0 of run7`.
+  readonly graph: number;
+  readonly step: number;
+  readonly op_name: string;
+  readonly op_type: string;
+  readonly scope: string;
+  readonly phase: "forward" | "backward" | "optimizer" | "outside" | "recompute";
+  readonly is_parameter: boolean;
+  readonly side: "input" | "output";
+  readonly slot: number;
+  readonly parameter: string;
+  readonly key?: string;
+  readonly dtype: string;
+  readonly shape: readonly (number)[] | null;
+  readonly max?: Number | null;
+  readonly min?: Number | null;
+  readonly avg?: Number | null;
+  readonly l2norm?: Number | null;
+  readonly count?: number | null;
+  readonly nan_count?: number | null;
+  readonly positive_inf_count?: number | null;
+  readonly negative_inf_count?: number | null;
+  readonly positive_count?: number | null;
+  readonly negative_count?: number | null;
+  readonly zero_count?: number | null;
+  readonly md5?: string | null;
+  readonly sha1?: string | null;
+  readonly skipped?: string | null;
+  readonly tensor_file?: string | null;
+  readonly source_file: string;
+  readonly source_line: number;
+  readonly function: string;
+  readonly timestamp_us: number;
+}
+
+export interface Code {
+  readonly source_file: string;
+  readonly source_line: number;
+  readonly function: string;
+  readonly lines: readonly ({
+    readonly number: number;
+    readonly text: string;
+  })[];
+}
+
+// A tensor of an op; `slot` null: an internal result.
+export interface Slot {
+  readonly op_name: string;
+  readonly side: "input" | "output";
+  readonly slot: number | null;
+  readonly parameter?: string; // Where no op made it: the parameter or data.
+}
+
+export interface Status {
+  readonly version: string; // Of Sonde.
+  readonly state: "indexing" | "ready" | "live" | "failed"; // Of all dumps, the worst.
+  readonly generation: number; // Grows with every change of a dump.
+  readonly has_page: boolean; // The page is built in.
+  readonly dumps: readonly ({
+    readonly dump: number; // The number for `dump=`.
+    readonly role: "target" | "golden";
+    readonly name: string; // Last part of its path.
+    readonly path: string;
+    readonly state: "indexing" | "ready" | "live" | "failed";
+    readonly error: string; // Why it failed; empty: it did not.
+    readonly progress: {
+      readonly work: string;
+      readonly done: number;
+      readonly all: number;
+    } | null;
+    readonly index: "none" | "saved" | "memory"; // Where its index is.
+    readonly generation: number;
+    readonly ended: "finished" | "killed" | "live" | "unknown"; // How its last run ended.
+    readonly has_values: boolean; // Some tensors have files.
+    readonly has_statistics: boolean; // Some tensors have statistics.
+    readonly has_data_flow: boolean; // It says which op made an input.
+  })[];
+  readonly limits: {
+    readonly header_bytes: number;
+    readonly body_bytes: number;
+    readonly connections: number;
+    readonly idle_seconds: number;
+    readonly request_seconds: number;
+    readonly jobs_waiting: number;
+    readonly rows: number;
+    readonly histogram_bins: number;
+    readonly values_bytes: number;
+    readonly picture_cells: number;
+  };
+}
+
+export interface Overview {
+  readonly dump: number;
+  readonly generation: number;
+  readonly ranks: readonly ({
+    readonly rank: string; // Its number, or `0 of run7`.
+    readonly kind: "journal" | "tree" | "msprobe" | "files";
+    readonly dump: string; // Which of several dumps; empty: there is one.
+    readonly runs: readonly ({
+      readonly run: number;
+      readonly finished: boolean;
+      readonly host: string;
+      readonly command: string;
+      readonly layout: string;
+      readonly saved_data: string;
+      readonly net_name: string;
+      readonly error: string;
+      readonly started_us: number;
+      readonly ended_us: number;
+      readonly notes: readonly (string)[];
+    })[];
+  })[];
+  readonly steps: readonly ({
+    readonly rank: string;
+    readonly run: number;
+    readonly graph: number;
+    readonly step: number;
+    readonly started_us: number;
+    readonly ended_us: number;
+    readonly ended: boolean; // False: the run was cut off inside it.
+    readonly is_mended: boolean;
+    readonly ops: number;
+    readonly parameters: number;
+    readonly tensors: number;
+    readonly files: number;
+    readonly bytes: number;
+    readonly known: number; // Tensors for which the dump says whether they are finite.
+    readonly not_recorded: number; // Ops without a recorded tensor.
+    readonly class: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded";
+  })[];
+  readonly loss: readonly ({
+    readonly rank: string;
+    readonly graph: number;
+    readonly step: number;
+    readonly op_name: string;
+    readonly slot: number;
+    readonly value: Number;
+  })[]; // The scalar at which backward begins, by step.
+  readonly problems: readonly (Problem)[];
+  readonly warnings: readonly (string)[];
+  readonly finding: Record<string, unknown> | null; // The result of the last first-bad job of this dump, as in docs/json/first-bad.schema.json.
+}
+
+export interface Scopes {
+  readonly generation: number;
+  readonly under: string;
+  readonly scopes: readonly ({
+    readonly scope: string; // Full path.
+    readonly name: string; // Last part.
+    readonly ops: number; // Below it, in the chosen steps.
+    readonly class: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded";
+    readonly has_scopes: boolean; // It has scopes below.
+  })[];
+  readonly ops: number; // Ops directly in it.
+}
+
+export interface Op {
+  readonly generation: number;
+  readonly rank: string;
+  readonly run: number;
+  readonly graph: number;
+  readonly step: number;
+  readonly op_name: string;
+  readonly op_type: string;
+  readonly scope: string;
+  readonly phase: "forward" | "backward" | "optimizer" | "outside" | "recompute";
+  readonly is_parameter: boolean;
+  readonly failed: boolean; // It threw.
+  readonly timestamp_us: number;
+  readonly class: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded";
+  readonly code: Code;
+  readonly stack: readonly ({
+    readonly source_file: string;
+    readonly source_line: number;
+    readonly function: string;
+    readonly text: string; // The line as it was when the dump was made; empty: unknown.
+  })[]; // Innermost first.
+  readonly attributes: readonly ({
+    readonly name: string;
+    readonly value: string;
+  })[];
+  readonly tensors: readonly ({
+    readonly tensor: Tensor;
+    readonly class: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded";
+    readonly has_values: boolean;
+    readonly maker: Slot | null;
+    readonly readers: readonly (Slot)[]; // In this step, in the order of the run.
+    readonly evidence: "recorded" | "framework_graph" | "equal_values" | "unknown";
+  })[];
+  readonly same_line: readonly (string)[]; // Full names of the ops of its line in this step.
+  readonly previous: string | null; // The op before it in the order of the run.
+  readonly next: string | null; // The op after it.
+  readonly steps: readonly (number)[]; // The steps of this graph and rank that have an op of this name.
+}
+
+export interface Histogram {
+  readonly tensor: Tensor;
+  readonly scale: "linear" | "log" | "symlog";
+  readonly edges: readonly (Number)[]; // One more than `counts`.
+  readonly counts: readonly (number)[]; // Finite elements in each bin. Complex: of their magnitudes.
+  readonly below: number; // Finite elements below the first edge.
+  readonly above: number; // Finite elements above the last edge.
+  readonly zero_count: number;
+  readonly nan_count: number;
+  readonly positive_inf_count: number;
+  readonly negative_inf_count: number;
+}
+
+// `index` null: there is no such element.
+export interface Element {
+  readonly index: readonly (number)[] | null;
+  readonly flat: number | null; // In C order.
+  readonly value: Number | null;
+  readonly text: string; // The shortest text that reads back as the same number; empty: no such element.
+}
+
+export interface SourceFiles {
+  readonly generation: number;
+  readonly files: readonly ({
+    readonly source_file: string;
+    readonly ops: number;
+    readonly lines: number; // Lines with ops.
+    readonly class: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded";
+    readonly has_text: boolean; // The dump holds the text.
+  })[];
+}
+
+export interface SourceFile {
+  readonly generation: number;
+  readonly source_file: string;
+  readonly has_text: boolean;
+  readonly lines: readonly ({
+    readonly number: number;
+    readonly text: string;
+    readonly ops: number;
+    readonly class: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded";
+  })[]; // All lines where the dump has the text; else those with ops.
+}
+
+export interface Hits {
+  readonly generation: number;
+  readonly hits: readonly ({
+    readonly kind: "op" | "scope" | "parameter" | "line";
+    readonly name: string; // Full name; of a line `train.py:29`.
+    readonly rank: string;
+    readonly graph: number;
+    readonly step: number; // The first step that has it.
+    readonly op_name: string; // The first op of it.
+    readonly count: number; // Ops of it, over all steps.
+  })[];
+  readonly truncated: boolean; // There are more.
+}
+
+export interface Path {
+  readonly generation: number;
+  readonly direction: "cause" | "effect";
+  readonly complete: boolean; // False: the dump lacks the data flow of a part of the way.
+  readonly ops: readonly ({
+    readonly op_name: string;
+    readonly op_type: string;
+    readonly phase: "forward" | "backward" | "optimizer" | "outside" | "recompute";
+    readonly source_file: string;
+    readonly source_line: number;
+    readonly input_slot: number | null; // The input by which the way enters the op.
+    readonly output_slot: number | null; // The output by which it goes on.
+    readonly class: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded";
+    readonly tensor: Tensor | null;
+  })[]; // In the order of the run.
+  readonly reaches: string; // Where the way ends: a parameter, `the loss`, input data.
+}
+
+export interface Job {
+  readonly job: number;
+  readonly kind: "first-bad" | "compare" | "watch" | "stomp" | "measure" | "next-config";
+  readonly arguments: Record<string, unknown>;
+  readonly command: string; // The command that gives the same answer.
+  readonly state: "waiting" | "running" | "done" | "failed" | "cancelled";
+  readonly created_us: number;
+  readonly started_us: number;
+  readonly ended_us: number;
+  readonly exit_status: number | null; // That of the verb: 0 nothing wrong, 1 a finding, 2 bad usage, 3 something could not be read.
+  readonly error: string; // Empty: none.
+  readonly result: Record<string, unknown> | null; // The document of the verb's --json; null until it is done, and in the list of jobs. `measure`: that of `sonde stats`. `next-config`: the configuration.
+}
+
+export interface Jobs {
+  readonly jobs: readonly (Job)[];
+}
+
+export interface JobRequest {
+  readonly kind: "first-bad" | "compare" | "watch" | "stomp" | "measure" | "next-config";
+  readonly arguments?: {
+    readonly dump?: number; // Not of compare.
+    readonly steps?: string; // 3, 0-5 or 1|4
+    readonly graph?: number;
+    readonly rank?: number;
+    readonly select?: readonly (string)[]; // measure, watch: patterns.
+    readonly rtol?: number;
+    readonly atol?: number;
+    readonly conditions?: readonly (string)[]; // watch: `tensor_too_large:abs_mean_gt=10`
+    readonly recommended?: boolean; // watch
+    readonly op?: string; // watch: regular expression.
+    readonly category?: "tensor" | "weight" | "gradient" | "activation";
+    readonly source?: string; // watch
+    readonly side?: "output" | "input" | "both";
+  };
+}
+
+export interface Conditions {
+  readonly conditions: readonly (Record<string, unknown>)[];
+}
+
+export interface HealthRow {
+  readonly row?: string; // The scope, or the op's full name.
+  readonly row_number?: number; // Rows in the order of the run, from 0; equal for all ranks.
+  readonly rank?: string; // The rank: its number, or `0 of run7` where the path holds several dumps.
+  readonly graph?: number; // 0 training, 1 and 2 without gradients.
+  readonly column?: number; // Columns from 0.
+  readonly first_step?: number; // First step of the column.
+  readonly last_step?: number; // Last step of the column.
+  readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // The worst of its tensors.
+  readonly ops?: number; // Ops below.
+  readonly tensors?: number; // Recorded tensors below.
+  readonly nan_tensors?: number; // Tensors with a NaN.
+  readonly inf_tensors?: number; // Tensors with an infinity.
+  readonly not_measured?: number; // Tensors whose values nobody has looked at.
+  readonly worst_op?: string; // The first op of the worst class.
+  readonly worst_step?: number; // The step of that op.
+  readonly has_children?: boolean; // It has scopes or ops below.
+}
+
+export interface OpsRow {
+  readonly rank?: string; // The rank: its number, or `0 of run7` where the path holds several dumps.
+  readonly run?: number; // The run of the rank, from 0.
+  readonly graph?: number; // 0 training, 1 and 2 without gradients.
+  readonly step?: number; // The number of the step.
+  readonly op_name?: string; // Full name.
+  readonly op_type?: string; // Type.
+  readonly scope?: string; // The modules around it.
+  readonly phase?: "forward" | "backward" | "optimizer" | "outside" | "recompute"; // The part of the step.
+  readonly is_parameter?: boolean; // A parameter, input data or a constant.
+  readonly source_file?: string; // Empty: unknown.
+  readonly source_line?: number; // 0: unknown.
+  readonly function?: string; // Empty: unknown.
+  readonly timestamp_us?: number; // Since 1970.
+  readonly tensors?: number; // Recorded tensors.
+  readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // The worst of its tensors.
+  readonly nan_count?: number; // Elements, over its tensors.
+  readonly inf_count?: number; // Elements, over its tensors.
+  readonly op_id?: number; // The position in the order of the run; valid in this generation.
+}
+
+export interface TensorsRow {
+  readonly rank?: string; // The rank: its number, or `0 of run7` where the path holds several dumps.
+  readonly run?: number; // The run of the rank, from 0.
+  readonly graph?: number; // 0 training, 1 and 2 without gradients.
+  readonly step?: number; // The number of the step.
+  readonly op_name?: string; // Full name.
+  readonly op_type?: string; // Type.
+  readonly scope?: string; // The modules around it.
+  readonly phase?: "forward" | "backward" | "optimizer" | "outside" | "recompute"; // The part of the step.
+  readonly is_parameter?: boolean; // A parameter, input data or a constant.
+  readonly side?: "input" | "output"; // Input or output.
+  readonly slot?: number; // Its number.
+  readonly parameter?: string; // The parameter, gradient or state that it is; empty: none.
+  readonly key?: string; // The name of a slot that is not a number; empty: none.
+  readonly dtype?: string; // `?`: unknown.
+  readonly shape?: readonly (number)[] | null; // Arrow: the text `(2,3)`.
+  readonly max?: Number | null; // Largest element.
+  readonly min?: Number | null; // Smallest element.
+  readonly avg?: Number | null; // Mean.
+  readonly l2norm?: Number | null; // Square root of the sum of squares.
+  readonly count?: number | null; // Elements.
+  readonly nan_count?: number | null; // Elements.
+  readonly positive_inf_count?: number | null; // Elements.
+  readonly negative_inf_count?: number | null; // Elements.
+  readonly positive_count?: number | null; // Elements.
+  readonly negative_count?: number | null; // Elements.
+  readonly zero_count?: number | null; // Elements.
+  readonly md5?: string | null; // Of its bytes.
+  readonly sha1?: string | null; // Of its bytes.
+  readonly skipped?: string | null; // The reason why it was not read.
+  readonly tensor_file?: string | null; // The file with the values, below the rank's directory.
+  readonly source_file?: string; // Empty: unknown.
+  readonly source_line?: number; // 0: unknown.
+  readonly function?: string; // Empty: unknown.
+  readonly timestamp_us?: number; // Since 1970.
+  readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // The worst of its tensors.
+  readonly op_id?: number; // The op's position in the order of the run; valid in this generation.
+}
+
+export interface GraphNodeRow {
+  readonly node?: number; // Number of the node, in the order of the run.
+  readonly op_name?: string; // Full name.
+  readonly op_type?: string; // Type.
+  readonly scope?: string; // The modules around it.
+  readonly phase?: "forward" | "backward" | "optimizer" | "outside" | "recompute"; // The part of the step.
+  readonly source_file?: string; // Empty: unknown.
+  readonly source_line?: number; // 0: unknown.
+  readonly function?: string; // Empty: unknown.
+  readonly dtype?: string; // Of its first output; `?`: unknown.
+  readonly shape?: string; // Of its first output, `(2,3)`; `?`: unknown.
+  readonly l2norm?: Number | null; // Of its first output.
+  readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // The worst of its tensors.
+}
+
+export interface GraphEdgeRow {
+  readonly from_node?: number | null; // Null: no op of the step made it; `parameter` names it.
+  readonly from_slot?: number | null; // Output slot of `from_node`; null: an internal result, or no node.
+  readonly to_node?: number; // The reader.
+  readonly to_slot?: number; // Its input slot.
+  readonly parameter?: string | null; // Parameter or data, where no node made it.
+  readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // Of the tensor that flows.
+}
+
+export interface TrendRow {
+  readonly rank?: string; // The rank: its number, or `0 of run7` where the path holds several dumps.
+  readonly graph?: number; // 0 training, 1 and 2 without gradients.
+  readonly step?: number; // The number of the step.
+  readonly max?: Number | null; // Largest element.
+  readonly min?: Number | null; // Smallest element.
+  readonly avg?: Number | null; // Mean.
+  readonly l2norm?: Number | null; // Square root of the sum of squares.
+  readonly count?: number | null; // Elements.
+  readonly nan_count?: number | null; // Elements.
+  readonly positive_inf_count?: number | null; // Elements.
+  readonly negative_inf_count?: number | null; // Elements.
+  readonly positive_count?: number | null; // Elements.
+  readonly negative_count?: number | null; // Elements.
+  readonly zero_count?: number | null; // Elements.
+  readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // The worst of its tensors.
+}
+
+export interface GradientsRow {
+  readonly parameter?: string; // Parameter, or the op that gives the gradient.
+  readonly row_number?: number; // Rows from 0, in the order of the run.
+  readonly rank?: string; // The rank: its number, or `0 of run7` where the path holds several dumps.
+  readonly graph?: number; // 0 training, 1 and 2 without gradients.
+  readonly column?: number; // Columns from 0.
+  readonly first_step?: number; // First step of the column.
+  readonly last_step?: number; // Last step of the column.
+  readonly l2norm?: Number | null; // The largest of the cell; null: unknown.
+  readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // The worst of the cell.
+}
+
+export interface TensorHeatRow {
+  readonly row?: number; // Row of the picture.
+  readonly column?: number; // Column of the picture.
+  readonly min?: Number | null; // Of its finite elements; null: none is finite.
+  readonly mean?: Number | null; // Of its finite elements.
+  readonly max?: Number | null; // Of its finite elements.
+  readonly bad?: number; // Bits: 1 NaN, 2 infinity, 4 negative infinity; one element is enough.
+}
+
+// As `ops` in docs/json/compare.schema.json.
+export type PairsRow = Record<string, unknown>;

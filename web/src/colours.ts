@@ -1,0 +1,23 @@
+// Palettes that are safe for colour blindness: viridis for sizes, blue to orange for signed values.
+export type Rgb = readonly [number, number, number];
+
+const VIRIDIS: readonly Rgb[] = [
+  [68, 1, 84], [72, 40, 120], [62, 74, 137], [49, 104, 142], [38, 130, 142],
+  [31, 158, 137], [53, 183, 121], [110, 206, 88], [181, 222, 43], [253, 231, 37],
+];
+const BLUE_ORANGE: readonly Rgb[] = [
+  [8, 64, 129], [43, 120, 181], [120, 176, 214], [198, 219, 234], [244, 244, 242],
+  [252, 217, 178], [246, 167, 96], [214, 108, 27], [143, 58, 4],
+];
+
+function mix(palette: readonly Rgb[], share: number): Rgb {
+  const place = Math.min(Math.max(share, 0), 1) * (palette.length - 1);
+  const low = palette[Math.floor(place)] ?? [0, 0, 0];
+  const high = palette[Math.ceil(place)] ?? low;
+  const part = place - Math.floor(place);
+  return [0, 1, 2].map((i) => Math.round((low[i] ?? 0) * (1 - part) + (high[i] ?? 0) * part)) as unknown as Rgb;
+}
+
+export const viridis = (share: number): Rgb => mix(VIRIDIS, share);
+export const blueOrange = (share: number): Rgb => mix(BLUE_ORANGE, share);
+export const css = ([r, g, b]: Rgb): string => `rgb(${r} ${g} ${b})`;

@@ -1,0 +1,214 @@
+// Around every screen: the rail, the bar, and the pane of the selected operator.
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Hits } from "./api.ts";
+import { keysOff, onKey, setKeysOff, useKeys } from "./keys.ts";
+import type { Screen } from "./link.ts";
+import { OpLink } from "./parts/op_name.tsx";
+import { Await, Empty, Select } from "./parts/ui.tsx";
+import { Pane } from "./screens/pane.tsx";
+import {
+  change, dumpStatus, follow, go, graph, graphs, linkTo, params, rank, ranks, route, status, step, steps, useJson,
+} from "./state.ts";
+import { words } from "./words.en.ts";
+
+const RAIL: readonly (readonly [Screen, string])[] = [
+  ["overview", "M3 11l9-8 9 8v9a1 1 0 0 1-1 1h-5v-6H9v6H4a1 1 0 0 1-1-1z"],
+  ["ops", "M3 5h18M3 12h18M3 19h18M9 5v14"],
+  ["graph", "M5 3h6v5H5zM13 16h6v5h-6zM4 16h6v5H4zM8 8v8M8 12h8v4"],
+  ["compare", "M4 4h6v16H4zM14 4h6v16h-6zM10 9h4M10 15h4"],
+  ["watch", "M12 4l9 16H3zM12 10v5M12 17v1"],
+  ["source", "M8 6l-5 6 5 6M16 6l5 6-5 6"],
+  ["jobs", "M12 3a9 9 0 1 0 9 9M12 7v5l3 2"],
+];
+
+export function Frame({ children }: { children: ComponentChildren }) {
+  const [dialog, setDialog] = useState<"search" | "keys" | null>(null);
+  useEffect(() => {
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  }, []);
+  useKeys({
+    "/": () => setDialog("search"),
+    "?": () => setDialog("keys"),
+    "g o": () => go("overview"), "g t": () => go("ops"), "g g": () => go("graph"), "g c": () => go("compare"),
+    "g w": () => go("watch"), "g s": () => go("source"), "g j": () => go("jobs"),
+    "[": () => moveStep(-1), "]": () => moveStep(1), "{": () => moveRank(-1), "}": () => moveRank(1),
+    y: () => void navigator.clipboard.writeText(location.href),
+    ".": () => (follow.value = !follow.value),
+    Enter: () => params.value.op && go("op"),
+    Escape: () => route.value.screen !== "op" && change({ op: undefined, t: undefined }),
+  });
+  const screen = route.value.screen;
+  const hasPane = screen !== "op" && params.value.op;
+  return (
+    <div class={`frame${hasPane ? " with-pane" : ""}`}>
+      <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>{words.skip}</a>
+      <nav class="rail" aria-label={words.rail}>
+        <a class="brand" href={linkTo("overview")} aria-hidden="true" tabIndex={-1}>{words.product}</a>
+        <ul>
+          {RAIL.filter(([name]) => name !== "compare" || (status.value?.dumps.length ?? 0) > 1).map(([name, path]) => (
+            <li key={name}>
+              <a href={linkTo(name)} aria-current={name === screen || (name === "ops" && screen === "op") ? "page" : undefined}>
+                <svg viewBox="0 0 24 24" aria-hidden="true"><path d={path} /></svg>
+                <span>{words.screens[name]}</span>
+              </a>
+            </li>
+          ))}
+        </ul>
+      </nav>
+      <Bar onSearch={() => setDialog("search")} onKeys={() => setDialog("keys")} />
+      <main id="main" tabIndex={-1} class={`screen-${screen}`}>{children}</main>
+      {hasPane && <Pane />}
+      {dialog === "search" && <Search onClose={() => setDialog(null)} />}
+      {dialog === "keys" && <Keys onClose={() => setDialog(null)} />}
+    </div>
+  );
+}
+
+function moveStep(by: number): void {
+  const at = steps.value.indexOf(step.value);
+  const next = steps.value[at + by];
+  follow.value = false;
+  if (next !== undefined) change({ s: next });
+}
+
+function moveRank(by: number): void {
+  const next = ranks.value[ranks.value.indexOf(rank.value) + by];
+  if (next !== undefined) change({ r: next });
+}
+
+function Bar({ onSearch, onKeys }: { onSearch: () => void; onKeys: () => void }) {
+  const dumps = status.value?.dumps ?? [];
+  const now = dumpStatus.value;
+  return (
+    <header class="bar">
+      {dumps.length > 1 ? (
+        <Select label={words.bar.dump} hideLabel value={String(now?.dump ?? 0)} onChange={(d) => change({ d, s: undefined, op: undefined })}
+          choices={dumps.map((dump) => ({ value: String(dump.dump), label: `${dump.role}: ${dump.name}` }))} />
+      ) : (
+        <strong class="dump-name" title={now?.path}>{now?.name ?? words.product}</strong>
+      )}
+      {now?.state === "live" && (
+        <span class="badge live">
+          {words.bar.live(steps.value.at(-1) ?? "–")}
+          <label><input type="checkbox" checked={follow.value} onChange={(event) => (follow.value = event.currentTarget.checked)} /> {words.bar.follow}</label>
+        </span>
+      )}
+      {now?.ended === "killed" && <span class="badge killed">{words.bar.ended.killed}</span>}
+      {ranks.value.length > 1 && (
+        <Select label={words.bar.rank} value={rank.value} choices={ranks.value.map((value) => ({ value, label: value }))} onChange={(r) => change({ r })} />
+      )}
+      {graphs.value.length > 1 && (
+        <Select label={words.bar.graph} value={String(graph.value)} onChange={(g) => change({ g, s: undefined })}
+          choices={graphs.value.map((value) => ({ value: String(value), label: value === 0 ? words.bar.training : `${value} ${words.bar.evaluation}` }))} />
+      )}
+      {steps.value.length > 0 && (
+        <span class="stepper">
+          <button type="button" aria-label={words.bar.previousStep} disabled={steps.value.indexOf(step.value) <= 0} onClick={() => moveStep(-1)}>‹</button>
+          <Select label={words.bar.step} value={String(step.value)} onChange={(s) => { follow.value = false; change({ s }); }}
+            choices={steps.value.map((value) => ({ value: String(value), label: String(value) }))} />
+          <button type="button" aria-label={words.bar.nextStep} disabled={steps.value.indexOf(step.value) >= steps.value.length - 1} onClick={() => moveStep(1)}>›</button>
+        </span>
+      )}
+      <span class="spring" />
+      <button type="button" class="search-button" onClick={onSearch}>{words.bar.search} <kbd>/</kbd></button>
+      <button type="button" aria-label={words.bar.keys} onClick={onKeys}><kbd>?</kbd></button>
+    </header>
+  );
+}
+
+export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ComponentChildren }) {
+  const ref = useRef<HTMLDialogElement>(null);
+  useEffect(() => ref.current?.showModal(), []);
+  return (
+    <dialog ref={ref} aria-label={title} onClose={onClose} onClick={(event) => event.target === ref.current && ref.current?.close()}>
+      <div class="dialog">{children}</div>
+    </dialog>
+  );
+}
+
+function Search({ onClose }: { onClose: () => void }) {
+  const [text, setText] = useState("");
+  const [q, setQ] = useState("");
+  useEffect(() => {
+    const timer = setTimeout(() => setQ(text.trim()), 120);
+    return () => clearTimeout(timer);
+  }, [text]);
+  const hits = useJson<Hits>(q ? "search" : null, { q, limit: 50, dump: dumpStatus.value?.dump || undefined });
+  const open = (hit: Hits["hits"][number]): void => {
+    onClose();
+    followHit(hit);
+  };
+  return (
+    <Dialog title={words.search.title} onClose={onClose}>
+      <input type="search" autoFocus value={text} placeholder={words.bar.searchHint} aria-label={words.bar.searchHint} onInput={(event) => setText(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          const first = hits.value?.hits[0];
+          if (event.key === "Enter" && first) open(first);
+        }} />
+      {!q && <Empty>{words.search.hint}</Empty>}
+      {q && (
+        <Await of={hits}>
+          {(found) => (
+            <>
+              {found.hits.length === 0 && <Empty>{words.search.none}</Empty>}
+              <ul class="hits">
+                {found.hits.map((hit) => (
+                  <li key={hit.kind + hit.name}>
+                    <button type="button" class="plain" onClick={() => open(hit)}>
+                      <span class="kind">{words.search.kinds[hit.kind]}</span> <span class="name">{hit.name}</span> <span class="count">{hit.count}</span>
+                    </button>
+                  </li>
+                ))}
+              </ul>
+              {found.truncated && <Empty>{words.search.more}</Empty>}
+            </>
+          )}
+        </Await>
+      )}
+    </Dialog>
+  );
+}
+
+function followHit(hit: Hits["hits"][number]): void {
+  const has = steps.value.includes(step.value) ? {} : { s: hit.step };
+  if (hit.kind === "op") go("op", { op: hit.name, t: undefined, ...has });
+  else if (hit.kind === "scope") go("ops", { f: `${hit.name}/**`, op: undefined });
+  else if (hit.kind === "parameter") go("ops", { f: `parameter:${hit.name}`, op: undefined });
+  else go("ops", { f: `source:${hit.name}`, op: undefined });
+}
+
+function Keys({ onClose }: { onClose: () => void }) {
+  return (
+    <Dialog title={words.keys.title} onClose={onClose}>
+      <h2>{words.keys.title}</h2>
+      <dl class="keys">
+        {words.keys.list.map(([key, text]) => (
+          <div key={key}><dt>{key.split(" ").map((part) => <kbd key={part}>{part}</kbd>)}</dt><dd>{text}</dd></div>
+        ))}
+      </dl>
+      <div class="buttons">
+        <button type="button" onClick={() => setKeysOff(!keysOff.value)}>{keysOff.value ? words.keys.on : words.keys.off}</button>
+        <button type="button" onClick={onClose}>{words.keys.close}</button>
+      </div>
+    </Dialog>
+  );
+}
+
+// For a name that the dump does not have: what it has of that name.
+export function Suggestions({ name }: { name: string }) {
+  const own = name.slice(name.lastIndexOf("/") + 1).replace(/-op\d+$/, "");
+  const hits = useJson<Hits>("search", { q: own, limit: 20 });
+  return (
+    <Await of={hits}>
+      {(found) => (
+        <ul class="plain-list">
+          {found.hits.filter((hit) => hit.kind === "op").map((hit) => (
+            <li key={hit.name}><OpLink name={hit.name} patch={{ s: hit.step }} /></li>
+          ))}
+        </ul>
+      )}
+    </Await>
+  );
+}

@@ -1,0 +1,193 @@
+// The graph of a step as a tree: lanes (phases), scopes in scopes, operators. Equal neighbours among the scopes fold to one box.
+export interface GraphOp {
+  id: number;
+  name: string; // with its scope
+  type: string;
+  scope: string;
+  phase: string;
+  state: string; // its class, as in the health map
+  rank: number; // of the class: the larger is the worse
+}
+
+export interface GraphEdge {
+  from: number;
+  to: number;
+}
+
+export interface Item {
+  key: string;
+  kind: "lane" | "scope" | "fold" | "op";
+  label: string;
+  parent: Item | null;
+  children: Item[];
+  order: number; // of its first operator in the run
+  ops: number;
+  state: string; // the worst class in it
+  stateRank: number;
+  shape: number; // equal for scopes with equal content
+  op: GraphOp | null;
+}
+
+export interface GraphModel {
+  root: Item;
+  items: Map<string, Item>;
+  opItems: Map<number, Item>;
+  edges: readonly GraphEdge[];
+}
+
+const LANES = ["forward", "recompute", "backward", "optimizer", "outside"];
+const LEAST_FOLD = 3;
+
+export function opKey(name: string): string {
+  return `op:${name}`;
+}
+
+export function buildModel(ops: readonly GraphOp[], edges: readonly GraphEdge[]): GraphModel {
+  const items = new Map<string, Item>();
+  const opItems = new Map<number, Item>();
+  const make = (key: string, kind: Item["kind"], label: string, parent: Item | null, order: number): Item => {
+    const item: Item = {
+      key, kind, label, parent, order, children: [], ops: 0, state: "", stateRank: -1, shape: 0, op: null,
+    };
+    items.set(key, item);
+    parent?.children.push(item);
+    return item;
+  };
+  const root = make("", "lane", "", null, 0);
+  ops.forEach((op, order) => {
+    let at = items.get(op.phase) ?? make(op.phase, "lane", op.phase, root, order);
+    let path = "";
+    for (const part of op.scope ? op.scope.split("/") : []) {
+      path = path ? `${path}/${part}` : part;
+      const key = `${op.phase}:${path}`;
+      at = items.get(key) ?? make(key, "scope", part, at, order);
+    }
+    const label = op.name.startsWith(`${op.scope}/`) ? op.name.slice(op.scope.length + 1) : op.name;
+    const item = make(opKey(op.name), "op", label, at, order);
+    item.op = op;
+    opItems.set(op.id, item);
+  });
+  root.children.sort((a, b) => laneRank(a.key) - laneRank(b.key));
+  finish(root, items);
+  return { root, items, opItems, edges };
+}
+
+function laneRank(phase: string): number {
+  const rank = LANES.indexOf(phase);
+  return rank < 0 ? LANES.length : rank;
+}
+
+// Counts, the worst class and the shape from below; then equal neighbours are folded. Scopes are at most a few hundred deep.
+function finish(item: Item, items: Map<string, Item>): void {
+  if (item.op) {
+    item.ops = 1;
+    item.state = item.op.state;
+    item.stateRank = item.op.rank;
+    item.shape = hash(item.op.type);
+    return;
+  }
+  let shape = hash(className(item.label));
+  for (const child of item.children) {
+    finish(child, items);
+    absorb(item, child);
+    shape = hash(String(child.shape), shape);
+  }
+  item.shape = shape;
+  fold(item, items);
+}
+
+function absorb(item: Item, child: Item): void {
+  item.ops += child.ops;
+  if (child.stateRank > item.stateRank) {
+    item.stateRank = child.stateRank;
+    item.state = child.state;
+  }
+}
+
+function fold(item: Item, items: Map<string, Item>): void {
+  const folded: Item[] = [];
+  for (let i = 0; i < item.children.length; ) {
+    const first = item.children[i] as Item;
+    let end = i + 1;
+    while (first.kind === "scope" && item.children[end]?.kind === "scope" && item.children[end]?.shape === first.shape) end += 1;
+    const run = item.children.slice(i, end);
+    if (run.length >= LEAST_FOLD && run.length < item.children.length + (item.kind === "lane" ? 0 : 1)) {
+      folded.push(foldOf(item, run, items));
+    } else folded.push(...run);
+    i = end;
+  }
+  item.children = folded;
+}
+
+function foldOf(parent: Item, run: Item[], items: Map<string, Item>): Item {
+  const first = run[0] as Item;
+  const group: Item = {
+    ...first,
+    key: `${first.key}*`,
+    kind: "fold",
+    label: `${className(first.label)} × ${run.length}`,
+    parent,
+    children: run,
+    ops: 0,
+    stateRank: -1,
+    state: "",
+  };
+  for (const member of run) {
+    member.parent = group;
+    absorb(group, member);
+  }
+  items.set(group.key, group);
+  return group;
+}
+
+// "Block" of "3-Block": MindSpore's names of scopes are the attribute and the class.
+export function className(label: string): string {
+  return label.slice(label.indexOf("-") + 1);
+}
+
+// FNV-1a of 32 bits.
+export function hash(text: string, seed = 0x811c9dc5): number {
+  let value = seed;
+  for (let i = 0; i < text.length; i += 1) value = Math.imul(value ^ text.charCodeAt(i), 0x01000193);
+  return value >>> 0;
+}
+
+// The keys that must be open so that `item` is visible.
+export function openedFor(item: Item): string[] {
+  const keys: string[] = [];
+  for (let at = item.parent; at && at.key; at = at.parent) keys.push(at.key);
+  return keys;
+}
+
+// Opens lanes and only children until there is a choice.
+export function openAtFirst(model: GraphModel): string[] {
+  const keys: string[] = [];
+  for (const lane of model.root.children) {
+    if (model.root.children.length > 1 && lane.key !== "forward") continue;
+    let at: Item | undefined = lane;
+    while (at && !at.op) {
+      keys.push(at.key);
+      const inner: Item[] = at.children.filter((child) => !child.op);
+      at = inner.length === 1 ? inner[0] : undefined;
+    }
+  }
+  return keys;
+}
+
+// The operators of a path and their neighbours, as a graph of their own.
+export function neighbourhood(
+  ops: readonly GraphOp[],
+  edges: readonly GraphEdge[],
+  names: ReadonlySet<string>,
+): { ops: GraphOp[]; edges: GraphEdge[] } {
+  const on = new Set(ops.filter((op) => names.has(op.name)).map((op) => op.id));
+  const kept = new Set(on);
+  for (const { from, to } of edges) {
+    if (on.has(from)) kept.add(to);
+    if (on.has(to)) kept.add(from);
+  }
+  return {
+    ops: ops.filter((op) => kept.has(op.id)),
+    edges: edges.filter(({ from, to }) => kept.has(from) && kept.has(to) && (on.has(from) || on.has(to))),
+  };
+}

@@ -1,0 +1,189 @@
+// Draws a layout on a canvas. Boxes outside of the view are left out; far away there is no text.
+import type { Class } from "../api.ts";
+import { SIGNS } from "../parts/ui.tsx";
+import type { Box, Layout } from "./layout.ts";
+
+export interface Camera {
+  x: number; // of the graph, at the left edge of the view
+  y: number;
+  scale: number;
+}
+
+export interface Scene {
+  layout: Layout;
+  camera: Camera;
+  selected: string; // a key
+  marked: ReadonlySet<string>; // boxes of a path
+  colourOf?: ((box: Box) => string | null) | undefined;
+  text: { ops: (count: number) => string; lane: (label: string) => string };
+}
+
+const TEXT_SCALE = 0.42;
+const SMALLEST = 1.2;
+
+export class Painter {
+  private colours = new Map<string, string>();
+  private family = "sans-serif";
+
+  constructor(private readonly canvas: HTMLCanvasElement) {}
+
+  // Colours are those of the style sheet, which knows light and dark.
+  readStyle(): void {
+    this.colours.clear();
+    this.family = getComputedStyle(this.canvas).fontFamily;
+  }
+
+  private colour(name: string): string {
+    let colour = this.colours.get(name);
+    if (colour === undefined) {
+      colour = getComputedStyle(this.canvas).getPropertyValue(`--${name}`).trim();
+      this.colours.set(name, colour);
+    }
+    return colour;
+  }
+
+  draw(scene: Scene): number {
+    const { canvas } = this;
+    const ratio = devicePixelRatio;
+    const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+    if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+      canvas.width = Math.round(width * ratio);
+      canvas.height = Math.round(height * ratio);
+    }
+    const draw = canvas.getContext("2d") as CanvasRenderingContext2D;
+    const { camera, layout } = scene;
+    draw.setTransform(ratio, 0, 0, ratio, 0, 0);
+    draw.fillStyle = this.colour("back");
+    draw.fillRect(0, 0, width, height);
+    draw.setTransform(ratio * camera.scale, 0, 0, ratio * camera.scale, -camera.x * camera.scale * ratio, -camera.y * camera.scale * ratio);
+    const view = { left: camera.x, top: camera.y, right: camera.x + width / camera.scale, bottom: camera.y + height / camera.scale };
+    const visible = layout.boxes.filter((box) => box.x < view.right && box.x + box.width > view.left && box.y < view.bottom && box.y + box.height > view.top);
+    for (const box of visible) if (box.open) this.box(draw, box, scene);
+    this.lines(draw, scene, view);
+    for (const box of visible) if (!box.open && box.width * camera.scale > SMALLEST) this.box(draw, box, scene);
+    return visible.length;
+  }
+
+  private lines(draw: CanvasRenderingContext2D, { layout, camera, selected, marked }: Scene, view: { left: number; top: number; right: number; bottom: number }): void {
+    if (camera.scale < 0.08) return;
+    const plain = new Path2D();
+    const strong = new Path2D();
+    for (const line of layout.lines) {
+      const { points } = line;
+      const [x0, y0] = [points[0] ?? 0, points[1] ?? 0];
+      const [x1, y1] = [points.at(-2) ?? 0, points.at(-1) ?? 0];
+      if (Math.max(y0, y1) < view.top || Math.min(y0, y1) > view.bottom || Math.max(x0, x1) < view.left - 200 || Math.min(x0, x1) > view.right + 200) continue;
+      const on = line.from === selected || line.to === selected || (marked.has(line.from) && marked.has(line.to));
+      curve(on ? strong : plain, points);
+      if (camera.scale > 0.3) arrow(on ? strong : plain, points);
+    }
+    draw.lineWidth = 1.2 / Math.max(camera.scale, 0.5);
+    draw.strokeStyle = this.colour("edge");
+    draw.stroke(plain);
+    draw.lineWidth = 2.2 / Math.max(camera.scale, 0.5);
+    draw.strokeStyle = this.colour("accent");
+    draw.stroke(strong);
+  }
+
+  private box(draw: CanvasRenderingContext2D, box: Box, scene: Scene): void {
+    const { camera, selected, marked } = scene;
+    const state = box.state as Class;
+    const { x, y, width, height } = box;
+    const chosen = box.key === selected;
+    const far = camera.scale < TEXT_SCALE;
+    draw.fillStyle = box.open ? this.colour(box.depth % 2 ? "back" : "panel") : (scene.colourOf?.(box) ?? this.fill(state));
+    draw.beginPath();
+    if (far) draw.rect(x, y, width, height);
+    else draw.roundRect(x, y, width, height, box.kind === "op" ? 6 : 9);
+    draw.fill();
+    if (box.kind === "fold" && !box.open && !far) {
+      draw.strokeStyle = this.colour("edge");
+      draw.strokeRect(x + 4, y - 3, width - 8, 1);
+    }
+    draw.lineWidth = (chosen ? 3 : marked.has(box.key) && !box.open ? 2 : 1) / Math.max(camera.scale, 0.4);
+    draw.strokeStyle = this.colour(chosen || (marked.has(box.key) && !box.open) ? "accent" : "edge");
+    draw.stroke();
+    if (far && !(box.open && box.height * camera.scale > 60)) return;
+    this.label(draw, box, scene);
+  }
+
+  private fill(state: Class): string {
+    return state === "fine" || state === "not_recorded" || state === "not_measured" || !state ? this.colour("panel") : this.colour(state);
+  }
+
+  private label(draw: CanvasRenderingContext2D, box: Box, { camera, text, colourOf }: Scene): void {
+    const { x, y, width, height } = box;
+    const state = box.state as Class;
+    const coloured = !box.open && !colourOf && this.fill(state) !== this.colour("panel");
+    const ink = coloured ? this.colour(`${state}-ink`) : this.colour("ink");
+    const size = box.open ? Math.min(13 / Math.min(camera.scale, 1), 40) : 12.5;
+    draw.font = `${box.open || box.kind !== "op" ? 600 : 400} ${size}px ${this.family}`;
+    draw.fillStyle = ink;
+    draw.textBaseline = "middle";
+    draw.textAlign = "left";
+    const sign = SIGNS[state] ?? "";
+    const title = box.kind === "lane" ? text.lane(box.label) : box.label;
+    if (box.open) {
+      draw.fillText(`− ${title}`, x + 10, y + 8 + size / 2);
+      return;
+    }
+    if (box.kind === "op") {
+      draw.fillText(title, x + 10, y + height / 2 + 0.5);
+    } else {
+      draw.fillText(`+ ${title}`, x + 10, y + 13);
+      draw.font = `400 11px ${this.family}`;
+      draw.globalAlpha = 0.8;
+      draw.fillText(text.ops(box.ops), x + 10, y + 28);
+      draw.globalAlpha = 1;
+      this.strip(draw, box);
+    }
+    if (state !== "fine") {
+      draw.textAlign = "right";
+      draw.font = `600 12px ${this.family}`;
+      draw.fillStyle = ink;
+      draw.fillText(sign, x + width - 8, y + 13);
+    }
+  }
+
+  // A cell for each member of a fold.
+  private strip(draw: CanvasRenderingContext2D, box: Box): void {
+    if (!box.cells.length) return;
+    const cell = (box.width - 20) / box.cells.length;
+    box.cells.forEach((state, i) => {
+      draw.fillStyle = state === "fine" ? this.colour("fine") : this.colour(state) || this.colour("line");
+      draw.fillRect(box.x + 10 + i * cell, box.y + box.height - 9, Math.max(0.5, cell - (cell > 3 ? 1 : 0)), 5);
+    });
+  }
+}
+
+function curve(path: Path2D, points: readonly number[]): void {
+  path.moveTo(points[0] ?? 0, points[1] ?? 0);
+  for (let i = 2; i + 3 < points.length; i += 2) {
+    const [x, y, nextX, nextY] = [points[i]!, points[i + 1]!, points[i + 2]!, points[i + 3]!];
+    path.quadraticCurveTo(x, y, (x + nextX) / 2, (y + nextY) / 2);
+  }
+  path.lineTo(points.at(-2) ?? 0, points.at(-1) ?? 0);
+}
+
+function arrow(path: Path2D, points: readonly number[]): void {
+  const [x, y] = [points.at(-2) ?? 0, points.at(-1) ?? 0];
+  const angle = Math.atan2(y - (points.at(-3) ?? 0), x - (points.at(-4) ?? 0));
+  for (const side of [-0.5, 0.5]) {
+    path.moveTo(x, y);
+    path.lineTo(x - 6 * Math.cos(angle + side), y - 6 * Math.sin(angle + side));
+  }
+}
+
+// The innermost box below a point of the graph.
+export function boxAt(layout: Layout, x: number, y: number): Box | null {
+  let found: Box | null = null;
+  for (const box of layout.boxes) {
+    if (x >= box.x && x <= box.x + box.width && y >= box.y && y <= box.y + box.height && (!found || box.depth >= found.depth)) found = box;
+  }
+  return found;
+}
+
+export function fit(layout: Layout, width: number, height: number): Camera {
+  const scale = Math.min(1, (width - 40) / Math.max(1, layout.width), (height - 80) / Math.max(1, layout.height));
+  return { scale, x: layout.width / 2 - width / 2 / scale, y: layout.height / 2 - (height + 30) / 2 / scale };
+}

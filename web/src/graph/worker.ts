@@ -1,0 +1,35 @@
+// The page's side of the layout worker.
+import workerUrl from "./layout.worker.ts?worker&url";
+import type { GraphAnswer, GraphRequest } from "./layout.worker.ts";
+
+interface TrustedTypes {
+  createPolicy(name: string, rules: { createScriptURL: (url: string) => string }): { createScriptURL: (url: string) => unknown };
+}
+
+// The page's policy (Trusted Types) lets this one place make the address of a script.
+const policy = (globalThis as { trustedTypes?: TrustedTypes }).trustedTypes?.createPolicy("sonde-worker", {
+  createScriptURL: (url) => {
+    if (url !== workerUrl) throw new TypeError(`'${url}' is not the layout worker`);
+    return url;
+  },
+});
+
+export class LayoutWorker {
+  private readonly worker = new Worker((policy ? policy.createScriptURL(workerUrl) : workerUrl) as string, { type: "module" });
+  private last = 0;
+
+  constructor(onAnswer: (answer: GraphAnswer) => void) {
+    this.worker.onmessage = ({ data }: MessageEvent<GraphAnswer>) => {
+      if (data.id === this.last) onAnswer(data); // older ones were overtaken
+    };
+  }
+
+  ask(request: Omit<GraphRequest, "id">): void {
+    this.last += 1;
+    this.worker.postMessage({ id: this.last, ...request });
+  }
+
+  stop(): void {
+    this.worker.terminate();
+  }
+}

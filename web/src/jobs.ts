@@ -1,0 +1,21 @@
+// Starts a job of the server and waits for its end.
+import type { Job, JobRequest } from "./api.ts";
+import { source } from "./state.ts";
+
+const FIRST_MS = 60;
+const MOST_MS = 1000;
+
+export const isOver = (job: Job): boolean => job.state !== "waiting" && job.state !== "running";
+
+export async function runJob(kind: JobRequest["kind"], jobArguments: Record<string, unknown>, seen: (job: Job) => void): Promise<Job> {
+  const from = source.value;
+  if (!from) throw new Error("no server");
+  let job = await from.send<Job>("POST", "jobs", { kind, arguments: jobArguments });
+  seen(job);
+  for (let wait = FIRST_MS; !isOver(job); wait = Math.min(wait * 1.4, MOST_MS)) {
+    await new Promise((resolve) => setTimeout(resolve, wait));
+    job = await from.json<Job>(`jobs/${job.job}`);
+    seen(job);
+  }
+  return job;
+}

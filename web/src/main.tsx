@@ -1,0 +1,104 @@
+// Starts the page: the token, the state of the server, and then its changes.
+import { render } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { Frame } from "./frame.tsx";
+import { Card, Empty, useSlow } from "./parts/ui.tsx";
+import { Compare } from "./screens/compare.tsx";
+import { Graph } from "./screens/graph.tsx";
+import { Jobs } from "./screens/jobs.tsx";
+import { Op } from "./screens/op.tsx";
+import { Ops } from "./screens/ops.tsx";
+import { Overview, watchTitle } from "./screens/overview.tsx";
+import { Source } from "./screens/source.tsx";
+import { Watch } from "./screens/watch.tsx";
+import { HttpSource } from "./source/http.ts";
+import { answerOtherTabs, findToken, keepToken } from "./source/token.ts";
+import { connected, dump, forget, notice, refresh, route, source, status, tokenRefused } from "./state.ts";
+import { words } from "./words.en.ts";
+import "./style.css";
+
+const RETRY_MS = 2000;
+const SCREENS = { overview: Overview, ops: Ops, op: Op, graph: Graph, compare: Compare, watch: Watch, source: Source, jobs: Jobs };
+
+function App() {
+  const slow = useSlow(!status.value && connected.value);
+  if (tokenRefused.value) return <TokenForm />;
+  if (!status.value) {
+    if (!connected.value) return <div class="token"><h1>{words.states.lostTitle}</h1><p>{words.states.lost}</p></div>;
+    return slow ? <div class="token"><Empty>{words.states.loading}</Empty></div> : null;
+  }
+  const Screen = SCREENS[route.value.screen];
+  const failed = status.value.dumps.find((entry) => entry.dump === dump.value)?.error;
+  const reading = status.value.dumps.find((entry) => entry.dump === dump.value)?.progress;
+  return (
+    <>
+      <Frame>
+        {failed && <div class="page"><Card title={words.states.failed}><p class="problem" role="alert">{failed}</p></Card></div>}
+        {reading && <p class="page empty" role="status">{words.bar.reading(reading.work, reading.done, reading.all)}</p>}
+        {!failed && <Screen />}
+      </Frame>
+      {!connected.value && <p class="lost" role="alert">{words.states.lost}</p>}
+    </>
+  );
+}
+
+function TokenForm() {
+  const [text, setText] = useState("");
+  const [tried, setTried] = useState(false);
+  useEffect(() => document.querySelector<HTMLInputElement>("#token")?.focus(), []);
+  const open = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    keepToken(text.trim());
+    source.value = new HttpSource(text.trim());
+    tokenRefused.value = false;
+    await refresh();
+    setTried(true);
+  };
+  return (
+    <main class="token card">
+      <h1>{words.token.title}</h1>
+      <p>{words.token.text}</p>
+      {tried && <p class="problem" role="alert">{words.token.wrong}</p>}
+      <form onSubmit={(event) => void open(event)}>
+        <input id="token" aria-label={words.token.label} value={text} autocomplete="off" spellcheck={false} onInput={(event) => setText(event.currentTarget.value)} />
+        <button type="submit" class="primary">{words.token.open}</button>
+      </form>
+    </main>
+  );
+}
+
+// Waits for events; a lost connection is tried again. While a dump is being read, the state is asked for.
+async function listen(): Promise<void> {
+  let last: number | null = null;
+  for (;;) {
+    const abort = new AbortController();
+    try {
+      if (!source.value || tokenRefused.value) throw new Error("no token");
+      await source.value.events(
+        last,
+        (event, id) => {
+          last = id;
+          if (event.event === "job") forget();
+          void refresh();
+        },
+        abort.signal,
+      );
+    } catch (error) {
+      notice(error);
+    }
+    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    if (!connected.value || status.value?.state === "indexing") await refresh();
+  }
+}
+
+async function start(): Promise<void> {
+  const token = await findToken();
+  source.value = new HttpSource(token);
+  if (token) answerOtherTabs(token);
+  watchTitle();
+  dump.subscribe(() => void refresh());
+  render(<App />, document.getElementById("page") as HTMLElement);
+  await listen();
+}
+
+void start();

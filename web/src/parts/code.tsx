@@ -1,0 +1,31 @@
+// Lines of a program, one of them marked.
+import { pythonTokens } from "../python.ts";
+import type { Code } from "../api.ts";
+
+export function CodeLines({ lines, marked }: { lines: Code["lines"]; marked: number }) {
+  if (!lines.length) return null;
+  const indents = lines.filter(({ text }) => text.trim()).map(({ text }) => text.length - text.trimStart().length);
+  const indent = indents.length ? Math.min(...indents) : 0; // what all lines share only pushes them out of sight
+  return (
+    <pre class="code" tabIndex={0}>
+      {lines.map(({ number, text }) => (
+        <div key={number} class={number === marked ? "marked" : ""}>
+          <span class="number">{number}</span>
+          <CodeText text={text.slice(indent)} />
+        </div>
+      ))}
+    </pre>
+  );
+}
+
+export function CodeText({ text }: { text: string }) {
+  return (
+    <code>
+      {pythonTokens(text).map((token, i) => (
+        <span key={i} class={`py-${token.kind}`}>
+          {token.text}
+        </span>
+      ))}
+    </code>
+  );
+}

@@ -1,0 +1,195 @@
+// A table of any number of rows: rows are fetched by pages, and only those on the screen are in the document.
+import { signal, useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { PAGE_ROWS, positionOf, ROW_HEIGHT, rowsAt, scrollHeight } from "../scroll.ts";
+import { notice } from "../state.ts";
+
+export interface Column<Row> {
+  name: string;
+  label: string;
+  width: number; // px; the table is wider where there is room
+  right?: boolean;
+  sortable?: boolean;
+  show: (row: Row) => ComponentChildren;
+  background?: (row: Row) => string | undefined;
+}
+
+export interface Page<Row> {
+  count: number;
+  rows: readonly Row[];
+}
+
+export interface GridProps<Row> {
+  label: string;
+  name: string; // of the query: another one begins at the top
+  columns: readonly Column<Row>[];
+  fetch: (offset: number, limit: number, signal: AbortSignal) => Promise<Page<Row>>;
+  sort: string; // "-nan_count": the largest first
+  onSort: (sort: string) => void;
+  onOpen: (row: Row) => void;
+  onSelect?: (row: Row) => void;
+  onCount?: (count: number) => void;
+  onRows?: (rows: readonly Row[]) => void;
+  selected?: (row: Row) => boolean;
+  empty: ComponentChildren;
+}
+
+const NARROW = 6;
+
+export function Grid<Row>(props: GridProps<Row>) {
+  const { columns } = props;
+  const scroller = useRef<HTMLDivElement>(null);
+  const scrollTop = useSignal(0);
+  const height = useSignal(400);
+  const active = useSignal(0);
+  const { count, error, rowAt, want } = usePages(props);
+  useEffect(() => {
+    const element = scroller.current;
+    if (!element) return undefined;
+    const observer = new ResizeObserver(() => (height.value = element.clientHeight - ROW_HEIGHT));
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
+  useEffect(() => {
+    scroller.current?.scrollTo({ top: 0 });
+    active.value = 0;
+  }, [props.name]);
+  const total = count ?? 0;
+  const view = rowsAt(scrollTop.value, height.value, total);
+  want(view.first, view.count);
+  const template = columns.map((column) => `minmax(${column.width}px, ${column.width}fr)`).join(" ");
+  const least = columns.reduce((sum, column) => sum + column.width + NARROW, 0);
+
+  const moveTo = (row: number): void => {
+    active.value = Math.min(Math.max(row, 0), total - 1);
+    const element = scroller.current as HTMLDivElement;
+    element.scrollTop = positionOf(active.value, element.scrollTop, height.value, total);
+    const known = rowAt(active.value);
+    if (known) props.onSelect?.(known);
+  };
+  const key = (event: KeyboardEvent): void => {
+    const page = Math.floor(height.value / ROW_HEIGHT);
+    const moves: Record<string, number> = {
+      ArrowDown: active.value + 1, ArrowUp: active.value - 1, j: active.value + 1, k: active.value - 1, PageDown: active.value + page,
+      PageUp: active.value - page, Home: 0, End: total - 1,
+    };
+    const next = moves[event.key];
+    if (next !== undefined) moveTo(next);
+    else if (event.key === "Enter") {
+      const row = rowAt(active.value);
+      if (row) props.onOpen(row);
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+
+  if (error) return <p class="problem" role="alert">{error.message}</p>;
+  const rows: ComponentChildren[] = [];
+  for (let i = view.first; i < view.first + view.count; i += 1) {
+    const row = rowAt(i);
+    const chosen = row !== undefined && (props.selected?.(row) ?? false);
+    rows.push(
+      <div
+        key={i} role="row" aria-rowindex={i + 2} aria-selected={chosen} id={`row-${i}`}
+        class={`grid-row${i === active.value ? " active" : ""}${chosen ? " chosen" : ""}`} style={{ gridTemplateColumns: template }}
+        onClick={() => {
+          active.value = i;
+          if (row) props.onSelect?.(row);
+        }}
+        onDblClick={() => row && props.onOpen(row)}
+      >
+        {columns.map((column) => (
+          <div key={column.name} role="gridcell" class={column.right ? "right" : ""} style={{ background: (row && column.background?.(row)) || "" }}>
+            {row === undefined ? "…" : column.show(row)}
+          </div>
+        ))}
+      </div>,
+    );
+  }
+  return (
+    <div
+      class="grid" ref={scroller} role="grid" aria-label={props.label} aria-rowcount={total + 1} tabIndex={0}
+      aria-activedescendant={total ? `row-${active.value}` : undefined} onKeyDown={key}
+      onScroll={(event) => (scrollTop.value = event.currentTarget.scrollTop)}
+    >
+      <div class="grid-wide" style={{ minWidth: `${least}px` }}>
+        <div role="row" class="grid-head" aria-rowindex={1} style={{ gridTemplateColumns: template }}>
+          {columns.map((column) => (
+            <Head key={column.name} column={column} sort={props.sort} onSort={props.onSort} />
+          ))}
+        </div>
+        {count === 0 && <div role="row"><div role="gridcell">{props.empty}</div></div>}
+        <div role="presentation" style={{ height: `${scrollHeight(total)}px`, position: "relative" }}>
+          <div role="presentation" style={{ position: "absolute", insetInline: "0", top: `${view.top}px` }}>{rows}</div>
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function Head<Row>({ column, sort, onSort }: { column: Column<Row>; sort: string; onSort: (sort: string) => void }) {
+  const down = sort === `-${column.name}`;
+  const up = sort === column.name;
+  return (
+    <div role="columnheader" aria-sort={down ? "descending" : up ? "ascending" : "none"} class={column.right ? "right" : ""}>
+      {column.sortable ? (
+        <button type="button" class="plain" onClick={() => onSort(down ? column.name : up ? "" : `-${column.name}`)}>
+          {column.label}
+          <span aria-hidden="true">{down ? " ↓" : up ? " ↑" : ""}</span>
+        </button>
+      ) : (
+        column.label
+      )}
+    </div>
+  );
+}
+
+const MOST_PAGES = 40;
+
+// Pages of the current query. A page that left the screen before it was asked for is not fetched.
+function usePages<Row>({ name, fetch, onCount, onRows }: GridProps<Row>) {
+  const state = useMemo(
+    () => ({ pages: new Map<number, readonly Row[] | null>(), count: signal<number | null>(null), error: signal<Error | null>(null), version: signal(0), abort: new AbortController() }),
+    [name],
+  );
+  useEffect(() => () => state.abort.abort(), [state]);
+  const load = (page: number): void => {
+    if (state.pages.has(page)) return;
+    state.pages.set(page, null);
+    fetch(page * PAGE_ROWS, PAGE_ROWS, state.abort.signal).then(
+      (answer) => {
+        if (state.abort.signal.aborted) return;
+        if (state.pages.size > MOST_PAGES) state.pages.clear();
+        state.pages.set(page, answer.rows);
+        state.count.value = answer.count;
+        state.version.value += 1;
+        onCount?.(answer.count);
+        onRows?.(answer.rows);
+      },
+      (error: Error) => {
+        if (state.abort.signal.aborted) return;
+        notice(error);
+        state.error.value = error;
+      },
+    );
+  };
+  void state.version.value;
+  const first = useRef<[number, number]>([0, 1]);
+  useEffect(() => {
+    // A moment later: a drag of the scroll bar passes over thousands of pages.
+    const timer = setTimeout(() => {
+      const [start, length] = first.current;
+      for (let page = Math.floor(start / PAGE_ROWS); page <= Math.floor((start + Math.max(1, length) - 1) / PAGE_ROWS); page += 1) load(page);
+    }, state.pages.size ? 40 : 0);
+    return () => clearTimeout(timer);
+  });
+  return {
+    count: state.count.value,
+    error: state.error.value,
+    rowAt: (row: number): Row | undefined => state.pages.get(Math.floor(row / PAGE_ROWS))?.[row % PAGE_ROWS],
+    want: (start: number, length: number): void => {
+      first.current = [start, length];
+    },
+  };
+}

@@ -1,0 +1,198 @@
+// A picture of cells: rows with names, columns that are steps. The cursor moves by mouse and arrows, one line says what is below it,
+// and the same cells are there as a table.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { words } from "../words.en.ts";
+import { useSize } from "./ui.tsx";
+
+export interface MatrixCell {
+  colour: string; // a CSS colour, or "hatch" for what nobody measured
+  sign: string;
+  text: string; // of the read-out
+}
+
+export interface MatrixProps {
+  label: string;
+  rows: readonly { name: string; title: string; opens?: boolean; open?: boolean; depth?: number }[];
+  columns: readonly { name: string; title: string }[];
+  cell: (row: number, column: number) => MatrixCell | null;
+  onOpen?: (row: number, column: number) => void; // a cell
+  onRow?: (row: number) => void; // its name
+  marked?: number; // the column of the chosen step
+  wide?: number; // the width of the names
+}
+
+const ROW = 22;
+const HEAD = 20;
+const WIDEST = 64;
+const LETTER = 7;
+const INDENT = 14;
+
+const indent = (depth = 0, beside = false): { paddingLeft: string } => ({ paddingLeft: `${depth * INDENT + (beside ? INDENT : 0)}px` });
+
+export function Matrix(props: MatrixProps) {
+  const { label, rows, columns, wide = 260 } = props;
+  const [frame, size] = useSize<HTMLDivElement>();
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const [cursor, setCursor] = useState<readonly [number, number] | null>(null);
+  const [asTable, setAsTable] = useState(false);
+  const longest = Math.max(0, ...rows.map((row) => row.name.length * LETTER + (row.depth ?? 0) * INDENT + 34));
+  const names = Math.min(wide, longest, Math.round(size.width * 0.45));
+  const cellWidth = columns.length ? Math.min(WIDEST, (size.width - names) / columns.length) : 0;
+  const width = Math.max(0, Math.floor(cellWidth * columns.length));
+  useEffect(() => {
+    if (canvas.current && width) paint(canvas.current, props, cellWidth, width, cursor);
+  });
+  const at = (event: MouseEvent): readonly [number, number] | null => {
+    const box = (canvas.current as HTMLCanvasElement).getBoundingClientRect();
+    const row = Math.floor((event.clientY - box.top - HEAD) / ROW);
+    const column = Math.floor((event.clientX - box.left) / cellWidth);
+    return row >= 0 && row < rows.length && column >= 0 && column < columns.length ? [row, column] : null;
+  };
+  const key = (event: KeyboardEvent): void => {
+    const [row, column] = cursor ?? [0, 0];
+    const moves: Record<string, readonly [number, number]> = {
+      ArrowUp: [row - 1, column], ArrowDown: [row + 1, column], ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1],
+      Home: [row, 0], End: [row, columns.length - 1],
+    };
+    const next = moves[event.key];
+    if (next) setCursor([clamp(next[0], rows.length), clamp(next[1], columns.length)]);
+    else if (event.key === "Enter" && cursor) props.onOpen?.(cursor[0], cursor[1]);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  const under = cursor && props.cell(cursor[0], cursor[1]);
+  if (asTable) return <MatrixTable {...props} onPicture={() => setAsTable(false)} />;
+  return (
+    <div class="matrix" ref={frame}>
+      <div class="matrix-body">
+        <ul class="matrix-names" style={{ width: `${names}px`, paddingTop: `${HEAD}px` }}>
+          {rows.map((row, i) => (
+            <li key={row.title} style={{ height: `${ROW}px` }} class={cursor?.[0] === i ? "under" : ""}>
+              {props.onRow && row.opens ? (
+                <button type="button" class="plain" title={row.title} aria-expanded={row.open} style={indent(row.depth)} onClick={() => props.onRow?.(i)}>
+                  {row.open !== undefined && <span class={`arrow${row.open ? " open" : ""}`} aria-hidden="true">›</span>}
+                  {row.name}
+                </button>
+              ) : (
+                <span title={row.title} style={indent(row.depth, props.rows.some((other) => other.open !== undefined))}>{row.name}</span>
+              )}
+            </li>
+          ))}
+        </ul>
+        <canvas
+          ref={canvas} tabIndex={0} role="application" aria-label={label} aria-describedby="matrix-read-out"
+          style={{ width: `${width}px`, height: `${HEAD + rows.length * ROW}px` }}
+          onMouseMove={(event) => setCursor(at(event))} onMouseLeave={() => setCursor(null)} onKeyDown={key} onFocus={() => setCursor(cursor ?? [0, 0])}
+          onClick={(event) => {
+            const cell = at(event);
+            if (cell) props.onOpen?.(cell[0], cell[1]);
+          }}
+        />
+      </div>
+      <p class="read-out">
+        <span aria-live="polite">{under ? words.map.cell(rows[cursor[0]]?.title ?? "", columns[cursor[1]]?.title ?? "", under.text) : " "}</span>
+        <button type="button" class="small" onClick={() => setAsTable(true)}>{words.map.table}</button>
+      </p>
+    </div>
+  );
+}
+
+const clamp = (value: number, length: number): number => Math.min(Math.max(value, 0), length - 1);
+
+function paint(canvas: HTMLCanvasElement, { rows, columns, cell, marked }: MatrixProps, cellWidth: number, width: number, cursor: readonly [number, number] | null): void {
+  const scale = devicePixelRatio;
+  const height = HEAD + rows.length * ROW;
+  canvas.width = width * scale;
+  canvas.height = height * scale;
+  const draw = canvas.getContext("2d") as CanvasRenderingContext2D;
+  const style = getComputedStyle(canvas);
+  const ink = style.getPropertyValue("--ink-soft");
+  draw.scale(scale, scale);
+  draw.font = `11px ${style.fontFamily}`;
+  draw.textAlign = "center";
+  draw.textBaseline = "middle";
+  const gap = cellWidth > 6 ? 1 : 0;
+  const every = Math.ceil(34 / cellWidth);
+  columns.forEach((column, i) => {
+    const near = marked === undefined || Math.abs(i - marked) >= every;
+    if (i !== marked && (i % every || !near)) return;
+    draw.fillStyle = i === marked ? style.getPropertyValue("--accent") : ink;
+    draw.fillText(column.name, Math.min(Math.max((i + 0.5) * cellWidth, 8), width - 8), HEAD / 2);
+  });
+  for (let row = 0; row < rows.length; row += 1) {
+    for (let column = 0; column < columns.length; column += 1) {
+      const shown = cell(row, column);
+      if (!shown) continue;
+      const [x, y, w, h] = [column * cellWidth, HEAD + row * ROW + 1, cellWidth - gap, ROW - 2];
+      if (shown.colour === "hatch") hatch(draw, x, y, w, h, ink);
+      else {
+        draw.fillStyle = resolve(shown.colour, style);
+        draw.fillRect(x, y, w, h);
+      }
+      if (shown.sign && cellWidth >= 12) {
+        draw.fillStyle = resolve(shown.colour === "hatch" ? "--ink" : `${shown.colour}-ink`, style);
+        draw.fillText(shown.sign, x + w / 2, y + h / 2 + 0.5);
+      }
+    }
+  }
+  if (cursor) {
+    draw.strokeStyle = style.getPropertyValue("--accent");
+    draw.lineWidth = 2;
+    draw.strokeRect(cursor[1] * cellWidth, HEAD + cursor[0] * ROW, cellWidth - gap, ROW);
+  }
+}
+
+// "--nan" is a colour of the style sheet, which knows light and dark.
+function resolve(colour: string, style: CSSStyleDeclaration): string {
+  return colour.startsWith("--") ? style.getPropertyValue(colour) || style.color : colour;
+}
+
+function hatch(draw: CanvasRenderingContext2D, x: number, y: number, width: number, height: number, ink: string): void {
+  draw.save();
+  draw.beginPath();
+  draw.rect(x, y, width, height);
+  draw.clip();
+  draw.strokeStyle = ink;
+  draw.globalAlpha = 0.5;
+  draw.beginPath();
+  for (let at = -height; at < width; at += 5) {
+    draw.moveTo(x + at, y + height);
+    draw.lineTo(x + at + height, y);
+  }
+  draw.stroke();
+  draw.restore();
+}
+
+function MatrixTable({ label, rows, columns, cell, onPicture }: MatrixProps & { onPicture: () => void }) {
+  return (
+    <div class="matrix">
+      <div class="scroll-x" tabIndex={0} role="region" aria-label={label}>
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">{words.map.row}</th>
+              {columns.map((column) => (
+                <th key={column.name} scope="col">{column.title}</th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((row, i) => (
+              <tr key={row.title}>
+                <th scope="row">{row.title}</th>
+                {columns.map((column, j) => (
+                  <td key={column.name}>{cell(i, j)?.text ?? words.states.notRecorded}</td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <p class="read-out">
+        <span />
+        <button type="button" class="small" onClick={onPicture}>{words.map.picture}</button>
+      </p>
+    </div>
+  );
+}

@@ -1,0 +1,26 @@
+// The name of an operator: its own part first, its scope small.
+import { linkTo, type Patch } from "../state.ts";
+
+export function splitName(name: string): { own: string; scope: string } {
+  const at = name.lastIndexOf("/");
+  return { own: name.slice(at + 1), scope: at < 0 ? "" : name.slice(0, at) };
+}
+
+// "network-Network/attention-Attention" as "network › attention": the attributes of the program.
+export function shortScope(scope: string): string {
+  return scope
+    .split("/")
+    .filter((part) => part !== "Default")
+    .map((part) => part.replace(/-[^-]*$/, "") || part)
+    .join(" › ");
+}
+
+export function OpLink({ name, patch = {}, scope = true }: { name: string; patch?: Patch; scope?: boolean }) {
+  const { own, scope: path } = splitName(name);
+  return (
+    <a class="op-link" href={linkTo("op", { op: name, t: undefined, ...patch })} title={name}>
+      <span>{own}</span>
+      {scope && path && <small>{shortScope(path)}</small>}
+    </a>
+  );
+}

@@ -1,0 +1,122 @@
+// Curves over the steps, by uPlot.
+import { useEffect, useRef } from "preact/hooks";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { formatNumber } from "../numbers.ts";
+import { useSize } from "./ui.tsx";
+
+export interface Curve {
+  label: string;
+  values: readonly (number | null)[];
+}
+
+const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3]];
+export const INKS = ["--curve-1", "--curve-2", "--curve-3", "--curve-4"];
+
+export function Plot({ label, x, curves, height = 180, log = false, mark, at, onPick, xLabel }: {
+  label: string; x: readonly number[]; curves: readonly Curve[]; height?: number; log?: boolean; mark?: number; at?: number;
+  onPick?: (x: number) => void; xLabel?: string;
+}) {
+  const [frame, size] = useSize<HTMLDivElement>();
+  const place = useRef<HTMLDivElement>(null);
+  const pick = useRef(onPick);
+  pick.current = onPick;
+  const key = JSON.stringify([x, curves, log, mark, at]);
+  useEffect(() => {
+    if (!place.current || size.width < 60 || !x.length) return undefined;
+    const style = getComputedStyle(place.current);
+    const colour = (name: string): string => style.getPropertyValue(name);
+    const axis = { stroke: colour("--ink-soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") }, font: `11px ${style.fontFamily}` };
+    const plot = new uPlot(
+      {
+        width: size.width,
+        height,
+        legend: { show: false },
+        cursor: { points: { size: 7 } },
+        scales: { x: { time: false, range: widen }, y: log ? { distr: 3 } : { range: (_plot, low, high) => range(curves, low, high) } },
+        axes: [
+          { ...axis, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000], label: xLabel ?? "", labelSize: xLabel ? 16 : 0, size: 28, labelFont: `11px ${style.fontFamily}` },
+          { ...axis, size: 64, values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : formatNumber(tick, 4))) },
+        ],
+        series: [
+          {},
+          ...curves.map((curve, i) => ({
+            label: curve.label, stroke: colour(INKS[i % INKS.length] as string), width: 2, dash: DASHES[i % DASHES.length] ?? [], spanGaps: false,
+            points: { show: x.length < 60, size: 6 },
+          })),
+        ],
+        hooks: {
+          draw: [(drawn: uPlot) => drawMarks(drawn, colour("--accent"), mark, at)],
+          ready: [
+            (made: uPlot) =>
+              made.over.addEventListener("click", () => {
+                const index = made.cursor.idx;
+                if (index !== null && index !== undefined) pick.current?.(x[index] as number);
+              }),
+          ],
+        },
+      },
+      [x as number[], ...curves.map((curve) => curve.values.map((value) => (value === null || !Number.isFinite(value) || (log && value <= 0) ? null : value)))],
+      place.current,
+    );
+    return () => plot.destroy();
+  }, [key, size.width, height]);
+  return (
+    <div class="plot" ref={frame}>
+      <div ref={place} role="img" aria-label={`${label}: ${summary(x, curves)}`} />
+      {curves.length > 1 && (
+        <ul class="legend">
+          {curves.map((curve, i) => (
+            <li key={curve.label}>
+              <span class="line-sample" style={{ borderColor: `var(${INKS[i % INKS.length]})` }} aria-hidden="true" /> {curve.label}
+            </li>
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+}
+
+function widen(_plot: uPlot, low: number, high: number): [number, number] {
+  return low === high ? [low - 1, high + 1] : [low, high];
+}
+
+// From the 1st to the 99th percentile, so that a few early steps do not spoil the rest.
+function range(curves: readonly Curve[], low: number, high: number): [number, number] {
+  const values = curves.flatMap((curve) => curve.values.filter((value): value is number => value !== null && Number.isFinite(value)));
+  if (!values.length) return [0, 1];
+  values.sort((a, b) => a - b);
+  if (values.length >= 100) {
+    low = values[Math.floor(values.length * 0.01)] as number;
+    high = values[Math.floor(values.length * 0.99)] as number;
+  }
+  const room = (high - low || Math.abs(high) || 1) * 0.08;
+  return [low - room, high + room];
+}
+
+function drawMarks(plot: uPlot, colour: string, mark: number | undefined, at: number | undefined): void {
+  const { ctx: draw, bbox } = plot;
+  draw.save();
+  draw.strokeStyle = colour;
+  draw.lineWidth = devicePixelRatio;
+  draw.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
+  const line = (x0: number, y0: number, x1: number, y1: number): void => {
+    draw.beginPath();
+    draw.moveTo(x0, y0);
+    draw.lineTo(x1, y1);
+    draw.stroke();
+  };
+  if (mark !== undefined) {
+    const y = plot.valToPos(mark, "y", true);
+    if (y >= bbox.top && y <= bbox.top + bbox.height) line(bbox.left, y, bbox.left + bbox.width, y);
+  }
+  if (at !== undefined) {
+    const x = plot.valToPos(at, "x", true);
+    line(x, bbox.top, x, bbox.top + bbox.height);
+  }
+  draw.restore();
+}
+
+function summary(x: readonly number[], curves: readonly Curve[]): string {
+  return curves.map((curve) => `${curve.label} ${x.slice(0, 50).map((at, i) => `${at}: ${formatNumber(curve.values[i] ?? null)}`).join(", ")}`).join("; ");
+}

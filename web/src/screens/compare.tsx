@@ -1,0 +1,1 @@
+export function Compare() { return null; }

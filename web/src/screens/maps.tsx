@@ -1,0 +1,197 @@
+// The two pictures of the overview: health by scope and step, and the norms of gradients.
+import { signal } from "@preact/signals";
+import type { Class } from "../api.ts";
+import { css, viridis } from "../colours.ts";
+import { formatNumber, type Num } from "../numbers.ts";
+import { Matrix } from "../parts/matrix.tsx";
+import { Scale } from "../parts/heat.tsx";
+import { Await, ClassMark, Empty, SIGNS, WORSE } from "../parts/ui.tsx";
+import type { Query, Source, Table } from "../source/source.ts";
+import { change, dump, go, graph, keyOf, rank, step, useData } from "../state.ts";
+import { words } from "../words.en.ts";
+
+const MOST_COLUMNS = 400;
+const MOST_ROWS = 60;
+const LEGEND: readonly Class[] = ["nan", "infinity", "unjudged_infinity", "healthy_infinity", "fine", "not_measured"];
+
+interface Cells<Cell> {
+  rows: string[];
+  columns: { first: number; last: number }[];
+  at: Map<string, Cell>;
+}
+
+// The cells of a table with row_number and column, however many of them are there.
+function arrange<Cell>(table: Table, name: string, cell: (i: number) => Cell): Cells<Cell> {
+  const rows = new Map<number, string>();
+  const columns = new Map<number, { first: number; last: number }>();
+  const at = new Map<string, Cell>();
+  for (let i = 0; i < table.rows; i += 1) {
+    const [row, column] = [Number(table.get("row_number", i)), Number(table.get("column", i))];
+    rows.set(row, String(table.get(name, i)));
+    columns.set(column, { first: Number(table.get("first_step", i)), last: Number(table.get("last_step", i)) });
+    at.set(`${row} ${column}`, cell(i));
+  }
+  const byNumber = <T,>(map: Map<number, T>): [number, T][] => [...map].sort((a, b) => a[0] - b[0]);
+  const rowNumbers = byNumber(rows);
+  const columnNumbers = byNumber(columns);
+  const placed = new Map<string, Cell>();
+  rowNumbers.forEach(([row], i) =>
+    columnNumbers.forEach(([column], j) => {
+      const found = at.get(`${row} ${column}`);
+      if (found !== undefined) placed.set(`${i} ${j}`, found);
+    }),
+  );
+  return { rows: rowNumbers.map(([, value]) => value), columns: columnNumbers.map(([, value]) => value), at: placed };
+}
+
+const columnNames = (columns: Cells<unknown>["columns"]): { name: string; title: string }[] =>
+  columns.map(({ first, last }) => ({ name: String(first), title: words.map.steps(first, last) }));
+const markedColumn = (columns: Cells<unknown>["columns"]): number => columns.findIndex(({ first, last }) => first <= step.value && step.value <= last);
+
+interface Health {
+  state: Class;
+  worstOp: string;
+  worstStep: number;
+  opens: boolean;
+}
+
+interface HealthLevel {
+  scope: string; // what it is below
+  cells: Cells<Health>;
+}
+
+// Which scopes are open, of this dump: it stays while the page is open.
+const opened = signal<ReadonlySet<string> | null>(null);
+const MOST_LEVELS = 30;
+
+// Each open scope is a question of its own. Nothing was chosen yet: roots are open, and only children.
+async function readLevels(from: Source, query: Query, chosen: ReadonlySet<string> | null, signal: AbortSignal): Promise<HealthLevel[]> {
+  const levels: HealthLevel[] = [];
+  const read = async (under: string, depth: number): Promise<void> => {
+    const table = await from.table("health", { ...query, under }, signal);
+    const cells = arrange<Health>(table, "row", (i) => ({
+      state: String(table.get("class", i)) as Class, worstOp: String(table.get("worst_op", i)), worstStep: Number(table.get("worst_step", i)),
+      opens: Boolean(table.get("has_children", i)),
+    }));
+    levels.push({ scope: under, cells });
+    const scopes = cells.rows.filter((_, row) => cells.columns.some((__, column) => cells.at.get(`${row} ${column}`)?.opens));
+    for (const scope of scopes) {
+      const first = depth === 0 ? scope === scopes[0] : scopes.length === 1 && depth < 4;
+      if (levels.length < MOST_LEVELS && (chosen ? chosen.has(scope) : first)) await read(scope, depth + 1);
+    }
+  };
+  await read("", 0);
+  return levels;
+}
+
+export function HealthMap() {
+  const query = { dump: dump.value || undefined, rank: rank.value, graph: graph.value, w: MOST_COLUMNS, h: MOST_ROWS };
+  const chosen = opened.value;
+  const key = keyOf("health", { ...query, opened: chosen ? [...chosen].sort().join("\n") : "first" });
+  const levels = useData(key, (from, signal) => readLevels(from, query, chosen, signal));
+  const shown = new Set(levels.value?.flatMap((level) => [...level.cells.at.values()].map((cell) => cell.state)));
+  return (
+    <>
+      <Await of={levels}>{(value) => <HealthPicture levels={value} />}</Await>
+      <ul class="legend" aria-label={words.map.legend}>
+        {LEGEND.filter((state) => shown.has(state)).map((state) => <li key={state}><ClassMark state={state} word /></li>)}
+      </ul>
+    </>
+  );
+}
+
+interface HealthLine {
+  name: string;
+  scope: string;
+  depth: number;
+  opens: boolean;
+  open: boolean;
+  at: (column: number) => Health | undefined;
+}
+
+// The rows of all levels, children after their parent.
+function linesOf(levels: HealthLevel[]): HealthLine[] {
+  const lines: HealthLine[] = [];
+  const add = ({ scope, cells }: HealthLevel, depth: number): void => {
+    cells.rows.forEach((name, row) => {
+      const inner = levels.find((level) => level.scope === name && name !== scope);
+      const at = (column: number): Health | undefined => cells.at.get(`${row} ${column}`);
+      lines.push({ name: shorten(name, scope), scope: name, depth, opens: cells.columns.some((_, column) => at(column)?.opens), open: Boolean(inner), at });
+      if (inner) add(inner, depth + 1);
+    });
+  };
+  if (levels[0]) add(levels[0], 0);
+  return lines;
+}
+
+function HealthPicture({ levels }: { levels: HealthLevel[] }) {
+  const lines = linesOf(levels);
+  const columns = levels[0]?.cells.columns ?? [];
+  if (!lines.length) return <Empty>{words.states.nothing}</Empty>;
+  return (
+    <Matrix
+      label={words.overview.map}
+      rows={lines.map((line) => ({ name: line.name, title: line.scope, opens: line.opens, open: line.opens ? line.open : undefined, depth: line.depth }))}
+      columns={columnNames(columns)}
+      marked={markedColumn(columns)}
+      cell={(row, column) => {
+        const found = lines[row]?.at(column);
+        if (!found) return null;
+        const bad = WORSE[found.state] >= WORSE.healthy_infinity;
+        return {
+          colour: found.state === "not_measured" ? "hatch" : `--${found.state}`,
+          sign: SIGNS[found.state],
+          text: bad && found.worstOp ? `${words.classes[found.state]}, ${found.worstOp}` : words.classes[found.state],
+        };
+      }}
+      onRow={(row) => {
+        const next = new Set(levels.map((level) => level.scope).filter(Boolean));
+        const scope = lines[row]?.scope ?? "";
+        if (!next.delete(scope)) next.add(scope);
+        opened.value = next;
+      }}
+      onOpen={(row, column) => {
+        const found = lines[row]?.at(column);
+        if (found?.worstOp) go("overview", { op: found.worstOp, s: found.worstStep, t: undefined });
+      }}
+    />
+  );
+}
+
+const shorten = (name: string, under: string): string => (name.startsWith(`${under}/`) ? name.slice(under.length + 1) : name);
+
+export function GradientMatrix() {
+  const query = { dump: dump.value || undefined, rank: rank.value, graph: graph.value, w: MOST_COLUMNS, h: MOST_ROWS };
+  const table = useData(keyOf("gradients", query), (from, signal) => from.table("gradients", query, signal));
+  return <Await of={table}>{(value) => <GradientPicture table={value} />}</Await>;
+}
+
+function GradientPicture({ table }: { table: Table }) {
+  const cells = arrange(table, "parameter", (i) => ({ norm: table.get("l2norm", i) as Num, state: String(table.get("class", i)) as Class }));
+  if (!cells.rows.length) return <Empty>{words.overview.noGradients}</Empty>;
+  const logs = [...cells.at.values()].map(({ norm }) => Math.log10(Number(norm))).filter((value) => Number.isFinite(value));
+  const [low, high] = [Math.min(...logs), Math.max(...logs)];
+  return (
+    <>
+      <Matrix
+        label={words.overview.gradients}
+        rows={cells.rows.map((name) => ({ name, title: name, opens: true }))}
+        columns={columnNames(cells.columns)}
+        marked={markedColumn(cells.columns)}
+        cell={(row, column) => {
+          const found = cells.at.get(`${row} ${column}`);
+          if (!found) return null;
+          if (found.state === "nan" || found.state === "infinity" || found.state === "unjudged_infinity") {
+            return { colour: `--${found.state}`, sign: SIGNS[found.state], text: words.classes[found.state] };
+          }
+          const log = Math.log10(Number(found.norm));
+          const colour = found.norm === null ? "hatch" : Number.isFinite(log) ? css(viridis(high > low ? (log - low) / (high - low) : 0.5)) : "--zero";
+          return { colour, sign: "", text: found.norm === null ? words.states.notMeasured : formatNumber(found.norm) };
+        }}
+        onRow={(row) => go("ops", { f: `parameter:${cells.rows[row]}`, all: 1 })}
+        onOpen={(_row, column) => change({ s: cells.columns[column]?.first })}
+      />
+      {logs.length > 0 && <p class="legend">log10 <Scale low={low} high={high} /></p>}
+    </>
+  );
+}

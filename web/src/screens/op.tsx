@@ -1,0 +1,136 @@
+// One operator: its line, what it read and wrote, and one of its tensors from near.
+import type { Op as OpDocument } from "../api.ts";
+import { Suggestions } from "../frame.tsx";
+import { useKeys } from "../keys.ts";
+import { CodeLines, CodeText } from "../parts/code.tsx";
+import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
+import { Await, Card, ClassMark, Copy, Empty, lineOf, Problem } from "../parts/ui.tsx";
+import { Refusal } from "../source/source.ts";
+import { change, dumpStatus, formatSlot, go, linkTo, params, parseSlot, place, step, useJson } from "../state.ts";
+import { words } from "../words.en.ts";
+import { nextBad } from "./ops.tsx";
+import { TensorCard, type OpTensor } from "./tensor_card.tsx";
+import { TensorView } from "./tensor_view.tsx";
+
+export function Op() {
+  const name = params.value.op ?? "";
+  const op = useJson<OpDocument>(name ? "op" : null, { ...place.value, name });
+  useKeys({
+    n: () => void nextBad(1),
+    N: () => void nextBad(-1),
+    p: () => go("graph", { path: "cause" }),
+    j: () => op.value && moveSlot(op.value, 1),
+    k: () => op.value && moveSlot(op.value, -1),
+  });
+  if (!name) return <Empty>{words.op.none}</Empty>;
+  if (op.error instanceof Refusal && op.error.status === 404) {
+    return (
+      <div class="page">
+        <h1>{splitName(name).own}</h1>
+        <Problem error={op.error} />
+        <Card title={words.op.missing}><Suggestions name={name} /></Card>
+      </div>
+    );
+  }
+  return <Await of={op}>{(value) => <Page op={value} />}</Await>;
+}
+
+function moveSlot(op: OpDocument, by: number): void {
+  const at = op.tensors.indexOf(chosenOf(op) as OpTensor);
+  const next = op.tensors[at + by];
+  if (next) change({ t: formatSlot(next.tensor), at: undefined });
+}
+
+// The chosen tensor; without a choice the first bad one, else the first output.
+function chosenOf(op: OpDocument): OpTensor | undefined {
+  const slot = parseSlot(params.value.t);
+  const wanted = op.tensors.find(({ tensor }) => tensor.side === slot.side && tensor.slot === slot.slot);
+  if (params.value.t !== undefined && wanted) return wanted;
+  const outputs = op.tensors.filter(({ tensor }) => tensor.side === "output");
+  return outputs.find((tensor) => tensor.class === "nan") ?? outputs[0] ?? op.tensors[0];
+}
+
+function Page({ op }: { op: OpDocument }) {
+  const { own, scope } = splitName(op.op_name);
+  const chosen = chosenOf(op);
+  const inputs = op.tensors.filter(({ tensor }) => tensor.side === "input");
+  const outputs = op.tensors.filter(({ tensor }) => tensor.side === "output");
+  return (
+    <div class="page op-page">
+      <header class="op-head">
+        <div>
+          <h1 title={op.op_name}>{own} <ClassMark state={op.class} word /></h1>
+          <p class="scope">{shortScope(scope)} <span class="dot">·</span> {op.op_type} <span class="dot">·</span> {words.overview.where(op.rank, op.step, op.phase)}</p>
+        </div>
+        <div class="buttons">
+          {op.previous && <a class="button" href={linkTo("op", { op: op.previous, t: undefined })} aria-label={words.op.previous} title={op.previous}>‹</a>}
+          {op.next && <a class="button" href={linkTo("op", { op: op.next, t: undefined })} aria-label={words.op.next} title={op.next}>›</a>}
+          <a class="button" href={linkTo("graph", { path: "cause" })}>{words.op.path}</a>
+          <a class="button" href={linkTo("graph", { path: "effect" })}>{words.op.effect}</a>
+          <a class="button" href={linkTo("graph", { path: undefined })}>{words.op.graph}</a>
+          <Copy text={pythonLine(op, chosen)} label={words.copy.python} />
+        </div>
+      </header>
+      {op.failed && <p class="problem">{words.op.failed}</p>}
+      <div class="op-columns">
+        <div class="op-left">
+          <SourceCard op={op} />
+          <Card title={words.op.inputs}>
+            {inputs.map((tensor) => <TensorCard key={tensor.tensor.slot} of={tensor} chosen={tensor === chosen} />)}
+            {!inputs.length && <Empty>{words.states.nothing}</Empty>}
+          </Card>
+          <Card title={words.op.outputs}>
+            {outputs.map((tensor) => <TensorCard key={tensor.tensor.slot} of={tensor} chosen={tensor === chosen} />)}
+            {!outputs.length && <Empty>{words.states.notRecorded}</Empty>}
+          </Card>
+          {!dumpStatus.value?.has_data_flow && <Empty>{words.states.noFlow}</Empty>}
+        </div>
+        <div class="op-right">
+          {chosen && <TensorView key={op.op_name + formatSlot(chosen.tensor)} of={chosen} op={op} />}
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function SourceCard({ op }: { op: OpDocument }) {
+  const { code } = op;
+  return (
+    <Card title={words.op.source} extra={<span class="where">{lineOf(code.source_file, code.source_line)} {code.function}</span>}>
+      {code.source_file ? <CodeLines lines={code.lines} marked={code.source_line} /> : <Empty>{words.op.noSource}</Empty>}
+      {op.attributes.length > 0 && (
+        <p class="attributes">
+          <span class="soft">{words.op.attributes}</span>{" "}
+          {op.attributes.map(({ name, value }) => <code key={name}>{name}={value}</code>)}
+        </p>
+      )}
+      {op.stack.length > 1 && (
+        <details>
+          <summary>{words.op.stack}</summary>
+          <ol class="stack">
+            {op.stack.map((line, i) => (
+              <li key={i}>
+                <span class="where" title={line.source_file}>{lineOf(line.source_file, line.source_line)}</span> {line.function}
+                {line.text && <CodeText text={line.text} />}
+              </li>
+            ))}
+          </ol>
+        </details>
+      )}
+      {op.same_line.length > 1 && (
+        <details>
+          <summary>{words.op.sameLine}: {op.same_line.length}</summary>
+          <ul class="plain-list">{op.same_line.map((name) => <li key={name}><OpLink name={name} /></li>)}</ul>
+        </details>
+      )}
+    </Card>
+  );
+}
+
+// The line of Python that opens the same tensor.
+function pythonLine(op: OpDocument, chosen: OpTensor | undefined): string {
+  const [path, name] = [JSON.stringify(dumpStatus.value?.path ?? ""), JSON.stringify(`^${op.op_name.replace(/[.^$*+?()[\]{}|\\]/g, "\\$&")}$`)];
+  if (!chosen) return `sonde.open(${path}).ops.select(op=${name}, step=${step.value})[0]`;
+  const { side, slot } = chosen.tensor;
+  return `sonde.open(${path}).tensors.select(op=${name}, step=${step.value}, side="${side}", slot=${slot})[0].numpy()`;
+}

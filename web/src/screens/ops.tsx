@@ -1,0 +1,136 @@
+// All tensors or operators as a table. The server sorts and filters.
+import { useState } from "preact/hooks";
+import type { OpsRow, TensorsRow } from "../api.ts";
+import { formatCount, formatNumber, toNumber, type Num } from "../numbers.ts";
+import { useKeys } from "../keys.ts";
+import { Grid, type Column } from "../parts/grid.tsx";
+import { OpLink } from "../parts/op_name.tsx";
+import { ClassMark, Command, lineOf, Tabs } from "../parts/ui.tsx";
+import { change, formatSlot, generation, go, params, place, source, step } from "../state.ts";
+import { words } from "../words.en.ts";
+
+interface Answer<Row> {
+  count: number;
+  rows: readonly Row[];
+  command?: string;
+}
+
+const number = (value: unknown): string => formatNumber(value as Num);
+
+const TENSOR_COLUMNS: readonly Column<TensorsRow>[] = [
+  { name: "class", label: "", width: 26, sortable: true, show: (row) => row.class && <ClassMark state={row.class} /> },
+  { name: "op_name", label: "operator", width: 300, sortable: true, show: (row) => <OpLink name={row.op_name ?? ""} patch={{ t: slotOf(row), s: row.step }} /> },
+  { name: "side", label: "slot", width: 72, show: (row) => `${row.side}.${row.slot}` },
+  { name: "step", label: "step", width: 44, right: true, sortable: true, show: (row) => row.step },
+  { name: "dtype", label: "type", width: 66, sortable: true, show: (row) => row.dtype },
+  { name: "shape", label: "shape", width: 92, show: (row) => shapeText(row.shape) },
+  { name: "max", label: "max", width: 92, right: true, sortable: true, show: (row) => number(row.max) },
+  { name: "min", label: "min", width: 92, right: true, sortable: true, show: (row) => number(row.min) },
+  { name: "avg", label: "avg", width: 98, right: true, sortable: true, show: (row) => number(row.avg) },
+  { name: "l2norm", label: "l2norm", width: 84, right: true, sortable: true, show: (row) => number(row.l2norm) },
+  { name: "nan_count", label: "nan", width: 58, right: true, sortable: true, show: (row) => count(row.nan_count) },
+  { name: "source_line", label: "line", width: 104, show: (row) => lineOf(row.source_file ?? "", row.source_line ?? 0) },
+];
+
+const OP_COLUMNS: readonly Column<OpsRow>[] = [
+  { name: "class", label: "", width: 26, sortable: true, show: (row) => row.class && <ClassMark state={row.class} /> },
+  { name: "op_name", label: "operator", width: 340, sortable: true, show: (row) => <OpLink name={row.op_name ?? ""} patch={{ s: row.step }} /> },
+  { name: "op_type", label: "type", width: 140, sortable: true, show: (row) => row.op_type },
+  { name: "phase", label: "phase", width: 84, sortable: true, show: (row) => row.phase },
+  { name: "step", label: "step", width: 44, right: true, sortable: true, show: (row) => row.step },
+  { name: "tensors", label: "tensors", width: 64, right: true, sortable: true, show: (row) => row.tensors },
+  { name: "nan_count", label: "nan", width: 72, right: true, sortable: true, show: (row) => count(row.nan_count) },
+  { name: "inf_count", label: "inf", width: 72, right: true, sortable: true, show: (row) => count(row.inf_count) },
+  { name: "source_line", label: "line", width: 120, show: (row) => lineOf(row.source_file ?? "", row.source_line ?? 0) },
+];
+
+const count = (value: number | null | undefined): string => (value ? formatCount(value) : value === 0 ? "0" : "");
+const slotOf = (row: TensorsRow): string => formatSlot({ side: row.side ?? "output", slot: row.slot ?? 0 });
+const shapeText = (shape: unknown): string => (Array.isArray(shape) ? `(${shape.join(",")})` : String(shape ?? "?"));
+
+export function Ops() {
+  const kind = params.value.k === "ops" ? "ops" : "tensors";
+  const all = params.value.all === "1";
+  const sort = params.value.sort ?? "";
+  const filter = params.value.f ?? "";
+  const [found, setFound] = useState<{ count: number; command: string } | null>(null);
+  const [rows, setRows] = useState<readonly (TensorsRow | OpsRow)[]>([]);
+  useKeys({ c: () => found?.command && void navigator.clipboard.writeText(found.command), n: () => nextBad(1), N: () => nextBad(-1) });
+  const query = { ...place.value, step: all ? undefined : step.value, filter, sort };
+  const fetchPage = async <Row,>(offset: number, limit: number, signal: AbortSignal): Promise<Answer<Row>> => {
+    if (!source.value) throw new Error(words.states.lost);
+    const answer = await source.value.json<Answer<Row>>(kind, { ...query, offset, limit }, signal);
+    setFound({ count: answer.count, command: answer.command ?? "" });
+    return answer;
+  };
+  const name = JSON.stringify([kind, query, generation.value]);
+  const shared = {
+    label: words.table[kind], name, sort, onSort: (by: string) => change({ sort: by || undefined }), onRows: setRows,
+    empty: <>{words.table.empty} {filter && <button type="button" class="small" onClick={() => change({ f: undefined })}>{words.table.clear}</button>}</>,
+  };
+  return (
+    <div class="ops">
+      <h1 class="hidden">{words.screens.ops}</h1>
+      <div class="toolbar">
+        <Tabs label={words.screens.ops} value={kind} choices={[{ value: "tensors", label: words.table.tensors }, { value: "ops", label: words.table.ops }]}
+          onChange={(value) => change({ k: value === "ops" ? "ops" : undefined, sort: undefined })} />
+        <FilterField value={filter} />
+        <label class="check"><input type="checkbox" checked={all} onChange={(event) => change({ all: event.currentTarget.checked ? 1 : undefined })} /> {words.table.allSteps}</label>
+        <span class="count" aria-live="polite">{found ? words.table.rows(formatCount(found.count)) : ""}</span>
+      </div>
+      {kind === "tensors" ? (
+        <Grid<TensorsRow> {...shared} columns={withHeat(TENSOR_COLUMNS, sort, rows as readonly TensorsRow[])} fetch={(o, l, s) => fetchPage<TensorsRow>(o, l, s)}
+          onOpen={(row) => go("op", { op: row.op_name, t: slotOf(row), s: row.step })} onSelect={(row) => change({ op: row.op_name, t: slotOf(row), ...(all ? {} : {}) }, true)}
+          selected={(row) => row.op_name === params.value.op && slotOf(row) === (params.value.t ?? "o0")} />
+      ) : (
+        <Grid<OpsRow> {...shared} columns={OP_COLUMNS} fetch={(o, l, s) => fetchPage<OpsRow>(o, l, s)}
+          onOpen={(row) => go("op", { op: row.op_name, t: undefined, s: row.step })} onSelect={(row) => change({ op: row.op_name, t: undefined }, true)}
+          selected={(row) => row.op_name === params.value.op} />
+      )}
+      {found && <Command text={found.command} />}
+    </div>
+  );
+}
+
+function FilterField({ value }: { value: string }) {
+  return (
+    <input class="filter" type="search" key={value} defaultValue={value} placeholder={words.table.filterHint} aria-label={words.table.filter} spellcheck={false}
+      onChange={(event) => change({ f: event.currentTarget.value.trim() || undefined })} />
+  );
+}
+
+// The column that sorts the table has a bar of its size behind the numbers.
+function withHeat(columns: readonly Column<TensorsRow>[], sort: string, rows: readonly TensorsRow[]): readonly Column<TensorsRow>[] {
+  const by = sort.replace(/^-/, "");
+  const values = rows.map((row) => Math.abs(toNumber(row[by as keyof TensorsRow] as Num))).filter((value) => Number.isFinite(value) && value > 0);
+  if (values.length < 2) return columns;
+  const [low, high] = [Math.log(Math.min(...values)), Math.log(Math.max(...values))];
+  return columns.map((column) =>
+    column.name !== by || !["max", "min", "avg", "l2norm", "nan_count"].includes(by)
+      ? column
+      : {
+          ...column,
+          background: (row) => {
+            const value = Math.abs(toNumber(row[by as keyof TensorsRow] as Num));
+            if (!Number.isFinite(value) || value === 0 || high <= low) return undefined;
+            const share = Math.round(((Math.log(value) - low) / (high - low)) * 100);
+            return `linear-gradient(to left, var(--heat) ${share}%, transparent ${share}%)`;
+          },
+        },
+  );
+}
+
+// The next operator of this step with a NaN or an infinity.
+export async function nextBad(direction: 1 | -1): Promise<void> {
+  if (!source.value) return;
+  const bad: string[] = [];
+  for (const state of ["nan", "infinity", "unjudged_infinity"]) {
+    const answer = await source.value.json<Answer<OpsRow>>("ops", { ...place.value, filter: `class:${state}`, limit: 1000 });
+    bad.push(...answer.rows.filter((row) => !row.is_parameter).map((row) => `${String(row.op_id).padStart(12, "0")} ${row.op_name}`));
+  }
+  bad.sort();
+  const names = bad.map((entry) => entry.slice(13));
+  const at = names.indexOf(params.value.op ?? "");
+  const next = names[at < 0 ? (direction > 0 ? 0 : names.length - 1) : at + direction];
+  if (next) change({ op: next, t: undefined });
+}

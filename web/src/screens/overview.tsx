@@ -1,0 +1,144 @@
+// The first screen: is the run sick, since when, where. The sentence is that of first-bad; the page judges nothing.
+import { effect } from "@preact/signals";
+import { useEffect, useState } from "preact/hooks";
+import type { Class, Job, Overview as Document } from "../api.ts";
+import { formatBytes, formatCount, formatNumber, toNumber } from "../numbers.ts";
+import { runJob } from "../jobs.ts";
+import { Plot } from "../parts/plot.tsx";
+import { Card, Copy, Empty } from "../parts/ui.tsx";
+import { change, dump, graph, notice, overview, rank, refresh, source, status, step } from "../state.ts";
+import { words } from "../words.en.ts";
+import { FindingCard, type FirstBad } from "./finding.tsx";
+import { GradientMatrix, HealthMap } from "./maps.tsx";
+
+export function Overview() {
+  const document = overview.value;
+  if (!document) return <Empty>{words.states.loading}</Empty>;
+  return (
+    <div class="page overview">
+      <h1 class="hidden">{words.overview.title}</h1>
+      <Verdict of={document} />
+      <div class="overview-columns">
+        <div>
+          <Card title={words.overview.map} hint={words.overview.mapHint}><HealthMap /></Card>
+          <Card title={words.overview.gradients} hint={words.overview.gradientHint}><GradientMatrix /></Card>
+        </div>
+        <div>
+          <Loss of={document} />
+          <Holds of={document} />
+          <Notes of={document} />
+        </div>
+      </div>
+    </div>
+  );
+}
+
+// The result of first-bad; where none has run, the page starts one.
+function Verdict({ of }: { of: Document }) {
+  const finding = of.finding as FirstBad | null;
+  const [job, setJob] = useState<Job | null>(null);
+  const [failed, setFailed] = useState("");
+  const ready = status.value?.state === "ready";
+  const start = async (): Promise<void> => {
+    if (!source.value) return;
+    try {
+      const done = await runJob("first-bad", { dump: dump.value }, setJob);
+      if (done.state !== "done") setFailed(done.error || words.jobs.states[done.state]);
+      else await refresh();
+    } catch (error) {
+      notice(error);
+      setFailed((error as Error).message);
+    }
+  };
+  useEffect(() => {
+    if (!finding && ready && source.value && started.get(dump.value) !== of.generation) {
+      started.set(dump.value, of.generation);
+      void start();
+    }
+  }, [finding, ready, of.generation, source.value]);
+  if (finding) return <FindingCard of={finding} />;
+  if (failed) return <Card><p class="problem" role="alert">{failed}</p></Card>;
+  return (
+    <Card class="verdict waiting">
+      <p>
+        {job || ready ? words.overview.looking : words.states.indexing}{" "}
+        {job && <button type="button" class="small" onClick={() => void source.value?.send("DELETE", `jobs/${job.job}`)}>{words.overview.cancel}</button>}
+      </p>
+    </Card>
+  );
+}
+
+const started = new Map<number, number>();
+
+function Loss({ of }: { of: Document }) {
+  const points = of.loss.filter((point) => point.graph === graph.value);
+  if (!points.length) return <Card title={words.overview.loss}><Empty>{words.overview.noLoss}</Empty></Card>;
+  const x = [...new Set(points.map((point) => point.step))].sort((a, b) => a - b);
+  const ranks = [...new Set(points.map((point) => point.rank))];
+  const curves = ranks.map((name) => ({
+    label: ranks.length > 1 ? `${words.bar.rank} ${name}` : words.overview.loss,
+    values: x.map((at) => {
+      const point = points.find((entry) => entry.step === at && entry.rank === name);
+      return point ? toNumber(point.value) : null;
+    }),
+  }));
+  const last = points.filter((point) => point.rank === rank.value && point.step === step.value)[0];
+  return (
+    <Card title={words.overview.loss} extra={last && <span class="where">{words.map.step} {last.step}: <strong>{formatNumber(last.value)}</strong></span>}>
+      <Plot label={words.overview.loss} x={x} curves={curves} height={150} at={step.value} onPick={(s) => change({ s })} />
+    </Card>
+  );
+}
+
+function Holds({ of }: { of: Document }) {
+  const sum = (name: "ops" | "tensors" | "files" | "bytes" | "known"): number => of.steps.reduce((all, entry) => all + entry[name], 0);
+  const run = of.ranks.find((entry) => entry.rank === rank.value)?.runs.at(-1);
+  const steps = new Set(of.steps.map((entry) => `${entry.graph} ${entry.step}`)).size;
+  const facts: [string, string][] = [
+    [words.holds.ranks, formatCount(of.ranks.length)], [words.holds.steps, formatCount(steps)], [words.holds.ops, formatCount(sum("ops"))],
+    [words.holds.tensors, formatCount(sum("tensors"))], [words.holds.files, formatCount(sum("files"))],
+  ];
+  if (sum("bytes")) facts.push([words.holds.bytes, formatBytes(sum("bytes"))]);
+  if (sum("tensors") > sum("known")) facts.push([words.holds.unknown, formatCount(sum("tensors") - sum("known"))]);
+  if (run) {
+    facts.push([words.holds.ended, run.finished ? words.holds.finished : words.holds.killed]);
+    if (run.saved_data) facts.push([words.holds.data, run.saved_data]);
+    if (run.host) facts.push([words.holds.host, run.host]);
+    if (run.started_us) facts.push([words.holds.started, new Date(run.started_us / 1000).toISOString().slice(0, 19).replace("T", " ")]);
+  }
+  return (
+    <Card title={words.overview.holds}>
+      <dl class="facts">{facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
+      {run?.command && <p class="command"><code>{run.command}</code> <Copy text={run.command} small /></p>}
+    </Card>
+  );
+}
+
+function Notes({ of }: { of: Document }) {
+  const notes = [...of.warnings, ...of.ranks.flatMap((entry) => entry.runs.flatMap((run) => [...run.notes, ...(run.error ? [run.error] : [])]))];
+  return (
+    <>
+      {of.problems.length > 0 && (
+        <Card title={words.overview.problems}>
+          <ul class="notes">{of.problems.map((problem, i) => <li key={i}>{problem.path && <code>{problem.path}</code>} {problem.message}</li>)}</ul>
+        </Card>
+      )}
+      {notes.length > 0 && <Card title={words.overview.notes}><ul class="notes">{notes.map((note, i) => <li key={i}>{note}</li>)}</ul></Card>}
+    </>
+  );
+}
+
+// The title and the sign of the tab follow the state, so that another tab notices the first NaN.
+export function watchTitle(): void {
+  effect(() => {
+    const document = overview.value;
+    const states = new Set<Class>(document?.steps.map((entry) => entry.class));
+    const bad = states.has("nan") ? "✕ " : states.has("infinity") ? "∞ " : "";
+    const name = status.value?.dumps[0]?.name;
+    window.document.title = `${bad}${name ? `${name} – ` : ""}${words.product}`;
+    const icon = window.document.querySelector<HTMLLinkElement>("link[rel=icon]");
+    const fill = bad ? "%23c62828" : "%230b5cad";
+    if (icon) icon.href = `data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'><circle cx='8' cy='8' r='7' fill='${fill}'/></svg>`;
+  });
+}
+

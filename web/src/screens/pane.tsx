@@ -1,0 +1,43 @@
+// The selected operator beside another screen.
+import type { Op } from "../api.ts";
+import { CodeLines } from "../parts/code.tsx";
+import { shortScope, splitName } from "../parts/op_name.tsx";
+import { Await, ClassMark, lineOf } from "../parts/ui.tsx";
+import { change, linkTo, params, parseSlot, place, useJson } from "../state.ts";
+import { words } from "../words.en.ts";
+import { TensorCard } from "./tensor_card.tsx";
+
+export function Pane() {
+  const name = params.value.op ?? "";
+  const op = useJson<Op>(name ? "op" : null, { ...place.value, name });
+  const chosen = parseSlot(params.value.t);
+  const { own, scope } = splitName(name);
+  return (
+    <aside class="pane" aria-label={words.screens.op}>
+      <header>
+        <div>
+          <h2 title={name}>{own}</h2>
+          <p class="scope">{shortScope(scope)}</p>
+        </div>
+        <button type="button" class="small" aria-label={words.op.close} onClick={() => change({ op: undefined, t: undefined })}>✕</button>
+      </header>
+      <p class="buttons">
+        <a class="button primary" href={linkTo("op")}>{words.op.open}</a>
+        <a class="button" href={linkTo("graph", { path: "cause" })}>{words.op.path}</a>
+      </p>
+      <Await of={op}>
+        {(value) => (
+          <>
+            <p><ClassMark state={value.class} word /></p>
+            {value.code.source_file && <p class="where">{lineOf(value.code.source_file, value.code.source_line)} {value.code.function}</p>}
+            <CodeLines lines={value.code.lines} marked={value.code.source_line} />
+            {value.tensors.map((tensor) => (
+              <TensorCard key={tensor.tensor.side + tensor.tensor.slot} of={tensor}
+                chosen={params.value.t !== undefined && tensor.tensor.side === chosen.side && tensor.tensor.slot === chosen.slot} />
+            ))}
+          </>
+        )}
+      </Await>
+    </aside>
+  );
+}

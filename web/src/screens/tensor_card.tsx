@@ -1,0 +1,63 @@
+// One input or output of an operator: type, shape, statistics, where it comes from, who reads it.
+import type { Op, Tensor } from "../api.ts";
+import { formatCount, formatNumber, formatShape } from "../numbers.ts";
+import { OpLink } from "../parts/op_name.tsx";
+import { ClassMark } from "../parts/ui.tsx";
+import { formatSlot, linkTo } from "../state.ts";
+import { words } from "../words.en.ts";
+
+export type OpTensor = Op["tensors"][number];
+
+const MOST_READERS = 4;
+
+export function TensorCard({ of, chosen }: { of: OpTensor; chosen: boolean }) {
+  const { tensor, maker, readers, evidence } = of;
+  const slot = formatSlot(tensor);
+  return (
+    <article class={`tensor-card${chosen ? " chosen" : ""}`}>
+      <h3>
+        <a href={linkTo("op", { op: tensor.op_name, t: slot, at: undefined })} aria-current={chosen ? "true" : undefined}>
+          {tensor.side}.{tensor.slot}
+        </a>
+        <span class="type">{tensor.dtype} {formatShape(tensor.shape)}</span>
+        <ClassMark state={of.class} />
+      </h3>
+      <Statistics of={tensor} />
+      <p class="flow">
+        {tensor.parameter && <span>{words.op.parameter} <code>{tensor.parameter}</code></span>}
+        {maker && maker.op_name && (
+          <span>{words.op.maker} <OpLink name={maker.op_name} patch={{ t: formatSlot(maker) }} scope={false} />{evidence === "equal_values" && <em> ({words.op.guess})</em>}</span>
+        )}
+        {readers.length > 0 && (
+          <span>
+            {words.op.readers}{" "}
+            {readers.slice(0, MOST_READERS).map((reader, i) => (
+              <span key={i}>{i > 0 && ", "}<OpLink name={reader.op_name} patch={{ t: formatSlot(reader) }} scope={false} /></span>
+            ))}
+            {readers.length > MOST_READERS && ` + ${words.op.more(readers.length - MOST_READERS)}`}
+          </span>
+        )}
+        {tensor.skipped && <span>{words.op.skipped}: {tensor.skipped}</span>}
+      </p>
+    </article>
+  );
+}
+
+export function Statistics({ of }: { of: Tensor }) {
+  if (of.max === undefined || of.max === null) {
+    if (!of.count) return <p class="empty">{words.states.notMeasured}</p>;
+  }
+  const infinities = (of.positive_inf_count ?? 0) + (of.negative_inf_count ?? 0);
+  const shown: [string, string, string][] = [
+    ["max", formatNumber(of.max), ""], ["min", formatNumber(of.min), ""], ["avg", formatNumber(of.avg), ""], ["l2norm", formatNumber(of.l2norm), ""],
+  ];
+  if (of.nan_count) shown.push(["nan", formatCount(of.nan_count), "nan"]);
+  if (infinities) shown.push(["inf", formatCount(infinities), "infinity"]);
+  return (
+    <dl class="statistics">
+      {shown.filter(([, value]) => value !== "").map(([name, value, kind]) => (
+        <div key={name} class={kind}><dt>{name}</dt><dd>{value}</dd></div>
+      ))}
+    </dl>
+  );
+}

@@ -1,0 +1,1 @@
+export function Watch() { return null; }

@@ -1,0 +1,38 @@
+// Where the page's data come from: a server, or chunks in one file. Paths and queries are those of openapi.json.
+export type Query = Readonly<Record<string, string | number | undefined>>;
+
+// A table of the server, by columns.
+export interface Table {
+  count: number; // of all pages
+  rows: number;
+  generation: number;
+  command: string;
+  get(column: string, row: number): unknown;
+}
+
+export interface ServerEvent {
+  event: string;
+  data: Record<string, unknown>;
+}
+
+export interface Source {
+  json<T>(path: string, query?: Query, signal?: AbortSignal): Promise<T>;
+  table(path: string, query?: Query, signal?: AbortSignal): Promise<Table>;
+  bytes(path: string, query?: Query, signal?: AbortSignal): Promise<ArrayBuffer>;
+  send<T>(method: "POST" | "DELETE", path: string, body?: unknown): Promise<T>;
+  // Ends with the signal, or by an error when the connection is lost.
+  events(after: number | null, seen: (event: ServerEvent, id: number) => void, signal: AbortSignal): Promise<void>;
+}
+
+// An answer of the server that is an error: its words are the engine's.
+export class Refusal extends Error {
+  constructor(
+    readonly status: number,
+    detail: string,
+  ) {
+    super(detail);
+  }
+}
+
+// No answer at all.
+export class Unreachable extends Error {}

@@ -1,0 +1,157 @@
+// The state of the page: the address, what the server says of itself, and answers that were read already.
+import { computed, effect, signal } from "@preact/signals";
+import { useEffect, useState } from "preact/hooks";
+import type { Overview, Status } from "./api.ts";
+import { formatLink, parseLink, type Route, type Screen } from "./link.ts";
+import type { Query, Source } from "./source/source.ts";
+import { Refusal, Unreachable } from "./source/source.ts";
+
+export const source = signal<Source | null>(null);
+export const status = signal<Status | null>(null);
+export const overview = signal<Overview | null>(null);
+export const connected = signal(true);
+export const tokenRefused = signal(false);
+export const follow = signal(false);
+export const route = signal<Route>(parseLink(location.hash));
+export const params = computed(() => route.value.query);
+export const generation = computed(() => status.value?.generation ?? 0);
+
+addEventListener("hashchange", () => {
+  route.value = parseLink(location.hash);
+});
+
+export type Patch = Readonly<Record<string, string | number | undefined>>;
+
+// What belongs to every screen stays when the screen changes; the rest belongs to one screen.
+const KEPT = ["d", "r", "g", "s", "op", "t"];
+
+export function linkTo(screen: Screen, patch: Patch = {}): string {
+  const { screen: now, query } = route.value;
+  const next: Record<string, string> = {};
+  for (const [name, value] of Object.entries(query)) if (screen === now || KEPT.includes(name)) next[name] = value;
+  for (const [name, value] of Object.entries(patch)) next[name] = value === undefined ? "" : String(value);
+  return formatLink({ screen, query: next });
+}
+
+export function go(screen: Screen, patch: Patch = {}, replace = false): void {
+  const link = linkTo(screen, patch);
+  if (link === location.hash) return;
+  if (replace) {
+    history.replaceState(null, "", link);
+    route.value = parseLink(link);
+  } else location.hash = link;
+}
+
+export const change = (patch: Patch, replace = false): void => go(route.value.screen, patch, replace);
+
+export const dump = computed(() => Number(params.value.d ?? 0));
+export const dumpStatus = computed(() => status.value?.dumps.find((entry) => entry.dump === dump.value) ?? null);
+export const ranks = computed(() => overview.value?.ranks.map((entry) => entry.rank) ?? []);
+export const rank = computed(() => params.value.r ?? ranks.value[0] ?? "0");
+export const graphs = computed(() => [...new Set(overview.value?.steps.map((step) => step.graph) ?? [])].sort((a, b) => a - b));
+export const graph = computed(() => Number(params.value.g ?? graphs.value[0] ?? 0));
+export const steps = computed(() =>
+  [...new Set((overview.value?.steps ?? []).filter((step) => step.rank === rank.value && step.graph === graph.value).map((step) => step.step))].sort(
+    (a, b) => a - b,
+  ),
+);
+export const findingStep = computed(() => {
+  const first = (overview.value?.finding as { first?: { step?: number } | null } | null)?.first;
+  return typeof first?.step === "number" && steps.value.includes(first.step) ? first.step : null;
+});
+// The chosen step; without a choice that of the finding, else the last one of a live run, else the first.
+export const step = computed(() => {
+  if (params.value.s !== undefined) return Number(params.value.s);
+  if (dumpStatus.value?.state === "live" && follow.value) return steps.value.at(-1) ?? 0;
+  return findingStep.value ?? steps.value[0] ?? 0;
+});
+
+export const place = computed((): Query => ({ dump: dump.value || undefined, rank: rank.value, graph: graph.value, step: step.value }));
+
+export interface Slot {
+  side: "input" | "output";
+  slot: number;
+}
+
+export function parseSlot(text: string | undefined): Slot {
+  const found = /^([io])(\d+)$/.exec(text ?? "");
+  return { side: found?.[1] === "i" ? "input" : "output", slot: Number(found?.[2] ?? 0) };
+}
+
+export const formatSlot = ({ side, slot }: { side: string; slot: number | null }): string => `${side === "input" ? "i" : "o"}${slot ?? 0}`;
+
+// What the server says of itself, and what the dump holds.
+export async function refresh(): Promise<void> {
+  if (!source.value) return;
+  try {
+    const now = await source.value.json<Status>("status");
+    connected.value = true;
+    status.value = now;
+    if (now.state !== "indexing") overview.value = await source.value.json<Overview>("overview", { dump: dump.value || undefined });
+  } catch (error) {
+    notice(error);
+  }
+}
+
+export interface Loaded<T> {
+  value: T | undefined;
+  error: Error | undefined;
+  loading: boolean;
+}
+
+const MOST_KEPT = 300;
+const kept = new Map<string, unknown>();
+effect(() => {
+  void generation.value;
+  kept.clear();
+});
+
+export function forget(): void {
+  kept.clear();
+}
+
+// Loads what `key` names, and again when it changes; the old value stays until the new one is there. Null: nothing.
+export function useData<T>(key: string | null, load: (from: Source, signal: AbortSignal) => Promise<T>): Loaded<T> {
+  const known = key === null ? undefined : (kept.get(key) as T | undefined);
+  const [state, setState] = useState<{ key: string | null; value?: T; error?: Error }>({ key: null });
+  const from = source.value;
+  const now = generation.value;
+  const online = connected.value;
+  useEffect(() => {
+    if (key === null || !from || kept.has(key)) return undefined;
+    const abort = new AbortController();
+    load(from, abort.signal).then(
+      (value) => {
+        keep(key, value);
+        if (!abort.signal.aborted) setState({ key, value });
+      },
+      (error: Error) => {
+        if (abort.signal.aborted) return;
+        notice(error);
+        setState((old) => ({ key, error, ...(old.value === undefined ? {} : { value: old.value }) }));
+      },
+    );
+    return () => abort.abort();
+  }, [key, from, now, online]);
+  if (known !== undefined) return { value: known, error: undefined, loading: false };
+  const current = state.key === key;
+  return { value: key === null ? undefined : state.value, error: current ? state.error : undefined, loading: key !== null && !(current && state.error) };
+}
+
+function keep(key: string, value: unknown): void {
+  kept.set(key, value);
+  const oldest = kept.keys().next();
+  if (kept.size > MOST_KEPT && !oldest.done) kept.delete(oldest.value);
+}
+
+// A lost connection or a refused token is one state of the whole page, whoever noticed it.
+export function notice(error: unknown): void {
+  if (error instanceof Unreachable) connected.value = false;
+  if (error instanceof Refusal && error.status === 401) tokenRefused.value = true;
+}
+
+export const keyOf = (path: string, query: Query): string => `${path}?${JSON.stringify(query)}`;
+
+export function useJson<T>(path: string | null, query: Query = {}): Loaded<T> {
+  return useData(path && keyOf(path, query), (from, signal) => from.json<T>(path as string, query, signal));
+}
