@@ -38,7 +38,7 @@ interface Placed {
   lines: { from: number; to: number; points: number[] }[];
 }
 
-const LETTER = 7; // the width of a letter; measuring text would differ between machines
+const LETTER = 7.6; // the width of a letter; measuring text would differ between machines
 const PADDING = 14;
 const TITLE = 24;
 const OP_HEIGHT = 26;
@@ -100,10 +100,10 @@ function isOpen(item: Item, open: ReadonlySet<string>): boolean {
 
 function closedSize(item: Item): { width: number; height: number } {
   const letters = item.label.length;
-  if (item.op) return { width: Math.max(64, letters * LETTER + 34), height: OP_HEIGHT };
+  if (item.op) return { width: Math.max(64, Math.round(letters * LETTER) + 40), height: OP_HEIGHT };
   const strip = item.kind === "fold" ? Math.min(item.children.length, 96) * 4 + 24 : 0;
   return {
-    width: Math.max(110, letters * LETTER + 44, strip),
+    width: Math.max(110, Math.round(letters * LETTER * 1.12) + 58, strip),
     height: item.kind === "fold" ? FOLD_HEIGHT : SCOPE_HEIGHT,
   };
 }
@@ -148,7 +148,7 @@ function sideBySide(children: { width: number; height: number }[]): Placed {
 
 function layers(children: { width: number; height: number }[], edges: [number, number][], letters: number): Placed {
   const placed = children.length > MOST_FOR_DAGRE ? byLongestPath(children, edges) : byDagre(children, edges);
-  const least = letters * LETTER + 90;
+  const least = Math.round(letters * LETTER * 1.12) + 90;
   const shift = Math.max(0, (least - placed.width) / 2) + PADDING;
   for (const place of placed.at) {
     place.x += shift;

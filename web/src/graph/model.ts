@@ -174,17 +174,19 @@ export function openAtFirst(model: GraphModel): string[] {
   return keys;
 }
 
-// The operators of a path and their neighbours, as a graph of their own.
+// The operators of a path and their neighbours in the same lanes, as a graph of their own.
 export function neighbourhood(
   ops: readonly GraphOp[],
   edges: readonly GraphEdge[],
   names: ReadonlySet<string>,
 ): { ops: GraphOp[]; edges: GraphEdge[] } {
   const on = new Set(ops.filter((op) => names.has(op.name)).map((op) => op.id));
+  const phases = new Set(ops.filter((op) => on.has(op.id)).map((op) => op.phase));
+  const near = new Set(ops.filter((op) => phases.has(op.phase)).map((op) => op.id));
   const kept = new Set(on);
   for (const { from, to } of edges) {
-    if (on.has(from)) kept.add(to);
-    if (on.has(to)) kept.add(from);
+    if (on.has(from) && near.has(to)) kept.add(to);
+    if (on.has(to) && near.has(from)) kept.add(from);
   }
   return {
     ops: ops.filter((op) => kept.has(op.id)),

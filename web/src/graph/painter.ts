@@ -108,14 +108,13 @@ export class Painter {
   }
 
   private fill(state: Class): string {
-    return state === "fine" || state === "not_recorded" || state === "not_measured" || !state ? this.colour("panel") : this.colour(state);
+    return state === "fine" || state === "not_recorded" || state === "not_measured" || !state ? this.colour("panel") : this.colour(`${state}-soft`);
   }
 
-  private label(draw: CanvasRenderingContext2D, box: Box, { camera, text, colourOf }: Scene): void {
+  private label(draw: CanvasRenderingContext2D, box: Box, { camera, text }: Scene): void {
     const { x, y, width, height } = box;
     const state = box.state as Class;
-    const coloured = !box.open && !colourOf && this.fill(state) !== this.colour("panel");
-    const ink = coloured ? this.colour(`${state}-ink`) : this.colour("ink");
+    const ink = this.colour("ink");
     const size = box.open ? Math.min(13 / Math.min(camera.scale, 1), 40) : 12.5;
     draw.font = `${box.open || box.kind !== "op" ? 600 : 400} ${size}px ${this.family}`;
     draw.fillStyle = ink;
@@ -138,10 +137,10 @@ export class Painter {
       this.strip(draw, box);
     }
     if (state !== "fine") {
-      draw.textAlign = "right";
-      draw.font = `600 12px ${this.family}`;
-      draw.fillStyle = ink;
-      draw.fillText(sign, x + width - 8, y + 13);
+      draw.textAlign = "center";
+      draw.font = `700 12px ${this.family}`;
+      draw.fillStyle = this.colour(state === "nan" ? "nan-text" : "ink");
+      draw.fillText(sign, x + width - 13, y + 13);
     }
   }
 

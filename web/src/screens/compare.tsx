@@ -1,1 +1,156 @@
-export function Compare() { return null; }
+// Two runs: the first difference in the words of `sonde compare`, the error along the run, and every pair of operators.
+import { useMemo, useState } from "preact/hooks";
+import type { Job, Jobs } from "../api.ts";
+import { isOver, runJob } from "../jobs.ts";
+import { formatNumber, formatShape, type Num, toNumber } from "../numbers.ts";
+import { Grid, type Column } from "../parts/grid.tsx";
+import { OpLink } from "../parts/op_name.tsx";
+import { Plot } from "../parts/plot.tsx";
+import { Card, Empty, lineOf, Problem } from "../parts/ui.tsx";
+import { change, forget, go, params, source, status, useData } from "../state.ts";
+import { words } from "../words.en.ts";
+
+interface PairTensor {
+  side: string;
+  slot: number;
+  shape: number[];
+  equal: boolean;
+  beyond: boolean;
+  relative_error?: Num;
+  max_error?: Num;
+  rounding_max?: Num;
+}
+
+interface Pair {
+  rank: number;
+  graph: number;
+  step: number;
+  verdict: string;
+  target: string[];
+  golden: string[];
+  op_type: string;
+  source_file: string;
+  source_line: number;
+  outputs: PairTensor[];
+  reason?: string;
+}
+
+// docs/json/compare.schema.json, as far as the page shows it.
+interface Comparison {
+  complete: boolean;
+  findings: { rank: number; graph: number; step: number; op_name: string; text: string; golden: string; tensor?: PairTensor; in_golden: boolean }[];
+  summary: Record<string, number>;
+  notes: string[];
+  ops: Pair[];
+}
+
+export function Compare() {
+  const [job, setJob] = useState<Job | null>(null);
+  const [error, setError] = useState<Error | null>(null);
+  const [rtol, setRtol] = useState("");
+  const last = useData("compare", async (from) => {
+    const { jobs } = await from.json<Jobs>("jobs");
+    const found = jobs.find((entry) => entry.kind === "compare" && (entry.state === "done" || !isOver(entry)));
+    return found ? from.json<Job>(`jobs/${found.job}`) : null;
+  });
+  if ((status.value?.dumps.length ?? 0) < 2) return <div class="page"><h1>{words.screens.compare}</h1><Empty>{words.compare.none}</Empty></div>;
+  const run = async (): Promise<void> => {
+    setError(null);
+    try {
+      const done = await runJob("compare", rtol ? { rtol: Number(rtol) } : {}, setJob);
+      if (done.state === "failed") setError(new Error(done.error));
+      forget();
+    } catch (problem) {
+      setError(problem as Error);
+    }
+  };
+  const shown = job ?? last.value ?? null;
+  const result = shown?.state === "done" ? (shown.result as unknown as Comparison) : null;
+  return (
+    <div class="page">
+      <h1 class="hidden">{words.screens.compare}</h1>
+      {result && <Differences of={result} />}
+      <div class="toolbar">
+        <label class="slice"><span>{words.compare.rtol}</span> <input inputMode="decimal" value={rtol} onInput={(event) => setRtol(event.currentTarget.value)} /></label>
+        <button type="button" class={result ? "" : "primary"} disabled={shown !== null && !isOver(shown)} onClick={() => void run()}>{words.compare.run}</button>
+        {shown && !isOver(shown) && <span class="soft" role="status">{words.compare.running}</span>}
+      </div>
+      {error && <Problem error={error} />}
+      {last.error && <Problem error={last.error} />}
+      {result && shown && <Pairs of={result} job={shown} />}
+    </div>
+  );
+}
+
+function Differences({ of }: { of: Comparison }) {
+  const first = of.findings[0];
+  if (!first) {
+    return <Card class={`verdict ${of.complete ? "good" : "unsure"}`}><p class="headline">{of.complete ? words.compare.same : words.overview.incomplete}</p></Card>;
+  }
+  return (
+    <Card class="verdict bad">
+      <p class="eyebrow">{words.compare.first}</p>
+      <h2 class="headline"><OpLink name={first.op_name} patch={{ s: first.step, g: first.graph, r: first.rank, d: first.in_golden ? 1 : 0 }} scope={false} /></h2>
+      <p class="why">{first.text}</p>
+      <p class="soft">{Object.entries(of.summary).filter(([, count]) => count > 0).map(([name, count]) => `${count} ${name.replaceAll("_", " ")}`).join(" · ")}</p>
+      {of.findings.length > 1 && (
+        <details>
+          <summary>{words.overview.others(of.findings.length - 1)}</summary>
+          <ul class="plain-list">{of.findings.slice(1).map((finding, i) => <li key={i}>{finding.text}</li>)}</ul>
+        </details>
+      )}
+    </Card>
+  );
+}
+
+// The largest error of an operator's outputs, over what rounding explains of it.
+function overRounding(pair: Pair): number | null {
+  let most: number | null = null;
+  for (const { max_error: error, rounding_max: rounding } of pair.outputs) {
+    const value = toNumber(error) / toNumber(rounding);
+    if (Number.isFinite(value) && value > (most ?? 0)) most = value;
+  }
+  return most;
+}
+
+const errorOf = (pair: Pair): Num => pair.outputs.reduce<Num>((most, output) => (toNumber(output.relative_error) > (toNumber(most) || 0) ? output.relative_error : most), undefined);
+const end = (name: string | undefined): string => (name ?? "").slice((name ?? "").lastIndexOf("/") + 1);
+
+const COLUMNS: readonly Column<Pair>[] = [
+  { name: "verdict", label: words.compare.columns.verdict, width: 110, sortable: true, show: (pair) => <span class={`verdict-word ${pair.verdict}`}>{pair.verdict.replaceAll("_", " ")}</span> },
+  { name: "target", label: words.compare.columns.target, width: 280, show: (pair) => pair.target[0] && <OpLink name={pair.target[0]} patch={{ d: 0, s: pair.step, g: pair.graph, r: pair.rank }} /> },
+  { name: "golden", label: words.compare.columns.golden, width: 170, show: (pair) => pair.golden[0] && <a href={`#/op?d=1&s=${pair.step}&op=${encodeURIComponent(pair.golden[0])}`}>{end(pair.golden[0])}</a> },
+  { name: "step", label: words.watch.columns.step, width: 44, right: true, sortable: true, show: (pair) => pair.step },
+  { name: "shape", label: words.op.shape, width: 90, show: (pair) => formatShape(pair.outputs[0]?.shape) },
+  { name: "relative_error", label: words.compare.columns.error, width: 100, right: true, show: (pair) => formatNumber(errorOf(pair), 3) },
+  { name: "over", label: words.compare.columns.over, width: 100, right: true, show: (pair) => formatNumber(overRounding(pair), 3) },
+  { name: "source_line", label: words.compare.columns.source, width: 110, show: (pair) => lineOf(pair.source_file, pair.source_line) },
+];
+
+function Pairs({ of, job }: { of: Comparison; job: Job }) {
+  const curve = useMemo(() => of.ops.map(overRounding), [of]);
+  const x = useMemo(() => of.ops.map((_, i) => i), [of]);
+  const sort = params.value.sort ?? "";
+  const filter = params.value.f ?? "";
+  const read = async (offset: number, limit: number, signal: AbortSignal): Promise<{ count: number; rows: readonly Pair[] }> =>
+    source.value ? source.value.json("pairs", { job: job.job, filter, sort, offset, limit }, signal) : { count: 0, rows: [] };
+  const open = (pair: Pair | undefined): void => {
+    if (pair?.target[0]) go("op", { op: pair.target[0], d: 0, s: pair.step, g: pair.graph, r: pair.rank, t: undefined });
+  };
+  return (
+    <>
+      {curve.some((value) => value !== null) && (
+        <Card title={words.compare.curve} hint={words.compare.curveHint}>
+          <Plot label={words.compare.curve} x={x} curves={[{ label: words.compare.columns.over, values: curve }]} log mark={1} height={170} onPick={(i) => open(of.ops[i])} />
+        </Card>
+      )}
+      <Card title={words.compare.table}>
+        <div class="pairs">
+          <Grid<Pair> label={words.compare.table} name={JSON.stringify([job.job, filter, sort])} columns={COLUMNS} fetch={read} sort={sort}
+            onSort={(by) => change({ sort: by || undefined })} onOpen={open} empty={words.table.empty} />
+        </div>
+      </Card>
+    </>
+  );
+}
+

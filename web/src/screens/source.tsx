@@ -1,1 +1,65 @@
-export function Source() { return null; }
+// The program's files, with the operators of each line in the margin.
+import type { SourceFile, SourceFiles } from "../api.ts";
+import { CodeText } from "../parts/code.tsx";
+import { Await, baseName, Card, ClassMark, Empty } from "../parts/ui.tsx";
+import { dump, linkTo, params, rank, useJson } from "../state.ts";
+import { words } from "../words.en.ts";
+
+export function Source() {
+  const where = { dump: dump.value || undefined, rank: rank.value };
+  const files = useJson<SourceFiles>("source", where);
+  const chosen = params.value.file ?? files.value?.files[0]?.source_file;
+  const file = useJson<SourceFile>(chosen ? "source" : null, { ...where, file: chosen });
+  return (
+    <div class="page">
+      <h1 class="hidden">{words.source.title}</h1>
+      <div class="two-columns">
+        <Card title={words.source.files}>
+          <Await of={files}>
+            {(value) => (
+              <>
+                {!value.files.length && <Empty>{words.op.noSource}</Empty>}
+                <ul class="plain-list">
+                  {value.files.map((entry) => (
+                    <li key={entry.source_file}>
+                      <ClassMark state={entry.class} />{" "}
+                      <a href={linkTo("source", { file: entry.source_file })} title={entry.source_file} aria-current={entry.source_file === chosen ? "true" : undefined}>
+                        {baseName(entry.source_file)}
+                      </a>{" "}
+                      <span class="soft">{words.source.ops(entry.ops)}</span>
+                    </li>
+                  ))}
+                </ul>
+              </>
+            )}
+          </Await>
+        </Card>
+        {chosen && (
+          <Card title={baseName(chosen)} hint={chosen}>
+            <Await of={file}>
+              {(value) => (
+                <>
+                  {!value.has_text && <Empty>{words.source.noText}</Empty>}
+                  <div class="source-lines" tabIndex={0} role="region" aria-label={baseName(chosen)}>
+                    {value.lines.map((line) => (
+                      <div key={line.number} class={`source-line${line.ops ? " has" : ""}`}>
+                        <span>{line.ops > 0 && <ClassMark state={line.class} />}</span>
+                        <span class="right soft">{line.number}</span>
+                        <span class="right">
+                          {line.ops > 0 && (
+                            <a href={linkTo("ops", { f: `source:${baseName(chosen)}:${line.number}`, all: 1, op: undefined })} title={words.source.show}>{line.ops}</a>
+                          )}
+                        </span>
+                        <CodeText text={line.text} />
+                      </div>
+                    ))}
+                  </div>
+                </>
+              )}
+            </Await>
+          </Card>
+        )}
+      </div>
+    </div>
+  );
+}

@@ -1,1 +1,161 @@
-export function Watch() { return null; }
+// Watchpoints: the conditions of MindSpore's debugger, over the tensors of the dump. The server judges.
+import { useState } from "preact/hooks";
+import type { Conditions, Job } from "../api.ts";
+import { isOver, runJob } from "../jobs.ts";
+import { formatNumber, type Num } from "../numbers.ts";
+import { OpLink } from "../parts/op_name.tsx";
+import { Await, Card, Command, Empty, lineOf, Problem, Select } from "../parts/ui.tsx";
+import { dump, formatSlot, useJson } from "../state.ts";
+import { words } from "../words.en.ts";
+
+// `sonde watch --list --json` and `sonde watch --json`, as far as the page shows them.
+interface Condition {
+  id: string;
+  summary: string;
+  target: string;
+  parameters: { name: string; default_value: Num; values: string; param_type: string; required_params: string[] | null }[];
+}
+
+interface Watched {
+  watch_points: { id: number; name: string; tensors: number }[];
+  hits: {
+    op_name: string; rank: number; graph: number; step: number; source_file: string; source_line: number;
+    tensors: { side: string; slot: number; watch_points: { id: number; hit: boolean; watch_condition: { id: string; params: { name: string; value: Num; actual_value?: Num; is_hit?: boolean }[] }; hit_detail?: string; error_msg: string[] }[] }[];
+  }[];
+  not_judged: { op_name: string; step: number; reason: string }[];
+  notes: string[];
+}
+
+type Chosen = Record<string, Record<string, string>>;
+const CATEGORIES = ["", "tensor", "weight", "gradient", "activation"] as const;
+const MOST_HITS = 500;
+
+export function Watch() {
+  const conditions = useJson<Conditions>("conditions");
+  const [chosen, setChosen] = useState<Chosen>({});
+  const [recommended, setRecommended] = useState(true);
+  const [op, setOp] = useState("");
+  const [category, setCategory] = useState<(typeof CATEGORIES)[number]>("");
+  const [job, setJob] = useState<Job | null>(null);
+  const [error, setError] = useState<Error | null>(null);
+  const run = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    setError(null);
+    const names = Object.entries(chosen).map(([id, values]) => {
+      const set = Object.entries(values).filter(([, value]) => value !== "");
+      return set.length ? `${id}:${set.map(([name, value]) => `${name}=${value}`).join(",")}` : id;
+    });
+    if (!names.length && !recommended) {
+      setError(new Error(words.watch.needed));
+      return;
+    }
+    try {
+      const done = await runJob("watch", { dump: dump.value, conditions: names, recommended, ...(op ? { op } : {}), ...(category ? { category } : {}) }, setJob);
+      if (done.state === "failed") setError(new Error(done.error));
+    } catch (problem) {
+      setError(problem as Error);
+    }
+  };
+  const result = job?.state === "done" ? (job.result as unknown as Watched) : null;
+  return (
+    <div class="page">
+      <h1 class="hidden">{words.watch.title}</h1>
+      <div class="two-columns">
+        <Card title={words.watch.conditions}>
+          <form onSubmit={(event) => void run(event)}>
+            <label class="check"><input type="checkbox" checked={recommended} onChange={(event) => setRecommended(event.currentTarget.checked)} /> {words.watch.recommended}</label>
+            <Await of={conditions}>
+              {(value) => (
+                <ul class="conditions">
+                  {(value.conditions as unknown as Condition[]).map((condition) => (
+                    <ConditionRow key={condition.id} of={condition} values={chosen[condition.id]} onChange={(values) => {
+                      const next = { ...chosen };
+                      if (values) next[condition.id] = values;
+                      else delete next[condition.id];
+                      setChosen(next);
+                    }} />
+                  ))}
+                </ul>
+              )}
+            </Await>
+            <div class="toolbar watch-foot">
+              <label class="slice"><span>{words.watch.select}</span> <input value={op} placeholder={words.watch.selectHint} onInput={(event) => setOp(event.currentTarget.value)} spellcheck={false} /></label>
+              <Select label={words.watch.category} value={category} onChange={setCategory} choices={CATEGORIES.map((name) => ({ value: name, label: name || words.watch.any }))} />
+              <button type="submit" class="primary" disabled={job !== null && !isOver(job)}>{words.watch.run}</button>
+            </div>
+          </form>
+        </Card>
+        <div>
+          {error && <Problem error={error} />}
+          {job && !isOver(job) && <Empty>{words.watch.running}</Empty>}
+          {!job && !error && <Empty>{words.watch.hint}</Empty>}
+          {result && job && <Hits of={result} command={job.command} />}
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function ConditionRow({ of, values, onChange }: { of: Condition; values: Record<string, string> | undefined; onChange: (values: Record<string, string> | null) => void }) {
+  return (
+    <li>
+      <label class="check" title={of.summary}>
+        <input type="checkbox" checked={values !== undefined} onChange={(event) => onChange(event.currentTarget.checked ? {} : null)} /> {of.id}
+      </label>
+      {values && (
+        <div class="parameters">
+          <p class="soft">{of.summary}</p>
+          {of.parameters.map((parameter) => (
+            <label key={parameter.name}>
+              {parameter.name}
+              <input inputMode="decimal" value={values[parameter.name] ?? ""} placeholder={parameter.default_value === null ? parameter.values : formatNumber(parameter.default_value)}
+                onInput={(event) => onChange({ ...values, [parameter.name]: event.currentTarget.value })} />
+            </label>
+          ))}
+        </div>
+      )}
+    </li>
+  );
+}
+
+function Hits({ of, command }: { of: Watched; command: string }) {
+  const rows = of.hits.flatMap((hit) =>
+    hit.tensors.flatMap((tensor) => tensor.watch_points.filter((point) => point.hit).map((point) => ({ hit, tensor, point }))),
+  );
+  return (
+    <>
+      <Card title={`${words.watch.hits}: ${rows.length}`}>
+        {!rows.length && <Empty>{words.watch.none}</Empty>}
+        {rows.length > 0 && (
+          <div class="scroll-x" tabIndex={0} role="region" aria-label={words.watch.hits}>
+            <table class="list-table">
+              <thead><tr>{Object.values(words.watch.columns).map((name) => <th key={name} scope="col">{name}</th>)}</tr></thead>
+              <tbody>
+                {rows.slice(0, MOST_HITS).map(({ hit, tensor, point }, i) => (
+                  <tr key={i}>
+                    <td>{hit.step}</td>
+                    <td>{point.watch_condition.id}</td>
+                    <td><OpLink name={hit.op_name} patch={{ s: hit.step, g: hit.graph, r: hit.rank, t: formatSlot(tensor) }} /> <span class="where">{lineOf(hit.source_file, hit.source_line)}</span></td>
+                    <td>{tensor.side}.{tensor.slot}</td>
+                    <td>{point.watch_condition.params.map((param) => `${param.name} ${formatNumber(param.value)}`).join(", ")}</td>
+                    <td>{point.hit_detail ?? point.watch_condition.params.filter((param) => param.is_hit && param.actual_value !== undefined).map((param) => formatNumber(param.actual_value)).join(", ")}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
+        {rows.length > MOST_HITS && <Empty>{words.op.more(rows.length - MOST_HITS)}</Empty>}
+        <Command text={command} />
+      </Card>
+      {of.not_judged.length > 0 && (
+        <Card title={`${words.watch.notJudged}: ${of.not_judged.length}`}>
+          <ul class="plain-list">
+            {of.not_judged.slice(0, 50).map((entry, i) => <li key={i}><OpLink name={entry.op_name} patch={{ s: entry.step }} scope={false} /> {entry.reason}</li>)}
+          </ul>
+        </Card>
+      )}
+      {of.notes.map((note) => <p key={note} class="soft">{note}</p>)}
+    </>
+  );
+}
