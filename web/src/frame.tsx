@@ -40,7 +40,7 @@ export function Frame({ children }: { children: ComponentChildren }) {
     Escape: () => route.value.screen !== "op" && change({ op: undefined, t: undefined }),
   });
   const screen = route.value.screen;
-  const hasPane = screen !== "op" && params.value.op;
+  const hasPane = screen !== "op" && params.value.op && !(screen === "graph" && params.value.path);
   return (
     <div class={`frame${hasPane ? " with-pane" : ""}`}>
       <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>{words.skip}</a>

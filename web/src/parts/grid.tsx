@@ -10,6 +10,7 @@ export interface Column<Row> {
   label: string;
   width: number; // px; the table is wider where there is room
   right?: boolean;
+  narrow?: boolean; // its title is for readers of the screen alone
   sortable?: boolean;
   show: (row: Row) => ComponentChildren;
   background?: (row: Row) => string | undefined;
@@ -134,9 +135,9 @@ function Head<Row>({ column, sort, onSort }: { column: Column<Row>; sort: string
   return (
     <div role="columnheader" aria-sort={down ? "descending" : up ? "ascending" : "none"} class={column.right ? "right" : ""}>
       {column.sortable ? (
-        <button type="button" class="plain" onClick={() => onSort(down ? column.name : up ? "" : `-${column.name}`)}>
-          {column.label}
-          <span aria-hidden="true">{down ? " ↓" : up ? " ↑" : ""}</span>
+        <button type="button" class="plain head" title={column.label} onClick={() => onSort(down ? column.name : up ? "" : `-${column.name}`)}>
+          <span class={column.narrow ? "hidden" : ""}>{column.label}</span>
+          <span aria-hidden="true">{down ? " ↓" : up ? " ↑" : column.narrow ? "◦" : ""}</span>
         </button>
       ) : (
         column.label

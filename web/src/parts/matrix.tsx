@@ -21,7 +21,7 @@ export interface MatrixProps {
   wide?: number; // the width of the names
 }
 
-const ROW = 22;
+const ROW = 24;
 const HEAD = 20;
 const WIDEST = 64;
 const LETTER = 7;

@@ -13,8 +13,8 @@ export interface Curve {
 const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3]];
 export const INKS = ["--curve-1", "--curve-2", "--curve-3", "--curve-4"];
 
-export function Plot({ label, x, curves, height = 180, log = false, mark, at, onPick, xLabel }: {
-  label: string; x: readonly number[]; curves: readonly Curve[]; height?: number; log?: boolean; mark?: number; at?: number;
+export function Plot({ label, x, curves, height = 180, log = false, dots = false, mark, at, onPick, xLabel }: {
+  label: string; x: readonly number[]; curves: readonly Curve[]; height?: number; log?: boolean; dots?: boolean; mark?: number; at?: number;
   onPick?: (x: number) => void; xLabel?: string;
 }) {
   const [frame, size] = useSize<HTMLDivElement>();
@@ -36,13 +36,14 @@ export function Plot({ label, x, curves, height = 180, log = false, mark, at, on
         scales: { x: { time: false, range: widen }, y: log ? { distr: 3 } : { range: (_plot, low, high) => range(curves, low, high) } },
         axes: [
           { ...axis, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000], label: xLabel ?? "", labelSize: xLabel ? 16 : 0, size: 28, labelFont: `11px ${style.fontFamily}` },
-          { ...axis, size: 64, values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : formatNumber(tick, 4))) },
+          { ...axis, ...(log ? { filter: decades, grid: { ...axis.grid, filter: decades }, ticks: { ...axis.ticks, filter: decades } } : {}), size: 64, values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : formatNumber(tick, 4))) },
         ],
         series: [
           {},
           ...curves.map((curve, i) => ({
             label: curve.label, stroke: colour(INKS[i % INKS.length] as string), width: 2, dash: DASHES[i % DASHES.length] ?? [], spanGaps: false,
-            points: { show: x.length < 60, size: 6 },
+            points: { show: dots || x.length < 60, size: dots ? 4 : 6, fill: dots ? colour(INKS[i % INKS.length] as string) : undefined },
+            ...(dots ? { paths: () => null } : {}),
           })),
         ],
         hooks: {
@@ -75,6 +76,14 @@ export function Plot({ label, x, curves, height = 180, log = false, mark, at, on
       )}
     </div>
   );
+}
+
+// Of a logarithmic axis the powers of ten alone: all lines would be a carpet.
+function decades(_plot: uPlot, ticks: number[]): (number | null)[] {
+  const powers = ticks.map((tick) => Math.round(Math.log10(tick) * 1e6) / 1e6);
+  const whole = powers.filter(Number.isInteger);
+  const every = Math.ceil(whole.length / 5);
+  return ticks.map((tick, i) => (Number.isInteger(powers[i]) && (powers[i] as number) % every === 0 ? tick : null));
 }
 
 function widen(_plot: uPlot, low: number, high: number): [number, number] {

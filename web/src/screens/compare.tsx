@@ -141,7 +141,7 @@ function Pairs({ of, job }: { of: Comparison; job: Job }) {
     <>
       {curve.some((value) => value !== null) && (
         <Card title={words.compare.curve} hint={words.compare.curveHint}>
-          <Plot label={words.compare.curve} x={x} curves={[{ label: words.compare.columns.over, values: curve }]} log mark={1} height={170} onPick={(i) => open(of.ops[i])} />
+          <Plot label={words.compare.curve} x={x} curves={[{ label: words.compare.columns.over, values: curve }]} log dots mark={1} height={170} onPick={(i) => open(of.ops[i])} />
         </Card>
       )}
       <Card title={words.compare.table}>

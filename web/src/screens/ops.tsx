@@ -18,7 +18,7 @@ interface Answer<Row> {
 const number = (value: unknown): string => formatNumber(value as Num);
 
 const TENSOR_COLUMNS: readonly Column<TensorsRow>[] = [
-  { name: "class", label: "", width: 26, sortable: true, show: (row) => row.class && <ClassMark state={row.class} /> },
+  { name: "class", label: "class", narrow: true, width: 26, sortable: true, show: (row) => row.class && <ClassMark state={row.class} /> },
   { name: "op_name", label: "operator", width: 300, sortable: true, show: (row) => <OpLink name={row.op_name ?? ""} patch={{ t: slotOf(row), s: row.step }} /> },
   { name: "side", label: "slot", width: 72, show: (row) => `${row.side}.${row.slot}` },
   { name: "step", label: "step", width: 44, right: true, sortable: true, show: (row) => row.step },
@@ -33,7 +33,7 @@ const TENSOR_COLUMNS: readonly Column<TensorsRow>[] = [
 ];
 
 const OP_COLUMNS: readonly Column<OpsRow>[] = [
-  { name: "class", label: "", width: 26, sortable: true, show: (row) => row.class && <ClassMark state={row.class} /> },
+  { name: "class", label: "class", narrow: true, width: 26, sortable: true, show: (row) => row.class && <ClassMark state={row.class} /> },
   { name: "op_name", label: "operator", width: 340, sortable: true, show: (row) => <OpLink name={row.op_name ?? ""} patch={{ s: row.step }} /> },
   { name: "op_type", label: "type", width: 140, sortable: true, show: (row) => row.op_type },
   { name: "phase", label: "phase", width: 84, sortable: true, show: (row) => row.phase },

@@ -1,7 +1,7 @@
 // The program's files, with the operators of each line in the margin.
 import type { SourceFile, SourceFiles } from "../api.ts";
 import { CodeText } from "../parts/code.tsx";
-import { Await, baseName, Card, ClassMark, Empty } from "../parts/ui.tsx";
+import { Await, baseName, Card, ClassMark, Empty, WORSE } from "../parts/ui.tsx";
 import { dump, linkTo, params, rank, useJson } from "../state.ts";
 import { words } from "../words.en.ts";
 
@@ -42,7 +42,7 @@ export function Source() {
                   {!value.has_text && <Empty>{words.source.noText}</Empty>}
                   <div class="source-lines" tabIndex={0} role="region" aria-label={baseName(chosen)}>
                     {value.lines.map((line) => (
-                      <div key={line.number} class={`source-line${line.ops ? " has" : ""}`}>
+                      <div key={line.number} class={`source-line${line.ops ? " has" : ""}`} ref={line === worst(value) ? show : null}>
                         <span>{line.ops > 0 && <ClassMark state={line.class} />}</span>
                         <span class="right soft">{line.number}</span>
                         <span class="right">
@@ -63,3 +63,12 @@ export function Source() {
     </div>
   );
 }
+
+// The line that a person came for: the first one of the worst class.
+function worst(file: SourceFile): SourceFile["lines"][number] | undefined {
+  const withOps = file.lines.filter((line) => line.ops > 0);
+  const most = Math.max(...withOps.map((line) => WORSE[line.class]));
+  return withOps.find((line) => WORSE[line.class] === most);
+}
+
+const show = (element: HTMLElement | null): void => element?.scrollIntoView({ block: "center" });

@@ -1,0 +1,54 @@
+// A page of a running server in Debian's Chromium. Whatever the page does wrong on the way fails the test: an error on the console, a
+// breach of its policy, a request to somewhere else.
+import assert from "node:assert/strict";
+import { chromium } from "playwright-core";
+
+const CHROMIUM = process.env.SONDE_CHROMIUM ?? "/usr/bin/chromium";
+const OPTIONS = [
+  "--headless", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+  "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+];
+
+let browser = null;
+
+export async function startBrowser() {
+  const root = process.getuid?.() === 0 ? ["--no-sandbox"] : []; // Chromium's sandbox refuses root
+  browser ??= await chromium.launch({ executablePath: CHROMIUM, args: [...OPTIONS, ...root] });
+}
+
+export async function stopBrowser() {
+  await browser?.close();
+  browser = null;
+}
+
+// withPage(address, {width, height, dark}, body): `address` is what `sonde serve` printed.
+export async function withPage(address, options, body) {
+  const { width = 1280, height = 800, dark = false, allowed = [] } = options;
+  const context = await browser.newContext({ viewport: { width, height }, colorScheme: dark ? "dark" : "light", reducedMotion: "reduce" });
+  const page = await context.newPage();
+  page.setDefaultTimeout(10_000);
+  const wrong = [];
+  const origin = new URL(address).origin;
+  page.on("console", (message) => {
+    if (message.type() === "error" && !allowed.some((part) => message.text().includes(part))) wrong.push(message.text());
+  });
+  page.on("pageerror", (error) => wrong.push(String(error.stack)));
+  page.on("request", (request) => {
+    const url = request.url();
+    if (!url.startsWith(origin) && !/^(blob|data):/.test(url)) wrong.push(`asks ${url}`);
+  });
+  try {
+    await page.goto(address);
+    await page.waitForSelector(".frame");
+    await body(page, context);
+    assert.deepEqual(wrong, []);
+  } finally {
+    await context.close();
+  }
+}
+
+export const go = async (page, fragment) => {
+  await page.evaluate((hash) => { location.hash = hash; }, fragment);
+};
+
+export const text = async (page, selector) => (await page.locator(selector).first().innerText()).replaceAll(/\s+/g, " ");

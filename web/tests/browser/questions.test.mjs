@@ -1,0 +1,190 @@
+// The questions that a person opens the page with (Q1 to Q7, Q10), each within the looks and clicks that the design allows, on the dump
+// of examples/first_bad and on two runs of examples/upgrade.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { go, startBrowser, stopBrowser, text, withPage } from "./browser.mjs";
+
+const SICK = process.env.SONDE_PAGE;
+const PAIR = process.env.SONDE_PAGE_PAIR;
+const LOG = "Default/network-Network/log-op0";
+
+before(startBrowser);
+after(stopBrowser);
+
+test("Q1 and Q2: the first look shows the first bad operator, its line, its reason and what it reaches", async () => {
+  await withPage(SICK, {}, async (page) => {
+    await page.waitForSelector(".verdict.bad");
+    const verdict = await text(page, ".verdict");
+    for (const part of ["log-op0", "train.py:45", "log of a negative number", "step 2", "rank 0", "the loss"]) {
+      assert.ok(verdict.includes(part), `${part} is not in: ${verdict}`);
+    }
+    assert.match(await text(page, ".code .marked"), /torch\.log\(certainty - margin\)/);
+    assert.equal(new URL(page.url()).hash.includes("token"), false);
+  });
+});
+
+test("Q1: the health map says for every step how bad it is, also as a table", async () => {
+  await withPage(SICK, {}, async (page) => {
+    await page.waitForSelector(".verdict.bad");
+    await page.locator(".card", { hasText: "Health by scope and step" }).getByRole("button", { name: "As a table" }).click();
+    const row = page.locator(".matrix tr", { hasText: "Default/network-Network" }).first();
+    const cells = await row.locator("td").allInnerTexts();
+    assert.equal(cells.length, 3);
+    assert.match(cells[0], /placed and absorbed/);
+    assert.match(cells[2], /NaN/);
+  });
+});
+
+test("Q3: two clicks lead from the finding along the path, and to what the operator read", async () => {
+  await withPage(SICK, {}, async (page) => {
+    await page.getByRole("link", { name: "Show the path" }).click();
+    await page.waitForSelector(".stations li");
+    const stations = await page.locator(".stations li a").allInnerTexts();
+    assert.deepEqual(stations.slice(0, 3), ["log-op0", "tanh-op0", "div-op0"]);
+    assert.match(stations.at(-1), /cross_entropy/);
+    await go(page, `#/op?s=2&op=${LOG}`);
+    const input = page.locator(".tensor-card", { hasText: "input.0" });
+    assert.match(await input.innerText(), /from\s+sub-op0/);
+    await input.getByRole("link", { name: "sub-op0" }).click();
+    await page.waitForFunction(() => document.querySelector("h1")?.textContent?.includes("sub-op0"));
+    assert.match(await page.locator(".tensor-card", { hasText: "output.0" }).innerText(), /read by\s+log-op0/);
+  });
+});
+
+test("Q4: a tensor shows its distribution, its values, and the next NaN", async () => {
+  await withPage(SICK, {}, async (page) => {
+    await go(page, `#/op?s=2&op=${LOG}&t=o0`);
+    await page.waitForSelector(".histogram .nan");
+    assert.match(await page.locator(".histogram svg").innerText().catch(() => "") || (await page.locator(".histogram svg").textContent()), /32.*NaN/);
+    await page.getByRole("tab", { name: "Values" }).click();
+    await page.locator(".tab-panel").getByRole("button", { name: "NaN" }).click();
+    await page.waitForFunction(() => document.querySelector(".tab-panel .read-out")?.textContent?.includes("[0,3,0] = nan"));
+    assert.equal(await page.locator("td.marked").innerText(), "nan");
+    await page.getByRole("tab", { name: "Heat map" }).click();
+    await page.locator(".heat canvas").focus();
+    for (let i = 0; i < 3; i += 1) await page.keyboard.press("ArrowDown");
+    assert.match(await text(page, ".heat .read-out"), /row 3, column 0: .*NaN/);
+  });
+});
+
+test("Q5: a trend over the steps, and the norms of gradients", async () => {
+  await withPage(SICK, {}, async (page) => {
+    await page.waitForSelector(".verdict.bad");
+    const gradients = page.locator(".card", { hasText: "Norms of gradients" });
+    await gradients.getByRole("button", { name: "As a table" }).click();
+    const cells = await gradients.locator("tr", { hasText: "head.weight" }).locator("td").allInnerTexts();
+    assert.match(cells[0], /^[\d.e-]+$/);
+    assert.match(cells[2], /NaN/);
+    await go(page, "#/op?s=1&op=Default/network-Network/attention-Attention/softmax-op0&tab=trend");
+    await page.waitForSelector(".plot canvas");
+    assert.match(await page.locator(".plot [role=img]").getAttribute("aria-label"), /l2norm 0: [\d.]+, 1: [\d.]+, 2: [\d.]+/);
+  });
+});
+
+test("Q6: two runs: the first difference in words, the curve, every pair", { skip: !PAIR }, async () => {
+  await withPage(PAIR, {}, async (page) => {
+    await page.getByRole("link", { name: "Compare" }).click();
+    await page.getByRole("button", { name: "Compare" }).click();
+    await page.waitForSelector(".verdict.bad", { timeout: 30_000 });
+    assert.match(await text(page, ".verdict"), /gelu-op0 .*introduces relative error .* rounding explains .* approximate=tanh/);
+    await page.waitForSelector(".pairs [role=row]");
+    assert.match(await text(page, ".pairs"), /introduced gelu-op0/);
+  });
+});
+
+test("Q7: conditions of MindSpore's debugger give hits, and a hit opens its tensor", async () => {
+  await withPage(SICK, {}, async (page) => {
+    await go(page, "#/watch");
+    await page.getByRole("button", { name: "Check" }).click();
+    await page.waitForSelector(".list-table tbody tr");
+    assert.match(await text(page, ".list-table"), /tensor_overflow/);
+    await page.locator(".list-table a", { hasText: "masked_fill-op0" }).first().click();
+    await page.waitForSelector(".op-page");
+    assert.match(await text(page, "h1"), /masked_fill-op0/);
+  });
+});
+
+test("Q10: one click gives the configuration of the next dump", async () => {
+  await withPage(SICK, {}, async (page) => {
+    await page.waitForSelector(".verdict.bad");
+    await page.getByRole("button", { name: "Next configuration" }).click();
+    await page.waitForSelector(".next-config pre");
+    assert.match(await text(page, ".next-config pre"), /common_dump_settings/);
+  });
+});
+
+test("the table sorts and filters all tensors, and shows the command of the same rows", async () => {
+  await withPage(SICK, {}, async (page) => {
+    await go(page, "#/ops?all=1");
+    await page.waitForFunction(() => /^[\d,]+ rows$/.test(document.querySelector(".count")?.textContent ?? ""));
+    const all = await text(page, ".count");
+    await page.getByLabel("Filter").fill("class:nan");
+    await page.getByLabel("Filter").press("Enter");
+    await page.waitForFunction((before) => document.querySelector(".count")?.textContent !== before, all);
+    const number = (words) => Number(words.replace(/\D/g, ""));
+    assert.ok(number(await text(page, ".count")) < number(all));
+    await page.getByRole("columnheader", { name: "l2norm" }).getByRole("button").click();
+    await page.waitForSelector("[aria-sort=descending]");
+    assert.ok((await page.locator(".grid-row").count()) <= 60);
+    assert.match(await text(page, ".command code"), /^sonde stats /);
+  });
+});
+
+test("links, back and forward, and a name that the dump does not have", async () => {
+  await withPage(SICK, { allowed: ["404"] }, async (page) => {
+    await go(page, `#/op?s=2&op=${LOG}`);
+    await page.waitForSelector(".op-page");
+    assert.match(await text(page, "h1"), /log-op0/);
+    await go(page, "#/ops");
+    await page.waitForSelector(".grid");
+    await page.goBack();
+    await page.waitForSelector(".op-page");
+    await page.goForward();
+    await page.waitForSelector(".grid");
+    await go(page, "#/op?s=2&op=Default/network-Old/log-op0");
+    await page.locator(".card", { hasText: "The dump has no operator of this name" }).getByRole("link", { name: "log-op0" }).first().click();
+    await page.waitForSelector(".op-page");
+  });
+});
+
+test("a new tab without a token asks the open one; alone it asks the user", async () => {
+  await withPage(SICK, {}, async (page, context) => {
+    const second = await context.newPage();
+    await second.goto(SICK.replace(/#.*/, ""));
+    await second.waitForSelector(".frame");
+  });
+});
+
+test("the keyboard alone: search, open, tabs, screens, the graph and its tree", async () => {
+  await withPage(SICK, {}, async (page) => {
+    await page.waitForSelector(".verdict.bad");
+    await page.keyboard.press("/");
+    await page.keyboard.type("log-op0");
+    await page.waitForSelector(".hits .name");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".op-page");
+    await page.keyboard.press("p");
+    await page.waitForSelector(".stations li");
+    await page.keyboard.press("g");
+    await page.keyboard.press("t");
+    await page.waitForSelector(".grid-row");
+    await page.locator(".grid").focus();
+    await page.keyboard.press("End");
+    await page.waitForSelector(".grid-row.active:not([aria-rowindex='2']) .op-link");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".op-page");
+    await page.keyboard.press("g");
+    await page.keyboard.press("g");
+    await page.getByRole("button", { name: "Tree" }).press("Enter");
+    await page.locator("[role=treeitem][tabindex='0']").focus();
+    await page.keyboard.press("Home");
+    await page.keyboard.press("ArrowRight");
+    await page.keyboard.press("ArrowDown");
+    const focused = await page.evaluate(() => document.activeElement?.getAttribute("aria-level"));
+    assert.equal(focused, "2");
+    await page.keyboard.press("?");
+    await page.waitForSelector("dialog[open]");
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("dialog[open]", { state: "detached" });
+  });
+});
