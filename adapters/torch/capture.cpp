@@ -6,6 +6,7 @@
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <exception>
@@ -47,7 +48,21 @@ Callbacks& callbacks() {
   return *made;
 }
 
-bool autocast_runs() { return !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU); }
+bool has_key_of(const c10::IValue& value, c10::DispatchKeySet keys) {
+  if (value.isTensor())
+    return value.toTensor().defined() && value.toTensor().unsafeGetTensorImpl()->key_set().has_any(keys);
+  if (!value.isList()) return false;
+  const auto elements = value.toListRef();
+  return std::any_of(elements.begin(), elements.end(), [&](const c10::IValue& one) { return has_key_of(one, keys); });
+}
+
+// Autocast casts its arguments, then it calls itself: the inner call is the computation.
+bool is_wrapped(const OpInfo& info, const RecordFunction& fn) {
+  const c10::DispatchKeySet on = info.autocast - c10::impl::tls_local_dispatch_key_set().excluded_;
+  if (on.empty()) return false;
+  const auto values = arguments_of(fn);
+  return std::any_of(values.begin(), values.end(), [&](const c10::IValue& value) { return has_key_of(value, on); });
+}
 
 void report_start(ThreadState& state, const Frame& frame, c10::ArrayRef<const c10::IValue> values,
                   bool with_attributes) {
@@ -84,7 +99,7 @@ bool is_traced() {
 }
 
 void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) {
-  if (info.autocast_wraps && autocast_runs()) return;  // it casts, then calls itself: the inner call is the computation
+  if (is_wrapped(info, fn)) return;
   Frame frame = frame_of(FrameKind::op, fn);
   frame.info = &info;
   frame.first_input = state.input_count;

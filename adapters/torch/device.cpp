@@ -1,16 +1,28 @@
 #include "device.h"
 
-#include <array>
+#include <algorithm>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "device_work.h"
+#include "program.h"
 #include "setup.h"
 
 namespace sonde_torch {
 namespace {
 
 std::atomic<bool> g_used{false};  // some tensor of a device was asked for
+
+struct Used {
+  std::mutex mutex;
+  std::set<std::pair<c10::DeviceType, c10::DeviceIndex>> devices;
+};
+
+std::atomic<Used*>& used_pointer() {
+  static std::atomic<Used*> pointer{new Used};  // leaked: threads may outlive static destruction
+  return pointer;
+}
 
 // Null: its streams can be ordered by events.
 const char* probe_device(c10::Device device) {
@@ -41,8 +53,23 @@ bool is_capturing(c10::Device device) {
   return is_capturing(*c10::impl::getDeviceGuardImpl(device.type()), guard.getStream(device));
 }
 
+// Nothing is asked of a device, and no stream waits, while the program captures a graph: that would end the capture.
+bool may_ask_devices() {
+  Used& used = *used_pointer().load();
+  const std::lock_guard lock(used.mutex);
+  return std::ranges::none_of(used.devices,
+                              [](const auto& one) { return is_capturing(c10::Device(one.first, one.second)); });
+}
+
 const TensorDescriptor& descriptor_of(const sonde_tensor& tensor) {
   return *static_cast<const TensorDescriptor*>(tensor.handle);
+}
+
+void use(c10::Device device) {
+  Used& used = *used_pointer().load();
+  const std::lock_guard lock(used.mutex);
+  used.devices.emplace(device.type(), device.index());
+  g_used = true;
 }
 
 void finish_part(const ReadingPtr& reading) {
@@ -77,8 +104,11 @@ std::uint32_t read_device(sonde_device_read* request) {
           return;
         }
         const OwnOperators guard;
-        const at::Tensor source = alias_of(descriptor, *request->tensor);
-        g_used = true;
+        at::Tensor source = alias_of(descriptor, *request->tensor);
+        if (request->elements != 0) {
+          source = source.reshape({-1}).narrow(0, 0, static_cast<std::int64_t>(request->elements));
+        }
+        use(descriptor.device);
         if ((request->wants & SONDE_READ_BYTES) != 0) {
           request->why = try_part([&] { begin_copy(reading, source, request->tensor->storage, *request); },
                                   "statistics only: the device had no memory for a copy");
@@ -158,34 +188,37 @@ const char* why_unreadable_device(c10::Device device) {
 }
 
 void await_copies(const TensorDescriptor& written) {
-  if (!g_used.load(std::memory_order_relaxed) || written.device.is_cpu()) return;
+  if (!g_used.load(std::memory_order_relaxed) || written.device.is_cpu() || is_capturing(written.device)) return;
   await_copies_of(written.tensor.storage, written.device);
 }
 
 void await_all_copies() {
-  if (g_used.load(std::memory_order_relaxed)) await_copies_everywhere();
+  if (g_used.load(std::memory_order_relaxed) && may_ask_devices()) await_copies_everywhere();
 }
 
 void poll_devices() {
-  if (!g_used.load(std::memory_order_relaxed)) return;
+  if (!g_used.load(std::memory_order_relaxed) || !may_ask_devices()) return;
   poll_copies();
   poll_rows();
 }
 
 void fetch_statistics() {
-  if (!g_used.load(std::memory_order_relaxed)) return;
+  if (!g_used.load(std::memory_order_relaxed) || !may_ask_devices()) return;
   fetch_rows();
   poll_devices();
 }
 
 void drain_devices() {
-  if (!g_used.load(std::memory_order_relaxed)) return;
+  if (!g_used.load(std::memory_order_relaxed) || !may_ask_devices()) return;
+  void* python = release_python();  // a thread of the program that works for the device may need it
   drain_rows();
   drain_copies();
+  take_python(python);
 }
 
 void forget_devices() {
   g_used = false;
+  used_pointer().store(new Used);
   forget_copies();
   forget_rows();
   forget_pinned();

@@ -28,9 +28,9 @@ struct Copy {
 
 struct Copies {
   std::mutex mutex;
-  std::deque<std::shared_ptr<Copy>> in_flight;     // of one device: in the order of its stream
+  std::deque<std::shared_ptr<Copy>> in_flight;      // of one device: in the order of its stream
   std::map<c10::DeviceIndex, c10::Stream> streams;  // of ours
-  std::vector<c10::Stream> producers;              // streams of the program with tensors that we read
+  std::vector<c10::Stream> producers;               // streams of the program with tensors that we read
   std::atomic<std::size_t> count{0};
   std::atomic<int> handing_over{0};  // threads that have taken ended copies
 };
@@ -66,9 +66,8 @@ void begin_copy(const ReadingPtr& reading, const at::Tensor& source, std::uint64
   const c10::impl::VirtualGuardImpl guard(device.type());
   const c10::Stream producer = guard.getStream(device);
   at::Tensor from = source;
-  if (request.elements != 0) from = from.reshape({-1}).narrow(0, 0, static_cast<std::int64_t>(request.elements));
   const bool as_it_lies = from.is_contiguous() && !from.is_conj() && !from.is_neg();
-  bool direct = as_it_lies && request.overwritten == 0 && from.storage().unsafeGetStorageImpl() == source.storage().unsafeGetStorageImpl();
+  bool direct = as_it_lies && request.overwritten == 0;
   bool program_waits = false;
   if (!direct) {
     try {

@@ -69,8 +69,8 @@ at::ScalarType number_type(c10::Device device) { return device.is_mps() ? at::kF
 at::Tensor row_of(const at::Tensor& piece) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
   const at::Tensor values = piece.to(number_type(piece.device())).reshape({-1});
-  const at::Tensor masks = at::stack({at::isnan(values), values.eq(kInf), values.eq(-kInf), values.gt(0), values.lt(0),
-                                      values.eq(0)});
+  const at::Tensor masks =
+      at::stack({at::isnan(values), values.eq(kInf), values.eq(-kInf), values.gt(0), values.lt(0), values.eq(0)});
   const at::Tensor counts = masks.sum({1}, false, values.scalar_type());
   const at::Tensor finite = at::nan_to_num(values, 0, 0, 0);
   const at::Tensor numbers =
@@ -192,7 +192,8 @@ void begin_statistics(const ReadingPtr& reading, const at::Tensor& source) {
     const auto count = static_cast<std::int64_t>(rows.size());
     TORCH_CHECK(count <= kRows, "a tensor of too many pieces");
     if (table.used + count > kRows) fetch_table(all, table, lost);
-    for (std::int64_t i = 0; i < count; ++i) table.rows.select(0, table.used + i).copy_(rows[static_cast<std::size_t>(i)], true);
+    for (std::int64_t i = 0; i < count; ++i)
+      table.rows.select(0, table.used + i).copy_(rows[static_cast<std::size_t>(i)], true);
     reading->parts.fetch_add(1);
     table.tensors.push_back({reading, table.used, count});
     table.used += count;

@@ -21,10 +21,10 @@ namespace sonde_torch {
 // Our operators are seen by nobody: no callback, no autograd, no autocast, no mode of Python, no transform.
 struct OwnOperators {
   at::RecordFunctionGuard quiet{false};
-  c10::impl::ForceDispatchKeyGuard below{
-      c10::DispatchKeySet(c10::DispatchKey::BackendSelect),
-      c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset | c10::python_ks |
-          c10::DispatchKeySet(c10::DispatchKey::PythonDispatcher)};
+  c10::impl::ForceDispatchKeyGuard below{c10::DispatchKeySet(c10::DispatchKey::BackendSelect),
+                                         c10::autograd_dispatch_keyset_with_ADInplaceOrView |
+                                             c10::autocast_dispatch_keyset | c10::python_ks |
+                                             c10::DispatchKeySet(c10::DispatchKey::PythonDispatcher)};
 };
 
 // Another stream is current on its device.
@@ -57,7 +57,8 @@ void failed(const ReadingPtr& reading, const char* why);
 at::Tensor alias_of(const TensorDescriptor& descriptor, const sonde_tensor& view);
 
 // device_copy.cpp. All throw what PyTorch throws.
-void begin_copy(const ReadingPtr& reading, const at::Tensor& source, std::uint64_t storage, const sonde_device_read& request);
+void begin_copy(const ReadingPtr& reading, const at::Tensor& source, std::uint64_t storage,
+                const sonde_device_read& request);
 void await_copies_of(std::uint64_t storage, c10::Device device);
 void await_copies_everywhere();
 void poll_copies();

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "device_work.h"
 #include "tensors.h"
 
 namespace sonde_torch {
@@ -57,6 +58,18 @@ PyObject* bytes_of(const at::TensorBase& tensor, const sonde_tensor& described) 
   return copy;
 }
 
+// A copy in C order; the program waits for the device.
+PyObject* bytes_on_device(const TensorDescriptor& descriptor, const sonde_tensor& described) {
+  try {
+    const OwnOperators guard;
+    at::Tensor host = alias_of(descriptor, described).contiguous().to(at::kCPU).resolve_conj().resolve_neg();
+    const auto size = static_cast<Py_ssize_t>(host.nbytes());
+    return PyBytes_FromStringAndSize(static_cast<const char*>(host.const_data_ptr()), size);
+  } catch (const std::exception&) {
+    return Py_NewRef(Py_None);
+  }
+}
+
 }  // namespace
 
 PyObject* memory_of(PyObject* tensor) {
@@ -70,6 +83,7 @@ PyObject* memory_of(PyObject* tensor) {
   descriptor.describe(value, false);
   const sonde_tensor& facts = *descriptor.get();
   if (facts.skip != nullptr) return pair(facts.skip, Py_NewRef(Py_None));
+  if (facts.handle != nullptr) return pair(description_of(value, facts), bytes_on_device(descriptor, facts));
   return pair(description_of(value, facts), bytes_of(value, facts));
 }
 

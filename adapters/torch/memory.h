@@ -1,4 +1,4 @@
-// A tensor's bytes for Python, read in place: no operator runs, nothing is recorded, and the tensor does not change.
+// A tensor's bytes for Python, read in place: nothing is recorded, and the tensor does not change.
 #pragma once
 
 #include <Python.h>

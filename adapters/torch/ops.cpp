@@ -96,7 +96,9 @@ OpInfo* make(const c10::FunctionSchema& schema) {
   info->initialises = info->name == "aten::lift_fresh" || info->name == "aten::lift";
   info->ignored = starts_with(info->name, "profiler::") || starts_with(info->name, "prim::");
   if (const auto handle = c10::Dispatcher::singleton().findSchema({info->name, info->overload})) {
-    info->autocast_wraps = handle->hasKernelForDispatchKey(c10::DispatchKey::AutocastCPU);
+    for (const c10::DispatchKey key : c10::autocast_dispatch_keyset) {
+      if (handle->hasKernelForDispatchKey(key)) info->autocast = info->autocast.add(key);
+    }
   }
   static std::atomic<std::uint32_t> next{1};
   info->number = next.fetch_add(1);

@@ -36,13 +36,13 @@ struct OpInfo {
   bool uninitialised = false;    // `empty`: the bytes of the result have no meaning
   // `lift_fresh`: torch.tensor and similar functions have filled their result without an operator
   bool initialises = false;
-  bool ignored = false;         // bookkeeping that computes nothing (`profiler::…`)
-  bool collective = false;      // of torch.distributed: writes its tensors, maybe after it has returned
-  bool unfinished = false;      // its results have their values only after `wait_tensor`
-  bool waits = false;           // `wait_tensor`: its argument may still be written while it begins
-  bool barrier = false;         // its tensor has no meaning
-  bool autocast_wraps = false;  // under autocast this op casts and calls itself again
-  std::uint32_t number = 0;     // for cheap hashing, from 1
+  bool ignored = false;          // bookkeeping that computes nothing (`profiler::…`)
+  bool collective = false;       // of torch.distributed: writes its tensors, maybe after it has returned
+  bool unfinished = false;       // its results have their values only after `wait_tensor`
+  bool waits = false;            // `wait_tensor`: its argument may still be written while it begins
+  bool barrier = false;          // its tensor has no meaning
+  c10::DispatchKeySet autocast;  // of the devices whose autocast makes this op cast and call itself again
+  std::uint32_t number = 0;      // for cheap hashing, from 1
 };
 
 // Null for events that are not operators (string-named ranges). Cheap: one look-up in a table of this thread.

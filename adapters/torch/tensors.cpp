@@ -194,7 +194,8 @@ namespace {
 
 // What the device's own allocator gives a memory with. Others (DLPack, another process) have deleters of their own.
 c10::DeleterFnPtr deleter_of(c10::DeviceType type) {
-  static std::array<std::atomic<c10::DeleterFnPtr>, static_cast<std::size_t>(c10::COMPILE_TIME_MAX_DEVICE_TYPES)> known{};
+  static std::array<std::atomic<c10::DeleterFnPtr>, static_cast<std::size_t>(c10::COMPILE_TIME_MAX_DEVICE_TYPES)>
+      known{};
   auto& deleter = known.at(static_cast<std::size_t>(type));
   if (deleter.load(std::memory_order_relaxed) == nullptr) {
     deleter = c10::GetAllocator(type)->allocate(0).get_deleter();

@@ -162,7 +162,7 @@ struct sonde_tensor {
   const void* storage_data; /* where that block begins; null: unknown */
   uint64_t storage_bytes;   /* its length */
   const char* skip;         /* static text: why this tensor cannot be read; null when it can */
-  uint64_t object; /* the host's tensor object, while it lives: distinguishes views of one memory; 0: unknown */
+  uint64_t object;    /* the host's tensor object, while it lives: distinguishes views of one memory; 0: unknown */
   const void* handle; /* memory of a device: the host's own, for sonde_devices.read; null: the host cannot read it */
 };
 
@@ -288,13 +288,14 @@ struct sonde_pool {
 /* One tensor to read from a device. The host begins, and does not wait: device_read_done() brings the result. */
 struct sonde_device_read {
   uint32_t size;
-  uint32_t wants;                    /* SONDE_READ_* */
-  uint64_t ticket;                   /* for device_read_done */
-  const struct sonde_tensor* tensor; /* for the length of the call; its handle is that of the host's tensor, whose memory it lies in */
-  uint64_t elements;                 /* only the first elements in C order; 0: all */
-  uint32_t overwritten;              /* the operator that runs next writes this memory */
-  uint32_t item_bytes;               /* of one element */
-  void* bytes;                       /* SONDE_READ_BYTES: where they will be, from take(); with its owner */
+  uint32_t wants;  /* SONDE_READ_* */
+  uint64_t ticket; /* for device_read_done */
+  const struct sonde_tensor*
+      tensor;        /* for the length of the call; its handle is that of the host's tensor, whose memory it lies in */
+  uint64_t elements; /* only the first elements in C order; 0: all */
+  uint32_t overwritten; /* the operator that runs next writes this memory */
+  uint32_t item_bytes;  /* of one element */
+  void* bytes;          /* SONDE_READ_BYTES: where they will be, from take(); with its owner */
   void* owner;
   /* --- the host's answer --- */
   const char* why; /* static text: why something that was wanted will not be read; null if all will */

@@ -73,7 +73,8 @@ HostTensor tensor_of(const sonde_tensor& in) {
   out.access = device_access(view.device);
   out.skip = in.skip;
   if (out.access == nullptr && reads_devices()) out.handle = in.handle;
-  if (out.skip == nullptr && out.access == nullptr && out.handle == nullptr) out.skip = "on a device that this build cannot read";
+  if (out.skip == nullptr && out.access == nullptr && out.handle == nullptr)
+    out.skip = "on a device that this build cannot read";
   out.foreign = (in.flags & SONDE_TENSOR_FOREIGN) != 0;
   out.constant = (in.flags & SONDE_TENSOR_CONSTANT) != 0;
   out.uninitialised = (in.flags & SONDE_TENSOR_UNINITIALISED) != 0;

@@ -132,6 +132,8 @@ class OpRecorder {
   void submit_mark(const StepMark& mark);
   void apply_mark(const StepMark& mark);
   void take_late(Record& record);
+  void take_late_bytes(TensorRecord& tensor) const;
+  void decide(Record& record);
   void submit(Record&& record);
   void fill_record(Op& op, const OpName& name, std::uint32_t site, StepId step);
   std::uint32_t wanted_bits(Op& op, bool flagged);

@@ -18,11 +18,11 @@ inline constexpr std::size_t kHeadroom = 128;
 
 struct Block {
   std::byte* data = nullptr;
-  std::byte* page = nullptr;  // large blocks: kHeadroom bytes before `data`, where a page begins
-  std::size_t bytes = 0;      // requested
-  std::size_t capacity = 0;   // available from `data` on, which is 64-byte aligned
-  bool with_writer = false;   // the recorder has it and will return it without the host's help
-  Block* next = nullptr;      // the pool's list of free blocks
+  std::byte* page = nullptr;               // large blocks: kHeadroom bytes before `data`, where a page begins
+  std::size_t bytes = 0;                   // requested
+  std::size_t capacity = 0;                // available from `data` on, which is 64-byte aligned
+  bool with_writer = false;                // the recorder has it and will return it without the host's help
+  Block* next = nullptr;                   // the pool's list of free blocks
   void (*release)(void* owner) = nullptr;  // memory of somebody else, who gets it back so
   void* owner = nullptr;
 

@@ -25,9 +25,10 @@ struct LateReading {
   std::atomic<bool> arrived{false};
   const char* failed = nullptr;  // static text: why something that was wanted is not there
   bool has_bytes = false;
-  bool has_statistics = false;   // computed on the device, or from the bytes
+  bool has_statistics = false;  // computed on the device, or from the bytes
   Statistics statistics;
 
+  bool handed_on = false;  // a record with the bytes went to the writer; under the session's lock
   bool settled = false;
   std::shared_ptr<HashTexts> hashes;
 };

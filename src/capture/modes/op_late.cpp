@@ -1,5 +1,7 @@
 // Records with tensors that a device still reads: they wait in the order of the run, and so do the modes that decide by
 // values.
+#include <algorithm>
+
 #include "capture/op_recorder.h"
 #include "writer/late_tensors.h"
 
@@ -8,6 +10,7 @@ namespace {
 
 bool overflows(const TensorRecord& tensor) {
   if (tensor.is_input) return false;
+  if (tensor.late != nullptr && !tensor.late->arrived.load(std::memory_order_acquire)) return false;
   if (tensor.late != nullptr && tensor.late->has_statistics) return !tensor.late->statistics.all_finite();
   return tensor.has_statistics && !tensor.statistics.all_finite();
 }
@@ -49,25 +52,35 @@ void OpRecorder::advance(bool all) {
   });
 }
 
+// The record that asked for the bytes may have been dropped: then another of the same content brings them.
+void OpRecorder::take_late_bytes(TensorRecord& tensor) const {
+  LateReading& late = *tensor.late;
+  if (!late.has_bytes) tensor.bytes.reset();
+  if (late.failed != nullptr) tensor.skipped = late.failed;
+  if (!rules_.needs_bytes || !tensor.wanted || late.handed_on || !late.has_bytes) return;
+  if (!tensor.bytes && tensor.skipped == nullptr) tensor.bytes = BlockPool::share(late.bytes);
+  late.handed_on = tensor.bytes != nullptr;
+}
+
+// Whether it is recorded is known only now.
+void OpRecorder::decide(Record& record) {
+  if (found_enough() || std::ranges::none_of(record.tensors, overflows)) return forget_values(record);
+  if (++found_.count == 1) found_.name(record, sites_.at(record.site));
+  record.overflowed = true;
+  buffer_.keep(record.step.graph);
+}
+
 // Its tensors have arrived, or never will.
 void OpRecorder::take_late(Record& record) {
+  if (record.undecided && !record.overflowed) decide(record);
   for (TensorRecord& tensor : record.tensors) {
     if (tensor.late == nullptr) continue;
-    const bool arrived = tensor.late->arrived.load(std::memory_order_acquire);
-    if (arrived && tensor.late->has_bytes && tensor.late->failed == nullptr) continue;
-    if (!arrived || !tensor.late->has_bytes) tensor.bytes.reset();
-    const char* failed = arrived ? tensor.late->failed : "the recording ended before the device had read it";
-    if (failed != nullptr) tensor.skipped = failed;
-    if (!arrived) tensor.late.reset();
-  }
-  if (record.undecided && !record.overflowed) {
-    if (!found_enough() && std::ranges::any_of(record.tensors, overflows)) {
-      ++found_.count;
-      if (found_.count == 1) found_.name(record, sites_.at(record.site));
-      record.overflowed = true;
-      buffer_.keep(record.step.graph);
+    if (tensor.late->arrived.load(std::memory_order_acquire)) {
+      take_late_bytes(tensor);
     } else {
-      forget_values(record);
+      tensor.late.reset();
+      tensor.bytes.reset();
+      tensor.skipped = "the recording ended before the device had read it";
     }
   }
   if (plan_.sonde.ring > 0) settle_late_tensors(plan_, record, nullptr);  // the ring holds no bytes for statistics

@@ -175,12 +175,20 @@ TEST(Plan, WidensTheDumpForExceptionMode) {
   expect_message(edits, "warning common_dump_settings.saved_data", "becomes \"tensor\"");
 }
 
-TEST(Plan, ComputesStatisticsOnTheHost) {
-  for (const std::string data : {"tensor", "statistic", "full"}) {
+TEST(Plan, ComputesStatisticsOfTensorsOnTheHost) {
+  for (const std::string data : {"tensor", "full"}) {
     const std::vector<std::string> edits = {"c.saved_data=\"" + data + "\"", "e.stat_calc_mode=\"device\""};
     EXPECT_EQ(plan_with(edits).stat_calc_mode, "host");
     expect_message(edits, "warning e2e_dump_settings.stat_calc_mode", "becomes \"host\"");
   }
+}
+
+TEST(Plan, ComputesStatisticsWhereTheTensorIsUnlessTheFileSaysHost) {
+  const std::string statistics = "c.saved_data=\"statistic\"";
+  EXPECT_EQ(plan_with({statistics, "e.stat_calc_mode=\"device\""}).stat_calc_mode, "device");
+  EXPECT_TRUE(plan_with({statistics, "e.stat_calc_mode=\"device\""}).device_statistics);
+  EXPECT_TRUE(plan_with({statistics}).device_statistics);
+  EXPECT_FALSE(plan_with({statistics, "e.stat_calc_mode=\"host\""}).device_statistics);
 }
 
 TEST(Plan, ListsUnknownStatisticsOnlyWhenTheyAreAskedFor) {

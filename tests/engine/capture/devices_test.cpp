@@ -1,0 +1,238 @@
+// Tensors of a device, which a host brings later: the order of records, what a mode decides by late values, refusals.
+#include "capture/devices.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "capture/abi.h"
+#include "capture/session.h"
+#include "journal/journal.h"
+
+namespace sonde {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+
+// A host whose device is slow: it has begun these reads, and a test says when they end.
+struct Begun {
+  std::uint64_t ticket;
+  std::uint32_t wants;
+  std::vector<float> values;
+  void* bytes;
+};
+std::vector<Begun> g_begun;
+const char* g_refusal = nullptr;
+int g_taken = 0;
+
+std::uint32_t read(sonde_device_read* request) {
+  request->why = g_refusal;
+  if (g_refusal != nullptr) return 0;
+  const auto* values = static_cast<const std::vector<float>*>(request->tensor->handle);
+  g_begun.push_back({request->ticket, request->wants, *values, request->bytes});
+  return request->wants;
+}
+void* take(std::uint64_t bytes, void** owner, const char**) {
+  ++g_taken;
+  return *owner = new char[bytes];
+}
+void release(void* owner) {
+  --g_taken;
+  delete[] static_cast<char*>(owner);
+}
+void drain() {}
+
+class Devices : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    directory_ = fs::path(::testing::TempDir()) / ("sonde_" + std::to_string(::getpid()) + "_" + test->name());
+    fs::remove_all(directory_);
+    plan_.path = directory_ / "dump";
+    plan_.net_name = "Net";
+    plan_.saved_data = SavedData::full;
+    plan_.support_device = {0};
+    g_begun.clear();
+    g_refusal = nullptr;
+    set_devices({sizeof(sonde_devices), 0, read, take, release, drain});
+  }
+  void TearDown() override {
+    set_devices({});
+    session_.reset();
+    EXPECT_EQ(g_taken, 0) << "all host memory was given back";
+    fs::remove_all(directory_);
+  }
+
+  void start() {
+    session_ = std::make_unique<Session>(plan_);
+    session_->set_run_info({});
+    session_->root_forward(true, true, false);
+  }
+
+  struct Tensor {
+    std::vector<float> values;
+    std::uint64_t storage;
+    std::int64_t shape, stride = 1;
+    bool on_device = true;
+    HostTensor view() const {
+      sonde_tensor t{};
+      t.dtype = SONDE_DTYPE_FLOAT32;
+      t.data = t.storage_data = on_device ? reinterpret_cast<const void*>(storage << 32) : values.data();
+      t.storage_bytes = values.size() * sizeof(float);
+      t.shape = &shape;
+      t.strides = &stride;
+      t.ndim = 1;
+      t.storage = storage;
+      t.device = on_device ? SONDE_DEVICE_OTHER : SONDE_DEVICE_CPU;
+      t.handle = on_device ? &values : nullptr;
+      return tensor_of(t);
+    }
+  };
+  Tensor tensor(std::vector<float> values, bool on_device = true) {
+    const auto n = static_cast<std::int64_t>(values.size());
+    return {std::move(values), next_storage_++, n, 1, on_device};
+  }
+
+  void run(const char* type, const std::vector<Tensor*>& inputs, const Tensor& result) {
+    Site site;
+    site.op_type = type;
+    site.scope = "network-Net";
+    Op op;
+    session_->op_begin(op, session_->site(site), SONDE_GRAPH_TRAINING, 0);
+    op.recorder->mutated(op, result.storage);
+    if (plan_.overflow_only()) session_->op_check_output(op, result.view());
+    for (std::uint32_t i = 0; i < inputs.size(); ++i) op.recorder->input(op, i, inputs[i]->view());
+    session_->op_output(op, 0, result.view());
+    op.recorder->end(op, false);
+  }
+
+  // The reads from the first on end now.
+  void arrive(std::size_t count = ~std::size_t{0}) {
+    for (; count > 0 && !g_begun.empty(); --count) {
+      const Begun read = std::move(g_begun.front());
+      g_begun.erase(g_begun.begin());
+      sonde_device_result result{};
+      result.has = read.wants;
+      if (read.bytes != nullptr) std::memcpy(read.bytes, read.values.data(), read.values.size() * sizeof(float));
+      for (const float value : read.values) result.positive_inf_count += std::isinf(value) ? 1 : 0;
+      const std::shared_ptr<LateReading> late = take_expected(read.ticket);
+      deliver(*late, result);
+      session_->device_read_done();
+    }
+  }
+
+  // Waits for the writer.
+  std::vector<std::string> written() const {
+    Result<Journal> read = read_journal(plan_.path / "rank_0/.dump_metadata/sonde/journal");
+    EXPECT_TRUE(read) << read.error().message;
+    std::vector<std::string> lines;
+    for (const auto& record : read->runs.at(0).records) {
+      if (record.kind != RecordKind::op) continue;
+      for (const TensorEntry& tensor : record.tensors) {
+        std::string line = tensor.is_input ? "in " : "out ";
+        line += tensor.has_statistics ? std::to_string(static_cast<int>(tensor.statistics.sum)) : "-";
+        lines.push_back(line);
+      }
+    }
+    return lines;
+  }
+  std::size_t files() const {
+    std::size_t count = 0;
+    for (const auto& file : fs::recursive_directory_iterator(plan_.path)) count += file.path().extension() == ".npy";
+    return count;
+  }
+
+  Plan plan_;
+  std::unique_ptr<Session> session_;
+  fs::path directory_;
+  std::uint64_t next_storage_ = 1;
+};
+
+TEST_F(Devices, RecordsWaitInTheOrderOfTheRunUntilTheirTensorsArrive) {
+  start();
+  Tensor there = tensor({1, 2, 3}), here = tensor({4, 5}, false);
+  run("mul", {}, there);
+  run("add", {&there}, here);
+  EXPECT_EQ(g_begun.size(), 1u) << "the input is the output of the first, and read once";
+  arrive();
+  session_->stop();
+  EXPECT_THAT(written(), ElementsAre("out 6", "in 6", "out 9"));
+  EXPECT_EQ(files(), 3u);
+}
+
+TEST_F(Devices, AnOverflowIsFoundWhenItsValuesArrive) {
+  plan_.op_debug_mode = 3;
+  start();
+  Tensor a = tensor({1, 2}), b = tensor({3, 4}), c = tensor({1, INFINITY});
+  run("mul", {&a}, b);
+  run("exp", {&b}, c);
+  EXPECT_EQ(session_->plan().overflow_only(), true);
+  arrive();
+  const std::string closing = session_->stop();
+  EXPECT_THAT(closing, ::testing::HasSubstr("exp-op0"));
+  EXPECT_EQ(files(), 2u) << "the bytes of an input that was read for the operator before, which is not recorded";
+}
+
+TEST_F(Devices, NothingIsWrittenIfNoValueOverflows) {
+  plan_.op_debug_mode = 3;
+  start();
+  Tensor a = tensor({1, 2}), b = tensor({3, 4});
+  run("mul", {&a}, b);
+  arrive();
+  EXPECT_THAT(session_->stop(), ::testing::HasSubstr("none overflowed"));
+}
+
+TEST_F(Devices, StatisticsAreAskedForWhereNoBytesAreNeeded) {
+  plan_.saved_data = SavedData::statistic;
+  start();
+  Tensor there = tensor({1, 2, 3});
+  run("mul", {}, there);
+  ASSERT_EQ(g_begun.size(), 1u);
+  EXPECT_EQ(g_begun[0].wants, SONDE_READ_STATISTICS);
+  arrive();
+  session_->stop();
+}
+
+TEST_F(Devices, StatisticsOfTheHostComeFromTheBytesWithoutFiles) {
+  plan_.saved_data = SavedData::statistic;
+  plan_.device_statistics = false;
+  start();
+  Tensor there = tensor({1, 2, 3});
+  run("mul", {}, there);
+  ASSERT_EQ(g_begun.size(), 1u);
+  EXPECT_EQ(g_begun[0].wants, SONDE_READ_BYTES);
+  arrive();
+  session_->stop();
+  EXPECT_THAT(written(), ElementsAre("out 6"));
+  EXPECT_EQ(files(), 0u);
+}
+
+TEST_F(Devices, WhatNeverArrivesIsSkippedAtTheEnd) {
+  start();
+  Tensor first = tensor({1, 2, 3}), second = tensor({4});
+  run("mul", {}, first);
+  run("add", {}, second);
+  arrive(1);
+  session_->stop();
+  EXPECT_THAT(written(), ElementsAre("out 6", "out -"));
+}
+
+TEST_F(Devices, ARefusalOfTheHostIsTheReason) {
+  g_refusal = "a graph of the device is being captured";
+  start();
+  Tensor there = tensor({1, 2, 3});
+  run("mul", {}, there);
+  session_->stop();
+  EXPECT_THAT(written(), ElementsAre("out -"));
+}
+
+}  // namespace
+}  // namespace sonde
