@@ -63,7 +63,7 @@
  *     sonde_init_dump -> ( sonde_set_dump -> as after start )? -> sonde_finalize_dump, and again from the beginning
  *
  * active, records_exceptions, has_ring, take_failure, capture, records_graph and site_wants may be asked at any time, and
- * set_pool, set_devices, device_read_done and write_ring may be called; forked_child is called in the child.
+ * set_pool, set_devices, write_ring and the functions of devices may be called; forked_child is called in the child.
  *
  * Versions. SONDE_API_VERSION moves when something that exists gets another meaning or another place. Within a version
  * structs and the function table only grow, at their end:
@@ -311,6 +311,17 @@ struct sonde_device_result {
   double max, min, sum, sum_squares;                   /* over the finite elements */
 };
 
+/* Systems whose devices the engine's own kernel can read. */
+enum sonde_runtime { SONDE_RUNTIME_CUDA = 1, SONDE_RUNTIME_ROCM = 2 };
+
+/* A stream of such a device. */
+struct sonde_device_queue {
+  uint32_t size;
+  uint32_t runtime; /* enum sonde_runtime */
+  void* stream;     /* cudaStream_t, hipStream_t; null: the default stream */
+  uint32_t device;  /* its number, as the runtime counts in this process */
+};
+
 /* The host's way to read memory of devices. */
 struct sonde_devices {
   uint32_t size;
@@ -465,6 +476,18 @@ struct sonde_api {
   void (*set_devices)(const struct sonde_devices* devices);
   /* Once for each read that has begun. Any thread. */
   void (*device_read_done)(uint64_t ticket, const struct sonde_device_result* result);
+  /* For a host whose devices are CUDA's or ROCm's: the bytes that device_statistics writes for a tensor, 48 for each 8192
+   * elements, begun or whole. -1: the kernel cannot read it. */
+  int64_t (*device_record_bytes)(const struct sonde_tensor* tensor);
+  /* Enqueues a kernel that reads the tensors once, and writes the records of one after the other to `records`, memory of
+   * that device with an address that is a multiple of 16, whatever it contains. It does not wait, but the first call for a
+   * device takes about a second, for the kernel is compiled there. 0; -1 with one line in `message`: the statistics must be
+   * taken in another way. If the kernel cannot be used at all, each call says so, at once. */
+  int (*device_statistics)(const struct sonde_device_queue* queue, const struct sonde_tensor* const* tensors,
+                           uint32_t count, void* records, char* message, size_t message_bytes);
+  /* The statistics of a tensor with so many elements and SONDE_TENSOR_NEGATIVE or not, from its records, in host memory:
+   * sets the fields from nan_count on. They are equal to those of the same tensor in host memory, bit for bit. */
+  void (*device_fold)(const void* records, uint64_t elements, uint32_t flags, struct sonde_device_result* result);
 };
 
 /* The function table; null: this library has another version of it. */

@@ -58,6 +58,13 @@ SourceLine line_of(const sonde_source_line& in) {
 
 }  // namespace
 
+void copy_text(const std::string& text, char* out, std::size_t bytes) {
+  if (out == nullptr || bytes == 0) return;
+  const std::size_t n = std::min(bytes - 1, text.size());
+  std::memcpy(out, text.data(), n);
+  out[n] = '\0';
+}
+
 HostTensor tensor_of(const sonde_tensor& in) {
   HostTensor out;
   TensorView& view = out.view;

@@ -35,6 +35,7 @@ SONDE_ABI_STRUCT(sonde_named_op, op_type);
 SONDE_ABI_STRUCT(sonde_host_settings, net_name);
 SONDE_ABI_STRUCT(sonde_pool, run);
 SONDE_ABI_STRUCT(sonde_devices, drain);
+SONDE_ABI_STRUCT(sonde_device_queue, device);
 SONDE_ABI_STRUCT(sonde_device_result, sum_squares);
 #undef SONDE_ABI_STRUCT
 
@@ -51,6 +52,9 @@ T completed(const T& given) {
   std::memcpy(&all, &given, std::min<std::size_t>(given.size, sizeof(T)));
   return all;
 }
+
+// Cuts what does not fit; `out` may be null.
+void copy_text(const std::string& text, char* out, std::size_t bytes);
 
 // Message for the user about an incomplete struct.
 std::string too_short(const char* name, std::size_t found, std::size_t required);

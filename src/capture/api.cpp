@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "capture/abi.h"
+#include "capture/device_kernel.h"
 #include "capture/devices.h"
 #include "capture/run_report.h"
 #include "capture/session.h"
@@ -29,13 +30,6 @@ namespace {
 std::atomic<Session*> g_session{nullptr};
 
 Session* session() { return g_session.load(std::memory_order_acquire); }
-
-void copy_text(const std::string& text, char* out, std::size_t bytes) {
-  if (out == nullptr || bytes == 0) return;
-  const std::size_t n = std::min(bytes - 1, text.size());
-  std::memcpy(out, text.data(), n);
-  out[n] = '\0';
-}
 
 // Runs `body` with the session; an exception of ours ends the recording, never the host.
 template <typename R, typename F>
@@ -497,6 +491,9 @@ constexpr struct sonde_api kApi = {
     .ops_forgotten = ops_forgotten,
     .set_devices = set_devices_of_host,
     .device_read_done = device_read_done,
+    .device_record_bytes = device_record_bytes,
+    .device_statistics = device_statistics,
+    .device_fold = device_fold,
 };
 
 }  // namespace
