@@ -1,8 +1,10 @@
 """Runs training scripts as a user does: a file, a configuration, `python train.py`; then tests check the results."""
 
+import fcntl
 import json
 import os
 import pathlib
+import shutil
 import sys
 import textwrap
 
@@ -68,6 +70,26 @@ def pytest_runtest_makereport(item):
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     processes.cold = item.get_closest_marker("cold") is not None
+
+
+@pytest.fixture(scope="session")
+def once_per_run(tmp_path_factory):
+    """once_per_run(name, make): the directory that make(directory) fills, once for all workers of this run."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def directory_of(name, make):
+        directory, done = shared / name, shared / f"{name}.done"
+        with open(shared / f"{name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not done.exists():
+                shutil.rmtree(directory, ignore_errors=True)  # of a worker that failed
+                directory.mkdir()
+                make(directory)
+                done.touch()
+        return directory
+
+    return directory_of
 
 
 class Comparison:

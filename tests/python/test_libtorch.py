@@ -36,16 +36,18 @@ torch.jit.script(Net()).save("net.pt")
 run = functools.partial(run_alone, timeout=280)
 
 
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory):
-    """The directory of the built programs, and of net.pt."""
-    build = tmp_path_factory.mktemp("libtorch", numbered=True) / "build"
+def build_programs(build):
     prefix = f"{sonde.cmake_prefix_path};{TORCH / 'share' / 'cmake'}"
     run("/", "cmake", "-S", EXAMPLE, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_CXX_FLAGS=-O0")
     run("/", "cmake", "--build", build, "-j2")
     (build / "net.py").write_text(NET)
     run(build, sys.executable, "net.py")
-    return build
+
+
+@pytest.fixture(scope="module")
+def programs(once_per_run):
+    """The directory of the built programs, and of net.pt."""
+    return once_per_run("libtorch", build_programs)
 
 
 def config_of(directory, **common):
