@@ -117,7 +117,7 @@ std::uint32_t read_device(sonde_device_read* request) {
         const bool instead = request->why != nullptr && !source.is_complex();
         if ((request->wants & SONDE_READ_STATISTICS) != 0 || instead) {
           const char* no_statistics =
-              try_part([&] { begin_statistics(reading, source); }, "the device had no memory for its statistics");
+              try_part([&] { begin_statistics(reading, source, *request->tensor); }, "the device had no memory for its statistics");
           if (no_statistics != nullptr) request->why = no_statistics;
           if (no_statistics == nullptr) begun |= SONDE_READ_STATISTICS;
         }

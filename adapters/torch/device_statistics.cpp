@@ -1,37 +1,47 @@
-// Statistics computed where the tensor is, by PyTorch's own reductions, in the stream that made it. Each piece of a tensor
-// has a row of numbers in a table on the device; the table is copied to the host when it is full and when a step ends.
+// Statistics computed where the tensor is, in the stream that made it: by the engine's kernel on CUDA and ROCm, elsewhere by
+// PyTorch's own reductions. Their numbers are in a table on the device: the kernel's records, or a row for each piece of a
+// tensor. The table is copied to the host when it is full and when a step ends.
 #include <ATen/Functions.h>
 #include <ATen/ops/isnan.h>
+#include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "device_work.h"
+#include "setup.h"
 
 namespace sonde_torch {
 namespace {
 
-constexpr std::int64_t kRows = 512;
+constexpr std::int64_t kTableBytes = 1 << 16;
 // Elements of a piece: PyTorch's reductions take some copies of it in double precision, so 48 MB at most.
 constexpr std::int64_t kPiece = 1 << 19;
 
 // The columns of a row.
 enum Column { kNan, kPositiveInf, kNegativeInf, kPositive, kNegative, kZero, kSum, kSquares, kMax, kMin, kColumns };
 
+// What a table has of a tensor.
 struct RowsOf {
   ReadingPtr reading;
-  std::int64_t first = 0, count = 0;
+  std::int64_t first = 0, bytes = 0;
+  bool of_kernel = false;      // records of the engine's kernel; else rows of numbers
+  std::uint64_t elements = 0;  // of_kernel
+  std::uint32_t flags = 0;     // of_kernel: those of the tensor
 };
 
 // The table of one stream. Its kernels and its copies are in the order of that stream.
 struct RowTable {
   c10::Stream stream;
-  at::Tensor rows;
+  at::Tensor memory;  // bytes
   std::int64_t used = 0;
   std::vector<RowsOf> tensors;
 };
@@ -39,7 +49,8 @@ struct RowTable {
 // A table on its way to the host.
 struct Fetch {
   void* owner = nullptr;  // pinned memory
-  at::Tensor rows;
+  at::Tensor bytes;
+  at::ScalarType number_type = at::kDouble;
   std::vector<RowsOf> tensors;
   c10::Event done;
 };
@@ -69,8 +80,8 @@ at::ScalarType number_type(c10::Device device) { return device.is_mps() ? at::kF
 at::Tensor row_of(const at::Tensor& piece) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
   const at::Tensor values = piece.to(number_type(piece.device())).reshape({-1});
-  const at::Tensor masks =
-      at::stack({at::isnan(values), values.eq(kInf), values.eq(-kInf), values.gt(0), values.lt(0), values.eq(0)});
+  const at::Tensor masks = at::stack({at::isnan(values), values.eq(kInf), values.eq(-kInf), values.gt(0), values.lt(0),
+                                      values.eq(0)});
   const at::Tensor counts = masks.sum({1}, false, values.scalar_type());
   const at::Tensor finite = at::nan_to_num(values, 0, 0, 0);
   const at::Tensor numbers =
@@ -100,13 +111,16 @@ at::Tensor flat_in_memory(const at::Tensor& tensor) {
 
 // --- tables -----------------------------------------------------------------------------------------------------------
 
+at::Tensor table_memory(const c10::Stream& stream, std::int64_t bytes) {
+  return at::empty({bytes}, at::TensorOptions(at::kByte).device(stream.device()));
+}
+
 // Locked.
 RowTable& table_of(RowTables& all, const c10::Stream& stream) {
   for (RowTable& table : all.tables) {
     if (table.stream == stream) return table;
   }
-  const auto options = at::TensorOptions(number_type(stream.device())).device(stream.device());
-  all.tables.push_back({stream, at::empty({kRows, kColumns}, options), 0, {}});
+  all.tables.push_back({stream, table_memory(stream, kTableBytes), 0, {}});
   return all.tables.back();
 }
 
@@ -121,45 +135,70 @@ void fetch_table(RowTables& all, RowTable& table, std::vector<RowsOf>& lost) {
   try {
     const OwnOperators guard;
     const char* why = nullptr;
-    const at::ScalarType type = table.rows.scalar_type();
-    if (take_pinned(static_cast<std::uint64_t>(used * kColumns) * c10::elementSize(type), &owner, &why) == nullptr) {
+    if (take_pinned(static_cast<std::uint64_t>(used), &owner, &why) == nullptr) {
       lost = std::move(tensors);
       return;
     }
-    at::Tensor host = pinned_tensor(owner, {used, kColumns}, type);
+    at::Tensor host = pinned_tensor(owner, {used}, at::kByte);
     c10::Event done(table.stream.device_type());
     const OnStream current(table.stream);
-    host.copy_(table.rows.narrow(0, 0, used), true);
+    host.copy_(table.memory.narrow(0, 0, used), true);
     done.record(table.stream);
     all.in_flight.push_back(
-        std::make_shared<Fetch>(Fetch{owner, std::move(host), std::move(tensors), std::move(done)}));
+        std::make_shared<Fetch>(Fetch{owner, std::move(host), number_type(table.stream.device()), std::move(tensors), std::move(done)}));
     all.count = all.in_flight.size();
   } catch (...) {  // the stream was destroyed, or the device is gone; what it may still write is not used again
     lost = std::move(tensors);
   }
 }
 
-double number_at(const Fetch& fetched, std::int64_t row, Column column) {
-  const std::int64_t at = row * kColumns + column;
-  if (fetched.rows.scalar_type() == at::kFloat) return static_cast<const float*>(fetched.rows.const_data_ptr())[at];
-  return static_cast<const double*>(fetched.rows.const_data_ptr())[at];
+// Locked. A table of the stream with room for so many bytes more. What it had may have to be fetched before.
+RowTable& room_for(RowTables& all, const c10::Stream& stream, std::int64_t bytes, std::vector<RowsOf>& lost) {
+  RowTable& table = table_of(all, stream);
+  if (table.used + bytes <= table.memory.numel()) return table;
+  fetch_table(all, table, lost);
+  if (bytes > table.memory.numel()) table.memory = table_memory(stream, bytes);  // the old one is freed in stream order
+  return table;
 }
 
-void add_rows(const Fetch& fetched, const RowsOf& rows, sonde_device_result& to) {
+// Locked.
+void add_to(RowTables& all, RowTable& table, RowsOf rows) {
+  constexpr std::int64_t kAlignment = 16;
+  rows.reading->parts.fetch_add(1);
+  rows.first = table.used;
+  table.used = std::min((table.used + rows.bytes + kAlignment - 1) / kAlignment * kAlignment, table.memory.numel());
+  table.tensors.push_back(std::move(rows));
+  all.has_rows = true;
+}
+
+template <typename Number>
+void add_rows_as(const std::byte* data, std::int64_t bytes, sonde_device_result& to) {
   to.max = -std::numeric_limits<double>::infinity();
   to.min = std::numeric_limits<double>::infinity();
-  for (std::int64_t row = rows.first; row < rows.first + rows.count; ++row) {
-    const auto counted = [&](Column column) { return static_cast<std::uint64_t>(number_at(fetched, row, column)); };
+  for (const std::byte* row = data; row < data + bytes; row += kColumns * sizeof(Number)) {
+    const auto number = [&](Column column) { return static_cast<double>(reinterpret_cast<const Number*>(row)[column]); };
+    const auto counted = [&](Column column) { return static_cast<std::uint64_t>(number(column)); };
     to.nan_count += counted(kNan);
     to.positive_inf_count += counted(kPositiveInf);
     to.negative_inf_count += counted(kNegativeInf);
     to.positive_count += counted(kPositive);
     to.negative_count += counted(kNegative);
     to.zero_count += counted(kZero);
-    to.sum += number_at(fetched, row, kSum);
-    to.sum_squares += number_at(fetched, row, kSquares);
-    to.max = std::max(to.max, number_at(fetched, row, kMax));
-    to.min = std::min(to.min, number_at(fetched, row, kMin));
+    to.sum += number(kSum);
+    to.sum_squares += number(kSquares);
+    to.max = std::max(to.max, number(kMax));
+    to.min = std::min(to.min, number(kMin));
+  }
+}
+
+void add_rows(const Fetch& fetched, const RowsOf& rows, sonde_device_result& to) {
+  const auto* data = static_cast<const std::byte*>(fetched.bytes.const_data_ptr()) + rows.first;
+  if (rows.of_kernel) {
+    api().device_fold(data, rows.elements, rows.flags, &to);
+  } else if (fetched.number_type == at::kFloat) {
+    add_rows_as<float>(data, rows.bytes, to);
+  } else {
+    add_rows_as<double>(data, rows.bytes, to);
   }
 }
 
@@ -177,29 +216,84 @@ void fail_all(const std::vector<RowsOf>& tensors) {
 
 }  // namespace
 
-// The seam for a kernel of our own: it would write the same rows in one launch.
-void begin_statistics(const ReadingPtr& reading, const at::Tensor& source) {
+namespace {
+
+// PyTorch for ROCm has devices of the type CUDA too.
+std::uint32_t runtime_of_torch() {
+  static const bool rocm = [] {
+    void* const library = dlopen("libtorch_hip.so", RTLD_LAZY | RTLD_NOLOAD);
+    if (library != nullptr) dlclose(library);
+    return library != nullptr;
+  }();
+  return rocm ? SONDE_RUNTIME_ROCM : SONDE_RUNTIME_CUDA;
+}
+
+// The driver's own handle of a stream. Nothing: this PyTorch does not give it.
+template <class Guard>
+std::optional<void*> native_handle(const Guard& guard, const c10::Stream& stream) {
+  if constexpr (requires { guard.getStreamNativeHandle(stream); }) {
+    return guard.getStreamNativeHandle(stream);
+  } else {
+    return std::nullopt;
+  }
+}
+
+// By the engine's kernel, in one launch. False: it cannot be used for this tensor or device, or at all.
+bool begin_kernel(const ReadingPtr& reading, const sonde_tensor& tensor, const c10::Stream& stream) {
+  static std::atomic<bool> refused{false};
+  if (!stream.device().is_cuda() || refused) return false;
+  const std::int64_t bytes = api().device_record_bytes(&tensor);
+  const std::optional<void*> handle = native_handle(c10::impl::VirtualGuardImpl(stream.device_type()), stream);
+  if (bytes < 0 || !handle) return false;
+  sonde_device_queue queue{};
+  queue.size = sizeof queue;
+  queue.runtime = runtime_of_torch();
+  queue.stream = *handle;
+  queue.device = static_cast<std::uint32_t>(stream.device_index());
+  RowsOf rows{.reading = reading, .bytes = bytes, .of_kernel = true, .elements = 1, .flags = tensor.flags};
+  for (std::uint32_t i = 0; i < tensor.ndim; ++i) rows.elements *= static_cast<std::uint64_t>(tensor.shape[i]);
+  RowTables& all = row_tables();
+  std::vector<RowsOf> lost;
+  std::array<char, 512> message{};
+  bool launched = false;
+  {
+    const std::lock_guard lock(all.mutex);
+    RowTable& table = room_for(all, stream, bytes, lost);
+    const sonde_tensor* const tensors[] = {&tensor};
+    auto* records = static_cast<std::byte*>(table.memory.data_ptr()) + table.used;
+    launched = api().device_statistics(&queue, tensors, 1, records, message.data(), message.size()) == 0;
+    if (launched) add_to(all, table, std::move(rows));
+  }
+  fail_all(lost);
+  if (!launched && !refused.exchange(true)) {
+    std::fprintf(stderr, "sonde: %s; PyTorch's reductions take the statistics, which is slower\n", message.data());
+  }
+  return launched;
+}
+
+// A row for each piece of the tensor.
+void begin_reductions(const ReadingPtr& reading, const at::Tensor& source, const c10::Stream& stream) {
   const at::Tensor numbers = flat_in_memory(source.is_complex() ? at::view_as_real(source.resolve_conj()) : source);
-  std::vector<at::Tensor> rows;
-  for_each_piece(numbers, [&](const at::Tensor& piece) { rows.push_back(row_of(piece)); });
-  const c10::impl::VirtualGuardImpl guard(source.device().type());
-  const c10::Stream stream = guard.getStream(source.device());
+  std::vector<at::Tensor> pieces;
+  for_each_piece(numbers, [&](const at::Tensor& piece) { pieces.push_back(row_of(piece)); });
+  const at::Tensor rows = pieces.size() == 1 ? pieces.front() : at::cat(pieces);
   RowTables& all = row_tables();
   std::vector<RowsOf> lost;
   {
     const std::lock_guard lock(all.mutex);
-    RowTable& table = table_of(all, stream);
-    const auto count = static_cast<std::int64_t>(rows.size());
-    TORCH_CHECK(count <= kRows, "a tensor of too many pieces");
-    if (table.used + count > kRows) fetch_table(all, table, lost);
-    for (std::int64_t i = 0; i < count; ++i)
-      table.rows.select(0, table.used + i).copy_(rows[static_cast<std::size_t>(i)], true);
-    reading->parts.fetch_add(1);
-    table.tensors.push_back({reading, table.used, count});
-    table.used += count;
-    all.has_rows = true;
+    const auto bytes = static_cast<std::int64_t>(rows.nbytes());
+    RowTable& table = room_for(all, stream, bytes, lost);
+    table.memory.narrow(0, table.used, bytes).view(rows.scalar_type()).copy_(rows, true);
+    add_to(all, table, {.reading = reading, .bytes = bytes});
   }
   fail_all(lost);
+}
+
+}  // namespace
+
+void begin_statistics(const ReadingPtr& reading, const at::Tensor& source, const sonde_tensor& tensor) {
+  const c10::Stream stream = c10::impl::VirtualGuardImpl(source.device().type()).getStream(source.device());
+  if (!begin_kernel(reading, tensor, stream)) begin_reductions(reading, source, stream);
 }
 
 void fetch_rows() {

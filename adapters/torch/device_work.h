@@ -66,7 +66,8 @@ void drain_copies();
 void forget_copies();
 
 // device_statistics.cpp
-void begin_statistics(const ReadingPtr& reading, const at::Tensor& source);
+// `tensor` describes `source`.
+void begin_statistics(const ReadingPtr& reading, const at::Tensor& source, const sonde_tensor& tensor);
 void fetch_rows();
 void poll_rows();
 void drain_rows();
