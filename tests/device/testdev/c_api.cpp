@@ -35,7 +35,7 @@ testdev::Stream& stream_at(int device, long id) {
 
 struct Graph {
   testdev::Stream* stream;
-  std::vector<testdev::Stream::Task> tasks;
+  std::vector<testdev::Stream::Step> steps;
 };
 
 }  // namespace
@@ -94,7 +94,7 @@ void* testdev_end_capture(int device, long id) {
 int testdev_replay(void* graph) {
   const auto* captured = static_cast<Graph*>(graph);
   return answer([=] {
-    for (const auto& task : captured->tasks) captured->stream->enqueue(task);
+    for (const auto& step : captured->steps) captured->stream->add(step);
   });
 }
 

@@ -2,12 +2,17 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <limits>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "device.h"
 
@@ -22,9 +27,12 @@ struct Plan {
   std::atomic<std::uint64_t> seed{0}, longest_delay_us{300};
 };
 
+// One lock for all streams: there are few, and a test device need not be fast.
 struct Streams {
   std::mutex mutex;
+  std::condition_variable changed;
   std::array<std::vector<std::unique_ptr<Stream>>, kDevices> of_device;  // by id
+  std::array<std::vector<Stream*>, kDevices> pool;
   std::array<std::size_t, kDevices> next_pooled{};
 };
 
@@ -74,21 +82,22 @@ Stream& find(int device, c10::StreamId id) {
 
 bool Position::is_reached() const {
   if (stream == nullptr) return true;
-  const std::lock_guard lock(stream->mutex_);
+  const std::lock_guard lock(streams().mutex);
   return stream->done_ >= sequence;
-}
-
-void Position::demand() const {
-  const std::lock_guard lock(stream->mutex_);
-  stream->demanded_ = std::max(stream->demanded_, sequence);
-  stream->wake_.notify_one();
 }
 
 void Position::wait() const {
   if (stream == nullptr) return;
-  demand();
-  std::unique_lock lock(stream->mutex_);
-  stream->progress_.wait(lock, [&] { return stream->done_ >= sequence; });
+  Streams& all = streams();
+  std::unique_lock lock(all.mutex);
+  all.changed.wait(lock, [&] {
+    for (const auto& own : all.of_device) {
+      if (std::any_of(own.begin(), own.end(), [](const auto& other) { return !other->is_settled(); })) return false;
+    }
+    return true;
+  });
+  stream->go_to(sequence);
+  all.changed.wait(lock, [&] { return stream->done_ >= sequence; });
 }
 
 Stream::Stream(int device, c10::StreamId id)
@@ -112,100 +121,131 @@ std::uint64_t Stream::due_time() {
   return clock_ns() + (random_ >> 33) % (plan().longest_delay_us * 1000 + 1);
 }
 
-void Stream::check_accepts() {
+void Stream::check_accepts() const {
   check_usable(device);
   TORCH_CHECK(!is_destroyed_, "testdev: stream ", id, " of device ", device, " was destroyed");
 }
 
-Position Stream::enqueue(Task task) {
+Position Stream::add(Step step) {
   check_usable(device);  // before the lock, which another thread may have held when the process was forked
-  const std::lock_guard lock(mutex_);
+  Streams& all = streams();
+  const std::lock_guard lock(all.mutex);
   check_accepts();
   if (captures_) {
-    captured_.push_back(std::move(task));
+    captured_.push_back(std::move(step));
     return {this, enqueued_};
   }
   if (!has_thread_) {
     has_thread_ = true;
     std::thread([this] { work(); }).detach();
   }
-  queue_.push_back({std::move(task), ++enqueued_, due_time()});
-  if (queue_.size() > kLongestQueue) demanded_ = std::max(demanded_, enqueued_ - kLongestQueue);
-  wake_.notify_one();
-  return {this, enqueued_};
-}
-
-Position Stream::now() {
-  check_usable(device);
-  const std::lock_guard lock(mutex_);
-  check_accepts();
-  return {this, enqueued_};
-}
-
-Position Stream::end() {
-  const std::lock_guard lock(mutex_);
+  queue_.push_back({std::move(step), ++enqueued_, due_time()});
+  if (queue_.size() > kLongestQueue) go_to(enqueued_ - kLongestQueue / 2);
+  all.changed.notify_all();
   return {this, enqueued_};
 }
 
 void Stream::wait_for(const Position& position) {
   if (position.stream == nullptr || position.stream == this) return;
   count(device, Counter::stream_waits);
-  enqueue([position] { position.wait(); });
+  add({{}, position});
+}
+
+Position Stream::now() {
+  check_usable(device);
+  const std::lock_guard lock(streams().mutex);
+  check_accepts();
+  return {this, enqueued_};
+}
+
+Position Stream::end() {
+  const std::lock_guard lock(streams().mutex);
+  return {this, enqueued_};
 }
 
 void Stream::destroy() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(streams().mutex);
   TORCH_CHECK(id != 0, "testdev: the first stream cannot be destroyed");
   is_destroyed_ = true;
 }
 
 void Stream::begin_capture() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(streams().mutex);
   captures_ = true;
 }
 
-std::vector<Stream::Task> Stream::end_capture() {
-  const std::lock_guard lock(mutex_);
+std::vector<Stream::Step> Stream::end_capture() {
+  const std::lock_guard lock(streams().mutex);
   captures_ = false;
-  return std::move(captured_);
+  return std::exchange(captured_, {});
 }
 
 bool Stream::is_capturing() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(streams().mutex);
   return captures_;
 }
 
-void Stream::work() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    if (queue_.empty()) {
-      wake_.wait(lock);
-      continue;
+// --- under the lock --------------------------------------------------------------------------------------------------
+
+bool Stream::may_run(const Item& item) const {
+  const Position& awaited = item.step.awaited;
+  if (awaited.stream != nullptr && awaited.stream->done_ < awaited.sequence) return false;
+  return item.sequence <= demanded_ || item.due <= clock_ns();
+}
+
+// Whether it has done all that it does without anybody's waiting for it.
+bool Stream::is_settled() const {
+  if (plan().schedule == Schedule::shuffled || plan().schedule == Schedule::eager) return true;
+  return !is_running_ && (queue_.empty() || !may_run(queue_.front()));
+}
+
+void Stream::go_to(std::uint64_t sequence) {
+  demanded_ = std::max(demanded_, sequence);
+  for (const Item& item : queue_) {
+    const Position& awaited = item.step.awaited;
+    if (item.sequence <= sequence && awaited.stream != nullptr && awaited.stream->demanded_ < awaited.sequence) {
+      awaited.stream->go_to(awaited.sequence);
     }
-    const Item& next = queue_.front();
-    const std::uint64_t time = clock_ns();
-    if (next.sequence > demanded_ && next.due > time) {
-      if (next.due == kNever) {
-        wake_.wait(lock);
+  }
+  streams().changed.notify_all();
+}
+
+void Stream::work() {
+  Streams& all = streams();
+  std::unique_lock lock(all.mutex);
+  for (;;) {
+    if (queue_.empty() || !may_run(queue_.front())) {
+      const std::uint64_t due = queue_.empty() ? kNever : queue_.front().due, time = clock_ns();
+      if (due == kNever || due <= time) {  // it waits for the host, or for another stream
+        all.changed.wait(lock);
       } else {
-        wake_.wait_for(lock, std::chrono::nanoseconds(next.due - time));
+        all.changed.wait_for(lock, std::chrono::nanoseconds(due - time));
       }
       continue;
     }
-    const Item item = std::move(queue_.front());
+    Item item = std::move(queue_.front());
     queue_.pop_front();
+    is_running_ = true;
     lock.unlock();
-    try {
-      if (!testdev::device(device).lost) item.task();
-    } catch (const std::exception& error) {
-      const std::lock_guard error_lock(kernel_error().mutex);
-      if (kernel_error().text.empty()) kernel_error().text = error.what();
-    }
+    run(item.step.task);
+    item.step = {};  // what the task holds is destroyed outside the lock
     lock.lock();
+    is_running_ = false;
     done_ = item.sequence;
-    progress_.notify_all();
+    all.changed.notify_all();
   }
 }
+
+void Stream::run(const Task& task) const {
+  try {
+    if (task && !testdev::device(device).lost) task();
+  } catch (const std::exception& error) {
+    const std::lock_guard lock(kernel_error().mutex);
+    if (kernel_error().text.empty()) kernel_error().text = error.what();
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 
 Stream& stream_of(const c10::Stream& stream) { return find(stream.device_index(), stream.id()); }
 
@@ -223,26 +263,33 @@ c10::Stream packed(const Stream& stream) {
   return c10::Stream(c10::Stream::UNSAFE, device, stream.id);
 }
 
-Stream& new_stream(int device) {
-  check_usable(device);
-  Streams& all = streams();
-  const std::lock_guard lock(all.mutex);
+namespace {
+
+Stream& add_stream(Streams& all, int device) {
   auto& own = all.of_device.at(static_cast<std::size_t>(device));
   own.push_back(std::make_unique<Stream>(device, static_cast<c10::StreamId>(own.size())));
   return *own.back();
 }
 
+}  // namespace
+
+Stream& new_stream(int device) {
+  check_usable(device);
+  const std::lock_guard lock(streams().mutex);
+  return add_stream(streams(), device);
+}
+
 Stream& pooled_stream(int device) {
   constexpr std::size_t kPooled = 4;
-  static auto* pool = new std::array<std::vector<Stream*>, kDevices>;
-  static auto* mutex = new std::mutex;
-  const std::lock_guard lock(*mutex);
-  std::vector<Stream*>& own = pool->at(static_cast<std::size_t>(device));
+  check_usable(device);
+  Streams& all = streams();
+  const std::lock_guard lock(all.mutex);
+  std::vector<Stream*>& own = all.pool.at(static_cast<std::size_t>(device));
   if (own.size() < kPooled) {
-    own.push_back(&new_stream(device));
+    own.push_back(&add_stream(all, device));
     return *own.back();
   }
-  return *own[streams().next_pooled[static_cast<std::size_t>(device)]++ % kPooled];
+  return *own[all.next_pooled[static_cast<std::size_t>(device)]++ % kPooled];
 }
 
 void set_schedule(Schedule schedule, std::uint64_t seed, std::uint64_t longest_delay_us) {
@@ -254,13 +301,12 @@ void set_schedule(Schedule schedule, std::uint64_t seed, std::uint64_t longest_d
 
 void wait_for_device(int device) {
   if (switches().in_fork || testdev::device(device).lost) return;
-  std::vector<Position> ends;
+  std::vector<Stream*> all;
   {
-    Streams& all = streams();
-    const std::lock_guard lock(all.mutex);
-    for (const auto& stream : all.of_device.at(static_cast<std::size_t>(device))) ends.push_back(stream->end());
+    const std::lock_guard lock(streams().mutex);
+    for (const auto& stream : streams().of_device.at(static_cast<std::size_t>(device))) all.push_back(stream.get());
   }
-  for (const Position& end : ends) end.wait();
+  for (Stream* stream : all) stream->end().wait();
 }
 
 void throw_kernel_error() {

@@ -4,12 +4,10 @@
 
 #include <c10/core/Stream.h>
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <memory>
-#include <mutex>
+#include <utility>
 #include <vector>
 
 namespace testdev {
@@ -22,21 +20,20 @@ struct Position {
   std::uint64_t sequence = 0;
 
   bool is_reached() const;
-  void wait() const;    // by the host
-  void demand() const;  // its stream goes there without further delay
+  void wait() const;  // by the host
 };
 
 struct Event {
   Position position;
 };
 
-// How late streams are. A stream runs at once what somebody waits for, and all that it depends on.
+// How late streams are. A stream runs at once what the host waits for, and all that it depends on.
 enum class Schedule {
   eager,        // at once
   shuffled,     // each task at a random time of its own, in the order of its stream
-  main_last,    // a device's first stream does only what somebody waits for; the others run at once
+  main_last,    // a device's first stream does only what the host waits for; the others run before, as far as they can
   others_last,  // the other way round
-  last,         // every stream does only what somebody waits for
+  last,         // every stream does only what the host waits for
 };
 
 class Stream {
@@ -44,14 +41,19 @@ class Stream {
   Stream(int device, c10::StreamId id);
 
   using Task = std::function<void()>;
-  Position enqueue(Task task);
+  struct Step {  // a task, or a place of another stream that must be reached first
+    Task task;
+    Position awaited;
+  };
+  Position enqueue(Task task) { return add({std::move(task), {}}); }
+  void wait_for(const Position& position);  // later tasks come after it
   Position now();                           // after what is enqueued by now
   Position end();                           // the same, of a stream that may be destroyed
-  void wait_for(const Position& position);  // later tasks come after it
   void destroy();                           // what is enqueued still runs; nothing can be added
 
   void begin_capture();
-  std::vector<Task> end_capture();  // what was enqueued meanwhile, and did not run
+  std::vector<Step> end_capture();  // what was enqueued meanwhile, and did not run
+  Position add(Step step);
   bool is_capturing();
 
   const int device;
@@ -60,20 +62,22 @@ class Stream {
  private:
   friend struct Position;
   struct Item {
-    Task task;
+    Step step;
     std::uint64_t sequence;
     std::uint64_t due;  // nanoseconds; kNever: when demanded
   };
   void work();
+  void run(const Task& task) const;
+  bool may_run(const Item& item) const;
+  bool is_settled() const;
+  void go_to(std::uint64_t sequence);
   std::uint64_t due_time();
-  void check_accepts();
+  void check_accepts() const;
 
-  std::mutex mutex_;
-  std::condition_variable wake_, progress_;
   std::deque<Item> queue_;
   std::uint64_t enqueued_ = 0, done_ = 0, demanded_ = 0, random_;
-  bool has_thread_ = false, is_destroyed_ = false, captures_ = false;
-  std::vector<Task> captured_;
+  bool has_thread_ = false, is_running_ = false, is_destroyed_ = false, captures_ = false;
+  std::vector<Step> captured_;
 };
 
 Stream& stream_of(const c10::Stream& stream);
