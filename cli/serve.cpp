@@ -31,8 +31,8 @@ std::string ssh_line(const ServeOptions& options, std::uint16_t port) {
   char host[256] = "HOST";
   ::gethostname(host, sizeof host - 1);
   const std::uint16_t here = port == 0 ? 8765 : port;
-  const std::string there = options.socket.empty() ? fmt::format("127.0.0.1:{}", port)
-                                                   : std::filesystem::absolute(options.socket).string();
+  const std::string there =
+      options.socket.empty() ? fmt::format("127.0.0.1:{}", port) : std::filesystem::absolute(options.socket).string();
   return fmt::format("ssh -L {}:{} {}", here, there, host);
 }
 
@@ -40,19 +40,21 @@ void print_address(const ServeOptions& options, const server::HttpServer& http, 
   const bool is_local = options.address.host == "127.0.0.1" || options.address.host == "::1";
   if (!options.socket.empty()) {
     print_text(fmt::format("{}\n", std::filesystem::absolute(options.socket).string()));
-    print_notice(fmt::format("sonde: from your own machine: {}\n       then open http://127.0.0.1:8765/\n", ssh_line(options, 0)));
+    print_notice(fmt::format("sonde: from your own machine: {}\n       then open http://127.0.0.1:8765/\n",
+                             ssh_line(options, 0)));
     return;
   }
-  const std::string host = options.address.host.find(':') == std::string::npos ? options.address.host
-                                                                               : "[" + options.address.host + "]";
+  const std::string host =
+      options.address.host.find(':') == std::string::npos ? options.address.host : "[" + options.address.host + "]";
   print_text(fmt::format("http://{}:{}/#token={}\n", host, http.port(), token));
   if (is_local) {
     print_notice(fmt::format("sonde: from another machine: {}\n       then open the same address there\n",
                              ssh_line(options, http.port())));
   } else {
-    print_warning(fmt::format("{} is reached from other machines: the token and the data travel unencrypted; prefer the "
-                              "default and ssh -L, or --socket",
-                              options.address.host));
+    print_warning(
+        fmt::format("{} is reached from other machines: the token and the data travel unencrypted; prefer the "
+                    "default and ssh -L, or --socket",
+                    options.address.host));
   }
 }
 
@@ -84,8 +86,9 @@ int serve(const ServeOptions& options) {
   api.start();
   print_address(options, *http, *token);
   if (!server::has_page()) {
-    print_notice("sonde: this build has no page; install Node 20.19 or later and call scripts/setup, or use the REST "
-                 "interface (docs/rest.md)\n");
+    print_notice(
+        "sonde: this build has no page; install Node 20.19 or later and call scripts/setup, or use the REST "
+        "interface (docs/rest.md)\n");
   }
   http->run([&](const server::Request& request) { return api.answer(request); },
             [&](std::uint64_t after, std::uint64_t& last) { return api.events(after, last); }, kAnswerThreads);
@@ -106,8 +109,7 @@ void add_serve(CLI::App& app, int& exit_status) {
   CLI::Option* bind =
       verb->add_option("--bind", options->address.host, "address to listen on (default: 127.0.0.1, this machine alone)")
           ->type_name("ADDRESS");
-  verb->add_option("--socket", options->socket,
-                   "listen on a Unix socket of this path instead, which only you can open")
+  verb->add_option("--socket", options->socket, "listen on a Unix socket of this path instead, which only you can open")
       ->type_name("PATH")
       ->excludes(port)
       ->excludes(bind);

@@ -113,7 +113,8 @@ Edges edges_of(const Range& range, const DistributionOptions& options) {
   const double lowest = is_log ? range.smallest_positive : range.min;
   edges.min = options.min.value_or(lowest);
   edges.max = options.max.value_or(range.max);
-  edges.any = std::isfinite(edges.min) && std::isfinite(edges.max) && edges.min <= edges.max && (!is_log || edges.min > 0);
+  edges.any =
+      std::isfinite(edges.min) && std::isfinite(edges.max) && edges.min <= edges.max && (!is_log || edges.min > 0);
   return edges;
 }
 

@@ -97,7 +97,8 @@ Result<Slice> slice_of(const TensorView& view, std::string_view text) {
     if (part->is_number) {
       const std::int64_t index = counted(*part->from);
       if (index < 0 || index >= size) {
-        return wrong(fmt::format("axis {}: {} is outside, it has {}", axis, *part->from, count_text(static_cast<std::uint64_t>(size), "element")));
+        return wrong(fmt::format("axis {}: {} is outside, it has {}", axis, *part->from,
+                                 count_text(static_cast<std::uint64_t>(size), "element")));
       }
       slice.offset += index * stride;
     } else {

@@ -103,9 +103,8 @@ Status AnswerTable::choose(std::string_view names) {
       std::vector<std::string_view> known;
       for (const AnswerColumn& column : columns) known.push_back(column.name);
       const std::vector<std::string> near = nearest(name, known, 3);
-      return Error{ErrorCode::invalid_argument,
-                   fmt::format("there is no column '{}'{}{}", name, near.empty() ? "" : "; nearest: ",
-                               fmt::join(near, ", "))};
+      return Error{ErrorCode::invalid_argument, fmt::format("there is no column '{}'{}{}", name,
+                                                            near.empty() ? "" : "; nearest: ", fmt::join(near, ", "))};
     }
     chosen.push_back(*found);
   }
@@ -116,9 +115,8 @@ Status AnswerTable::choose(std::string_view names) {
 Response AnswerTable::response(const Request& request, std::uint64_t generation) const {
   Response response;
   const std::uint64_t all = counts_itself ? rows() : count;
-  response.headers = {{"Sonde-Count", std::to_string(all)},
-                      {"Sonde-Generation", std::to_string(generation)},
-                      {"Vary", "Accept"}};
+  response.headers = {
+      {"Sonde-Count", std::to_string(all)}, {"Sonde-Generation", std::to_string(generation)}, {"Vary", "Accept"}};
   if (request.header("accept").find(kArrowType) != std::string_view::npos) {
     response.type = kArrowType;
     response.body = arrow_stream(columns);

@@ -235,9 +235,9 @@ Result<Response> Api::pairs(const Request& request) const {
   Json rows = Json::array();
   std::uint64_t count = 0;
   for (const Json& row : document.value("ops", Json::array())) {
-    const bool is_taken = (verdict.empty() || row.value("verdict", "") == verdict) &&
-                          (query.empty() || row.dump(-1, ' ', false, Json::error_handler_t::replace).find(query) !=
-                                                std::string::npos);
+    const bool is_taken =
+        (verdict.empty() || row.value("verdict", "") == verdict) &&
+        (query.empty() || row.dump(-1, ' ', false, Json::error_handler_t::replace).find(query) != std::string::npos);
     if (!is_taken) continue;
     if (count >= offset && rows.size() < limit) rows.push_back(row);
     ++count;
@@ -254,35 +254,28 @@ Result<Json> Api::measure(std::size_t number, const std::atomic<bool>& is_cancel
   if (!facts) return facts.error();
   std::unordered_map<std::uint64_t, KnownStatistics> measured;
   std::vector<std::string> problems;
-  std::uint64_t first_op = 0;
+  std::uint64_t next_op = 0;
   for (std::size_t id = 0; id < (*facts)->steps.size() && !is_cancelled; ++id) {
-    const auto begin = std::ranges::lower_bound((*facts)->ops, id, {}, &OpFact::step);
-    const auto end = std::ranges::upper_bound((*facts)->ops, id, {}, &OpFact::step);
-    first_op = static_cast<std::uint64_t>(begin - (*facts)->ops.begin());
-    if (std::none_of(begin, end, [](const OpFact& op) { return op.not_measured > 0; })) continue;
     const StepPlaceFact& place = (*facts)->steps[id];
     Result<Catalog> catalog = snapshot->load_step(place.rank, place.step);
     if (!catalog) return catalog.error();
     CatalogRank& rank = catalog->ranks[place.rank];
     std::vector<MeasureTask> tasks;
+    std::vector<std::uint64_t> keys;
     for (CatalogOp& op : rank.steps[place.step].ops) {
-      for (CatalogTensor& tensor : op.tensors) {
-        if (!tensor.statistics && !tensor.file.empty()) tasks.push_back({&rank, &tensor});
+      for (std::size_t i = 0; i < op.tensors.size(); ++i) {
+        if (op.tensors[i].statistics || op.tensors[i].file.empty()) continue;
+        tasks.push_back({&rank, &op.tensors[i]});
+        keys.push_back(tensor_key(next_op, i));
       }
+      ++next_op;
     }
     std::ranges::move(measure_all(tasks), std::back_inserter(problems));
-    const std::vector<CatalogOp>& ops = rank.steps[place.step].ops;
-    const std::uint64_t before = measured.size();
-    for (std::size_t op = 0; op < ops.size(); ++op) {
-      for (std::size_t i = 0; i < ops[op].tensors.size(); ++i) {
-        const TensorFact& fact = (*facts)->tensors[(*facts)->ops[first_op + op].first_tensor + i];
-        if (fact.state == State::not_measured && ops[op].tensors[i].statistics) {
-          measured.emplace(tensor_key(first_op + op, i), *ops[op].tensors[i].statistics);
-        }
-      }
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      if (tasks[i].tensor->statistics) measured.emplace(keys[i], *tasks[i].tensor->statistics);
     }
-    events_.add("progress", {{"dump", number}, {"work", "measuring step"}, {"done", id + 1}, {"all", (*facts)->steps.size()}});
-    static_cast<void>(before);
+    events_.add("progress",
+                {{"dump", number}, {"work", "measuring step"}, {"done", id + 1}, {"all", (*facts)->steps.size()}});
   }
   Json list = Json::array();
   for (const std::string& message : problems) list.push_back({{"path", ""}, {"message", message}});

@@ -18,7 +18,8 @@ class Events {
     const std::lock_guard lock(mutex_);
     const std::string text = data.dump(-1, ' ', false, Json::error_handler_t::replace);
     ++last_;
-    events_.emplace_back(last_, "id: " + std::to_string(last_) + "\nevent: " + std::string(kind) + "\ndata: " + text + "\n\n");
+    events_.emplace_back(last_,
+                         "id: " + std::to_string(last_) + "\nevent: " + std::string(kind) + "\ndata: " + text + "\n\n");
     if (events_.size() > kKept) events_.pop_front();
   }
 

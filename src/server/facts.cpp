@@ -110,8 +110,8 @@ Status read_tensors(Database& database, const Catalog& frame, const Judgement& j
       if (measured != judgement.measured.end()) tensor.statistics = measured->second;
     }
     const State state = judged(state_of(tensor), tensor, op, facts, frame, judgement);
-    facts.tensors.push_back({static_cast<std::uint32_t>(id), static_cast<std::uint16_t>(rows->number(1)),
-                             tensor.is_input, state});
+    facts.tensors.push_back(
+        {static_cast<std::uint32_t>(id), static_cast<std::uint16_t>(rows->number(1)), tensor.is_input, state});
     // What another op made is judged there.
     if (tensor.is_input && !rows->is_null(19)) {
       worst_of_others[id] = std::max(worst_of_others[id], state);
@@ -120,8 +120,7 @@ Status read_tensors(Database& database, const Catalog& frame, const Judgement& j
     }
     op.recorded += tensor.recorded();
     op.nan_tensors += state == State::nan;
-    op.inf_tensors +=
-        state == State::infinity || state == State::unjudged_infinity || state == State::healthy_infinity;
+    op.inf_tensors += state == State::infinity || state == State::unjudged_infinity || state == State::healthy_infinity;
     op.not_measured += state == State::not_measured;
   }
   for (; next_op < facts.ops.size(); ++next_op) facts.ops[next_op].first_tensor = facts.tensors.size();
@@ -141,8 +140,7 @@ State state_of(const CatalogTensor& tensor) {
   return health->inf() ? State::unjudged_infinity : State::fine;
 }
 
-Result<std::shared_ptr<const Facts>> Facts::read(Database& database, const Catalog& frame,
-                                                 const Judgement& judgement) {
+Result<std::shared_ptr<const Facts>> Facts::read(Database& database, const Catalog& frame, const Judgement& judgement) {
   auto facts = std::make_shared<Facts>();
   place_steps(frame, *facts);
   Status status = read_names(database, *facts);

@@ -67,9 +67,8 @@ std::optional<Result<NumberCondition>> condition_of(const std::string& word,
   }
   condition.is = static_cast<NumberCondition::Is>(found - kSigns.begin());
   if (std::ranges::find(columns, condition.column) == columns.end()) {
-    return Error{ErrorCode::invalid_argument,
-                 fmt::format("filter '{}': there is no number '{}'; known: {}", word, condition.column,
-                             fmt::join(columns, ", "))};
+    return Error{ErrorCode::invalid_argument, fmt::format("filter '{}': there is no number '{}'; known: {}", word,
+                                                          condition.column, fmt::join(columns, ", "))};
   }
   return condition;
 }

@@ -41,7 +41,8 @@ std::string_view host_of_origin(std::string_view origin) {
 }
 
 Response refused(std::string_view header, std::string_view value, std::string_view cure) {
-  return problem(403, fmt::format("refused: {} is '{}'; {}", header, printable(std::string(value.substr(0, 200))), cure));
+  return problem(403,
+                 fmt::format("refused: {} is '{}'; {}", header, printable(std::string(value.substr(0, 200))), cure));
 }
 
 }  // namespace
@@ -89,8 +90,9 @@ std::optional<Response> Guard::refuse(const Request& request, bool is_api) const
   if (is_bearer && !token_.empty() && equal_in_constant_time(authorization.substr(kScheme.size()), token_)) {
     return std::nullopt;
   }
-  return problem(401, "the token is missing or wrong; send `Authorization: Bearer TOKEN` with that of the address that "
-                      "`sonde serve` printed");
+  return problem(401,
+                 "the token is missing or wrong; send `Authorization: Bearer TOKEN` with that of the address that "
+                 "`sonde serve` printed");
 }
 
 const Fields& security_headers() {

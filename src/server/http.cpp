@@ -274,8 +274,9 @@ Result<HttpServer> HttpServer::open(const HttpAddress& address, HttpLimits limit
   if (!error && !state->over_tcp) state->socket = address.socket;
   if (!error) state->acceptor.listen(asio::socket_base::max_listen_connections, error);
   if (error) {
-    return cannot_listen(where, error, state->over_tcp ? "choose another with --port, or leave it out for a free one"
-                                                       : "remove it if no server uses it");
+    return cannot_listen(where, error,
+                         state->over_tcp ? "choose another with --port, or leave it out for a free one"
+                                         : "remove it if no server uses it");
   }
   if (state->over_tcp) {
     const Protocol::endpoint bound = state->acceptor.local_endpoint();

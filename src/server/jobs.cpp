@@ -21,8 +21,8 @@
 namespace sonde::server {
 namespace {
 
-constexpr std::size_t kKept = 32;                   // jobs that are done
-constexpr std::size_t kMostBytes = 512ULL << 20U;   // of an answer
+constexpr std::size_t kKept = 32;                  // jobs that are done
+constexpr std::size_t kMostBytes = 512ULL << 20U;  // of an answer
 constexpr int kNice = 10;
 
 bool is_over(const Job& job) { return job.state != "waiting" && job.state != "running"; }
@@ -126,8 +126,9 @@ Result<std::vector<std::string>> job_command(const std::string& kind, const Json
                                              const std::vector<std::filesystem::path>& dumps) {
   if (kind != "first-bad" && kind != "compare" && kind != "watch" && kind != "stomp" && kind != "measure" &&
       kind != "next-config") {
-    return Error{ErrorCode::invalid_argument,
-                 fmt::format("there is no job '{}'; first-bad, compare, watch, stomp, measure and next-config are", kind)};
+    return Error{
+        ErrorCode::invalid_argument,
+        fmt::format("there is no job '{}'; first-bad, compare, watch, stomp, measure and next-config are", kind)};
   }
   if (!arguments.is_object()) return wrong_argument("arguments", "an object");
   std::vector<std::string> command = {kind == "next-config" ? "first-bad" : kind == "measure" ? "stats" : kind};
@@ -195,7 +196,8 @@ Json Jobs::describe(const Job& job) const {
 Result<Json> Jobs::start(const std::string& body) {
   const Json request = Json::parse(body, nullptr, false);
   if (!request.is_object() || !request.contains("kind") || !request["kind"].is_string()) {
-    return Error{ErrorCode::invalid_argument, "the request has no JSON object with `kind`, as {\"kind\": \"first-bad\"}"};
+    return Error{ErrorCode::invalid_argument,
+                 "the request has no JSON object with `kind`, as {\"kind\": \"first-bad\"}"};
   }
   for (const auto& [name, ignored] : request.items()) {
     if (name != "kind" && name != "arguments") {
@@ -304,7 +306,8 @@ void Jobs::run(Job& job) {
   job.ended_us = now_us();
   if (job.is_cancelled) return;
   job.state = measured ? "done" : "failed";
-  if (measured) job.result = std::make_shared<std::string>(measured->dump(-1, ' ', false, Json::error_handler_t::replace));
+  if (measured)
+    job.result = std::make_shared<std::string>(measured->dump(-1, ' ', false, Json::error_handler_t::replace));
   if (!measured) job.error = measured.error().message;
 }
 

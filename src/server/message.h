@@ -17,9 +17,9 @@ using Fields = std::vector<std::pair<std::string, std::string>>;
 
 struct Request {
   std::string method;
-  std::string path;    // decoded, without the query: "/api/v1/ops"
-  Fields query;        // decoded, in their order
-  Fields headers;      // names in lower case
+  std::string path;  // decoded, without the query: "/api/v1/ops"
+  Fields query;      // decoded, in their order
+  Fields headers;    // names in lower case
   std::string body;
   bool over_tcp = true;  // false: through a Unix socket, whose directory decides who may use it
 

@@ -78,10 +78,8 @@ std::string_view evidence_of(const CatalogRank& rank, const CatalogTensor& tenso
 Json stack_json(const CatalogOp& op, SourceTexts& sources) {
   Json stack = Json::array();
   const auto add = [&](const std::string& file, std::uint32_t line, std::string_view function) {
-    stack.push_back({{"source_file", file},
-                     {"source_line", line},
-                     {"function", function},
-                     {"text", sources.line(file, line)}});
+    stack.push_back(
+        {{"source_file", file}, {"source_line", line}, {"function", function}, {"text", sources.line(file, line)}});
   };
   if (op.trace != nullptr) {
     for (const SourceLine& line : *op.trace) add(line.file, line.line, line.function);

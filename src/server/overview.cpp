@@ -17,10 +17,17 @@ namespace {
 constexpr std::array<std::string_view, 4> kKinds = {"journal", "tree", "msprobe", "files"};
 
 Json json_of(const CatalogRun& run, std::size_t number) {
-  return {{"run", number},           {"finished", run.finished},     {"host", run.host},
-          {"command", run.command},  {"layout", run.layout},         {"saved_data", run.saved_data},
-          {"net_name", run.net_name}, {"error", run.error},           {"started_us", run.started_us},
-          {"ended_us", run.ended_us}, {"notes", run.notes}};
+  return {{"run", number},
+          {"finished", run.finished},
+          {"host", run.host},
+          {"command", run.command},
+          {"layout", run.layout},
+          {"saved_data", run.saved_data},
+          {"net_name", run.net_name},
+          {"error", run.error},
+          {"started_us", run.started_us},
+          {"ended_us", run.ended_us},
+          {"notes", run.notes}};
 }
 
 Json json_of(const CatalogRank& rank, const CatalogStep& step, State state) {

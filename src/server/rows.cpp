@@ -88,7 +88,8 @@ class RowSearch {
     if (keys_.column.empty()) return {};
     std::vector<std::string_view> known = numbers_of(query_.of);
     const bool is_number = std::ranges::find(known, keys_.column) != known.end();
-    for (const std::string_view name : {"op_name", "op_type", "scope", "class", "step", "source_line"}) known.push_back(name);
+    for (const std::string_view name : {"op_name", "op_type", "scope", "class", "step", "source_line"})
+      known.push_back(name);
     if (query_.of == RowsOf::tensors) {
       for (const std::string_view name : {"dtype", "shape", "parameter"}) known.push_back(name);
     }
@@ -104,7 +105,8 @@ class RowSearch {
   Status read_sources() {
     if (filter_.sources.empty()) return {};
     return snapshot_.with_database([&](Database& database) -> Status {
-      Result<Statement> rows = database.prepare("SELECT DISTINCT source_file, text FROM ops JOIN texts ON texts.id=source_file");
+      Result<Statement> rows =
+          database.prepare("SELECT DISTINCT source_file, text FROM ops JOIN texts ON texts.id=source_file");
       if (!rows) return rows.error();
       while (rows->next()) files_.emplace(static_cast<std::uint32_t>(rows->number(0) + 1), rows->text(1));
       return rows->failed() ? Status(database.error("cannot read it")) : Status();
@@ -145,7 +147,8 @@ class RowSearch {
     for (std::uint32_t i = 0; i < facts_.ops.size(); ++i) {
       const OpFact& op = facts_.ops[i];
       if ((filter_.state && *filter_.state != op.state) || !takes(op)) continue;
-      if (!std::ranges::all_of(filter_.numbers, [&](const auto& n) { return n.holds(number_of(op, n.column)); })) continue;
+      if (!std::ranges::all_of(filter_.numbers, [&](const auto& n) { return n.holds(number_of(op, n.column)); }))
+        continue;
       rows_.push_back(i);
       if (keys_.column.empty()) continue;
       if (keys_.is_text) {
@@ -207,8 +210,8 @@ class RowSearch {
     KnownStatistics statistics;
     if ((flags & kHasStatistics) != 0) {
       statistics = statistics_in(row, 0, flags);
-    } else if (const auto measured = judgement.measured.find(
-                   tensor_key(facts_.tensors[at].op, facts_.tensors[at].position));
+    } else if (const auto measured =
+                   judgement.measured.find(tensor_key(facts_.tensors[at].op, facts_.tensors[at].position));
                measured != judgement.measured.end()) {
       statistics = measured->second;
     }
@@ -221,7 +224,9 @@ class RowSearch {
     if (!std::ranges::all_of(filter_.parameters, [&](const auto& p) { return glob_matches(p, parameter); })) return;
     if (keys_.column == "dtype" || keys_.column == "shape" || keys_.column == "parameter") {
       rows_.push_back(at);
-      keys_.texts.push_back(keys_.column == "dtype" ? dtype : keys_.column == "shape" ? std::string(row.text(13)) : parameter);
+      keys_.texts.push_back(keys_.column == "dtype"   ? dtype
+                            : keys_.column == "shape" ? std::string(row.text(13))
+                                                      : parameter);
       return;
     }
     const auto& numbers = numbers_of(RowsOf::tensors);

@@ -157,7 +157,9 @@ Json ServedDump::status() const {
           {"state", now},
           {"error", error_},
           {"progress", progress_},
-          {"index", !snapshot_ ? "none" : snapshot_->is_saved() ? "saved" : "memory"},
+          {"index", !snapshot_              ? "none"
+                    : snapshot_->is_saved() ? "saved"
+                                            : "memory"},
           {"generation", generation_},
           {"ended", end_},
           {"has_values", values},

@@ -66,7 +66,8 @@ struct Page {
 // The command that prints the same rows, if its options can choose them.
 std::string command_of(const Ask& ask, const RowQuery& query) {
   if (!query.sort.empty()) return "";
-  std::string command = fmt::format("sonde {} '{}'", query.of == RowsOf::tensors ? "stats" : "ls --ops", ask.dump.path().string());
+  std::string command =
+      fmt::format("sonde {} '{}'", query.of == RowsOf::tensors ? "stats" : "ls --ops", ask.dump.path().string());
   std::string_view rest = query.filter;
   while (!rest.empty()) {
     const std::string_view word = rest.substr(0, rest.find(' '));

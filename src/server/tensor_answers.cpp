@@ -35,16 +35,16 @@ Result<AskedTensor> asked_tensor(Ask& ask) {
   for (const CatalogTensor& tensor : at->op->tensors) {
     if (tensor.is_input == is_input && tensor.slot == slot) return AskedTensor{*at, tensor, nullptr};
   }
-  return Error{ErrorCode::not_found, fmt::format("'{}' has no {}.{}", at->op->op_name, is_input ? "input" : "output", slot)};
+  return Error{ErrorCode::not_found,
+               fmt::format("'{}' has no {}.{}", at->op->op_name, is_input ? "input" : "output", slot)};
 }
 
 Result<AskedTensor> opened_tensor(Ask& ask) {
   Result<AskedTensor> asked = asked_tensor(ask);
   if (!asked) return asked;
   if (asked->tensor.file.empty()) {
-    return Error{ErrorCode::not_found,
-                 fmt::format("the dump has no values of this tensor{}{}", asked->tensor.skipped.empty() ? "" : ": ",
-                             asked->tensor.skipped)};
+    return Error{ErrorCode::not_found, fmt::format("the dump has no values of this tensor{}{}",
+                                                   asked->tensor.skipped.empty() ? "" : ": ", asked->tensor.skipped)};
   }
   Result<TensorFile> file =
       TensorFile::open(asked->at.of_rank().directory / asked->tensor.file, spec_of(asked->tensor));
@@ -184,8 +184,7 @@ Result<Response> tensor_values(Ask& ask) {
   if (!asked) return asked.error();
   const Result<Slice> slice = slice_of(asked->file->view(), text);
   if (!slice) return slice.error();
-  const std::uint64_t bytes =
-      static_cast<std::uint64_t>(slice->elements()) * info(asked->file->dtype()).file_bytes;
+  const std::uint64_t bytes = static_cast<std::uint64_t>(slice->elements()) * info(asked->file->dtype()).file_bytes;
   if (bytes > kLimits.values_bytes) {
     return problem(413, fmt::format("the slice has {} bytes, at most {} are given at once; take a smaller slice, or "
                                     "tensor/file for the whole",

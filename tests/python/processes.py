@@ -66,12 +66,17 @@ def preloading(library):
     return " ".join(filter(None, [os.environ.get("LD_PRELOAD"), str(library)]))
 
 
+def clean_environment(**variables):
+    """Ours, without the variables that Sonde reads, and with these."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+    return kept | {name: str(value) for name, value in variables.items()}
+
+
 def run_in(directory, dump, *command, timeout=120, **environment):
     """The command in a clean environment, outside the checkout. SONDE_TESTS_PATIENCE: how many times longer than
     `timeout` seconds it may take (scripts/sanitize)."""
     timeout *= float(os.environ.get("SONDE_TESTS_PATIENCE", "1"))
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
-    kept.update({name: str(value) for name, value in environment.items()})
+    kept = clean_environment(**environment)
     if not (cold or os.environ.get("SONDE_TESTS_COLD")) and _warm.can_run(command, environment):
         return Run(_warm.run(command, directory, kept, timeout), dump)
     arguments = [str(part) for part in command]

@@ -1,0 +1,309 @@
+"""Every answer of `sonde serve` is as src/server/openapi.json says, on dumps of every layout; numbers are the verbs'."""
+
+import gzip
+import io
+import json
+import pathlib
+import re
+import sys
+import textwrap
+import urllib.request
+
+import numpy as np
+import pyarrow.ipc
+import pytest
+from conftest import SMALL_TRAINING
+from golden_cases import TREES
+from processes import CLI, run_in
+from serving import ARROW, OPENAPI, Server, answer_of, conform, serving
+
+RECORD = """
+import pathlib, sys
+sys.path.insert(0, sys.argv[1])
+import golden, golden_cases
+for name in sys.argv[3:]:
+    directory = pathlib.Path(sys.argv[2]) / name.replace(".", "_")
+    directory.mkdir()
+    golden.record(golden_cases.CASES[name], directory)
+"""
+
+NAN_TRAINING = SMALL_TRAINING.replace(
+    "        loss.backward()", "        loss = loss + torch.log(0.5 - step + 0 * loss)\n        loss.backward()"
+)
+
+
+@pytest.fixture(scope="module")
+def dumps(tmp_path_factory):
+    """The dumps of golden cases: tensors of each layout, statistics alone, a graph alone."""
+    directory = tmp_path_factory.mktemp("golden", numbered=True)
+    names = sorted({*TREES.values(), "mindspore-2.7-statistic", "graph-only", "mindspore-2.7-overflow"})
+    done = run_in(directory, None, sys.executable, "-c", RECORD, pathlib.Path(__file__).parent, directory, *names)
+    assert done.status == 0, done.stderr
+    return {name: directory / name.replace(".", "_") / "dump" for name in names}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A dump with a NaN in step 1, and a server of it and of itself."""
+    directory = tmp_path_factory.mktemp("served", numbered=True)
+    (directory / "train.py").write_text(textwrap.dedent(NAN_TRAINING))
+    run = [CLI, "run", "--out", directory / "nan", "--saved-data", "full", "--", sys.executable, "train.py"]
+    assert run_in(directory, None, *run).status == 0
+    server = Server(directory / "nan", directory / "nan")
+    server.dump = directory / "nan"
+    yield server
+    assert server.close() == 0, server.messages
+
+
+def arrow_table(answer):
+    assert answer.headers["Content-Type"] == ARROW
+    table = pyarrow.ipc.open_stream(io.BytesIO(answer.body)).read_all()
+    table.validate(full=True)
+    return table
+
+
+def json_cell(value, column):
+    """A cell of an Arrow table as the JSON table has it."""
+    if isinstance(value, float):
+        return "nan" if value != value else "inf" if value == np.inf else "-inf" if value == -np.inf else value
+    return json.loads(f"[{value[1:-1]}]") if column == "shape" and value is not None else value
+
+
+def check_table(server, path, columns_of="x-arrow-columns", **query):
+    """The answer as JSON and as Arrow: as described, and equal to each other."""
+    answer = server.get(path, **query)
+    assert answer.status == 200, (path, answer.body)
+    described = answer_of(f"/{path}")
+    conform(described["content"]["application/json"]["schema"], answer.json)
+    place = described["content"][ARROW] if columns_of == "x-arrow-columns" else described
+    table = arrow_table(server.get(path, accept=ARROW, **query))
+    columns = [{"name": field.name, "type": str(field.type), "nullable": field.nullable} for field in table.schema]
+    types = {
+        "double": "float64",
+        "string": "utf8",
+        "dictionary<values=string, indices=int32, ordered=0>": "dictionary<int32, utf8>",
+    }
+    for column in columns:
+        column["type"] = types.get(column["type"], column["type"])
+    assert columns == place[columns_of], path
+    rows = [{name: json_cell(value, name) for name, value in row.items()} for row in table.to_pylist()]
+    assert rows == answer.json["rows"], path
+    return answer.json
+
+
+def check_json(server, path, **query):
+    answer = server.get(path, **query)
+    assert answer.status == 200, (path, answer.body)
+    assert answer.headers["Cache-Control"] == "no-store"
+    conform(answer_of(f"/{path}")["content"]["application/json"]["schema"], answer.json)
+    return answer.json
+
+
+def check_tensor(server, where):
+    """Every question about a tensor with values."""
+    check_json(server, "tensor/statistics", **where)
+    for scale in ("linear", "log", "symlog"):
+        histogram = check_json(server, "tensor/histogram", bins=8, scale=scale, **where)
+        bad = sum(histogram[f"{kind}_count"] for kind in ("nan", "positive_inf", "negative_inf"))
+        whole = np.load(io.BytesIO(server.get("tensor/file", **where).body))
+        assert sum(histogram["counts"]) + histogram["below"] + histogram["above"] + bad == whole.size
+    for kind in ("nan", "inf", "bad", "max", "min"):
+        found = check_json(server, "tensor/next", of=kind, **where)
+        if found["index"] is not None:
+            assert np.ravel_multi_index(found["index"], whole.shape or (1,)) == found["flat"] or not whole.shape
+    values = np.load(io.BytesIO(server.get("tensor/values", **where).body))
+    assert np.array_equal(values, whole, equal_nan=True)
+    check_table(server, "tensor/heat", w=3, h=3, **where)
+
+
+def test_every_answer_is_as_described_on_every_layout(dumps):
+    asked = set()
+    for name, dump in dumps.items():
+        with serving(dump) as server:
+            state = check_json(server, "status")
+            assert state["state"] == "ready", (name, state)
+            assert check_json(server, "overview")["steps"], name
+            ops = check_table(server, "ops", limit=1000)
+            tensors = check_table(server, "tensors", limit=1000)
+            assert name == "graph-only" or tensors["rows"], name
+            check_table(server, "health")
+            check_table(server, "health", by="op", w=1, h=2)
+            check_table(server, "gradients")
+            check_json(server, "scopes")
+            check_json(server, "source")
+            check_json(server, "search", q="conv")
+            check_json(server, "conditions")
+            check_json(server, "jobs")
+            check_table(server, "graph")
+            check_table(server, "graph", "x-arrow-columns-of-edges", part="edges")
+            for row in [*ops["rows"][:3], *ops["rows"][-2:]]:
+                where = {key: row[key] for key in ("rank", "graph", "step")} | {"name": row["op_name"]}
+                shown = check_json(server, "op", **where)
+                assert shown["op_name"] == row["op_name"]
+                for direction in ("cause", "effect"):
+                    check_json(server, "path", direction=direction, **where)
+                check_table(server, "trend", name=row["op_name"])
+            with_values = [row for row in tensors["rows"] if row["tensor_file"]]
+            for row in with_values[:2]:
+                place = {key: row[key] for key in ("rank", "graph", "step", "side", "slot")}
+                check_tensor(server, place | {"name": row["op_name"]})
+                asked.add(name)
+    assert len(asked) >= 8
+
+
+def test_openapi_is_valid_and_every_path_of_it_is_asked_here(trained):
+    assert trained.get("openapi.json").json == OPENAPI
+    files = [pathlib.Path(__file__).with_name(f"{name}.py") for name in ("test_serve", "test_serve_jobs", "serving")]
+    here = "".join(file.read_text() for file in files)
+    for path in OPENAPI["paths"]:
+        assert re.search(rf'["/]{path.lstrip("/").partition("/{")[0]}[?"/]', here), path
+
+
+def test_the_tensor_of_an_answer_is_that_of_every_verb():
+    common = json.loads((pathlib.Path(__file__).parents[2] / "docs/json/common.schema.json").read_text())["$defs"]
+    ours = json.dumps(OPENAPI["components"]["schemas"]["tensor"]).replace(
+        "#/components/schemas/", "common.schema.json#/$defs/"
+    )
+    assert {**json.loads(ours), "description": ""} == {**common["tensor"], "description": ""}
+
+
+def test_a_table_of_tensors_is_that_of_stats(trained):
+    shown = run_in(trained.dump, None, CLI, "stats", trained.dump, "--jsonl")
+    known = [json.loads(line) for line in shown.stdout.splitlines()]
+    rows = []
+    while len(rows) < (page := trained.get("tensors", offset=len(rows), limit=100).json)["count"]:
+        rows += page["rows"]
+    assert len(rows) == len(known)
+    for row, stats in zip(rows, known, strict=True):
+        assert {key: row[key] for key in stats if key not in ("rank", "dump")} == {
+            key: value for key, value in stats.items() if key not in ("rank", "dump")
+        }
+
+
+def test_rows_are_filtered_and_sorted(trained):
+    def names(**query):
+        answer = trained.get("tensors", **query)
+        assert answer.status == 200, answer.body
+        return answer.json["rows"]
+
+    norms = [row["l2norm"] for row in names(sort="-l2norm", limit=1000)]
+    numbers = [norm for norm in norms if not isinstance(norm, str)]
+    assert numbers == sorted(numbers, reverse=True)
+    assert norms[0] == "nan"
+    bad = names(filter="nan_count>0")
+    assert bad and all(row["nan_count"] > 0 for row in bad)
+    assert {row["op_type"] for row in names(filter="type:CONV2D")} == {"conv2d"}
+    assert {row["phase"] for row in names(filter="phase:backward side:output")} == {"backward"}
+    assert {row["class"] for row in names(filter="class:nan")} == {"nan"}
+    assert {row["op_name"].rsplit("/", 1)[-1] for row in names(filter="conv2d-op0")} == {"conv2d-op0"}
+    assert {row["parameter"] for row in names(filter="parameter:conv.*")} == {"conv.weight", "conv.bias"} | {
+        row["parameter"] for row in names(filter="parameter:conv.*.grad*")
+    }
+    lines = {row["source_line"] for row in names(filter="op:relu")}
+    assert {row["source_line"] for row in names(filter=f"source:train.py:{min(lines)}")} == {min(lines)}
+    assert [row["op_id"] for row in names(offset=5, limit=3)] == [row["op_id"] for row in names(limit=8)][5:]
+    assert list(names(columns="step,op_name", limit=1)[0]) == ["step", "op_name"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("ops?limit=1001", 422, "limit=1001: at most 1000"),
+        ("ops?limit=-1", 422, "limit=-1: expected a number"),
+        ("ops?limt=2", 422, "there is no parameter 'limt'; did you mean 'limit'?"),
+        ("ops?limit=1&limit=2", 422, "the parameter 'limit' is there twice"),
+        ("ops?step=a", 422, "step=a: expected steps"),
+        ("ops?sort=nothing", 422, "cannot sort by 'nothing'"),
+        ("ops?columns=op_nam", 422, "there is no column 'op_nam'; nearest: op_name"),
+        ("tensors?filter=op:(", 422, "'(' is not a regular expression"),
+        ("tensors?filter=phase:foward", 422, "expected one of forward"),
+        ("tensors?filter=l2norm>x", 422, "expected a number"),
+        ("tensors?filter=norm>1", 422, "there is no number 'norm'"),
+        ('tensors?filter="a', 422, "inside quotes"),
+        ("op?name=Default/network-Small/conv-Conv2d/conv2d-op9", 404, "nearest: "),
+        ("op", 422, "the parameter 'name' is missing"),
+        ("ops?dump=2", 404, "there is no dump 2"),
+        ("ops?generation=77", 409, "the dump has changed"),
+        ("graph?step=99", 404, "no such step"),
+        ("source?file=/etc/passwd", 404, "no op of this dump has a line of '/etc/passwd'"),
+        ("tensor/values?name=fc.weight&slice=[1,2,3]", 422, "more axes than the tensor"),
+        ("tensor/values?name=fc.weight&slice=9", 422, "9 is outside"),
+        ("tensor/values?name=fc.weight&slice=a", 422, "expected a number or a range"),
+        ("tensor/heat?name=fc.weight&w=5000", 422, "w=5000: at most 4096"),
+        ("tensor/histogram?name=fc.weight&bins=513", 422, "bins=513: at most 512"),
+        ("tensor/next?name=fc.weight", 422, "the parameter 'of' is missing"),
+        ("tensor/statistics?name=fc.weight&slot=7", 404, "has no output.7"),
+        ("nothing", 404, "see api/v1/openapi.json"),
+        ("jobs/7", 404, "there is no job 7"),
+        ("jobs/x", 404, "there is no job 'x'"),
+        ("pairs?job=99", 404, "is no compare job"),
+    ],
+)
+def test_a_wrong_question_is_answered_with_the_place_and_what_was_expected(trained, path, status, words):
+    answer = trained.ask("api/v1/" + path.replace('"', "%22").replace(">", "%3E"))
+    assert answer.status == status, answer.body
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    conform("error", answer.json)
+    assert words in answer.json["detail"]
+
+
+def test_values_are_those_of_the_file(trained):
+    where = {"name": "Default/network-Small/conv-Conv2d/conv2d-op0", "step": 1}
+    file = trained.get("tensor/statistics", **where).json["tensor_file"]
+    known = np.load(file)
+    assert np.array_equal(np.load(io.BytesIO(trained.get("tensor/file", **where).body)), known)
+    for text, part in (
+        ("0", known[0]),
+        ("[-1,:,1:3]", known[-1, :, 1:3]),
+        (":,0,::2,4:2", known[:, 0, ::2, 4:2]),
+        ("", known),
+    ):
+        answer = trained.get("tensor/values", slice=text, **where)
+        assert np.array_equal(np.load(io.BytesIO(answer.body)), part), text
+    heat = arrow_table(trained.get("tensor/heat", accept=ARROW, slice="0,1", w=2, h=3, **where)).to_pandas()
+    rows = [known[0, 1][i * 6 // 3 : (i + 1) * 6 // 3] for i in range(3)]
+    cells = [row[:, j * 6 // 2 : (j + 1) * 6 // 2] for row in rows for j in range(2)]
+    assert np.allclose(heat["mean"], [cell.mean(dtype=float) for cell in cells], rtol=1e-12)
+    assert list(heat["max"]) == [cell.max() for cell in cells]
+    edges = np.linspace(known.min(), known.max(), 11)
+    histogram = trained.get("tensor/histogram", bins=10, **where).json
+    assert np.allclose(histogram["edges"], edges)
+    assert sum(histogram["counts"]) == known.size
+    assert abs(np.histogram(known, 10)[0] - histogram["counts"]).max() <= 1  # on an edge rounding decides
+    found = trained.get("tensor/next", of="max", **where).json
+    assert found["flat"] == known.argmax() and np.float32(found["text"]) == known.max()
+
+
+def test_one_nan_is_never_averaged_away(trained):
+    where = {"name": "Default/log-op0", "step": 1}
+    heat = trained.get("tensor/heat", w=1, h=1, **where).json["rows"]
+    assert [cell["bad"] for cell in heat] == [1] and heat[0]["mean"] is None
+
+
+def test_a_part_of_a_file_is_asked_for_by_range(trained):
+    path = "api/v1/tensor/file?name=fc.weight"
+    whole = trained.ask(path)
+    assert whole.status == 200 and whole.headers["Accept-Ranges"] == "bytes"
+    for text, part in (
+        ("0-9", slice(0, 10)),
+        ("120-140", slice(120, 141)),
+        ("-5", slice(-5, None)),
+        ("200-", slice(200, None)),
+    ):
+        answer = trained.ask(path, Range=f"bytes={text}")
+        assert answer.status == 206 and answer.body == whole.body[part], text
+    assert trained.ask(path, Range="bytes=99999-").status == 416
+
+
+def test_long_json_is_packed_where_the_reader_accepts_it(trained):
+    plain = trained.get("tensors", limit=50)
+    packed = trained.ask("api/v1/tensors?limit=50", Accept_Encoding="gzip")
+    assert packed.headers["Content-Encoding"] == "gzip" and len(packed.body) < len(plain.body) / 4
+    assert json.loads(gzip.decompress(packed.body)) == plain.json
+
+
+def test_without_a_page_it_says_how_to_get_it(trained):
+    page = urllib.request.urlopen(trained.address)
+    assert page.status == 200 and page.headers["Content-Type"].startswith("text/html")
+    if not trained.get("status").json["has_page"]:
+        assert b"Node 20.19" in page.read()

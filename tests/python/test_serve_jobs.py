@@ -1,0 +1,228 @@
+"""Jobs of `sonde serve` answer what the verbs answer; dumps that grow, end, are damaged or disappear."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+from conftest import SMALL_TRAINING
+from processes import CLI, clean_environment, run_in
+from serving import Server, answer_of, conform, serving
+from test_serve import NAN_TRAINING
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """Dumps of a training with a NaN and of one without, and a server of both."""
+    directory = tmp_path_factory.mktemp("jobs", numbered=True)
+    for name, source in (("nan", NAN_TRAINING), ("good", SMALL_TRAINING)):
+        (directory / f"{name}.py").write_text(textwrap.dedent(source))
+        run = [CLI, "run", "--out", directory / name, "--saved-data", "tensor", "--", sys.executable, f"{name}.py"]
+        assert run_in(directory, None, *run).status == 0
+    server = Server(directory / "nan", directory / "good")
+    server.directory = directory
+    yield server
+    assert server.close() == 0, server.messages
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "command"),
+    [
+        ("first-bad", {}, ["first-bad", "nan"]),
+        ("first-bad", {"dump": 1, "steps": "0-1"}, ["first-bad", "good", "--step", "0-1"]),
+        ("compare", {"rtol": 1e-3, "steps": "0"}, ["compare", "nan", "good", "--rtol", "0.001", "--step", "0"]),
+        (
+            "watch",
+            {"recommended": True, "conditions": ["tensor_overflow"], "side": "both"},
+            ["watch", "nan", "--recommended", "-c", "tensor_overflow", "--side", "both"],
+        ),
+        ("stomp", {"rank": 0}, ["stomp", "nan", "--rank", "0"]),
+    ],
+)
+def test_the_result_of_a_job_is_the_json_of_the_verb(pair, kind, arguments, command):
+    job = pair.job(kind, **arguments)
+    conform("job", job)
+    verb = [command[0], *(pair.directory / part if part in ("nan", "good") else part for part in command[1:])]
+    shown = run_in(pair.directory, None, CLI, *verb, "--json")
+    assert job["result"] == json.loads(shown.stdout)
+    assert job["exit_status"] == shown.status and job["state"] == "done"
+
+
+def test_a_first_bad_job_judges_the_infinities_of_the_dump(pair):
+    job = pair.job("first-bad")
+    overview = pair.get("overview").json
+    assert overview["finding"] == job["result"]
+    conform(answer_of("/overview")["content"]["application/json"]["schema"], overview)
+
+
+def test_measuring_fills_in_what_the_dump_lacks(pair, tmp_path):
+    shutil.copytree(pair.directory / "nan", tmp_path / "dump")
+    for journal in list(tmp_path.rglob(".dump_metadata")):  # files alone are left
+        shutil.rmtree(journal)
+    with serving(tmp_path / "dump") as server:
+        before = server.get("tensors", filter="class:not_measured").json["count"]
+        assert before > 100
+        job = server.job("measure")
+        assert job["state"] == "done" and job["result"]["measured"] >= before and job["result"]["problems"] == []
+        assert server.get("tensors", filter="class:not_measured").json["count"] == 0
+        shown = run_in(tmp_path, None, CLI, "stats", tmp_path / "dump", "--jsonl")
+        known = [json.loads(line) for line in shown.stdout.splitlines()]
+        rows = server.get("tensors", limit=1000).json["rows"]
+        assert [row["l2norm"] for row in rows] == [row.get("l2norm") for row in known]
+        assert "nan" in {row["class"] for row in server.get("health").json["rows"]}
+
+
+def test_the_next_configuration_is_that_of_first_bad(pair, tmp_path):
+    job = pair.job("next-config")
+    run_in(tmp_path, None, CLI, "first-bad", pair.directory / "nan", "--next-config", tmp_path / "next.json")
+    assert job["result"] == json.loads((tmp_path / "next.json").read_text())
+    assert "nothing wrong was found" in pair.job("next-config", dump=1)["error"]
+
+
+def test_the_pairs_of_a_comparison_are_paged(pair):
+    job = pair.job("compare")
+    everything = job["result"]["ops"]
+    page = pair.get("pairs", job=job["job"], offset=2, limit=3).json
+    conform(answer_of("/pairs")["content"]["application/json"]["schema"], page)
+    assert page["count"] == len(everything) and page["rows"] == everything[2:5]
+
+
+def test_jobs_are_listed_forgotten_and_refused_with_the_reason(pair):
+    listed = pair.get("jobs").json
+    conform("jobs", listed)
+    number = listed["jobs"][0]["job"]
+    assert pair.ask(f"api/v1/jobs/{number}", "DELETE").status == 200
+    assert pair.get(f"jobs/{number}").status == 404
+    for body, words in (
+        (b"{", "`kind`"),
+        (b'{"kind": "rm"}', "there is no job 'rm'"),
+        (b'{"kind": "first-bad", "arguments": {"condition": 1}}', "has no argument 'condition'"),
+        (b'{"kind": "first-bad", "arguments": {"steps": 3}}', "'steps': expected a text"),
+        (b'{"kind": "first-bad", "arguments": {"dump": 9}}', "there is no dump 9"),
+        (b'{"kind": "watch", "argumens": {}}', "not 'argumens'"),
+    ):
+        answer = pair.ask("api/v1/jobs", "POST", body, Content_Type="application/json")
+        assert answer.status in (404, 422) and words in answer.json["detail"]
+    # A value that looks like an option stays a value.
+    job = pair.job("watch", conditions=["--list"])
+    assert job["state"] == "failed" and "--list" in job["error"]
+
+
+def test_too_many_waiting_jobs_are_refused_and_a_job_can_be_cancelled(pair):
+    body = json.dumps({"kind": "compare", "arguments": {}}).encode()
+    numbers, refused = [], None
+    for _ in range(40):
+        answer = pair.ask("api/v1/jobs", "POST", body, Content_Type="application/json")
+        if answer.status == 429:
+            refused = answer
+            break
+        numbers.append(answer.json["job"])
+    assert refused is not None and "jobs are waiting" in refused.json["detail"]
+    for number in numbers:
+        pair.ask(f"api/v1/jobs/{number}", "DELETE")
+    pair.wait(lambda: all(job["state"] not in ("waiting", "running") for job in pair.get("jobs").json["jobs"]))
+
+
+GROWING = """
+    import os, pathlib, signal, sys, time
+    import torch
+
+    torch.manual_seed(0)
+    network = torch.nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    here = pathlib.Path(__file__).parent
+    for step in range(5):
+        while not (here / f"go{step}").exists():
+            time.sleep(0.01)
+        optimizer.zero_grad()
+        loss = network(torch.ones(4, 3)).square().mean() / (step < 2)
+        loss.backward()
+        optimizer.step()
+        (here / f"done{step}").touch()
+        if step == 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_running_training_is_followed_and_its_end_is_said(tmp_path):
+    (tmp_path / "train.py").write_text(textwrap.dedent(GROWING))
+    out = tmp_path / "dump"
+    command = [CLI, "run", "--out", out, "--", sys.executable, "train.py"]
+    (tmp_path / "go0").touch()
+    run = subprocess.Popen(
+        [str(part) for part in command],
+        cwd=tmp_path,
+        env=clean_environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        Server.wait(lambda: (tmp_path / "done0").exists(), 60)
+        (tmp_path / "go1").touch()
+        Server.wait(lambda: (tmp_path / "done1").exists())
+        Server.wait(lambda: list(out.rglob("journal")))
+        with serving(out) as server:
+            server.wait(lambda: server.get("status").json["state"] == "live")
+            generation = server.get("status").json["generation"]
+            (tmp_path / "go2").touch()
+            (tmp_path / "go3").touch()
+            Server.wait(lambda: (tmp_path / "done3").exists())
+            began = time.monotonic()
+            server.wait(lambda: server.get("tensors", filter="nan_count>0").json.get("count", 0) > 0, 30)
+            taken = time.monotonic() - began
+            assert server.get("status").json["generation"] > generation
+            (tmp_path / "go4").touch()
+            server.wait(lambda: server.get("status").json["dumps"][0]["ended"] == "killed")
+            assert server.get("status").json["state"] == "ready"
+            events = server.events()
+            assert {"grown", "ended"} <= {event for event, _ in events}
+            assert ("ended", {"dump": 0, "ended": "killed"}) in events
+        print(f"a NaN was shown after {taken:.2f} s")
+    finally:
+        run.kill()
+        run.wait()
+
+
+def test_a_damaged_dump_is_shown_with_its_problems(pair, tmp_path):
+    shutil.copytree(pair.directory / "nan", tmp_path / "dump")
+    for journal in tmp_path.rglob("journal"):
+        journal.chmod(0o600)
+        data = bytearray(journal.read_bytes())
+        data[len(data) // 2 : len(data) // 2 + 40] = b"\xff" * 40
+        journal.write_bytes(data)
+    files = sorted((tmp_path / "dump").rglob("*conv2d-op0*.output.0.*.npy"))
+    files[0].chmod(0o600)
+    files[0].write_bytes(files[0].read_bytes()[:100])
+    with serving(tmp_path / "dump") as server:
+        assert server.get("overview").json["problems"]
+        answers = [
+            server.get("tensor/values", name="Default/network-Small/conv-Conv2d/conv2d-op0", step=step)
+            for step in range(3)
+        ]
+        broken = [answer for answer in answers if answer.status == 500]
+        assert broken and files[0].name in broken[0].json["detail"]
+
+
+def test_a_dump_that_disappears_leaves_what_was_read(pair, tmp_path):
+    shutil.copytree(pair.directory / "good", tmp_path / "dump")
+    with serving(tmp_path / "dump", XDG_CACHE_HOME=tmp_path / "cache") as server:
+        ops = server.get("ops").json["count"]
+        shutil.rmtree(tmp_path / "dump")
+        server.wait(lambda: server.get("status").json["dumps"][0]["error"])
+        assert server.get("ops").json["count"] == ops
+        lost = server.get("tensor/values", name="fc.weight")
+        assert lost.status in (404, 500) and "fc" in lost.json["detail"]
+
+
+def test_what_is_no_dump_is_an_error_that_names_it(tmp_path):
+    (tmp_path / "notes.txt").write_text("hello")
+    with serving(tmp_path) as server:
+        state = server.get("status").json
+        assert state["state"] == "failed" and str(tmp_path) in state["dumps"][0]["error"]
+        assert server.get("ops").status == 500
+    missing = run_in(tmp_path, None, CLI, "serve", tmp_path / "nowhere")
+    assert missing.status == 3 and re.search("cannot open dump '.*nowhere': no such directory", missing.stderr)

@@ -1,0 +1,250 @@
+"""Who may ask `sonde serve`, and what no request can do: docs/rest.md, "Security". By bytes on a socket."""
+
+import json
+import os
+import pathlib
+import re
+import socket
+import stat
+import sys
+import textwrap
+import time
+
+import pytest
+from processes import CLI, run_in
+from serving import Server, received, serving
+
+HOSTILE = """
+    import torch
+    from torch import nn
+
+    class Root(nn.Module):
+        def __init__(self):
+            super().__init__()
+            for name in ("<img src=x onerror=alert(1)>", "\\x1b[31mred", "n" * 3000):
+                self.add_module(name, nn.ReLU())
+
+        def forward(self, x):
+            for module in self.children():
+                x = module(x)
+            return x
+
+    Root()(torch.ones(2))
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """Of a dump whose names are HTML, control characters, and long."""
+    directory = tmp_path_factory.mktemp("hostile", numbered=True)
+    (directory / "train.py").write_text(textwrap.dedent(HOSTILE))
+    run = [CLI, "run", "--out", directory / "dump", "--saved-data", "tensor", "--", sys.executable, "train.py"]
+    done = run_in(directory, None, *run)
+    assert done.status == 0, done.stderr
+    server = Server(directory / "dump")
+    server.dump = directory / "dump"
+    yield server
+    assert server.close() == 0
+    assert server.token not in server.messages
+
+
+def request(server, path="/api/v1/status", method="GET", token=None, host=None, headers=()):
+    lines = [f"{method} {path} HTTP/1.1", f"Host: {host or f'127.0.0.1:{server.port}'}", "Connection: close"]
+    if token != "":
+        lines.append(f"Authorization: Bearer {token or server.token}")
+    return server.raw("\r\n".join([*lines, *headers, "", ""]).encode())
+
+
+def status_of(answer):
+    return int(answer.split(b" ", 2)[1]) if answer else None
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({}, 200),
+        ({"host": "localhost"}, 200),
+        ({"host": "LOCALHOST:1"}, 200),
+        ({"host": "[::1]:8765"}, 200),
+        ({"host": "evil.example"}, 403),
+        ({"host": "127.0.0.1.evil.example"}, 403),
+        ({"host": "localhost.evil.example:80"}, 403),
+        ({"host": "127.0.0.1@evil.example"}, 403),
+        ({"headers": ["Host: evil.example"]}, 400),
+        ({"headers": ["Origin: http://localhost:3"]}, 200),
+        ({"headers": ["Origin: https://evil.example"]}, 403),
+        ({"headers": ["Origin: null"]}, 403),
+        ({"headers": ["Origin: file://"]}, 403),
+        ({"headers": ["Origin: http://localhost", "Origin: http://evil.example"]}, 400),
+        ({"headers": ["Sec-Fetch-Site: same-origin"]}, 200),
+        ({"headers": ["Sec-Fetch-Site: none"]}, 200),
+        ({"headers": ["Sec-Fetch-Site: same-site"]}, 403),
+        ({"headers": ["Sec-Fetch-Site: cross-site"]}, 403),
+        ({"token": ""}, 401),
+        ({"token": "0" * 32}, 401),
+        ({"token": "x"}, 401),
+        ({"token": "", "headers": ["Authorization: Basic eDp5"]}, 401),
+        ({"token": "", "headers": ["Cookie: token=1"]}, 401),
+        ({"method": "POST"}, 405),
+        ({"method": "DELETE"}, 405),
+        ({"method": "PUT", "path": "/api/v1/jobs"}, 405),
+        ({"method": "OPTIONS"}, 405),
+        ({"method": "TRACE", "path": "/"}, 405),
+        ({"path": "/../../etc/passwd"}, 400),
+        ({"path": "/%2e%2e/%2e%2e/etc/passwd"}, 400),
+        ({"path": "/etc/passwd"}, 404),
+        ({"path": "/openapi.json"}, 404),
+        ({"path": "/api/v1/ops?filter=%00"}, 400),
+        ({"path": "/api/v1/ops?filter=%zz"}, 400),
+        ({"path": "http://evil.example/api/v1/status"}, 400),
+    ],
+)
+def test_only_this_page_with_its_token_is_answered(server, change, status):
+    answer = request(server, **change)
+    assert status_of(answer) == status, answer[:300]
+    if status >= 400 and status != 405:
+        assert b"rank" not in answer and b"journal" not in answer
+
+
+def test_a_token_is_asked_for_even_where_it_is_empty(server):
+    answer = server.raw(
+        f"GET /api/v1/status HTTP/1.1\r\nHost: localhost:{server.port}\r\nAuthorization: Bearer \r\nConnection: close\r\n\r\n".encode()
+    )
+    assert status_of(answer) == 401
+
+
+def test_a_token_has_128_bits_and_is_new_at_each_start(server):
+    assert re.fullmatch("[0-9a-f]{32}", server.token)
+    with serving(server.dump) as other:
+        assert other.token != server.token
+
+
+@pytest.mark.parametrize("path", ["/", "/api/v1/status", "/nothing"])
+def test_every_answer_has_the_headers_that_protect_it(server, path):
+    head = request(server, path).partition(b"\r\n\r\n")[0].decode().lower()
+    assert "content-security-policy: default-src 'none'; script-src 'self'" in head
+    assert "require-trusted-types-for 'script'" in head and "frame-ancestors 'none'" in head
+    for line in (
+        "x-content-type-options: nosniff",
+        "referrer-policy: no-referrer",
+        "cross-origin-opener-policy: same-origin",
+        "cross-origin-resource-policy: same-origin",
+    ):
+        assert line in head
+    assert "access-control" not in head and "set-cookie" not in head
+    assert path != "/api/v1/status" or "cache-control: no-store" in head
+
+
+def test_what_is_too_large_or_no_request_is_refused(server):
+    assert status_of(request(server, headers=["X-Long: " + "a" * 17000])) == 413
+    body = b"POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 300000\r\n\r\n" + b" " * 300000
+    assert status_of(server.raw(body)) in (413, None)  # it may close while we still send
+    assert status_of(server.raw(b"hello\r\n\r\n")) == 400
+    assert status_of(server.raw(b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n")) == 400
+    text = b"POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + server.token.encode()
+    assert status_of(server.raw(text + b"\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")) == 400  # no JSON type
+
+
+def test_a_hundred_connections_and_a_slow_sender_do_not_stop_it(server):
+    slow = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(100)]
+    try:
+        for connection in slow[:60]:
+            connection.sendall(b"GET / HTTP/1.1\r\nHo")
+        refused = slow[-1]
+        refused.settimeout(5)
+        assert status_of(received(refused)) == 503
+    finally:
+        for connection in slow:
+            connection.close()
+    server.wait(lambda: status_of(request(server)) == 200)
+
+
+@pytest.mark.cold
+def test_a_request_that_is_not_finished_is_ended_after_ten_seconds(server):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=15) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHo")
+        began = time.monotonic()
+        assert received(connection) == b""
+        assert 8 < time.monotonic() - began < 14
+
+
+def test_hostile_names_are_only_text(server):
+    names = [row["op_name"] for row in server.get("ops").json["rows"]]
+    assert any("<img src=x onerror=alert(1)>" in name for name in names)
+    assert any("n" * 3000 in name for name in names)
+    for name in names:
+        shown = server.get("op", name=name)
+        assert shown.status == 200 and shown.json["op_name"] == name
+        assert shown.headers["Content-Type"] == "application/json"
+        assert b"\x1b" not in shown.body
+    long = server.get("op", name="x" * 10_000)
+    assert long.status == 404 and len(long.body) < 50_000
+
+
+def test_nothing_is_written_to_the_dump(server):
+    def state():
+        files = sorted(server.dump.rglob("*"))
+        return [(str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in files]
+
+    before = state()
+    server.job("first-bad")
+    server.job("measure")
+    for path in ("ops", "tensors", "health", "graph", "source"):
+        assert server.get(path).status == 200
+    assert state() == before
+
+
+def test_a_socket_is_for_its_owner_alone_and_needs_no_token(server, tmp_path):
+    path = tmp_path / "sonde.sock"
+    other = Server(server.dump, "--socket", path, ready=False)
+    try:
+        assert other.line == str(path)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        for host, status in (("localhost:8765", 200), ("evil.example", 403)):
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(str(path))
+                connection.sendall(f"GET /api/v1/status HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+                answer = received(connection)
+            assert status_of(answer) == status
+        again = run_in(tmp_path, None, CLI, "serve", server.dump, "--socket", path)
+        assert again.status == 2 and f"cannot listen on '{path}': it is in use" in again.stderr
+    finally:
+        assert other.close() == 0
+    assert not path.exists() and "ssh -L 8765:" in other.messages
+
+
+def test_bad_usage_names_the_cure(server, tmp_path):
+    def run(*options):
+        return run_in(tmp_path, None, CLI, "serve", server.dump, *options)
+
+    used = run("--port", server.port)
+    assert used.status == 2 and f"port {server.port}: it is in use; choose another with --port" in used.stderr
+    assert "expected an address" in run("--bind", "nonsense").stderr
+    assert "at most 107 bytes" in run("--socket", tmp_path / ("s" * 200)).stderr
+    assert run("--socket", "a", "--port", "1").status == 2
+
+
+def test_an_address_for_others_prints_a_warning_and_an_allowed_host_is_accepted(server):
+    other = Server(server.dump, "--bind", "0.0.0.0", "--allow-host", "node7.example")
+    try:
+        answer = other.raw(
+            f"GET /api/v1/status HTTP/1.1\r\nHost: node7.example\r\nAuthorization: Bearer {other.token}\r\nConnection: close\r\n\r\n".encode()
+        )
+        assert status_of(answer) == 200
+    finally:
+        other.close()
+    assert "the token and the data travel unencrypted" in other.messages
+
+
+def test_a_request_names_no_path(server):
+    """No parameter of any path of openapi.json is a place in the file system, but a file of the dump's own list."""
+    text = (pathlib.Path(__file__).parents[2] / "src/server/openapi.json").read_text()
+    named = {
+        parameter["name"]
+        for path in json.loads(text)["paths"].values()
+        for parameter in path.get("get", {}).get("parameters", [])
+        if "name" in parameter
+    }
+    assert named & {"path", "dir", "directory", "root"} == set()
+    for file in ("/etc/passwd", os.path.realpath(__file__), "../../etc/passwd"):
+        assert server.get("source", file=file).status == 404
