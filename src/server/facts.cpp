@@ -112,7 +112,7 @@ Status read_tensors(Database& database, const Catalog& frame, const Judgement& j
     const State state = judged(state_of(tensor), tensor, op, facts, frame, judgement);
     facts.tensors.push_back(
         {static_cast<std::uint32_t>(id), static_cast<std::uint16_t>(rows->number(1)), tensor.is_input, state});
-    // What another op made is judged there.
+    // The output of another op is judged at that op.
     if (tensor.is_input && !rows->is_null(19)) {
       worst_of_others[id] = std::max(worst_of_others[id], state);
     } else {

@@ -47,7 +47,7 @@ Result<std::size_t> number_in(const std::array<std::string_view, Size>& words, s
                fmt::format("filter '{}:{}': expected one of {}", kind, word, fmt::join(words, ", "))};
 }
 
-// Empty if the word is no condition on a number.
+// Empty if the word does not compare a number.
 std::optional<Result<NumberCondition>> condition_of(const std::string& word,
                                                     const std::vector<std::string_view>& columns) {
   const std::size_t sign = word.find_first_of("<>=!");

@@ -15,7 +15,7 @@
 namespace sonde::server {
 namespace {
 
-// Takes the same time wherever they differ. The length is no secret.
+// Takes the same time wherever they differ. The length is known to everybody.
 bool equal_in_constant_time(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
   unsigned different = 0;

@@ -1,4 +1,4 @@
-// Guard: who may ask. docs/rest.md, "Security", has the rules.
+// Guard: refuses requests of others. docs/rest.md, "Security", has the rules.
 #pragma once
 
 #include <optional>

@@ -27,7 +27,7 @@ constexpr int kNice = 10;
 
 bool is_over(const Job& job) { return job.state != "waiting" && job.state != "running"; }
 
-// What each argument of a job is in the command.
+// The option of the command for each argument of a job.
 struct JobOption {
   std::string_view argument, option;
   std::vector<std::string_view> kinds;
@@ -272,7 +272,7 @@ Result<std::pair<std::uint64_t, std::shared_ptr<const std::string>>> Jobs::compa
     if (is_meant && job->kind == "compare" && job->state == "done") return std::pair(job->number, job->result);
   }
   return Error{ErrorCode::not_found, number == 0 ? "no compare job is done; start one with POST jobs"
-                                                 : fmt::format("job {} is no compare job that is done", number)};
+                                                 : fmt::format("job {} is not a compare job that is done", number)};
 }
 
 void Jobs::work(const std::stop_token& stop) {

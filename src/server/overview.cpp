@@ -1,4 +1,4 @@
-// What a dump holds, and where to find it: overview, tree of scopes, search, source lines.
+// The content of a dump, and the way to each part of it: overview, tree of scopes, search, source lines.
 #include <algorithm>
 #include <limits>
 #include <map>

@@ -83,10 +83,8 @@ class Server:
 
     def events(self, after=0, seconds=1.0):
         """(kind, data) of the events that are sent within some time: `api/v1/events`."""
-        request = f"GET /api/v1/events?after={after} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self.token}\r\n\r\n"
-        with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as connection:
-            connection.sendall(request.encode())
-            data = received(connection).decode()
+        lines = [f"GET /api/v1/events?after={after} HTTP/1.1", "Host: localhost", f"Authorization: Bearer {self.token}"]
+        data = self.raw(request_bytes(*lines), seconds).decode()
         return [(kind, json.loads(text)) for kind, text in re.findall(r"event: (\w+)\ndata: (.*)\n", data)]
 
     def close(self):
@@ -106,6 +104,10 @@ def serving(*arguments, **variables):
         yield server
     finally:
         server.close()
+
+
+def request_bytes(*lines):
+    return "\r\n".join([*lines, "", ""]).encode()
 
 
 def received(connection):
@@ -128,6 +130,6 @@ def conform(schema, document):
 
 
 def answer_of(path, method="get"):
-    """What openapi.json says about the answer: its media types."""
+    """The description of the answer in openapi.json."""
     answers = OPENAPI["paths"][path][method]["responses"]
     return next(answer for status, answer in answers.items() if status.startswith("2"))

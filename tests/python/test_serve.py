@@ -1,4 +1,4 @@
-"""Every answer of `sonde serve` is as src/server/openapi.json says, on dumps of every layout; numbers are the verbs'."""
+"""Every answer of `sonde serve` is as src/server/openapi.json says, on dumps of every layout."""
 
 import gzip
 import io
@@ -65,7 +65,7 @@ def arrow_table(answer):
 def json_cell(value, column):
     """A cell of an Arrow table as the JSON table has it."""
     if isinstance(value, float):
-        return "nan" if value != value else "inf" if value == np.inf else "-inf" if value == -np.inf else value
+        return value if np.isfinite(value) else str(value)
     return json.loads(f"[{value[1:-1]}]") if column == "shape" and value is not None else value
 
 
@@ -236,7 +236,7 @@ def test_rows_are_filtered_and_sorted(trained):
         ("nothing", 404, "see api/v1/openapi.json"),
         ("jobs/7", 404, "there is no job 7"),
         ("jobs/x", 404, "there is no job 'x'"),
-        ("pairs?job=99", 404, "is no compare job"),
+        ("pairs?job=99", 404, "is not a compare job"),
     ],
 )
 def test_a_wrong_question_is_answered_with_the_place_and_what_was_expected(trained, path, status, words):

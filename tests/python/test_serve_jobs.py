@@ -161,16 +161,16 @@ def test_a_running_training_is_followed_and_its_end_is_said(tmp_path):
         stderr=subprocess.DEVNULL,
     )
     try:
-        Server.wait(lambda: (tmp_path / "done0").exists(), 60)
+        Server.wait((tmp_path / "done0").exists, 60)
         (tmp_path / "go1").touch()
-        Server.wait(lambda: (tmp_path / "done1").exists())
+        Server.wait((tmp_path / "done1").exists)
         Server.wait(lambda: list(out.rglob("journal")))
         with serving(out) as server:
             server.wait(lambda: server.get("status").json["state"] == "live")
             generation = server.get("status").json["generation"]
             (tmp_path / "go2").touch()
             (tmp_path / "go3").touch()
-            Server.wait(lambda: (tmp_path / "done3").exists())
+            Server.wait((tmp_path / "done3").exists)
             began = time.monotonic()
             server.wait(lambda: server.get("tensors", filter="nan_count>0").json.get("count", 0) > 0, 30)
             taken = time.monotonic() - began

@@ -1,4 +1,4 @@
-"""Who may ask `sonde serve`, and what no request can do: docs/rest.md, "Security". By bytes on a socket."""
+"""The rules of docs/rest.md, "Security": requests that `sonde serve` refuses, as bytes on a socket."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import time
 
 import pytest
 from processes import CLI, run_in
-from serving import Server, received, serving
+from serving import Server, received, request_bytes, serving
 
 HOSTILE = """
     import torch
@@ -48,11 +48,11 @@ def server(tmp_path_factory):
     assert server.token not in server.messages
 
 
-def request(server, path="/api/v1/status", method="GET", token=None, host=None, headers=()):
+def request(server, path="/api/v1/status", *, method="GET", token=None, host=None, headers=()):
     lines = [f"{method} {path} HTTP/1.1", f"Host: {host or f'127.0.0.1:{server.port}'}", "Connection: close"]
     if token != "":
         lines.append(f"Authorization: Bearer {token or server.token}")
-    return server.raw("\r\n".join([*lines, *headers, "", ""]).encode())
+    return server.raw(request_bytes(*lines, *headers))
 
 
 def status_of(answer):
@@ -107,9 +107,8 @@ def test_only_this_page_with_its_token_is_answered(server, change, status):
 
 
 def test_a_token_is_asked_for_even_where_it_is_empty(server):
-    answer = server.raw(
-        f"GET /api/v1/status HTTP/1.1\r\nHost: localhost:{server.port}\r\nAuthorization: Bearer \r\nConnection: close\r\n\r\n".encode()
-    )
+    lines = ["GET /api/v1/status HTTP/1.1", "Host: localhost", "Authorization: Bearer ", "Connection: close"]
+    answer = server.raw(request_bytes(*lines))
     assert status_of(answer) == 401
 
 
@@ -227,9 +226,7 @@ def test_bad_usage_names_the_cure(server, tmp_path):
 def test_an_address_for_others_prints_a_warning_and_an_allowed_host_is_accepted(server):
     other = Server(server.dump, "--bind", "0.0.0.0", "--allow-host", "node7.example")
     try:
-        answer = other.raw(
-            f"GET /api/v1/status HTTP/1.1\r\nHost: node7.example\r\nAuthorization: Bearer {other.token}\r\nConnection: close\r\n\r\n".encode()
-        )
+        answer = request(other, host="node7.example")
         assert status_of(answer) == 200
     finally:
         other.close()
