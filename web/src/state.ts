@@ -106,8 +106,11 @@ effect(() => {
   kept.clear();
 });
 
+// After a job the same question may have another answer: a verdict, for example.
+const epoch = signal(0);
 export function forget(): void {
   kept.clear();
+  epoch.value += 1;
 }
 
 // Loads what `key` names, and again when it changes; the old value stays until the new one is there. Null: nothing.
@@ -117,6 +120,7 @@ export function useData<T>(key: string | null, load: (from: Source, signal: Abor
   const from = source.value;
   const now = generation.value;
   const online = connected.value;
+  const times = epoch.value;
   useEffect(() => {
     if (key === null || !from || kept.has(key)) return undefined;
     const abort = new AbortController();
@@ -132,7 +136,7 @@ export function useData<T>(key: string | null, load: (from: Source, signal: Abor
       },
     );
     return () => abort.abort();
-  }, [key, from, now, online]);
+  }, [key, from, now, online, times]);
   if (known !== undefined) return { value: known, error: undefined, loading: false };
   const current = state.key === key;
   return { value: key === null ? undefined : state.value, error: current ? state.error : undefined, loading: key !== null && !(current && state.error) };

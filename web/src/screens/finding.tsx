@@ -86,7 +86,6 @@ export function FindingCard({ of }: { of: FirstBad }) {
             <a class="button primary" href={linkTo("op", where)}>{words.overview.showOp}</a>
             <a class="button" href={linkTo("graph", { ...where, path: "effect" })}>{words.overview.showPath}</a>
             <NextConfiguration />
-            <Copy text={textOf(of)} label={words.copy.text} />
           </p>
         </div>
         <div>
@@ -116,6 +115,7 @@ function More({ of }: { of: FirstBad }) {
   const limits = of.first?.limits ?? [];
   return (
     <div class="more">
+      <Copy text={textOf(of)} label={words.copy.text} small />
       {others.length > 0 && (
         <details>
           <summary>{words.overview.others(others.length)}</summary>

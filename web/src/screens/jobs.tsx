@@ -33,6 +33,7 @@ export function Jobs() {
       {jobs?.length === 0 && <Empty>{words.jobs.none}</Empty>}
       {jobs && jobs.length > 0 && (
         <Card>
+          <div class="scroll-x" tabIndex={0} role="region" aria-label={words.jobs.title}>
           <table class="list-table">
             <thead><tr>{Object.values(words.jobs.columns).map((name) => <th key={name} scope="col">{name}</th>)}<th scope="col"><span class="hidden">{words.jobs.result}</span></th></tr></thead>
             <tbody>
@@ -58,6 +59,7 @@ export function Jobs() {
               ))}
             </tbody>
           </table>
+          </div>
         </Card>
       )}
       {shown && (

@@ -19,14 +19,14 @@ const number = (value: unknown): string => formatNumber(value as Num);
 
 const TENSOR_COLUMNS: readonly Column<TensorsRow>[] = [
   { name: "class", label: "class", narrow: true, width: 26, sortable: true, show: (row) => row.class && <ClassMark state={row.class} /> },
-  { name: "op_name", label: "operator", width: 300, sortable: true, show: (row) => <OpLink name={row.op_name ?? ""} patch={{ t: slotOf(row), s: row.step }} /> },
+  { name: "op_name", label: "operator", width: 236, sortable: true, show: (row) => <OpLink name={row.op_name ?? ""} patch={{ t: slotOf(row), s: row.step }} /> },
   { name: "side", label: "slot", width: 72, show: (row) => `${row.side}.${row.slot}` },
   { name: "step", label: "step", width: 44, right: true, sortable: true, show: (row) => row.step },
-  { name: "dtype", label: "type", width: 66, sortable: true, show: (row) => row.dtype },
+  { name: "dtype", label: "type", width: 62, sortable: true, show: (row) => row.dtype },
   { name: "shape", label: "shape", width: 92, show: (row) => shapeText(row.shape) },
   { name: "max", label: "max", width: 92, right: true, sortable: true, show: (row) => number(row.max) },
   { name: "min", label: "min", width: 92, right: true, sortable: true, show: (row) => number(row.min) },
-  { name: "avg", label: "avg", width: 98, right: true, sortable: true, show: (row) => number(row.avg) },
+  { name: "avg", label: "avg", width: 92, right: true, sortable: true, show: (row) => number(row.avg) },
   { name: "l2norm", label: "l2norm", width: 84, right: true, sortable: true, show: (row) => number(row.l2norm) },
   { name: "nan_count", label: "nan", width: 58, right: true, sortable: true, show: (row) => count(row.nan_count) },
   { name: "source_line", label: "line", width: 104, show: (row) => lineOf(row.source_file ?? "", row.source_line ?? 0) },
@@ -43,6 +43,9 @@ const OP_COLUMNS: readonly Column<OpsRow>[] = [
   { name: "inf_count", label: "inf", width: 72, right: true, sortable: true, show: (row) => count(row.inf_count) },
   { name: "source_line", label: "line", width: 120, show: (row) => lineOf(row.source_file ?? "", row.source_line ?? 0) },
 ];
+
+// The bar says which step it is.
+const ofOneStep = <Row,>(columns: readonly Column<Row>[]): readonly Column<Row>[] => columns.filter((column) => column.name !== "step");
 
 const count = (value: number | null | undefined): string => (value ? formatCount(value) : value === 0 ? "0" : "");
 const slotOf = (row: TensorsRow): string => formatSlot({ side: row.side ?? "output", slot: row.slot ?? 0 });
@@ -79,11 +82,11 @@ export function Ops() {
         <span class="count" aria-live="polite">{found ? words.table.rows(formatCount(found.count)) : ""}</span>
       </div>
       {kind === "tensors" ? (
-        <Grid<TensorsRow> {...shared} columns={withHeat(TENSOR_COLUMNS, sort, rows as readonly TensorsRow[])} fetch={(o, l, s) => fetchPage<TensorsRow>(o, l, s)}
+        <Grid<TensorsRow> {...shared} columns={withHeat(all ? TENSOR_COLUMNS : ofOneStep(TENSOR_COLUMNS), sort, rows as readonly TensorsRow[])} fetch={(o, l, s) => fetchPage<TensorsRow>(o, l, s)}
           onOpen={(row) => go("op", { op: row.op_name, t: slotOf(row), s: row.step })} onSelect={(row) => change({ op: row.op_name, t: slotOf(row), ...(all ? {} : {}) }, true)}
           selected={(row) => row.op_name === params.value.op && slotOf(row) === (params.value.t ?? "o0")} />
       ) : (
-        <Grid<OpsRow> {...shared} columns={OP_COLUMNS} fetch={(o, l, s) => fetchPage<OpsRow>(o, l, s)}
+        <Grid<OpsRow> {...shared} columns={all ? OP_COLUMNS : ofOneStep(OP_COLUMNS)} fetch={(o, l, s) => fetchPage<OpsRow>(o, l, s)}
           onOpen={(row) => go("op", { op: row.op_name, t: undefined, s: row.step })} onSelect={(row) => change({ op: row.op_name, t: undefined }, true)}
           selected={(row) => row.op_name === params.value.op} />
       )}

@@ -6,7 +6,7 @@ import { formatBytes, formatCount, formatNumber, toNumber } from "../numbers.ts"
 import { runJob } from "../jobs.ts";
 import { Plot } from "../parts/plot.tsx";
 import { Card, Copy, Empty } from "../parts/ui.tsx";
-import { change, dump, graph, notice, overview, rank, refresh, source, status, step } from "../state.ts";
+import { change, dump, forget, graph, notice, overview, rank, refresh, source, status, step } from "../state.ts";
 import { words } from "../words.en.ts";
 import { FindingCard, type FirstBad } from "./finding.tsx";
 import { GradientMatrix, HealthMap } from "./maps.tsx";
@@ -44,7 +44,10 @@ function Verdict({ of }: { of: Document }) {
     try {
       const done = await runJob("first-bad", { dump: dump.value }, setJob);
       if (done.state !== "done") setFailed(done.error || words.jobs.states[done.state]);
-      else await refresh();
+      else {
+        await refresh();
+        forget();
+      }
     } catch (error) {
       notice(error);
       setFailed((error as Error).message);
