@@ -10,3 +10,6 @@ install(FILES python/sonde_autoload.py python/sonde_early.py python/sonde_mindsp
 sonde_adapter_files(sonde/adapters package)
 install(DIRECTORY include/sonde DESTINATION sonde/include COMPONENT package FILES_MATCHING PATTERN "*.h")
 sonde_cmake_files(sonde/share/cmake/sonde package sonde sonde/include sonde/adapters)
+if(EXISTS "${PROJECT_BINARY_DIR}/web/LICENSES.txt")  # of the page, which is part of the command
+  install(FILES "${PROJECT_BINARY_DIR}/web/LICENSES.txt" DESTINATION sonde/share RENAME page-licenses.txt COMPONENT package)
+endif()

@@ -1,0 +1,138 @@
+"""The page of `sonde serve`: its units under Node, and the page itself in Debian's Chromium (web/tests)."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from processes import CLI, run_in
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+WEB = ROOT / "web"
+CHROMIUM = shutil.which("chromium")
+EXAMPLE = ROOT / "examples/first_bad/train.py"
+
+
+def _missing():
+    """What the tests of the page need and this machine lacks; None: nothing."""
+    node = shutil.which("node")
+    if node is None:
+        return "Node 20.19 or later is not installed"
+    version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    if tuple(map(int, re.findall(r"\d+", version)[:2])) < (20, 19):
+        return f"Node 20.19 or later is needed, and this one is {version}"
+    if not (WEB / "node_modules").exists():
+        return "web/node_modules is missing; scripts/setup fetches it"
+    return None
+
+
+MISSING = _missing()
+pytestmark = [
+    pytest.mark.skipif(MISSING is not None, reason=str(MISSING)),
+    pytest.mark.xdist_group("page"),  # one browser, one pair of dumps
+]
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed; scripts/setup --page does it")
+
+
+def node(*arguments, timeout=240, **environment):
+    done = subprocess.run(
+        ["node", *arguments],
+        cwd=WEB,
+        env={"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), **environment},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def dumps(tmp_path_factory):
+    """The example whose loss becomes NaN, and the same one healthy."""
+    place = tmp_path_factory.mktemp("page")
+    for name, options in (("sick", []), ("healthy", ["--healthy"])):
+        run = run_in(
+            place,
+            place / name,
+            CLI,
+            "run",
+            "--out",
+            name,
+            "--saved-data",
+            "full",
+            "--",
+            sys.executable,
+            EXAMPLE,
+            *options,
+        )
+        assert run.status == 0, run.stderr
+    return place
+
+
+class Server:
+    """`sonde serve` of dumps, until the test ends."""
+
+    def __init__(self, *dumps):
+        self.process = subprocess.Popen(
+            [CLI, "serve", *map(str, dumps)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.address = self.process.stdout.readline().strip()
+
+    def __enter__(self):
+        assert self.address.startswith("http://127.0.0.1:"), self.process.stderr.read()
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.communicate(timeout=20)
+
+
+def test_units():
+    node("node_modules/vite/bin/vite.js", "build", "--config", "vite.units.config.ts")
+    out = node("--test", *sorted(str(file) for file in (WEB / "build-units").glob("*.test.js")))
+    assert re.search(r"^# pass [1-9]\d", out, re.M), out
+
+
+def test_two_builds_are_the_same_bytes(tmp_path):
+    states = []
+    for name in ("first", "second"):
+        node("node_modules/vite/bin/vite.js", "build", "--outDir", str(tmp_path / name))
+        files = sorted(file for file in (tmp_path / name).rglob("*") if file.is_file())
+        states.append({str(file.relative_to(tmp_path / name)): file.read_bytes() for file in files})
+    assert states[0] == states[1]
+    assert len(states[0]) >= 4
+
+
+def test_the_types_are_those_of_openapi(tmp_path):
+    node("scripts/api_types.mjs", "../src/server/openapi.json", str(tmp_path / "api.ts"))
+    assert (tmp_path / "api.ts").read_text() == (WEB / "src/api.ts").read_text()
+
+
+def test_nothing_makes_html_of_text_or_asks_another_server():
+    for file in (WEB / "src").rglob("*.ts*"):
+        text = file.read_text()
+        assert not re.search(
+            r"innerHTML|outerHTML|dangerouslySetInnerHTML|insertAdjacentHTML|document\.write|\beval\(", text
+        ), file
+        assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text), file
+
+
+@needs_chromium
+def test_in_the_browser(dumps):
+    difference = run_in(dumps, dumps, CLI, "compare", "sick", "healthy").stdout.splitlines()[0]
+    with Server(dumps / "sick") as sick, Server(dumps / "sick", dumps / "healthy") as pair:
+        out = node(
+            "--test",
+            "--test-concurrency=1",
+            *sorted(str(file) for file in (WEB / "tests/browser").glob("*.test.mjs")),
+            SONDE_CHROMIUM=str(CHROMIUM),
+            SONDE_PAGE=sick.address,
+            SONDE_PAGE_PAIR=pair.address,
+            SONDE_FIRST_DIFFERENCE=difference,
+        )
+    assert re.search(r"^# pass [1-9]\d", out, re.M), out
