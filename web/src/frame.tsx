@@ -204,6 +204,7 @@ export function Suggestions({ name }: { name: string }) {
     <Await of={hits}>
       {(found) => (
         <ul class="plain-list">
+          {found.hits.length === 0 && <li class="empty">{words.search.none}</li>}
           {found.hits.filter((hit) => hit.kind === "op").map((hit) => (
             <li key={hit.name}><OpLink name={hit.name} patch={{ s: hit.step }} /></li>
           ))}

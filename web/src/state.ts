@@ -47,7 +47,10 @@ export const change = (patch: Patch, replace = false): void => go(route.value.sc
 export const dump = computed(() => Number(params.value.d ?? 0));
 export const dumpStatus = computed(() => status.value?.dumps.find((entry) => entry.dump === dump.value) ?? null);
 export const ranks = computed(() => overview.value?.ranks.map((entry) => entry.rank) ?? []);
-export const rank = computed(() => params.value.r ?? ranks.value[0] ?? "0");
+const first = computed(() => (overview.value?.finding as { first?: { rank?: number; step?: number } | null } | null)?.first ?? null);
+const findingRank = computed(() => ranks.value.find((name) => name === String(first.value?.rank)));
+// The chosen rank; without a choice that of the finding.
+export const rank = computed(() => params.value.r ?? findingRank.value ?? ranks.value[0] ?? "0");
 export const graphs = computed(() => [...new Set(overview.value?.steps.map((step) => step.graph) ?? [])].sort((a, b) => a - b));
 export const graph = computed(() => Number(params.value.g ?? graphs.value[0] ?? 0));
 export const steps = computed(() =>
@@ -56,8 +59,8 @@ export const steps = computed(() =>
   ),
 );
 export const findingStep = computed(() => {
-  const first = (overview.value?.finding as { first?: { step?: number } | null } | null)?.first;
-  return typeof first?.step === "number" && steps.value.includes(first.step) ? first.step : null;
+  const found = first.value?.step;
+  return found !== undefined && steps.value.includes(found) ? found : null;
 });
 // The chosen step; without a choice that of the finding, else the last one of a live run, else the first.
 export const step = computed(() => {

@@ -9,7 +9,7 @@ export const words = {
   classes: {
     fine: "finite",
     healthy_infinity: "infinity, placed and absorbed",
-    unjudged_infinity: "infinity, not judged yet",
+    unjudged_infinity: "infinity, not judged",
     infinity: "infinity",
     nan: "NaN",
     not_measured: "not measured",

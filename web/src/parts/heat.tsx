@@ -122,9 +122,10 @@ function paint(canvas: HTMLCanvasElement, cells: Cells, width: number, height: n
   canvas.height = height * ratio;
   const draw = canvas.getContext("2d") as CanvasRenderingContext2D;
   const picture = new ImageData(cells.columns, cells.rows);
-  const bad = rgb(getComputedStyle(canvas).getPropertyValue("--nan-strong"));
+  const style = getComputedStyle(canvas);
+  const [nan, infinity] = [rgb(style.getPropertyValue("--nan-strong")), rgb(style.getPropertyValue("--infinity-cell"))];
   cells.values.forEach((value, at) => {
-    const colour = cells.bad[at] ? bad : Number.isNaN(value) ? [128, 128, 128] : colourOf(value, cells.low, cells.high);
+    const colour = cells.bad[at] ? (((cells.bad[at] as number) & 1) ? nan : infinity) : Number.isNaN(value) ? [128, 128, 128] : colourOf(value, cells.low, cells.high);
     picture.data.set([colour[0] as number, colour[1] as number, colour[2] as number, 255], at * 4);
   });
   const small = new OffscreenCanvas(cells.columns, cells.rows);

@@ -78,7 +78,8 @@ export function FindingCard({ of }: { of: FirstBad }) {
           </h2>
           <p class="why">{first.why}</p>
           <p class="soft">
-            {shortScope(scope)} <span class="dot">·</span> {words.overview.where(String(first.rank), first.step, first.phase)}
+            {shortScope(scope) && <>{shortScope(scope)} <span class="dot">·</span> </>}
+            {words.overview.where(String(first.rank), first.step, first.phase)}
             {first.tensor && <> <span class="dot">·</span> {first.tensor.side}.{first.tensor.slot} {first.tensor.dtype} {formatShape(first.tensor.shape)}</>}
           </p>
           <PathLine of={of} patch={{ s: first.step, r: first.rank, g: first.graph }} />

@@ -7,7 +7,7 @@ import { Matrix } from "../parts/matrix.tsx";
 import { Scale } from "../parts/heat.tsx";
 import { Await, ClassMark, Empty, SIGNS, WORSE } from "../parts/ui.tsx";
 import type { Query, Source, Table } from "../source/source.ts";
-import { change, dump, go, graph, keyOf, rank, step, useData } from "../state.ts";
+import { change, dump, go, graph, keyOf, rank, ranks, step, useData } from "../state.ts";
 import { words } from "../words.en.ts";
 
 const MOST_COLUMNS = 400;
@@ -56,6 +56,7 @@ interface Health {
 }
 
 interface HealthLevel {
+  rank: string;
   scope: string; // what it is below
   cells: Cells<Health>;
 }
@@ -63,32 +64,35 @@ interface HealthLevel {
 // Which scopes are open, of this dump: it stays while the page is open.
 const opened = signal<ReadonlySet<string> | null>(null);
 const MOST_LEVELS = 30;
+const MOST_RANKS = 64;
 
-// Each open scope is a question of its own. Nothing was chosen yet: roots are open, and only children.
-async function readLevels(from: Source, query: Query, chosen: ReadonlySet<string> | null, signal: AbortSignal): Promise<HealthLevel[]> {
+// Each open scope is a question of its own. Nothing was chosen yet: the first root is open, and only children. Of the other
+// ranks one row is shown, which opens that rank.
+async function readLevels(from: Source, query: Query, all: readonly string[], chosen: ReadonlySet<string> | null, signal: AbortSignal): Promise<HealthLevel[]> {
   const levels: HealthLevel[] = [];
-  const read = async (under: string, depth: number): Promise<void> => {
-    const table = await from.table("health", { ...query, under }, signal);
+  const read = async (of: string, under: string, depth: number): Promise<void> => {
+    const table = await from.table("health", { ...query, rank: of, under }, signal);
     const cells = arrange<Health>(table, "row", (i) => ({
       state: String(table.get("class", i)) as Class, worstOp: String(table.get("worst_op", i)), worstStep: Number(table.get("worst_step", i)),
       opens: Boolean(table.get("has_children", i)),
     }));
-    levels.push({ scope: under, cells });
+    levels.push({ rank: of, scope: under, cells });
+    if (of !== query.rank) return;
     const scopes = cells.rows.filter((_, row) => cells.columns.some((__, column) => cells.at.get(`${row} ${column}`)?.opens));
     for (const scope of scopes) {
       const first = depth === 0 ? scope === scopes[0] : scopes.length === 1 && depth < 4;
-      if (levels.length < MOST_LEVELS && (chosen ? chosen.has(scope) : first)) await read(scope, depth + 1);
+      if (levels.length < MOST_LEVELS && (chosen ? chosen.has(scope) : first)) await read(of, scope, depth + 1);
     }
   };
-  await read("", 0);
+  for (const of of all.length ? all.slice(0, MOST_RANKS) : [String(query.rank)]) await read(of, "", 0);
   return levels;
 }
 
 export function HealthMap() {
   const query = { dump: dump.value || undefined, rank: rank.value, graph: graph.value, w: MOST_COLUMNS, h: MOST_ROWS };
   const chosen = opened.value;
-  const key = keyOf("health", { ...query, opened: chosen ? [...chosen].sort().join("\n") : "first" });
-  const levels = useData(key, (from, signal) => readLevels(from, query, chosen, signal));
+  const key = keyOf("health", { ...query, ranks: ranks.value.join(), opened: chosen ? [...chosen].sort().join("\n") : "first" });
+  const levels = useData(key, (from, signal) => readLevels(from, query, ranks.value, chosen, signal));
   const shown = new Set(levels.value?.flatMap((level) => [...level.cells.at.values()].map((cell) => cell.state)));
   return (
     <>
@@ -101,6 +105,7 @@ export function HealthMap() {
 }
 
 interface HealthLine {
+  rank: string; // empty: a scope of the chosen rank
   name: string;
   scope: string;
   depth: number;
@@ -109,19 +114,33 @@ interface HealthLine {
   at: (column: number) => Health | undefined;
 }
 
-// The rows of all levels, children after their parent.
+// The rows of all levels, children after their parent, and a row for each rank where there are several.
 function linesOf(levels: HealthLevel[]): HealthLine[] {
   const lines: HealthLine[] = [];
+  const own = levels.filter((level) => level.rank === rank.value);
+  const bands = levels.filter((level) => level.scope === "");
   const add = ({ scope, cells }: HealthLevel, depth: number): void => {
     cells.rows.forEach((name, row) => {
-      const inner = levels.find((level) => level.scope === name && name !== scope);
+      const inner = own.find((level) => level.scope === name && name !== scope);
       const at = (column: number): Health | undefined => cells.at.get(`${row} ${column}`);
-      lines.push({ name: shorten(name, scope), scope: name, depth, opens: cells.columns.some((_, column) => at(column)?.opens), open: Boolean(inner), at });
+      lines.push({ rank: "", name: shorten(name, scope), scope: name, depth, opens: cells.columns.some((_, column) => at(column)?.opens), open: Boolean(inner), at });
       if (inner) add(inner, depth + 1);
     });
   };
-  if (levels[0]) add(levels[0], 0);
+  for (const band of bands) {
+    const open = band.rank === rank.value;
+    if (bands.length > 1) {
+      const name = `${words.bar.rank} ${band.rank}`;
+      lines.push({ rank: band.rank, name, scope: name, depth: 0, opens: true, open, at: (column) => worstOf(band.cells, column) });
+    }
+    if (open) add(band, bands.length > 1 ? 1 : 0);
+  }
   return lines;
+}
+
+function worstOf({ rows, at }: Cells<Health>, column: number): Health | undefined {
+  const cells = rows.map((_, row) => at.get(`${row} ${column}`)).filter((cell) => cell !== undefined);
+  return cells.reduce<Health | undefined>((worst, cell) => (worst && WORSE[worst.state] >= WORSE[cell.state] ? worst : cell), undefined);
 }
 
 function HealthPicture({ levels }: { levels: HealthLevel[] }) {
@@ -145,6 +164,11 @@ function HealthPicture({ levels }: { levels: HealthLevel[] }) {
         };
       }}
       onRow={(row) => {
+        const band = lines[row]?.rank;
+        if (band) {
+          change({ r: band });
+          return;
+        }
         const next = new Set(levels.map((level) => level.scope).filter(Boolean));
         const scope = lines[row]?.scope ?? "";
         if (!next.delete(scope)) next.add(scope);
@@ -152,7 +176,7 @@ function HealthPicture({ levels }: { levels: HealthLevel[] }) {
       }}
       onOpen={(row, column) => {
         const found = lines[row]?.at(column);
-        if (found?.worstOp) go("overview", { op: found.worstOp, s: found.worstStep, t: undefined });
+        if (found?.worstOp) go("overview", { op: found.worstOp, s: found.worstStep, t: undefined, ...(lines[row]?.rank ? { r: lines[row].rank } : {}) });
       }}
     />
   );
