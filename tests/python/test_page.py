@@ -1,11 +1,14 @@
 """The page of `sonde serve`: its units under Node, and the page itself in Debian's Chromium (web/tests)."""
 
+import contextlib
 import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from processes import CLI, run_in
@@ -74,6 +77,56 @@ def dumps(tmp_path_factory):
     return place
 
 
+GROWING = """
+import time, torch
+from torch import nn
+net = nn.Linear(4, 4)
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+print("begun", flush=True)
+for step in range(1000):
+    x = torch.randn(2, 4)
+    if step == 40:
+        x[0, 0] = float("nan")
+    loss = net(x).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    time.sleep(0.2)
+"""
+
+
+@pytest.fixture
+def training(tmp_path):
+    """A process that trains, by its number, and the dump that it writes; step 40 makes NaN."""
+    (tmp_path / "train.py").write_text(GROWING)
+    command = [CLI, "run", "--out", "live", "--", sys.executable, "train.py"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout.readline() == "begun\n"
+        while not list(tmp_path.glob("live/rank_0/.dump_metadata/sonde/journal*")) and process.poll() is None:
+            time.sleep(0.1)
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        number = int(children[0]) if children else process.pid
+        yield number, tmp_path / "live"
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(number, signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """A dump whose modules have names that are HTML."""
+    place = tmp_path_factory.mktemp("hostile")
+    (place / "train.py").write_text(
+        "import torch\nfrom torch import nn\n"
+        "net = nn.Sequential()\nnet.add_module('<img src=x onerror=alert(1)>', nn.Linear(2, 2))\n"
+        "net.add_module('<b>&amp;\"\\'<script>alert(2)<|script>', nn.ReLU())\nnet(torch.ones(1, 2)).sum().backward()\n"
+    )
+    run = run_in(place, place / "dump", CLI, "run", "--out", "dump", "--", sys.executable, "train.py")
+    assert run.status == 0, run.stderr
+    return place / "dump"
+
+
 class Server:
     """`sonde serve` of dumps, until the test ends."""
 
@@ -122,17 +175,29 @@ def test_nothing_makes_html_of_text_or_asks_another_server():
         assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text), file
 
 
+def browse(*names, **environment):
+    """Runs these files of web/tests/browser; none of their tests may be left out."""
+    files = [f"tests/browser/{name}.test.mjs" for name in names]
+    out = node("--test", "--test-concurrency=1", *files, SONDE_CHROMIUM=str(CHROMIUM), **environment)
+    assert re.search(r"^# pass [1-9]", out, re.M) and re.search(r"^# skipped 0$", out, re.M), out
+
+
 @needs_chromium
-def test_in_the_browser(dumps):
+def test_the_questions_of_a_person_and_accessibility(dumps):
     difference = run_in(dumps, dumps, CLI, "compare", "sick", "healthy").stdout.splitlines()[0]
     with Server(dumps / "sick") as sick, Server(dumps / "sick", dumps / "healthy") as pair:
-        out = node(
-            "--test",
-            "--test-concurrency=1",
-            *sorted(str(file) for file in (WEB / "tests/browser").glob("*.test.mjs")),
-            SONDE_CHROMIUM=str(CHROMIUM),
-            SONDE_PAGE=sick.address,
-            SONDE_PAGE_PAIR=pair.address,
-            SONDE_FIRST_DIFFERENCE=difference,
-        )
-    assert re.search(r"^# pass [1-9]\d", out, re.M), out
+        addresses = {"SONDE_PAGE": sick.address, "SONDE_PAGE_PAIR": pair.address}
+        browse("questions", "axe", SONDE_FIRST_DIFFERENCE=difference, **addresses)
+
+
+@needs_chromium
+def test_a_hostile_dump(hostile):
+    with Server(hostile) as server:
+        browse("hostile", SONDE_PAGE_HOSTILE=server.address)
+
+
+@needs_chromium
+def test_a_live_run_that_is_killed(training):
+    number, live = training
+    with Server(live) as server:
+        browse("live", SONDE_PAGE_LIVE=server.address, SONDE_TRAINING=str(number))

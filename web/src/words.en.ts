@@ -44,6 +44,7 @@ export const words = {
   overview: {
     title: "Overview",
     looking: "Looking for the first bad value…",
+    live: "The run goes on.",
     cancel: "Cancel", run: "Look for the first bad value",
     healthy: "Nothing is wrong: no NaN and no infinity matters.",
     incomplete: "Nothing was found, but not everything could be examined.",
@@ -67,7 +68,7 @@ export const words = {
   holds: {
     ranks: "ranks", steps: "steps", ops: "operators", tensors: "tensors", files: "files with values", bytes: "bytes of values",
     unknown: "tensors that nobody measured", data: "saved data", host: "recorded with", command: "command", ended: "run",
-    finished: "finished", killed: "cut off", started: "started",
+    finished: "finished", killed: "cut off", running: "running", started: "started",
   },
   map: {
     table: "As a table", picture: "As a picture", step: "step", steps: (first: number, last: number) => (first === last ? `step ${first}` : `steps ${first} to ${last}`),

@@ -6,7 +6,7 @@ import { useKeys } from "../keys.ts";
 import { Grid, type Column } from "../parts/grid.tsx";
 import { OpLink } from "../parts/op_name.tsx";
 import { ClassMark, Command, lineOf, Tabs } from "../parts/ui.tsx";
-import { change, formatSlot, generation, go, params, place, source, step } from "../state.ts";
+import { change, formatSlot, go, params, place, source, step } from "../state.ts";
 import { words } from "../words.en.ts";
 
 interface Answer<Row> {
@@ -66,7 +66,7 @@ export function Ops() {
     setFound({ count: answer.count, command: answer.command ?? "" });
     return answer;
   };
-  const name = JSON.stringify([kind, query, generation.value]);
+  const name = JSON.stringify([kind, query]); // a growing dump moves nobody to the top
   const shared = {
     label: words.table[kind], name, sort, onSort: (by: string) => change({ sort: by || undefined }), onRows: setRows,
     empty: <>{words.table.empty} {filter && <button type="button" class="small" onClick={() => change({ f: undefined })}>{words.table.clear}</button>}</>,

@@ -6,7 +6,7 @@ import { formatBytes, formatCount, formatNumber, toNumber } from "../numbers.ts"
 import { runJob } from "../jobs.ts";
 import { Plot } from "../parts/plot.tsx";
 import { Card, Copy, Empty } from "../parts/ui.tsx";
-import { change, dump, forget, graph, notice, overview, rank, refresh, source, status, step } from "../state.ts";
+import { change, dump, dumpStatus, forget, graph, notice, overview, rank, refresh, source, status, step } from "../state.ts";
 import { words } from "../words.en.ts";
 import { FindingCard, type FirstBad } from "./finding.tsx";
 import { GradientMatrix, HealthMap } from "./maps.tsx";
@@ -38,7 +38,9 @@ function Verdict({ of }: { of: Document }) {
   const finding = of.finding as FirstBad | null;
   const [job, setJob] = useState<Job | null>(null);
   const [failed, setFailed] = useState("");
-  const ready = status.value?.state === "ready";
+  const state = dumpStatus.value?.state;
+  // A live run is asked once it has something bad; until then the user may.
+  const ready = state === "ready" || (state === "live" && of.steps.some((entry) => BAD.has(entry.class)));
   const start = async (): Promise<void> => {
     if (!source.value) return;
     try {
@@ -54,8 +56,8 @@ function Verdict({ of }: { of: Document }) {
     }
   };
   useEffect(() => {
-    if (!finding && ready && source.value && started.get(dump.value) !== of.generation) {
-      started.set(dump.value, of.generation);
+    if (!finding && ready && source.value && !started.has(dump.value)) {
+      started.add(dump.value);
       void start();
     }
   }, [finding, ready, of.generation, source.value]);
@@ -63,15 +65,17 @@ function Verdict({ of }: { of: Document }) {
   if (failed) return <Card><p class="problem" role="alert">{failed}</p></Card>;
   return (
     <Card class="verdict waiting">
-      <p>
-        {job || ready ? words.overview.looking : words.states.indexing}{" "}
+      <p class="buttons">
+        {job || ready ? words.overview.looking : state === "live" ? words.overview.live : words.states.indexing}{" "}
+        {!job && !ready && state === "live" && <button type="button" class="small" onClick={() => void start()}>{words.overview.run}</button>}
         {job && <button type="button" class="small" onClick={() => void source.value?.send("DELETE", `jobs/${job.job}`)}>{words.overview.cancel}</button>}
       </p>
     </Card>
   );
 }
 
-const started = new Map<number, number>();
+const started = new Set<number>();
+const BAD = new Set<Class>(["nan", "infinity", "unjudged_infinity"]);
 
 function Loss({ of }: { of: Document }) {
   const points = of.loss.filter((point) => point.graph === graph.value);
@@ -104,7 +108,7 @@ function Holds({ of }: { of: Document }) {
   if (sum("bytes")) facts.push([words.holds.bytes, formatBytes(sum("bytes"))]);
   if (sum("tensors") > sum("known")) facts.push([words.holds.unknown, formatCount(sum("tensors") - sum("known"))]);
   if (run) {
-    facts.push([words.holds.ended, run.finished ? words.holds.finished : words.holds.killed]);
+    facts.push([words.holds.ended, run.finished ? words.holds.finished : dumpStatus.value?.ended === "live" ? words.holds.running : words.holds.killed]);
     if (run.saved_data) facts.push([words.holds.data, run.saved_data]);
     if (run.host) facts.push([words.holds.host, run.host]);
     if (run.started_us) facts.push([words.holds.started, new Date(run.started_us / 1000).toISOString().slice(0, 19).replace("T", " ")]);

@@ -81,7 +81,7 @@ test("Q5: a trend over the steps, and the norms of gradients", async () => {
   });
 });
 
-test("Q6: two runs: the first difference in words, the curve, every pair", { skip: !PAIR }, async () => {
+test("Q6: two runs: the first difference in words, the curve, every pair", async () => {
   await withPage(PAIR, {}, async (page) => {
     await page.getByRole("link", { name: "Compare" }).click();
     await page.getByRole("button", { name: "Compare" }).click();

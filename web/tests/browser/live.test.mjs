@@ -1,0 +1,25 @@
+// A training that runs: new steps appear by themselves, the title says when it goes wrong, and a killed run says so.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { startBrowser, stopBrowser, text, withPage } from "./browser.mjs";
+
+const PAGE = process.env.SONDE_PAGE_LIVE;
+const TRAINING = Number(process.env.SONDE_TRAINING);
+
+before(startBrowser);
+after(stopBrowser);
+
+test("a live run grows, becomes NaN, is killed", async () => {
+  await withPage(PAGE, {}, async (page) => {
+    await page.waitForSelector(".badge.live");
+    const first = Number(/step (\d+)/.exec(await text(page, ".badge.live"))?.[1]);
+    await page.getByLabel("Follow").check();
+    await page.waitForFunction((before) => Number(/step (\d+)/.exec(document.querySelector(".badge.live")?.textContent ?? "")?.[1]) > before + 2, first);
+    const followed = await page.locator(".stepper select").inputValue();
+    assert.ok(Number(followed) > first, `${followed} is not after ${first}`);
+    await page.waitForFunction(() => document.title.startsWith("✕"), undefined, { timeout: 20_000 });
+    await page.waitForSelector(".verdict.bad");
+    process.kill(TRAINING, "SIGKILL");
+    await page.waitForSelector(".badge.killed", { timeout: 20_000 });
+  });
+});
