@@ -12,6 +12,7 @@ import time
 
 import pytest
 from processes import CLI, run_in
+from serving import serving
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WEB = ROOT / "web"
@@ -127,24 +128,6 @@ def hostile(tmp_path_factory):
     return place / "dump"
 
 
-class Server:
-    """`sonde serve` of dumps, until the test ends."""
-
-    def __init__(self, *dumps):
-        self.process = subprocess.Popen(
-            [CLI, "serve", *map(str, dumps)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        self.address = self.process.stdout.readline().strip()
-
-    def __enter__(self):
-        assert self.address.startswith("http://127.0.0.1:"), self.process.stderr.read()
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.communicate(timeout=20)
-
-
 def test_units():
     node("node_modules/vite/bin/vite.js", "build", "--config", "vite.units.config.ts")
     out = node("--test", *sorted(str(file) for file in (WEB / "build-units").glob("*.test.js")))
@@ -185,19 +168,19 @@ def browse(*names, **environment):
 @needs_chromium
 def test_the_questions_of_a_person_and_accessibility(dumps):
     difference = run_in(dumps, dumps, CLI, "compare", "sick", "healthy").stdout.splitlines()[0]
-    with Server(dumps / "sick") as sick, Server(dumps / "sick", dumps / "healthy") as pair:
-        addresses = {"SONDE_PAGE": sick.address, "SONDE_PAGE_PAIR": pair.address}
+    with serving(dumps / "sick") as sick, serving(dumps / "sick", dumps / "healthy") as pair:
+        addresses = {"SONDE_PAGE": sick.line, "SONDE_PAGE_PAIR": pair.line}
         browse("questions", "axe", SONDE_FIRST_DIFFERENCE=difference, **addresses)
 
 
 @needs_chromium
 def test_a_hostile_dump(hostile):
-    with Server(hostile) as server:
-        browse("hostile", SONDE_PAGE_HOSTILE=server.address)
+    with serving(hostile) as server:
+        browse("hostile", SONDE_PAGE_HOSTILE=server.line)
 
 
 @needs_chromium
 def test_a_live_run_that_is_killed(training):
     number, live = training
-    with Server(live) as server:
-        browse("live", SONDE_PAGE_LIVE=server.address, SONDE_TRAINING=str(number))
+    with serving(live) as server:
+        browse("live", SONDE_PAGE_LIVE=server.line, SONDE_TRAINING=str(number))

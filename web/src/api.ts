@@ -13,14 +13,14 @@ export interface Problem {
 
 // RFC 9457.
 export interface Error {
-  readonly type?: string;
   readonly title: string; // The words of the status.
   readonly status: number;
   readonly detail: string; // The operation, the object, the cause and a cure.
 }
 
+// As in docs/json/common.schema.json: `rank` is a number here, and `dump` says which of several dumps.
 export interface Tensor {
-  readonly rank: string; // The rank's number, or `0 of run7`.
+  readonly rank: number;
   readonly graph: number;
   readonly step: number;
   readonly op_name: string;
@@ -31,28 +31,30 @@ export interface Tensor {
   readonly side: "input" | "output";
   readonly slot: number;
   readonly parameter: string;
-  readonly key?: string;
   readonly dtype: string;
   readonly shape: readonly (number)[] | null;
-  readonly max?: Number | null;
-  readonly min?: Number | null;
-  readonly avg?: Number | null;
-  readonly l2norm?: Number | null;
-  readonly count?: number | null;
-  readonly nan_count?: number | null;
-  readonly positive_inf_count?: number | null;
-  readonly negative_inf_count?: number | null;
-  readonly positive_count?: number | null;
-  readonly negative_count?: number | null;
-  readonly zero_count?: number | null;
-  readonly md5?: string | null;
-  readonly sha1?: string | null;
-  readonly skipped?: string | null;
-  readonly tensor_file?: string | null;
   readonly source_file: string;
   readonly source_line: number;
   readonly function: string;
   readonly timestamp_us: number;
+  readonly dump?: string;
+  readonly key?: string;
+  readonly is_module?: boolean;
+  readonly md5?: string;
+  readonly sha1?: string;
+  readonly skipped?: string;
+  readonly tensor_file?: string;
+  readonly max?: Number;
+  readonly min?: Number;
+  readonly avg?: Number;
+  readonly l2norm?: Number;
+  readonly count?: number;
+  readonly nan_count?: number;
+  readonly positive_inf_count?: number;
+  readonly negative_inf_count?: number;
+  readonly positive_count?: number;
+  readonly negative_count?: number;
+  readonly zero_count?: number;
 }
 
 export interface Code {
@@ -156,8 +158,8 @@ export interface Overview {
     readonly step: number;
     readonly op_name: string;
     readonly slot: number;
-    readonly value: Number;
-  })[]; // The scalar at which backward begins, by step.
+    readonly value: Number | null;
+  })[]; // The scalar at which backward begins, by step; `value` null: it was not recorded.
   readonly problems: readonly (Problem)[];
   readonly warnings: readonly (string)[];
   readonly finding: Record<string, unknown> | null; // The result of the last first-bad job of this dump, as in docs/json/first-bad.schema.json.
@@ -302,7 +304,7 @@ export interface Job {
   readonly ended_us: number;
   readonly exit_status: number | null; // That of the verb: 0 nothing wrong, 1 a finding, 2 bad usage, 3 something could not be read.
   readonly error: string; // Empty: none.
-  readonly result: Record<string, unknown> | null; // The document of the verb's --json; null until it is done, and in the list of jobs. `measure`: that of `sonde stats`. `next-config`: the configuration.
+  readonly result: Record<string, unknown> | null; // The document of the verb's --json; null until it is done, and in the list of jobs. `measure`: `measured`, the number of tensors, and `problems`. `next-config`: the configuration.
 }
 
 export interface Jobs {
@@ -312,11 +314,11 @@ export interface Jobs {
 export interface JobRequest {
   readonly kind: "first-bad" | "compare" | "watch" | "stomp" | "measure" | "next-config";
   readonly arguments?: {
-    readonly dump?: number; // Not of compare.
+    readonly dump?: number; // Not of compare. `measure` has no other argument.
     readonly steps?: string; // 3, 0-5 or 1|4
     readonly graph?: number;
     readonly rank?: number;
-    readonly select?: readonly (string)[]; // measure, watch: patterns.
+    readonly select?: readonly (string)[]; // watch: patterns.
     readonly rtol?: number;
     readonly atol?: number;
     readonly conditions?: readonly (string)[]; // watch: `tensor_too_large:abs_mean_gt=10`
@@ -340,7 +342,7 @@ export interface HealthRow {
   readonly column?: number; // Columns from 0.
   readonly first_step?: number; // First step of the column.
   readonly last_step?: number; // Last step of the column.
-  readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // The worst of its tensors.
+  readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // Of a tensor its own; of an op the worst of what it made, and of what it read from outside the step.
   readonly ops?: number; // Ops below.
   readonly tensors?: number; // Recorded tensors below.
   readonly nan_tensors?: number; // Tensors with a NaN.
@@ -366,9 +368,10 @@ export interface OpsRow {
   readonly function?: string; // Empty: unknown.
   readonly timestamp_us?: number; // Since 1970.
   readonly tensors?: number; // Recorded tensors.
-  readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // The worst of its tensors.
-  readonly nan_count?: number; // Elements, over its tensors.
-  readonly inf_count?: number; // Elements, over its tensors.
+  readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // Of a tensor its own; of an op the worst of what it made, and of what it read from outside the step.
+  readonly nan_tensors?: number; // Its tensors with a NaN.
+  readonly inf_tensors?: number; // Its tensors with an infinity.
+  readonly not_measured?: number; // Its tensors whose values nobody has looked at.
   readonly op_id?: number; // The position in the order of the run; valid in this generation.
 }
 
@@ -402,12 +405,12 @@ export interface TensorsRow {
   readonly md5?: string | null; // Of its bytes.
   readonly sha1?: string | null; // Of its bytes.
   readonly skipped?: string | null; // The reason why it was not read.
-  readonly tensor_file?: string | null; // The file with the values, below the rank's directory.
+  readonly tensor_file?: string | null; // The file with the values.
   readonly source_file?: string; // Empty: unknown.
   readonly source_line?: number; // 0: unknown.
   readonly function?: string; // Empty: unknown.
   readonly timestamp_us?: number; // Since 1970.
-  readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // The worst of its tensors.
+  readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // Of a tensor its own; of an op the worst of what it made, and of what it read from outside the step.
   readonly op_id?: number; // The op's position in the order of the run; valid in this generation.
 }
 
@@ -421,9 +424,9 @@ export interface GraphNodeRow {
   readonly source_line?: number; // 0: unknown.
   readonly function?: string; // Empty: unknown.
   readonly dtype?: string; // Of its first output; `?`: unknown.
-  readonly shape?: string; // Of its first output, `(2,3)`; `?`: unknown.
+  readonly shape?: readonly (number)[] | null; // Of its first output. Arrow: the text `(2,3)`.
   readonly l2norm?: Number | null; // Of its first output.
-  readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // The worst of its tensors.
+  readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // Of a tensor its own; of an op the worst of what it made, and of what it read from outside the step.
 }
 
 export interface GraphEdgeRow {
@@ -450,7 +453,7 @@ export interface TrendRow {
   readonly positive_count?: number | null; // Elements.
   readonly negative_count?: number | null; // Elements.
   readonly zero_count?: number | null; // Elements.
-  readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // The worst of its tensors.
+  readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // Of a tensor its own; of an op the worst of what it made, and of what it read from outside the step.
 }
 
 export interface GradientsRow {

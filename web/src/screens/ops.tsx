@@ -39,8 +39,8 @@ const OP_COLUMNS: readonly Column<OpsRow>[] = [
   { name: "phase", label: "phase", width: 84, sortable: true, show: (row) => row.phase },
   { name: "step", label: "step", width: 44, right: true, sortable: true, show: (row) => row.step },
   { name: "tensors", label: "tensors", width: 64, right: true, sortable: true, show: (row) => row.tensors },
-  { name: "nan_count", label: "nan", width: 72, right: true, sortable: true, show: (row) => count(row.nan_count) },
-  { name: "inf_count", label: "inf", width: 72, right: true, sortable: true, show: (row) => count(row.inf_count) },
+  { name: "nan_tensors", label: "nan", width: 72, right: true, sortable: true, show: (row) => count(row.nan_tensors) },
+  { name: "inf_tensors", label: "inf", width: 72, right: true, sortable: true, show: (row) => count(row.inf_tensors) },
   { name: "source_line", label: "line", width: 120, show: (row) => lineOf(row.source_file ?? "", row.source_line ?? 0) },
 ];
 
