@@ -23,7 +23,7 @@ export interface MatrixProps {
 
 const ROW = 24;
 const HEAD = 20;
-const WIDEST = 64;
+const WIDEST = 100;
 const LETTER = 7;
 const INDENT = 14;
 
