@@ -91,39 +91,62 @@ const char* try_part(Begin begin, const char* no_memory) {
   }
 }
 
+// The tensor to read: all of the described one, or its first elements, one-dimensional.
+struct Source {
+  at::Tensor tensor;
+  std::int64_t elements, stride = 1;
+  sonde_tensor described;
+
+  explicit Source(const sonde_device_read& request)
+      : tensor(alias_of(descriptor_of(*request.tensor), *request.tensor)),
+        elements(static_cast<std::int64_t>(request.elements)),
+        described(*request.tensor) {
+    if (elements == 0) return;
+    tensor = tensor.reshape({-1}).narrow(0, 0, elements);
+    described.data = tensor.const_data_ptr();
+    described.shape = &elements;
+    described.strides = &stride;
+    described.ndim = 1;
+    described.flags = (tensor.is_conj() ? SONDE_TENSOR_CONJUGATE : 0U) | (tensor.is_neg() ? SONDE_TENSOR_NEGATIVE : 0U);
+  }
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+};
+
+// SONDE_READ_* of what has begun. Statistics come instead of bytes that cannot be had.
+std::uint32_t begin_reads(const ReadingPtr& reading, sonde_device_read& request) {
+  const OwnOperators guard;
+  const Source source(request);
+  use(source.tensor.device());
+  std::uint32_t begun = 0;
+  if ((request.wants & SONDE_READ_BYTES) != 0) {
+    request.why = try_part([&] { begin_copy(reading, source.tensor, request); },
+                           "statistics only: the device had no memory for a copy");
+    if (request.why == nullptr) begun |= SONDE_READ_BYTES;
+  }
+  const bool instead = request.why != nullptr && !source.tensor.is_complex();
+  if ((request.wants & SONDE_READ_STATISTICS) != 0 || instead) {
+    const char* none = try_part([&] { begin_statistics(reading, source.tensor, source.described); },
+                                "the device had no memory for its statistics");
+    if (none != nullptr) request.why = none;
+    if (none == nullptr) begun |= SONDE_READ_STATISTICS;
+  }
+  return begun;
+}
+
 std::uint32_t read_device(sonde_device_read* request) {
-  const TensorDescriptor& descriptor = descriptor_of(*request->tensor);
   const auto reading = std::make_shared<Reading>();
   reading->ticket = request->ticket;
   reading->parts = 1;  // ours, until all parts have begun
   std::uint32_t begun = 0;
-  const char* why = try_part(
-      [&] {
-        if (is_capturing(descriptor.device)) {
-          request->why = "a graph of the device is being captured";
-          return;
-        }
-        const OwnOperators guard;
-        at::Tensor source = alias_of(descriptor, *request->tensor);
-        if (request->elements != 0) {
-          source = source.reshape({-1}).narrow(0, 0, static_cast<std::int64_t>(request->elements));
-        }
-        use(descriptor.device);
-        if ((request->wants & SONDE_READ_BYTES) != 0) {
-          request->why = try_part([&] { begin_copy(reading, source, request->tensor->storage, *request); },
-                                  "statistics only: the device had no memory for a copy");
-          if (request->why == nullptr) begun |= SONDE_READ_BYTES;
-        }
-        const bool instead = request->why != nullptr && !source.is_complex();
-        if ((request->wants & SONDE_READ_STATISTICS) != 0 || instead) {
-          const char* no_statistics =
-              try_part([&] { begin_statistics(reading, source, *request->tensor); }, "the device had no memory for its statistics");
-          if (no_statistics != nullptr) request->why = no_statistics;
-          if (no_statistics == nullptr) begun |= SONDE_READ_STATISTICS;
-        }
-      },
-      "the device had no memory to read it");
-  if (why != nullptr) request->why = why;
+  const auto begin = [&] {
+    if (is_capturing(descriptor_of(*request->tensor).device)) {
+      request->why = "a graph of the device is being captured";
+    } else {
+      begun = begin_reads(reading, *request);
+    }
+  };
+  if (const char* why = try_part(begin, "the device had no memory to read it")) request->why = why;
   if (begun != 0) finish_part(reading);
   return begun;
 }

@@ -60,8 +60,7 @@ constexpr const char* kCopyLost = "the device failed before it had been read";
 
 }  // namespace
 
-void begin_copy(const ReadingPtr& reading, const at::Tensor& source, std::uint64_t storage,
-                const sonde_device_read& request) {
+void begin_copy(const ReadingPtr& reading, const at::Tensor& source, const sonde_device_read& request) {
   const c10::Device device = source.device();
   const c10::impl::VirtualGuardImpl guard(device.type());
   const c10::Stream producer = guard.getStream(device);
@@ -96,7 +95,8 @@ void begin_copy(const ReadingPtr& reading, const at::Tensor& source, std::uint64
   if (program_waits) done.block(producer);
   remember_producer(all, producer);
   reading->parts.fetch_add(1);
-  all.in_flight.push_back(std::make_shared<Copy>(Copy{reading, direct ? storage : 0, device, std::move(done)}));
+  all.in_flight.push_back(
+      std::make_shared<Copy>(Copy{reading, direct ? request.tensor->storage : 0, device, std::move(done)}));
   all.count = all.in_flight.size();
 }
 

@@ -80,8 +80,8 @@ at::ScalarType number_type(c10::Device device) { return device.is_mps() ? at::kF
 at::Tensor row_of(const at::Tensor& piece) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
   const at::Tensor values = piece.to(number_type(piece.device())).reshape({-1});
-  const at::Tensor masks = at::stack({at::isnan(values), values.eq(kInf), values.eq(-kInf), values.gt(0), values.lt(0),
-                                      values.eq(0)});
+  const at::Tensor masks =
+      at::stack({at::isnan(values), values.eq(kInf), values.eq(-kInf), values.gt(0), values.lt(0), values.eq(0)});
   const at::Tensor counts = masks.sum({1}, false, values.scalar_type());
   const at::Tensor finite = at::nan_to_num(values, 0, 0, 0);
   const at::Tensor numbers =
@@ -144,8 +144,8 @@ void fetch_table(RowTables& all, RowTable& table, std::vector<RowsOf>& lost) {
     const OnStream current(table.stream);
     host.copy_(table.memory.narrow(0, 0, used), true);
     done.record(table.stream);
-    all.in_flight.push_back(
-        std::make_shared<Fetch>(Fetch{owner, std::move(host), number_type(table.stream.device()), std::move(tensors), std::move(done)}));
+    all.in_flight.push_back(std::make_shared<Fetch>(
+        Fetch{owner, std::move(host), number_type(table.stream.device()), std::move(tensors), std::move(done)}));
     all.count = all.in_flight.size();
   } catch (...) {  // the stream was destroyed, or the device is gone; what it may still write is not used again
     lost = std::move(tensors);
@@ -176,7 +176,9 @@ void add_rows_as(const std::byte* data, std::int64_t bytes, sonde_device_result&
   to.max = -std::numeric_limits<double>::infinity();
   to.min = std::numeric_limits<double>::infinity();
   for (const std::byte* row = data; row < data + bytes; row += kColumns * sizeof(Number)) {
-    const auto number = [&](Column column) { return static_cast<double>(reinterpret_cast<const Number*>(row)[column]); };
+    const auto number = [&](Column column) {
+      return static_cast<double>(reinterpret_cast<const Number*>(row)[column]);
+    };
     const auto counted = [&](Column column) { return static_cast<std::uint64_t>(number(column)); };
     to.nan_count += counted(kNan);
     to.positive_inf_count += counted(kPositiveInf);

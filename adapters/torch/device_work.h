@@ -57,8 +57,7 @@ void failed(const ReadingPtr& reading, const char* why);
 at::Tensor alias_of(const TensorDescriptor& descriptor, const sonde_tensor& view);
 
 // device_copy.cpp. All throw what PyTorch throws.
-void begin_copy(const ReadingPtr& reading, const at::Tensor& source, std::uint64_t storage,
-                const sonde_device_read& request);
+void begin_copy(const ReadingPtr& reading, const at::Tensor& source, const sonde_device_read& request);
 void await_copies_of(std::uint64_t storage, c10::Device device);
 void await_copies_everywhere();
 void poll_copies();
