@@ -68,10 +68,11 @@ bool TensorReading::look_up(ContentCache& cache, bool skips_uninitialised) {
   if (depth_ == Depth::nothing && out_.skipped == nullptr) out_.skipped = kNotRead;
   if (out_.skipped != nullptr) return false;
   // Bytes and statistics must come from one read: the memory may have been written unnoticed since the last one.
-  if (found.same_set != nullptr && !rules_.needs_bytes) {
+  // The first elements of another order are others.
+  if (found.same_set != nullptr && !rules_.needs_bytes && !rules_.reshapes) {
     content_.has_statistics = found.same_set->has_statistics;
     content_.statistics = found.same_set->statistics;
-    content_.late = found.same_set->late;
+    if (!rules_.hashes) content_.late = found.same_set->late;
   }
   content_.id = found.same != nullptr && again ? found.same->id : cache.new_content();
   epoch_ = found.epoch;

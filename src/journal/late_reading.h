@@ -28,7 +28,7 @@ struct LateReading {
   bool has_statistics = false;  // computed on the device, or from the bytes
   Statistics statistics;
 
-  bool handed_on = false;  // a record with the bytes went to the writer; under the session's lock
+  bool handed_on = false;  // a record that wants it went to the writer; under the session's lock
   bool settled = false;
   std::shared_ptr<HashTexts> hashes;
 };

@@ -1,6 +1,7 @@
 // Records with tensors that a device still reads: they wait in the order of the run, and so do the modes that decide by
 // values.
 #include <algorithm>
+#include <utility>
 
 #include "capture/op_recorder.h"
 #include "writer/late_tensors.h"
@@ -52,14 +53,21 @@ void OpRecorder::advance(bool all) {
   });
 }
 
-// The record that asked for the bytes may have been dropped: then another of the same content brings them.
+// The writer may drop the bytes of a reading once a record of it is there, so the first one that is wanted gets them: the one
+// that asked for them may not be recorded. One that is not wanted has the known facts only.
 void OpRecorder::take_late_bytes(TensorRecord& tensor) const {
   LateReading& late = *tensor.late;
   if (!late.has_bytes) tensor.bytes.reset();
   if (late.failed != nullptr) tensor.skipped = late.failed;
-  if (!rules_.needs_bytes || !tensor.wanted || late.handed_on || !late.has_bytes) return;
-  if (!tensor.bytes && tensor.skipped == nullptr) tensor.bytes = BlockPool::share(late.bytes);
-  late.handed_on = tensor.bytes != nullptr;
+  if (!tensor.wanted && !late.handed_on) {
+    tensor.has_statistics = late.has_statistics && info(late.dtype).has_statistics;
+    tensor.statistics = late.statistics;
+    tensor.late.reset();
+    return;
+  }
+  const bool first = !std::exchange(late.handed_on, true);
+  const bool lacks = rules_.needs_bytes && !tensor.bytes && tensor.skipped == nullptr;
+  if (first && lacks && late.bytes) tensor.bytes = BlockPool::share(late.bytes);
 }
 
 // Whether it is recorded is known only now.
