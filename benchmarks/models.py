@@ -62,23 +62,23 @@ class Transformer(nn.Module):
 NAMES = ("resnet18", "transformer", "transformer512")
 
 
-def training(name):
+def training(name, device="cpu"):
     """`step()`, which trains once, for one of NAMES: ResNet-18; d=256, 4 layers, fused AdamW; d=512, 6 layers."""
-    return training_of(name)[0]
+    return training_of(name, device)[0]
 
 
-def training_of(name):
+def training_of(name, device="cpu"):
     """(step, model)"""
     torch.manual_seed(0)
     if name == "resnet18":
-        model, batch = ResNet18(), torch.randn(16, 3, 32, 32)
-        target = torch.randint(0, 10, (16,))
+        model, batch = ResNet18().to(device), torch.randn(16, 3, 32, 32).to(device)
+        target = torch.randint(0, 10, (16,)).to(device)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     else:
         width = 512 if name == "transformer512" else 256
-        model = Transformer(layers=6 if width == 512 else 4, width=width, heads=width // 64)
-        batch = torch.randint(0, 1000, (8, 64))
-        target = torch.randint(0, 1000, (8, 64))
+        model = Transformer(layers=6 if width == 512 else 4, width=width, heads=width // 64).to(device)
+        batch = torch.randint(0, 1000, (8, 64)).to(device)
+        target = torch.randint(0, 1000, (8, 64)).to(device)
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
     loss_of = nn.CrossEntropyLoss()
 

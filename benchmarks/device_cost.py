@@ -1,0 +1,122 @@
+"""The cost of recording a training on a device: counted on the test device, timed on a GPU.
+
+    .venv/bin/python benchmarks/device_cost.py [--steps 3] [--json FILE] [MODEL ...]       # counts; needs no GPU
+    .venv/bin/python benchmarks/device_cost.py --device cuda [--steps 20] [MODEL ...]      # times
+
+The test device (tests/device) counts what a step gives the device to do: kernels, bytes copied to the host, waits of the
+host, allocations. Its kernels are the CPU's, so its times mean nothing. "tensors" are the rows of statistics of a step:
+on CUDA and ROCm the engine's kernel is launched once for each, and PyTorch's reductions are not.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import pathlib
+import statistics
+import sys
+import tempfile
+import time
+
+import models
+import torch
+import training
+
+import sonde
+
+MODES = {mode: training.MODES[mode] for mode in ("off", "idle", "statistics of everything", "tensors of everything")}
+WARM_UP = 3  # steps after each start that are not counted: models are searched for, and memory grows
+
+
+def rows_of(directory):
+    """The tensors of the last recorded step."""
+    tables = sorted(directory.rglob("statistic.csv"), key=lambda path: path.stat().st_mtime)
+    return len(tables[-1].read_text().splitlines()) - 1 if tables else 0
+
+
+@contextlib.contextmanager
+def recording(mode):
+    """Sonde in this mode; gives the directory of the dump."""
+    with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stderr(io.StringIO()):
+        configuration = MODES[mode]
+        if configuration is not None:
+            sonde.start(configuration(pathlib.Path(directory)))
+        try:
+            yield pathlib.Path(directory)
+        finally:
+            if configuration is not None:
+                sonde.stop()
+
+
+def count(model, steps):
+    """{mode: {counter: per step}}"""
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests/device"))
+    import testdev
+
+    testdev.schedule("eager")
+    step = models.training(model, "testdev")
+    results = {}
+    for mode in MODES:
+        with recording(mode) as directory:
+            for _ in range(WARM_UP):
+                step()
+            testdev.reset_counters()
+            for _ in range(steps):
+                step()
+            results[mode] = {name: value / steps for name, value in testdev.counters().items()}
+            if MODES[mode] is not None:
+                sonde.stop()
+            results[mode]["tensors"] = rows_of(directory)
+    return results
+
+
+def measure(model, steps, device):
+    """{mode: {"ms": median of the steps, "ratio": to those without Sonde}}"""
+    step = models.training(model, device)
+    results = {}
+    for mode in MODES:
+        with recording(mode):
+            for _ in range(WARM_UP):
+                step()
+            times = []
+            for _ in range(steps):
+                started = time.perf_counter()
+                step()  # ends with a wait for the device: loss.item()
+                times.append(time.perf_counter() - started)
+        results[mode] = {"ms": statistics.median(times) * 1e3}
+        results[mode]["ratio"] = results[mode]["ms"] / results["off"]["ms"]
+    return results
+
+
+def table(model, results):
+    columns = list(next(iter(results.values())))
+    lines = [f"{model:26}" + "".join(f"{name:>18}" for name in columns)]
+    for mode, row in results.items():
+        lines.append(f"{mode:26}" + "".join(f"{row.get(name, 0):18.4g}" for name in columns))
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", metavar="MODEL", help=f"{', '.join(models.NAMES)}; default: transformer")
+    parser.add_argument("--device", default="testdev", help="testdev counts; cuda and others are timed")
+    parser.add_argument("--steps", type=int, default=0)
+    parser.add_argument("--json", type=pathlib.Path)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    if options.device != "testdev" and not torch.accelerator.is_available():
+        print(f"not run here: PyTorch {torch.__version__} finds no device of the kind '{options.device}'")
+        return
+    found = {}
+    for model in options.models or ["transformer"]:
+        if options.device == "testdev":
+            found[model] = count(model, options.steps or 3)
+        else:
+            found[model] = measure(model, options.steps or 20, options.device)
+        print(table(model, found[model]), flush=True)
+    if options.json is not None:
+        options.json.write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
