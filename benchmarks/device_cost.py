@@ -3,9 +3,8 @@
     .venv/bin/python benchmarks/device_cost.py [--steps 3] [--json FILE] [MODEL ...]       # counts; needs no GPU
     .venv/bin/python benchmarks/device_cost.py --device cuda [--steps 20] [MODEL ...]      # times
 
-The test device (tests/device) counts what a step gives the device to do: kernels, bytes copied to the host, waits of the
-host, allocations. Its kernels are the CPU's, so its times mean nothing. "tensors" are the rows of statistics of a step:
-on CUDA and ROCm the engine's kernel is launched once for each, and PyTorch's reductions are not.
+The test device (tests/device) counts what a step gives it to do: kernels, bytes copied to the host, waits of the
+host, allocations. Its kernels are the CPU's, so its times mean nothing. "rows" are those of a step in statistic.csv.
 """
 
 import argparse
@@ -35,17 +34,16 @@ def rows_of(directory):
 
 
 @contextlib.contextmanager
-def recording(mode):
-    """Sonde in this mode; gives the directory of the dump."""
+def dump_of(mode):
+    """Records in this mode until the end; gives the directory of the dump."""
+    configuration = MODES[mode]
     with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stderr(io.StringIO()):
-        configuration = MODES[mode]
         if configuration is not None:
             sonde.start(configuration(pathlib.Path(directory)))
         try:
             yield pathlib.Path(directory)
         finally:
-            if configuration is not None:
-                sonde.stop()
+            sonde.stop()
 
 
 def count(model, steps):
@@ -57,16 +55,15 @@ def count(model, steps):
     step = models.training(model, "testdev")
     results = {}
     for mode in MODES:
-        with recording(mode) as directory:
+        with dump_of(mode) as directory:
             for _ in range(WARM_UP):
                 step()
             testdev.reset_counters()
             for _ in range(steps):
                 step()
             results[mode] = {name: value / steps for name, value in testdev.counters().items()}
-            if MODES[mode] is not None:
-                sonde.stop()
-            results[mode]["tensors"] = rows_of(directory)
+            sonde.stop()
+            results[mode]["rows"] = rows_of(directory)
     return results
 
 
@@ -75,24 +72,23 @@ def measure(model, steps, device):
     step = models.training(model, device)
     results = {}
     for mode in MODES:
-        with recording(mode):
+        times = []
+        with dump_of(mode):
             for _ in range(WARM_UP):
                 step()
-            times = []
             for _ in range(steps):
                 started = time.perf_counter()
                 step()  # ends with a wait for the device: loss.item()
                 times.append(time.perf_counter() - started)
-        results[mode] = {"ms": statistics.median(times) * 1e3}
-        results[mode]["ratio"] = results[mode]["ms"] / results["off"]["ms"]
+        milliseconds = statistics.median(times) * 1e3
+        results[mode] = {"ms": milliseconds, "ratio": milliseconds / results["off"]["ms"] if results else 1.0}
     return results
 
 
 def table(model, results):
-    columns = list(next(iter(results.values())))
-    lines = [f"{model:26}" + "".join(f"{name:>18}" for name in columns)]
-    for mode, row in results.items():
-        lines.append(f"{mode:26}" + "".join(f"{row.get(name, 0):18.4g}" for name in columns))
+    lines = [f"{model:20}" + "".join(f"{mode:>26}" for mode in results)]
+    for name in next(iter(results.values())):
+        lines.append(f"{name:20}" + "".join(f"{row[name]:26.6g}" for row in results.values()))
     return "\n".join(lines)
 
 
