@@ -23,8 +23,8 @@ Error cannot_read(const std::filesystem::path& path, ErrorCode code, const std::
 
 namespace {
 
-constexpr std::size_t kAlignment = 64;           // as the data of an .npy file have
-constexpr std::uint64_t kSmallBytes = 64 << 10;  // to read them costs less than to map them
+constexpr std::size_t kAlignment = 64;                // as the data of an .npy file have
+std::atomic<std::size_t> most_read_bytes = 64 << 10;  // to read them costs less than to map them
 
 // Total of all copies alive now.
 std::atomic<std::uint64_t> copied_bytes{0};
@@ -82,6 +82,8 @@ Result<std::string> read_whole_file(const std::filesystem::path& path, std::uint
   return text;
 }
 
+void MappedFile::read_up_to_bytes(std::size_t bytes) { most_read_bytes = bytes; }
+
 Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
   struct stat status {};
   Result<Fd> fd = open_regular(path, status);
@@ -98,7 +100,7 @@ Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
                            std::to_string(packed->bytes) + " from byte " + std::to_string(offset) + " on");
   }
   const auto bytes = static_cast<std::size_t>(packed ? packed->bytes : size);
-  file.is_copy_ = bytes <= kSmallBytes || others_may_change(status);
+  file.is_copy_ = bytes <= most_read_bytes || others_may_change(status);
   if (file.is_copy_ && copied_bytes.fetch_add(bytes) + bytes > most_copied_bytes()) {
     copied_bytes.fetch_sub(bytes);
     return cannot_read(

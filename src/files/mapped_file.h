@@ -26,6 +26,9 @@ class MappedFile {
   // read in this way at one time take at most half of the machine's memory. `path` may also be that of a tensor in a
   // pack (packed_path.h).
   static Result<MappedFile> open(const std::filesystem::path& path);
+  // From now on files of up to so many bytes are read into memory instead: a program that shall survive a file that
+  // becomes shorter while it is used.
+  static void read_up_to_bytes(std::size_t bytes);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "base/text.h"
+#include "files/mapped_file.h"
 #include "measure/measure.h"
 #include "report/watch.h"
 #include "server/ask.h"
@@ -98,6 +99,7 @@ Api::Api(const std::vector<std::filesystem::path>& dumps, ApiOptions options)
 }
 
 void Api::start() {
+  MappedFile::read_up_to_bytes(kLimits.read_bytes);
   for (const std::unique_ptr<ServedDump>& dump : dumps_) dump->start();
 }
 
@@ -132,7 +134,16 @@ Json Api::status() const {
             {"picture_cells", kLimits.picture_cells}}}};
 }
 
+// Memory, in practice; and what a library throws at a damaged dump.
 Response Api::answer(const Request& request) {
+  try {
+    return answer_checked(request);
+  } catch (const std::exception& error) {
+    return problem(500, std::string("cannot answer: ") + error.what());
+  }
+}
+
+Response Api::answer_checked(const Request& request) {
   const bool is_api = request.path.starts_with(kApi);
   if (std::optional<Response> refused = guard_.refuse(request, is_api)) return std::move(*refused);
   if (is_api) {
@@ -287,7 +298,7 @@ Result<Json> Api::measure(std::size_t number, const std::atomic<bool>& is_cancel
 void Api::job_done(const Job& job) {
   if (job.kind != "first-bad" || !job.result || job.exit_status.value_or(2) == 2) return;
   const Json answer = Json::parse(*job.result, nullptr, false);
-  if (answer.is_object()) dumps_.at(job.dump)->judge(answer);
+  if (answer.is_object() && !answer.contains("error")) dumps_.at(job.dump)->judge(answer);
 }
 
 }  // namespace sonde::server

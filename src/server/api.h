@@ -28,6 +28,7 @@ class Api {
   std::string events(std::uint64_t after, std::uint64_t& last) const { return events_.after(after, last); }
 
  private:
+  Response answer_checked(const Request& request);
   Response answer_api(const Request& request, std::string_view path);
   Response answer_job(const Request& request, std::string_view path);
   Response answer_dump(const Request& request, std::string_view path);

@@ -293,8 +293,14 @@ void Jobs::work(const std::stop_token& stop) {
       job->started_us = now_us();
     }
     events_.add("job", {{"job", job->number}, {"state", "running"}});
-    run(*job);
-    if (!job->is_cancelled && job->state == "done" && hooks_.done) hooks_.done(*job);
+    try {
+      run(*job);
+      if (!job->is_cancelled && job->state == "done" && hooks_.done) hooks_.done(*job);
+    } catch (const std::exception& error) {  // memory, in practice
+      const std::lock_guard lock(mutex_);
+      job->state = "failed";
+      job->error = error.what();
+    }
     events_.add("job", {{"job", job->number}, {"state", job->state}});
   }
 }
@@ -349,8 +355,11 @@ void Jobs::run_command(Job& job) {
     if (job.is_cancelled) ::kill(child, SIGKILL);
     text = all_of(output.get(), job.is_cancelled, too_large);
     if (too_large) ::kill(child, SIGKILL);
-    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    siginfo_t ended{};
+    while (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
     }
+    const std::lock_guard lock(mutex_);  // cancel() must not meet another process with this number
+    ::waitpid(child, &status, 0);
     job.process = 0;
   }
   Json answer = child > 0 && !too_large ? Json::parse(text, nullptr, false) : Json();

@@ -1,6 +1,7 @@
 // The limits of an answer and of a request; `status` has them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace sonde::server {
@@ -10,6 +11,7 @@ struct Limits {
   std::uint64_t histogram_bins = 512;
   std::uint64_t values_bytes = 4 << 20;
   std::uint64_t picture_cells = 4096;  // each way
+  std::size_t read_bytes = 256 << 20;  // larger files of tensors are mapped
 };
 inline constexpr Limits kLimits;
 
