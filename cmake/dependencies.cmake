@@ -7,7 +7,7 @@ find_package(fmt 9.1 REQUIRED)  # to 11: src/base/fmt.cpp follows them
 find_package(Protozero REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(ZLIB REQUIRED)
-find_path(BOOST_HEADERS boost/beast.hpp REQUIRED)  # Boost.Beast and FlatBuffers are headers alone
+find_path(BOOST_HEADERS boost/beast/version.hpp REQUIRED)  # Boost.Beast and FlatBuffers are headers alone
 find_path(FLATBUFFERS_HEADERS flatbuffers/flatbuffers.h REQUIRED)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
