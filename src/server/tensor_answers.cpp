@@ -3,7 +3,11 @@
 
 #include <charconv>
 #include <cmath>
+#include <filesystem>
+#include <optional>
+#include <system_error>
 
+#include "files/packed_path.h"
 #include "formats/npy.h"
 #include "formats/tensor_file.h"
 #include "measure/distribution.h"
@@ -39,6 +43,20 @@ Result<AskedTensor> asked_tensor(Ask& ask) {
                fmt::format("'{}' has no {}.{}", at->op->op_name, is_input ? "input" : "output", slot)};
 }
 
+// Fails if a link leads from the tensor's file out of the dump. What does not exist fails when it is opened.
+Status check_inside(const Ask& ask, const AskedTensor& asked) {
+  std::error_code error;
+  const std::filesystem::path file = asked.at.of_rank().directory / asked.tensor.file;
+  const std::filesystem::path real = std::filesystem::canonical(file_of_tensor(file), error);
+  if (error) return {};
+  for (const std::filesystem::path& root : {asked.at.of_rank().directory, ask.dump.path()}) {
+    const std::filesystem::path inside = real.lexically_relative(std::filesystem::canonical(root, error));
+    if (!error && !inside.empty() && *inside.begin() != "..") return {};
+  }
+  return Error{ErrorCode::invalid_argument,
+               fmt::format("'{}' is a link that leads out of the dump; it is not read", file.string())};
+}
+
 Result<AskedTensor> opened_tensor(Ask& ask) {
   Result<AskedTensor> asked = asked_tensor(ask);
   if (!asked) return asked;
@@ -46,6 +64,7 @@ Result<AskedTensor> opened_tensor(Ask& ask) {
     return Error{ErrorCode::not_found, fmt::format("the dump has no values of this tensor{}{}",
                                                    asked->tensor.skipped.empty() ? "" : ": ", asked->tensor.skipped)};
   }
+  if (Status good = check_inside(ask, *asked); !good) return good.error();
   Result<TensorFile> file =
       TensorFile::open(asked->at.of_rank().directory / asked->tensor.file, spec_of(asked->tensor));
   if (!file) return file.error();
@@ -117,6 +136,7 @@ std::optional<std::int64_t> find_element(const Slice& all, Wanted wanted, std::i
 Result<Response> tensor_statistics(Ask& ask) {
   Result<AskedTensor> asked = asked_tensor(ask);
   if (!asked) return asked.error();
+  if (Status good = check_inside(ask, *asked); !good) return good.error();
   Measurer measurer;
   if (Status done = measurer.measure(asked->at.of_rank(), asked->tensor); !done) return done.error();
   return json_response(asked->json().dump(-1, ' ', false, Json::error_handler_t::replace));

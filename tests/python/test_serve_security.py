@@ -4,12 +4,14 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import socket
 import stat
 import sys
 import textwrap
 import time
 
+import numpy as np
 import pytest
 from processes import CLI, run_in
 from serving import Server, received, request_bytes, serving
@@ -231,6 +233,21 @@ def test_an_address_for_others_prints_a_warning_and_an_allowed_host_is_accepted(
     finally:
         other.close()
     assert "the token and the data travel unencrypted" in other.messages
+
+
+def test_a_link_out_of_the_dump_is_not_read(server, tmp_path):
+    shutil.copytree(server.dump, tmp_path / "dump")
+    np.save(tmp_path / "secret.npy", np.full(2, 4711, "f4"))
+    file = next(path for path in sorted((tmp_path / "dump").rglob("*.npy")) if ".output.0." in path.name)
+    file.unlink()
+    file.symlink_to(tmp_path / "secret.npy")
+    with serving(tmp_path / "dump") as other:
+        rows = other.get("tensors").json["rows"]
+        row = next(row for row in rows if row["tensor_file"] and pathlib.Path(row["tensor_file"]).name == file.name)
+        where = {"name": row["op_name"], "step": row["step"], "graph": row["graph"]}
+        for path in ("tensor/values", "tensor/file", "tensor/histogram", "tensor/heat"):
+            answer = other.get(path, **where)
+            assert answer.status == 422 and "a link that leads out of the dump" in answer.json["detail"]
 
 
 def test_a_request_names_no_path(server):
