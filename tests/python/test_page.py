@@ -21,7 +21,7 @@ EXAMPLE = ROOT / "examples/first_bad/train.py"
 
 
 def _missing():
-    """What the tests of the page need and this machine lacks; None: nothing."""
+    """The thing that the tests of the page need and this machine lacks; None: it has all."""
     node = shutil.which("node")
     if node is None:
         return "Node 20.19 or later is not installed"

@@ -128,3 +128,14 @@ def test_every_package_says_how_it_is_found_elsewhere():
     for line in filter(None, lines):
         assert len(line) == 3, line
         assert line[1] in ("program", "library", "header"), line
+
+
+def test_without_a_fitting_node_the_page_is_left_out_with_a_word(checkout, tmp_path):
+    (tmp_path / "old").mkdir()
+    old = tmp_path / "old/node"
+    old.write_text('#!/bin/sh\n[ "$1" = --version ] && echo v18.20.4\nexit 1\n')
+    old.chmod(0o755)
+    done = run(checkout, "ensure_page", PATH=f"{tmp_path}/old:/usr/bin:/bin")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith("note: the page of sonde serve is left out")
+    assert "found: v18.20.4" in done.stderr
