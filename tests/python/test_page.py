@@ -180,7 +180,8 @@ def test_a_hostile_dump(hostile):
 
 
 @needs_chromium
-def test_a_live_run_that_is_killed(training):
+def test_a_live_run_that_is_killed_and_a_server_that_ends(training):
     number, live = training
     with serving(live) as server:
-        browse("live", SONDE_PAGE_LIVE=server.line, SONDE_TRAINING=str(number))
+        numbers = {"SONDE_TRAINING": str(number), "SONDE_SERVER": str(server.process.pid)}
+        browse("live", SONDE_PAGE_LIVE=server.line, **numbers)

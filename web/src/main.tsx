@@ -52,6 +52,7 @@ function TokenForm() {
     source.value = new HttpSource(text.trim());
     tokenRefused.value = false;
     await refresh();
+    if (!tokenRefused.value) answerOtherTabs(text.trim());
     setTried(true);
   };
   return (

@@ -5,12 +5,13 @@ import { startBrowser, stopBrowser, text, withPage } from "./browser.mjs";
 
 const PAGE = process.env.SONDE_PAGE_LIVE;
 const TRAINING = Number(process.env.SONDE_TRAINING);
+const SERVER = Number(process.env.SONDE_SERVER);
 
 before(startBrowser);
 after(stopBrowser);
 
-test("a live run grows, becomes NaN, is killed", async () => {
-  await withPage(PAGE, {}, async (page) => {
+test("a live run grows, becomes NaN, is killed; and then the server ends", async () => {
+  await withPage(PAGE, { allowed: ["net::ERR_"] }, async (page) => {
     await page.waitForSelector(".badge.live");
     const first = Number(/step (\d+)/.exec(await text(page, ".badge.live"))?.[1]);
     await page.getByLabel("Follow").check();
@@ -21,5 +22,9 @@ test("a live run grows, becomes NaN, is killed", async () => {
     await page.waitForSelector(".verdict.bad");
     process.kill(TRAINING, "SIGKILL");
     await page.waitForSelector(".badge.killed", { timeout: 20_000 });
+    process.kill(SERVER, "SIGTERM");
+    await page.waitForSelector(".lost");
+    assert.match(await text(page, ".lost"), /does not answer/);
+    await page.waitForSelector(".verdict.bad"); // what was read stays
   });
 });
