@@ -206,12 +206,21 @@ function byLongestPath(children: { width: number; height: number }[], edges: [nu
       y += height + 22;
     }
   }
+  centre(children, at);
   const lines = edges.map(([from, to]) => {
     const [a, b] = [at[from], at[to]] as { x: number; y: number }[];
     const [sa, sb] = [children[from], children[to]] as { width: number; height: number }[];
     return { from, to, points: [a!.x + sa!.width / 2, a!.y + sa!.height, b!.x + sb!.width / 2, b!.y] };
   });
   return { ...extent(children, at), at, lines };
+}
+
+// Moves every line of boxes to the middle.
+function centre(children: { width: number; height: number }[], at: { x: number; y: number }[]): void {
+  const ends = new Map<number, number>();
+  at.forEach(({ x, y }, i) => ends.set(y, Math.max(ends.get(y) ?? 0, x + (children[i]?.width ?? 0))));
+  const widest = Math.max(0, ...ends.values());
+  for (const place of at) place.x += (widest - (ends.get(place.y) ?? 0)) / 2;
 }
 
 function extent(children: { width: number; height: number }[], at: { x: number; y: number }[]): { width: number; height: number } {

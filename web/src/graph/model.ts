@@ -159,7 +159,7 @@ export function openedFor(item: Item): string[] {
   return keys;
 }
 
-// Opens lanes and only children until there is a choice.
+// Opens lanes and only children until there is a choice, or equal blocks.
 export function openAtFirst(model: GraphModel): string[] {
   const keys: string[] = [];
   for (const lane of model.root.children) {
@@ -168,7 +168,7 @@ export function openAtFirst(model: GraphModel): string[] {
     while (at && !at.op) {
       keys.push(at.key);
       const inner: Item[] = at.children.filter((child) => !child.op);
-      at = inner.length === 1 ? inner[0] : undefined;
+      at = inner.length === 1 && inner[0]?.kind !== "fold" ? inner[0] : undefined;
     }
   }
   return keys;

@@ -30,6 +30,7 @@ test("equal blocks fold to one box that knows the worst of them", () => {
   assert.equal(fold?.ops, 960);
   assert.equal(fold?.state, "nan");
   assert.equal(fold?.children.filter((child) => child.state === "nan").length, 1);
+  assert.equal(openAtFirst(model).includes(fold?.key ?? ""), false); // one box at first, not 96
 });
 
 test("96 equal blocks, all open, are laid out once", () => {
