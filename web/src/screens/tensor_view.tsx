@@ -2,13 +2,13 @@
 import { useState } from "preact/hooks";
 import type { Element, Histogram, Op } from "../api.ts";
 import { elementAt, type Npy, readNpy } from "../npy.ts";
-import { formatBytes, formatCount, formatNumber, formatShape, type Num, toNumber } from "../numbers.ts";
+import { formatCount, formatNumber, formatShape, type Num, toNumber } from "../numbers.ts";
 import { HeatMap, type HeatKind } from "../parts/heat.tsx";
 import { HistogramPicture } from "../parts/histogram.tsx";
 import { Plot } from "../parts/plot.tsx";
 import { Await, Card, Empty, Select, Tabs, useSize } from "../parts/ui.tsx";
 import type { Query } from "../source/source.ts";
-import { change, dumpStatus, keyOf, params, place, source, status, step, useData, useJson } from "../state.ts";
+import { change, keyOf, params, place, source, step, useData, useJson } from "../state.ts";
 import { words } from "../words.en.ts";
 import type { OpTensor } from "./tensor_card.tsx";
 
@@ -132,7 +132,6 @@ function ValuesTab({ query, shape }: { query: Query; shape: readonly number[] })
       </div>
       <p class="read-out" aria-live="polite">{message || " "}</p>
       <Await of={values}>{(value) => <ValueTable of={value} mark={mark && mark.slice(-2)} />}</Await>
-      <p class="soft">{dumpStatus.value && status.value ? words.values.large(formatBytes(status.value.limits.values_bytes)).split(".")[0] && "" : ""}</p>
     </>
   );
 }
