@@ -29,7 +29,7 @@ constexpr std::int64_t kPiece = 1 << 19;
 // The columns of a row.
 enum Column { kNan, kPositiveInf, kNegativeInf, kPositive, kNegative, kZero, kSum, kSquares, kMax, kMin, kColumns };
 
-// What a table has of a tensor.
+// The part of a table that belongs to a tensor.
 struct RowsOf {
   ReadingPtr reading;
   std::int64_t first = 0, bytes = 0;

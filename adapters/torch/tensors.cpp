@@ -192,7 +192,7 @@ bool has_python_object(const c10::StorageImpl& storage) { return python_object(s
 
 namespace {
 
-// What the device's own allocator gives a memory with. Others (DLPack, another process) have deleters of their own.
+// The deleter of memory of the device's own allocator. Others (DLPack, another process) have deleters of their own.
 c10::DeleterFnPtr deleter_of(c10::DeviceType type) {
   static std::array<std::atomic<c10::DeleterFnPtr>, static_cast<std::size_t>(c10::COMPILE_TIME_MAX_DEVICE_TYPES)>
       known{};

@@ -281,7 +281,7 @@ struct sonde_pool {
   void (*run)(uint32_t pieces, void (*piece)(void* context, uint32_t index), void* context);
 };
 
-/* What of a tensor in a device's memory is read, a combination of these. */
+/* Parts of a tensor in a device's memory to read, a combination of these. */
 #define SONDE_READ_BYTES 1u      /* its elements in C order, the lazy bits resolved, in host memory */
 #define SONDE_READ_STATISTICS 2u /* its statistics, computed on the device */
 
@@ -312,7 +312,10 @@ struct sonde_device_result {
 };
 
 /* Systems whose devices the engine's own kernel can read. */
-enum sonde_runtime { SONDE_RUNTIME_CUDA = 1, SONDE_RUNTIME_ROCM = 2 };
+enum sonde_runtime {
+  SONDE_RUNTIME_CUDA = 1, /* of NVIDIA */
+  SONDE_RUNTIME_ROCM = 2  /* of AMD */
+};
 
 /* A stream of such a device. */
 struct sonde_device_queue {
