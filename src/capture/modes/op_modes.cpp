@@ -19,7 +19,8 @@ void OpRecorder::input_before(Op& op, std::uint32_t slot, const HostTensor& tens
 
 void OpRecorder::keep_before(Op& op, std::uint32_t slot, const HostTensor& tensor) {
   const bool on_device = tensor.handle != nullptr;  // its bytes are read in any case, and dropped if nothing is found
-  if (!on_device && (plan_.wants_tensors() || plan_.wants(Category::md5) || plan_.wants(Category::sha1) || rules_.reshapes)) {
+  if (!on_device &&
+      (plan_.wants_tensors() || plan_.wants(Category::md5) || plan_.wants(Category::sha1) || rules_.reshapes)) {
     return keep_image(op, slot, tensor);
   }
   add_tensor(op, true, slot, tensor, true);
