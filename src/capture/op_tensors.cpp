@@ -145,7 +145,7 @@ bool OpRecorder::add_companion(const Op& op, const HostTensor& tensor, const Com
   record.reader = op.record.op;
   bool to_read = false;
   if (reads_) {
-    read(source, key_of(source), record.tensors.front());
+    read(source, key_of(source), record.tensors.front(), op.writes_next);
     const std::lock_guard guard(lock_);
     to_read = reading && reading->look_up(cache_, true);
   }
@@ -166,8 +166,9 @@ void OpRecorder::output(Op& op, std::uint32_t slot, const HostTensor& tensor) {
   if (op.wanted.watched) watch(op, slot, tensor);
 }
 
-void OpRecorder::read(const HostTensor& tensor, const TensorKey& key, TensorRecord& out) {
+void OpRecorder::read(const HostTensor& tensor, const TensorKey& key, TensorRecord& out, bool overwritten) {
   TensorReading reading(rules_, tensor, key, true, out);
+  if (overwritten) reading.is_overwritten();
   {
     const std::unique_lock guard = lock_for(key);
     if (!reading.look_up(cache_)) return;
