@@ -39,7 +39,7 @@ def _long(number):
 
 
 def counters(device=0):
-    """What happened on a device since reset_counters(), by name: see the enum Counter in device.h."""
+    """The events on a device since reset_counters(), by name: see the enum Counter in device.h."""
     return {name: _library.testdev_counter(device, which) for which, name in enumerate(_NAMES)}
 
 
@@ -79,7 +79,7 @@ def destroy_stream(stream):
 
 @contextlib.contextmanager
 def graph(device=0):
-    """What is launched inside is captured and not run: `with graph() as replay: …`, then `replay()`."""
+    """Launches inside are captured and not run: `with graph() as replay: …`, then `replay()`."""
     stream = torch.accelerator.current_stream(torch.device("testdev", device))
     number = ctypes.c_long(stream.stream_id)
     _call("begin_capture", device, number)
@@ -91,7 +91,7 @@ def graph(device=0):
 
 
 def copy_to_host_unguarded(tensor, address):
-    """A copy by the current stream to an address, of which no allocator is told."""
+    """A copy by the current stream to an address, unknown to every allocator."""
     stream = torch.accelerator.current_stream(tensor.device)
     arguments = ctypes.c_void_p(address), ctypes.c_void_p(tensor.data_ptr()), _long(tensor.nbytes)
     _call("copy_to_host", tensor.device.index, ctypes.c_long(stream.stream_id), *arguments)

@@ -15,7 +15,7 @@ namespace testdev {
 constexpr int kDevices = 2;
 constexpr std::size_t kSpaceBytes = std::size_t{1} << 36;  // of addresses, per device
 
-// What happened on one device since reset_counters(). `testdev.counters()` in Python has the same names.
+// The events on one device since reset_counters(). `testdev.counters()` in Python has the same names.
 enum class Counter {
   kernels,
   copies_to_host,

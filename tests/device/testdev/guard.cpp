@@ -1,4 +1,4 @@
-// What PyTorch asks of a device: which is current, its streams, its events, its pinned memory, its random numbers.
+// The questions that PyTorch asks of a device: which is current, streams, events, pinned memory, random numbers.
 #include <ATen/Context.h>
 #include <ATen/core/Generator.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>

@@ -101,7 +101,7 @@ at::Tensor meta_of(const at::Tensor& tensor) {
   return at::Tensor(at::detail::empty_strided_meta(tensor.sizes(), tensor.strides(), tensor.scalar_type()));
 }
 
-// What a kernel reads later: numbers of the host are copied at the launch, as a GPU's are. Not handles of them: a meta
+// An operand that a kernel reads later: numbers of the host are copied at the launch, as a GPU's are. Not handles of them: a meta
 // kernel in Python may have given them a Python object, and the thread of a stream must never need the GIL.
 at::Tensor operand_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return tensor;

@@ -1,5 +1,5 @@
 // Streams: threads that run what was enqueued, in order, late on purpose. An order between two streams exists only where
-// the program has made one with events. What a GPU's timing would hide, the lateness shows.
+// the program has made one with events. The lateness shows mistakes that a GPU's timing would hide.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -14,7 +14,7 @@ namespace testdev {
 
 class Stream;
 
-// A place in the work of a stream. What lies before it has run once the stream is there.
+// A place in the work of a stream. The work before it has run once the stream is there.
 struct Position {
   Stream* stream = nullptr;
   std::uint64_t sequence = 0;
