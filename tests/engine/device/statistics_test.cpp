@@ -30,7 +30,7 @@ Outcome run(const std::vector<TensorView>& views, ThreadOrder order = ThreadOrde
   std::size_t all = 0;
   for (const TensorView& view : views) all += counts.emplace_back(*count_records(view));
   std::vector<Record> records(all);
-  std::memset(static_cast<void*>(records.data()), 0xA5, all * sizeof(Record));  // a device's memory is not zeroed
+  for (Record& record : records) std::memset(static_cast<void*>(&record), 0xA5, sizeof record);  // not zeroed
   Outcome outcome;
   const Status status = launch_batches(views, [&](const Batch& batch, std::uint32_t blocks, std::uint64_t first) {
     run_grid(batch, blocks, records.data() + first, order);
