@@ -12,8 +12,10 @@
 #include "catalog/one_file.h"
 #include "dump.h"
 #include "files/safe_path.h"
+#include "report/catalog_text.h"
 #include "report/comparison.h"
 #include "report/msprobe_csv.h"
+#include "report/page_link.h"
 #include "report/text.h"
 
 namespace sonde {
@@ -22,7 +24,7 @@ namespace {
 struct CompareArguments : ComparisonOptions {
   std::string target, golden;
   std::string csv, junit, style = "sonde";
-  bool json = false, all = false;
+  bool json = false, all = false, link = false;
 };
 
 std::optional<Catalog> open_side(const std::string& path, int& status) {
@@ -55,6 +57,16 @@ bool write_reports(const CompareArguments& arguments, const DumpComparison& comp
   return all_written;
 }
 
+std::string link_of(const DumpComparison& comparison, const CompareFinding& finding) {
+  const ComparedStep& step = comparison.steps[finding.step];
+  return link_text({.in_golden = finding.in_golden,
+                    .rank = rank_text(*step.target->rank),
+                    .step = step.target->step->id,
+                    .op_name = finding.culprit->op_name,
+                    .is_input = false,
+                    .slot = std::nullopt});
+}
+
 int compare(const CompareArguments& arguments) {
   int status = kNothingFound;
   Result<CompareOptions> options = compare_options(arguments);
@@ -82,6 +94,7 @@ int compare(const CompareArguments& arguments) {
   } else if (!print_text(report_of(*comparison, *options, arguments.all, terminal_width()))) {
     return kUnreadable;
   }
+  if (arguments.link && !comparison->findings.empty()) print_text(link_of(*comparison, comparison->findings.front()));
   if (!write_reports(arguments, *comparison)) return kUnreadable;
   if (comparison->compared_tensors == 0) print_error("nothing in the two could be compared");
   if (!comparison->complete) return kUnreadable;
@@ -112,6 +125,7 @@ void add_compare(CLI::App& app, int& exit_status) {
       ->type_name("N");
   verb->add_flag("--all", arguments->all, "every finding, and all operators with their numbers");
   add_json_options(*verb, arguments->json);
+  add_link_option(*verb, arguments->link);
   verb->add_option("--csv", arguments->csv, "write a row for each output, too")->type_name("FILE");
   verb->add_option("--style", arguments->style, "columns of --csv: sonde, or msprobe with its verdicts")
       ->type_name("STYLE")

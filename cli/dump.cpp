@@ -83,6 +83,10 @@ void add_json_options(CLI::App& verb, bool& json, std::string_view rows) {
   verb.add_flag("--jsonl", json, fmt::format("a line of JSON for each {}", rows))->excludes("--json");
 }
 
+void add_link_option(CLI::App& verb, bool& link) {
+  verb.add_flag("--link", link, "also print the place of the answer in the page of `sonde serve`")->excludes("--json");
+}
+
 std::optional<Catalog> open_dump(const DumpOptions& options, int& exit_status) {
   return open_dump(options, CatalogQuery(), exit_status);
 }

@@ -20,11 +20,13 @@ struct DumpOptions {
   std::vector<std::string> select;  // patterns; empty: all ops
   std::string step;                 // "3", "0-5", "1|4"; empty: all
   std::optional<std::uint32_t> graph, rank;
-  bool json = false;
+  bool json = false, link = false;
 };
 
 // Adds --json; also --jsonl if the verb can print its list as lines: `rows` names the content of a line.
 void add_json_options(CLI::App& verb, bool& json, std::string_view rows = "");
+// Adds --link, which excludes --json: the place in the page of `sonde serve`.
+void add_link_option(CLI::App& verb, bool& link);
 // Adds --step; `otherwise`: the steps that are used without it.
 void add_step_option(CLI::App& verb, std::string& steps, std::string_view otherwise);
 // Empty for a list such as 3, 0-5 or 1|4; otherwise the error message, without the option's name.

@@ -14,6 +14,7 @@
 #include "first_bad/next_config.h"
 #include "report/finding.h"
 #include "report/first_bad.h"
+#include "report/page_link.h"
 #include "report/text.h"
 
 namespace sonde {
@@ -36,6 +37,15 @@ bool write_next_config(const Catalog& catalog, const FirstBad& report, const std
   if (written && closed == 0) return true;
   print_error(fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
   return false;
+}
+
+std::string link_of(const Finding& finding) {
+  return link_text({.in_golden = false,
+                    .rank = std::to_string(finding.rank),
+                    .step = finding.step,
+                    .op_name = finding.tensor.op_name,
+                    .is_input = finding.tensor.is_input,
+                    .slot = finding.tensor.slot});
 }
 
 int run(const FirstBadVerb& options) {
@@ -64,6 +74,7 @@ int run(const FirstBadVerb& options) {
   }
   if (options.json) Answer::get().add(json_of(report));
   if (!options.json && !print_text(text_of(report, terminal_width()))) return kUnreadable;
+  if (options.link && !report.findings.empty()) print_text(link_of(report.findings.front()));
   if (!options.next_config.empty() && !write_next_config(*catalog, report, options.next_config)) return kBadUsage;
   if (report.tensors == 0 && !report.only_overflows) {
     print_error("no value and no statistic of any tensor is in this dump");
@@ -84,6 +95,7 @@ void add_first_bad(CLI::App& app, int& exit_status) {
                    "and the step itself; FILE must not exist")
       ->type_name("FILE");
   verb->add_flag("--no-trend", options->no_trend, "do not look for the norm that grew first");
+  add_link_option(*verb, options->link);
   verb->footer(
       "Exit status: 0 nothing wrong and all looked at, 1 found, 2 bad usage, 3 something could not be looked at.\n"
       "Example: sonde first-bad run7 --next-config next.json");

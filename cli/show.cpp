@@ -19,6 +19,7 @@
 #include "measure/values.h"
 #include "report/catalog_text.h"
 #include "report/json.h"
+#include "report/page_link.h"
 #include "report/table.h"
 #include "report/text.h"
 #include "show_files.h"
@@ -200,6 +201,11 @@ void note_choice(const FoundTensor& found, const std::vector<SelectedStep>& step
                             place_text(found)));
 }
 
+std::string link_of(const FoundTensor& found) {
+  const auto& [step, op, tensor] = found;
+  return link_text({false, rank_text(*step->rank), step->step->id, op->op_name, tensor->is_input, tensor->slot});
+}
+
 int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, const ShowOptions& options) {
   Measurer measurer;
   int status = kNothingFound;
@@ -240,6 +246,7 @@ int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, cons
                                        : "\nonly its place in the graph was recorded\n";
     }
     if (!options.files.trend.empty()) text += trend_text(options.files, steps, found, nullptr, status);
+    if (options.link) text += "\n" + link_of(found);
   }
   return print_text(text) ? status : kUnreadable;
 }
@@ -430,6 +437,7 @@ void add_show(CLI::App& app, int& exit_status) {
                    "a parameter; or a file with tensors (then DUMP alone may be it, and TENSOR a slot of it)")
       ->type_name("");
   add_file_options(*verb, options->files);
+  add_link_option(*verb, options->link);
   verb->footer(
       "Exit status: 0 shown, 2 bad usage or no such tensor, 3 dump or file unreadable.\n"
       "Example: sonde show run7 'features/0-Conv2d/conv2d-op0:output.0' --step 2\n"

@@ -9,6 +9,8 @@
 
 #include "catalog/op_matchers.h"
 #include "dump.h"
+#include "report/catalog_text.h"
+#include "report/page_link.h"
 #include "report/text.h"
 #include "report/watch.h"
 #include "watch/watchpoints.h"
@@ -95,8 +97,16 @@ std::optional<std::vector<Watchpoint>> watchpoints_of(const Catalog& catalog,
   return std::nullopt;
 }
 
+std::string link_of(const Catalog& catalog, const WatchHit& hit) {
+  const CatalogRank& rank = catalog.ranks[hit.tensor.rank];
+  const CatalogStep& step = rank.steps[hit.tensor.step];
+  const CatalogOp& op = step.ops[hit.tensor.op];
+  const CatalogTensor& tensor = op.tensors[hit.tensor.tensor];
+  return link_text({false, rank_text(rank), step.id, op.op_name, tensor.is_input, tensor.slot});
+}
+
 int print_report(const Catalog& catalog, const std::vector<Watchpoint>& watchpoints, const WatchReport& report,
-                 bool json) {
+                 bool json, bool link) {
   add_unreadable(report.problems);
   const auto hits = static_cast<std::size_t>(std::ranges::count_if(report.hits, &WatchHit::hit));
   if (json) {
@@ -104,6 +114,7 @@ int print_report(const Catalog& catalog, const std::vector<Watchpoint>& watchpoi
     return hits > 0 ? kFinding : kNothingFound;
   }
   if (!print_text(hits_table(catalog, watchpoints, report, terminal_width()))) return kUnreadable;
+  if (link && hits > 0) print_text(link_of(catalog, *std::ranges::find_if(report.hits, &WatchHit::hit)));
   print_notice(doubts_text(catalog, watchpoints, report));
   for (const std::string& note : report.notes) print_notice(printable(note) + "\n");
   print_notice(fmt::format("sonde: {} of {} in {}; {} read ({})\n", count_text(hits, "hit"),
@@ -148,7 +159,8 @@ int watch(const WatchVerbOptions& options) {
   how.threads = options.threads;
   how.most_bytes = options.mem_limit << 20;
   how.error_on_no_value = options.error_on_no_value;
-  return print_report(*catalog, *watchpoints, check_watchpoints(*catalog, *watchpoints, how), options.json);
+  return print_report(*catalog, *watchpoints, check_watchpoints(*catalog, *watchpoints, how), options.json,
+                      options.link);
 }
 
 }  // namespace
@@ -165,6 +177,7 @@ void add_watch(CLI::App& app, int& exit_status) {
       ->take_all()
       ->allow_extra_args(false);
   verb->add_flag("--recommended", options->recommended, "the set that MindSpore's debugger recommends");
+  add_link_option(*verb, options->link);
   verb->add_flag("--list", options->list, "print all conditions with their parameters and defaults");
   verb->add_option("--op", options->op, "ops whose full name holds a match of this regular expression")
       ->type_name("REGEX");

@@ -27,7 +27,8 @@ for name in sys.argv[3:]:
     golden.record(golden_cases.CASES[name], directory)
 """
 
-NAN_TRAINING = SMALL_TRAINING.replace(
+# With a NaN in step 1, and another learning rate.
+NAN_TRAINING = SMALL_TRAINING.replace("lr=0.1", "lr=0.2").replace(
     "        loss.backward()", "        loss = loss + torch.log(0.5 - step + 0 * loss)\n        loss.backward()"
 )
 

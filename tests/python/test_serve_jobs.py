@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import urllib.parse
 
 import pytest
 from conftest import SMALL_TRAINING
@@ -50,6 +51,31 @@ def test_the_result_of_a_job_is_the_json_of_the_verb(pair, kind, arguments, comm
     shown = run_in(pair.directory, None, CLI, *verb, "--json")
     assert job["result"] == json.loads(shown.stdout)
     assert job["exit_status"] == shown.status and job["state"] == "done"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["first-bad", "nan"],
+        ["compare", "nan", "good"],
+        ["watch", "nan", "-c", "tensor_overflow"],
+        ["show", "nan", "log-op0:input.0", "--step", "1"],
+    ],
+)
+def test_a_link_names_an_operator_of_the_server(pair, command):
+    verb = [command[0], *(pair.directory / part if part in ("nan", "good") else part for part in command[1:])]
+    plain = run_in(pair.directory, None, CLI, *verb)
+    shown = run_in(pair.directory, None, CLI, *verb, "--link")
+    assert shown.status == plain.status and "page:" not in plain.stdout
+    link = re.search(r"^page: #/op\?(\S+) after the address that `sonde serve` prints$", shown.stdout, re.MULTILINE)[1]
+    query = dict(urllib.parse.parse_qsl(link))
+    op = pair.get("op", name=query["op"], step=query["s"], graph=query.get("g", 0), dump=query.get("d", 0))
+    assert op.status == 200
+    if "t" in query:
+        sides = {f"{t['tensor']['side'][0]}{t['tensor']['slot']}" for t in op.json["tensors"]}
+        assert query["t"] in sides
+    assert command[0] != "show" or (query["t"], query["s"]) == ("i0", "1")
+    assert run_in(pair.directory, None, CLI, *verb, "--link", "--json").status == 2
 
 
 def test_a_first_bad_job_judges_the_infinities_of_the_dump(pair):
