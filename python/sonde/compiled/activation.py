@@ -16,7 +16,7 @@ from typing import Any
 from ..console import say_once
 from .program import Program
 
-_compilations = 0  # of graphs that can be recorded
+_known = 0  # graphs that were compiled while a session ran
 
 _INDUCTOR, _DYNAMO = "torch._inductor.compile_fx", "torch._dynamo.callback"
 
@@ -39,6 +39,7 @@ class _Watcher:
     def __init__(self, host: Program) -> None:
         self._host = host
         self._undo: list[Callable[[], None]] = []
+        self._before = _graphs()
         self._finder = _Finder({_INDUCTOR: self._meet_inductor, _DYNAMO: self._meet_dynamo})
 
     def begin(self) -> None:
@@ -53,6 +54,8 @@ class _Watcher:
         forms_run_for(self._host)
 
     def end(self) -> None:
+        global _known
+        _known += _graphs() - self._before
         with contextlib.suppress(ValueError):
             sys.meta_path.remove(self._finder)
         for undo in self._undo:
@@ -112,8 +115,6 @@ def _wrap_compile_fx(module: ModuleType, host: Program) -> Callable[[], None]:
         ours = getattr(inner_compile, "sonde_forms", False)  # Inductor calls itself again, with a changed configuration
         if ours or host.closed or host.library is None:
             return original(model, example_inputs, inner_compile, *args, **kwargs)
-        global _compilations
-        _compilations += 1
         inner = Compilation(host, model, inner_compile).compile
         from torch._functorch import config
 
@@ -130,11 +131,14 @@ def _wrap_compile_fx(module: ModuleType, host: Program) -> Callable[[], None]:
     return undo
 
 
+def _graphs() -> int:
+    """The graphs that Dynamo has compiled in this process."""
+    counters: Any = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
+    return int(counters.get("stats", {}).get("unique_graphs", 0)) if counters else 0
+
+
 def _say_what_is_compiled_already() -> None:
-    utils = sys.modules.get("torch._dynamo.utils")
-    counters: Any = getattr(utils, "counters", {})
-    graphs = counters.get("stats", {}).get("unique_graphs", 0) if counters else 0
-    graphs -= _compilations
+    graphs = _graphs() - _known
     if graphs > 0:
         say_once(
             f"sonde: graphs that were compiled before the recording began are not recorded node by node: {graphs}; "

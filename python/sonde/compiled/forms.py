@@ -144,7 +144,10 @@ def compile_copy(  # noqa: PLR0917
     backward = bool(options.get("is_backward"))
     users = config.post_grad_custom_post_pass
     own = taps.TapPass(users, module.graph, backward, forward_types or {}, choice)
-    with config.patch({"post_grad_custom_post_pass": own}), lowering.taps_are_lowered():
+    patch: dict[str, Any] = {"post_grad_custom_post_pass": own}
+    if hasattr(config, "reorder_for_peak_memory"):
+        patch["reorder_for_peak_memory"] = False  # it would move taps between the kernels of one C++ function
+    with config.patch(patch), lowering.taps_are_lowered():
         return inner(module, examples, **options)
 
 

@@ -19,6 +19,8 @@ from .nodes import Input, Table
 
 # A result that becomes memory within so many taps is handed over then, instead of being computed again.
 _MOST_WAITED = 8
+# Taps that wait for the end of a function: they hold memory.
+_MOST_WAITING = 32
 
 
 @dataclasses.dataclass
@@ -115,7 +117,7 @@ class Taps:
         program = list(graph.operations)
         ends = {op.get_name(): i + 1 for i, op in enumerate(program) if hasattr(op, "get_name")}
         writes = [i for i, op in enumerate(program) if op.get_mutation_names()]
-        at: list[list[Any]] = [[] for _ in range(len(program) + 1)]
+        order = _Order(program)
         earliest = 0
         for i, tap in enumerate(self.all):
             last = self.all[min(i + _MOST_WAITED, len(self.all) - 1)].position
@@ -131,14 +133,46 @@ class Taps:
                 results = [_tensor_of(value) for value in tap.results]
                 given = [_tensor_of(value) for value in tap.given]
                 self._kernel.create(torch.ops.sonde.tap.default, self.order, tap.number, results, given)
-            at[position] += graph.operations[known[0] :]
+            *own, call = graph.operations[known[0] :]
+            order.put(position, own, call)
             for buffer in graph.buffers[known[1] :]:
                 buffer.decide_layout()
                 self.own.add(buffer.get_name())
+        graph.operations[:] = order.merged()
+
+
+class _Order:
+    """The operations of the program and those of the taps, in the order in which they run.
+
+    A call, of a library or of a tap, ends a C++ function, and each function is a file to be compiled. So taps wait
+    until the program ends the function, or writes to memory that they may read."""
+
+    def __init__(self, program: list[Any]) -> None:
+        from torch._inductor import ir
+
+        self._program = program
+        self._ends = [i for i, op in enumerate(program) if isinstance(op, ir.ExternKernel) or op.get_mutation_names()]
+        self._ends.append(len(program))
+        self._before: list[list[Any]] = [[] for _ in range(len(program) + 1)]  # each operation of the program
+        self._waiting: list[Any] = []
+        self._until = 0
+
+    def put(self, position: int, own: list[Any], call: Any) -> None:
+        """The kernels of a tap run before the program's operation `position`, as do those of all earlier taps."""
+        if position > self._until or len(self._waiting) == _MOST_WAITING:
+            self._before[min(position, self._until)] += self._waiting
+            self._waiting.clear()
+        self._until = next(end for end in self._ends if end >= position)
+        self._before[position] += own
+        self._waiting.append(call)
+
+    def merged(self) -> list[Any]:
+        """All operations."""
+        self._before[self._until] += self._waiting
         merged = []
-        for i in range(len(program) + 1):
-            merged += at[i] + program[i : i + 1]
-        graph.operations[:] = merged
+        for i in range(len(self._program) + 1):
+            merged += self._before[i] + self._program[i : i + 1]
+        return merged
 
 
 def _flat(values: list[Any]) -> Iterator[Any]:
@@ -212,7 +246,7 @@ def taps_are_lowered() -> Iterator[None]:
             packages.begin_kernel().create(begin, order, "")
             return
         handler: Any = lowering.fallback_handler
-        handler(begin, add_to_fallback_set=False)(order, text)
+        handler(begin, add_to_fallback_set=False)(order, nodes.IN_CPP if graph.cpp_wrapper else text)
 
     def lower_tap(_order: Any, number: int, _results: Any, _given: Any) -> None:
         graph: Any = V.graph

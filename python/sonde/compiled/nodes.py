@@ -7,6 +7,7 @@ line it comes from. A table of nodes can be written as JSON: the compiled code c
     text = table.to_json()
 """
 
+import base64
 import dataclasses
 import json
 import operator
@@ -107,8 +108,8 @@ class Table:
 
     @staticmethod
     def from_json(text: str) -> "Table":
-        """The reverse of to_json()."""
-        raw = json.loads(text)
+        """The reverse of to_json(), also as C++ carries it."""
+        raw = json.loads(text if text.startswith("{") else base64.b64decode(text))
         nodes = [
             Node(
                 **node
@@ -127,11 +128,16 @@ class Table:
 
 
 _KERNELS = "kernels of this graph"
+IN_CPP = "table of this graph"  # generated C++ has this text: Inductor writes quotes into a string as they are
 
 
 def with_kernels(code: str, table: Table) -> str:
     """Compiled code that carries `table`, whose kernels are known now."""
-    return code.replace(json.dumps(_KERNELS), json.dumps(table.kernels, separators=(",", ":")))
+    kernels = json.dumps(table.kernels, separators=(",", ":"))
+    if IN_CPP in code:
+        text = table.to_json().replace(json.dumps(_KERNELS), kernels)
+        return code.replace(IN_CPP, base64.b64encode(text.encode()).decode())
+    return code.replace(json.dumps(_KERNELS), kernels)
 
 
 def facts_of(
