@@ -3,7 +3,7 @@
 //   program's stream   kernel that makes the tensor | event `ready` | …                  | kernel that writes it again
 //   our stream                                        waits for it  | copy | event `done`    (waits for `done`)
 //
-// The allocator is told that our stream reads the memory: a tensor that dies meanwhile keeps it. A tensor that the next
+// The allocator knows that our stream reads the memory: that of a tensor that dies meanwhile is kept. A tensor that the next
 // kernel overwrites, or whose elements do not lie in C order, is first copied on the device, in the program's stream.
 #include <ATen/Functions.h>
 

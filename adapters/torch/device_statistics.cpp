@@ -191,6 +191,7 @@ void add_rows_as(const std::byte* data, std::int64_t bytes, sonde_device_result&
     to.max = std::max(to.max, number(kMax));
     to.min = std::min(to.min, number(kMin));
   }
+  if (to.max < to.min) to.max = to.min = 0;  // nothing is finite: as on the CPU
 }
 
 void add_rows(const Fetch& fetched, const RowsOf& rows, sonde_device_result& to) {
@@ -215,10 +216,6 @@ void hand_over_rows(const Fetch& fetched, bool lost) {
 void fail_all(const std::vector<RowsOf>& tensors) {
   for (const RowsOf& rows : tensors) failed(rows.reading, kRowsLost);
 }
-
-}  // namespace
-
-namespace {
 
 // PyTorch for ROCm has devices of the type CUDA too.
 std::uint32_t runtime_of_torch() {

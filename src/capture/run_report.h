@@ -1,4 +1,4 @@
-// What a program that `sonde run` started reports to it. python/sonde/console.py does the same for programs in Python.
+// Reports of a program to the `sonde run` that started it. python/sonde/console.py does the same for programs in Python.
 #pragma once
 
 #include <string_view>
