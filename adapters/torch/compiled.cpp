@@ -4,7 +4,9 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <deque>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "capture.h"
@@ -266,24 +268,38 @@ void end_run() {
   if (!is_inert() && purge_is_due()) forget_dead_storages();
 }
 
-}  // namespace sonde_torch
+namespace {
 
-// `order` is written, so that no pass removes or reorders them. flexible_layout: a tensor is handed over as it lies.
-TORCH_LIBRARY(sonde, m) {
-  m.def("graph(Tensor(a!) order, str table) -> ()");
-  m.def("tap(Tensor(a!) order, int node, Tensor[] results, Tensor[] given) -> ()", {at::Tag::flexible_layout});
-  m.def("dump_scope(int change) -> ()");
-}
-TORCH_LIBRARY_IMPL(sonde, CompositeExplicitAutograd, m) {
-  m.impl("graph", sonde_torch::graph_begins);
-  m.impl("tap", sonde_torch::tap);
-  m.impl("dump_scope", sonde_torch::dump_scope);
-}
-TORCH_LIBRARY_IMPL(sonde, Meta, m) {
-  m.impl("graph", sonde_torch::nothing_begins);
-  m.impl("tap", sonde_torch::no_tap);
-}
-TORCH_LIBRARY_IMPL(sonde, Autograd, m) {
-  m.impl("graph", torch::CppFunction::makeFallthrough());
-  m.impl("tap", torch::CppFunction::makeFallthrough());
-}
+// The operators of taps. `order` is written, so that no pass removes or reorders them. flexible_layout: a tensor is handed
+// over as it lies. A process may have two adapters, as one that a program links and one that `sonde run` preloads: the
+// first that is loaded has them.
+struct Operators {
+  std::deque<torch::Library> libraries;
+
+  torch::Library& library(torch::Library::Kind kind, std::optional<c10::DispatchKey> key) {
+    return libraries.emplace_back(kind, "sonde", key, __FILE__, __LINE__);
+  }
+
+  Operators() {
+    if (c10::Dispatcher::singleton().findSchema({"sonde::tap", ""})) return;
+    torch::Library& all = library(torch::Library::DEF, std::nullopt);
+    all.def("graph(Tensor(a!) order, str table) -> ()");
+    all.def("tap(Tensor(a!) order, int node, Tensor[] results, Tensor[] given) -> ()", {at::Tag::flexible_layout});
+    all.def("dump_scope(int change) -> ()");
+    torch::Library& everywhere = library(torch::Library::IMPL, c10::DispatchKey::CompositeExplicitAutograd);
+    everywhere.impl("graph", graph_begins);
+    everywhere.impl("tap", tap);
+    everywhere.impl("dump_scope", dump_scope);
+    torch::Library& meta = library(torch::Library::IMPL, c10::DispatchKey::Meta);
+    meta.impl("graph", nothing_begins);
+    meta.impl("tap", no_tap);
+    torch::Library& autograd = library(torch::Library::IMPL, c10::DispatchKey::Autograd);
+    autograd.impl("graph", torch::CppFunction::makeFallthrough());
+    autograd.impl("tap", torch::CppFunction::makeFallthrough());
+  }
+};
+[[maybe_unused]] const Operators& g_operators =
+    *new Operators;  // never taken back: threads may outlive static destruction
+
+}  // namespace
+}  // namespace sonde_torch

@@ -3,6 +3,7 @@
 import functools
 import json
 import pathlib
+import re
 import sys
 
 import pytest
@@ -34,6 +35,12 @@ torch.jit.script(Net()).save("net.pt")
 
 
 run = functools.partial(run_alone, timeout=280)
+
+
+def test_cmake_leaves_out_the_sources_that_the_build_on_first_use_leaves_out():
+    text = (pathlib.Path(__file__).parents[2] / "cmake" / "sonde-torch.cmake").read_text()
+    (names,) = re.findall(r"EXCLUDE REGEX \"/torch/\(([a-z_|]+)\)", text)
+    assert set(names.split("|")) == adapter._OF_PYTHON
 
 
 def build_programs(build):
