@@ -193,3 +193,18 @@ def test_a_program_may_be_recorded_under_the_commands_own_options(run, dump, son
     ran = run(textwrap.dedent(MODEL).partition("model = torch.compile")[0] + "model(torch.ones(1, 4))", "--out", dump)
     assert ran.status == 0, ran.stderr
     assert "Default/network-Model/fc-Linear/linear-op0" in sonde("ls", dump, "--ops").stdout
+
+
+def test_the_backend_npugraph_ex_is_known_by_name(run, tmp_path):
+    source = """
+        import torch
+        import torch_npu
+
+        compiled = torch.compile(
+            lambda x: x * 2 + 1, backend="npugraph_ex", options={"dump_tensor_data": True, "data_dump_dir": "."}
+        )
+        print(compiled(torch.ones(2).npu()).tolist())
+    """
+    ran = run(source)
+    assert ran.stdout == "[3.0, 3.0]\n", ran.stderr
+    assert len(list(tmp_path.glob("worldsize1_global_rank0/*_device_0_0.pt"))) == 3

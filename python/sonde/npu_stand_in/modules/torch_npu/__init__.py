@@ -1,13 +1,14 @@
-"""torch_npu for the CPU: `.npu()` and the device "npu" as the identity."""
+"""torch_npu for the CPU: `.npu()` and the device "npu" as the identity, and its backend of torch.compile."""
 
 from typing import Any
 
 import torch
 
-from sonde.npu_stand_in import identity
+from sonde.npu_stand_in import backends, identity
 
 __version__ = torch.__version__.partition("+")[0]
 identity.install()
+backends.install()
 npu = torch.npu  # type: ignore[attr-defined]
 
 
