@@ -155,6 +155,21 @@ void record_structure(ThreadState& state, CompiledRun& run, std::size_t end) {
   for (; run.next < end; ++run.next) record_node(state, run, run.next, {}, {});
 }
 
+// The results of the graph that are not in the memory in which their taps gave them. Of a node with several results the
+// place of the first is known.
+void place_results(ThreadState& state, const CompiledRun& run, const ResultAt& result) {
+  for (const GraphResult& one : run.graph->results) {
+    if (one.node >= run.numbers.size() || run.numbers[one.node] == kNotKept) continue;
+    if (one.output != 0 || run.graph->nodes[one.node].is_view) continue;
+    const at::Tensor* tensor = result(one.position);
+    if (tensor == nullptr || !tensor->defined()) continue;
+    state.scratch.describe(*tensor, false);
+    const std::uint64_t storage = state.scratch.tensor.storage;
+    if (storage == 0 || storage == run.storages[one.node]) continue;
+    api().op_result_at(run.numbers[one.node], one.output, state.scratch.get());
+  }
+}
+
 // --- the operators in compiled code ----------------------------------------------------------------------------------
 
 // An error of ours ends in the engine or here: compiled code has no place for it.
@@ -255,11 +270,13 @@ void tap_node(std::int64_t node, at::TensorList results, at::TensorList given) {
   });
 }
 
-void end_run() {
+void end_run(const ResultAt& result) {
   ThreadState& state = thread_state();
   if (state.compiled == nullptr) return;
-  in_run([](ThreadState& inner, CompiledRun& run) {
-    if (run.graph != nullptr) record_structure(inner, run, run.graph->nodes.size());
+  in_run([&](ThreadState& inner, CompiledRun& run) {
+    if (run.graph == nullptr) return;
+    record_structure(inner, run, run.graph->nodes.size());
+    if (result != nullptr) place_results(inner, run, result);
   });
   const std::shared_ptr<CompiledRun> ended = std::move(state.compiled);
   state.compiled = std::move(ended->outer);

@@ -49,8 +49,16 @@ struct CompiledNode {
   std::vector<NodeOutput> outputs;
 };
 
+// A result of the whole graph.
+struct GraphResult {
+  std::size_t position = 0;  // among the results
+  std::size_t node = 0;
+  std::uint32_t output = 0;
+};
+
 struct CompiledGraph {
   std::vector<CompiledNode> nodes;  // in the order in which they are recorded
+  std::vector<GraphResult> results;
 };
 
 // Nodes and their attributes are added in order. False: the node reads the result of one that is not before it.
@@ -68,7 +76,9 @@ void forget_graphs();
 // Ends with end_run(). Until then, operators that the compiled code calls are not recorded by themselves.
 using ResolveGraph = std::function<std::int64_t(std::string_view text)>;
 void begin_run(std::int64_t graph, sonde_graph kind, ResolveGraph resolve);
-void end_run();
+// `result(position)`: a result of the graph; null: none, or not a tensor. Inductor may put it into the memory of another node's.
+using ResultAt = std::function<const at::Tensor*(std::size_t position)>;
+void end_run(const ResultAt& result = nullptr);
 
 // A tap of the run on this thread: the results of node `node`, and those of its inputs that no node makes.
 void tap_node(std::int64_t node, at::TensorList results, at::TensorList given);

@@ -1,5 +1,7 @@
 #include "compiled_python.h"
 
+#include <torch/csrc/autograd/python_variable.h>
+
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -177,10 +179,24 @@ PyObject* site_wants(PyObject*, PyObject* args) {
   return PyLong_FromUnsignedLong(api().site_wants(number, count));
 }
 
-// define_graph([node]) -> its number for begin_run()
-PyObject* define_graph(PyObject*, PyObject* nodes) {
+// define_graph([node], [(position, node, output)]) -> its number for begin_run()
+PyObject* define_graph(PyObject*, PyObject* args) {
+  PyObject *nodes, *results;
+  if (!PyArg_ParseTuple(args, "OO", &nodes, &results)) return nullptr;
   auto graph = std::make_unique<CompiledGraph>();
   if (!for_each(nodes, [&](PyObject* item) { return read_node(item, *graph); })) return nullptr;
+  const bool read = for_each(results, [&](PyObject* item) {
+    unsigned long long position, node;
+    unsigned output;
+    if (!PyArg_ParseTuple(item, "KKI", &position, &node, &output)) return false;
+    if (node >= graph->nodes.size()) {
+      PyErr_SetString(PyExc_ValueError, "a result of a node that the graph does not have");
+      return false;
+    }
+    graph->results.push_back({position, node, output});
+    return true;
+  });
+  if (!read) return nullptr;
   return PyLong_FromLongLong(keep_graph(std::move(graph)));
 }
 
@@ -197,8 +213,14 @@ PyObject* begin_run_of(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-PyObject* end_run_of(PyObject*, PyObject*) {
-  end_run();
+// end_run(results): those of the graph, in a list or tuple; None if it has raised
+PyObject* end_run_of(PyObject*, PyObject* results) {
+  const bool has_results = PyList_Check(results) || PyTuple_Check(results);
+  end_run([&](std::size_t position) -> const at::Tensor* {
+    if (!has_results || position >= static_cast<std::size_t>(PySequence_Fast_GET_SIZE(results))) return nullptr;
+    PyObject* result = PySequence_Fast_GET_ITEM(results, static_cast<Py_ssize_t>(position));
+    return THPVariable_Check(result) ? &THPVariable_Unpack(result) : nullptr;
+  });
   Py_RETURN_NONE;
 }
 

@@ -46,7 +46,8 @@
  *     op      op_begin -> op_attributes? -> op_input_before* -> [the kernel runs] -> op_mutated*
  *               -> ( op_check_output* | op_failed )? -> op_input* -> op_output* -> op_watched*
  *               -> op_end | op_defer
- *             A compiled graph: op_input_of takes the place of op_input, and op_keep comes before op_end.
+ *             A compiled graph: op_input_of takes the place of op_input, and op_keep comes before op_end. At its end:
+ *             op_result_at for each result that lies elsewhere.
  *             After op_defer, at any time: ( op_mutated | op_output )* -> op_complete. Ops of one thread nest: the one
  *             that began last ends first. Nothing follows an op_begin that answered 0.
  *
@@ -491,6 +492,11 @@ struct sonde_api {
   /* The statistics of a tensor with so many elements and SONDE_TENSOR_NEGATIVE or not, from its records, in host memory:
    * sets the fields from nan_count on. They are equal to those of the same tensor in host memory, bit for bit. */
   void (*device_fold)(const void* records, uint64_t elements, uint32_t flags, struct sonde_device_result* result);
+
+  /* --- compiled graphs -------------------------------------------------------------------------------------- */
+  /* After op_end: output `output` of the op that op_keep() numbered lies in this tensor's memory now, whatever lay there
+   * before. A compiler may reuse memory that it gave as the result of another op. No memory is read. */
+  void (*op_result_at)(uint64_t maker, uint32_t output, const struct sonde_tensor* tensor);
 };
 
 /* The function table; null: this library has another version of it. */

@@ -133,14 +133,14 @@ class Library(Protocol):
         """SONDE_WANT_* of sonde.h for any of the first `count` operators at a site; of all operators for site 0, or 0
         if that depends on the operator."""
 
-    def define_graph(self, nodes: Sequence[tuple[object, ...]], /) -> int:
+    def define_graph(self, nodes: Sequence[tuple[object, ...]], results: Sequence[tuple[int, int, int]], /) -> int:
         """The nodes of a compiled graph: (site, type, whether it is a view, whether it has a tap, inputs, outputs,
         attributes). Returns its number."""
 
     def begin_run(self, graph: int, backward: bool, grad: bool, resolve: Callable[[str], int] | None, /) -> None:
         """A compiled graph runs on this thread. For graph 0, `resolve` gives the number for the table in its code."""
 
-    def end_run(self) -> None:
+    def end_run(self, results: object, /) -> None:
         """The run that began last has ended."""
 
     def memory_changed(self) -> None:

@@ -345,6 +345,9 @@ std::uint64_t op_keep(sonde_op* op) {
 void op_input_of(sonde_op* op, std::uint32_t slot, std::uint64_t maker, std::uint32_t output) {
   on_op(op, [&](Session&, Op& o) { o.recorder->input_of(o, slot, maker, output); });
 }
+void op_result_at(std::uint64_t maker, std::uint32_t output, const sonde_tensor* tensor) {
+  with_struct_void(tensor, [&](Session& s, const sonde_tensor& all) { s.op_result_at(maker, output, tensor_of(all)); });
+}
 void ops_forgotten(const std::uint64_t* makers, std::size_t count) {
   guarded_void([&](Session& s) { s.ops_forgotten({makers, count}); });
 }
@@ -494,6 +497,7 @@ constexpr struct sonde_api kApi = {
     .device_record_bytes = device_record_bytes,
     .device_statistics = device_statistics,
     .device_fold = device_fold,
+    .op_result_at = op_result_at,
 };
 
 }  // namespace

@@ -285,6 +285,11 @@ void OpRecorder::input_of(Op& op, std::uint32_t slot, std::uint64_t maker, std::
   record.source_slot = output;
 }
 
+void OpRecorder::result_at(std::uint64_t maker, std::uint32_t output, const HostTensor& tensor) {
+  cache_.wrote(tensor.storage, maker);
+  cache_.made(identity_of(tensor), {maker, output});
+}
+
 // SONDE_WANT_* of every op, as far as its name does not matter; 0: that depends on the name.
 std::uint32_t OpRecorder::every_op_wants() const {
   constexpr std::uint32_t kBoth = SONDE_WANT_INPUTS | SONDE_WANT_OUTPUTS;

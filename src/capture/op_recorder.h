@@ -87,6 +87,8 @@ class OpRecorder {
   // The op's outputs are kept for input_of(); returns its number.
   std::uint64_t keep(const Op& op);
   void input_of(Op& op, std::uint32_t slot, std::uint64_t maker, std::uint32_t output);
+  // An output of an op lies in other memory than it was reported with. Locked.
+  void result_at(std::uint64_t maker, std::uint32_t output, const HostTensor& tensor);
   void forget_kept(std::span<const std::uint64_t> makers) { kept_.forget(makers); }  // locked
   // The plan can want this of the first `count` ops of a site: SONDE_WANT_*. Locked.
   std::uint32_t site_wants(const Site& site, std::uint32_t count);

@@ -408,6 +408,11 @@ std::uint32_t Session::site_wants(std::uint32_t site, std::uint32_t count) {
   return ops_->site_wants(sites_.at(site), count);
 }
 
+void Session::op_result_at(std::uint64_t maker, std::uint32_t output, const HostTensor& tensor) {
+  const std::lock_guard guard(lock_);
+  ops_->result_at(maker, output, tensor);
+}
+
 void Session::ops_forgotten(std::span<const std::uint64_t> sequences) {
   const std::lock_guard guard(lock_);
   ops_->forget_kept(sequences);

@@ -78,7 +78,7 @@ CALLS = [
 # A file that a call writes ends at 2 GB (in blocks of 512 bytes): the copy of a hole must not fill the disk.
 LIMITED = ["sh", "-c", 'ulimit -f 4194304; exec "$@"', "sh"]
 WITH = {"SAVED", "EXPORT"}  # additional requirements of a call
-KNOWN = {"run", "info", "completion", "help", *(word for call in CALLS for word in call[:2] if word.islower())}
+KNOWN = {"run", "info", "completion", "help", "serve", *(word for call in CALLS for word in call[:2] if word.islower())}
 
 
 def other_verbs(cli):

@@ -144,10 +144,12 @@ class Family:
         if host is None or host.closed:
             return forms.plain_form()(inputs)
         form = self._begin(host, forms)
+        results = None
         try:
-            return form(inputs)
+            results = form(inputs)
         finally:
-            self._end(host, forms, form)
+            self._end(host, forms, form, results)
+        return results
 
     def _begin(self, host: Program, forms: Forms) -> Compiled:
         """Counts the step, chooses the form, and begins its run."""
@@ -179,8 +181,8 @@ class Family:
         host.library.begin_run(0, forms.backward, self._grad, None)
         return form
 
-    def _end(self, host: Program, forms: Forms, form: Compiled) -> None:
-        host.library.end_run()
+    def _end(self, host: Program, forms: Forms, form: Compiled, results: Any) -> None:
+        host.library.end_run(results)
         if form is forms.plain:
             host.library.memory_changed()
         if self._steps:
@@ -280,7 +282,7 @@ class Family:
         for node in table.nodes:
             site = self._site(host, chain, table, node)
             rows.append((site, node.op_type, node.is_view, node.tapped, *nodes.facts_of(table, node)))
-        return host.library.define_graph(rows)
+        return host.library.define_graph(rows, table.results)
 
     # --- selection --------------------------------------------------------------------------------------------------
 

@@ -101,6 +101,8 @@ class Table:
     # The fused kernels that compute a node, by its name.
     kernels: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     package: str = ""  # of a package: the name of its root, `network-Net`
+    # What the graph returns: (position, number of the node, its output).
+    results: list[tuple[int, int, int]] = dataclasses.field(default_factory=list)
 
     def to_json(self) -> str:
         """As the compiled code carries it. Its kernels are known when all of it is generated: see with_kernels()."""
@@ -124,7 +126,9 @@ class Table:
         ]
         traces = [[(file, line, function) for file, line, function in trace] for trace in raw["traces"]]
         kernels = raw["kernels"]
-        return Table(raw["backward"], nodes, traces, kernels if isinstance(kernels, dict) else {}, raw["package"])
+        results = [(position, node, output) for position, node, output in raw.get("results", [])]
+        kernels = kernels if isinstance(kernels, dict) else {}
+        return Table(raw["backward"], nodes, traces, kernels, raw["package"], results)
 
 
 _KERNELS = "kernels of this graph"
@@ -187,7 +191,15 @@ def read_table(graph: fx.Graph, backward: bool, forward_types: Mapping[int, str]
         one.scoped = scopes > 0 or bool(node.meta.get("sonde_scoped"))
         places[node.name] = len(table.nodes)
         table.nodes.append(one)
+    table.results = _results(graph, places)
     return table
+
+
+def _results(graph: fx.Graph, places: Mapping[str, int]) -> list[tuple[int, int, int]]:
+    (returned,) = graph.output_node().args
+    values = returned if isinstance(returned, list | tuple) else [returned]
+    inputs = [_input(0, value, places) if isinstance(value, fx.Node) else None for value in values]
+    return [(n, one.maker, one.output) for n, one in enumerate(inputs) if one is not None and one.maker is not None]
 
 
 def forward_types_of(table: Table) -> dict[int, str]:
