@@ -75,6 +75,27 @@ def cache(tmp_path_factory):
     return str(tmp_path_factory.mktemp("inductor"))
 
 
+def test_a_result_of_a_graph_is_its_node_s_also_where_memory_is_reused(train, config, dump, cache, sonde):
+    """Inductor may put a result into memory that another node's result had, as for the mean of a loss."""
+    source = """
+    import torch
+
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(8, 4)
+    loss_of = torch.compile(lambda x, y: torch.nn.functional.cross_entropy(layer(x), y))
+    loss = loss_of(torch.randn(2, 8), torch.tensor([1, 2]))
+    loss.backward()
+    print(loss.item())
+    """
+    done = train(source, config(saved_data="statistic"), TORCHINDUCTOR_CACHE_DIR=cache)
+    graph = json.loads(sonde("graph", dump, "--json").stdout)
+    (begins,) = (op for op in graph["ops"] if op["op_type"] == "ones_like")
+    assert begins["inputs"][0]["op_name"] == "Default/div-op0"
+    rows = dumps.statistics(dump, 0)
+    (read,) = (row for row in rows if row["Op Type"] == "ones_like" and row["IO"] == "input")
+    assert float(read["Max Value"]) == pytest.approx(float(done.stdout), rel=1e-5)
+
+
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples/compile_diff"
 
 
