@@ -1,6 +1,7 @@
 #include "capture/devices.h"
 
 #include <atomic>
+#include <deque>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -25,7 +26,10 @@ Expected& expected() {
 
 // The old table is kept: another thread may be using it. A host registers once.
 void set_devices(const sonde_devices& devices) {
-  g_devices.store(devices.read != nullptr ? new sonde_devices(devices) : nullptr, std::memory_order_release);
+  static std::mutex mutex;
+  static auto& tables = *new std::deque<sonde_devices>;  // never destroyed: threads may outlive the statics
+  const std::lock_guard lock(mutex);
+  g_devices.store(devices.read != nullptr ? &tables.emplace_back(devices) : nullptr, std::memory_order_release);
 }
 
 bool reads_devices() { return g_devices.load(std::memory_order_acquire) != nullptr; }
