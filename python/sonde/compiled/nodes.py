@@ -101,7 +101,7 @@ class Table:
     # The fused kernels that compute a node, by its name.
     kernels: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     package: str = ""  # of a package: the name of its root, `network-Net`
-    # What the graph returns: (position, number of the node, its output).
+    # The values that the graph returns: (position, number of the node, its output).
     results: list[tuple[int, int, int]] = dataclasses.field(default_factory=list)
 
     def to_json(self) -> str:
