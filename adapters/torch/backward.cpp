@@ -6,11 +6,11 @@
 #include <torch/csrc/autograd/function.h>
 #endif
 
-#include <atomic>
 #include <limits>
 #include <mutex>
 #include <unordered_map>
 
+#include "leaked.h"
 #include "threads.h"
 
 namespace sonde_torch {
@@ -27,17 +27,14 @@ struct Leaves {
   std::unordered_map<const torch::autograd::Node*, std::uint32_t> producers;
 };
 
-std::atomic<Leaves*>& leaves_pointer() {
-  static std::atomic<Leaves*> pointer{new Leaves};  // leaked: autograd's threads may outlive static destruction
-  return pointer;
-}
+Leaked<Leaves> g_leaves;
 
 }  // namespace
 
 std::uint32_t site_of_current_node(bool unknown) {
   const auto node = torch::autograd::get_current_node();
   if (!node) return 0;
-  Leaves& leaves = *leaves_pointer().load();
+  Leaves& leaves = *g_leaves;
   if (node->sequence_nr() == kLeaf) {
     const std::lock_guard lock(leaves.mutex);
     const auto known = leaves.producers.find(node.get());
@@ -55,7 +52,7 @@ std::uint32_t site_of_current_node(bool unknown) {
 }
 
 void forget_nodes() {
-  leaves_pointer().store(new Leaves);  // the old table is kept: another thread may be using it
+  g_leaves.renew();
   forget_sequence_owners();
 }
 

@@ -15,6 +15,7 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <typeinfo>
 
+#include "leaked.h"
 #include "program.h"
 
 namespace sonde_torch {
@@ -50,11 +51,8 @@ struct Table {
   std::atomic<std::size_t> count{0};
 };
 
-std::atomic<Table*>& table_pointer() {
-  static std::atomic<Table*> pointer{new Table};  // leaked: gloo's threads may outlive static destruction
-  return pointer;
-}
-Table& table() { return *table_pointer().load(); }
+Leaked<Table> g_collectives;
+Table& table() { return *g_collectives; }
 
 // Of several threads that try to finish a collective, one does it.
 bool claim(Pending& pending) {
@@ -231,6 +229,6 @@ void end_collectives() {
   for (const PendingPtr& pending : open) finish(pending, false, pending->work ? kNeverWaited : kNeverComplete);
 }
 
-void forget_collectives() { table_pointer().store(new Table); }
+void forget_collectives() { g_collectives.renew(); }
 
 }  // namespace sonde_torch

@@ -19,10 +19,7 @@ struct Used {
   std::set<std::pair<c10::DeviceType, c10::DeviceIndex>> devices;
 };
 
-std::atomic<Used*>& used_pointer() {
-  static std::atomic<Used*> pointer{new Used};  // leaked: threads may outlive static destruction
-  return pointer;
-}
+Leaked<Used> g_devices;
 
 // Null: its streams can be ordered by events.
 const char* probe_device(c10::Device device) {
@@ -55,7 +52,7 @@ bool is_capturing(c10::Device device) {
 
 // Nothing is asked of a device, and no stream waits, while the program captures a graph: that would end the capture.
 bool may_ask_devices() {
-  Used& used = *used_pointer().load();
+  Used& used = *g_devices;
   const std::lock_guard lock(used.mutex);
   return std::ranges::none_of(used.devices,
                               [](const auto& one) { return is_capturing(c10::Device(one.first, one.second)); });
@@ -66,7 +63,7 @@ const TensorDescriptor& descriptor_of(const sonde_tensor& tensor) {
 }
 
 void use(c10::Device device) {
-  Used& used = *used_pointer().load();
+  Used& used = *g_devices;
   const std::lock_guard lock(used.mutex);
   used.devices.emplace(device.type(), device.index());
   g_used = true;
@@ -241,7 +238,7 @@ void drain_devices() {
 
 void forget_devices() {
   g_used = false;
-  used_pointer().store(new Used);
+  g_devices.renew();
   forget_copies();
   forget_rows();
   forget_pinned();

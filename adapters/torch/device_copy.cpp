@@ -8,10 +8,8 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "device_work.h"
@@ -22,24 +20,18 @@ namespace {
 struct Copy {
   ReadingPtr reading;
   std::uint64_t storage;  // that it reads directly; 0: a copy of ours
-  c10::Device device;
+  c10::Stream stream;     // ours, of the device
   c10::Event done;
 };
 
 struct Copies {
   std::mutex mutex;
-  std::deque<std::shared_ptr<Copy>> in_flight;      // of one device: in the order of its stream
+  InFlight<Copy> in_flight{mutex};
   std::map<c10::DeviceIndex, c10::Stream> streams;  // of ours
   std::vector<c10::Stream> producers;               // streams of the program with tensors that we read
-  std::atomic<std::size_t> count{0};
-  std::atomic<int> handing_over{0};  // threads that have taken ended copies
 };
 
-std::atomic<Copies*>& copies_pointer() {
-  static std::atomic<Copies*> pointer{new Copies};  // leaked: threads may outlive static destruction
-  return pointer;
-}
-Copies& copies() { return *copies_pointer().load(); }
+Leaked<Copies> g_copies;
 
 // Locked.
 c10::Stream stream_of_ours(Copies& all, c10::Device device) {
@@ -56,7 +48,9 @@ void remember_producer(Copies& all, const c10::Stream& producer) {
   if (std::ranges::find(all.producers, producer) == all.producers.end()) all.producers.push_back(producer);
 }
 
-constexpr const char* kCopyLost = "the device failed before it had been read";
+void hand_over_copy(const Copy& copy, bool lost) {
+  lost ? failed(copy.reading, kDeviceFailed) : arrived(copy.reading, SONDE_READ_BYTES);
+}
 
 }  // namespace
 
@@ -79,7 +73,7 @@ void begin_copy(const ReadingPtr& reading, const at::Tensor& source, const sonde
     }
   }
   const at::Tensor to = pinned_tensor(request.owner, from.sizes(), from.scalar_type());
-  Copies& all = copies();
+  Copies& all = *g_copies;
   const std::lock_guard lock(all.mutex);
   const c10::Stream ours = stream_of_ours(all, device);
   c10::Event ready(device.type());
@@ -95,34 +89,34 @@ void begin_copy(const ReadingPtr& reading, const at::Tensor& source, const sonde
   if (program_waits) done.block(producer);
   remember_producer(all, producer);
   reading->parts.fetch_add(1);
-  all.in_flight.push_back(
-      std::make_shared<Copy>(Copy{reading, direct ? request.tensor->storage : 0, device, std::move(done)}));
-  all.count = all.in_flight.size();
+  all.in_flight.add({reading, direct ? request.tensor->storage : 0, ours, std::move(done)});
 }
 
 void await_copies_of(std::uint64_t storage, c10::Device device) {
-  Copies& all = copies();
-  if (all.count.load(std::memory_order_relaxed) == 0) return;
+  Copies& all = *g_copies;
+  if (all.in_flight.is_empty()) return;
   const std::lock_guard lock(all.mutex);
   // The last copy of a memory comes after the others: they share a stream.
-  const auto last = std::find_if(all.in_flight.rbegin(), all.in_flight.rend(),
-                                 [&](const auto& copy) { return copy->storage == storage && copy->device == device; });
-  if (last == all.in_flight.rend()) return;
+  const auto& parts = all.in_flight.parts();
+  const auto last = std::find_if(parts.rbegin(), parts.rend(), [&](const auto& copy) {
+    return copy->storage == storage && copy->stream.device() == device;
+  });
+  if (last == parts.rend()) return;
   const c10::impl::VirtualGuardImpl guard(device.type());
   (*last)->done.block(guard.getStream(device));
 }
 
 void await_copies_everywhere() {
-  Copies& all = copies();
-  if (all.count.load(std::memory_order_relaxed) == 0) return;
+  Copies& all = *g_copies;
+  if (all.in_flight.is_empty()) return;
   const std::lock_guard lock(all.mutex);
   std::map<c10::DeviceIndex, const Copy*> last;
-  for (const auto& copy : all.in_flight) {
-    if (copy->storage != 0) last[copy->device.index()] = copy.get();
+  for (const auto& copy : all.in_flight.parts()) {
+    if (copy->storage != 0) last[copy->stream.device_index()] = copy.get();
   }
   for (const auto& [index, copy] : last) {
     for (const c10::Stream& stream : all.producers) {
-      if (stream.device() != copy->device) continue;
+      if (stream.device() != copy->stream.device()) continue;
       try {
         copy->done.block(stream);
       } catch (...) {  // a stream that the program has destroyed
@@ -131,48 +125,10 @@ void await_copies_everywhere() {
   }
 }
 
-void poll_copies() {
-  Copies& all = copies();
-  if (all.count.load(std::memory_order_relaxed) == 0) return;
-  std::vector<std::shared_ptr<Copy>> ended;
-  bool lost = false;
-  {
-    const std::lock_guard lock(all.mutex);
-    std::map<c10::DeviceIndex, bool> busy;  // a stream ends its work in order
-    const auto has_ended = [&](const std::shared_ptr<Copy>& copy) {
-      bool& waits = busy[copy->device.index()];
-      try {
-        if (!waits && !lost) waits = !copy->done.query();
-      } catch (...) {
-        lost = true;
-      }
-      if (lost || !waits) ended.push_back(copy);
-      return lost || !waits;
-    };
-    std::erase_if(all.in_flight, has_ended);
-    all.count = all.in_flight.size();
-    all.handing_over.fetch_add(1);
-  }
-  for (const auto& copy : ended) lost ? failed(copy->reading, kCopyLost) : arrived(copy->reading, SONDE_READ_BYTES);
-  all.handing_over.fetch_sub(1);
-}
+void poll_copies() { g_copies->in_flight.poll(hand_over_copy); }
 
-void drain_copies() {
-  Copies& all = copies();
-  std::deque<std::shared_ptr<Copy>> waiting;
-  {
-    const std::lock_guard lock(all.mutex);
-    waiting = all.in_flight;
-  }
-  // Outside the lock: other threads may need it to finish an operator. Meanwhile writers still find the copies.
-  try {
-    for (const auto& copy : waiting) copy->done.synchronize();
-  } catch (...) {  // poll_copies() finds out
-  }
-  poll_copies();
-  while (all.handing_over.load() > 0) std::this_thread::yield();
-}
+void drain_copies() { g_copies->in_flight.drain(hand_over_copy); }
 
-void forget_copies() { copies_pointer().store(new Copies); }
+void forget_copies() { g_copies.renew(); }
 
 }  // namespace sonde_torch

@@ -38,10 +38,7 @@ struct PinnedPool {
   std::uint64_t slab_used = kPinnedSlabBytes;
 };
 
-std::atomic<PinnedPool*>& pinned_pool_pointer() {
-  static std::atomic<PinnedPool*> pointer{new PinnedPool};  // leaked: the writer may outlive static destruction
-  return pointer;
-}
+Leaked<PinnedPool> g_pinned_pool;
 
 at::Tensor pinned_bytes(std::uint64_t bytes) {
   const OwnOperators guard;
@@ -69,7 +66,7 @@ PinnedBuffer* make_pinned(PinnedPool& pool, std::uint64_t rounded) {
 
 void* take_pinned(std::uint64_t bytes, void** owner, const char** why) {
   try {
-    PinnedPool& pool = *pinned_pool_pointer().load();
+    PinnedPool& pool = *g_pinned_pool;
     const std::uint64_t rounded = class_bytes(bytes);
     const std::lock_guard lock(pool.mutex);
     std::vector<PinnedBuffer*>& free = pool.free.at(class_of(rounded));
@@ -84,7 +81,7 @@ void* take_pinned(std::uint64_t bytes, void** owner, const char** why) {
 }
 
 void give_pinned(void* owner) {
-  PinnedPool& pool = *pinned_pool_pointer().load();
+  PinnedPool& pool = *g_pinned_pool;
   auto* buffer = static_cast<PinnedBuffer*>(owner);
   const std::lock_guard lock(pool.mutex);
   pool.free.at(buffer->size_class).push_back(buffer);
@@ -102,6 +99,6 @@ at::Tensor pinned_tensor(void* owner, c10::IntArrayRef sizes, c10::ScalarType ty
   return tensor;
 }
 
-void forget_pinned() { pinned_pool_pointer().store(new PinnedPool); }
+void forget_pinned() { g_pinned_pool.renew(); }
 
 }  // namespace sonde_torch

@@ -13,7 +13,6 @@
 #include <list>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "device_work.h"
@@ -52,25 +51,18 @@ struct Fetch {
   at::Tensor bytes;
   at::ScalarType number_type = at::kDouble;
   std::vector<RowsOf> tensors;
+  c10::Stream stream;
   c10::Event done;
 };
 
 struct RowTables {
   std::mutex mutex;
   std::list<RowTable> tables;
-  std::list<std::shared_ptr<Fetch>> in_flight;
-  std::atomic<std::size_t> count{0};  // of in_flight
+  InFlight<Fetch> in_flight{mutex};
   std::atomic<bool> has_rows{false};
-  std::atomic<int> handing_over{0};
 };
 
-std::atomic<RowTables*>& row_tables_pointer() {
-  static std::atomic<RowTables*> pointer{new RowTables};  // leaked: threads may outlive static destruction
-  return pointer;
-}
-RowTables& row_tables() { return *row_tables_pointer().load(); }
-
-constexpr const char* kRowsLost = "the device failed before it had been read";
+Leaked<RowTables> g_row_tables;
 
 // Devices without double precision compute in float.
 at::ScalarType number_type(c10::Device device) { return device.is_mps() ? at::kFloat : at::kDouble; }
@@ -144,9 +136,8 @@ void fetch_table(RowTables& all, RowTable& table, std::vector<RowsOf>& lost) {
     const OnStream current(table.stream);
     host.copy_(table.memory.narrow(0, 0, used), true);
     done.record(table.stream);
-    all.in_flight.push_back(std::make_shared<Fetch>(
-        Fetch{owner, std::move(host), number_type(table.stream.device()), std::move(tensors), std::move(done)}));
-    all.count = all.in_flight.size();
+    all.in_flight.add({owner, std::move(host), number_type(table.stream.device()), std::move(tensors), table.stream,
+                       std::move(done)});
   } catch (...) {  // the stream was destroyed, or the device is gone; what it may still write is not used again
     lost = std::move(tensors);
   }
@@ -208,13 +199,13 @@ void add_rows(const Fetch& fetched, const RowsOf& rows, sonde_device_result& to)
 void hand_over_rows(const Fetch& fetched, bool lost) {
   for (const RowsOf& rows : fetched.tensors) {
     if (!lost) add_rows(fetched, rows, rows.reading->result);
-    lost ? failed(rows.reading, kRowsLost) : arrived(rows.reading, SONDE_READ_STATISTICS);
+    lost ? failed(rows.reading, kDeviceFailed) : arrived(rows.reading, SONDE_READ_STATISTICS);
   }
   if (!lost) give_pinned(fetched.owner);
 }
 
 void fail_all(const std::vector<RowsOf>& tensors) {
-  for (const RowsOf& rows : tensors) failed(rows.reading, kRowsLost);
+  for (const RowsOf& rows : tensors) failed(rows.reading, kDeviceFailed);
 }
 
 // PyTorch for ROCm has devices of the type CUDA too.
@@ -251,7 +242,7 @@ bool begin_kernel(const ReadingPtr& reading, const sonde_tensor& tensor, const c
   queue.device = static_cast<std::uint32_t>(stream.device_index());
   RowsOf rows{.reading = reading, .bytes = bytes, .of_kernel = true, .elements = 1, .flags = tensor.flags};
   for (std::uint32_t i = 0; i < tensor.ndim; ++i) rows.elements *= static_cast<std::uint64_t>(tensor.shape[i]);
-  RowTables& all = row_tables();
+  RowTables& all = *g_row_tables;
   std::vector<RowsOf> lost;
   std::array<char, 512> message{};
   bool launched = false;
@@ -276,7 +267,7 @@ void begin_reductions(const ReadingPtr& reading, const at::Tensor& source, const
   std::vector<at::Tensor> pieces;
   for_each_piece(numbers, [&](const at::Tensor& piece) { pieces.push_back(row_of(piece)); });
   const at::Tensor rows = pieces.size() == 1 ? pieces.front() : at::cat(pieces);
-  RowTables& all = row_tables();
+  RowTables& all = *g_row_tables;
   std::vector<RowsOf> lost;
   {
     const std::lock_guard lock(all.mutex);
@@ -296,7 +287,7 @@ void begin_statistics(const ReadingPtr& reading, const at::Tensor& source, const
 }
 
 void fetch_rows() {
-  RowTables& all = row_tables();
+  RowTables& all = *g_row_tables;
   if (!all.has_rows.exchange(false)) return;
   std::vector<RowsOf> lost;
   {
@@ -310,48 +301,13 @@ void fetch_rows() {
   fail_all(lost);
 }
 
-void poll_rows() {
-  RowTables& all = row_tables();
-  if (all.count.load(std::memory_order_relaxed) == 0) return;
-  std::vector<std::pair<std::shared_ptr<Fetch>, bool>> ended;  // and whether it is lost
-  {
-    const std::lock_guard lock(all.mutex);
-    const auto has_ended = [&](const std::shared_ptr<Fetch>& one) {
-      bool ends = true, lost = false;
-      try {
-        ends = one->done.query();
-      } catch (...) {
-        lost = true;
-      }
-      if (ends) ended.emplace_back(one, lost);
-      return ends;
-    };
-    std::erase_if(all.in_flight, has_ended);
-    all.count = all.in_flight.size();
-    all.handing_over.fetch_add(1);
-  }
-  for (const auto& [one, lost] : ended) hand_over_rows(*one, lost);
-  all.handing_over.fetch_sub(1);
-}
+void poll_rows() { g_row_tables->in_flight.poll(hand_over_rows); }
 
 void drain_rows() {
   fetch_rows();
-  RowTables& all = row_tables();
-  std::list<std::shared_ptr<Fetch>> waiting;
-  {
-    const std::lock_guard lock(all.mutex);
-    waiting = all.in_flight;
-  }
-  for (const auto& one : waiting) {
-    try {
-      one->done.synchronize();
-    } catch (...) {  // poll_rows() finds out
-    }
-  }
-  poll_rows();
-  while (all.handing_over.load() > 0) std::this_thread::yield();
+  g_row_tables->in_flight.drain(hand_over_rows);
 }
 
-void forget_rows() { row_tables_pointer().store(new RowTables); }
+void forget_rows() { g_row_tables.renew(); }
 
 }  // namespace sonde_torch

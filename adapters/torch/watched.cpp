@@ -1,12 +1,12 @@
 #include "watched.h"
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
 
+#include "leaked.h"
 #include "setup.h"
 #include "tensors.h"
 
@@ -23,10 +23,7 @@ struct Table {
   std::vector<std::unique_ptr<Kept>> kept;
 };
 
-std::atomic<Table*>& table_pointer() {
-  static std::atomic<Table*> pointer{new Table};  // leaked: threads may outlive static destruction
-  return pointer;
-}
+Leaked<Table> g_watched;
 
 // True if the engine will need it again.
 bool report(sonde_op* op, Kept& kept) {
@@ -57,18 +54,18 @@ void keep_watched(std::uint32_t name, std::uint32_t slot, const at::Tensor& tens
   kept->slot = slot;
   kept->descriptor.describe(tensor, true);
   if (kept->descriptor.storage == nullptr || kept->descriptor.tensor.data == nullptr) return;  // nothing to read
-  Table& table = *table_pointer().load();
+  Table& table = *g_watched;
   const std::lock_guard lock(table.mutex);
   std::erase_if(table.kept, [&](const auto& old) { return old->name == name && old->slot == slot; });
   table.kept.push_back(std::move(kept));
 }
 
 void report_watched(sonde_op* op) {
-  Table& table = *table_pointer().load();
+  Table& table = *g_watched;
   const std::lock_guard lock(table.mutex);
   std::erase_if(table.kept, [&](const auto& kept) { return !report(op, *kept); });
 }
 
-void forget_watched() { table_pointer().store(new Table); }
+void forget_watched() { g_watched.renew(); }
 
 }  // namespace sonde_torch
