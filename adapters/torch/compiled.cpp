@@ -155,18 +155,16 @@ void record_structure(ThreadState& state, CompiledRun& run, std::size_t end) {
   for (; run.next < end; ++run.next) record_node(state, run, run.next, {}, {});
 }
 
-// The results of the graph that are not in the memory in which their taps gave them. Of a node with several results the
-// place of the first is known.
+// The results of the graph that are not in the memory in which their taps gave them.
 void place_results(ThreadState& state, const CompiledRun& run, const ResultAt& result) {
   for (const GraphResult& one : run.graph->results) {
-    if (one.node >= run.numbers.size() || run.numbers[one.node] == kNotKept) continue;
-    if (one.output != 0 || run.graph->nodes[one.node].is_view) continue;
+    if (run.numbers[one.node] == kNotKept) continue;
     const at::Tensor* tensor = result(one.position);
     if (tensor == nullptr || !tensor->defined()) continue;
     state.scratch.describe(*tensor, false);
     const std::uint64_t storage = state.scratch.tensor.storage;
     if (storage == 0 || storage == run.storages[one.node]) continue;
-    api().op_result_at(run.numbers[one.node], one.output, state.scratch.get());
+    api().op_result_at(run.numbers[one.node], 0, state.scratch.get());
   }
 }
 

@@ -49,11 +49,10 @@ struct CompiledNode {
   std::vector<NodeOutput> outputs;
 };
 
-// A result of the whole graph.
+// A result of the whole graph: the first one of a node, and no view.
 struct GraphResult {
   std::size_t position = 0;  // among the results
   std::size_t node = 0;
-  std::uint32_t output = 0;
 };
 
 struct CompiledGraph {
