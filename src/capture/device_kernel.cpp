@@ -54,9 +54,8 @@ int device_statistics(const sonde_device_queue* queue, const sonde_tensor* const
 }
 
 void device_fold(const void* records, std::uint64_t elements, std::uint32_t flags, sonde_device_result* result) {
-  const std::uint64_t count = elements / device::kBlockElements + (elements % device::kBlockElements != 0 ? 1 : 0);
-  const Statistics found = device::fold({static_cast<const device::Record*>(records), count}, elements,
-                                        (flags & SONDE_TENSOR_NEGATIVE) != 0);
+  const Statistics found = device::fold({static_cast<const device::Record*>(records), device::records_of(elements)},
+                                        elements, (flags & SONDE_TENSOR_NEGATIVE) != 0);
   result->nan_count = found.nan_count;
   result->positive_inf_count = found.positive_inf_count;
   result->negative_inf_count = found.negative_inf_count;

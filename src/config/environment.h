@@ -1,9 +1,12 @@
-// The configuration that the environment names, for a program that names none itself.
+// Variables of the environment, and the configuration that they name for a program that names none itself.
 #pragma once
 
 #include <string>
 
 namespace sonde {
+
+// The value of a variable; empty where it is not set.
+std::string variable_of_environment(const char* name);
 
 // Whether SONDE_OFF leaves this process alone: set, and neither empty nor "0".
 bool is_off_by_environment();

@@ -111,7 +111,7 @@ Result<std::uint64_t> count_records(const TensorView& view) {
   if (reinterpret_cast<std::uintptr_t>(view.data) % info(view.dtype).item_bytes != 0) {
     return unreadable(view, "its address is not a multiple of the size of an element");
   }
-  const std::uint64_t blocks = (elements - 1) / kBlockElements + 1;
+  const std::uint64_t blocks = records_of(elements);
   if (view.data == nullptr || blocks > kMostBlocks) {
     return unreadable(view, view.data == nullptr ? "it has no memory" : "it has more than 2^44 elements");
   }

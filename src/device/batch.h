@@ -13,8 +13,12 @@
 
 namespace sonde::device {
 
-// The records that the kernel writes for a tensor: one for each 8192 elements, begun or whole. An error: the reason why the
-// kernel cannot read it.
+// The records of so many elements: one for each 8192, begun or whole.
+constexpr std::uint64_t records_of(std::uint64_t elements) {
+  return elements / kBlockElements + (elements % kBlockElements != 0 ? 1 : 0);
+}
+
+// The records that the kernel writes for a tensor. An error: the reason why the kernel cannot read it.
 Result<std::uint64_t> count_records(const TensorView& view);
 
 // One launch: `blocks` thread blocks, whose records follow `first_record` others.

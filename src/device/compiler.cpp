@@ -126,7 +126,7 @@ Result<std::string> compile_kernel(Runtime runtime, int architecture) {
   const auto library = Library::open(names_of_compiler(runtime));
   if (!library) {
     return Error{library.error().code, std::string("cannot open ") + (cuda ? "NVRTC" : "hiprtc") +
-                                           ", which PyTorch's package " + "for " + runtime_name(runtime) + " brings (" +
+                                           ", which PyTorch's package for " + runtime_name(runtime) + " brings (" +
                                            library.error().message + ")"};
   }
   bool ptx = false;

@@ -1,7 +1,5 @@
 #include "device/statistics.h"
 
-#include <string>
-
 namespace sonde::device {
 
 Status enqueue_statistics(const Queue& queue, std::span<const TensorView> views, Record* records) {
