@@ -5,7 +5,7 @@ import type { Hits } from "./api.ts";
 import { keysOff, onKey, setKeysOff, useKeys } from "./keys.ts";
 import type { Screen } from "./link.ts";
 import { OpLink } from "./parts/op_name.tsx";
-import { Await, Empty, Select } from "./parts/ui.tsx";
+import { Await, baseName, Empty, Select } from "./parts/ui.tsx";
 import { Pane } from "./screens/pane.tsx";
 import {
   change, dumpStatus, follow, go, graph, graphs, linkTo, params, rank, ranks, route, status, step, steps, useJson,
@@ -198,7 +198,7 @@ function Keys({ onClose }: { onClose: () => void }) {
 
 // For a name that the dump does not have: what it has of that name.
 export function Suggestions({ name }: { name: string }) {
-  const own = name.slice(name.lastIndexOf("/") + 1).replace(/-op\d+$/, "");
+  const own = baseName(name).replace(/-op\d+$/, "");
   const hits = useJson<Hits>("search", { q: own, limit: 20 });
   return (
     <Await of={hits}>

@@ -5,7 +5,7 @@ import { source } from "./state.ts";
 const FIRST_MS = 60;
 const MOST_MS = 1000;
 
-export const isOver = (job: Job): boolean => job.state !== "waiting" && job.state !== "running";
+export const isOver = (job: Pick<Job, "state">): boolean => job.state !== "waiting" && job.state !== "running";
 
 export async function runJob(kind: JobRequest["kind"], jobArguments: Record<string, unknown>, seen: (job: Job) => void): Promise<Job> {
   const from = source.value;

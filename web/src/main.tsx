@@ -1,7 +1,9 @@
 // Starts the page: the token, the state of the server, and then its changes.
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import type { Job } from "./api.ts";
 import { Frame } from "./frame.tsx";
+import { isOver } from "./jobs.ts";
 import { Card, Empty, useSlow } from "./parts/ui.tsx";
 import { Compare } from "./screens/compare.tsx";
 import { Graph } from "./screens/graph.tsx";
@@ -13,7 +15,7 @@ import { Source } from "./screens/source.tsx";
 import { Watch } from "./screens/watch.tsx";
 import { HttpSource } from "./source/http.ts";
 import { answerOtherTabs, findToken, keepToken } from "./source/token.ts";
-import { connected, dump, forget, notice, refresh, route, source, status, tokenRefused } from "./state.ts";
+import { connected, dump, dumpStatus, forget, notice, refresh, route, source, status, tokenRefused } from "./state.ts";
 import { words } from "./words.en.ts";
 import "./style.css";
 
@@ -28,8 +30,8 @@ function App() {
     return slow ? <div class="token"><Empty>{words.states.loading}</Empty></div> : null;
   }
   const Screen = SCREENS[route.value.screen];
-  const failed = status.value.dumps.find((entry) => entry.dump === dump.value)?.error;
-  const reading = status.value.dumps.find((entry) => entry.dump === dump.value)?.progress;
+  const failed = dumpStatus.value?.error;
+  const reading = dumpStatus.value?.progress;
   return (
     <>
       <Frame>
@@ -79,6 +81,7 @@ async function listen(): Promise<void> {
         last,
         (event, id) => {
           last = id;
+          if (event.event === "job" && !isOver(event.data as Pick<Job, "state">)) return; // it has changed no answer yet
           if (event.event === "job") forget();
           void refresh();
         },

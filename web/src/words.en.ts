@@ -18,7 +18,7 @@ export const words = {
   bar: {
     dump: "Dump", rank: "Rank", graph: "Graph", step: "Step", previousStep: "Previous step", nextStep: "Next step",
     search: "Search", searchHint: "Op, scope, parameter or line", keys: "Keys", training: "0 training", evaluation: "evaluation",
-    live: (step: number | string) => `live, step ${step}`, follow: "Follow", ended: { killed: "killed", live: "running", finished: "", unknown: "" },
+    live: (step: number | string) => `live, step ${step}`, follow: "Follow", ended: { killed: "killed" },
     reading: (work: string, done: number, all: number) => `${work}: ${done} of ${all}`,
   },
   states: {
@@ -87,7 +87,7 @@ export const words = {
     download: "Download .npy", shape: "shape", graph: "Show in the graph", skipped: "not saved",
   },
   histogram: {
-    scale: "Scale", linear: "linear", log: "logarithm", symlog: "symmetric logarithm", count: "elements", ghost: "previous step",
+    scale: "Scale", linear: "linear", log: "logarithm", symlog: "symmetric logarithm", ghost: "previous step",
     zero: "zero", nan: "NaN", minus: "-inf", plus: "+inf", bar: (from: string, to: string, count: string) => `${from} to ${to}: ${count}`,
     constant: "All finite elements are equal.", text: (bars: number, all: string) => `Histogram with ${bars} bars of ${all} finite elements`,
   },
@@ -97,7 +97,7 @@ export const words = {
     rest: (count: string) => `${count} more elements; take a smaller slice`,
   },
   heat: {
-    range: (low: string, high: string) => `${low} to ${high}`, bad: "a NaN or an infinity is in this cell", shows: "Shows", mean: "mean", min: "smallest", max: "largest",
+    bad: "a NaN or an infinity is in this cell", shows: "Shows", mean: "mean", min: "smallest", max: "largest",
     cell: (row: number, column: number, text: string) => `row ${row}, column ${column}: ${text}`, onlyBad: "no finite element",
   },
   trend: { statistics: "Statistics", log: "Logarithm", one: "The dump has this tensor in one step only.", step: "step" },
@@ -110,7 +110,7 @@ export const words = {
   },
   compare: {
     none: "One dump is open. To compare two runs: sonde serve TARGET GOLDEN", run: "Compare", rtol: "Relative tolerance", first: "First difference", same: "The runs are equal.",
-    curve: "Error along the run", curveHint: "Error over what rounding explains; 1 is marked.", table: "All operators", golden: "golden",
+    curve: "Error along the run", curveHint: "Error over what rounding explains; 1 is marked.", table: "All operators",
     running: "Comparing…", columns: { verdict: "verdict", target: "target", golden: "golden", error: "relative error", over: "over rounding", source: "line" },
   },
   watch: {

@@ -14,7 +14,6 @@ export interface Scene {
   camera: Camera;
   selected: string; // a key
   marked: ReadonlySet<string>; // boxes of a path
-  colourOf?: ((box: Box) => string | null) | undefined;
   text: { ops: (count: number) => string; lane: (label: string) => string };
 }
 
@@ -42,7 +41,7 @@ export class Painter {
     return colour;
   }
 
-  draw(scene: Scene): number {
+  draw(scene: Scene): void {
     const { canvas } = this;
     const ratio = devicePixelRatio;
     const [width, height] = [canvas.clientWidth, canvas.clientHeight];
@@ -61,7 +60,6 @@ export class Painter {
     for (const box of visible) if (box.open) this.box(draw, box, scene);
     this.lines(draw, scene, view);
     for (const box of visible) if (!box.open && box.width * camera.scale > SMALLEST) this.box(draw, box, scene);
-    return visible.length;
   }
 
   private lines(draw: CanvasRenderingContext2D, { layout, camera, selected, marked }: Scene, view: { left: number; top: number; right: number; bottom: number }): void {
@@ -91,7 +89,7 @@ export class Painter {
     const { x, y, width, height } = box;
     const chosen = box.key === selected;
     const far = camera.scale < TEXT_SCALE;
-    draw.fillStyle = box.open ? this.colour(box.depth % 2 ? "back" : "panel") : (scene.colourOf?.(box) ?? this.fill(state));
+    draw.fillStyle = box.open ? this.colour(box.depth % 2 ? "back" : "panel") : this.fill(state);
     draw.beginPath();
     if (far) draw.rect(x, y, width, height);
     else draw.roundRect(x, y, width, height, box.kind === "op" ? 6 : 9);

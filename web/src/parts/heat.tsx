@@ -1,6 +1,6 @@
 // A slice of a tensor as a picture. A cell knows the smallest, mean and largest of its elements and whether a bad one is among them:
 // a NaN is never averaged away.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { blueOrange, css, viridis } from "../colours.ts";
 import { formatNumber } from "../numbers.ts";
 import type { Table } from "../source/source.ts";
@@ -20,7 +20,7 @@ interface Cells {
 
 const MOST_HEIGHT = 420;
 
-export function cellsOf(table: Table, kind: HeatKind): Cells {
+function cellsOf(table: Table, kind: HeatKind): Cells {
   let rows = 0;
   let columns = 0;
   for (let i = 0; i < table.rows; i += 1) {
@@ -44,7 +44,7 @@ export function cellsOf(table: Table, kind: HeatKind): Cells {
 }
 
 export function HeatMap({ table, kind, label }: { table: Table; kind: HeatKind; label: string }) {
-  const cells = cellsOf(table, kind);
+  const cells = useMemo(() => cellsOf(table, kind), [table, kind]);
   const [frame, size] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const [cursor, setCursor] = useState<readonly [number, number] | null>(null);

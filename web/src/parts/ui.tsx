@@ -14,6 +14,8 @@ export const WORSE: Readonly<Record<Class, number>> = {
   not_recorded: 0, not_measured: 1, fine: 2, healthy_infinity: 3, unjudged_infinity: 4, infinity: 5, nan: 6,
 };
 
+export const BAD: readonly Class[] = ["nan", "infinity", "unjudged_infinity"];
+
 export function ClassMark({ state, word = false }: { state: Class; word?: boolean }) {
   if (!(state in SIGNS)) return null;
   return (

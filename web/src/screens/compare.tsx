@@ -6,7 +6,7 @@ import { formatNumber, formatShape, type Num, toNumber } from "../numbers.ts";
 import { Grid, type Column } from "../parts/grid.tsx";
 import { OpLink } from "../parts/op_name.tsx";
 import { Plot } from "../parts/plot.tsx";
-import { Card, Empty, lineOf, Problem } from "../parts/ui.tsx";
+import { baseName, Card, Empty, lineOf, Problem } from "../parts/ui.tsx";
 import { change, forget, go, params, source, status, useData } from "../state.ts";
 import { words } from "../words.en.ts";
 
@@ -114,7 +114,7 @@ function overRounding(pair: Pair): number | null {
 }
 
 const errorOf = (pair: Pair): Num => pair.outputs.reduce<Num>((most, output) => (toNumber(output.relative_error) > (toNumber(most) || 0) ? output.relative_error : most), undefined);
-const end = (name: string | undefined): string => (name ?? "").slice((name ?? "").lastIndexOf("/") + 1);
+const end = (name: string | undefined): string => baseName(name ?? "");
 
 const COLUMNS: readonly Column<Pair>[] = [
   { name: "verdict", label: words.compare.columns.verdict, width: 110, sortable: true, show: (pair) => <span class={`verdict-word ${pair.verdict}`}>{pair.verdict.replaceAll("_", " ")}</span> },

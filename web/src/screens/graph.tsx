@@ -8,7 +8,7 @@ import { boxAt, type Camera, fit, Painter } from "../graph/painter.ts";
 import { LayoutWorker } from "../graph/worker.ts";
 import { useKeys } from "../keys.ts";
 import { formatNumber } from "../numbers.ts";
-import { Await, ClassMark, Empty, lineOf, useSize, useSlow, WORSE } from "../parts/ui.tsx";
+import { Await, baseName, ClassMark, Empty, lineOf, useSize, useSlow, WORSE } from "../parts/ui.tsx";
 import type { Query, Source } from "../source/source.ts";
 import { change, dumpStatus, formatSlot, go, keyOf, linkTo, params, parseSlot, place, useData, useJson } from "../state.ts";
 import { words } from "../words.en.ts";
@@ -57,7 +57,7 @@ export function Graph() {
       <h1 class="hidden">{words.screens.graph}</h1>
       {direction && name && (
         <section class="graph-side" aria-label={words.graph.path}>
-          <h2>{words.graph.pathOf(name.slice(name.lastIndexOf("/") + 1))}</h2>
+          <h2>{words.graph.pathOf(baseName(name))}</h2>
           <p class="buttons">
             <a class="button small" href={linkTo("graph", { path: direction === "cause" ? "effect" : "cause" })}>{direction === "cause" ? words.op.effect : words.op.path}</a>
             <a class="button small" href={linkTo("graph", { path: undefined })}>{words.graph.pathTo}</a>
@@ -79,7 +79,7 @@ function Stations({ of }: { of: Path }) {
           <li key={station.op_name} class={station.op_name === params.value.op ? "chosen" : ""}>
             <ClassMark state={station.class} />{" "}
             <a href={linkTo("graph", { op: station.op_name, t: formatSlot({ side: "output", slot: station.output_slot }) })} title={station.op_name}>
-              {station.op_name.slice(station.op_name.lastIndexOf("/") + 1)}
+              {baseName(station.op_name)}
             </a>{" "}
             <span class="where">{lineOf(station.source_file, station.source_line)}</span>
             {station.tensor && station.tensor.max !== undefined && station.tensor.max !== null && (
@@ -191,7 +191,7 @@ function GraphCanvas({ answer, chosen, marked, anchor, onToggle, onSelect }: {
   const before = useRef<Box[]>([]);
   const [, redraw] = useState(0);
   const [cursor, setCursor] = useState("");
-  const painter = useMemo(() => ({ current: null as Painter | null }), []);
+  const painter = useRef<Painter | null>(null);
   const layout = answer?.layout;
   const active = cursor || chosen;
 

@@ -5,7 +5,7 @@ import { css, viridis } from "../colours.ts";
 import { formatNumber, type Num } from "../numbers.ts";
 import { Matrix } from "../parts/matrix.tsx";
 import { Scale } from "../parts/heat.tsx";
-import { Await, ClassMark, Empty, SIGNS, WORSE } from "../parts/ui.tsx";
+import { Await, BAD, ClassMark, Empty, SIGNS, WORSE } from "../parts/ui.tsx";
 import type { Query, Source, Table } from "../source/source.ts";
 import { change, dump, go, graph, keyOf, rank, ranks, step, useData } from "../state.ts";
 import { words } from "../words.en.ts";
@@ -205,7 +205,7 @@ function GradientPicture({ table }: { table: Table }) {
         cell={(row, column) => {
           const found = cells.at.get(`${row} ${column}`);
           if (!found) return null;
-          if (found.state === "nan" || found.state === "infinity" || found.state === "unjudged_infinity") {
+          if (BAD.includes(found.state)) {
             return { colour: `--${found.state}`, sign: SIGNS[found.state], text: words.classes[found.state] };
           }
           const log = Math.log10(Number(found.norm));

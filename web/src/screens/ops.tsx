@@ -1,11 +1,11 @@
 // All tensors or operators as a table. The server sorts and filters.
 import { useState } from "preact/hooks";
 import type { OpsRow, TensorsRow } from "../api.ts";
-import { formatCount, formatNumber, toNumber, type Num } from "../numbers.ts";
+import { formatCount, formatNumber, formatShape, toNumber, type Num } from "../numbers.ts";
 import { useKeys } from "../keys.ts";
 import { Grid, type Column } from "../parts/grid.tsx";
 import { OpLink } from "../parts/op_name.tsx";
-import { ClassMark, Command, lineOf, Tabs } from "../parts/ui.tsx";
+import { BAD, ClassMark, Command, lineOf, Tabs } from "../parts/ui.tsx";
 import { change, formatSlot, go, params, place, source, step } from "../state.ts";
 import { words } from "../words.en.ts";
 
@@ -23,7 +23,7 @@ const TENSOR_COLUMNS: readonly Column<TensorsRow>[] = [
   { name: "side", label: "slot", width: 72, show: (row) => `${row.side}.${row.slot}` },
   { name: "step", label: "step", width: 44, right: true, sortable: true, show: (row) => row.step },
   { name: "dtype", label: "type", width: 62, sortable: true, show: (row) => row.dtype },
-  { name: "shape", label: "shape", width: 92, show: (row) => shapeText(row.shape) },
+  { name: "shape", label: "shape", width: 92, show: (row) => formatShape(row.shape) },
   { name: "max", label: "max", width: 92, right: true, sortable: true, show: (row) => number(row.max) },
   { name: "min", label: "min", width: 92, right: true, sortable: true, show: (row) => number(row.min) },
   { name: "avg", label: "avg", width: 92, right: true, sortable: true, show: (row) => number(row.avg) },
@@ -49,7 +49,6 @@ const ofOneStep = <Row,>(columns: readonly Column<Row>[]): readonly Column<Row>[
 
 const count = (value: number | null | undefined): string => (value ? formatCount(value) : value === 0 ? "0" : "");
 const slotOf = (row: TensorsRow): string => formatSlot({ side: row.side ?? "output", slot: row.slot ?? 0 });
-const shapeText = (shape: unknown): string => (Array.isArray(shape) ? `(${shape.join(",")})` : String(shape ?? "?"));
 
 export function Ops() {
   const kind = params.value.k === "ops" ? "ops" : "tensors";
@@ -83,7 +82,7 @@ export function Ops() {
       </div>
       {kind === "tensors" ? (
         <Grid<TensorsRow> {...shared} columns={withHeat(all ? TENSOR_COLUMNS : ofOneStep(TENSOR_COLUMNS), sort, rows as readonly TensorsRow[])} fetch={(o, l, s) => fetchPage<TensorsRow>(o, l, s)}
-          onOpen={(row) => go("op", { op: row.op_name, t: slotOf(row), s: row.step })} onSelect={(row) => change({ op: row.op_name, t: slotOf(row), ...(all ? {} : {}) }, true)}
+          onOpen={(row) => go("op", { op: row.op_name, t: slotOf(row), s: row.step })} onSelect={(row) => change({ op: row.op_name, t: slotOf(row) }, true)}
           selected={(row) => row.op_name === params.value.op && slotOf(row) === (params.value.t ?? "o0")} />
       ) : (
         <Grid<OpsRow> {...shared} columns={all ? OP_COLUMNS : ofOneStep(OP_COLUMNS)} fetch={(o, l, s) => fetchPage<OpsRow>(o, l, s)}
@@ -126,13 +125,11 @@ function withHeat(columns: readonly Column<TensorsRow>[], sort: string, rows: re
 // The next operator of this step with a NaN or an infinity.
 export async function nextBad(direction: 1 | -1): Promise<void> {
   if (!source.value) return;
-  const bad: string[] = [];
-  for (const state of ["nan", "infinity", "unjudged_infinity"]) {
-    const answer = await source.value.json<Answer<OpsRow>>("ops", { ...place.value, filter: `class:${state}`, limit: 1000 });
-    bad.push(...answer.rows.filter((row) => !row.is_parameter).map((row) => `${String(row.op_id).padStart(12, "0")} ${row.op_name}`));
-  }
-  bad.sort();
-  const names = bad.map((entry) => entry.slice(13));
+  const from = source.value;
+  const query = { ...place.value, limit: 1000 };
+  const answers = await Promise.all(BAD.map((state) => from.json<Answer<OpsRow>>("ops", { ...query, filter: `class:${state}` })));
+  const bad = answers.flatMap((answer) => answer.rows).filter((row) => !row.is_parameter);
+  const names = bad.sort((a, b) => (a.op_id ?? 0) - (b.op_id ?? 0)).map((row) => row.op_name ?? "");
   const at = names.indexOf(params.value.op ?? "");
   const next = names[at < 0 ? (direction > 0 ? 0 : names.length - 1) : at + direction];
   if (next) change({ op: next, t: undefined });

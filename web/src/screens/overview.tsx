@@ -4,8 +4,8 @@ import { useEffect, useState } from "preact/hooks";
 import type { Class, Job, Overview as Document } from "../api.ts";
 import { formatBytes, formatCount, formatNumber, toNumber } from "../numbers.ts";
 import { runJob } from "../jobs.ts";
-import { Plot } from "../parts/plot.tsx";
-import { Card, Copy, Empty } from "../parts/ui.tsx";
+import { curvesByRank, Plot } from "../parts/plot.tsx";
+import { BAD, Card, Copy, Empty } from "../parts/ui.tsx";
 import { change, dump, dumpStatus, forget, graph, notice, overview, rank, refresh, source, status, step } from "../state.ts";
 import { words } from "../words.en.ts";
 import { FindingCard, type FirstBad } from "./finding.tsx";
@@ -40,7 +40,7 @@ function Verdict({ of }: { of: Document }) {
   const [failed, setFailed] = useState("");
   const state = dumpStatus.value?.state;
   // A live run is asked once it has something bad; until then the user may.
-  const ready = state === "ready" || (state === "live" && of.steps.some((entry) => BAD.has(entry.class)));
+  const ready = state === "ready" || (state === "live" && of.steps.some((entry) => BAD.includes(entry.class)));
   const start = async (): Promise<void> => {
     if (!source.value) return;
     try {
@@ -75,21 +75,12 @@ function Verdict({ of }: { of: Document }) {
 }
 
 const started = new Set<number>();
-const BAD = new Set<Class>(["nan", "infinity", "unjudged_infinity"]);
 
 function Loss({ of }: { of: Document }) {
   const points = of.loss.filter((point) => point.graph === graph.value);
   if (!points.length) return <Card title={words.overview.loss}><Empty>{words.overview.noLoss}</Empty></Card>;
-  const x = [...new Set(points.map((point) => point.step))].sort((a, b) => a - b);
-  const ranks = [...new Set(points.map((point) => point.rank))];
-  const curves = ranks.map((name) => ({
-    label: ranks.length > 1 ? `${words.bar.rank} ${name}` : words.overview.loss,
-    values: x.map((at) => {
-      const point = points.find((entry) => entry.step === at && entry.rank === name);
-      return point ? toNumber(point.value) : null;
-    }),
-  }));
-  const last = points.filter((point) => point.rank === rank.value && point.step === step.value)[0];
+  const { x, curves } = curvesByRank(points.map((point) => ({ ...point, y: toNumber(point.value) })), words.overview.loss);
+  const last = points.find((point) => point.rank === rank.value && point.step === step.value);
   return (
     <Card title={words.overview.loss} extra={last && <span class="where">{words.map.step} {last.step}: <strong>{formatNumber(last.value)}</strong></span>}>
       <Plot label={words.overview.loss} x={x} curves={curves} height={150} at={step.value} onPick={(s) => change({ s })} />

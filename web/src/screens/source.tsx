@@ -37,25 +37,28 @@ export function Source() {
         {chosen && (
           <Card title={baseName(chosen)} hint={chosen}>
             <Await of={file}>
-              {(value) => (
-                <>
-                  {!value.has_text && <Empty>{words.source.noText}</Empty>}
-                  <div class="source-lines" tabIndex={0} role="region" aria-label={baseName(chosen)}>
-                    {value.lines.map((line) => (
-                      <div key={line.number} class={`source-line${line.ops ? " has" : ""}`} ref={line === worst(value) ? show : null}>
-                        <span>{line.ops > 0 && <ClassMark state={line.class} />}</span>
-                        <span class="right soft">{line.number}</span>
-                        <span class="right">
-                          {line.ops > 0 && (
-                            <a href={linkTo("ops", { f: `source:${baseName(chosen)}:${line.number}`, all: 1, op: undefined })} title={words.source.show}>{line.ops}</a>
-                          )}
-                        </span>
-                        <CodeText text={line.text} />
-                      </div>
-                    ))}
-                  </div>
-                </>
-              )}
+              {(value) => {
+                const most = worst(value);
+                return (
+                  <>
+                    {!value.has_text && <Empty>{words.source.noText}</Empty>}
+                    <div class="source-lines" tabIndex={0} role="region" aria-label={baseName(chosen)}>
+                      {value.lines.map((line) => (
+                        <div key={line.number} class={`source-line${line.ops ? " has" : ""}`} ref={line === most ? show : null}>
+                          <span>{line.ops > 0 && <ClassMark state={line.class} />}</span>
+                          <span class="right soft">{line.number}</span>
+                          <span class="right">
+                            {line.ops > 0 && (
+                              <a href={linkTo("ops", { f: `source:${baseName(chosen)}:${line.number}`, all: 1, op: undefined })} title={words.source.show}>{line.ops}</a>
+                            )}
+                          </span>
+                          <CodeText text={line.text} />
+                        </div>
+                      ))}
+                    </div>
+                  </>
+                );
+              }}
             </Await>
           </Card>
         )}

@@ -5,7 +5,7 @@ import { elementAt, type Npy, readNpy } from "../npy.ts";
 import { formatCount, formatNumber, formatShape, type Num, toNumber } from "../numbers.ts";
 import { HeatMap, type HeatKind } from "../parts/heat.tsx";
 import { HistogramPicture } from "../parts/histogram.tsx";
-import { Plot } from "../parts/plot.tsx";
+import { curvesByRank, Plot } from "../parts/plot.tsx";
 import { Await, Card, Empty, Select, Tabs, useSize } from "../parts/ui.tsx";
 import type { Query } from "../source/source.ts";
 import { change, keyOf, params, place, source, step, useData, useJson } from "../state.ts";
@@ -202,15 +202,7 @@ function TrendTab({ query }: { query: Query }) {
       <Await of={table}>
         {(value) => {
           const rows = Array.from({ length: value.rows }, (_, i) => ({ rank: String(value.get("rank", i)), step: Number(value.get("step", i)), y: value.get(name, i) as Num }));
-          const x = [...new Set(rows.map((row) => row.step))].sort((a, b) => a - b);
-          const ranks = [...new Set(rows.map((row) => row.rank))];
-          const curves = ranks.map((rank) => ({
-            label: ranks.length > 1 ? `${words.bar.rank} ${rank}` : name,
-            values: x.map((at) => {
-              const row = rows.find((entry) => entry.step === at && entry.rank === rank);
-              return row && row.y !== null ? toNumber(row.y) : null;
-            }),
-          }));
+          const { x, curves } = curvesByRank(rows.map((row) => ({ ...row, y: row.y === null ? null : toNumber(row.y) })), name);
           if (x.length < 2) return <Empty>{words.trend.one}</Empty>;
           return <Plot label={words.op.tabs.trend} x={x} curves={curves} log={log} height={240} at={step.value} xLabel={words.trend.step} onPick={(s) => change({ s })} />;
         }}

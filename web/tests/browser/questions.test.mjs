@@ -182,6 +182,8 @@ test("the keyboard alone: search, open, tabs, screens, the graph and its tree", 
     await page.keyboard.press("Home");
     await page.keyboard.press("ArrowRight");
     await page.keyboard.press("ArrowDown");
+    // The focus moves with the next frame.
+    await page.waitForFunction(() => Number(document.activeElement?.getAttribute("aria-level")) >= 2);
     const focused = await page.evaluate(() => document.activeElement?.getAttribute("aria-level"));
     assert.ok(Number(focused) >= 2, `level ${focused}`);
     await page.keyboard.press("?");
